@@ -1,0 +1,68 @@
+"""What the symplectic solvers share: a term that shows them positions, velocities and acceleration."""
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import diffrax
+import jax
+from jaxtyping import Array, PyTree
+
+from pdefit.systems.interfaces import AbstractMechanical
+
+
+class MechanicalTerm(diffrax.AbstractTerm):
+    """The right-hand side of a system with `AbstractMechanical`, in local time s = t - offset."""
+
+    system: AbstractMechanical
+    offset: Array
+
+    def __check_init__(self):
+        if not isinstance(self.system, AbstractMechanical):
+            raise ValueError(
+                f"Symplectic solvers expect a system with positions and velocities (AbstractMechanical), but got "
+                f"{type(self.system).__name__}; choose a Runge-Kutta solver"
+            )
+
+    def vf(self, t, y, args):
+        return self.system.vector_field(self.offset + t, y, args)  # pyright: ignore[reportAttributeAccessIssue]
+
+    def contr(self, t0, t1, **kwargs):
+        return t1 - t0
+
+    def prod(self, vf, control):
+        return jax.tree.map(lambda v: control * v, vf)
+
+
+class AbstractSymplectic(diffrax.AbstractSolver):
+    """A fixed-step solver for x'' = a(t, x) that conserves the symplectic form; subclasses write `advance`."""
+
+    term_structure: ClassVar = MechanicalTerm
+    interpolation_cls: ClassVar[Callable[..., diffrax.AbstractLocalInterpolation]] = diffrax.LocalLinearInterpolation
+
+    def init(self, terms, t0, t1, y0, args):
+        return None
+
+    def func(self, terms, t0, y0, args):
+        return terms.vf(t0, y0, args)
+
+    def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
+        system = terms.system
+
+        def acceleration(s: Array, x: PyTree) -> PyTree:
+            return system.acceleration(terms.offset + s, x, args)
+
+        x, v = self.advance(acceleration, t0, t1 - t0, system.positions(y0), system.velocities(y0))
+        y1 = system.assemble(x, v)
+        return y1, None, dict(y0=y0, y1=y1), None, diffrax.RESULTS.successful
+
+    def advance(self, acceleration: Callable, s: Array, h: Array, x: PyTree, v: PyTree) -> tuple[PyTree, PyTree]:
+        """Positions and velocities at s + h from those at s."""
+        raise NotImplementedError
+
+
+def kick_drift_kick(acceleration: Callable, s: Array, h: Array, x: PyTree, v: PyTree) -> tuple[PyTree, PyTree]:
+    """v += h/2 a(s, x); x += h v; v += h/2 a(s + h, x): second order, symmetric, symplectic."""
+    v = jax.tree.map(lambda v, a: v + h / 2 * a, v, acceleration(s, x))
+    x = jax.tree.map(lambda x, v: x + h * v, x, v)
+    v = jax.tree.map(lambda v, a: v + h / 2 * a, v, acceleration(s + h, x))
+    return x, v

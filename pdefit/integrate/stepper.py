@@ -1,0 +1,76 @@
+"""One time step of a system with a solver: the only place that calls a solver."""
+
+from typing import Any
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, PyTree
+
+from pdefit.integrate.mechanical import AbstractSymplectic, MechanicalTerm
+from pdefit.systems.system import AbstractSystem
+
+
+class Stepper(eqx.Module):
+    """Advances `(y, solver_state)` by a step of size h from time t.
+
+    Explicit Runge-Kutta tableaus are evaluated here, by a scan over stages: diffrax's own stage loop is either
+    forward-differentiable or reverse-differentiable, and unrolled stages let XLA recompute one inside the next.
+    Every other solver steps itself.
+    """
+
+    system: AbstractSystem
+    solver: diffrax.AbstractSolver
+    args: PyTree = None
+
+    def init(self, t: Array, y: PyTree) -> tuple[PyTree, Any]:
+        """The carry of the time loop at time t: the state and what the solver remembers between steps."""
+        if isinstance(self.solver, diffrax.AbstractERK | AbstractSymplectic):
+            return y, None
+        return y, self.solver.init(self._term(), t, t, y, self.args)
+
+    def __call__(self, t: Array, h: Array, carry: tuple[PyTree, Any]) -> tuple[PyTree, Any]:
+        y, state = carry
+        if isinstance(self.solver, diffrax.AbstractERK):
+            return _tableau_step(self.system, self.solver.tableau, t, h, y, self.args), None
+        if isinstance(self.solver, AbstractSymplectic):
+            # in local time 0..h, so that h keeps its precision however large t is
+            term, t0, t1 = MechanicalTerm(self.system, t), jnp.zeros_like(h), h
+        else:
+            term, t0, t1 = self._term(), t, t + h
+        y, _, _, state, _ = self.solver.step(term, t0, t1, y, self.args, state, made_jump=False)
+        return y, state
+
+    def _term(self) -> diffrax.AbstractTerm:
+        return diffrax.ODETerm(self.system.vector_field)
+
+
+def _tableau_step(
+    system: AbstractSystem, tableau: diffrax.ButcherTableau, t: Array, h: Array, y: PyTree, args: PyTree
+) -> PyTree:
+    """y + h sum_i b_i k_i with k_i = f(t + c_i h, y + h sum_j a_ij k_j)."""
+    weights = np.asarray(tableau.b_sol)
+    # stages after the last nonzero weight serve error estimates only
+    stages = int(np.flatnonzero(weights)[-1]) + 1
+    if stages == 1:
+        return jax.tree.map(lambda u, k: u + (h * weights[0]).astype(u.dtype) * k, y, system.vector_field(t, y, args))
+    a = np.zeros((stages, stages))
+    for i, row in enumerate(tableau.a_lower[: stages - 1]):
+        a[i + 1, : i + 1] = row
+    c = np.concatenate([[0.0], tableau.c[: stages - 1]])
+
+    def combine(u: Array, slopes: Array, row: Array) -> Array:
+        return u + jnp.tensordot((h * row).astype(u.dtype), slopes, axes=1)
+
+    def stage(slopes: PyTree, inputs: tuple[Array, Array, Array]) -> tuple[PyTree, None]:
+        i, row, shift = inputs
+        y_i = jax.tree.map(lambda u, s: combine(u, s, row), y, slopes)
+        k = system.vector_field(t + shift * h, y_i, args)
+        return jax.tree.map(lambda s, k_i: lax.dynamic_update_index_in_dim(s, k_i, i, 0), slopes, k), None
+
+    zeros = jax.tree.map(lambda u: jnp.zeros((stages, *u.shape), u.dtype), y)
+    slopes, _ = lax.scan(stage, zeros, (jnp.arange(stages), jnp.asarray(a), jnp.asarray(c)))
+    return jax.tree.map(lambda u, s: combine(u, s, jnp.asarray(weights[:stages])), y, slopes)

@@ -1,0 +1,72 @@
+"""Solving a system forward."""
+
+from collections.abc import Iterator
+
+import diffrax
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from pdefit.errors import PdefitError
+from pdefit.integrate.adjoint import AbstractAdjoint, StoreAll
+from pdefit.integrate.plan import TimePlan, plan_steps
+from pdefit.integrate.stepper import Stepper
+from pdefit.systems.interfaces import AbstractStable
+from pdefit.systems.system import AbstractSystem
+
+
+def choose_dt(system: AbstractSystem, y0: PyTree, dt: float | None) -> float:
+    """The step size asked for, checked against the system's stability limit; the limit times 0.8 when none is asked for.
+
+    The limit is that of explicit Euler, the smallest among the solvers; schemes with a larger stability region are
+    allowed up to 1.5 times it.
+    """
+    if not isinstance(system, AbstractStable):
+        if dt is None:
+            raise PdefitError(f"{type(system).__name__} states no stable step, so a step size dt is expected; set dt")
+        return dt
+    limit = float(system.stable_step(y0))
+    if dt is None:
+        return 0.8 * limit
+    if dt > 1.5 * limit:
+        raise PdefitError(
+            f"The step dt = {dt:g} {system.time_unit} is beyond the stability limit {limit:.3g} {system.time_unit} of "
+            f"{type(system).__name__} on this grid; set dt to at most {limit:.2g}"
+        )
+    return dt
+
+
+@eqx.filter_jit
+def _solve(stepper: Stepper, y0: PyTree, plan: TimePlan, adjoint: AbstractAdjoint) -> PyTree:
+    return adjoint.run(stepper, y0, plan, lambda y, _: y, np.zeros(plan.count.size + plan.look_first))[1]
+
+
+def solve(
+    system: AbstractSystem, y0: PyTree, ts: np.ndarray, *, solver: diffrax.AbstractSolver, dt: float, t0: float
+) -> PyTree:
+    """The states at the times ts, stacked on a leading axis, from y0 at t0."""
+    return _solve(Stepper(system, solver), y0, plan_steps(t0, ts, dt), StoreAll())
+
+
+def frames(
+    system: AbstractSystem,
+    y0: PyTree,
+    ts: np.ndarray,
+    *,
+    solver: diffrax.AbstractSolver,
+    dt: float,
+    t0: float,
+    block: int = 32,
+) -> Iterator[PyTree]:
+    """The states at the times ts one after the other, holding no more than `block` of them."""
+    stepper, ts = Stepper(system, solver), np.asarray(ts, np.float64)
+    if ts.size and ts[0] == t0:
+        yield y0
+        ts = ts[1:]
+    for first in range(0, ts.size, block):
+        part = ts[first : first + block]
+        states = _solve(stepper, y0, plan_steps(t0, part, dt), StoreAll())
+        for i in range(part.size):
+            yield jax.tree.map(lambda x, i=i: x[i], states)
+        y0, t0 = jax.tree.map(lambda x: x[-1], states), float(part[-1])

@@ -1,0 +1,87 @@
+"""A uniform, cell-centred Cartesian grid in one, two or three dimensions."""
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from pdefit.systems.boundary import AbstractBoundary, NoFlux
+from pdefit.systems.interfaces import FieldCoords
+
+_NAMES = ("x", "y", "z")
+
+
+def _boundaries(value) -> tuple[AbstractBoundary, ...] | AbstractBoundary:
+    return tuple(value) if isinstance(value, Sequence) else value
+
+
+class CartesianGrid(eqx.Module):
+    """Cells of equal size filling a box; values live at cell centres `origin + (i + 1/2) spacing`.
+
+    **Arguments:** `shape` cells along each axis; `extent` edge lengths of the box, in `length_unit`; `origin` its lower
+    corner (default 0); `boundary` one condition for all axes, or one for each.
+    """
+
+    shape: tuple[int, ...] = eqx.field(converter=lambda s: tuple(int(n) for n in s), static=True)
+    extent: tuple[float, ...] = eqx.field(converter=lambda s: tuple(float(x) for x in s), static=True)
+    origin: tuple[float, ...] | None = eqx.field(
+        default=None, converter=lambda s: None if s is None else tuple(float(x) for x in s), static=True
+    )
+    boundary: AbstractBoundary | tuple[AbstractBoundary, ...] = eqx.field(default=NoFlux(), converter=_boundaries)
+    length_unit: str = eqx.field(default="1", static=True)
+
+    def __check_init__(self):
+        if not 1 <= self.ndim <= 3:
+            raise ValueError(f"CartesianGrid expects one to three axes, but got shape {self.shape}")
+        if len(self.extent) != self.ndim or len(self.corner) != self.ndim or len(self.boundaries) != self.ndim:
+            raise ValueError(
+                f"CartesianGrid expects extent, origin and boundary for each of its {self.ndim} axes, but got "
+                f"extent {self.extent}, origin {self.origin} and {len(self.boundaries)} boundaries"
+            )
+        if min(self.shape) < 2 or min(self.extent) <= 0:
+            raise ValueError(f"CartesianGrid expects at least two cells of positive size, but got {self.shape} cells "
+                             f"in a box of {self.extent}")  # fmt: skip
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def corner(self) -> tuple[float, ...]:
+        return (0.0,) * self.ndim if self.origin is None else self.origin
+
+    @property
+    def boundaries(self) -> tuple[AbstractBoundary, ...]:
+        return self.boundary if isinstance(self.boundary, tuple) else (self.boundary,) * self.ndim
+
+    @property
+    def spacing(self) -> tuple[float, ...]:
+        return tuple(length / n for length, n in zip(self.extent, self.shape, strict=True))
+
+    def axis(self, i: int) -> np.ndarray:
+        """Cell centres along axis i."""
+        return self.corner[i] + (np.arange(self.shape[i]) + 0.5) * self.spacing[i]
+
+    def mesh(self) -> tuple[Array, ...]:
+        """Coordinates of every cell centre: one array of the grid's shape for each axis."""
+        return tuple(jnp.asarray(m) for m in np.meshgrid(*(self.axis(i) for i in range(self.ndim)), indexing="ij"))
+
+    def coords(self, unit: str = "1", long_name: str = "") -> FieldCoords:
+        """The coordinates of a scalar field on this grid."""
+        dims = _NAMES[: self.ndim]
+        return FieldCoords(
+            dims=dims,
+            coords={name: self.axis(i) for i, name in enumerate(dims)},
+            unit=unit,
+            long_name=long_name,
+            coord_units=dict.fromkeys(dims, self.length_unit),
+        )
+
+    def coarsen(self, u: Array, factor: int) -> Array:
+        """Averages over blocks of `factor` cells along every axis: what an instrument with larger cells sees."""
+        if any(n % factor for n in self.shape):
+            raise ValueError(f"coarsen expects a shape divisible by {factor}, but got {self.shape}")
+        blocks = u.reshape([k for n in self.shape for k in (n // factor, factor)])
+        return blocks.mean(axis=tuple(range(1, 2 * self.ndim, 2)))

@@ -1,0 +1,111 @@
+"""Newtonian gravity between point masses."""
+
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+import pdefit
+from pdefit_particles.kepler import kepler_forecast
+from pdefit_particles.pleiades import pleiades
+
+
+class State(NamedTuple):
+    """Positions and velocities of n bodies in d dimensions."""
+
+    position: Float[Array, "n d"]
+    velocity: Float[Array, "n d"]
+
+
+class Gravity(
+    pdefit.AbstractSystem,
+    pdefit.AbstractVerifiable,
+    pdefit.AbstractGridded,
+    pdefit.AbstractMechanical,
+    pdefit.AbstractConservative,
+    pdefit.AbstractBaseline,
+):
+    """n bodies under their mutual Newtonian attraction.
+
+        x_i'' = sum_j GM_j (x_j - x_i) / |x_j - x_i|^3
+
+    Only the products GM enter; a common factor of all masses is a change of units. A planet's own mass is told by what
+    it does to the others, so its control needs float64: 1 % of Mercury's mass moves a body by 1e-7 au in 600 days. Time
+    is in `day` and length in `length_unit`; GM in length^3/day^2. Coincident bodies exert no force on each other.
+    Relativity, oblateness, asteroids and moons are not modelled.
+
+    **Arguments:** `gm` (n,); `names` of the bodies; `position`, `velocity` (n, d) an initial state, if there is one.
+    """
+
+    time_unit: ClassVar[str] = "day"
+    baseline_name: ClassVar[str] = "Kepler orbits"
+
+    gm: Array = pdefit.parameter(unit="au^3/day^2", positive=True, doc="gravitational parameter G M", dims=("body",))
+    names: tuple[str, ...] = eqx.field(converter=tuple, static=True, default=())
+    position: Array | None = pdefit.constant(converter=lambda x: None if x is None else jnp.asarray(x), default=None)
+    velocity: Array | None = pdefit.constant(converter=lambda x: None if x is None else jnp.asarray(x), default=None)
+    length_unit: str = eqx.field(static=True, default="au")
+
+    def __check_init__(self):
+        if self.names and len(self.names) != self.gm.size:
+            raise ValueError(f"Gravity expects a name for each of its {self.gm.size} bodies, but got {len(self.names)}")
+
+    def acceleration(self, t, x, args):
+        separation = x[None, :, :] - x[:, None, :]
+        squared = jnp.sum(separation**2, axis=-1)
+        attraction = pdefit.safe_div(self.gm[None, :], squared * pdefit.safe_sqrt(squared))
+        return jnp.sum(attraction[:, :, None] * separation, axis=1)
+
+    def vector_field(self, t, y, args):
+        return State(y.velocity, self.acceleration(t, y.position, args))
+
+    def positions(self, y):
+        return y.position
+
+    def velocities(self, y):
+        return y.velocity
+
+    def assemble(self, x, v):
+        return State(x, v)
+
+    def init(self, key):
+        if self.position is None or self.velocity is None:
+            raise ValueError("Gravity has no initial state: give position and velocity, or take the state from data")
+        return State(self.position, self.velocity)
+
+    def invariants(self, y):
+        x, v, gm = y.position, y.velocity, self.gm
+        distance = pdefit.safe_norm(x[None, :, :] - x[:, None, :], axis=-1)
+        potential = -jnp.sum(pdefit.safe_div(gm[:, None] * gm[None, :], distance)) / 2
+        rotation = x[:, :, None] * v[:, None, :] - v[:, :, None] * x[:, None, :]
+        return {
+            "energy": jnp.sum(gm[:, None] * v**2) / 2 + potential,
+            "momentum": jnp.sum(gm[:, None] * v, axis=0),
+            "angular_momentum": jnp.sum(gm[:, None, None] * rotation, axis=0),
+        }
+
+    def coords(self):
+        names = self.names or tuple(f"body{i + 1}" for i in range(self.gm.size))
+        axes = _axes(3 if self.position is None else self.position.shape[1])
+        labels = {"body": np.asarray(names), "axis": np.asarray(axes)}
+        dims, unit = ("body", "axis"), self.length_unit
+        return {
+            "position": pdefit.FieldCoords(dims, labels, unit, "position"),
+            "velocity": pdefit.FieldCoords(dims, labels, f"{unit}/day" if unit != "1" else "1", "velocity"),
+        }
+
+    def baseline(self, t0, y0, ts):
+        return kepler_forecast(self.gm, y0.position, y0.velocity, jnp.asarray(ts - t0))
+
+    @classmethod
+    def example(cls, resolution):
+        system, y0 = pleiades(cls)
+        dt = 0.02 / max(resolution / 16, 1)
+        return pdefit.Example(system, y0, np.linspace(0.0, 0.5, 6), dt, space_order=None, time_order=4)
+
+
+def _axes(dimensions: int) -> Sequence[str]:
+    return ("x", "y", "z")[:dimensions]
