@@ -42,8 +42,11 @@ class ParameterInfo:
 
 
 def _array(value: Any) -> Any:
-    """A number becomes an array; a module (a network, an interpolant) stays what it is."""
-    return value if isinstance(value, eqx.Module) else jnp.asarray(value)
+    """A number becomes a floating-point array; a module (a network, an interpolant) stays what it is."""
+    if isinstance(value, eqx.Module):
+        return value
+    array = jnp.asarray(value)
+    return array if jnp.issubdtype(array.dtype, jnp.inexact) else array.astype(float)
 
 
 def parameter(*, unit: str = "1", positive: bool = False, doc: str = "", dims: tuple[str, ...] = (), **kwargs) -> Any:

@@ -1,0 +1,36 @@
+"""Files that are there as a whole or not at all."""
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write to a neighbour, then rename: a reader, or a kill, never meets half a file."""
+    neighbour = path.with_name(f".{path.name}.partial")
+    with open(neighbour, "w", encoding="utf-8", newline="") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(neighbour, path)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Strict JSON: NaN and infinity, which JSON lacks, become null."""
+    write_text(path, json.dumps(_plain(content), indent=2, allow_nan=False) + "\n")
+
+
+def _plain(x: Any) -> Any:
+    if isinstance(x, dict):
+        return {str(k): _plain(v) for k, v in x.items()}
+    if isinstance(x, list | tuple):
+        return [_plain(v) for v in x]
+    if isinstance(x, np.ndarray | np.generic):
+        return _plain(x.tolist())
+    if isinstance(x, float):
+        return x if math.isfinite(x) else None
+    return x if x is None or isinstance(x, bool | int | str) else str(x)

@@ -1,0 +1,256 @@
+"""Controls: which leaves of a problem are unknown, and the vector theta that stands for them."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+
+from pdefit.arrays.transforms import AbstractTransform, Identity
+from pdefit.errors import PdefitError, unknown
+from pdefit.inverse.guess import AbstractGuess
+from pdefit.inverse.prior import AbstractPrior
+from pdefit.inverse.problem import Problem
+from pdefit.inverse.sobolev import smooth, unsmooth
+from pdefit.systems.interfaces import AbstractGridded
+from pdefit.systems.observations import Observations
+from pdefit.systems.system import ParameterInfo, parameters
+
+
+@dataclasses.dataclass(frozen=True)
+class Control:
+    """An unknown, as the user declares it; all numbers in physical units.
+
+    `guess` where it starts (default: the problem's value); `bounds` a box it may not leave; `prior`; `scale` the size of a
+    typical change in search space, which rescales theta; `smoothing` a length, in grid cells, below which a field is not
+    resolved: its search variable is then a Sobolev variable; `estimate: false` keeps it at its guess.
+    """
+
+    transform: AbstractTransform = Identity()
+    guess: AbstractGuess | None = None
+    bounds: tuple[float, float] | None = None
+    prior: AbstractPrior | None = None
+    unit: str | None = None
+    scale: float = 1.0
+    smoothing: float | None = None
+    estimate: bool = True
+
+
+class Resolved(eqx.Module):
+    """One control bound to its leaf of the problem. `base` is the search-space field around which a Sobolev variable moves."""
+
+    path: str = eqx.field(static=True)
+    where: Callable[[Problem], Array] = eqx.field(static=True)
+    transform: AbstractTransform
+    shape: tuple[int, ...] = eqx.field(static=True)
+    scale: float = eqx.field(static=True)
+    lower: float = eqx.field(static=True)
+    upper: float = eqx.field(static=True)
+    prior: AbstractPrior | None
+    unit: str = eqx.field(static=True)
+    labels: tuple[str, ...] = eqx.field(static=True)
+    smoothing: float | None = eqx.field(static=True)
+    base: Array | None
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape))
+
+    def to_theta(self, x: Array) -> Float[Array, " size"]:
+        """The part of theta that stands for the physical value x."""
+        search = self.transform.to_search(x)
+        if self.base is not None and self.smoothing is not None:
+            search = unsmooth(search - self.base, self.smoothing)
+        return jnp.ravel(search) / self.scale
+
+    def to_physical(self, theta: Float[Array, " size"]) -> Array:
+        """The physical value that a part of theta stands for."""
+        search = jnp.reshape(theta * self.scale, self.shape)
+        if self.base is not None and self.smoothing is not None:
+            search = self.base + smooth(search, self.smoothing)
+        return self.transform.to_physical(search)
+
+    def box(self) -> tuple[np.ndarray, np.ndarray]:
+        """The bounds in search space."""
+        lower, upper = (
+            np.asarray(self.transform.to_search(jnp.asarray(b))) / self.scale if np.isfinite(b) else b
+            for b in (self.lower, self.upper)
+        )
+        return np.full(self.size, lower), np.full(self.size, upper)
+
+
+class Controls(eqx.Module):
+    """All controls of a problem. theta is one float64 vector: the controls' search variables one after the other."""
+
+    items: tuple[Resolved, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(c.size for c in self.items)
+
+    def theta(self, problem: Problem) -> Float[Array, " p"]:
+        """The vector that stands for the values the problem holds."""
+        return jnp.concatenate([c.to_theta(c.where(problem)).astype(jnp.float64) for c in self.items])
+
+    def values(self, theta: Float[Array, " p"]) -> dict[str, Array]:
+        """The physical value of every control by path."""
+        return {c.path: c.to_physical(part) for c, part in zip(self.items, self.split(theta), strict=True)}
+
+    def problem(self, problem: Problem, theta: Float[Array, " p"]) -> Problem:
+        """The problem with the controls that theta stands for."""
+        new = list(self.values(theta).values())
+        old = [c.where(problem) for c in self.items]
+        new = [x.astype(o.dtype) for x, o in zip(new, old, strict=True)]
+        return eqx.tree_at(lambda p: [c.where(p) for c in self.items], problem, new)
+
+    def split(self, theta: Float[Array, " p"]) -> list[Array]:
+        """theta cut into the parts of each control."""
+        return jnp.split(theta, np.cumsum([c.size for c in self.items])[:-1]) if self.items else []
+
+    def box(self) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper bounds of theta."""
+        boxes = [c.box() for c in self.items]
+        return np.concatenate([b[0] for b in boxes]), np.concatenate([b[1] for b in boxes])
+
+    def prior_residuals(self, theta: Float[Array, " p"]) -> list[Array]:
+        """The residuals of all priors."""
+        parts = zip(self.items, self.split(theta), strict=True)
+        return [jnp.ravel(c.prior.residual(c.to_physical(part))) for c, part in parts if c.prior is not None]
+
+    def names(self) -> list[str]:
+        """A name for every element of theta: `D`, `gm.Mars`, `y0.u.17`."""
+        return [f"{c.path}.{label}" if label else c.path for c in self.items for label in c.labels]
+
+
+Declaration = Mapping[str, Any]
+
+
+def resolve(
+    problem: Problem, declared: Declaration, key: PRNGKeyArray, observations: Observations
+) -> tuple[Controls, Problem]:
+    """Controls bound to the leaves of a problem, and the problem at their guesses.
+
+    **Arguments:** `declared` is nested like the problem: parameters of the system at its root, and `y0`, `observe` and
+    `nodes`; every leaf is a `Control` or a transform.
+    """
+    items: list[Resolved] = []
+    for path, control in _flatten(declared):
+        where = _where(problem, path)
+        nominal = where(problem)
+        guess = nominal if control.guess is None else control.guess.value(nominal, path, key, observations)
+        guess = jnp.asarray(guess, nominal.dtype)
+        info = parameters(problem.system).get(path)
+        lower, upper = control.bounds or (-np.inf, np.inf)
+        _check(path, control, np.asarray(guess), lower, upper, info)
+        problem = eqx.tree_at(where, problem, guess)
+        if not control.estimate:
+            continue
+        items.append(
+            Resolved(
+                path=path,
+                where=where,
+                transform=control.transform,
+                shape=guess.shape,
+                scale=control.scale,
+                lower=lower,
+                upper=upper,
+                prior=control.prior,
+                unit=control.unit or (info.unit if info else "1"),
+                labels=_labels(problem, info, guess.shape),
+                smoothing=control.smoothing,
+                base=None if control.smoothing is None else control.transform.to_search(guess),
+            )
+        )
+    if not items:
+        raise PdefitError("A fit expects at least one control; declare an unknown under controls, e.g. controls.D")
+    return Controls(tuple(items)), problem
+
+
+def _flatten(declared: Declaration, prefix: str = "") -> list[tuple[str, Control]]:
+    """Leaves of the nested mapping with their dotted paths."""
+    found: list[tuple[str, Control]] = []
+    for name, node in declared.items():
+        path = f"{prefix}{name}"
+        if isinstance(node, Control):
+            found.append((path, node))
+        elif isinstance(node, AbstractTransform):
+            found.append((path, Control(transform=node)))
+        elif isinstance(node, Mapping):
+            found.extend(_flatten(node, f"{path}."))
+        else:
+            raise PdefitError(f"controls.{path} expects a Control, a transform or a mapping, but got {node!r}")
+    return found
+
+
+def _where(problem: Problem, path: str) -> Callable[[Problem], Array]:
+    """The function from a problem to the leaf called `path`. The only place that turns a name into a leaf."""
+    root, *rest = path.split(".")
+    choices: dict[str, PyTree] = {**{n: getattr(problem.system, n) for n in parameters(problem.system)}}
+    choices |= {n: getattr(problem, n) for n in ("y0", "observe", "nodes") if getattr(problem, n) is not None}
+    if root not in choices:
+        raise unknown("control", root, choices)
+    leaf, walked = choices[root], root
+    for name in rest:
+        inside = _children(leaf)
+        if name not in inside:
+            raise unknown(f"control in '{walked}'", name, inside)
+        leaf, walked = inside[name], f"{walked}.{name}"
+    if not eqx.is_inexact_array(leaf):
+        raise PdefitError(f"'{path}' is not an array; name one of its leaves: {', '.join(_children(leaf)) or 'none'}")
+
+    def where(p: Problem) -> Array:
+        node: Any = getattr(p, root) if root in ("y0", "observe", "nodes") else getattr(p.system, root)
+        for name in rest:
+            node = _children(node)[name]
+        return node
+
+    return where
+
+
+def _children(node: PyTree) -> dict[str, Any]:
+    """The parts of a tree one level down, by name or number."""
+    if isinstance(node, Mapping):
+        return dict(node)
+    if dataclasses.is_dataclass(node):
+        return {f.name: getattr(node, f.name) for f in dataclasses.fields(node)}
+    if isinstance(node, tuple) and hasattr(node, "_fields"):
+        return {name: getattr(node, name) for name in node._fields}
+    return {str(i): part for i, part in enumerate(node)} if isinstance(node, list | tuple) else {}
+
+
+def _labels(problem: Problem, info: ParameterInfo | None, shape: tuple[int, ...]) -> tuple[str, ...]:
+    """What distinguishes the elements of a control: the coordinates of its declared dimensions, or numbers."""
+    if not shape:
+        return ("",)
+    axes: list[Any] = [range(n) for n in shape]
+    if info and len(info.dims) == len(shape) and isinstance(problem.system, AbstractGridded):
+        known = {d: c for field in problem.system.coords().values() for d, c in field.coords.items()}
+        axes = [known.get(d, range(n)) for d, n in zip(info.dims, shape, strict=True)]
+    index = np.indices(shape).reshape(len(shape), -1).T
+    return tuple(".".join(str(axes[k][i]) for k, i in enumerate(row)) for row in index)
+
+
+def _check(path: str, control: Control, guess: np.ndarray, lower: float, upper: float, info: ParameterInfo | None):
+    """Refuse a start that the bounds, the sign or the transform exclude."""
+    if not lower < upper:
+        raise PdefitError(f"The bounds of '{path}' expect low < high, but are [{lower}, {upper}]")
+    if np.any(guess < lower) or np.any(guess > upper):
+        raise PdefitError(f"The guess of '{path}' is {_show(guess)}, outside its bounds [{lower:g}, {upper:g}]")
+    if info and info.positive and np.any(guess <= 0):
+        raise PdefitError(f"The guess of '{path}' is {_show(guess)}, but it must be positive")
+    if not np.all(np.isfinite(np.asarray(control.transform.to_search(jnp.asarray(guess))))):
+        raise PdefitError(
+            f"The guess of '{path}' is {_show(guess)}, which {type(control.transform).__name__} cannot represent; "
+            f"choose another guess or transform"
+        )
+    if control.prior is not None and not np.all(np.isfinite(np.asarray(control.prior.residual(jnp.asarray(guess))))):
+        raise PdefitError(f"The prior of '{path}' is not finite at its guess {_show(guess)}")
+    if not control.scale > 0:
+        raise PdefitError(f"The scale of '{path}' must be positive, but is {control.scale}")
+
+
+def _show(x: np.ndarray) -> str:
+    return f"{x.item():g}" if x.size == 1 else np.array2string(x.ravel(), precision=4, threshold=6)

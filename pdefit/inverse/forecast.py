@@ -1,0 +1,70 @@
+"""How good a forecast is."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+# relative error up to which a forecast is called valid
+VALID_BELOW = 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class Skill:
+    """Errors of a forecast over its T times, and of a baseline over the same.
+
+    `relative_l2` (T,) |forecast - truth| / |truth| over all points of the scored variables; `per_label[name]` (T,) absolute
+    errors of each body or component, where the first axis has labels.
+    """
+
+    ts: np.ndarray
+    relative_l2: np.ndarray
+    baseline_l2: np.ndarray
+    per_label: dict[str, np.ndarray]
+    baseline_per_label: dict[str, np.ndarray]
+    valid_time: float
+
+
+def skill(
+    ts: np.ndarray,
+    t0: float,
+    forecast: Mapping[str, Any],
+    baseline: Mapping[str, Any],
+    truth: Mapping[str, Any],
+    labels: tuple[str, ...] = (),
+) -> Skill:
+    """Score fields (T, ...) against the truth; NaN in the truth is not scored. `valid_time` is how long after t0 the
+    relative error stays below 0.1."""
+    relative = _relative(forecast, truth)
+    wrong = np.flatnonzero(~(relative <= VALID_BELOW))
+    last = relative.size if wrong.size == 0 else int(wrong[0])
+    return Skill(
+        ts=ts,
+        relative_l2=relative,
+        baseline_l2=_relative(baseline, truth),
+        per_label=_per_label(forecast, truth, labels),
+        baseline_per_label=_per_label(baseline, truth, labels),
+        valid_time=float(ts[last - 1] - t0) if last else 0.0,
+    )
+
+
+def _relative(fields: Mapping[str, Any], truth: Mapping[str, Any]) -> np.ndarray:
+    wrong = total = 0.0
+    for name, true in truth.items():
+        axes = tuple(range(1, np.ndim(true)))
+        wrong = wrong + np.nansum((np.asarray(fields[name]) - true) ** 2, axis=axes)
+        total = total + np.nansum(np.square(true), axis=axes)
+    return np.sqrt(np.asarray(wrong) / np.maximum(np.asarray(total), np.finfo(float).tiny))
+
+
+def _per_label(
+    fields: Mapping[str, Any], truth: Mapping[str, Any], labels: tuple[str, ...]
+) -> dict[str, np.ndarray]:
+    """The norm of the error of the first scored variable, for each label of its first axis after time."""
+    if not labels:
+        return {}
+    name, true = next(iter(truth.items()))
+    error = np.asarray(fields[name]) - true
+    norm = np.sqrt(np.nansum(error**2, axis=tuple(range(2, error.ndim))))
+    return {label: norm[:, i] for i, label in enumerate(labels)}

@@ -1,0 +1,71 @@
+"""Optimizers as ask/tell objects: they can be jitted in chunks, stepped one by one, and saved between any two evaluations."""
+
+import abc
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from pdefit.inverse.functional import Functional
+
+
+class Evaluation(NamedTuple):
+    """What an optimizer is told of a point: J, its gradient and, for Gauss-Newton kinds, the matrix J_r^T J_r."""
+
+    value: Float[Array, ""]
+    gradient: Float[Array, " p"]
+    matrix: Float[Array, "p p"] | None = None
+
+    @property
+    def finite(self) -> Bool[Array, ""]:
+        """Whether the point can be used at all."""
+        return jnp.isfinite(self.value) & jnp.all(jnp.isfinite(self.gradient))
+
+
+class Box(NamedTuple):
+    """Bounds of theta."""
+
+    lower: np.ndarray
+    upper: np.ndarray
+
+    def clip(self, theta: Float[Array, " p"]) -> Float[Array, " p"]:
+        return jnp.clip(theta, self.lower, self.upper)
+
+    def blocked(self, theta: Float[Array, " p"], direction: Float[Array, " p"]) -> Bool[Array, " p"]:
+        """Where theta sits on a bound and the direction leads out of it."""
+        return ((theta <= self.lower) & (direction < 0)) | ((theta >= self.upper) & (direction > 0))
+
+
+class AbstractOptimizer(eqx.Module):
+    """Minimises by proposing points and being told what was found there.
+
+    `ask` proposes the next point; `tell` takes the evaluation there. A point that is not finite is rejected and the step
+    reduced. The state is a pytree of arrays.
+    """
+
+    @abc.abstractmethod
+    def evaluate(self, functional: Functional, theta: Float[Array, " p"]) -> Evaluation:
+        """What this optimizer needs to know of a point."""
+
+    @abc.abstractmethod
+    def init(self, theta: Float[Array, " p"], box: Box) -> Any:
+        """The state before the first evaluation."""
+
+    @abc.abstractmethod
+    def ask(self, state: Any) -> Float[Array, " p"]:
+        """The point to evaluate next."""
+
+    @abc.abstractmethod
+    def tell(self, state: Any, found: Evaluation) -> tuple[Any, Bool[Array, ""]]:
+        """The state after an evaluation, and whether the point was accepted."""
+
+    @abc.abstractmethod
+    def converged(self, state: Any) -> Bool[Array, ""]:
+        """Whether further evaluations are pointless."""
+
+
+def by_gradient(functional: Functional, theta: Float[Array, " p"]) -> Evaluation:
+    """Value and gradient by the adjoint."""
+    return Evaluation(*functional.value_and_grad(theta))

@@ -1,0 +1,115 @@
+"""Levenberg-Marquardt: damped Gauss-Newton steps."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from pdefit.inverse.optimize.base import AbstractOptimizer, Box, Evaluation
+
+
+class _State(NamedTuple):
+    theta: Array
+    trial: Array
+    value: Array
+    gradient: Array
+    matrix: Array
+    damping: Array
+    growth: Array
+    started: Array
+    done: Array
+    box: Box
+
+
+class LevenbergMarquardt(AbstractOptimizer):
+    """(A + damping diag A) step = -g with A = J_r^T J_r; damping follows the ratio of actual to predicted decrease.
+
+    The workhorse for few controls. No element of theta moves by more than `max_step` at once (in a log control 2 is a
+    factor 7). Bounds: elements on a bound whose step leads out of it are held. Converged when the predicted decrease is
+    below `tolerance` of J, or when no damping helps any more.
+
+    Sources: D. Marquardt, J. SIAM 11:431 (1963), doi:10.1137/0111030; damping after H. Nielsen, IMM-REP-1999-05.
+    """
+
+    damping: float = 1e-3
+    tolerance: float = 1e-10
+    max_step: float = 2.0
+
+    def evaluate(self, functional, theta):
+        return Evaluation(*functional.normal_equations(theta))
+
+    def init(self, theta, box):
+        p, zero, false = theta.size, jnp.zeros((), theta.dtype), jnp.zeros((), bool)
+        return _State(
+            theta=theta,
+            trial=theta,
+            value=zero,
+            gradient=jnp.zeros(p),
+            matrix=jnp.zeros((p, p)),
+            damping=jnp.asarray(self.damping, theta.dtype),
+            growth=jnp.asarray(2.0, theta.dtype),
+            started=false,
+            done=false,
+            box=box,
+        )
+
+    def ask(self, state):
+        return state.trial
+
+    def tell(self, state, found):
+        matrix = jnp.zeros_like(state.matrix) if found.matrix is None else found.matrix
+        finite = found.finite & jnp.all(jnp.isfinite(matrix))
+        step = state.trial - state.theta
+        predicted = -(jnp.vdot(state.gradient, step) + step @ state.matrix @ step / 2)
+        actual = state.value - found.value
+        # an improvement lost in the round-off of J counts when the model promised no more than that
+        in_noise = (predicted <= 1e-13 * state.value) & (actual >= -1e-13 * state.value)
+        first = ~state.started
+        accepted = finite & (first | (actual > 0) | in_noise)
+
+        ratio = jnp.where(predicted > 0, actual / jnp.where(predicted > 0, predicted, 1.0), 0.0)
+        eased = state.damping * jnp.maximum(1 / 3, 1 - (2 * ratio - 1) ** 3)
+        damping = jnp.where(accepted, jnp.where(first, state.damping, eased), state.damping * state.growth)
+        growth = jnp.where(accepted, 2.0, 2 * state.growth)
+
+        theta, value, gradient, matrix = (
+            jnp.where(accepted, new, old)
+            for new, old in (
+                (state.trial, state.theta),
+                (found.value, state.value),
+                (found.gradient, state.gradient),
+                (matrix, state.matrix),
+            )
+        )
+        step = _step(matrix, gradient, damping, theta, state.box, self.max_step)
+        expected = -(jnp.vdot(gradient, step) + step @ matrix @ step / 2)
+        negligible = accepted & ~first & (expected <= self.tolerance * value)
+        done = state.done | negligible | (damping > 1e15) | (first & ~finite) | (accepted & (value == 0))
+        trial = state.box.clip(theta + step)
+        new = _State(theta, trial, value, gradient, matrix, damping, growth, jnp.ones((), bool), done, state.box)
+        return new, accepted
+
+    def converged(self, state):
+        return state.done
+
+
+def _step(
+    matrix: Float[Array, "p p"],
+    gradient: Float[Array, " p"],
+    damping: Array,
+    theta: Float[Array, " p"],
+    box: Box,
+    max_step: float,
+) -> Float[Array, " p"]:
+    """The damped Gauss-Newton step in the free elements, scaled to the diagonal of the matrix."""
+    free = ~box.blocked(theta, -gradient)
+    diagonal = jnp.diag(matrix)
+    # an element without any influence keeps its place
+    scale = jnp.where(free & (diagonal > 0), 1 / jnp.sqrt(jnp.where(diagonal > 0, diagonal, 1.0)), 0.0)
+    # by eigenvalues: a matrix that is singular to round-off must not end the fit
+    eigenvalues, vectors = jnp.linalg.eigh(scale[:, None] * matrix * scale[None, :])
+    floor = jnp.finfo(matrix.dtype).eps * jnp.max(eigenvalues, initial=1.0)
+    damped = jnp.maximum(eigenvalues, 0.0) + jnp.maximum(damping, floor)
+    step = -scale * (vectors @ ((vectors.T @ (scale * gradient)) / damped))
+    longest = jnp.max(jnp.abs(step), initial=0.0)
+    return step * jnp.minimum(1.0, max_step / jnp.where(longest > 0, longest, 1.0))

@@ -1,0 +1,19 @@
+"""Everything that may hold an unknown, in one pytree."""
+
+import equinox as eqx
+from jaxtyping import PyTree
+
+from pdefit.inverse.observe import AbstractObservationOperator, Identity
+from pdefit.systems.system import AbstractSystem
+
+
+class Problem(eqx.Module):
+    """A system, its initial state, the instrument that observes it and, for multiple shooting, the state at every node.
+
+    Controls select leaves of this tree: `D` of the system, `y0.u`, `observe.gain`, `nodes.position`.
+    """
+
+    system: AbstractSystem
+    y0: PyTree
+    observe: AbstractObservationOperator = Identity()
+    nodes: PyTree | None = None

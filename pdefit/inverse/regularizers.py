@@ -1,0 +1,40 @@
+"""Regularizers: what is asked of a control beyond fitting the data, as residuals."""
+
+import abc
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array
+
+
+class AbstractRegularizer(eqx.Module):
+    """Half a squared norm of residuals of one control, added to the objective; `control` is its dotted path."""
+
+    control: eqx.AbstractVar[str]
+
+    @abc.abstractmethod
+    def residual(self, x: Array) -> Array:
+        """Residuals of the control's physical value."""
+
+
+class L2(AbstractRegularizer):
+    """weight/2 * mean (x - reference)^2: keeps a control near a value."""
+
+    control: str
+    weight: float
+    reference: float = 0.0
+
+    def residual(self, x):
+        return jnp.sqrt(self.weight / x.size) * jnp.ravel(x - self.reference)
+
+
+class H1(AbstractRegularizer):
+    """weight/2 * mean |grad x|^2 over a field with cells of size `spacing`: keeps a field smooth."""
+
+    control: str
+    weight: float
+    spacing: float = 1.0
+
+    def residual(self, x):
+        slopes = [jnp.ravel(jnp.diff(x, axis=axis)) for axis in range(x.ndim)]
+        return jnp.sqrt(self.weight / x.size) / self.spacing * jnp.concatenate(slopes)

@@ -1,0 +1,48 @@
+"""Errors estimated from what a fit leaves over."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from pdefit.inverse.functional import Functional
+
+
+class Reweight(eqx.Module):
+    """Iteratively reweighted least squares: sigma^2 = sigma_measured^2 + the mean square residual of a group.
+
+    A model that leaves something out misfits some observations more than their noise; this keeps them from dominating.
+    `axes` are the axes of a variable, after time, whose entries have a residual level of their own (e.g. the bodies);
+    one level is shared along all others. Repeated until no sigma changes by more than `tolerance`, or `rounds` times.
+    """
+
+    axes: tuple[int, ...] = eqx.field(converter=tuple, default=())
+    rounds: int = 10
+    tolerance: float = 0.02
+
+    def apply(self, functional: Functional, theta: Array) -> tuple[Functional, float]:
+        """The functional with new sigma, and the largest relative change."""
+        data = functional.observations
+        unit = functional.reweighted({n: np.ones(()) for n in data.sigma})
+        sums = eqx.filter_jit(lambda f, t: f.observe(t, _squares))(unit, theta)
+        real = functional.layout.real
+        new, change = {}, 0.0
+        for name, squares in sums.items():
+            seen = np.asarray(data.mask[name])[functional.layout.index] & real.reshape(
+                real.shape + (1,) * (squares.ndim - 2)
+            )
+            pooled = tuple(a for a in range(squares.ndim) if a < 2 or a - 2 not in self.axes)
+            level = np.asarray(squares).sum(axis=pooled, keepdims=True) / np.maximum(
+                seen.sum(axis=pooled, keepdims=True), 1
+            )
+            level = level.reshape(level.shape[1:])
+            old = np.asarray(data.sigma[name])
+            measured = np.asarray(functional.measured_sigma[name])
+            sigma = np.sqrt(measured**2 + level)
+            change = max(change, float(np.max(np.abs(sigma / old - 1))))
+            new[name] = sigma
+        return functional.reweighted(new), change
+
+
+def _squares(residuals: dict[str, Array]) -> dict[str, Array]:
+    return {n: jnp.square(r) for n, r in residuals.items()}

@@ -1,0 +1,31 @@
+"""Forward runs that look like a recording."""
+
+from typing import Any
+
+import diffrax
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from pdefit.integrate.runge_kutta4 import RK4
+from pdefit.integrate.trajectory import choose_dt, solve
+from pdefit.inverse.observe import AbstractObservationOperator, Identity
+from pdefit.systems.observations import Observations
+from pdefit.systems.system import AbstractSystem
+
+
+def simulate(
+    system: AbstractSystem,
+    y0: PyTree,
+    ts: Any,
+    *,
+    solver: diffrax.AbstractSolver | None = None,
+    dt: float | None = None,
+    observe: AbstractObservationOperator | None = None,
+) -> Observations:
+    """What an instrument without noise sees of the solution that starts from y0 at ts[0]."""
+    ts = np.asarray(ts, np.float64)
+    states = solve(
+        system, y0, ts, solver=solver or RK4(), dt=choose_dt(system, y0, dt), t0=float(ts[0])
+    )  # fmt: skip
+    return Observations.build(ts, jax.vmap(observe or Identity())(states))
