@@ -1,0 +1,1 @@
+"""Hydra configuration of the core; experiments live with their plugin."""

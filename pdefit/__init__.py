@@ -1,13 +1,19 @@
+# ruff: noqa: E402
 """pdefit infers parameters, hidden fields and initial states of differential equations from incomplete, noisy data.
 
 Importing pdefit switches JAX to 64-bit precision: misfits are sums in float64 whatever the dtype of a run.
 """
 
+import os
+
+# loading compiled code from the cache logs kilobytes about pseudo-features ("prefer-no-gather") that no processor has;
+# the level is read when jaxlib is imported
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
 import jax
 
 jax.config.update("jax_enable_x64", True)
 
-# ruff: noqa: E402
 from pdefit.arrays.safe import safe_div as safe_div
 from pdefit.arrays.safe import safe_norm as safe_norm
 from pdefit.arrays.safe import safe_sqrt as safe_sqrt
@@ -69,6 +75,7 @@ from pdefit.systems.grid import CartesianGrid as CartesianGrid
 from pdefit.systems.interfaces import AbstractBaseline as AbstractBaseline
 from pdefit.systems.interfaces import AbstractConservative as AbstractConservative
 from pdefit.systems.interfaces import AbstractConstrained as AbstractConstrained
+from pdefit.systems.interfaces import AbstractDataState as AbstractDataState
 from pdefit.systems.interfaces import AbstractDiagnosed as AbstractDiagnosed
 from pdefit.systems.interfaces import AbstractExact as AbstractExact
 from pdefit.systems.interfaces import AbstractGridded as AbstractGridded

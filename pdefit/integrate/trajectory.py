@@ -1,6 +1,6 @@
 """Solving a system forward."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import diffrax
 import equinox as eqx
@@ -16,19 +16,21 @@ from pdefit.systems.interfaces import AbstractStable
 from pdefit.systems.system import AbstractSystem
 
 
-def choose_dt(system: AbstractSystem, y0: PyTree, dt: float | None) -> float:
-    """The step size asked for, checked against the system's stability limit; the limit times 0.8 when none is asked for.
+def choose_dt(problems: Sequence[tuple[AbstractSystem, PyTree]], dt: float | None) -> float:
+    """The step size asked for, checked against the stability limit of the first system at its state; 0.8 of the smallest
+    limit of all systems (a fit passes its guess and the corners of its bounds) when none is asked for.
 
     The limit is that of explicit Euler, the smallest among the solvers; schemes with a larger stability region are
     allowed up to 1.5 times it.
     """
+    system, y0 = problems[0]
     if not isinstance(system, AbstractStable):
         if dt is None:
             raise PdefitError(f"{type(system).__name__} states no stable step, so a step size dt is expected; set dt")
         return dt
-    limit = float(system.stable_step(y0))
     if dt is None:
-        return 0.8 * limit
+        return 0.8 * min(float(s.stable_step(y)) for s, y in problems)  # pyright: ignore[reportAttributeAccessIssue]
+    limit = float(system.stable_step(y0))
     if dt > 1.5 * limit:
         raise PdefitError(
             f"The step dt = {dt:g} {system.time_unit} is beyond the stability limit {limit:.3g} {system.time_unit} of "

@@ -115,6 +115,10 @@ class Controls(eqx.Module):
         boxes = [c.box() for c in self.items]
         return np.concatenate([b[0] for b in boxes]), np.concatenate([b[1] for b in boxes])
 
+    def corners(self, theta: Float[Array, " p"]) -> list[Array]:
+        """theta with all elements at their lower bounds, and all at their upper, where they have any."""
+        return [jnp.where(np.isfinite(bound), bound, theta) for bound in self.box()]
+
     def prior_residuals(self, theta: Float[Array, " p"]) -> list[Array]:
         """The residuals of all priors."""
         parts = zip(self.items, self.split(theta), strict=True)

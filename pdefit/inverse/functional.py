@@ -30,7 +30,7 @@ class Functional(eqx.Module):
 
     **Arguments:** `problem` holds the nominal values; `ts` the times at which it is observed, the first being that of the
     initial state; `observations` at these times; `controls` nested like the problem (see `pdefit.inverse.controls`);
-    `dt` the largest step (default: 0.8 of the system's stable step); `key` draws perturbed guesses.
+    `dt` the largest step (default: 0.8 of what is stable at the guess and at the bounds); `key` draws perturbed guesses.
 
     Values are sums in float64. The misfit is accumulated observation by observation in the time loop, so that neither
     states nor residuals of a whole trajectory are held, except by `residuals` and `jacobian`.
@@ -68,14 +68,16 @@ class Functional(eqx.Module):
         self.solver = RK4() if solver is None else solver
         self.adjoint = Checkpointed() if adjoint is None else adjoint
         self.formulation = Single() if formulation is None else formulation
-        self.dt = choose_dt(problem.system, problem.y0, dt)
-        self.layout = self.formulation.layout(ts, self.dt)
         self.observations = observations
         self.measured_sigma = observations.sigma
-        nodes = self.formulation.node_states(problem.y0, observations, self.layout)
+        # node states do not depend on the step
+        nodes = self.formulation.node_states(problem.y0, observations, self.formulation.layout(ts, np.inf))
         problem = eqx.tree_at(lambda p: p.nodes, problem, nodes, is_leaf=lambda x: x is None)
         key = jax.random.key(0) if key is None else key
         self.controls, self.problem = resolve(problem, controls, key, observations)
+        corners = [self.controls.problem(self.problem, theta) for theta in self.controls.corners(self.theta0)]
+        self.dt = choose_dt([(p.system, p.y0) for p in (self.problem, *corners)], dt)
+        self.layout = self.formulation.layout(ts, self.dt)
         self.regularizers = tuple(regularizers)
         for regularizer in self.regularizers:
             paths = [c.path for c in self.controls.items]

@@ -26,6 +26,6 @@ def simulate(
     """What an instrument without noise sees of the solution that starts from y0 at ts[0]."""
     ts = np.asarray(ts, np.float64)
     states = solve(
-        system, y0, ts, solver=solver or RK4(), dt=choose_dt(system, y0, dt), t0=float(ts[0])
+        system, y0, ts, solver=solver or RK4(), dt=choose_dt([(system, y0)], dt), t0=float(ts[0])
     )  # fmt: skip
     return Observations.build(ts, jax.vmap(observe or Identity())(states))

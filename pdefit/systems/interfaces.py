@@ -8,6 +8,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
+from pdefit.systems.observations import Observations
 from pdefit.systems.system import AbstractSystem
 
 
@@ -131,6 +132,14 @@ class AbstractStable(eqx.Module):
     @abc.abstractmethod
     def stable_step(self, y: PyTree) -> float:
         """The largest stable step of the explicit Euler method at y, in time units."""
+
+
+class AbstractDataState(eqx.Module):
+    """A system that can start where the data start."""
+
+    @abc.abstractmethod
+    def init_from_data(self, observations: Observations) -> PyTree:
+        """An initial state from what was observed (the first frame, or the smallest distance ever seen)."""
 
 
 class AbstractDiagnosed(eqx.Module):

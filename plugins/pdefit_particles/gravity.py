@@ -1,7 +1,6 @@
 """Newtonian gravity between point masses."""
 
-from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -20,6 +19,10 @@ class State(NamedTuple):
     velocity: Float[Array, "n d"]
 
 
+def _optional(x: Any) -> Array | None:
+    return None if x is None else jnp.asarray(x, float)
+
+
 class Gravity(
     pdefit.AbstractSystem,
     pdefit.AbstractVerifiable,
@@ -27,6 +30,7 @@ class Gravity(
     pdefit.AbstractMechanical,
     pdefit.AbstractConservative,
     pdefit.AbstractBaseline,
+    pdefit.AbstractDataState,
 ):
     """n bodies under their mutual Newtonian attraction.
 
@@ -45,8 +49,8 @@ class Gravity(
 
     gm: Array = pdefit.parameter(unit="au^3/day^2", positive=True, doc="gravitational parameter G M", dims=("body",))
     names: tuple[str, ...] = eqx.field(converter=tuple, static=True, default=())
-    position: Array | None = pdefit.constant(converter=lambda x: None if x is None else jnp.asarray(x), default=None)
-    velocity: Array | None = pdefit.constant(converter=lambda x: None if x is None else jnp.asarray(x), default=None)
+    position: Array | None = pdefit.constant(converter=_optional, default=None)
+    velocity: Array | None = pdefit.constant(converter=_optional, default=None)
     length_unit: str = eqx.field(static=True, default="au")
 
     def __check_init__(self):
@@ -76,6 +80,12 @@ class Gravity(
             raise ValueError("Gravity has no initial state: give position and velocity, or take the state from data")
         return State(self.position, self.velocity)
 
+    def init_from_data(self, observations):
+        missing = [f for f in State._fields if f not in observations.values]
+        if missing:
+            raise pdefit.PdefitError(f"Gravity starts from positions and velocities, but the data lack {missing[0]}")
+        return State(*(observations.values[f][0] for f in State._fields))
+
     def invariants(self, y):
         x, v, gm = y.position, y.velocity, self.gm
         distance = pdefit.safe_norm(x[None, :, :] - x[:, None, :], axis=-1)
@@ -89,7 +99,7 @@ class Gravity(
 
     def coords(self):
         names = self.names or tuple(f"body{i + 1}" for i in range(self.gm.size))
-        axes = _axes(3 if self.position is None else self.position.shape[1])
+        axes = ("x", "y", "z")[: 3 if self.position is None else self.position.shape[1]]
         labels = {"body": np.asarray(names), "axis": np.asarray(axes)}
         dims, unit = ("body", "axis"), self.length_unit
         return {
@@ -106,6 +116,3 @@ class Gravity(
         dt = 0.02 / max(resolution / 16, 1)
         return pdefit.Example(system, y0, np.linspace(0.0, 0.5, 6), dt, space_order=None, time_order=4)
 
-
-def _axes(dimensions: int) -> Sequence[str]:
-    return ("x", "y", "z")[:dimensions]

@@ -81,11 +81,12 @@ class LevenbergMarquardt(AbstractOptimizer):
                 (matrix, state.matrix),
             )
         )
-        step = _step(matrix, gradient, damping, theta, state.box, self.max_step)
+        step = _step(matrix, gradient, damping, theta, state.box)
         expected = -(jnp.vdot(gradient, step) + step @ matrix @ step / 2)
         negligible = accepted & ~first & (expected <= self.tolerance * value)
         done = state.done | negligible | (damping > 1e15) | (first & ~finite) | (accepted & (value == 0))
-        trial = state.box.clip(theta + step)
+        # element by element: one that the data hardly see must not hold up the others
+        trial = state.box.clip(theta + jnp.clip(step, -self.max_step, self.max_step))
         new = _State(theta, trial, value, gradient, matrix, damping, growth, jnp.ones((), bool), done, state.box)
         return new, accepted
 
@@ -99,7 +100,6 @@ def _step(
     damping: Array,
     theta: Float[Array, " p"],
     box: Box,
-    max_step: float,
 ) -> Float[Array, " p"]:
     """The damped Gauss-Newton step in the free elements, scaled to the diagonal of the matrix."""
     free = ~box.blocked(theta, -gradient)
@@ -110,6 +110,4 @@ def _step(
     eigenvalues, vectors = jnp.linalg.eigh(scale[:, None] * matrix * scale[None, :])
     floor = jnp.finfo(matrix.dtype).eps * jnp.max(eigenvalues, initial=1.0)
     damped = jnp.maximum(eigenvalues, 0.0) + jnp.maximum(damping, floor)
-    step = -scale * (vectors @ ((vectors.T @ (scale * gradient)) / damped))
-    longest = jnp.max(jnp.abs(step), initial=0.0)
-    return step * jnp.minimum(1.0, max_step / jnp.where(longest > 0, longest, 1.0))
+    return -scale * (vectors @ ((vectors.T @ (scale * gradient)) / damped))

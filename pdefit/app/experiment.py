@@ -1,0 +1,217 @@
+"""From a composed configuration to the objects of a run: what `fit` and `simulate` share."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from pdefit.app.controls_config import read_controls
+from pdefit.app.instantiate import build, instantiate, resolve
+from pdefit.arrays.trees import cast
+from pdefit.errors import PdefitError, unknown
+from pdefit.files.locate import locate
+from pdefit.files.read import read_recording
+from pdefit.inverse.fit import Stage
+from pdefit.inverse.formulation import Segments
+from pdefit.inverse.functional import Functional
+from pdefit.inverse.observe import AbstractObservationOperator
+from pdefit.inverse.problem import Problem
+from pdefit.inverse.reweight import Reweight
+from pdefit.inverse.twin import Twin
+from pdefit.systems.interfaces import AbstractConstrained, AbstractDataState
+from pdefit.systems.observations import Observations
+from pdefit.systems.system import AbstractSystem
+
+Config = Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+    """Everything a fit needs.
+
+    `record` all observations, those kept for the forecast included; `functional` on the first `fitted` of them; `truth`
+    the problem with true values where they are known, and `true_paths` the controls they are known for; `true_states` the
+    film without noise (leading axis time) of a twin.
+    """
+
+    functional: Functional
+    stages: list[Stage]
+    record: Observations
+    fitted: int
+    truth: Problem | None
+    true_paths: tuple[str, ...]
+    true_states: PyTree | None
+    variant: str
+
+
+def experiment(cfg: Config) -> Experiment:
+    """Build the experiment a configuration describes."""
+    if cfg["data"] is None and cfg["twin"] is None:
+        raise PdefitError("A fit expects observations: set data.path to a file, or twin=independent to make them")
+    made = _from_data(cfg) if cfg["data"] is not None else _from_twin(cfg)
+    problem, record = cast(made.problem, cfg["dtype"]), made.record
+    stop = cfg["times"]["fit_until"]
+    fitted = record.ts.size if stop is None else int(np.searchsorted(record.ts, stop, side="right"))
+    if fitted < 2:
+        raise PdefitError(f"times.fit_until = {stop} leaves {fitted} frames to fit; the record starts at {record.ts[0]:g}")
+    window = record.at(slice(0, fitted))
+    functional = Functional(
+        problem,
+        window.ts,
+        cast(window, cfg["dtype"]),
+        read_controls(cfg["controls"]),
+        solver=instantiate(cfg["solver"], "solver"),
+        dt=cfg["dt"],
+        adjoint=instantiate(cfg["adjoint"], "adjoint"),
+        formulation=instantiate(cfg["formulation"], "formulation"),
+        regularizers=tuple(instantiate(cfg["regularizers"], "regularizers").values()),
+        key=jax.random.key(cfg["seed"]),
+    )
+    return Experiment(
+        functional=functional,
+        stages=_stages(cfg["stages"]),
+        record=record,
+        fitted=fitted,
+        truth=problem if made.true_paths else None,
+        true_paths=made.true_paths,
+        true_states=made.true_states,
+        variant=made.variant,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Made:
+    problem: Problem
+    record: Observations
+    true_paths: tuple[str, ...]
+    true_states: PyTree | None
+    variant: str
+
+
+def _from_data(cfg: Config) -> _Made:
+    """Observations from a file."""
+    data, times = cfg["data"], cfg["times"]
+    for key in data:
+        if key not in ("path", "variables", "sigma", "time", "system", "truth"):
+            raise unknown("key of data", str(key), ("path", "variables", "sigma", "time", "system", "truth"))
+    from_file = data.get("system") or {}
+    recording = read_recording(
+        locate(str(data["path"])),
+        data["variables"],
+        sigma=data.get("sigma"),
+        extra=from_file,
+        time=data.get("time", "time"),
+        start=-np.inf if times["start"] is None else times["start"],
+        stop=np.inf if times["stop"] is None else times["stop"],
+    )
+    arguments = {k: v.tolist() for k, v in recording.extra.items()}
+    system = make_system({**cfg["system"], **arguments})
+    y0 = initial_state(cfg, system, recording.observations)
+    problem = Problem(system, y0, _observe(cfg))
+    return _Made(problem, recording.observations, tuple(data.get("truth") or ()), None, "real data")
+
+
+def _from_twin(cfg: Config) -> _Made:
+    """Observations made by a truth of their own."""
+    settings = dict(cfg["twin"])
+    variant, changes, refine = settings.pop("variant"), settings.pop("system"), settings.pop("refine")
+    system = make_system(cfg["system"])
+    truth = make_system(_refined(_merged(cfg["system"], changes), refine))
+    twin = build(Twin, {"system": truth, "refine": refine, **instantiate(settings, "twin")}, "twin")
+    observe = _observe(cfg)
+    record, states = twin.record(initial_state(cfg, truth, None), frame_times(cfg), observe)
+    y0 = jax.tree.map(lambda x: x[0], states)
+    paths = tuple(f.split(".")[0] for f in cfg["controls"])
+    return _Made(Problem(_with_truth(system, truth, paths), y0, observe), record, paths, states, f"twin ({variant})")
+
+
+def _with_truth(system: AbstractSystem, truth: AbstractSystem, paths: tuple[str, ...]) -> AbstractSystem:
+    """The model's system at the true values of its controls (the guesses replace them later)."""
+    names = {f.name for f in dataclasses.fields(system)}
+    return dataclasses.replace(system, **{p: getattr(truth, p) for p in paths if p in names})
+
+
+def make_system(node: Config) -> AbstractSystem:
+    """The system of a configuration."""
+    if not isinstance(node, Mapping) or "_target_" not in node:
+        raise PdefitError("An experiment expects a system; choose one with system=... (pdefit list systems)")
+    cls = resolve(node["_target_"], "system")
+    if not (isinstance(cls, type) and issubclass(cls, AbstractSystem)):
+        raise PdefitError(f"system._target_ '{node['_target_']}' is not a system")
+    return instantiate(node, "system")
+
+
+def initial_state(cfg: Config, system: AbstractSystem, observations: Observations | None) -> PyTree:
+    """The system's own initial state, or the first frame of the data."""
+    if cfg["initial"] == "system" or (cfg["initial"] == "data" and observations is None):
+        try:
+            y0 = system.init(jax.random.key(cfg["seed"]))
+        except ValueError as error:
+            raise PdefitError(str(error)) from None
+    elif cfg["initial"] == "data" and observations is not None:
+        if not isinstance(system, AbstractDataState):
+            raise PdefitError(f"{type(system).__name__} cannot take its initial state from data; set initial=system")
+        y0 = system.init_from_data(observations)
+    else:
+        raise PdefitError(f"initial expects `system` or `data`, but got '{cfg['initial']}'")
+    return system.project(y0) if isinstance(system, AbstractConstrained) else y0
+
+
+def frame_times(cfg: Config) -> np.ndarray:
+    """The frames of a simulation or twin."""
+    times = cfg["times"]
+    if any(times[k] is None for k in ("start", "stop", "count")) or times["count"] < 2 or times["stop"] <= times["start"]:
+        raise PdefitError("times expects start < stop and count >= 2, e.g. times={start: 0, stop: 10, count: 41}")
+    return np.linspace(times["start"], times["stop"], times["count"])
+
+
+def _observe(cfg: Config) -> AbstractObservationOperator:
+    return instantiate(cfg["observe"], "observe")
+
+
+def _merged(node: Config, changes: Config) -> dict[str, Any]:
+    """A mapping with some of its entries changed, at any depth."""
+    out = dict(node)
+    for key, value in changes.items():
+        nested = isinstance(value, Mapping) and isinstance(out.get(key), Mapping)
+        out[key] = _merged(out[key], value) if nested else value
+    return out
+
+
+def _refined(system: Config, factor: int) -> Config:
+    """The system's configuration with `factor` times as many cells along every axis."""
+    if factor == 1:
+        return system
+    grid = system.get("grid")
+    if not isinstance(factor, int) or factor < 1 or not isinstance(grid, Mapping) or "shape" not in grid:
+        raise PdefitError(f"twin.refine = {factor} expects a whole number and a system with grid.shape; set twin.refine=1")
+    return _merged(system, {"grid": {"shape": [n * factor for n in grid["shape"]]}})
+
+
+_STAGE = ("optimizer", "max_iterations", "window", "reweight")
+
+
+def _stages(node: Any) -> list[Stage]:
+    """The stages in the order they are written."""
+    if not isinstance(node, Mapping) or not node:
+        raise PdefitError("stages expects at least one stage, e.g. stages=levenberg_marquardt")
+    return [_stage(name, s) for name, s in node.items()]
+
+
+def _stage(name: str, node: Any) -> Stage:
+    path = f"stages.{name}"
+    if not isinstance(node, Mapping) or "optimizer" not in node:
+        raise PdefitError(f"{path} expects an optimizer and its limits, e.g. stages=levenberg_marquardt")
+    for key in node:
+        if key not in _STAGE:
+            raise unknown(f"key of {path}", str(key), _STAGE)
+    window, reweight = node.get("window"), node.get("reweight")
+    return Stage(
+        optimizer=instantiate(node["optimizer"], f"{path}.optimizer"),
+        max_iterations=int(node.get("max_iterations", 100)),
+        formulation=None if window is None else build(Segments, {"length": window}, path),
+        reweight=None if reweight is None else build(Reweight, dict(reweight), f"{path}.reweight"),
+    )

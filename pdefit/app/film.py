@@ -1,0 +1,151 @@
+"""The film a run leaves: what was observed, what the model predicts, what was true; and how good the forecast is."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from pdefit.app.experiment import Experiment
+from pdefit.arrays.trees import named_fields
+from pdefit.errors import PdefitError, unknown
+from pdefit.files.fields_file import FieldsFile
+from pdefit.integrate.trajectory import frames
+from pdefit.inverse.fit import Fit
+from pdefit.inverse.forecast import Skill, skill
+from pdefit.systems.interfaces import AbstractBaseline, AbstractGridded, FieldCoords
+from pdefit.systems.system import AbstractSystem
+
+_SIZES = {"kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12}
+
+
+def field_coords(system: AbstractSystem, y: PyTree) -> dict[str, FieldCoords]:
+    """Coordinates of every field: the system's own, or plain numbers."""
+    if isinstance(system, AbstractGridded):
+        return system.coords()
+    return {
+        name: FieldCoords(
+            dims=tuple(f"{name}_{i}" for i in range(np.ndim(x))),
+            coords={f"{name}_{i}": np.arange(n) for i, n in enumerate(np.shape(x))},
+        )
+        for name, x in named_fields(y).items()
+    }
+
+
+def check_store(store: Mapping[str, Any], coords: Mapping[str, FieldCoords], frames_: int, kinds: int) -> list[str]:
+    """The fields to keep; refuses unknown names and what would not fit the budget."""
+    for key in store:
+        if key not in ("fields", "every", "dtype", "budget"):
+            raise unknown("key of store", str(key), ("fields", "every", "dtype", "budget"))
+    wanted = list(coords) if store["fields"] is None else list(store["fields"])
+    for name in wanted:
+        if name not in coords:
+            raise unknown("field (store.fields)", name, coords)
+    if not isinstance(store["every"], int) or store["every"] < 1:
+        raise PdefitError(f"store.every expects a whole number >= 1, but got {store['every']}")
+    values = sum(int(np.prod([c.size for c in coords[n].coords.values()])) for n in wanted)
+    size = values * np.dtype(store["dtype"]).itemsize * kinds * (frames_ // store["every"] + 1)
+    if size > _bytes(str(store["budget"])):
+        raise PdefitError(
+            f"fields.h5 would take {size / 1e9:.2f} GB, more than store.budget = {store['budget']}; keep fewer fields "
+            f"(store.fields) or frames (store.every), use store.dtype=float32, or raise the budget"
+        )
+    return wanted
+
+
+def _bytes(text: str) -> float:
+    number, _, unit = text.strip().partition(" ")
+    try:
+        return float(number) * _SIZES[unit.strip().lower() or "b"] if unit else float(number)
+    except (KeyError, ValueError):
+        raise PdefitError(f"store.budget expects a size like '2 GB', but got '{text}'") from None
+
+
+def predicted(exp: Experiment, found: Fit) -> Iterator[PyTree]:
+    """The model's state at every time of the record: segment by segment over the fit, then on from its end."""
+    functional, problem = found.functional, found.problem
+    numerics = {"solver": functional.solver, "dt": functional.dt}
+    layout, ts = functional.layout, exp.record.ts
+    starts = functional.formulation.starts(problem.y0, problem.nodes)
+    state = jax.tree.map(lambda x: x[0], starts)
+    if not layout.plan.look_first:
+        yield state
+    for s in range(layout.segments):
+        state = jax.tree.map(lambda x, s=s: x[s], starts)
+        when = ts[layout.index[s][layout.real[s]]]
+        for state in frames(problem.system, state, when, t0=float(ts[layout.nodes[s]]), **numerics):
+            yield state
+    yield from frames(problem.system, state, ts[exp.fitted :], t0=float(ts[exp.fitted - 1]), **numerics)
+
+
+def write_film(exp: Experiment, found: Fit, store: Mapping[str, Any], path: Any, title: str) -> Skill | None:
+    """Write fields.h5 and score the forecast on the way."""
+    problem, record, total = found.problem, exp.record, exp.record.ts.size
+    coords = field_coords(problem.system, problem.y0)
+    wanted = check_store(store, coords, total, 3)
+    frame_shapes = {n: np.shape(x) for n, x in named_fields(problem.y0).items()}
+    film_kinds = {
+        name: ("predicted",)
+        + (("observed",) if _on_grid(record.values.get(name), frame_shapes[name]) else ())
+        + (("true",) if exp.true_states is not None else ())
+        for name in wanted
+    }
+    true = None if exp.true_states is None else named_fields(exp.true_states)
+    kept = np.arange(0, total, store["every"])
+    phase = (np.arange(total) >= exp.fitted).astype(np.int8)
+    ahead: list[dict[str, np.ndarray]] = []
+    last: PyTree = problem.y0
+    observe = jax.jit(problem.observe)
+    unit = problem.system.time_unit
+    with FieldsFile(path, record.ts[kept], unit, coords, film_kinds, store["dtype"], phase[kept], title) as film:
+        for i, state in enumerate(predicted(exp, found)):
+            if i < exp.fitted:
+                last = state
+            else:
+                ahead.append({n: np.asarray(v) for n, v in observe(state).items()})
+            if i % store["every"]:
+                continue
+            row: dict[str, np.ndarray] = {}
+            for name, value in named_fields(state).items():
+                if name not in wanted:
+                    continue
+                row[f"{name}_predicted"] = np.asarray(value)
+                if "observed" in film_kinds[name]:
+                    seen = np.asarray(record.mask[name][i])
+                    row[f"{name}_observed"] = np.where(seen, np.asarray(record.values[name][i]), np.nan)
+                if true is not None:
+                    row[f"{name}_true"] = np.asarray(true[name][i])
+            film.append(row)
+    return _skill(exp, found, ahead, last, coords) if ahead else None
+
+
+def _on_grid(values: Any, shape: tuple[int, ...]) -> bool:
+    """Whether a variable was observed at every point of its field."""
+    return values is not None and values.shape[1:] == shape
+
+
+def _skill(exp: Experiment, found: Fit, ahead: list[dict[str, np.ndarray]], last: PyTree, coords: Any) -> Skill:
+    """The forecast against the truth (for real data: the observations) and against a baseline from the same state."""
+    problem, later = found.problem, slice(exp.fitted, None)
+    ts, t0 = exp.record.ts[later], float(exp.record.ts[exp.fitted - 1])
+    names = list(ahead[0])
+    forecast = {n: np.stack([a[n] for a in ahead]) for n in names}
+    if isinstance(problem.system, AbstractBaseline):
+        whole = problem.system.baseline(t0, last, ts)
+        state = jax.tree.unflatten(jax.tree.structure(last), [whole[n] for n in named_fields(last)])
+        baseline = {n: np.asarray(v) for n, v in jax.vmap(problem.observe)(state).items()}
+    else:
+        still = problem.observe(last)
+        baseline = {n: np.broadcast_to(np.asarray(v), (ts.size, *v.shape)) for n, v in still.items()}
+    if exp.true_states is not None:
+        seen = jax.vmap(problem.observe)(jax.tree.map(lambda x: x[later], exp.true_states))
+        truth = {n: np.asarray(v) for n, v in seen.items()}
+    else:
+        truth = {
+            n: np.where(np.asarray(exp.record.mask[n][later]), np.asarray(exp.record.values[n][later]), np.nan)
+            for n in names
+        }
+    first = coords[names[0]]
+    labels = first.coords[first.dims[0]] if first.dims else np.zeros(0)
+    return skill(ts, t0, forecast, baseline, truth, tuple(map(str, labels)) if labels.dtype.kind in "US" else ())

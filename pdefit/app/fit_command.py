@@ -1,0 +1,255 @@
+"""pdefit fit: observations or a twin -> controls -> forecast -> files and figures."""
+
+import logging
+import resource
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from pdefit.app.experiment import Experiment, experiment
+from pdefit.app.film import check_store, field_coords, write_film
+from pdefit.app.parameter_rows import field_errors, parameter_rows
+from pdefit.app.progress import FitProgress
+from pdefit.app.residual_series import residual_series
+from pdefit.errors import PdefitError
+from pdefit.files.atomic import write_json
+from pdefit.files.history_file import HistoryFile
+from pdefit.files.parameters_file import ParameterRow, write_parameters
+from pdefit.files.tables import write_series
+from pdefit.inverse import fit as fitting
+from pdefit.inverse.forecast import VALID_BELOW, Skill
+from pdefit.inverse.functional import Functional
+from pdefit.inverse.identify import Intervals, intervals
+from pdefit.pictures.figures import draw_all
+from pdefit.systems.interfaces import AbstractBaseline
+
+log = logging.getLogger("pdefit")
+
+# intervals need a dense Jacobian: for at most this many controls
+_DENSE_CONTROLS = 200
+
+
+def run_fit(cfg: dict[str, Any], directory: Path, name: str, console: Console) -> None:
+    """Fit an experiment and leave a complete run directory."""
+    begin = time.perf_counter()
+    console.print(f"[bold]{name}[/]: {'reading data' if cfg['data'] else 'making the twin'}")
+    exp = experiment(cfg)
+    functional = exp.functional
+    check_store(cfg["store"], field_coords(functional.problem.system, functional.problem.y0), exp.record.ts.size, 3)
+    seconds = {"data": time.perf_counter() - begin}
+    m, p = functional.residual_shape
+    console.print(
+        f"{exp.variant}: {functional.observed_values} values at {exp.fitted} times, {p} controls, "
+        f"{functional.layout.segments} segment{'s' * (functional.layout.segments > 1)}, dt {functional.dt:.4g} "
+        f"{functional.problem.system.time_unit}, compiling ..."
+    )
+    before = _peak_bytes()
+    found = _minimise(exp, cfg, directory, console)
+    memory = _peak_bytes() - before
+    for event in found.events:
+        log.warning(event)
+    found_intervals = _intervals(found, console)
+    rows = parameter_rows(exp, found, found_intervals)
+    write_parameters(directory / "parameters.csv", rows)
+    console.print(_table(rows))
+
+    console.print("writing fields.h5 and the forecast")
+    skill = write_film(exp, found, cfg["store"], directory / "fields.h5", name)
+    fitted_ts = found.functional.observations.ts
+    write_series(directory / "residuals.csv", fitted_ts, residual_series(found.functional, found.theta))
+    if skill is not None:
+        _write_forecast(directory / "forecast.csv", skill)
+    summary = _summary(exp, found, found_intervals, rows, skill, name)
+    summary["seconds"] = {**_timings(found, begin), **seconds}
+    summary["memory"] = _memory(found, memory)
+    write_json(directory / "summary.json", summary)
+    draw_all(directory)
+    summary["seconds"]["total"] = time.perf_counter() - begin
+    write_json(directory / "summary.json", summary)
+    log.info("loss %.6g after %d iterations", found.loss, len(found.history))
+    console.print(
+        f"{found.status} in {summary['seconds']['total']:.1f} s, loss {found.loss_initial:.4g} -> {found.loss:.4g} in "
+        f"{len(found.history)} iterations{'' if found.converged else ' (not converged)'}: {directory}"
+    )
+
+
+def _minimise(exp: Experiment, cfg: dict[str, Any], directory: Path, console: Console) -> fitting.Fit:
+    """The fit itself, its history written as it runs."""
+    names = exp.functional.controls.names()
+    recorded = names if len(names) <= _DENSE_CONTROLS else []
+    physical = eqx.filter_jit(jax.vmap(_flat_values, in_axes=(None, 0)))
+    with HistoryFile(directory / "history.h5", recorded) as history, FitProgress(console) as bar:
+
+        def callback(p: fitting.Progress) -> None:
+            thetas = [r.theta for r in p.records if r.theta is not None]
+            controls = np.zeros((len(p.records), 0))
+            if recorded and len(thetas) == len(p.records):
+                controls = np.asarray(physical(p.functional, jnp.asarray(np.stack(thetas))))
+            history.append(p.records, controls)
+            bar(p)
+
+        return fitting.fit(
+            exp.functional, exp.stages, max_iterations=cfg["max_iterations"], callback=callback
+        )  # fmt: skip
+
+
+def _flat_values(functional: Functional, theta: Any) -> Any:
+    return jnp.concatenate([jnp.ravel(v) for v in functional.controls.values(theta).values()])
+
+
+def _intervals(found: fitting.Fit, console: Console) -> Intervals | None:
+    """Intervals for few controls, with a word about those the data cannot tell."""
+    if found.theta.size > _DENSE_CONTROLS:
+        return None
+    try:
+        out = intervals(found.functional, found.theta)
+    except PdefitError as error:
+        log.warning("%s", error)
+        console.print(f"[yellow]no intervals:[/] {error}")
+        return None
+    if out.vague:
+        log.warning("not identifiable: %s", ", ".join(out.vague))
+        console.print(f"[yellow]not identifiable from these data:[/] {', '.join(out.vague)}")
+    return out
+
+
+def _table(rows: list[ParameterRow]) -> Table:
+    """The estimates in 80 columns; parameters.csv has all digits and units."""
+    table = Table(box=None, header_style="bold")
+    table.add_column("control", no_wrap=True)
+    for column in ("guess", "estimate", "95 %", "truth", "error", "z"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for r in rows:
+        table.add_row(
+            r.control,
+            f"{r.guess:.4g}",
+            f"{r.estimate:.7g}",
+            "" if r.ci95_low is None or r.ci95_high is None else f"±{(r.ci95_high - r.ci95_low) / 2:.1e}",
+            "" if r.truth is None else f"{r.truth:.7g}",
+            "" if r.relative_error is None else f"{r.relative_error:+.1e}",
+            "" if r.z_score is None else f"{r.z_score:+.1f}",
+        )
+    return table
+
+
+def _write_forecast(path: Path, skill: Skill) -> None:
+    columns: dict[str, np.ndarray] = {}
+    if skill.per_label:
+        for label, error in skill.per_label.items():
+            columns |= {label: error, f"{label} baseline": skill.baseline_per_label[label]}
+    else:
+        columns = {"all": skill.relative_l2, "all baseline": skill.baseline_l2}
+    write_series(path, skill.ts, columns)
+
+
+def _summary(
+    exp: Experiment,
+    found: fitting.Fit,
+    found_intervals: Intervals | None,
+    rows: list[ParameterRow],
+    skill: Skill | None,
+    name: str,
+) -> dict[str, Any]:
+    functional = found.functional
+    count = functional.observed_values
+    return {
+        "experiment": name,
+        "variant": exp.variant,
+        "status": found.status,
+        "converged": found.converged,
+        "loss_initial": found.loss_initial,
+        "loss_final": found.loss,
+        "iterations": len(found.history),
+        "gradient_evaluations": len(found.history),
+        "time_unit": functional.problem.system.time_unit,
+        "parameters": {
+            r.control: {
+                "estimate": r.estimate,
+                "truth": r.truth,
+                "relative_error": r.relative_error,
+                "ci95": [r.ci95_low, r.ci95_high],
+                "z_score": r.z_score,
+            }
+            for r in rows
+        },
+        "intervals": None if found_intervals is None else {
+            "method": found_intervals.method,
+            "degrees_of_freedom": found_intervals.degrees,
+            "not_identifiable": found_intervals.vague,
+        },
+        "fields": field_errors(exp, found),
+        "forecast": None if skill is None else _forecast(exp, skill),
+        "adjoint": {
+            "driver": "traced",
+            "schedule": type(functional.adjoint).__name__,
+            "stored_states": functional.adjoint.stored_states(functional.layout.plan),
+        },
+        "fit": {"chi2": 2 * found.loss, "values": count, "chi2_per_value": 2 * found.loss / count},
+        "sigma": {n: np.unique(np.asarray(s)).tolist()[:64] for n, s in functional.observations.sigma.items()},
+        "events": found.events,
+    }  # fmt: skip
+
+
+def _forecast(exp: Experiment, skill: Skill) -> dict[str, Any]:
+    system = exp.functional.problem.system
+    last = float(exp.record.ts[exp.fitted - 1])
+    coords = field_coords(system, exp.functional.problem.y0)
+    return {
+        "horizon": float(skill.ts[-1]) - last,
+        "start": last,
+        "relative_l2_at_end": float(skill.relative_l2[-1]),
+        "valid_time": skill.valid_time,
+        "valid_below": VALID_BELOW,
+        "unit": next(iter(coords.values())).unit if skill.per_label else "",
+        "baseline": {
+            "name": system.baseline_name if isinstance(system, AbstractBaseline) else "persistence",
+            "relative_l2_at_end": float(skill.baseline_l2[-1]),
+        },
+        "per_label": {
+            label: {
+                "error_at_end": float(error[-1]),
+                "largest_error": float(np.max(error)),
+                "baseline_at_end": float(skill.baseline_per_label[label][-1]),
+                "baseline_largest": float(np.max(skill.baseline_per_label[label])),
+            }
+            for label, error in skill.per_label.items()
+        },
+    }
+
+
+def _timings(found: fitting.Fit, begin: float) -> dict[str, float]:
+    """Seconds of the parts; one evaluation of what the optimizer asks, beside one forward run."""
+    functional, theta = found.functional, jnp.asarray(found.theta)
+    value = eqx.filter_jit(Functional.value)
+    jax.block_until_ready(value(functional, theta))
+    start = time.perf_counter()
+    jax.block_until_ready(value(functional, theta))
+    forward = time.perf_counter() - start
+    last = [r.seconds for r in found.history if r.stage == found.history[-1].stage]
+    return {
+        "compile": found.seconds["compile"],
+        "forward": forward,
+        "gradient": float(np.median(last)),
+        "fit": found.seconds["evaluations"],
+        "total": time.perf_counter() - begin,
+    }
+
+
+def _memory(found: fitting.Fit, rise: int) -> dict[str, int]:
+    functional = found.functional
+    state = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(functional.problem.y0)) * functional.layout.segments
+    stored = functional.adjoint.stored_states(functional.layout.plan)
+    return {"peak_bytes": rise, "state_bytes": state, "planned_bytes": state * stored}
+
+
+def _peak_bytes() -> int:
+    """The largest resident size so far (Linux counts in KiB, macOS in bytes)."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

@@ -1,0 +1,37 @@
+"""How large the residuals are over time."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from pdefit.app.film import field_coords
+from pdefit.inverse.functional import Functional
+
+
+def residual_series(functional: Functional, theta: Float[Array, " p"]) -> dict[str, np.ndarray]:
+    """Root mean square of the weighted residuals at every observation time, for each variable; for variables whose first
+    axis has labels (bodies), one series a label. NaN where nothing was fitted."""
+    layout = functional.layout
+    sums = eqx.filter_jit(lambda f, t: f.observe(t, lambda r: {n: jnp.square(x) for n, x in r.items()}))(functional, theta)
+    coords = field_coords(functional.problem.system, functional.problem.y0)
+    where, real = layout.index[layout.real], layout.real
+    series: dict[str, np.ndarray] = {}
+    for name, squares in sums.items():
+        value = np.full((functional.observations.ts.size, *squares.shape[2:]), np.nan)
+        value[where] = np.asarray(squares)[real]
+        value[~np.asarray(functional.observations.mask[name])] = np.nan
+        axis = coords[name] if name in coords else None
+        labels = axis.coords[axis.dims[0]] if axis and axis.dims else np.zeros(0)
+        if labels.dtype.kind in "US" and value.ndim > 1 and labels.size == value.shape[1]:
+            for k, label in enumerate(labels):
+                series[str(label)] = _rms(value[:, k])
+        else:
+            series[name] = _rms(value)
+    return series
+
+
+def _rms(squares: np.ndarray) -> np.ndarray:
+    flat = squares.reshape(squares.shape[0], -1)
+    seen = np.isfinite(flat)
+    return np.sqrt(np.where(seen, flat, 0).sum(axis=1) / np.where(seen.any(axis=1), seen.sum(axis=1), np.nan))

@@ -1,0 +1,117 @@
+"""pdefit simulate: an experiment's equations forward in time."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+from rich.console import Console
+
+from pdefit.app.experiment import Config, frame_times, initial_state, make_system
+from pdefit.app.film import check_store, field_coords
+from pdefit.app.instantiate import instantiate
+from pdefit.arrays.trees import cast, named_fields
+from pdefit.errors import PdefitError, unknown
+from pdefit.files.atomic import write_json
+from pdefit.files.fields_file import FieldsFile
+from pdefit.files.locate import locate
+from pdefit.files.read import read_table
+from pdefit.integrate.trajectory import choose_dt, frames
+from pdefit.systems.interfaces import AbstractConservative, AbstractExact
+from pdefit.systems.system import AbstractSystem
+
+
+def run_simulate(cfg: dict[str, Any], directory: Path, name: str, console: Console) -> None:
+    """Integrate, write fields.h5, and compare with what is known: invariants, an exact solution, a reference table."""
+    begin = time.perf_counter()
+    if cfg["data"] is not None:
+        raise PdefitError("simulate takes its state from the system, but this experiment reads data; use pdefit fit")
+    system = cast(make_system(cfg["system"]), cfg["dtype"])
+    y0 = cast(initial_state(cfg, system, None), cfg["dtype"])
+    ts, dt = frame_times(cfg), choose_dt([(system, y0)], cfg["dt"])
+    coords = field_coords(system, y0)
+    store = cfg["store"]
+    wanted = check_store(store, coords, ts.size, 1)
+    kept = np.arange(0, ts.size, store["every"])
+    kinds = {field: ("predicted",) for field in wanted}
+    state, drift = y0, {}
+    with FieldsFile(
+        directory / "fields.h5", ts[kept], system.time_unit, coords, kinds, store["dtype"], np.zeros(kept.size), name
+    ) as film:
+        solver = instantiate(cfg["solver"], "solver")
+        for i, state in enumerate(frames(system, y0, ts, solver=solver, dt=dt, t0=float(ts[0]))):
+            if not all(bool(jnp.all(jnp.isfinite(x))) for x in jax.tree.leaves(state)):
+                raise PdefitError(
+                    f"The simulation is not finite at t = {ts[i]:g} {system.time_unit}; set dt below {dt:g} "
+                    f"(fields.h5 holds the frames before)"
+                )
+            if i % store["every"] == 0:
+                film.append({f"{n}_predicted": np.asarray(x) for n, x in named_fields(state).items() if n in wanted})
+    if isinstance(system, AbstractConservative):
+        drift = _drift(system, y0, state)
+    summary = {
+        "experiment": name,
+        "status": "done",
+        "dt": dt,
+        "time_unit": system.time_unit,
+        "frames": int(kept.size),
+        "invariant_drift": drift,
+        "exact_error": _exact_error(system, state, float(ts[-1])),
+        "reference_error": _reference_error(cfg, state, float(ts[-1])),
+        "seconds": {"total": time.perf_counter() - begin},
+    }
+    write_json(directory / "summary.json", summary)
+    for label, key in (("exact solution", "exact_error"), ("reference", "reference_error")):
+        if summary[key] is not None:
+            console.print(f"largest difference from the {label} at t = {ts[-1]:g}: {summary[key]:.3e}")
+    for invariant, value in drift.items():
+        console.print(f"drift of {invariant}: {value:.3e}")
+    console.print(f"done in {summary['seconds']['total']:.1f} s: {directory}")
+
+
+def _drift(system: Any, y0: PyTree, y1: PyTree) -> dict[str, float]:
+    """The change of every invariant, relative to its size (absolute where it is zero)."""
+    before, after = system.invariants(y0), system.invariants(y1)
+    out = {}
+    for name, start in before.items():
+        size = float(jnp.max(jnp.abs(start)))
+        out[name] = float(jnp.max(jnp.abs(after[name] - start))) / (size if size > 1e-12 else 1.0)
+    return out
+
+
+def _exact_error(system: AbstractSystem, state: PyTree, t: float) -> float | None:
+    if not isinstance(system, AbstractExact):
+        return None
+    wrong = jax.tree.map(lambda a, b: jnp.max(jnp.abs(a - b)), state, system.exact(jnp.asarray(t)))
+    return float(max(jax.tree.leaves(wrong)))
+
+
+def _reference_error(cfg: Config, state: PyTree, t: float) -> float | None:
+    """The largest difference of the end state from the entries of a table, named field by field in the configuration."""
+    reference = cfg["reference"]
+    if reference is None:
+        return None
+    if t != reference["time"]:
+        raise PdefitError(f"The reference is for t = {reference['time']:g}, but the run ends at {t:g}; set times.stop")
+    table, fields = read_table(locate(str(reference["path"]))), named_fields(state)
+    worst = 0.0
+    for field, names in reference["fields"].items():
+        if field not in fields:
+            raise unknown("field (reference.fields)", str(field), fields)
+        expected = np.asarray(_look_up(names, table, str(reference["column"])))
+        worst = max(worst, float(np.max(np.abs(np.asarray(fields[field]) - expected))))
+    return worst
+
+
+def _look_up(names: Any, table: Mapping[str, Mapping[str, float]], column: str) -> Any:
+    if isinstance(names, list):
+        return [_look_up(n, table, column) for n in names]
+    if names not in table:
+        raise unknown("row of the reference", str(names), table)
+    if column not in table[names]:
+        raise unknown("column of the reference", column, table[names])
+    return table[names][column]

@@ -1,0 +1,33 @@
+"""Small CSV tables: residuals.csv and forecast.csv."""
+
+import csv
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pdefit.files.atomic import write_text
+
+
+def write_series(path: Path, ts: np.ndarray, columns: Mapping[str, np.ndarray]) -> None:
+    """A column for the time and one for each named series (T,); empty where not finite."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["time", *columns])
+    for i, t in enumerate(ts):
+        writer.writerow([repr(float(t)), *(_cell(values[i]) for values in columns.values())])
+    write_text(path, text.getvalue())
+
+
+def read_series(path: Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Times and series of a table that `write_series` made; NaN where a cell is empty."""
+    with open(path, newline="", encoding="utf-8") as file:
+        header, *rows = list(csv.reader(file))
+    values = np.asarray([[float(c) if c else np.nan for c in row] for row in rows])
+    return values[:, 0], {name: values[:, i] for i, name in enumerate(header) if i}
+
+
+def _cell(x: Any) -> str:
+    return repr(float(x)) if np.isfinite(x) else ""

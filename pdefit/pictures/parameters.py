@@ -1,0 +1,48 @@
+"""Estimates against truth, with their intervals."""
+
+from pathlib import Path
+
+import numpy as np
+
+from pdefit.files.parameters_file import ParameterRow
+from pdefit.pictures.style import BAD, GOOD, PALE, figure
+
+_SHOWN = 40
+
+
+def draw_parameters(path: Path, rows: list[ParameterRow]) -> None:
+    """One line for each control: a bar as long as half its 95 % interval, and a dot at its error; both relative and
+    logarithmic, because errors of one fit span decades. A dot on its bar means that the interval holds the truth."""
+    rows = rows[:_SHOWN]
+    half = np.asarray([_half_width(r) for r in rows])
+    error = np.asarray([np.nan if r.relative_error is None else abs(r.relative_error) for r in rows])
+    finite = np.concatenate([half[np.isfinite(half) & (half > 0)], error[np.isfinite(error) & (error > 0)]])
+    if finite.size == 0:
+        finite = np.asarray([1e-3, 1.0])
+    left, right = 10 ** np.floor(np.log10(finite.min()) - 0.3), 10 ** np.ceil(np.log10(finite.max()) + 0.1)
+    y = np.arange(len(rows))[::-1]
+    with figure(path, 7.0, 1.3 + 0.26 * len(rows)) as fig:
+        axes = fig.subplots()
+        axes.barh(y, half - left, left=left, height=0.62, color=PALE, label="95 % interval, half width")
+        inside = np.asarray([_inside(r) for r in rows], bool)
+        shown = np.clip(error, left, None)
+        for group, color, label in ((inside, GOOD, "error, truth inside"), (~inside, BAD, "error, truth outside")):
+            use = group & np.isfinite(error)
+            if np.any(use):
+                axes.plot(shown[use], y[use], "o", ms=5, color=color, label=label)
+        axes.set_yticks(y, [r.control for r in rows])
+        axes.set(xscale="log", xlim=(left, right), xlabel="relative to the estimate", title="Estimates and intervals")
+        axes.grid(axis="y", visible=False)
+        fig.legend(loc="outside lower center", ncols=3)
+
+
+def _half_width(row: ParameterRow) -> float:
+    if row.ci95_low is None or row.ci95_high is None or row.estimate == 0:
+        return float("nan")
+    return (row.ci95_high - row.ci95_low) / 2 / abs(row.estimate)
+
+
+def _inside(row: ParameterRow) -> bool:
+    if row.truth is None or row.ci95_low is None or row.ci95_high is None:
+        return True
+    return row.ci95_low <= row.truth <= row.ci95_high

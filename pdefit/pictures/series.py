@@ -1,0 +1,41 @@
+"""Residuals and forecast errors over time."""
+
+from pathlib import Path
+
+import numpy as np
+
+from pdefit.files.tables import read_series
+from pdefit.pictures.style import COLORS, figure
+
+
+def draw_residuals(path: Path, table: Path, time_unit: str) -> None:
+    """Root mean square residual in standard deviations, one line for each series; 1 is the noise."""
+    ts, columns = read_series(table)
+    with figure(path) as fig:
+        axes = fig.subplots()
+        for k, (name, values) in enumerate(columns.items()):
+            axes.plot(ts, np.where(values > 0, values, np.nan), lw=1, color=COLORS[k % 9], label=name)
+        axes.axhline(1.0, color="black", lw=0.8, ls=":")
+        axes.set(yscale="log", xlabel=f"time ({time_unit})", ylabel="rms residual / sigma", title="Residuals of the fit")
+        fig.legend(loc="outside right upper")
+
+
+def draw_forecast(path: Path, table: Path, time_unit: str, unit: str, baseline: str) -> None:
+    """Error of the forecast (full) and of the baseline (dashed)."""
+    ts, columns = read_series(table)
+    names = [n for n in columns if not n.endswith(" baseline")]
+    with figure(path, 7.0, 4.0) as fig:
+        axes = fig.subplots()
+        for k, name in enumerate(names):
+            color = COLORS[k % 9]
+            axes.plot(ts, _positive(columns[name]), color=color, label=name)
+            axes.plot(ts, _positive(columns[f"{name} baseline"]), color=color, ls="--", lw=0.8)
+        axes.plot([], [], color="black", label="forecast")
+        axes.plot([], [], color="black", ls="--", lw=0.8, label=baseline)
+        label = f"error ({unit})" if unit else "relative error"
+        axes.set(yscale="log", xlabel=f"time ({time_unit})", ylabel=label, title="Forecast")
+        fig.legend(loc="outside right upper")
+
+
+def _positive(values: np.ndarray) -> np.ndarray:
+    return np.where(values > 0, values, np.nan)

@@ -1,0 +1,16 @@
+"""Strict arithmetic for every test: x64, no silent rank promotion, shapes in annotations checked at run time."""
+
+import jaxtyping
+
+with jaxtyping.install_import_hook(["pdefit", "pdefit_particles", "pdefit_reaction"], "beartype.beartype"):
+    import pdefit  # noqa: F401
+
+import jax
+import pytest
+
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+@pytest.fixture
+def key() -> jax.Array:
+    return jax.random.key(0)
