@@ -48,7 +48,7 @@ from pdefit.inverse.identify import Intervals as Intervals
 from pdefit.inverse.identify import intervals as intervals
 from pdefit.inverse.observe import AbstractObservationOperator as AbstractObservationOperator
 from pdefit.inverse.observe import Compose as Compose
-from pdefit.inverse.observe import Identity as ObserveAll
+from pdefit.inverse.observe import ObserveAll as ObserveAll
 from pdefit.inverse.observe import Select as Select
 from pdefit.inverse.observe import Subsample as Subsample
 from pdefit.inverse.optimize.base import AbstractOptimizer as AbstractOptimizer

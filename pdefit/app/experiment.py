@@ -56,7 +56,9 @@ def experiment(cfg: Config) -> Experiment:
     stop = cfg["times"]["fit_until"]
     fitted = record.ts.size if stop is None else int(np.searchsorted(record.ts, stop, side="right"))
     if fitted < 2:
-        raise PdefitError(f"times.fit_until = {stop} leaves {fitted} frames to fit; the record starts at {record.ts[0]:g}")
+        raise PdefitError(
+            f"times.fit_until = {stop} leaves {fitted} frames to fit; the record starts at {record.ts[0]:g}"
+        )
     window = record.at(slice(0, fitted))
     functional = Functional(
         problem,
@@ -163,7 +165,11 @@ def initial_state(cfg: Config, system: AbstractSystem, observations: Observation
 def frame_times(cfg: Config) -> np.ndarray:
     """The frames of a simulation or twin."""
     times = cfg["times"]
-    if any(times[k] is None for k in ("start", "stop", "count")) or times["count"] < 2 or times["stop"] <= times["start"]:
+    if (
+        any(times[k] is None for k in ("start", "stop", "count"))
+        or times["count"] < 2
+        or times["stop"] <= times["start"]
+    ):
         raise PdefitError("times expects start < stop and count >= 2, e.g. times={start: 0, stop: 10, count: 41}")
     return np.linspace(times["start"], times["stop"], times["count"])
 
@@ -187,7 +193,9 @@ def _refined(system: Config, factor: int) -> Config:
         return system
     grid = system.get("grid")
     if not isinstance(factor, int) or factor < 1 or not isinstance(grid, Mapping) or "shape" not in grid:
-        raise PdefitError(f"twin.refine = {factor} expects a whole number and a system with grid.shape; set twin.refine=1")
+        raise PdefitError(
+            f"twin.refine = {factor} expects a whole number and a system with grid.shape; set twin.refine=1"
+        )
     return _merged(system, {"grid": {"shape": [n * factor for n in grid["shape"]]}})
 
 

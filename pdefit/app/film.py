@@ -74,8 +74,9 @@ def predicted(exp: Experiment, found: Fit) -> Iterator[PyTree]:
     for s in range(layout.segments):
         state = jax.tree.map(lambda x, s=s: x[s], starts)
         when = ts[layout.index[s][layout.real[s]]]
-        for state in frames(problem.system, state, when, t0=float(ts[layout.nodes[s]]), **numerics):
-            yield state
+        for frame in frames(problem.system, state, when, t0=float(ts[layout.nodes[s]]), **numerics):
+            state = frame
+            yield frame
     yield from frames(problem.system, state, ts[exp.fitted :], t0=float(ts[exp.fitted - 1]), **numerics)
 
 

@@ -45,9 +45,8 @@ def run_fit(cfg: dict[str, Any], directory: Path, name: str, console: Console) -
     functional = exp.functional
     check_store(cfg["store"], field_coords(functional.problem.system, functional.problem.y0), exp.record.ts.size, 3)
     seconds = {"data": time.perf_counter() - begin}
-    m, p = functional.residual_shape
     console.print(
-        f"{exp.variant}: {functional.observed_values} values at {exp.fitted} times, {p} controls, "
+        f"{exp.variant}: {functional.observed_values} values at {exp.fitted} times, {functional.controls.size} controls, "
         f"{functional.layout.segments} segment{'s' * (functional.layout.segments > 1)}, dt {functional.dt:.4g} "
         f"{functional.problem.system.time_unit}, compiling ..."
     )
@@ -69,6 +68,7 @@ def run_fit(cfg: dict[str, Any], directory: Path, name: str, console: Console) -
         _write_forecast(directory / "forecast.csv", skill)
     summary = _summary(exp, found, found_intervals, rows, skill, name)
     summary["seconds"] = {**_timings(found, begin), **seconds}
+    summary["adjoint"]["gradient_to_forward"] = summary["seconds"]["gradient"] / summary["seconds"]["forward"]
     summary["memory"] = _memory(found, memory)
     write_json(directory / "summary.json", summary)
     draw_all(directory)
@@ -191,6 +191,7 @@ def _summary(
             "driver": "traced",
             "schedule": type(functional.adjoint).__name__,
             "stored_states": functional.adjoint.stored_states(functional.layout.plan),
+            "recompute_factor": functional.adjoint.recompute_factor(functional.layout.plan),
         },
         "fit": {"chi2": 2 * found.loss, "values": count, "chi2_per_value": 2 * found.loss / count},
         "sigma": {n: np.unique(np.asarray(s)).tolist()[:64] for n, s in functional.observations.sigma.items()},

@@ -64,6 +64,7 @@ def main() -> None:
 def _run_with_hydra(verb: str, overrides: list[str]) -> None:
     """Hand the rest of the command line to Hydra, and make one sentence of what it finds wrong."""
     prepare()
+    logging.getLogger("jax").setLevel(logging.WARNING)
     signal.signal(signal.SIGTERM, _interrupt)
     plugins.register()
     OmegaConf.register_new_resolver("data", lambda name: str(locate(name)), replace=True)

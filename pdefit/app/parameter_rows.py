@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from pdefit.app.experiment import Experiment
@@ -76,7 +77,7 @@ def field_errors(exp: Experiment, found: Fit) -> dict[str, dict[str, float]]:
 
 
 def _physical(control: Resolved, theta: np.ndarray) -> np.ndarray:
-    return np.ravel(np.asarray(control.to_physical(theta)))
+    return np.ravel(np.asarray(control.to_physical(jnp.asarray(theta))))
 
 
 def _relative(x: np.ndarray, truth: np.ndarray) -> float:

@@ -22,7 +22,9 @@ def plugins() -> dict[str, ModuleType]:
         try:
             module = importlib.import_module(entry.value)
         except ImportError as error:
-            raise PdefitError(f"The plugin '{entry.value}' cannot be imported ({error}); reinstall or remove it") from None
+            raise PdefitError(
+                f"The plugin '{entry.value}' cannot be imported ({error}); reinstall or remove it"
+            ) from None
         if not isinstance(getattr(module, "SYSTEMS", None), dict):
             raise PdefitError(f"The plugin '{entry.value}' has no SYSTEMS, a mapping from names to system classes")
         found[module.__name__] = module

@@ -38,7 +38,7 @@ def run_simulate(cfg: dict[str, Any], directory: Path, name: str, console: Conso
     wanted = check_store(store, coords, ts.size, 1)
     kept = np.arange(0, ts.size, store["every"])
     kinds = {field: ("predicted",) for field in wanted}
-    state, drift = y0, {}
+    state = y0
     with FieldsFile(
         directory / "fields.h5", ts[kept], system.time_unit, coords, kinds, store["dtype"], np.zeros(kept.size), name
     ) as film:
@@ -51,8 +51,7 @@ def run_simulate(cfg: dict[str, Any], directory: Path, name: str, console: Conso
                 )
             if i % store["every"] == 0:
                 film.append({f"{n}_predicted": np.asarray(x) for n, x in named_fields(state).items() if n in wanted})
-    if isinstance(system, AbstractConservative):
-        drift = _drift(system, y0, state)
+    drift = _drift(system, y0, state)
     summary = {
         "experiment": name,
         "status": "done",
@@ -73,8 +72,10 @@ def run_simulate(cfg: dict[str, Any], directory: Path, name: str, console: Conso
     console.print(f"done in {summary['seconds']['total']:.1f} s: {directory}")
 
 
-def _drift(system: Any, y0: PyTree, y1: PyTree) -> dict[str, float]:
+def _drift(system: AbstractSystem, y0: PyTree, y1: PyTree) -> dict[str, float]:
     """The change of every invariant, relative to its size (absolute where it is zero)."""
+    if not isinstance(system, AbstractConservative):
+        return {}
     before, after = system.invariants(y0), system.invariants(y1)
     out = {}
     for name, start in before.items():

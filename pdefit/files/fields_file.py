@@ -86,13 +86,13 @@ class FieldsFile:
         if last > self._total:
             raise ValueError(f"FieldsFile holds {self._total} times, but got frame {last}")
         for name in self._names:
-            rows = [frame.get(name) for frame in self._pending]
-            if all(row is not None for row in rows):
+            rows = [frame[name] for frame in self._pending if name in frame]
+            if len(rows) == last - first:
                 self._file[name][first:last] = np.stack(rows)
-            else:
-                for i, row in enumerate(rows):
-                    if row is not None:
-                        self._file[name][first + i] = row
+                continue
+            for i, frame in enumerate(self._pending):
+                if name in frame:
+                    self._file[name][first + i] = frame[name]
         growing.commit(self._file, last)
         self._done, self._pending = last, []
 

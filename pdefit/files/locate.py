@@ -18,4 +18,6 @@ def locate(name: str, base: Path | None = None) -> Path:
         if candidate.is_file():
             return candidate
     looked = ", ".join(str(c) for c in candidates)
-    raise PdefitError(f"The data file '{name}' does not exist (looked at {looked}); correct the path or set PDEFIT_DATA")
+    raise PdefitError(
+        f"The data file '{name}' does not exist (looked at {looked}); correct the path or set PDEFIT_DATA"
+    )

@@ -4,6 +4,7 @@ import csv
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -77,18 +78,18 @@ def read_table(path: Path) -> dict[str, dict[str, float]]:
             raise PdefitError(f"'{path.name}' is not a table of numbers: {error}") from None
 
 
-def _open(path: Path) -> h5py.File:
+def _open(path: Path) -> Any:
     if not path.is_file():
         raise PdefitError(f"The data file '{path}' does not exist")
     try:
         return h5py.File(path, "r", locking=False)
     except OSError:
-        raise PdefitError(f"'{path}' is not an HDF5 file, or is truncated; copy it again or export it as HDF5") from None
+        raise PdefitError(
+            f"'{path}' is not an HDF5 file, or is truncated; copy it again or export it as HDF5"
+        ) from None
 
 
-def _array(
-    file: h5py.File, name: str, path: Path, frames: slice | None = None, count: int | None = None
-) -> np.ndarray:
+def _array(file: Any, name: str, path: Path, frames: slice | None = None, count: int | None = None) -> np.ndarray:
     available: list[str] = []
     file.visititems(lambda n, item: available.append(n) if isinstance(item, h5py.Dataset) else None)
     if name not in available:
@@ -109,14 +110,14 @@ def _array(
     return np.asarray(raw, np.float64)
 
 
-def _check_unit(dataset: h5py.Dataset, expected: str | None, name: str, path: Path) -> None:
+def _check_unit(dataset: Any, expected: str | None, name: str, path: Path) -> None:
     unit = dataset.attrs.get("units")
     unit = unit.decode() if isinstance(unit, bytes) else unit
     if expected is not None and unit is not None and str(unit) != expected:
         raise PdefitError(f"'{name}' in '{path.name}' is in {unit}, but the model expects {expected}; convert the file")
 
 
-def _sigma(file: h5py.File, source: str | float, value: np.ndarray, path: Path) -> np.ndarray:
+def _sigma(file: Any, source: str | float, value: np.ndarray, path: Path) -> np.ndarray:
     """Standard deviations with as many axes as the variable."""
     raw = _array(file, source, path) if isinstance(source, str) else np.asarray(source, float)
     if not np.all(np.isfinite(raw)) or np.any(raw <= 0):

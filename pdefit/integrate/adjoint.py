@@ -20,14 +20,16 @@ class AbstractAdjoint(eqx.Module):
     """Runs the time loop so that differentiating it costs what the adjoint promises. The value never depends on it."""
 
     @abc.abstractmethod
-    def run(
-        self, stepper: Stepper, y0: PyTree, plan: TimePlan, emit: Emit, inputs: PyTree
-    ) -> tuple[PyTree, PyTree]:
+    def run(self, stepper: Stepper, y0: PyTree, plan: TimePlan, emit: Emit, inputs: PyTree) -> tuple[PyTree, PyTree]:
         """The final state, and `emit(y, inputs[i])` at every observation i, stacked."""
 
     @abc.abstractmethod
     def stored_states(self, plan: TimePlan) -> int:
         """How many states the reverse pass holds at its peak."""
+
+    @abc.abstractmethod
+    def recompute_factor(self, plan: TimePlan) -> float:
+        """Steps executed by a gradient over steps of the trajectory."""
 
 
 class StoreAll(AbstractAdjoint):
@@ -38,6 +40,9 @@ class StoreAll(AbstractAdjoint):
 
     def stored_states(self, plan):
         return int(plan.count.shape[-1] * plan.length)
+
+    def recompute_factor(self, plan):
+        return 1.0
 
 
 class Checkpointed(AbstractAdjoint):
@@ -53,6 +58,9 @@ class Checkpointed(AbstractAdjoint):
 
     def stored_states(self, plan):
         return int(plan.count.shape[-1] + plan.length)
+
+    def recompute_factor(self, plan):
+        return 3.0
 
 
 def _time_loop(

@@ -1,7 +1,7 @@
 """What the symplectic solvers share: a term that shows them positions, velocities and acceleration."""
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import diffrax
 import jax
@@ -13,7 +13,7 @@ from pdefit.systems.interfaces import AbstractMechanical
 class MechanicalTerm(diffrax.AbstractTerm):
     """The right-hand side of a system with `AbstractMechanical`, in local time s = t - offset."""
 
-    system: AbstractMechanical
+    system: Any
     offset: Array
 
     def __check_init__(self):
@@ -24,7 +24,7 @@ class MechanicalTerm(diffrax.AbstractTerm):
             )
 
     def vf(self, t, y, args):
-        return self.system.vector_field(self.offset + t, y, args)  # pyright: ignore[reportAttributeAccessIssue]
+        return self.system.vector_field(self.offset + t, y, args)
 
     def contr(self, t0, t1, **kwargs):
         return t1 - t0
@@ -55,7 +55,7 @@ class AbstractSymplectic(diffrax.AbstractSolver):
         y1 = system.assemble(x, v)
         return y1, None, dict(y0=y0, y1=y1), None, diffrax.RESULTS.successful
 
-    def advance(self, acceleration: Callable, s: Array, h: Array, x: PyTree, v: PyTree) -> tuple[PyTree, PyTree]:
+    def advance(self, acceleration: Callable, s: Any, h: Any, x: PyTree, v: PyTree) -> tuple[PyTree, PyTree]:
         """Positions and velocities at s + h from those at s."""
         raise NotImplementedError
 

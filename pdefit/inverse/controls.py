@@ -205,7 +205,7 @@ def _where(problem: Problem, path: str) -> Callable[[Problem], Array]:
     if not eqx.is_inexact_array(leaf):
         raise PdefitError(f"'{path}' is not an array; name one of its leaves: {', '.join(_children(leaf)) or 'none'}")
 
-    def where(p: Problem) -> Array:
+    def where(p: Any) -> Any:
         node: Any = getattr(p, root) if root in ("y0", "observe", "nodes") else getattr(p.system, root)
         for name in rest:
             node = _children(node)[name]
@@ -220,9 +220,10 @@ def _children(node: PyTree) -> dict[str, Any]:
         return dict(node)
     if dataclasses.is_dataclass(node):
         return {f.name: getattr(node, f.name) for f in dataclasses.fields(node)}
-    if isinstance(node, tuple) and hasattr(node, "_fields"):
-        return {name: getattr(node, name) for name in node._fields}
-    return {str(i): part for i, part in enumerate(node)} if isinstance(node, list | tuple) else {}
+    names = getattr(node, "_fields", None)
+    if isinstance(node, list | tuple):
+        return {str(name): part for name, part in zip(names or range(len(node)), node, strict=True)}
+    return {}
 
 
 def _labels(problem: Problem, info: ParameterInfo | None, shape: tuple[int, ...]) -> tuple[str, ...]:

@@ -168,7 +168,7 @@ class _Run:
         if stage.formulation is not None:
             self.functional = self.functional.reformulated(stage.formulation, self.theta)
         rounds = 1 if stage.reweight is None else stage.reweight.rounds
-        for round_ in range(rounds):
+        for _ in range(rounds):
             self._minimise(number, stage)
             if stage.reweight is None or self._spent(stage) == 0:
                 return
@@ -210,8 +210,14 @@ class _Run:
                 records = self.history[-done:]
                 self.callback(
                     Progress(
-                        number, self.stages, len(self.history), count + limit - count, self.loss, records,
-                        self.functional, np.asarray(self.theta),
+                        number,
+                        self.stages,
+                        len(self.history),
+                        count + limit - count,
+                        self.loss,
+                        records,
+                        self.functional,
+                        np.asarray(self.theta),
                     )  # fmt: skip
                 )
         self.converged = bool(carry.done)
@@ -238,5 +244,13 @@ class _Run:
             raise PdefitError("The fit was interrupted before its first evaluation")
         first = next((r.loss for r in self.history), float("nan"))
         return Fit(
-            self.functional, self.theta, self.loss, first, self.history, status, self.converged, self.seconds, self.events
+            self.functional,
+            self.theta,
+            self.loss,
+            first,
+            self.history,
+            status,
+            self.converged,
+            self.seconds,
+            self.events,
         )

@@ -58,9 +58,7 @@ def _relative(fields: Mapping[str, Any], truth: Mapping[str, Any]) -> np.ndarray
     return np.sqrt(np.asarray(wrong) / np.maximum(np.asarray(total), np.finfo(float).tiny))
 
 
-def _per_label(
-    fields: Mapping[str, Any], truth: Mapping[str, Any], labels: tuple[str, ...]
-) -> dict[str, np.ndarray]:
+def _per_label(fields: Mapping[str, Any], truth: Mapping[str, Any], labels: tuple[str, ...]) -> dict[str, np.ndarray]:
     """The norm of the error of the first scored variable, for each label of its first axis after time."""
     if not labels:
         return {}

@@ -18,7 +18,7 @@ class AbstractObservationOperator(eqx.Module):
         """The observed variables by name."""
 
 
-class Identity(AbstractObservationOperator):
+class ObserveAll(AbstractObservationOperator):
     """Every field of the state."""
 
     def __call__(self, y):
@@ -48,7 +48,9 @@ class Subsample(AbstractObservationOperator):
 
     def __check_init__(self):
         if min(self.stride) < 1 or (self.offset is not None and len(self.offset) != len(self.stride)):
-            raise ValueError(f"Subsample expects strides >= 1 and as many offsets, but got {self.stride}, {self.offset}")
+            raise ValueError(
+                f"Subsample expects strides >= 1 and as many offsets, but got {self.stride}, {self.offset}"
+            )
 
     def __call__(self, y):
         offset = self.offset if self.offset is not None else tuple((n - 1) // 2 for n in self.stride)

@@ -3,7 +3,7 @@
 import equinox as eqx
 from jaxtyping import PyTree
 
-from pdefit.inverse.observe import AbstractObservationOperator, Identity
+from pdefit.inverse.observe import AbstractObservationOperator, ObserveAll
 from pdefit.systems.system import AbstractSystem
 
 
@@ -15,5 +15,5 @@ class Problem(eqx.Module):
 
     system: AbstractSystem
     y0: PyTree
-    observe: AbstractObservationOperator = Identity()
+    observe: AbstractObservationOperator = ObserveAll()
     nodes: PyTree | None = None

@@ -9,7 +9,7 @@ from jaxtyping import PyTree
 
 from pdefit.integrate.runge_kutta4 import RK4
 from pdefit.integrate.trajectory import choose_dt, solve
-from pdefit.inverse.observe import AbstractObservationOperator, Identity
+from pdefit.inverse.observe import AbstractObservationOperator, ObserveAll
 from pdefit.systems.observations import Observations
 from pdefit.systems.system import AbstractSystem
 
@@ -28,4 +28,4 @@ def simulate(
     states = solve(
         system, y0, ts, solver=solver or RK4(), dt=choose_dt([(system, y0)], dt), t0=float(ts[0])
     )  # fmt: skip
-    return Observations.build(ts, jax.vmap(observe or Identity())(states))
+    return Observations.build(ts, jax.vmap(observe or ObserveAll())(states))

@@ -1,6 +1,7 @@
 """How the fit converged."""
 
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -11,6 +12,7 @@ from pdefit.pictures.style import COLORS, figure
 
 def draw_convergence(path: Path, history: Path, rows: list[ParameterRow]) -> None:
     """Loss against iteration, and beside it the error of every control where its truth is known (else its change)."""
+    file: Any
     with h5py.File(history, "r", locking=False) as file:
         n = int(file["n_done"][()])
         loss, stage, accepted = file["loss"][:n], file["stage"][:n], file["accepted"][:n].astype(bool)

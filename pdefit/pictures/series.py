@@ -9,15 +9,22 @@ from pdefit.pictures.style import COLORS, figure
 
 
 def draw_residuals(path: Path, table: Path, time_unit: str) -> None:
-    """Root mean square residual in standard deviations, one line for each series; 1 is the noise."""
+    """Root mean square residual in standard deviations, one panel for each series; 1 is the noise."""
     ts, columns = read_series(table)
-    with figure(path) as fig:
-        axes = fig.subplots()
-        for k, (name, values) in enumerate(columns.items()):
-            axes.plot(ts, np.where(values > 0, values, np.nan), lw=1, color=COLORS[k % 9], label=name)
-        axes.axhline(1.0, color="black", lw=0.8, ls=":")
-        axes.set(yscale="log", xlabel=f"time ({time_unit})", ylabel="rms residual / sigma", title="Residuals of the fit")
-        fig.legend(loc="outside right upper")
+    across = min(3, len(columns))
+    down = -(-len(columns) // across)
+    with figure(path, 7.0, 1.0 + 1.5 * down if down > 1 else 3.2) as fig:
+        panels = fig.subplots(down, across, sharex=True, sharey=True, squeeze=False)
+        for panel in panels.flat:
+            panel.set_visible(False)
+        for panel, (name, values) in zip(panels.flat, columns.items(), strict=False):
+            panel.set_visible(True)
+            panel.plot(ts, values, lw=0.9, color=COLORS[0])
+            panel.axhline(1.0, color="black", lw=0.8, ls=":")
+            panel.set_title(name, fontsize=9)
+            panel.set_ylim(bottom=0)
+        fig.supxlabel(f"time ({time_unit})", fontsize=9)
+        fig.supylabel("rms residual / sigma", fontsize=9)
 
 
 def draw_forecast(path: Path, table: Path, time_unit: str, unit: str, baseline: str) -> None:
@@ -33,7 +40,7 @@ def draw_forecast(path: Path, table: Path, time_unit: str, unit: str, baseline: 
         axes.plot([], [], color="black", label="forecast")
         axes.plot([], [], color="black", ls="--", lw=0.8, label=baseline)
         label = f"error ({unit})" if unit else "relative error"
-        axes.set(yscale="log", xlabel=f"time ({time_unit})", ylabel=label, title="Forecast")
+        axes.set(yscale="log", xlabel=f"time ({time_unit})", ylabel=label, title="Forecast error")
         fig.legend(loc="outside right upper")
 
 

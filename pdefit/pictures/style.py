@@ -3,16 +3,17 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 # Okabe and Ito's palette, distinguishable with colour-blind eyes (https://jfly.uni-koeln.de/color)
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#000000", "#8C6D1F")
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#332288", "#8C6D1F")
 GOOD, BAD, PALE = COLORS[0], COLORS[1], "#C9D6E2"
 
-_RC = {
+_RC: Any = {
     "font.size": 9,
     "axes.titlesize": 10,
     "axes.titlelocation": "left",

@@ -43,7 +43,10 @@ def diffuse(grid: CartesianGrid, D: Array, u: Array) -> Array:
         return D * laplacian(grid, u)
     out = jnp.zeros_like(u)
     for axis in range(grid.ndim):
-        first, last = lax.slice_in_dim(D, 0, 1, axis=axis), lax.slice_in_dim(D, D.shape[axis] - 1, D.shape[axis], axis=axis)
+        first, last = (
+            lax.slice_in_dim(D, 0, 1, axis=axis),
+            lax.slice_in_dim(D, D.shape[axis] - 1, D.shape[axis], axis=axis),
+        )
         if grid.boundaries[axis].wraps:
             first, last = last, first
         padded = jnp.concatenate([first, D, last], axis=axis)

@@ -64,7 +64,7 @@ def constant(*, converter: Callable[[Any], Any] = jnp.asarray, **kwargs) -> Any:
     return eqx.field(converter=converter, metadata={"constant": True}, **kwargs)
 
 
-def parameters(system: AbstractSystem) -> dict[str, ParameterInfo]:
+def parameters(system: AbstractSystem | type[AbstractSystem]) -> dict[str, ParameterInfo]:
     """The declared parameters of a system (or of its class) by name."""
     return {
         field.name: field.metadata["parameter"] for field in dataclasses.fields(system) if "parameter" in field.metadata

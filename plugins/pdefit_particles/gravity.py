@@ -5,6 +5,7 @@ from typing import Any, ClassVar, NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Float
 
 import pdefit
@@ -58,10 +59,13 @@ class Gravity(
             raise ValueError(f"Gravity expects a name for each of its {self.gm.size} bodies, but got {len(self.names)}")
 
     def acceleration(self, t, x, args):
-        separation = x[None, :, :] - x[:, None, :]
-        squared = jnp.sum(separation**2, axis=-1)
-        attraction = pdefit.safe_div(self.gm[None, :], squared * pdefit.safe_sqrt(squared))
-        return jnp.sum(attraction[:, :, None] * separation, axis=1)
+        # components first: loops over the pairs of bodies are then long enough to vectorise
+        separation = x.T[:, None, :] - x.T[:, :, None]
+        squared = jnp.sum(separation**2, axis=0)
+        apart = squared > 0
+        inverse = jnp.where(apart, lax.rsqrt(jnp.where(apart, squared, 1.0)), 0.0)
+        attraction = self.gm[None, :] * inverse**3
+        return jnp.sum(attraction[None] * separation, axis=-1).T
 
     def vector_field(self, t, y, args):
         return State(y.velocity, self.acceleration(t, y.position, args))
@@ -115,4 +119,3 @@ class Gravity(
         system, y0 = pleiades(cls)
         dt = 0.02 / max(resolution / 16, 1)
         return pdefit.Example(system, y0, np.linspace(0.0, 0.5, 6), dt, space_order=None, time_order=4)
-

@@ -68,7 +68,7 @@ class FisherKPP(
     @classmethod
     def example(cls, resolution):
         grid = pdefit.CartesianGrid(shape=(4 * resolution,), extent=(80.0,), origin=(-40.0,), length_unit="mm")
-        system = cls(grid=grid, D=1.0, r=1.0, front=-4.0)
+        system = cls(grid=grid, D=jnp.asarray(1.0), r=jnp.asarray(1.0), front=-4.0)
         y0 = system.exact(jnp.asarray(0.0))
         # a fixed number of steps for each cell crossing keeps the time error below the space error
         dt = 0.15 * grid.spacing[0] ** 2

@@ -46,7 +46,9 @@ class Optax(AbstractOptimizer):
         theta = jnp.where(accepted, state.trial, state.theta)
         update = jnp.where(accepted, jnp.asarray(update), state.update)
         scale = jnp.where(accepted, jnp.minimum(1.2 * state.scale, 1.0), state.scale / 2)
-        transformation = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), transformation, state.transformation)
+        transformation = jax.tree.map(
+            lambda new, old: jnp.where(accepted, new, old), transformation, state.transformation
+        )
         return _State(state.box.clip(theta + scale * update), theta, update, transformation, scale, state.box), accepted
 
     def converged(self, state):
