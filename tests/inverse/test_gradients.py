@@ -1,0 +1,117 @@
+"""Is the gradient right? Taylor remainders, finite differences for every control and node, and adjoints against each other."""
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from problems import central_difference, fisher_functional, planets_functional
+
+import pdefit
+
+FRONT = {
+    "D": pdefit.Log(),
+    "r": pdefit.Control(pdefit.Softplus(), prior=pdefit.Normal(1.0, 0.3)),
+    "y0": {"u": pdefit.Control(pdefit.Identity(), smoothing=2.0)},
+}
+MAKERS = {
+    "front": lambda **o: fisher_functional(controls=FRONT, regularizers=(pdefit.H1("y0.u", 1e-2),), **o),
+    "irregular": lambda **o: fisher_functional(times=[0.0, 0.2, 0.25, 1.7, 4.0], solver=diffrax.Tsit5(), **o),
+    "planets": lambda **o: planets_functional(**o),
+    "verlet": lambda **o: planets_functional(solver=pdefit.VelocityVerlet(), **o),
+    "nodes": lambda **o: planets_functional(
+        controls={"gm": pdefit.Log(), "nodes": {"position": pdefit.Identity(), "velocity": pdefit.Identity()}}, **o
+    ),
+}
+
+
+@pytest.fixture(scope="module", params=MAKERS)
+def functional(request):
+    return MAKERS[request.param]()
+
+
+@pytest.fixture
+def theta(functional):
+    # away from the guess, where node states fit perfectly
+    return functional.theta0 + 1e-3 * jax.random.normal(jax.random.key(3), functional.theta0.shape)
+
+
+def test_taylor_remainder_falls_with_the_square(functional, theta):
+    v = jax.random.normal(jax.random.key(5), theta.shape)
+    v = v / jnp.linalg.norm(v)
+    value, gradient = eqx.filter_jit(functional.value_and_grad)(theta)
+    evaluate = eqx.filter_jit(functional.value)
+    steps = 1e-2 / 2.0 ** np.arange(2, 6)
+    remainders = [abs(float(evaluate(theta + h * v) - value - h * gradient @ v)) for h in steps]
+    rates = np.log2(np.divide(remainders[:-1], remainders[1:]))
+    assert np.all(rates >= 1.9), (remainders, rates)
+
+
+def test_gradient_is_that_of_finite_differences_in_every_control(functional, theta):
+    gradient = eqx.filter_jit(functional.value_and_grad)(theta)[1]
+    first = 0
+    for control in functional.controls.items:
+        direction = np.zeros(theta.size)
+        direction[first : first + control.size] = np.random.default_rng(0).normal(size=control.size)
+        direction /= np.linalg.norm(direction)
+        first += control.size
+        expected = central_difference(functional, theta, direction, 1e-4)
+        assert abs(float(gradient @ direction) / expected - 1) <= 1e-6, control.path
+
+
+def test_gradient_is_right_in_every_node_state_of_every_segment():
+    functional = MAKERS["nodes"]()
+    theta = functional.theta0 + 1e-3 * jax.random.normal(jax.random.key(3), functional.theta0.shape)
+    gradient = eqx.filter_jit(functional.value_and_grad)(theta)[1]
+    _, position, velocity = functional.controls.items
+    segments = functional.layout.segments
+    assert segments == 4 and position.shape[0] == segments
+    first = 3
+    for control in (position, velocity):
+        for s in range(segments):
+            direction = np.zeros((segments, *control.shape[1:]))
+            direction[s] = np.random.default_rng(s).normal(size=control.shape[1:])
+            v = np.zeros(theta.size)
+            v[first : first + control.size] = direction.ravel() / np.linalg.norm(direction)
+            expected = central_difference(functional, theta, v, 1e-4)
+            assert abs(float(gradient @ v) / expected - 1) <= 1e-6, (control.path, s)
+        first += control.size
+
+
+def test_tangent_and_adjoint_agree(functional, theta):
+    v = jax.random.normal(jax.random.key(7), theta.shape)
+    value, gradient = eqx.filter_jit(functional.value_and_grad)(theta)
+    forward_value, slope = eqx.filter_jit(functional.jvp)(theta, v)
+    np.testing.assert_allclose(forward_value, value, rtol=1e-14)
+    np.testing.assert_allclose(slope, gradient @ v, rtol=1e-9)
+
+
+def test_normal_equations_are_those_of_the_residuals(functional, theta):
+    value, gradient = eqx.filter_jit(functional.value_and_grad)(theta)
+    half_square, product, matrix = eqx.filter_jit(functional.normal_equations)(theta)
+    np.testing.assert_allclose(half_square, value, rtol=1e-13)
+    np.testing.assert_allclose(product, gradient, rtol=1e-8, atol=1e-12 * float(jnp.max(jnp.abs(gradient))))
+    v = jax.random.normal(jax.random.key(2), theta.shape)
+    push = jax.jvp(functional.residuals, (theta,), (v,))[1]
+    np.testing.assert_allclose(v @ matrix @ v, push @ push, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_checkpointed_gradient_is_the_stored_one(name):
+    values = []
+    for adjoint in (pdefit.StoreAll(), pdefit.Checkpointed()):
+        functional = MAKERS[name](adjoint=adjoint)
+        values.append(eqx.filter_jit(functional.value_and_grad)(functional.theta0 + 1e-3))
+    np.testing.assert_allclose(values[0][0], values[1][0], rtol=1e-14)
+    np.testing.assert_allclose(values[0][1], values[1][1], rtol=1e-11)
+
+
+def test_checkpointing_keeps_fewer_states():
+    """The compiled gradient of a long trajectory needs less memory."""
+    peak = {}
+    for adjoint in (pdefit.StoreAll(), pdefit.Checkpointed()):
+        functional = fisher_functional(count=33, dt=0.005, adjoint=adjoint)
+        compiled = jax.jit(lambda t, f=functional: f.value_and_grad(t)).lower(functional.theta0).compile()
+        peak[type(adjoint).__name__] = compiled.memory_analysis().temp_size_in_bytes
+    assert peak["Checkpointed"] < peak["StoreAll"] / 5

@@ -1,0 +1,163 @@
+"""Every optimizer on a zoo of problems with known minima, through ask and tell alone."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from scipy.optimize import least_squares
+
+import pdefit
+from pdefit.inverse.optimize.base import Box, Evaluation
+
+
+class Zoo(NamedTuple):
+    """Residuals, a start and the minimum."""
+
+    residuals: object
+    start: np.ndarray
+    minimum: np.ndarray | None
+
+
+ZOO = {
+    "quadratic": Zoo(lambda x: jnp.array([1.0, 10.0, 0.1]) * (x - jnp.arange(3.0)), np.full(3, 5.0), np.arange(3.0)),
+    "rosenbrock": Zoo(
+        lambda x: jnp.array([10 * (x[1] - x[0] ** 2), 1 - x[0]]), np.array([-1.2, 1.0]), np.array([1.0, 1.0])
+    ),
+    # Powell's singular function: the Jacobian has rank 2 at the minimum
+    "powell": Zoo(
+        lambda x: jnp.array(
+            [x[0] + 10 * x[1], 5**0.5 * (x[2] - x[3]), (x[1] - 2 * x[2]) ** 2, 10**0.5 * (x[0] - x[3]) ** 2]
+        ),
+        np.array([3.0, -1.0, 0.0, 1.0]),
+        np.zeros(4),
+    ),
+    # exp(-x t) with residuals that do not vanish
+    "decay": Zoo(
+        lambda x: jnp.exp(-x[0] * jnp.arange(5.0)) * x[1] - jnp.array([1.0, 0.5, 0.3, 0.1, 0.2]),
+        np.array([0.1, 2.0]),
+        None,
+    ),
+}
+OPTIMIZERS = {
+    "lm": (pdefit.LevenbergMarquardt(tolerance=1e-14), 200, 1e-5),
+    "lbfgs": (pdefit.LBFGS(), 400, 1e-4),
+    "adam": (pdefit.Adam(0.05), 20000, 2e-2),
+}
+
+
+def evaluate(residuals, theta):
+    r, jac = residuals(theta), jax.jacfwd(residuals)(theta)
+    return Evaluation(jnp.sum(r**2) / 2, jac.T @ r, jac.T @ jac)
+
+
+def minimise(optimizer, residuals, start, limit, box=None):
+    """Ask, evaluate, tell, until converged; returns all points and the state."""
+    box = box or Box(np.full(start.shape, -np.inf), np.full(start.shape, np.inf))
+
+    @jax.jit
+    def step(state):
+        theta = optimizer.ask(state)
+        found = evaluate(residuals, theta)
+        state, accepted = optimizer.tell(state, found)
+        return state, theta, found.value, accepted, optimizer.converged(state)
+
+    state, points = optimizer.init(jnp.asarray(start), box), []
+    for _ in range(limit):
+        state, theta, value, accepted, done = step(state)
+        points.append((np.asarray(theta), float(value), bool(accepted)))
+        if done:
+            break
+    return points
+
+
+def best(points):
+    return min((p for p in points if np.isfinite(p[1])), key=lambda p: p[1])
+
+
+@pytest.mark.parametrize("name", ZOO)
+@pytest.mark.parametrize("kind", OPTIMIZERS)
+def test_the_minimum_is_found(kind, name):
+    optimizer, limit, tolerance = OPTIMIZERS[kind]
+    zoo = ZOO[name]
+    points = minimise(optimizer, zoo.residuals, zoo.start, limit)
+    # Powell's minimum is flat: gradients vanish with the third power of the distance
+    atol = 30 * tolerance if name == "powell" else tolerance
+    minimum = zoo.minimum
+    if minimum is None:
+        minimum = least_squares(lambda x: np.asarray(zoo.residuals(x)), zoo.start, xtol=1e-12, gtol=1e-12).x
+    np.testing.assert_allclose(best(points)[0], minimum, atol=atol)
+
+
+@pytest.mark.parametrize(("kind", "most"), [("lm", 40), ("lbfgs", 60)])
+def test_rosenbrock_takes_few_evaluations(kind, most):
+    points = minimise(OPTIMIZERS[kind][0], ZOO["rosenbrock"].residuals, ZOO["rosenbrock"].start, 400)
+    assert len(points) <= most
+
+
+def test_levenberg_marquardt_solves_a_linear_problem_at_once():
+    points = minimise(pdefit.LevenbergMarquardt(damping=1e-10, max_step=100.0), ZOO["quadratic"].residuals, np.full(3, 5.0), 9)
+    np.testing.assert_allclose(points[1][0], np.arange(3.0), atol=1e-6)
+
+
+def test_accepted_values_never_rise():
+    for optimizer in (pdefit.LevenbergMarquardt(), pdefit.LBFGS()):
+        values = [v for _, v, ok in minimise(optimizer, ZOO["rosenbrock"].residuals, np.array([-1.2, 1.0]), 100) if ok]
+        assert np.all(np.diff(values) <= 1e-12)
+
+
+@pytest.mark.parametrize("kind", OPTIMIZERS)
+def test_a_region_without_values_is_walked_around(kind):
+    """J is NaN for x > 2.5, just behind the minimum; every step into it is rejected and the fit goes on."""
+    optimizer, limit, tolerance = OPTIMIZERS[kind]
+
+    def residuals(x):
+        return jnp.where(x > 2.5, jnp.nan, jnp.exp(x) - jnp.exp(2.0))
+
+    points = minimise(optimizer, residuals, np.array([-3.0]), limit)
+    bad = [ok for _, value, ok in points if not np.isfinite(value)]
+    assert not any(bad)
+    np.testing.assert_allclose(best(points)[0], 2.0, atol=tolerance)
+
+
+def test_the_step_into_the_void_is_really_taken():
+    """Without this, the test above would prove nothing about rejection."""
+    points = minimise(
+        pdefit.LevenbergMarquardt(max_step=50.0),
+        lambda x: jnp.where(x > 2.5, jnp.nan, jnp.exp(x) - jnp.exp(2.0)),
+        np.array([-3.0]),
+        200,
+    )
+    assert not all(np.isfinite(value) for _, value, _ in points)
+
+
+@pytest.mark.parametrize("kind", OPTIMIZERS)
+def test_bounds_are_never_left_and_the_bounded_minimum_is_found(kind):
+    optimizer, limit, tolerance = OPTIMIZERS[kind]
+    box = Box(np.array([-2.0, -2.0]), np.array([0.5, 2.0]))
+    points = minimise(optimizer, ZOO["rosenbrock"].residuals, np.array([-1.2, 1.0]), limit, box)
+    for theta, _, _ in points:
+        assert np.all(theta >= box.lower) and np.all(theta <= box.upper)
+    # on the edge x = 0.5 Rosenbrock's function is smallest at y = x^2
+    np.testing.assert_allclose(best(points)[0], [0.5, 0.25], atol=max(tolerance, 1e-3))
+
+
+def test_any_optax_transformation_is_an_optimizer():
+    points = minimise(pdefit.Optax(optax.rmsprop(0.02)), ZOO["rosenbrock"].residuals, np.array([-1.2, 1.0]), 3000)
+    # from 12.1; its steps have a fixed size and cannot settle
+    assert best(points)[1] < 0.1
+
+
+def test_states_are_arrays_that_can_be_saved_between_evaluations():
+    """A state that went through NumPy continues bit by bit as the original."""
+    for optimizer, _, _ in OPTIMIZERS.values():
+        box = Box(np.full(2, -np.inf), np.full(2, np.inf))
+        state = optimizer.init(jnp.array([-1.2, 1.0]), box)
+        for _ in range(7):
+            saved = jax.tree.map(lambda x: jnp.asarray(np.asarray(x)), state)
+            found = evaluate(ZOO["rosenbrock"].residuals, optimizer.ask(state))
+            state, _ = optimizer.tell(state, found)
+            again, _ = optimizer.tell(saved, found)
+            np.testing.assert_array_equal(optimizer.ask(state), optimizer.ask(again))

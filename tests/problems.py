@@ -1,0 +1,58 @@
+"""Small problems that the tests of this folder share."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from pdefit_particles import Gravity
+from pdefit_reaction import FisherKPP
+
+import pdefit
+
+GRID = pdefit.CartesianGrid(shape=(64,), extent=(40.0,), origin=(-20.0,))
+
+
+def fisher(D=1.0, r=1.0):
+    return FisherKPP(grid=GRID, D=jnp.asarray(D), r=jnp.asarray(r), front=-5.0)
+
+
+def fisher_functional(controls=None, noise=0.0, count=9, times=None, guess=(0.6, 1.5), **options):
+    """D and r of a moving front from a wrong guess."""
+    truth = fisher()
+    y0, ts = truth.init(None), np.linspace(0.0, 4.0, count) if times is None else np.asarray(times)
+    options = {"dt": 0.05, **options}
+    data = pdefit.add_noise(pdefit.simulate(truth, y0, ts, dt=0.05), noise, jax.random.key(1))
+    problem = pdefit.Problem(fisher(*guess), y0)
+    return pdefit.Functional(problem, ts, data, controls or {"D": pdefit.Log(), "r": pdefit.Log()}, **options)
+
+
+def planets():
+    """A sun with two planets in the plane, and a record of it."""
+    gm = np.array([1.0, 1e-3, 3e-3])
+    position = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.8]])
+    velocity = np.array([[0.0, 0.0], [0.0, 1.0], [-0.75, 0.0]])
+    system = Gravity(gm=gm, names=("sun", "inner", "outer"), position=position, velocity=velocity, length_unit="1")
+    return system, pdefit.simulate(system, system.init(None), np.linspace(0.0, 6.0, 25), dt=0.02)
+
+
+def planets_functional(controls=None, length=1.5, **options):
+    """The masses, from positions, by multiple shooting."""
+    system, data = planets()
+    problem = pdefit.Problem(system, system.init(None), pdefit.Select("position"))
+    return pdefit.Functional(
+        problem,
+        data.ts,
+        data,
+        controls or {"gm": pdefit.Control(pdefit.Log(), pdefit.Perturb(0.5, 3.0))},
+        formulation=pdefit.Segments(length),
+        dt=0.02,
+        **options,
+    )
+
+
+def central_difference(functional, theta, v, eps):
+    """dJ along v by central differences of fourth order."""
+    value = eqx.filter_jit(functional.value)
+    near = value(theta + eps * v) - value(theta - eps * v)
+    far = value(theta + 2 * eps * v) - value(theta - 2 * eps * v)
+    return float(8 * near - far) / (12 * eps)

@@ -1,0 +1,48 @@
+import numpy as np
+import pytest
+
+import pdefit
+
+
+def observations(**changes):
+    values = {"u": np.arange(12.0).reshape(4, 3), "v": np.ones(4)}
+    given = {"ts": [0.0, 1.0, 2.0, 4.0], "values": values, "sigma": {"u": [1.0, 2.0, 3.0], "v": 0.5}, **changes}
+    return pdefit.Observations.build(given["ts"], given["values"], given["sigma"])
+
+
+def test_nan_becomes_a_mask():
+    values = np.array([[1.0, np.nan], [np.nan, 2.0]])
+    o = pdefit.Observations.build([0.0, 1.0], {"u": values})
+    np.testing.assert_array_equal(o.mask["u"], [[True, False], [False, True]])
+    np.testing.assert_array_equal(o.values["u"], [[1.0, 0.0], [0.0, 2.0]])
+
+
+def test_sigma_has_the_axes_of_its_variable():
+    o = observations()
+    assert o.sigma["u"].shape == (1, 3) and o.sigma["v"].shape == (1,)
+
+
+def test_parts_keep_values_and_errors_together():
+    sigma = {"u": 1 + np.arange(12.0).reshape(4, 3), "v": 0.5}
+    part = observations(sigma=sigma).between(1.0, 2.0)
+    np.testing.assert_array_equal(part.ts, [1.0, 2.0])
+    np.testing.assert_array_equal(part.values["u"], [[3, 4, 5], [6, 7, 8]])
+    np.testing.assert_array_equal(part.sigma["u"], [[4, 5, 6], [7, 8, 9]])
+    assert part.sigma["v"].shape == (1,)
+    assert list(part.select(("v",)).values) == ["v"]
+    np.testing.assert_array_equal(part.with_sigma({"v": 3.0}).sigma["v"], [3.0])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"ts": [0.0, 1.0, 1.0, 4.0]},
+        {"values": {"u": np.zeros((3, 3))}},
+        {"sigma": {"u": 0.0, "v": 1.0}},
+        {"sigma": {"u": [1.0, 2.0], "v": 1.0}},
+    ],
+    ids=["times", "shape", "sigma zero", "sigma shape"],
+)
+def test_inconsistent_observations_are_refused(changes):
+    with pytest.raises(ValueError):
+        observations(**changes)

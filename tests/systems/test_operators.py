@@ -1,0 +1,115 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import pdefit
+
+PI = np.pi
+# for each boundary condition a function on the unit interval that obeys it, with its first and second derivative
+MODES = {
+    "periodic": (
+        pdefit.Periodic(),
+        lambda x: jnp.sin(2 * PI * x),
+        lambda x: 2 * PI * jnp.cos(2 * PI * x),
+        lambda x: -4 * PI**2 * jnp.sin(2 * PI * x),
+    ),
+    "noflux": (
+        pdefit.NoFlux(),
+        lambda x: jnp.cos(PI * x),
+        lambda x: -PI * jnp.sin(PI * x),
+        lambda x: -(PI**2) * jnp.cos(PI * x),
+    ),
+    "dirichlet": (
+        pdefit.Dirichlet(2.0),
+        lambda x: 2 + jnp.sin(PI * x),
+        lambda x: PI * jnp.cos(PI * x),
+        lambda x: -(PI**2) * jnp.sin(PI * x),
+    ),
+}
+
+
+def grid(n, boundary, ndim=1):
+    return pdefit.CartesianGrid(shape=(n,) * ndim, extent=(1.0,) * ndim, boundary=boundary)
+
+
+def rates(errors):
+    return np.log2(np.asarray(errors[:-1]) / np.asarray(errors[1:]))
+
+
+@pytest.mark.parametrize("name", MODES)
+def test_laplacian_and_gradient_are_second_order(name):
+    boundary, u, du, d2u = MODES[name]
+    errors = []
+    for n in (16, 32, 64, 128):
+        g = grid(n, boundary)
+        (x,) = g.mesh()
+        # the mean square: at a Dirichlet face the truncation error is of first order, but the solution's is not
+        errors.append(
+            (
+                float(jnp.sqrt(jnp.mean((pdefit.laplacian(g, u(x)) - d2u(x)) ** 2))),
+                float(jnp.sqrt(jnp.mean((pdefit.grad(g, u(x))[0] - du(x)) ** 2))),
+            )
+        )
+    errors = np.asarray(errors)
+    np.testing.assert_allclose(rates(errors[:, 1]), 2.0, atol=0.1)
+    if name != "dirichlet":
+        np.testing.assert_allclose(rates(errors[:, 0]), 2.0, atol=0.1)
+
+
+@pytest.mark.parametrize("name", MODES)
+def test_poisson_solutions_are_second_order(name):
+    """Solving lap u = f sees the boundary as a simulation does."""
+    boundary, u, _, d2u = MODES[name]
+    errors = []
+    for n in (16, 32, 64):
+        g = grid(n, boundary)
+        (x,) = g.mesh()
+        operator = jax.jacfwd(lambda v, g=g: pdefit.laplacian(g, v))(jnp.zeros(n))
+        offset = pdefit.laplacian(g, jnp.zeros(n))
+        solution = jnp.linalg.lstsq(operator, d2u(x) - offset)[0]
+        difference = solution - u(x)
+        if name != "dirichlet":
+            difference = difference - difference.mean()
+        errors.append(float(jnp.max(jnp.abs(difference))))
+    np.testing.assert_allclose(rates(errors), 2.0, atol=0.1)
+
+
+@pytest.mark.parametrize("boundary", [pdefit.Periodic(), pdefit.NoFlux()], ids=["periodic", "noflux"])
+@pytest.mark.parametrize("ndim", [1, 2, 3])
+def test_diffusion_conserves_the_integral_and_is_symmetric(boundary, ndim, key):
+    g = grid(6, boundary, ndim)
+    u, v, field = (jax.random.uniform(k, g.shape) for k in jax.random.split(key, 3))
+    for D in (jnp.asarray(0.7), 0.1 + field):
+        out = pdefit.diffuse(g, D, u)
+        assert abs(float(out.sum())) < 1e-11 * float(jnp.abs(out).sum())
+        np.testing.assert_allclose((v * out).sum(), (u * pdefit.diffuse(g, D, v)).sum(), rtol=1e-12)
+
+
+def test_variable_diffusivity_of_a_constant_is_the_scalar_one(key):
+    g = grid(8, pdefit.Dirichlet(1.0), 2)
+    u = jax.random.uniform(key, g.shape)
+    field = jnp.full(g.shape, 0.3)
+    np.testing.assert_allclose(pdefit.diffuse(g, field, u), pdefit.diffuse(g, jnp.asarray(0.3), u), rtol=1e-12)
+
+
+def test_periodic_operators_commute_with_shifts(key):
+    g = grid(8, pdefit.Periodic(), 2)
+    u, D = jax.random.uniform(key, (2, *g.shape))
+    shifted = pdefit.diffuse(g, jnp.roll(D, 3, 0), jnp.roll(u, 3, 0))
+    np.testing.assert_allclose(shifted, jnp.roll(pdefit.diffuse(g, D, u), 3, 0), rtol=1e-13, atol=1e-13)
+
+
+def test_divergence_of_a_linear_field_is_constant_inside():
+    g = grid(8, pdefit.NoFlux(), 2)
+    x, y = g.mesh()
+    inner = pdefit.div(g, jnp.stack([2 * x, 3 * y]))[1:-1, 1:-1]
+    np.testing.assert_allclose(inner, 5.0, rtol=1e-12)
+
+
+def test_boundaries_may_differ_between_axes():
+    g = pdefit.CartesianGrid(shape=(8, 16), extent=(1.0, 2.0), boundary=(pdefit.Periodic(), pdefit.NoFlux()))
+    x, y = g.mesh()
+    u = jnp.sin(2 * PI * x) * jnp.cos(PI * y / 2)
+    wave = (2 - 2 * np.cos(2 * PI / 8)) * 64 + (2 - 2 * np.cos(PI / 16)) * 64
+    np.testing.assert_allclose(pdefit.laplacian(g, u), -wave * u, atol=1e-11)
