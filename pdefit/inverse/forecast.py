@@ -53,8 +53,11 @@ def _relative(fields: Mapping[str, Any], truth: Mapping[str, Any]) -> np.ndarray
     wrong = total = 0.0
     for name, true in truth.items():
         axes = tuple(range(1, np.ndim(true)))
-        wrong = wrong + np.nansum((np.asarray(fields[name]) - true) ** 2, axis=axes)
-        total = total + np.nansum(np.square(true), axis=axes)
+        seen = np.isfinite(true)
+        # a forecast that has blown up overflows: infinitely wrong
+        with np.errstate(over="ignore"):
+            wrong = wrong + np.sum(np.where(seen, np.asarray(fields[name]) - true, 0.0) ** 2, axis=axes)
+        total = total + np.sum(np.where(seen, true, 0.0) ** 2, axis=axes)
     return np.sqrt(np.asarray(wrong) / np.maximum(np.asarray(total), np.finfo(float).tiny))
 
 

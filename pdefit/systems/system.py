@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, PRNGKeyArray, PyTree
 
 
@@ -45,8 +47,9 @@ def _array(value: Any) -> Any:
     """A number becomes a floating-point array; a module (a network, an interpolant) stays what it is."""
     if isinstance(value, eqx.Module):
         return value
-    array = jnp.asarray(value)
-    return array if jnp.issubdtype(array.dtype, jnp.inexact) else array.astype(float)
+    dtype = value.dtype if isinstance(value, jax.Array) else np.asarray(value).dtype
+    # an explicit dtype: Python numbers would stay weakly typed, and a control of another type compile everything anew
+    return jnp.asarray(value, dtype if jnp.issubdtype(dtype, jnp.inexact) else float)
 
 
 def parameter(*, unit: str = "1", positive: bool = False, doc: str = "", dims: tuple[str, ...] = (), **kwargs) -> Any:

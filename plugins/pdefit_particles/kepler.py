@@ -46,8 +46,8 @@ def kepler_forecast(
     orbit = jax.vmap(jax.vmap(propagate, in_axes=(0, 0, 0, None)), in_axes=(None, None, None, 0))
     x, v = orbit(gm[0] + gm[1:], relative_x, relative_v, elapsed)
     share = gm / gm.sum()
-    centre_v = share @ velocity
-    centre_x = share @ position + elapsed[:, None] * centre_v
+    centre_v = (share @ velocity)[None, :]
+    centre_x = (share @ position)[None, :] + elapsed[:, None] * centre_v
     sun_x = centre_x - jnp.einsum("n,tnd->td", share[1:], x)
     sun_v = centre_v - jnp.einsum("n,tnd->td", share[1:], v)
     return {

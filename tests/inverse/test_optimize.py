@@ -98,7 +98,9 @@ def test_rosenbrock_takes_few_evaluations(kind, most):
 
 
 def test_levenberg_marquardt_solves_a_linear_problem_at_once():
-    points = minimise(pdefit.LevenbergMarquardt(damping=1e-10, max_step=100.0), ZOO["quadratic"].residuals, np.full(3, 5.0), 9)
+    points = minimise(
+        pdefit.LevenbergMarquardt(damping=1e-10, max_step=100.0), ZOO["quadratic"].residuals, np.full(3, 5.0), 9
+    )
     np.testing.assert_allclose(points[1][0], np.arange(3.0), atol=1e-6)
 
 

@@ -1,0 +1,124 @@
+"""What only gravity can know: its reference solution, its invariants, its symmetries, two bodies."""
+
+import csv
+
+import diffrax
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from pdefit_particles import Gravity, State, pleiades
+from pdefit_particles.kepler import propagate
+
+import pdefit
+from pdefit.files.locate import locate
+from pdefit.files.read import read_recording
+
+
+def test_pleiades_end_state_is_the_reference():
+    system, y0 = pleiades(Gravity)
+    end = pdefit.solve(system, y0, np.array([3.0]), solver=diffrax.Dopri8(), dt=2.5e-4, t0=0.0)
+    with open(locate("reference/pleiades_reference.csv"), newline="") as file:
+        rows = {r["component"]: float(r["t3_reference"]) for r in csv.DictReader(file)}
+    for i in range(7):
+        for field, prefix in (("position", ""), ("velocity", "v")):
+            found = getattr(end, field)[-1, i]
+            expected = [rows[f"{prefix}{axis}{i + 1}"] for axis in "xy"]
+            np.testing.assert_allclose(found, expected, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("solver", "order", "steps"),
+    [(pdefit.VelocityVerlet(), 2, 40), (pdefit.Yoshida4(), 4, 40), (pdefit.RK4(), 4, 40), (diffrax.Dopri8(), 8, 6)],
+)
+def test_energy_drift_falls_with_the_order(solver, order, steps):
+    system, y0 = _ellipse()
+    before = system.invariants(y0)
+    drift = []
+    for n in (steps, 2 * steps):
+        end = pdefit.solve(system, y0, np.array([1.7]), solver=solver, dt=1.7 / n, t0=0.0)
+        after = system.invariants(jax.tree.map(lambda x: x[-1], end))
+        drift.append(abs(float(after["energy"] / before["energy"]) - 1))
+        np.testing.assert_allclose(after["momentum"], before["momentum"], atol=1e-13)
+        if isinstance(solver, pdefit.VelocityVerlet | pdefit.Yoshida4):
+            np.testing.assert_allclose(after["angular_momentum"], before["angular_momentum"], atol=1e-13)
+    assert np.log2(drift[0] / drift[1]) > order - 0.3
+
+
+def _ellipse():
+    """A comet (eccentricity 0.3) about a heavy star."""
+    position, velocity = np.array([[0.0, 0.0], [1.3, 0.0]]), np.array([[0.0, 0.0], [0.0, 0.75]])
+    system = Gravity(gm=np.array([1.0, 1e-2]), position=position, velocity=velocity, length_unit="1")
+    return system, system.init(None)
+
+
+def test_the_kepler_baseline_solves_two_bodies_exactly():
+    system, y0 = _ellipse()
+    ts = np.linspace(0.5, 12.0, 6)
+    numeric = pdefit.solve(system, y0, ts, solver=diffrax.Dopri8(), dt=1e-2, t0=0.0)
+    forecast = system.baseline(0.0, y0, ts)
+    np.testing.assert_allclose(forecast["position"], numeric.position, atol=1e-11)
+    np.testing.assert_allclose(forecast["velocity"], numeric.velocity, atol=1e-11)
+
+
+@pytest.mark.parametrize("speed", [0.2, 1.0, 1.3])
+def test_an_orbit_closes_after_its_period(speed):
+    r0, v0 = jnp.array([1.0, 0.0, 0.0]), jnp.array([0.0, speed, 0.1])
+    a = 1 / (2 - float(v0 @ v0))
+    r, v = propagate(jnp.asarray(1.0), r0, v0, jnp.asarray(2 * np.pi * a**1.5))
+    np.testing.assert_allclose(r, r0, atol=1e-12)
+    np.testing.assert_allclose(v, v0, atol=1e-12)
+
+
+def test_symmetries(key):
+    """Rotations turn, translations and boosts leave, permutations permute the acceleration; no net force."""
+    keys = jax.random.split(key, 3)
+    x, gm = jax.random.normal(keys[0], (6, 3)), jax.random.uniform(keys[1], (6,), minval=0.1)
+    rotation = jnp.linalg.qr(jax.random.normal(keys[2], (3, 3)))[0]
+    order = jnp.array([3, 1, 0, 5, 4, 2])
+    a = Gravity(gm=gm).acceleration(0.0, x, None)
+    np.testing.assert_allclose(Gravity(gm=gm).acceleration(0.0, x @ rotation.T, None), a @ rotation.T, rtol=1e-11)
+    np.testing.assert_allclose(Gravity(gm=gm).acceleration(0.0, x + 7.0, None), a, rtol=1e-11)
+    np.testing.assert_allclose(Gravity(gm=gm[order]).acceleration(0.0, x[order], None), a[order], rtol=1e-11)
+    np.testing.assert_allclose(jnp.sum(gm[:, None] * a, axis=0), 0.0, atol=1e-12)
+
+
+def test_coincident_bodies_have_finite_force_and_gradient():
+    def pull(x):
+        return jnp.sum(Gravity(gm=np.ones(3)).acceleration(0.0, x, None) ** 2)
+
+    x = jnp.array([[0.0, 0.0], [0.0, 0.0], [1.0, 0.0]])
+    value, gradient = jax.value_and_grad(pull)(x)
+    assert np.isfinite(value) and np.all(np.isfinite(gradient))
+
+
+def test_mercury_leaves_the_trace_that_decides_the_precision():
+    """1 % of Mercury's mass moves a body by about 1e-7 au in 600 days: float64 and a fine step are no luxury."""
+    recording = read_recording(
+        locate("solar_system/planets_1970_2040_20d.h5"),
+        {"position": "position", "velocity": "velocity"},
+        extra={"gm": "gm"},
+        stop=600.0,
+    )
+    gm = recording.extra["gm"]
+    y0 = Gravity(gm=gm).init_from_data(recording.observations)
+
+    def end(gm, dt):
+        return pdefit.solve(Gravity(gm=gm), y0, np.array([600.0]), solver=diffrax.Dopri8(), dt=dt, t0=0.0).position[-1]
+
+    heavier = gm * np.where(np.arange(9) == 1, 1.01, 1.0)
+    others = np.delete(np.linalg.norm(np.asarray(end(heavier, 2.0) - end(gm, 2.0)), axis=1), 1)
+    assert 3e-8 < others.max() < 1e-6
+    assert np.max(np.abs(end(gm, 2.5) - end(gm, 0.5))) < 1e-7
+
+
+def test_states_come_from_data_or_not_at_all():
+    data = pdefit.Observations.build([0.0, 1.0], {"position": np.ones((2, 3, 2))})
+    with pytest.raises(pdefit.PdefitError, match="lack velocity"):
+        Gravity(gm=np.ones(3)).init_from_data(data)
+    with pytest.raises(ValueError, match="no initial state"):
+        Gravity(gm=np.ones(3)).init(None)
+    with pytest.raises(ValueError, match="a name for each"):
+        Gravity(gm=np.ones(3), names=("a",))
+    both = pdefit.Observations.build([0.0, 1.0], {n: np.ones((2, 3, 2)) for n in State._fields})
+    assert Gravity(gm=np.ones(3)).init_from_data(both).velocity.shape == (3, 2)

@@ -1,0 +1,94 @@
+"""What only Fisher-KPP can know: its exact front, in one and two dimensions, and its limits."""
+
+import diffrax
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from pdefit_reaction import FisherKPP
+
+import pdefit
+
+
+def front(shape, extent, D=1.0, r=1.0, **options):
+    grid = pdefit.CartesianGrid(shape=shape, extent=extent, origin=tuple(-e / 2 for e in extent), **options)
+    return FisherKPP(grid=grid, D=jnp.asarray(D), r=jnp.asarray(r), front=-4.0)
+
+
+def error(system, t, dt):
+    y = pdefit.solve(system, system.init(None), np.array([t]), solver=pdefit.RK4(), dt=dt, t0=0.0)
+    return float(jnp.max(jnp.abs(y.u[-1] - system.exact(jnp.asarray(t)).u)))
+
+
+@pytest.mark.parametrize("width", [None, 3], ids=["1d", "2d"])
+def test_space_order_is_two_against_the_exact_front(width):
+    errors = []
+    for n in (100, 200, 400):
+        shape, extent = ((n,), (80.0,)) if width is None else ((n, width), (80.0, 5.0))
+        system = front(shape, extent)
+        errors.append(error(system, 3.0, 0.4 * system.stable_step(None)))
+    np.testing.assert_allclose(np.log2(np.divide(errors[:-1], errors[1:])), 2.0, atol=0.1)
+
+
+def test_a_front_along_any_axis_is_the_same():
+    """A plane front does not notice a second dimension, nor a periodic one."""
+    flat = front((160,), (80.0,))
+    for boundary in (pdefit.NoFlux(), (pdefit.NoFlux(), pdefit.Periodic())):
+        dish = front((160, 8), (80.0, 4.0), boundary=boundary)
+        one, two = (
+            pdefit.solve(s, s.init(None), np.array([2.0]), solver=pdefit.RK4(), dt=0.02, t0=0.0).u[-1]
+            for s in (flat, dish)
+        )
+        np.testing.assert_allclose(two, np.repeat(np.asarray(one)[:, None], 8, axis=1), atol=1e-12)
+
+
+@pytest.mark.parametrize(("D", "r"), [(1.0, 1.0), (0.5, 2.0), (2.0, 0.3)])
+def test_the_front_runs_at_its_speed(D, r):
+    """Position of u = 1/4, where the exact front's argument is zero."""
+    length = np.sqrt(D / r)
+    system = front((800,), (160.0 * length,), D, r)
+    ts = np.array([4.0, 8.0]) / r
+    u = pdefit.solve(system, system.init(None), ts, solver=pdefit.RK4(), dt=0.01 / r, t0=0.0).u
+    x = system.grid.axis(0)
+    positions = [float(np.interp(-0.25, -np.asarray(profile), x)) for profile in u]
+    np.testing.assert_allclose((positions[1] - positions[0]) * r / 4.0, 5 * np.sqrt(r * D / 6), rtol=2e-3)
+
+
+def test_empty_and_full_stay_what_they_are():
+    system = front((20, 20), (10.0, 10.0))
+    for level in (0.0, 1.0):
+        y = type(system.init(None))(jnp.full((20, 20), level))
+        np.testing.assert_array_equal(system.vector_field(0.0, y, None).u, 0.0)
+        gradient = jax.grad(lambda s, y=y: jnp.sum(s.vector_field(0.0, y, None).u))(system)
+        assert np.isfinite(gradient.D) and np.isfinite(gradient.r)
+
+
+def test_the_stated_step_is_stable_and_twice_it_is_not():
+    system = front((100,), (20.0,))
+    limit = system.stable_step(None)
+    rough = type(system.init(None))(0.5 + 0.1 * jax.random.normal(jax.random.key(0), (100,)))
+
+    def end(dt):
+        y = pdefit.solve(system, rough, np.array([200 * limit]), solver=diffrax.Euler(), dt=dt, t0=0.0)
+        return float(jnp.max(jnp.abs(y.u[-1])))
+
+    assert end(0.95 * limit) < 1.5
+    assert not end(1.6 * limit) < 1e3
+
+
+def test_coarsening_keeps_the_mass():
+    system = front((160,), (80.0,))
+    y = system.init(None)
+    np.testing.assert_allclose(system.coarsen(y, 4).u.mean(), y.u.mean(), rtol=1e-14)
+
+
+def test_parameters_are_documented_with_units():
+    declared = pdefit.parameters(FisherKPP)
+    assert {n: i.unit for n, i in declared.items()} == {"D": "mm^2/s", "r": "1/s"}
+    assert FisherKPP.example(16).system.grid.length_unit == "mm"
+
+
+def test_the_example_runs_and_its_front_moves():
+    example = FisherKPP.example(16)
+    u = pdefit.solve(example.system, example.y0, example.ts, solver=pdefit.RK4(), dt=example.dt, t0=0.0).u
+    assert float(jnp.max(jnp.abs(u[-1] - u[0]))) > 0.3

@@ -1,0 +1,88 @@
+"""Fits end to end: recovery, stages, budgets, interruption, events."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from problems import fisher, fisher_functional, planets_functional
+
+import pdefit
+
+
+@pytest.mark.parametrize("optimizer", [pdefit.LevenbergMarquardt(), pdefit.LBFGS()], ids=lambda o: type(o).__name__)
+def test_a_twin_returns_its_parameters(optimizer):
+    found = pdefit.fit(fisher_functional(), [optimizer])
+    np.testing.assert_allclose([found.problem.system.D, found.problem.system.r], 1.0, rtol=1e-6)
+    assert found.converged and found.status == "done"
+    assert found.loss < 1e-12 < found.loss_initial
+
+
+def test_masses_are_found_from_far_off():
+    stages = [
+        pdefit.Stage(pdefit.LevenbergMarquardt(), formulation=pdefit.Segments(0.25)),
+        pdefit.Stage(pdefit.LevenbergMarquardt(tolerance=1e-14), formulation=pdefit.Segments(3.0)),
+    ]
+    found = pdefit.fit(planets_functional(), stages)
+    np.testing.assert_allclose(found.problem.system.gm, [1.0, 1e-3, 3e-3], rtol=1e-5)
+    assert found.functional.layout.segments == 2
+    assert {r.stage for r in found.history} == {1, 2}
+
+
+def test_an_initial_field_is_found_by_a_sobolev_variable():
+    truth = fisher()
+    y0, ts = truth.init(None), np.linspace(0.0, 0.5, 6)
+    data = pdefit.simulate(truth, y0, ts, dt=0.05)
+    flat = pdefit.Problem(truth, type(y0)(jnp.full_like(y0.u, 0.4)))
+    controls = {"y0": {"u": pdefit.Control(pdefit.Identity(), smoothing=1.0)}}
+    functional = pdefit.Functional(flat, ts, data, controls, dt=0.05)
+    found = pdefit.fit(functional, [pdefit.LBFGS()])
+    error = np.linalg.norm(found.problem.y0.u - y0.u) / np.linalg.norm(y0.u)
+    assert error < 1e-3
+
+
+def test_the_budget_is_kept_and_every_evaluation_recorded():
+    seen = []
+    found = pdefit.fit(
+        fisher_functional(), [pdefit.Adam(0.01)], max_iterations=7, callback=lambda p: seen.extend(p.records)
+    )
+    assert [r.iteration for r in found.history] == list(range(1, 8)) == [r.iteration for r in seen]
+    assert not found.converged
+    assert found.loss == min(r.loss for r in found.history)
+
+
+def test_the_best_point_is_kept_even_if_the_last_is_worse():
+    found = pdefit.fit(fisher_functional(), [pdefit.Adam(0.8)], max_iterations=30)
+    losses = [r.loss for r in found.history]
+    assert losses[-1] > min(losses) == found.loss
+    np.testing.assert_allclose(found.functional.value(found.theta), found.loss, rtol=1e-12)
+
+
+def test_an_interrupt_returns_the_best_so_far():
+    def stop(progress):
+        if progress.iteration >= 3:
+            raise KeyboardInterrupt
+
+    found = pdefit.fit(fisher_functional(), [pdefit.Adam(0.01)], callback=stop)
+    assert found.status == "interrupted" and len(found.history) >= 3
+    assert found.loss == min(r.loss for r in found.history)
+
+
+def test_a_blow_up_on_the_way_is_rejected_and_logged():
+    functional = fisher_functional(controls={"D": pdefit.Log(), "r": pdefit.Log()}, guess=(3.0, 0.05))
+    # so large a step that the explicit scheme explodes
+    found = pdefit.fit(functional, [pdefit.Stage(pdefit.Adam(3.0), 40)])
+    assert any("not finite" in event for event in found.events)
+    assert np.isfinite(found.loss) and found.loss <= found.loss_initial
+    assert any(not r.accepted for r in found.history)
+
+
+def test_a_first_guess_that_blows_up_is_an_error_with_a_remedy():
+    functional = fisher_functional(guess=(1.0, 1.0), dt=0.2)
+    theta = functional.theta0.at[0].set(5.0)
+    blown = functional.reformulated(pdefit.Single(), theta)
+    with pytest.raises(pdefit.PdefitError, match="use a smaller dt"):
+        pdefit.fit(blown, [pdefit.LevenbergMarquardt()])
+
+
+def test_a_fit_without_stages_is_refused():
+    with pytest.raises(pdefit.PdefitError, match="at least one stage"):
+        pdefit.fit(fisher_functional(), [])

@@ -1,0 +1,81 @@
+"""Are the intervals honest? Coverage over many noise realisations, and what they say of poor data."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from problems import fisher, fisher_functional, planets
+
+import pdefit
+
+
+def test_intervals_of_a_linear_problem_are_the_textbook_ones():
+    """At the minimum of a nearly linear problem: (J^T J)^-1 s^2."""
+    found = pdefit.fit(fisher_functional(noise=0.02), [pdefit.LevenbergMarquardt()])
+    intervals = pdefit.intervals(found.functional, found.theta)
+    jac, r = found.functional.jacobian(found.theta), found.functional.residuals(found.theta)
+    variance = r @ r / (r.size - 2)
+    np.testing.assert_allclose(intervals.covariance, np.linalg.inv(jac.T @ jac) * variance, rtol=1e-8)
+    assert np.all(intervals.low < intervals.estimate) and np.all(intervals.estimate < intervals.high)
+    np.testing.assert_allclose(intervals.estimate, [found.problem.system.D, found.problem.system.r], rtol=1e-14)
+
+
+def test_intervals_cover_the_truth_as_often_as_they_say():
+    """100 noise realisations x 2 controls: within three standard errors of 95 %, for draws in pairs."""
+    clean, inside = fisher_functional(guess=(1.0, 1.0)), []
+    for i in range(100):
+        noisy = pdefit.add_noise(clean.observations, 0.02, jax.random.key(100 + i))
+        found = pdefit.fit(eqx.tree_at(lambda f: f.observations, clean, noisy), [pdefit.LevenbergMarquardt()])
+        intervals = pdefit.intervals(found.functional, found.theta)
+        inside.append((intervals.low <= 1.0) & (intervals.high >= 1.0))
+    assert 0.885 <= np.mean(inside) <= 0.995
+
+
+def test_clustered_intervals_see_errors_that_a_segment_shares():
+    """Every residual of a segment has the same error: 24 values know no more than the segment's one number, and only the
+    sandwich notices."""
+    system, data = planets()
+    rng = np.random.default_rng(0)
+    starts = np.arange(0, 24, 2)
+    values = {n: np.array(v) for n, v in data.values.items()}
+    # one common shift of the whole window
+    for s in starts:
+        values["position"][s + 1 : s + 3] += 1e-7 * rng.normal(size=(1, 3, 2))
+    noisy = pdefit.Observations.build(data.ts, values, {"position": 1e-7, "velocity": 1.0})
+    functional = pdefit.Functional(
+        pdefit.Problem(system, system.init(None), pdefit.Select("position")),
+        data.ts, noisy, {"gm": pdefit.Log()}, formulation=pdefit.Segments(0.5), dt=0.02,
+    )  # fmt: skip
+    # node states free of the errors that the observations have
+    nodes = functional.formulation.node_states(functional.problem.y0, data, functional.layout)
+    functional = eqx.tree_at(lambda f: f.problem.nodes, functional, nodes)
+    found = pdefit.fit(functional, [pdefit.LevenbergMarquardt(tolerance=1e-12)])
+    intervals = pdefit.intervals(found.functional, found.theta)
+    assert intervals.method.startswith("sandwich") and intervals.degrees == 11
+    jac = found.functional.jacobian(found.theta)
+    naive = np.sqrt(np.diag(np.linalg.inv(jac.T @ jac)))
+    assert intervals.error[0] > 1.1 * naive[0]
+    z = intervals.z_score(np.asarray(found.theta), np.log([1.0, 1e-3, 3e-3]))
+    assert np.all(np.abs(z) < 4)
+
+
+def test_a_control_without_any_influence_is_named():
+    truth = fisher()
+    # full everywhere: neither diffusion nor growth leaves a trace
+    full = type(truth.init(None))(jnp.ones(64))
+    data = pdefit.simulate(truth, full, np.linspace(0, 1, 3), dt=0.05)
+    data = pdefit.add_noise(data, 0.0, jax.random.key(0))
+    functional = pdefit.Functional(
+        pdefit.Problem(truth, full), data.ts, data, {"D": pdefit.Log(), "y0": {"u": pdefit.Identity()}}, dt=0.05
+    )
+    with pytest.raises(pdefit.PdefitError, match="say nothing about D"):
+        pdefit.intervals(functional, functional.theta0)
+
+
+def test_a_vague_control_is_named():
+    """One frame after a very short time says little about diffusion under strong noise; a long film says enough."""
+    short = fisher_functional(times=[0.0, 0.05], noise=0.5, guess=(1.0, 1.0))
+    assert "D" in pdefit.intervals(short, short.theta0).vague
+    long = fisher_functional(noise=0.02, guess=(1.0, 1.0))
+    assert pdefit.intervals(long, long.theta0).vague == ()
