@@ -42,7 +42,7 @@ def kepler_forecast(
 
     The centre of mass moves uniformly, and the Sun follows from it.
     """
-    relative_x, relative_v = position[1:] - position[0], velocity[1:] - velocity[0]
+    relative_x, relative_v = position[1:] - position[:1], velocity[1:] - velocity[:1]
     orbit = jax.vmap(jax.vmap(propagate, in_axes=(0, 0, 0, None)), in_axes=(None, None, None, 0))
     x, v = orbit(gm[0] + gm[1:], relative_x, relative_v, elapsed)
     share = gm / gm.sum()

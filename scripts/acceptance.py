@@ -1,0 +1,84 @@
+"""Run the experiments that the README quotes, and hold their numbers against what it promises.
+
+    ./run python scripts/acceptance.py
+
+Prints one line for each promise with the number found; exit code 1 if one is not kept.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+EXACT = ("Sun", "Venus", "EMB", "Jupiter", "Saturn")
+failures = 0
+
+
+def run(folder: Path, *arguments: str) -> tuple[list[dict], float]:
+    """Run pdefit in a folder of its own; the summaries of all jobs, and the seconds it took."""
+    folder.mkdir(parents=True)
+    command = [str(Path(sys.executable).parent / "pdefit"), *arguments]
+    begin = time.perf_counter()
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=os.environ)
+    seconds = time.perf_counter() - begin
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(arguments)} failed:\n{done.stdout}\n{done.stderr}")
+    return [json.loads(p.read_text()) for p in sorted(folder.rglob("summary.json"))], seconds
+
+
+def promise(what: str, found: float, limit: float, unit: str = "") -> None:
+    """Print and remember whether found <= limit."""
+    global failures
+    kept = found <= limit
+    failures += not kept
+    print(f"{'ok    ' if kept else 'FAILED'}  {what:<66} {found:9.3g} <= {limit:g} {unit}", flush=True)
+
+
+def solar_system(folder: Path) -> None:
+    (summary,), seconds = run(folder, "fit", "experiment=particles/solar_system")
+    errors = {k.removeprefix("gm."): abs(p["relative_error"]) for k, p in summary["parameters"].items()}
+    promise("solar_system: wall time", seconds, 120, "s")
+    promise("solar_system: largest error of the nine masses", max(errors.values()), 1e-2)
+    promise(f"solar_system: largest error of {', '.join(EXACT)}", max(errors[n] for n in EXACT), 1e-3)
+    for name, p in summary["parameters"].items():
+        print(f"        {name:<12} error {p['relative_error']:+.2e}  z {p['z_score']:+7.1f}")
+    bodies = summary["forecast"]["per_label"]
+    gain = max(b["largest_error"] / b["baseline_largest"] for b in bodies.values())
+    promise("solar_system: forecast error 2010-2040 / Kepler orbits, worst body", gain, 1.0)
+    promise(
+        "solar_system: forecast error 2010-2040, worst body",
+        max(b["largest_error"] for b in bodies.values()),
+        1e-3,
+        "au",
+    )
+
+
+def pleiades(folder: Path) -> None:
+    (summary,), _ = run(folder, "simulate", "experiment=particles/pleiades")
+    promise("pleiades: end state against the reference", summary["reference_error"], 1e-8)
+
+
+def fisher(folder: Path) -> None:
+    (summary,), _ = run(folder / "self", "fit", "experiment=reaction/fisher_front", "twin=self", "noise=0")
+    errors = [abs(p["relative_error"]) for p in summary["parameters"].values()]
+    promise("fisher_front: self twin without noise, largest error", max(errors), 1e-6)
+    for name in ("fisher_front", "fisher_front_2d"):
+        (summary,), _ = run(folder / name, "fit", f"experiment=reaction/{name}")
+        errors = [abs(p["relative_error"]) for p in summary["parameters"].values()]
+        promise(f"{name}: independent twin with 2 % noise, largest error", max(errors), 0.03)
+
+
+def sweep(folder: Path) -> None:
+    jobs, _ = run(folder, "fit", "-m", "experiment=reaction/fisher_front", "controls.D.guess=0.5,2.0", "seed=1")
+    found = [j["parameters"]["D"]["estimate"] for j in jobs]
+    promise("sweep of a nested control: two jobs, spread of their estimates", abs(found[0] / found[1] - 1), 1e-4)
+    promise("sweep of a nested control: missing jobs", 2 - len(jobs), 0)
+
+
+with tempfile.TemporaryDirectory() as scratch:
+    for part in (pleiades, fisher, sweep, solar_system):
+        part(Path(scratch) / part.__name__)
+sys.exit(1 if failures else 0)
