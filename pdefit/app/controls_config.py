@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from pdefit.arrays.transforms import AbstractTransform, Identity, Log, Log10, Logit, Scale, Softplus
 from pdefit.errors import PdefitError, unknown
 from pdefit.inverse.controls import Control
@@ -37,6 +39,8 @@ def _control(node: Mapping[str, Any], path: str) -> Control:
             raise unknown(f"word in {path}", str(word), _WORDS)
     if node.get("scope", "shared") != "shared":
         raise PdefitError(f"{path}.scope is '{node['scope']}', but only 'shared' controls exist so far")
+    if not isinstance(node.get("estimate", True), bool):
+        raise PdefitError(f"{path}.estimate expects true or false, but got '{node['estimate']}'")
     return Control(
         transform=_transform(node.get("transform", "identity"), f"{path}.transform"),
         guess=_guess(node.get("guess"), f"{path}.guess"),
@@ -45,7 +49,7 @@ def _control(node: Mapping[str, Any], path: str) -> Control:
         unit=node.get("unit"),
         scale=_number(node.get("scale", 1.0), f"{path}.scale"),
         smoothing=None if node.get("smoothing") is None else _number(node["smoothing"], f"{path}.smoothing"),
-        estimate=bool(node.get("estimate", True)),
+        estimate=node.get("estimate", True),
     )
 
 
@@ -75,7 +79,10 @@ def _guess(node: Any, path: str) -> AbstractGuess | None:
         except ValueError as error:
             raise PdefitError(f"{path}: {error}") from None
     if isinstance(node, list):
-        return Value(_numbers(node, path))
+        try:
+            return Value(np.asarray(_numbers(node, path)))
+        except ValueError:
+            raise PdefitError(f"{path} expects lists of equal length, but got {node!r}") from None
     return Value(_number(node, path))
 
 

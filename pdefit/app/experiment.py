@@ -51,6 +51,9 @@ def experiment(cfg: Config) -> Experiment:
     """Build the experiment a configuration describes."""
     if cfg["data"] is None and cfg["twin"] is None:
         raise PdefitError("A fit expects observations: set data.path to a file, or twin=independent to make them")
+    for key in ("start", "stop", "fit_until"):
+        if cfg["times"][key] is not None and not _is_number(cfg["times"][key]):
+            raise PdefitError(f"times.{key} expects a number, but got '{cfg['times'][key]}'")
     made = _from_data(cfg) if cfg["data"] is not None else _from_twin(cfg)
     problem, record = cast(made.problem, cfg["dtype"]), made.record
     stop = cfg["times"]["fit_until"]
@@ -99,6 +102,11 @@ def _from_data(cfg: Config) -> _Made:
     for key in data:
         if key not in ("path", "variables", "sigma", "time", "system", "truth"):
             raise unknown("key of data", str(key), ("path", "variables", "sigma", "time", "system", "truth"))
+    for key in ("path", "variables"):
+        if not data.get(key):
+            raise PdefitError(
+                f"data.{key} is missing; data expects a path and variables, e.g. variables: {{u: intensity}}"
+            )
     from_file = data.get("system") or {}
     recording = read_recording(
         locate(str(data["path"])),
@@ -165,13 +173,14 @@ def initial_state(cfg: Config, system: AbstractSystem, observations: Observation
 def frame_times(cfg: Config) -> np.ndarray:
     """The frames of a simulation or twin."""
     times = cfg["times"]
-    if (
-        any(times[k] is None for k in ("start", "stop", "count"))
-        or times["count"] < 2
-        or times["stop"] <= times["start"]
-    ):
+    numbers = _is_number(times["start"]) and _is_number(times["stop"]) and isinstance(times["count"], int)
+    if not numbers or times["count"] < 2 or times["stop"] <= times["start"]:
         raise PdefitError("times expects start < stop and count >= 2, e.g. times={start: 0, stop: 10, count: 41}")
     return np.linspace(times["start"], times["stop"], times["count"])
+
+
+def _is_number(x: Any) -> bool:
+    return isinstance(x, int | float) and not isinstance(x, bool)
 
 
 def _observe(cfg: Config) -> AbstractObservationOperator:
@@ -216,10 +225,14 @@ def _stage(name: str, node: Any) -> Stage:
     for key in node:
         if key not in _STAGE:
             raise unknown(f"key of {path}", str(key), _STAGE)
-    window, reweight = node.get("window"), node.get("reweight")
+    window, reweight, limit = node.get("window"), node.get("reweight"), node.get("max_iterations", 100)
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        raise PdefitError(f"{path}.max_iterations expects a whole number >= 1, but got '{limit}'")
+    if window is not None and not _is_number(window):
+        raise PdefitError(f"{path}.window expects a length of time, but got '{window}'")
     return Stage(
         optimizer=instantiate(node["optimizer"], f"{path}.optimizer"),
-        max_iterations=int(node.get("max_iterations", 100)),
+        max_iterations=limit,
         formulation=None if window is None else build(Segments, {"length": window}, path),
         reweight=None if reweight is None else build(Reweight, dict(reweight), f"{path}.reweight"),
     )

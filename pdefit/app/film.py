@@ -44,6 +44,8 @@ def check_store(store: Mapping[str, Any], coords: Mapping[str, FieldCoords], fra
             raise unknown("field (store.fields)", name, coords)
     if not isinstance(store["every"], int) or store["every"] < 1:
         raise PdefitError(f"store.every expects a whole number >= 1, but got {store['every']}")
+    if store["dtype"] not in ("float32", "float64"):
+        raise PdefitError(f"store.dtype expects float32 or float64, but got '{store['dtype']}'")
     values = sum(int(np.prod([c.size for c in coords[n].coords.values()])) for n in wanted)
     size = values * np.dtype(store["dtype"]).itemsize * kinds * (frames_ // store["every"] + 1)
     if size > _bytes(str(store["budget"])):

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from pdefit.app.experiment import Experiment, experiment
@@ -77,7 +78,7 @@ def run_fit(cfg: dict[str, Any], directory: Path, name: str, console: Console) -
     log.info("loss %.6g after %d iterations", found.loss, len(found.history))
     console.print(
         f"{found.status} in {summary['seconds']['total']:.1f} s, loss {found.loss_initial:.4g} -> {found.loss:.4g} in "
-        f"{len(found.history)} iterations{'' if found.converged else ' (not converged)'}: {directory}"
+        f"{len(found.history)} iterations{'' if found.converged else ' (not converged)'}: {escape(str(directory))}"
     )
 
 
@@ -113,7 +114,7 @@ def _intervals(found: fitting.Fit, console: Console) -> Intervals | None:
         out = intervals(found.functional, found.theta)
     except PdefitError as error:
         log.warning("%s", error)
-        console.print(f"[yellow]no intervals:[/] {error}")
+        console.print(f"[yellow]no intervals:[/] {escape(str(error))}")
         return None
     if out.vague:
         log.warning("not identifiable: %s", ", ".join(out.vague))

@@ -14,6 +14,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
+from rich.markup import escape
 
 from pdefit.app import plugins, run_directory
 from pdefit.app.environment import prepare
@@ -65,6 +66,8 @@ def _run_with_hydra(verb: str, overrides: list[str]) -> None:
     """Hand the rest of the command line to Hydra, and make one sentence of what it finds wrong."""
     prepare()
     logging.getLogger("jax").setLevel(logging.WARNING)
+    # run.log takes what is logged once Hydra has made it; before that there is only the terminal's own message
+    logging.getLogger("pdefit").addHandler(logging.NullHandler())
     signal.signal(signal.SIGTERM, _interrupt)
     plugins.register()
     OmegaConf.register_new_resolver("data", lambda name: str(locate(name)), replace=True)
@@ -74,10 +77,19 @@ def _run_with_hydra(verb: str, overrides: list[str]) -> None:
     # Hydra would print its own errors and exit; this makes it raise them here
     os.environ["HYDRA_FULL_ERROR"] = "1"
     decorate = hydra.main(version_base="1.3", config_path="pkg://pdefit_conf", config_name="config")
+    started: list[str] = []
+
+    def task(cfg: DictConfig) -> None:
+        started.append(verb)
+        _task(verb, cfg)
+
     try:
-        decorate(lambda cfg: _task(verb, cfg))()
-    except (HydraException, OmegaConfBaseException) as error:
-        if wants_traceback:
+        decorate(task)()
+    except (HydraException, OmegaConfBaseException, ValueError) as error:
+        # a ValueError is Hydra's only while it composes; from a job it is a bug and keeps its traceback
+        if wants_traceback or (
+            started and isinstance(error, ValueError) and not isinstance(error, OmegaConfBaseException)
+        ):
             raise
         raise _readable(error) from None
 
@@ -113,8 +125,14 @@ def _resolved(cfg: DictConfig) -> dict[str, Any]:
     for key in ("dt", "noise"):
         if plain[key] is not None and not isinstance(plain[key], int | float):
             raise PdefitError(f"{key} expects a number, but got '{plain[key]}'")
+    if plain["device"] not in (None, "cpu", "gpu"):
+        raise PdefitError(f"device expects cpu or gpu, but got '{plain['device']}'")
     if plain["device"] is not None:
         jax.config.update("jax_platforms", {"gpu": "cuda"}.get(plain["device"], plain["device"]))
+    try:
+        jax.devices()
+    except RuntimeError:
+        raise PdefitError(f"There is no {plain['device']} that JAX can use here; set device=cpu") from None
     return {str(k): v for k, v in plain.items()}
 
 
@@ -128,6 +146,8 @@ def _readable(error: BaseException) -> PdefitError:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     lines = [x for x in lines if not x.startswith(("full_key", "object_type", "reference_type", "Set the environment"))]
     sentence = " ".join(lines) or type(error).__name__
+    if "Config group override must be" in sentence:
+        sentence = "a group cannot be set to null; remove it with ~NAME, e.g. ~twin"
     if "experiment" in sentence:
         sentence += f" (experiments: {', '.join(experiments())})"
     return PdefitError(f"Configuration: {sentence}")
@@ -136,7 +156,7 @@ def _readable(error: BaseException) -> PdefitError:
 def _report(message: str) -> None:
     _failures.append(message)
     logging.getLogger("pdefit").error(message)
-    Console(stderr=True, soft_wrap=True).print(f"[bold red]error:[/] {message}", highlight=False, markup=True)
+    Console(stderr=True, soft_wrap=True).print(f"[bold red]error:[/] {escape(message)}", highlight=False)
 
 
 def _interrupt(*_: Any) -> None:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 from rich.console import Console
+from rich.markup import escape
 
 from pdefit.app.experiment import Config, frame_times, initial_state, make_system
 from pdefit.app.film import check_store, field_coords
@@ -69,7 +70,7 @@ def run_simulate(cfg: dict[str, Any], directory: Path, name: str, console: Conso
             console.print(f"largest difference from the {label} at t = {ts[-1]:g}: {summary[key]:.3e}")
     for invariant, value in drift.items():
         console.print(f"drift of {invariant}: {value:.3e}")
-    console.print(f"done in {summary['seconds']['total']:.1f} s: {directory}")
+    console.print(f"done in {summary['seconds']['total']:.1f} s: {escape(str(directory))}")
 
 
 def _drift(system: AbstractSystem, y0: PyTree, y1: PyTree) -> dict[str, float]:

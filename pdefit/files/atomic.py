@@ -12,11 +12,14 @@ import numpy as np
 def write_text(path: Path, text: str) -> None:
     """Write to a neighbour, then rename: a reader, or a kill, never meets half a file."""
     neighbour = path.with_name(f".{path.name}.partial")
-    with open(neighbour, "w", encoding="utf-8", newline="") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(neighbour, path)
+    try:
+        with open(neighbour, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(neighbour, path)
+    finally:
+        neighbour.unlink(missing_ok=True)
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -66,7 +66,7 @@ class FieldsFile:
 
     def _dimension(self, name: str, values: np.ndarray, unit: str) -> None:
         if np.asarray(values).dtype.kind in "US":
-            scale = self._file.create_dataset(name, data=np.asarray(values, "S"))
+            scale = self._file.create_dataset(name, data=np.asarray(values, object), dtype=growing.TEXT)
         else:
             scale = self._file.create_dataset(name, data=values)
             # not `units`: xarray would decode "days" as a duration
@@ -100,5 +100,7 @@ class FieldsFile:
         return self
 
     def __exit__(self, *_: Any) -> None:
-        self._write()
-        self._file.close()
+        try:
+            self._write()
+        finally:
+            self._file.close()

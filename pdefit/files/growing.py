@@ -5,13 +5,17 @@ from typing import Any
 
 import h5py
 
+# labels and names, in any script
+TEXT = h5py.string_dtype()
+
 
 def create(path: Path) -> Any:
     """A new file that opens without repair after a kill -9, as long as every write is followed by `commit`.
 
-    Old format bounds: files of the newest format that were not closed refuse to open.
+    Old format bounds: files of the newest format that were not closed refuse to open. No lock, so that it can be read
+    while it grows.
     """
-    return h5py.File(path, "w", libver=("earliest", "v108"))
+    return h5py.File(path, "w", libver=("earliest", "v108"), locking=False)
 
 
 def start(file: Any) -> None:

@@ -27,9 +27,13 @@ class HistoryFile:
         for column, (dtype, long_name) in _COLUMNS.items():
             self._file.create_dataset(column, (0,), dtype, maxshape=(None,), chunks=(1024,))
             self._file[column].attrs["long_name"] = long_name
-        self._file.create_dataset("control_name", data=np.asarray(list(names), "S"))
+        self._file.create_dataset("control_name", data=np.asarray(list(names), object), dtype=growing.TEXT)
         self._file.create_dataset(
-            "control", (0, len(names)), np.float64, maxshape=(None, len(names)), chunks=(256, max(len(names), 1))
+            "control",
+            (0, len(names)),
+            np.float64,
+            maxshape=(None, len(names) or None),
+            chunks=(256, max(len(names), 1)),
         )
         growing.start(self._file)
 

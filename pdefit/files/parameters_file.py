@@ -36,7 +36,7 @@ def write_parameters(path: Path, rows: Sequence[ParameterRow]) -> None:
     writer.writerow([field.name for field in dataclasses.fields(ParameterRow)])
     for row in rows:
         cells = dataclasses.astuple(row)
-        writer.writerow(["" if c is None else repr(c) if isinstance(c, float) else c for c in cells])
+        writer.writerow(["" if c is None else repr(float(c)) if isinstance(c, float) else c for c in cells])
     write_text(path, text.getvalue())
 
 

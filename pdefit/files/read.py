@@ -40,6 +40,10 @@ def read_recording(
     """
     with _open(path) as file:
         ts = _array(file, time, path)
+        if ts.dtype.kind == "U":
+            raise PdefitError(
+                f"Times in '{path.name}' ({time}) are text; numbers in the model's time unit are expected"
+            )
         if ts.ndim != 1 or ts.size == 0 or not np.all(np.isfinite(ts)) or np.any(np.diff(ts) <= 0):
             raise PdefitError(f"Times in '{path.name}' ({time}) must be finite and increase; sort the file's frames")
         wanted = np.flatnonzero((ts >= start) & (ts <= stop))
@@ -52,10 +56,15 @@ def read_recording(
         values: dict[str, np.ndarray] = {}
         for field, name in variables.items():
             value = _array(file, name, path, frames, len(ts))
+            if value.dtype.kind == "U":
+                raise PdefitError(f"'{name}' in '{path.name}' is text; numbers are expected")
             _check_unit(file[name], (units or {}).get(field), name, path)
             if not np.any(np.isfinite(value)):
                 raise PdefitError(f"All values of '{name}' in '{path.name}' are missing (NaN)")
             values[field] = value
+        for field in sigma or {}:
+            if field not in variables:
+                raise unknown("variable (sigma)", field, variables)
         errors = {
             field: _sigma(file, source, values[field], path)
             for field, source in {**dict.fromkeys(variables, 1.0), **(sigma or {})}.items()
@@ -103,7 +112,7 @@ def _array(file: Any, name: str, path: Path, frames: slice | None = None, count:
         raw = dataset[() if frames is None else frames]
     except OSError:
         raise PdefitError(f"'{name}' in '{path.name}' cannot be read; the file is damaged, copy it again") from None
-    if raw.dtype.kind in "OS":
+    if isinstance(raw, bytes | str) or raw.dtype.kind in "OS":
         return np.asarray([x.decode() if isinstance(x, bytes) else str(x) for x in np.ravel(raw)])
     if raw.dtype.kind not in "fiub":
         raise PdefitError(f"'{name}' in '{path.name}' is of type {raw.dtype}; numbers are expected")

@@ -189,7 +189,8 @@ class _Run:
             return
         box = Box(*self.functional.controls.box())
         state = stage.optimizer.init(jnp.asarray(self.theta), box)
-        carry = _Carry(state, jnp.asarray(jnp.inf), jnp.asarray(self.theta), jnp.asarray(False))
+        # explicit dtype: a weakly typed infinity would compile the loop a second time
+        carry = _Carry(state, jnp.asarray(jnp.inf, jnp.float64), jnp.asarray(self.theta), jnp.asarray(False))
         begin = time.perf_counter()
         jax.block_until_ready(_advance(self.functional, stage.optimizer, carry, jnp.asarray(0)))
         self.seconds["compile"] += time.perf_counter() - begin

@@ -1,0 +1,66 @@
+"""Configurations composed in this process, and the command in another."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import hydra
+import pytest
+from omegaconf import OmegaConf
+
+from pdefit.app import main, plugins
+from pdefit.files.locate import locate
+
+
+@pytest.fixture
+def compose() -> Callable[..., dict[str, Any]]:
+    """From overrides to the checked configuration, as the command line makes it."""
+
+    def compose_(*overrides: str) -> dict[str, Any]:
+        plugins.register()
+        OmegaConf.register_new_resolver("data", lambda name: str(locate(name)), replace=True)
+        with hydra.initialize_config_module("pdefit_conf", version_base="1.3"):
+            return main._resolved(hydra.compose("config", overrides=list(overrides)))
+
+    return compose_
+
+
+@pytest.fixture(scope="session")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """This process's environment, with a compilation cache that all commands of the session share."""
+    return {**os.environ, "XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache")), "COLUMNS": "80"}
+
+
+@pytest.fixture
+def start(tmp_path: Path, environment: dict[str, str]) -> Callable[..., subprocess.Popen[str]]:
+    """Start the installed `pdefit` in an empty directory."""
+
+    def start_(*arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [Path(sys.executable).with_name("pdefit"), *arguments],
+            cwd=tmp_path,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return start_
+
+
+@pytest.fixture
+def pdefit_command(start: Callable[..., subprocess.Popen[str]]) -> Callable[..., tuple[int, str, str]]:
+    """Run the installed `pdefit`: exit code, standard output, standard error."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        process = start(*arguments)
+        try:
+            out, err = process.communicate(timeout=180)
+        finally:
+            process.kill()
+        return process.returncode, out, err
+
+    return run

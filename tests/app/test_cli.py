@@ -1,0 +1,136 @@
+"""The installed command as a user meets it; a start costs seconds, so each run checks much."""
+
+import csv
+import json
+import signal
+from pathlib import Path
+
+import h5py
+import pytest
+import xarray as xr
+
+FIT = ("fit", "experiment=reaction/fisher_front", "system.grid.shape=[80]", "times.count=13", "max_iterations=6")
+
+
+def _guesses(run: Path) -> dict[str, float]:
+    with open(run / "parameters.csv", newline="") as file:
+        return {r["control"]: float(r["guess"]) for r in csv.DictReader(file)}
+
+
+def _only(folder: Path, name: str) -> Path:
+    (found,) = folder.rglob(name)
+    return found
+
+
+def test_fit_leaves_a_complete_run_directory(pdefit_command, tmp_path):
+    code, out, err = pdefit_command(*FIT)
+    assert code == 0 and "error:" not in err and "Traceback" not in err, err
+    run = _only(tmp_path / "runs" / "reaction" / "fisher_front", "DONE").parent
+    assert not list(run.rglob("*.partial")) and not (run / "FAILED").exists()
+    for name in ("run.log", "residuals.csv", "forecast.csv", ".hydra/config.yaml", ".hydra/overrides.yaml"):
+        assert (run / name).stat().st_size > 0, name
+    pictures = {p.name for p in (run / "figures").glob("*.png") if p.stat().st_size > 5000}
+    assert pictures == {"convergence.png", "parameters.png", "residuals.png", "forecast.png"}
+
+    summary = json.loads((run / "summary.json").read_text())
+    documented = {
+        "experiment", "variant", "status", "converged", "loss_initial", "loss_final", "iterations", "time_unit",
+        "gradient_evaluations", "parameters", "intervals", "fields", "forecast", "adjoint", "fit", "sigma", "events",
+        "seconds", "memory",
+    }  # fmt: skip
+    assert documented <= set(summary) and summary["status"] == "done"
+    assert summary["loss_final"] < summary["loss_initial"] / 2 and summary["iterations"] <= 6
+    assert abs(summary["parameters"]["D"]["relative_error"]) < 0.1
+    assert summary["forecast"]["baseline"]["name"] == "persistence"
+    assert {"compile", "forward", "gradient", "fit", "total", "data"} <= set(summary["seconds"])
+    # hundreds would mean that the time to compile is counted as an evaluation
+    assert summary["adjoint"]["gradient_to_forward"] < 100
+
+    provenance = json.loads((run / "provenance.json").read_text())
+    assert provenance["command"] == ["pdefit fit", *FIT[1:]] and provenance["seed"] == 0
+    assert provenance["versions"]["jax"] and provenance["device"]["platform"]
+
+    assert list(_guesses(run)) == ["D", "r"]
+    with h5py.File(run / "history.h5") as file:
+        assert file["n_done"][()] == summary["iterations"]  # pyright: ignore[reportIndexIssue]
+        assert file["loss"][0] == summary["loss_initial"]  # pyright: ignore[reportIndexIssue]
+        assert file["control"][0, 0] == pytest.approx(_guesses(run)["D"])  # pyright: ignore[reportIndexIssue]
+    with xr.open_dataset(run / "fields.h5", engine="h5netcdf") as film:
+        assert {"u_predicted", "u_observed", "u_true"} <= set(film)
+        assert film.sizes["time"] == int(film["n_done"]) == 13
+        assert film["phase"].values.tolist() == [0] * 7 + [1] * 6
+
+
+def test_a_sweep_runs_every_job_also_after_one_that_fails(pdefit_command, tmp_path):
+    # the guess of the second job lies outside its bounds
+    code, out, err = pdefit_command("fit", "-m", *FIT[1:], "controls.D.guess=0.5,9.0,2.0")
+    assert code == 1 and err.count("error:") == 1 and "outside its bounds" in err and "Traceback" not in err, err
+    sweep = _only(tmp_path, "*-sweep")
+    assert sorted(p.parent.name for p in sweep.rglob("DONE")) == ["0", "2"]
+    assert [p.parent.name for p in sweep.rglob("FAILED")] == ["1"]
+    assert {_guesses(sweep / job)["D"] for job in ("0", "2")} == {0.5, 2.0}
+    assert not (sweep / "1" / "summary.json").exists()
+
+
+def test_simulate_reaches_the_reference_of_the_pleiades(pdefit_command, tmp_path):
+    code, out, err = pdefit_command("simulate", "experiment=particles/pleiades")
+    assert code == 0 and "Traceback" not in err, err
+    summary = json.loads(_only(tmp_path, "summary.json").read_text())
+    assert summary["reference_error"] < 1e-8 and summary["invariant_drift"]["energy"] < 1e-9
+    assert _only(tmp_path, "DONE").parent == _only(tmp_path, "fields.h5").parent
+
+
+def test_list_names_experiments_and_systems(pdefit_command):
+    code, out, err = pdefit_command("list")
+    assert code == 0 and not err
+    for name in (
+        "reaction/fisher_front",
+        "particles/pleiades",
+        "reaction/fisher_kpp",
+        "dopri8",
+        "checkpointed",
+        "lbfgs",
+    ):
+        assert name in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["fti", "experiment=reaction/fisher_front"], "did you mean fit"),
+        (["fit"], "Choose an experiment"),
+        (["fit", "experiment=reaction/fisher_frnt"], "reaction/fisher_front"),
+        ([*FIT, "max_iteration=3"], "max_iteration"),
+        ([*FIT, "+controls.Q.transform=log"], "'Q'"),
+        ([*FIT, "dt=1.0"], "stability limit"),
+        ([*FIT, "dtype=float16"], "float16"),
+        ([*FIT, "twin=null"], "twin"),
+        ([*FIT, "device=abacus"], "abacus"),
+        (["fit", "experiment=particles/solar_system", "data.path=nofile.h5"], "nofile.h5"),
+        ([*FIT, "solver._target_=os.system"], "os.system"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_leaves_no_result(pdefit_command, tmp_path, arguments, words):
+    code, out, err = pdefit_command(*arguments)
+    assert code != 0 and "Traceback" not in err + out, err
+    assert err.count("error:") == 1 and words in err
+    assert not list(tmp_path.rglob("summary.json")) and not list(tmp_path.rglob("DONE"))
+    assert not list(tmp_path.rglob("*.partial"))
+
+
+def test_a_terminated_fit_keeps_what_it_found(start, tmp_path):
+    process = start(*FIT[:-1], "stages=adam", "stages.main.max_iterations=1000000")
+    try:
+        assert process.stderr is not None
+        # the first line of progress: the fit runs
+        assert "iteration 1" in process.stderr.readline()
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert "Traceback" not in err, err
+    summary = json.loads(_only(tmp_path, "summary.json").read_text())
+    assert summary["status"] == "interrupted" and 0 < summary["iterations"] < 1000000
+    run = _only(tmp_path, "summary.json").parent
+    assert (run / "DONE").exists() != (run / "FAILED").exists()
+    assert (run / "figures" / "convergence.png").stat().st_size > 0
