@@ -147,7 +147,7 @@ def _write_forecast(path: Path, skill: Skill) -> None:
         for label, error in skill.per_label.items():
             columns |= {label: error, f"{label} baseline": skill.baseline_per_label[label]}
     else:
-        columns = {"all": skill.relative_l2, "all baseline": skill.baseline_l2}
+        columns = {"all points": skill.relative_l2, "all points baseline": skill.baseline_l2}
     write_series(path, skill.ts, columns)
 
 
