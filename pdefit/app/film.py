@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import PyTree
@@ -99,7 +100,7 @@ def write_film(exp: Experiment, found: Fit, store: Mapping[str, Any], path: Any,
     phase = (np.arange(total) >= exp.fitted).astype(np.int8)
     ahead: list[dict[str, np.ndarray]] = []
     last: PyTree = problem.y0
-    observe = jax.jit(problem.observe)
+    observe = eqx.filter_jit(problem.observe)
     unit = problem.system.time_unit
     with FieldsFile(path, record.ts[kept], unit, coords, film_kinds, store["dtype"], phase[kept], title) as film:
         for i, state in enumerate(predicted(exp, found)):
@@ -149,6 +150,6 @@ def _skill(exp: Experiment, found: Fit, ahead: list[dict[str, np.ndarray]], last
             n: np.where(np.asarray(exp.record.mask[n][later]), np.asarray(exp.record.values[n][later]), np.nan)
             for n in names
         }
-    first = coords[names[0]]
-    labels = first.coords[first.dims[0]] if first.dims else np.zeros(0)
+    first = coords.get(names[0])
+    labels = first.coords[first.dims[0]] if first and first.dims else np.zeros(0)
     return skill(ts, t0, forecast, baseline, truth, tuple(map(str, labels)) if labels.dtype.kind in "US" else ())

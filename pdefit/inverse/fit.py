@@ -170,7 +170,7 @@ class _Run:
         rounds = 1 if stage.reweight is None else stage.reweight.rounds
         for _ in range(rounds):
             self._minimise(number, stage)
-            if stage.reweight is None or self._spent(stage) == 0:
+            if stage.reweight is None or self._left(stage) == 0:
                 return
             self.functional, change = stage.reweight.apply(self.functional, self.theta)
             self.events.append(f"stage {number + 1}: sigma re-estimated from residuals, largest change {change:.1%}")
@@ -179,12 +179,13 @@ class _Run:
         # the loss reported last belongs to the last weights
         self._minimise(number, stage)
 
-    def _spent(self, stage: Stage) -> int:
+    def _left(self, stage: Stage) -> int:
+        """How many evaluations a round of this stage may take."""
         left = stage.max_iterations
         return left if self.budget is None else min(left, self.budget - len(self.history))
 
     def _minimise(self, number: int, stage: Stage) -> None:
-        limit = self._spent(stage)
+        limit = self._left(stage)
         if limit <= 0:
             return
         box = Box(*self.functional.controls.box())
@@ -211,15 +212,15 @@ class _Run:
                 records = self.history[-done:]
                 self.callback(
                     Progress(
-                        number,
-                        self.stages,
-                        len(self.history),
-                        count + limit - count,
-                        self.loss,
-                        records,
-                        self.functional,
-                        np.asarray(self.theta),
-                    )  # fmt: skip
+                        stage=number,
+                        stages=self.stages,
+                        iteration=len(self.history),
+                        max_iterations=limit,
+                        loss=self.loss,
+                        records=records,
+                        functional=self.functional,
+                        theta=np.asarray(self.theta),
+                    )
                 )
         self.converged = bool(carry.done)
         if not np.isfinite(self.loss):
@@ -243,15 +244,14 @@ class _Run:
         """What is known when the fit ends, however it ends."""
         if not self.history:
             raise PdefitError("The fit was interrupted before its first evaluation")
-        first = next((r.loss for r in self.history), float("nan"))
         return Fit(
-            self.functional,
-            self.theta,
-            self.loss,
-            first,
-            self.history,
-            status,
-            self.converged,
-            self.seconds,
-            self.events,
+            functional=self.functional,
+            theta=self.theta,
+            loss=self.loss,
+            loss_initial=self.history[0].loss,
+            history=self.history,
+            status=status,
+            converged=self.converged,
+            seconds=self.seconds,
+            events=self.events,
         )

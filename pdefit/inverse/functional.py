@@ -222,6 +222,10 @@ class Functional(eqx.Module):
 
     def reformulated(self, formulation: AbstractFormulation, theta: Float[Array, " p"]) -> "Functional":
         """The same functional with the record cut in another way, its controls starting from theta."""
+        if any(c.path.split(".")[0] == "nodes" for c in self.controls.items):
+            raise PdefitError(
+                "Windows cannot change from stage to stage while node states are controls; remove stage.window"
+            )
         layout = formulation.layout(self.observations.ts, self.dt)
         problem = self.at(theta)
         nodes = formulation.node_states(problem.y0, self.observations, layout)
