@@ -110,7 +110,7 @@ def test_no_file_reaches_above_its_layer(module):
         ("pdefit.integrate.stepper", "import optax"),
         ("pdefit.inverse.fit", "try:\n    import h5py\nexcept ImportError:\n    pass"),
         ("pdefit.inverse.optimize.base", "import jax, hydra"),
-        ("pdefit.inverse.fit", "from pdefit.files.read import read_recording"),
+        ("pdefit.inverse.fit", "from pdefit.files.read import read_observations"),
         ("pdefit.files.read", "from pdefit.inverse.fit import Fit"),
         ("pdefit.files.read", "import jax"),
         ("pdefit.pictures.figures", "from pdefit.app import film"),

@@ -13,7 +13,7 @@ from pdefit.app.instantiate import build, instantiate, resolve
 from pdefit.arrays.trees import cast
 from pdefit.errors import PdefitError, unknown
 from pdefit.files.locate import locate
-from pdefit.files.read import read_recording
+from pdefit.files.read import read_arrays, read_observations
 from pdefit.inverse.fit import Stage
 from pdefit.inverse.formulation import Segments
 from pdefit.inverse.functional import Functional
@@ -21,7 +21,7 @@ from pdefit.inverse.observe import AbstractObservationOperator
 from pdefit.inverse.problem import Problem
 from pdefit.inverse.reweight import Reweight
 from pdefit.inverse.twin import Twin
-from pdefit.systems.interfaces import AbstractConstrained, AbstractDataState
+from pdefit.systems.interfaces import AbstractConstrained, AbstractDataState, AbstractGridded
 from pdefit.systems.observations import Observations
 from pdefit.systems.system import AbstractSystem
 
@@ -54,6 +54,14 @@ def experiment(cfg: Config) -> Experiment:
     for key in ("start", "stop", "fit_until"):
         if cfg["times"][key] is not None and not _is_number(cfg["times"][key]):
             raise PdefitError(f"times.{key} expects a number, but got '{cfg['times'][key]}'")
+    if cfg["data"] is None and cfg["twin"]["variant"] == "self" and cfg["dt"] is None:
+        # "with the same step": the one the fit would choose, which depends on its guesses and bounds
+        dt = _assemble(cfg).functional.dt
+        cfg = {**cfg, "dt": dt, "twin": {**cfg["twin"], "dt": dt}}
+    return _assemble(cfg)
+
+
+def _assemble(cfg: Config) -> Experiment:
     made = _from_data(cfg) if cfg["data"] is not None else _from_twin(cfg)
     problem, record = cast(made.problem, cfg["dtype"]), made.record
     stop = cfg["times"]["fit_until"]
@@ -108,20 +116,22 @@ def _from_data(cfg: Config) -> _Made:
                 f"data.{key} is missing; data expects a path and variables, e.g. variables: {{u: intensity}}"
             )
     from_file = data.get("system") or {}
-    recording = read_recording(
-        locate(str(data["path"])),
+    path = locate(str(data["path"]))
+    system = make_system({**cfg["system"], **{k: v.tolist() for k, v in read_arrays(path, from_file).items()}})
+    coords = system.coords() if isinstance(system, AbstractGridded) else {}
+    observations = read_observations(
+        path,
         data["variables"],
         sigma=data.get("sigma"),
-        extra=from_file,
+        units={field: where.unit for field, where in coords.items()},
+        time_unit=system.time_unit,
         time=data.get("time", "time"),
         start=-np.inf if times["start"] is None else times["start"],
         stop=np.inf if times["stop"] is None else times["stop"],
     )
-    arguments = {k: v.tolist() for k, v in recording.extra.items()}
-    system = make_system({**cfg["system"], **arguments})
-    y0 = initial_state(cfg, system, recording.observations)
+    y0 = initial_state(cfg, system, observations)
     problem = Problem(system, y0, _observe(cfg))
-    return _Made(problem, recording.observations, tuple(data.get("truth") or ()), None, "real data")
+    return _Made(problem, observations, tuple(data.get("truth") or ()), None, "real data")
 
 
 def _from_twin(cfg: Config) -> _Made:

@@ -26,6 +26,7 @@ from pdefit.files.history_file import HistoryFile
 from pdefit.files.parameters_file import ParameterRow, write_parameters
 from pdefit.files.tables import write_series
 from pdefit.inverse import fit as fitting
+from pdefit.inverse.controls import FEW
 from pdefit.inverse.forecast import VALID_BELOW, Skill
 from pdefit.inverse.functional import Functional
 from pdefit.inverse.identify import Intervals, intervals
@@ -33,9 +34,6 @@ from pdefit.pictures.figures import draw_all
 from pdefit.systems.interfaces import AbstractBaseline
 
 log = logging.getLogger("pdefit")
-
-# intervals need a dense Jacobian: for at most this many controls
-_DENSE_CONTROLS = 200
 
 
 def run_fit(cfg: dict[str, Any], directory: Path, name: str, console: Console) -> None:
@@ -70,7 +68,7 @@ def run_fit(cfg: dict[str, Any], directory: Path, name: str, console: Console) -
     summary = _summary(exp, found, found_intervals, rows, skill, name)
     summary["seconds"] = {**_timings(found, begin), **seconds}
     summary["adjoint"]["gradient_to_forward"] = summary["seconds"]["gradient"] / summary["seconds"]["forward"]
-    summary["memory"] = _memory(found, memory)
+    summary["memory"] = _memory(found, memory, summary["adjoint"]["stored_states"])
     write_json(directory / "summary.json", summary)
     draw_all(directory)
     summary["seconds"]["total"] = time.perf_counter() - begin
@@ -85,7 +83,7 @@ def run_fit(cfg: dict[str, Any], directory: Path, name: str, console: Console) -
 def _minimise(exp: Experiment, cfg: dict[str, Any], directory: Path, console: Console) -> fitting.Fit:
     """The fit itself, its history written as it runs."""
     names = exp.functional.controls.names()
-    recorded = names if len(names) <= _DENSE_CONTROLS else []
+    recorded = names if len(names) <= FEW else []
     physical = eqx.filter_jit(jax.vmap(_flat_values, in_axes=(None, 0)))
     with HistoryFile(directory / "history.h5", recorded) as history, FitProgress(console) as bar:
 
@@ -108,7 +106,7 @@ def _flat_values(functional: Functional, theta: Any) -> Any:
 
 def _intervals(found: fitting.Fit, console: Console) -> Intervals | None:
     """Intervals for few controls, with a word about those the data cannot tell."""
-    if found.theta.size > _DENSE_CONTROLS:
+    if found.theta.size > FEW:
         return None
     try:
         out = intervals(found.functional, found.theta)
@@ -188,16 +186,25 @@ def _summary(
         },
         "fields": field_errors(exp, found),
         "forecast": None if skill is None else _forecast(exp, skill),
-        "adjoint": {
-            "driver": "traced",
-            "schedule": type(functional.adjoint).__name__,
-            "stored_states": functional.adjoint.stored_states(functional.layout.plan),
-            "recompute_factor": functional.adjoint.recompute_factor(functional.layout.plan),
-        },
+        "adjoint": _sensitivity(exp, functional),
         "fit": {"chi2": 2 * found.loss, "values": count, "chi2_per_value": 2 * found.loss / count},
         "sigma": {n: np.unique(np.asarray(s)).tolist()[:64] for n, s in functional.observations.sigma.items()},
         "events": found.events,
     }  # fmt: skip
+
+
+def _sensitivity(exp: Experiment, functional: Functional) -> dict[str, Any]:
+    """How the last stage differentiated: by the adjoint, or by one forward tangent for each control."""
+    plan, adjoint = functional.layout.plan, functional.adjoint
+    if exp.stages[-1].optimizer.tangents:
+        states = 1 + functional.controls.size
+        return {"driver": "traced", "schedule": "Tangents", "stored_states": states, "recompute_factor": 1.0}
+    return {
+        "driver": "traced",
+        "schedule": type(adjoint).__name__,
+        "stored_states": adjoint.stored_states(plan),
+        "recompute_factor": adjoint.recompute_factor(plan),
+    }
 
 
 def _forecast(exp: Experiment, skill: Skill) -> dict[str, Any]:
@@ -245,10 +252,9 @@ def _timings(found: fitting.Fit, begin: float) -> dict[str, float]:
     }
 
 
-def _memory(found: fitting.Fit, rise: int) -> dict[str, int]:
+def _memory(found: fitting.Fit, rise: int, stored: int) -> dict[str, int]:
     functional = found.functional
     state = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(functional.problem.y0)) * functional.layout.segments
-    stored = functional.adjoint.stored_states(functional.layout.plan)
     return {"peak_bytes": rise, "state_bytes": state, "planned_bytes": state * stored}
 
 

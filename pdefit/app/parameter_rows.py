@@ -7,13 +7,10 @@ import numpy as np
 
 from pdefit.app.experiment import Experiment
 from pdefit.files.parameters_file import ParameterRow
-from pdefit.inverse.controls import Resolved
+from pdefit.inverse.controls import FEW, Resolved
 from pdefit.inverse.fit import Fit
 from pdefit.inverse.functional import Functional
 from pdefit.inverse.identify import Intervals
-
-# controls with more elements are fields: reported by their error, not element by element
-_TABLE = 200
 
 
 def true_theta(exp: Experiment, functional: Functional) -> np.ndarray:
@@ -39,7 +36,7 @@ def parameter_rows(exp: Experiment, found: Fit, intervals: Intervals | None) -> 
     for control in functional.controls.items:
         span = slice(first, first + control.size)
         first += control.size
-        if control.size > _TABLE:
+        if control.size > FEW:
             continue
         physical = [_physical(control, x[span]) for x in (guess, theta, truth)]
         for k, i in enumerate(range(span.start, span.stop)):
@@ -66,7 +63,7 @@ def field_errors(exp: Experiment, found: Fit) -> dict[str, dict[str, float]]:
     """The relative L2 error of every control that is a field, and of its guess, where the truth is known."""
     out: dict[str, dict[str, float]] = {}
     for control in found.functional.controls.items:
-        if control.size <= _TABLE or exp.truth is None or control.path.split(".")[0] not in exp.true_paths:
+        if control.size <= FEW or exp.truth is None or control.path.split(".")[0] not in exp.true_paths:
             continue
         truth = np.asarray(control.where(exp.truth))
         out[control.path] = {

@@ -3,7 +3,6 @@
 from typing import Any
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -15,9 +14,7 @@ def residual_series(functional: Functional, theta: Float[Array, " p"]) -> dict[s
     """Root mean square of the weighted residuals at every observation time, for each variable; for variables whose first
     axis has labels (bodies), one series a label. NaN where nothing was fitted."""
     layout = functional.layout
-    sums = eqx.filter_jit(lambda f, t: f.observe(t, lambda r: {n: jnp.square(x) for n, x in r.items()}))(
-        functional, theta
-    )
+    sums = eqx.filter_jit(Functional.squared_residuals)(functional, theta)
     coords = field_coords(functional.problem.system, functional.problem.y0)
     where, real = layout.index[layout.real], layout.real
     series: dict[str, np.ndarray] = {}

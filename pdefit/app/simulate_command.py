@@ -33,7 +33,8 @@ def run_simulate(cfg: dict[str, Any], directory: Path, name: str, console: Conso
         raise PdefitError("simulate takes its state from the system, but this experiment reads data; use pdefit fit")
     system = cast(make_system(cfg["system"]), cfg["dtype"])
     y0 = cast(initial_state(cfg, system, None), cfg["dtype"])
-    ts, dt = frame_times(cfg), choose_dt([(system, y0)], cfg["dt"])
+    solver = instantiate(cfg["solver"], "solver")
+    ts, dt = frame_times(cfg), choose_dt([(system, y0)], cfg["dt"], solver)
     coords = field_coords(system, y0)
     store = cfg["store"]
     wanted = check_store(store, coords, ts.size, 1)
@@ -43,7 +44,6 @@ def run_simulate(cfg: dict[str, Any], directory: Path, name: str, console: Conso
     with FieldsFile(
         directory / "fields.h5", ts[kept], system.time_unit, coords, kinds, store["dtype"], np.zeros(kept.size), name
     ) as film:
-        solver = instantiate(cfg["solver"], "solver")
         for i, state in enumerate(frames(system, y0, ts, solver=solver, dt=dt, t0=float(ts[0]))):
             if not all(bool(jnp.all(jnp.isfinite(x))) for x in jax.tree.leaves(state)):
                 raise PdefitError(

@@ -5,7 +5,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
 
 def named_fields(tree: PyTree) -> dict[str, Any]:
@@ -18,12 +18,6 @@ def named_fields(tree: PyTree) -> dict[str, Any]:
 
 
 def cast(tree: PyTree, dtype: Any) -> PyTree:
-    """The tree with every floating-point array in `dtype`; integers, booleans and everything else untouched."""
-    floating, rest = eqx.partition(tree, eqx.is_inexact_array)
+    """The tree with every floating-point JAX array in `dtype`; the rest untouched, NumPy's float64 times among it."""
+    floating, rest = eqx.partition(tree, lambda x: isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jnp.inexact))
     return eqx.combine(jax.tree.map(lambda x: x.astype(dtype), floating), rest)
-
-
-def ravel(tree: PyTree) -> Array:
-    """All arrays of a tree as one vector, leaf after leaf."""
-    leaves = [jnp.ravel(leaf) for leaf in jax.tree.leaves(tree)]
-    return jnp.concatenate(leaves) if leaves else jnp.zeros(0)

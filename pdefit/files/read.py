@@ -1,7 +1,6 @@
 """From a laboratory's file to `Observations`."""
 
 import csv
-import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,30 +12,22 @@ from pdefit.errors import PdefitError, unknown
 from pdefit.systems.observations import Observations
 
 
-@dataclasses.dataclass(frozen=True)
-class Recording:
-    """A file's content: the observations, `extra` arrays read beside them (reference values of parameters, labels)."""
-
-    observations: Observations
-    extra: dict[str, np.ndarray]
-
-
-def read_recording(
+def read_observations(
     path: Path,
     variables: Mapping[str, str],
     *,
     sigma: Mapping[str, str | float] | None = None,
-    extra: Mapping[str, str] | None = None,
     units: Mapping[str, str] | None = None,
+    time_unit: str | None = None,
     time: str = "time",
     start: float = -np.inf,
     stop: float = np.inf,
-) -> Recording:
+) -> Observations:
     """Read an HDF5 (or NetCDF-4) file whose variables have time as their first axis; NaN means missing.
 
     **Arguments:** `variables` from field names to the file's variables; `sigma` for a field, a number or a variable, (n,)
-    matching the first axis after time or broadcastable to a frame; `extra` arrays to read as they are; `units` expected of
-    each field; `start`, `stop` the times wanted.
+    matching the first axis after time or broadcastable to a frame; `units` expected of each field and `time_unit` of the
+    time; `start`, `stop` the times wanted.
     """
     with _open(path) as file:
         ts = _array(file, time, path)
@@ -46,6 +37,7 @@ def read_recording(
             )
         if ts.ndim != 1 or ts.size == 0 or not np.all(np.isfinite(ts)) or np.any(np.diff(ts) <= 0):
             raise PdefitError(f"Times in '{path.name}' ({time}) must be finite and increase; sort the file's frames")
+        _check_unit(file[time], time_unit, time, path)
         wanted = np.flatnonzero((ts >= start) & (ts <= stop))
         if wanted.size < 2:
             raise PdefitError(
@@ -70,8 +62,13 @@ def read_recording(
             for field, source in {**dict.fromkeys(variables, 1.0), **(sigma or {})}.items()
             if field in values
         }
-        extras = {key: _array(file, name, path) for key, name in (extra or {}).items()}
-    return Recording(Observations.build(ts[frames], values, errors), extras)
+    return Observations.build(ts[frames], values, errors)
+
+
+def read_arrays(path: Path, names: Mapping[str, str]) -> dict[str, np.ndarray]:
+    """Arrays that belong to the system rather than to the film (reference parameters, labels), under the keys of `names`."""
+    with _open(path) as file:
+        return {key: _array(file, name, path) for key, name in names.items()}
 
 
 def read_table(path: Path) -> dict[str, dict[str, float]]:
@@ -119,11 +116,23 @@ def _array(file: Any, name: str, path: Path, frames: slice | None = None, count:
     return np.asarray(raw, np.float64)
 
 
+# other spellings of the units that users write; everything else must match to the letter
+_SPELLINGS = {
+    "days": "day", "d": "day", "hours": "h", "hour": "h", "minutes": "min", "minute": "min",
+    "seconds": "s", "second": "s", "sec": "s", "milliseconds": "ms", "millisecond": "ms", "msec": "ms",
+}  # fmt: skip
+
+
 def _check_unit(dataset: Any, expected: str | None, name: str, path: Path) -> None:
-    unit = dataset.attrs.get("units")
-    unit = unit.decode() if isinstance(unit, bytes) else unit
-    if expected is not None and unit is not None and str(unit) != expected:
-        raise PdefitError(f"'{name}' in '{path.name}' is in {unit}, but the model expects {expected}; convert the file")
+    """Refuse another unit than the model's; "1" on either side, or no unit in the file, promises nothing."""
+    unit = dataset.attrs.get("units", dataset.attrs.get("unit"))
+    if unit is None or expected in (None, "1"):
+        return
+    text = unit.decode() if isinstance(unit, bytes) else str(unit)
+    # CF times read "days since 1970-01-01"
+    text = text.split(" since ")[0].strip()
+    if text != "1" and _SPELLINGS.get(text, text) != expected:
+        raise PdefitError(f"'{name}' in '{path.name}' is in {text}, but the model expects {expected}; convert the file")
 
 
 def _sigma(file: Any, source: str | float, value: np.ndarray, path: Path) -> np.ndarray:
@@ -132,7 +141,7 @@ def _sigma(file: Any, source: str | float, value: np.ndarray, path: Path) -> np.
     if not np.all(np.isfinite(raw)) or np.any(raw <= 0):
         raise PdefitError(f"sigma in '{path.name}' ({source}) must be positive and finite everywhere")
     if raw.ndim == 1 and raw.shape == value.shape[1:2]:
-        return raw.reshape((1, -1) + (1,) * (value.ndim - 2))
+        return raw
     try:
         np.broadcast_shapes(raw.shape, value.shape)
     except ValueError:

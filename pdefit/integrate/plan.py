@@ -27,7 +27,7 @@ def plan_steps(t0: float, ts: np.ndarray, dt: float) -> TimePlan:
     ts = np.asarray(ts, np.float64)
     if not dt > 0:
         raise ValueError(f"A step size dt > 0 is expected, but got {dt}")
-    if ts.size == 0 or ts[0] < t0 or np.any(np.diff(ts) <= 0):
+    if ts.size == 0 or ts[-1] == t0 or ts[0] < t0 or np.any(np.diff(ts) <= 0):
         raise ValueError(f"Observation times must increase from t0 = {t0}, but are {ts}")
     look_first = bool(ts[0] == t0)
     edges = ts if look_first else np.concatenate([[t0], ts])

@@ -38,11 +38,12 @@ class Stepper(eqx.Module):
             return _tableau_step(self.system, self.solver.tableau, t, h, y, self.args), None
         if isinstance(self.solver, AbstractSymplectic):
             # in local time 0..h, so that h keeps its precision however large t is
-            term, t0, t1 = MechanicalTerm(self.system, t), jnp.zeros_like(h), h
-        else:
-            term, t0, t1 = self._term(), t, t + h
-        y, _, _, state, _ = self.solver.step(term, t0, t1, y, self.args, state, made_jump=False)
-        return y, state
+            term = MechanicalTerm(self.system, t)
+            y, *_ = self.solver.step(term, jnp.zeros_like(h), h, y, self.args, state, made_jump=False)
+            return y, state
+        stepped, _, _, remembered, _ = self.solver.step(self._term(), t, t + h, y, self.args, state, made_jump=False)
+        # what a solver remembers between steps must not see the steps of zero length that pad a plan
+        return jax.tree.map(lambda new, old: jnp.where(h != 0, new, old), (stepped, remembered), carry)
 
     def _term(self) -> diffrax.AbstractTerm:
         vector_field: Any = self.system.vector_field

@@ -19,6 +19,9 @@ from pdefit.systems.interfaces import AbstractGridded
 from pdefit.systems.observations import Observations
 from pdefit.systems.system import ParameterInfo, parameters
 
+# up to this many elements controls are tabulated one by one and get dense covariances; beyond, they are fields
+FEW = 200
+
 
 @dataclasses.dataclass(frozen=True)
 class Control:
@@ -244,6 +247,16 @@ def _check(path: str, control: Control, guess: np.ndarray, lower: float, upper: 
         raise PdefitError(f"The bounds of '{path}' expect low < high, but are [{lower}, {upper}]")
     if np.any(guess < lower) or np.any(guess > upper):
         raise PdefitError(f"The guess of '{path}' is {_show(guess)}, outside its bounds [{lower:g}, {upper:g}]")
+    if control.smoothing is not None and control.bounds is not None:
+        raise PdefitError(
+            f"'{path}' has smoothing, whose search variable has no box; use a logit transform instead of bounds"
+        )
+    for bound in (lower, upper):
+        if np.isfinite(bound) and np.isnan(float(control.transform.to_search(jnp.asarray(float(bound))))):
+            raise PdefitError(
+                f"The bound {bound:g} of '{path}' is outside the domain of {type(control.transform).__name__}; "
+                f"choose another bound or transform"
+            )
     if info and info.positive and np.any(guess <= 0):
         raise PdefitError(f"The guess of '{path}' is {_show(guess)}, but it must be positive")
     if not np.all(np.isfinite(np.asarray(control.transform.to_search(jnp.asarray(guess))))):

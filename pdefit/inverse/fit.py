@@ -13,6 +13,8 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from pdefit.errors import PdefitError
+from pdefit.integrate.trajectory import stability_limit
+from pdefit.inverse.controls import FEW
 from pdefit.inverse.formulation import AbstractFormulation
 from pdefit.inverse.functional import Functional
 from pdefit.inverse.optimize.base import AbstractOptimizer, Box
@@ -21,8 +23,6 @@ from pdefit.inverse.reweight import Reweight
 
 # evaluations between two looks at the clock, at most
 _CHUNK = 64
-# theta is recorded with every evaluation up to this size
-_RECORDED = 256
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +50,8 @@ class Record(NamedTuple):
 
 @dataclasses.dataclass
 class Fit:
-    """What a fit found: `functional` with the weights and windows of its last stage, `theta` the best point there."""
+    """What a fit found: `functional` with the weights and windows of its last stage, `theta` the best point there; `loss`
+    and `loss_initial` are its values there and at the first guess."""
 
     functional: Functional
     theta: Float[Array, " p"]
@@ -98,7 +99,7 @@ class _Log(NamedTuple):
 @eqx.filter_jit
 def _advance(functional: Functional, optimizer: AbstractOptimizer, carry: _Carry, limit: Array) -> Any:
     """Up to `limit` evaluations inside one compiled loop, and what happened in each."""
-    p = carry.best_theta.size if carry.best_theta.size <= _RECORDED else 0
+    p = carry.best_theta.size if carry.best_theta.size <= FEW else 0
     log = _Log(jnp.zeros(_CHUNK), jnp.zeros(_CHUNK), jnp.zeros(_CHUNK, bool), jnp.zeros((_CHUNK, p)))
 
     def running(loop: tuple[Array, _Carry, _Log]) -> Array:
@@ -120,7 +121,7 @@ def _advance(functional: Functional, optimizer: AbstractOptimizer, carry: _Carry
             state=state,
             best_value=jnp.where(better, found.value, carry.best_value),
             best_theta=jnp.where(better, theta, carry.best_theta),
-            done=optimizer.converged(state),
+            done=optimizer.finished(state),
         )
         return i + 1, carry, log
 
@@ -157,6 +158,7 @@ class _Run:
 
     def __init__(self, functional: Functional, callback: Any, stages: int, max_iterations: int | None):
         self.functional, self.theta = functional, functional.theta0
+        self._before, self._theta0 = functional, functional.theta0
         self.callback, self.stages, self.budget = callback, stages, max_iterations
         self.history: list[Record] = []
         self.events: list[str] = []
@@ -165,6 +167,9 @@ class _Run:
 
     def stage(self, number: int, stage: Stage) -> None:
         """One stage, as many rounds of it as its reweighting asks for."""
+        if self._left(stage) <= 0:
+            return
+        self._before = self.functional
         if stage.formulation is not None:
             self.functional = self.functional.reformulated(stage.formulation, self.theta)
         rounds = 1 if stage.reweight is None else stage.reweight.rounds
@@ -188,6 +193,7 @@ class _Run:
         limit = self._left(stage)
         if limit <= 0:
             return
+        self.converged = False
         box = Box(*self.functional.controls.box())
         state = stage.optimizer.init(jnp.asarray(self.theta), box)
         # explicit dtype: a weakly typed infinity would compile the loop a second time
@@ -205,7 +211,8 @@ class _Run:
             elapsed = time.perf_counter() - begin
             self.seconds["evaluations"] += elapsed
             self._record(number, log, done, elapsed)
-            self.theta, self.loss = carry.best_theta, float(carry.best_value)
+            if np.isfinite(carry.best_value):
+                self.theta, self.loss = carry.best_theta, float(carry.best_value)
             count += done
             chunk = max(1, min(_CHUNK, int(done / max(elapsed, 1e-9))))
             if self.callback is not None:
@@ -222,8 +229,14 @@ class _Run:
                         theta=np.asarray(self.theta),
                     )
                 )
-        self.converged = bool(carry.done)
-        if not np.isfinite(self.loss):
+        self.converged = bool(stage.optimizer.converged(carry.state))
+        if not np.isfinite(carry.best_value):
+            if np.isfinite(self.loss):
+                self.events.append(
+                    f"stage {number + 1}: the model blows up where the stage before ended; stage skipped"
+                )
+                self.functional = self._before
+                return
             raise PdefitError(
                 "The loss is not finite at the first guess: the model blows up there; use a smaller dt, "
                 "a better guess, or shorter segments (formulation=segments)"
@@ -244,14 +257,29 @@ class _Run:
         """What is known when the fit ends, however it ends."""
         if not self.history:
             raise PdefitError("The fit was interrupted before its first evaluation")
+        # stages differ in windows and weights: the losses reported are those of the last functional
+        value = eqx.filter_jit(Functional.value)
+        first, last = (float(value(self.functional, jnp.asarray(t))) for t in (self._theta0, self.theta))
+        self._warn_near_stability()
         return Fit(
             functional=self.functional,
             theta=self.theta,
-            loss=self.loss,
-            loss_initial=self.history[0].loss,
+            loss=last,
+            loss_initial=first,
             history=self.history,
             status=status,
             converged=self.converged,
             seconds=self.seconds,
             events=self.events,
         )
+
+    def _warn_near_stability(self) -> None:
+        """Say so when the step is hardly stable at the estimate: rejected steps may have kept the fit from going on."""
+        problem, functional = self.functional.at(jnp.asarray(self.theta)), self.functional
+        limit = stability_limit(problem.system, problem.y0, functional.solver)
+        if limit is not None and functional.dt > 0.8 * limit:
+            unit = problem.system.time_unit
+            self.events.append(
+                f"dt = {functional.dt:.3g} {unit} is close to the stability limit {limit:.3g} {unit} at the estimate; "
+                f"set dt, or bounds of the controls that it depends on"
+            )

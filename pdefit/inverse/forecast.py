@@ -63,9 +63,9 @@ def _relative(fields: Mapping[str, Any], truth: Mapping[str, Any]) -> np.ndarray
 
 def _per_label(fields: Mapping[str, Any], truth: Mapping[str, Any], labels: tuple[str, ...]) -> dict[str, np.ndarray]:
     """The norm of the error of the first scored variable, for each label of its first axis after time."""
-    if not labels:
-        return {}
     name, true = next(iter(truth.items()))
+    if not labels or np.ndim(true) < 2 or np.shape(true)[1] != len(labels):
+        return {}
     error = np.asarray(fields[name]) - true
     norm = np.sqrt(np.nansum(error**2, axis=tuple(range(2, error.ndim))))
     return {label: norm[:, i] for i, label in enumerate(labels)}

@@ -63,8 +63,8 @@ class Segments(AbstractFormulation):
     """Multiple shooting: the record is cut into windows of `length` time units, each started from the data.
 
     Every field of the state must be observed at the start of every window. Windows keep trajectories close to the data
-    where a long one would lose its way; their noisy starts are an error in the variables, so use long windows, or nodes
-    that are controls, where the data are noisy.
+    where a long one would lose its way; their noisy starts are an error in the variables, so use long windows where the data
+    are noisy. Starts that are controls (`nodes`) are independent of each other: no residual ties the windows together.
     """
 
     length: float

@@ -65,6 +65,8 @@ class Functional(eqx.Module):
         ts = np.asarray(ts, np.float64)
         if ts.shape != observations.ts.shape or not np.array_equal(ts, observations.ts):
             raise PdefitError(f"ts has {ts.size} times that are not those of the {observations.ts.size} observations")
+        if ts.size < 2:
+            raise PdefitError("A fit expects observations at two times or more; with one there is no trajectory")
         self.solver = RK4() if solver is None else solver
         self.adjoint = Checkpointed() if adjoint is None else adjoint
         self.formulation = Single() if formulation is None else formulation
@@ -75,8 +77,12 @@ class Functional(eqx.Module):
         problem = eqx.tree_at(lambda p: p.nodes, problem, nodes, is_leaf=lambda x: x is None)
         key = jax.random.key(0) if key is None else key
         self.controls, self.problem = resolve(problem, controls, key, observations)
+        if nodes is not None and any(c.path.split(".")[0] == "y0" for c in self.controls.items):
+            raise PdefitError(
+                "Segments start from the data, so y0 has no influence; make nodes.<field> the control, or none"
+            )
         corners = [self.controls.problem(self.problem, theta) for theta in self.controls.corners(self.theta0)]
-        self.dt = choose_dt([(p.system, p.y0) for p in (self.problem, *corners)], dt)
+        self.dt = choose_dt([(p.system, p.y0) for p in (self.problem, *corners)], dt, self.solver)
         self.layout = self.formulation.layout(ts, self.dt)
         self.regularizers = tuple(regularizers)
         for regularizer in self.regularizers:
@@ -142,6 +148,10 @@ class Functional(eqx.Module):
             return jnp.where(real.reshape(real.shape + (1,) * (weight.ndim - 2)), weight, 0.0)
 
         return {n: data.values[n][self.layout.index] for n in names}, {n: weights(n) for n in names}
+
+    def squared_residuals(self, theta: Float[Array, " p"]) -> dict[str, Array]:
+        """The squares of the weighted residuals of every observation by variable (S, I, ...)."""
+        return self.observe(theta, lambda r: {n: jnp.square(x) for n, x in r.items()})
 
     def extra_residuals(self, theta: Float[Array, " p"]) -> list[Array]:
         """Residuals of regularizers and priors."""

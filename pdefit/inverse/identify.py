@@ -8,13 +8,13 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy import stats
 
+from pdefit.arrays.transforms import Log, Log10, Softplus
 from pdefit.errors import PdefitError
+from pdefit.inverse.controls import Resolved
 from pdefit.inverse.functional import Functional
 
 # a column of the Jacobian below this fraction of the largest is zero to round-off
 _ZERO = 1e-13
-# a standard error of a log control, or relative to the control itself, above which it is called not identifiable
-_VAGUE = 1.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,15 +37,20 @@ class Intervals:
 
     def z_score(self, theta: np.ndarray, truth: np.ndarray) -> np.ndarray:
         """(theta - truth) in standard errors, both in search space."""
-        return (theta - truth) / self.error
+        gap = theta - truth
+        return np.where(
+            self.error > 0, gap / np.where(self.error > 0, self.error, 1.0), np.where(gap == 0, 0.0, np.inf)
+        )
 
 
 def intervals(functional: Functional, theta: Float[Array, " p"], level: float = 0.95) -> Intervals:
     """Confidence intervals at a least-squares estimate.
 
-    With several segments: the sandwich A^-1 B A^-1 with A = J_r^T J_r and B the sum over segments of their score's outer
-    product, so that errors may be correlated within a segment and of unknown size; t with S - 1 degrees of freedom.
-    With one: A^-1 times the residual variance, which supposes independent residuals.
+    With S segments, more than controls: the sandwich A^-1 B A^-1 with A = J_r^T J_r and B the sum over segments of their
+    score's outer product, so that errors may be correlated within a segment and of unknown size; scores are those of the
+    jackknife (CR3), without which few segments give intervals that are too short; t with S - 1 degrees of freedom.
+    Otherwise A^-1 times the residual variance, which supposes independent residuals. Priors and regularizers count with
+    the variance they state.
 
     Source: A. C. Cameron, D. L. Miller, J. Hum. Resour. 50:317 (2015), doi:10.3368/jhr.50.2.317.
     """
@@ -58,21 +63,10 @@ def intervals(functional: Functional, theta: Float[Array, " p"], level: float = 
             f"The data say nothing about {', '.join(silent)} (a zero column of the Jacobian); "
             f"give a prior, observe more, or remove the control"
         )
-    scaled = jac / norms
-    inverse = np.linalg.pinv(scaled.T @ scaled, hermitian=True) / np.outer(norms, norms)
-    segments, p = functional.layout.segments, theta.size
-    groups = np.unique(clusters).size
-    if segments > p:
-        scores = np.zeros((groups, p))
-        np.add.at(scores, np.unique(clusters, return_inverse=True)[1], jac * r[:, None])
-        correction = groups / (groups - 1)
-        covariance = correction * inverse @ (scores.T @ scores) @ inverse
-        method, degrees = f"sandwich covariance, clustered by {segments} segments", groups - 1
-    else:
-        degrees = max(functional.observed_values - p, 1)
-        covariance = inverse * float(r @ r) / degrees
-        method = "Gauss-Newton covariance times the residual variance"
+    inverse, mixed = _inverse(jac, norms)
+    covariance, method, degrees = _covariance(functional, r, jac, inverse, clusters)
     error = np.sqrt(np.diag(covariance))
+    error[mixed] = np.inf
     reach = stats.t.ppf((1 + level) / 2, degrees) * error
     theta_np = np.asarray(theta)
     return Intervals(
@@ -83,8 +77,40 @@ def intervals(functional: Functional, theta: Float[Array, " p"], level: float = 
         low=_physical(functional, theta_np - reach),
         high=_physical(functional, theta_np + reach),
         degrees=degrees,
-        vague=_vague(functional, theta_np, error, names),
+        vague=_vague(functional, error),
     )
+
+
+def _inverse(jac: np.ndarray, norms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The inverse of J_r^T J_r on what the data determine, and which elements lie in a direction they do not."""
+    scaled = jac / norms
+    values, vectors = np.linalg.eigh(scaled.T @ scaled)
+    null = values <= 10 * values.size * np.finfo(float).eps * values[-1]
+    mixed = np.any(np.abs(vectors[:, null]) > 0.1, axis=1)
+    kept = vectors[:, ~null]
+    return (kept / values[~null]) @ kept.T / np.outer(norms, norms), mixed
+
+
+def _covariance(
+    functional: Functional, r: np.ndarray, jac: np.ndarray, inverse: np.ndarray, clusters: np.ndarray
+) -> tuple[np.ndarray, str, int]:
+    """The covariance of theta, how it was made, and its degrees of freedom. A prior's score has variance 1 by definition."""
+    segments, p = functional.layout.segments, jac.shape[1]
+    data = clusters < segments
+    prior = jac[~data].T @ jac[~data]
+    if segments <= p:
+        degrees = max(functional.observed_values - p, 1)
+        middle = float(r[data] @ r[data]) / degrees * (jac[data].T @ jac[data]) + prior
+        return inverse @ middle @ inverse, "Gauss-Newton covariance times the residual variance", degrees
+    normal = jac.T @ jac
+    scores = np.zeros((segments, p))
+    for g in range(segments):
+        inside = clusters == g
+        score, own = jac[inside].T @ r[inside], jac[inside].T @ jac[inside]
+        # the residuals the segment would have had, had it not been fitted: J^T (1 - H)^-1 r by Woodbury's identity
+        scores[g] = score + own @ np.linalg.lstsq(normal - own, score, rcond=None)[0]
+    middle = (segments - 1) / segments * scores.T @ scores + prior
+    return inverse @ middle @ inverse, f"sandwich covariance, clustered by {segments} segments (CR3)", segments - 1
 
 
 def _physical(functional: Functional, theta: np.ndarray) -> np.ndarray:
@@ -93,8 +119,16 @@ def _physical(functional: Functional, theta: np.ndarray) -> np.ndarray:
     return np.concatenate([np.ravel(np.asarray(v)) for v in values.values()])
 
 
-def _vague(functional: Functional, theta: np.ndarray, error: np.ndarray, names: list[str]) -> tuple[str, ...]:
-    """The elements whose standard error is as large as themselves."""
-    x = _physical(functional, theta)
-    spread = np.abs(_physical(functional, theta + error) - _physical(functional, theta - error)) / 2
-    return tuple(name for name, s, v in zip(names, spread, x, strict=True) if s > _VAGUE * abs(v))
+def _vague(functional: Functional, error: np.ndarray) -> tuple[str, ...]:
+    """The elements that no data determine, and the positive ones that are known to less than a factor e."""
+    positive = np.concatenate(
+        [np.full(c.size, isinstance(c.transform, Log | Log10 | Softplus)) for c in functional.controls.items]
+    )
+    scale = np.concatenate([np.full(c.size, _factor(c)) for c in functional.controls.items])
+    unknown = np.isinf(error) | (positive & (error > scale))
+    return tuple(name for name, u in zip(functional.controls.names(), unknown, strict=True) if u)
+
+
+def _factor(control: Resolved) -> float:
+    """The change of a positive control's search variable that is a factor e."""
+    return (np.log10(np.e) if isinstance(control.transform, Log10) else 1.0) / control.scale

@@ -1,7 +1,6 @@
 """Errors estimated from what a fit leaves over."""
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
@@ -9,7 +8,8 @@ from pdefit.inverse.functional import Functional
 
 
 class Reweight(eqx.Module):
-    """Iteratively reweighted least squares: sigma^2 = sigma_measured^2 + the mean square residual of a group.
+    """Iteratively reweighted least squares: sigma is the root mean square residual of a group, or what was measured if that
+    is more (residuals contain the noise, so the two are not added).
 
     A model that leaves something out misfits some observations more than their noise; this keeps them from dominating.
     `axes` are the axes of a variable, after time, whose entries have a residual level of their own (e.g. the bodies);
@@ -24,7 +24,7 @@ class Reweight(eqx.Module):
         """The functional with new sigma, and the largest relative change."""
         data = functional.observations
         unit = functional.reweighted({n: np.ones(()) for n in data.sigma})
-        sums = eqx.filter_jit(lambda f, t: f.observe(t, _squares))(unit, theta)
+        sums = eqx.filter_jit(Functional.squared_residuals)(unit, theta)
         real = functional.layout.real
         new, change = {}, 0.0
         for name, squares in sums.items():
@@ -38,11 +38,7 @@ class Reweight(eqx.Module):
             level = level.reshape(level.shape[1:])
             old = np.asarray(data.sigma[name])
             measured = np.asarray(functional.measured_sigma[name])
-            sigma = np.sqrt(measured**2 + level)
+            sigma = np.sqrt(np.maximum(measured**2, level))
             change = max(change, float(np.max(np.abs(sigma / old - 1))))
             new[name] = sigma
         return functional.reweighted(new), change
-
-
-def _squares(residuals: dict[str, Array]) -> dict[str, Array]:
-    return {n: jnp.square(r) for n, r in residuals.items()}

@@ -25,7 +25,6 @@ def simulate(
 ) -> Observations:
     """What an instrument without noise sees of the solution that starts from y0 at ts[0]."""
     ts = np.asarray(ts, np.float64)
-    states = solve(
-        system, y0, ts, solver=solver or RK4(), dt=choose_dt([(system, y0)], dt), t0=float(ts[0])
-    )  # fmt: skip
+    solver = RK4() if solver is None else solver
+    states = solve(system, y0, ts, solver=solver, dt=choose_dt([(system, y0)], dt, solver), t0=float(ts[0]))
     return Observations.build(ts, jax.vmap(observe or ObserveAll())(states))

@@ -36,7 +36,7 @@ class Twin:
         """The noisy film of this truth from its own fine y0, and the true states on the instrument's grid (leading axis
         time)."""
         states = solve(
-            self.system, y0, ts, solver=self.solver, dt=choose_dt([(self.system, y0)], self.dt), t0=float(ts[0])
+            self.system, y0, ts, solver=self.solver, dt=choose_dt([(self.system, y0)], self.dt, self.solver), t0=float(ts[0])
         )  # fmt: skip
         states = jax.vmap(self.averaged)(states)
         clean = Observations.build(ts, jax.vmap(observe)(states))

@@ -12,7 +12,7 @@ _SHOWN = 40
 
 def draw_parameters(path: Path, rows: list[ParameterRow]) -> None:
     """One line for each control: a bar as long as half its 95 % interval, and a dot at its error; both relative and
-    logarithmic, because errors of one fit span decades. A dot on its bar means that the interval holds the truth."""
+    logarithmic, because errors of one fit span decades. The dot's color says whether the interval holds the truth."""
     rows = rows[:_SHOWN]
     half = np.asarray([_half_width(r) for r in rows])
     error = np.asarray([np.nan if r.relative_error is None else abs(r.relative_error) for r in rows])

@@ -32,7 +32,7 @@ class Observations(eqx.Module):
             ts=ts,
             values={name: jnp.asarray(np.where(mask[name], value, 0)) for name, value in arrays.items()},
             mask={name: jnp.asarray(m) for name, m in mask.items()},
-            sigma={name: _align(np.asarray(given[name], float), value.ndim) for name, value in arrays.items()},
+            sigma={name: _align(np.asarray(given[name], float), value.shape) for name, value in arrays.items()},
         )
 
     def __check_init__(self):
@@ -73,10 +73,12 @@ class Observations(eqx.Module):
 
     def with_sigma(self, sigma: Mapping[str, Any]) -> "Observations":
         """The same values with other standard deviations for some variables."""
-        aligned = {n: _align(np.asarray(s, float), self.values[n].ndim) for n, s in sigma.items()}
+        aligned = {n: _align(np.asarray(s, float), self.values[n].shape) for n, s in sigma.items()}
         return eqx.tree_at(lambda o: o.sigma, self, {**self.sigma, **aligned})
 
 
-def _align(sigma: np.ndarray, ndim: int) -> Array:
-    """Leading axes of extent 1 until sigma has `ndim` axes."""
-    return jnp.asarray(sigma.reshape((1,) * (ndim - sigma.ndim) + sigma.shape))
+def _align(sigma: np.ndarray, shape: tuple[int, ...]) -> Array:
+    """sigma with as many axes as its variable: (n,) belongs to the first axis after time, if that has n entries."""
+    if sigma.ndim == 1 and sigma.shape == shape[1:2]:
+        sigma = sigma.reshape(-1, *(1,) * (len(shape) - 2))
+    return jnp.asarray(sigma.reshape((1,) * (len(shape) - sigma.ndim) + sigma.shape))

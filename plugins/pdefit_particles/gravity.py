@@ -88,6 +88,9 @@ class Gravity(
         missing = [f for f in State._fields if f not in observations.values]
         if missing:
             raise pdefit.PdefitError(f"Gravity starts from positions and velocities, but the data lack {missing[0]}")
+        for f in State._fields:
+            if not bool(observations.mask[f][0].all()):
+                raise pdefit.PdefitError(f"Gravity starts from the first frame, but {f} is missing there; start later")
         return State(*(observations.values[f][0] for f in State._fields))
 
     def invariants(self, y):

@@ -28,8 +28,9 @@ def test_simulate_is_compared_with_the_exact_solution(compose, tmp_path):
         (["experiment=particles/pleiades", "times.stop=0.01", "reference.time=0.01", "reference.column=t4"], "'t4'"),
         (["experiment=particles/pleiades", "dt=null"], "set dt"),
         ([*FRONT, "times.stop=null"], "times expects"),
-        # allowed for solvers with a larger region of stability than Euler's
-        ([*FRONT, "solver=euler", "dt=0.6", "times.stop=200"], "not finite"),
+        ([*FRONT, "solver=euler", "dt=0.6", "times.stop=200"], "beyond the stability limit"),
+        # a negative growth rate has no front: its initial state is not a number
+        ([*FRONT, "system.r=-1.0"], "not finite"),
     ],
 )
 def test_a_simulation_that_cannot_be_is_one_sentence(compose, tmp_path, overrides, words):

@@ -7,7 +7,7 @@ import pytest
 
 from pdefit.errors import PdefitError
 from pdefit.files.locate import locate
-from pdefit.files.read import read_recording, read_table
+from pdefit.files.read import read_arrays, read_observations, read_table
 
 PLANETS = "solar_system/planets_1970_2040_20d.h5"
 
@@ -25,27 +25,33 @@ def _file(path: Path, **changes: Any) -> Path:
 
 
 def test_read_the_solar_system():
-    recording = read_recording(
+    seen = read_observations(
         locate(PLANETS),
         {"position": "position", "velocity": "velocity"},
         sigma={"position": "position_sigma"},
-        extra={"gm": "gm", "names": "body"},
         units={"position": "au", "velocity": "au/day"},
+        time_unit="day",
         start=0.0,
         stop=14610.0,
     )
-    seen = recording.observations
     assert seen.ts.shape == (731,) and seen.ts[0] == 0.0 and seen.ts[-1] == 14600.0
     assert seen.values["position"].shape == seen.mask["velocity"].shape == (731, 9, 3)
     assert bool(seen.mask["position"].all())
-    assert recording.extra["names"].tolist()[:3] == ["Sun", "Mercury", "Venus"]
-    assert recording.extra["gm"].shape == (9,) and recording.extra["gm"].argmax() == 0
+    with pytest.raises(PdefitError, match="'mass'"):
+        read_arrays(locate(PLANETS), {"gm": "mass"})
+    arrays = read_arrays(locate(PLANETS), {"gm": "gm", "names": "body"})
+    assert arrays["names"].tolist()[:3] == ["Sun", "Mercury", "Venus"]
+    assert arrays["gm"].shape == (9,) and arrays["gm"].argmax() == 0
+
+
+@pytest.mark.parametrize("time_unit", ["ms", "s"])
+def test_a_time_in_another_unit_is_refused(time_unit):
+    with pytest.raises(PdefitError, match=f"in days, but the model expects {time_unit}"):
+        read_observations(locate(PLANETS), {"position": "position"}, time_unit=time_unit)
 
 
 def test_sigma_of_each_body_stays_with_its_body():
-    observations = read_recording(
-        locate(PLANETS), {"position": "position"}, sigma={"position": "position_sigma"}
-    ).observations
+    observations = read_observations(locate(PLANETS), {"position": "position"}, sigma={"position": "position_sigma"})
     with h5py.File(locate(PLANETS), "r", locking=False) as file:
         expected = file["position_sigma"][:]  # pyright: ignore[reportIndexIssue]
     assert observations.sigma["position"].shape == (1, 9, 1)
@@ -62,7 +68,7 @@ def test_sigma_of_each_body_stays_with_its_body():
 )
 def test_sigma_may_be_a_number_or_a_variable(tmp_path, sigma, expected):
     path = _file(tmp_path / "x.h5", frame=np.asarray([[0.4, 0.5, 0.6]]))
-    observations = read_recording(path, {"u": "height"}, sigma={"u": sigma}).observations
+    observations = read_observations(path, {"u": "height"}, sigma={"u": sigma})
     assert observations.sigma["u"].ndim == 2
     np.testing.assert_array_equal(np.broadcast_to(np.asarray(observations.sigma["u"]), (5, 3)), expected)
 
@@ -70,7 +76,7 @@ def test_sigma_may_be_a_number_or_a_variable(tmp_path, sigma, expected):
 def test_nan_becomes_a_mask(tmp_path):
     height = np.arange(15.0).reshape(5, 3)
     height[1, 2] = height[4, 0] = np.nan
-    observations = read_recording(_file(tmp_path / "x.h5", height=height), {"u": "height"}).observations
+    observations = read_observations(_file(tmp_path / "x.h5", height=height), {"u": "height"})
     np.testing.assert_array_equal(np.asarray(observations.mask["u"]), np.isfinite(height))
     np.testing.assert_array_equal(np.asarray(observations.values["u"]), np.nan_to_num(height))
 
@@ -78,14 +84,14 @@ def test_nan_becomes_a_mask(tmp_path):
 def test_only_the_wanted_times_are_read(tmp_path):
     height = np.arange(15.0).reshape(5, 3)
     path = _file(tmp_path / "x.h5", height=height)
-    observations = read_recording(path, {"u": "height"}, start=1.0, stop=3.5).observations
+    observations = read_observations(path, {"u": "height"}, start=1.0, stop=3.5)
     assert observations.ts.tolist() == [1.0, 2.0, 3.0]
     np.testing.assert_array_equal(np.asarray(observations.values["u"]), height[1:4])
 
 
 def test_variables_inside_groups_are_found(tmp_path):
     path = _file(tmp_path / "x.h5", **{"run1/depth": np.ones(5)})
-    assert read_recording(path, {"d": "run1/depth"}).observations.values["d"].shape == (5,)
+    assert read_observations(path, {"d": "run1/depth"}).values["d"].shape == (5,)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +101,6 @@ def test_variables_inside_groups_are_found(tmp_path):
         ({}, {"time": "tme"}, ("'tme'", "did you mean time")),
         ({}, {"sigma": {"u": "eror"}}, ("'eror'", "error")),
         ({}, {"sigma": {"v": 0.1}}, ("'v'",)),
-        ({}, {"extra": {"gm": "gm"}}, ("'gm'",)),
         ({"height": np.full((5, 3), np.nan)}, {}, ("height", "missing")),
         ({"height": np.ones((4, 3))}, {}, ("height", "(4, 3)", "5 times")),
         ({"height": np.float64(1.0)}, {}, ("height", "()", "5 times")),
@@ -117,7 +122,7 @@ def test_variables_inside_groups_are_found(tmp_path):
 def test_bad_input_is_one_sentence(tmp_path, changes, arguments, words):
     path = _file(tmp_path / "x.h5", **changes)
     with pytest.raises(PdefitError) as error:
-        read_recording(path, **({"variables": {"u": "height"}} | arguments))
+        read_observations(path, **({"variables": {"u": "height"}} | arguments))
     assert "\n" not in str(error.value)
     for word in words:
         assert word in str(error.value)
@@ -130,7 +135,7 @@ def test_bad_file_is_one_sentence_with_its_name(tmp_path, damage):
     if damage in content:
         path.write_bytes(content[damage])
     with pytest.raises(PdefitError) as error:
-        read_recording(path, {"position": "position"})
+        read_observations(path, {"position": "position"})
     assert str(path) in str(error.value) and "\n" not in str(error.value)
 
 

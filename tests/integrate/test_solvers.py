@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import pdefit
+from pdefit.integrate.trajectory import real_stability
 
 
 class Clock(pdefit.AbstractSystem):
@@ -150,3 +151,11 @@ def test_late_times_do_not_spoil_the_step_in_float32():
 def test_symplectic_solvers_want_a_mechanical_system():
     with pytest.raises(ValueError, match="choose a Runge-Kutta solver"):
         pdefit.solve(Clock(), jnp.ones(()), np.array([1.0]), solver=pdefit.VelocityVerlet(), dt=0.1, t0=0.0)
+
+
+@pytest.mark.parametrize(
+    ("solver", "reach"),
+    [(diffrax.Euler(), 2.0), (diffrax.Heun(), 2.0), (diffrax.Bosh3(), 2.513), (pdefit.RK4(), 2.785)],
+)
+def test_the_stability_limit_is_that_of_the_method(solver, reach):
+    np.testing.assert_allclose(real_stability(solver), reach, atol=0.01)

@@ -74,6 +74,8 @@ def test_a_control_that_is_not_estimated_keeps_its_guess():
         ({"D": pdefit.Control(bounds=(1.0, 1.0))}, "low < high"),
         ({"D": pdefit.Control(guess=pdefit.Value(np.ones(3)))}, "has shape"),
         ({"D": pdefit.Control(guess=pdefit.FromData())}, "cannot come from data"),
+        ({"D": pdefit.Control(pdefit.Log(), bounds=(-1.0, 4.0))}, "outside the domain of Log"),
+        ({"y0": {"u": pdefit.Control(smoothing=2.0, bounds=(-1.0, 2.0))}}, "use a logit transform"),
     ],
 )
 def test_mistakes_are_named(controls, message):

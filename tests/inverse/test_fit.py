@@ -1,5 +1,6 @@
 """Fits end to end: recovery, stages, budgets, interruption, events."""
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -86,3 +87,42 @@ def test_a_first_guess_that_blows_up_is_an_error_with_a_remedy():
 def test_a_fit_without_stages_is_refused():
     with pytest.raises(pdefit.PdefitError, match="at least one stage"):
         pdefit.fit(fisher_functional(), [])
+
+
+def stage_two(progress):
+    if progress.stage == 1:
+        raise KeyboardInterrupt
+
+
+def test_what_is_reported_belongs_to_the_last_functional():
+    """Whether the budget ends in the first stage or the user interrupts the second."""
+    stages = [
+        pdefit.Stage(pdefit.LevenbergMarquardt(), formulation=pdefit.Segments(0.25)),
+        pdefit.Stage(pdefit.Adam(1e-6), formulation=pdefit.Segments(3.0)),
+    ]
+    for options in ({"max_iterations": 2}, {"callback": stage_two}):
+        found = pdefit.fit(planets_functional(), stages, **options)
+        np.testing.assert_allclose(found.functional.value(found.theta), found.loss, rtol=1e-12)
+        assert not found.converged
+        assert found.loss < found.loss_initial
+
+
+def test_a_stage_that_blows_up_leaves_the_stages_before_it():
+    """A grown window that is not finite from the point reached is skipped and said so."""
+
+    class Broken(pdefit.Single):
+        def layout(self, ts, dt):
+            layout = super().layout(ts, dt)
+            return eqx.tree_at(lambda x: x.plan.step, layout, layout.plan.step * 1e6)
+
+    stages = [pdefit.LevenbergMarquardt(), pdefit.Stage(pdefit.LevenbergMarquardt(), formulation=Broken())]
+    found = pdefit.fit(fisher_functional(), stages)
+    np.testing.assert_allclose(found.problem.system.D, 1.0, rtol=1e-6)
+    assert any("stage skipped" in event for event in found.events)
+
+
+def test_a_step_that_is_hardly_stable_at_the_estimate_is_mentioned():
+    found = pdefit.fit(fisher_functional(dt=0.22), [pdefit.LevenbergMarquardt()])
+    limit = fisher().stable_step(None) * 2.785 / 2
+    assert 0.8 * limit < 0.22 < limit
+    assert any("close to the stability limit" in event for event in found.events)

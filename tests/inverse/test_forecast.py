@@ -22,3 +22,8 @@ def test_missing_truth_is_not_scored_and_a_blow_up_is_not_valid():
     assert found.relative_l2[0] == 0
     assert found.valid_time == 1.0
     assert found.per_label == {}
+
+
+def test_labels_that_do_not_fit_what_was_observed_are_left_out():
+    truth = {"x": np.ones((2, 2, 1))}
+    assert skill(np.array([1.0, 2.0]), 0.0, truth, truth, truth, ("a", "b", "c")).per_label == {}

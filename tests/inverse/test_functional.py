@@ -96,7 +96,8 @@ def test_operators_compose():
 
 
 def test_a_float32_run_keeps_its_dtype_and_sums_in_float64():
-    functional = fisher_functional()
+    # times that float32 cannot hold
+    functional = fisher_functional(times=np.linspace(0.0, 1.0, 11))
     small = pdefit.Functional(
         cast(functional.problem, "float32"),
         functional.observations.ts,
@@ -120,6 +121,8 @@ def test_a_float32_run_keeps_its_dtype_and_sums_in_float64():
         ({"values": {"u": np.zeros((3, 32))}}, "make the grid match"),
         ({"dt": 5.0}, "beyond the stability limit"),
         ({"regularizers": (pdefit.L2("r", 1.0),)}, "No control is called 'r'"),
+        ({"formulation": pdefit.Segments(1.0), "controls": {"y0": {"u": pdefit.Identity()}}}, "y0 has no influence"),
+        ({"ts": [0.0]}, "two times or more"),
         ({"formulation": pdefit.Segments(1.0), "values": {"w": np.zeros((3, 64))}}, "the field 'u' is not observed"),
     ],
 )
@@ -129,7 +132,9 @@ def test_what_does_not_fit_together_is_refused(change, message):
         data = pdefit.Observations.build(data.ts, change["values"])
     options = {"dt": 0.05, **{k: v for k, v in change.items() if k in ("dt", "regularizers", "formulation")}}
     with pytest.raises(pdefit.PdefitError) as error:
-        pdefit.Functional(pdefit.Problem(truth, y0), change.get("ts", data.ts), data, {"D": pdefit.Log()}, **options)
+        controls = change.get("controls", {"D": pdefit.Log()})
+        data = data.at(slice(0, 1)) if change.get("ts") == [0.0] else data
+        pdefit.Functional(pdefit.Problem(truth, y0), change.get("ts", data.ts), data, controls, **options)
     assert message in str(error.value)
 
 

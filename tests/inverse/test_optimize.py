@@ -62,7 +62,7 @@ def minimise(optimizer, residuals, start, limit, box=None):
         theta = optimizer.ask(state)
         found = evaluate(residuals, theta)
         state, accepted = optimizer.tell(state, found)
-        return state, theta, found.value, accepted, optimizer.converged(state)
+        return state, theta, found.value, accepted, optimizer.finished(state)
 
     state, points = optimizer.init(jnp.asarray(start), box), []
     for _ in range(limit):
@@ -163,3 +163,34 @@ def test_states_are_arrays_that_can_be_saved_between_evaluations():
             state, _ = optimizer.tell(state, found)
             again, _ = optimizer.tell(saved, found)
             np.testing.assert_array_equal(optimizer.ask(state), optimizer.ask(again))
+
+
+def test_lbfgs_finds_bounded_minima_from_anywhere():
+    """Convex quadratics with a bound in the way; held elements must not spoil the directions of the others."""
+    optimizer, rng = pdefit.LBFGS(), np.random.default_rng(0)
+    root = rng.normal(size=(3, 3))
+    matrix = root @ root.T + np.diag([1.0, 10.0, 100.0])
+    box = Box(np.full(3, -np.inf), np.array([0.3, np.inf, np.inf]))
+    target = np.array([1.0, -1.0, 0.5])
+    factor = np.linalg.cholesky(matrix).T
+    # with the first element held at its bound the others solve their own equations
+    rest = -np.linalg.solve(matrix[1:, 1:], matrix[1:, 0] * (0.3 - target[0])) + target[1:]
+    for _ in range(15):
+        start = np.minimum(3 * rng.normal(size=3), box.upper)
+        points = minimise(optimizer, lambda x: factor @ (x - target), start, 100, box)
+        np.testing.assert_allclose(best(points)[0], [0.3, *rest], atol=1e-5)
+        assert len(points) <= 40
+
+
+def test_a_wall_of_nan_is_not_convergence():
+    """The minimum lies behind a wall where J is not finite: the fit stops before it, and does not claim to be done."""
+    optimizer = pdefit.LevenbergMarquardt()
+    box = Box(np.full(1, -np.inf), np.full(1, np.inf))
+    state = optimizer.init(jnp.zeros(1), box)
+    for _ in range(300):
+        found = evaluate(lambda x: jnp.where(x > 1.0, jnp.nan, x - 2.0), optimizer.ask(state))
+        state, _ = optimizer.tell(state, found)
+        if optimizer.finished(state):
+            break
+    assert optimizer.finished(state) and not optimizer.converged(state)
+    assert 0.99 < float(state.theta[0]) <= 1.0

@@ -37,3 +37,17 @@ def test_without_axes_there_is_one_level():
     new, _ = pdefit.Reweight().apply(functional, functional.theta0 + 0.1)
     assert new.observations.sigma["position"].shape == (1, 1, 1)
     np.testing.assert_array_equal(new.observations.sigma["velocity"], functional.observations.sigma["velocity"])
+
+
+def test_errors_that_were_right_stay_as_they_are():
+    """Residuals contain the noise: adding them to it would inflate a sigma that was right by 1.4."""
+    system, data = planets()
+    values = {n: np.array(v) for n, v in data.values.items()}
+    values["position"] += 1e-4 * np.random.default_rng(2).normal(size=values["position"].shape)
+    noisy = pdefit.Observations.build(data.ts, values, {"position": 1e-4, "velocity": 1.0})
+    functional = pdefit.Functional(
+        pdefit.Problem(system, system.init(None), pdefit.Select("position")),
+        data.ts, noisy, {"gm": pdefit.Log()}, dt=0.02,
+    )  # fmt: skip
+    found = pdefit.fit(functional, [pdefit.Stage(pdefit.LevenbergMarquardt(), reweight=pdefit.Reweight())])
+    np.testing.assert_allclose(found.functional.observations.sigma["position"], 1e-4, rtol=0.1)

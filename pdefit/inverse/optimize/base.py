@@ -42,8 +42,10 @@ class AbstractOptimizer(eqx.Module):
     """Minimises by proposing points and being told what was found there.
 
     `ask` proposes the next point; `tell` takes the evaluation there. A point that is not finite is rejected and the step
-    reduced. The state is a pytree of arrays.
+    reduced. The state is a pytree of arrays. `tangents` says whether it asks for forward tangents instead of the adjoint.
     """
+
+    tangents: eqx.AbstractClassVar[bool]
 
     @abc.abstractmethod
     def evaluate(self, functional: Functional, theta: Float[Array, " p"]) -> Evaluation:
@@ -63,7 +65,11 @@ class AbstractOptimizer(eqx.Module):
 
     @abc.abstractmethod
     def converged(self, state: Any) -> Bool[Array, ""]:
-        """Whether further evaluations are pointless."""
+        """Whether the best point is a minimum, as far as the optimizer can tell."""
+
+    @abc.abstractmethod
+    def finished(self, state: Any) -> Bool[Array, ""]:
+        """Whether further evaluations are pointless: converged, or stuck."""
 
 
 def by_gradient(functional: Functional, theta: Float[Array, " p"]) -> Evaluation:

@@ -1,6 +1,6 @@
 """Any optax gradient transformation (Adam, Lion, ...) as an ask/tell optimizer."""
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -27,6 +27,8 @@ class Optax(AbstractOptimizer):
     every accepted point.
     """
 
+    tangents: ClassVar[bool] = False
+
     transformation: optax.GradientTransformation = eqx.field(static=True)
 
     def evaluate(self, functional, theta):
@@ -52,6 +54,10 @@ class Optax(AbstractOptimizer):
         return _State(state.box.clip(theta + scale * update), theta, update, transformation, scale, state.box), accepted
 
     def converged(self, state):
+        # a fixed schedule of steps cannot tell
+        return jnp.zeros((), bool)
+
+    def finished(self, state):
         return state.scale < 1e-12
 
 

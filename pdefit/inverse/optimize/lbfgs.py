@@ -1,6 +1,6 @@
 """Limited-memory BFGS."""
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,7 @@ class _State(NamedTuple):
     memory: Any
     started: Array
     done: Array
+    stuck: Array
     first_norm: Array
     # line searches in a row that began with steepest descent and failed
     restarts: Array
@@ -37,6 +38,8 @@ class LBFGS(AbstractOptimizer):
 
     Source: D. Liu, J. Nocedal, Math. Program. 45:503 (1989), doi:10.1007/BF01589116.
     """
+
+    tangents: ClassVar[bool] = False
 
     memory: int = 10
     gradient_tolerance: float = 1e-10
@@ -55,7 +58,7 @@ class LBFGS(AbstractOptimizer):
         search = line_search.begin(zero, zero, zero, zero)
         memory = self._two_loop.init(theta)
         count = jnp.zeros((), int)
-        return _State(theta, zero, empty, empty, empty, search, memory, false, false, zero, count, box)
+        return _State(theta, zero, empty, empty, empty, search, memory, false, false, false, zero, count, box)
 
     def ask(self, state):
         trial = state.box.clip(state.theta + state.search.step * state.direction)
@@ -80,19 +83,23 @@ class LBFGS(AbstractOptimizer):
         )
         begin_anew = first | moved | verdict.fail
         stuck = verdict.fail & ~moved & ~first
-        fell_little = verdict.accept & (state.value - value <= self.value_tolerance * jnp.abs(value)) & ~first
+        # a step that the box cut short says nothing
+        whole = state.search.step < state.search.limit
+        fell_little = verdict.accept & whole & (state.value - value <= self.value_tolerance * jnp.abs(value)) & ~first
+        held = state.box.blocked(theta, -gradient)
+        changed = begin_anew & jnp.any(held != state.box.blocked(state.theta, -state.gradient))
 
-        # after a search without success the memory is dropped and steepest descent tried once
+        # the memory is dropped after a search without success, and when other elements are held than before
         memory0 = self._two_loop.init(theta)
-        memory = jax.tree.map(lambda fresh, old: jnp.where(stuck | first, fresh, old), memory0, state.memory)
-        descent, memory1 = self._two_loop.update(gradient, memory, theta)
+        memory = jax.tree.map(lambda fresh, old: jnp.where(stuck | first | changed, fresh, old), memory0, state.memory)
+        descent, memory1 = self._two_loop.update(jnp.where(held, 0.0, gradient), memory, theta)
         memory = jax.tree.map(lambda new, old: jnp.where(begin_anew, new, old), memory1, memory)
         direction = -jnp.asarray(descent)
         direction = jnp.where(state.box.blocked(theta, direction), 0.0, direction)
         downhill = jnp.vdot(direction, gradient) < 0
         steepest = jnp.where(state.box.blocked(theta, -gradient), 0.0, -gradient)
         direction = jnp.where(downhill, direction, steepest)
-        fresh_start = first | stuck | ~downhill
+        fresh_start = first | stuck | changed | ~downhill
         new_search = line_search.begin(
             jnp.where(fresh_start, _first_step(direction), 1.0),
             value,
@@ -113,7 +120,8 @@ class LBFGS(AbstractOptimizer):
             search=jax.tree.map(lambda a, b: jnp.where(begin_anew, a, b), new_search, search),
             memory=memory,
             started=jnp.ones((), bool),
-            done=state.done | flat | fell_little | (restarts >= 2) | (first & ~found.finite),
+            done=state.done | flat | fell_little | (restarts >= 2),
+            stuck=first & ~found.finite,
             first_norm=first_norm,
             restarts=restarts,
             box=state.box,
@@ -122,6 +130,9 @@ class LBFGS(AbstractOptimizer):
 
     def converged(self, state):
         return state.done
+
+    def finished(self, state):
+        return state.done | state.stuck
 
 
 def _first_step(direction: Float[Array, " p"]) -> Array:

@@ -1,6 +1,6 @@
 """Levenberg-Marquardt: damped Gauss-Newton steps."""
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -17,7 +17,8 @@ class _State(NamedTuple):
     damping: Array
     growth: Array
     started: Array
-    done: Array
+    converged: Array
+    stuck: Array
     box: Box
 
 
@@ -25,11 +26,13 @@ class LevenbergMarquardt(AbstractOptimizer):
     """(A + damping diag A) step = -g with A = J_r^T J_r; damping follows the ratio of actual to predicted decrease.
 
     The workhorse for few controls. No element of theta moves by more than `max_step` at once (in a log control 2 is a
-    factor 7). Bounds: elements on a bound whose step leads out of it are held. Converged when the predicted decrease is
-    below `tolerance` of J, or when no damping helps any more.
+    factor 7). Bounds: elements on a bound whose descent leads out of it are held. Converged when the decrease promised
+    by the undamped step is below `tolerance` of J; it stops without having converged when no damping helps any more.
 
     Sources: D. Marquardt, J. SIAM 11:431 (1963), doi:10.1137/0111030; damping after H. Nielsen, IMM-REP-1999-05.
     """
+
+    tangents: ClassVar[bool] = True
 
     damping: float = 1e-3
     tolerance: float = 1e-10
@@ -49,7 +52,8 @@ class LevenbergMarquardt(AbstractOptimizer):
             damping=jnp.asarray(self.damping, theta.dtype),
             growth=jnp.asarray(2.0, theta.dtype),
             started=false,
-            done=false,
+            converged=false,
+            stuck=false,
             box=box,
         )
 
@@ -81,17 +85,22 @@ class LevenbergMarquardt(AbstractOptimizer):
                 (matrix, state.matrix),
             )
         )
-        step = _step(matrix, gradient, damping, theta, state.box)
-        expected = -(jnp.vdot(gradient, step) + step @ matrix @ step / 2)
-        negligible = accepted & ~first & (expected <= self.tolerance * value)
-        done = state.done | negligible | (damping > 1e15) | (first & ~finite) | (accepted & (value == 0))
+        step, promise = _step(matrix, gradient, damping, theta, state.box)
+        converged = accepted & ~first & ((promise <= self.tolerance * value) | (value == 0))
+        stuck = (damping > 1e15) | (first & ~finite)
         # element by element: one that the data hardly see must not hold up the others
         trial = state.box.clip(theta + jnp.clip(step, -self.max_step, self.max_step))
-        new = _State(theta, trial, value, gradient, matrix, damping, growth, jnp.ones((), bool), done, state.box)
+        started = jnp.ones((), bool)
+        new = _State(
+            theta, trial, value, gradient, matrix, damping, growth, started, converged, stuck, state.box
+        )  # fmt: skip
         return new, accepted
 
     def converged(self, state):
-        return state.done
+        return state.converged
+
+    def finished(self, state):
+        return state.converged | state.stuck
 
 
 def _step(
@@ -100,8 +109,9 @@ def _step(
     damping: Array,
     theta: Float[Array, " p"],
     box: Box,
-) -> Float[Array, " p"]:
-    """The damped Gauss-Newton step in the free elements, scaled to the diagonal of the matrix."""
+) -> tuple[Float[Array, " p"], Float[Array, ""]]:
+    """The damped Gauss-Newton step in the free elements, scaled to the diagonal of the matrix; and the decrease that the
+    full, undamped step promises, so that heavy damping is never taken for convergence."""
     free = ~box.blocked(theta, -gradient)
     diagonal = jnp.diag(matrix)
     # an element without any influence keeps its place
@@ -110,4 +120,7 @@ def _step(
     eigenvalues, vectors = jnp.linalg.eigh(scale[:, None] * matrix * scale[None, :])
     floor = jnp.finfo(matrix.dtype).eps * jnp.max(eigenvalues, initial=1.0)
     damped = jnp.maximum(eigenvalues, 0.0) + jnp.maximum(damping, floor)
-    return -scale * (vectors @ ((vectors.T @ (scale * gradient)) / damped))
+    slope = vectors.T @ (scale * gradient)
+    known = eigenvalues > 1e-12 * jnp.max(eigenvalues, initial=0.0)
+    promise = jnp.sum(jnp.where(known, slope**2 / jnp.where(known, eigenvalues, 1.0), 0.0)) / 2
+    return -scale * (vectors @ (slope / damped)), promise

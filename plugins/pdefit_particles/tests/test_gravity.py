@@ -12,7 +12,7 @@ from pdefit_particles.kepler import propagate
 
 import pdefit
 from pdefit.files.locate import locate
-from pdefit.files.read import read_recording
+from pdefit.files.read import read_arrays, read_observations
 
 
 def test_pleiades_end_state_is_the_reference():
@@ -94,14 +94,10 @@ def test_coincident_bodies_have_finite_force_and_gradient():
 
 def test_mercury_leaves_the_trace_that_decides_the_precision():
     """1 % of Mercury's mass moves a body by about 1e-7 au in 600 days: float64 and a fine step are no luxury."""
-    recording = read_recording(
-        locate("solar_system/planets_1970_2040_20d.h5"),
-        {"position": "position", "velocity": "velocity"},
-        extra={"gm": "gm"},
-        stop=600.0,
-    )
-    gm = recording.extra["gm"]
-    y0 = Gravity(gm=gm).init_from_data(recording.observations)
+    path = locate("solar_system/planets_1970_2040_20d.h5")
+    gm = read_arrays(path, {"gm": "gm"})["gm"]
+    data = read_observations(path, {"position": "position", "velocity": "velocity"}, stop=600.0)
+    y0 = Gravity(gm=gm).init_from_data(data)
 
     def end(gm, dt):
         return pdefit.solve(Gravity(gm=gm), y0, np.array([600.0]), solver=diffrax.Dopri8(), dt=dt, t0=0.0).position[-1]
@@ -120,5 +116,11 @@ def test_states_come_from_data_or_not_at_all():
         Gravity(gm=np.ones(3)).init(None)
     with pytest.raises(ValueError, match="a name for each"):
         Gravity(gm=np.ones(3), names=("a",))
+    hole = np.ones((2, 3, 2))
+    hole[0, 1] = np.nan
+    with pytest.raises(pdefit.PdefitError, match="position is missing there"):
+        Gravity(gm=np.ones(3)).init_from_data(
+            pdefit.Observations.build([0.0, 1.0], {"position": hole, "velocity": np.ones((2, 3, 2))})
+        )
     both = pdefit.Observations.build([0.0, 1.0], {n: np.ones((2, 3, 2)) for n in State._fields})
     assert Gravity(gm=np.ones(3)).init_from_data(both).velocity.shape == (3, 2)
