@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -42,6 +43,8 @@ _failures: list[str] = []
 def main() -> None:
     """Entry point of the `pdefit` command."""
     console = Console(stderr=False)
+    # run.log takes what is logged once Hydra has made it; before that there is only the terminal's own message
+    logging.getLogger("pdefit").addHandler(logging.NullHandler())
     verb, *rest = sys.argv[1:] or ["--help"]
     try:
         if verb in ("-h", "--help", "help"):
@@ -66,8 +69,6 @@ def _run_with_hydra(verb: str, overrides: list[str]) -> None:
     """Hand the rest of the command line to Hydra, and make one sentence of what it finds wrong."""
     prepare()
     logging.getLogger("jax").setLevel(logging.WARNING)
-    # run.log takes what is logged once Hydra has made it; before that there is only the terminal's own message
-    logging.getLogger("pdefit").addHandler(logging.NullHandler())
     signal.signal(signal.SIGTERM, _interrupt)
     plugins.register()
     OmegaConf.register_new_resolver("data", lambda name: str(locate(name)), replace=True)
@@ -100,7 +101,7 @@ def _task(verb: str, cfg: DictConfig) -> None:
     name = HydraConfig.get().runtime.choices.get("experiment")
     try:
         if name is None:
-            raise PdefitError(f"Choose an experiment: experiment={next(iter(experiments()), 'NAME')} (pdefit list)")
+            raise PdefitError(f"Choose an experiment with experiment=NAME; there are: {', '.join(experiments())}.")
         plain = _resolved(cfg)
         directory = run_directory.current()
         with run_directory.recorded(directory, f"pdefit {verb}", plain):
@@ -148,8 +149,10 @@ def _readable(error: BaseException) -> PdefitError:
     sentence = " ".join(lines) or type(error).__name__
     if "Config group override must be" in sentence:
         sentence = "a group cannot be set to null; remove it with ~NAME, e.g. ~twin"
-    if "experiment" in sentence:
-        sentence += f" (experiments: {', '.join(experiments())})"
+    if missing := re.search(r"Could not find '(\w+)/([^']+)'", sentence):
+        group, name = missing.groups()
+        options = sentence.partition("Available options in")[2].partition("Config search path")[0].split()[1:]
+        return unknown(group, name, experiments() if group == "experiment" else options)
     return PdefitError(f"Configuration: {sentence}")
 
 
