@@ -9,6 +9,7 @@ from pdefit_reaction import FisherKPP
 
 import pdefit
 
+VALUE = eqx.filter_jit(pdefit.Functional.value)
 GRID = pdefit.CartesianGrid(shape=(64,), extent=(40.0,), origin=(-20.0,))
 
 
@@ -52,7 +53,6 @@ def planets_functional(controls=None, length=1.5, **options):
 
 def central_difference(functional, theta, v, eps):
     """dJ along v by central differences of fourth order."""
-    value = eqx.filter_jit(functional.value)
-    near = value(theta + eps * v) - value(theta - eps * v)
-    far = value(theta + 2 * eps * v) - value(theta - 2 * eps * v)
+    near = VALUE(functional, theta + eps * v) - VALUE(functional, theta - eps * v)
+    far = VALUE(functional, theta + 2 * eps * v) - VALUE(functional, theta - 2 * eps * v)
     return float(8 * near - far) / (12 * eps)

@@ -6,9 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from problems import central_difference, fisher_functional, planets_functional
+from problems import VALUE, central_difference, fisher_functional, planets_functional
 
 import pdefit
+
+# compiled once for all tests of a functional
+VALUE_AND_GRAD = eqx.filter_jit(pdefit.Functional.value_and_grad)
 
 FRONT = {
     "D": pdefit.Log(),
@@ -40,16 +43,15 @@ def theta(functional):
 def test_taylor_remainder_falls_with_the_square(functional, theta):
     v = jax.random.normal(jax.random.key(5), theta.shape)
     v = v / jnp.linalg.norm(v)
-    value, gradient = eqx.filter_jit(functional.value_and_grad)(theta)
-    evaluate = eqx.filter_jit(functional.value)
+    value, gradient = VALUE_AND_GRAD(functional, theta)
     steps = 1e-2 / 2.0 ** np.arange(2, 6)
-    remainders = [abs(float(evaluate(theta + h * v) - value - h * gradient @ v)) for h in steps]
+    remainders = [abs(float(VALUE(functional, theta + h * v) - value - h * gradient @ v)) for h in steps]
     rates = np.log2(np.divide(remainders[:-1], remainders[1:]))
     assert np.all(rates >= 1.9), (remainders, rates)
 
 
 def test_gradient_is_that_of_finite_differences_in_every_control(functional, theta):
-    gradient = eqx.filter_jit(functional.value_and_grad)(theta)[1]
+    gradient = VALUE_AND_GRAD(functional, theta)[1]
     first = 0
     for control in functional.controls.items:
         direction = np.zeros(theta.size)
@@ -63,7 +65,7 @@ def test_gradient_is_that_of_finite_differences_in_every_control(functional, the
 def test_gradient_is_right_in_every_node_state_of_every_segment():
     functional = MAKERS["nodes"]()
     theta = functional.theta0 + 1e-3 * jax.random.normal(jax.random.key(3), functional.theta0.shape)
-    gradient = eqx.filter_jit(functional.value_and_grad)(theta)[1]
+    gradient = VALUE_AND_GRAD(functional, theta)[1]
     _, position, velocity = functional.controls.items
     segments = functional.layout.segments
     assert segments == 4 and position.shape[0] == segments
@@ -81,15 +83,15 @@ def test_gradient_is_right_in_every_node_state_of_every_segment():
 
 def test_tangent_and_adjoint_agree(functional, theta):
     v = jax.random.normal(jax.random.key(7), theta.shape)
-    value, gradient = eqx.filter_jit(functional.value_and_grad)(theta)
-    forward_value, slope = eqx.filter_jit(functional.jvp)(theta, v)
+    value, gradient = VALUE_AND_GRAD(functional, theta)
+    forward_value, slope = eqx.filter_jit(pdefit.Functional.jvp)(functional, theta, v)
     np.testing.assert_allclose(forward_value, value, rtol=1e-14)
     np.testing.assert_allclose(slope, gradient @ v, rtol=1e-9)
 
 
 def test_normal_equations_are_those_of_the_residuals(functional, theta):
-    value, gradient = eqx.filter_jit(functional.value_and_grad)(theta)
-    half_square, product, matrix = eqx.filter_jit(functional.normal_equations)(theta)
+    value, gradient = VALUE_AND_GRAD(functional, theta)
+    half_square, product, matrix = eqx.filter_jit(pdefit.Functional.normal_equations)(functional, theta)
     np.testing.assert_allclose(half_square, value, rtol=1e-13)
     np.testing.assert_allclose(product, gradient, rtol=1e-8, atol=1e-12 * float(jnp.max(jnp.abs(gradient))))
     v = jax.random.normal(jax.random.key(2), theta.shape)
@@ -102,7 +104,7 @@ def test_checkpointed_gradient_is_the_stored_one(name):
     values = []
     for adjoint in (pdefit.StoreAll(), pdefit.Checkpointed()):
         functional = MAKERS[name](adjoint=adjoint)
-        values.append(eqx.filter_jit(functional.value_and_grad)(functional.theta0 + 1e-3))
+        values.append(VALUE_AND_GRAD(functional, functional.theta0 + 1e-3))
     np.testing.assert_allclose(values[0][0], values[1][0], rtol=1e-14)
     np.testing.assert_allclose(values[0][1], values[1][1], rtol=1e-11)
 
