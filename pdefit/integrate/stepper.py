@@ -50,6 +50,14 @@ class Stepper(eqx.Module):
         return diffrax.ODETerm(vector_field)
 
 
+def stage_matrix(tableau: Any) -> np.ndarray:
+    """The strictly lower triangular matrix a_ij of an explicit tableau."""
+    a = np.zeros((len(tableau.b_sol),) * 2)
+    for i, row in enumerate(tableau.a_lower):
+        a[i + 1, : i + 1] = row
+    return a
+
+
 def _tableau_step(system: AbstractSystem, tableau: Any, t: Array, h: Array, y: PyTree, args: PyTree) -> PyTree:
     """y + h sum_i b_i k_i with k_i = f(t + c_i h, y + h sum_j a_ij k_j)."""
     weights = np.asarray(tableau.b_sol)
@@ -57,9 +65,7 @@ def _tableau_step(system: AbstractSystem, tableau: Any, t: Array, h: Array, y: P
     stages = int(np.flatnonzero(weights)[-1]) + 1
     if stages == 1:
         return jax.tree.map(lambda u, k: u + (h * weights[0]).astype(u.dtype) * k, y, system.vector_field(t, y, args))
-    a = np.zeros((stages, stages))
-    for i, row in enumerate(tableau.a_lower[: stages - 1]):
-        a[i + 1, : i + 1] = row
+    a = stage_matrix(tableau)[:stages, :stages]
     c = np.concatenate([[0.0], tableau.c[: stages - 1]])
 
     def combine(u: Array, slopes: Array, row: Array) -> Array:

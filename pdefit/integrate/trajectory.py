@@ -12,7 +12,7 @@ from jaxtyping import PyTree
 from pdefit.errors import PdefitError
 from pdefit.integrate.adjoint import AbstractAdjoint, StoreAll
 from pdefit.integrate.plan import TimePlan, plan_steps
-from pdefit.integrate.stepper import Stepper
+from pdefit.integrate.stepper import Stepper, stage_matrix
 from pdefit.systems.interfaces import AbstractStable
 from pdefit.systems.system import AbstractSystem
 
@@ -23,10 +23,8 @@ def real_stability(solver: diffrax.AbstractSolver) -> float:
     if not isinstance(solver, diffrax.AbstractERK):
         return 2.0
     tableau: Any = solver.tableau
-    stages = len(tableau.b_sol)
-    a = np.zeros((stages, stages))
-    for i, row in enumerate(tableau.a_lower):
-        a[i + 1, : i + 1] = row
+    a = stage_matrix(tableau)
+    stages = len(a)
     x = np.arange(0.01, 20.0, 0.005)
     growth = np.asarray(
         [abs(1 - z * tableau.b_sol @ np.linalg.solve(np.eye(stages) + z * a, np.ones(stages))) for z in x]
