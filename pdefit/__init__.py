@@ -32,6 +32,8 @@ from pdefit.integrate.runge_kutta4 import RK4 as RK4
 from pdefit.integrate.trajectory import solve as solve
 from pdefit.integrate.velocity_verlet import VelocityVerlet as VelocityVerlet
 from pdefit.integrate.yoshida4 import Yoshida4 as Yoshida4
+from pdefit.inverse.certificate import Certificate as Certificate
+from pdefit.inverse.certificate import certify as certify
 from pdefit.inverse.controls import Control as Control
 from pdefit.inverse.fit import Fit as Fit
 from pdefit.inverse.fit import Stage as Stage

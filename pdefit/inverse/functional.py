@@ -247,6 +247,18 @@ class Functional(eqx.Module):
             is_leaf=lambda x: x is None,
         )
 
+    def first(self, count: int) -> "Functional":
+        """The same functional on its first `count` observation times."""
+        observations = self.observations.at(slice(0, count))
+        layout = self.formulation.layout(observations.ts, self.dt)
+        nodes = jax.tree.map(lambda x: x[: layout.segments], self.problem.nodes)
+        return eqx.tree_at(
+            lambda f: (f.observations, f.layout, f.problem.nodes),
+            self,
+            (observations, layout, nodes),
+            is_leaf=lambda x: x is None,
+        )
+
     def reweighted(self, sigma: Mapping[str, Any]) -> "Functional":
         """The same functional with other standard deviations."""
         return eqx.tree_at(lambda f: f.observations, self, self.observations.with_sigma(sigma))
