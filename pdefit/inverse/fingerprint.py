@@ -1,13 +1,13 @@
 """Fingerprints: which equations, which data, which numerics a number was computed from."""
 
 import hashlib
+import importlib.metadata
 import os
 import re
 from typing import Any
 
 import equinox as eqx
 import jax
-import jaxlib
 import numpy as np
 
 from pdefit.inverse.functional import Functional
@@ -37,7 +37,13 @@ def _data(functional: Functional) -> str:
 
 def _flags(functional: Functional) -> str:
     dtype = jax.tree.leaves(functional.problem.y0)[0].dtype
-    parts = (jax.__version__, jaxlib.__version__, os.environ.get("XLA_FLAGS", ""), jax.default_backend(), str(dtype))
+    parts = (
+        jax.__version__,
+        importlib.metadata.version("jaxlib"),
+        os.environ.get("XLA_FLAGS", ""),
+        jax.default_backend(),
+        str(dtype),
+    )
     return _digest("|".join(parts).encode())
 
 
