@@ -15,15 +15,16 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from pdefit.app.certificates import Certificates
 from pdefit.app.experiment import Experiment, experiment
 from pdefit.app.film import check_store, field_coords, write_film
+from pdefit.app.minimise import minimise
 from pdefit.app.parameter_rows import field_errors, parameter_rows
-from pdefit.app.progress import FitProgress
 from pdefit.app.residual_series import residual_series
 from pdefit.errors import PdefitError
 from pdefit.files.atomic import write_json
-from pdefit.files.history_file import HistoryFile
 from pdefit.files.parameters_file import ParameterRow, write_parameters
+from pdefit.files.state_file import Saved
 from pdefit.files.tables import write_series
 from pdefit.inverse import fit as fitting
 from pdefit.inverse.controls import FEW
@@ -36,8 +37,8 @@ from pdefit.systems.interfaces import AbstractBaseline
 log = logging.getLogger("pdefit")
 
 
-def run_fit(cfg: dict[str, Any], directory: Path, name: str, console: Console) -> None:
-    """Fit an experiment and leave a complete run directory."""
+def run_fit(cfg: dict[str, Any], directory: Path, name: str, console: Console, saved: Saved | None = None) -> None:
+    """Fit an experiment, from the start or from a saved state, and leave a complete run directory."""
     begin = time.perf_counter()
     console.print(f"[bold]{name}[/]: {'reading data' if cfg['data'] else 'making the twin'}")
     exp = experiment(cfg)
@@ -50,7 +51,10 @@ def run_fit(cfg: dict[str, Any], directory: Path, name: str, console: Console) -
         f"{functional.problem.system.time_unit}, compiling ..."
     )
     before = _peak_bytes()
-    found = _minimise(exp, cfg, directory, console)
+    certificates = Certificates(exp, cfg, directory)
+    if saved is None:
+        certificates.start(console)
+    found = minimise(exp, cfg, directory, console, saved)
     memory = _peak_bytes() - before
     for event in found.events:
         log.warning(event)
@@ -66,6 +70,7 @@ def run_fit(cfg: dict[str, Any], directory: Path, name: str, console: Console) -
     if skill is not None:
         _write_forecast(directory / "forecast.csv", skill)
     summary = _summary(exp, found, found_intervals, rows, skill, name)
+    summary["certificate"] = certificates.end(found, console)
     summary["seconds"] = {**_timings(found, begin), **seconds}
     summary["adjoint"]["gradient_to_forward"] = summary["seconds"]["gradient"] / summary["seconds"]["forward"]
     summary["memory"] = _memory(found, memory, summary["adjoint"]["stored_states"])
@@ -73,35 +78,12 @@ def run_fit(cfg: dict[str, Any], directory: Path, name: str, console: Console) -
     draw_all(directory)
     summary["seconds"]["total"] = time.perf_counter() - begin
     write_json(directory / "summary.json", summary)
-    log.info("loss %.6g after %d iterations", found.loss, len(found.history))
+    certificates.demand()
+    log.info("loss %.6g after %d iterations", found.loss, found.iterations)
     console.print(
         f"{found.status} in {summary['seconds']['total']:.1f} s, loss {found.loss_initial:.4g} -> {found.loss:.4g} in "
-        f"{len(found.history)} iterations{'' if found.converged else ' (not converged)'}: {escape(str(directory))}"
+        f"{found.iterations} iterations{'' if found.converged else ' (not converged)'}: {escape(str(directory))}"
     )
-
-
-def _minimise(exp: Experiment, cfg: dict[str, Any], directory: Path, console: Console) -> fitting.Fit:
-    """The fit itself, its history written as it runs."""
-    names = exp.functional.controls.names()
-    recorded = names if len(names) <= FEW else []
-    physical = eqx.filter_jit(jax.vmap(_flat_values, in_axes=(None, 0)))
-    with HistoryFile(directory / "history.h5", recorded) as history, FitProgress(console) as bar:
-
-        def callback(p: fitting.Progress) -> None:
-            thetas = [r.theta for r in p.records if r.theta is not None]
-            controls = np.zeros((len(p.records), 0))
-            if recorded and len(thetas) == len(p.records):
-                controls = np.asarray(physical(p.functional, jnp.asarray(np.stack(thetas))))
-            history.append(p.records, controls)
-            bar(p)
-
-        return fitting.fit(
-            exp.functional, exp.stages, max_iterations=cfg["max_iterations"], callback=callback
-        )  # fmt: skip
-
-
-def _flat_values(functional: Functional, theta: Any) -> Any:
-    return jnp.concatenate([jnp.ravel(v) for v in functional.controls.values(theta).values()])
 
 
 def _intervals(found: fitting.Fit, console: Console) -> Intervals | None:
@@ -166,8 +148,8 @@ def _summary(
         "converged": found.converged,
         "loss_initial": found.loss_initial,
         "loss_final": found.loss,
-        "iterations": len(found.history),
-        "gradient_evaluations": len(found.history),
+        "iterations": found.iterations,
+        "gradient_evaluations": found.iterations,
         "time_unit": functional.problem.system.time_unit,
         "parameters": {
             r.control: {
@@ -242,7 +224,7 @@ def _timings(found: fitting.Fit, begin: float) -> dict[str, float]:
     start = time.perf_counter()
     jax.block_until_ready(value(functional, theta))
     forward = time.perf_counter() - start
-    last = [r.seconds for r in found.history if r.stage == found.history[-1].stage]
+    last = [r.seconds for r in found.history if r.stage == found.history[-1].stage] or [np.nan]
     return {
         "compile": found.seconds["compile"],
         "forward": forward,

@@ -2,35 +2,39 @@
 
 import logging
 import os
-import re
 import signal
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import hydra
-import jax
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 from rich.markup import escape
 
 from pdefit.app import plugins, run_directory
+from pdefit.app.certify_command import certify_run, run_certify
+from pdefit.app.configuration import readable, register_resolvers, resolved
 from pdefit.app.environment import prepare
 from pdefit.app.fit_command import run_fit
 from pdefit.app.list_command import experiments, run_list, version
+from pdefit.app.resume_command import run_resume
 from pdefit.app.simulate_command import run_simulate
 from pdefit.errors import PdefitError, unknown
-from pdefit.files.locate import locate
 
-_VERBS: dict[str, Callable[..., None]] = {"fit": run_fit, "simulate": run_simulate}
+_VERBS: dict[str, Callable[..., None]] = {"fit": run_fit, "simulate": run_simulate, "certify": run_certify}
+# of a run that exists
+_RUN_VERBS: dict[str, Callable[..., None]] = {"resume": run_resume, "certify": certify_run}
 
 _USAGE = """usage: pdefit VERB [key=value ...]
 
   fit experiment=NAME        infer the controls of an experiment; leaves a run directory
   simulate experiment=NAME   solve its equations forward
+  certify experiment=NAME    test the gradient of an experiment at its guess; certify RUN does so at a run's estimate
+  resume RUN                 go on with a run that was stopped; max_iterations=N extends a finished one
   list [experiments|systems|solvers|adjoints|stages]
 
 Every key of an experiment can be overridden: seed=3 max_iterations=50 controls.D.guess=2.0 solver=tsit5
@@ -53,10 +57,13 @@ def main() -> None:
             print(version())
         elif verb == "list":
             run_list(rest, console)
+        elif verb in _RUN_VERBS and (verb not in _VERBS or _names_a_run(rest)):
+            _prepare()
+            _RUN_VERBS[verb](rest, console)
         elif verb in _VERBS:
             _run_with_hydra(verb, rest)
         else:
-            raise unknown("verb", verb, [*_VERBS, "list"])
+            raise unknown("verb", verb, [*_VERBS, *_RUN_VERBS, "list"])
     except PdefitError as error:
         _report(str(error))
     except KeyboardInterrupt:
@@ -65,14 +72,23 @@ def main() -> None:
         sys.exit(1)
 
 
-def _run_with_hydra(verb: str, overrides: list[str]) -> None:
-    """Hand the rest of the command line to Hydra, and make one sentence of what it finds wrong."""
+def _names_a_run(arguments: list[str]) -> bool:
+    return bool(arguments) and "=" not in arguments[0] and not arguments[0].startswith("-")
+
+
+def _prepare() -> None:
+    """What every verb that computes needs before it starts."""
     prepare()
     logging.getLogger("jax").setLevel(logging.WARNING)
     signal.signal(signal.SIGTERM, _interrupt)
+    register_resolvers()
+
+
+def _run_with_hydra(verb: str, overrides: list[str]) -> None:
+    """Hand the rest of the command line to Hydra, and make one sentence of what it finds wrong."""
+    _prepare()
     plugins.register()
-    OmegaConf.register_new_resolver("data", lambda name: str(locate(name)), replace=True)
-    OmegaConf.register_new_resolver("run_name", run_directory.run_name, use_cache=True, replace=True)
+    run_directory.refuse_used(overrides)
     sys.argv = [sys.argv[0], *overrides]
     wants_traceback = os.environ.get("HYDRA_FULL_ERROR") == "1"
     # Hydra would print its own errors and exit; this makes it raise them here
@@ -92,7 +108,7 @@ def _run_with_hydra(verb: str, overrides: list[str]) -> None:
             started and isinstance(error, ValueError) and not isinstance(error, OmegaConfBaseException)
         ):
             raise
-        raise _readable(error) from None
+        raise readable(error) from None
 
 
 def _task(verb: str, cfg: DictConfig) -> None:
@@ -102,58 +118,12 @@ def _task(verb: str, cfg: DictConfig) -> None:
     try:
         if name is None:
             raise PdefitError(f"Choose an experiment with experiment=NAME; there are: {', '.join(experiments())}.")
-        plain = _resolved(cfg)
+        plain = resolved(cfg)
         directory = run_directory.current()
-        with run_directory.recorded(directory, f"pdefit {verb}", plain):
+        with run_directory.recorded(directory, ["pdefit", verb, *HydraConfig.get().overrides.task], plain, name):
             _VERBS[verb](plain, directory, name, console)
     except PdefitError as error:
         _report(str(error))
-
-
-def _resolved(cfg: DictConfig) -> dict[str, Any]:
-    """The configuration as plain Python, checked where every experiment is alike."""
-    try:
-        plain = OmegaConf.to_container(cfg, resolve=True)
-    except OmegaConfBaseException as error:
-        raise _readable(error) from None
-    assert isinstance(plain, dict)
-    if plain["dtype"] not in ("float32", "float64"):
-        raise PdefitError(f"dtype expects float32 or float64, but got '{plain['dtype']}'")
-    for key in ("seed", "max_iterations"):
-        value = plain[key]
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-            raise PdefitError(f"{key} expects a whole number, but got '{value}'")
-    for key in ("dt", "noise"):
-        if plain[key] is not None and not isinstance(plain[key], int | float):
-            raise PdefitError(f"{key} expects a number, but got '{plain[key]}'")
-    if plain["device"] not in (None, "cpu", "gpu"):
-        raise PdefitError(f"device expects cpu or gpu, but got '{plain['device']}'")
-    if plain["device"] is not None:
-        jax.config.update("jax_platforms", {"gpu": "cuda"}.get(plain["device"], plain["device"]))
-    try:
-        jax.devices()
-    except RuntimeError:
-        raise PdefitError(f"There is no {plain['device']} that JAX can use here; set device=cpu") from None
-    return {str(k): v for k, v in plain.items()}
-
-
-def _readable(error: BaseException) -> PdefitError:
-    """Hydra's and OmegaConf's complaints as one sentence; what pdefit said inside a resolver is passed on."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, PdefitError):
-            return cause
-        cause = cause.__cause__ or cause.__context__
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    lines = [x for x in lines if not x.startswith(("full_key", "object_type", "reference_type", "Set the environment"))]
-    sentence = " ".join(lines) or type(error).__name__
-    if "Config group override must be" in sentence:
-        sentence = "a group cannot be set to null; remove it with ~NAME, e.g. ~twin"
-    if missing := re.search(r"Could not find '(\w+)/([^']+)'", sentence):
-        group, name = missing.groups()
-        options = sentence.partition("Available options in")[2].partition("Config search path")[0].split()[1:]
-        return unknown(group, name, experiments() if group == "experiment" else options)
-    return PdefitError(f"Configuration: {sentence}")
 
 
 def _report(message: str) -> None:

@@ -5,7 +5,6 @@ import logging
 import os
 import platform
 import subprocess
-import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +16,8 @@ import jax
 from hydra.core.hydra_config import HydraConfig
 
 from pdefit.errors import PdefitError
-from pdefit.files.atomic import write_json, write_text
+from pdefit.files.atomic import read_json, write_json, write_text
+from pdefit.files.lock import locked
 
 log = logging.getLogger("pdefit")
 
@@ -34,25 +34,43 @@ def current() -> Path:
     return Path(HydraConfig.get().runtime.output_dir)
 
 
+def refuse_used(overrides: list[str]) -> None:
+    """Refuse to let Hydra write over a run that is there already."""
+    for override in overrides:
+        key, _, value = override.partition("=")
+        runs = {"hydra.run.dir": "provenance.json", "hydra.sweep.dir": "*/provenance.json"}.get(key)
+        if runs and any(Path(value).glob(runs)):
+            raise PdefitError(
+                f"'{value}' already holds a run; go on with it by `pdefit resume {value}`, or choose another directory"
+            )
+
+
 @contextmanager
-def recorded(directory: Path, command: str, cfg: Any) -> Iterator[None]:
-    """Provenance at the start; DONE at the end, or FAILED with the reason."""
-    for stale in ("DONE", "FAILED"):
-        (directory / stale).unlink(missing_ok=True)
-    write_json(directory / "provenance.json", _provenance(command, cfg))
-    try:
-        yield
-    except BaseException as error:
-        log.error("%s", error, exc_info=not isinstance(error, PdefitError))
-        write_text(directory / "FAILED", f"{error if str(error) else type(error).__name__}\n")
-        raise
-    write_text(directory / "DONE", f"{datetime.now().astimezone().isoformat(timespec='seconds')}\n")
+def recorded(directory: Path, command: list[str], cfg: Any, experiment: str, resumed: bool = False) -> Iterator[None]:
+    """The directory is locked; provenance at the start; DONE at the end, or FAILED with the reason."""
+    with locked(directory):
+        for stale in ("DONE", "FAILED"):
+            (directory / stale).unlink(missing_ok=True)
+        provenance = directory / "provenance.json"
+        entry = _provenance(command, cfg, experiment)
+        if resumed and provenance.is_file():
+            first = read_json(provenance)
+            entry = {**first, "resumed": [*first.get("resumed", []), entry]}
+        write_json(provenance, entry)
+        try:
+            yield
+        except BaseException as error:
+            log.error("%s", error, exc_info=not isinstance(error, PdefitError))
+            write_text(directory / "FAILED", f"{error if str(error) else type(error).__name__}\n")
+            raise
+        write_text(directory / "DONE", f"{datetime.now().astimezone().isoformat(timespec='seconds')}\n")
 
 
-def _provenance(command: str, cfg: Any) -> dict[str, Any]:
+def _provenance(command: list[str], cfg: Any, experiment: str) -> dict[str, Any]:
     device = jax.devices()[0]
     return {
-        "command": [command, *sys.argv[1:]],
+        "experiment": experiment,
+        "command": command,
         "started": datetime.now().astimezone().isoformat(timespec="seconds"),
         "versions": {"python": platform.python_version(), **{p: _version(p) for p in _PACKAGES}},
         "git_commit": _commit(),

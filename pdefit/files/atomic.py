@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from pdefit.errors import PdefitError
+
 
 def write_text(path: Path, text: str) -> None:
     """Write to a neighbour, then rename: a reader, or a kill, never meets half a file."""
@@ -25,6 +27,17 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, content: Any) -> None:
     """Strict JSON: NaN and infinity, which JSON lacks, become null."""
     write_text(path, json.dumps(_plain(content), indent=2, allow_nan=False) + "\n")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The mapping in a JSON file that pdefit wrote."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise PdefitError(f"'{path}' is missing or damaged; put it back from a copy") from None
+    if not isinstance(content, dict):
+        raise PdefitError(f"'{path}' is not what pdefit wrote; put it back from a copy")
+    return content
 
 
 def _plain(x: Any) -> Any:

@@ -1,11 +1,14 @@
 """history.h5: what happened in every evaluation of a fit, appended as it runs."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 
+from pdefit.errors import PdefitError
 from pdefit.files import growing
 
 _COLUMNS = {
@@ -19,10 +22,16 @@ _COLUMNS = {
 
 
 class HistoryFile:
-    """One row for each evaluation; `control` (n, p) holds the physical values of few controls, named in `control_name`."""
+    """One row for each evaluation; `control` (n, p) holds the physical values of few controls, named in `control_name`.
 
-    def __init__(self, path: Path, names: Sequence[str]):
-        self._file = growing.create(path)
+    `keep` continues an existing file after that many of its rows.
+    """
+
+    def __init__(self, path: Path, names: Sequence[str], keep: int = 0):
+        kept = _rows(path, keep) if keep else {}
+        # a history that is continued stays in place until the new file holds its rows
+        beginning = path.with_name(f".{path.name}.partial")
+        self._file = growing.create(beginning)
         self._rows = 0
         for column, (dtype, long_name) in _COLUMNS.items():
             self._file.create_dataset(column, (0,), dtype, maxshape=(None,), chunks=(1024,))
@@ -36,15 +45,21 @@ class HistoryFile:
             chunks=(256, max(len(names), 1)),
         )
         growing.start(self._file)
+        if keep:
+            self._write(kept)
+        os.replace(beginning, path)
 
     def append(self, rows: Sequence[Any], controls: np.ndarray) -> None:
         """Rows with the attributes named as the columns, and the physical controls (n, p) of each."""
-        last = self._rows + len(rows)
+        self._write({**{c: [getattr(row, c) for row in rows] for c in _COLUMNS}, "control": controls})
+
+    def _write(self, columns: Mapping[str, Any]) -> None:
+        last = self._rows + len(columns["iteration"])
         for column in _COLUMNS:
             self._file[column].resize((last,))
-            self._file[column][self._rows :] = [getattr(row, column) for row in rows]
+            self._file[column][self._rows :] = columns[column]
         self._file["control"].resize((last, self._file["control"].shape[1]))
-        self._file["control"][self._rows :] = controls
+        self._file["control"][self._rows :] = columns["control"]
         growing.commit(self._file, last)
         self._rows = last
 
@@ -53,3 +68,18 @@ class HistoryFile:
 
     def __exit__(self, *_: Any) -> None:
         self._file.close()
+
+
+def _rows(path: Path, keep: int) -> dict[str, np.ndarray]:
+    """The first `keep` rows of a history, those of a process that was killed while it wrote included."""
+    try:
+        with h5py.File(path, "r", locking=False) as file:
+            columns: dict[str, Any] = {column: file[column] for column in (*_COLUMNS, "control", "n_done")}
+            if int(columns.pop("n_done")[()]) >= keep:
+                return {name: column[:keep] for name, column in columns.items()}
+    except (OSError, KeyError):
+        pass
+    raise PdefitError(
+        f"'{path}' lacks some of the {keep} evaluations that the saved state has behind it; put it back from a copy, "
+        f"or start a new run"
+    )

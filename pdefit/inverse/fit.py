@@ -1,5 +1,6 @@
 """Running a fit: stages of optimizers over one functional, with the best point kept and every evaluation recorded."""
 
+import copy
 import dataclasses
 import time
 from collections.abc import Callable, Sequence
@@ -9,20 +10,17 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jaxtyping import Array, Float
 
 from pdefit.errors import PdefitError
 from pdefit.integrate.trajectory import stability_limit
-from pdefit.inverse.controls import FEW
+from pdefit.inverse.chunk import Carry, Log, advance, power_of_two
 from pdefit.inverse.formulation import AbstractFormulation
 from pdefit.inverse.functional import Functional
 from pdefit.inverse.optimize.base import AbstractOptimizer, Box
 from pdefit.inverse.problem import Problem
 from pdefit.inverse.reweight import Reweight
-
-# evaluations between two looks at the clock, at most
-_CHUNK = 64
+from pdefit.inverse.run_state import RunState, pack, unpack
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,13 +49,15 @@ class Record(NamedTuple):
 @dataclasses.dataclass
 class Fit:
     """What a fit found: `functional` with the weights and windows of its last stage, `theta` the best point there; `loss`
-    and `loss_initial` are its values there and at the first guess."""
+    and `loss_initial` are its values there and at the first guess; `iterations` counts all evaluations, `history` holds
+    those since the fit was last resumed."""
 
     functional: Functional
     theta: Float[Array, " p"]
     loss: float
     loss_initial: float
     history: list[Record]
+    iterations: int
     status: str
     converged: bool
     seconds: dict[str, float]
@@ -80,52 +80,7 @@ class Progress(NamedTuple):
     records: list[Record]
     functional: Functional
     theta: np.ndarray
-
-
-class _Carry(NamedTuple):
-    state: Any
-    best_value: Array
-    best_theta: Array
-    done: Array
-
-
-class _Log(NamedTuple):
-    loss: Array
-    gradient_norm: Array
-    accepted: Array
-    theta: Array
-
-
-@eqx.filter_jit
-def _advance(functional: Functional, optimizer: AbstractOptimizer, carry: _Carry, limit: Array) -> Any:
-    """Up to `limit` evaluations inside one compiled loop, and what happened in each."""
-    p = carry.best_theta.size if carry.best_theta.size <= FEW else 0
-    log = _Log(jnp.zeros(_CHUNK), jnp.zeros(_CHUNK), jnp.zeros(_CHUNK, bool), jnp.zeros((_CHUNK, p)))
-
-    def running(loop: tuple[Array, _Carry, _Log]) -> Array:
-        return (loop[0] < limit) & ~loop[1].done
-
-    def body(loop: tuple[Array, _Carry, _Log]) -> tuple[Array, _Carry, _Log]:
-        i, carry, log = loop
-        theta = optimizer.ask(carry.state)
-        found = optimizer.evaluate(functional, theta)
-        state, accepted = optimizer.tell(carry.state, found)
-        better = found.finite & (found.value < carry.best_value)
-        log = _Log(
-            loss=log.loss.at[i].set(found.value),
-            gradient_norm=log.gradient_norm.at[i].set(jnp.linalg.norm(found.gradient)),
-            accepted=log.accepted.at[i].set(accepted),
-            theta=log.theta.at[i].set(theta[:p]),
-        )
-        carry = _Carry(
-            state=state,
-            best_value=jnp.where(better, found.value, carry.best_value),
-            best_theta=jnp.where(better, theta, carry.best_theta),
-            done=optimizer.finished(state),
-        )
-        return i + 1, carry, log
-
-    return lax.while_loop(running, body, (jnp.zeros((), int), carry, log))
+    state: Callable[[], RunState]
 
 
 def fit(
@@ -134,132 +89,214 @@ def fit(
     *,
     max_iterations: int | None = None,
     callback: Callable[[Progress], None] | None = None,
+    resume: RunState | None = None,
 ) -> Fit:
     """Minimise a functional stage by stage, each from the best point of the one before.
 
     `max_iterations` bounds the evaluations of all stages together. `callback` is called after every chunk of about a
-    second; raising `KeyboardInterrupt` there (or pressing Ctrl-C) ends the fit with the best point so far.
+    second; raising `KeyboardInterrupt` there (or pressing Ctrl-C) ends the fit with the best point so far. `resume` is a
+    state that a callback took from an earlier call with the same functional and stages: the fit goes on from there.
     """
     plan = [s if isinstance(s, Stage) else Stage(s) for s in stages]
     if not plan:
         raise PdefitError("A fit expects at least one stage, e.g. stages=levenberg_marquardt")
-    run = _Run(functional, callback, len(plan), max_iterations)
+    run = _Run(functional, plan, callback, max_iterations)
+    if resume is not None:
+        run.restore(resume)
     status = "done"
     try:
-        for number, stage in enumerate(plan):
-            run.stage(number, stage)
+        run.minimise()
     except KeyboardInterrupt:
         status = "interrupted"
     return run.result(status)
 
 
-class _Run:
-    """The bookkeeping of one fit."""
+def first_functional(functional: Functional, stages: Sequence[Stage]) -> Functional:
+    """What the first stage minimises."""
+    formulation = stages[0].formulation
+    return functional if formulation is None else functional.reformulated(formulation, functional.theta0)
 
-    def __init__(self, functional: Functional, callback: Any, stages: int, max_iterations: int | None):
-        self.functional, self.theta = functional, functional.theta0
-        self._before, self._theta0 = functional, functional.theta0
-        self.callback, self.stages, self.budget = callback, stages, max_iterations
+
+def restored(functional: Functional, stages: Sequence[Stage], state: RunState) -> tuple[Functional, Float[Array, " p"]]:
+    """What a saved fit minimised last, and its best point."""
+    run = _Run(functional, stages, None, None)
+    run.restore(state)
+    return run.functional, run.theta
+
+
+class _Run:
+    """The bookkeeping of one fit. Where it is: stage, round of that stage, evaluations of that round (`count`)."""
+
+    def __init__(self, functional: Functional, stages: Sequence[Stage], callback: Any, max_iterations: int | None):
+        self.own, self.functional, self.theta = functional, functional, functional.theta0
+        self.stages, self.callback, self.budget = stages, callback, max_iterations
+        self.stage = self.round = self.count = self.iterations = 0
+        # the stages whose windows are in force, now and before this stage; -1 for the functional's own
+        self.windows = self.windows_before = -1
+        self.sigma_before = functional.observations.sigma
+        self.settled = False
+        self.carry: Carry | None = None
         self.history: list[Record] = []
         self.events: list[str] = []
         self.seconds = {"compile": 0.0, "evaluations": 0.0}
         self.loss, self.converged = float("nan"), False
 
-    def stage(self, number: int, stage: Stage) -> None:
-        """One stage, as many rounds of it as its reweighting asks for."""
-        if self._left(stage) <= 0:
-            return
-        self._before = self.functional
-        if stage.formulation is not None:
-            self.functional = self.functional.reformulated(stage.formulation, self.theta)
-        rounds = 1 if stage.reweight is None else stage.reweight.rounds
-        for _ in range(rounds):
-            self._minimise(number, stage)
-            if stage.reweight is None or self._left(stage) == 0:
+    # --- stages and rounds -------------------------------------------------------------------------------------------
+
+    def minimise(self) -> None:
+        """All stages, from wherever the fit is."""
+        while self.stage < len(self.stages):
+            if self.carry is None and self._left() > 0:
+                self._enter()
+            self._rounds()
+            self.stage, self.round, self.settled, self.carry = self.stage + 1, 0, False, None
+
+    def _enter(self) -> None:
+        """Begin a stage: its windows, and what to return to if the model blows up in them."""
+        self.windows_before, self.sigma_before = self.windows, self.functional.observations.sigma
+        if self.stages[self.stage].formulation is not None:
+            self.windows = self.stage
+            self.functional = self._windowed(self.stage)
+
+    def _windowed(self, stage: int) -> Functional:
+        """The functional with the windows of a stage and the weights in force."""
+        formulation = self.own.formulation if stage < 0 else self.stages[stage].formulation
+        assert formulation is not None
+        return self.functional.reformulated(formulation, self.theta)
+
+    def _rounds(self) -> None:
+        """As many rounds of a stage as its reweighting asks for."""
+        reweight = self.stages[self.stage].reweight
+        while True:
+            self._round()
+            if reweight is None or self.settled or self._left() == 0 or self.carry is None:
                 return
-            self.functional, change = stage.reweight.apply(self.functional, self.theta)
-            self.events.append(f"stage {number + 1}: sigma re-estimated from residuals, largest change {change:.1%}")
-            if change < stage.reweight.tolerance:
-                break
-        # the loss reported last belongs to the last weights
-        self._minimise(number, stage)
-
-    def _left(self, stage: Stage) -> int:
-        """How many evaluations a round of this stage may take."""
-        left = stage.max_iterations
-        return left if self.budget is None else min(left, self.budget - len(self.history))
-
-    def _minimise(self, number: int, stage: Stage) -> None:
-        limit = self._left(stage)
-        if limit <= 0:
-            return
-        self.converged = False
-        box = Box(*self.functional.controls.box())
-        state = stage.optimizer.init(jnp.asarray(self.theta), box)
-        # explicit dtype: a weakly typed infinity would compile the loop a second time
-        carry = _Carry(state, jnp.asarray(jnp.inf, jnp.float64), jnp.asarray(self.theta), jnp.asarray(False))
-        begin = time.perf_counter()
-        jax.block_until_ready(_advance(self.functional, stage.optimizer, carry, jnp.asarray(0)))
-        self.seconds["compile"] += time.perf_counter() - begin
-        chunk, count = 1, 0
-        while count < limit and not bool(carry.done):
-            begin = time.perf_counter()
-            done, carry, log = _advance(
-                self.functional, stage.optimizer, carry, jnp.asarray(min(chunk, limit - count, _CHUNK))
+            self.functional, change = reweight.apply(self.functional, self.theta)
+            self.events.append(
+                f"stage {self.stage + 1}: sigma re-estimated from residuals, largest change {change:.1%}"
             )
-            done = int(done)
-            elapsed = time.perf_counter() - begin
-            self.seconds["evaluations"] += elapsed
-            self._record(number, log, done, elapsed)
-            if np.isfinite(carry.best_value):
-                self.theta, self.loss = carry.best_theta, float(carry.best_value)
-            count += done
-            chunk = max(1, min(_CHUNK, int(done / max(elapsed, 1e-9))))
-            if self.callback is not None:
-                records = self.history[-done:]
-                self.callback(
-                    Progress(
-                        stage=number,
-                        stages=self.stages,
-                        iteration=len(self.history),
-                        max_iterations=limit,
-                        loss=self.loss,
-                        records=records,
-                        functional=self.functional,
-                        theta=np.asarray(self.theta),
-                    )
-                )
-        self.converged = bool(stage.optimizer.converged(carry.state))
-        if not np.isfinite(carry.best_value):
-            if np.isfinite(self.loss):
-                self.events.append(
-                    f"stage {number + 1}: the model blows up where the stage before ended; stage skipped"
-                )
-                self.functional = self._before
+            # the loss reported last belongs to the last weights
+            self.settled = change < reweight.tolerance or self.round + 1 == reweight.rounds
+            self.round, self.carry = self.round + 1, None
+
+    def _left(self) -> int:
+        """How many evaluations a new round of this stage may take."""
+        left = self.stages[self.stage].max_iterations
+        return left if self.budget is None else min(left, self.budget - self.iterations)
+
+    def _round(self) -> None:
+        optimizer = self.stages[self.stage].optimizer
+        if self.carry is None:
+            if self._left() <= 0:
                 return
+            self.count = 0
+        self.carry = carry = self.carry or self._begin(optimizer)
+        limit = self.stages[self.stage].max_iterations
+        if self.budget is not None:
+            limit = min(limit, self.budget - (self.iterations - self.count))
+        self.converged = False
+        begin = time.perf_counter()
+        jax.block_until_ready(advance(self.functional, optimizer, carry, jnp.asarray(0)))
+        self.seconds["compile"] += time.perf_counter() - begin
+        chunk = 1
+        while self.count < limit and not bool(carry.done):
+            # chunks end at multiples of a power of two, wherever the fit was resumed
+            end = min((self.count // chunk + 1) * chunk, limit)
+            begin = time.perf_counter()
+            taken, carry, log = advance(self.functional, optimizer, carry, jnp.asarray(end - self.count))
+            self.carry, done, elapsed = carry, int(taken), time.perf_counter() - begin
+            self._account(log, done, elapsed)
+            if self.callback is not None:
+                self.callback(self._progress(done, limit))
+            chunk = power_of_two(done / max(elapsed, 1e-9))
+        self.converged = bool(optimizer.converged(carry.state))
+        if not np.isfinite(carry.best_value):
+            self._give_up()
+
+    def _begin(self, optimizer: AbstractOptimizer) -> Carry:
+        state = optimizer.init(jnp.asarray(self.theta), Box(*self.functional.controls.box()))
+        # explicit dtype: a weakly typed infinity would compile the loop a second time
+        return Carry(state, jnp.asarray(jnp.inf, jnp.float64), jnp.asarray(self.theta), jnp.asarray(False))
+
+    def _give_up(self) -> None:
+        """No evaluation of this round was finite: back to where the stage before ended, if there was one."""
+        if not np.isfinite(self.loss):
             raise PdefitError(
                 "The loss is not finite at the first guess: the model blows up there; use a smaller dt, "
                 "a better guess, or shorter segments (formulation=segments)"
             )
+        self.events.append(f"stage {self.stage + 1}: the model blows up where the stage before ended; stage skipped")
+        self.windows = self.windows_before
+        self.functional = self._windowed(self.windows).reweighted(self.sigma_before)
+        self.carry = None
 
-    def _record(self, stage: int, log: _Log, done: int, elapsed: float) -> None:
+    # --- saving and going on -----------------------------------------------------------------------------------------
+
+    def state(self) -> RunState:
+        """Where the fit is, to go on from later."""
+        names = ("stage", "round", "count", "iterations", "windows", "windows_before", "settled", "events", "seconds")
+        sigma = {"sigma": self.functional.observations.sigma, "before": self.sigma_before}
+        arrays = {"theta": self.theta, "loss": np.asarray(self.loss), "carry": self.carry, **sigma}
+        packed = [pack(name, jax.tree.map(jnp.asarray, tree)) for name, tree in arrays.items()]
+        numbers = copy.deepcopy({n: getattr(self, n) for n in names})
+        return RunState(numbers, {k: v for part in packed for k, v in part.items()})
+
+    def restore(self, saved: RunState) -> None:
+        """Be where a saved fit was."""
+        for name, value in saved.numbers.items():
+            setattr(self, name, copy.deepcopy(value))
+        if self.windows >= 0:
+            self.functional = self._windowed(self.windows)
+        names = self.own.observations.sigma
+        # re-estimated ones have shapes of their own
+        self.sigma_before, sigma = ({n: saved.arrays[f"{a}['{n}']"] for n in names} for a in ("before", "sigma"))
+        self.functional = self.functional.reweighted(sigma)
+        self.theta = unpack("theta", self.functional.theta0, saved.arrays)
+        self.loss = float(saved.arrays["loss"])
+        self.carry = unpack("carry", self._begin(self.stages[self.stage].optimizer), saved.arrays)
+
+    # --- accounts ----------------------------------------------------------------------------------------------------
+
+    def _account(self, log: Log, done: int, elapsed: float) -> None:
+        assert self.carry is not None
+        self.seconds["evaluations"] += elapsed
+        self._record(log, done, elapsed)
+        if np.isfinite(self.carry.best_value):
+            self.theta, self.loss = self.carry.best_theta, float(self.carry.best_value)
+        self.count += done
+
+    def _progress(self, done: int, limit: int) -> Progress:
+        return Progress(
+            stage=self.stage,
+            stages=len(self.stages),
+            iteration=self.iterations,
+            max_iterations=limit,
+            loss=self.loss,
+            records=self.history[len(self.history) - done :],
+            functional=self.functional,
+            theta=np.asarray(self.theta),
+            state=self.state,
+        )
+
+    def _record(self, log: Log, done: int, elapsed: float) -> None:
         for i in range(done):
             loss, accepted = float(log.loss[i]), bool(log.accepted[i])
             theta = np.asarray(log.theta[i]) if log.theta.shape[1] else None
-            iteration = len(self.history) + 1
-            self.history.append(
-                Record(iteration, stage + 1, loss, float(log.gradient_norm[i]), accepted, elapsed / done, theta)
-            )
+            self.iterations += 1
+            norm = float(log.gradient_norm[i])
+            self.history.append(Record(self.iterations, self.stage + 1, loss, norm, accepted, elapsed / done, theta))
             if not np.isfinite(loss):
-                self.events.append(f"iteration {iteration}: the loss is not finite, the step was rejected and reduced")
+                self.events.append(
+                    f"iteration {self.iterations}: the loss is not finite, the step was rejected and reduced"
+                )
 
     def result(self, status: str) -> Fit:
         """What is known when the fit ends, however it ends."""
-        if not self.history:
+        if not self.iterations:
             raise PdefitError("The fit was interrupted before its first evaluation")
         # stages differ in windows and weights: the losses reported are those of the last functional
         value = eqx.filter_jit(Functional.value)
-        first, last = (float(value(self.functional, jnp.asarray(t))) for t in (self._theta0, self.theta))
+        first, last = (float(value(self.functional, jnp.asarray(t))) for t in (self.own.theta0, self.theta))
         self._warn_near_stability()
         return Fit(
             functional=self.functional,
@@ -267,6 +304,7 @@ class _Run:
             loss=last,
             loss_initial=first,
             history=self.history,
+            iterations=self.iterations,
             status=status,
             converged=self.converged,
             seconds=self.seconds,

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,8 @@ import hydra
 import pytest
 from omegaconf import OmegaConf
 
-from pdefit.app import main, plugins
-from pdefit.files.locate import locate
+from pdefit.app import plugins
+from pdefit.app.configuration import register_resolvers, resolved
 
 
 @pytest.fixture
@@ -20,12 +20,29 @@ def compose() -> Callable[..., dict[str, Any]]:
     """From overrides to the checked configuration, as the command line makes it."""
 
     def compose_(*overrides: str) -> dict[str, Any]:
-        plugins.register()
-        OmegaConf.register_new_resolver("data", lambda name: str(locate(name)), replace=True)
-        with hydra.initialize_config_module("pdefit_conf", version_base="1.3"):
-            return main._resolved(hydra.compose("config", overrides=list(overrides)))
+        return resolved(_compose(overrides))
 
     return compose_
+
+
+@pytest.fixture
+def prepare_run(tmp_path: Path) -> Callable[..., Path]:
+    """Write the configuration of a run into a directory, as Hydra does before it starts one."""
+
+    def prepare(name: str, *overrides: str) -> Path:
+        directory = tmp_path / name
+        (directory / ".hydra").mkdir(parents=True)
+        OmegaConf.save(_compose(overrides), directory / ".hydra" / "config.yaml")
+        return directory
+
+    return prepare
+
+
+def _compose(overrides: Sequence[str]) -> Any:
+    plugins.register()
+    register_resolvers()
+    with hydra.initialize_config_module("pdefit_conf", version_base="1.3"):
+        return hydra.compose("config", overrides=list(overrides))
 
 
 @pytest.fixture(scope="session")

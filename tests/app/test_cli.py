@@ -37,7 +37,7 @@ def test_fit_leaves_a_complete_run_directory(pdefit_command, tmp_path):
     documented = {
         "experiment", "variant", "status", "converged", "loss_initial", "loss_final", "iterations", "time_unit",
         "gradient_evaluations", "parameters", "intervals", "fields", "forecast", "adjoint", "fit", "sigma", "events",
-        "seconds", "memory",
+        "seconds", "memory", "certificate",
     }  # fmt: skip
     assert documented <= set(summary) and summary["status"] == "done"
     assert summary["loss_final"] < summary["loss_initial"] / 2 and summary["iterations"] <= 6
@@ -48,7 +48,7 @@ def test_fit_leaves_a_complete_run_directory(pdefit_command, tmp_path):
     assert summary["adjoint"]["gradient_to_forward"] < 100
 
     provenance = json.loads((run / "provenance.json").read_text())
-    assert provenance["command"] == ["pdefit fit", *FIT[1:]] and provenance["seed"] == 0
+    assert provenance["command"] == ["pdefit", *FIT] and provenance["seed"] == 0
     assert provenance["versions"]["jax"] and provenance["device"]["platform"]
 
     assert list(_guesses(run)) == ["D", "r"]

@@ -1,0 +1,65 @@
+"""A composed configuration as plain, checked Python; and what is wrong with it, in one sentence."""
+
+import re
+from typing import Any
+
+import jax
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from pdefit.app import run_directory
+from pdefit.app.list_command import experiments
+from pdefit.errors import PdefitError, unknown
+from pdefit.files.locate import locate
+
+
+def register_resolvers() -> None:
+    """`${data:NAME}` finds a data file, `${run_name:}` makes a name for a run."""
+    OmegaConf.register_new_resolver("data", lambda name: str(locate(name)), replace=True)
+    OmegaConf.register_new_resolver("run_name", run_directory.run_name, use_cache=True, replace=True)
+
+
+def resolved(cfg: DictConfig) -> dict[str, Any]:
+    """The configuration as plain Python, checked where every experiment is alike."""
+    try:
+        plain = OmegaConf.to_container(cfg, resolve=True)
+    except OmegaConfBaseException as error:
+        raise readable(error) from None
+    assert isinstance(plain, dict)
+    if plain["dtype"] not in ("float32", "float64"):
+        raise PdefitError(f"dtype expects float32 or float64, but got '{plain['dtype']}'")
+    for key in ("seed", "max_iterations"):
+        value = plain[key]
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+            raise PdefitError(f"{key} expects a whole number, but got '{value}'")
+    for key in ("dt", "noise"):
+        if plain[key] is not None and not isinstance(plain[key], int | float):
+            raise PdefitError(f"{key} expects a number, but got '{plain[key]}'")
+    if plain["device"] not in (None, "cpu", "gpu"):
+        raise PdefitError(f"device expects cpu or gpu, but got '{plain['device']}'")
+    if plain["device"] is not None:
+        jax.config.update("jax_platforms", {"gpu": "cuda"}.get(plain["device"], plain["device"]))
+    try:
+        jax.devices()
+    except RuntimeError:
+        raise PdefitError(f"There is no {plain['device']} that JAX can use here; set device=cpu") from None
+    return {str(k): v for k, v in plain.items()}
+
+
+def readable(error: BaseException) -> PdefitError:
+    """Hydra's and OmegaConf's complaints as one sentence; what pdefit said inside a resolver is passed on."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, PdefitError):
+            return cause
+        cause = cause.__cause__ or cause.__context__
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [x for x in lines if not x.startswith(("full_key", "object_type", "reference_type", "Set the environment"))]
+    sentence = " ".join(lines) or type(error).__name__
+    if "Config group override must be" in sentence:
+        sentence = "a group cannot be set to null; remove it with ~NAME, e.g. ~twin"
+    if missing := re.search(r"Could not find '(\w+)/([^']+)'", sentence):
+        group, name = missing.groups()
+        options = sentence.partition("Available options in")[2].partition("Config search path")[0].split()[1:]
+        return unknown(group, name, experiments() if group == "experiment" else options)
+    return PdefitError(f"Configuration: {sentence}")

@@ -1,0 +1,78 @@
+"""The fit itself, with its history and its state on disk while it runs."""
+
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from rich.console import Console
+
+from pdefit.app.experiment import Experiment
+from pdefit.app.progress import FitProgress
+from pdefit.app.recorded_run import origin
+from pdefit.errors import PdefitError
+from pdefit.files.history_file import HistoryFile
+from pdefit.files.state_file import Saved, save_state
+from pdefit.inverse import fit as fitting
+from pdefit.inverse.controls import FEW
+from pdefit.inverse.fingerprint import fingerprint
+from pdefit.inverse.functional import Functional
+from pdefit.inverse.run_state import RunState
+
+
+def minimise(
+    exp: Experiment, cfg: dict[str, Any], directory: Path, console: Console, saved: Saved | None
+) -> fitting.Fit:
+    """Fit from the start, or from a saved state. After every chunk the history grows first, then the state is replaced, so
+    that the history always holds every evaluation that a state has behind it."""
+    names = exp.functional.controls.names()
+    recorded = names if len(names) <= FEW else []
+    physical = eqx.filter_jit(jax.vmap(_flat_values, in_axes=(None, 0)))
+    hashes = fingerprint(exp.functional)
+    resume = None if saved is None else _checked(saved, hashes, console)
+    belongs = {"config": origin(directory), "max_iterations": cfg["max_iterations"], "hashes": hashes}
+    stages = exp.stages if resume is None else _extended(exp.stages, cfg["max_iterations"])
+    keep = 0 if resume is None else resume.iterations
+    with HistoryFile(directory / "history.h5", recorded, keep) as history, FitProgress(console) as bar:
+
+        def callback(p: fitting.Progress) -> None:
+            thetas = [r.theta for r in p.records if r.theta is not None]
+            controls = np.zeros((len(p.records), 0))
+            if recorded and len(thetas) == len(p.records):
+                controls = np.asarray(physical(p.functional, jnp.asarray(np.stack(thetas))))
+            history.append(p.records, controls)
+            state = p.state()
+            save_state(directory / "state", Saved(state.numbers, state.arrays, belongs))
+            bar(p)
+
+        return fitting.fit(
+            exp.functional, stages, max_iterations=cfg["max_iterations"], callback=callback, resume=resume
+        )
+
+
+def _checked(saved: Saved, hashes: dict[str, str], console: Console) -> RunState:
+    """The saved state, if it belongs to these equations and data."""
+    changed = [part for part, value in hashes.items() if saved.origin["hashes"][part] != value]
+    if "flags" in changed:
+        console.print(
+            "[yellow]versions, flags or device have changed: the last bits will not be those of one long run[/]"
+        )
+    # other versions may trace the same equations to another program
+    elif changed:
+        raise PdefitError(
+            f"The {' and '.join(changed)} have changed since this run was stopped; put them back, or start a new run"
+        )
+    return RunState(saved.numbers, saved.arrays)
+
+
+def _extended(stages: list[fitting.Stage], max_iterations: int | None) -> list[fitting.Stage]:
+    """The stages, the last one free to use up what `max_iterations` allows."""
+    last = stages[-1]
+    most = max(last.max_iterations, max_iterations or 0)
+    return [*stages[:-1], fitting.Stage(last.optimizer, most, last.formulation, last.reweight)]
+
+
+def _flat_values(functional: Functional, theta: Any) -> Any:
+    return jnp.concatenate([jnp.ravel(v) for v in functional.controls.values(theta).values()])

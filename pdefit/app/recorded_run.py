@@ -1,0 +1,93 @@
+"""A run directory that exists: its configuration, experiment and saved state."""
+
+import dataclasses
+import logging
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from pdefit.app.configuration import readable, resolved
+from pdefit.errors import PdefitError
+from pdefit.files.atomic import read_json
+from pdefit.files.state_file import Saved, differences, load_state
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordedRun:
+    """What `pdefit fit` left: `plain` is the resolved configuration, `saved` the newest state, if there is one."""
+
+    directory: Path
+    experiment: str
+    plain: dict[str, Any]
+    saved: Saved | None
+
+
+def open_run(arguments: list[str], verb: str) -> RecordedRun:
+    """The run that `RUN key=value ...` names; only `max_iterations` may be set anew."""
+    if not arguments or "=" in arguments[0]:
+        raise PdefitError(f"{verb} expects the directory of a run, e.g. pdefit {verb} runs/reaction/fisher_front/...")
+    directory, config = Path(arguments[0]), Path(arguments[0]) / ".hydra" / "config.yaml"
+    if not config.is_file() or not (directory / "provenance.json").is_file():
+        raise PdefitError(
+            f"'{directory}' is not the directory of a run (it has no .hydra/config.yaml or provenance.json)"
+        )
+    made = read_json(directory / "provenance.json")
+    if made.get("command", ["", ""])[1:2] != ["fit"]:
+        raise PdefitError(f"'{directory}' was not made by pdefit fit, so there is nothing to {verb}")
+    saved = load_state(directory / "state")
+    cfg = _configuration(config, arguments[1:])
+    if saved is not None:
+        _refuse_changes(saved, cfg, verb)
+        if cfg.max_iterations is None or not any(a.startswith("max_iterations=") for a in arguments[1:]):
+            cfg.max_iterations = saved.origin["max_iterations"]
+    elif len(arguments) > 1:
+        raise PdefitError(
+            f"'{directory}' has no saved state yet, so nothing may change; resume it without {arguments[1]}"
+        )
+    return RecordedRun(directory, str(made.get("experiment")), resolved(cfg), saved)
+
+
+def origin(directory: Path) -> dict[str, Any]:
+    """The configuration of a run as it was written, without what may change when it is resumed."""
+    content = OmegaConf.to_container(OmegaConf.load(directory / ".hydra" / "config.yaml"), resolve=False)
+    assert isinstance(content, dict)
+    return {str(k): v for k, v in content.items() if k != "max_iterations"}
+
+
+def log_to(directory: Path) -> None:
+    """Append what is logged to run.log, as Hydra does in a new run."""
+    handler = logging.FileHandler(directory / "run.log")
+    handler.setFormatter(logging.Formatter("[%(asctime)s][%(levelname)s] %(message)s"))
+    root = logging.getLogger()
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+
+
+def _configuration(path: Path, overrides: list[str]) -> DictConfig:
+    try:
+        # from_dotlist takes anything; `key=value` is what was promised
+        for override in overrides:
+            if "=" not in override:
+                raise PdefitError(f"'{override}' is not of the form key=value")
+        cfg = OmegaConf.merge(OmegaConf.load(path), OmegaConf.from_dotlist(overrides))
+    except OmegaConfBaseException as error:
+        raise readable(error) from None
+    except (OSError, ValueError, UnicodeDecodeError) as error:
+        raise PdefitError(f"'{path}' is damaged ({type(error).__name__}); put it back from a copy") from None
+    if not isinstance(cfg, DictConfig) or "max_iterations" not in cfg:
+        raise PdefitError(f"'{path}' is damaged; put it back from a copy")
+    return cfg
+
+
+def _refuse_changes(saved: Saved, cfg: DictConfig, verb: str) -> None:
+    now = OmegaConf.to_container(cfg, resolve=False)
+    assert isinstance(now, dict)
+    changed = differences(saved.origin["config"], {str(k): v for k, v in now.items() if k != "max_iterations"})
+    if changed:
+        listed = ", ".join(f"{path} ({old!r} -> {new!r})" for path, (old, new) in changed.items())
+        raise PdefitError(
+            f"{verb} goes on with the same fit, of which only max_iterations may change; these differ: {listed}; "
+            f"start a new run for them"
+        )

@@ -1,0 +1,67 @@
+"""Chunks: many evaluations of an optimizer in one compiled loop, between two looks at the clock."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array
+
+from pdefit.inverse.controls import FEW
+from pdefit.inverse.functional import Functional
+from pdefit.inverse.optimize.base import AbstractOptimizer
+
+# evaluations of a chunk, at most
+MOST = 64
+
+
+class Carry(NamedTuple):
+    state: Any
+    best_value: Array
+    best_theta: Array
+    done: Array
+
+
+class Log(NamedTuple):
+    loss: Array
+    gradient_norm: Array
+    accepted: Array
+    theta: Array
+
+
+@eqx.filter_jit
+def advance(functional: Functional, optimizer: AbstractOptimizer, carry: Carry, limit: Array) -> Any:
+    """Up to `limit` evaluations inside one compiled loop, and what happened in each."""
+    p = carry.best_theta.size if carry.best_theta.size <= FEW else 0
+    log = Log(jnp.zeros(MOST), jnp.zeros(MOST), jnp.zeros(MOST, bool), jnp.zeros((MOST, p)))
+
+    def running(loop: tuple[Array, Carry, Log]) -> Array:
+        return (loop[0] < limit) & ~loop[1].done
+
+    def body(loop: tuple[Array, Carry, Log]) -> tuple[Array, Carry, Log]:
+        i, carry, log = loop
+        theta = optimizer.ask(carry.state)
+        found = optimizer.evaluate(functional, theta)
+        state, accepted = optimizer.tell(carry.state, found)
+        better = found.finite & (found.value < carry.best_value)
+        log = Log(
+            loss=log.loss.at[i].set(found.value),
+            gradient_norm=log.gradient_norm.at[i].set(jnp.linalg.norm(found.gradient)),
+            accepted=log.accepted.at[i].set(accepted),
+            theta=log.theta.at[i].set(theta[:p]),
+        )
+        carry = Carry(
+            state=state,
+            best_value=jnp.where(better, found.value, carry.best_value),
+            best_theta=jnp.where(better, theta, carry.best_theta),
+            done=optimizer.finished(state),
+        )
+        return i + 1, carry, log
+
+    return lax.while_loop(running, body, (jnp.zeros((), int), carry, log))
+
+
+def power_of_two(rate: float) -> int:
+    """The evaluations of about a second, rounded down to a power of two."""
+    return 2 ** int(np.log2(min(max(rate, 1.0), MOST)))

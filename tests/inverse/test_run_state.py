@@ -1,0 +1,93 @@
+"""A fit that goes on from a saved state does what it would have done, to the last bit."""
+
+import json
+
+import numpy as np
+import pytest
+from problems import fisher_functional, planets_functional
+
+import pdefit
+from pdefit.errors import PdefitError
+from pdefit.inverse import fit as fitting
+from pdefit.inverse.run_state import RunState
+
+
+def short_chunks(monkeypatch):
+    """Save after every second evaluation, however fast they are."""
+    monkeypatch.setattr(fitting, "power_of_two", lambda rate: 2)
+
+
+def through_a_file(state):
+    return RunState(json.loads(json.dumps(state.numbers)), {k: np.array(v) for k, v in state.arrays.items()})
+
+
+def run(functional, stages, resume=None, most=None):
+    """The fit, its rows of history and the states after each chunk."""
+    states, rows = [], []
+
+    def callback(p):
+        rows.extend(p.records)
+        states.append(through_a_file(p.state()))
+
+    return pdefit.fit(functional, stages, callback=callback, resume=resume, max_iterations=most), rows, states
+
+
+def bits(rows):
+    return [(r.iteration, r.stage, r.loss, r.gradient_norm, r.accepted, r.theta.tobytes()) for r in rows]
+
+
+ADAM = [pdefit.Stage(pdefit.Adam(0.05), 12)]
+LBFGS = [pdefit.Stage(pdefit.LBFGS(), 12)]
+GROWING = [
+    pdefit.Stage(pdefit.LevenbergMarquardt(tolerance=1e-3), 6, pdefit.Segments(0.5)),
+    pdefit.Stage(pdefit.LevenbergMarquardt(), 8, pdefit.Segments(1.5), pdefit.Reweight(axes=(0,), rounds=3)),
+]
+
+
+@pytest.mark.parametrize(
+    ("functional", "stages"),
+    [
+        (fisher_functional(noise=0.02), ADAM),
+        (fisher_functional(noise=0.02), LBFGS),
+        (planets_functional(length=0.5), GROWING),
+    ],
+    ids=["adam", "lbfgs", "windows and weights"],
+)
+def test_every_state_leads_to_the_same_end(functional, stages, monkeypatch):
+    short_chunks(monkeypatch)
+    whole, rows, states = run(functional, stages)
+    assert len(states) >= 5
+    for state in states:
+        found, later, _ = run(functional, stages, resume=state)
+        assert np.asarray(found.theta).tobytes() == np.asarray(whole.theta).tobytes()
+        assert bits(rows[: state.iterations] + later) == bits(rows)
+        assert (found.loss, found.iterations, found.events) == (whole.loss, whole.iterations, whole.events)
+        assert found.functional.layout.segments == whole.functional.layout.segments
+
+
+def test_a_finished_fit_is_extended(monkeypatch):
+    short_chunks(monkeypatch)
+    functional = fisher_functional(noise=0.02)
+    whole, rows, _ = run(functional, ADAM)
+    part, first, states = run(functional, ADAM, most=5)
+    assert part.iterations == 5
+    found, later, _ = run(functional, ADAM, resume=states[-1])
+    assert bits(first + later) == bits(rows)
+    assert np.asarray(found.theta).tobytes() == np.asarray(whole.theta).tobytes()
+
+
+def test_chunks_end_at_absolute_iterations(monkeypatch):
+    monkeypatch.setattr(fitting, "power_of_two", lambda rate: 4)
+    _, _, states = run(fisher_functional(noise=0.02), ADAM)
+    assert [s.iterations for s in states] == [1, 4, 8, 12]
+    _, _, states = run(fisher_functional(noise=0.02), ADAM, resume=states[0])
+    assert [s.iterations for s in states] == [2, 4, 8, 12]
+
+
+def test_the_state_of_another_problem_is_refused(monkeypatch):
+    short_chunks(monkeypatch)
+    _, _, states = run(fisher_functional(noise=0.02), ADAM)
+    with pytest.raises(PdefitError, match="does not fit this experiment"):
+        run(fisher_functional({"D": pdefit.Log()}), ADAM, resume=states[0])
+    with pytest.raises(PdefitError, match="does not fit this experiment"):
+        run(fisher_functional(noise=0.02), LBFGS, resume=states[0])
