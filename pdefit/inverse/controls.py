@@ -208,13 +208,21 @@ def _where(problem: Problem, path: str) -> Callable[[Problem], Array]:
     if not eqx.is_inexact_array(leaf):
         raise PdefitError(f"'{path}' is not an array; name one of its leaves: {', '.join(_children(leaf)) or 'none'}")
 
-    def where(p: Any) -> Any:
-        node: Any = getattr(p, root) if root in ("y0", "observe", "nodes") else getattr(p.system, root)
-        for name in rest:
+    return _Leaf(root, tuple(rest))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Leaf:
+    """A leaf of a problem by name. Equal ones are equal, so that what was compiled for one serves the other."""
+
+    root: str
+    names: tuple[str, ...]
+
+    def __call__(self, p: Any) -> Any:
+        node: Any = getattr(p if self.root in ("y0", "observe", "nodes") else p.system, self.root)
+        for name in self.names:
             node = _children(node)[name]
         return node
-
-    return where
 
 
 def _children(node: PyTree) -> dict[str, Any]:

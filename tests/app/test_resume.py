@@ -169,9 +169,6 @@ def _rows(history: Path) -> int:
         return 0
 
 
-SLOW = (f"experiment={NAME}", "system.grid.shape=[2560]", "times.count=97", "stages=adam", "noise=0.02")
-
-
 def kill_at(process, history: Path, row: int) -> None:
     """kill -9 as soon as the history holds a row."""
     deadline = time.time() + 120
@@ -183,7 +180,7 @@ def kill_at(process, history: Path, row: int) -> None:
 
 def test_killed_and_refused(start, pdefit_command, tmp_path):
     """Two kills at random moments in one run; while it runs, nobody else may."""
-    job = ("fit", *SMALL[:-1], "max_iterations=40", "dt=5e-4")
+    job = ("fit", *SMALL[:-1], "max_iterations=40", "dt=2e-3")
     code, out, err = pdefit_command(*job, "hydra.run.dir=whole")
     assert code == 0, err
     process = start(*job, "hydra.run.dir=run")

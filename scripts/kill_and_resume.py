@@ -1,0 +1,80 @@
+"""Kill a fit ten times at random moments, resume it, and compare the end with that of a fit nobody touched.
+
+    ./run python scripts/kill_and_resume.py [TRIALS]
+
+300 Adam iterations of about 20 seconds; each trial is a fit of its own, killed by SIGKILL once and resumed. Prints one line
+for each trial; exit code 1 if one of them ends in other bits. Takes about seven minutes.
+"""
+
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+FIT = ("experiment=reaction/fisher_front", "stages=adam", "max_iterations=300", "seed=1")
+PDEFIT = str(Path(sys.executable).parent / "pdefit")
+
+
+def rows(history: Path) -> int:
+    """How many evaluations a history holds, also while it is written."""
+    try:
+        with h5py.File(history, "r", locking=False) as file:
+            return int(file["n_done"][()])
+    except (OSError, KeyError):
+        return 0
+
+
+def bits(run: Path) -> dict[str, bytes]:
+    """All of a run's history and films, apart from the seconds, and its table."""
+    out = {"parameters": (run / "parameters.csv").read_bytes()}
+    for name in ("history.h5", "fields.h5"):
+        with h5py.File(run / name) as file:
+            out |= {f"{name}/{k}": np.asarray(file[k]).tobytes() for k in file if k != "seconds"}
+    # labels are Python objects, whose bytes are addresses
+    return {k: v for k, v in out.items() if not k.endswith("control_name")}
+
+
+def call(folder: Path, *arguments: str) -> None:
+    done = subprocess.run([PDEFIT, *arguments], cwd=folder, capture_output=True, text=True, env=os.environ)
+    if done.returncode != 0:
+        sys.exit(f"pdefit {' '.join(arguments)} failed:\n{done.stdout}\n{done.stderr}")
+
+
+def main(trials: int, dt: str) -> int:
+    failures = 0
+    rng = random.Random(0)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        begin = time.perf_counter()
+        call(folder, "fit", *FIT, f"dt={dt}", "hydra.run.dir=whole")
+        print(f"undisturbed: {time.perf_counter() - begin:.1f} s", flush=True)
+        expected = bits(folder / "whole")
+        for trial in range(trials):
+            # one in each tenth of the fit
+            row = rng.randint(300 * trial // trials + 1, 300 * (trial + 1) // trials - 1)
+            name = f"trial{trial}"
+            process = subprocess.Popen(
+                [PDEFIT, "fit", *FIT, f"dt={dt}", f"hydra.run.dir={name}"],
+                cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+            while rows(folder / name / "history.h5") < row and process.poll() is None:
+                time.sleep(0.002)
+            time.sleep(rng.random() * 0.3)
+            process.kill()
+            killed = process.wait() == -9
+            found = rows(folder / name / "history.h5")
+            call(folder, "resume", name)
+            same = bits(folder / name) == expected
+            failures += not (same and killed)
+            print(f"{'ok    ' if same and killed else 'FAILED'}  killed after {found} of 300 iterations", flush=True)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 10, sys.argv[2] if len(sys.argv) > 2 else "1.5e-3"))
