@@ -11,9 +11,20 @@ class PdefitError(Exception):
     """
 
 
+# names that an error lists, at most
+_SHOWN = 30
+
+
+def nearest(name: str, valid: Iterable[str]) -> list[str]:
+    """Up to three names that look like `name`, whatever the case of their letters."""
+    lower: dict[str, str] = {v.lower(): v for v in valid}
+    return [lower[near] for near in get_close_matches(name.lower(), lower, n=3, cutoff=0.5)]
+
+
 def unknown(kind: str, name: str, valid: Iterable[str]) -> PdefitError:
     """The error for a name that does not exist, with the nearest names that do."""
     valid = sorted(valid)
-    near = get_close_matches(name, valid, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(valid) or 'none'}."
+    near = nearest(name, valid)
+    shown = ", ".join(valid[:_SHOWN]) + (f" and {len(valid) - _SHOWN} more" if len(valid) > _SHOWN else "")
+    hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {shown or 'none'}."
     return PdefitError(f"No {kind} is called '{name}'; {hint}")

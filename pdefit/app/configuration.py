@@ -1,13 +1,17 @@
 """A composed configuration as plain, checked Python; and what is wrong with it, in one sentence."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import jax
+from hydra import compose, initialize_config_module
+from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from pdefit.app import run_directory
+from pdefit.app.controls_config import WORDS
 from pdefit.app.list_command import experiments
 from pdefit.errors import PdefitError, unknown
 from pdefit.files.locate import locate
@@ -33,8 +37,10 @@ def resolved(cfg: DictConfig) -> dict[str, Any]:
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
             raise PdefitError(f"{key} expects a whole number, but got '{value}'")
     for key in ("dt", "noise"):
-        if plain[key] is not None and not isinstance(plain[key], int | float):
+        if plain[key] is not None and (isinstance(plain[key], bool) or not isinstance(plain[key], int | float)):
             raise PdefitError(f"{key} expects a number, but got '{plain[key]}'")
+    if plain["dt"] is not None and not plain["dt"] > 0:
+        raise PdefitError(f"dt expects a positive time step, but got {plain['dt']}")
     if plain["device"] not in (None, "cpu", "gpu"):
         raise PdefitError(f"device expects cpu or gpu, but got '{plain['device']}'")
     if plain["device"] is not None:
@@ -46,8 +52,9 @@ def resolved(cfg: DictConfig) -> dict[str, Any]:
     return {str(k): v for k, v in plain.items()}
 
 
-def readable(error: BaseException) -> PdefitError:
-    """Hydra's and OmegaConf's complaints as one sentence; what pdefit said inside a resolver is passed on."""
+def readable(error: BaseException, overrides: Sequence[str] = ()) -> PdefitError:
+    """Hydra's and OmegaConf's complaints as one sentence; what pdefit said inside a resolver is passed on. `overrides` are
+    those of the command line, among which a misspelled key is looked for."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, PdefitError):
@@ -58,8 +65,44 @@ def readable(error: BaseException) -> PdefitError:
     sentence = " ".join(lines) or type(error).__name__
     if "Config group override must be" in sentence:
         sentence = "a group cannot be set to null; remove it with ~NAME, e.g. ~twin"
+    if key := re.search(r"Could not override '([^']+)'", sentence):
+        return _wrong_key(key.group(1), overrides)
+    if isinstance(error, OverrideParseException):
+        return PdefitError(f"'{error.override}' is not of the form key=value that Hydra reads ({lines[0]}); quote it")
     if missing := re.search(r"Could not find '(\w+)/([^']+)'", sentence):
         group, name = missing.groups()
         options = sentence.partition("Available options in")[2].partition("Config search path")[0].split()[1:]
         return unknown(group, name, experiments() if group == "experiment" else options)
     return PdefitError(f"Configuration: {sentence}")
+
+
+def _wrong_key(path: str, overrides: Sequence[str]) -> PdefitError:
+    """The error for an override of a key that is not there, with the nearest keys that are."""
+    node: Any = _without(path, overrides)
+    walked: list[str] = []
+    for name in path.split("."):
+        if not isinstance(node, DictConfig):
+            return PdefitError(
+                f"'{'.'.join(walked)}' is a value and holds no '{name}'; set '{'.'.join(walked)}' itself"
+            )
+        if name not in node:
+            inside = [*map(str, node), *(WORDS if walked[:1] == ["controls"] and len(walked) > 1 else ())]
+            if name in inside:
+                return PdefitError(f"'{path}' is not set yet; add it with +{path}=...")
+            return unknown(f"key in {'.'.join(walked)}" if walked else "key", name, inside)
+        walked, node = [*walked, name], OmegaConf.select(node, name, throw_on_missing=False)
+    return PdefitError(f"'{path}' does not hold these entries yet; add each with +{path}.NAME=...")
+
+
+def _without(path: str, overrides: Sequence[str]) -> Any:
+    """The configuration that the other overrides describe, as far as they can be composed."""
+    rest = [o for o in overrides if not o.startswith((f"{path}=", "-", "hydra"))]
+    while True:
+        try:
+            with initialize_config_module("pdefit_conf", version_base="1.3"):
+                return compose("config", overrides=rest)
+        except (HydraException, OmegaConfBaseException):
+            # the last ones change values; the experiment is named first
+            rest = rest[:-1]
+            if not rest:
+                return OmegaConf.create()

@@ -12,7 +12,7 @@ from pdefit.inverse.guess import AbstractGuess, FromData, Perturb, Value
 from pdefit.inverse.prior import AbstractPrior, LogNormal, Normal
 
 # a node of the mapping is a control when it holds one of these; they may not name a leaf
-_WORDS = ("transform", "guess", "bounds", "prior", "unit", "scale", "smoothing", "scope", "estimate")
+WORDS = ("transform", "guess", "bounds", "prior", "unit", "scale", "smoothing", "scope", "estimate")
 _TRANSFORMS = {"identity": Identity, "log": Log, "log10": Log10, "logit": Logit, "softplus": Softplus, "scale": Scale}
 _PRIORS = {"normal": Normal, "log_normal": LogNormal}
 
@@ -26,7 +26,7 @@ def read_controls(node: Any, path: str = "controls") -> dict[str, Any]:
         inner = f"{path}.{name}"
         if isinstance(value, str):
             out[name] = Control(transform=_transform(value, inner))
-        elif isinstance(value, Mapping) and any(word in value for word in _WORDS):
+        elif isinstance(value, Mapping) and any(word in value for word in WORDS):
             out[name] = _control(value, inner)
         else:
             out[name] = read_controls(value, inner)
@@ -35,8 +35,8 @@ def read_controls(node: Any, path: str = "controls") -> dict[str, Any]:
 
 def _control(node: Mapping[str, Any], path: str) -> Control:
     for word in node:
-        if word not in _WORDS:
-            raise unknown(f"word in {path}", str(word), _WORDS)
+        if word not in WORDS:
+            raise unknown(f"word in {path}", str(word), WORDS)
     if node.get("scope", "shared") != "shared":
         raise PdefitError(f"{path}.scope is '{node['scope']}', but only 'shared' controls exist so far")
     if not isinstance(node.get("estimate", True), bool):

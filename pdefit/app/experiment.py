@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import PyTree
@@ -23,7 +24,7 @@ from pdefit.inverse.reweight import Reweight
 from pdefit.inverse.twin import Twin
 from pdefit.systems.interfaces import AbstractConstrained, AbstractDataState, AbstractGridded
 from pdefit.systems.observations import Observations
-from pdefit.systems.system import AbstractSystem
+from pdefit.systems.system import AbstractSystem, parameters
 
 Config = Mapping[str, Any]
 
@@ -110,6 +111,10 @@ def _from_data(cfg: Config) -> _Made:
     for key in data:
         if key not in ("path", "variables", "sigma", "time", "system", "truth"):
             raise unknown("key of data", str(key), ("path", "variables", "sigma", "time", "system", "truth"))
+    if not isinstance(data.get("variables", {}), Mapping):
+        raise PdefitError(
+            f"data.variables expects field: variable, e.g. {{u: intensity}}, but got {data['variables']!r}"
+        )
     for key in ("path", "variables"):
         if not data.get(key):
             raise PdefitError(
@@ -161,7 +166,12 @@ def make_system(node: Config) -> AbstractSystem:
     cls = resolve(node["_target_"], "system")
     if not (isinstance(cls, type) and issubclass(cls, AbstractSystem)):
         raise PdefitError(f"system._target_ '{node['_target_']}' is not a system")
-    return instantiate(node, "system")
+    system = instantiate(node, "system")
+    for name, info in parameters(system).items():
+        value = getattr(system, name)
+        if info.positive and eqx.is_array(value) and bool(np.any(np.asarray(value) < 0)):
+            raise PdefitError(f"system.{name} must be positive, but is {np.asarray(value).min():g}")
+    return system
 
 
 def initial_state(cfg: Config, system: AbstractSystem, observations: Observations | None) -> PyTree:

@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from pdefit.app.plugins import plugins
-from pdefit.errors import PdefitError, unknown
+from pdefit.errors import PdefitError, nearest, unknown
 
 _LIBRARIES = ("pdefit", "optax", "diffrax", "optimistix")
 
@@ -50,6 +50,8 @@ def resolve(target: Any, path: str = "") -> Any:
         f"diffrax or optimistix exports"
     )
     root, *names = str(target).split(".")
+    if root not in allowed and nearest(root, plugins()):
+        raise unknown(f"plugin (_target_ '{target}', {path})", root, plugins())
     if root not in allowed or not names or any(not n.isidentifier() or n.startswith("_") for n in names):
         raise refused
     # our own packages and plugins say in their top level what is public; their modules hold file writers too
@@ -62,6 +64,8 @@ def resolve(target: Any, path: str = "") -> Any:
             raise refused
         if not hasattr(found, name):
             public = [n for n in dir(found) if not n.startswith("_")]
+            if not nearest(name, public):
+                raise refused
             raise unknown(f"_target_ in {found.__name__} ({path})", name, public)
         found = getattr(found, name)
     if not (inspect.isclass(found) or inspect.isfunction(found)) or not _inside(str(found.__module__), root):

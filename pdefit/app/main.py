@@ -108,7 +108,7 @@ def _run_with_hydra(verb: str, overrides: list[str]) -> None:
             started and isinstance(error, ValueError) and not isinstance(error, OmegaConfBaseException)
         ):
             raise
-        raise readable(error) from None
+        raise readable(error, overrides) from None
 
 
 def _task(verb: str, cfg: DictConfig) -> None:

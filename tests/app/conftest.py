@@ -1,6 +1,7 @@
 """Configurations composed in this process, and the command in another."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -11,7 +12,7 @@ import hydra
 import pytest
 from omegaconf import OmegaConf
 
-from pdefit.app import plugins
+from pdefit.app import main, plugins
 from pdefit.app.configuration import register_resolvers, resolved
 
 
@@ -79,5 +80,30 @@ def pdefit_command(start: Callable[..., subprocess.Popen[str]]) -> Callable[...,
         finally:
             process.kill()
         return process.returncode, out, err
+
+    return run
+
+
+@pytest.fixture
+def pdefit_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Callable[..., tuple[int, str, str]]:
+    """Run the command in this process, which saves its start: exit code, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+    # configuring logging closes the handlers of pytest
+    for module in ("hydra.core.utils", "hydra._internal.hydra"):
+        monkeypatch.setattr(f"{module}.configure_log", lambda *_: None)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        main._failures.clear()
+        monkeypatch.setattr(sys, "argv", ["pdefit", *arguments])
+        code, signals = 0, signal.getsignal(signal.SIGTERM)
+        try:
+            main.main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+        finally:
+            signal.signal(signal.SIGTERM, signals)
+            os.environ.pop("HYDRA_FULL_ERROR", None)
+        out, err = capsys.readouterr()
+        return code, out, err
 
     return run

@@ -39,7 +39,7 @@ def begin(directory):
 def outcome(directory: Path):
     """All of a run that does not depend on the clock, as bytes."""
     with h5py.File(directory / "history.h5") as file:
-        history = {k: np.asarray(file[k]).tobytes() for k in file if k != "seconds"}
+        history = {k: np.asarray(file[k]).tobytes() for k in file if k not in ("seconds", "control_name")}
     with h5py.File(directory / "fields.h5") as file:
         fields = {k: np.asarray(file[k]).tobytes() for k in file if file[k].dtype.kind == "f"}
     saved = load_state(directory / "state")
