@@ -8,6 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
+from pdefit.app.automatic_sigma import split_sigma
 from pdefit.app.controls_config import read_controls
 from pdefit.app.instantiate import build, instantiate, resolve
 from pdefit.arrays.trees import cast
@@ -22,6 +23,7 @@ from pdefit.inverse.problem import Problem
 from pdefit.inverse.reweight import Reweight
 from pdefit.inverse.twin import Twin
 from pdefit.systems.interfaces import AbstractConstrained, AbstractDataState, AbstractGridded
+from pdefit.systems.noise import NoiseEstimate, estimate_noise
 from pdefit.systems.observations import Observations
 from pdefit.systems.system import AbstractSystem
 
@@ -34,7 +36,8 @@ class Experiment:
 
     `record` all observations, those kept for the forecast included; `functional` on the first `fitted` of them; `truth`
     the problem with true values where they are known, and `true_paths` the controls they are known for; `true_states` the
-    film without noise (leading axis time) of a twin.
+    film without noise (leading axis time) of a twin; `noise` what was found where the user left sigma to the data, and
+    `unstated` the variables of which nobody said how noisy they are.
     """
 
     functional: Functional
@@ -45,6 +48,8 @@ class Experiment:
     true_paths: tuple[str, ...]
     true_states: PyTree | None
     variant: str
+    noise: dict[str, NoiseEstimate]
+    unstated: tuple[str, ...]
 
 
 def experiment(cfg: Config) -> Experiment:
@@ -92,6 +97,8 @@ def _assemble(cfg: Config) -> Experiment:
         true_paths=made.true_paths,
         true_states=made.true_states,
         variant=made.variant,
+        noise=made.noise,
+        unstated=made.unstated,
     )
 
 
@@ -102,6 +109,8 @@ class _Made:
     true_paths: tuple[str, ...]
     true_states: PyTree | None
     variant: str
+    noise: dict[str, NoiseEstimate] = dataclasses.field(default_factory=dict)
+    unstated: tuple[str, ...] = ()
 
 
 def _from_data(cfg: Config) -> _Made:
@@ -119,19 +128,24 @@ def _from_data(cfg: Config) -> _Made:
     path = locate(str(data["path"]))
     system = make_system({**cfg["system"], **{k: v.tolist() for k, v in read_arrays(path, from_file).items()}})
     coords = system.coords() if isinstance(system, AbstractGridded) else {}
+    stated, automatic, unstated = split_sigma(data.get("sigma"), data["variables"])
     observations = read_observations(
         path,
         data["variables"],
-        sigma=data.get("sigma"),
+        sigma=stated,
         units={field: where.unit for field, where in coords.items()},
         time_unit=system.time_unit,
         time=data.get("time", "time"),
         start=-np.inf if times["start"] is None else times["start"],
         stop=np.inf if times["stop"] is None else times["stop"],
     )
+    # what is kept for the forecast must not be looked at
+    last = np.inf if times["fit_until"] is None else times["fit_until"]
+    noise = {name: estimate_noise(observations.between(-np.inf, last), name) for name in automatic}
+    observations = observations.with_sigma({name: found.sigma for name, found in noise.items()})
     y0 = initial_state(cfg, system, observations)
     problem = Problem(system, y0, _observe(cfg))
-    return _Made(problem, observations, tuple(data.get("truth") or ()), None, "real data")
+    return _Made(problem, observations, tuple(data.get("truth") or ()), None, "real data", noise, unstated)
 
 
 def _from_twin(cfg: Config) -> _Made:

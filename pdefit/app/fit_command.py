@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from pdefit.app.automatic_sigma import describe, noise_summary
 from pdefit.app.experiment import Experiment, experiment
 from pdefit.app.film import check_store, field_coords, write_film
 from pdefit.app.parameter_rows import field_errors, parameter_rows
@@ -44,6 +45,9 @@ def run_fit(cfg: dict[str, Any], directory: Path, name: str, console: Console) -
     functional = exp.functional
     check_store(cfg["store"], field_coords(functional.problem.system, functional.problem.y0), exp.record.ts.size, 3)
     seconds = {"data": time.perf_counter() - begin}
+    for line in describe(exp.noise):
+        log.info(line)
+        console.print(line, highlight=False)
     console.print(
         f"{exp.variant}: {functional.observed_values} values at {exp.fitted} times, {functional.controls.size} controls, "
         f"{functional.layout.segments} segment{'s' * (functional.layout.segments > 1)}, dt {functional.dt:.4g} "
@@ -189,6 +193,7 @@ def _summary(
         "adjoint": _sensitivity(exp, functional),
         "fit": {"chi2": 2 * found.loss, "values": count, "chi2_per_value": 2 * found.loss / count},
         "sigma": {n: np.unique(np.asarray(s)).tolist()[:64] for n, s in functional.observations.sigma.items()},
+        "noise": noise_summary(exp.noise, exp.unstated),
         "events": found.events,
     }  # fmt: skip
 
