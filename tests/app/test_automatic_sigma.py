@@ -41,7 +41,7 @@ def test_what_is_kept_for_the_forecast_is_not_looked_at(compose, film):
     before = experiment(compose(*_data(film, ", sigma: auto"))).noise["u"]
     with h5py.File(film, "r+") as file:
         # times up to 6 s, of 12, are fitted
-        file["intensity"][25:] = np.random.default_rng(0).normal(size=(24, 160))  # pyright: ignore[reportIndexIssue]
+        file["intensity"][25:] = np.random.default_rng(0).normal(size=(24, 320))  # pyright: ignore[reportIndexIssue]
     assert experiment(compose(*_data(film, ", sigma: auto"))).noise["u"] == before
 
 
