@@ -18,6 +18,7 @@ from pdefit.files.read import read_arrays, read_observations
 from pdefit.inverse.fit import Stage
 from pdefit.inverse.formulation import Segments
 from pdefit.inverse.functional import Functional
+from pdefit.inverse.heldout import held_frames, withhold
 from pdefit.inverse.observe import AbstractObservationOperator
 from pdefit.inverse.problem import Problem
 from pdefit.inverse.reweight import Reweight
@@ -37,7 +38,7 @@ class Experiment:
     `record` all observations, those kept for the forecast included; `functional` on the first `fitted` of them; `truth`
     the problem with true values where they are known, and `true_paths` the controls they are known for; `true_states` the
     film without noise (leading axis time) of a twin; `noise` what was found where the user left sigma to the data, and
-    `unstated` the variables of which nobody said how noisy they are.
+    `unstated` the variables of which nobody said how noisy they are; `held` indices of frames kept out of the fit.
     """
 
     functional: Functional
@@ -50,6 +51,7 @@ class Experiment:
     variant: str
     noise: dict[str, NoiseEstimate]
     unstated: tuple[str, ...]
+    held: np.ndarray
 
 
 def experiment(cfg: Config) -> Experiment:
@@ -75,7 +77,10 @@ def _assemble(cfg: Config) -> Experiment:
         raise PdefitError(
             f"times.fit_until = {stop} leaves {fitted} frames to fit; the record starts at {record.ts[0]:g}"
         )
-    window = record.at(slice(0, fitted))
+    stages, formulation = _stages(cfg["stages"]), instantiate(cfg["formulation"], "formulation")
+    used = [formulation, *(s.formulation for s in stages if s.formulation is not None)]
+    held = held_frames(record.ts[:fitted], cfg["holdout"] or 0, used)
+    window = withhold(record.at(slice(0, fitted)), held)
     functional = Functional(
         problem,
         window.ts,
@@ -84,13 +89,13 @@ def _assemble(cfg: Config) -> Experiment:
         solver=instantiate(cfg["solver"], "solver"),
         dt=cfg["dt"],
         adjoint=instantiate(cfg["adjoint"], "adjoint"),
-        formulation=instantiate(cfg["formulation"], "formulation"),
+        formulation=formulation,
         regularizers=tuple(instantiate(cfg["regularizers"], "regularizers").values()),
         key=jax.random.key(cfg["seed"]),
     )
     return Experiment(
         functional=functional,
-        stages=_stages(cfg["stages"]),
+        stages=stages,
         record=record,
         fitted=fitted,
         truth=problem if made.true_paths else None,
@@ -99,6 +104,7 @@ def _assemble(cfg: Config) -> Experiment:
         variant=made.variant,
         noise=made.noise,
         unstated=made.unstated,
+        held=held,
     )
 
 

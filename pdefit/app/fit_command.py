@@ -18,6 +18,7 @@ from rich.table import Table
 from pdefit.app.automatic_sigma import describe, noise_summary
 from pdefit.app.experiment import Experiment, experiment
 from pdefit.app.film import check_store, field_coords, write_film
+from pdefit.app.fit_quality import fit_quality
 from pdefit.app.parameter_rows import field_errors, parameter_rows
 from pdefit.app.progress import FitProgress
 from pdefit.app.residual_series import residual_series
@@ -70,6 +71,8 @@ def run_fit(cfg: dict[str, Any], directory: Path, name: str, console: Console) -
     if skill is not None:
         _write_forecast(directory / "forecast.csv", skill)
     summary = _summary(exp, found, found_intervals, rows, skill, name)
+    summary["fit"], verdict = fit_quality(exp, found)
+    summary["verdict"], summary["verdict_reason"] = verdict.word, verdict.reason
     summary["seconds"] = {**_timings(found, begin), **seconds}
     summary["adjoint"]["gradient_to_forward"] = summary["seconds"]["gradient"] / summary["seconds"]["forward"]
     summary["memory"] = _memory(found, memory, summary["adjoint"]["stored_states"])
@@ -82,6 +85,8 @@ def run_fit(cfg: dict[str, Any], directory: Path, name: str, console: Console) -
         f"{found.status} in {summary['seconds']['total']:.1f} s, loss {found.loss_initial:.4g} -> {found.loss:.4g} in "
         f"{len(found.history)} iterations{'' if found.converged else ' (not converged)'}: {escape(str(directory))}"
     )
+    log.info("%s", verdict)
+    console.print(f"[bold]{verdict.word}[/]: {escape(verdict.reason)}", highlight=False, soft_wrap=True)
 
 
 def _minimise(exp: Experiment, cfg: dict[str, Any], directory: Path, console: Console) -> fitting.Fit:
@@ -162,7 +167,6 @@ def _summary(
     name: str,
 ) -> dict[str, Any]:
     functional = found.functional
-    count = functional.observed_values
     return {
         "experiment": name,
         "variant": exp.variant,
@@ -191,7 +195,6 @@ def _summary(
         "fields": field_errors(exp, found),
         "forecast": None if skill is None else _forecast(exp, skill),
         "adjoint": _sensitivity(exp, functional),
-        "fit": {"chi2": 2 * found.loss, "values": count, "chi2_per_value": 2 * found.loss / count},
         "sigma": {n: np.unique(np.asarray(s)).tolist()[:64] for n, s in functional.observations.sigma.items()},
         "noise": noise_summary(exp.noise, exp.unstated),
         "events": found.events,
