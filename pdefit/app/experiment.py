@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from pdefit.app.automatic_sigma import split_sigma
+from pdefit.app.control_units import check_control_units
 from pdefit.app.controls_config import read_controls
 from pdefit.app.instantiate import build, instantiate, resolve
 from pdefit.arrays.trees import cast
@@ -81,11 +82,13 @@ def _assemble(cfg: Config) -> Experiment:
     used = [formulation, *(s.formulation for s in stages if s.formulation is not None)]
     held = held_frames(record.ts[:fitted], cfg["holdout"] or 0, used)
     window = withhold(record.at(slice(0, fitted)), held)
+    controls = read_controls(cfg["controls"])
+    check_control_units(controls, problem.system)
     functional = Functional(
         problem,
         window.ts,
         cast(window, cfg["dtype"]),
-        read_controls(cfg["controls"]),
+        controls,
         solver=instantiate(cfg["solver"], "solver"),
         dt=cfg["dt"],
         adjoint=instantiate(cfg["adjoint"], "adjoint"),
