@@ -51,7 +51,9 @@ def judge(
     of the fitted. Where chi2 is below 0.01, residuals are far below sigma and nothing else is asked.
     """
     if not converged:
-        return Verdict(STOPPED, "the optimizer stopped before a minimum; allow more iterations or another stage")
+        return Verdict(
+            STOPPED, "the optimizer recognised no minimum; allow more iterations, another stage, or dtype=float64"
+        )
     if sigma_known and chi2 < FAR_BELOW:
         return Verdict(FITTED, f"residuals are far below sigma (chi2 per value {chi2:.1e})")
     if sigma_known and not chi2 <= _largest_ratio(values):

@@ -42,8 +42,9 @@ def estimate_noise(observations: Observations, name: str) -> NoiseEstimate:
     within one standard error of the smallest estimate.
 
     Limits: one number for a variable, the median noise of all its points; noise must be independent from frame to frame
-    (a drift, or frames that share an exposure, is taken for signal and sigma comes out too small); a signal with fewer
-    than about six frames in a period is taken for noise, which `settled` does not always show.
+    (a drift, or frames that share an exposure, is taken for signal and sigma comes out too small); what no order removes of
+    a fast signal is taken for noise: a thousandth of its amplitude with eight frames in a period, three quarters with three.
+    `settled` does not always show that.
 
     Sources: J. von Neumann et al., Ann. Math. Stat. 12:153 (1941), doi:10.1214/aoms/1177731746; T. Gasser, L. Sroka,
     C. Jennen-Steinmetz, Biometrika 73:625 (1986), doi:10.1093/biomet/73.3.625.

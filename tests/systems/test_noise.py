@@ -75,6 +75,13 @@ def test_a_signal_that_no_order_can_follow_is_admitted():
     assert not found.settled
 
 
+@pytest.mark.parametrize(("frames", "left"), [(8, 1.1e-3), (3, 0.75)])
+def test_what_is_left_of_a_fast_signal(frames, left):
+    phases = np.linspace(0.0, 6.0, 20)
+    found = estimate_noise(_one(np.sin(2 * np.pi * np.arange(400.0)[:, None] / frames + phases)), "u")
+    assert found.sigma == pytest.approx(left, rel=0.05) and not found.settled
+
+
 def test_outliers_do_not_count():
     random = np.random.default_rng(0)
     values = 0.1 * random.normal(size=(60, 50))
