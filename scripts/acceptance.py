@@ -37,6 +37,11 @@ def promise(what: str, found: float, limit: float, unit: str = "") -> None:
     print(f"{'ok    ' if kept else 'FAILED'}  {what:<66} {found:9.3g} <= {limit:g} {unit}", flush=True)
 
 
+def verdict(what: str, summary: dict, word: str) -> None:
+    """Print and remember whether a fit was judged as promised."""
+    promise(f"{what}: judged other than '{word}'", summary["verdict"] != word, 0)
+
+
 def solar_system(folder: Path) -> None:
     (summary,), seconds = run(folder, "fit", "experiment=particles/solar_system")
     errors = {k.removeprefix("gm."): abs(p["relative_error"]) for k, p in summary["parameters"].items()}
@@ -45,6 +50,7 @@ def solar_system(folder: Path) -> None:
     promise(f"solar_system: largest error of {', '.join(EXACT)}", max(errors[n] for n in EXACT), 1e-3)
     for name, p in summary["parameters"].items():
         print(f"        {name:<12} error {p['relative_error']:+.2e}  z {p['z_score']:+7.1f}")
+    verdict("solar_system", summary, "converged but the model misses structure")
     bodies = summary["forecast"]["per_label"]
     gain = max(b["largest_error"] / b["baseline_largest"] for b in bodies.values())
     promise("solar_system: forecast error 2010-2040 / Kepler orbits, worst body", gain, 1.0)
@@ -65,10 +71,15 @@ def fisher(folder: Path) -> None:
     (summary,), _ = run(folder / "self", "fit", "experiment=reaction/fisher_front", "twin=self", "noise=0")
     errors = [abs(p["relative_error"]) for p in summary["parameters"].values()]
     promise("fisher_front: self twin without noise, largest error", max(errors), 1e-6)
+    verdict("fisher_front: self twin without noise", summary, "fitted to the noise")
     for name in ("fisher_front", "fisher_front_2d"):
         (summary,), _ = run(folder / name, "fit", f"experiment=reaction/{name}")
         errors = [abs(p["relative_error"]) for p in summary["parameters"].values()]
         promise(f"{name}: independent twin with 2 % noise, largest error", max(errors), 0.03)
+        verdict(f"{name}: independent twin with 2 % noise", summary, "fitted to the noise")
+    wrong = ("controls.D.guess=2.0", "+controls.D.estimate=false")
+    (summary,), _ = run(folder / "wrong", "fit", "experiment=reaction/fisher_front", *wrong)
+    verdict("fisher_front: diffusivity held at twice its value", summary, "converged but the model misses structure")
 
 
 def sweep(folder: Path) -> None:

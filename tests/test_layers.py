@@ -25,7 +25,7 @@ _MAY = {
     "pdefit.systems": _SYSTEMS | _ARRAYS,
     "pdefit.integrate": _INTEGRATE | _ARRAYS | {"diffrax"},
     "pdefit.inverse": _INVERSE | _ARRAYS | {"diffrax", "optax", "optimistix", "lineax", "scipy"},
-    "pdefit.files": _FILES | _STORAGE,
+    "pdefit.files": _FILES | _STORAGE | {"pint"},
     "pdefit.pictures": _FILES | _STORAGE,
     # the public names of the layers below
     "pdefit": _INVERSE | {"jax"},

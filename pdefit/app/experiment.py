@@ -9,6 +9,8 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
+from pdefit.app.automatic_sigma import split_sigma
+from pdefit.app.control_units import check_control_units
 from pdefit.app.controls_config import read_controls
 from pdefit.app.instantiate import build, instantiate, resolve
 from pdefit.arrays.trees import cast
@@ -18,11 +20,13 @@ from pdefit.files.read import read_arrays, read_observations
 from pdefit.inverse.fit import Stage
 from pdefit.inverse.formulation import Segments
 from pdefit.inverse.functional import Functional
+from pdefit.inverse.heldout import held_frames, withhold
 from pdefit.inverse.observe import AbstractObservationOperator
 from pdefit.inverse.problem import Problem
 from pdefit.inverse.reweight import Reweight
 from pdefit.inverse.twin import Twin
 from pdefit.systems.interfaces import AbstractConstrained, AbstractDataState, AbstractGridded
+from pdefit.systems.noise import NoiseEstimate, estimate_noise
 from pdefit.systems.observations import Observations
 from pdefit.systems.system import AbstractSystem, parameters
 
@@ -35,7 +39,8 @@ class Experiment:
 
     `record` all observations, those kept for the forecast included; `functional` on the first `fitted` of them; `truth`
     the problem with true values where they are known, and `true_paths` the controls they are known for; `true_states` the
-    film without noise (leading axis time) of a twin.
+    film without noise (leading axis time) of a twin; `noise` what was found where the user left sigma to the data, and
+    `unstated` the variables of which nobody said how noisy they are; `held` indices of frames kept out of the fit.
     """
 
     functional: Functional
@@ -46,6 +51,9 @@ class Experiment:
     true_paths: tuple[str, ...]
     true_states: PyTree | None
     variant: str
+    noise: dict[str, NoiseEstimate]
+    unstated: tuple[str, ...]
+    held: np.ndarray
 
 
 def experiment(cfg: Config) -> Experiment:
@@ -71,28 +79,36 @@ def _assemble(cfg: Config) -> Experiment:
         raise PdefitError(
             f"times.fit_until = {stop} leaves {fitted} frames to fit; the record starts at {record.ts[0]:g}"
         )
-    window = record.at(slice(0, fitted))
+    stages, formulation = _stages(cfg["stages"]), instantiate(cfg["formulation"], "formulation")
+    used = [formulation, *(s.formulation for s in stages if s.formulation is not None)]
+    held = held_frames(record.ts[:fitted], cfg["holdout"] or 0, used)
+    window = withhold(record.at(slice(0, fitted)), held)
+    controls = read_controls(cfg["controls"])
+    check_control_units(controls, problem.system)
     functional = Functional(
         problem,
         window.ts,
         cast(window, cfg["dtype"]),
-        read_controls(cfg["controls"]),
+        controls,
         solver=instantiate(cfg["solver"], "solver"),
         dt=cfg["dt"],
         adjoint=instantiate(cfg["adjoint"], "adjoint"),
-        formulation=instantiate(cfg["formulation"], "formulation"),
+        formulation=formulation,
         regularizers=tuple(instantiate(cfg["regularizers"], "regularizers").values()),
         key=jax.random.key(cfg["seed"]),
     )
     return Experiment(
         functional=functional,
-        stages=_stages(cfg["stages"]),
+        stages=stages,
         record=record,
         fitted=fitted,
         truth=problem if made.true_paths else None,
         true_paths=made.true_paths,
         true_states=made.true_states,
         variant=made.variant,
+        noise=made.noise,
+        unstated=made.unstated,
+        held=held,
     )
 
 
@@ -103,6 +119,8 @@ class _Made:
     true_paths: tuple[str, ...]
     true_states: PyTree | None
     variant: str
+    noise: dict[str, NoiseEstimate] = dataclasses.field(default_factory=dict)
+    unstated: tuple[str, ...] = ()
 
 
 def _from_data(cfg: Config) -> _Made:
@@ -124,19 +142,24 @@ def _from_data(cfg: Config) -> _Made:
     path = locate(str(data["path"]))
     system = make_system({**cfg["system"], **{k: v.tolist() for k, v in read_arrays(path, from_file).items()}})
     coords = system.coords() if isinstance(system, AbstractGridded) else {}
+    stated, automatic, unstated = split_sigma(data.get("sigma"), data["variables"])
     observations = read_observations(
         path,
         data["variables"],
-        sigma=data.get("sigma"),
+        sigma=stated,
         units={field: where.unit for field, where in coords.items()},
         time_unit=system.time_unit,
         time=data.get("time", "time"),
         start=-np.inf if times["start"] is None else times["start"],
         stop=np.inf if times["stop"] is None else times["stop"],
     )
+    # what is kept for the forecast must not be looked at
+    last = np.inf if times["fit_until"] is None else times["fit_until"]
+    noise = {name: estimate_noise(observations.between(-np.inf, last), name) for name in automatic}
+    observations = observations.with_sigma({name: found.sigma for name, found in noise.items()})
     y0 = initial_state(cfg, system, observations)
     problem = Problem(system, y0, _observe(cfg))
-    return _Made(problem, observations, tuple(data.get("truth") or ()), None, "real data")
+    return _Made(problem, observations, tuple(data.get("truth") or ()), None, "real data", noise, unstated)
 
 
 def _from_twin(cfg: Config) -> _Made:

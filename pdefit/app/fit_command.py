@@ -15,9 +15,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from pdefit.app.automatic_sigma import describe, noise_summary
 from pdefit.app.certificates import Certificates
 from pdefit.app.experiment import Experiment, experiment
 from pdefit.app.film import check_store, field_coords, write_film
+from pdefit.app.fit_quality import fit_quality
 from pdefit.app.minimise import minimise
 from pdefit.app.parameter_rows import field_errors, parameter_rows
 from pdefit.app.residual_series import residual_series
@@ -45,6 +47,9 @@ def run_fit(cfg: dict[str, Any], directory: Path, name: str, console: Console, s
     functional = exp.functional
     check_store(cfg["store"], field_coords(functional.problem.system, functional.problem.y0), exp.record.ts.size, 3)
     seconds = {"data": time.perf_counter() - begin}
+    for line in describe(exp.noise):
+        log.info(line)
+        console.print(line, highlight=False)
     console.print(
         f"{exp.variant}: {functional.observed_values} values at {exp.fitted} times, {functional.controls.size} controls, "
         f"{functional.layout.segments} segment{'s' * (functional.layout.segments > 1)}, dt {functional.dt:.4g} "
@@ -70,6 +75,8 @@ def run_fit(cfg: dict[str, Any], directory: Path, name: str, console: Console, s
     if skill is not None:
         _write_forecast(directory / "forecast.csv", skill)
     summary = _summary(exp, found, found_intervals, rows, skill, name)
+    summary["fit"], verdict = fit_quality(exp, found)
+    summary["verdict"], summary["verdict_reason"] = verdict.word, verdict.reason
     summary["certificate"] = certificates.end(found, console)
     summary["seconds"] = {**_timings(found, begin), **seconds}
     summary["adjoint"]["gradient_to_forward"] = summary["seconds"]["gradient"] / summary["seconds"]["forward"]
@@ -84,6 +91,8 @@ def run_fit(cfg: dict[str, Any], directory: Path, name: str, console: Console, s
         f"{found.status} in {summary['seconds']['total']:.1f} s, loss {found.loss_initial:.4g} -> {found.loss:.4g} in "
         f"{found.iterations} iterations{'' if found.converged else ' (not converged)'}: {escape(str(directory))}"
     )
+    log.info("%s", verdict)
+    console.print(f"[bold]{verdict.word}[/]: {escape(verdict.reason)}", highlight=False, soft_wrap=True)
 
 
 def _intervals(found: fitting.Fit, console: Console) -> Intervals | None:
@@ -140,7 +149,6 @@ def _summary(
     name: str,
 ) -> dict[str, Any]:
     functional = found.functional
-    count = functional.observed_values
     return {
         "experiment": name,
         "variant": exp.variant,
@@ -169,8 +177,8 @@ def _summary(
         "fields": field_errors(exp, found),
         "forecast": None if skill is None else _forecast(exp, skill),
         "adjoint": _sensitivity(exp, functional),
-        "fit": {"chi2": 2 * found.loss, "values": count, "chi2_per_value": 2 * found.loss / count},
         "sigma": {n: np.unique(np.asarray(s)).tolist()[:64] for n, s in functional.observations.sigma.items()},
+        "noise": noise_summary(exp.noise, exp.unstated),
         "events": found.events,
     }  # fmt: skip
 

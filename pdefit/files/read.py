@@ -9,6 +9,7 @@ import h5py
 import numpy as np
 
 from pdefit.errors import PdefitError, unknown
+from pdefit.files.units import Conversion, conversion
 from pdefit.systems.observations import Observations
 
 
@@ -26,8 +27,9 @@ def read_observations(
     """Read an HDF5 (or NetCDF-4) file whose variables have time as their first axis; NaN means missing.
 
     **Arguments:** `variables` from field names to the file's variables; `sigma` for a field, a number or a variable, (n,)
-    matching the first axis after time or broadcastable to a frame; `units` expected of each field and `time_unit` of the
-    time; `start`, `stop` the times wanted.
+    matching the first axis after time or broadcastable to a frame; `units` the model's for each field and `time_unit` for
+    the time; `start`, `stop` the times wanted. Values and times come out in the model's units, and so does a sigma from the
+    file (in its own unit, or its variable's); numbers given here are in the model's units already.
     """
     with _open(path) as file:
         ts = _array(file, time, path)
@@ -37,7 +39,7 @@ def read_observations(
             )
         if ts.ndim != 1 or ts.size == 0 or not np.all(np.isfinite(ts)) or np.any(np.diff(ts) <= 0):
             raise PdefitError(f"Times in '{path.name}' ({time}) must be finite and increase; sort the file's frames")
-        _check_unit(file[time], time_unit, time, path)
+        ts = _conversion(_unit(file[time]), time_unit, time, path).values(ts)
         wanted = np.flatnonzero((ts >= start) & (ts <= stop))
         if wanted.size < 2:
             raise PdefitError(
@@ -46,19 +48,21 @@ def read_observations(
             )
         frames = slice(int(wanted[0]), int(wanted[-1]) + 1)
         values: dict[str, np.ndarray] = {}
+        stated: dict[str, str | None] = {}
+        expected = units or {}
         for field, name in variables.items():
             value = _array(file, name, path, frames, len(ts))
             if value.dtype.kind == "U":
                 raise PdefitError(f"'{name}' in '{path.name}' is text; numbers are expected")
-            _check_unit(file[name], (units or {}).get(field), name, path)
             if not np.any(np.isfinite(value)):
                 raise PdefitError(f"All values of '{name}' in '{path.name}' are missing (NaN)")
-            values[field] = value
+            stated[field] = _unit(file[name])
+            values[field] = _conversion(stated[field], expected.get(field), name, path).values(value)
         for field in sigma or {}:
             if field not in variables:
                 raise unknown("variable (sigma)", field, variables)
         errors = {
-            field: _sigma(file, source, values[field], path)
+            field: _sigma(file, source, values[field], stated[field], expected.get(field), path)
             for field, source in {**dict.fromkeys(variables, 1.0), **(sigma or {})}.items()
             if field in values
         }
@@ -116,28 +120,36 @@ def _array(file: Any, name: str, path: Path, frames: slice | None = None, count:
     return np.asarray(raw, np.float64)
 
 
-# other spellings of the units that users write; everything else must match to the letter
-_SPELLINGS = {
-    "days": "day", "d": "day", "hours": "h", "hour": "h", "minutes": "min", "minute": "min",
-    "seconds": "s", "second": "s", "sec": "s", "milliseconds": "ms", "millisecond": "ms", "msec": "ms",
-}  # fmt: skip
+def _unit(dataset: Any) -> str | None:
+    """The unit a file states; CF times read "days since 1970-01-01"."""
+    stated = dataset.attrs.get("units", dataset.attrs.get("unit"))
+    if stated is None or np.size(stated) != 1:
+        return None
+    text = np.ravel(stated)[0]
+    return (text.decode(errors="replace") if isinstance(text, bytes) else str(text)).split(" since ")[0].strip()
 
 
-def _check_unit(dataset: Any, expected: str | None, name: str, path: Path) -> None:
-    """Refuse another unit than the model's; "1" on either side, or no unit in the file, promises nothing."""
-    unit = dataset.attrs.get("units", dataset.attrs.get("unit"))
-    if unit is None or expected in (None, "1"):
-        return
-    text = unit.decode() if isinstance(unit, bytes) else str(unit)
-    # CF times read "days since 1970-01-01"
-    text = text.split(" since ")[0].strip()
-    if text != "1" and _SPELLINGS.get(text, text) != expected:
-        raise PdefitError(f"'{name}' in '{path.name}' is in {text}, but the model expects {expected}; convert the file")
+def _conversion(unit: str | None, expected: str | None, name: str, path: Path) -> Conversion:
+    """From the file's unit to the model's."""
+    try:
+        return conversion(unit, expected)
+    except PdefitError as error:
+        raise PdefitError(
+            f"'{name}' in '{path.name}' is in {unit}, but the model expects {expected}; {error}"
+        ) from None
 
 
-def _sigma(file: Any, source: str | float, value: np.ndarray, path: Path) -> np.ndarray:
-    """Standard deviations with as many axes as the variable."""
-    raw = _array(file, source, path) if isinstance(source, str) else np.asarray(source, float)
+def _sigma(
+    file: Any, source: str | float, value: np.ndarray, unit: str | None, expected: str | None, path: Path
+) -> np.ndarray:
+    """Standard deviations in the model's unit, with as many axes as the variable; `unit` is the variable's own."""
+    if isinstance(source, str):
+        raw, own = _array(file, source, path), _unit(file[source])
+        if raw.dtype.kind == "U":
+            raise PdefitError(f"sigma in '{path.name}' ({source}) is text; numbers are expected")
+        raw = _conversion(unit if own in (None, "1") else own, expected, source, path).deviations(raw)
+    else:
+        raw = np.asarray(source, float)
     if not np.all(np.isfinite(raw)) or np.any(raw <= 0):
         raise PdefitError(f"sigma in '{path.name}' ({source}) must be positive and finite everywhere")
     if raw.ndim == 1 and raw.shape == value.shape[1:2]:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from pdefit.arrays.trees import cast
 from pdefit.errors import PdefitError, unknown
 from pdefit.integrate.adjoint import AbstractAdjoint, Checkpointed
 from pdefit.integrate.runge_kutta4 import RK4
@@ -32,8 +33,9 @@ class Functional(eqx.Module):
     initial state; `observations` at these times; `controls` nested like the problem (see `pdefit.inverse.controls`);
     `dt` the largest step (default: 0.8 of what is stable at the guess and at the bounds); `key` draws perturbed guesses.
 
-    Values are sums in float64. The misfit is accumulated observation by observation in the time loop, so that neither
-    states nor residuals of a whole trajectory are held, except by `residuals` and `jacobian`.
+    The run has the precision of `y0`: data, weights, states and adjoints. Times, theta with its map to the controls, and
+    sums are float64. The misfit is accumulated observation by observation in the time loop, so that neither states nor
+    residuals of a whole trajectory are held, except by `residuals` and `jacobian`.
     """
 
     problem: Problem
@@ -70,6 +72,8 @@ class Functional(eqx.Module):
         self.solver = RK4() if solver is None else solver
         self.adjoint = Checkpointed() if adjoint is None else adjoint
         self.formulation = Single() if formulation is None else formulation
+        # the state's precision is the run's
+        observations = cast(observations, jax.tree.leaves(problem.y0)[0].dtype)
         self.observations = observations
         self.measured_sigma = observations.sigma
         # node states do not depend on the step

@@ -72,8 +72,10 @@ class Observations(eqx.Module):
         )
 
     def with_sigma(self, sigma: Mapping[str, Any]) -> "Observations":
-        """The same values with other standard deviations for some variables."""
-        aligned = {n: _align(np.asarray(s, float), self.values[n].shape) for n, s in sigma.items()}
+        """The same values with other standard deviations for some variables, in the precision of those they replace."""
+        aligned = {
+            n: _align(np.asarray(s, float), self.values[n].shape).astype(self.sigma[n].dtype) for n, s in sigma.items()
+        }
         return eqx.tree_at(lambda o: o.sigma, self, {**self.sigma, **aligned})
 
 

@@ -37,11 +37,16 @@ def test_fit_leaves_a_complete_run_directory(pdefit_command, tmp_path):
     documented = {
         "experiment", "variant", "status", "converged", "loss_initial", "loss_final", "iterations", "time_unit",
         "gradient_evaluations", "parameters", "intervals", "fields", "forecast", "adjoint", "fit", "sigma", "events",
-        "seconds", "memory", "certificate",
+        "seconds", "memory", "noise", "verdict", "verdict_reason", "certificate",
     }  # fmt: skip
     assert documented <= set(summary) and summary["status"] == "done"
     assert summary["loss_final"] < summary["loss_initial"] / 2 and summary["iterations"] <= 6
     assert abs(summary["parameters"]["D"]["relative_error"]) < 0.1
+    assert {"chi2", "values", "chi2_per_value", "whiteness", "heldout"} == set(summary["fit"])
+    assert (
+        out.strip().splitlines()[-1].startswith(summary["verdict"])
+        and summary["verdict"] in (run / "run.log").read_text()
+    )
     assert summary["forecast"]["baseline"]["name"] == "persistence"
     assert {"compile", "forward", "gradient", "fit", "total", "data"} <= set(summary["seconds"])
     # hundreds would mean that the time to compile is counted as an evaluation

@@ -39,6 +39,11 @@ def test_a_run_in_single_precision(compose):
     assert exp.functional.problem.y0.u.dtype == np.float32 and exp.functional.theta0.dtype == np.float64
 
 
+def test_a_control_may_spell_its_unit_in_another_way(compose):
+    exp = experiment(compose(*FRONT, "+controls.D.unit='mm2 s-1'"))
+    assert exp.functional.controls.items[0].unit == "mm2 s-1"
+
+
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
@@ -47,6 +52,9 @@ def test_a_run_in_single_precision(compose):
         (["controls.D.guess=9.0"], ("'D'", "outside its bounds")),
         (["controls.D.guess=-1.0", "controls.D.bounds=null"], ("'D'", "positive")),
         (["~controls.D", "~controls.r"], ("at least one control",)),
+        (["+controls.D.unit='cm^2/s'"], ("controls.D.unit", "cm^2/s", "mm^2/s")),
+        (["+controls.D.unit=s"], ("controls.D.unit", "mm^2/s")),
+        (["+controls.D.unit=furlongs"], ("controls.D.unit", "furlongs")),
         (["dt=1.0"], ("dt = 1", "stability limit")),
         (["dtype=float16"], ("dtype", "float16")),
         (["seed=one"], ("seed", "one")),

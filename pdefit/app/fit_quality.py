@@ -1,0 +1,56 @@
+"""How well a fit describes its data: chi2, whiteness, held-out frames and the verdict."""
+
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+
+from pdefit.app.experiment import Experiment
+from pdefit.inverse.fit import Fit
+from pdefit.inverse.functional import Functional
+from pdefit.inverse.heldout import heldout_score
+from pdefit.inverse.verdict import FAR_BELOW, Verdict, judge
+from pdefit.inverse.whiteness import whiteness
+
+# an estimate of sigma with a larger standard error does not tell good residuals from bad
+_KNOWN_TO = 0.1
+
+
+def fit_quality(exp: Experiment, found: Fit) -> tuple[dict[str, Any], Verdict]:
+    """The `fit` section of summary.json, and the verdict. Priors and regularizers do not count in chi2."""
+    functional = found.functional
+    squares = eqx.filter_jit(Functional.squared_residuals)(functional, found.theta)
+    chi2, count = float(sum(np.sum(np.asarray(s, np.float64)) for s in squares.values())), functional.observed_values
+    per_value, known = chi2 / max(count, 1), _sigma_known(exp, tuple(squares))
+    # round-off and the last digits of an optimizer are never white
+    white = None if known and per_value < FAR_BELOW else whiteness(functional, found.theta)
+    window = exp.record.at(slice(0, exp.fitted))
+    held = heldout_score(functional, found.theta, window, exp.held) if exp.held.size else None
+    verdict = judge(
+        converged=found.converged and found.status == "done",
+        chi2=per_value,
+        values=count,
+        controls=functional.controls.size,
+        sigma_known=known,
+        whiteness=white or {},
+        heldout=held,
+        windows_from_data=functional.problem.nodes is not None,
+    )
+    section = {
+        "chi2": chi2,
+        "values": count,
+        "chi2_per_value": per_value,
+        "whiteness": None
+        if white is None
+        else {name: {axis: dataclasses.asdict(c) for axis, c in axes.items()} for name, axes in white.items()},
+        "heldout": None if held is None else {"chi2_per_value": held[0], "values": held[1], "frames": exp.held.size},
+    }
+    return section, verdict
+
+
+def _sigma_known(exp: Experiment, observed: tuple[str, ...]) -> bool:
+    """Whether sigma was stated, or well estimated, before the fit; one made from residuals makes chi2 about 1."""
+    reweighted = any(stage.reweight is not None for stage in exp.stages)
+    vague = [name for name, n in exp.noise.items() if n.error > _KNOWN_TO]
+    return not reweighted and not any(name in (*exp.unstated, *vague) for name in observed)
