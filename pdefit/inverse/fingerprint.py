@@ -8,6 +8,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from pdefit.inverse.functional import Functional
@@ -15,7 +16,7 @@ from pdefit.inverse.functional import Functional
 
 def fingerprint(functional: Functional) -> dict[str, str]:
     """SHA-256 of the equations (the traced program of J, with every array an input), of all arrays it is given (data,
-    masks, parameters, plan), and of the flags that decide round-off."""
+    weights, known parameters, plan; not what theta replaces), and of the flags that decide round-off."""
     return {"equations": _equations(functional), "data": _data(functional), "flags": _flags(functional)}
 
 
@@ -31,7 +32,9 @@ def _equations(functional: Functional) -> str:
 
 
 def _data(functional: Functional) -> str:
-    leaves = jax.tree.leaves(eqx.filter(functional, eqx.is_array))
+    items = functional.controls.items
+    blank = eqx.tree_at(lambda f: [c.where(f.problem) for c in items], functional, replace_fn=jnp.zeros_like)
+    leaves = jax.tree.leaves(eqx.filter(blank, eqx.is_array))
     return _digest(*(part for x in map(np.asarray, leaves) for part in (f"{x.dtype}{x.shape}".encode(), x.tobytes())))
 
 

@@ -225,3 +225,5 @@ def test_fingerprints_tell_equations_from_data_from_flags():
     assert of["data"]["equations"] == of["base"]["equations"] and of["data"]["data"] != of["base"]["data"]
     assert of["hard"]["equations"] != of["smooth"]["equations"] and of["hard"]["data"] == of["smooth"]["data"]
     assert of["dtype"]["flags"] != of["base"]["flags"]
+    elsewhere = base.reformulated(pdefit.Single(), base.theta0 + 1)
+    assert fingerprint(elsewhere) == of["base"], "the point where a fit stands is not part of its problem"
