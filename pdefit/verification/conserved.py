@@ -45,12 +45,11 @@ def _scale(system: Any, name: str, y: PyTree) -> float:
         return system.invariants(y)[name]
 
     slopes = jax.tree.leaves(jax.jit(jax.jacrev(invariant))(y))
-    value = jnp.abs(invariant(y))
-    parts = [
-        jnp.sum(jnp.abs(s * x).reshape(*value.shape, -1), axis=-1)
-        for s, x in zip(slopes, jax.tree.leaves(y), strict=True)
-    ]
-    return float(jnp.max(sum(parts, start=value))) or 1.0
+    total = np.abs(np.asarray(invariant(y)))
+    for slope, x in zip(slopes, jax.tree.leaves(y), strict=True):
+        parts = np.abs(np.asarray(slope) * np.asarray(x))
+        total = total + parts.reshape(*total.shape, -1).sum(axis=-1)
+    return float(np.max(total)) or 1.0
 
 
 def projection(subject: Subject) -> Iterator[Finding]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -12,13 +13,12 @@ from pdefit.arrays.trees import named_fields
 from pdefit.integrate.trajectory import stability_limit
 from pdefit.inverse.certificate import certify
 from pdefit.inverse.controls import FEW, Control
-from pdefit.inverse.fit import fit
 from pdefit.inverse.functional import Functional
 from pdefit.inverse.guess import Value
+from pdefit.inverse.optimize.base import Box, Evaluation
 from pdefit.inverse.optimize.levenberg_marquardt import LevenbergMarquardt
 from pdefit.inverse.problem import Problem
 from pdefit.inverse.simulate import simulate
-from pdefit.systems.interfaces import AbstractSwitched
 from pdefit.systems.system import AbstractSystem, parameters
 from pdefit.verification.report import Finding, at_most, not_applicable
 from pdefit.verification.subject import Subject
@@ -28,8 +28,10 @@ _WHOLE = 1e9
 # guesses are this far from the truth, up and down in turns
 _OFF = 0.1
 _RECOVERED = 1e-6
-# a direction this much weaker than the strongest cannot be found to the accuracy above in float64
-_WEAK = 1e-8
+# eigenvalues of the normal matrix, relative: below this round-off hides them
+_WEAK = 1e-13
+_EVALUATIONS = 60
+_OPTIMIZER = LevenbergMarquardt(tolerance=1e-14)
 _SILENT = "controls without influence"
 
 
@@ -46,28 +48,22 @@ def gradients(subject: Subject) -> Iterator[Finding]:
 def recovery(subject: Subject) -> Iterator[Finding]:
     """Levenberg-Marquardt finds the parameters again from a record without noise."""
     name = "parameters found again, relative error"
-    if not _arrays(_smooth(subject.system)):
+    if not _arrays(subject.system):
         yield not_applicable(name, "the system declares no array with pdefit.parameter")
         return
     functional, truth = _functional(subject, with_state=False)
     if functional.controls.size > FEW:
         yield not_applicable(name, f"more than {FEW} parameters need data that the example cannot give")
         return
-    vague = _vague(functional, truth)
+    vague = _vague(_evaluate(functional, truth))
     names = np.asarray(functional.controls.names())
     if vague.any():
         yield not_applicable("parameters that the example cannot tell", ", ".join(names[vague]))
     if vague.all():
         return
-    found = fit(functional, [LevenbergMarquardt(tolerance=1e-14)], max_iterations=60)
-    error = _relative_errors(functional, found.theta, truth)[~vague]
+    error = _relative_errors(functional, _minimum(functional), truth)[~vague]
     remedy = f"{names[~vague][int(np.argmax(error))]} is not found; start nearer, or observe longer"
     yield at_most(name, float(np.max(error)), _RECOVERED, remedy)
-
-
-def _smooth(system: Any) -> AbstractSystem:
-    """What a fit would use: smooth switches."""
-    return system.smoothed() if isinstance(system, AbstractSwitched) and not system.is_smooth else system
 
 
 def _arrays(system: AbstractSystem) -> dict[str, Any]:
@@ -78,7 +74,7 @@ def _arrays(system: AbstractSystem) -> dict[str, Any]:
 
 def _functional(subject: Subject, with_state: bool) -> tuple[Functional, Any]:
     """The functional at wrong guesses, and the theta that made its data."""
-    system, y0, ts = _smooth(subject.system), subject.y0, np.asarray(subject.example.ts, float)
+    system, y0, ts = subject.system, subject.y0, np.asarray(subject.example.ts, float)
     infos, controls = parameters(system), {}
     for name, x in _arrays(system).items():
         transform = Log() if infos[name].positive else Identity()
@@ -96,7 +92,7 @@ def _elsewhere(x: np.ndarray, positive: bool) -> np.ndarray:
     """A tenth more and a tenth less in turns; where there is nothing to scale, a tenth of what there is."""
     sign = np.where(np.arange(x.size) % 2, -1.0, 1.0).reshape(x.shape)
     size = np.abs(x) if positive else np.maximum(np.abs(x), 0.1 * (np.max(np.abs(x)) or 1.0))
-    return x + _OFF * sign * size
+    return np.asarray(x + _OFF * sign * size)
 
 
 def _step(subject: Subject, system: AbstractSystem, controls: dict[str, Any]) -> float:
@@ -109,14 +105,31 @@ def _step(subject: Subject, system: AbstractSystem, controls: dict[str, Any]) ->
     return min([subject.example.dt, *(0.9 * limit for limit in limits if limit is not None)])
 
 
-def _vague(functional: Functional, truth: Any) -> np.ndarray:
-    """(p,) which elements the residuals do not tell, alone or together with others."""
-    jacobian = np.asarray(eqx.filter_jit(Functional.jacobian)(functional, truth))
-    norms = np.linalg.norm(jacobian, axis=0)
-    silent = norms <= 1e-13 * max(norms.max(), 1e-300)
-    _, values, directions = np.linalg.svd(jacobian / np.where(silent, 1.0, norms), full_matrices=False)
-    weak = values <= _WEAK * max(values[0], 1e-300)
-    return silent | np.any(np.abs(directions[weak]) > 0.1, axis=0)
+@eqx.filter_jit
+def _evaluate(functional: Functional, theta: Any) -> Evaluation:
+    return _OPTIMIZER.evaluate(functional, theta)
+
+
+def _minimum(functional: Functional) -> Any:
+    """The theta at which the optimizer stops. Asked and told here, so that one compilation serves `_vague` too."""
+    state = _OPTIMIZER.init(functional.theta0, Box(*functional.controls.box()))
+    tell = jax.jit(_OPTIMIZER.tell)
+    for _ in range(_EVALUATIONS):
+        state, _ = tell(state, _evaluate(functional, _OPTIMIZER.ask(state)))
+        if bool(_OPTIMIZER.finished(state)):
+            break
+    return state.theta
+
+
+def _vague(found: Evaluation) -> np.ndarray:
+    """(p,) which elements the residuals do not tell, alone or together with others: null vectors of the normal matrix."""
+    matrix = np.asarray(found.matrix)
+    norms = np.sqrt(np.diag(matrix))
+    silent = norms <= 1e-13 * norms.max()
+    scale = np.where(silent, 1.0, norms)
+    values, directions = np.linalg.eigh(matrix / np.outer(scale, scale))
+    weak = values <= _WEAK * max(values[-1], 1e-300)
+    return silent | np.any(np.abs(directions[:, weak]) > 0.1, axis=1)
 
 
 def _relative_errors(functional: Functional, theta: Any, truth: Any) -> np.ndarray:

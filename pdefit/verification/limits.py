@@ -29,8 +29,9 @@ def stability(subject: Subject) -> Iterator[Finding]:
         return
     dt = 0.95 * float(system.stable_step(subject.y0))
     scale, t0 = size(subject.film(0)), float(subject.example.ts[0])
+    # a factor, not an addition: a density must not become negative
     rough = jax.tree.map(
-        lambda x: x + _NOISE * scale * jax.random.normal(jax.random.key(0), x.shape, x.dtype), subject.y0
+        lambda x: x * (1 + _NOISE * jax.random.normal(jax.random.key(0), x.shape, x.dtype)), subject.y0
     )
     ts = np.asarray([t0 + _STEPS * dt])
     end = solve(subject.example.system, rough, ts, solver=diffrax.Euler(), dt=dt, t0=t0)

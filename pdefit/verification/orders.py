@@ -8,9 +8,8 @@ import numpy as np
 
 from pdefit.systems.interfaces import AbstractExact
 from pdefit.verification.report import Finding, at_most, not_applicable, rates_near
-from pdefit.verification.subject import RESOLUTION, ROUND_OFF, Subject, gap, size, trajectory
+from pdefit.verification.subject import HALVINGS, RESOLUTION, ROUND_OFF, Subject, gap, size, smooth, trajectory
 
-_HALVINGS = 3
 _TIME, _SPACE = 0.2, 0.1
 
 
@@ -22,7 +21,7 @@ def _successive(errors: list[float], floor: float) -> list[float]:
 
 def time_order(subject: Subject) -> Iterator[Finding]:
     """Self-convergence: differences between a step and its half, over the whole example."""
-    films = [subject.film(k) for k in range(_HALVINGS + 1)]
+    films = [subject.film(k) for k in range(HALVINGS + 1)]
     errors = [gap(a, b) for a, b in zip(films[:-1], films[1:], strict=True)]
     floor = ROUND_OFF * size(films[-1])
     found, order, name = _successive(errors, floor), subject.example.time_order, "order in time"
@@ -41,11 +40,11 @@ def space_order(subject: Subject) -> Iterator[Finding]:
         yield not_applicable(name, "the system is not AbstractExact, so only its self-convergence in time is known")
         return
     if order is None:
-        films = [(subject.system, subject.film(k)) for k in range(_HALVINGS + 1)]
+        films = [(subject.system, subject.film(k)) for k in range(HALVINGS + 1)]
     else:
-        examples = [subject.system_class.example(RESOLUTION * 2**k) for k in range(1, 3)]
+        examples = [smooth(subject.system_class.example(RESOLUTION * 2**k)) for k in range(1, 3)]
         films = [(subject.system, subject.film(0))]
-        films += [(e.system, trajectory(e, e.dt)) for e in examples]
+        films += [(e.system, trajectory(e)) for e in examples]
     t = jnp.asarray(float(subject.example.ts[-1]))
     errors = [gap(jax.tree.map(lambda x: x[-1], film), system.exact(t)) for system, film in films]
     floor = ROUND_OFF * size(subject.film(0))

@@ -27,12 +27,12 @@ class Finding:
         return f"{self.outcome:<14} {self.name}{number}" + ("" if self.passed else f": {self.remedy}")
 
 
-def at_most(name: str, measured: float, limit: float, remedy: str) -> Finding:
+def at_most(name: str, measured: float | int, limit: float | int, remedy: str) -> Finding:
     """A number that must not exceed its limit; NaN does."""
     return Finding(name, bool(measured <= limit), float(measured), f"<= {limit:g}", remedy)
 
 
-def at_least(name: str, measured: float, limit: float, remedy: str) -> Finding:
+def at_least(name: str, measured: float | int, limit: float | int, remedy: str) -> Finding:
     """A number that must reach its limit; NaN does not."""
     return Finding(name, bool(measured >= limit), float(measured), f">= {limit:g}", remedy)
 
@@ -54,7 +54,7 @@ def broken(name: str, error: Exception) -> Finding:
     return Finding(name, False, None, "no error", f"it raised {type(error).__name__}: {reason}")
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Verification:
     """The report on a system. One without an example is not `verified`: nothing failed, but nothing was checked either."""
 
@@ -72,9 +72,16 @@ class Verification:
         """Verified, and no check failed."""
         return self.verified and not self.failures
 
-    def __str__(self) -> str:
+    @property
+    def headline(self) -> str:
         if not self.verified:
             return f"{self.system}: unverified, it has no example; implement pdefit.AbstractVerifiable"
         count = sum(f.passed is not None for f in self.findings)
-        head = f"{self.system}: {count - len(self.failures)} of {count} checks passed in {self.seconds:.1f} s"
-        return "\n".join([head, *(f"  {f}" for f in self.findings)])
+        return f"{self.system}: {count - len(self.failures)} of {count} checks passed in {self.seconds:.1f} s"
+
+    def __str__(self) -> str:
+        return "\n".join([self.headline, *(f"  {f}" for f in self.findings)])
+
+    def __repr__(self) -> str:
+        # pytest shows no more than the beginning of it
+        return "; ".join(map(str, [*self.failures, self.headline]))

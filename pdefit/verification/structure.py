@@ -68,6 +68,11 @@ def execution(subject: Subject) -> Iterator[Finding]:
     t = jnp.asarray(float(subject.example.ts[0]))
     y0, y1 = subject.y0, subject.y1
     plain = subject.system.vector_field(t, y0, None)
+    good = finite(plain) and finite(subject.film(0))
+    remedy = "the example blows up: use a smaller dt, or guard division, roots and logarithms"
+    yield at_most("rates or states that are not finite", float(not good), 0, remedy)
+    if not good:
+        return
     remedy = "the field must depend on its arguments alone: no Python branch on values, no state kept between calls"
     yield at_most("jit against no jit", relative(rates(subject.system, t, y0), plain), _SAME, remedy)
     pair = jax.tree.map(lambda a, b: jnp.stack([a, b]), y0, y1)
@@ -75,9 +80,6 @@ def execution(subject: Subject) -> Iterator[Finding]:
     batched = jax.vmap(rates, in_axes=(None, None, 0))(subject.system, t, pair)
     remedy = "use axes counted from the end, or named by the grid; each batch member must be a system of its own"
     yield at_most("vmap against one by one", relative(batched, single), _SAME, remedy)
-    film = subject.film(0)
-    remedy = "the example blows up: use a smaller dt, or guard division, roots and logarithms"
-    yield at_most("rates or states that are not finite", float(not (finite(plain) and finite(film))), 0, remedy)
     moved = gap(y1, y0) / max(size(y0), 1e-300)
     remedy = "an example that stands still tests nothing: start where something happens, or run longer"
     yield at_least("change over the example, relative", moved, 1e-3, remedy)

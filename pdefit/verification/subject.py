@@ -1,6 +1,6 @@
 """The system under verification, with its example solved in several ways."""
 
-import functools
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -12,12 +12,16 @@ import numpy as np
 from jaxtyping import PyTree
 
 from pdefit.errors import PdefitError
+from pdefit.integrate.adjoint import StoreAll
+from pdefit.integrate.plan import TimePlan, plan_steps
 from pdefit.integrate.runge_kutta4 import RK4
-from pdefit.integrate.trajectory import solve
-from pdefit.systems.interfaces import AbstractVerifiable, Example
+from pdefit.integrate.stepper import Stepper
+from pdefit.systems.interfaces import AbstractSwitched, AbstractVerifiable, Example
 
 # the smallest resolution of an example
 RESOLUTION = 16
+# how often the step of an example is halved
+HALVINGS = 3
 # a relative difference below this is round-off
 ROUND_OFF = 1e-11
 
@@ -32,13 +36,14 @@ _SOLVERS: dict[int, Callable[[], diffrax.AbstractSolver]] = {
 
 
 class Subject:
-    """The example of a system class, and its trajectories, each solved once."""
+    """The example of a system class, with smooth switches where it has switches, and its trajectories, each solved once."""
 
     def __init__(self, system_class: type[AbstractVerifiable]):
         self.system_class = system_class
-        self.example = system_class.example(RESOLUTION)
+        self.example = smooth(system_class.example(RESOLUTION))
         # `Example.system` is any system; the optional interfaces are looked for with isinstance
         self.system: Any = self.example.system
+        self._films: dict[int, PyTree] = {}
 
     @property
     def y0(self) -> PyTree:
@@ -54,15 +59,19 @@ class Subject:
         """A solver of the order that the example states."""
         return solver_of_order(self.example.time_order)
 
-    @functools.cached_property
-    def _films(self) -> dict[int, PyTree]:
-        return {}
-
     def film(self, halvings: int) -> PyTree:
-        """The states at the example's times, solved with its step halved so many times."""
+        """The states at the example's times, solved with each of its steps halved so many times."""
         if halvings not in self._films:
-            self._films[halvings] = trajectory(self.example, self.example.dt / 2**halvings)
+            self._films[halvings] = trajectory(self.example, halvings)
         return self._films[halvings]
+
+
+def smooth(example: Example) -> Example:
+    """The example as a fit would use it: across a hard switch neither derivatives nor orders exist."""
+    system: Any = example.system
+    if not isinstance(system, AbstractSwitched) or system.is_smooth:
+        return example
+    return dataclasses.replace(example, system=system.smoothed())
 
 
 def solver_of_order(order: int) -> diffrax.AbstractSolver:
@@ -71,16 +80,26 @@ def solver_of_order(order: int) -> diffrax.AbstractSolver:
     return _SOLVERS[order]()
 
 
-def trajectory(example: Example, dt: float) -> PyTree:
+def trajectory(example: Example, halvings: int = 0) -> PyTree:
     """The states at the example's times, stacked on a leading axis."""
-    return solve(
-        example.system,
-        example.y0,
-        np.asarray(example.ts, float),
-        solver=solver_of_order(example.time_order),
-        dt=dt,
-        t0=float(example.ts[0]),
+    ts = np.asarray(example.ts, float)
+    plan = plan_steps(float(ts[0]), ts, example.dt)
+    more = 2**halvings
+    # as many steps as the finest run, most of them of zero length: all halvings share one compilation
+    plan = TimePlan(
+        start=plan.start,
+        step=plan.step / more,
+        count=plan.count * more,
+        length=plan.length * 2**HALVINGS,
+        look_first=plan.look_first,
     )
+    stepper = Stepper(example.system, solver_of_order(example.time_order))
+    return _run(stepper, example.y0, jax.tree.map(jnp.asarray, plan))
+
+
+@eqx.filter_jit
+def _run(stepper: Stepper, y0: PyTree, plan: TimePlan) -> PyTree:
+    return StoreAll().run(stepper, y0, plan, lambda y, _: y, jnp.zeros(plan.count.size + plan.look_first))[1]
 
 
 @eqx.filter_jit
