@@ -44,13 +44,13 @@ class Decay(pdefit.AbstractSystem, pdefit.AbstractVerifiable, pdefit.AbstractGri
 
 
 class Level(pdefit.AbstractSystem, pdefit.AbstractVerifiable, pdefit.AbstractConstrained):
-    """u' = -k u^3, minus its mean: the sum of u stays zero."""
+    """u' = -k sin u, minus its mean: the sum of u stays zero."""
 
     time_unit: ClassVar[str] = "s"
     k: jax.Array = pdefit.parameter(positive=True)
 
     def vector_field(self, t, y, args):
-        return self.project(State(-self.k * y.u**3))
+        return self.project(State(-self.k * jnp.sin(y.u)))
 
     def project(self, y):
         return State(y.u - jnp.mean(y.u))
@@ -60,8 +60,8 @@ class Level(pdefit.AbstractSystem, pdefit.AbstractVerifiable, pdefit.AbstractCon
 
     @classmethod
     def example(cls, resolution):
-        system = cls(k=3.0)
-        return pdefit.Example(system, system.init(None), np.linspace(0.0, 1.0, 3), 0.02, space_order=None, time_order=4)
+        system = cls(k=2.0)
+        return pdefit.Example(system, system.init(None), np.linspace(0.0, 1.0, 3), 0.1, space_order=None, time_order=4)
 
 
 class Relay(pdefit.AbstractSystem, pdefit.AbstractVerifiable, pdefit.AbstractSwitched):

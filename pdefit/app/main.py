@@ -21,17 +21,24 @@ from pdefit.app import plugins, run_directory
 from pdefit.app.environment import prepare
 from pdefit.app.fit_command import run_fit
 from pdefit.app.list_command import experiments, run_list, version
+from pdefit.app.new_command import run_new
 from pdefit.app.simulate_command import run_simulate
+from pdefit.app.verify_command import run_verify
 from pdefit.errors import PdefitError, unknown
 from pdefit.files.locate import locate
 
+# with Hydra: configured jobs that leave a run directory
 _VERBS: dict[str, Callable[..., None]] = {"fit": run_fit, "simulate": run_simulate}
+# without: plain words after the verb
+_PLAIN_VERBS: dict[str, Callable[[list[str], Console], None]] = {"list": run_list, "new": run_new, "verify": run_verify}
 
 _USAGE = """usage: pdefit VERB [key=value ...]
 
   fit experiment=NAME        infer the controls of an experiment; leaves a run directory
   simulate experiment=NAME   solve its equations forward
   list [experiments|systems|solvers|adjoints|stages]
+  new NAME                   write a working plugin of your own into the folder NAME/
+  verify [SYSTEM ...]        test installed systems: gradients, orders, conservation, recovery
 
 Every key of an experiment can be overridden: seed=3 max_iterations=50 controls.D.guess=2.0 solver=tsit5
 -m runs a sweep: pdefit fit -m experiment=reaction/fisher_front seed=0,1,2      --cfg job shows the configuration
@@ -51,12 +58,12 @@ def main() -> None:
             print(_USAGE, end="")
         elif verb == "--version":
             print(version())
-        elif verb == "list":
-            run_list(rest, console)
+        elif verb in _PLAIN_VERBS:
+            _PLAIN_VERBS[verb](rest, console)
         elif verb in _VERBS:
             _run_with_hydra(verb, rest)
         else:
-            raise unknown("verb", verb, [*_VERBS, "list"])
+            raise unknown("verb", verb, [*_VERBS, *_PLAIN_VERBS])
     except PdefitError as error:
         _report(str(error))
     except KeyboardInterrupt:
