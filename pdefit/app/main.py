@@ -1,5 +1,6 @@
 """The command line: `pdefit VERB key=value ...`, with Hydra behind every verb."""
 
+import importlib
 import logging
 import os
 import re
@@ -19,18 +20,13 @@ from rich.markup import escape
 
 from pdefit.app import plugins, run_directory
 from pdefit.app.environment import prepare
-from pdefit.app.fit_command import run_fit
-from pdefit.app.list_command import experiments, run_list, version
-from pdefit.app.new_command import run_new
-from pdefit.app.simulate_command import run_simulate
-from pdefit.app.verify_command import run_verify
+from pdefit.app.list_command import experiments, version
 from pdefit.errors import PdefitError, unknown
 from pdefit.files.locate import locate
 
-# with Hydra: configured jobs that leave a run directory
-_VERBS: dict[str, Callable[..., None]] = {"fit": run_fit, "simulate": run_simulate}
-# without: plain words after the verb
-_PLAIN_VERBS: dict[str, Callable[[list[str], Console], None]] = {"list": run_list, "new": run_new, "verify": run_verify}
+# configured by Hydra, leaving a run directory; and those that take plain words
+_VERBS = ("fit", "simulate")
+_PLAIN_VERBS = ("list", "new", "verify")
 
 _USAGE = """usage: pdefit VERB [key=value ...]
 
@@ -59,7 +55,7 @@ def main() -> None:
         elif verb == "--version":
             print(version())
         elif verb in _PLAIN_VERBS:
-            _PLAIN_VERBS[verb](rest, console)
+            _command(verb)(rest, console)
         elif verb in _VERBS:
             _run_with_hydra(verb, rest)
         else:
@@ -70,6 +66,11 @@ def main() -> None:
         _report("interrupted")
     if _failures:
         sys.exit(1)
+
+
+def _command(verb: str) -> Callable[..., None]:
+    """`run_<verb>` of `<verb>_command.py`, loaded when it is asked for: figures and files take a second to import."""
+    return getattr(importlib.import_module(f"pdefit.app.{verb}_command"), f"run_{verb}")
 
 
 def _run_with_hydra(verb: str, overrides: list[str]) -> None:
@@ -112,7 +113,7 @@ def _task(verb: str, cfg: DictConfig) -> None:
         plain = _resolved(cfg)
         directory = run_directory.current()
         with run_directory.recorded(directory, f"pdefit {verb}", plain):
-            _VERBS[verb](plain, directory, name, console)
+            _command(verb)(plain, directory, name, console)
     except PdefitError as error:
         _report(str(error))
 

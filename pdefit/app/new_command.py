@@ -36,7 +36,9 @@ def run_new(arguments: list[str], console: Console) -> None:
     (name,) = arguments
     package = package_name(name)
     folder = write_plugin(Path.cwd(), name, package)
-    console.print(f"[bold]{escape(name)}/[/] holds a plugin that works. Your equation replaces {package}/bistable.py; then\n")
+    console.print(
+        f"[bold]{escape(name)}/[/] holds a plugin that works. Your equation replaces {package}/bistable.py; then\n"
+    )
     for command in (
         f"uv pip install --editable {folder.name}",
         f"pdefit verify {package}/bistable",

@@ -33,7 +33,9 @@ def _show(name: str, report: Verification, console: Console) -> None:
     if not report.verified:
         console.print(f"[bold]{escape(name)}[/]: unverified, it has no example")
         return
-    table = Table("check", "measured", "limit", "", title=f"{escape(name)} ({report.seconds:.1f} s)", title_justify="left")
+    table = Table(
+        "check", "measured", "limit", "", title=f"{escape(name)} ({report.seconds:.1f} s)", title_justify="left"
+    )
     table.box, table.title_style = None, "bold"
     for f in report.findings:
         measured = "" if f.measured is None else f"{f.measured:.2g}"

@@ -51,7 +51,9 @@ def coordinates(subject: Subject) -> Iterator[Finding]:
         lengths = tuple(len(given.coords[d]) for d in given.dims if d in given.coords)
         if lengths != value.shape or len(set(given.dims)) != len(given.dims):
             wrong.append(f"{field} (coordinates {lengths}, field {value.shape})")
-    yield at_most(name, len(wrong), 0, f"coords() must describe the fields of the state as they are: {', '.join(wrong)}")
+    yield at_most(
+        name, len(wrong), 0, f"coords() must describe the fields of the state as they are: {', '.join(wrong)}"
+    )
 
 
 def refinement(subject: Subject) -> Iterator[Finding]:

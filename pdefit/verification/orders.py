@@ -1,10 +1,12 @@
 """How errors fall with the step and with the grid: rates between successive refinements, never one fitted slope."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
 from pdefit.systems.interfaces import AbstractExact
 from pdefit.verification.report import Finding, at_most, not_applicable, rates_near
@@ -39,6 +41,7 @@ def space_order(subject: Subject) -> Iterator[Finding]:
     if not isinstance(subject.system, AbstractExact):
         yield not_applicable(name, "the system is not AbstractExact, so only its self-convergence in time is known")
         return
+    films: list[tuple[Any, PyTree]]
     if order is None:
         films = [(subject.system, subject.film(k)) for k in range(HALVINGS + 1)]
     else:

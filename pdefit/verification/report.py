@@ -41,7 +41,9 @@ def rates_near(name: str, rates: Sequence[float], order: int, within: float, rem
     """Successive rates of convergence, each near the order; the worst is reported."""
     worst = max(rates, key=lambda rate: abs(rate - order) if math.isfinite(rate) else math.inf)
     shown = ", ".join(f"{rate:.2f}" for rate in rates)
-    return Finding(name, bool(abs(worst - order) <= within), worst, f"{order} +- {within:g}", f"rates {shown}: {remedy}")
+    return Finding(
+        name, bool(abs(worst - order) <= within), worst, f"{order} +- {within:g}", f"rates {shown}: {remedy}"
+    )
 
 
 def not_applicable(name: str, why: str) -> Finding:
