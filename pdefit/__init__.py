@@ -98,5 +98,8 @@ from pdefit.systems.system import AbstractSystem as AbstractSystem
 from pdefit.systems.system import constant as constant
 from pdefit.systems.system import parameter as parameter
 from pdefit.systems.system import parameters as parameters
+from pdefit.verification.report import Finding as Finding
+from pdefit.verification.report import Verification as Verification
+from pdefit.verification.verify import verify as verify
 
 __version__ = "0.1.0"

@@ -15,6 +15,7 @@ _PDEFIT = {"pdefit.arrays", "pdefit.errors"}
 _SYSTEMS = _PDEFIT | {"pdefit.systems"}
 _INTEGRATE = _SYSTEMS | {"pdefit.integrate"}
 _INVERSE = _INTEGRATE | {"pdefit.inverse"}
+_VERIFICATION = _INVERSE | {"pdefit.verification"}
 _FILES = _SYSTEMS | {"pdefit.files", "pdefit.pictures"}
 _STORAGE = {"numpy", "h5py", "xarray", "matplotlib", "imageio"}
 
@@ -25,10 +26,11 @@ _MAY = {
     "pdefit.systems": _SYSTEMS | _ARRAYS,
     "pdefit.integrate": _INTEGRATE | _ARRAYS | {"diffrax"},
     "pdefit.inverse": _INVERSE | _ARRAYS | {"diffrax", "optax", "optimistix", "lineax", "scipy"},
+    "pdefit.verification": _VERIFICATION | _ARRAYS | {"diffrax"},
     "pdefit.files": _FILES | _STORAGE | {"pint"},
     "pdefit.pictures": _FILES | _STORAGE,
     # the public names of the layers below
-    "pdefit": _INVERSE | {"jax"},
+    "pdefit": _VERIFICATION | {"jax"},
 }
 
 
@@ -111,6 +113,9 @@ def test_no_file_reaches_above_its_layer(module):
         ("pdefit.inverse.fit", "try:\n    import h5py\nexcept ImportError:\n    pass"),
         ("pdefit.inverse.optimize.base", "import jax, hydra"),
         ("pdefit.inverse.fit", "from pdefit.files.read import read_observations"),
+        ("pdefit.inverse.fit", "from pdefit.verification.verify import verify"),
+        ("pdefit.verification.verify", "import pytest"),
+        ("pdefit.verification.verify", "from pdefit.app.plugins import systems"),
         ("pdefit.files.read", "from pdefit.inverse.fit import Fit"),
         ("pdefit.files.read", "import jax"),
         ("pdefit.pictures.figures", "from pdefit.app import film"),

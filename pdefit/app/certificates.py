@@ -4,15 +4,19 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
 
-from pdefit.app.certify_command import certified
 from pdefit.app.experiment import Experiment
 from pdefit.errors import PdefitError
 from pdefit.files.atomic import read_json, write_json
 from pdefit.inverse import fit as fitting
-from pdefit.inverse.certificate import Certificate
+from pdefit.inverse.certificate import Certificate, certify
+from pdefit.inverse.functional import Functional
 
 log = logging.getLogger("pdefit")
 
@@ -60,3 +64,40 @@ class Certificates:
         log.warning(self._failed)
         if self._cfg["certificate"] == "warn":
             console.print(f"[yellow]{escape(self._failed)}[/]")
+
+
+def certified(functional: Functional, theta: Array, exp: Experiment, cfg: dict[str, Any]) -> Certificate:
+    """The certificate of a functional within the cost that this experiment's fit allows."""
+    return certify(
+        functional,
+        jnp.asarray(theta),
+        key=jax.random.key(cfg["seed"]),
+        fit_cost=fit_cost(exp, cfg),
+        tangents=exp.stages[-1].optimizer.tangents,
+    )
+
+
+def fit_cost(exp: Experiment, cfg: dict[str, Any]) -> float:
+    """Forward solves that a fit may take, if it uses up its iterations."""
+    p = exp.functional.controls.size
+    each = [stage.max_iterations * (1 + p / 2 if stage.optimizer.tangents else 5) for stage in exp.stages]
+    most = sum(stage.max_iterations for stage in exp.stages)
+    bound = most if cfg["max_iterations"] is None else min(most, cfg["max_iterations"])
+    return sum(each) * bound / most
+
+
+def show(found: Certificate, console: Console) -> None:
+    """Print every check."""
+    table = Table("", "check", "error", "limit", box=None, header_style="bold")
+    for check in found.checks:
+        mark = "[green]ok[/]" if check.passed else "[red]FAILED[/]"
+        table.add_row(mark, escape(check.name), f"{check.error:.1e}", f"{check.limit:.1e}")
+    console.print(table)
+    scope = found.scope
+    console.print(f"on {scope['observations']} of {scope['of']} observation times, in {found.seconds:.1f} s")
+
+
+def demand(found: Certificate) -> None:
+    """Raise if a certificate failed."""
+    if not found.passed:
+        raise PdefitError(f"The gradient fails its certificate: {found.reason}")

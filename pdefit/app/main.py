@@ -1,5 +1,6 @@
 """The command line: `pdefit VERB key=value ...`, with Hydra behind every verb."""
 
+import importlib
 import logging
 import os
 import signal
@@ -16,18 +17,15 @@ from rich.console import Console
 from rich.markup import escape
 
 from pdefit.app import plugins, run_directory
-from pdefit.app.certify_command import certify_run, run_certify
 from pdefit.app.configuration import readable, register_resolvers, resolved
 from pdefit.app.environment import prepare
-from pdefit.app.fit_command import run_fit
-from pdefit.app.list_command import experiments, run_list, version
-from pdefit.app.resume_command import run_resume
-from pdefit.app.simulate_command import run_simulate
+from pdefit.app.list_command import experiments, version
 from pdefit.errors import PdefitError, unknown
 
-_VERBS: dict[str, Callable[..., None]] = {"fit": run_fit, "simulate": run_simulate, "certify": run_certify}
-# of a run that exists
-_RUN_VERBS: dict[str, Callable[..., None]] = {"resume": run_resume, "certify": certify_run}
+# configured by Hydra, leaving a run directory; those that name a run directory; and those that take plain words
+_VERBS = ("fit", "simulate", "certify")
+_RUN_VERBS = ("resume",)
+_PLAIN_VERBS = ("list", "new", "verify")
 
 _USAGE = """usage: pdefit VERB [key=value ...]
 
@@ -36,6 +34,8 @@ _USAGE = """usage: pdefit VERB [key=value ...]
   certify experiment=NAME    test the gradient of an experiment at its guess; certify RUN does so at a run's estimate
   resume RUN                 go on with a run that was stopped; max_iterations=N extends a finished one
   list [experiments|systems|solvers|adjoints|stages]
+  new NAME                   write a working plugin of your own into the folder NAME/
+  verify [SYSTEM ...]        test installed systems: gradients, orders, conservation, recovery
 
 Every key of an experiment can be overridden: seed=3 max_iterations=50 controls.D.guess=2.0 solver=tsit5
 -m runs a sweep: pdefit fit -m experiment=reaction/fisher_front seed=0,1,2      --cfg job shows the configuration
@@ -55,21 +55,26 @@ def main() -> None:
             print(_USAGE, end="")
         elif verb == "--version":
             print(version())
-        elif verb == "list":
-            run_list(rest, console)
-        elif verb in _RUN_VERBS and (verb not in _VERBS or _names_a_run(rest)):
+        elif verb in _PLAIN_VERBS:
+            _command(verb)(rest, console)
+        elif verb in _RUN_VERBS or (verb == "certify" and _names_a_run(rest)):
             _prepare()
-            _RUN_VERBS[verb](rest, console)
+            _command("recertify" if verb == "certify" else verb)(rest, console)
         elif verb in _VERBS:
             _run_with_hydra(verb, rest)
         else:
-            raise unknown("verb", verb, [*_VERBS, *_RUN_VERBS, "list"])
+            raise unknown("verb", verb, [*_VERBS, *_RUN_VERBS, *_PLAIN_VERBS])
     except PdefitError as error:
         _report(str(error))
     except KeyboardInterrupt:
         _report("interrupted")
     if _failures:
         sys.exit(1)
+
+
+def _command(verb: str) -> Callable[..., None]:
+    """`run_<verb>` of `<verb>_command.py`, loaded when it is asked for: figures and files take a second to import."""
+    return getattr(importlib.import_module(f"pdefit.app.{verb}_command"), f"run_{verb}")
 
 
 def _names_a_run(arguments: list[str]) -> bool:
@@ -121,7 +126,7 @@ def _task(verb: str, cfg: DictConfig) -> None:
         plain = resolved(cfg)
         directory = run_directory.current()
         with run_directory.recorded(directory, ["pdefit", verb, *HydraConfig.get().overrides.task], plain, name):
-            _VERBS[verb](plain, directory, name, console)
+            _command(verb)(plain, directory, name, console)
     except PdefitError as error:
         _report(str(error))
 

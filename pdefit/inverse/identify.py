@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy import stats
+from scipy import special
 
 from pdefit.arrays.transforms import Log, Log10, Softplus
 from pdefit.errors import PdefitError
@@ -67,7 +67,7 @@ def intervals(functional: Functional, theta: Float[Array, " p"], level: float = 
     covariance, method, degrees = _covariance(functional, r, jac, inverse, clusters)
     error = np.sqrt(np.diag(covariance))
     error[mixed] = np.inf
-    reach = stats.t.ppf((1 + level) / 2, degrees) * error
+    reach = special.stdtrit(degrees, (1 + level) / 2) * error
     theta_np = np.asarray(theta)
     return Intervals(
         method=method,

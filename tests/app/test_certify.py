@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pdefit.app import certify_command
+from pdefit.app import certificates
 from pdefit.inverse.certificate import Certificate, Check
 
 JOB = ("experiment=reaction/fisher_front", "system.grid.shape=[80]", "times.count=13", "max_iterations=3")
@@ -48,7 +48,7 @@ def test_a_failed_certificate_stops_a_fit_unless_told_otherwise(pdefit_inside, t
     check = Check("D: tangent against differences", 0.2, 1e-6, False, "use a smooth switch")
     hashes = dict.fromkeys(("equations", "data", "flags"), "")
     found = Certificate((check,), {"observations": 7, "of": 7, "forward_solves": 9.0, "budget": 20.0}, hashes, 0.0)
-    monkeypatch.setattr(certify_command, "certify", lambda *_, **__: found)
+    monkeypatch.setattr(certificates, "certify", lambda *_, **__: found)
     code, out, err = pdefit_inside("fit", *JOB, "hydra.run.dir=stopped")
     assert code == 1 and err.count("error:") == 1
     assert "fails its certificate at the guess: D: tangent against differences: 2.0e-01 (limit 1.0e-06)" in err

@@ -107,6 +107,8 @@ def test_list_names_experiments_and_systems(pdefit_command):
     [
         (["fti", "experiment=reaction/fisher_front"], "did you mean fit"),
         (["fit"], "Choose an experiment"),
+        (["verify", "reaction/fisher"], "did you mean reaction/fisher_kpp"),
+        (["new"], "one name"),
         (["fit", "experiment=reaction/fisher_frnt"], "reaction/fisher_front"),
         ([*FIT, "max_iteration=3"], "max_iteration"),
         ([*FIT, "+controls.Q.transform=log"], "'Q'"),

@@ -1,0 +1,36 @@
+"""pdefit certify RUN: the evidence for a gradient at the estimate of a run that exists, found again."""
+
+from rich.console import Console
+
+from pdefit.app.certificates import certified, demand, show
+from pdefit.app.experiment import experiment
+from pdefit.app.recorded_run import open_run
+from pdefit.errors import PdefitError
+from pdefit.files.atomic import read_json, write_json
+from pdefit.inverse import fit as fitting
+from pdefit.inverse.run_state import RunState
+
+
+def run_recertify(arguments: list[str], console: Console) -> None:
+    """Certify a run again at its estimate, if its equations and data are still those it was certified with."""
+    run = open_run(arguments, "certify")
+    recorded = read_json(run.directory / "certificate.json")
+    exp = experiment(run.plain)
+    functional, theta = exp.functional, exp.functional.theta0
+    if run.saved is not None:
+        state = RunState(run.saved.numbers, run.saved.arrays)
+        functional, theta = fitting.restored(exp.functional, exp.stages, state)
+    found = certified(functional, theta, exp, run.plain)
+    before = recorded.get("end") or recorded.get("start") or {}
+    same = {part: before.get("hashes", {}).get(part) == value for part, value in found.hashes.items()}
+    write_json(run.directory / "certificate_again.json", {"end": found.as_dict(), "same": same})
+    show(found, console)
+    if not same["flags"]:
+        console.print("[yellow]versions, flags or device differ from the run's: its round-off need not be the same[/]")
+    changed = [part for part in ("equations", "data") if not same[part]]
+    # other versions may trace the same equations to another program
+    if changed and same["flags"]:
+        raise PdefitError(f"The {' and '.join(changed)} are not those that '{run.directory}' was certified with")
+    if changed:
+        console.print(f"[yellow]the hash of its {' and '.join(changed)} differs too[/]")
+    demand(found)

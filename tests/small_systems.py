@@ -1,0 +1,127 @@
+"""Four small systems that pass verification, in which its tests plant defects."""
+
+from typing import ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import pdefit
+
+
+class State(NamedTuple):
+    u: jax.Array
+
+
+class Motion(NamedTuple):
+    x: jax.Array
+    v: jax.Array
+
+
+class Decay(pdefit.AbstractSystem, pdefit.AbstractVerifiable, pdefit.AbstractGridded, pdefit.AbstractExact):
+    """u' = -k u from (1, 2, 3)."""
+
+    time_unit: ClassVar[str] = "s"
+    start: ClassVar[np.ndarray] = np.array([1.0, 2.0, 3.0])
+    k: jax.Array = pdefit.parameter(positive=True)
+
+    def vector_field(self, t, y, args):
+        return State(-self.k * y.u)
+
+    def init(self, key):
+        return State(jnp.asarray(self.start))
+
+    def exact(self, t):
+        return State(jnp.exp(-self.k * t) * self.start)
+
+    def coords(self):
+        return {"u": pdefit.FieldCoords(("cell",), {"cell": np.arange(3)})}
+
+    @classmethod
+    def example(cls, resolution):
+        system = cls(k=1.0)
+        return pdefit.Example(system, system.init(None), np.linspace(0.0, 1.0, 3), 0.1, space_order=None, time_order=4)
+
+
+class Level(pdefit.AbstractSystem, pdefit.AbstractVerifiable, pdefit.AbstractConstrained):
+    """u' = -k sin u, minus its mean: the sum of u stays zero."""
+
+    time_unit: ClassVar[str] = "s"
+    k: jax.Array = pdefit.parameter(positive=True)
+
+    def vector_field(self, t, y, args):
+        return self.project(State(-self.k * jnp.sin(y.u)))
+
+    def project(self, y):
+        return State(y.u - jnp.mean(y.u))
+
+    def init(self, key):
+        return State(jnp.asarray([1.0, -1.5, 0.5]))
+
+    @classmethod
+    def example(cls, resolution):
+        system = cls(k=2.0)
+        return pdefit.Example(system, system.init(None), np.linspace(0.0, 1.0, 3), 0.1, space_order=None, time_order=4)
+
+
+class Relay(pdefit.AbstractSystem, pdefit.AbstractVerifiable, pdefit.AbstractSwitched):
+    """u' = k while u is below 1, then 2 k: at once, or over a width."""
+
+    time_unit: ClassVar[str] = "s"
+    k: jax.Array = pdefit.parameter(positive=True)
+    width: float | None = None
+
+    @property
+    def is_smooth(self):
+        return self.width is not None
+
+    def smoothed(self):
+        return type(self)(self.k, width=0.3)
+
+    def vector_field(self, t, y, args):
+        if self.width is None:
+            above = jnp.where(y.u < 1, 0.0, 1.0).astype(y.u.dtype)
+        else:
+            above = jax.nn.sigmoid((y.u - 1) / self.width)
+        return State(self.k * (1 + above))
+
+    def init(self, key):
+        return State(jnp.linspace(0.0, 0.9, 40))
+
+    @classmethod
+    def example(cls, resolution):
+        system = cls(k=1.0)
+        return pdefit.Example(system, system.init(None), np.linspace(0.0, 1.2, 3), 0.1, space_order=None, time_order=4)
+
+
+class Swing(pdefit.AbstractSystem, pdefit.AbstractVerifiable, pdefit.AbstractMechanical, pdefit.AbstractConservative):
+    """x'' = -k x."""
+
+    time_unit: ClassVar[str] = "s"
+    k: jax.Array = pdefit.parameter(positive=True)
+
+    def acceleration(self, t, x, args):
+        return -self.k * x
+
+    def vector_field(self, t, y, args):
+        return Motion(y.v, self.acceleration(t, y.x, args))
+
+    def positions(self, y):
+        return y.x
+
+    def velocities(self, y):
+        return y.v
+
+    def assemble(self, x, v):
+        return Motion(x, v)
+
+    def invariants(self, y):
+        return {"energy": jnp.sum(y.v**2 + self.k * y.x**2) / 2}
+
+    def init(self, key):
+        return Motion(jnp.asarray([1.0, 0.5]), jnp.asarray([0.0, 1.0]))
+
+    @classmethod
+    def example(cls, resolution):
+        system = cls(k=2.0)
+        return pdefit.Example(system, system.init(None), np.linspace(0.0, 2.0, 5), 0.1, space_order=None, time_order=4)
