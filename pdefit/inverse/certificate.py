@@ -33,17 +33,19 @@ _GRADIENT, _TANGENT, _DIFFERENCES = 5.0, 2.0, 10.0
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """One comparison: the relative `error` found, the `limit` it must not exceed, and what a failure means."""
+    """One comparison: the relative `error` found, the `limit` it must not exceed, and what a failure means. `note` says
+    what else is wrong when the error itself is small enough."""
 
     name: str
     error: float
     limit: float
     passed: bool
     remedy: str = ""
+    note: str = ""
     detail: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.error:.1e} (limit {self.limit:.1e})"
+        return f"{self.name}: {self.error:.1e} (limit {self.limit:.1e}{self.note and ', ' + self.note})"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -209,7 +211,8 @@ def _against_differences(name: str, found: Remainder) -> Check:
         "a switch (a comparison, where, round) or a stop_gradient in the equations hides part of the derivative; "
         "use a smooth switch, or correct the derivative"
     )
-    return Check(name, found.best, limit, found.best <= limit and found.smooth, remedy, detail)
+    note = "" if found.smooth else "but not falling as the square of the step"
+    return Check(name, found.best, limit, found.best <= limit and found.smooth, remedy, note, detail)
 
 
 def _influence(functional: Functional, gradient: Array) -> list[Check]:

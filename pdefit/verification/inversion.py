@@ -40,9 +40,8 @@ def gradients(subject: Subject) -> Iterator[Finding]:
     functional, _ = _functional(subject, with_state=True)
     for check in certify(functional, functional.theta0, fit_cost=_WHOLE).checks:
         if check.name != _SILENT:
-            # a switch shows in how errors fall, however small they become
-            falls = ", falling as the step squared" if not check.passed and check.error <= check.limit else ""
-            yield Finding(check.name, check.passed, check.error, f"<= {check.limit:g}{falls}", check.remedy)
+            note = check.note and f", {check.note}"
+            yield Finding(check.name, check.passed, check.error, f"<= {check.limit:g}{note}", check.remedy)
         elif not check.passed:
             yield not_applicable(check.name, check.remedy)
 
