@@ -86,9 +86,9 @@ def test_a_mistake_is_one_sentence(compose, overrides, words):
         with pytest.raises(PdefitError) as caught:
             experiment(compose(*FRONT, *overrides))
         error = caught.value
-    except main.HydraException as problem:
+    except HydraException as problem:
         # what the command line makes of Hydra's own complaints
-        error = main._readable(problem)
+        error = readable(problem)
     assert "\n" not in str(error)
     for word in words:
         assert word in str(error)
