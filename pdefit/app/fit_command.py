@@ -26,7 +26,6 @@ from pdefit.files.history_file import HistoryFile
 from pdefit.files.parameters_file import ParameterRow, write_parameters
 from pdefit.files.tables import write_series
 from pdefit.inverse import fit as fitting
-from pdefit.inverse.controls import FEW
 from pdefit.inverse.forecast import VALID_BELOW, Skill
 from pdefit.inverse.functional import Functional
 from pdefit.inverse.identify import Intervals, intervals
@@ -82,8 +81,7 @@ def run_fit(cfg: dict[str, Any], directory: Path, name: str, console: Console) -
 
 def _minimise(exp: Experiment, cfg: dict[str, Any], directory: Path, console: Console) -> fitting.Fit:
     """The fit itself, its history written as it runs."""
-    names = exp.functional.controls.names()
-    recorded = names if len(names) <= FEW else []
+    recorded = exp.functional.controls.recorded.names()
     physical = eqx.filter_jit(jax.vmap(_flat_values, in_axes=(None, 0)))
     with HistoryFile(directory / "history.h5", recorded) as history, FitProgress(console) as bar:
 
@@ -101,12 +99,12 @@ def _minimise(exp: Experiment, cfg: dict[str, Any], directory: Path, console: Co
 
 
 def _flat_values(functional: Functional, theta: Any) -> Any:
-    return jnp.concatenate([jnp.ravel(v) for v in functional.controls.values(theta).values()])
+    return jnp.concatenate([jnp.ravel(v) for v in functional.controls.recorded.values(theta).values()])
 
 
 def _intervals(found: fitting.Fit, console: Console) -> Intervals | None:
     """Intervals for few controls, with a word about those the data cannot tell."""
-    if found.theta.size > FEW:
+    if not found.functional.controls.recorded.items:
         return None
     try:
         out = intervals(found.functional, found.theta)
@@ -197,7 +195,7 @@ def _sensitivity(exp: Experiment, functional: Functional) -> dict[str, Any]:
     """How the last stage differentiated: by the adjoint, or by one forward tangent for each control."""
     plan, adjoint = functional.layout.plan, functional.adjoint
     if exp.stages[-1].optimizer.tangents:
-        states = 1 + functional.controls.size
+        states = 1 + functional.tangents
         return {"driver": "traced", "schedule": "Tangents", "stored_states": states, "recompute_factor": 1.0}
     return {
         "driver": "traced",

@@ -14,12 +14,12 @@ from jaxtyping import Array, Float
 
 from pdefit.errors import PdefitError
 from pdefit.integrate.trajectory import stability_limit
-from pdefit.inverse.controls import FEW
 from pdefit.inverse.formulation import AbstractFormulation
 from pdefit.inverse.functional import Functional
 from pdefit.inverse.optimize.base import AbstractOptimizer, Box
 from pdefit.inverse.problem import Problem
 from pdefit.inverse.reweight import Reweight
+from pdefit.inverse.stage_windows import with_windows
 
 # evaluations between two looks at the clock, at most
 _CHUNK = 64
@@ -99,7 +99,7 @@ class _Log(NamedTuple):
 @eqx.filter_jit
 def _advance(functional: Functional, optimizer: AbstractOptimizer, carry: _Carry, limit: Array) -> Any:
     """Up to `limit` evaluations inside one compiled loop, and what happened in each."""
-    p = carry.best_theta.size if carry.best_theta.size <= FEW else 0
+    p = functional.controls.recorded.size
     log = _Log(jnp.zeros(_CHUNK), jnp.zeros(_CHUNK), jnp.zeros(_CHUNK, bool), jnp.zeros((_CHUNK, p)))
 
     def running(loop: tuple[Array, _Carry, _Log]) -> Array:
@@ -158,7 +158,7 @@ class _Run:
 
     def __init__(self, functional: Functional, callback: Any, stages: int, max_iterations: int | None):
         self.functional, self.theta = functional, functional.theta0
-        self._before, self._theta0 = functional, functional.theta0
+        self._own, self._before, self._theta0 = functional, (functional, functional.theta0), functional.theta0
         self.callback, self.stages, self.budget = callback, stages, max_iterations
         self.history: list[Record] = []
         self.events: list[str] = []
@@ -169,9 +169,8 @@ class _Run:
         """One stage, as many rounds of it as its reweighting asks for."""
         if self._left(stage) <= 0:
             return
-        self._before = self.functional
-        if stage.formulation is not None:
-            self.functional = self.functional.reformulated(stage.formulation, self.theta)
+        self._before = self.functional, self.theta
+        self.functional, self.theta = with_windows(self._own, self.functional, stage.formulation, self.theta)
         rounds = 1 if stage.reweight is None else stage.reweight.rounds
         for _ in range(rounds):
             self._minimise(number, stage)
@@ -235,7 +234,7 @@ class _Run:
                 self.events.append(
                     f"stage {number + 1}: the model blows up where the stage before ended; stage skipped"
                 )
-                self.functional = self._before
+                self.functional, self.theta = self._before
                 return
             raise PdefitError(
                 "The loss is not finite at the first guess: the model blows up there; use a smaller dt, "
@@ -259,7 +258,9 @@ class _Run:
             raise PdefitError("The fit was interrupted before its first evaluation")
         # stages differ in windows and weights: the losses reported are those of the last functional
         value = eqx.filter_jit(Functional.value)
-        first, last = (float(value(self.functional, jnp.asarray(t))) for t in (self._theta0, self.theta))
+        # a stage that prepares windows of free node states has only the first, shared controls
+        guess = self._theta0[: self.theta.size]
+        first, last = (float(value(self.functional, jnp.asarray(t))) for t in (guess, self.theta))
         self._warn_near_stability()
         return Fit(
             functional=self.functional,
