@@ -64,7 +64,12 @@ def field_errors(exp: Experiment, found: Fit) -> dict[str, dict[str, float]]:
     """The relative L2 error of every control that is a field, and of its guess, where the truth is known."""
     out: dict[str, dict[str, float]] = {}
     for control in found.functional.controls.items:
-        if control.size <= FEW or control.is_node or exp.truth is None or control.path.split(".")[0] not in exp.true_paths:
+        if (
+            control.size <= FEW
+            or control.is_node
+            or exp.truth is None
+            or control.path.split(".")[0] not in exp.true_paths
+        ):
             continue
         truth = np.asarray(control.where(exp.truth))
         out[control.path] = {

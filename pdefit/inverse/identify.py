@@ -48,10 +48,10 @@ class Intervals:
 def intervals(functional: Functional, theta: Float[Array, " p"], level: float = 0.95) -> Intervals:
     """Confidence intervals at a least-squares estimate.
 
-    With S segments, more than controls that they share: the sandwich A^-1 B A^-1 with A = J_r^T J_r and B the sum over segments of their
-    score's outer product, so that errors may be correlated within a segment and of unknown size; scores are those of the
-    jackknife (CR3), without which few segments give intervals that are too short; t with S - 1 degrees of freedom. Free
-    node states are estimated along, and the jump at the end of a segment belongs to it.
+    With S segments, more than controls that they share: the sandwich A^-1 B A^-1 with A = J_r^T J_r and B the sum over
+    segments of their score's outer product, so that errors may be correlated within a segment and of unknown size; scores
+    are those of the jackknife (CR3), without which few segments give intervals that are too short; t with S - 1 degrees of
+    freedom. Free node states are estimated along, and the jump at the end of a segment belongs to it.
     Otherwise A^-1 times the residual variance, which supposes independent residuals. Priors and regularizers count with
     the variance they state.
 

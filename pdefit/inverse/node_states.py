@@ -57,7 +57,8 @@ def _observed(name: str, shape: tuple[int, ...], observations: Observations, nod
     """(S,) at which nodes the whole field was observed."""
     if name not in observations.values or observations.values[name].shape[1:] != shape:
         return np.zeros(nodes.size, bool)
-    return np.asarray(observations.mask[name])[nodes].reshape(nodes.size, -1).all(axis=1)
+    mask = np.asarray(observations.mask[name])[nodes].reshape(nodes.size, -1)
+    return np.logical_and.reduce(mask, axis=1)
 
 
 def _guesses(

@@ -90,7 +90,11 @@ class Gravity(
         values = observations.values
         if "position" not in values:
             raise pdefit.PdefitError("Gravity starts from positions, but the data lack position")
-        whole = {f: np.asarray(observations.mask[f]).all(axis=(1, 2)) for f in State._fields if f in values}
+        whole = {
+            f: np.logical_and.reduce(np.asarray(observations.mask[f]), axis=(1, 2))
+            for f in State._fields
+            if f in values
+        }
         if not whole["position"][index]:
             raise pdefit.PdefitError(f"Gravity starts from a whole frame, but position is missing in frame {index}")
         position = values["position"][index]
