@@ -115,7 +115,8 @@ def _covariance(
         inside = clusters == g
         score, own = scaled[inside].T @ r[inside], scaled[inside].T @ scaled[inside]
         # the residuals the segment would have had, had it not been fitted: J^T (1 - H)^-1 r by Woodbury's identity
-        scores[g] = score + own @ linalg.lstsq(normal - own, score, lapack_driver="gelsy")[0]
+        without: np.ndarray = linalg.lstsq(normal - own, score, lapack_driver="gelsy")[0]  # pyright: ignore
+        scores[g] = score + own @ without
     scores *= norms
     middle = (segments - 1) / segments * scores.T @ scores + prior
     return inverse @ middle @ inverse, f"sandwich covariance, clustered by {segments} segments (CR3)", segments - 1

@@ -12,7 +12,12 @@ FRONT = ("experiment=reaction/fisher_front", "system.grid.shape=[80]", "times.co
 
 def test_every_experiment_composes(compose):
     names = list(experiments())
-    assert {"reaction/fisher_front", "particles/pleiades", "particles/solar_system"} <= set(names)
+    assert {
+        "reaction/fisher_front",
+        "particles/pleiades",
+        "particles/solar_system",
+        "particles/solar_system_positions",
+    } <= set(names)
     for name in names:
         cfg = compose(f"experiment={name}")
         assert cfg["system"]["_target_"].startswith("pdefit_"), name
