@@ -62,6 +62,26 @@ def solar_system(folder: Path) -> None:
     )
 
 
+def solar_system_positions(folder: Path) -> None:
+    (summary,), seconds = run(folder, "fit", "experiment=particles/solar_system_positions")
+    errors = {k.removeprefix("gm."): abs(p["relative_error"]) for k, p in summary["parameters"].items()}
+    promise("solar_system_positions: wall time", seconds, 240, "s")
+    promise("solar_system_positions: not converged", float(not summary["converged"]), 0)
+    promise("solar_system_positions: largest error of the nine masses", max(errors.values()), 1e-3)
+    promise("solar_system_positions: error of the Sun", errors["Sun"], 1e-7)
+    for name, p in summary["parameters"].items():
+        print(f"        {name:<12} error {p['relative_error']:+.2e}  z {p['z_score']:+7.1f}")
+    bodies = summary["forecast"]["per_label"].values()
+    promise(
+        "solar_system_positions: forecast error 2010-2040, worst body",
+        max(b["largest_error"] for b in bodies),
+        1e-4,
+        "au",
+    )
+    gain = max(b["largest_error"] / b["baseline_largest"] for b in bodies)
+    promise("solar_system_positions: forecast error / Kepler orbits, worst body", gain, 0.1)
+
+
 def pleiades(folder: Path) -> None:
     (summary,), _ = run(folder, "simulate", "experiment=particles/pleiades")
     promise("pleiades: end state against the reference", summary["reference_error"], 1e-8)
@@ -90,6 +110,6 @@ def sweep(folder: Path) -> None:
 
 
 with tempfile.TemporaryDirectory() as scratch:
-    for part in (pleiades, fisher, sweep, solar_system):
+    for part in (pleiades, fisher, sweep, solar_system, solar_system_positions):
         part(Path(scratch) / part.__name__)
 sys.exit(1 if failures else 0)

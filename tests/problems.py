@@ -36,18 +36,34 @@ def planets():
     return system, pdefit.simulate(system, system.init(None), np.linspace(0.0, 6.0, 25), dt=0.02)
 
 
-def planets_functional(controls=None, length=1.5, **options):
+MASSES = pdefit.Control(pdefit.Log(), pdefit.Perturb(0.5, 3.0))
+
+
+def planets_functional(controls=None, length=1.5, data=None, continuity=1e-6, **options):
     """The masses, from positions, by multiple shooting."""
-    system, data = planets()
+    system, record = planets()
+    data = record if data is None else data
     problem = pdefit.Problem(system, system.init(None), pdefit.Select("position"))
     return pdefit.Functional(
         problem,
         data.ts,
         data,
-        controls or {"gm": pdefit.Control(pdefit.Log(), pdefit.Perturb(0.5, 3.0))},
-        formulation=pdefit.Segments(length),
+        controls or {"gm": MASSES},
+        formulation=pdefit.Segments(length, continuity),
         dt=0.02,
         **options,
+    )
+
+
+def positions_functional(sigma=1e-6, noise=None, controls=None, **options):
+    """The masses and the velocities at the starts of all segments, from positions alone."""
+    system, data = planets()
+    seen = np.asarray(data.values["position"])
+    if noise is not None:
+        seen = seen + sigma * noise.normal(size=seen.shape)
+    data = pdefit.Observations.build(data.ts, {"position": seen}, sigma)
+    return planets_functional(
+        controls=controls or {"gm": MASSES, "nodes": {"velocity": pdefit.Identity()}}, data=data, **options
     )
 
 

@@ -79,8 +79,8 @@ def certified(functional: Functional, theta: Array, exp: Experiment, cfg: dict[s
 
 def fit_cost(exp: Experiment, cfg: dict[str, Any]) -> float:
     """Forward solves that a fit may take, if it uses up its iterations."""
-    p = exp.functional.controls.size
-    each = [stage.max_iterations * (1 + p / 2 if stage.optimizer.tangents else 5) for stage in exp.stages]
+    tangents = exp.functional.tangents
+    each = [stage.max_iterations * (1 + tangents / 2 if stage.optimizer.tangents else 5) for stage in exp.stages]
     most = sum(stage.max_iterations for stage in exp.stages)
     bound = most if cfg["max_iterations"] is None else min(most, cfg["max_iterations"])
     return sum(each) * bound / most

@@ -29,7 +29,6 @@ from pdefit.files.parameters_file import ParameterRow, write_parameters
 from pdefit.files.state_file import Saved
 from pdefit.files.tables import write_series
 from pdefit.inverse import fit as fitting
-from pdefit.inverse.controls import FEW
 from pdefit.inverse.forecast import VALID_BELOW, Skill
 from pdefit.inverse.functional import Functional
 from pdefit.inverse.identify import Intervals, intervals
@@ -97,7 +96,7 @@ def run_fit(cfg: dict[str, Any], directory: Path, name: str, console: Console, s
 
 def _intervals(found: fitting.Fit, console: Console) -> Intervals | None:
     """Intervals for few controls, with a word about those the data cannot tell."""
-    if found.theta.size > FEW:
+    if not found.functional.controls.recorded.items:
         return None
     try:
         out = intervals(found.functional, found.theta)
@@ -187,7 +186,7 @@ def _sensitivity(exp: Experiment, functional: Functional) -> dict[str, Any]:
     """How the last stage differentiated: by the adjoint, or by one forward tangent for each control."""
     plan, adjoint = functional.layout.plan, functional.adjoint
     if exp.stages[-1].optimizer.tangents:
-        states = 1 + functional.controls.size
+        states = 1 + functional.tangents
         return {"driver": "traced", "schedule": "Tangents", "stored_states": states, "recompute_factor": 1.0}
     return {
         "driver": "traced",

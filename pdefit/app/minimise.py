@@ -16,7 +16,6 @@ from pdefit.errors import PdefitError
 from pdefit.files.history_file import HistoryFile
 from pdefit.files.state_file import Saved, save_state
 from pdefit.inverse import fit as fitting
-from pdefit.inverse.controls import FEW
 from pdefit.inverse.fingerprint import fingerprint
 from pdefit.inverse.functional import Functional
 from pdefit.inverse.run_state import RunState
@@ -27,8 +26,7 @@ def minimise(
 ) -> fitting.Fit:
     """Fit from the start, or from a saved state. After every chunk the history grows first, then the state is replaced, so
     that the history always holds every evaluation that a state has behind it."""
-    names = exp.functional.controls.names()
-    recorded = names if len(names) <= FEW else []
+    recorded = exp.functional.controls.recorded.names()
     physical = eqx.filter_jit(jax.vmap(_flat_values, in_axes=(None, 0)))
     hashes = fingerprint(exp.functional)
     resume = None if saved is None else _checked(saved, hashes, console)
@@ -75,4 +73,4 @@ def _extended(stages: list[fitting.Stage], max_iterations: int | None) -> list[f
 
 
 def _flat_values(functional: Functional, theta: Any) -> Any:
-    return jnp.concatenate([jnp.ravel(v) for v in functional.controls.values(theta).values()])
+    return jnp.concatenate([jnp.ravel(v) for v in functional.controls.recorded.values(theta).values()])

@@ -27,16 +27,17 @@ def true_theta(exp: Experiment, functional: Functional) -> np.ndarray:
 
 
 def parameter_rows(exp: Experiment, found: Fit, intervals: Intervals | None) -> list[ParameterRow]:
-    """One row for each element of every control that is not a field."""
+    """One row for each element of every control that is neither a field nor a node state."""
     functional = found.functional
-    theta, guess, truth = np.asarray(found.theta), np.asarray(exp.functional.theta0), true_theta(exp, functional)
+    theta, truth = np.asarray(found.theta), true_theta(exp, functional)
+    guess = np.asarray(exp.functional.theta0)[: theta.size]
     lower, upper = functional.controls.box()
     score = intervals.z_score(theta, truth) if intervals else np.full_like(theta, np.nan)
     names, rows, first = functional.controls.names(), [], 0
     for control in functional.controls.items:
         span = slice(first, first + control.size)
         first += control.size
-        if control.size > FEW:
+        if control.size > FEW or control.is_node:
             continue
         physical = [_physical(control, x[span]) for x in (guess, theta, truth)]
         for k, i in enumerate(range(span.start, span.stop)):
@@ -63,7 +64,12 @@ def field_errors(exp: Experiment, found: Fit) -> dict[str, dict[str, float]]:
     """The relative L2 error of every control that is a field, and of its guess, where the truth is known."""
     out: dict[str, dict[str, float]] = {}
     for control in found.functional.controls.items:
-        if control.size <= FEW or exp.truth is None or control.path.split(".")[0] not in exp.true_paths:
+        if (
+            control.size <= FEW
+            or control.is_node
+            or exp.truth is None
+            or control.path.split(".")[0] not in exp.true_paths
+        ):
             continue
         truth = np.asarray(control.where(exp.truth))
         out[control.path] = {

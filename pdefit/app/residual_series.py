@@ -16,13 +16,12 @@ def residual_series(functional: Functional, theta: Float[Array, " p"]) -> dict[s
     layout = functional.layout
     sums = eqx.filter_jit(Functional.squared_residuals)(functional, theta)
     coords = field_coords(functional.problem.system, functional.problem.y0)
-    where, real = layout.index[layout.real], layout.real
     series: dict[str, np.ndarray] = {}
     value: Any
     for name, squares in sums.items():
         value = np.full((functional.observations.ts.size, *squares.shape[2:]), np.nan)
-        value[where] = np.asarray(squares)[real]
-        value[~np.asarray(functional.observations.mask[name])] = np.nan
+        fitted = np.asarray(functional.fitted(name))[layout.real]
+        value[layout.index[layout.real]] = np.where(fitted, np.asarray(squares)[layout.real], np.nan)
         axis = coords[name] if name in coords else None
         labels = axis.coords[axis.dims[0]] if axis and axis.dims else np.zeros(0)
         if labels.dtype.kind in "US" and value.ndim > 1 and labels.size == value.shape[1]:

@@ -16,6 +16,8 @@ from pdefit.integrate.adjoint import StoreAll
 from pdefit.inverse.controls import FEW
 from pdefit.inverse.fingerprint import fingerprint
 from pdefit.inverse.functional import Functional
+from pdefit.inverse.residual_kinds import residual_kinds, typical_size
+from pdefit.inverse.shortened import shortened
 from pdefit.inverse.taylor import Remainder, direction, remainder, round_off
 
 # tangent against differences, relative; more is allowed only where measured round-off forbids it, and never more than COARSE
@@ -82,10 +84,11 @@ def certify(
 ) -> Certificate:
     """Test the residual map r(theta) and the gradient of J where a fit is about to start, or has ended.
 
-    For a random direction over all controls, and one for each control: J_r v by forward mode against central differences
-    of r, whose remainder must fall as the square of the step; the gradient of J against J_r v, with the data shifted by
-    random errors, so that nothing degenerates at a perfect fit; the checkpointed gradient against the stored one on a
-    short horizon; Gauss-Newton's matrix and gradient where the optimizer uses them (`tangents`); no control without
+    For a random direction v over all controls, and one for each control: J_r v by forward mode against central differences
+    of r, whose remainder must fall as the square of the step; <J_r^T w, v> by the adjoint against <w, J_r v>, with random
+    w, so that nothing degenerates at a perfect fit. Residuals of each kind (a variable, jumps, priors) weigh alike in all
+    this. On a short horizon: the gradient of J against J_r^T r, and that of the run's adjoint against the one that stores
+    every step. Gauss-Newton's matrix and gradient where the optimizer uses them (`tangents`). No control without
     influence. All in float64; a float32 run is certified on its float64 twin and compared with it.
 
     `fit_cost`, in forward solves, is what the fit may take: on the whole problem if 5 % of it, or 20 forward solves,
@@ -95,31 +98,31 @@ def certify(
     key = jax.random.key(0) if key is None else key
     whole = cast(functional, jnp.float64)
     hashes = fingerprint(functional)
-    part, scope = _scope(whole, max(SOLVES, SHARE * fit_cost), tangents)
-    theta = jnp.asarray(theta, jnp.float64)
+    scope = _scope(whole, max(SOLVES, SHARE * fit_cost), tangents)
+    part, theta = shortened(whole, jnp.asarray(theta, jnp.float64), scope["observations"])
     residual = RESIDUALS(part, theta)
     if not bool(jnp.all(jnp.isfinite(residual))):
         remedy = "the model blows up there; use a smaller dt, a better guess, or shorter segments"
         blown = Check("finite residuals", float("inf"), 0.0, False, remedy)
         return Certificate((blown,), scope, hashes, time.perf_counter() - begin)
 
-    shifted = _shifted(part, residual, key)
-    gradient = GRADIENT(shifted, theta)
-    cotangent = RESIDUALS(shifted, theta)
-    checks = [_finite(gradient)]
     everything = direction(part.controls, theta, jax.random.fold_in(key, 1))
-    noise = round_off(lambda x: RESIDUALS(part, x), theta, everything)
+    scaled = _Scaled(part, theta, everything)
+    w = jax.random.normal(jax.random.fold_in(key, 2), residual.shape)
+    pulled = scaled.pull(theta, w)
+    checks = [_finite(pulled)]
+    noise = round_off(scaled, theta, everything)
     paths = ["all controls", *(c.path for c in part.controls.items)]
     steps = [everything, *_single(part, everything)] if len(paths) > 2 else [everything]
     for path, v in zip(paths[: len(steps)], steps, strict=True):
-        checks += _along(part, theta, path, v, gradient, cotangent, noise)
-    checks += _influence(part, gradient)
+        checks += _along(scaled, theta, path, v, w, pulled, noise)
+    checks += _influence(part, pulled)
     if tangents:
-        checks += _normal_equations(shifted, theta, gradient, everything)
-    checks += _stored(shifted, theta, key)
+        checks += _normal_equations(part, theta, everything)
+    checks += _short_horizon(part, theta, key)
     if any(x.dtype == jnp.float32 for x in jax.tree.leaves(functional.problem) if eqx.is_array(x)):
-        single = GRADIENT(_shifted(cast(part, jnp.float32), residual, key), theta)
-        error = _relative(single, gradient)
+        double, single = (GRADIENT(_shifted(cast(part, t), residual, key), theta) for t in (jnp.float64, jnp.float32))
+        error = _relative(single, double)
         remedy = "single precision is not enough here; use dtype=float64"
         checks.append(Check("gradient in float32 against float64", error, SINGLE, error <= SINGLE, remedy))
     return Certificate(tuple(checks), scope, hashes, time.perf_counter() - begin)
@@ -130,21 +133,55 @@ GRADIENT: Callable = eqx.filter_jit(lambda functional, theta: functional.value_a
 
 
 @eqx.filter_jit
-def _tangent(functional: Functional, theta: Array, v: Array) -> Array:
+def _push(functional: Functional, theta: Array, v: Array) -> Array:
     return jax.jvp(functional.residuals, (theta,), (v,))[1]
 
 
-def _scope(functional: Functional, budget: float, tangents: bool) -> tuple[Functional, dict[str, Any]]:
-    """The part of a problem that the budget allows to be certified, and the record of it."""
-    p, items, total = functional.controls.size, functional.controls.items, functional.observations.ts.size
+@eqx.filter_jit
+def _pull(functional: Functional, theta: Array, w: Array) -> Array:
+    return jax.vjp(functional.residuals, theta)[1](w)[0]
+
+
+class _Scaled:
+    """The residual map with every kind of residual scaled to how strongly it answers to a direction."""
+
+    def __init__(self, functional: Functional, theta: Array, v: Array):
+        self.functional = functional
+        answer = self._tangent(theta, v)
+        if answer is None:
+            answer = (RESIDUALS(functional, theta + 1e-4 * v) - RESIDUALS(functional, theta - 1e-4 * v)) / 2e-4
+        self.size = typical_size(residual_kinds(functional), answer)
+
+    def __call__(self, theta: Array) -> Array:
+        return RESIDUALS(self.functional, theta) / self.size
+
+    def push(self, theta: Array, v: Array) -> Array | None:
+        """J_r v, or None where the adjoint has no forward mode."""
+        tangent = self._tangent(theta, v)
+        return None if tangent is None else tangent / self.size
+
+    def pull(self, theta: Array, w: Array) -> Array:
+        """J_r^T w by the adjoint."""
+        return _pull(self.functional, theta, w / self.size)
+
+    def _tangent(self, theta: Array, v: Array) -> Array | None:
+        try:
+            return _push(self.functional, theta, v)
+        except TypeError:
+            # an adjoint with a reverse rule of its own
+            return None
+
+
+def _scope(functional: Functional, budget: float, tangents: bool) -> dict[str, Any]:
+    """How much of the record the budget allows to be certified."""
+    items, total = functional.controls.items, functional.observations.ts.size
     directions = 1 + (len(items) if len(items) > 1 else 0)
-    cost = 4 + _GRADIENT + directions * (_TANGENT + _DIFFERENCES) + tangents * (1 + p)
+    cost = 6 + _GRADIENT + directions * (_TANGENT + _DIFFERENCES) + tangents * (_GRADIENT + 1 + functional.tangents)
     count = total if cost <= budget else max(2, int(np.ceil(total * budget / cost)))
-    if any(c.path.split(".")[0] == "nodes" for c in items):
+    if functional.controls.nodes:
         # each window's start is a control of its own: none may be left out
         count = total
-    record = {"observations": count, "of": total, "forward_solves": cost, "budget": budget}
-    return functional if count == total else functional.first(count), record
+    return {"observations": count, "of": total, "forward_solves": cost, "budget": budget}
 
 
 def _shifted(functional: Functional, residual: Array, key: PRNGKeyArray) -> Functional:
@@ -174,33 +211,27 @@ def _finite(gradient: Array) -> Check:
     return Check("non-finite elements of the gradient", float(wrong), 0.0, wrong == 0, remedy)
 
 
-def _along(
-    functional: Functional, theta: Array, path: str, v: Array, gradient: Array, cotangent: Array, noise: float
-) -> list[Check]:
-    """Tangent against differences, and gradient against tangent, along one direction."""
-    size = float(jnp.sqrt(jnp.mean(cotangent**2)))
-    slope = float(jnp.vdot(gradient, v))
-    try:
-        tangent = _tangent(functional, theta, v)
-    except TypeError:
-        tangent = None  # an adjoint with a reverse rule of its own has no forward mode
+def _along(scaled: _Scaled, theta: Array, path: str, v: Array, w: Array, pulled: Array, noise: float) -> list[Check]:
+    """Tangent against differences, and adjoint against tangent, along one direction."""
+    slope, tangent = float(jnp.vdot(pulled, v)), scaled.push(theta, v)
+
+    def gap(answer: Array) -> float:
+        """Between <J^T w, v> and <w, J v>, in units of what random w make of it."""
+        size = float(jnp.linalg.norm(answer))
+        difference = abs(slope - float(jnp.vdot(w, answer)))
+        return difference / size if size > 0 else (0.0 if difference == 0 else float("inf"))
 
     def error(difference: Array) -> float:
-        if tangent is not None:
-            return _relative(difference, tangent)
-        return abs(slope - float(jnp.vdot(cotangent, difference))) / max(
-            size * float(jnp.linalg.norm(difference)), _TINY
-        )
+        return gap(difference) if tangent is None else _relative(difference, tangent)
 
     known = 0.0 if tangent is None else float(jnp.linalg.norm(tangent))
-    found = remainder(lambda x: RESIDUALS(functional, x), theta, v, error, noise, known)
+    found = remainder(scaled, theta, v, error, noise, known)
     what = "gradient" if tangent is None else "tangent"
     checks = [_against_differences(f"{path}: {what} against differences", found)]
     if tangent is not None:
-        gap = abs(slope - float(jnp.vdot(cotangent, tangent))) / max(size * known, _TINY)
-        gap = gap if known or slope else 0.0
         remedy = "the adjoint is wrong: compare with adjoint=store_all"
-        checks.append(Check(f"{path}: gradient against tangent", gap, ROUND_OFF, gap <= ROUND_OFF, remedy))
+        found_gap = gap(tangent)
+        checks.append(Check(f"{path}: gradient against tangent", found_gap, ROUND_OFF, found_gap <= ROUND_OFF, remedy))
     return checks
 
 
@@ -230,13 +261,14 @@ def _influence(functional: Functional, gradient: Array) -> list[Check]:
     return [Check("controls without influence", float(len(silent)), 0.0, not silent, remedy)]
 
 
-def _normal_equations(functional: Functional, theta: Array, gradient: Array, v: Array) -> list[Check]:
+def _normal_equations(functional: Functional, theta: Array, v: Array) -> list[Check]:
     """What Gauss-Newton steps are made of, against adjoint and tangent."""
+    r = RESIDUALS(functional, theta)
     _, slope, matrix = eqx.filter_jit(Functional.normal_equations)(functional, theta)
-    curvature = float(jnp.sum(_tangent(functional, theta, v) ** 2))
+    curvature = float(jnp.sum(_push(functional, theta, v) ** 2))
     # element by element, in units of what each could be: masses of planets differ by decades
-    scale = jnp.sqrt(jnp.diag(matrix)) * jnp.linalg.norm(RESIDUALS(functional, theta))
-    gap = float(jnp.max(jnp.abs(slope - gradient) / jnp.maximum(scale, _TINY)))
+    scale = jnp.sqrt(jnp.diag(matrix)) * jnp.linalg.norm(r)
+    gap = float(jnp.max(jnp.abs(slope - _pull(functional, theta, r)) / jnp.maximum(scale, _TINY)))
     bend = abs(float(v @ matrix @ v) - curvature) / max(curvature, _TINY)
     remedy = "the assembled Jacobian is wrong: use stages=lbfgs"
     return [
@@ -245,15 +277,21 @@ def _normal_equations(functional: Functional, theta: Array, gradient: Array, v: 
     ]
 
 
-def _stored(functional: Functional, theta: Array, key: PRNGKeyArray) -> list[Check]:
-    """The gradient of the run's adjoint against the one that stores every step, on a short horizon."""
-    if isinstance(functional.adjoint, StoreAll):
-        return []
-    short = functional.first(min(functional.observations.ts.size, 4))
-    stored = eqx.tree_at(lambda f: f.adjoint, short, StoreAll())
-    error = _relative(GRADIENT(short, theta), GRADIENT(stored, theta))
-    remedy = "checkpoints are restored wrongly: use adjoint=store_all"
-    return [Check("checkpointed against stored gradient", error, ROUND_OFF, error <= ROUND_OFF, remedy)]
+def _short_horizon(functional: Functional, theta: Array, key: PRNGKeyArray) -> list[Check]:
+    """Where it is cheap: the gradient of J against the residuals it is made of, with shifted data; and against that of the
+    adjoint which stores every step."""
+    short, theta = shortened(functional, theta, min(functional.observations.ts.size, 4))
+    short = _shifted(short, RESIDUALS(short, theta), key)
+    gradient = GRADIENT(short, theta)
+    error = _relative(_pull(short, theta, RESIDUALS(short, theta)), gradient)
+    remedy = "J and its residuals are not the same objective"
+    checks = [Check("gradient of J against its residuals", error, ROUND_OFF, error <= ROUND_OFF, remedy)]
+    if not isinstance(functional.adjoint, StoreAll):
+        stored = eqx.tree_at(lambda f: f.adjoint, short, StoreAll())
+        error = _relative(gradient, GRADIENT(stored, theta))
+        remedy = "checkpoints are restored wrongly: use adjoint=store_all"
+        checks.append(Check("checkpointed against stored gradient", error, ROUND_OFF, error <= ROUND_OFF, remedy))
+    return checks
 
 
 _TINY = float(np.finfo(float).tiny)

@@ -8,7 +8,6 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array
 
-from pdefit.inverse.controls import FEW
 from pdefit.inverse.functional import Functional
 from pdefit.inverse.optimize.base import AbstractOptimizer
 
@@ -33,7 +32,7 @@ class Log(NamedTuple):
 @eqx.filter_jit
 def advance(functional: Functional, optimizer: AbstractOptimizer, carry: Carry, limit: Array) -> Any:
     """Up to `limit` evaluations inside one compiled loop, and what happened in each."""
-    p = carry.best_theta.size if carry.best_theta.size <= FEW else 0
+    p = functional.controls.recorded.size
     log = Log(jnp.zeros(MOST), jnp.zeros(MOST), jnp.zeros(MOST, bool), jnp.zeros((MOST, p)))
 
     def running(loop: tuple[Array, Carry, Log]) -> Array:

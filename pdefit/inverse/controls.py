@@ -19,7 +19,7 @@ from pdefit.systems.interfaces import AbstractGridded
 from pdefit.systems.observations import Observations
 from pdefit.systems.system import ParameterInfo, parameters
 
-# up to this many elements controls are tabulated one by one and get dense covariances; beyond, they are fields
+# up to this many elements controls are tabulated one by one and get intervals; beyond, they are fields
 FEW = 200
 
 
@@ -62,6 +62,10 @@ class Resolved(eqx.Module):
     def size(self) -> int:
         return int(np.prod(self.shape))
 
+    @property
+    def is_node(self) -> bool:
+        return self.path.split(".")[0] == "nodes"
+
     def to_theta(self, x: Array) -> Float[Array, " size"]:
         """The part of theta that stands for the physical value x."""
         search = self.transform.to_search(x)
@@ -86,9 +90,29 @@ class Resolved(eqx.Module):
 
 
 class Controls(eqx.Module):
-    """All controls of a problem. theta is one float64 vector: the controls' search variables one after the other."""
+    """All controls of a problem. theta is one float64 vector: the controls' search variables one after the other, node
+    states last."""
 
     items: tuple[Resolved, ...]
+
+    @property
+    def nodes(self) -> tuple[Resolved, ...]:
+        """The controls that are node states, with the segments as first axis."""
+        return tuple(c for c in self.items if c.is_node)
+
+    @property
+    def shared(self) -> "Controls":
+        """The controls that all segments share: the first `shared_size` elements of theta."""
+        return Controls(tuple(c for c in self.items if not c.is_node))
+
+    @property
+    def shared_size(self) -> int:
+        return self.shared.size
+
+    @property
+    def recorded(self) -> "Controls":
+        """The controls that histories and tables follow element by element: the shared ones, if they are few."""
+        return self.shared if self.shared_size <= FEW else Controls(())
 
     @property
     def size(self) -> int:
@@ -173,7 +197,7 @@ def resolve(
         )
     if not items:
         raise PdefitError("A fit expects at least one control; declare an unknown under controls, e.g. controls.D")
-    return Controls(tuple(items)), problem
+    return Controls((*(c for c in items if not c.is_node), *(c for c in items if c.is_node))), problem
 
 
 def _flatten(declared: Declaration, prefix: str = "") -> list[tuple[str, Control]]:
@@ -255,6 +279,8 @@ def _check(path: str, control: Control, guess: np.ndarray, lower: float, upper: 
         raise PdefitError(f"The bounds of '{path}' expect low < high, but are [{lower}, {upper}]")
     if np.any(guess < lower) or np.any(guess > upper):
         raise PdefitError(f"The guess of '{path}' is {_show(guess)}, outside its bounds [{lower:g}, {upper:g}]")
+    if control.smoothing is not None and path.split(".")[0] == "nodes":
+        raise PdefitError(f"'{path}' has smoothing, which would tie segments to each other; remove it")
     if control.smoothing is not None and control.bounds is not None:
         raise PdefitError(
             f"'{path}' has smoothing, whose search variable has no box; use a logit transform instead of bounds"

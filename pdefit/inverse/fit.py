@@ -3,7 +3,7 @@
 import copy
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -21,6 +21,7 @@ from pdefit.inverse.optimize.base import AbstractOptimizer, Box
 from pdefit.inverse.problem import Problem
 from pdefit.inverse.reweight import Reweight
 from pdefit.inverse.run_state import RunState, pack, unpack
+from pdefit.inverse.stage_windows import prepares, resized, with_windows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,8 +114,7 @@ def fit(
 
 def first_functional(functional: Functional, stages: Sequence[Stage]) -> Functional:
     """What the first stage minimises."""
-    formulation = stages[0].formulation
-    return functional if formulation is None else functional.reformulated(formulation, functional.theta0)
+    return with_windows(functional, stages[0].formulation)
 
 
 def restored(functional: Functional, stages: Sequence[Stage], state: RunState) -> tuple[Functional, Float[Array, " p"]]:
@@ -131,9 +131,10 @@ class _Run:
         self.own, self.functional, self.theta = functional, functional, functional.theta0
         self.stages, self.callback, self.budget = stages, callback, max_iterations
         self.stage = self.round = self.count = self.iterations = 0
-        # the stages whose windows are in force, now and before this stage; -1 for the functional's own
-        self.windows = self.windows_before = -1
-        self.sigma_before = functional.observations.sigma
+        # the stage whose windows are in force; -1 for the functional's own
+        self.windows = -1
+        # windows, weights and point before this stage
+        self.windows_before, self.sigma_before, self.theta_before = -1, functional.observations.sigma, self.theta
         self.settled = False
         self.carry: Carry | None = None
         self.history: list[Record] = []
@@ -153,16 +154,20 @@ class _Run:
 
     def _enter(self) -> None:
         """Begin a stage: its windows, and what to return to if the model blows up in them."""
-        self.windows_before, self.sigma_before = self.windows, self.functional.observations.sigma
-        if self.stages[self.stage].formulation is not None:
-            self.windows = self.stage
-            self.functional = self._windowed(self.stage)
+        sigma = self.functional.observations.sigma
+        self.windows_before, self.sigma_before, self.theta_before = self.windows, sigma, self.theta
+        formulation = self.stages[self.stage].formulation
+        if prepares(self.own, formulation):
+            self._use(self.stage, sigma)
+        elif self.own.controls.nodes:
+            self._use(-1, sigma)
+        self.theta = resized(self.own, self.functional, self.theta)
 
-    def _windowed(self, stage: int) -> Functional:
-        """The functional with the windows of a stage and the weights in force."""
-        formulation = self.own.formulation if stage < 0 else self.stages[stage].formulation
-        assert formulation is not None
-        return self.functional.reformulated(formulation, self.theta)
+    def _use(self, windows: int, sigma: Mapping[str, Any]) -> None:
+        """Minimise with the windows of a stage and these weights from now on."""
+        self.windows = windows
+        formulation = None if windows < 0 else self.stages[windows].formulation
+        self.functional = with_windows(self.own, formulation).reweighted(sigma)
 
     def _rounds(self) -> None:
         """As many rounds of a stage as its reweighting asks for."""
@@ -226,17 +231,17 @@ class _Run:
                 "a better guess, or shorter segments (formulation=segments)"
             )
         self.events.append(f"stage {self.stage + 1}: the model blows up where the stage before ended; stage skipped")
-        self.windows = self.windows_before
-        self.functional = self._windowed(self.windows).reweighted(self.sigma_before)
-        self.carry = None
+        self._use(self.windows_before, self.sigma_before)
+        self.theta, self.carry = self.theta_before, None
 
     # --- saving and going on -----------------------------------------------------------------------------------------
 
     def state(self) -> RunState:
         """Where the fit is, to go on from later."""
         names = ("stage", "round", "count", "iterations", "windows", "windows_before", "settled", "events", "seconds")
-        sigma = {"sigma": self.functional.observations.sigma, "before": self.sigma_before}
-        arrays = {"theta": self.theta, "loss": np.asarray(self.loss), "carry": self.carry, **sigma}
+        before = {"sigma_before": self.sigma_before, "theta_before": self.theta_before}
+        now = {"sigma": self.functional.observations.sigma, "theta": self.theta, "carry": self.carry}
+        arrays = {"loss": np.asarray(self.loss), **now, **before}
         packed = [pack(name, jax.tree.map(jnp.asarray, tree)) for name, tree in arrays.items()]
         numbers = copy.deepcopy({n: getattr(self, n) for n in names})
         return RunState(numbers, {k: v for part in packed for k, v in part.items()})
@@ -245,12 +250,11 @@ class _Run:
         """Be where a saved fit was."""
         for name, value in saved.numbers.items():
             setattr(self, name, copy.deepcopy(value))
-        if self.windows >= 0:
-            self.functional = self._windowed(self.windows)
         names = self.own.observations.sigma
         # re-estimated ones have shapes of their own
-        self.sigma_before, sigma = ({n: saved.arrays[f"{a}['{n}']"] for n in names} for a in ("before", "sigma"))
-        self.functional = self.functional.reweighted(sigma)
+        self.sigma_before, sigma = ({n: saved.arrays[f"{a}['{n}']"] for n in names} for a in ("sigma_before", "sigma"))
+        self._use(self.windows, sigma)
+        self.theta_before = jnp.asarray(saved.arrays["theta_before"])
         self.theta = unpack("theta", self.functional.theta0, saved.arrays)
         self.loss = float(saved.arrays["loss"])
         self.carry = unpack("carry", self._begin(self.stages[self.stage].optimizer), saved.arrays)
@@ -296,7 +300,9 @@ class _Run:
             raise PdefitError("The fit was interrupted before its first evaluation")
         # stages differ in windows and weights: the losses reported are those of the last functional
         value = eqx.filter_jit(Functional.value)
-        first, last = (float(value(self.functional, jnp.asarray(t))) for t in (self.own.theta0, self.theta))
+        # a stage that prepares windows of free node states has only the first, shared controls
+        guess = self.own.theta0[: self.theta.size]
+        first, last = (float(value(self.functional, jnp.asarray(t))) for t in (guess, self.theta))
         self._warn_near_stability()
         return Fit(
             functional=self.functional,

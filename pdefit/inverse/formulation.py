@@ -1,17 +1,19 @@
 """Formulations: how a record is cut into trajectories."""
 
 import abc
-from typing import Any
+from collections.abc import Mapping
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Array, Float, PyTree
 
-from pdefit.arrays.trees import named_fields
 from pdefit.errors import PdefitError
 from pdefit.integrate.plan import TimePlan, plan_steps, stack_plans
+from pdefit.inverse.node_states import node_states
+from pdefit.inverse.problem import Problem
+from pdefit.systems.interfaces import FieldCoords
 from pdefit.systems.observations import Observations
 
 
@@ -39,8 +41,13 @@ class AbstractFormulation(eqx.Module):
         """The trajectories for observation times ts with steps of at most dt."""
 
     @abc.abstractmethod
-    def node_states(self, y0: PyTree, observations: Observations, layout: Layout) -> PyTree | None:
+    def node_states(self, problem: Problem, observations: Observations, layout: Layout) -> PyTree | None:
         """The states at the starts of the segments, (S, ...) on every leaf, or None if the initial state is the only one."""
+
+    @abc.abstractmethod
+    def jump_sigma(self, name: str, nodes: Float[Array, "S ..."], where: FieldCoords | None) -> Float[Array, "..."]:
+        """The standard deviation of a jump between segments of the field `name` with these free node states; it broadcasts
+        to one state's field."""
 
     def starts(self, y0: PyTree, nodes: PyTree | None) -> PyTree:
         """The start of every trajectory, with a leading axis."""
@@ -55,23 +62,39 @@ class Single(AbstractFormulation):
         everything = np.arange(ts.size)[None]
         return Layout(plan, everything, np.ones_like(everything, bool), np.zeros(1, int))
 
-    def node_states(self, y0, observations, layout):
+    def node_states(self, problem, observations, layout):
         return None
+
+    def jump_sigma(self, name, nodes, where):
+        return jnp.asarray(jnp.inf)
 
 
 class Segments(AbstractFormulation):
-    """Multiple shooting: the record is cut into windows of `length` time units, each started from the data.
+    """Multiple shooting: the record is cut into windows of `length` time units, each started from a node state.
 
-    Every field of the state must be observed at the start of every window. Windows keep trajectories close to the data
-    where a long one would lose its way; their noisy starts are an error in the variables, so use long windows where the data
-    are noisy. Starts that are controls (`nodes`) are independent of each other: no residual ties the windows together.
+    Windows keep trajectories close to the data where a long one would lose its way. Node states come from the data, where
+    a field is observed, and stay there: their noise is then an error in the variables, so use long windows where the data
+    are noisy. Where `nodes.<field>` is a control they are free, and every window but the last adds the residual
+
+        (end of the window - next node) / sigma
+
+    which is the equation "one trajectory" as a penalty. Sigma is `continuity` times the root mean square of the field over
+    all nodes at their guess (of each label along the field's first axis, where that has labels: each body), or, if
+    `continuity` maps fields to numbers, that number in the field's unit. It is the error that the model may make in one
+    window beyond what the data show; much smaller than that it only makes the fit slow.
     """
 
     length: float
+    continuity: float | dict[str, float] = eqx.field(
+        converter=lambda c: dict(c) if isinstance(c, Mapping) else c, default=1e-6
+    )
 
     def __check_init__(self):
         if not self.length > 0:
             raise ValueError(f"Segments expects a positive length, but got {self.length}")
+        given = self.continuity.values() if isinstance(self.continuity, dict) else [self.continuity]
+        if not all(c > 0 for c in given):
+            raise ValueError(f"Segments expects a positive continuity, but got {self.continuity}")
 
     def layout(self, ts, dt):
         nodes = [0]
@@ -79,24 +102,33 @@ class Segments(AbstractFormulation):
             if ts[i] - ts[nodes[-1]] >= self.length * (1 - 1e-9):
                 nodes.append(i)
         ends = [*nodes[1:], ts.size - 1]
-        parts = [np.arange(a + 1, b + 1) for a, b in zip(nodes, ends, strict=True)]
+        parts = [np.arange(a, b + 1) for a, b in zip(nodes, ends, strict=True)]
         longest = max(p.size for p in parts)
         plan = stack_plans([plan_steps(float(ts[n]), ts[p], dt) for n, p in zip(nodes, parts, strict=True)])
         index = np.stack([np.concatenate([p, np.full(longest - p.size, p[-1])]) for p in parts])
         real = np.stack([np.arange(longest) < p.size for p in parts])
+        # what was seen at a node belongs to the end of the window before
+        real[1:, 0] = False
         return Layout(plan, index, real, np.asarray(nodes))
 
-    def node_states(self, y0, observations, layout):
-        def observed(name: str, like: Any) -> Any:
-            if name not in observations.values:
-                raise PdefitError(
-                    f"Segments start from the data, but the field '{name}' is not observed "
-                    f"(observed: {', '.join(observations.values)}); use formulation=single or observe it"
-                )
-            if not bool(np.asarray(observations.mask[name])[layout.nodes].all()):
-                raise PdefitError(f"Segments start from the data, but '{name}' is missing at the start of a segment")
-            return jnp.asarray(observations.values[name][layout.nodes], like.dtype)
+    def node_states(self, problem, observations, layout):
+        return node_states(problem, observations, layout.nodes)
 
-        names = named_fields(y0)
-        leaves = [observed(name, like) for name, like in names.items()]
-        return jax.tree.unflatten(jax.tree.structure(y0), leaves)
+    def jump_sigma(self, name, nodes, where):
+        if isinstance(self.continuity, dict):
+            if name not in self.continuity:
+                raise PdefitError(
+                    f"The node states of '{name}' are free, but continuity names only {', '.join(self.continuity)}; "
+                    f"add {name}, or give one number for all fields"
+                )
+            return jnp.asarray(self.continuity[name], nodes.dtype)
+        labels = where.coords[where.dims[0]] if where and where.dims else np.zeros(0)
+        kept = 2 if labels.dtype.kind in "US" and labels.size == nodes.shape[1] else 1
+        pooled = tuple(a for a in range(nodes.ndim) if a == 0 or a >= kept)
+        size = jnp.sqrt(jnp.mean(nodes**2, axis=pooled, keepdims=True))[0]
+        if not bool(jnp.all(size > 0)):
+            raise PdefitError(
+                f"The node states of '{name}' are zero at their guess, which gives its jumps no scale; "
+                f"give continuity as a mapping, e.g. continuity: {{{name}: 1e-6}}"
+            )
+        return self.continuity * size

@@ -6,13 +6,15 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy import special
+from scipy import linalg, special
 
 from pdefit.arrays.transforms import Log, Log10, Softplus
 from pdefit.errors import PdefitError
 from pdefit.inverse.controls import Resolved
 from pdefit.inverse.functional import Functional
 
+# beyond this many controls, node states among them, a dense covariance takes minutes
+_MANY = 2000
 # a column of the Jacobian below this fraction of the largest is zero to round-off
 _ZERO = 1e-13
 
@@ -46,16 +48,21 @@ class Intervals:
 def intervals(functional: Functional, theta: Float[Array, " p"], level: float = 0.95) -> Intervals:
     """Confidence intervals at a least-squares estimate.
 
-    With S segments, more than controls: the sandwich A^-1 B A^-1 with A = J_r^T J_r and B the sum over segments of their
-    score's outer product, so that errors may be correlated within a segment and of unknown size; scores are those of the
-    jackknife (CR3), without which few segments give intervals that are too short; t with S - 1 degrees of freedom.
+    With S segments, more than controls that they share: the sandwich A^-1 B A^-1 with A = J_r^T J_r and B the sum over
+    segments of their score's outer product, so that errors may be correlated within a segment and of unknown size; scores
+    are those of the jackknife (CR3), without which few segments give intervals that are too short; t with S - 1 degrees of
+    freedom. Free node states are estimated along, and the jump at the end of a segment belongs to it.
     Otherwise A^-1 times the residual variance, which supposes independent residuals. Priors and regularizers count with
     the variance they state.
 
     Source: A. C. Cameron, D. L. Miller, J. Hum. Resour. 50:317 (2015), doi:10.3368/jhr.50.2.317.
     """
+    if theta.size > _MANY:
+        raise PdefitError(
+            f"Intervals of {theta.size} controls are refused above {_MANY}; use fewer or longer segments, or fewer controls"
+        )
     r, jac = (np.asarray(x) for x in eqx.filter_jit(Functional.residuals_and_jacobian)(functional, theta))
-    names, clusters = functional.controls.names(), functional.clusters()
+    names = functional.controls.names()
     norms = np.linalg.norm(jac, axis=0)
     silent = tuple(name for name, norm in zip(names, norms, strict=True) if norm <= _ZERO * norms.max())
     if silent:
@@ -64,7 +71,7 @@ def intervals(functional: Functional, theta: Float[Array, " p"], level: float = 
             f"give a prior, observe more, or remove the control"
         )
     inverse, mixed = _inverse(jac, norms)
-    covariance, method, degrees = _covariance(functional, r, jac, inverse, clusters)
+    covariance, method, degrees = _covariance(functional, r, jac, inverse, norms)
     error = np.sqrt(np.diag(covariance))
     error[mixed] = np.inf
     reach = special.stdtrit(degrees, (1 + level) / 2) * error
@@ -92,23 +99,25 @@ def _inverse(jac: np.ndarray, norms: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def _covariance(
-    functional: Functional, r: np.ndarray, jac: np.ndarray, inverse: np.ndarray, clusters: np.ndarray
+    functional: Functional, r: np.ndarray, jac: np.ndarray, inverse: np.ndarray, norms: np.ndarray
 ) -> tuple[np.ndarray, str, int]:
     """The covariance of theta, how it was made, and its degrees of freedom. A prior's score has variance 1 by definition."""
-    segments, p = functional.layout.segments, jac.shape[1]
+    segments, p, clusters = functional.layout.segments, jac.shape[1], functional.clusters()
     data = clusters < segments
     prior = jac[~data].T @ jac[~data]
-    if segments <= p:
-        degrees = max(functional.observed_values - p, 1)
+    if segments <= functional.controls.shared_size:
+        degrees = max(functional.observed_values + functional.jump_values - p, 1)
         middle = float(r[data] @ r[data]) / degrees * (jac[data].T @ jac[data]) + prior
         return inverse @ middle @ inverse, "Gauss-Newton covariance times the residual variance", degrees
-    normal = jac.T @ jac
-    scores = np.zeros((segments, p))
+    scores, scaled = np.zeros((segments, p)), jac / norms
+    normal = scaled.T @ scaled
     for g in range(segments):
         inside = clusters == g
-        score, own = jac[inside].T @ r[inside], jac[inside].T @ jac[inside]
+        score, own = scaled[inside].T @ r[inside], scaled[inside].T @ scaled[inside]
         # the residuals the segment would have had, had it not been fitted: J^T (1 - H)^-1 r by Woodbury's identity
-        scores[g] = score + own @ np.linalg.lstsq(normal - own, score, rcond=None)[0]
+        without: np.ndarray = linalg.lstsq(normal - own, score, lapack_driver="gelsy")[0]  # pyright: ignore
+        scores[g] = score + own @ without
+    scores *= norms
     middle = (segments - 1) / segments * scores.T @ scores + prior
     return inverse @ middle @ inverse, f"sandwich covariance, clustered by {segments} segments (CR3)", segments - 1
 

@@ -12,6 +12,7 @@ class Reweight(eqx.Module):
     is more (residuals contain the noise, so the two are not added).
 
     A model that leaves something out misfits some observations more than their noise; this keeps them from dominating.
+    Only observations are weighed again, jumps between segments keep their deviation.
     `axes` are the axes of a variable, after time, whose entries have a residual level of their own (e.g. the bodies);
     one level is shared along all others. Repeated until no sigma changes by more than `tolerance`, or `rounds` times.
     """
@@ -25,12 +26,9 @@ class Reweight(eqx.Module):
         data = functional.observations
         unit = functional.reweighted({n: np.ones(()) for n in data.sigma})
         sums = eqx.filter_jit(Functional.squared_residuals)(unit, theta)
-        real = functional.layout.real
         new, change = {}, 0.0
         for name, squares in sums.items():
-            seen = np.asarray(data.mask[name])[functional.layout.index] & real.reshape(
-                real.shape + (1,) * (squares.ndim - 2)
-            )
+            seen = np.asarray(functional.fitted(name))
             pooled = tuple(a for a in range(squares.ndim) if a < 2 or a - 2 not in self.axes)
             level = np.asarray(squares).sum(axis=pooled, keepdims=True) / np.maximum(
                 seen.sum(axis=pooled, keepdims=True), 1

@@ -41,6 +41,8 @@ def direction(controls: Controls, theta: Float[Array, " p"], key: PRNGKeyArray) 
     parts = []
     for i, (control, part) in enumerate(zip(controls.items, controls.split(theta), strict=True)):
         v = jax.random.normal(jax.random.fold_in(key, i), part.shape)
+        # a single number may be drawn near zero, and would then hardly move
+        v = v / jnp.sqrt(jnp.mean(v**2))
         parts.append(v * _size(control, part, v))
     return jnp.concatenate(parts)
 

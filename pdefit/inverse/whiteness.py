@@ -32,13 +32,11 @@ def whiteness(functional: Functional, theta: Float[Array, " p"]) -> dict[str, di
 
     Source: H. White, Econometrica 48:817 (1980), doi:10.2307/1912934 (the spread).
     """
-    residuals = eqx.filter_jit(Functional.observe)(functional, theta, lambda r: r)
-    index, real = functional.layout.index, functional.layout.real
+    residuals, _ = eqx.filter_jit(Functional.trajectories)(functional, theta, lambda r: r)
     found: dict[str, dict[str, Correlation]] = {}
     for name, values in residuals.items():
-        mask = np.asarray(functional.observations.mask[name])[index]
-        seen = mask & real.reshape(real.shape + (1,) * (mask.ndim - 2))
-        axes = {"time": 1, **{dim: k + 2 for k, dim in enumerate(_grid_axes(functional, name, mask.ndim - 2))}}
+        seen = np.asarray(functional.fitted(name))
+        axes = {"time": 1, **{dim: k + 2 for k, dim in enumerate(_grid_axes(functional, name, seen.ndim - 2))}}
         along = {dim: _correlation(np.asarray(values, np.float64), seen, axis) for dim, axis in axes.items()}
         found[name] = {dim: c for dim, c in along.items() if c is not None}
     return found

@@ -135,11 +135,11 @@ class AbstractStable(eqx.Module):
 
 
 class AbstractDataState(eqx.Module):
-    """A system that can start where the data start."""
+    """A system that can start from data, where the data start or later."""
 
     @abc.abstractmethod
-    def init_from_data(self, observations: Observations) -> PyTree:
-        """An initial state from what was observed (the first frame, or the smallest distance ever seen)."""
+    def init_from_data(self, observations: Observations, index: int = 0) -> PyTree:
+        """The state at `observations.ts[index]` from what was observed there and around it."""
 
 
 class AbstractDiagnosed(eqx.Module):

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 import pdefit
 from pdefit_particles.kepler import kepler_forecast
 from pdefit_particles.pleiades import pleiades
+from pdefit_particles.preliminary_orbit import velocities
 
 
 class State(NamedTuple):
@@ -40,7 +41,8 @@ class Gravity(
     Only the products GM enter; a common factor of all masses is a change of units. A planet's own mass is told by what
     it does to the others, so its control needs float64: 1 % of Mercury's mass moves a body by 1e-7 au in 600 days. Time
     is in `day` and length in `length_unit`; GM in length^3/day^2. Coincident bodies exert no force on each other.
-    Relativity, oblateness, asteroids and moons are not modelled.
+    Relativity, oblateness, asteroids and moons are not modelled. Where only positions were observed, a start from data takes
+    its velocities from two-body orbits about body 0 through neighbouring frames.
 
     **Arguments:** `gm` (n,); `names` of the bodies; `position`, `velocity` (n, d) an initial state, if there is one.
     """
@@ -84,14 +86,27 @@ class Gravity(
             raise ValueError("Gravity has no initial state: give position and velocity, or take the state from data")
         return State(self.position, self.velocity)
 
-    def init_from_data(self, observations):
-        missing = [f for f in State._fields if f not in observations.values]
-        if missing:
-            raise pdefit.PdefitError(f"Gravity starts from positions and velocities, but the data lack {missing[0]}")
-        for f in State._fields:
-            if not bool(observations.mask[f][0].all()):
-                raise pdefit.PdefitError(f"Gravity starts from the first frame, but {f} is missing there; start later")
-        return State(*(observations.values[f][0] for f in State._fields))
+    def init_from_data(self, observations, index=0):
+        values = observations.values
+        if "position" not in values:
+            raise pdefit.PdefitError("Gravity starts from positions, but the data lack position")
+        whole = {
+            f: np.logical_and.reduce(np.asarray(observations.mask[f]), axis=(1, 2))
+            for f in State._fields
+            if f in values
+        }
+        if not whole["position"][index]:
+            raise pdefit.PdefitError(f"Gravity starts from a whole frame, but position is missing in frame {index}")
+        position = values["position"][index]
+        if "velocity" in values and whole["velocity"][index]:
+            return State(position, values["velocity"][index])
+        frames = np.flatnonzero(whole["position"])
+        if frames.size < 3:
+            raise pdefit.PdefitError(
+                f"Gravity starts from velocities or from three whole frames of positions, but the data have {frames.size}"
+            )
+        found = velocities(observations.ts[frames], values["position"][frames], int(np.searchsorted(frames, index)))
+        return State(position, found.astype(position.dtype))
 
     def invariants(self, y):
         x, v, gm = y.position, y.velocity, self.gm

@@ -67,11 +67,11 @@ def test_a_variable_that_was_never_seen_gives_zero():
 def test_segments_share_the_record_without_losing_or_doubling_observations():
     functional = planets_functional(length=1.6)
     layout = functional.layout
-    fitted = np.sort(layout.index[layout.real])
-    np.testing.assert_array_equal(fitted, np.arange(1, 25))
+    fitted = np.asarray(functional.fitted("position")).all(axis=(2, 3))
+    np.testing.assert_array_equal(np.sort(layout.index[fitted]), np.arange(1, 25))
     # 0.25 between frames: windows of 1.75, the first that reaches 1.6
     np.testing.assert_array_equal(layout.nodes, [0, 7, 14, 21])
-    assert layout.real.sum(axis=1).tolist() == [7, 7, 7, 3]
+    assert fitted.sum(axis=1).tolist() == [7, 7, 7, 3]
 
 
 def test_segments_and_single_agree_on_noise_free_data_at_the_truth():
@@ -123,7 +123,7 @@ def test_a_float32_run_keeps_its_dtype_and_sums_in_float64():
         ({"regularizers": (pdefit.L2("r", 1.0),)}, "No control is called 'r'"),
         ({"formulation": pdefit.Segments(1.0), "controls": {"y0": {"u": pdefit.Identity()}}}, "y0 has no influence"),
         ({"ts": [0.0]}, "two times or more"),
-        ({"formulation": pdefit.Segments(1.0), "values": {"w": np.zeros((3, 64))}}, "the field 'u' is not observed"),
+        ({"formulation": pdefit.Segments(1.0), "values": {"w": np.zeros((3, 64))}}, "FisherKPP has no init_from_data"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(change, message):

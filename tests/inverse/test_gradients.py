@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from problems import VALUE, central_difference, fisher_functional, planets_functional
+from problems import VALUE, central_difference, fisher_functional, planets_functional, positions_functional
 
 import pdefit
 
@@ -26,6 +26,7 @@ MAKERS = {
     "nodes": lambda **o: planets_functional(
         controls={"gm": pdefit.Log(), "nodes": {"position": pdefit.Identity(), "velocity": pdefit.Identity()}}, **o
     ),
+    "velocities": lambda **o: positions_functional(sigma=1.0, continuity=1e-2, **o),
 }
 
 
@@ -62,15 +63,15 @@ def test_gradient_is_that_of_finite_differences_in_every_control(functional, the
         assert abs(float(gradient @ direction) / expected - 1) <= 1e-6, control.path
 
 
-def test_gradient_is_right_in_every_node_state_of_every_segment():
-    functional = MAKERS["nodes"]()
+@pytest.mark.parametrize("name", ["nodes", "velocities"])
+def test_gradient_is_right_in_every_node_state_of_every_segment(name):
+    functional = MAKERS[name]()
     theta = functional.theta0 + 1e-3 * jax.random.normal(jax.random.key(3), functional.theta0.shape)
     gradient = VALUE_AND_GRAD(functional, theta)[1]
-    _, position, velocity = functional.controls.items
     segments = functional.layout.segments
-    assert segments == 4 and position.shape[0] == segments
+    assert segments == 4 and all(c.shape[0] == segments for c in functional.controls.nodes)
     first = 3
-    for control in (position, velocity):
+    for control in functional.controls.nodes:
         for s in range(segments):
             direction = np.zeros((segments, *control.shape[1:]))
             direction[s] = np.random.default_rng(s).normal(size=control.shape[1:])
@@ -94,6 +95,8 @@ def test_normal_equations_are_those_of_the_residuals(functional, theta):
     half_square, product, matrix = eqx.filter_jit(pdefit.Functional.normal_equations)(functional, theta)
     np.testing.assert_allclose(half_square, value, rtol=1e-13)
     np.testing.assert_allclose(product, gradient, rtol=1e-8, atol=1e-12 * float(jnp.max(jnp.abs(gradient))))
+    jac = jax.jacfwd(functional.residuals)(theta)
+    np.testing.assert_allclose(functional.jacobian(theta), jac, rtol=1e-9, atol=1e-13 * float(jnp.max(jnp.abs(jac))))
     v = jax.random.normal(jax.random.key(2), theta.shape)
     push = jax.jvp(functional.residuals, (theta,), (v,))[1]
     np.testing.assert_allclose(v @ matrix @ v, push @ push, rtol=1e-9)

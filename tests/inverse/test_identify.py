@@ -50,7 +50,7 @@ def test_clustered_intervals_see_errors_that_a_segment_shares():
         data.ts, noisy, {"gm": pdefit.Log()}, formulation=pdefit.Segments(0.5), dt=0.02,
     )  # fmt: skip
     # node states free of the errors that the observations have
-    nodes = functional.formulation.node_states(functional.problem.y0, data, functional.layout)
+    nodes = functional.formulation.node_states(functional.problem, data, functional.layout)
     functional = eqx.tree_at(lambda f: f.problem.nodes, functional, nodes)
     found = pdefit.fit(functional, [pdefit.LevenbergMarquardt(tolerance=1e-12)])
     intervals = pdefit.intervals(found.functional, found.theta)

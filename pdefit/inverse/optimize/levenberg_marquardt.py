@@ -3,6 +3,7 @@
 from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
+from jax.scipy.linalg import cho_factor, cho_solve
 from jaxtyping import Array, Float
 
 from pdefit.inverse.optimize.base import AbstractOptimizer, Box, Evaluation
@@ -116,11 +117,13 @@ def _step(
     diagonal = jnp.diag(matrix)
     # an element without any influence keeps its place
     scale = jnp.where(free & (diagonal > 0), 1 / jnp.sqrt(jnp.where(diagonal > 0, diagonal, 1.0)), 0.0)
-    # by eigenvalues: a matrix that is singular to round-off must not end the fit
-    eigenvalues, vectors = jnp.linalg.eigh(scale[:, None] * matrix * scale[None, :])
-    floor = jnp.finfo(matrix.dtype).eps * jnp.max(eigenvalues, initial=1.0)
-    damped = jnp.maximum(eigenvalues, 0.0) + jnp.maximum(damping, floor)
-    slope = vectors.T @ (scale * gradient)
-    known = eigenvalues > 1e-12 * jnp.max(eigenvalues, initial=0.0)
-    promise = jnp.sum(jnp.where(known, slope**2 / jnp.where(known, eigenvalues, 1.0), 0.0)) / 2
-    return -scale * (vectors @ (slope / damped)), promise
+    scaled = scale[:, None] * matrix * scale[None, :] + jnp.diag(jnp.where(scale > 0, 0.0, 1.0))
+    slope = scale * gradient
+
+    def solve(shift: Array) -> Array:
+        return cho_solve(cho_factor(scaled + shift * jnp.eye(scale.size)), slope)
+
+    # a matrix that is singular to round-off must not end the fit: its eigenvalues are at most its size
+    round_off = 4 * jnp.finfo(matrix.dtype).eps * scale.size**2
+    promise = jnp.vdot(slope, solve(jnp.asarray(round_off))) / 2
+    return -scale * solve(jnp.maximum(damping, round_off)), promise

@@ -1,0 +1,94 @@
+"""The Jacobian of a segmented record, as the small dense blocks it consists of."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from pdefit.inverse.controls import Controls
+
+
+class Pattern(NamedTuple):
+    """Which elements of theta a segment depends on: the k shared ones and the node states it starts from; the jump at its
+    end depends on the n of the next segment too.
+
+    `seeds` (k + n, p) are directions of theta that move the same element of every node at once: segments do not see each
+    other's nodes, so k + n tangents give all of them. `columns` (S, k + 2 n) are the elements of theta that belong to the
+    columns of a segment's block; those of the last have no next node.
+    """
+
+    seeds: np.ndarray
+    columns: np.ndarray
+
+
+def pattern(controls: Controls, segments: int) -> Pattern:
+    """The pattern of controls whose node states are the last elements of theta."""
+    shared = controls.shared_size
+    own, first = np.zeros((segments, 0), int), shared
+    for control in controls.nodes:
+        block = first + np.arange(control.size).reshape(segments, -1)
+        own, first = np.concatenate([own, block], axis=1), first + control.size
+    together = np.tile(np.arange(shared), (segments, 1))
+    seeds = np.zeros((shared + own.shape[1], controls.size))
+    seeds[np.arange(shared), np.arange(shared)] = 1
+    seeds[shared + np.arange(own.shape[1]), own] = 1
+    after = np.concatenate([own[1:], own[-1:]])
+    return Pattern(seeds, np.concatenate([together, own, after], axis=1))
+
+
+class Blocks(NamedTuple):
+    """Residuals `r` (S, m) of every segment and their derivatives `jac` (S, m, c) in the elements `columns` (S, c) of theta."""
+
+    r: Float[Array, "S m"]
+    jac: Float[Array, "S m c"]
+    columns: np.ndarray
+
+    def normal_equations(self, p: int) -> tuple[Float[Array, " p"], Float[Array, "p p"]]:
+        """J^T r and J^T J, each block added where its elements lie."""
+        rows, columns = self.columns[:, :, None], self.columns[:, None, :]
+        matrix = jnp.einsum("smi,smj->sij", self.jac, self.jac)
+        gradient = jnp.einsum("smi,sm->si", self.jac, self.r)
+        return jnp.zeros(p).at[self.columns].add(gradient), jnp.zeros((p, p)).at[rows, columns].add(matrix)
+
+    def dense(self, p: int) -> Float[Array, "Sm p"]:
+        """The whole Jacobian, segment after segment."""
+        s, m, _ = self.jac.shape
+        where = np.arange(s)[:, None, None], np.arange(m)[None, :, None], self.columns[:, None, :]
+        return jnp.zeros((s, m, p)).at[where].add(self.jac).reshape(s * m, p)
+
+
+def push_blocks(
+    parts: Callable[[Array], tuple[Array, Array, Array]], theta: Float[Array, " p"], pattern: Pattern
+) -> Blocks:
+    """The blocks of a function with the pattern given.
+
+    `parts` returns for every segment the weighted residuals of its observations (S, m), its end (S, n) and its start (S, n),
+    the free fields of both divided by the deviation of a jump; the jumps are residuals too, the last segment's being zero.
+    """
+
+    def push(v: Array) -> tuple[Any, Any]:
+        return jax.jvp(parts, (theta,), (v,))
+
+    (seen, ends, starts), (d_seen, d_ends, d_starts) = jax.vmap(push, out_axes=(None, -1))(jnp.asarray(pattern.seeds))
+    s, n = ends.shape
+    shared = pattern.seeds.shape[0] - n
+    r = jnp.concatenate([seen, jumps(ends, starts)], axis=1)
+    # the last segment jumps nowhere
+    inner = np.arange(s)[:, None, None] < s - 1
+    ahead = jnp.where(inner, -jnp.roll(d_starts[:, :, shared:], -1, axis=0), 0.0)
+    jac = jnp.concatenate(
+        [
+            jnp.concatenate([d_seen, jnp.zeros((s, seen.shape[1], n))], axis=2),
+            jnp.concatenate([jnp.where(inner, d_ends, 0.0), ahead], axis=2),
+        ],
+        axis=1,
+    )
+    return Blocks(r, jac, pattern.columns)
+
+
+def jumps(ends: Float[Array, "S n"], starts: Float[Array, "S n"]) -> Float[Array, "S n"]:
+    """End of every segment minus the start of the next; zero for the last."""
+    return jnp.concatenate([ends[:-1] - starts[1:], jnp.zeros_like(ends[:1])])
