@@ -91,3 +91,20 @@ def test_the_state_of_another_problem_is_refused(monkeypatch):
         run(fisher_functional({"D": pdefit.Log()}), ADAM, resume=states[0])
     with pytest.raises(PdefitError, match="does not fit this experiment"):
         run(fisher_functional(noise=0.02), LBFGS, resume=states[0])
+
+
+def test_free_node_states_go_on_too(monkeypatch):
+    short_chunks(monkeypatch)
+    functional = planets_functional(
+        {"gm": pdefit.Control(pdefit.Log(), pdefit.Perturb(0.5, 2.0)), "nodes": {"velocity": pdefit.Identity()}}
+    )
+    stages = [
+        pdefit.Stage(pdefit.LevenbergMarquardt(tolerance=0.5), 4, pdefit.Segments(0.5)),
+        pdefit.Stage(pdefit.LevenbergMarquardt(), 6),
+    ]
+    whole, rows, states = run(functional, stages)
+    assert {s.numbers["windows"] for s in states} == {0, -1}
+    for state in states:
+        found, later, _ = run(functional, stages, resume=state)
+        assert np.asarray(found.theta).tobytes() == np.asarray(whole.theta).tobytes()
+        assert bits(rows[: state.iterations] + later) == bits(rows)
