@@ -49,21 +49,36 @@ def refuse_used(overrides: list[str]) -> None:
 def recorded(directory: Path, command: list[str], cfg: Any, experiment: str, resumed: bool = False) -> Iterator[None]:
     """The directory is locked; provenance at the start; DONE at the end, or FAILED with the reason."""
     with locked(directory):
-        for stale in ("DONE", "FAILED"):
-            (directory / stale).unlink(missing_ok=True)
-        provenance = directory / "provenance.json"
-        entry = _provenance(command, cfg, experiment)
+        provenance, entry = directory / "provenance.json", _provenance(command, cfg, experiment)
         if resumed and provenance.is_file():
             first = read_json(provenance)
-            entry = {**first, "resumed": [*first.get("resumed", []), entry]}
+            before = first.get("resumed", [])
+            entry = {**first, "resumed": [*(before if isinstance(before, list) else []), entry]}
+        # a finished run stays one as long as going on with it has changed nothing
+        done, untouched = _text(directory / "DONE"), _states(directory)
+        for stale in ("DONE", "FAILED"):
+            (directory / stale).unlink(missing_ok=True)
         write_json(provenance, entry)
         try:
             yield
         except BaseException as error:
             log.error("%s", error, exc_info=not isinstance(error, PdefitError))
-            write_text(directory / "FAILED", f"{error if str(error) else type(error).__name__}\n")
+            if resumed and done is not None and _states(directory) == untouched:
+                write_text(directory / "DONE", done)
+            else:
+                write_text(directory / "FAILED", f"{error if str(error) else type(error).__name__}\n")
             raise
         write_text(directory / "DONE", f"{datetime.now().astimezone().isoformat(timespec='seconds')}\n")
+
+
+def _text(path: Path) -> str | None:
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None
+
+
+def _states(directory: Path) -> list[tuple[str, int]]:
+    """When each file of state/ and the summary was written."""
+    files = [*(directory / "state").glob("*.h5"), directory / "summary.json"]
+    return sorted((f.name, f.stat().st_mtime_ns) for f in files if f.exists())
 
 
 def _provenance(command: list[str], cfg: Any, experiment: str) -> dict[str, Any]:
