@@ -36,6 +36,11 @@ def misbuilt(made: Any) -> str | None:
     return None
 
 
+def returned(target: Any) -> Any:
+    """What calling a class or function makes, as far as it says."""
+    return target if inspect.isclass(target) else _hints(target).get("return")
+
+
 def fits(hint: Any, value: Any) -> bool:
     """Whether a value may be what a type hint says; what the hint leaves open fits."""
     origin, inside = typing.get_origin(hint), typing.get_args(hint)

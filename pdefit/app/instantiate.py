@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, TypeVar
 
-from pdefit.app.argument_types import misbuilt, misfit
+from pdefit.app.argument_types import misbuilt, misfit, returned
 from pdefit.app.plugins import plugins
 from pdefit.errors import PdefitError, first_line, nearest, unknown
 
@@ -21,8 +21,9 @@ def make(node: Any, path: str, kind: type[Made]) -> Made:
     if not isinstance(node, Mapping) or "_target_" not in node:
         raise PdefitError(f"{path} expects a _target_ and its arguments, but got {node!r}")
     target = resolve(node["_target_"], path)
-    if not (inspect.isclass(target) and issubclass(target, kind)):
-        raise PdefitError(f"{path} expects a {kind.__name__}, which '{node['_target_']}' is not")
+    makes = returned(target)
+    if not (inspect.isclass(makes) and issubclass(makes, kind)):
+        raise PdefitError(f"{path} expects a kind of {kind.__name__}, which '{node['_target_']}' is not")
     return instantiate(node, path)
 
 

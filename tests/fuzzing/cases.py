@@ -56,6 +56,7 @@ def run_directory(folder: Path, config: bytes, name: str = "run") -> Path:
     (run / ".hydra").mkdir(parents=True)
     (run / ".hydra" / "config.yaml").write_bytes(config)
     (run / "provenance.json").write_text(json.dumps({"command": ["pdefit", "fit"], "experiment": "fuzz"}))
+    (run / "certificate.json").write_text(json.dumps({"start": {"hashes": {}}}))
     return run
 
 
@@ -204,6 +205,8 @@ def _worse(run: Path, before: dict[str, bytes]) -> str:
 
 
 def _spoiled(path: Path, rng: random.Random) -> str:
+    if path.is_dir():
+        return f"{path.name} is a folder already"
     raw = path.read_bytes() if path.is_file() else b""
     how = rng.choice(["cut", "bits", "burst", "deleted", "empty", "random", "json", "folder", "text"])
     at = rng.randrange(len(raw) + 1)
@@ -230,6 +233,8 @@ def _strays(folder: Path) -> str:
     allowed = {"film.h5", "planets.h5", "table.csv", "run", "mine", "runs", "multirun", "outputs", "other.h5"}
     strays = [p.name for p in folder.iterdir() if p.name not in allowed]
     half = [p.name for p in folder.rglob("*") if "partial" in p.name]
+    if "Traceback" in "".join(p.read_text(errors="replace") for p in folder.rglob("run.log") if p.is_file()):
+        return "a traceback in run.log"
     return f"left behind: {strays + half}" if strays + half else ""
 
 
@@ -267,3 +272,13 @@ def finished_run(folder: Path, name: str = "base") -> Path:
     given = answer(folder, ["fit", *_FRONT, f"hydra.run.dir={name}", "stages=adam"], whole=True, limit=120)
     assert given.code == 0 and not complaint(given), given
     return folder / name
+
+
+def batch(kind: str, seeds: list[int], folder: Path, sender: Any) -> None:
+    """Many cases in a process of their own: before and after each, tell which it is and what is wrong with it."""
+    base = finished_run(folder) if kind == "run_files" else None
+    for seed in seeds:
+        sender.send((f"case {seed}", ""))
+        told, wrong = check(kind, seed, folder, base)
+        sender.send((f"case {seed}", f"{told}\n{wrong}" if wrong else ""))
+    sender.send(("the end", ""))

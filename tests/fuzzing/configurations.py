@@ -40,7 +40,7 @@ Path = tuple[Any, ...]
 def damaged(configuration: dict[str, Any], rng: random.Random) -> tuple[dict[str, Any], str]:
     """A copy with one to three mistakes, and what they are."""
     out = copy.deepcopy(configuration)
-    told = [rng.choices(_MISTAKES, _WEIGHTS)[0](out, rng) for _ in range(rng.choice([1, 1, 1, 2, 3]))]
+    told = [rng.choices(_MISTAKES, _WEIGHTS)[0](out, rng) for _ in range(rng.choice([1, 1, 1, 1, 1, 2, 3]))]
     return out, "; ".join(told)
 
 
@@ -59,6 +59,13 @@ def _parent(node: Any, path: Path) -> Any:
     return node
 
 
+def _leaf(cfg: dict[str, Any], rng: random.Random) -> Path:
+    """Rather an entry deep inside than a whole section."""
+    paths = _paths(cfg)
+    deep = [p for p in paths if len(p) > 1]
+    return rng.choice(deep if deep and rng.random() < 0.8 else paths)
+
+
 def _deleted(cfg: dict[str, Any], rng: random.Random) -> str:
     path = rng.choice(_paths(cfg))
     del _parent(cfg, path)[path[-1]]
@@ -75,13 +82,13 @@ def _renamed(cfg: dict[str, Any], rng: random.Random) -> str:
 
 
 def _replaced(cfg: dict[str, Any], rng: random.Random) -> str:
-    path, value = rng.choice(_paths(cfg)), copy.deepcopy(rng.choice(VALUES))
+    path, value = _leaf(cfg, rng), copy.deepcopy(rng.choice(VALUES))
     _parent(cfg, path)[path[-1]] = value
     return f"{path} = {str(value)[:80]!r}"
 
 
 def _nested(cfg: dict[str, Any], rng: random.Random) -> str:
-    path = rng.choice(_paths(cfg))
+    path = _leaf(cfg, rng)
     parent = _parent(cfg, path)
     value = parent[path[-1]]
     parent[path[-1]] = rng.choice([[value], {"x": value}, [[value]], {path[-1]: value}, [value, value], str(value)])
