@@ -189,8 +189,12 @@ def _check_texts(data: Config) -> None:
 def _from_twin(cfg: Config) -> _Made:
     """Observations made by a truth of their own."""
     settings = dict(cfg["twin"])
-    whole_number(settings["seed"], "twin.seed")
     variant, changes, refine = settings.pop("variant"), settings.pop("system"), settings.pop("refine")
+    whole_number(settings["seed"], "twin.seed")
+    if not isinstance(variant, str):
+        raise PdefitError(f"twin.variant expects text, but got '{variant}'")
+    if settings["dt"] is not None and not (is_number(settings["dt"]) and settings["dt"] > 0):
+        raise PdefitError(f"twin.dt expects a positive time step, but got '{settings['dt']}'")
     system = make_system(cfg["system"])
     truth = make_system(_refined(_merged(cfg["system"], changes), refine))
     settings["solver"] = make(settings["solver"], "twin.solver", diffrax.AbstractSolver)

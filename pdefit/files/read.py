@@ -94,7 +94,10 @@ def _sigma(
             raise PdefitError(f"sigma in '{path.name}' ({source}) is text; numbers are expected")
         raw = _conversion(stated if own in (None, "1") else own, expected, source, path).deviations(raw)
     else:
-        raw = np.asarray(source, float)
+        try:
+            raw = np.asarray(source, float)
+        except (TypeError, ValueError, OverflowError):
+            raise PdefitError(f"sigma expects a number, or a variable of '{path.name}', but got {source!r}") from None
     if not np.all(np.isfinite(raw)) or np.any(raw <= 0):
         raise PdefitError(f"sigma in '{path.name}' ({source}) must be positive and finite everywhere")
     if raw.ndim == 1 and raw.shape == value.shape[1:2]:

@@ -48,7 +48,9 @@ def _stable_step(system: Any, y0: PyTree) -> float:
     except Exception as error:
         raise PdefitError(f"{name} cannot tell its stable step: {first_line(error)}; set its parameters") from None
     if not step > 0:
-        raise PdefitError(f"{name} finds a stable step of {step:g} {system.time_unit}; correct its parameters or bounds")
+        raise PdefitError(
+            f"{name} finds a stable step of {step:g} {system.time_unit}; correct its parameters or bounds"
+        )
     return step
 
 

@@ -93,7 +93,9 @@ def test_an_experiment_file_runs_no_code_and_tells_no_secret(lines, tmp_path, mo
     (tmp_path / "mine" / "experiment").mkdir(parents=True)
     text = f"# @package _global_\ndefaults:\n  - /experiment/reaction/fisher_front\n{lines}\n"
     (tmp_path / "mine" / "experiment" / "own.yaml").write_text(text)
-    given = answer(tmp_path, ["fit", "experiment=own", f"hydra.searchpath=[file://{tmp_path}/mine]", "hydra.run.dir=run"])
+    given = answer(
+        tmp_path, ["fit", "experiment=own", f"hydra.searchpath=[file://{tmp_path}/mine]", "hydra.run.dir=run"]
+    )
     assert given.code == 1 and not complaint(given), given
     assert not list(tmp_path.rglob("*pwned*"))
     assert "swordfish" not in given.err + given.out

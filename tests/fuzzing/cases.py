@@ -18,6 +18,7 @@ from omegaconf import OmegaConf
 from fuzzing.command import answer, complaint
 from fuzzing.configurations import damaged, damaged_text, flipped
 from fuzzing.data_files import CELLS, FILM, damage, damaged_table, film
+from fuzzing.run_directories import contents, spoiled, worse
 from pdefit.app import plugins
 from pdefit.app.configuration import register_resolvers
 from pdefit.files.locate import locate
@@ -120,10 +121,43 @@ def override(folder: Path, rng: random.Random) -> tuple[str, str]:
     changed = [
         f"{'++' if rng.random() < 0.5 else ''}{k}={_inline(v)}" for k, v in mistaken.items() if v != content.get(k)
     ]
-    junk = rng.choice(["", "", "=", "=1", "a=", "++", "~", "~seed", "+seed=1", "seed=1,2", "--multirun", "@=1", "seed=${", "\x00=1",
-                       "hydra.run.dir=", "hydra.run.dir=/proc/none", "hydra.mode=MULTIRUN", "-x", "--", "--cfg", "--help", "--cfg=job",
-                       "experiment=", "experiment=../x", "experiment=[a,b]", "experiment=null", "solver=../../x", "hydra=null",
-                       "hydra.job.name=a/b", "hydra/job_logging=none", "--config-dir=x", "--config-name=x", "ü=1"])  # fmt: skip
+    junk = rng.choice(
+        [
+            "",
+            "",
+            "=",
+            "=1",
+            "a=",
+            "++",
+            "~",
+            "~seed",
+            "+seed=1",
+            "seed=1,2",
+            "--multirun",
+            "@=1",
+            "seed=${",
+            "\x00=1",
+            "hydra.run.dir=",
+            "hydra.run.dir=/proc/none",
+            "hydra.mode=MULTIRUN",
+            "-x",
+            "--",
+            "--cfg",
+            "--help",
+            "--cfg=job",
+            "experiment=",
+            "experiment=../x",
+            "experiment=[a,b]",
+            "experiment=null",
+            "solver=../../x",
+            "hydra=null",
+            "hydra.job.name=a/b",
+            "hydra/job_logging=none",
+            "--config-dir=x",
+            "--config-name=x",
+            "ü=1",
+        ]
+    )
     given = answer(folder, ["fit", EXPERIMENTS["front"][0], *changed[:2], "hydra.run.dir=run", *filter(None, [junk])])
     if junk in ("--cfg", "--", "-x", "--help", "--cfg=job") and not given.escaped and given.code != 1:
         return f"{junk}", "" if given.code in (0, 2) else str(given)
@@ -173,59 +207,41 @@ def run_files(folder: Path, rng: random.Random, base: Path) -> tuple[str, str]:
     """Damage to the files of a run that has ended, which is then asked to go on, or to be certified again."""
     run = folder / "run"
     shutil.copytree(base, run)
-    files = ["state/state.h5", "state/state.h5", "history.h5", "provenance.json", "certificate.json", ".hydra/config.yaml",
-             "state/state_before.h5", ".lock", "parameters.csv", "fields.h5", "DONE"]  # fmt: skip
-    told = [_spoiled(run / rng.choice(files), rng) for _ in range(rng.choice([1, 1, 2]))]
+    files = [
+        "state/state.h5",
+        "state/state.h5",
+        "history.h5",
+        "provenance.json",
+        "certificate.json",
+        ".hydra/config.yaml",
+        "state/state_before.h5",
+        ".lock",
+        "parameters.csv",
+        "fields.h5",
+        "DONE",
+    ]
+    told = [spoiled(run / rng.choice(files), rng) for _ in range(rng.choice([1, 1, 2]))]
     before = contents(run)
-    arguments = rng.choice([["resume", "run"], ["resume", "run"], ["certify", "run"], ["resume", "run", "max_iterations=3"],
-                            ["resume", "run", "max_iterations=x"], ["resume", "run", "max_iterations="], ["certify", "run", "=", "a.b="],
-                            ["resume", "run", "seed=${"], ["resume", "run", "max_iterations=[1"], ["certify", "run", "a..b=1"]])  # fmt: skip
+    arguments = rng.choice(
+        [
+            ["resume", "run"],
+            ["resume", "run"],
+            ["certify", "run"],
+            ["resume", "run", "max_iterations=3"],
+            ["resume", "run", "max_iterations=x"],
+            ["resume", "run", "max_iterations="],
+            ["certify", "run", "=", "a.b="],
+            ["resume", "run", "seed=${"],
+            ["resume", "run", "max_iterations=[1"],
+            ["certify", "run", "a..b=1"],
+        ]
+    )
     given = answer(folder, arguments)
     wrong = complaint(given) or _strays(folder)
     # what says how a refused run went may change; what it found may not
     status = {".lock", "FAILED", "DONE", "run.log", "provenance.json", "history.h5"}
     lost = [n for n, raw in before.items() if n not in status and contents(run).get(n) != raw]
-    return f"{arguments}: {'; '.join(told)}", wrong or (f"changed: {lost}" if lost else "") or _worse(run, before)
-
-
-def contents(run: Path) -> dict[str, bytes]:
-    """All files of a run."""
-    return {str(p.relative_to(run)): p.read_bytes() for p in run.rglob("*") if p.is_file()}
-
-
-def _worse(run: Path, before: dict[str, bytes]) -> str:
-    try:
-        json.loads(before["provenance.json"])
-    except (KeyError, ValueError):
-        return (
-            "" if before.get("provenance.json") == contents(run).get("provenance.json") else "provenance.json rewritten"
-        )
-    json.loads((run / "provenance.json").read_text())
-    return ""
-
-
-def _spoiled(path: Path, rng: random.Random) -> str:
-    if path.is_dir():
-        return f"{path.name} is a folder already"
-    raw = path.read_bytes() if path.is_file() else b""
-    how = rng.choice(["cut", "bits", "burst", "deleted", "empty", "random", "json", "folder", "text"])
-    at = rng.randrange(len(raw) + 1)
-    path.unlink(missing_ok=True)
-    if how == "cut":
-        path.write_bytes(raw[:at])
-    elif how in ("bits", "burst"):
-        path.write_bytes(flipped(raw, rng, 3 if how == "bits" else 300))
-    elif how in ("empty", "random"):
-        path.write_bytes(b"" if how == "empty" else rng.randbytes(100))
-    elif how == "json":
-        path.write_text(rng.choice(["{}", "[]", "null", "1", '{"command": 3}', '{"command": ["pdefit", "fit"], "resumed": 3}',
-                                    '{"start": 3}', '{"end": {"hashes": 3}}', '{"start": {"hashes": {}}}', "[" * 100000,
-                                    '{"command": {"a": 1}}', '{"end": [1]}']))  # fmt: skip
-    elif how == "folder":
-        path.mkdir()
-    elif how == "text":
-        path.write_bytes("# ünlesbar \udcff".encode("utf-8", "surrogateescape"))
-    return f"{path.name} {how} at {at}"
+    return f"{arguments}: {'; '.join(told)}", wrong or (f"changed: {lost}" if lost else "") or worse(run, before)
 
 
 def _strays(folder: Path) -> str:
@@ -233,8 +249,6 @@ def _strays(folder: Path) -> str:
     allowed = {"film.h5", "planets.h5", "table.csv", "run", "mine", "runs", "multirun", "outputs", "other.h5"}
     strays = [p.name for p in folder.iterdir() if p.name not in allowed]
     half = [p.name for p in folder.rglob("*") if "partial" in p.name]
-    if "Traceback" in "".join(p.read_text(errors="replace") for p in folder.rglob("run.log") if p.is_file()):
-        return "a traceback in run.log"
     return f"left behind: {strays + half}" if strays + half else ""
 
 

@@ -61,11 +61,19 @@ def _set(file: Any, name: str, value: Any, **options: Any) -> Any:
 def dtype(file: Any, name: str, rng: random.Random) -> None:
     old = np.asarray(file[name])
     kinds: list[Callable[[], Any]] = [
-        lambda: old.astype("f2"), lambda: old.astype(">f4"), lambda: old.astype("i1"), lambda: old.astype("u8"),
-        lambda: old.astype(bool), lambda: old.astype(complex), lambda: old.astype("S5"), lambda: np.full(old.shape, "ü", object),
-        lambda: np.full(old.shape, 1, [("a", "f8"), ("b", "i4")]), lambda: old.astype("V8"),
-        lambda: old.astype(np.longdouble), lambda: np.full(old.shape, b"\xff\xfe"),
-    ]  # fmt: skip
+        lambda: old.astype("f2"),
+        lambda: old.astype(">f4"),
+        lambda: old.astype("i1"),
+        lambda: old.astype("u8"),
+        lambda: old.astype(bool),
+        lambda: old.astype(complex),
+        lambda: old.astype("S5"),
+        lambda: np.full(old.shape, "ü", object),
+        lambda: np.full(old.shape, 1, [("a", "f8"), ("b", "i4")]),
+        lambda: old.astype("V8"),
+        lambda: old.astype(np.longdouble),
+        lambda: np.full(old.shape, b"\xff\xfe"),
+    ]
     special = {
         "enum": h5py.enum_dtype({"A": 0, "B": 1}, basetype="i1"),
         "ref": h5py.ref_dtype,
@@ -84,8 +92,24 @@ def dtype(file: Any, name: str, rng: random.Random) -> None:
 
 def shape(file: Any, name: str, rng: random.Random) -> None:
     old = np.asarray(file[name])
-    shapes = [old.T, old[:0], old[:1], old[:3], old[None], old[..., None], old.ravel(), old[:, None], 1.0, np.zeros(0),
-              np.zeros((8, 0)), np.zeros((0, 40)), h5py.Empty("f8"), np.zeros((1,) * 32), np.zeros((8, 41)), [[1.0]]]  # fmt: skip
+    shapes = [
+        old.T,
+        old[:0],
+        old[:1],
+        old[:3],
+        old[None],
+        old[..., None],
+        old.ravel(),
+        old[:, None],
+        1.0,
+        np.zeros(0),
+        np.zeros((8, 0)),
+        np.zeros((0, 40)),
+        h5py.Empty("f8"),
+        np.zeros((1,) * 32),
+        np.zeros((8, 41)),
+        [[1.0]],
+    ]
     _set(file, name, rng.choice(shapes))
 
 
@@ -109,11 +133,19 @@ def enormous(file: Any, name: str, rng: random.Random) -> None:
 
 def link(file: Any, name: str, rng: random.Random) -> None:
     del file[name]
-    target: Any = rng.choice([
-        h5py.SoftLink("/nowhere"), h5py.SoftLink(f"/{name}"), h5py.SoftLink("/"), h5py.SoftLink("/extra"),
-        h5py.ExternalLink("/etc/passwd", "/"), h5py.ExternalLink("film.h5", f"/{name}"),
-        h5py.ExternalLink("other.h5", "/u"), h5py.ExternalLink("film.h5", "/extra"), h5py.SoftLink(""),
-    ])  # fmt: skip
+    target: Any = rng.choice(
+        [
+            h5py.SoftLink("/nowhere"),
+            h5py.SoftLink(f"/{name}"),
+            h5py.SoftLink("/"),
+            h5py.SoftLink("/extra"),
+            h5py.ExternalLink("/etc/passwd", "/"),
+            h5py.ExternalLink("film.h5", f"/{name}"),
+            h5py.ExternalLink("other.h5", "/u"),
+            h5py.ExternalLink("film.h5", "/extra"),
+            h5py.SoftLink(""),
+        ]
+    )
     file[name] = target
 
 
@@ -148,9 +180,37 @@ def named_type(file: Any, name: str, rng: random.Random) -> None:
 def unit(file: Any, name: str, rng: random.Random) -> None:
     for key in ("units", "unit"):
         file[name].attrs.pop(key, None)
-    words: list[Any] = ["", "mm", "days since 1970-01-01", "1e400", "m" * 500, "((((", "10**10**10", b"\xff\xfe", 3, 1.5, [1, 2],
-                        ["s", "s"], np.nan, "ü", "degC", "%", "0", "-1", "nan", "inf", "km/s/Mpc", "dB", "\x01", True,
-                        h5py.Empty("f8"), h5py.Empty("S1"), file.ref, np.zeros((2, 2)), np.array(1, [("a", "f8")])]  # fmt: skip
+    words: list[Any] = [
+        "",
+        "mm",
+        "days since 1970-01-01",
+        "1e400",
+        "m" * 500,
+        "((((",
+        "10**10**10",
+        b"\xff\xfe",
+        3,
+        1.5,
+        [1, 2],
+        ["s", "s"],
+        np.nan,
+        "ü",
+        "degC",
+        "%",
+        "0",
+        "-1",
+        "nan",
+        "inf",
+        "km/s/Mpc",
+        "dB",
+        "\x01",
+        True,
+        h5py.Empty("f8"),
+        h5py.Empty("S1"),
+        file.ref,
+        np.zeros((2, 2)),
+        np.array(1, [("a", "f8")]),
+    ]
     file[name].attrs[rng.choice(["units", "unit"])] = rng.choice(words)
 
 
@@ -169,15 +229,47 @@ def renamed(file: Any, name: str, rng: random.Random) -> None:
     file.move(name, rng.choice(["U", "ü", "a/b/c", "u ", "x" * 300, "Time", "." * 3]))
 
 
-_CHANGES = [dtype, dtype, shape, shape, values, number, enormous, link, foreign_bytes, virtual, group, named_type, unit, unit,
-            filtered, renamed]  # fmt: skip
+_CHANGES = [
+    dtype,
+    dtype,
+    shape,
+    shape,
+    values,
+    number,
+    enormous,
+    link,
+    foreign_bytes,
+    virtual,
+    group,
+    named_type,
+    unit,
+    unit,
+    filtered,
+    renamed,
+]
 
 
 def damaged_table(text: str, rng: random.Random) -> tuple[bytes, str]:
     """A CSV table with something wrong."""
     raw, at = text.encode(), rng.randrange(len(text))
-    pieces = [b"\x00", b"\xff", b'"', b",", b",,,,", b"\n", b"\r", b"nan", b"inf", b"1e999", b"x", "ü".encode(), b"\xef\xbb\xbf",
-              b";", b"9" * 200000, b"1_0"]  # fmt: skip
+    pieces = [
+        b"\x00",
+        b"\xff",
+        b'"',
+        b",",
+        b",,,,",
+        b"\n",
+        b"\r",
+        b"nan",
+        b"inf",
+        b"1e999",
+        b"x",
+        "ü".encode(),
+        b"\xef\xbb\xbf",
+        b";",
+        b"9" * 200000,
+        b"1_0",
+    ]
     piece = rng.choice(pieces)
     lines = text.splitlines(keepends=True)
     ways: list[tuple[bytes, str]] = [
