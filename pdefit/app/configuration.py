@@ -56,6 +56,7 @@ def resolved(cfg: DictConfig) -> dict[str, Any]:
     for key in ("dt", "noise"):
         if plain[key] is not None and not is_number(plain[key]):
             raise PdefitError(f"{key} expects a number, but got '{plain[key]}'")
+        plain[key] = None if plain[key] is None else float(plain[key])
     if plain["dt"] is not None and not plain["dt"] > 0:
         raise PdefitError(f"dt expects a positive time step, but got {plain['dt']}")
     if plain["device"] not in (None, "cpu", "gpu"):

@@ -90,6 +90,7 @@ def _assemble(cfg: Config) -> Experiment:
     window = withhold(record.at(slice(0, fitted)), held)
     solver = make(cfg["solver"], "solver", diffrax.AbstractSolver)
     try_step(problem.system, problem.y0, solver, "solver")
+    try_observe(problem.observe, problem.y0)
     regularizers = tuple(make(r, f"regularizers.{n}", AbstractRegularizer) for n, r in cfg["regularizers"].items())
     controls = read_controls(cfg["controls"])
     check_control_units(controls, problem.system)
@@ -195,6 +196,9 @@ def _from_twin(cfg: Config) -> _Made:
         raise PdefitError(f"twin.variant expects text, but got '{variant}'")
     if settings["dt"] is not None and not (is_number(settings["dt"]) and settings["dt"] > 0):
         raise PdefitError(f"twin.dt expects a positive time step, but got '{settings['dt']}'")
+    if not is_number(settings["noise"]):
+        raise PdefitError(f"twin.noise expects a number, but got '{settings['noise']}'")
+    settings |= {"dt": None if settings["dt"] is None else float(settings["dt"]), "noise": float(settings["noise"])}
     system = make_system(cfg["system"])
     truth = make_system(_refined(_merged(cfg["system"], changes), refine))
     settings["solver"] = make(settings["solver"], "twin.solver", diffrax.AbstractSolver)
@@ -202,7 +206,7 @@ def _from_twin(cfg: Config) -> _Made:
     observe, fine, ts = _observe(cfg), initial_state(cfg, truth, None), frame_times(cfg)
     try_step(truth, fine, twin.solver, "twin.solver")
     check_memory(ts.size, fine)
-    try_observe(observe, twin.averaged, fine)
+    try_observe(lambda y: observe(twin.averaged(y)), fine)
     record, states = twin.record(fine, ts, observe)
     y0 = jax.tree.map(lambda x: x[0], states)
     paths = tuple(f.split(".")[0] for f in cfg["controls"])
@@ -256,6 +260,7 @@ def frame_times(cfg: Config) -> np.ndarray:
     numbers = is_number(times["start"]) and is_number(times["stop"]) and isinstance(times["count"], int)
     if not numbers or times["count"] < 2 or times["stop"] <= times["start"]:
         raise PdefitError("times expects start < stop and count >= 2, e.g. times={start: 0, stop: 10, count: 41}")
+    whole_number(times["count"], "times.count")
     check_memory(times["count"])
     return np.linspace(times["start"], times["stop"], times["count"])
 

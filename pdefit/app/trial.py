@@ -1,6 +1,7 @@
 """Parts of an experiment tried together, without computing anything: shapes and types alone."""
 
 from collections.abc import Callable
+from typing import Any
 
 import diffrax
 import equinox as eqx
@@ -12,7 +13,6 @@ from jaxtyping import PyTree
 from pdefit.arrays.memory import too_large
 from pdefit.errors import PdefitError, first_line
 from pdefit.integrate.stepper import Stepper
-from pdefit.inverse.observe import AbstractObservationOperator
 from pdefit.systems.system import AbstractSystem
 
 # a film in memory, its observed copy, its noise and its mask
@@ -38,9 +38,13 @@ def try_step(system: AbstractSystem, y0: PyTree, solver: diffrax.AbstractSolver,
     )
 
 
-def try_observe(observe: AbstractObservationOperator, averaged: Callable[[PyTree], PyTree], y0: PyTree) -> None:
-    """Refuse an observation that the state does not allow."""
-    _shapes(lambda y: observe(averaged(y)), y0, f"observe ({type(observe).__name__}) does not fit the state")
+def try_observe(observe: Callable[[PyTree], dict[str, Any]], y0: PyTree) -> None:
+    """Refuse an observation that the state does not allow, or that sees nothing of it."""
+    for name, seen in _shapes(observe, y0, "observe does not fit the state").items():
+        if 0 in seen.shape:
+            raise PdefitError(
+                f"observe sees no point of '{name}' (shape {seen.shape}); take smaller strides or offsets"
+            )
 
 
 def check_memory(frames: int, y0: PyTree = 1.0) -> None:

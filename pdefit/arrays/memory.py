@@ -16,4 +16,4 @@ def available_bytes() -> float:
 def too_large(shape: Sequence[int], itemsize: int = 8) -> str | None:
     """What an array of this shape would take, in words, if this machine cannot hold it."""
     size = math.prod(int(n) for n in shape) * itemsize
-    return f"{size / 1e9:.3g} GB" if size > available_bytes() else None
+    return f"{min(size, 10**300) / 1e9:.3g} GB" if size > available_bytes() else None

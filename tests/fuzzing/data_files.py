@@ -143,7 +143,6 @@ def link(file: Any, name: str, rng: random.Random) -> None:
             h5py.ExternalLink("film.h5", f"/{name}"),
             h5py.ExternalLink("other.h5", "/u"),
             h5py.ExternalLink("film.h5", "/extra"),
-            h5py.SoftLink(""),
         ]
     )
     file[name] = target
