@@ -262,7 +262,7 @@ def frame_times(cfg: Config) -> np.ndarray:
         raise PdefitError("times expects start < stop and count >= 2, e.g. times={start: 0, stop: 10, count: 41}")
     whole_number(times["count"], "times.count")
     check_memory(times["count"])
-    return np.linspace(times["start"], times["stop"], times["count"])
+    return np.linspace(float(times["start"]), float(times["stop"]), times["count"])
 
 
 def _observe(cfg: Config) -> AbstractObservationOperator:

@@ -15,7 +15,7 @@ from typing import Any
 import jax
 from hydra.core.hydra_config import HydraConfig
 
-from pdefit.errors import PdefitError
+from pdefit.errors import PdefitError, sentence
 from pdefit.files.atomic import read_json, write_json, write_text
 from pdefit.files.lock import locked
 
@@ -39,6 +39,8 @@ def refuse_used(overrides: list[str]) -> None:
     for override in overrides:
         key, _, value = override.partition("=")
         runs = {"hydra.run.dir": "provenance.json", "hydra.sweep.dir": "*/provenance.json"}.get(key)
+        if runs and not value.strip("'\" "):
+            raise PdefitError(f"{key} expects a directory, but got nothing; name one, or leave {key} out")
         if runs and any(Path(value).glob(runs)):
             raise PdefitError(
                 f"'{value}' already holds a run; go on with it by `pdefit resume {value}`, or choose another directory"
@@ -62,11 +64,12 @@ def recorded(directory: Path, command: list[str], cfg: Any, experiment: str, res
         try:
             yield
         except BaseException as error:
-            log.error("%s", error, exc_info=not isinstance(error, PdefitError))
+            reason = sentence(str(error)) or type(error).__name__
+            log.error("%s", reason, exc_info=not isinstance(error, PdefitError))
             if resumed and done is not None and _states(directory) == untouched:
                 write_text(directory / "DONE", done)
             else:
-                write_text(directory / "FAILED", f"{error if str(error) else type(error).__name__}\n")
+                write_text(directory / "FAILED", f"{reason}\n")
             raise
         write_text(directory / "DONE", f"{datetime.now().astimezone().isoformat(timespec='seconds')}\n")
 

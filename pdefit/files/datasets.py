@@ -68,7 +68,9 @@ def unit(file: Any, name: str, path: Path) -> str | None:
     if stated is None or isinstance(stated, h5py.Empty) or np.size(stated) != 1:
         return None
     text = np.ravel(stated)[0]
-    return (text.decode(errors="replace") if isinstance(text, bytes) else str(text)).split(" since ")[0].strip()
+    # bytes that are no UTF-8 come as lone surrogates, which no file or terminal takes
+    raw = text if isinstance(text, bytes) else str(text).encode(errors="surrogateescape")
+    return raw.decode(errors="replace").split(" since ")[0].strip()
 
 
 def _dataset(file: Any, name: str, path: Path) -> Any:

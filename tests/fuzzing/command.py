@@ -69,8 +69,9 @@ def complaint(given: Answer) -> str:
     """What is wrong with an answer; empty if nothing is."""
     if given.escaped:
         return given.escaped
-    if "Traceback" in given.out + given.err:
-        return f"a traceback on the terminal: {given.err}"
+    # a sweep logs to the terminal, and `Built` with it
+    if "Traceback" in given.err or given.out.count("Traceback") > given.out.count("command.Built"):
+        return f"a traceback on the terminal: {given.out} {given.err}"
     lines = [x for x in given.err.splitlines() if x.strip()]
     if "internal error" in given.err:
         return given.err

@@ -56,7 +56,7 @@ def worse(run: Path, before: dict[str, bytes]) -> str:
     """Whether a provenance that could be read no longer can, or one that could not was written over."""
     try:
         json.loads(before["provenance.json"])
-    except (KeyError, ValueError):
+    except (KeyError, ValueError, RecursionError):
         return (
             "" if before.get("provenance.json") == contents(run).get("provenance.json") else "provenance.json rewritten"
         )
