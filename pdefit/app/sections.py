@@ -17,7 +17,6 @@ _MAPPINGS = (
     "adjoint",
     "formulation",
     "observe",
-    "stages",
     "store",
     "controls",
     "regularizers",

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from pdefit.app import main
+from pdefit.app.configuration import readable
 from pdefit.app.experiment import experiment
 from pdefit.app.film import check_store, field_coords
 from pdefit.app.list_command import KINDS, experiments
@@ -68,7 +69,7 @@ def test_a_control_may_spell_its_unit_in_another_way(compose):
         (["times.count=many"], ("times",)),
         (["initial=datum"], ("initial", "datum")),
         (["twin.refine=1.5"], ("twin.refine",)),
-        (["twin.system.R=2.0"], ("Could not override",)),
+        (["twin.system.R=2.0"], ("twin.system",)),
         (["+twin.system.R=2.0"], ("'R'",)),
         (["+stages.main.max_iter=3"], ("stages.main", "did you mean max_iterations")),
         (["stages.main.max_iterations=many"], ("stages.main",)),
@@ -88,7 +89,7 @@ def test_a_mistake_is_one_sentence(compose, overrides, words):
         error = caught.value
     except main.HydraException as problem:
         # what the command line makes of Hydra's own complaints
-        error = main._readable(problem)
+        error = readable(problem, overrides)
     assert "\n" not in str(error)
     for word in words:
         assert word in str(error)

@@ -29,8 +29,7 @@ def test_simulate_is_compared_with_the_exact_solution(compose, tmp_path):
         (["experiment=particles/pleiades", "dt=null"], "set dt"),
         ([*FRONT, "times.stop=null"], "times expects"),
         ([*FRONT, "solver=euler", "dt=0.6", "times.stop=200"], "beyond the stability limit"),
-        # a negative growth rate has no front: its initial state is not a number
-        ([*FRONT, "system.r=-1.0"], "not finite"),
+        ([*FRONT, "system.r=-1.0"], "must be positive"),
     ],
 )
 def test_a_simulation_that_cannot_be_is_one_sentence(compose, tmp_path, overrides, words):
