@@ -89,7 +89,7 @@ def test_a_mistake_is_one_sentence(compose, overrides, words):
         error = caught.value
     except main.HydraException as problem:
         # what the command line makes of Hydra's own complaints
-        error = readable(problem, overrides)
+        error = readable(problem, [*FRONT, *overrides])
     assert "\n" not in str(error)
     for word in words:
         assert word in str(error)
