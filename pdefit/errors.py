@@ -11,6 +11,19 @@ class PdefitError(Exception):
     """
 
 
+def first_line(error: BaseException) -> str:
+    """What an exception says, in one line."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def sentence(message: str) -> str:
+    """A message in one line that a terminal can show: no control characters, and no more than it takes to understand it."""
+    text = " ".join("".join(c if c.isprintable() else " " for c in message).split())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} ... {text[-_LONGEST // 2 :]}"
+
+
+# characters of an error, at most
+_LONGEST = 1000
 # names that an error lists, at most
 _SHOWN = 30
 

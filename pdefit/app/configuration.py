@@ -1,5 +1,6 @@
 """A composed configuration as plain, checked Python; and what is wrong with it, in one sentence."""
 
+import os
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 from pdefit.app import run_directory
 from pdefit.app.controls_config import WORDS
 from pdefit.app.list_command import experiments
+from pdefit.app.sections import check_sections, is_number, whole_number
 from pdefit.errors import PdefitError, unknown
 from pdefit.files.locate import locate
 
@@ -21,24 +23,40 @@ def register_resolvers() -> None:
     """`${data:NAME}` finds a data file, `${run_name:}` makes a name for a run."""
     OmegaConf.register_new_resolver("data", lambda name: str(locate(name)), replace=True)
     OmegaConf.register_new_resolver("run_name", run_directory.run_name, use_cache=True, replace=True)
+    OmegaConf.register_new_resolver("oc.env", _environment, replace=True)
+
+
+def _environment(name: str, default: str | None = None, *, _node_: Any) -> str | None:
+    """Environment variables make paths; anywhere else a configuration from somebody else could write a secret into results."""
+    if _node_ is None or str(_node_._key()) not in ("path", "dir"):
+        raise PdefitError(
+            f"The environment variable {name} may stand in a path or dir only, e.g. data.path=${{oc.env:{name}}}/x.h5"
+        )
+    found = os.environ.get(name, default)
+    if found is None:
+        raise PdefitError(f"The environment variable {name} is not set; set it, or write the path itself")
+    return found
 
 
 def resolved(cfg: DictConfig) -> dict[str, Any]:
     """The configuration as plain Python, checked where every experiment is alike."""
     try:
         plain = OmegaConf.to_container(cfg, resolve=True)
-    except OmegaConfBaseException as error:
+    # interpolations that contain themselves, or resolvers, fail in any way
+    except Exception as error:
         raise readable(error) from None
-    assert isinstance(plain, dict)
+    if not isinstance(plain, dict):
+        raise PdefitError("A configuration expects keys and values; this one has none")
+    check_sections({**plain})
     if plain["dtype"] not in ("float32", "float64"):
         raise PdefitError(f"dtype expects float32 or float64, but got '{plain['dtype']}'")
     for key in ("seed", "max_iterations"):
-        value = plain[key]
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-            raise PdefitError(f"{key} expects a whole number, but got '{value}'")
+        if plain[key] is not None or key == "seed":
+            whole_number(plain[key], key)
     for key in ("dt", "noise"):
-        if plain[key] is not None and (isinstance(plain[key], bool) or not isinstance(plain[key], int | float)):
+        if plain[key] is not None and not is_number(plain[key]):
             raise PdefitError(f"{key} expects a number, but got '{plain[key]}'")
+        plain[key] = None if plain[key] is None else float(plain[key])
     if plain["dt"] is not None and not plain["dt"] > 0:
         raise PdefitError(f"dt expects a positive time step, but got {plain['dt']}")
     if plain["device"] not in (None, "cpu", "gpu"):
@@ -63,6 +81,8 @@ def readable(error: BaseException, overrides: Sequence[str] = ()) -> PdefitError
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     lines = [x for x in lines if not x.startswith(("full_key", "object_type", "reference_type", "Set the environment"))]
     sentence = " ".join(lines) or type(error).__name__
+    if isinstance(error, RecursionError):
+        sentence = "an entry contains itself, or nests without end; look for a ${...} that points to what it stands in"
     if "Config group override must be" in sentence:
         sentence = "a group cannot be set to null; remove it with ~NAME, e.g. ~twin"
     if key := re.search(r"Could not override '([^']+)'", sentence):

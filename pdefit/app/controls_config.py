@@ -1,5 +1,6 @@
 """The `controls` section of a configuration, in the words a user writes."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -41,14 +42,21 @@ def _control(node: Mapping[str, Any], path: str) -> Control:
         raise PdefitError(f"{path}.scope is '{node['scope']}', but only 'shared' controls exist so far")
     if not isinstance(node.get("estimate", True), bool):
         raise PdefitError(f"{path}.estimate expects true or false, but got '{node['estimate']}'")
+    if not isinstance(node.get("unit"), str | None):
+        raise PdefitError(f"{path}.unit expects text, but got '{node['unit']}'")
+    scale = _number(node.get("scale", 1.0), f"{path}.scale")
+    smoothing = None if node.get("smoothing") is None else _number(node["smoothing"], f"{path}.smoothing")
+    for word, number in (("scale", scale), ("smoothing", smoothing)):
+        if number is not None and not 0 < number < math.inf:
+            raise PdefitError(f"{path}.{word} expects a positive number, but got {number:g}")
     return Control(
         transform=_transform(node.get("transform", "identity"), f"{path}.transform"),
         guess=_guess(node.get("guess"), f"{path}.guess"),
         bounds=None if node.get("bounds") is None else _pair(node["bounds"], f"{path}.bounds"),
         prior=_prior(node.get("prior"), f"{path}.prior"),
         unit=node.get("unit"),
-        scale=_number(node.get("scale", 1.0), f"{path}.scale"),
-        smoothing=None if node.get("smoothing") is None else _number(node["smoothing"], f"{path}.smoothing"),
+        scale=scale,
+        smoothing=smoothing,
         estimate=node.get("estimate", True),
     )
 
@@ -120,6 +128,9 @@ def _number(node: Any, path: str) -> float:
     if isinstance(node, bool) or not isinstance(node, int | float | str):
         raise PdefitError(f"{path} expects a number, but got {node!r}")
     try:
-        return float(node)
-    except ValueError:
-        raise PdefitError(f"{path} expects a number, but got '{node}'") from None
+        number = float(node)
+    except (ValueError, OverflowError):
+        number = math.nan
+    if math.isnan(number):
+        raise PdefitError(f"{path} expects a number, but got '{node}'")
+    return number

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+import diffrax
 import equinox as eqx
 import jax
 import numpy as np
@@ -12,18 +13,22 @@ from jaxtyping import PyTree
 from pdefit.app.automatic_sigma import split_sigma
 from pdefit.app.control_units import check_control_units
 from pdefit.app.controls_config import read_controls
-from pdefit.app.instantiate import build, instantiate, resolve
+from pdefit.app.instantiate import build, make, resolve
+from pdefit.app.sections import is_number, whole_number
+from pdefit.app.stages_config import read_stages
+from pdefit.app.trial import check_memory, try_observe, try_step
 from pdefit.arrays.trees import cast
-from pdefit.errors import PdefitError, unknown
+from pdefit.errors import PdefitError, first_line, unknown
 from pdefit.files.locate import locate
 from pdefit.files.read import read_arrays, read_observations
+from pdefit.integrate.adjoint import AbstractAdjoint
 from pdefit.inverse.fit import Stage
-from pdefit.inverse.formulation import Segments
+from pdefit.inverse.formulation import AbstractFormulation
 from pdefit.inverse.functional import Functional
 from pdefit.inverse.heldout import held_frames, withhold
 from pdefit.inverse.observe import AbstractObservationOperator
 from pdefit.inverse.problem import Problem
-from pdefit.inverse.reweight import Reweight
+from pdefit.inverse.regularizers import AbstractRegularizer
 from pdefit.inverse.twin import Twin
 from pdefit.systems.interfaces import AbstractConstrained, AbstractDataState, AbstractGridded
 from pdefit.systems.noise import NoiseEstimate, estimate_noise
@@ -61,7 +66,7 @@ def experiment(cfg: Config) -> Experiment:
     if cfg["data"] is None and cfg["twin"] is None:
         raise PdefitError("A fit expects observations: set data.path to a file, or twin=independent to make them")
     for key in ("start", "stop", "fit_until"):
-        if cfg["times"][key] is not None and not _is_number(cfg["times"][key]):
+        if cfg["times"][key] is not None and not is_number(cfg["times"][key]):
             raise PdefitError(f"times.{key} expects a number, but got '{cfg['times'][key]}'")
     if cfg["data"] is None and cfg["twin"]["variant"] == "self" and cfg["dt"] is None:
         # "with the same step": the one the fit would choose, which depends on its guesses and bounds
@@ -79,10 +84,14 @@ def _assemble(cfg: Config) -> Experiment:
         raise PdefitError(
             f"times.fit_until = {stop} leaves {fitted} frames to fit; the record starts at {record.ts[0]:g}"
         )
-    stages, formulation = _stages(cfg["stages"]), instantiate(cfg["formulation"], "formulation")
+    stages, formulation = read_stages(cfg["stages"]), make(cfg["formulation"], "formulation", AbstractFormulation)
     used = [formulation, *(s.formulation for s in stages if s.formulation is not None)]
     held = held_frames(record.ts[:fitted], cfg["holdout"] or 0, used)
     window = withhold(record.at(slice(0, fitted)), held)
+    solver = make(cfg["solver"], "solver", diffrax.AbstractSolver)
+    try_step(problem.system, problem.y0, solver, "solver")
+    try_observe(problem.observe, problem.y0)
+    regularizers = tuple(make(r, f"regularizers.{n}", AbstractRegularizer) for n, r in cfg["regularizers"].items())
     controls = read_controls(cfg["controls"])
     check_control_units(controls, problem.system)
     functional = Functional(
@@ -90,11 +99,11 @@ def _assemble(cfg: Config) -> Experiment:
         window.ts,
         cast(window, cfg["dtype"]),
         controls,
-        solver=instantiate(cfg["solver"], "solver"),
+        solver=solver,
         dt=cfg["dt"],
-        adjoint=instantiate(cfg["adjoint"], "adjoint"),
+        adjoint=make(cfg["adjoint"], "adjoint", AbstractAdjoint),
         formulation=formulation,
-        regularizers=tuple(instantiate(cfg["regularizers"], "regularizers").values()),
+        regularizers=regularizers,
         key=jax.random.key(cfg["seed"]),
     )
     return Experiment(
@@ -133,6 +142,7 @@ def _from_data(cfg: Config) -> _Made:
         raise PdefitError(
             f"data.variables expects field: variable, e.g. {{u: intensity}}, but got {data['variables']!r}"
         )
+    _check_texts(data)
     for key in ("path", "variables"):
         if not data.get(key):
             raise PdefitError(
@@ -149,7 +159,7 @@ def _from_data(cfg: Config) -> _Made:
         sigma=stated,
         units={field: where.unit for field, where in coords.items()},
         time_unit=system.time_unit,
-        time=data.get("time", "time"),
+        time=data.get("time") or "time",
         start=-np.inf if times["start"] is None else times["start"],
         stop=np.inf if times["stop"] is None else times["stop"],
     )
@@ -162,15 +172,42 @@ def _from_data(cfg: Config) -> _Made:
     return _Made(problem, observations, tuple(data.get("truth") or ()), None, "real data", noise, unstated)
 
 
+def _check_texts(data: Config) -> None:
+    """Names of variables, and of the file, are text."""
+    if not isinstance(data.get("system") or {}, Mapping):
+        raise PdefitError(f"data.system expects argument: variable, e.g. {{gm: gm}}, but got {data['system']!r}")
+    if not isinstance(data.get("truth") or [], list):
+        raise PdefitError(f"data.truth expects a list of controls, but got {data['truth']!r}")
+    named = {f"data.{key}": data.get(key) for key in ("path", "time")}
+    for section in ("variables", "system"):
+        named |= {f"data.{section}.{name}": text for name, text in (data.get(section) or {}).items()}
+    named |= {f"data.truth.{i}": text for i, text in enumerate(data.get("truth") or [])}
+    for key, text in named.items():
+        if not isinstance(text, str) and not (key in ("data.path", "data.time") and text is None):
+            raise PdefitError(f"{key} expects text, but got '{text}'")
+
+
 def _from_twin(cfg: Config) -> _Made:
     """Observations made by a truth of their own."""
     settings = dict(cfg["twin"])
     variant, changes, refine = settings.pop("variant"), settings.pop("system"), settings.pop("refine")
+    whole_number(settings["seed"], "twin.seed")
+    if not isinstance(variant, str):
+        raise PdefitError(f"twin.variant expects text, but got '{variant}'")
+    if settings["dt"] is not None and not (is_number(settings["dt"]) and settings["dt"] > 0):
+        raise PdefitError(f"twin.dt expects a positive time step, but got '{settings['dt']}'")
+    if not is_number(settings["noise"]):
+        raise PdefitError(f"twin.noise expects a number, but got '{settings['noise']}'")
+    settings |= {"dt": None if settings["dt"] is None else float(settings["dt"]), "noise": float(settings["noise"])}
     system = make_system(cfg["system"])
     truth = make_system(_refined(_merged(cfg["system"], changes), refine))
-    twin = build(Twin, {"system": truth, "refine": refine, **instantiate(settings, "twin")}, "twin")
-    observe = _observe(cfg)
-    record, states = twin.record(initial_state(cfg, truth, None), frame_times(cfg), observe)
+    settings["solver"] = make(settings["solver"], "twin.solver", diffrax.AbstractSolver)
+    twin = build(Twin, {"system": truth, "refine": refine, **settings}, "twin")
+    observe, fine, ts = _observe(cfg), initial_state(cfg, truth, None), frame_times(cfg)
+    try_step(truth, fine, twin.solver, "twin.solver")
+    check_memory(ts.size, fine)
+    try_observe(lambda y: observe(twin.averaged(y)), fine)
+    record, states = twin.record(fine, ts, observe)
     y0 = jax.tree.map(lambda x: x[0], states)
     paths = tuple(f.split(".")[0] for f in cfg["controls"])
     return _Made(Problem(_with_truth(system, truth, paths), y0, observe), record, paths, states, f"twin ({variant})")
@@ -189,7 +226,7 @@ def make_system(node: Config) -> AbstractSystem:
     cls = resolve(node["_target_"], "system")
     if not (isinstance(cls, type) and issubclass(cls, AbstractSystem)):
         raise PdefitError(f"system._target_ '{node['_target_']}' is not a system")
-    system = instantiate(node, "system")
+    system = make(node, "system", AbstractSystem)
     for name, info in parameters(system).items():
         value = getattr(system, name)
         if info.positive and eqx.is_array(value) and bool(np.any(np.asarray(value) < 0)):
@@ -199,35 +236,37 @@ def make_system(node: Config) -> AbstractSystem:
 
 def initial_state(cfg: Config, system: AbstractSystem, observations: Observations | None) -> PyTree:
     """The system's own initial state, or the first frame of the data."""
-    if cfg["initial"] == "system" or (cfg["initial"] == "data" and observations is None):
-        try:
-            y0 = system.init(jax.random.key(cfg["seed"]))
-        except ValueError as error:
-            raise PdefitError(str(error)) from None
-    elif cfg["initial"] == "data" and observations is not None:
-        if not isinstance(system, AbstractDataState):
-            raise PdefitError(f"{type(system).__name__} cannot take its initial state from data; set initial=system")
-        y0 = system.init_from_data(observations)
-    else:
+    if cfg["initial"] not in ("system", "data"):
         raise PdefitError(f"initial expects `system` or `data`, but got '{cfg['initial']}'")
-    return system.project(y0) if isinstance(system, AbstractConstrained) else y0
+    observed = observations if cfg["initial"] == "data" else None
+    try:
+        if observed is None:
+            y0 = system.init(jax.random.key(cfg["seed"]))
+        elif isinstance(system, AbstractDataState):
+            y0 = system.init_from_data(observed)
+        else:
+            raise PdefitError(f"{type(system).__name__} cannot take its initial state from data; set initial=system")
+        return system.project(y0) if isinstance(system, AbstractConstrained) else y0
+    except PdefitError:
+        raise
+    # a plugin fails with any exception where its parameters do not fit each other
+    except Exception as error:
+        raise PdefitError(f"{type(system).__name__} cannot make its initial state: {first_line(error)}") from None
 
 
 def frame_times(cfg: Config) -> np.ndarray:
     """The frames of a simulation or twin."""
     times = cfg["times"]
-    numbers = _is_number(times["start"]) and _is_number(times["stop"]) and isinstance(times["count"], int)
+    numbers = is_number(times["start"]) and is_number(times["stop"]) and isinstance(times["count"], int)
     if not numbers or times["count"] < 2 or times["stop"] <= times["start"]:
         raise PdefitError("times expects start < stop and count >= 2, e.g. times={start: 0, stop: 10, count: 41}")
-    return np.linspace(times["start"], times["stop"], times["count"])
-
-
-def _is_number(x: Any) -> bool:
-    return isinstance(x, int | float) and not isinstance(x, bool)
+    whole_number(times["count"], "times.count")
+    check_memory(times["count"])
+    return np.linspace(float(times["start"]), float(times["stop"]), times["count"])
 
 
 def _observe(cfg: Config) -> AbstractObservationOperator:
-    return instantiate(cfg["observe"], "observe")
+    return make(cfg["observe"], "observe", AbstractObservationOperator)
 
 
 def _merged(node: Config, changes: Config) -> dict[str, Any]:
@@ -249,33 +288,3 @@ def _refined(system: Config, factor: int) -> Config:
             f"twin.refine = {factor} expects a whole number and a system with grid.shape; set twin.refine=1"
         )
     return _merged(system, {"grid": {"shape": [n * factor for n in grid["shape"]]}})
-
-
-_STAGE = ("optimizer", "max_iterations", "window", "reweight")
-
-
-def _stages(node: Any) -> list[Stage]:
-    """The stages in the order they are written."""
-    if not isinstance(node, Mapping) or not node:
-        raise PdefitError("stages expects at least one stage, e.g. stages=levenberg_marquardt")
-    return [_stage(name, s) for name, s in node.items()]
-
-
-def _stage(name: str, node: Any) -> Stage:
-    path = f"stages.{name}"
-    if not isinstance(node, Mapping) or "optimizer" not in node:
-        raise PdefitError(f"{path} expects an optimizer and its limits, e.g. stages=levenberg_marquardt")
-    for key in node:
-        if key not in _STAGE:
-            raise unknown(f"key of {path}", str(key), _STAGE)
-    window, reweight, limit = node.get("window"), node.get("reweight"), node.get("max_iterations", 100)
-    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-        raise PdefitError(f"{path}.max_iterations expects a whole number >= 1, but got '{limit}'")
-    if window is not None and not _is_number(window):
-        raise PdefitError(f"{path}.window expects a length of time, but got '{window}'")
-    return Stage(
-        optimizer=instantiate(node["optimizer"], f"{path}.optimizer"),
-        max_iterations=limit,
-        formulation=None if window is None else build(Segments, {"length": window}, path),
-        reweight=None if reweight is None else build(Reweight, dict(reweight), f"{path}.reweight"),
-    )

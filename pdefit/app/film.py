@@ -39,11 +39,13 @@ def check_store(store: Mapping[str, Any], coords: Mapping[str, FieldCoords], fra
     for key in store:
         if key not in ("fields", "every", "dtype", "budget"):
             raise unknown("key of store", str(key), ("fields", "every", "dtype", "budget"))
-    wanted = list(coords) if store["fields"] is None else list(store["fields"])
+    if not isinstance(store["fields"], list | None):
+        raise PdefitError(f"store.fields expects a list of names, or null for all, but got '{store['fields']}'")
+    wanted = list(coords) if store["fields"] is None else [str(name) for name in store["fields"]]
     for name in wanted:
         if name not in coords:
             raise unknown("field (store.fields)", name, coords)
-    if not isinstance(store["every"], int) or store["every"] < 1:
+    if isinstance(store["every"], bool) or not isinstance(store["every"], int) or store["every"] < 1:
         raise PdefitError(f"store.every expects a whole number >= 1, but got {store['every']}")
     if store["dtype"] not in ("float32", "float64"):
         raise PdefitError(f"store.dtype expects float32 or float64, but got '{store['dtype']}'")

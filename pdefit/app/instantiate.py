@@ -4,12 +4,27 @@ import importlib
 import inspect
 from collections.abc import Mapping
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
+from pdefit.app.argument_types import misbuilt, misfit, returned
 from pdefit.app.plugins import plugins
-from pdefit.errors import PdefitError, nearest, unknown
+from pdefit.errors import PdefitError, first_line, nearest, unknown
 
 _LIBRARIES = ("pdefit", "optax", "diffrax", "optimistix")
+
+
+Made = TypeVar("Made")
+
+
+def make(node: Any, path: str, kind: type[Made]) -> Made:
+    """The object a mapping describes, which must be of this kind; nothing else is even called."""
+    if not isinstance(node, Mapping) or "_target_" not in node:
+        raise PdefitError(f"{path} expects a _target_ and its arguments, but got {node!r}")
+    target = resolve(node["_target_"], path)
+    makes = returned(target)
+    if not (inspect.isclass(makes) and issubclass(makes, kind)):
+        raise PdefitError(f"{path} expects a kind of {kind.__name__}, which '{node['_target_']}' is not")
+    return instantiate(node, path)
 
 
 def instantiate(node: Any, path: str = "") -> Any:
@@ -24,18 +39,30 @@ def instantiate(node: Any, path: str = "") -> Any:
 
 def build(target: Any, arguments: dict[str, Any], path: str) -> Any:
     """Call a class or function with configured arguments; its complaints become one sentence."""
-    names = [n for n in inspect.signature(target).parameters]
+    try:
+        names = list(inspect.signature(target).parameters)
+    except ValueError:
+        raise PdefitError(f"{path} ({target.__name__}) cannot be described by a configuration") from None
+    if inspect.isabstract(target):
+        raise PdefitError(f"{path} ({target.__name__}) is abstract; name one of its subclasses")
     for name in arguments:
         if name not in names and "kwargs" not in names:
             raise unknown(f"argument of {target.__name__} ({path})", str(name), names)
     missing = [k for k, v in arguments.items() if isinstance(v, str) and v == "???"]
     if missing:
         raise PdefitError(f"{path}.{missing[0]} is missing; set it")
-    try:
-        return target(**arguments)
-    except (ValueError, TypeError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise PdefitError(f"{path} ({target.__name__}): {reason}") from error
+    wrong = misfit(target, arguments)
+    if wrong is None:
+        try:
+            made = target(**arguments)
+        except PdefitError as error:
+            raise PdefitError(f"{path} ({target.__name__}): {error}") from error
+        # plugins and libraries complain about arguments with any exception
+        except Exception as error:
+            raise PdefitError(f"{path} ({target.__name__}): {first_line(error)}") from error
+        if (wrong := misbuilt(made)) is None:
+            return made
+    raise PdefitError(f"{path}.{wrong}")
 
 
 def resolve(target: Any, path: str = "") -> Any:

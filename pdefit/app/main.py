@@ -19,8 +19,9 @@ from rich.markup import escape
 from pdefit.app import plugins, run_directory
 from pdefit.app.configuration import readable, register_resolvers, resolved
 from pdefit.app.environment import prepare
+from pdefit.app.hydra_guard import guarded
 from pdefit.app.list_command import experiments, version
-from pdefit.errors import PdefitError, unknown
+from pdefit.errors import PdefitError, first_line, sentence, unknown
 
 # configured by Hydra, leaving a run directory; those that name a run directory; and those that take plain words
 _VERBS = ("fit", "simulate", "certify")
@@ -68,6 +69,11 @@ def main() -> None:
         _report(str(error))
     except KeyboardInterrupt:
         _report("interrupted")
+    # the wall: whatever else happens is told in one sentence, and its traceback kept
+    except Exception as error:
+        if os.environ.get("HYDRA_FULL_ERROR") == "1":
+            raise
+        _report_unexpected(error)
     if _failures:
         sys.exit(1)
 
@@ -95,7 +101,7 @@ def _run_with_hydra(verb: str, overrides: list[str]) -> None:
     plugins.register()
     run_directory.refuse_used(overrides)
     sys.argv = [sys.argv[0], *overrides]
-    wants_traceback = os.environ.get("HYDRA_FULL_ERROR") == "1"
+    wants_traceback = os.environ.get("HYDRA_FULL_ERROR")
     # Hydra would print its own errors and exit; this makes it raise them here
     os.environ["HYDRA_FULL_ERROR"] = "1"
     decorate = hydra.main(version_base="1.3", config_path="pkg://pdefit_conf", config_name="config")
@@ -103,20 +109,23 @@ def _run_with_hydra(verb: str, overrides: list[str]) -> None:
 
     def task(cfg: DictConfig) -> None:
         started.append(verb)
-        _task(verb, cfg)
+        _task(verb, cfg, wants_traceback == "1")
 
     try:
-        decorate(task)()
-    except (HydraException, OmegaConfBaseException, ValueError) as error:
-        # a ValueError is Hydra's only while it composes; from a job it is a bug and keeps its traceback
-        if wants_traceback or (
-            started and isinstance(error, ValueError) and not isinstance(error, OmegaConfBaseException)
-        ):
+        with guarded():
+            decorate(task)()
+    # until a job has started, all errors are Hydra's about the configuration, which come as almost any exception
+    except Exception as error:
+        if wants_traceback == "1" or (started and not isinstance(error, HydraException | OmegaConfBaseException)):
             raise
         raise readable(error, overrides) from None
+    finally:
+        os.environ.pop("HYDRA_FULL_ERROR")
+        if wants_traceback is not None:
+            os.environ["HYDRA_FULL_ERROR"] = wants_traceback
 
 
-def _task(verb: str, cfg: DictConfig) -> None:
+def _task(verb: str, cfg: DictConfig, wants_traceback: bool) -> None:
     """One job; a failure is reported and remembered, so that the other jobs of a sweep still run."""
     console = Console()
     name = HydraConfig.get().runtime.choices.get("experiment")
@@ -129,9 +138,27 @@ def _task(verb: str, cfg: DictConfig) -> None:
             _command(verb)(plain, directory, name, console)
     except PdefitError as error:
         _report(str(error))
+    # the other jobs of a sweep still run
+    except Exception as error:
+        if wants_traceback:
+            raise
+        _report_unexpected(error)
+
+
+def _report_unexpected(error: Exception) -> None:
+    """An error of the machine (a full disk, a missing permission), or a bug."""
+    if isinstance(error, OSError) and error.strerror:
+        _report(f"{error.strerror}: '{error.filename}'; free or correct it, then start again")
+        return
+    log = logging.getLogger("pdefit")
+    kept = any(isinstance(h, logging.FileHandler) for h in logging.getLogger().handlers)
+    log.error("internal error", exc_info=error)
+    where = "run.log holds the traceback" if kept else "HYDRA_FULL_ERROR=1 shows the traceback"
+    _report(f"internal error: {type(error).__name__}: {first_line(error)} - this is a bug in pdefit; {where}")
 
 
 def _report(message: str) -> None:
+    message = sentence(message)
     _failures.append(message)
     logging.getLogger("pdefit").error(message)
     Console(stderr=True, soft_wrap=True).print(f"[bold red]error:[/] {escape(message)}", highlight=False)

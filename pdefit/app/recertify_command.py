@@ -1,5 +1,8 @@
 """pdefit certify RUN: the evidence for a gradient at the estimate of a run that exists, found again."""
 
+from pathlib import Path
+from typing import Any
+
 from rich.console import Console
 
 from pdefit.app.certificates import certified, demand, show
@@ -15,14 +18,14 @@ def run_recertify(arguments: list[str], console: Console) -> None:
     """Certify a run again at its estimate, if its equations and data are still those it was certified with."""
     run = open_run(arguments, "certify")
     recorded = read_json(run.directory / "certificate.json")
+    before = _hashes(recorded, run.directory)
     exp = experiment(run.plain)
     functional, theta = exp.functional, exp.functional.theta0
     if run.saved is not None:
         state = RunState(run.saved.numbers, run.saved.arrays)
         functional, theta = fitting.restored(exp.functional, exp.stages, state)
     found = certified(functional, theta, exp, run.plain)
-    before = recorded.get("end") or recorded.get("start") or {}
-    same = {part: before.get("hashes", {}).get(part) == value for part, value in found.hashes.items()}
+    same = {part: before.get(part) == value for part, value in found.hashes.items()}
     write_json(run.directory / "certificate_again.json", {"end": found.as_dict(), "same": same})
     show(found, console)
     if not same["flags"]:
@@ -34,3 +37,12 @@ def run_recertify(arguments: list[str], console: Console) -> None:
     if changed:
         console.print(f"[yellow]the hash of its {' and '.join(changed)} differs too[/]")
     demand(found)
+
+
+def _hashes(recorded: dict[str, Any], directory: Path) -> dict[str, Any]:
+    """What a certificate says it was made of."""
+    certificate = recorded.get("end") or recorded.get("start")
+    hashes = certificate.get("hashes") if isinstance(certificate, dict) else None
+    if not isinstance(hashes, dict):
+        raise PdefitError(f"'{directory / 'certificate.json'}' is not what pdefit wrote; put it back from a copy")
+    return hashes

@@ -9,7 +9,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from pdefit.app.configuration import readable, resolved
-from pdefit.errors import PdefitError
+from pdefit.errors import PdefitError, first_line
 from pdefit.files.atomic import read_json
 from pdefit.files.state_file import Saved, differences, load_state
 
@@ -34,7 +34,8 @@ def open_run(arguments: list[str], verb: str) -> RecordedRun:
             f"'{directory}' is not the directory of a run (it has no .hydra/config.yaml or provenance.json)"
         )
     made = read_json(directory / "provenance.json")
-    if made.get("command", ["", ""])[1:2] != ["fit"]:
+    command = made.get("command")
+    if not isinstance(command, list) or command[1:2] != ["fit"]:
         raise PdefitError(f"'{directory}' was not made by pdefit fit, so there is nothing to {verb}")
     saved = load_state(directory / "state")
     cfg = _configuration(config, arguments[1:])
@@ -66,16 +67,22 @@ def log_to(directory: Path) -> None:
 
 
 def _configuration(path: Path, overrides: list[str]) -> DictConfig:
+    # from_dotlist takes anything; `key=value` is what was promised
+    for override in overrides:
+        if not override.partition("=")[0].strip() or "=" not in override:
+            raise PdefitError(f"'{override}' is not of the form key=value")
     try:
-        # from_dotlist takes anything; `key=value` is what was promised
-        for override in overrides:
-            if "=" not in override:
-                raise PdefitError(f"'{override}' is not of the form key=value")
-        cfg = OmegaConf.merge(OmegaConf.load(path), OmegaConf.from_dotlist(overrides))
+        cfg = OmegaConf.load(path)
     except OmegaConfBaseException as error:
         raise readable(error) from None
-    except (OSError, ValueError, UnicodeDecodeError) as error:
+    # YAML answers damaged text with almost any exception
+    except Exception as error:
         raise PdefitError(f"'{path}' is damaged ({type(error).__name__}); put it back from a copy") from None
+    try:
+        cfg = OmegaConf.merge(cfg, OmegaConf.from_dotlist(overrides))
+    # and OmegaConf overrides that lead into a number, or that do not parse
+    except Exception as error:
+        raise PdefitError(f"{' '.join(overrides)} cannot be set in '{path}' ({first_line(error)})") from None
     if not isinstance(cfg, DictConfig) or "max_iterations" not in cfg:
         raise PdefitError(f"'{path}' is damaged; put it back from a copy")
     return cfg

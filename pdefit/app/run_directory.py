@@ -15,7 +15,7 @@ from typing import Any
 import jax
 from hydra.core.hydra_config import HydraConfig
 
-from pdefit.errors import PdefitError
+from pdefit.errors import PdefitError, sentence
 from pdefit.files.atomic import read_json, write_json, write_text
 from pdefit.files.lock import locked
 
@@ -39,6 +39,8 @@ def refuse_used(overrides: list[str]) -> None:
     for override in overrides:
         key, _, value = override.partition("=")
         runs = {"hydra.run.dir": "provenance.json", "hydra.sweep.dir": "*/provenance.json"}.get(key)
+        if runs and not value.strip("'\" "):
+            raise PdefitError(f"{key} expects a directory, but got nothing; name one, or leave {key} out")
         if runs and any(Path(value).glob(runs)):
             raise PdefitError(
                 f"'{value}' already holds a run; go on with it by `pdefit resume {value}`, or choose another directory"
@@ -49,21 +51,37 @@ def refuse_used(overrides: list[str]) -> None:
 def recorded(directory: Path, command: list[str], cfg: Any, experiment: str, resumed: bool = False) -> Iterator[None]:
     """The directory is locked; provenance at the start; DONE at the end, or FAILED with the reason."""
     with locked(directory):
-        for stale in ("DONE", "FAILED"):
-            (directory / stale).unlink(missing_ok=True)
-        provenance = directory / "provenance.json"
-        entry = _provenance(command, cfg, experiment)
+        provenance, entry = directory / "provenance.json", _provenance(command, cfg, experiment)
         if resumed and provenance.is_file():
             first = read_json(provenance)
-            entry = {**first, "resumed": [*first.get("resumed", []), entry]}
+            before = first.get("resumed", [])
+            entry = {**first, "resumed": [*(before if isinstance(before, list) else []), entry]}
+        # a finished run stays one as long as going on with it has changed nothing
+        done, untouched = _text(directory / "DONE"), _states(directory)
+        for stale in ("DONE", "FAILED"):
+            (directory / stale).unlink(missing_ok=True)
         write_json(provenance, entry)
         try:
             yield
         except BaseException as error:
-            log.error("%s", error, exc_info=not isinstance(error, PdefitError))
-            write_text(directory / "FAILED", f"{error if str(error) else type(error).__name__}\n")
+            reason = sentence(str(error)) or type(error).__name__
+            log.error("%s", reason, exc_info=not isinstance(error, PdefitError))
+            if resumed and done is not None and _states(directory) == untouched:
+                write_text(directory / "DONE", done)
+            else:
+                write_text(directory / "FAILED", f"{reason}\n")
             raise
         write_text(directory / "DONE", f"{datetime.now().astimezone().isoformat(timespec='seconds')}\n")
+
+
+def _text(path: Path) -> str | None:
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None
+
+
+def _states(directory: Path) -> list[tuple[str, int]]:
+    """When each file of state/ and the summary was written."""
+    files = [*(directory / "state").glob("*.h5"), directory / "summary.json"]
+    return sorted((f.name, f.stat().st_mtime_ns) for f in files if f.exists())
 
 
 def _provenance(command: list[str], cfg: Any, experiment: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,13 +15,15 @@ from rich.markup import escape
 
 from pdefit.app.experiment import Config, frame_times, initial_state, make_system
 from pdefit.app.film import check_store, field_coords
-from pdefit.app.instantiate import instantiate
+from pdefit.app.instantiate import make
+from pdefit.app.sections import is_number
+from pdefit.app.trial import try_step
 from pdefit.arrays.trees import cast, named_fields
 from pdefit.errors import PdefitError, unknown
 from pdefit.files.atomic import write_json
 from pdefit.files.fields_file import FieldsFile
 from pdefit.files.locate import locate
-from pdefit.files.read import read_table
+from pdefit.files.read_table import read_table
 from pdefit.integrate.trajectory import choose_dt, frames
 from pdefit.systems.interfaces import AbstractConservative, AbstractExact
 from pdefit.systems.system import AbstractSystem
@@ -33,7 +36,8 @@ def run_simulate(cfg: dict[str, Any], directory: Path, name: str, console: Conso
         raise PdefitError("simulate takes its state from the system, but this experiment reads data; use pdefit fit")
     system = cast(make_system(cfg["system"]), cfg["dtype"])
     y0 = cast(initial_state(cfg, system, None), cfg["dtype"])
-    solver = instantiate(cfg["solver"], "solver")
+    solver = make(cfg["solver"], "solver", diffrax.AbstractSolver)
+    try_step(system, y0, solver, "solver")
     ts, dt = frame_times(cfg), choose_dt([(system, y0)], cfg["dt"], solver)
     coords = field_coords(system, y0)
     store = cfg["store"]
@@ -97,6 +101,11 @@ def _reference_error(cfg: Config, state: PyTree, t: float) -> float | None:
     reference = cfg["reference"]
     if reference is None:
         return None
+    for key in ("path", "column", "time", "fields"):
+        if key not in reference:
+            raise PdefitError(f"reference.{key} is missing; a reference expects path, column, time and fields")
+    if not is_number(reference["time"]) or not isinstance(reference["fields"], Mapping):
+        raise PdefitError("reference expects a number as its time, and fields, e.g. {position: [[x1, y1], [x2, y2]]}")
     if t != reference["time"]:
         raise PdefitError(f"The reference is for t = {reference['time']:g}, but the run ends at {t:g}; set times.stop")
     table, fields = read_table(locate(str(reference["path"]))), named_fields(state)
@@ -104,15 +113,21 @@ def _reference_error(cfg: Config, state: PyTree, t: float) -> float | None:
     for field, names in reference["fields"].items():
         if field not in fields:
             raise unknown("field (reference.fields)", str(field), fields)
-        expected = np.asarray(_look_up(names, table, str(reference["column"])))
-        worst = max(worst, float(np.max(np.abs(np.asarray(fields[field]) - expected))))
+        rows, found = _look_up(names, table, str(reference["column"])), np.asarray(fields[field])
+        try:
+            expected = np.asarray(rows, float)
+        except ValueError:
+            raise PdefitError(f"reference.fields.{field} expects lists of equal length, but got {names!r}") from None
+        if expected.shape != found.shape:
+            raise PdefitError(f"reference.fields.{field} has shape {expected.shape}, but the field has {found.shape}")
+        worst = max(worst, float(np.max(np.abs(found - expected))))
     return worst
 
 
 def _look_up(names: Any, table: Mapping[str, Mapping[str, float]], column: str) -> Any:
     if isinstance(names, list):
         return [_look_up(n, table, column) for n in names]
-    if names not in table:
+    if not isinstance(names, str) or names not in table:
         raise unknown("row of the reference", str(names), table)
     if column not in table[names]:
         raise unknown("column of the reference", column, table[names])

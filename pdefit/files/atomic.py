@@ -33,7 +33,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """The mapping in a JSON file that pdefit wrote."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         raise PdefitError(f"'{path}' is missing or damaged; put it back from a copy") from None
     if not isinstance(content, dict):
         raise PdefitError(f"'{path}' is not what pdefit wrote; put it back from a copy")

@@ -5,6 +5,11 @@ from collections.abc import Sequence
 import equinox as eqx
 import numpy as np
 
+from pdefit.errors import PdefitError
+
+# at a microsecond for the smallest step: a quarter of an hour for one solve
+_MOST_STEPS = 1e9
+
 
 class TimePlan(eqx.Module):
     """Constant steps between observation times, regular or not.
@@ -32,6 +37,10 @@ def plan_steps(t0: float, ts: np.ndarray, dt: float) -> TimePlan:
     look_first = bool(ts[0] == t0)
     edges = ts if look_first else np.concatenate([[t0], ts])
     duration = np.diff(edges)
+    if (ts[-1] - t0) / dt > _MOST_STEPS:
+        raise PdefitError(
+            f"A step of {dt:g} divides {ts[-1] - t0:g} into more than {_MOST_STEPS:.0e} steps; set dt larger"
+        )
     # 1e-9: a duration that is a whole number of steps up to round-off must not get one step more
     count = np.maximum(np.ceil(duration / dt - 1e-9), 1).astype(np.int64)
     return TimePlan(

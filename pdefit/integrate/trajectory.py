@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from pdefit.errors import PdefitError
+from pdefit.errors import PdefitError, first_line
 from pdefit.integrate.adjoint import AbstractAdjoint, StoreAll
 from pdefit.integrate.plan import TimePlan, plan_steps
 from pdefit.integrate.stepper import Stepper, stage_matrix
@@ -37,7 +37,21 @@ def stability_limit(system: AbstractSystem, y0: PyTree, solver: diffrax.Abstract
     """The largest stable step of this solver at y0, from what the system says of explicit Euler; None if it says nothing."""
     if not isinstance(system, AbstractStable):
         return None
-    return float(system.stable_step(y0)) * real_stability(solver) / 2
+    return _stable_step(system, y0) * real_stability(solver) / 2
+
+
+def _stable_step(system: Any, y0: PyTree) -> float:
+    name = type(system).__name__
+    try:
+        step = float(system.stable_step(y0))
+    # a plugin fails with any exception where a parameter has another shape than it expects
+    except Exception as error:
+        raise PdefitError(f"{name} cannot tell its stable step: {first_line(error)}; set its parameters") from None
+    if not step > 0:
+        raise PdefitError(
+            f"{name} finds a stable step of {step:g} {system.time_unit}; correct its parameters or bounds"
+        )
+    return step
 
 
 def choose_dt(
@@ -52,7 +66,7 @@ def choose_dt(
             raise PdefitError(f"{type(system).__name__} states no stable step, so a step size dt is expected; set dt")
         return dt
     if dt is None:
-        return 0.8 * min(float(s.stable_step(y)) for s, y in problems)  # pyright: ignore[reportAttributeAccessIssue]
+        return 0.8 * min(_stable_step(s, y) for s, y in problems)
     if dt > 1.01 * limit:
         raise PdefitError(
             f"The step dt = {dt:g} {system.time_unit} is beyond the stability limit {limit:.3g} {system.time_unit} of "

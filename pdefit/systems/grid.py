@@ -7,9 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from pdefit.arrays.memory import too_large
 from pdefit.systems.boundary import AbstractBoundary, NoFlux
 from pdefit.systems.interfaces import FieldCoords
 
+# a state, its coordinates and the stages of a step
+_COPIES = 8
 _NAMES = ("x", "y", "z")
 
 
@@ -43,6 +46,10 @@ class CartesianGrid(eqx.Module):
         if min(self.shape) < 2 or min(self.extent) <= 0:
             raise ValueError(f"CartesianGrid expects at least two cells of positive size, but got {self.shape} cells "
                              f"in a box of {self.extent}")  # fmt: skip
+        if not np.all(np.isfinite([*self.extent, *self.corner])):
+            raise ValueError(f"CartesianGrid expects finite edges, but got {self.extent} from {self.corner}")
+        if size := too_large((*self.shape, _COPIES)):
+            raise ValueError(f"CartesianGrid of {self.shape} cells takes {size} of memory; take fewer cells")
 
     @property
     def ndim(self) -> int:

@@ -75,7 +75,7 @@ def test_a_control_may_spell_its_unit_in_another_way(compose):
         (["times.count=many"], ("times",)),
         (["initial=datum"], ("initial", "datum")),
         (["twin.refine=1.5"], ("twin.refine",)),
-        (["twin.system.R=2.0"], ("twin",)),
+        (["twin.system.R=2.0"], ("twin.system",)),
         (["+twin.system.R=2.0"], ("'R'",)),
         (["+stages.main.max_iter=3"], ("stages.main", "did you mean max_iterations")),
         (["stages.main.max_iterations=many"], ("stages.main",)),
@@ -95,7 +95,7 @@ def test_a_mistake_is_one_sentence(compose, overrides, words):
         error = caught.value
     except HydraException as problem:
         # what the command line makes of Hydra's own complaints
-        error = readable(problem)
+        error = readable(problem, [*FRONT, *overrides])
     assert "\n" not in str(error)
     for word in words:
         assert word in str(error)

@@ -7,7 +7,8 @@ import pytest
 
 from pdefit.errors import PdefitError
 from pdefit.files.locate import locate
-from pdefit.files.read import read_arrays, read_observations, read_table
+from pdefit.files.read import read_arrays, read_observations
+from pdefit.files.read_table import read_table
 
 PLANETS = "solar_system/planets_1970_2040_20d.h5"
 

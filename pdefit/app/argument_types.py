@@ -1,0 +1,119 @@
+"""What a class or function says of the types of its arguments, against what a configuration gives it."""
+
+import dataclasses
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import AbstractArray
+
+
+def misfit(target: Any, arguments: Mapping[str, Any]) -> str | None:
+    """The first argument that cannot be what `target` declares, in words. Fields that convert what they are given are left
+    to their converters (see `misbuilt`)."""
+    hints = _hints(target)
+    converted = _converted(target)
+    for name, value in arguments.items():
+        if name in hints and name not in converted and not fits(hints[name], value):
+            return f"{name} expects {_name(hints[name])}, but got {value!r}"
+    return None
+
+
+def misbuilt(made: Any) -> str | None:
+    """The first field of an object that did not become what its class declares, in words."""
+    if not dataclasses.is_dataclass(made):
+        return None
+    hints = _hints(type(made))
+    for name in _converted(type(made)):
+        value = getattr(made, name)
+        if name in hints and not fits(hints[name], value):
+            return f"{name} expects {_name(hints[name])}, but got {value!r}"
+    return None
+
+
+def returned(target: Any) -> Any:
+    """What calling a class or function makes, as far as it says."""
+    return target if inspect.isclass(target) else _hints(target).get("return")
+
+
+def fits(hint: Any, value: Any) -> bool:
+    """Whether a value may be what a type hint says; what the hint leaves open fits."""
+    origin, inside = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return any(fits(h, value) for h in inside)
+    if origin in (typing.Annotated, typing.Final):
+        return fits(inside[0], value)
+    if hint is None or hint is type(None):
+        return value is None
+    if hint is bool or hint is str:
+        return isinstance(value, hint)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 2**1023
+    if origin is Callable or hint is Callable:
+        return callable(value)
+    if inspect.isclass(hint) and (issubclass(hint, AbstractArray | jax.Array | np.ndarray)):
+        # a parameter may be a module as well: a network, an interpolant
+        return isinstance(value, jax.Array | np.ndarray | eqx.Module) or _numeric(value)
+    if origin is not None and inspect.isclass(origin):
+        if issubclass(origin, Mapping):
+            return isinstance(value, Mapping)
+        if issubclass(origin, Sequence):
+            return _sequence(inside, value)
+        return True
+    return not inspect.isclass(hint) or getattr(hint, "_is_protocol", False) or isinstance(value, hint)
+
+
+def _sequence(inside: tuple[Any, ...], value: Any) -> bool:
+    if not isinstance(value, list | tuple):
+        return False
+    if len(inside) == 2 and inside[1] is Ellipsis or len(inside) == 1:
+        return all(fits(inside[0], v) for v in value)
+    return len(value) == len(inside) and all(fits(h, v) for h, v in zip(inside, value, strict=True))
+
+
+def _numeric(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return all(_numeric(v) for v in value)
+    return isinstance(value, bool | int | float | np.generic)
+
+
+def _converted(target: Any) -> set[str]:
+    if not dataclasses.is_dataclass(target):
+        return set()
+    return {f.name for f in dataclasses.fields(target) if "converter" in f.metadata}
+
+
+def _hints(target: Any) -> dict[str, Any]:
+    # a class whose __init__ is its own declares its arguments there
+    own = inspect.isclass(target) and not (
+        dataclasses.is_dataclass(target) and set(inspect.signature(target).parameters) <= set(_field_names(target))
+    )
+    try:
+        return typing.get_type_hints(target.__init__ if own else target)
+    # names that a library imports for type checkers only
+    except (NameError, TypeError, AttributeError):
+        return {}
+
+
+def _field_names(target: Any) -> list[str]:
+    return [f.name for f in dataclasses.fields(target)]
+
+
+def _name(hint: Any) -> str:
+    plain = {int: "a whole number", float: "a number", str: "text", bool: "true or false", type(None): "null"}
+    if hint in plain:
+        return plain[hint]
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return " or ".join(_name(h) for h in typing.get_args(hint))
+    if typing.get_origin(hint) is not None:
+        return f"a list ({str(hint).replace('pdefit.', '')})"
+    if inspect.isclass(hint) and issubclass(hint, AbstractArray | jax.Array | np.ndarray):
+        return "numbers"
+    return f"a {getattr(hint, '__name__', hint)}"

@@ -1,0 +1,47 @@
+"""The `stages` section of a configuration."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pdefit.app.instantiate import build, make
+from pdefit.app.sections import is_number
+from pdefit.errors import PdefitError, unknown
+from pdefit.inverse.fit import Stage
+from pdefit.inverse.formulation import Segments
+from pdefit.inverse.optimize.base import AbstractOptimizer
+from pdefit.inverse.reweight import Reweight
+
+_STAGE = ("optimizer", "max_iterations", "window", "reweight")
+
+
+def read_stages(node: Any) -> list[Stage]:
+    """The stages in the order they are written."""
+    if not isinstance(node, Mapping) or not node:
+        raise PdefitError("stages expects at least one stage, e.g. stages=levenberg_marquardt")
+    return [_stage(name, s) for name, s in node.items()]
+
+
+def _stage(name: str, node: Any) -> Stage:
+    path = f"stages.{name}"
+    if not isinstance(node, Mapping) or "optimizer" not in node:
+        raise PdefitError(f"{path} expects an optimizer and its limits, e.g. stages=levenberg_marquardt")
+    for key in node:
+        if key not in _STAGE:
+            raise unknown(f"key of {path}", str(key), _STAGE)
+    window, reweight, limit = node.get("window"), node.get("reweight"), node.get("max_iterations", 100)
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        raise PdefitError(f"{path}.max_iterations expects a whole number >= 1, but got '{limit}'")
+    if window is not None and not is_number(window):
+        raise PdefitError(f"{path}.window expects a length of time, but got '{window}'")
+    return Stage(
+        optimizer=make(node["optimizer"], f"{path}.optimizer", AbstractOptimizer),
+        max_iterations=limit,
+        formulation=None if window is None else build(Segments, {"length": window}, path),
+        reweight=None if reweight is None else _reweight(reweight, f"{path}.reweight"),
+    )
+
+
+def _reweight(node: Any, path: str) -> Reweight:
+    if not isinstance(node, Mapping):
+        raise PdefitError(f"{path} expects a mapping, e.g. {{axes: [0]}}, but got {node!r}")
+    return build(Reweight, dict(node), path)

@@ -1,0 +1,98 @@
+"""Arrays and units out of an HDF5 file that anybody may have made, or damaged."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from pdefit.arrays.memory import too_large
+from pdefit.errors import PdefitError, unknown
+
+# as it is in the file, in float64, and converted
+_COPIES = 3
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Any]:
+    """The file, for reading."""
+    if not path.is_file():
+        raise PdefitError(f"The data file '{path}' does not exist")
+    try:
+        file = h5py.File(path, "r", locking=False)
+    # h5py answers damaged bytes with almost any exception
+    except Exception:
+        raise PdefitError(
+            f"'{path}' is not an HDF5 file, or is truncated; copy it again or export it as HDF5"
+        ) from None
+    try:
+        yield file
+    finally:
+        with _sound("", path):
+            file.close()
+
+
+def array(file: Any, name: str, path: Path, frames: slice | None = None, count: int | None = None) -> np.ndarray:
+    """Numbers in float64, or text; all of a variable, or some of its `count` frames."""
+    with _sound(name, path):
+        dataset = _dataset(file, name, path)
+        where = f"'{name}' in '{path.name}'"
+        if dataset.shape is None:
+            raise PdefitError(f"{where} is empty; numbers are expected")
+        if count is not None and dataset.shape[:1] != (count,):
+            raise PdefitError(f"{where} has shape {dataset.shape}; its first axis must be the {count} times")
+        if dataset.is_virtual or dataset.external:
+            raise PdefitError(f"{where} takes its values from other files; copy them into this one")
+        kind = dataset.dtype
+        text = h5py.check_string_dtype(kind) is not None
+        if not text and (kind.kind not in "fiub" or kind.metadata):
+            named = "an enumeration or a reference" if kind.metadata else f"of type {kind}"
+            raise PdefitError(f"{where} is {named}; numbers are expected")
+        if size := too_large((*dataset.shape, _COPIES)):
+            raise PdefitError(
+                f"{where} has shape {dataset.shape}, which takes {size} of memory; cut the file into parts"
+            )
+        raw = dataset[() if frames is None else frames]
+        if text:
+            return np.asarray([x.decode(errors="replace") if isinstance(x, bytes) else str(x) for x in np.ravel(raw)])
+        return np.asarray(raw, np.float64)
+
+
+def unit(file: Any, name: str, path: Path) -> str | None:
+    """The unit a file states for a variable; CF times read "days since 1970-01-01"."""
+    with _sound(name, path):
+        attributes = _dataset(file, name, path).attrs
+        stated = attributes.get("units", attributes.get("unit"))
+    if stated is None or isinstance(stated, h5py.Empty) or np.size(stated) != 1:
+        return None
+    text = np.ravel(stated)[0]
+    # bytes that are no UTF-8 come as lone surrogates, which no file or terminal takes
+    raw = text if isinstance(text, bytes) else str(text).encode(errors="surrogateescape")
+    return raw.decode(errors="replace").split(" since ")[0].strip()
+
+
+def _dataset(file: Any, name: str, path: Path) -> Any:
+    available: list[str] = []
+    # links are not followed: they may lead to other files, or in circles
+    file.visititems(lambda n, item: available.append(n) if isinstance(item, h5py.Dataset) else None)
+    if name not in available:
+        if isinstance(file.get(name, getlink=True), h5py.SoftLink | h5py.ExternalLink):
+            raise PdefitError(
+                f"'{name}' in '{path.name}' is a link; name the variable it leads to, or copy it into this file"
+            )
+        raise unknown(f"variable in '{path.name}'", name, available)
+    return file[name]
+
+
+@contextmanager
+def _sound(name: str, path: Path) -> Iterator[None]:
+    """Whatever h5py says of damaged bytes becomes one sentence."""
+    try:
+        yield
+    except PdefitError:
+        raise
+    except Exception:
+        what = f"'{name}' in '{path.name}'" if name else f"'{path.name}'"
+        raise PdefitError(f"{what} cannot be read; the file is damaged, copy it again") from None

@@ -1,0 +1,1 @@
+"""Random corruption of everything a user can hand to pdefit, and the rules its answer must keep."""

@@ -1,0 +1,116 @@
+"""The command in this process, with a time limit, and what may be wrong with its answer."""
+
+import contextlib
+import io
+import logging
+import os
+import signal
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+from unittest import mock
+
+from pdefit.app import certify_command, fit_command, main
+from pdefit.inverse import fit as fitting
+
+LIMIT = 20
+
+
+class Built(BaseException):
+    """The input was taken: the experiment stands, and its fit would begin now."""
+
+
+class TooLong(BaseException):
+    """The time limit."""
+
+
+class Answer(NamedTuple):
+    """What came out of a command; `escaped` is the traceback of what it did not catch."""
+
+    code: int
+    out: str
+    err: str
+    escaped: str
+    seconds: float
+
+
+def answer(folder: Path, arguments: list[str], *, whole: bool = False, limit: int = LIMIT) -> Answer:
+    """Run the command in a folder; unless `whole`, a fit ends where its first iteration would begin."""
+    out, err, escaped, code = io.StringIO(), io.StringIO(), "", 0
+    before, begin = (Path.cwd(), dict(os.environ)), time.perf_counter()
+    main._failures.clear()
+    with _patched(whole), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        os.chdir(folder)
+        sys.argv = ["pdefit", *arguments]
+        signal.signal(signal.SIGALRM, _stop)
+        signal.alarm(limit)
+        try:
+            main.main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+        except Built:
+            pass
+        # anything that gets here is what a user would see as a traceback
+        except BaseException:
+            escaped = traceback.format_exc()
+        finally:
+            signal.alarm(0)
+            os.chdir(before[0])
+            os.environ.clear()
+            os.environ.update(before[1])
+    return Answer(code, out.getvalue(), err.getvalue(), escaped, time.perf_counter() - begin)
+
+
+def complaint(given: Answer) -> str:
+    """What is wrong with an answer; empty if nothing is."""
+    if given.escaped:
+        return given.escaped
+    # a sweep logs to the terminal, and `Built` with it
+    if "Traceback" in given.err or given.out.count("Traceback") > given.out.count("command.Built"):
+        return f"a traceback on the terminal: {given.out} {given.err}"
+    lines = [x for x in given.err.splitlines() if x.strip()]
+    if "internal error" in given.err:
+        return given.err
+    if given.code == 0:
+        return f"exit code 0, but: {given.err}" if "error:" in given.err else ""
+    if given.code != 1 or len(lines) != 1 or not lines[0].startswith("error:"):
+        return f"exit code {given.code} and not one line of error: {given.err!r}"
+    return "" if len(lines[0]) < 2000 else f"a sentence of {len(lines[0])} characters: {lines[0][:300]}"
+
+
+@contextlib.contextmanager
+def _patched(whole: bool) -> Iterator[None]:
+    """The process as it was before: logging, signals, arguments; warnings are no errors, as on a user's terminal."""
+    handlers, terminate, ring = logging.getLogger().handlers[:], signal.getsignal(signal.SIGTERM), None
+    ring, arguments = signal.getsignal(signal.SIGALRM), sys.argv
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+        # configuring logging closes the handlers of pytest
+        for module in ("hydra.core.utils", "hydra._internal.hydra"):
+            stack.enter_context(mock.patch(f"{module}.configure_log", lambda *_: None))
+        if not whole:
+            stack.enter_context(mock.patch.object(fit_command.Certificates, "start", lambda *_: None))
+            stack.enter_context(mock.patch.object(fitting._Run, "minimise", _built))
+            stack.enter_context(mock.patch.object(certify_command, "certified", _built))
+        try:
+            yield
+        finally:
+            for handler in set(logging.getLogger().handlers) - set(handlers):
+                logging.getLogger().removeHandler(handler)
+                handler.close()
+            signal.signal(signal.SIGTERM, terminate)
+            signal.signal(signal.SIGALRM, ring)
+            sys.argv = arguments
+
+
+def _stop(*_: object) -> None:
+    raise TooLong
+
+
+def _built(*_: object, **__: object) -> None:
+    raise Built
