@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from hydra._internal import hydra as hydra_main
+import hydra._internal.hydra as hydra_main
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from omegaconf import DictConfig, OmegaConf
 
@@ -18,11 +18,11 @@ _LOGGING = ("logging", "colorlog")
 def guarded() -> Iterator[None]:
     """Check every configuration after it is composed, and before Hydra sets up logging, callbacks and launchers from it."""
     # Hydra offers no place between composing a configuration and acting on it
-    hydra_main.ConfigLoaderImpl = _Guarded
+    setattr(hydra_main, "ConfigLoaderImpl", _Guarded)  # noqa: B010
     try:
         yield
     finally:
-        hydra_main.ConfigLoaderImpl = ConfigLoaderImpl
+        setattr(hydra_main, "ConfigLoaderImpl", ConfigLoaderImpl)  # noqa: B010
 
 
 class _Guarded(ConfigLoaderImpl):

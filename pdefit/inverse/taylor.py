@@ -17,6 +17,8 @@ _LARGEST, _SMALLEST, _RATIO = 1e-2, 1e-8, 4.0
 _ENOUGH = 1e-7
 # from here on the leading term of the remainder rules
 _ASYMPTOTIC = 0.1
+# from an error that can be seen, that of a smooth map does not become small with a larger exponent than this
+_VISIBLE, _SMALL, _SUDDEN = 1e-3, 1e-2, 5.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,12 +102,12 @@ def remainder(
 
 def _smooth(errors: list[float], floors: list[float], best: int) -> bool:
     """Whether the errors fall as a smooth map's do: at least as the square of the step from where they are small, and
-    never from large to nothing at once."""
+    never suddenly: a switch that no step shifts any more leaves a derivative that looks right."""
     for k in range(best):
         above = errors[k + 1] > max(10 * floors[k + 1], 1e-12)
         rate = np.log(errors[k] / max(errors[k + 1], 1e-300)) / np.log(_RATIO)
         if errors[k] <= _ASYMPTOTIC and above and rate < 1.9:
             return False
-        if np.isfinite(errors[k]) and errors[k] > 1e-2 and errors[k + 1] < 1e-6:
+        if np.isfinite(errors[k]) and errors[k] > _VISIBLE and errors[k + 1] < _SMALL and rate > _SUDDEN:
             return False
     return True
