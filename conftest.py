@@ -2,7 +2,9 @@
 
 import jaxtyping
 
-with jaxtyping.install_import_hook(["pdefit", "pdefit_particles", "pdefit_reaction"], "beartype.beartype"):
+with jaxtyping.install_import_hook(
+    ["pdefit", "pdefit_cardiac", "pdefit_particles", "pdefit_reaction"], "beartype.beartype"
+):
     import pdefit  # noqa: F401
 
 import jax

@@ -25,9 +25,14 @@ from pdefit.arrays.transforms import Logit as Logit
 from pdefit.arrays.transforms import Scale as Scale
 from pdefit.arrays.transforms import Softplus as Softplus
 from pdefit.errors import PdefitError as PdefitError
+from pdefit.integrate.adaptive import Adaptive as Adaptive
 from pdefit.integrate.adjoint import AbstractAdjoint as AbstractAdjoint
 from pdefit.integrate.adjoint import Checkpointed as Checkpointed
 from pdefit.integrate.adjoint import StoreAll as StoreAll
+from pdefit.integrate.batch import AbstractBatch as AbstractBatch
+from pdefit.integrate.batch import Chunk as Chunk
+from pdefit.integrate.batch import Loop as Loop
+from pdefit.integrate.batch import Vmap as Vmap
 from pdefit.integrate.runge_kutta4 import RK4 as RK4
 from pdefit.integrate.trajectory import solve as solve
 from pdefit.integrate.velocity_verlet import VelocityVerlet as VelocityVerlet
@@ -35,8 +40,10 @@ from pdefit.integrate.yoshida4 import Yoshida4 as Yoshida4
 from pdefit.inverse.certificate import Certificate as Certificate
 from pdefit.inverse.certificate import certify as certify
 from pdefit.inverse.controls import Control as Control
+from pdefit.inverse.drivers import AbstractDriver as AbstractDriver
+from pdefit.inverse.drivers import Hosted as Hosted
+from pdefit.inverse.drivers import Traced as Traced
 from pdefit.inverse.fit import Fit as Fit
-from pdefit.inverse.fit import Stage as Stage
 from pdefit.inverse.fit import fit as fit
 from pdefit.inverse.formulation import AbstractFormulation as AbstractFormulation
 from pdefit.inverse.formulation import Segments as Segments
@@ -48,6 +55,7 @@ from pdefit.inverse.guess import Perturb as Perturb
 from pdefit.inverse.guess import Value as Value
 from pdefit.inverse.identify import Intervals as Intervals
 from pdefit.inverse.identify import intervals as intervals
+from pdefit.inverse.objective import AbstractObjective as AbstractObjective
 from pdefit.inverse.observe import AbstractObservationOperator as AbstractObservationOperator
 from pdefit.inverse.observe import Compose as Compose
 from pdefit.inverse.observe import ObserveAll as ObserveAll
@@ -62,11 +70,13 @@ from pdefit.inverse.prior import AbstractPrior as AbstractPrior
 from pdefit.inverse.prior import LogNormal as LogNormal
 from pdefit.inverse.prior import Normal as Normal
 from pdefit.inverse.problem import Problem as Problem
+from pdefit.inverse.recordings import Recordings as Recordings
 from pdefit.inverse.regularizers import H1 as H1
 from pdefit.inverse.regularizers import L2 as L2
 from pdefit.inverse.regularizers import AbstractRegularizer as AbstractRegularizer
 from pdefit.inverse.reweight import Reweight as Reweight
 from pdefit.inverse.simulate import simulate as simulate
+from pdefit.inverse.stage import Stage as Stage
 from pdefit.inverse.twin import Twin as Twin
 from pdefit.inverse.twin import add_noise as add_noise
 from pdefit.systems.boundary import AbstractBoundary as AbstractBoundary
@@ -94,6 +104,8 @@ from pdefit.systems.operators import diffuse as diffuse
 from pdefit.systems.operators import div as div
 from pdefit.systems.operators import grad as grad
 from pdefit.systems.operators import laplacian as laplacian
+from pdefit.systems.rows import as_row as as_row
+from pdefit.systems.rows import with_rows as with_rows
 from pdefit.systems.system import AbstractSystem as AbstractSystem
 from pdefit.systems.system import constant as constant
 from pdefit.systems.system import parameter as parameter

@@ -50,8 +50,7 @@ def planets_functional(controls=None, length=1.5, data=None, continuity=1e-6, **
         data,
         controls or {"gm": MASSES},
         formulation=pdefit.Segments(length, continuity),
-        dt=0.02,
-        **options,
+        **{"dt": 0.02, **options},
     )
 
 

@@ -18,6 +18,11 @@ class Motion(NamedTuple):
     v: jax.Array
 
 
+def short_run(system):
+    """An example of a system without a grid."""
+    return pdefit.Example(system, system.init(None), np.linspace(0.0, 1.0, 3), 0.1, space_order=None, time_order=4)
+
+
 class Decay(pdefit.AbstractSystem, pdefit.AbstractVerifiable, pdefit.AbstractGridded, pdefit.AbstractExact):
     """u' = -k u from (1, 2, 3)."""
 
@@ -39,8 +44,7 @@ class Decay(pdefit.AbstractSystem, pdefit.AbstractVerifiable, pdefit.AbstractGri
 
     @classmethod
     def example(cls, resolution):
-        system = cls(k=1.0)
-        return pdefit.Example(system, system.init(None), np.linspace(0.0, 1.0, 3), 0.1, space_order=None, time_order=4)
+        return short_run(cls(k=1.0))
 
 
 class Level(pdefit.AbstractSystem, pdefit.AbstractVerifiable, pdefit.AbstractConstrained):
@@ -60,8 +64,7 @@ class Level(pdefit.AbstractSystem, pdefit.AbstractVerifiable, pdefit.AbstractCon
 
     @classmethod
     def example(cls, resolution):
-        system = cls(k=2.0)
-        return pdefit.Example(system, system.init(None), np.linspace(0.0, 1.0, 3), 0.1, space_order=None, time_order=4)
+        return short_run(cls(k=2.0))
 
 
 class Relay(pdefit.AbstractSystem, pdefit.AbstractVerifiable, pdefit.AbstractSwitched):

@@ -77,7 +77,8 @@ def test_the_wheel_declares_command_and_plugins(wheel):
         (name,) = [n for n in archive.namelist() if n.endswith(".dist-info/entry_points.txt")]
         entries.read_string(archive.read(name).decode())
     assert entries["console_scripts"]["pdefit"] == "pdefit.app.main:main"
-    assert dict(entries["pdefit.plugins"]) == {"particles": "pdefit_particles", "reaction": "pdefit_reaction"}
+    plugins = {name: f"pdefit_{name}" for name in ("cardiac", "particles", "reaction")}
+    assert dict(entries["pdefit.plugins"]) == plugins
 
 
 def test_the_unpacked_wheel_works_from_anywhere(wheel, tmp_path):

@@ -32,10 +32,7 @@ class Certificates:
 
     def start(self, console: Console) -> None:
         """Certify what the first stage minimises, at its guess; a failure stops the run before it has cost anything."""
-        functional = fitting.first_functional(self._exp.functional, self._exp.stages)
-        found = certified(functional, functional.theta0, self._exp, self._cfg)
-        write_json(self._path, {"start": found.as_dict()})
-        self._judge(found, "at the guess", console)
+        self._judge(certified_start(self._exp, self._cfg, self._path), "at the guess", console)
         self.demand()
 
     def end(self, found: fitting.Fit, console: Console) -> dict[str, Any]:
@@ -66,6 +63,14 @@ class Certificates:
             console.print(f"[yellow]{escape(self._failed)}[/]")
 
 
+def certified_start(exp: Experiment, cfg: dict[str, Any], path: Path) -> Certificate:
+    """The certificate of what the first stage minimises, at its guess; written to `path`."""
+    functional = fitting.first_functional(exp.functional, exp.stages)
+    found = certified(functional, functional.theta0, exp, cfg)
+    write_json(path, {"start": found.as_dict()})
+    return found
+
+
 def certified(functional: Functional, theta: Array, exp: Experiment, cfg: dict[str, Any]) -> Certificate:
     """The certificate of a functional within the cost that this experiment's fit allows."""
     return certify(
@@ -74,6 +79,7 @@ def certified(functional: Functional, theta: Array, exp: Experiment, cfg: dict[s
         key=jax.random.key(cfg["seed"]),
         fit_cost=fit_cost(exp, cfg),
         tangents=exp.stages[-1].optimizer.tangents,
+        driver=exp.driver,
     )
 
 

@@ -6,18 +6,17 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from pdefit.app.certificates import certified, demand, show
+from pdefit.app.certificates import certified_start, demand, show
+from pdefit.app.checkpoints import checkpoints_in
 from pdefit.app.experiment import experiment
-from pdefit.files.atomic import write_json
-from pdefit.inverse import fit as fitting
 
 
 def run_certify(cfg: dict[str, Any], directory: Path, name: str, console: Console) -> None:
     """Certify an experiment where its fit would start."""
+    path = directory / "certificate.json"
     exp = experiment(cfg)
-    start = fitting.first_functional(exp.functional, exp.stages)
-    found = certified(start, start.theta0, exp, cfg)
-    write_json(directory / "certificate.json", {"start": found.as_dict()})
+    with checkpoints_in(directory, exp.driver):
+        found = certified_start(exp, cfg, path)
     show(found, console)
-    console.print(f"written to {escape(str(directory / 'certificate.json'))}")
+    console.print(f"written to {escape(str(path))}")
     demand(found)

@@ -39,7 +39,10 @@ def _control(node: Mapping[str, Any], path: str) -> Control:
         if word not in WORDS:
             raise unknown(f"word in {path}", str(word), WORDS)
     if node.get("scope", "shared") != "shared":
-        raise PdefitError(f"{path}.scope is '{node['scope']}', but only 'shared' controls exist so far")
+        raise PdefitError(
+            f"{path}.scope is '{node['scope']}', but a run fits one recording, whose controls are all 'shared'; fit many with "
+            f"pdefit.Recordings in Python"
+        )
     if not isinstance(node.get("estimate", True), bool):
         raise PdefitError(f"{path}.estimate expects true or false, but got '{node['estimate']}'")
     if not isinstance(node.get("unit"), str | None):

@@ -21,14 +21,17 @@ from pdefit.arrays.trees import cast
 from pdefit.errors import PdefitError, first_line, unknown
 from pdefit.files.locate import locate
 from pdefit.files.read import read_arrays, read_observations
+from pdefit.integrate.adaptive import Adaptive
 from pdefit.integrate.adjoint import AbstractAdjoint
-from pdefit.inverse.fit import Stage
+from pdefit.integrate.batch import AbstractBatch
+from pdefit.inverse.drivers import AbstractDriver, Traced
 from pdefit.inverse.formulation import AbstractFormulation
 from pdefit.inverse.functional import Functional
 from pdefit.inverse.heldout import held_frames, withhold
 from pdefit.inverse.observe import AbstractObservationOperator
 from pdefit.inverse.problem import Problem
 from pdefit.inverse.regularizers import AbstractRegularizer
+from pdefit.inverse.stage import Stage
 from pdefit.inverse.twin import Twin
 from pdefit.systems.interfaces import AbstractConstrained, AbstractDataState, AbstractGridded
 from pdefit.systems.noise import NoiseEstimate, estimate_noise
@@ -45,7 +48,8 @@ class Experiment:
     `record` all observations, those kept for the forecast included; `functional` on the first `fitted` of them; `truth`
     the problem with true values where they are known, and `true_paths` the controls they are known for; `true_states` the
     film without noise (leading axis time) of a twin; `noise` what was found where the user left sigma to the data, and
-    `unstated` the variables of which nobody said how noisy they are; `held` indices of frames kept out of the fit.
+    `unstated` the variables of which nobody said how noisy they are; `held` indices of frames kept out of the fit;
+    `driver` who evaluates.
     """
 
     functional: Functional
@@ -59,6 +63,7 @@ class Experiment:
     noise: dict[str, NoiseEstimate]
     unstated: tuple[str, ...]
     held: np.ndarray
+    driver: AbstractDriver
 
 
 def experiment(cfg: Config) -> Experiment:
@@ -71,7 +76,8 @@ def experiment(cfg: Config) -> Experiment:
     if cfg["data"] is None and cfg["twin"]["variant"] == "self" and cfg["dt"] is None:
         # "with the same step": the one the fit would choose, which depends on its guesses and bounds
         dt = _assemble(cfg).functional.dt
-        cfg = {**cfg, "dt": dt, "twin": {**cfg["twin"], "dt": dt}}
+        # adaptive steps keep their tolerance, and the twin takes the smallest
+        cfg = {**cfg, "dt": dt if cfg["steps"] is None else None, "twin": {**cfg["twin"], "dt": dt}}
     return _assemble(cfg)
 
 
@@ -94,6 +100,8 @@ def _assemble(cfg: Config) -> Experiment:
     regularizers = tuple(make(r, f"regularizers.{n}", AbstractRegularizer) for n, r in cfg["regularizers"].items())
     controls = read_controls(cfg["controls"])
     check_control_units(controls, problem.system)
+    adjoint: Any = make(cfg["adjoint"], "adjoint", AbstractAdjoint, AbstractDriver)
+    driver = adjoint if isinstance(adjoint, AbstractDriver) else Traced()
     functional = Functional(
         problem,
         window.ts,
@@ -101,13 +109,15 @@ def _assemble(cfg: Config) -> Experiment:
         controls,
         solver=solver,
         dt=cfg["dt"],
-        adjoint=make(cfg["adjoint"], "adjoint", AbstractAdjoint),
+        steps=None if cfg["steps"] is None else make(cfg["steps"], "steps", Adaptive),
+        adjoint=adjoint if isinstance(adjoint, AbstractAdjoint) else None,
+        batch=make(cfg["batch"], "batch", AbstractBatch),
         formulation=formulation,
         regularizers=regularizers,
         key=jax.random.key(cfg["seed"]),
     )
     return Experiment(
-        functional=functional,
+        functional=driver.settled(functional),
         stages=stages,
         record=record,
         fitted=fitted,
@@ -118,6 +128,7 @@ def _assemble(cfg: Config) -> Experiment:
         noise=made.noise,
         unstated=made.unstated,
         held=held,
+        driver=driver,
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from pdefit.app.experiment import Experiment
+from pdefit.arrays.memory import size_in_bytes
 from pdefit.arrays.trees import named_fields
 from pdefit.errors import PdefitError, unknown
 from pdefit.files.fields_file import FieldsFile
@@ -17,8 +18,6 @@ from pdefit.inverse.fit import Fit
 from pdefit.inverse.forecast import Skill, skill
 from pdefit.systems.interfaces import AbstractBaseline, AbstractGridded, FieldCoords
 from pdefit.systems.system import AbstractSystem
-
-_SIZES = {"kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12}
 
 
 def field_coords(system: AbstractSystem, y: PyTree) -> dict[str, FieldCoords]:
@@ -49,9 +48,8 @@ def check_store(store: Mapping[str, Any], coords: Mapping[str, FieldCoords], fra
         raise PdefitError(f"store.every expects a whole number >= 1, but got {store['every']}")
     if store["dtype"] not in ("float32", "float64"):
         raise PdefitError(f"store.dtype expects float32 or float64, but got '{store['dtype']}'")
-    values = sum(int(np.prod([c.size for c in coords[n].coords.values()])) for n in wanted)
-    size = values * np.dtype(store["dtype"]).itemsize * kinds * (frames_ // store["every"] + 1)
-    if size > _bytes(str(store["budget"])):
+    size = film_bytes(store, coords, wanted, frames_, kinds)
+    if size > size_in_bytes(store["budget"], "store.budget"):
         raise PdefitError(
             f"fields.h5 would take {size / 1e9:.2f} GB, more than store.budget = {store['budget']}; keep fewer fields "
             f"(store.fields) or frames (store.every), use store.dtype=float32, or raise the budget"
@@ -59,18 +57,18 @@ def check_store(store: Mapping[str, Any], coords: Mapping[str, FieldCoords], fra
     return wanted
 
 
-def _bytes(text: str) -> float:
-    number, _, unit = text.strip().partition(" ")
-    try:
-        return float(number) * _SIZES[unit.strip().lower() or "b"] if unit else float(number)
-    except (KeyError, ValueError):
-        raise PdefitError(f"store.budget expects a size like '2 GB', but got '{text}'") from None
+def film_bytes(
+    store: Mapping[str, Any], coords: Mapping[str, FieldCoords], wanted: list[str], frames_: int, kinds: int
+) -> int:
+    """What so many frames of these fields take, each as `kinds` variables (observed, predicted, true)."""
+    values = sum(int(np.prod([c.size for c in coords[n].coords.values()])) for n in wanted)
+    return values * np.dtype(store["dtype"]).itemsize * kinds * (frames_ // store["every"] + 1)
 
 
 def predicted(exp: Experiment, found: Fit) -> Iterator[PyTree]:
     """The model's state at every time of the record: segment by segment over the fit, then on from its end."""
     functional, problem = found.functional, found.problem
-    numerics = {"solver": functional.solver, "dt": functional.dt}
+    numerics = {"solver": functional.sweep.solver, "dt": functional.dt, "steps": functional.steps}
     layout, ts = functional.layout, exp.record.ts
     starts = functional.formulation.starts(problem.y0, problem.nodes)
     state = jax.tree.map(lambda x: x[0], starts)

@@ -1,8 +1,6 @@
 """pdefit fit: observations or a twin -> controls -> forecast -> files and figures."""
 
 import logging
-import resource
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -17,11 +15,14 @@ from rich.table import Table
 
 from pdefit.app.automatic_sigma import describe, noise_summary
 from pdefit.app.certificates import Certificates
+from pdefit.app.checkpoints import checkpoints_in
 from pdefit.app.experiment import Experiment, experiment
-from pdefit.app.film import check_store, field_coords, write_film
+from pdefit.app.film import field_coords, write_film
 from pdefit.app.fit_quality import fit_quality
+from pdefit.app.memory_meter import Metered
 from pdefit.app.minimise import minimise
 from pdefit.app.parameter_rows import field_errors, parameter_rows
+from pdefit.app.planning import adjoint_summary, compared, memory_summary, plan
 from pdefit.app.residual_series import residual_series
 from pdefit.errors import PdefitError
 from pdefit.files.atomic import write_json
@@ -43,23 +44,41 @@ def run_fit(cfg: dict[str, Any], directory: Path, name: str, console: Console, s
     begin = time.perf_counter()
     console.print(f"[bold]{name}[/]: {'reading data' if cfg['data'] else 'making the twin'}")
     exp = experiment(cfg)
+    with checkpoints_in(directory, exp.driver):
+        _fit(exp, cfg, directory, name, console, saved, begin)
+
+
+def _fit(
+    exp: Experiment,
+    cfg: dict[str, Any],
+    directory: Path,
+    name: str,
+    console: Console,
+    saved: Saved | None,
+    begin: float,
+) -> None:
+    """Everything from the plan to the verdict; `begin` is when the run started."""
     functional = exp.functional
-    check_store(cfg["store"], field_coords(functional.problem.system, functional.problem.y0), exp.record.ts.size, 3)
     seconds = {"data": time.perf_counter() - begin}
     for line in describe(exp.noise):
         log.info(line)
         console.print(line, highlight=False)
+    steps = functional.layout.plan.steps
+    stepping = (
+        f"dt {functional.dt:.4g}" if functional.steps is None else f"{steps} adaptive steps from {functional.dt:.2g}"
+    )
     console.print(
         f"{exp.variant}: {functional.observed_values} values at {exp.fitted} times, {functional.controls.size} controls, "
-        f"{functional.layout.segments} segment{'s' * (functional.layout.segments > 1)}, dt {functional.dt:.4g} "
+        f"{functional.layout.segments} segment{'s' * (functional.layout.segments > 1)}, {stepping} "
         f"{functional.problem.system.time_unit}, compiling ..."
     )
-    before = _peak_bytes()
-    certificates = Certificates(exp, cfg, directory)
+    certificates, driver = Certificates(exp, cfg, directory), Metered(exp.driver)
+    planned = plan(exp, cfg)
+    console.print(f"plan: {planned['text']}", highlight=False)
     if saved is None:
+        write_json(directory / "plan.json", planned)
         certificates.start(console)
-    found = minimise(exp, cfg, directory, console, saved)
-    memory = _peak_bytes() - before
+    found = minimise(exp, cfg, directory, console, saved, driver)
     for event in found.events:
         log.warning(event)
     found_intervals = _intervals(found, console)
@@ -78,8 +97,12 @@ def run_fit(cfg: dict[str, Any], directory: Path, name: str, console: Console, s
     summary["verdict"], summary["verdict_reason"] = verdict.word, verdict.reason
     summary["certificate"] = certificates.end(found, console)
     summary["seconds"] = {**_timings(found, begin), **seconds}
-    summary["adjoint"]["gradient_to_forward"] = summary["seconds"]["gradient"] / summary["seconds"]["forward"]
-    summary["memory"] = _memory(found, memory, summary["adjoint"]["stored_states"])
+    gradient, forward = summary["seconds"]["gradient"], summary["seconds"]["forward"]
+    summary["adjoint"] = {**adjoint_summary(planned), "gradient_to_forward": gradient / forward}
+    summary["memory"] = memory_summary(planned, driver.peak_bytes)
+    outcome = compared(planned, driver.peak_bytes, gradient)
+    log.info(outcome)
+    console.print(outcome, highlight=False)
     write_json(directory / "summary.json", summary)
     draw_all(directory)
     summary["seconds"]["total"] = time.perf_counter() - begin
@@ -175,25 +198,10 @@ def _summary(
         },
         "fields": field_errors(exp, found),
         "forecast": None if skill is None else _forecast(exp, skill),
-        "adjoint": _sensitivity(exp, functional),
         "sigma": {n: np.unique(np.asarray(s)).tolist()[:64] for n, s in functional.observations.sigma.items()},
         "noise": noise_summary(exp.noise, exp.unstated),
         "events": found.events,
     }  # fmt: skip
-
-
-def _sensitivity(exp: Experiment, functional: Functional) -> dict[str, Any]:
-    """How the last stage differentiated: by the adjoint, or by one forward tangent for each control."""
-    plan, adjoint = functional.layout.plan, functional.adjoint
-    if exp.stages[-1].optimizer.tangents:
-        states = 1 + functional.tangents
-        return {"driver": "traced", "schedule": "Tangents", "stored_states": states, "recompute_factor": 1.0}
-    return {
-        "driver": "traced",
-        "schedule": type(adjoint).__name__,
-        "stored_states": adjoint.stored_states(plan),
-        "recompute_factor": adjoint.recompute_factor(plan),
-    }
 
 
 def _forecast(exp: Experiment, skill: Skill) -> dict[str, Any]:
@@ -239,14 +247,3 @@ def _timings(found: fitting.Fit, begin: float) -> dict[str, float]:
         "fit": found.seconds["evaluations"],
         "total": time.perf_counter() - begin,
     }
-
-
-def _memory(found: fitting.Fit, rise: int, stored: int) -> dict[str, int]:
-    functional = found.functional
-    state = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(functional.problem.y0)) * functional.layout.segments
-    return {"peak_bytes": rise, "state_bytes": state, "planned_bytes": state * stored}
-
-
-def _peak_bytes() -> int:
-    """The largest resident size so far (Linux counts in KiB, macOS in bytes)."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

@@ -3,13 +3,9 @@
 import dataclasses
 from typing import Any
 
-import equinox as eqx
-import numpy as np
-
 from pdefit.app.experiment import Experiment
 from pdefit.inverse.fit import Fit
-from pdefit.inverse.functional import Functional
-from pdefit.inverse.heldout import heldout_score
+from pdefit.inverse.heldout import chi2, heldout_score
 from pdefit.inverse.verdict import FAR_BELOW, Verdict, judge
 from pdefit.inverse.whiteness import whiteness
 
@@ -20,9 +16,8 @@ _KNOWN_TO = 0.1
 def fit_quality(exp: Experiment, found: Fit) -> tuple[dict[str, Any], Verdict]:
     """The `fit` section of summary.json, and the verdict. Priors and regularizers do not count in chi2."""
     functional = found.functional
-    squares = eqx.filter_jit(Functional.squared_residuals)(functional, found.theta)
-    chi2, count = float(sum(np.sum(np.asarray(s, np.float64)) for s in squares.values())), functional.observed_values
-    per_value, known = chi2 / max(count, 1), _sigma_known(exp, tuple(squares))
+    total, count = chi2(functional, found.theta), functional.observed_values
+    per_value, known = total / max(count, 1), _sigma_known(exp, tuple(functional.observed))
     # round-off and the last digits of an optimizer are never white
     white = None if known and per_value < FAR_BELOW else whiteness(functional, found.theta)
     window = exp.record.at(slice(0, exp.fitted))
@@ -38,7 +33,7 @@ def fit_quality(exp: Experiment, found: Fit) -> tuple[dict[str, Any], Verdict]:
         windows_from_data=functional.problem.nodes is not None,
     )
     section = {
-        "chi2": chi2,
+        "chi2": total,
         "values": count,
         "chi2_per_value": per_value,
         "whiteness": None

@@ -16,14 +16,15 @@ _LIBRARIES = ("pdefit", "optax", "diffrax", "optimistix")
 Made = TypeVar("Made")
 
 
-def make(node: Any, path: str, kind: type[Made]) -> Made:
-    """The object a mapping describes, which must be of this kind; nothing else is even called."""
+def make(node: Any, path: str, *kinds: type[Made]) -> Made:
+    """The object a mapping describes, which must be of one of these kinds; nothing else is even called."""
     if not isinstance(node, Mapping) or "_target_" not in node:
         raise PdefitError(f"{path} expects a _target_ and its arguments, but got {node!r}")
     target = resolve(node["_target_"], path)
     makes = returned(target)
-    if not (inspect.isclass(makes) and issubclass(makes, kind)):
-        raise PdefitError(f"{path} expects a kind of {kind.__name__}, which '{node['_target_']}' is not")
+    if not (inspect.isclass(makes) and issubclass(makes, kinds)):
+        named = " or ".join(kind.__name__ for kind in kinds)
+        raise PdefitError(f"{path} expects a kind of {named}, which '{node['_target_']}' is not")
     return instantiate(node, path)
 
 

@@ -1,5 +1,6 @@
 """The fit itself, with its history and its state on disk while it runs."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +12,24 @@ from rich.console import Console
 
 from pdefit.app.experiment import Experiment
 from pdefit.app.progress import FitProgress
-from pdefit.app.recorded_run import origin
+from pdefit.app.recorded_run import changed_problem, origin
 from pdefit.errors import PdefitError
 from pdefit.files.history_file import HistoryFile
 from pdefit.files.state_file import Saved, save_state
 from pdefit.inverse import fit as fitting
+from pdefit.inverse.drivers import AbstractDriver
 from pdefit.inverse.fingerprint import fingerprint
 from pdefit.inverse.functional import Functional
 from pdefit.inverse.run_state import RunState
 
 
 def minimise(
-    exp: Experiment, cfg: dict[str, Any], directory: Path, console: Console, saved: Saved | None
+    exp: Experiment,
+    cfg: dict[str, Any],
+    directory: Path,
+    console: Console,
+    saved: Saved | None,
+    driver: AbstractDriver,
 ) -> fitting.Fit:
     """Fit from the start, or from a saved state. After every chunk the history grows first, then the state is replaced, so
     that the history always holds every evaluation that a state has behind it."""
@@ -46,19 +53,19 @@ def minimise(
             bar(p)
 
         return fitting.fit(
-            exp.functional, stages, max_iterations=cfg["max_iterations"], callback=callback, resume=resume
+            exp.functional,
+            stages,
+            max_iterations=cfg["max_iterations"],
+            callback=callback,
+            resume=resume,
+            driver=driver,
         )
 
 
 def _checked(saved: Saved, hashes: dict[str, str], console: Console) -> RunState:
     """The saved state, if it belongs to these equations and data."""
-    changed = [part for part, value in hashes.items() if saved.origin["hashes"][part] != value]
-    if "flags" in changed:
-        console.print(
-            "[yellow]versions, flags or device have changed: the last bits will not be those of one long run[/]"
-        )
-    # other versions may trace the same equations to another program
-    elif changed:
+    changed = changed_problem(saved.origin["hashes"], hashes, console)
+    if changed:
         raise PdefitError(
             f"The {' and '.join(changed)} have changed since this run was stopped; put them back, or start a new run"
         )
@@ -67,9 +74,8 @@ def _checked(saved: Saved, hashes: dict[str, str], console: Console) -> RunState
 
 def _extended(stages: list[fitting.Stage], max_iterations: int | None) -> list[fitting.Stage]:
     """The stages, the last one free to use up what `max_iterations` allows."""
-    last = stages[-1]
-    most = max(last.max_iterations, max_iterations or 0)
-    return [*stages[:-1], fitting.Stage(last.optimizer, most, last.formulation, last.reweight)]
+    most = max(stages[-1].max_iterations, max_iterations or 0)
+    return [*stages[:-1], dataclasses.replace(stages[-1], max_iterations=most)]
 
 
 def _flat_values(functional: Functional, theta: Any) -> Any:

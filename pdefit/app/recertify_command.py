@@ -6,8 +6,9 @@ from typing import Any
 from rich.console import Console
 
 from pdefit.app.certificates import certified, demand, show
+from pdefit.app.checkpoints import checkpoints_in
 from pdefit.app.experiment import experiment
-from pdefit.app.recorded_run import open_run
+from pdefit.app.recorded_run import changed_problem, open_run
 from pdefit.errors import PdefitError
 from pdefit.files.atomic import read_json, write_json
 from pdefit.inverse import fit as fitting
@@ -24,18 +25,14 @@ def run_recertify(arguments: list[str], console: Console) -> None:
     if run.saved is not None:
         state = RunState(run.saved.numbers, run.saved.arrays)
         functional, theta = fitting.restored(exp.functional, exp.stages, state)
-    found = certified(functional, theta, exp, run.plain)
+    with checkpoints_in(run.directory, exp.driver):
+        found = certified(functional, theta, exp, run.plain)
     same = {part: before.get(part) == value for part, value in found.hashes.items()}
     write_json(run.directory / "certificate_again.json", {"end": found.as_dict(), "same": same})
     show(found, console)
-    if not same["flags"]:
-        console.print("[yellow]versions, flags or device differ from the run's: its round-off need not be the same[/]")
-    changed = [part for part in ("equations", "data") if not same[part]]
-    # other versions may trace the same equations to another program
-    if changed and same["flags"]:
-        raise PdefitError(f"The {' and '.join(changed)} are not those that '{run.directory}' was certified with")
+    changed = changed_problem(before, found.hashes, console)
     if changed:
-        console.print(f"[yellow]the hash of its {' and '.join(changed)} differs too[/]")
+        raise PdefitError(f"The {' and '.join(changed)} are not those that '{run.directory}' was certified with")
     demand(found)
 
 

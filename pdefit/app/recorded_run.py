@@ -2,11 +2,13 @@
 
 import dataclasses
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from rich.console import Console
 
 from pdefit.app.configuration import readable, resolved
 from pdefit.errors import PdefitError, first_line
@@ -52,9 +54,25 @@ def open_run(arguments: list[str], verb: str) -> RecordedRun:
 
 def origin(directory: Path) -> dict[str, Any]:
     """The configuration of a run as it was written, without what may change when it is resumed."""
-    content = OmegaConf.to_container(OmegaConf.load(directory / ".hydra" / "config.yaml"), resolve=False)
+    return _lasting(OmegaConf.load(directory / ".hydra" / "config.yaml"))
+
+
+def _lasting(cfg: Any) -> dict[str, Any]:
+    content = OmegaConf.to_container(cfg, resolve=False)
     assert isinstance(content, dict)
     return {str(k): v for k, v in content.items() if k != "max_iterations"}
+
+
+def changed_problem(before: Mapping[str, Any], now: Mapping[str, str], console: Console) -> list[str]:
+    """Which of equations and data are not those of a run, by their hashes. Other versions may trace the same equations to
+    another program: where flags differ too, the console is told and nothing counts as changed."""
+    changed = [part for part, value in now.items() if before.get(part) != value]
+    if "flags" not in changed:
+        return changed
+    others = [part for part in changed if part != "flags"]
+    also = f"; so does the hash of its {' and '.join(others)}" if others else ""
+    console.print(f"[yellow]versions, flags or device differ from the run's: the last bits may, too{also}[/]")
+    return []
 
 
 def log_to(directory: Path) -> None:
@@ -89,9 +107,7 @@ def _configuration(path: Path, overrides: list[str]) -> DictConfig:
 
 
 def _refuse_changes(saved: Saved, cfg: DictConfig, verb: str) -> None:
-    now = OmegaConf.to_container(cfg, resolve=False)
-    assert isinstance(now, dict)
-    changed = differences(saved.origin["config"], {str(k): v for k, v in now.items() if k != "max_iterations"})
+    changed = differences(saved.origin["config"], _lasting(cfg))
     if changed:
         listed = ", ".join(f"{path} ({old!r} -> {new!r})" for path, (old, new) in changed.items())
         raise PdefitError(

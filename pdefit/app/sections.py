@@ -16,12 +16,13 @@ _MAPPINGS = (
     "solver",
     "adjoint",
     "formulation",
+    "batch",
     "observe",
     "store",
     "controls",
     "regularizers",
 )
-_OPTIONAL_MAPPINGS = ("data", "twin", "reference")
+_OPTIONAL_MAPPINGS = ("data", "twin", "steps", "reference")
 # deeper nestings are mistakes, or meant to exhaust the stack
 _DEEPEST = 40
 # seeds are 64-bit integers of JAX, which counts iterations in as many

@@ -6,10 +6,10 @@ from typing import Any
 from pdefit.app.instantiate import build, make
 from pdefit.app.sections import is_number
 from pdefit.errors import PdefitError, unknown
-from pdefit.inverse.fit import Stage
 from pdefit.inverse.formulation import Segments
 from pdefit.inverse.optimize.base import AbstractOptimizer
 from pdefit.inverse.reweight import Reweight
+from pdefit.inverse.stage import Stage
 
 _STAGE = ("optimizer", "max_iterations", "window", "reweight")
 

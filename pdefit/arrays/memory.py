@@ -2,7 +2,34 @@
 
 import math
 import os
+import re
 from collections.abc import Sequence
+
+from pdefit.errors import PdefitError
+
+_SIZES = {"b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30}
+
+
+def size_in_bytes(size: str | float | int, key: str) -> float:
+    """A size such as "64 MB", or a number of bytes, that a user gave for `key`."""
+    parts = re.fullmatch(r"([-+.\de]+?) ?([a-z]*)", str(size).strip().lower())
+    try:
+        found = float(parts[1]) * _SIZES[parts[2] or "b"] if parts else math.nan
+    except (KeyError, ValueError):
+        found = math.nan
+    if not 0 <= found < math.inf:
+        raise PdefitError(f"{key} expects a size like '2 GB', but got '{size}'")
+    return found
+
+
+def in_words(size: float | int) -> str:
+    """A number of bytes as a person would say it."""
+    unit = max(
+        (u for u in ("B", "kB", "MB", "GB", "TB") if _SIZES[u.lower()] <= size),
+        key=lambda u: _SIZES[u.lower()],
+        default="B",
+    )
+    return f"{size / _SIZES[unit.lower()]:.3g} {unit}"
 
 
 def available_bytes() -> float:

@@ -50,14 +50,22 @@ def array(file: Any, name: str, path: Path, frames: slice | None = None, count: 
         if not text and (kind.kind not in "fiub" or kind.metadata):
             named = "an enumeration or a reference" if kind.metadata else f"of type {kind}"
             raise PdefitError(f"{where} is {named}; numbers are expected")
-        if size := too_large((*dataset.shape, _COPIES)):
-            raise PdefitError(
-                f"{where} has shape {dataset.shape}, which takes {size} of memory; cut the file into parts"
-            )
+        wanted = dataset.shape
+        if frames is not None:
+            wanted = (len(range(*frames.indices(wanted[0]))), *wanted[1:])
+        if size := too_large((*wanted, _COPIES)):
+            raise PdefitError(f"{where} has shape {wanted}, which takes {size} of memory; cut the file into parts")
         raw = dataset[() if frames is None else frames]
         if text:
-            return np.asarray([x.decode(errors="replace") if isinstance(x, bytes) else str(x) for x in np.ravel(raw)])
+            found = [x.decode(errors="replace") if isinstance(x, bytes) else str(x) for x in np.ravel(raw)]
+            return np.asarray(found, str)
         return np.asarray(raw, np.float64)
+
+
+def shape(file: Any, name: str, path: Path) -> tuple[int, ...]:
+    """The shape of a variable; of one without values, none."""
+    with _sound(name, path):
+        return tuple(_dataset(file, name, path).shape or ())
 
 
 def unit(file: Any, name: str, path: Path) -> str | None:

@@ -18,6 +18,7 @@ _COLUMNS = {
     "gradient_norm": (np.float64, "norm of dJ/dtheta"),
     "accepted": (np.int8, "1 if the optimizer took the step"),
     "seconds": (np.float64, "wall time of the evaluation"),
+    "step_error": (np.float64, "largest error of adaptive steps at the point, 1 at the tolerance; NaN: not measured"),
 }
 
 

@@ -7,90 +7,133 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
-from jaxtyping import Array, PyTree
+from jaxtyping import Array, Float, PyTree
 
+from pdefit.integrate.growth import watch
+from pdefit.integrate.nest import Nest, nest
 from pdefit.integrate.plan import TimePlan
-from pdefit.integrate.stepper import Stepper
+from pdefit.integrate.stepper import AbstractStepper
 
 Emit = Callable[[PyTree, PyTree], PyTree]
+Probes = Float[Array, "E 2"] | None
 
 
 class AbstractAdjoint(eqx.Module):
     """Runs the time loop so that differentiating it costs what the adjoint promises. The value never depends on it."""
 
     @abc.abstractmethod
-    def run(self, stepper: Stepper, y0: PyTree, plan: TimePlan, emit: Emit, inputs: PyTree) -> tuple[PyTree, PyTree]:
-        """The final state, and `emit(y, inputs[i])` at every observation i, stacked."""
+    def run(
+        self, stepper: AbstractStepper, y0: PyTree, plan: TimePlan, emit: Emit, inputs: PyTree, probes: Probes = None
+    ) -> tuple[PyTree, PyTree]:
+        """The final state, and `emit(y, inputs[i])` at every observation i, stacked.
+
+        The derivative in `probes` (zeros, one row for each interval and one more) is the norm of the adjoint at the
+        interval's start and of what the observation at its end adds to it; of the last row, the norm of what comes in at
+        the end of the trajectory (see `pdefit.integrate.growth`).
+        """
 
     @abc.abstractmethod
-    def stored_states(self, plan: TimePlan) -> int:
-        """How many states the reverse pass holds at its peak."""
-
-    @abc.abstractmethod
-    def recompute_factor(self, plan: TimePlan) -> float:
-        """Steps executed by a gradient over steps of the trajectory."""
+    def nest(self, plan: TimePlan) -> Nest:
+        """The loops that the time loop consists of, and so what it stores and runs again."""
 
 
 class StoreAll(AbstractAdjoint):
-    """Keeps every intermediate value of every step: exact, fast, and only for short trajectories."""
+    """Keeps every intermediate value of every step: what all others are tested against. For short trajectories only."""
 
-    def run(self, stepper, y0, plan, emit, inputs):
-        return _time_loop(stepper, y0, plan, emit, inputs, keep=lambda f: f)
+    def run(self, stepper, y0, plan, emit, inputs, probes=None):
+        return _time_loop(stepper, y0, plan, emit, inputs, probes, self.nest(plan), keep=lambda f: f)
 
-    def stored_states(self, plan):
-        return int(plan.count.shape[-1] * plan.length)
-
-    def recompute_factor(self, plan):
-        return 1.0
+    def nest(self, plan):
+        return nest(plan.intervals, plan.length, 1)
 
 
 class Checkpointed(AbstractAdjoint):
-    """Discretise-then-optimise on two levels: one checkpoint for each interval, one for each step of the interval in work.
+    """Discretise-then-optimise with one to four levels of checkpoints. The gradient is that of the discrete trajectory, to
+    round-off, whatever the levels.
 
-    The gradient is that of the discrete trajectory to round-off. Each step runs three times: forward, again from the
-    interval's checkpoint, and once more inside its own reverse pass.
+    For N steps one level holds N states (and the whole trajectory runs twice), two levels about 2 sqrt(N) (three times),
+    three levels 3 N^(1/3) (four times). Blocks of the outer levels span several observation intervals, or a part of one.
     """
 
-    def run(self, stepper, y0, plan, emit, inputs):
-        # prevent_cse only matters outside a scan, and costs time inside
-        return _time_loop(stepper, y0, plan, emit, inputs, keep=lambda f: jax.checkpoint(f, prevent_cse=False))
+    levels: int = 2
 
-    def stored_states(self, plan):
-        return int(plan.count.shape[-1] + plan.length)
+    def run(self, stepper, y0, plan, emit, inputs, probes=None):
+        return _time_loop(stepper, y0, plan, emit, inputs, probes, self.nest(plan), _checkpoint)
 
-    def recompute_factor(self, plan):
-        return 3.0
+    def nest(self, plan):
+        return nest(plan.intervals, plan.length, self.levels)
+
+
+def _checkpoint(function: Callable) -> Callable:
+    # prevent_cse only matters outside a scan, and costs time inside
+    return jax.checkpoint(function, prevent_cse=False)
 
 
 def _time_loop(
-    stepper: Stepper, y0: PyTree, plan: TimePlan, emit: Emit, inputs: PyTree, keep: Callable[[Callable], Callable]
+    stepper: AbstractStepper,
+    y0: PyTree,
+    plan: TimePlan,
+    emit: Emit,
+    inputs: PyTree,
+    probes: Probes,
+    shape: Nest,
+    keep: Callable[[Callable], Callable],
 ) -> tuple[PyTree, PyTree]:
-    """The loop itself: intervals outside, steps inside, both wrapped by `keep`."""
-    start, step = jnp.asarray(plan.start, jnp.float64), jnp.asarray(plan.step, jnp.float64)
-    count = jnp.asarray(plan.count)
+    """The loop itself, nested as `shape` says; `keep` wraps what is run again in the reverse pass."""
     # times are computed in float64 and handed over in the state's precision
     state_dtype = jax.tree.leaves(y0)[0].dtype
+    times, sizes = plan.times_and_sizes()
+    carry = stepper.init(times[0, 0].astype(state_dtype), y0)
+    looked = [emit(y0, jax.tree.map(lambda x: x[0], inputs))] if plan.look_first else []
 
     def one_step(carry: Any, t_h: tuple[Array, Array]) -> tuple[Any, None]:
         t, h = t_h
         return stepper(t.astype(state_dtype), h.astype(state_dtype), carry), None
 
-    def interval(carry: Any, inputs_i: Any) -> tuple[Any, PyTree]:
-        (left, h, n), x = inputs_i
-        j = jnp.arange(plan.length)
-        # a step of zero length returns its state: it pads intervals that need fewer steps than the longest
-        sizes = jnp.where(j < n, h, 0.0)
-        times = left + jnp.minimum(j, n) * h
-        carry, _ = lax.scan(keep(one_step), carry, (times, sizes))
-        return carry, emit(carry[0], x)
+    def interval(carry: Any, x: Any) -> tuple[Any, PyTree]:
+        t_h, inputs_i, probe = x
+        if probe is not None:
+            carry = watch(carry, probe[0])
+        carry, _ = steps(carry, t_h)
+        y = carry[0] if probe is None else watch(carry[0], probe[1])
+        return carry, keep(emit)(y, inputs_i)
 
-    carry = stepper.init(start[0].astype(state_dtype), y0)
-    if not plan.look_first:
-        carry, outputs = lax.scan(keep(interval), carry, ((start, step, count), inputs))
-        return carry[0], outputs
-    first = emit(y0, jax.tree.map(lambda x: x[0], inputs))
-    rest = jax.tree.map(lambda x: x[1:], inputs)
-    carry, outputs = lax.scan(keep(interval), carry, ((start, step, count), rest))
-    stacked = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, outputs)
-    return carry[0], stacked
+    steps = _nested(one_step, len(shape.steps), keep, innermost=True)
+    intervals = _nested(interval, len(shape.intervals), keep, innermost=not shape.merged)
+    t_h = (_grouped(times, shape.steps, 1), _grouped(sizes, shape.steps, 1, zeros=True))
+    # an interval that pads the last group stands still at the end
+    xs = (
+        (_grouped(t_h[0], shape.intervals, 0), _grouped(t_h[1], shape.intervals, 0, zeros=True)),
+        jax.tree.map(lambda x: _grouped(jnp.asarray(x)[len(looked) :], shape.intervals, 0), inputs),
+        None if probes is None else _grouped(probes[:-1], shape.intervals, 0),
+    )
+    carry, outputs = intervals(carry, xs)
+    depth, count = len(shape.intervals), plan.intervals
+    outputs = jax.tree.map(lambda x: x.reshape(-1, *x.shape[depth:])[:count], outputs)
+    for seen in looked:
+        outputs = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), seen, outputs)
+    return carry[0] if probes is None else watch(carry[0], probes[-1, 1]), outputs
+
+
+def _nested(body: Callable, loops: int, keep: Callable[[Callable], Callable], innermost: bool) -> Callable:
+    """`loops` scans inside each other around a body. Every turn is kept, that of the innermost loop only if asked for."""
+    function = body
+    for k in range(loops):
+        turn = keep(function) if k or innermost else function
+        function = _scan(turn)
+    return function
+
+
+def _scan(turn: Callable) -> Callable:
+    return lambda carry, xs: lax.scan(turn, carry, xs)
+
+
+def _grouped(x: Array, loops: tuple[int, ...], axis: int, zeros: bool = False) -> Array:
+    """An axis cut into the axes of nested loops; what is missing at its end is zero, or its last entry again."""
+    missing = int(np.prod(loops)) - x.shape[axis]
+    if missing:
+        width = [(0, missing) if a == axis else (0, 0) for a in range(x.ndim)]
+        x = jnp.pad(x, width) if zeros else jnp.pad(x, width, mode="edge")
+    return x.reshape(*x.shape[:axis], *loops, *x.shape[axis + 1 :])

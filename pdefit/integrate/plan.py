@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from pdefit.errors import PdefitError
 
@@ -12,11 +14,12 @@ _MOST_STEPS = 1e9
 
 
 class TimePlan(eqx.Module):
-    """Constant steps between observation times, regular or not.
+    """Steps between observation times, regular or not.
 
-    Interval i, between two observations, takes `count[i] = ceil(duration / dt)` equal steps of size `step[i]` from
-    `start[i]`. All intervals are scanned with `length = max(count)` steps; where an interval needs fewer, the last ones
-    have zero length. With `look_first` the state at `start[0]` is observed too, before any step.
+    Interval i, between two observations, takes `count[i]` steps from `start[i]`: equal ones of size `step[i]`, or, where
+    `step` has one more axis of `length` entries, those of row i (steps that an adaptive solver took). All intervals are
+    scanned with `length >= max(count)` steps; where an interval needs fewer, the last ones have zero length. With
+    `look_first` the state at `start[0]` is observed too, before any step.
     A batch of plans has one leading axis on every array.
     """
 
@@ -25,6 +28,46 @@ class TimePlan(eqx.Module):
     count: np.ndarray
     length: int = eqx.field(static=True)
     look_first: bool = eqx.field(static=True)
+
+    @property
+    def intervals(self) -> int:
+        """How many intervals one trajectory has, padding included."""
+        return int(self.count.shape[-1])
+
+    @property
+    def end(self) -> float:
+        """When one plan ends."""
+        last = self.step[-1, : self.count[-1]].sum() if self.step.ndim > 1 else self.count[-1] * self.step[-1]
+        return float(self.start[-1] + last)
+
+    @property
+    def steps(self) -> int:
+        """How many steps are taken, padding apart, of all trajectories."""
+        return int(self.count.sum())
+
+    @property
+    def smallest(self) -> float:
+        """The smallest step of all trajectories."""
+        if self.step.ndim > self.start.ndim:
+            return float(np.min(self.step, where=np.arange(self.length) < self.count[..., None], initial=np.inf))
+        return float(np.min(self.step, where=self.count > 0, initial=np.inf))
+
+    def halved(self) -> "TimePlan":
+        """Every step in two."""
+        frozen = self.step.ndim > self.start.ndim
+        step = (np.repeat(self.step, 2, axis=-1) if frozen else self.step) / 2
+        return TimePlan(self.start, step, 2 * self.count, 2 * self.length, self.look_first)
+
+    def times_and_sizes(self) -> tuple[Array, Array]:
+        """Start and size of every step of one plan, (I, length) each, in float64."""
+        start, count = jnp.asarray(self.start, jnp.float64)[:, None], jnp.asarray(self.count)[:, None]
+        j = jnp.arange(self.length)[None]
+        if self.step.ndim > self.start.ndim:
+            sizes = jnp.where(j < count, jnp.asarray(self.step, jnp.float64), 0.0)
+            return start + jnp.cumsum(sizes, axis=1) - sizes, sizes
+        step = jnp.asarray(self.step, jnp.float64)[:, None]
+        # a step of zero length returns its state: it pads intervals that need fewer steps than the longest
+        return start + jnp.minimum(j, count) * step, jnp.where(j < count, step, 0.0)
 
 
 def plan_steps(t0: float, ts: np.ndarray, dt: float) -> TimePlan:
@@ -54,20 +97,50 @@ def plan_steps(t0: float, ts: np.ndarray, dt: float) -> TimePlan:
 
 def stack_plans(plans: Sequence[TimePlan]) -> TimePlan:
     """A batch of plans; shorter ones end with intervals of zero length, whose observations carry no weight."""
-    intervals = max(plan.start.size for plan in plans)
+    intervals, length = max(plan.start.size for plan in plans), max(plan.length for plan in plans)
 
     def pad(x: np.ndarray, fill: int | float) -> np.ndarray:
-        return np.concatenate([x, np.full(intervals - x.size, fill, x.dtype)])
+        return np.concatenate([x, np.full((intervals - len(x), *x.shape[1:]), fill, x.dtype)])
 
-    def end(plan: TimePlan) -> float:
-        return float(plan.start[-1] + plan.count[-1] * plan.step[-1])
+    def padded_steps(plan: TimePlan) -> np.ndarray:
+        frozen = plan.step.ndim > 1
+        return pad(np.pad(plan.step, ((0, 0), (0, length - plan.length))) if frozen else plan.step, 0.0)
 
-    if len({plan.look_first for plan in plans}) > 1:
-        raise ValueError("Plans in a batch must all observe their first state, or none")
+    if len({(plan.look_first, plan.step.ndim) for plan in plans}) > 1:
+        raise ValueError("Plans in a batch must all observe their first state, or none; and be of one kind")
     return TimePlan(
-        start=np.stack([pad(plan.start, end(plan)) for plan in plans]),
-        step=np.stack([pad(plan.step, 0.0) for plan in plans]),
+        start=np.stack([pad(plan.start, plan.end) for plan in plans]),
+        step=np.stack([padded_steps(plan) for plan in plans]),
         count=np.stack([pad(plan.count, 0) for plan in plans]),
-        length=max(plan.length for plan in plans),
+        length=length,
         look_first=plans[0].look_first,
+    )
+
+
+def beginning(plan: TimePlan, most: int) -> TimePlan:
+    """At most so many steps of every interval: another trajectory, of the same kind."""
+    length = min(plan.length, most)
+    step = plan.step if plan.step.ndim == plan.start.ndim else plan.step[..., :length]
+    return TimePlan(plan.start, step, np.minimum(plan.count, length), length, plan.look_first)
+
+
+def frozen_plan(edges: np.ndarray, sizes: Sequence[np.ndarray], look_first: bool) -> TimePlan:
+    """The plan that takes steps of these sizes between edges (I + 1,). Its length is a power of two, so that a plan of a
+    few steps more or less runs through the same compiled program."""
+    count = np.asarray([s.size for s in sizes], np.int64)
+    length = 1 << (int(count.max(initial=1)) - 1).bit_length()
+    step = np.stack([np.pad(s, (0, length - s.size)) for s in sizes])
+    return TimePlan(np.asarray(edges[:-1], np.float64), step, count, length, look_first)
+
+
+def begun(plan: TimePlan, like: TimePlan) -> TimePlan:
+    """The beginning of a batch of frozen plans that has the trajectories and intervals of another batch."""
+    s, i = like.count.shape
+    kept = like.count > 0
+    return TimePlan(
+        start=like.start,
+        step=np.where(kept[..., None], plan.step[:s, :i], 0.0),
+        count=np.where(kept, plan.count[:s, :i], 0),
+        length=plan.length,
+        look_first=plan.look_first,
     )

@@ -10,6 +10,8 @@ import numpy as np
 from jaxtyping import PyTree
 
 from pdefit.errors import PdefitError, first_line
+from pdefit.integrate.adaptive import Adaptive
+from pdefit.integrate.adaptive_plan import adaptive_plan
 from pdefit.integrate.adjoint import AbstractAdjoint, StoreAll
 from pdefit.integrate.plan import TimePlan, plan_steps
 from pdefit.integrate.stepper import Stepper, stage_matrix
@@ -80,11 +82,32 @@ def _solve(stepper: Stepper, y0: PyTree, plan: TimePlan, adjoint: AbstractAdjoin
     return adjoint.run(stepper, y0, plan, lambda y, _: y, np.zeros(plan.count.size + plan.look_first))[1]
 
 
+def _plan(
+    system: AbstractSystem,
+    y0: PyTree,
+    ts: np.ndarray,
+    solver: diffrax.AbstractSolver,
+    dt: float,
+    t0: float,
+    steps: Adaptive | None,
+) -> TimePlan:
+    if steps is None:
+        return plan_steps(t0, ts, dt)
+    return adaptive_plan(system, y0, ts, solver=solver, steps=steps, t0=t0)
+
+
 def solve(
-    system: AbstractSystem, y0: PyTree, ts: np.ndarray, *, solver: diffrax.AbstractSolver, dt: float, t0: float
+    system: AbstractSystem,
+    y0: PyTree,
+    ts: np.ndarray,
+    *,
+    solver: diffrax.AbstractSolver,
+    dt: float,
+    t0: float,
+    steps: Adaptive | None = None,
 ) -> PyTree:
-    """The states at the times ts, stacked on a leading axis, from y0 at t0."""
-    return _solve(Stepper(system, solver), y0, plan_steps(t0, ts, dt), StoreAll())
+    """The states at the times ts, stacked on a leading axis, from y0 at t0; with steps of at most dt, or adaptive ones."""
+    return _solve(Stepper(system, solver), y0, _plan(system, y0, ts, solver, dt, t0, steps), StoreAll())
 
 
 def frames(
@@ -95,6 +118,7 @@ def frames(
     solver: diffrax.AbstractSolver,
     dt: float,
     t0: float,
+    steps: Adaptive | None = None,
     block: int = 32,
 ) -> Iterator[PyTree]:
     """The states at the times ts one after the other, holding no more than `block` of them."""
@@ -104,7 +128,7 @@ def frames(
         ts = ts[1:]
     for first in range(0, ts.size, block):
         part = ts[first : first + block]
-        states = _solve(stepper, y0, plan_steps(t0, part, dt), StoreAll())
+        states = _solve(stepper, y0, _plan(system, y0, part, solver, dt, t0, steps), StoreAll())
         for i in range(part.size):
             yield jax.tree.map(lambda x, i=i: x[i], states)
         y0, t0 = jax.tree.map(lambda x: x[-1], states), float(part[-1])

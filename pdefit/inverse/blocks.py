@@ -8,7 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from pdefit.errors import PdefitError
 from pdefit.inverse.controls import Controls
+
+# entries of a dense Jacobian, 2 GB in float64
+_DENSE_LIMIT = 250_000_000
 
 
 class Pattern(NamedTuple):
@@ -48,16 +52,25 @@ class Blocks(NamedTuple):
 
     def normal_equations(self, p: int) -> tuple[Float[Array, " p"], Float[Array, "p p"]]:
         """J^T r and J^T J, each block added where its elements lie."""
-        rows, columns = self.columns[:, :, None], self.columns[:, None, :]
         matrix = jnp.einsum("smi,smj->sij", self.jac, self.jac)
         gradient = jnp.einsum("smi,sm->si", self.jac, self.r)
-        return jnp.zeros(p).at[self.columns].add(gradient), jnp.zeros((p, p)).at[rows, columns].add(matrix)
+        return added(gradient, self.columns, p), added_matrices(matrix, self.columns, p)
 
     def dense(self, p: int) -> Float[Array, "Sm p"]:
         """The whole Jacobian, segment after segment."""
         s, m, _ = self.jac.shape
         where = np.arange(s)[:, None, None], np.arange(m)[None, :, None], self.columns[:, None, :]
         return jnp.zeros((s, m, p)).at[where].add(self.jac).reshape(s * m, p)
+
+
+def added(vectors: Float[Array, "S c"], columns: np.ndarray, p: int) -> Float[Array, " p"]:
+    """Vectors of blocks, each added where its elements lie."""
+    return jnp.zeros(p).at[columns].add(vectors)
+
+
+def added_matrices(matrices: Float[Array, "S c c"], columns: np.ndarray, p: int) -> Float[Array, "p p"]:
+    """Matrices of blocks, each added where its rows and columns lie."""
+    return jnp.zeros((p, p)).at[columns[:, :, None], columns[:, None, :]].add(matrices)
 
 
 def push_blocks(
@@ -92,3 +105,12 @@ def push_blocks(
 def jumps(ends: Float[Array, "S n"], starts: Float[Array, "S n"]) -> Float[Array, "S n"]:
     """End of every segment minus the start of the next; zero for the last."""
     return jnp.concatenate([ends[:-1] - starts[1:], jnp.zeros_like(ends[:1])])
+
+
+def refuse_dense(rows: int, columns: int) -> None:
+    """Refuse a Jacobian that would not fit."""
+    if rows * columns > _DENSE_LIMIT:
+        raise PdefitError(
+            f"A dense Jacobian of {rows} residuals and {columns} controls is refused above {_DENSE_LIMIT:.0e} entries; "
+            f"use stages=lbfgs, or fewer observations or controls"
+        )

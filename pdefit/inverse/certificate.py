@@ -13,10 +13,14 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from pdefit.arrays.trees import cast
 from pdefit.integrate.adjoint import StoreAll
+from pdefit.integrate.plan import beginning
 from pdefit.inverse.controls import FEW
+from pdefit.inverse.cost import state_bytes
+from pdefit.inverse.drivers import AbstractDriver, Hosted
 from pdefit.inverse.fingerprint import fingerprint
 from pdefit.inverse.functional import Functional
-from pdefit.inverse.residual_kinds import residual_kinds, typical_size
+from pdefit.inverse.objective import AbstractObjective
+from pdefit.inverse.residual_kinds import typical_size
 from pdefit.inverse.shortened import shortened
 from pdefit.inverse.taylor import Remainder, direction, remainder, round_off
 
@@ -29,6 +33,8 @@ ROUND_OFF = 1e-8
 SINGLE = 1e-2
 # forward solves that a certificate may cost whatever the fit costs, and the part of the fit beyond
 SOLVES, SHARE = 20.0, 0.05
+# bytes that storing every step may take, and states that a step keeps when it stores all its intermediate values
+_STORED, _KEPT = 2e8, 20
 # in forward solves: a gradient, a tangent, the differences of one direction
 _GRADIENT, _TANGENT, _DIFFERENCES = 5.0, 2.0, 10.0
 
@@ -75,12 +81,13 @@ class Certificate:
 
 
 def certify(
-    functional: Functional,
+    functional: AbstractObjective,
     theta: Float[Array, " p"],
     *,
     key: PRNGKeyArray | None = None,
     fit_cost: float = 0.0,
     tangents: bool = False,
+    driver: AbstractDriver | None = None,
 ) -> Certificate:
     """Test the residual map r(theta) and the gradient of J where a fit is about to start, or has ended.
 
@@ -91,8 +98,9 @@ def certify(
     every step. Gauss-Newton's matrix and gradient where the optimizer uses them (`tangents`). No control without
     influence. All in float64; a float32 run is certified on its float64 twin and compared with it.
 
-    `fit_cost`, in forward solves, is what the fit may take: on the whole problem if 5 % of it, or 20 forward solves,
-    suffice, else on the first observations that do.
+    The `driver` of the fit, where it is hosted, is compared with the adjoint that stores every step. `fit_cost`, in forward
+    solves, is what the fit may take: on the whole problem if 5 % of it, or 20 forward solves, suffice, else on the first
+    observations that do.
     """
     begin = time.perf_counter()
     key = jax.random.key(0) if key is None else key
@@ -112,45 +120,48 @@ def certify(
     pulled = scaled.pull(theta, w)
     checks = [_finite(pulled)]
     noise = round_off(scaled, theta, everything)
-    paths = ["all controls", *(c.path for c in part.controls.items)]
-    steps = [everything, *_single(part, everything)] if len(paths) > 2 else [everything]
-    for path, v in zip(paths[: len(steps)], steps, strict=True):
+    where = part.controls.elements
+    steps = {"all controls": everything}
+    if len(where) > 1:
+        steps |= {path: jnp.where(moved, everything, 0.0) for path, moved in where.items()}
+    for path, v in steps.items():
         checks += _along(scaled, theta, path, v, w, pulled, noise)
     checks += _influence(part, pulled)
     if tangents:
         checks += _normal_equations(part, theta, everything)
-    checks += _short_horizon(part, theta, key)
+    checks += _short_horizon(part, theta, key, driver)
     if any(x.dtype == jnp.float32 for x in jax.tree.leaves(functional.problem) if eqx.is_array(x)):
         double, single = (GRADIENT(_shifted(cast(part, t), residual, key), theta) for t in (jnp.float64, jnp.float32))
         error = _relative(single, double)
         remedy = "single precision is not enough here; use dtype=float64"
-        checks.append(Check("gradient in float32 against float64", error, SINGLE, error <= SINGLE, remedy))
+        checks.append(_at_most("gradient in float32 against float64", error, SINGLE, remedy))
     return Certificate(tuple(checks), scope, hashes, time.perf_counter() - begin)
 
 
-RESIDUALS: Callable = eqx.filter_jit(Functional.residuals)
+RESIDUALS: Callable = eqx.filter_jit(lambda functional, theta: functional.residuals(theta))
+_NORMAL: Callable = eqx.filter_jit(lambda functional, theta: functional.normal_equations(theta))
 GRADIENT: Callable = eqx.filter_jit(lambda functional, theta: functional.value_and_grad(theta)[1])
 
 
 @eqx.filter_jit
-def _push(functional: Functional, theta: Array, v: Array) -> Array:
+def _push(functional: AbstractObjective, theta: Array, v: Array) -> Array:
     return jax.jvp(functional.residuals, (theta,), (v,))[1]
 
 
 @eqx.filter_jit
-def _pull(functional: Functional, theta: Array, w: Array) -> Array:
+def _pull(functional: AbstractObjective, theta: Array, w: Array) -> Array:
     return jax.vjp(functional.residuals, theta)[1](w)[0]
 
 
 class _Scaled:
     """The residual map with every kind of residual scaled to how strongly it answers to a direction."""
 
-    def __init__(self, functional: Functional, theta: Array, v: Array):
+    def __init__(self, functional: AbstractObjective, theta: Array, v: Array):
         self.functional = functional
         answer = self._tangent(theta, v)
         if answer is None:
             answer = (RESIDUALS(functional, theta + 1e-4 * v) - RESIDUALS(functional, theta - 1e-4 * v)) / 2e-4
-        self.size = typical_size(residual_kinds(functional), answer)
+        self.size = typical_size(functional.kinds(), answer)
 
     def __call__(self, theta: Array) -> Array:
         return RESIDUALS(self.functional, theta) / self.size
@@ -172,10 +183,10 @@ class _Scaled:
             return None
 
 
-def _scope(functional: Functional, budget: float, tangents: bool) -> dict[str, Any]:
+def _scope(functional: AbstractObjective, budget: float, tangents: bool) -> dict[str, Any]:
     """How much of the record the budget allows to be certified."""
-    items, total = functional.controls.items, functional.observations.ts.size
-    directions = 1 + (len(items) if len(items) > 1 else 0)
+    single, total = len(functional.controls.elements), functional.observations.ts.shape[-1]
+    directions = 1 + (single if single > 1 else 0)
     cost = 6 + _GRADIENT + directions * (_TANGENT + _DIFFERENCES) + tangents * (_GRADIENT + 1 + functional.tangents)
     count = total if cost <= budget else max(2, int(np.ceil(total * budget / cost)))
     if functional.controls.nodes:
@@ -184,7 +195,7 @@ def _scope(functional: Functional, budget: float, tangents: bool) -> dict[str, A
     return {"observations": count, "of": total, "forward_solves": cost, "budget": budget}
 
 
-def _shifted(functional: Functional, residual: Array, key: PRNGKeyArray) -> Functional:
+def _shifted(functional: AbstractObjective, residual: Array, key: PRNGKeyArray) -> AbstractObjective:
     """The functional with random errors, as large as its residuals and at least one sigma, added to the data."""
     data = functional.observations
     size = jnp.maximum(1.0, jnp.sqrt(jnp.mean(residual**2)))
@@ -198,17 +209,14 @@ def _shifted(functional: Functional, residual: Array, key: PRNGKeyArray) -> Func
     return eqx.tree_at(lambda f: f.observations.values, functional, values)
 
 
-def _single(functional: Functional, v: Array) -> list[Array]:
-    """The direction v for one control at a time."""
-    edges = np.cumsum([0, *(c.size for c in functional.controls.items)])
-    index = np.arange(v.size)
-    return [jnp.where((index >= a) & (index < b), v, 0.0) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+def _at_most(name: str, error: float | int, limit: float, remedy: str) -> Check:
+    return Check(name, float(error), limit, error <= limit, remedy)
 
 
 def _finite(gradient: Array) -> Check:
     wrong = int(jnp.sum(~jnp.isfinite(gradient)))
     remedy = "guard the inputs of sqrt, division and powers with pdefit.safe_sqrt, safe_norm, safe_div"
-    return Check("non-finite elements of the gradient", float(wrong), 0.0, wrong == 0, remedy)
+    return _at_most("non-finite elements of the gradient", wrong, 0.0, remedy)
 
 
 def _along(scaled: _Scaled, theta: Array, path: str, v: Array, w: Array, pulled: Array, noise: float) -> list[Check]:
@@ -217,9 +225,7 @@ def _along(scaled: _Scaled, theta: Array, path: str, v: Array, w: Array, pulled:
 
     def gap(answer: Array) -> float:
         """Between <J^T w, v> and <w, J v>, in units of what random w make of it."""
-        size = float(jnp.linalg.norm(answer))
-        difference = abs(slope - float(jnp.vdot(w, answer)))
-        return difference / size if size > 0 else (0.0 if difference == 0 else float("inf"))
+        return _over(abs(slope - float(jnp.vdot(w, answer))), float(jnp.linalg.norm(answer)))
 
     def error(difference: Array) -> float:
         return gap(difference) if tangent is None else _relative(difference, tangent)
@@ -230,8 +236,7 @@ def _along(scaled: _Scaled, theta: Array, path: str, v: Array, w: Array, pulled:
     checks = [_against_differences(f"{path}: {what} against differences", found)]
     if tangent is not None:
         remedy = "the adjoint is wrong: compare with adjoint=store_all"
-        found_gap = gap(tangent)
-        checks.append(Check(f"{path}: gradient against tangent", found_gap, ROUND_OFF, found_gap <= ROUND_OFF, remedy))
+        checks.append(_at_most(f"{path}: gradient against tangent", gap(tangent), ROUND_OFF, remedy))
     return checks
 
 
@@ -246,7 +251,7 @@ def _against_differences(name: str, found: Remainder) -> Check:
     return Check(name, found.best, limit, found.best <= limit and found.smooth, remedy, note, detail)
 
 
-def _influence(functional: Functional, gradient: Array) -> list[Check]:
+def _influence(functional: AbstractObjective, gradient: Array) -> list[Check]:
     """Elements of theta on which nothing depends; of a field some may, e.g. far from every instrument."""
     silent, zero, first = [], np.asarray(gradient) == 0, 0
     names = functional.controls.names() if functional.controls.size <= FEW else []
@@ -258,13 +263,13 @@ def _influence(functional: Functional, gradient: Array) -> list[Check]:
             silent += [names[first + int(k)] for k in np.flatnonzero(own)]
         first += control.size
     remedy = f"the data say nothing about {', '.join(silent)}: give a prior, observe more, or remove the control"
-    return [Check("controls without influence", float(len(silent)), 0.0, not silent, remedy)]
+    return [_at_most("controls without influence", len(silent), 0.0, remedy)]
 
 
-def _normal_equations(functional: Functional, theta: Array, v: Array) -> list[Check]:
+def _normal_equations(functional: AbstractObjective, theta: Array, v: Array) -> list[Check]:
     """What Gauss-Newton steps are made of, against adjoint and tangent."""
     r = RESIDUALS(functional, theta)
-    _, slope, matrix = eqx.filter_jit(Functional.normal_equations)(functional, theta)
+    _, slope, matrix = _NORMAL(functional, theta)
     curvature = float(jnp.sum(_push(functional, theta, v) ** 2))
     # element by element, in units of what each could be: masses of planets differ by decades
     scale = jnp.sqrt(jnp.diag(matrix)) * jnp.linalg.norm(r)
@@ -272,25 +277,38 @@ def _normal_equations(functional: Functional, theta: Array, v: Array) -> list[Ch
     bend = abs(float(v @ matrix @ v) - curvature) / max(curvature, _TINY)
     remedy = "the assembled Jacobian is wrong: use stages=lbfgs"
     return [
-        Check("Gauss-Newton gradient against adjoint", gap, ROUND_OFF, gap <= ROUND_OFF, remedy),
-        Check("Gauss-Newton matrix against tangent", bend, ROUND_OFF, bend <= ROUND_OFF, remedy),
+        _at_most("Gauss-Newton gradient against adjoint", gap, ROUND_OFF, remedy),
+        _at_most("Gauss-Newton matrix against tangent", bend, ROUND_OFF, remedy),
     ]
 
 
-def _short_horizon(functional: Functional, theta: Array, key: PRNGKeyArray) -> list[Check]:
-    """Where it is cheap: the gradient of J against the residuals it is made of, with shifted data; and against that of the
-    adjoint which stores every step."""
-    short, theta = shortened(functional, theta, min(functional.observations.ts.size, 4))
+def _few_steps(functional: Functional, theta: Array) -> tuple[Functional, Array]:
+    """As many steps of every interval as fit into memory with all their intermediate values."""
+    plan = functional.layout.plan
+    kept = state_bytes(functional.starts(functional.problem)) * plan.intervals * _KEPT
+    return functional.with_plan(beginning(plan, max(1, int(_STORED / kept)))), theta
+
+
+def _short_horizon(
+    functional: AbstractObjective, theta: Array, key: PRNGKeyArray, driver: AbstractDriver | None
+) -> list[Check]:
+    """Where it is cheap: the gradient of J against the residuals it is made of, with shifted data; and that of the run's
+    adjoint, and of its driver, against the adjoint which stores every step."""
+    short, theta = shortened(functional, theta, min(functional.observations.ts.shape[-1], 4))
+    short, theta = short.each(_few_steps, theta)
     short = _shifted(short, RESIDUALS(short, theta), key)
     gradient = GRADIENT(short, theta)
     error = _relative(_pull(short, theta, RESIDUALS(short, theta)), gradient)
     remedy = "J and its residuals are not the same objective"
-    checks = [Check("gradient of J against its residuals", error, ROUND_OFF, error <= ROUND_OFF, remedy)]
-    if not isinstance(functional.adjoint, StoreAll):
-        stored = eqx.tree_at(lambda f: f.adjoint, short, StoreAll())
-        error = _relative(gradient, GRADIENT(stored, theta))
-        remedy = "checkpoints are restored wrongly: use adjoint=store_all"
-        checks.append(Check("checkpointed against stored gradient", error, ROUND_OFF, error <= ROUND_OFF, remedy))
+    checks = [_at_most("gradient of J against its residuals", error, ROUND_OFF, remedy)]
+    expected = GRADIENT(eqx.tree_at(lambda f: f.sweep.adjoint, short, StoreAll()), theta)
+    remedy = "checkpoints are restored wrongly: use adjoint=store_all"
+    if not isinstance(functional.sweep.adjoint, StoreAll):
+        error = _relative(gradient, expected)
+        checks.append(_at_most("checkpointed against stored gradient", error, ROUND_OFF, remedy))
+    if isinstance(driver, Hosted):
+        error = _relative(driver.gradient(short, theta), expected)
+        checks.append(_at_most("hosted against stored gradient", error, ROUND_OFF, remedy))
     return checks
 
 
@@ -298,6 +316,10 @@ _TINY = float(np.finfo(float).tiny)
 
 
 def _relative(found: Array, expected: Array) -> float:
-    """|found - expected| / |expected|; 0 where both vanish, infinite where only `expected` does."""
-    gap, size = float(jnp.linalg.norm(found - expected)), float(jnp.linalg.norm(expected))
+    """|found - expected| / |expected|."""
+    return _over(float(jnp.linalg.norm(found - expected)), float(jnp.linalg.norm(expected)))
+
+
+def _over(gap: float, size: float) -> float:
+    """gap / size; 0 where both vanish, infinite where only the size does."""
     return gap / size if size > 0 else (0.0 if gap == 0 else float("inf"))

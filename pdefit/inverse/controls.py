@@ -29,7 +29,8 @@ class Control:
 
     `guess` where it starts (default: the problem's value); `bounds` a box it may not leave; `prior`; `scale` the size of a
     typical change in search space, which rescales theta; `smoothing` a length, in grid cells, below which a field is not
-    resolved: its search variable is then a Sobolev variable; `estimate: false` keeps it at its guess.
+    resolved: its search variable is then a Sobolev variable; `scope` says whether many recordings share it, or each
+    `experiment` has its own (node states always belong to one); `estimate: false` keeps it at its guess.
     """
 
     transform: AbstractTransform = Identity()
@@ -39,7 +40,12 @@ class Control:
     unit: str | None = None
     scale: float = 1.0
     smoothing: float | None = None
+    scope: str = "shared"
     estimate: bool = True
+
+    def __post_init__(self):
+        if self.scope not in ("shared", "experiment"):
+            raise PdefitError(f"The scope of a control is `shared` or `experiment`, but got '{self.scope}'")
 
 
 class Resolved(eqx.Module):
@@ -57,14 +63,21 @@ class Resolved(eqx.Module):
     labels: tuple[str, ...] = eqx.field(static=True)
     smoothing: float | None = eqx.field(static=True)
     base: Array | None
+    # whether each recording has its own
+    own: bool = eqx.field(static=True, default=False)
 
     @property
     def size(self) -> int:
         return int(np.prod(self.shape))
 
     @property
+    def declared(self) -> str:
+        """The path as it was declared: without the number of the recording, `y0.u` for `y0.u[3]`."""
+        return self.path.rsplit("[", 1)[0] if self.path.endswith("]") else self.path
+
+    @property
     def is_node(self) -> bool:
-        return self.path.split(".")[0] == "nodes"
+        return self.declared.split(".")[0] == "nodes"
 
     def to_theta(self, x: Array) -> Float[Array, " size"]:
         """The part of theta that stands for the physical value x."""
@@ -137,6 +150,12 @@ class Controls(eqx.Module):
         """theta cut into the parts of each control."""
         return jnp.split(theta, np.cumsum([c.size for c in self.items])[:-1]) if self.items else []
 
+    @property
+    def elements(self) -> dict[str, np.ndarray]:
+        """(p,) by path as declared: which elements of theta belong to a control, of all recordings together."""
+        owner = np.repeat([c.declared for c in self.items], [c.size for c in self.items])
+        return {path: owner == path for path in dict.fromkeys(c.declared for c in self.items)}
+
     def box(self) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper bounds of theta."""
         boxes = [c.box() for c in self.items]
@@ -193,6 +212,7 @@ def resolve(
                 labels=_labels(problem, info, guess.shape),
                 smoothing=control.smoothing,
                 base=None if control.smoothing is None else control.transform.to_search(guess),
+                own=control.scope == "experiment" or path.split(".")[0] == "nodes",
             )
         )
     if not items:

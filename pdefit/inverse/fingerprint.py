@@ -8,19 +8,27 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from pdefit.inverse.functional import Functional
+from pdefit.inverse.objective import AbstractObjective
 
 
-def fingerprint(functional: Functional) -> dict[str, str]:
+def fingerprint(functional: AbstractObjective) -> dict[str, str]:
     """SHA-256 of the equations (the traced program of J, with every array an input), of all arrays it is given (data,
     weights, known parameters, plan; not what theta replaces), and of the flags that decide round-off."""
-    return {"equations": _equations(functional), "data": _data(functional), "flags": _flags(functional)}
+    bare = _without_steps(functional)
+    return {"equations": _equations(bare), "data": _data(bare), "flags": _flags(functional)}
 
 
-def _equations(functional: Functional) -> str:
+def _without_steps(functional: Any) -> Any:
+    """Adaptive steps are results, which differ by round-off from machine to machine: their tolerances count."""
+    if functional.steps is None:
+        return functional
+    layout = functional.formulation.layout(functional.observations.ts, np.inf)
+    return eqx.tree_at(lambda f: f.layout, functional, layout)
+
+
+def _equations(functional: AbstractObjective) -> str:
     arrays, static = eqx.partition(functional, eqx.is_array)
 
     def value(arrays: Any, theta: Any) -> Any:
@@ -31,14 +39,15 @@ def _equations(functional: Functional) -> str:
     return _digest(re.sub(r"0x[0-9a-f]+", "", program).encode())
 
 
-def _data(functional: Functional) -> str:
-    items = functional.controls.items
-    blank = eqx.tree_at(lambda f: [c.where(f.problem) for c in items], functional, replace_fn=jnp.zeros_like)
-    leaves = jax.tree.leaves(eqx.filter(blank, eqx.is_array))
-    return _digest(*(part for x in map(np.asarray, leaves) for part in (f"{x.dtype}{x.shape}".encode(), x.tobytes())))
+def _data(functional: AbstractObjective) -> str:
+    leaves = jax.tree.leaves(eqx.filter(functional.emptied(), eqx.is_array))
+    tolerance = [] if functional.steps is None else [repr(functional.steps).encode()]
+    return _digest(
+        *tolerance, *(part for x in map(np.asarray, leaves) for part in (f"{x.dtype}{x.shape}".encode(), x.tobytes()))
+    )
 
 
-def _flags(functional: Functional) -> str:
+def _flags(functional: AbstractObjective) -> str:
     dtype = jax.tree.leaves(functional.problem.y0)[0].dtype
     parts = (
         jax.__version__,

@@ -1,107 +1,51 @@
 """Running a fit: stages of optimizers over one functional, with the best point kept and every evaluation recorded."""
 
 import copy
-import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Generic
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from pdefit.errors import PdefitError
-from pdefit.integrate.trajectory import stability_limit
-from pdefit.inverse.chunk import Carry, Log, advance, power_of_two
-from pdefit.inverse.formulation import AbstractFormulation
-from pdefit.inverse.functional import Functional
+from pdefit.integrate.growth import EXPLOSIVE
+from pdefit.inverse.chunk import Carry, Log, power_of_two
+from pdefit.inverse.drivers import AbstractDriver, Traced
+from pdefit.inverse.fit_result import Fit as Fit
+from pdefit.inverse.fit_result import Progress as Progress
+from pdefit.inverse.fit_result import Record as Record
+from pdefit.inverse.growth_watch import explain_growth
+from pdefit.inverse.near_stability import near_stability
+from pdefit.inverse.objective import Objective
 from pdefit.inverse.optimize.base import AbstractOptimizer, Box
-from pdefit.inverse.problem import Problem
-from pdefit.inverse.reweight import Reweight
 from pdefit.inverse.run_state import RunState, pack, unpack
+from pdefit.inverse.stage import Stage as Stage
 from pdefit.inverse.stage_windows import prepares, resized, with_windows
-
-
-@dataclasses.dataclass(frozen=True)
-class Stage:
-    """One optimizer at work: `formulation` may cut the record in another way than the fit's own (windows that grow stage by
-    stage); `reweight` repeats the stage with the errors its residuals suggest."""
-
-    optimizer: AbstractOptimizer
-    max_iterations: int = 100
-    formulation: AbstractFormulation | None = None
-    reweight: Reweight | None = None
-
-
-class Record(NamedTuple):
-    """One evaluation, as the history keeps it. `loss` belongs to the weights in force at the time."""
-
-    iteration: int
-    stage: int
-    loss: float
-    gradient_norm: float
-    accepted: bool
-    seconds: float
-    theta: np.ndarray | None
-
-
-@dataclasses.dataclass
-class Fit:
-    """What a fit found: `functional` with the weights and windows of its last stage, `theta` the best point there; `loss`
-    and `loss_initial` are its values there and at the first guess; `iterations` counts all evaluations, `history` holds
-    those since the fit was last resumed."""
-
-    functional: Functional
-    theta: Float[Array, " p"]
-    loss: float
-    loss_initial: float
-    history: list[Record]
-    iterations: int
-    status: str
-    converged: bool
-    seconds: dict[str, float]
-    events: list[str]
-
-    @property
-    def problem(self) -> Problem:
-        """The problem at the best point."""
-        return self.functional.at(self.theta)
-
-
-class Progress(NamedTuple):
-    """What a callback learns after every chunk of evaluations."""
-
-    stage: int
-    stages: int
-    iteration: int
-    max_iterations: int
-    loss: float
-    records: list[Record]
-    functional: Functional
-    theta: np.ndarray
-    state: Callable[[], RunState]
+from pdefit.inverse.step_watch import StepWatch
 
 
 def fit(
-    functional: Functional,
+    functional: Objective,
     stages: Sequence[Stage | AbstractOptimizer],
     *,
     max_iterations: int | None = None,
     callback: Callable[[Progress], None] | None = None,
     resume: RunState | None = None,
-) -> Fit:
+    driver: AbstractDriver | None = None,
+) -> Fit[Objective]:
     """Minimise a functional stage by stage, each from the best point of the one before.
 
     `max_iterations` bounds the evaluations of all stages together. `callback` is called after every chunk of about a
     second; raising `KeyboardInterrupt` there (or pressing Ctrl-C) ends the fit with the best point so far. `resume` is a
-    state that a callback took from an earlier call with the same functional and stages: the fit goes on from there.
+    state that a callback took from an earlier call with the same functional and stages: the fit goes on from there. `driver`
+    says who evaluates: `Traced` (the default) or `Hosted`.
     """
     plan = [s if isinstance(s, Stage) else Stage(s) for s in stages]
     if not plan:
         raise PdefitError("A fit expects at least one stage, e.g. stages=levenberg_marquardt")
-    run = _Run(functional, plan, callback, max_iterations)
+    run = _Run(functional, plan, driver or Traced(), callback, max_iterations)
     if resume is not None:
         run.restore(resume)
     status = "done"
@@ -112,22 +56,30 @@ def fit(
     return run.result(status)
 
 
-def first_functional(functional: Functional, stages: Sequence[Stage]) -> Functional:
+def first_functional(functional: Objective, stages: Sequence[Stage]) -> Objective:
     """What the first stage minimises."""
     return with_windows(functional, stages[0].formulation)
 
 
-def restored(functional: Functional, stages: Sequence[Stage], state: RunState) -> tuple[Functional, Float[Array, " p"]]:
+def restored(functional: Objective, stages: Sequence[Stage], state: RunState) -> tuple[Objective, Float[Array, " p"]]:
     """What a saved fit minimised last, and its best point."""
-    run = _Run(functional, stages, None, None)
+    run = _Run(functional, stages, Traced())
     run.restore(state)
     return run.functional, run.theta
 
 
-class _Run:
+class _Run(Generic[Objective]):
     """The bookkeeping of one fit. Where it is: stage, round of that stage, evaluations of that round (`count`)."""
 
-    def __init__(self, functional: Functional, stages: Sequence[Stage], callback: Any, max_iterations: int | None):
+    def __init__(
+        self,
+        functional: Objective,
+        stages: Sequence[Stage],
+        driver: AbstractDriver,
+        callback: Callable[[Progress], None] | None = None,
+        max_iterations: int | None = None,
+    ):
+        self.driver = driver
         self.own, self.functional, self.theta = functional, functional, functional.theta0
         self.stages, self.callback, self.budget = stages, callback, max_iterations
         self.stage = self.round = self.count = self.iterations = 0
@@ -135,7 +87,8 @@ class _Run:
         self.windows = -1
         # windows, weights and point before this stage
         self.windows_before, self.sigma_before, self.theta_before = -1, functional.observations.sigma, self.theta
-        self.settled = False
+        self.settled = self.watched = False
+        self.steps = StepWatch()
         self.carry: Carry | None = None
         self.history: list[Record] = []
         self.events: list[str] = []
@@ -162,6 +115,7 @@ class _Run:
         elif self.own.controls.nodes:
             self._use(-1, sigma)
         self.theta = resized(self.own, self.functional, self.theta)
+        self.functional = self.steps.start(self.functional, self.theta)
 
     def _use(self, windows: int, sigma: Mapping[str, Any]) -> None:
         """Minimise with the windows of a stage and these weights from now on."""
@@ -201,20 +155,23 @@ class _Run:
             limit = min(limit, self.budget - (self.iterations - self.count))
         self.converged = False
         begin = time.perf_counter()
-        jax.block_until_ready(advance(self.functional, optimizer, carry, jnp.asarray(0)))
+        self.driver.advance(self.functional, optimizer, carry, 0)
         self.seconds["compile"] += time.perf_counter() - begin
         chunk = 1
-        while self.count < limit and not bool(carry.done):
+        while self.count < limit and (self.steps.due or not bool(carry.done)):
+            carry = self._renew(optimizer, carry)
             # chunks end at multiples of a power of two, wherever the fit was resumed
             end = min((self.count // chunk + 1) * chunk, limit)
             begin = time.perf_counter()
-            taken, carry, log = advance(self.functional, optimizer, carry, jnp.asarray(end - self.count))
-            self.carry, done, elapsed = carry, int(taken), time.perf_counter() - begin
+            done, carry, log = self.driver.advance(self.functional, optimizer, carry, end - self.count)
+            self.carry, elapsed = carry, time.perf_counter() - begin
             self._account(log, done, elapsed)
+            self._watch(log, done)
             if self.callback is not None:
                 self.callback(self._progress(done, limit))
-            chunk = power_of_two(done / max(elapsed, 1e-9))
-        self.converged = bool(optimizer.converged(carry.state))
+            # frozen steps are looked after every evaluation: the clock must not decide when they are renewed
+            chunk = power_of_two(done / max(elapsed, 1e-9)) if self.functional.steps is None else 1
+        self.converged = bool(optimizer.converged(carry.state)) and not self.steps.due
         if not np.isfinite(carry.best_value):
             self._give_up()
 
@@ -222,6 +179,15 @@ class _Run:
         state = optimizer.init(jnp.asarray(self.theta), Box(*self.functional.controls.box()))
         # explicit dtype: a weakly typed infinity would compile the loop a second time
         return Carry(state, jnp.asarray(jnp.inf, jnp.float64), jnp.asarray(self.theta), jnp.asarray(False))
+
+    def _renew(self, optimizer: AbstractOptimizer, carry: Carry) -> Carry:
+        """Begin anew from the best point with steps that suit it, where those in force do not."""
+        if not self.steps.due:
+            return carry
+        before = self.functional
+        self.functional, event = self.steps.renew(before, jnp.asarray(self.theta))
+        self.events += [f"iteration {self.iterations}: {event}"] if event else []
+        return carry if self.functional is before else self._begin(optimizer)
 
     def _give_up(self) -> None:
         """No evaluation of this round was finite: back to where the stage before ended, if there was one."""
@@ -234,26 +200,49 @@ class _Run:
         self._use(self.windows_before, self.sigma_before)
         self.theta, self.carry = self.theta_before, None
 
+    def _watch(self, log: Log, done: int) -> None:
+        """Ask once why the adjoint grows so much, if it does where the fit is or could not begin."""
+        counts = np.asarray(log.accepted[:done]) | (not np.isfinite(self.loss))
+        worst = float(np.max(np.asarray(log.growth[:done]), where=counts, initial=0.0))
+        if worst > EXPLOSIVE and not self.watched:
+            self.watched = True
+            self.events.append(explain_growth(self.functional, jnp.asarray(self.theta), worst, self.driver.growth))
+
     # --- saving and going on -----------------------------------------------------------------------------------------
 
     def state(self) -> RunState:
         """Where the fit is, to go on from later."""
-        names = ("stage", "round", "count", "iterations", "windows", "windows_before", "settled", "events", "seconds")
+        names = (
+            "stage",
+            "round",
+            "count",
+            "iterations",
+            "windows",
+            "windows_before",
+            "settled",
+            "watched",
+            "events",
+            "seconds",
+        )
         before = {"sigma_before": self.sigma_before, "theta_before": self.theta_before}
         now = {"sigma": self.functional.observations.sigma, "theta": self.theta, "carry": self.carry}
-        arrays = {"loss": np.asarray(self.loss), **now, **before}
-        packed = [pack(name, jax.tree.map(jnp.asarray, tree)) for name, tree in arrays.items()]
+        packed = [pack(name, tree) for name, tree in {"loss": np.asarray(self.loss), **now, **before}.items()]
         numbers = copy.deepcopy({n: getattr(self, n) for n in names})
-        return RunState(numbers, {k: v for part in packed for k, v in part.items()})
+        numbers["steps"] = self.steps.numbers()
+        arrays = {k: v for part in packed for k, v in part.items()}
+        return RunState(numbers, arrays | self.steps.arrays(self.functional))
 
     def restore(self, saved: RunState) -> None:
         """Be where a saved fit was."""
-        for name, value in saved.numbers.items():
-            setattr(self, name, copy.deepcopy(value))
+        numbers = copy.deepcopy(saved.numbers)
+        steps = numbers.pop("steps")
+        for name, value in numbers.items():
+            setattr(self, name, value)
         names = self.own.observations.sigma
         # re-estimated ones have shapes of their own
         self.sigma_before, sigma = ({n: saved.arrays[f"{a}['{n}']"] for n in names} for a in ("sigma_before", "sigma"))
         self._use(self.windows, sigma)
+        self.functional = self.steps.restored(self.functional, steps, saved.arrays)
         self.theta_before = jnp.asarray(saved.arrays["theta_before"])
         self.theta = unpack("theta", self.functional.theta0, saved.arrays)
         self.loss = float(saved.arrays["loss"])
@@ -264,9 +253,11 @@ class _Run:
     def _account(self, log: Log, done: int, elapsed: float) -> None:
         assert self.carry is not None
         self.seconds["evaluations"] += elapsed
-        self._record(log, done, elapsed)
         if np.isfinite(self.carry.best_value):
             self.theta, self.loss = self.carry.best_theta, float(self.carry.best_value)
+            if np.any(log.accepted[:done]):
+                self.steps.look(self.functional, self.theta)
+        self._record(log, done, elapsed)
         self.count += done
 
     def _progress(self, done: int, limit: int) -> Progress:
@@ -288,22 +279,27 @@ class _Run:
             theta = np.asarray(log.theta[i]) if log.theta.shape[1] else None
             self.iterations += 1
             norm = float(log.gradient_norm[i])
-            self.history.append(Record(self.iterations, self.stage + 1, loss, norm, accepted, elapsed / done, theta))
+            error = self.steps.error if accepted and self.steps.error is not None else float("nan")
+            self.history.append(
+                Record(self.iterations, self.stage + 1, loss, norm, accepted, elapsed / done, theta, error)
+            )
             if not np.isfinite(loss):
                 self.events.append(
                     f"iteration {self.iterations}: the loss is not finite, the step was rejected and reduced"
                 )
 
-    def result(self, status: str) -> Fit:
+    def result(self, status: str) -> Fit[Objective]:
         """What is known when the fit ends, however it ends."""
         if not self.iterations:
             raise PdefitError("The fit was interrupted before its first evaluation")
         # stages differ in windows and weights: the losses reported are those of the last functional
-        value = eqx.filter_jit(Functional.value)
         # a stage that prepares windows of free node states has only the first, shared controls
         guess = self.own.theta0[: self.theta.size]
-        first, last = (float(value(self.functional, jnp.asarray(t))) for t in (guess, self.theta))
-        self._warn_near_stability()
+        at_guess = self.steps.suited(self.functional, guess)
+        first, last = (
+            float(self.driver.value(f, jnp.asarray(t))) for f, t in ((at_guess, guess), (self.functional, self.theta))
+        )
+        self.events += near_stability(self.functional, jnp.asarray(self.theta))
         return Fit(
             functional=self.functional,
             theta=self.theta,
@@ -316,14 +312,3 @@ class _Run:
             seconds=self.seconds,
             events=self.events,
         )
-
-    def _warn_near_stability(self) -> None:
-        """Say so when the step is hardly stable at the estimate: rejected steps may have kept the fit from going on."""
-        problem, functional = self.functional.at(jnp.asarray(self.theta)), self.functional
-        limit = stability_limit(problem.system, problem.y0, functional.solver)
-        if limit is not None and functional.dt > 0.8 * limit:
-            unit = problem.system.time_unit
-            self.events.append(
-                f"dt = {functional.dt:.3g} {unit} is close to the stability limit {limit:.3g} {unit} at the estimate; "
-                f"set dt, or bounds of the controls that it depends on"
-            )

@@ -1,6 +1,6 @@
 """The functional J(theta): half the squared norm of residuals, and everything optimizers ask of it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import diffrax
@@ -12,29 +12,37 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
 from pdefit.arrays.trees import cast, named_fields
 from pdefit.errors import PdefitError, unknown
+from pdefit.integrate.adaptive import Adaptive
 from pdefit.integrate.adjoint import AbstractAdjoint, Checkpointed
+from pdefit.integrate.batch import AbstractBatch, Vmap
+from pdefit.integrate.growth import growth
+from pdefit.integrate.plan import TimePlan
 from pdefit.integrate.runge_kutta4 import RK4
-from pdefit.integrate.stepper import Stepper
+from pdefit.integrate.step_error import step_error
 from pdefit.integrate.trajectory import choose_dt
-from pdefit.inverse.blocks import Blocks, jumps, pattern, push_blocks
+from pdefit.inverse.blocks import Blocks, jumps, pattern, push_blocks, refuse_dense
 from pdefit.inverse.controls import Controls, resolve
 from pdefit.inverse.formulation import AbstractFormulation, Layout, Single
+from pdefit.inverse.frozen_steps import frozen_steps, refuse_dt
+from pdefit.inverse.march import Misfit, TangentMisfit
 from pdefit.inverse.node_states import check_free, node_path
+from pdefit.inverse.objective import AbstractObjective
+from pdefit.inverse.observe import check_observed
 from pdefit.inverse.problem import Problem
 from pdefit.inverse.regularizers import AbstractRegularizer
+from pdefit.inverse.residual_kinds import residual_kinds
+from pdefit.inverse.window import Reduce, Sweep, Window
 from pdefit.systems.interfaces import AbstractGridded
 from pdefit.systems.observations import Observations
 
-# entries of a dense Jacobian, 2 GB in float64
-_DENSE_LIMIT = 250_000_000
 
-
-class Functional(eqx.Module):
+class Functional(AbstractObjective):
     """J(theta) = 1/2 |r(theta)|^2 with r = (W (H(y(t_i)) - d_i), jumps between segments, regularizers, priors).
 
     **Arguments:** `problem` holds the nominal values; `ts` the times at which it is observed, the first being that of the
     initial state; `observations` at these times; `controls` nested like the problem (see `pdefit.inverse.controls`);
-    `dt` the largest step (default: 0.8 of what is stable at the guess and at the bounds); `key` draws perturbed guesses.
+    `dt` the largest step (default: 0.8 of what is stable at the guess and at the bounds), or `steps` in its place, which
+    are chosen at the guess and frozen until `renewed`; `key` draws perturbed guesses.
 
     The run has the precision of `y0`: data, weights, states and adjoints. Times, theta with its map to the controls, and
     sums are float64. The misfit is accumulated observation by observation in the time loop, so that neither states nor
@@ -49,11 +57,12 @@ class Functional(eqx.Module):
     # what a jump of a free node state is divided by, by control, (1, ...)
     jump_sigma: dict[str, Array]
     layout: Layout
-    solver: diffrax.AbstractSolver
-    adjoint: AbstractAdjoint
+    sweep: Sweep
     formulation: AbstractFormulation
     regularizers: tuple[AbstractRegularizer, ...]
-    dt: float = eqx.field(static=True)
+    steps: Adaptive | None
+    # of adaptive steps the smallest at the guess
+    dt: float
 
     def __init__(
         self,
@@ -64,7 +73,9 @@ class Functional(eqx.Module):
         *,
         solver: diffrax.AbstractSolver | None = None,
         dt: float | None = None,
+        steps: Adaptive | None = None,
         adjoint: AbstractAdjoint | None = None,
+        batch: AbstractBatch | None = None,
         formulation: AbstractFormulation | None = None,
         regularizers: tuple[AbstractRegularizer, ...] = (),
         key: PRNGKeyArray | None = None,
@@ -74,8 +85,7 @@ class Functional(eqx.Module):
             raise PdefitError(f"ts has {ts.size} times that are not those of the {observations.ts.size} observations")
         if ts.size < 2:
             raise PdefitError("A fit expects observations at two times or more; with one there is no trajectory")
-        self.solver = RK4() if solver is None else solver
-        self.adjoint = Checkpointed() if adjoint is None else adjoint
+        self.sweep = Sweep(solver or RK4(), adjoint or Checkpointed(), batch or Vmap())
         self.formulation = Single() if formulation is None else formulation
         # the state's precision is the run's
         observations = cast(observations, jax.tree.leaves(problem.y0)[0].dtype)
@@ -94,15 +104,21 @@ class Functional(eqx.Module):
                 )
             check_free(problem, observations, layout.nodes, [c.path for c in self.controls.nodes])
         self.jump_sigma = self._jump_sigma()
-        corners = [self.controls.problem(self.problem, theta) for theta in self.controls.corners(self.theta0)]
-        self.dt = choose_dt([(p.system, p.y0) for p in (self.problem, *corners)], dt, self.solver)
-        self.layout = self.formulation.layout(ts, self.dt)
+        self.steps = steps
+        if steps is None:
+            corners = [self.controls.problem(self.problem, theta) for theta in self.controls.corners(self.theta0)]
+            self.dt = choose_dt([(p.system, p.y0) for p in (self.problem, *corners)], dt, self.sweep.solver)
+            self.layout = self.formulation.layout(ts, self.dt)
+        else:
+            refuse_dt(dt)
+            plan = frozen_steps(self.problem.system, self.starts(self.problem), ts, layout, self.sweep.solver, steps)
+            self.layout, self.dt = eqx.tree_at(lambda x: x.plan, layout, plan), plan.smallest
         self.regularizers = tuple(regularizers)
         for regularizer in self.regularizers:
             paths = [c.path for c in self.controls.items]
             if regularizer.control not in paths:
                 raise unknown("control", regularizer.control, paths)
-        self._check_observations()
+        check_observed(self.observed, observations)
 
     def _jump_sigma(self) -> dict[str, Array]:
         """The deviation of a jump of every free node state, from the nodes at their guess."""
@@ -115,77 +131,52 @@ class Functional(eqx.Module):
         }
         return {path: jnp.broadcast_to(sigma, (1, *free[path].shape[1:])) for path, sigma in found.items()}
 
-    def _check_observations(self) -> None:
-        seen = jax.eval_shape(self.problem.observe, self.problem.y0)
-        missing = [name for name in seen if name not in self.observations.values]
-        if missing:
-            raise PdefitError(
-                f"The model observes {', '.join(seen)}, but the data hold {', '.join(self.observations.values)}; "
-                f"set observe to the fields that were measured"
-            )
-        for name, shape in seen.items():
-            got = self.observations.values[name].shape[1:]
-            if got != shape.shape:
-                raise PdefitError(
-                    f"The model sees '{name}' with shape {shape.shape}, but the data have {got}; "
-                    f"make the grid match the data, or observe through Subsample"
-                )
-
     # --- the map from theta to residuals -----------------------------------------------------------------------------
 
     @property
     def theta0(self) -> Float[Array, " p"]:
-        """The vector at the guesses."""
         return self.controls.theta(self.problem)
 
     def at(self, theta: Float[Array, " p"]) -> Problem:
-        """The problem that theta stands for."""
         return self.controls.problem(self.problem, theta)
 
-    def trajectories(
-        self, theta: Float[Array, " p"], reduce: Callable[[dict[str, Array]], PyTree]
-    ) -> tuple[PyTree, PyTree]:
+    @property
+    def window(self) -> Window:
+        """The whole record, as the formulation cuts it."""
+        real = {n: self._real(n) for n in self.observed}
+        return Window(self.layout.plan, self.layout.index, real, self.observations)
+
+    def starts(self, problem: Problem) -> PyTree:
+        """Where the trajectories of all segments start, with a leading axis."""
+        return self.formulation.starts(problem.y0, problem.nodes)
+
+    def step_error(self, theta: Float[Array, " p"]) -> Float[Array, ""]:
+        """The largest error of the steps, which adaptive ones have, at theta: 1 at the tolerance. One forward run."""
+        if self.steps is None:
+            raise PdefitError("Constant steps have no tolerance; give the functional steps=pdefit.Adaptive()")
+        problem, numerics = self.at(theta), {"solver": self.sweep.solver, "batch": self.sweep.batch}
+        return step_error(problem.system, self.starts(problem), self.layout.plan, steps=self.steps, **numerics)
+
+    def trajectories(self, theta: Float[Array, " p"], reduce: Reduce) -> tuple[PyTree, PyTree]:
         """`reduce` of the weighted residuals of every observation, stacked (S, I, ...), padding having residual zero; and
         the states (S, ...) at the ends of the segments."""
         problem = self.at(theta)
-        stepper = Stepper(problem.system, self.solver)
+        return self.sweep(problem, self.starts(problem), self.window, reduce)
 
-        def emit(y: PyTree, inputs: Any) -> PyTree:
-            targets, weights = inputs
-            seen = problem.observe(y)
-            # the guard keeps a masked NaN of the model out of the gradient
-            return reduce({n: jnp.where(w > 0, w * (seen[n] - targets[n]), 0.0) for n, w in weights.items()})
-
-        def segment(y0: PyTree, plan: Any, inputs: Any) -> tuple[PyTree, PyTree]:
-            end, outputs = self.adjoint.run(stepper, y0, plan, emit, inputs)
-            return outputs, end
-
-        starts = self.formulation.starts(problem.y0, problem.nodes)
-        inputs = self._targets(tuple(jax.eval_shape(problem.observe, problem.y0)))
-        if self.layout.segments == 1:
-            first = jax.tree.map(lambda x: x[0], (starts, self.layout.plan, inputs))
-            return jax.tree.map(lambda x: x[None], segment(*first))
-        return jax.vmap(segment)(starts, self.layout.plan, inputs)
-
-    def fitted(self, name: str) -> Bool[Array, "S I ..."]:
-        """Which observations of a variable are residuals: those that exist, once each, and not those at the first node that
-        the node state itself was made of."""
-        seen, real = self.observations.mask[name][self.layout.index], jnp.asarray(self.layout.real)
+    def _real(self, name: str) -> Bool[Array, "S I"]:
+        """Which observations of a variable may be residuals: each once, and not those at the first node that the node state
+        itself was made of."""
+        real = jnp.asarray(self.layout.real)
         if self.problem.nodes is not None:
             free = [c.path for c in self.controls.nodes]
             made = name in named_fields(self.problem.y0) and node_path(self.problem, name) not in free
             real = real.at[0, 0].set(False) if made or not free else real
+        return real
+
+    def fitted(self, name: str) -> Bool[Array, "S I ..."]:
+        """Which values of a variable are residuals: those that were measured, where they may be."""
+        seen, real = self.observations.mask[name][self.layout.index], self._real(name)
         return seen & real.reshape(real.shape + (1,) * (seen.ndim - 2))
-
-    def _targets(self, names: tuple[str, ...]) -> tuple[dict[str, Array], dict[str, Array]]:
-        """Data and weights 1/sigma (0 where they are not fitted) of every observation of every segment."""
-        data, index = self.observations, self.layout.index
-
-        def weights(name: str) -> Array:
-            sigma = jnp.broadcast_to(data.sigma[name], data.values[name].shape)
-            return jnp.where(self.fitted(name), 1 / sigma[index], 0.0)
-
-        return {n: data.values[n][index] for n in names}, {n: weights(n) for n in names}
 
     def _ends_and_starts(
         self, theta: Float[Array, " p"], ends: PyTree
@@ -211,23 +202,32 @@ class Functional(eqx.Module):
 
     # --- what optimizers ask -------------------------------------------------------------------------------------------
 
-    def value(self, theta: Float[Array, " p"]) -> Float[Array, ""]:
-        """J(theta)."""
+    def value(self, theta: Float[Array, " p"], probes: Float[Array, "S E 2"] | None = None) -> Float[Array, ""]:
+        """J(theta). The derivative in `probes` (zeros) is what `pdefit.integrate.growth` tells of the adjoint."""
+        return Misfit(self).whole(theta, probes)
 
-        def half_square(residuals: dict[str, Array]) -> Array:
-            return sum((jnp.sum(r.astype(jnp.float64) ** 2) for r in residuals.values()), start=jnp.zeros(())) / 2
-
-        halves, ends = self.trajectories(theta, half_square)
-        rest = [jumps(*self._ends_and_starts(theta, ends)), *self.extra_residuals(theta)]
-        return sum((jnp.sum(r.astype(jnp.float64) ** 2) / 2 for r in rest), start=jnp.sum(halves))
+    def remaining_residuals(self, theta: Float[Array, " p"], ends: PyTree) -> list[Array]:
+        """Residuals of jumps from these ends of the segments, of regularizers and of priors."""
+        return [jumps(*self._ends_and_starts(theta, ends)), *self.extra_residuals(theta)]
 
     def value_and_grad(self, theta: Float[Array, " p"]) -> tuple[Float[Array, ""], Float[Array, " p"]]:
-        """J and its gradient by the discrete adjoint."""
         return jax.value_and_grad(self.value)(theta)
 
+    def watched_gradient(
+        self, theta: Float[Array, " p"]
+    ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, ""]]:
+        probes = jnp.zeros((self.layout.segments, self.layout.plan.intervals + 1, 2))
+        value, (gradient, norms) = jax.value_and_grad(self.value, argnums=(0, 1))(theta, probes)
+        return value, gradient, growth(norms)
+
     def jvp(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        """J and its derivative along v, by the tangent-linear model."""
         return jax.jvp(self.value, (theta,), (v,))
+
+    def gauss_newton_product(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> Float[Array, " p"]:
+        return jax.grad(TangentMisfit(self, theta).whole)(v)
+
+    def hessian_vector_product(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> Float[Array, " p"]:
+        return jax.jvp(jax.grad(self.value), (theta,), (v,))[1]
 
     def residuals(self, theta: Float[Array, " p"]) -> Float[Array, " m"]:
         """The whole vector r(theta): for each segment its observations and the jump at its end, then regularizers and
@@ -252,9 +252,8 @@ class Functional(eqx.Module):
         return blocks, extra(theta), jax.jacfwd(extra)(theta)
 
     def residuals_and_jacobian(self, theta: Float[Array, " p"]) -> tuple[Float[Array, " m"], Float[Array, "m p"]]:
-        """r and dr/dtheta by forward mode, all directions at once. For few controls."""
         m, p = self.residual_shape
-        _refuse_dense(m, p)
+        refuse_dense(m, p)
         blocks, r, jac = self._blocks(theta)
         return jnp.concatenate([jnp.ravel(blocks.r), r]), jnp.concatenate([blocks.dense(p), jac])
 
@@ -265,14 +264,11 @@ class Functional(eqx.Module):
     def normal_equations(
         self, theta: Float[Array, " p"]
     ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, "p p"]]:
-        """J, its gradient J_r^T r and the Gauss-Newton matrix J_r^T J_r."""
-        _refuse_dense(self.residual_shape[0], self.tangents)
+        refuse_dense(self.residual_shape[0], self.tangents)
         blocks, r, jac = self._blocks(theta)
         gradient, matrix = blocks.normal_equations(self.controls.size)
         half_square = (jnp.sum(blocks.r**2) + jnp.sum(r**2)) / 2
         return half_square, gradient + jac.T @ r, matrix + jac.T @ jac
-
-    # --- shapes --------------------------------------------------------------------------------------------------------
 
     @property
     def residual_shape(self) -> tuple[int, int]:
@@ -286,27 +282,33 @@ class Functional(eqx.Module):
 
     @property
     def jump_values(self) -> int:
-        """How many jumps of free node states are residuals."""
         return sum(c.size - c.size // c.shape[0] for c in self.controls.nodes)
 
-    def clusters(self) -> np.ndarray:
-        """(m,) which independent group a residual belongs to: its segment; each regularizer or prior residual is its own."""
+    @property
+    def groups(self) -> int:
+        return self.layout.segments
+
+    def clusters(self):
         m, _ = self.residual_shape
         extra = sum(r.size for r in jax.eval_shape(self.extra_residuals, self.theta0))
-        count = self.layout.segments
-        inside = np.repeat(np.arange(count), (m - extra) // count)
-        return np.concatenate([inside, count + np.arange(extra)])
+        inside = np.repeat(np.arange(self.groups), (m - extra) // self.groups)
+        return np.concatenate([inside, self.groups + np.arange(extra)])
+
+    def kinds(self):
+        return residual_kinds(self)
+
+    @property
+    def observed(self) -> dict[str, jax.ShapeDtypeStruct]:
+        """Shape and dtype of what the instrument sees of a state, by variable."""
+        return jax.eval_shape(self.problem.observe, self.problem.y0)
 
     @property
     def observed_values(self) -> int:
-        """How many numbers were measured and are fitted."""
-        return sum(int(jnp.sum(self.fitted(n))) for n in jax.eval_shape(self.problem.observe, self.problem.y0))
+        return sum(int(jnp.sum(self.fitted(n))) for n in self.observed)
 
     # --- variants --------------------------------------------------------------------------------------------------------
 
     def reformulated(self, formulation: AbstractFormulation, theta: Float[Array, " p"]) -> "Functional":
-        """The same functional with the record cut in another way, its shared controls starting from theta. Node states are
-        made of the data again and are no controls any more: they belong to the windows for which they were declared."""
         layout = formulation.layout(self.observations.ts, self.dt)
         problem, controls = self.at(theta), self.controls.shared
         if not controls.items:
@@ -314,22 +316,34 @@ class Functional(eqx.Module):
         nodes = formulation.node_states(problem, self.observations, layout)
         problem = eqx.tree_at(lambda p: p.nodes, problem, nodes, is_leaf=lambda x: x is None)
         kept = tuple(r for r in self.regularizers if r.control in [c.path for c in controls.items])
-        return eqx.tree_at(
+        functional = eqx.tree_at(
             lambda f: (f.formulation, f.layout, f.problem, f.controls, f.jump_sigma, f.regularizers),
             self,
             (formulation, layout, problem, controls, {}, kept),
             is_leaf=lambda x: x is None,
         )
+        return functional.renewed(functional.theta0)
+
+    def renewed(self, theta: Float[Array, " p"]) -> "Functional":
+        """The same functional with the steps that an adaptive pass takes at theta, if it has adaptive steps."""
+        if self.steps is None:
+            return self
+        problem, (ts, solver) = self.at(theta), (self.observations.ts, self.sweep.solver)
+        return self.with_plan(frozen_steps(problem.system, self.starts(problem), ts, self.layout, solver, self.steps))
+
+    def with_plan(self, plan: TimePlan) -> "Functional":
+        """The same functional with other steps of the same trajectories."""
+        return eqx.tree_at(lambda f: f.layout.plan, self, plan)
+
+    def each(self, change, theta):
+        return change(self, theta)
+
+    def parts(self, theta):
+        return [(self, theta)]
+
+    def emptied(self):
+        items = self.controls.items
+        return eqx.tree_at(lambda f: [c.where(f.problem) for c in items], self, replace_fn=jnp.zeros_like)
 
     def reweighted(self, sigma: Mapping[str, Any]) -> "Functional":
-        """The same functional with other standard deviations."""
         return eqx.tree_at(lambda f: f.observations, self, self.observations.with_sigma(sigma))
-
-
-def _refuse_dense(rows: int, columns: int) -> None:
-    """Refuse a Jacobian that would not fit."""
-    if rows * columns > _DENSE_LIMIT:
-        raise PdefitError(
-            f"A dense Jacobian of {rows} residuals and {columns} controls is refused above {_DENSE_LIMIT:.0e} entries; "
-            f"use stages=lbfgs, or fewer observations or controls"
-        )

@@ -46,5 +46,10 @@ def heldout_score(
     others = np.setdiff1d(np.arange(observations.ts.size), frames)
     only = eqx.tree_at(lambda f: f.observations.mask, functional, withhold(observations, others).mask)
     count = only.observed_values
-    squares = eqx.filter_jit(Functional.squared_residuals)(only, theta)
-    return float(sum(np.sum(np.asarray(s, np.float64)) for s in squares.values())) / max(count, 1), count
+    return chi2(only, theta) / max(count, 1), count
+
+
+def chi2(functional: Functional, theta: Float[Array, " p"]) -> float:
+    """The sum of the squared weighted residuals of the data; jumps, priors and regularizers do not count."""
+    squares = eqx.filter_jit(Functional.squared_residuals)(functional, theta)
+    return float(sum(np.sum(np.asarray(s, np.float64)) for s in squares.values()))

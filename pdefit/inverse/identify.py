@@ -1,6 +1,7 @@
 """What the data can tell: covariance, intervals and controls without influence."""
 
 import dataclasses
+from collections.abc import Callable
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -11,12 +12,15 @@ from scipy import linalg, special
 from pdefit.arrays.transforms import Log, Log10, Softplus
 from pdefit.errors import PdefitError
 from pdefit.inverse.controls import Resolved
-from pdefit.inverse.functional import Functional
+from pdefit.inverse.objective import AbstractObjective
 
 # beyond this many controls, node states among them, a dense covariance takes minutes
 _MANY = 2000
 # a column of the Jacobian below this fraction of the largest is zero to round-off
 _ZERO = 1e-13
+
+
+_JACOBIAN: Callable = eqx.filter_jit(lambda functional, theta: functional.residuals_and_jacobian(theta))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +49,7 @@ class Intervals:
         )
 
 
-def intervals(functional: Functional, theta: Float[Array, " p"], level: float = 0.95) -> Intervals:
+def intervals(functional: AbstractObjective, theta: Float[Array, " p"], level: float = 0.95) -> Intervals:
     """Confidence intervals at a least-squares estimate.
 
     With S segments, more than controls that they share: the sandwich A^-1 B A^-1 with A = J_r^T J_r and B the sum over
@@ -61,7 +65,7 @@ def intervals(functional: Functional, theta: Float[Array, " p"], level: float = 
         raise PdefitError(
             f"Intervals of {theta.size} controls are refused above {_MANY}; use fewer or longer segments, or fewer controls"
         )
-    r, jac = (np.asarray(x) for x in eqx.filter_jit(Functional.residuals_and_jacobian)(functional, theta))
+    r, jac = (np.asarray(x) for x in _JACOBIAN(functional, theta))
     names = functional.controls.names()
     norms = np.linalg.norm(jac, axis=0)
     silent = tuple(name for name, norm in zip(names, norms, strict=True) if norm <= _ZERO * norms.max())
@@ -99,10 +103,10 @@ def _inverse(jac: np.ndarray, norms: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def _covariance(
-    functional: Functional, r: np.ndarray, jac: np.ndarray, inverse: np.ndarray, norms: np.ndarray
+    functional: AbstractObjective, r: np.ndarray, jac: np.ndarray, inverse: np.ndarray, norms: np.ndarray
 ) -> tuple[np.ndarray, str, int]:
     """The covariance of theta, how it was made, and its degrees of freedom. A prior's score has variance 1 by definition."""
-    segments, p, clusters = functional.layout.segments, jac.shape[1], functional.clusters()
+    segments, p, clusters = functional.groups, jac.shape[1], functional.clusters()
     data = clusters < segments
     prior = jac[~data].T @ jac[~data]
     if segments <= functional.controls.shared_size:
@@ -122,13 +126,13 @@ def _covariance(
     return inverse @ middle @ inverse, f"sandwich covariance, clustered by {segments} segments (CR3)", segments - 1
 
 
-def _physical(functional: Functional, theta: np.ndarray) -> np.ndarray:
+def _physical(functional: AbstractObjective, theta: np.ndarray) -> np.ndarray:
     """All controls as one vector of physical values."""
     values = functional.controls.values(jnp.asarray(theta))
     return np.concatenate([np.ravel(np.asarray(v)) for v in values.values()])
 
 
-def _vague(functional: Functional, error: np.ndarray) -> tuple[str, ...]:
+def _vague(functional: AbstractObjective, error: np.ndarray) -> tuple[str, ...]:
     """The elements that no data determine, and the positive ones that are known to less than a factor e."""
     positive = np.concatenate(
         [np.full(c.size, isinstance(c.transform, Log | Log10 | Softplus)) for c in functional.controls.items]

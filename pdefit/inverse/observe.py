@@ -1,12 +1,15 @@
 """Observation operators: from a state to what the instrument sees, as arrays by name. They compose."""
 
 import abc
+from collections.abc import Mapping
 
 import equinox as eqx
+import jax
 from jaxtyping import Array, PyTree
 
 from pdefit.arrays.trees import named_fields
-from pdefit.errors import unknown
+from pdefit.errors import PdefitError, unknown
+from pdefit.systems.observations import Observations
 
 
 class AbstractObservationOperator(eqx.Module):
@@ -67,3 +70,20 @@ class Compose(AbstractObservationOperator):
         for operator in self.operators:
             y = operator(y)
         return named_fields(y)
+
+
+def check_observed(seen: Mapping[str, jax.ShapeDtypeStruct], observations: Observations) -> None:
+    """Refuse data that lack a variable which the model sees, or have it in another shape."""
+    missing = [name for name in seen if name not in observations.values]
+    if missing:
+        raise PdefitError(
+            f"The model observes {', '.join(seen)}, but the data hold {', '.join(observations.values)}; "
+            f"set observe to the fields that were measured"
+        )
+    for name, shape in seen.items():
+        got = observations.values[name].shape[1:]
+        if got != shape.shape:
+            raise PdefitError(
+                f"The model sees '{name}' with shape {shape.shape}, but the data have {got}; "
+                f"make the grid match the data, or observe through Subsample"
+            )

@@ -1,16 +1,17 @@
 """Which residuals are of one kind, so that each kind can be given the same voice."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from pdefit.inverse.functional import Functional
 
-
-def residual_kinds(functional: Functional) -> Int[np.ndarray, " m"]:
-    """A number for the kind of every residual: an observed variable, the jumps of a free field, a regularizer, a prior."""
-    observed = [x.size for x in jax.eval_shape(functional.problem.observe, functional.problem.y0).values()]
+def residual_kinds(functional: Any) -> Int[np.ndarray, " m"]:
+    """A number for the kind of every residual of a Functional (which imports this file): an observed variable, the jumps of a
+    free field, a regularizer, a prior."""
+    observed = [x.size for x in functional.observed.values()]
     jumps = [c.size // c.shape[0] for c in functional.controls.nodes]
     extra = [x.size for x in jax.eval_shape(functional.extra_residuals, functional.theta0)]
     segments, times = functional.layout.index.shape

@@ -5,6 +5,7 @@ import numpy as np
 from jaxtyping import Array
 
 from pdefit.inverse.functional import Functional
+from pdefit.inverse.objective import Objective
 
 
 class Reweight(eqx.Module):
@@ -21,8 +22,18 @@ class Reweight(eqx.Module):
     rounds: int = 10
     tolerance: float = 0.02
 
-    def apply(self, functional: Functional, theta: Array) -> tuple[Functional, float]:
-        """The functional with new sigma, and the largest relative change."""
+    def apply(self, functional: Objective, theta: Array) -> tuple[Objective, float]:
+        """The objective with new sigma, of each recording by itself, and the largest relative change."""
+        changes = []
+
+        def one(part: Functional, own: Array) -> tuple[Functional, Array]:
+            new, change = self._one(part, own)
+            changes.append(change)
+            return new, own
+
+        return functional.each(one, theta)[0], max(changes)
+
+    def _one(self, functional: Functional, theta: Array) -> tuple[Functional, float]:
         data = functional.observations
         unit = functional.reweighted({n: np.ones(()) for n in data.sigma})
         sums = eqx.filter_jit(Functional.squared_residuals)(unit, theta)

@@ -7,14 +7,26 @@ import jax
 from jaxtyping import Array, Float
 
 from pdefit.inverse.controls import Controls, Resolved
+from pdefit.inverse.frozen_steps import shortened_layout
 from pdefit.inverse.functional import Functional
+from pdefit.inverse.objective import AbstractObjective
 
 
-def shortened(functional: Functional, theta: Float[Array, " p"], count: int) -> tuple[Functional, Float[Array, " q"]]:
-    """The functional on its first `count` observation times and the point that theta is there: node states of windows that
-    begin later are left out of both."""
+def shortened(
+    objective: AbstractObjective, theta: Float[Array, " p"], count: int
+) -> tuple[AbstractObjective, Float[Array, " q"]]:
+    """The objective on the first `count` observation times of every recording and the point that theta is there: node states
+    of windows that begin later are left out of both."""
+    if count >= objective.observations.ts.shape[-1]:
+        return objective, theta
+    return objective.each(lambda functional, own: _shortened(functional, own, count), theta)
+
+
+def _shortened(functional: Functional, theta: Float[Array, " p"], count: int) -> tuple[Functional, Float[Array, " q"]]:
+    if count >= functional.observations.ts.size:
+        return functional, theta
     observations = functional.observations.at(slice(0, count))
-    layout = functional.formulation.layout(observations.ts, functional.dt)
+    layout = shortened_layout(functional.formulation, observations.ts, functional.dt, functional.layout.plan)
     problem = functional.at(theta)
     problem = eqx.tree_at(
         lambda p: p.nodes,

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
+from pdefit.integrate.adaptive import Adaptive
 from pdefit.integrate.runge_kutta4 import RK4
 from pdefit.integrate.trajectory import choose_dt, solve
 from pdefit.inverse.observe import AbstractObservationOperator, ObserveAll
@@ -21,10 +22,13 @@ def simulate(
     *,
     solver: diffrax.AbstractSolver | None = None,
     dt: float | None = None,
+    steps: Adaptive | None = None,
     observe: AbstractObservationOperator | None = None,
 ) -> Observations:
-    """What an instrument without noise sees of the solution that starts from y0 at ts[0]."""
+    """What an instrument without noise sees of the solution that starts from y0 at ts[0]; with steps of at most dt, or
+    adaptive `steps` in their place."""
     ts = np.asarray(ts, np.float64)
     solver = RK4() if solver is None else solver
-    states = solve(system, y0, ts, solver=solver, dt=choose_dt([(system, y0)], dt, solver), t0=float(ts[0]))
+    dt = choose_dt([(system, y0)], dt, solver) if steps is None else np.inf
+    states = solve(system, y0, ts, solver=solver, dt=dt, t0=float(ts[0]), steps=steps)
     return Observations.build(ts, jax.vmap(observe or ObserveAll())(states))

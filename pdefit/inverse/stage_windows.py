@@ -4,10 +4,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from pdefit.inverse.formulation import AbstractFormulation
-from pdefit.inverse.functional import Functional
+from pdefit.inverse.objective import AbstractObjective, Objective
 
 
-def prepares(own: Functional, formulation: AbstractFormulation | None) -> bool:
+def prepares(own: AbstractObjective, formulation: AbstractFormulation | None) -> bool:
     """Whether a stage with this formulation leaves the windows of the fit's own functional.
 
     Where node states are controls such a stage is an initialiser: its windows start from the data, and only the shared
@@ -17,14 +17,14 @@ def prepares(own: Functional, formulation: AbstractFormulation | None) -> bool:
     return formulation is not None and not (own.controls.nodes and formulation == own.formulation)
 
 
-def with_windows(own: Functional, formulation: AbstractFormulation | None) -> Functional:
+def with_windows(own: Objective, formulation: AbstractFormulation | None) -> Objective:
     """The fit's functional with other windows, or itself."""
     if formulation is None or not prepares(own, formulation):
         return own
     return own.reformulated(formulation, own.theta0)
 
 
-def resized(own: Functional, functional: Functional, theta: Float[Array, " p"]) -> Float[Array, " q"]:
+def resized(own: AbstractObjective, functional: AbstractObjective, theta: Float[Array, " p"]) -> Float[Array, " q"]:
     """theta of the stage before as a point of this stage's functional: node states, which come last, are dropped, or come
     back at their guesses."""
     size = functional.controls.size

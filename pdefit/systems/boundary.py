@@ -9,9 +9,9 @@ from jax import lax
 from jaxtyping import Array
 
 
-def _edge(u: Array, axis: int, last: bool) -> Array:
+def _edges(u: Array, axis: int) -> tuple[Array, Array]:
     n = u.shape[axis]
-    return lax.slice_in_dim(u, n - 1, n, axis=axis) if last else lax.slice_in_dim(u, 0, 1, axis=axis)
+    return lax.slice_in_dim(u, 0, 1, axis=axis), lax.slice_in_dim(u, n - 1, n, axis=axis)
 
 
 class AbstractBoundary(eqx.Module):
@@ -20,8 +20,8 @@ class AbstractBoundary(eqx.Module):
     wraps: eqx.AbstractClassVar[bool]
 
     @abc.abstractmethod
-    def ghosts(self, u: Array, axis: int) -> tuple[Array, Array]:
-        """The values in the cell before the first and after the last, each of extent 1 along `axis`."""
+    def outer_differences(self, u: Array, axis: int) -> tuple[Array, Array] | None:
+        """What u gains across the first and the last face, over one spacing: each of extent 1 along `axis`; None for 0."""
 
 
 class Periodic(AbstractBoundary):
@@ -29,8 +29,9 @@ class Periodic(AbstractBoundary):
 
     wraps: ClassVar[bool] = True
 
-    def ghosts(self, u, axis):
-        return _edge(u, axis, last=True), _edge(u, axis, last=False)
+    def outer_differences(self, u, axis):
+        first, last = _edges(u, axis)
+        return first - last, first - last
 
 
 class NoFlux(AbstractBoundary):
@@ -38,16 +39,17 @@ class NoFlux(AbstractBoundary):
 
     wraps: ClassVar[bool] = False
 
-    def ghosts(self, u, axis):
-        return _edge(u, axis, last=False), _edge(u, axis, last=True)
+    def outer_differences(self, u, axis):
+        return None
 
 
 class Dirichlet(AbstractBoundary):
-    """u = value on the outer faces; the ghost value 2 value - u puts the mean of ghost and cell on the face."""
+    """u = value on the outer faces, half a spacing from the nearest centre."""
 
     wraps: ClassVar[bool] = False
     value: float = 0.0
 
-    def ghosts(self, u, axis):
-        two = jnp.asarray(2 * self.value, u.dtype)
-        return two - _edge(u, axis, last=False), two - _edge(u, axis, last=True)
+    def outer_differences(self, u, axis):
+        first, last = _edges(u, axis)
+        value = jnp.asarray(self.value, u.dtype)
+        return 2 * (first - value), 2 * (value - last)

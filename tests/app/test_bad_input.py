@@ -168,7 +168,7 @@ def test_bad_configurations(pdefit_inside, tmp_path, arguments, words):
     [
         ("pdefit_reactoin.FisherKPP", ["pdefit_reaction"]),
         ("pdefit_reaction.FisherKP", ["did you mean FisherKPP"]),
-        ("my_cardiac.BOCF", ["my_cardiac", "not allowed"]),
+        ("elsewhere.BOCF", ["elsewhere", "not allowed"]),
         ("diffrax._integrate.jax._src.config.os.getcwd", ["not allowed"]),
         ("diffrax.jax.numpy.save", ["not allowed"]),
         ("pdefit.files.atomic.write_text", ["not allowed"]),

@@ -9,7 +9,9 @@ from pdefit.files.history_file import HistoryFile
 
 def _rows(first: int, count: int) -> list[SimpleNamespace]:
     return [
-        SimpleNamespace(iteration=i, stage=1, loss=1 / i, gradient_norm=0.5, accepted=i % 2 == 0, seconds=0.01)
+        SimpleNamespace(
+            iteration=i, stage=1, loss=1 / i, gradient_norm=0.5, accepted=i % 2 == 0, seconds=0.01, step_error=np.nan
+        )
         for i in range(first, first + count)
     ]
 
@@ -46,7 +48,7 @@ history, i = HistoryFile(path, ["a", "b"]), 0
 ready()
 while True:
     i += 1
-    row = SimpleNamespace(iteration=i, stage=1, loss=1 / i, gradient_norm=1.0, accepted=True, seconds=0.0)
+    row = SimpleNamespace(iteration=i, stage=1, loss=1 / i, gradient_norm=1.0, accepted=True, seconds=0.0, step_error=0.5)
     history.append([row], np.full((1, 2), float(i)))
 """
 

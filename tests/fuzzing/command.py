@@ -96,7 +96,7 @@ def _patched(whole: bool) -> Iterator[None]:
         if not whole:
             stack.enter_context(mock.patch.object(fit_command.Certificates, "start", lambda *_: None))
             stack.enter_context(mock.patch.object(fitting._Run, "minimise", _built))
-            stack.enter_context(mock.patch.object(certify_command, "certified", _built))
+            stack.enter_context(mock.patch.object(certify_command, "certified_start", _built))
         try:
             yield
         finally:

@@ -35,14 +35,11 @@ def wrong_transpose(wrong):
 class Wrapped(pdefit.AbstractAdjoint):
     """The checkpointed adjoint with a fault in its reverse pass."""
 
-    def run(self, stepper, y0, plan, emit, inputs):
+    def run(self, stepper, y0, plan, emit, inputs, probes=None):
         return self.spoiled(*pdefit.Checkpointed().run(stepper, y0, plan, emit, inputs))
 
-    def stored_states(self, plan):
-        return pdefit.Checkpointed().stored_states(plan)
-
-    def recompute_factor(self, plan):
-        return 3.0
+    def nest(self, plan):
+        return pdefit.Checkpointed().nest(plan)
 
 
 class DropsLast(Wrapped):
@@ -54,7 +51,7 @@ class DropsLast(Wrapped):
 class OffByOne(Wrapped):
     """Restores the checkpoint before the one it needs."""
 
-    def run(self, stepper, y0, plan, emit, inputs):
+    def run(self, stepper, y0, plan, emit, inputs, probes=None):
         def interval(stepper, y, start, step):
             for j in range(plan.length):
                 y, _ = stepper(start + j * step, step, (y, None))

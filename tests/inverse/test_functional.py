@@ -140,7 +140,7 @@ def test_what_does_not_fit_together_is_refused(change, message):
 
 def test_a_dense_jacobian_beyond_the_limit_is_refused(monkeypatch):
     functional = fisher_functional()
-    monkeypatch.setattr("pdefit.inverse.functional._DENSE_LIMIT", 10)
+    monkeypatch.setattr("pdefit.inverse.blocks._DENSE_LIMIT", 10)
     with pytest.raises(pdefit.PdefitError, match="stages=lbfgs"):
         functional.jacobian(functional.theta0)
 

@@ -1,39 +1,18 @@
 """A fit that goes on from a saved state does what it would have done, to the last bit."""
 
-import json
-
 import numpy as np
 import pytest
 from problems import fisher_functional, planets_functional
+from resumed import bits, run
 
 import pdefit
 from pdefit.errors import PdefitError
 from pdefit.inverse import fit as fitting
-from pdefit.inverse.run_state import RunState
 
 
 def short_chunks(monkeypatch):
     """Save after every second evaluation, however fast they are."""
     monkeypatch.setattr(fitting, "power_of_two", lambda rate: 2)
-
-
-def through_a_file(state):
-    return RunState(json.loads(json.dumps(state.numbers)), {k: np.array(v) for k, v in state.arrays.items()})
-
-
-def run(functional, stages, resume=None, most=None):
-    """The fit, its rows of history and the states after each chunk."""
-    states, rows = [], []
-
-    def callback(p):
-        rows.extend(p.records)
-        states.append(through_a_file(p.state()))
-
-    return pdefit.fit(functional, stages, callback=callback, resume=resume, max_iterations=most), rows, states
-
-
-def bits(rows):
-    return [(r.iteration, r.stage, r.loss, r.gradient_norm, r.accepted, r.theta.tobytes()) for r in rows]
 
 
 ADAM = [pdefit.Stage(pdefit.Adam(0.05), 12)]

@@ -1,7 +1,6 @@
 import dataclasses
 import struct
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from pdefit.files.atomic import write_json
 from pdefit.files.history_file import HistoryFile
 from pdefit.files.parameters_file import ParameterRow, write_parameters
 from pdefit.files.tables import write_series
+from pdefit.inverse.fit_result import Record
 from pdefit.pictures.figures import draw_all
 
 DPI = 160
@@ -27,7 +27,7 @@ def _run(folder: Path, rows: list[ParameterRow], losses=(8.0, 3.0, 1.0), series=
     write_parameters(folder / "parameters.csv", rows)
     with HistoryFile(folder / "history.h5", [r.control for r in rows] or ["none"]) as history:
         records = [
-            SimpleNamespace(iteration=i, stage=1 + i // 2, loss=x, gradient_norm=x, accepted=True, seconds=0.1)
+            Record(i, 1 + i // 2, loss=x, gradient_norm=x, accepted=True, seconds=0.1, theta=None)
             for i, x in enumerate(losses, start=1)
         ]
         n = len(losses)

@@ -8,15 +8,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from pdefit.inverse.functional import Functional
+from pdefit.inverse.hosted import HostedFunctional
+from pdefit.inverse.objective import AbstractObjective
 
 
 class Evaluation(NamedTuple):
-    """What an optimizer is told of a point: J, its gradient and, for Gauss-Newton kinds, the matrix J_r^T J_r."""
+    """What an optimizer is told of a point: J, its gradient and, for Gauss-Newton kinds, the matrix J_r^T J_r. `growth` is
+    that of the adjoint, where there was one."""
 
     value: Float[Array, ""]
     gradient: Float[Array, " p"]
     matrix: Float[Array, "p p"] | None = None
+    growth: Float[Array, ""] | float = 0.0
 
     @property
     def finite(self) -> Bool[Array, ""]:
@@ -48,7 +51,7 @@ class AbstractOptimizer(eqx.Module):
     tangents: eqx.AbstractClassVar[bool]
 
     @abc.abstractmethod
-    def evaluate(self, functional: Functional, theta: Float[Array, " p"]) -> Evaluation:
+    def evaluate(self, functional: AbstractObjective | HostedFunctional, theta: Float[Array, " p"]) -> Evaluation:
         """What this optimizer needs to know of a point."""
 
     @abc.abstractmethod
@@ -72,6 +75,7 @@ class AbstractOptimizer(eqx.Module):
         """Whether further evaluations are pointless: converged, or stuck."""
 
 
-def by_gradient(functional: Functional, theta: Float[Array, " p"]) -> Evaluation:
+def by_gradient(functional: AbstractObjective | HostedFunctional, theta: Float[Array, " p"]) -> Evaluation:
     """Value and gradient by the adjoint."""
-    return Evaluation(*functional.value_and_grad(theta))
+    value, gradient, growth = functional.watched_gradient(theta)
+    return Evaluation(value, gradient, growth=growth)

@@ -8,11 +8,15 @@ from jaxtyping import Array, Float
 
 from pdefit.inverse.optimize.base import AbstractOptimizer, Box, Evaluation
 
+# residuals of a record without noise fall by no more than this
+_ROUND_OFF = 1e-14
+
 
 class _State(NamedTuple):
     theta: Array
     trial: Array
     value: Array
+    first_value: Array
     gradient: Array
     matrix: Array
     damping: Array
@@ -28,7 +32,8 @@ class LevenbergMarquardt(AbstractOptimizer):
 
     The workhorse for few controls. No element of theta moves by more than `max_step` at once (in a log control 2 is a
     factor 7). Bounds: elements on a bound whose descent leads out of it are held. Converged when the decrease promised
-    by the undamped step is below `tolerance` of J; it stops without having converged when no damping helps any more.
+    by the undamped step is below `tolerance` of J, or when no damping helps any more and the residuals have fallen to
+    round-off; it stops without having converged when no damping helps before.
 
     Sources: D. Marquardt, J. SIAM 11:431 (1963), doi:10.1137/0111030; damping after H. Nielsen, IMM-REP-1999-05.
     """
@@ -48,6 +53,7 @@ class LevenbergMarquardt(AbstractOptimizer):
             theta=theta,
             trial=theta,
             value=zero,
+            first_value=zero,
             gradient=jnp.zeros(p),
             matrix=jnp.zeros((p, p)),
             damping=jnp.asarray(self.damping, theta.dtype),
@@ -87,13 +93,16 @@ class LevenbergMarquardt(AbstractOptimizer):
             )
         )
         step, promise = _step(matrix, gradient, damping, theta, state.box)
-        converged = accepted & ~first & ((promise <= self.tolerance * value) | (value == 0))
-        stuck = (damping > 1e15) | (first & ~finite)
+        first_value = jnp.where(first, found.value, state.first_value)
+        helpless = damping > 1e15
+        exhausted = helpless & (value <= _ROUND_OFF**2 * first_value)
+        converged = (accepted & ~first & ((promise <= self.tolerance * value) | (value == 0))) | exhausted
+        stuck = helpless | (first & ~finite)
         # element by element: one that the data hardly see must not hold up the others
         trial = state.box.clip(theta + jnp.clip(step, -self.max_step, self.max_step))
         started = jnp.ones((), bool)
         new = _State(
-            theta, trial, value, gradient, matrix, damping, growth, started, converged, stuck, state.box
+            theta, trial, value, first_value, gradient, matrix, damping, growth, started, converged, stuck, state.box
         )  # fmt: skip
         return new, accepted
 

@@ -1,0 +1,46 @@
+"""pdefit plan experiment=NAME: what a fit will take, before it is started."""
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from pdefit.app.checkpoints import checkpoints_in
+from pdefit.app.experiment import experiment
+from pdefit.app.planning import plan
+from pdefit.arrays.memory import in_words
+from pdefit.files.atomic import write_json
+
+
+def run_plan(cfg: dict[str, Any], directory: Path, name: str, console: Console) -> None:
+    """Print the plan of an experiment, and write it to plan.json."""
+    exp = experiment(cfg)
+    with checkpoints_in(directory, exp.driver):
+        found = plan(exp, cfg)
+    write_json(directory / "plan.json", found)
+    cost = found["evaluation"]
+    table = Table(box=None, show_header=False)
+    functional = exp.functional
+    unit = functional.problem.system.time_unit
+    rows = {
+        "trajectories": f"{functional.layout.segments}, of {cost['steps']} steps of {functional.dt:.4g} {unit}",
+        "one state": in_words(cost["state_bytes"]),
+        "driver": cost["driver"],
+        "schedule": cost["schedule"],
+        "held at the peak": f"{cost['stored_states']} states = {in_words(cost['stored_states'] * cost['state_bytes'])}",
+        "to work with": in_words(cost["working_bytes"]),
+        "memory": in_words(cost["planned_bytes"]),
+        "checkpoints in host memory": in_words(cost["host_bytes"]) if cost["host_bytes"] else "none",
+        "checkpoints in files": in_words(cost["file_bytes"]) if cost["file_bytes"] else "none",
+        "steps run, of those of the trajectory": f"{cost['recompute_factor']:.3g} x",
+        "forward": f"{cost['seconds_forward']:.2g} s",
+        "one evaluation": f"{cost['seconds']:.2g} s",
+        "whole fit, at most": f"{found['most_evaluations']} evaluations, {found['most_seconds']:.2g} s",
+        "fields.h5": in_words(found["fields_bytes"]),
+    }
+    for key, value in rows.items():
+        table.add_row(key, escape(value))
+    console.print(table)
+    console.print(f"written to {escape(str(directory / 'plan.json'))}")

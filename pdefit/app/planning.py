@@ -1,0 +1,84 @@
+"""What a fit will take, and what it took."""
+
+from typing import Any
+
+import jax
+
+from pdefit.app.certificates import fit_cost
+from pdefit.app.experiment import Experiment
+from pdefit.app.film import check_store, field_coords, film_bytes
+from pdefit.arrays.memory import available_bytes, in_words
+from pdefit.errors import PdefitError
+from pdefit.inverse.cost import Cost
+from pdefit.inverse.functional import Functional
+from pdefit.inverse.stage_windows import with_windows
+
+# fields.h5 holds what was observed, what is predicted, and the truth of a twin
+_KINDS = 3
+
+
+def plan(exp: Experiment, cfg: dict[str, Any]) -> dict[str, Any]:
+    """What a fit will take, for plan.json; refused where it cannot fit this machine."""
+    problem, frames = exp.functional.problem, exp.record.ts.size
+    coords = field_coords(problem.system, problem.y0)
+    wanted = check_store(cfg["store"], coords, frames, _KINDS)
+    cost = exp.driver.cost(_last_functional(exp), exp.stages[-1].optimizer.tangents)
+    _refuse_too_large(cost)
+    most = sum(stage.max_iterations for stage in exp.stages)
+    if cfg["max_iterations"] is not None:
+        most = min(most, cfg["max_iterations"])
+    found = {
+        "text": str(cost),
+        "evaluation": cost.as_dict(),
+        "most_evaluations": most,
+        "most_seconds": most * cost.seconds,
+        "forward_solves": fit_cost(exp, cfg),
+        "fields_bytes": film_bytes(cfg["store"], coords, wanted, frames, _KINDS),
+        "device": jax.devices()[0].device_kind,
+    }
+    return found
+
+
+def _last_functional(exp: Experiment) -> Functional:
+    """What the last stage minimises: a stage without windows of its own keeps those of the stage before, but free node
+    states belong to the fit's own."""
+    last = exp.stages[-1].formulation
+    if last is None and not exp.functional.controls.nodes:
+        last = next((s.formulation for s in reversed(exp.stages) if s.formulation is not None), None)
+    return with_windows(exp.functional, last)
+
+
+def _refuse_too_large(cost: Cost) -> None:
+    """Stop what this machine cannot hold, before it has cost anything."""
+    stats = jax.local_devices()[0].memory_stats()
+    room = float(stats["bytes_limit"]) if stats else available_bytes()
+    # without an accelerator checkpoints in host memory lie beside those of the device
+    wanted = cost.planned_bytes + (0 if stats else cost.host_bytes)
+    if wanted > room:
+        raise PdefitError(
+            f"An evaluation would hold {in_words(wanted)}, more than the {in_words(room)} of this machine; keep fewer "
+            f"checkpoints (adjoint=checkpointed adjoint.levels=3, or adjoint=hosted), or use a smaller grid"
+        )
+
+
+def compared(planned: dict[str, Any], peak_bytes: int | None, seconds: float) -> str:
+    """What was planned beside what an evaluation took."""
+    cost = planned["evaluation"]
+    measured = "" if peak_bytes is None else f", measured {in_words(peak_bytes)}"
+    return (
+        f"an evaluation: planned {in_words(cost['planned_bytes'] + cost['host_bytes'])}{measured}; planned "
+        f"{cost['seconds']:.2g} s, measured {seconds:.2g} s"
+    )
+
+
+def adjoint_summary(planned: dict[str, Any]) -> dict[str, Any]:
+    """How the last stage differentiates."""
+    cost = planned["evaluation"]
+    return {key: cost[key] for key in ("driver", "schedule", "stored_states", "recompute_factor")}
+
+
+def memory_summary(planned: dict[str, Any], peak_bytes: int | None) -> dict[str, Any]:
+    """Bytes planned and measured."""
+    cost = planned["evaluation"]
+    sizes = {key: cost[key] for key in ("state_bytes", "planned_bytes", "working_bytes", "host_bytes", "file_bytes")}
+    return {"peak_bytes": peak_bytes, **sizes}

@@ -1,0 +1,60 @@
+"""Where checkpoints are kept while a trajectory is reversed."""
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Array
+
+# states that a store with a slow medium may hold in memory: two being written, two being read
+IN_FLIGHT = 4
+
+
+@runtime_checkable
+class CheckpointStore(Protocol):
+    """Numbered slots, each of which holds one state: the leaves of its tree, in order.
+
+    Writing and hints may return before they are carried out; reading sees what was written last.
+    """
+
+    def write(self, slot: int, leaves: Sequence[Array | np.ndarray]) -> None:
+        """Keep a copy: the arrays may be donated or changed as soon as this returns."""
+        ...
+
+    def read(self, slot: int) -> list[np.ndarray]:
+        """The arrays, bit for bit. KeyError where nothing was written."""
+        ...
+
+    def prefetch(self, slot: int) -> None:
+        """A hint: this slot will be read next."""
+        ...
+
+    def close(self) -> None:
+        """Forget everything."""
+        ...
+
+
+class HostStore:
+    """Checkpoints as NumPy arrays in the memory of the host."""
+
+    def __init__(self):
+        self._kept: dict[int, list[np.ndarray]] = {}
+
+    def write(self, slot: int, leaves: Sequence[Array | np.ndarray]) -> None:
+        # on a CPU np.asarray would alias a buffer that the next step may take over
+        arrays = [np.array(leaf, copy=True) for leaf in leaves]
+        for array in arrays:
+            # what was read stays what it was: a new state takes new arrays
+            array.flags.writeable = False
+        self._kept[slot] = arrays
+
+    def read(self, slot: int) -> list[np.ndarray]:
+        if slot not in self._kept:
+            raise KeyError(f"Slot {slot} holds no checkpoint")
+        return list(self._kept[slot])
+
+    def prefetch(self, slot: int) -> None:
+        """Nothing is faster than memory."""
+
+    def close(self) -> None:
+        self._kept.clear()

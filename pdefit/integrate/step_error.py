@@ -1,0 +1,51 @@
+"""The error of steps that were chosen elsewhere."""
+
+import diffrax
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PyTree
+
+from pdefit.integrate.adaptive import Adaptive
+from pdefit.integrate.adjoint import StoreAll
+from pdefit.integrate.batch import AbstractBatch, Vmap
+from pdefit.integrate.plan import TimePlan
+from pdefit.integrate.stepper import AbstractStepper, step_with_error
+from pdefit.systems.system import AbstractSystem
+
+
+class _Judged(AbstractStepper):
+    """Steps a state beside the largest error so far."""
+
+    system: AbstractSystem
+    solver: diffrax.AbstractSolver
+    steps: Adaptive
+
+    def init(self, t, y):
+        return y, None
+
+    def __call__(self, t, h, carry):
+        (y, worst), _ = carry
+        after, error = step_with_error(self.system, getattr(self.solver, "tableau"), t, h, y)  # noqa: B009
+        return (after, jnp.maximum(worst, self.steps.error(error, y, after))), None
+
+
+@eqx.filter_jit
+def step_error(
+    system: AbstractSystem,
+    starts: PyTree,
+    plan: TimePlan,
+    *,
+    solver: diffrax.AbstractSolver,
+    steps: Adaptive,
+    batch: AbstractBatch | None = None,
+) -> Float[Array, ""]:
+    """The largest error of all steps of a batch of plans from these starts, 1 at the tolerance: one forward run."""
+
+    def worst(y0: PyTree, plan: TimePlan) -> Array:
+        inputs = np.zeros(plan.intervals + plan.look_first)
+        stepper = _Judged(system, solver, steps)
+        (_, found), _ = StoreAll().run(stepper, (y0, jnp.zeros(())), plan, lambda y, _: jnp.zeros(()), inputs)
+        return found
+
+    return jnp.max((batch or Vmap())(worst, starts, plan))

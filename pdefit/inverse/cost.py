@@ -1,0 +1,178 @@
+"""What one evaluation will cost, told before it runs."""
+
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from pdefit.arrays.memory import in_words
+from pdefit.integrate.adjoint import Checkpointed
+from pdefit.integrate.plan import TimePlan
+from pdefit.inverse import programs
+from pdefit.inverse.functional import Functional
+from pdefit.inverse.march import Misfit
+from pdefit.inverse.window import Window
+
+# the steps that are tried: enough for loops to be loops, few enough to be quick; and for how many seconds
+_INTERVALS, _MOST_STEPS, _SECONDS = 3, 8, 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """What a few steps took, through a functional's own programs.
+
+    Bytes beside checkpoints, from the compiler's own account: `temporary` inside the program that goes back, `passed` the
+    state and cotangent that it is given and returns. Seconds for one step: `forward`, and `back` for a gradient with two
+    levels of checkpoints.
+    """
+
+    state_bytes: int
+    temporary: int
+    passed: int
+    forward: float
+    back: float
+
+    def gradient(self, levels: int) -> float:
+        """Seconds for one step of a gradient with so many levels of checkpoints."""
+        return max(self.back + (levels - 2) * self.forward, self.forward)
+
+
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    """One evaluation of what an optimizer asks: memory in bytes, time in seconds.
+
+    `planned_bytes` is what the device will hold at its peak: `stored_states` of `state_bytes` each, and `working_bytes`
+    beside them; `host_bytes` and `file_bytes` are the checkpoints elsewhere.
+    """
+
+    driver: str
+    schedule: str
+    steps: int
+    state_bytes: int
+    stored_states: int
+    working_bytes: int
+    host_bytes: int
+    file_bytes: int
+    recompute_factor: float
+    seconds: float
+    seconds_forward: float
+
+    @property
+    def planned_bytes(self) -> int:
+        return self.stored_states * self.state_bytes + self.working_bytes
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain numbers and text, for plan.json."""
+        return {**dataclasses.asdict(self), "planned_bytes": self.planned_bytes}
+
+    def __str__(self) -> str:
+        elsewhere = {"host memory": self.host_bytes, "files": self.file_bytes}
+        more = "".join(f", {in_words(size)} in {place}" for place, size in elsewhere.items() if size)
+        return (
+            f"{self.schedule}: {self.stored_states} states of {in_words(self.state_bytes)} and {in_words(self.working_bytes)} "
+            f"to work with = {in_words(self.planned_bytes)}{more}; {self.recompute_factor:.3g} x {self.steps} steps, about "
+            f"{self.seconds:.2g} s an evaluation"
+        )
+
+
+def state_bytes(like: PyTree) -> int:
+    """What a state takes, of all trajectories that it holds."""
+    return sum(int(np.prod(x.shape)) * x.dtype.itemsize for x in jax.tree.leaves(like))
+
+
+def trial(functional: Functional) -> Trial:
+    """Run a few steps forward and back, from the start of the record at theta0."""
+    window, theta = _few_steps(functional), functional.theta0
+    march = eqx.tree_at(lambda m: m.functional.sweep.adjoint, Misfit(functional), Checkpointed(2))
+    state = march.start(theta)
+    size, steps = state_bytes(state), window.plan.intervals * window.plan.length
+    zeros = jax.tree.map(jnp.zeros_like, state)
+    back = programs.reverse.lower(march, theta, state, window, zeros, theta).compile()
+    account = back.compiled.memory_analysis()
+    stored = Checkpointed(2).nest(window.plan).stored * size
+    return Trial(
+        state_bytes=size,
+        temporary=max(int(account.temp_size_in_bytes) - stored, 0),
+        passed=2 * size + int(account.output_size_in_bytes),
+        forward=_seconds(lambda: programs.advance(march, theta, state, window)) / steps,
+        back=_seconds(lambda: back(march, theta, state, window, zeros, theta)) / steps,
+    )
+
+
+def gradient_cost(functional: Functional, tried: Trial) -> Cost:
+    """A gradient by the functional's own adjoint, everything on the device."""
+    plan, batch, segments = functional.layout.plan, functional.sweep.batch, functional.layout.segments
+    nest, again = functional.sweep.adjoint.nest(plan), batch.recompute(segments)
+    return Cost(
+        driver="traced",
+        schedule=str(nest),
+        steps=int(np.max(np.sum(plan.count, axis=-1))),
+        state_bytes=tried.state_bytes * batch.at_once(segments) // segments,
+        stored_states=nest.stored,
+        working_bytes=tried.temporary + tried.passed,
+        host_bytes=0,
+        file_bytes=0,
+        recompute_factor=nest.recompute_factor + again,
+        seconds=nest.padded * (tried.gradient(nest.levels) + again * tried.forward),
+        seconds_forward=plan.intervals * plan.length * tried.forward,
+    )
+
+
+def tangent_cost(functional: Functional, tried: Trial) -> Cost:
+    """The normal equations by one tangent for each column of the Jacobian, all at once."""
+    plan, tangents = functional.layout.plan, functional.tangents
+    window, theta = _few_steps(functional), functional.theta0
+    march, seeds = Misfit(functional), jnp.eye(tangents, theta.size)
+    state, moved = programs.push_all(march.start, theta, seeds)
+    total = jnp.zeros(()), jnp.zeros(tangents), jnp.zeros((tangents, tangents))
+    seconds = _seconds(lambda: programs.tally(march, theta, seeds, state, moved, window, total))
+    steps = plan.intervals * plan.length
+    return Cost(
+        driver="traced",
+        schedule=f"{tangents} tangents",
+        steps=int(np.max(np.sum(plan.count, axis=-1))),
+        state_bytes=tried.state_bytes,
+        stored_states=1 + tangents,
+        # the state and tangents that a step returns; residuals with their derivatives, as the loop stacks them and as a matrix
+        working_bytes=(1 + tangents) * (tried.state_bytes + 2 * 8 * functional.residual_shape[0]),
+        host_bytes=0,
+        file_bytes=0,
+        recompute_factor=1.0,
+        seconds=steps * seconds / (window.plan.intervals * window.plan.length),
+        seconds_forward=steps * tried.forward,
+    )
+
+
+def _few_steps(functional: Functional) -> Window:
+    """The beginning of a record: a few steps of every trajectory, each few with an observation."""
+    whole = functional.window
+    plan = whole.plan
+    intervals, length = min(_INTERVALS, plan.intervals), min(_MOST_STEPS, plan.length)
+    part = TimePlan(
+        start=plan.start[:, :intervals],
+        step=plan.step[:, :intervals] if plan.step.ndim == plan.start.ndim else plan.step[:, :intervals, :length],
+        # an interval without steps pads a shorter record, and says nothing about time
+        count=np.full((plan.count.shape[0], intervals), length),
+        length=length,
+        look_first=False,
+    )
+    first = int(plan.look_first)
+    seen = slice(first, first + intervals)
+    return Window(part, whole.index[:, seen], {n: r[:, seen] for n, r in whole.real.items()}, whole.observations)
+
+
+def _seconds(run: Callable[[], Any]) -> float:
+    """The median of several runs, after one that compiles."""
+    jax.block_until_ready(run())
+    times, begin = [], time.perf_counter()
+    while not times or time.perf_counter() - begin < _SECONDS:
+        start = time.perf_counter()
+        jax.block_until_ready(run())
+        times.append(time.perf_counter() - start)
+    return float(np.median(times))

@@ -1,0 +1,124 @@
+"""Sums along trajectories that can be cut into parts: what both drivers, traced and hosted, differentiate."""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from pdefit.integrate.stepper import AbstractStepper, Stepper
+from pdefit.inverse.window import Window
+
+
+class AbstractMarch(eqx.Module):
+    """A scalar function of a vector x: start somewhere, march through one window after the other, each adding its part, and
+    look at where it ended. `functional` says what a Functional is made of (which imports this file)."""
+
+    functional: eqx.AbstractVar[Any]
+
+    @abc.abstractmethod
+    def start(self, x: Float[Array, " p"]) -> PyTree:
+        """The state (S, ...) before the first window."""
+
+    @abc.abstractmethod
+    def through(
+        self, x: Float[Array, " p"], state: PyTree, window: Window, probes: Float[Array, "S E 2"] | None
+    ) -> tuple[PyTree, Float[Array, ""]]:
+        """The state after a window, and what the window adds."""
+
+    @abc.abstractmethod
+    def finish(self, x: Float[Array, " p"], state: PyTree) -> Float[Array, ""]:
+        """What is added at the end."""
+
+    def whole(self, x: Float[Array, " p"], probes: Float[Array, "S E 2"] | None = None) -> Float[Array, ""]:
+        """The function itself, in one window."""
+        state, part = self.through(x, self.start(x), self.functional.window, probes)
+        return part + self.finish(x, state)
+
+
+class Misfit(AbstractMarch):
+    """J(theta)."""
+
+    functional: Any
+
+    def start(self, x):
+        return self.functional.starts(self.functional.at(x))
+
+    def through(self, x, state, window, probes):
+        halves, ends = self.functional.sweep(self.functional.at(x), state, window, half_square, probes)
+        return ends, jnp.sum(halves)
+
+    def finish(self, x, state):
+        return sum(map(_half, self.functional.remaining_residuals(x, state)), start=jnp.zeros(()))
+
+
+class TangentMisfit(AbstractMarch):
+    """1/2 |J_r v|^2 as a function of v, whose gradient is J_r^T J_r v: the tangent-linear model is stepped beside the
+    trajectory, so that neither the Jacobian nor residuals are held."""
+
+    functional: Any
+    theta: Float[Array, " p"]
+
+    def start(self, x):
+        return _push(lambda theta: self.functional.starts(self.functional.at(theta)), (self.theta,), (x,))
+
+    def through(self, x, state, window, probes):
+        problem, tangent = _push(self.functional.at, (self.theta,), (x,))
+        sweep = self.functional.sweep
+
+        def emit(pair: tuple[PyTree, PyTree], i: Any) -> Array:
+            def residuals(observe: Any, y: PyTree) -> dict[str, Array]:
+                return window.residuals(observe, y, i)
+
+            y, dy = pair
+            return half_square(_push(residuals, (problem.observe, y), (tangent.observe, dy))[1])
+
+        stepper = _Pushed(Stepper(problem.system, sweep.solver), Stepper(tangent.system, sweep.solver))
+        halves, ends = sweep.run(stepper, state, window, emit, probes)
+        return ends, jnp.sum(halves)
+
+    def finish(self, x, state):
+        functional = self.functional
+        parts = _push(functional.remaining_residuals, (self.theta, state[0]), (x, state[1]))[1]
+        return sum(map(_half, parts), start=jnp.zeros(()))
+
+
+class _Pushed(AbstractStepper):
+    """Steps a state and its tangent together."""
+
+    stepper: Stepper
+    tangent: Stepper
+
+    def init(self, t, y):
+        (y1, state), (dy, d_state) = self._push(lambda stepper, y: stepper.init(t, y), *y)
+        return (y1, dy), (state, d_state)
+
+    def __call__(self, t, h, carry):
+        (y, dy), (state, d_state) = carry
+        (y, state), (dy, d_state) = self._push(lambda stepper, c: stepper(t, h, c), (y, state), (dy, d_state))
+        return (y, dy), (state, d_state)
+
+    def _push(self, function: Any, primal: PyTree, tangent: PyTree) -> tuple[PyTree, PyTree]:
+        moved = eqx.filter(self.tangent, eqx.is_inexact_array)
+        return _push(function, (self.stepper, primal), (moved, tangent))
+
+
+def _push(function: Any, primals: tuple, tangents: tuple) -> tuple[PyTree, PyTree]:
+    """What a function returns, and how that moves with its arguments: zero where it does not."""
+    out, moved = eqx.filter_jvp(function, primals, tangents)
+
+    def filled(x: Any, d: Any) -> Any:
+        return jnp.zeros_like(x) if d is None and eqx.is_inexact_array(x) else d
+
+    return out, jax.tree.map(filled, out, moved)
+
+
+def half_square(residuals: dict[str, Array]) -> Float[Array, ""]:
+    """1/2 |r|^2 of one observation, in float64."""
+    return sum(map(_half, residuals.values()), start=jnp.zeros(()))
+
+
+def _half(r: Array) -> Float[Array, ""]:
+    return jnp.sum(r.astype(jnp.float64) ** 2) / 2

@@ -1,0 +1,58 @@
+"""What a gradient really takes, beside what was planned: the rise of the peak of a fresh process."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+
+CODE = """
+import json, sys
+import jax, jax.numpy as jnp, numpy as np, equinox as eqx
+from pdefit_reaction import FisherKPP
+import pdefit
+from pdefit.app.memory_meter import Meter
+
+grid = pdefit.CartesianGrid(shape=(256, 256), extent=(80.0, 80.0))
+truth = FisherKPP(grid=grid, D=1.0, r=1.0, front=20.0)
+# 80 steps with a state of 0.5 MB
+y0, ts = truth.init(None), np.linspace(0.0, 1.6, 9)
+data = pdefit.simulate(truth, y0, ts, dt=0.02)
+guess = pdefit.Problem(FisherKPP(grid=grid, D=1.2, r=0.9, front=20.0), y0)
+J = pdefit.Functional(guess, ts, data, {"D": pdefit.Log(), "y0": {"u": pdefit.Identity()}}, dt=0.02)
+budgets = json.loads(sys.argv[1])
+driver = pdefit.Hosted(**budgets) if "device" in budgets else pdefit.Traced(**budgets)
+J = driver.settled(J)
+cost = driver.cost(J, tangents=False)
+if "device" in budgets:
+    run = lambda: driver.functional(J).value_and_grad(J.theta0)
+else:
+    arrays, rest = eqx.partition(J, eqx.is_array)
+    program = jax.jit(lambda a, t: eqx.combine(a, rest).value_and_grad(t)).lower(arrays, J.theta0).compile()
+    run = lambda: program(arrays, J.theta0)
+meter = Meter()
+jax.block_until_ready(run())
+print(json.dumps([meter.rise(), cost.planned_bytes, cost.host_bytes, str(cost)]))
+"""
+
+
+def measured(**budgets):
+    """(measured, planned on the device, planned in host memory), in bytes."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", CODE, json.dumps(budgets)], capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout.splitlines()[-1])[:3]
+
+
+def test_the_peak_goes_down_with_the_budget_and_is_what_was_planned():
+    found = np.array([measured(memory=budget) for budget in (80e6, 21e6)])
+    assert found[1, 0] < found[0, 0] / 2
+    assert list(found[:, 1] <= [80e6, 21e6]) == [True, True]
+    np.testing.assert_allclose(found[:, 0], found[:, 1], rtol=0.2, atol=2e6)
+
+
+def test_the_hosted_driver_holds_what_was_planned():
+    taken, device, host = measured(device=24e6, host=8e6)
+    assert device <= 24e6 and host <= 8e6
+    # what Python, the targets of a piece and copies on their way take is not small beside 0.5 MB states
+    np.testing.assert_allclose(taken, device + host, rtol=0.2, atol=16e6)
