@@ -10,9 +10,18 @@ with jaxtyping.install_import_hook(
 import jax
 import pytest
 
+from pdefit.app.environment import forget_programs
+
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 
 @pytest.fixture
 def key() -> jax.Array:
     return jax.random.key(0)
+
+
+@pytest.fixture(autouse=True)
+def room_for_programs():
+    """Thousands of tests compile more programs than a process may map."""
+    yield
+    forget_programs()

@@ -12,6 +12,8 @@ import jax
 # An unknown flag aborts the process, so they are set only for versions that were tried.
 _FLAGS = "--xla_cpu_prefer_vector_width=512 --xla_cpu_experimental_ynn_fusion_type=-reduce"
 _TRIED = ("0.10.1",)
+# every compiled program maps some memory; Linux allows a process 65530 maps by default and the compiler dies beyond
+_MANY_MAPS = 20_000
 
 
 def prepare() -> None:
@@ -23,6 +25,18 @@ def prepare() -> None:
     jax.config.update("jax_compilation_cache_dir", str(cache))
     # without this, nothing that compiles in under a second is kept
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+
+
+def forget_programs() -> None:
+    """Drop the compiled programs of earlier jobs of this process, when there are so many that the next ones might not fit."""
+    try:
+        with open("/proc/self/maps") as maps:
+            many = sum(1 for _ in maps) > _MANY_MAPS
+    # no such limit elsewhere
+    except OSError:
+        return
+    if many:
+        jax.clear_caches()
 
 
 def _processor() -> str:

@@ -18,7 +18,7 @@ from rich.markup import escape
 
 from pdefit.app import plugins, run_directory
 from pdefit.app.configuration import readable, register_resolvers, resolved
-from pdefit.app.environment import prepare
+from pdefit.app.environment import forget_programs, prepare
 from pdefit.app.hydra_guard import guarded
 from pdefit.app.list_command import experiments, version
 from pdefit.errors import PdefitError, first_line, sentence, unknown
@@ -110,6 +110,7 @@ def _run_with_hydra(verb: str, overrides: list[str]) -> None:
 
     def task(cfg: DictConfig) -> None:
         started.append(verb)
+        forget_programs()
         _task(verb, cfg, wants_traceback == "1")
 
     try:

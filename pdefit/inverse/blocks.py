@@ -48,7 +48,7 @@ class Blocks(NamedTuple):
 
     r: Float[Array, "S m"]
     jac: Float[Array, "S m c"]
-    columns: np.ndarray
+    columns: Array | np.ndarray
 
     def normal_equations(self, p: int) -> tuple[Float[Array, " p"], Float[Array, "p p"]]:
         """J^T r and J^T J, each block added where its elements lie."""
@@ -63,12 +63,12 @@ class Blocks(NamedTuple):
         return jnp.zeros((s, m, p)).at[where].add(self.jac).reshape(s * m, p)
 
 
-def added(vectors: Float[Array, "S c"], columns: np.ndarray, p: int) -> Float[Array, " p"]:
+def added(vectors: Float[Array, "S c"], columns: Array | np.ndarray, p: int) -> Float[Array, " p"]:
     """Vectors of blocks, each added where its elements lie."""
     return jnp.zeros(p).at[columns].add(vectors)
 
 
-def added_matrices(matrices: Float[Array, "S c c"], columns: np.ndarray, p: int) -> Float[Array, "p p"]:
+def added_matrices(matrices: Float[Array, "S c c"], columns: Array | np.ndarray, p: int) -> Float[Array, "p p"]:
     """Matrices of blocks, each added where its rows and columns lie."""
     return jnp.zeros((p, p)).at[columns[:, :, None], columns[:, None, :]].add(matrices)
 
