@@ -85,7 +85,15 @@ def _in_turn(function: Callable, size: int, arguments: Any) -> PyTree:
     if _count(arguments) <= size:
         return Vmap()(function, *arguments)
     # without the checkpoint every chunk would keep what its reverse pass needs until the last has run
-    arrays = jax.tree.map(jnp.asarray, arguments)
-    return lax.map(
-        jax.checkpoint(lambda a: function(*a), prevent_cse=False), arrays, batch_size=None if size == 1 else size
-    )
+    one = jax.checkpoint(lambda a: function(*a), prevent_cse=False)
+    arrays, count = jax.tree.map(jnp.asarray, arguments), _count(arguments)
+    if size == 1:
+        return lax.map(one, arrays)
+    whole = count // size * size
+    chunks = jax.tree.map(lambda x: x[:whole].reshape(whole // size, size, *x.shape[1:]), arrays)
+    # lax.map has chunks too, but none of results without elements
+    found = jax.tree.map(lambda x: x.reshape(whole, *x.shape[2:]), lax.map(jax.vmap(one), chunks))
+    if whole == count:
+        return found
+    rest = Vmap()(function, *jax.tree.map(lambda x: x[whole:], arrays))
+    return jax.tree.map(lambda *parts: jnp.concatenate(parts), found, rest)

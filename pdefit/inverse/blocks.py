@@ -50,12 +50,6 @@ class Blocks(NamedTuple):
     jac: Float[Array, "S m c"]
     columns: Array | np.ndarray
 
-    def normal_equations(self, p: int) -> tuple[Float[Array, " p"], Float[Array, "p p"]]:
-        """J^T r and J^T J, each block added where its elements lie."""
-        matrix = jnp.einsum("smi,smj->sij", self.jac, self.jac)
-        gradient = jnp.einsum("smi,sm->si", self.jac, self.r)
-        return added(gradient, self.columns, p), added_matrices(matrix, self.columns, p)
-
     def dense(self, p: int) -> Float[Array, "Sm p"]:
         """The whole Jacobian, segment after segment."""
         s, m, _ = self.jac.shape
@@ -86,20 +80,20 @@ def push_blocks(
         return jax.jvp(parts, (theta,), (v,))
 
     (seen, ends, starts), (d_seen, d_ends, d_starts) = jax.vmap(push, out_axes=(None, -1))(jnp.asarray(pattern.seeds))
-    s, n = ends.shape
-    shared = pattern.seeds.shape[0] - n
     r = jnp.concatenate([seen, jumps(ends, starts)], axis=1)
+    unseen = jnp.zeros((*seen.shape, ends.shape[1]))
+    jac = jnp.concatenate([jnp.concatenate([d_seen, unseen], axis=2), jump_blocks(d_ends, d_starts)], axis=1)
+    return Blocks(r, jac, pattern.columns)
+
+
+def jump_blocks(d_ends: Float[Array, "S n k"], d_starts: Float[Array, "S n k"]) -> Float[Array, "S n c"]:
+    """How the jump at the end of every segment moves with the k elements that the segment depends on, and with the node of
+    the next, whose n elements are the last of these."""
+    s, n, k = d_ends.shape
     # the last segment jumps nowhere
     inner = np.arange(s)[:, None, None] < s - 1
-    ahead = jnp.where(inner, -jnp.roll(d_starts[:, :, shared:], -1, axis=0), 0.0)
-    jac = jnp.concatenate(
-        [
-            jnp.concatenate([d_seen, jnp.zeros((s, seen.shape[1], n))], axis=2),
-            jnp.concatenate([jnp.where(inner, d_ends, 0.0), ahead], axis=2),
-        ],
-        axis=1,
-    )
-    return Blocks(r, jac, pattern.columns)
+    ahead = -jnp.roll(d_starts[:, :, k - n :], -1, axis=0)
+    return jnp.where(inner, jnp.concatenate([d_ends, ahead], axis=2), 0.0)
 
 
 def jumps(ends: Float[Array, "S n"], starts: Float[Array, "S n"]) -> Float[Array, "S n"]:

@@ -17,6 +17,7 @@ from pdefit.integrate.plan import TimePlan
 from pdefit.inverse import programs
 from pdefit.inverse.functional import Functional
 from pdefit.inverse.march import Misfit
+from pdefit.inverse.normal_equations import Tangents
 from pdefit.inverse.window import Window
 
 # the steps that are tried: enough for loops to be loops, few enough to be quick; and for how many seconds
@@ -126,21 +127,21 @@ def gradient_cost(functional: Functional, tried: Trial) -> Cost:
 
 def tangent_cost(functional: Functional, tried: Trial) -> Cost:
     """The normal equations by one tangent for each column of the Jacobian, all at once."""
-    plan, tangents = functional.layout.plan, functional.tangents
-    window, theta = _few_steps(functional), functional.theta0
-    march, seeds = Misfit(functional), jnp.eye(tangents, theta.size)
-    state, moved = programs.push_all(march.start, theta, seeds)
-    total = jnp.zeros(()), jnp.zeros(tangents), jnp.zeros((tangents, tangents))
-    seconds = _seconds(lambda: programs.tally(march, theta, seeds, state, moved, window, total))
-    steps = plan.intervals * plan.length
+    plan, count = functional.layout.plan, functional.tangents
+    window, tangents = _few_steps(functional), Tangents(functional, functional.theta0)
+    walked = programs.walk_start(tangents)
+    program = programs.walk.lower(tangents, walked, window).compile()
+    account = program.compiled.memory_analysis()
+    seconds = _seconds(lambda: program(tangents, walked, window))
+    steps, size = plan.intervals * plan.length, tried.state_bytes
     return Cost(
         driver="traced",
-        schedule=f"{tangents} tangents",
+        schedule=f"{count} tangents",
         steps=int(np.max(np.sum(plan.count, axis=-1))),
-        state_bytes=tried.state_bytes,
-        stored_states=1 + tangents,
-        # the state and tangents that a step returns; residuals with their derivatives, as the loop stacks them and as a matrix
-        working_bytes=(1 + tangents) * (tried.state_bytes + 2 * 8 * functional.residual_shape[0]),
+        state_bytes=size,
+        stored_states=1 + count,
+        # those that are returned are not those that were given
+        working_bytes=int(account.temp_size_in_bytes) + int(account.output_size_in_bytes),
         host_bytes=0,
         file_bytes=0,
         recompute_factor=1.0,

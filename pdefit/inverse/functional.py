@@ -20,12 +20,13 @@ from pdefit.integrate.plan import TimePlan
 from pdefit.integrate.runge_kutta4 import RK4
 from pdefit.integrate.step_error import step_error
 from pdefit.integrate.trajectory import choose_dt
-from pdefit.inverse.blocks import Blocks, jumps, pattern, push_blocks, refuse_dense
+from pdefit.inverse.blocks import jumps, pattern, push_blocks, refuse_dense
 from pdefit.inverse.controls import Controls, resolve
 from pdefit.inverse.formulation import AbstractFormulation, Layout, Single
 from pdefit.inverse.frozen_steps import frozen_steps, refuse_dt
 from pdefit.inverse.march import Misfit, TangentMisfit
 from pdefit.inverse.node_states import check_free, node_path
+from pdefit.inverse.normal_equations import Tangents
 from pdefit.inverse.objective import AbstractObjective
 from pdefit.inverse.observe import check_observed
 from pdefit.inverse.problem import Problem
@@ -178,7 +179,7 @@ class Functional(AbstractObjective):
         seen, real = self.observations.mask[name][self.layout.index], self._real(name)
         return seen & real.reshape(real.shape + (1,) * (seen.ndim - 2))
 
-    def _ends_and_starts(
+    def ends_and_starts(
         self, theta: Float[Array, " p"], ends: PyTree
     ) -> tuple[Float[Array, "S n"], Float[Array, "S n"]]:
         """The free fields of the ends and of the node states of all segments, in deviations of a jump."""
@@ -208,7 +209,7 @@ class Functional(AbstractObjective):
 
     def remaining_residuals(self, theta: Float[Array, " p"], ends: PyTree) -> list[Array]:
         """Residuals of jumps from these ends of the segments, of regularizers and of priors."""
-        return [jumps(*self._ends_and_starts(theta, ends)), *self.extra_residuals(theta)]
+        return [jumps(*self.ends_and_starts(theta, ends)), *self.extra_residuals(theta)]
 
     def value_and_grad(self, theta: Float[Array, " p"]) -> tuple[Float[Array, ""], Float[Array, " p"]]:
         return jax.value_and_grad(self.value)(theta)
@@ -240,35 +241,29 @@ class Functional(AbstractObjective):
         """Residuals of the observations, ends and starts of every segment."""
         seen, ends = self.trajectories(theta, lambda r: jnp.concatenate([jnp.ravel(x) for x in r.values()]))
         flat = jnp.reshape(seen, (self.layout.segments, -1))
-        return jax.tree.map(lambda x: x.astype(jnp.float64), (flat, *self._ends_and_starts(theta, ends)))
+        return jax.tree.map(lambda x: x.astype(jnp.float64), (flat, *self.ends_and_starts(theta, ends)))
 
-    def _blocks(self, theta: Float[Array, " p"]) -> tuple[Blocks, Float[Array, " e"], Float[Array, "e p"]]:
-        """The blocks of all segments; residuals and Jacobian of regularizers and priors."""
+    def extra_equations(self, theta: Float[Array, " p"]) -> tuple[Float[Array, " e"], Float[Array, "e p"]]:
+        """Residuals of regularizers and priors as one vector, and their Jacobian."""
 
         def extra(theta: Array) -> Array:
             return jnp.concatenate([jnp.zeros(0), *self.extra_residuals(theta)])
 
-        blocks = push_blocks(self._parts, theta, pattern(self.controls, self.layout.segments))
-        return blocks, extra(theta), jax.jacfwd(extra)(theta)
+        return extra(theta), jax.jacfwd(extra)(theta)
 
     def residuals_and_jacobian(self, theta: Float[Array, " p"]) -> tuple[Float[Array, " m"], Float[Array, "m p"]]:
         m, p = self.residual_shape
         refuse_dense(m, p)
-        blocks, r, jac = self._blocks(theta)
+        blocks = push_blocks(self._parts, theta, pattern(self.controls, self.layout.segments))
+        r, jac = self.extra_equations(theta)
         return jnp.concatenate([jnp.ravel(blocks.r), r]), jnp.concatenate([blocks.dense(p), jac])
 
     def jacobian(self, theta: Float[Array, " p"]) -> Float[Array, "m p"]:
         """dr/dtheta."""
         return self.residuals_and_jacobian(theta)[1]
 
-    def normal_equations(
-        self, theta: Float[Array, " p"]
-    ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, "p p"]]:
-        refuse_dense(self.residual_shape[0], self.tangents)
-        blocks, r, jac = self._blocks(theta)
-        gradient, matrix = blocks.normal_equations(self.controls.size)
-        half_square = (jnp.sum(blocks.r**2) + jnp.sum(r**2)) / 2
-        return half_square, gradient + jac.T @ r, matrix + jac.T @ jac
+    def grouped_equations(self, theta):
+        return Tangents(self, theta).groups()
 
     @property
     def residual_shape(self) -> tuple[int, int]:

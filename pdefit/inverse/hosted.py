@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from pdefit.errors import PdefitError
 from pdefit.integrate.adjoint import AbstractAdjoint
 from pdefit.integrate.checkpoint_store import CheckpointStore
 from pdefit.integrate.growth import growth
@@ -20,6 +19,7 @@ from pdefit.integrate.schedule.base import AbstractSchedule
 from pdefit.inverse import programs
 from pdefit.inverse.functional import Functional
 from pdefit.inverse.march import AbstractMarch, Misfit, TangentMisfit
+from pdefit.inverse.normal_equations import Tangents
 from pdefit.inverse.pieces import Pieces
 from pdefit.inverse.window import Window
 
@@ -110,18 +110,12 @@ class HostedFunctional:
     ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, "p p"]]:
         """J, its gradient J_r^T r and the Gauss-Newton matrix J_r^T J_r, by one tangent for each control that is carried
         from piece to piece."""
-        if self.functional.controls.nodes:
-            raise PdefitError("Free node states need all windows at once; use adjoint=checkpointed, or stages=lbfgs")
-        march, seeds = Misfit(self._bare), jnp.eye(theta.size)
-        pieces = self.route(march, theta).pieces
-        state, tangents = programs.push_all(march.start, theta, seeds)
-        total = jnp.zeros(()), jnp.zeros(theta.size), jnp.zeros((theta.size, theta.size))
-        windows = _in_order(pieces)
+        tangents = Tangents(self._bare, theta)
+        pieces = self.route(Misfit(self._bare), theta).pieces
+        walked, windows = programs.walk_start(tangents), _in_order(pieces)
         for window in windows if pieces.first is None else itertools.chain([pieces.first], windows):
-            state, tangents, total = jax.block_until_ready(
-                programs.tally(march, theta, seeds, state, tangents, window, total)
-            )  # fmt: skip
-        return programs.tally_end(march, theta, seeds, state, tangents, total)
+            walked = jax.block_until_ready(programs.walk(tangents, walked, window))
+        return programs.walk_end(tangents, walked)
 
     def warm_up(self, theta: Float[Array, " p"]) -> tuple[float, float]:
         """Compile what a gradient runs, by running its first piece; seconds that the piece takes, forward and there and

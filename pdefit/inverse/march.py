@@ -4,11 +4,11 @@ import abc
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from pdefit.integrate.stepper import AbstractStepper, Stepper
+from pdefit.integrate.stepper import Stepper
+from pdefit.inverse.pushed import Pushed, push
 from pdefit.inverse.window import Window
 
 
@@ -62,10 +62,10 @@ class TangentMisfit(AbstractMarch):
     theta: Float[Array, " p"]
 
     def start(self, x):
-        return _push(lambda theta: self.functional.starts(self.functional.at(theta)), (self.theta,), (x,))
+        return push(lambda theta: self.functional.starts(self.functional.at(theta)), (self.theta,), (x,))
 
     def through(self, x, state, window, probes):
-        problem, tangent = _push(self.functional.at, (self.theta,), (x,))
+        problem, tangent = push(self.functional.at, (self.theta,), (x,))
         sweep = self.functional.sweep
 
         def emit(pair: tuple[PyTree, PyTree], i: Any) -> Array:
@@ -73,46 +73,16 @@ class TangentMisfit(AbstractMarch):
                 return window.residuals(observe, y, i)
 
             y, dy = pair
-            return half_square(_push(residuals, (problem.observe, y), (tangent.observe, dy))[1])
+            return half_square(push(residuals, (problem.observe, y), (tangent.observe, dy))[1])
 
-        stepper = _Pushed(Stepper(problem.system, sweep.solver), Stepper(tangent.system, sweep.solver))
+        stepper = Pushed(Stepper(problem.system, sweep.solver), Stepper(tangent.system, sweep.solver))
         halves, ends = sweep.run(stepper, state, window, emit, probes)
         return ends, jnp.sum(halves)
 
     def finish(self, x, state):
         functional = self.functional
-        parts = _push(functional.remaining_residuals, (self.theta, state[0]), (x, state[1]))[1]
+        parts = push(functional.remaining_residuals, (self.theta, state[0]), (x, state[1]))[1]
         return sum(map(_half, parts), start=jnp.zeros(()))
-
-
-class _Pushed(AbstractStepper):
-    """Steps a state and its tangent together."""
-
-    stepper: Stepper
-    tangent: Stepper
-
-    def init(self, t, y):
-        (y1, state), (dy, d_state) = self._push(lambda stepper, y: stepper.init(t, y), *y)
-        return (y1, dy), (state, d_state)
-
-    def __call__(self, t, h, carry):
-        (y, dy), (state, d_state) = carry
-        (y, state), (dy, d_state) = self._push(lambda stepper, c: stepper(t, h, c), (y, state), (dy, d_state))
-        return (y, dy), (state, d_state)
-
-    def _push(self, function: Any, primal: PyTree, tangent: PyTree) -> tuple[PyTree, PyTree]:
-        moved = eqx.filter(self.tangent, eqx.is_inexact_array)
-        return _push(function, (self.stepper, primal), (moved, tangent))
-
-
-def _push(function: Any, primals: tuple, tangents: tuple) -> tuple[PyTree, PyTree]:
-    """What a function returns, and how that moves with its arguments: zero where it does not."""
-    out, moved = eqx.filter_jvp(function, primals, tangents)
-
-    def filled(x: Any, d: Any) -> Any:
-        return jnp.zeros_like(x) if d is None and eqx.is_inexact_array(x) else d
-
-    return out, jax.tree.map(filled, out, moved)
 
 
 def half_square(residuals: dict[str, Array]) -> Float[Array, ""]:

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int
 from pdefit.integrate.adaptive import Adaptive
 from pdefit.inverse.controls import Controls
 from pdefit.inverse.formulation import AbstractFormulation
+from pdefit.inverse.normal_equations import Groups
 from pdefit.inverse.problem import Problem
 from pdefit.inverse.window import Sweep
 from pdefit.systems.observations import Observations
@@ -77,10 +78,15 @@ class AbstractObjective(eqx.Module):
         """r and dr/dtheta by forward mode, all directions at once. For few controls."""
 
     @abc.abstractmethod
+    def grouped_equations(self, theta: Float[Array, " p"]) -> Groups:
+        """The normal equations of every group of residuals, summed while the trajectories run: neither the Jacobian nor
+        residuals are held. For few controls."""
+
     def normal_equations(
         self, theta: Float[Array, " p"]
     ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, "p p"]]:
         """J, its gradient J_r^T r and the Gauss-Newton matrix J_r^T J_r."""
+        return self.grouped_equations(theta).total()
 
     # --- what its residuals are ------------------------------------------------------------------------------------------
 

@@ -1,17 +1,13 @@
 """The compiled programs that a march consists of: each runs through one piece, forward, back, or with tangents."""
 
-from collections.abc import Callable
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, PyTree
 
 from pdefit.inverse.march import AbstractMarch
+from pdefit.inverse.normal_equations import Tangents, Walk
 from pdefit.inverse.window import Window
-
-# J, its gradient and the Gauss-Newton matrix, summed so far
-Total = tuple[Array, Array, Array]
 
 
 @eqx.filter_jit
@@ -69,47 +65,18 @@ def push_finish(march: AbstractMarch, x: Array, v: Array, state: PyTree, tangent
 
 
 @eqx.filter_jit
-def push_all(function: Callable, theta: Array, seeds: Array) -> tuple[PyTree, PyTree]:
-    """A function of theta, and its derivatives along all seeds on a leading axis."""
-    return jax.vmap(lambda v: jax.jvp(function, (theta,), (v,)), out_axes=(None, 0))(seeds)
-
-
-def _added(total: Total, r: Float[Array, " m"], jac: Float[Array, "p m"]) -> Total:
-    half_square, gradient, matrix = total
-    return half_square + jnp.sum(r**2) / 2, gradient + jac @ r, matrix + jac @ jac.T
+def walk_start(tangents: Tangents) -> Walk:
+    """All tangents before the first piece."""
+    return tangents.start()
 
 
 @eqx.filter_jit
-def tally(
-    march: AbstractMarch, theta: Array, seeds: Array, state: PyTree, tangents: PyTree, window: Window, total: Total
-) -> tuple[PyTree, PyTree, Total]:
-    """Through a piece with all tangents; its residuals added to the normal equations."""
-    functional = march.functional
-
-    def residuals(theta: Array, state: PyTree) -> tuple[Array, PyTree]:
-        def flat(r: dict[str, Array]) -> Array:
-            return jnp.concatenate([jnp.ravel(x) for x in r.values()])
-
-        seen, ends = functional.sweep(functional.at(theta), state, window, flat)
-        return jnp.ravel(seen).astype(jnp.float64), ends
-
-    def moved(v: Array, tangent: PyTree) -> tuple[PyTree, PyTree]:
-        return jax.jvp(residuals, (theta, state), (v, tangent))
-
-    (r, state), (jac, tangents) = jax.vmap(moved, out_axes=(None, 0))(seeds, tangents)
-    return state, tangents, _added(total, r, jac)
+def walk(tangents: Tangents, walked: Walk, window: Window) -> Walk:
+    """All tangents through a piece, and what its observations add to the normal equations."""
+    return tangents.through(walked, window)
 
 
 @eqx.filter_jit
-def tally_end(march: AbstractMarch, theta: Array, seeds: Array, state: PyTree, tangents: PyTree, total: Total) -> Total:
-    """What regularizers and priors add."""
-
-    def residuals(theta: Array, state: PyTree) -> Array:
-        rest = march.functional.remaining_residuals(theta, state)
-        return jnp.concatenate([jnp.ravel(x) for x in rest]).astype(jnp.float64)
-
-    def moved(v: Array, tangent: PyTree) -> tuple[Array, Array]:
-        return jax.jvp(residuals, (theta, state), (v, tangent))
-
-    r, jac = jax.vmap(moved, out_axes=(None, 0))(seeds, tangents)
-    return _added(total, r, jac)
+def walk_end(tangents: Tangents, walked: Walk) -> tuple[Array, Array, Array]:
+    """J, its gradient and the Gauss-Newton matrix."""
+    return tangents.finish(walked).total()

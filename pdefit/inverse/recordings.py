@@ -12,9 +12,10 @@ from jaxtyping import Array, Float, PyTree
 
 from pdefit.errors import PdefitError
 from pdefit.integrate.batch import AbstractBatch, Vmap
-from pdefit.inverse.blocks import Blocks, added, added_matrices, refuse_dense
+from pdefit.inverse.blocks import Blocks, added, refuse_dense
 from pdefit.inverse.controls import Controls, Resolved
 from pdefit.inverse.functional import Functional
+from pdefit.inverse.normal_equations import Groups
 from pdefit.inverse.objective import AbstractObjective
 from pdefit.inverse.problem import Problem
 from pdefit.inverse.regularizers import AbstractRegularizer
@@ -179,12 +180,15 @@ class Recordings(AbstractObjective):
             jnp.concatenate([dense, jax.jacfwd(self._extra)(theta)]),
         )
 
-    def normal_equations(self, theta):
-        values, gradients, matrices = self._each(Functional.normal_equations, theta)
-        r, jac = self._extra(theta), jax.jacfwd(self._extra)(theta)
-        matrix = added_matrices(matrices, self.columns, self.controls.size)
-        value = jnp.sum(values) + jnp.sum(r**2) / 2
-        return value, self._added(gradients) + jac.T @ r, matrix + jac.T @ jac
+    def grouped_equations(self, theta):
+        half_square, gradient, matrix, columns, r, jac = self._each(Functional.grouped_equations, theta)
+        shared, p = self._extra(theta), self.controls.size
+        own = jax.vmap(lambda mine, inside: mine[inside])(jnp.asarray(self.columns), columns)
+        return Groups(
+            *(jnp.concatenate(x) for x in (half_square, gradient, matrix, own)),
+            extra=jnp.concatenate([jnp.ravel(r), shared]),
+            extra_jac=jnp.concatenate([Blocks(r, jac, self.columns).dense(p), jax.jacfwd(self._extra)(theta)]),
+        )
 
     # --- what its residuals are ----------------------------------------------------------------------------------------
 

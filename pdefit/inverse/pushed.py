@@ -1,0 +1,51 @@
+"""Forward mode along trajectories: a state, and how it moves."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import PyTree
+
+from pdefit.integrate.stepper import AbstractStepper, Stepper
+
+
+def push(function: Any, primals: tuple, tangents: tuple) -> tuple[PyTree, PyTree]:
+    """What a function returns, and how that moves with its arguments: zero where it does not."""
+    out, moved = eqx.filter_jvp(function, primals, tangents)
+
+    def filled(x: Any, d: Any) -> Any:
+        return jnp.zeros_like(x) if d is None and eqx.is_inexact_array(x) else d
+
+    return out, jax.tree.map(filled, out, moved)
+
+
+def push_all(function: Any, primals: tuple, tangents: tuple) -> tuple[PyTree, PyTree]:
+    """The same along several directions, which are the leading axis of `tangents` and of what moves."""
+    # the function itself is evaluated once: nothing that it returns has the axis
+    return jax.vmap(lambda moved: push(function, primals, moved), out_axes=(None, 0))(tangents)
+
+
+class Pushed(AbstractStepper):
+    """Steps a state and its tangent together.
+
+    `tangent` has the arrays of the stepper that move. With `several`, its leaves and the state's tangents have a leading
+    axis of directions.
+    """
+
+    stepper: Stepper
+    tangent: Stepper
+    several: bool = eqx.field(static=True, default=False)
+
+    def init(self, t, y):
+        (y1, state), (dy, d_state) = self._push(lambda stepper, y: stepper.init(t, y), *y)
+        return (y1, dy), (state, d_state)
+
+    def __call__(self, t, h, carry):
+        (y, dy), (state, d_state) = carry
+        (y, state), (dy, d_state) = self._push(lambda stepper, c: stepper(t, h, c), (y, state), (dy, d_state))
+        return (y, dy), (state, d_state)
+
+    def _push(self, function: Any, primal: PyTree, tangent: PyTree) -> tuple[PyTree, PyTree]:
+        moved = eqx.filter(self.tangent, eqx.is_inexact_array)
+        return (push_all if self.several else push)(function, (self.stepper, primal), (moved, tangent))
