@@ -283,12 +283,6 @@ class Functional(AbstractObjective):
     def groups(self) -> int:
         return self.layout.segments
 
-    def clusters(self):
-        m, _ = self.residual_shape
-        extra = sum(r.size for r in jax.eval_shape(self.extra_residuals, self.theta0))
-        inside = np.repeat(np.arange(self.groups), (m - extra) // self.groups)
-        return np.concatenate([inside, self.groups + np.arange(extra)])
-
     def kinds(self):
         return residual_kinds(self)
 

@@ -1,9 +1,9 @@
 """What the data can tell: covariance, intervals and controls without influence."""
 
 import dataclasses
-from collections.abc import Callable
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -12,6 +12,7 @@ from scipy import linalg, special
 from pdefit.arrays.transforms import Log, Log10, Softplus
 from pdefit.errors import PdefitError
 from pdefit.inverse.controls import Resolved
+from pdefit.inverse.normal_equations import Groups
 from pdefit.inverse.objective import AbstractObjective
 
 # beyond this many controls, node states among them, a dense covariance takes minutes
@@ -20,7 +21,11 @@ _MANY = 2000
 _ZERO = 1e-13
 
 
-_JACOBIAN: Callable = eqx.filter_jit(lambda functional, theta: functional.residuals_and_jacobian(theta))
+@eqx.filter_jit
+def _equations(functional: AbstractObjective, theta: Float[Array, " p"]) -> tuple[Groups, Float[Array, "p p"]]:
+    """The normal equations of every group, and J_r^T J_r of all."""
+    groups = functional.grouped_equations(theta)
+    return groups, groups.total()[2]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,17 +70,17 @@ def intervals(functional: AbstractObjective, theta: Float[Array, " p"], level: f
         raise PdefitError(
             f"Intervals of {theta.size} controls are refused above {_MANY}; use fewer or longer segments, or fewer controls"
         )
-    r, jac = (np.asarray(x) for x in _JACOBIAN(functional, theta))
+    groups, matrix = jax.tree.map(np.asarray, _equations(functional, theta))
     names = functional.controls.names()
-    norms = np.linalg.norm(jac, axis=0)
+    norms = np.sqrt(np.diag(matrix))
     silent = tuple(name for name, norm in zip(names, norms, strict=True) if norm <= _ZERO * norms.max())
     if silent:
         raise PdefitError(
             f"The data say nothing about {', '.join(silent)} (a zero column of the Jacobian); "
             f"give a prior, observe more, or remove the control"
         )
-    inverse, mixed = _inverse(jac, norms)
-    covariance, method, degrees = _covariance(functional, r, jac, inverse, norms)
+    inverse, mixed = _inverse(matrix, norms)
+    covariance, method, degrees = _covariance(functional, groups, matrix, inverse, norms)
     error = np.sqrt(np.diag(covariance))
     error[mixed] = np.inf
     reach = special.stdtrit(degrees, (1 + level) / 2) * error
@@ -92,10 +97,9 @@ def intervals(functional: AbstractObjective, theta: Float[Array, " p"], level: f
     )
 
 
-def _inverse(jac: np.ndarray, norms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _inverse(matrix: np.ndarray, norms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The inverse of J_r^T J_r on what the data determine, and which elements lie in a direction they do not."""
-    scaled = jac / norms
-    values, vectors = np.linalg.eigh(scaled.T @ scaled)
+    values, vectors = np.linalg.eigh(matrix / np.outer(norms, norms))
     null = values <= 10 * values.size * np.finfo(float).eps * values[-1]
     mixed = np.any(np.abs(vectors[:, null]) > 0.1, axis=1)
     kept = vectors[:, ~null]
@@ -103,23 +107,25 @@ def _inverse(jac: np.ndarray, norms: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def _covariance(
-    functional: AbstractObjective, r: np.ndarray, jac: np.ndarray, inverse: np.ndarray, norms: np.ndarray
+    functional: AbstractObjective, groups: Groups, matrix: np.ndarray, inverse: np.ndarray, norms: np.ndarray
 ) -> tuple[np.ndarray, str, int]:
     """The covariance of theta, how it was made, and its degrees of freedom. A prior's score has variance 1 by definition."""
-    segments, p, clusters = functional.groups, jac.shape[1], functional.clusters()
-    data = clusters < segments
-    prior = jac[~data].T @ jac[~data]
+    segments, p = functional.groups, norms.size
+    prior = groups.extra_jac.T @ groups.extra_jac
     if segments <= functional.controls.shared_size:
         degrees = max(functional.observed_values + functional.jump_values - p, 1)
-        middle = float(r[data] @ r[data]) / degrees * (jac[data].T @ jac[data]) + prior
+        variance = 2 * float(np.sum(groups.half_square)) / degrees
+        middle = variance * (matrix - prior) + prior
         return inverse @ middle @ inverse, "Gauss-Newton covariance times the residual variance", degrees
-    scores, scaled = np.zeros((segments, p)), jac / norms
-    normal = scaled.T @ scaled
-    for g in range(segments):
-        inside = clusters == g
-        score, own = scaled[inside].T @ r[inside], scaled[inside].T @ scaled[inside]
+    scores, size = np.zeros((len(groups.half_square), p)), np.outer(norms, norms)
+    # segments that pad a record have a score of zero
+    for g, columns in enumerate(np.asarray(groups.columns)):
+        score, own = np.zeros(p), np.zeros((p, p))
+        np.add.at(score, columns, groups.gradient[g])
+        np.add.at(own, np.ix_(columns, columns), groups.matrix[g])
+        score, own = score / norms, own / size
         # the residuals the segment would have had, had it not been fitted: J^T (1 - H)^-1 r by Woodbury's identity
-        without: np.ndarray = linalg.lstsq(normal - own, score, lapack_driver="gelsy")[0]  # pyright: ignore
+        without: np.ndarray = linalg.lstsq(matrix / size - own, score, lapack_driver="gelsy")[0]  # pyright: ignore
         scores[g] = score + own @ without
     scores *= norms
     middle = (segments - 1) / segments * scores.T @ scores + prior

@@ -111,10 +111,6 @@ class AbstractObjective(eqx.Module):
         """How many independent groups the residuals of data and jumps fall into: segments."""
 
     @abc.abstractmethod
-    def clusters(self) -> Int[np.ndarray, " m"]:
-        """Which group a residual belongs to; each regularizer or prior residual is one of its own, behind all others."""
-
-    @abc.abstractmethod
     def kinds(self) -> Int[np.ndarray, " m"]:
         """A number for the kind of every residual: an observed variable, the jumps of a free field, a regularizer, a prior."""
 

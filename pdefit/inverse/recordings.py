@@ -172,7 +172,7 @@ class Recordings(AbstractObjective):
 
     def residuals_and_jacobian(self, theta):
         p = self.controls.size
-        refuse_dense(self.clusters().size, p)
+        refuse_dense(self.kinds().size, p)
         r, jac = self._each(Functional.residuals_and_jacobian, theta)
         dense = Blocks(r, jac, self.columns).dense(p)
         return (
@@ -207,18 +207,6 @@ class Recordings(AbstractObjective):
     @property
     def groups(self):
         return sum(size.segments for size in self.extents)
-
-    def clusters(self):
-        one = sliced(self.members, 0)
-        inside, total, first, out = one.clusters(), self.groups, 0, []
-        extra = int(np.sum(inside >= one.groups))
-        for e, size in enumerate(self.extents):
-            # segments that pad a record have no residuals; their number is that of its last
-            data = first + np.minimum(inside, size.segments - 1)
-            out.append(np.where(inside < one.groups, data, total + e * extra + inside - one.groups))
-            first += size.segments
-        shared = jax.eval_shape(self._extra, self.theta0).size
-        return np.concatenate([*out, total + len(self.extents) * extra + np.arange(shared)])
 
     def kinds(self):
         one = sliced(self.members, 0).kinds()

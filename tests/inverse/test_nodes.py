@@ -35,7 +35,9 @@ def test_a_jump_is_a_residual_of_the_segment_before_it():
     # steps that end at every observation are a little shorter
     np.testing.assert_allclose(found[:3], jumps(functional, theta) / (1e-3 * size[:, None]), rtol=1e-7)
     assert np.all(found[3] == 0)
-    assert functional.clusters().reshape(r.shape)[2, -1] == 2 and functional.jump_values == 18
+    half_squares = functional.grouped_equations(theta).half_square
+    np.testing.assert_allclose(half_squares, np.sum(np.asarray(r) ** 2, axis=1) / 2, rtol=1e-12)
+    assert functional.jump_values == 18
 
 
 @pytest.mark.parametrize(
