@@ -46,17 +46,16 @@ def _explain(
     jaxpr: Jaxpr, consts: Sequence[Any], arguments: Sequence[Any], wanted: Sequence[int] | None = None
 ) -> _Found:
     """Why a program's results (those with the numbers `wanted`) are not finite."""
-    values: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
-    values |= dict(zip(jaxpr.invars, arguments, strict=True))
-    made: dict[Any, tuple[int, Any]] = {}
+    given = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *arguments), strict=True))
+    # in one compiled program: a compilation for each operation takes seconds
+    results = jax.jit(lambda *given: _every_result(jaxpr, given))(*given.values())
+    values, made = given, {x: (i, e) for i, e in enumerate(jaxpr.eqns) for x in e.outvars}
+    for equation, found in zip(jaxpr.eqns, results, strict=True):
+        values |= dict(zip(equation.outvars, found, strict=True))
 
     def read(x: Any) -> Any:
         return x.val if isinstance(x, Literal) else values[x]
 
-    for i, equation in enumerate(jaxpr.eqns):
-        results = _evaluate(equation, [read(x) for x in equation.invars])
-        values |= dict(zip(equation.outvars, results, strict=True))
-        made |= {x: (i, equation) for x in equation.outvars}
     chosen = [x for k, x in enumerate(jaxpr.outvars) if wanted is None or k in wanted]
     bad = next((x for x in chosen if _bad(read(x)) and not isinstance(x, Literal)), None)
     while bad is not None:
@@ -92,9 +91,14 @@ def _selected(inputs: Sequence[Any], result: Any) -> list[bool]:
     return [False, *(bool(jnp.any(wrong & (number == k) & ~jnp.isfinite(x))) for k, x in enumerate(cases))]
 
 
-def _evaluate(equation: Any, inputs: Sequence[Any]) -> list[Any]:
-    found = equation.primitive.bind(*inputs, **equation.primitive.get_bind_params(equation.params))
-    return list(found) if equation.primitive.multiple_results else [found]
+def _every_result(jaxpr: Jaxpr, given: Sequence[Any]) -> list[list[Any]]:
+    """The results of every equation of a program."""
+    values: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), given, strict=True))
+    for equation in jaxpr.eqns:
+        inputs = [x.val if isinstance(x, Literal) else values[x] for x in equation.invars]
+        found = equation.primitive.bind(*inputs, **equation.primitive.get_bind_params(equation.params))
+        values |= dict(zip(equation.outvars, found if equation.primitive.multiple_results else [found], strict=True))
+    return [[values[x] for x in equation.outvars] for equation in jaxpr.eqns]
 
 
 def _bad(x: Any) -> bool:

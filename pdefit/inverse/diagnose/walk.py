@@ -175,7 +175,8 @@ def back(walk: Walk, carry: Any, beats: Beats, cotangent: Any, gradient: Any, ke
 
     _, carries = lax.scan(forward, carry, beats)
     (cotangent, gradient), seen = lax.scan(backward, (cotangent, gradient), (carries, beats), reverse=True)
-    return cotangent, gradient, Back(*seen[:3], carries if keep else None, seen[3])
+    finite, size, added, cotangents = seen
+    return cotangent, gradient, Back(finite, size, added, carries if keep else None, cotangents)
 
 
 def _looked_at(y: PyTree) -> tuple[Array, Array]:
