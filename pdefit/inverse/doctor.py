@@ -35,7 +35,8 @@ def doctor(functional: AbstractObjective, theta: Float[Array, " p"] | None = Non
         told = found[sick]
         return dataclasses.replace(told, recording=sick, sentence=f"Recording {sick}: {told.sentence}")
     return dataclasses.replace(
-        found[0], sentence=f"All {len(parts)} recordings are healthy; number 0: {found[0].sentence}"
+        found[0],
+        sentence=f"All {len(parts)} recordings are healthy; number 0: {found[0].sentence.removeprefix('Healthy: ')}",
     )
 
 

@@ -164,7 +164,8 @@ def test_what_a_where_throws_away_is_no_sickness():
 def test_an_equation_that_blows_up_says_how_it_grew():
     found = pdefit.doctor(functional(Blowing(), k=1.0))
     assert found.kind == "state" and found.field == "w" and 1.0 < found.time < 1.3
-    assert "had grown from" in found.sentence and "half the step does not help" in found.remedy
+    assert "had grown from 1 to" in found.sentence and "half the step does not help" in found.remedy
+    assert "better guess" in found.remedy and "guard" not in found.remedy
     assert found.line.line == line_of(Blowing.__call__, "k * y.w**2")
 
 
@@ -172,6 +173,14 @@ def test_a_step_that_is_too_large_is_told_from_equations_that_blow_up():
     found = pdefit.doctor(functional(Stiff(), dt=0.05))
     assert found.kind == "state" and found.field == "w"
     assert "set dt=0.025 or less" in found.remedy and "half the step stays finite" in found.sentence
+
+
+def test_a_system_that_states_its_stability_limit_is_asked_for_it():
+    J = fisher_functional(dt=0.05)
+    found = pdefit.doctor(J, J.controls.theta(J.problem) + jnp.asarray([2.5, 0.0]))
+    assert found.kind == "state" and found.field == "u" and "had grown from" in found.sentence
+    # D = 0.6 e^2.5, cells of 40/64: RK4 is stable up to 0.0365
+    assert "stability limit at the start is 0.0365 s" in found.sentence and "set dt=0.025 or less" in found.remedy
 
 
 def test_only_the_second_of_three_segments_is_sick():
@@ -245,13 +254,13 @@ def test_an_observation_operator_that_sees_nan():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda J: J.reweighted({"w": np.full((11, 3), np.nan)}), "sigma of the observed 'w' is nan at t = 0"),
-        (lambda J: J.reweighted({"u": [1.0, 0.0, 1.0]}), "sigma of the observed 'u' is 0 in float64"),
+        (lambda J: J.reweighted({"w": np.full((11, 3), np.nan)}), "A sigma of the observed 'w' is nan at t = 0"),
+        (lambda J: J.reweighted({"u": [1.0, 0.0, 1.0]}), "A sigma of the observed 'u' is 0 in float64"),
         (
             lambda J: eqx.tree_at(
                 lambda f: f.observations.values["w"], J, replace_fn=lambda x: x.at[3, 1].set(jnp.nan)
             ),
-            "values of the observed 'w' is nan at t = 0.6 s (frame 3, index [1])",
+            "A value of the observed 'w' is nan at t = 0.6 s (frame 3, index [1])",
         ),
         (
             lambda J: eqx.tree_at(lambda f: f.problem.y0.u, J, replace_fn=lambda x: x.at[1].set(jnp.inf)),
@@ -306,7 +315,7 @@ def test_the_position_of_a_cell_in_two_dimensions():
     J = pdefit.Functional(pdefit.Problem(system, system.init(None)), TS, data, {"k": pdefit.Identity()}, dt=0.2)
     found = pdefit.doctor(J)
     assert found.index == (2, 0) and found.position == {"x": 2.5, "y": 0.5} and found.operation == "div"
-    assert found.time == pytest.approx(1.0) and "x = 2.5" in found.sentence and "y = 0.5" in found.sentence
+    assert found.time == pytest.approx(1.0) and "at x = 2.5, y = 0.5 (index [2, 0])" in found.sentence
 
 
 @pytest.mark.parametrize(

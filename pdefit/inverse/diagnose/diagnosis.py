@@ -92,7 +92,9 @@ def _position(name: str, index: tuple[int, ...], system: Any) -> tuple[dict[str,
         return {}, f" at index {list(index)}"
     position = {d: coords.coords[d][i].item() for d, i in zip(coords.dims, index, strict=True)}
     words = [
-        f"{d} = {x:.4g} {coords.coord_units.get(d, '')}".rstrip() if isinstance(x, float | int) else f"{d} = {x}"
+        f"{d} = {x:.4g} {coords.coord_units.get(d, '1')}".removesuffix(" 1")
+        if isinstance(x, float | int)
+        else f"{d} = {x}"
         for d, x in position.items()
     ]
     return position, f" at {', '.join(words)} (index {list(index)})"

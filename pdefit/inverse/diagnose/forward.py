@@ -17,7 +17,9 @@ from pdefit.inverse.diagnose.origin import Origin, origin
 from pdefit.inverse.diagnose.walk import Beats, Seen, Walk, beats_of, carry_before, part, survey
 
 # values that grew by so much before they overflowed did not fail at once
-_GREW = 1e3
+_GREW = 1e6
+# what fails at some moderate input
+_GUARDED = ("div", "log", "log1p", "sqrt", "rsqrt", "pow", "integer_pow", "acos", "asin", "atanh")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,8 +111,9 @@ def _sick_step(walk: Walk, s: int, beats: Beats, n: int, carry: Any, seen: Seen,
     at, where = place(walk, s, beats, n), spot(step(walk.params, moving), walk.problem.system)
     named = fields(walk)[int(np.argmin(np.asarray(seen.finite[n])))] if where is None else where.field
     becomes = "stops being finite" if where is None else f"becomes {where.value}{where.place}"
-    remedy = _step_remedy(walk, s, beats, n, seen, found)
-    sentence = f"At {in_words(walk, at)} {named} {becomes}{_grew(walk, seen, n)}{term(found)}; {remedy}{more}."
+    grew = _grew(walk, seen, n)
+    remedy = _step_remedy(walk, s, None if grew or found is None else found.operation)
+    sentence = f"At {in_words(walk, at)} {named} {becomes}{grew}{term(found)}; {remedy}{more}."
     return diagnosis("state", sentence, remedy, at, where, found)
 
 
@@ -118,13 +121,14 @@ def _grew(walk: Walk, seen: Seen, n: int) -> str:
     """How much the field had grown in the steps before."""
     f = int(np.argmin(np.asarray(seen.finite[n])))
     size = np.asarray(seen.size)[:n, f]
-    if not size.size or not size[-1] > _GREW * size[0]:
+    if not size.size or not size[-1] > _GREW * size[0] > 0:
         return ""
     steps = int(np.sum(np.cumsum((size <= 10 * size[0])[::-1]) == 0))
-    return f", after |{fields(walk)[f]}| had grown from {size[0]:.3g} to {size[-1]:.3g} in the {steps} steps before"
+    return f", after |{fields(walk)[f]}| had grown from {size[0]:.3g} to {size[-1]:.3g} in {steps} steps"
 
 
-def _step_remedy(walk: Walk, s: int, beats: Beats, n: int, seen: Seen, found: Origin | None) -> str:
+def _step_remedy(walk: Walk, s: int, operation: str | None) -> str:
+    """What to do about a step that fails at once in this operation, or after values had grown."""
     functional, unit = walk.functional, walk.problem.system.time_unit
     halved = beats_of(functional, s, functional.layout.plan.halved())
     helps = not _bad(survey(walk, segment_start(walk, s), halved)[1]).any()
@@ -134,11 +138,12 @@ def _step_remedy(walk: Walk, s: int, beats: Beats, n: int, seen: Seen, found: Or
         limit = _limit(walk, s)
         stable = f" (the stability limit at the start is {limit:.3g} {unit})" if limit is not None else ""
         return f"half the step stays finite{stable}, so set dt={functional.dt / 2:.2g} or less"
-    if found is not None and found.operation in ("div", "log", "log1p", "sqrt", "rsqrt", "pow", "integer_pow", "acos"):
+    if operation in _GUARDED:
         return (
             "half the step does not help, so guard the input of that operation (pdefit.safe_div, safe_sqrt, safe_norm)"
         )
-    return "half the step does not help, so start from a better guess or from shorter segments (formulation=segments)"
+    other = "start from a better guess or from shorter segments (formulation=segments)"
+    return f"half the step does not help, so {other}{', or bound what it is given' if operation else ''}"
 
 
 def _limit(walk: Walk, s: int) -> float | None:

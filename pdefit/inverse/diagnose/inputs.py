@@ -69,7 +69,7 @@ def _data(functional: Functional) -> Iterator[Diagnosis]:
         checks = {
             # 1/sigma enters the derivative of what is masked, too
             "sigma": (np.broadcast_to(~(sigma > 0), values.shape), "give every value a positive standard deviation"),
-            "values": (np.asarray(data.mask[name]) & ~np.isfinite(values), "mask it, or build the data with NaN there"),
+            "value": (np.asarray(data.mask[name]) & ~np.isfinite(values), "mask it, or build the data with NaN there"),
         }
         for what, (wrong, remedy) in checks.items():
             if not wrong.any():
@@ -80,7 +80,7 @@ def _data(functional: Functional) -> Iterator[Diagnosis]:
             precision = f" in {values.dtype}" if number == 0 else ""
             yield Diagnosis(
                 "input",
-                f"The {what} of the observed '{name}' is {number:g}{precision} at t = {data.ts[frame]:.6g} {unit} "
+                f"A {what} of the observed '{name}' is {number:g}{precision} at t = {data.ts[frame]:.6g} {unit} "
                 f"(frame {frame}{at}); {remedy}.",
                 remedy,
                 time=float(data.ts[frame]),
