@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import pdefit
+from pdefit.app.controls_config import read_controls
 
 TS = np.linspace(0.0, 1.0, 6)
 NAMES = ["net.layers.0.weight", "net.layers.0.bias", "net.layers.1.weight", "net.layers.1.bias"]
@@ -58,6 +59,12 @@ def test_every_array_of_a_module_moves_from_its_own_weights():
     for new, old in zip(jax.tree.leaves(moved), jax.tree.leaves(network(1)), strict=True):
         if eqx.is_array(new):
             np.testing.assert_allclose(new, old + 1.0, rtol=1e-14)
+
+
+def test_a_configuration_says_it_in_one_word():
+    read = functional(read_controls({"net": "identity", "k": "log"}))
+    assert [c.path for c in read.controls.items] == [*NAMES, "k"]
+    assert set(pdefit.parameters(Neural)) == {"net", "k"}
 
 
 def test_its_gradient_is_certified_and_a_fit_lowers_the_loss():
