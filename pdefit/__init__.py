@@ -40,6 +40,8 @@ from pdefit.integrate.yoshida4 import Yoshida4 as Yoshida4
 from pdefit.inverse.certificate import Certificate as Certificate
 from pdefit.inverse.certificate import certify as certify
 from pdefit.inverse.controls import Control as Control
+from pdefit.inverse.diagnose.diagnosis import Diagnosis as Diagnosis
+from pdefit.inverse.doctor import doctor as doctor
 from pdefit.inverse.drivers import AbstractDriver as AbstractDriver
 from pdefit.inverse.drivers import Hosted as Hosted
 from pdefit.inverse.drivers import Traced as Traced

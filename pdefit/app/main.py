@@ -24,8 +24,10 @@ from pdefit.app.list_command import experiments, version
 from pdefit.errors import PdefitError, first_line, sentence, unknown
 
 # configured by Hydra, leaving a run directory; those that name a run directory; and those that take plain words
-_VERBS = ("fit", "simulate", "plan", "certify")
+_VERBS = ("fit", "simulate", "plan", "certify", "doctor")
 _RUN_VERBS = ("resume",)
+# what a verb is called when it is given a run instead of an experiment
+_OF_A_RUN = {"certify": "recertify", "doctor": "reexamine"}
 _PLAIN_VERBS = ("list", "new", "verify")
 
 _USAGE = """usage: pdefit VERB [key=value ...]
@@ -34,6 +36,7 @@ _USAGE = """usage: pdefit VERB [key=value ...]
   simulate experiment=NAME   solve its equations forward
   plan experiment=NAME       what its fit will take: checkpoints, memory, time, disk
   certify experiment=NAME    test the gradient of an experiment at its guess; certify RUN does so at a run's estimate
+  doctor experiment=NAME     the first time, field and line at which values or gradients are not finite; or doctor RUN
   resume RUN                 go on with a run that was stopped; max_iterations=N extends a finished one
   list [experiments|systems|solvers|adjoints|stages]
   new NAME                   write a working plugin of your own into the folder NAME/
@@ -59,9 +62,9 @@ def main() -> None:
             print(version())
         elif verb in _PLAIN_VERBS:
             _command(verb)(rest, console)
-        elif verb in _RUN_VERBS or (verb == "certify" and _names_a_run(rest)):
+        elif verb in _RUN_VERBS or (verb in _OF_A_RUN and _names_a_run(rest)):
             _prepare()
-            _command("recertify" if verb == "certify" else verb)(rest, console)
+            _command(_OF_A_RUN.get(verb, verb))(rest, console)
         elif verb in _VERBS:
             _run_with_hydra(verb, rest)
         else:

@@ -7,11 +7,12 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from pdefit.arrays.transforms import AbstractTransform, Identity
-from pdefit.errors import PdefitError, unknown
+from pdefit.errors import PdefitError
 from pdefit.inverse.guess import AbstractGuess
+from pdefit.inverse.leaves import leaf, leaf_paths
 from pdefit.inverse.prior import AbstractPrior
 from pdefit.inverse.problem import Problem
 from pdefit.inverse.sobolev import smooth, unsmooth
@@ -187,12 +188,13 @@ def resolve(
     `nodes`; every leaf is a `Control` or a transform.
     """
     items: list[Resolved] = []
-    for path, control in _flatten(declared):
-        where = _where(problem, path)
+    for path, control in _declared_leaves(problem, declared):
+        where = leaf(problem, path)
         nominal = where(problem)
         guess = nominal if control.guess is None else control.guess.value(nominal, path, key, observations)
         guess = jnp.asarray(guess, nominal.dtype)
-        info = parameters(problem.system).get(path)
+        # the leaves of a module are declared by its name
+        info = parameters(problem.system).get(path.split(".")[0])
         lower, upper = control.bounds or (-np.inf, np.inf)
         _check(path, control, np.asarray(guess), lower, upper, info)
         problem = eqx.tree_at(where, problem, guess)
@@ -220,6 +222,20 @@ def resolve(
     return Controls((*(c for c in items if not c.is_node), *(c for c in items if c.is_node))), problem
 
 
+def _declared_leaves(problem: Problem, declared: Declaration) -> list[tuple[str, Control]]:
+    """Every array that is declared a control: of a module (a network, an interpolant) all of its arrays."""
+    found: dict[str, Control] = {}
+    for path, control in _flatten(declared):
+        inside = leaf_paths(problem, path)
+        if inside != [path] and control.smoothing is not None:
+            raise PdefitError(f"'{path}' is a module, whose arrays are no fields; remove smoothing")
+        for inner in inside:
+            if inner in found:
+                raise PdefitError(f"The control '{inner}' is declared twice; remove one")
+            found[inner] = control
+    return list(found.items())
+
+
 def _flatten(declared: Declaration, prefix: str = "") -> list[tuple[str, Control]]:
     """Leaves of the nested mapping with their dotted paths."""
     found: list[tuple[str, Control]] = []
@@ -234,51 +250,6 @@ def _flatten(declared: Declaration, prefix: str = "") -> list[tuple[str, Control
         else:
             raise PdefitError(f"controls.{path} expects a Control, a transform or a mapping, but got {node!r}")
     return found
-
-
-def _where(problem: Problem, path: str) -> Callable[[Problem], Array]:
-    """The function from a problem to the leaf called `path`. The only place that turns a name into a leaf."""
-    root, *rest = path.split(".")
-    choices: dict[str, PyTree] = {**{n: getattr(problem.system, n) for n in parameters(problem.system)}}
-    choices |= {n: getattr(problem, n) for n in ("y0", "observe", "nodes") if getattr(problem, n) is not None}
-    if root not in choices:
-        raise unknown("control", root, choices)
-    leaf, walked = choices[root], root
-    for name in rest:
-        inside = _children(leaf)
-        if name not in inside:
-            raise unknown(f"control in '{walked}'", name, inside)
-        leaf, walked = inside[name], f"{walked}.{name}"
-    if not eqx.is_inexact_array(leaf):
-        raise PdefitError(f"'{path}' is not an array; name one of its leaves: {', '.join(_children(leaf)) or 'none'}")
-
-    return _Leaf(root, tuple(rest))
-
-
-@dataclasses.dataclass(frozen=True)
-class _Leaf:
-    """A leaf of a problem by name. Equal ones are equal, so that what was compiled for one serves the other."""
-
-    root: str
-    names: tuple[str, ...]
-
-    def __call__(self, p: Any) -> Any:
-        node: Any = getattr(p if self.root in ("y0", "observe", "nodes") else p.system, self.root)
-        for name in self.names:
-            node = _children(node)[name]
-        return node
-
-
-def _children(node: PyTree) -> dict[str, Any]:
-    """The parts of a tree one level down, by name or number."""
-    if isinstance(node, Mapping):
-        return dict(node)
-    if dataclasses.is_dataclass(node):
-        return {f.name: getattr(node, f.name) for f in dataclasses.fields(node)}
-    names = getattr(node, "_fields", None)
-    if isinstance(node, list | tuple):
-        return {str(name): part for name, part in zip(names or range(len(node)), node, strict=True)}
-    return {}
 
 
 def _labels(problem: Problem, info: ParameterInfo | None, shape: tuple[int, ...]) -> tuple[str, ...]:

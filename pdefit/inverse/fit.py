@@ -194,7 +194,7 @@ class _Run(Generic[Objective]):
         if not np.isfinite(self.loss):
             raise PdefitError(
                 "The loss is not finite at the first guess: the model blows up there; use a smaller dt, "
-                "a better guess, or shorter segments (formulation=segments)"
+                "a better guess, or shorter segments (formulation=segments); `pdefit doctor` names the first step and term"
             )
         self.events.append(f"stage {self.stage + 1}: the model blows up where the stage before ended; stage skipped")
         self._use(self.windows_before, self.sigma_before)

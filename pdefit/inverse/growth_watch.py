@@ -23,6 +23,11 @@ def explain_growth(
     where the two differ, else a sentence about a trajectory that is as sensitive as that."""
     finer = float(grow(functional.each(_halved, theta)[0], theta))
     unit = functional.problem.system.time_unit
+    if not (math.isfinite(growth) or math.isfinite(finer)):
+        raise PdefitError(
+            "The loss or its gradient is not finite where the fit is, with half the step neither; ask `pdefit doctor` for the "
+            "first step, field and term that fail"
+        )
     if not math.isfinite(growth) or abs(_decades(finer) - _decades(growth)) > _ALIKE * _decades(growth):
         found = f"The adjoint grows by {growth:.0e} over the record, but by {finer:.0e} with half the step: "
         if functional.steps is not None:

@@ -1,0 +1,87 @@
+"""From an operation of a traced program to the line that somebody wrote."""
+
+import dataclasses
+import importlib.util
+import linecache
+import os
+import sysconfig
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+# frames of these packages lie between the user's line and the operation
+_LIBRARIES = ("jax", "jaxlib", "equinox", "diffrax", "optax", "lineax", "optimistix", "jaxtyping", "beartype", "numpy")
+
+
+@dataclasses.dataclass(frozen=True)
+class SourceLine:
+    """A line of code; `own` where it is pdefit's and no user's."""
+
+    file: str
+    line: int
+    text: str
+    own: bool
+
+    def __str__(self) -> str:
+        """`folder/file.py:41`, and the line itself."""
+        return f"{'/'.join(Path(self.file).parts[-2:])}:{self.line} `{self.text}`"
+
+
+def source_line(path: Sequence[Any]) -> SourceLine | None:
+    """The innermost line of the user that led to the last of these equations, each inside the one before; pdefit's own if
+    there is none."""
+    found = [_line(frame, own=False) for frame in map(_users, _inside(path)) if frame]
+    if found:
+        return found[-1]
+    own = [_line(frames[0], own=True) for frames in map(_pdefits, _inside(path)) if frames]
+    return own[-1] if own else None
+
+
+def _inside(path: Sequence[Any]) -> list[list[Any]]:
+    """For every equation its frames, innermost first. What was compiled as a function of its own may have been traced for
+    another caller: beyond that function its frames do not count."""
+    found, function = [], None
+    for equation in path:
+        traceback = equation.source_info.traceback
+        frames = list(traceback.frames) if traceback is not None else []
+        if function is not None:
+            names = [frame.function_name.rpartition(".")[2] for frame in frames]
+            frames = frames[: names.index(function) + 1] if function in names else []
+        found.append(frames)
+        function = equation.params["name"] if equation.primitive.name in ("jit", "pjit") else function
+    return found
+
+
+def _users(frames: list[Any]) -> Any:
+    """The innermost frame of the user, whom pdefit has called: its own callers are none."""
+    called = [i for i, frame in enumerate(frames) if _within(frame, _PDEFIT)]
+    # a function that is compiled on its own is all the user's or not at all
+    for frame in frames[: called[-1]] if called else frames:
+        if Path(frame.file_name).is_file() and not _within(frame, _OTHERS):
+            return frame
+    return None
+
+
+def _pdefits(frames: list[Any]) -> list[Any]:
+    return [frame for frame in frames if _within(frame, _PDEFIT) and not _within(frame, (str(Path(__file__).parent),))]
+
+
+def _within(frame: Any, folders: tuple[str, ...]) -> bool:
+    return any(frame.file_name.startswith(folder + os.sep) for folder in folders) or (
+        folders is _OTHERS and frame.file_name.startswith(_STANDARD) and "site-packages" not in frame.file_name
+    )
+
+
+def _line(frame: Any, own: bool) -> SourceLine:
+    text = linecache.getline(frame.file_name, frame.line_num).strip()
+    return SourceLine(frame.file_name, frame.line_num, text, own)
+
+
+def _folder(package: str) -> list[str]:
+    found = importlib.util.find_spec(package)
+    return list(found.submodule_search_locations or ()) if found else []
+
+
+_PDEFIT = (str(Path(__file__).parents[2]),)
+_OTHERS = (*_PDEFIT, *(folder for name in _LIBRARIES for folder in _folder(name)))
+_STANDARD = sysconfig.get_path("stdlib") + os.sep
