@@ -64,6 +64,7 @@ from pdefit.inverse.observe import ObserveAll as ObserveAll
 from pdefit.inverse.observe import Select as Select
 from pdefit.inverse.observe import Subsample as Subsample
 from pdefit.inverse.optimize.base import AbstractOptimizer as AbstractOptimizer
+from pdefit.inverse.optimize.gauss_newton_cg import GaussNewtonCG as GaussNewtonCG
 from pdefit.inverse.optimize.gradient_descent import Adam as Adam
 from pdefit.inverse.optimize.gradient_descent import Optax as Optax
 from pdefit.inverse.optimize.lbfgs import LBFGS as LBFGS

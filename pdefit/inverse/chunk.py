@@ -40,7 +40,7 @@ def advance(functional: AbstractObjective, optimizer: AbstractOptimizer, carry: 
 
     def body(loop: tuple[Array, Carry, Log]) -> tuple[Array, Carry, Log]:
         i, carry, log = loop
-        found = optimizer.evaluate(functional, optimizer.ask(carry.state))
+        found = optimizer.evaluate(functional, carry.state)
         return i + 1, *_told(optimizer, carry, log, i, found)
 
     return lax.while_loop(running, body, (jnp.zeros((), int), carry, empty_log(functional)))

@@ -174,7 +174,7 @@ class Hosted(AbstractDriver):
         if limit == 0 and not optimizer.tangents:
             hosted.warm_up(_ask(optimizer, carry.state))
         while taken < limit and not bool(carry.done):
-            found = optimizer.evaluate(hosted, _ask(optimizer, carry.state))
+            found = optimizer.evaluate(hosted, carry.state)
             carry, log = chunk.told(optimizer, carry, log, jnp.asarray(taken), found)
             taken += 1
         return taken, carry, log

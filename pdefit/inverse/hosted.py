@@ -17,6 +17,7 @@ from pdefit.integrate.growth import growth
 from pdefit.integrate.schedule.actions import Advance, Restore, Reverse, Store, Tier
 from pdefit.integrate.schedule.base import AbstractSchedule
 from pdefit.inverse import programs
+from pdefit.inverse.controls import Controls
 from pdefit.inverse.functional import Functional
 from pdefit.inverse.march import AbstractMarch, Misfit, TangentMisfit
 from pdefit.inverse.normal_equations import Tangents
@@ -116,6 +117,17 @@ class HostedFunctional:
         for window in windows if pieces.first is None else itertools.chain([pieces.first], windows):
             walked = jax.block_until_ready(programs.walk(tangents, walked, window))
         return programs.walk_end(tangents, walked)
+
+    def repeat(self, condition: Callable[[Any], Any], body: Callable[[Any], Any], carry: Any) -> Any:
+        """`carry = body(carry)` while `condition(carry)`."""
+        while bool(condition(carry)):
+            carry = body(carry)
+        return carry
+
+    @property
+    def controls(self) -> Controls:
+        """What theta stands for."""
+        return self.functional.controls
 
     def warm_up(self, theta: Float[Array, " p"]) -> tuple[float, float]:
         """Compile what a gradient runs, by running its first piece; seconds that the piece takes, forward and there and

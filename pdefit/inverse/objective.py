@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import equinox as eqx
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Float, Int
 
 from pdefit.integrate.adaptive import Adaptive
@@ -87,6 +88,10 @@ class AbstractObjective(eqx.Module):
     ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, "p p"]]:
         """J, its gradient J_r^T r and the Gauss-Newton matrix J_r^T J_r."""
         return self.grouped_equations(theta).total()
+
+    def repeat(self, condition: Callable[[Any], Any], body: Callable[[Any], Any], carry: Any) -> Any:
+        """`carry = body(carry)` while `condition(carry)`, for optimizers that ask several things of a point."""
+        return lax.while_loop(condition, body, carry)
 
     # --- what its residuals are ------------------------------------------------------------------------------------------
 

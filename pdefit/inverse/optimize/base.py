@@ -13,13 +13,16 @@ from pdefit.inverse.objective import AbstractObjective
 
 
 class Evaluation(NamedTuple):
-    """What an optimizer is told of a point: J, its gradient and, for Gauss-Newton kinds, the matrix J_r^T J_r. `growth` is
-    that of the adjoint, where there was one."""
+    """What an optimizer is told of a point: J, its gradient and, for Gauss-Newton kinds, the matrix J_r^T J_r, or a direction
+    that products with it gave and the curvature of each element that they showed. `growth` is that of the adjoint, where
+    there was one."""
 
     value: Float[Array, ""]
     gradient: Float[Array, " p"]
     matrix: Float[Array, "p p"] | None = None
     growth: Float[Array, ""] | float = 0.0
+    direction: Float[Array, " p"] | None = None
+    curvature: Float[Array, " p"] | None = None
 
     @property
     def finite(self) -> Bool[Array, ""]:
@@ -51,8 +54,8 @@ class AbstractOptimizer(eqx.Module):
     tangents: eqx.AbstractClassVar[bool]
 
     @abc.abstractmethod
-    def evaluate(self, functional: AbstractObjective | HostedFunctional, theta: Float[Array, " p"]) -> Evaluation:
-        """What this optimizer needs to know of a point."""
+    def evaluate(self, functional: AbstractObjective | HostedFunctional, state: Any) -> Evaluation:
+        """What this optimizer needs to know of the point that it asks for."""
 
     @abc.abstractmethod
     def init(self, theta: Float[Array, " p"], box: Box) -> Any:
@@ -75,7 +78,7 @@ class AbstractOptimizer(eqx.Module):
         """Whether further evaluations are pointless: converged, or stuck."""
 
 
-def by_gradient(functional: AbstractObjective | HostedFunctional, theta: Float[Array, " p"]) -> Evaluation:
+def by_gradient(functional: Any, theta: Float[Array, " p"]) -> Evaluation:
     """Value and gradient by the adjoint."""
     value, gradient, growth = functional.watched_gradient(theta)
     return Evaluation(value, gradient, growth=growth)

@@ -31,8 +31,8 @@ class Optax(AbstractOptimizer):
 
     transformation: optax.GradientTransformation = eqx.field(static=True)
 
-    def evaluate(self, functional, theta):
-        return by_gradient(functional, theta)
+    def evaluate(self, functional, state):
+        return by_gradient(functional, self.ask(state))
 
     def init(self, theta, box):
         one = jnp.ones((), theta.dtype)

@@ -45,8 +45,8 @@ class LBFGS(AbstractOptimizer):
     gradient_tolerance: float = 1e-10
     value_tolerance: float = 1e-14
 
-    def evaluate(self, functional, theta):
-        return by_gradient(functional, theta)
+    def evaluate(self, functional, state):
+        return by_gradient(functional, self.ask(state))
 
     @property
     def _two_loop(self) -> optax.GradientTransformation:

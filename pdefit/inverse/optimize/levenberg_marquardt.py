@@ -44,8 +44,8 @@ class LevenbergMarquardt(AbstractOptimizer):
     tolerance: float = 1e-10
     max_step: float = 2.0
 
-    def evaluate(self, functional, theta):
-        return Evaluation(*functional.normal_equations(theta))
+    def evaluate(self, functional, state):
+        return Evaluation(*functional.normal_equations(self.ask(state)))
 
     def init(self, theta, box):
         p, zero, false = theta.size, jnp.zeros((), theta.dtype), jnp.zeros((), bool)
