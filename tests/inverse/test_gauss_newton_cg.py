@@ -96,7 +96,7 @@ def test_controls_of_different_size_are_scaled_to_each_other():
     well-scaled one takes."""
     rng = np.random.default_rng(0)
     size = np.where(np.arange(20) < 10, 1.0, 1e-4)
-    matrix = jnp.asarray((np.eye(20) + 0.1 * rng.normal(size=(20, 20))) * size)
+    matrix = jnp.asarray((np.eye(20) + 0.1 * rng.normal(size=(20, 20))) * size[None])
     parts = {"a": np.arange(20) < 10, "b": np.arange(20) >= 10}
 
     def count(residuals, **options):
@@ -105,7 +105,7 @@ def test_controls_of_different_size_are_scaled_to_each_other():
         return asked
 
     scaled = count(lambda x: matrix @ x - 1.0, parts=parts)
-    assert scaled <= 1.6 * count(lambda x: (matrix / size) @ x - 1.0) < count(lambda x: matrix @ x - 1.0)
+    assert scaled <= 1.6 * count(lambda x: (matrix / size[None]) @ x - 1.0) < count(lambda x: matrix @ x - 1.0)
 
 
 @pytest.mark.parametrize("controls", [FIELD, BOTH], ids=["field", "field and parameter"])
