@@ -5,9 +5,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from pdefit.arrays.transforms import AbstractTransform, Identity
 from pdefit.errors import PdefitError
@@ -143,9 +144,17 @@ class Controls(eqx.Module):
     def problem(self, problem: Problem, theta: Float[Array, " p"]) -> Problem:
         """The problem with the controls that theta stands for."""
         new = list(self.values(theta).values())
-        old = [c.where(problem) for c in self.items]
+        old = self._leaves(problem)
         new = [x.astype(o.dtype) for x, o in zip(new, old, strict=True)]
-        return eqx.tree_at(lambda p: [c.where(p) for c in self.items], problem, new)
+        return eqx.tree_at(self._leaves, problem, new)
+
+    def touched(self, problem: PyTree) -> PyTree:
+        """What the controls put values into; None elsewhere, which tangents take for "does not move" and leave out."""
+        chosen = eqx.tree_at(self._leaves, jax.tree.map(lambda _: False, problem), [True] * len(self.items))
+        return eqx.filter(problem, chosen)
+
+    def _leaves(self, problem: Any) -> list[Any]:
+        return [c.where(problem) for c in self.items]
 
     def split(self, theta: Float[Array, " p"]) -> list[Array]:
         """theta cut into the parts of each control."""

@@ -66,6 +66,7 @@ class TangentMisfit(AbstractMarch):
 
     def through(self, x, state, window, probes):
         problem, tangent = push(self.functional.at, (self.theta,), (x,))
+        tangent = self.functional.controls.touched(tangent)
         sweep = self.functional.sweep
 
         def emit(pair: tuple[PyTree, PyTree], i: Any) -> Array:

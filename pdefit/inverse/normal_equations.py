@@ -90,6 +90,7 @@ class Tangents(eqx.Module):
         """From one end of a window to the other."""
         sweep = self.functional.sweep
         problem, moved = push_all(self.functional.at, (self.theta,), (self._seeds,))
+        moved = self.functional.controls.touched(moved)
         stepper = Pushed(Stepper(problem.system, sweep.solver), Stepper(moved.system, sweep.solver), several=True)
 
         def look(seen: Tally, pair: tuple[PyTree, PyTree], i: Any) -> Tally:
