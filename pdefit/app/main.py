@@ -24,7 +24,7 @@ from pdefit.app.list_command import experiments, version
 from pdefit.errors import PdefitError, first_line, sentence, unknown
 
 # configured by Hydra, leaving a run directory; those that name a run directory; and those that take plain words
-_VERBS = ("fit", "simulate", "plan", "certify")
+_VERBS = ("fit", "simulate", "plan", "compare-adjoints", "certify")
 _RUN_VERBS = ("resume",)
 _PLAIN_VERBS = ("list", "new", "verify")
 
@@ -33,6 +33,7 @@ _USAGE = """usage: pdefit VERB [key=value ...]
   fit experiment=NAME        infer the controls of an experiment; leaves a run directory
   simulate experiment=NAME   solve its equations forward
   plan experiment=NAME       what its fit will take: checkpoints, memory, time, disk
+  compare-adjoints experiment=NAME   every sensitivity algorithm on it: accuracy, time, memory; which one to use
   certify experiment=NAME    test the gradient of an experiment at its guess; certify RUN does so at a run's estimate
   resume RUN                 go on with a run that was stopped; max_iterations=N extends a finished one
   list [experiments|systems|solvers|adjoints|stages]
@@ -81,7 +82,8 @@ def main() -> None:
 
 def _command(verb: str) -> Callable[..., None]:
     """`run_<verb>` of `<verb>_command.py`, loaded when it is asked for: figures and files take a second to import."""
-    return getattr(importlib.import_module(f"pdefit.app.{verb}_command"), f"run_{verb}")
+    name = verb.replace("-", "_")
+    return getattr(importlib.import_module(f"pdefit.app.{name}_command"), f"run_{name}")
 
 
 def _names_a_run(arguments: list[str]) -> bool:

@@ -4,6 +4,7 @@ import abc
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeVar
 
+import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -56,8 +57,11 @@ class AbstractAdjoint(eqx.Module):
         is large."""
 
     @abc.abstractmethod
-    def settled(self: Self, starts: Sequence[tuple[AbstractSystem, PyTree]], plan: TimePlan) -> Self:
-        """The adjoint with everything decided that depends on the problem: systems with a state each, and a batch of plans."""
+    def settled(
+        self: Self, starts: Sequence[tuple[AbstractSystem, PyTree]], plan: TimePlan, solver: diffrax.AbstractSolver
+    ) -> Self:
+        """The adjoint with everything decided that depends on the problem: systems with a state each, a batch of plans, and
+        what steps through them."""
 
     @abc.abstractmethod
     def account(self, plan: TimePlan, unknowns: int) -> Account:
@@ -90,7 +94,7 @@ class StoreAll(AbstractReverse):
     def run(self, stepper, y0, plan, emit, inputs, probes=None):
         return time_loop(stepper, y0, plan, emit, inputs, probes, _nest(plan, 1), keep=lambda f: f)
 
-    def settled(self, starts, plan):
+    def settled(self, starts, plan, solver):
         return self
 
     def account(self, plan, unknowns):
@@ -113,7 +117,7 @@ class Checkpointed(AbstractReverse):
     def run(self, stepper, y0, plan, emit, inputs, probes=None):
         return time_loop(stepper, y0, plan, emit, inputs, probes, _nest(plan, self.levels), checkpoint)
 
-    def settled(self, starts, plan):
+    def settled(self, starts, plan, solver):
         return self
 
     def account(self, plan, unknowns):

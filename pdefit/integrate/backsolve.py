@@ -1,5 +1,6 @@
 """The continuous adjoint that integrates the state backward, too."""
 
+import dataclasses
 import math
 from typing import Any
 
@@ -41,12 +42,12 @@ class Backsolve(AbstractContinuous):
         if self.backups is not None and self.backups < 1:
             raise PdefitError(f"Backsolve expects backups of 1 or more in each interval, but got {self.backups}")
 
-    def settled(self, starts, plan):
+    def settled(self, starts, plan, solver):
         if self.backups is not None:
             return self
         steps = [s.stable_step(y) for s, y in starts if isinstance(s, AbstractStable)]
         backups = _backups(plan, _MOST_GROWTH * min(steps) / 2) if steps else 1
-        return Backsolve(backups, self.substeps, self.solver)
+        return dataclasses.replace(self, backups=backups)
 
     def account(self, plan, unknowns):
         # beside backups, the state at each observation
@@ -77,7 +78,7 @@ class Backsolve(AbstractContinuous):
         """For each interval, how far the state integrated backward is from the stored one where it is reset, at worst, in
         units of its own norm; infinite where it is not finite."""
         moving, fixed, still = split(stepper)
-        field = Field(fixed, still, self._solver(still))
+        field = Field(fixed, still, self.method(still.solver))
 
         def slopes(t: Array, y: PyTree, args: None) -> PyTree:
             return field(moving, t, y)

@@ -1,4 +1,4 @@
-"""What the continuous adjoints share: the adjoint equation, solved backward through one observation interval after the other."""
+"""What the continuous adjoints share: the adjoint equation, solved backward through one interval after the other."""
 
 import abc
 import dataclasses
@@ -68,11 +68,11 @@ class AbstractContinuous(AbstractReverse):
     accuracy: ClassVar[float] = 1e-6
     has_tangents: ClassVar[bool] = False
 
-    substeps: eqx.AbstractVar[int]
+    substeps: eqx.AbstractVar[int | None]
     solver: eqx.AbstractVar[diffrax.AbstractERK | None]
 
     def __check_init__(self):
-        if self.substeps < 1:
+        if self.substeps is not None and self.substeps < 1:
             raise PdefitError(f"{type(self).__name__} expects substeps of 1 or more, but got {self.substeps}")
 
     @abc.abstractmethod
@@ -109,7 +109,7 @@ class AbstractContinuous(AbstractReverse):
 
         def backward(kept: PyTree, cotangent: Any) -> tuple[PyTree, None, Any, None]:
             moving, fixed, kept, steps = kept
-            field = Field(fixed, still, self._solver(still))
+            field = Field(fixed, still, self.method(still.solver))
             # the equation is linear, so the scale is a number that no derivative passes through
             scale = jax.lax.stop_gradient(_norm(cotangent[0]))
             a = jax.tree.map(lambda c: (c / scale).astype(c.dtype), cotangent[0])
@@ -125,16 +125,19 @@ class AbstractContinuous(AbstractReverse):
         flow.defvjp(forward, backward)
         return flow
 
-    def _solver(self, still: Any) -> diffrax.AbstractERK:
+    def method(self, solver: diffrax.AbstractSolver) -> diffrax.AbstractERK:
+        """What steps back through a trajectory of this solver."""
         if self.solver is not None:
             return self.solver
-        return still.solver if isinstance(still.solver, diffrax.AbstractERK) else RK4()
+        return solver if isinstance(solver, diffrax.AbstractERK) else RK4()
 
 
 def split(stepper: Stepper) -> tuple[Any, Any, Any]:
     """What a gradient may be taken in, all other arrays (declared `constant`, or no real numbers), and what is no array."""
     arrays, still = eqx.partition(stepper, eqx.is_array)
-    names = [f.name for f in dataclasses.fields(stepper.system) if "constant" in f.metadata]
+    declared = [f.name for f in dataclasses.fields(stepper.system) if "constant" in f.metadata]
+    # those that are NumPy's are no arrays to JAX
+    names = [n for n in declared if getattr(arrays.system, n) is not None]
     free = eqx.tree_at(lambda s: [getattr(s.system, n) for n in names], arrays, replace_fn=lambda x: None)
     moving = eqx.filter(free, eqx.is_inexact_array)
     marks = jax.tree.map(lambda x: x is None, moving, is_leaf=lambda x: x is None)

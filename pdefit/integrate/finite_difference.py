@@ -48,7 +48,7 @@ class FiniteDifference(AbstractAdjoint):
 
         return function(theta, None), lax.map(slope, jnp.arange(theta.size)), jnp.zeros(())
 
-    def settled(self, starts, plan):
+    def settled(self, starts, plan, solver):
         return self
 
     def account(self, plan, unknowns):

@@ -45,7 +45,7 @@ class Tangent(AbstractAdjoint):
             value = values[0]
         return value, slopes, jnp.zeros(())
 
-    def settled(self, starts, plan):
+    def settled(self, starts, plan, solver):
         return self
 
     def account(self, plan, unknowns):

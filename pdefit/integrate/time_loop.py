@@ -38,17 +38,17 @@ def time_loop(
     pass. `through` goes through the steps of one interval, if not by one step after the other."""
     times, sizes = plan.times_and_sizes()
     carry = stepper.init(times[0, 0].astype(precision(y0)), y0)
+    steps = through or _stepwise(stepper, len(shape.steps), keep)
     looked = [emit(y0, jax.tree.map(lambda x: x[0], inputs))] if plan.look_first else []
 
     def interval(carry: Any, x: Any) -> tuple[Any, PyTree]:
         t_h, inputs_i, probe = x
         if probe is not None:
             carry = watch(carry, probe[0])
-        carry = through(carry, t_h)
+        carry = steps(carry, t_h)
         y = carry[0] if probe is None else watch(carry[0], probe[1])
         return carry, keep(emit)(y, inputs_i)
 
-    through = through or _stepwise(stepper, len(shape.steps), keep)
     intervals = _nested(interval, len(shape.intervals), keep, innermost=not shape.merged)
     t_h = (grouped(times, shape.steps, 1), grouped(sizes, shape.steps, 1, zeros=True))
     # an interval that pads the last group stands still at the end

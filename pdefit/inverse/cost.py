@@ -13,7 +13,7 @@ from jaxtyping import PyTree
 
 from pdefit.arrays.memory import in_words
 from pdefit.integrate.account import Account
-from pdefit.integrate.adjoint import Checkpointed
+from pdefit.integrate.adjoint import Checkpointed, demand_tangents
 from pdefit.integrate.plan import TimePlan
 from pdefit.inverse import programs
 from pdefit.inverse.functional import Functional
@@ -131,6 +131,7 @@ def gradient_cost(functional: Functional, tried: Trial) -> Cost:
 
 def tangent_cost(functional: Functional, tried: Trial) -> Cost:
     """The normal equations by one tangent for each column of the Jacobian, all at once."""
+    demand_tangents(functional.sweep.adjoint)
     plan, tangents = functional.layout.plan, functional.tangents
     window, theta = _few_steps(functional), functional.theta0
     march, seeds = Misfit(functional), jnp.eye(tangents, theta.size)

@@ -13,6 +13,7 @@ from pdefit.arrays.transforms import Log, Log10, Softplus
 from pdefit.errors import PdefitError
 from pdefit.inverse.controls import Resolved
 from pdefit.inverse.objective import AbstractObjective
+from pdefit.inverse.with_adjoint import with_tangents
 
 # beyond this many controls, node states among them, a dense covariance takes minutes
 _MANY = 2000
@@ -20,7 +21,7 @@ _MANY = 2000
 _ZERO = 1e-13
 
 
-_JACOBIAN: Callable = eqx.filter_jit(lambda functional, theta: functional.residuals_and_jacobian(theta))
+_JACOBIAN: Callable = eqx.filter_jit(lambda functional, theta: with_tangents(functional).residuals_and_jacobian(theta))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -60,7 +60,7 @@ class Sweep(eqx.Module):
 
     def settled(self, problems: Sequence[Problem], plan: TimePlan) -> "Sweep":
         """The same with everything decided that depends on the problem, which may be any of these."""
-        adjoint = self.adjoint.settled([(p.system, p.y0) for p in problems], plan)
+        adjoint = self.adjoint.settled([(p.system, p.y0) for p in problems], plan, self.solver)
         return Sweep(self.solver, adjoint, self.batch)
 
     def __call__(

@@ -43,7 +43,7 @@ class Wrapped(pdefit.AbstractReverse):
     def run(self, stepper, y0, plan, emit, inputs, probes=None):
         return self.spoiled(*pdefit.Checkpointed().run(stepper, y0, plan, emit, inputs))
 
-    def settled(self, starts, plan):
+    def settled(self, starts, plan, solver):
         return self
 
     def account(self, plan, unknowns):
