@@ -22,7 +22,8 @@ def recommended(rows: Sequence[Any]) -> str:
     quick = min(exact, key=lambda r: r.seconds) if exact else fastest
     kind = exact or [fastest]
     chosen = min((r for r in kind if r.seconds <= _WORTH_SMALLER * quick.seconds), key=lambda r: r.peak_bytes)
-    reason = f"right to {chosen.error:.0e}, {chosen.seconds:.2g} s and {in_words(chosen.peak_bytes)} a gradient"
+    error = f"{chosen.error:.0e}" if chosen.error else "the last bit"
+    reason = f"right to {error}, {chosen.seconds:.2g} s and {in_words(chosen.peak_bytes)} a gradient"
     if chosen is not fastest:
         but = "is not exact" if fastest.accuracy > chosen.accuracy else f"holds {in_words(fastest.peak_bytes)}"
         reason += f"; {fastest.algorithm} takes {fastest.seconds / chosen.seconds:.2g} of the time but {but}"

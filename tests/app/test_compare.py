@@ -12,8 +12,11 @@ from pdefit.inverse.compare import Measured
 from pdefit.inverse.recommend import recommended
 from pdefit.pictures.adjoints import draw_adjoints
 
-# stiff between frames: one backup does not do
-FRONT = ("experiment=reaction/fisher_front", "twin=self", "times.count=4", "times.stop=3.0", "system.grid.shape=[120]")
+# diffusion so stiff between frames that one backup does not do
+FRONT = (
+    "experiment=reaction/fisher_front", "twin=self", "times.count=4", "times.stop=3.0", "times.fit_until=null",
+    "system.grid.shape=[240]", "controls.D.guess=2.0", "controls.r.guess=1.5",
+)  # fmt: skip
 
 
 def measured(name, error=1e-15, seconds=1.0, peak=1000, fits=True, accuracy=1e-8):
@@ -22,7 +25,7 @@ def measured(name, error=1e-15, seconds=1.0, peak=1000, fits=True, accuracy=1e-8
 
 def test_the_command_compares_and_draws(pdefit_inside, tmp_path):
     folder = tmp_path / "run"
-    code, out, err = pdefit_inside("compare-adjoints", *FRONT, "times.fit_until=null", f"hydra.run.dir={folder}")
+    code, out, err = pdefit_inside("compare-adjoints", *FRONT, f"hydra.run.dir={folder}")
     assert code == 0, err
     found = json.loads((folder / "compare.json").read_text())
     rows = {r["algorithm"]: r for r in found["rows"]}
