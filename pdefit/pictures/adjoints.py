@@ -38,7 +38,8 @@ def _errors(axes: Any, rows: list[dict[str, Any]], reference: str) -> None:
         else:
             _dot(axes, _NONE, min(error, edge), y, row, "o" if np.isfinite(error) else ">")
     axes.axvline(_RIGHT, color=COLORS[6], lw=0.9, ls="--")
-    axes.text(_RIGHT, len(rows) - 0.4, "certificate", ha="center", fontsize=7, color=COLORS[6])
+    above = {"transform": axes.get_xaxis_transform(), "ha": "center", "va": "bottom"}
+    axes.text(_RIGHT, 1.01, "certificate", fontsize=7, color=COLORS[6], **above)
     axes.set(xscale="log", xlim=(_NONE, 10 * edge), xlabel="relative error of the gradient")
     axes.set_yticks(range(len(rows)), [r["algorithm"] for r in rows])
     axes.set_ylim(-0.6, len(rows) - 0.4)
