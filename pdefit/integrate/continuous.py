@@ -61,8 +61,7 @@ class AbstractContinuous(AbstractReverse):
     `substeps` of the way back for each step of the trajectory, by the explicit Runge-Kutta method `solver` (default: the
     trajectory's own, RK4 where that is of another kind).
 
-    Source: R. T. Q. Chen et al., NeurIPS (2018), arXiv:1806.07366; normalisation as in R. Lettermann et al., Commun. Phys.
-    7:128 (2024), doi:10.1038/s42005-024-01606-9, which lacks it.
+    Source: R. T. Q. Chen et al., NeurIPS (2018), arXiv:1806.07366.
     """
 
     accuracy: ClassVar[float] = 1e-6
