@@ -24,7 +24,7 @@ from pdefit.app.list_command import experiments, version
 from pdefit.errors import PdefitError, first_line, sentence, unknown
 
 # configured by Hydra, leaving a run directory; those that name a run directory; and those that take plain words
-_VERBS = ("fit", "simulate", "plan", "certify", "doctor")
+_VERBS = ("fit", "simulate", "plan", "compare-adjoints", "certify", "doctor")
 _RUN_VERBS = ("resume",)
 # what a verb is called when it is given a run instead of an experiment
 _OF_A_RUN = {"certify": "recertify", "doctor": "reexamine"}
@@ -35,6 +35,7 @@ _USAGE = """usage: pdefit VERB [key=value ...]
   fit experiment=NAME        infer the controls of an experiment; leaves a run directory
   simulate experiment=NAME   solve its equations forward
   plan experiment=NAME       what its fit will take: checkpoints, memory, time, disk
+  compare-adjoints experiment=NAME   every sensitivity algorithm on it: accuracy, time, memory; which one to use
   certify experiment=NAME    test the gradient of an experiment at its guess; certify RUN does so at a run's estimate
   doctor experiment=NAME     the first time, field and line at which values or gradients are not finite; or doctor RUN
   resume RUN                 go on with a run that was stopped; max_iterations=N extends a finished one
@@ -84,7 +85,8 @@ def main() -> None:
 
 def _command(verb: str) -> Callable[..., None]:
     """`run_<verb>` of `<verb>_command.py`, loaded when it is asked for: figures and files take a second to import."""
-    return getattr(importlib.import_module(f"pdefit.app.{verb}_command"), f"run_{verb}")
+    name = verb.replace("-", "_")
+    return getattr(importlib.import_module(f"pdefit.app.{name}_command"), f"run_{name}")
 
 
 def _names_a_run(arguments: list[str]) -> bool:

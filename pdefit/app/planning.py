@@ -48,12 +48,17 @@ def _last_functional(exp: Experiment) -> Functional:
     return with_windows(exp.functional, last)
 
 
+def device_bytes() -> float:
+    """The memory of the device that computes."""
+    stats = jax.local_devices()[0].memory_stats()
+    return float(stats["bytes_limit"]) if stats else available_bytes()
+
+
 def _refuse_too_large(cost: Cost) -> None:
     """Stop what this machine cannot hold, before it has cost anything."""
-    stats = jax.local_devices()[0].memory_stats()
-    room = float(stats["bytes_limit"]) if stats else available_bytes()
+    room = device_bytes()
     # without an accelerator checkpoints in host memory lie beside those of the device
-    wanted = cost.planned_bytes + (0 if stats else cost.host_bytes)
+    wanted = cost.planned_bytes + (0 if jax.local_devices()[0].memory_stats() else cost.host_bytes)
     if wanted > room:
         raise PdefitError(
             f"An evaluation would hold {in_words(wanted)}, more than the {in_words(room)} of this machine; keep fewer "

@@ -1,8 +1,8 @@
-"""Small CSV tables: residuals.csv and forecast.csv."""
+"""Small CSV tables: residuals.csv, forecast.csv, compare.csv."""
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,15 @@ def write_series(path: Path, ts: np.ndarray, columns: Mapping[str, np.ndarray]) 
     writer.writerow(["time", *columns])
     for i, t in enumerate(ts):
         writer.writerow([repr(float(t)), *(_cell(values[i]) for values in columns.values())])
+    write_text(path, text.getvalue())
+
+
+def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """One line for each mapping, under the names of the first; empty where there is nothing."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
     write_text(path, text.getvalue())
 
 

@@ -1,6 +1,7 @@
 """One time step of a system with a solver: the only place that calls a solver."""
 
 import abc
+from collections.abc import Callable
 from typing import Any
 
 import diffrax
@@ -13,6 +14,8 @@ from jaxtyping import Array, PyTree
 
 from pdefit.integrate.mechanical import AbstractSymplectic, MechanicalTerm
 from pdefit.systems.system import AbstractSystem
+
+VectorField = Callable[[Array, PyTree, PyTree], PyTree]
 
 
 class AbstractStepper(eqx.Module):
@@ -48,7 +51,7 @@ class Stepper(AbstractStepper):
     def __call__(self, t, h, carry):
         y, state = carry
         if isinstance(self.solver, diffrax.AbstractERK):
-            return _tableau_step(self.system, self.solver.tableau, t, h, y, self.args), None
+            return tableau_step(self.system.vector_field, self.solver.tableau, t, h, y, self.args), None
         if isinstance(self.solver, AbstractSymplectic):
             # in local time 0..h, so that h keeps its precision however large t is
             term = MechanicalTerm(self.system, t)
@@ -75,28 +78,28 @@ def step_with_error(
     system: AbstractSystem, tableau: Any, t: Array, h: Array, y: PyTree, args: PyTree = None
 ) -> tuple[PyTree, PyTree]:
     """y after a step, and the error that the embedded method finds in it: h sum_i e_i k_i."""
-    slopes = _slopes(system, tableau, len(tableau.b_sol), t, h, y, args)
+    slopes = _slopes(system.vector_field, tableau, len(tableau.b_sol), t, h, y, args)
     nothing = jax.tree.map(jnp.zeros_like, y)
     error = jax.tree.map(lambda u, s: _combined(u, s, h, jnp.asarray(tableau.b_error)), nothing, slopes)
     return jax.tree.map(lambda u, s: _combined(u, s, h, jnp.asarray(tableau.b_sol)), y, slopes), error
 
 
-def _tableau_step(system: AbstractSystem, tableau: Any, t: Array, h: Array, y: PyTree, args: PyTree) -> PyTree:
-    """y + h sum_i b_i k_i."""
+def tableau_step(field: VectorField, tableau: Any, t: Array, h: Array, y: PyTree, args: PyTree) -> PyTree:
+    """y + h sum_i b_i k_i: a step of an explicit Runge-Kutta method for y' = field(t, y, args)."""
     weights = np.asarray(tableau.b_sol)
     # stages after the last nonzero weight serve error estimates only
     stages = int(np.flatnonzero(weights)[-1]) + 1
     if stages == 1:
-        return jax.tree.map(lambda u, k: u + (h * weights[0]).astype(u.dtype) * k, y, system.vector_field(t, y, args))
+        return jax.tree.map(lambda u, k: u + (h * weights[0]).astype(u.dtype) * k, y, field(t, y, args))
     a = stage_matrix(tableau)[:stages, :stages]
     if not np.any(np.tril(a, -2)):
         c = np.concatenate([[0.0], tableau.c[: stages - 1]])
-        return _chained_step(system, np.append(np.diag(a, -1), 0.0), weights[:stages], c, t, h, y, args)
-    slopes = _slopes(system, tableau, stages, t, h, y, args)
+        return _chained_step(field, np.append(np.diag(a, -1), 0.0), weights[:stages], c, t, h, y, args)
+    slopes = _slopes(field, tableau, stages, t, h, y, args)
     return jax.tree.map(lambda u, s: _combined(u, s, h, jnp.asarray(weights[:stages])), y, slopes)
 
 
-def _slopes(system: AbstractSystem, tableau: Any, stages: int, t: Array, h: Array, y: PyTree, args: PyTree) -> PyTree:
+def _slopes(field: VectorField, tableau: Any, stages: int, t: Array, h: Array, y: PyTree, args: PyTree) -> PyTree:
     """k_i = f(t + c_i h, y + h sum_j a_ij k_j) on a leading axis."""
     a = stage_matrix(tableau)[:stages, :stages]
     c = np.concatenate([[0.0], tableau.c[: stages - 1]])
@@ -104,7 +107,7 @@ def _slopes(system: AbstractSystem, tableau: Any, stages: int, t: Array, h: Arra
     def stage(slopes: PyTree, inputs: tuple[Array, Array, Array]) -> tuple[PyTree, None]:
         i, row, shift = inputs
         y_i = jax.tree.map(lambda u, s: _combined(u, s, h, row), y, slopes)
-        k = system.vector_field(t + shift * h, y_i, args)
+        k = field(t + shift * h, y_i, args)
         return jax.tree.map(lambda s, k_i: lax.dynamic_update_index_in_dim(s, k_i, i, 0), slopes, k), None
 
     zeros = jax.tree.map(lambda u: jnp.zeros((stages, *u.shape), u.dtype), y)
@@ -120,7 +123,7 @@ def _combined(u: Array, slopes: Array, h: Array, weights: Array) -> Array:
 
 
 def _chained_step(
-    system: AbstractSystem, a: np.ndarray, b: np.ndarray, c: np.ndarray, t: Array, h: Array, y: PyTree, args: PyTree
+    field: VectorField, a: np.ndarray, b: np.ndarray, c: np.ndarray, t: Array, h: Array, y: PyTree, args: PyTree
 ) -> PyTree:
     """The same where each stage needs only the slope before it (RK4, Heun, Bosh3): k_(i+1) = f(t + c h, y + h a_i k_i).
 
@@ -130,7 +133,7 @@ def _chained_step(
     def stage(carry: tuple[PyTree, PyTree], inputs: tuple[Array, Array, Array]) -> tuple[tuple[PyTree, PyTree], None]:
         y_i, total = carry
         ahead, weight, shift = inputs
-        k = system.vector_field(t + shift * h, y_i, args)
+        k = field(t + shift * h, y_i, args)
         y_i = jax.tree.map(lambda u, s: u + (h * ahead).astype(u.dtype) * s, y, k)
         return (y_i, jax.tree.map(lambda u, s: u + (h * weight).astype(u.dtype) * s, total, k)), None
 

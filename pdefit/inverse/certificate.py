@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from pdefit.arrays.trees import cast
-from pdefit.integrate.adjoint import StoreAll
+from pdefit.integrate.adjoint import ROUND_OFF, StoreAll
 from pdefit.integrate.plan import beginning
 from pdefit.inverse.controls import FEW
 from pdefit.inverse.cost import state_bytes
@@ -23,12 +23,11 @@ from pdefit.inverse.objective import AbstractObjective
 from pdefit.inverse.residual_kinds import typical_size
 from pdefit.inverse.shortened import shortened
 from pdefit.inverse.taylor import Remainder, direction, remainder, round_off
+from pdefit.inverse.with_adjoint import with_tangents
 
 # tangent against differences, relative; more is allowed only where measured round-off forbids it, and never more than COARSE
 DIFFERENCES = 1e-6
 COARSE = 1e-3
-# two derivatives of the same discrete map differ by round-off alone
-ROUND_OFF = 1e-8
 # gradient of a float32 run against its float64 twin
 SINGLE = 1e-2
 # forward solves that a certificate may cost whatever the fit costs, and the part of the fit beyond
@@ -157,7 +156,7 @@ class _Scaled:
     """The residual map with every kind of residual scaled to how strongly it answers to a direction."""
 
     def __init__(self, functional: AbstractObjective, theta: Array, v: Array):
-        self.functional = functional
+        self.functional, self._pushed = functional, with_tangents(functional)
         answer = self._tangent(theta, v)
         if answer is None:
             answer = (RESIDUALS(functional, theta + 1e-4 * v) - RESIDUALS(functional, theta - 1e-4 * v)) / 2e-4
@@ -167,7 +166,7 @@ class _Scaled:
         return RESIDUALS(self.functional, theta) / self.size
 
     def push(self, theta: Array, v: Array) -> Array | None:
-        """J_r v, or None where the adjoint has no forward mode."""
+        """J_r v, or None where a reverse rule hides it."""
         tangent = self._tangent(theta, v)
         return None if tangent is None else tangent / self.size
 
@@ -177,7 +176,7 @@ class _Scaled:
 
     def _tangent(self, theta: Array, v: Array) -> Array | None:
         try:
-            return _push(self.functional, theta, v)
+            return _push(self._pushed, theta, v)
         except TypeError:
             # an adjoint with a reverse rule of its own
             return None
@@ -236,7 +235,8 @@ def _along(scaled: _Scaled, theta: Array, path: str, v: Array, w: Array, pulled:
     checks = [_against_differences(f"{path}: {what} against differences", found)]
     if tangent is not None:
         remedy = "the adjoint is wrong: compare with adjoint=store_all"
-        checks.append(_at_most(f"{path}: gradient against tangent", gap(tangent), ROUND_OFF, remedy))
+        limit = scaled.functional.sweep.adjoint.accuracy
+        checks.append(_at_most(f"{path}: gradient against tangent", gap(tangent), limit, remedy))
     return checks
 
 
@@ -298,14 +298,14 @@ def _short_horizon(
     short, theta = short.each(_few_steps, theta)
     short = _shifted(short, RESIDUALS(short, theta), key)
     gradient = GRADIENT(short, theta)
-    error = _relative(_pull(short, theta, RESIDUALS(short, theta)), gradient)
+    error, limit = _relative(_pull(short, theta, RESIDUALS(short, theta)), gradient), short.sweep.adjoint.accuracy
     remedy = "J and its residuals are not the same objective"
-    checks = [_at_most("gradient of J against its residuals", error, ROUND_OFF, remedy)]
+    checks = [_at_most("gradient of J against its residuals", error, limit, remedy)]
     expected = GRADIENT(eqx.tree_at(lambda f: f.sweep.adjoint, short, StoreAll()), theta)
-    remedy = "checkpoints are restored wrongly: use adjoint=store_all"
+    remedy = "the run's adjoint is wrong: use adjoint=store_all"
     if not isinstance(functional.sweep.adjoint, StoreAll):
         error = _relative(gradient, expected)
-        checks.append(_at_most("checkpointed against stored gradient", error, ROUND_OFF, remedy))
+        checks.append(_at_most("the run's against the stored gradient", error, limit, remedy))
     if isinstance(driver, Hosted):
         error = _relative(driver.gradient(short, theta), expected)
         checks.append(_at_most("hosted against stored gradient", error, ROUND_OFF, remedy))

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from pdefit.arrays.transforms import AbstractTransform, Identity
+from pdefit.arrays.transforms import AbstractTransform, Identity, Scale
 from pdefit.errors import PdefitError
 from pdefit.inverse.guess import AbstractGuess
 from pdefit.inverse.leaves import leaf, leaf_paths
@@ -159,6 +159,20 @@ class Controls(eqx.Module):
     def split(self, theta: Float[Array, " p"]) -> list[Array]:
         """theta cut into the parts of each control."""
         return jnp.split(theta, np.cumsum([c.size for c in self.items])[:-1]) if self.items else []
+
+    def sizes(self, theta: Float[Array, " p"]) -> Float[Array, " p"]:
+        """How far elements of theta move to change their control by as much as it is large; 1 where it is zero, and at most 1
+        where a transform bends."""
+
+        def size(control: Resolved, part: Array) -> Array:
+            value, change = jax.jvp(control.to_physical, (part,), (jnp.ones_like(part),))
+            large, small = (jnp.sqrt(jnp.mean(x.astype(jnp.float64) ** 2)) for x in (value, change))
+            known = (large > 0) & (small > 0)
+            factor = jnp.where(known, large / jnp.where(known, small, 1.0), 1.0)
+            straight = isinstance(control.transform, Identity | Scale)
+            return jnp.full(part.shape, factor if straight else jnp.minimum(factor, 1.0))
+
+        return jnp.concatenate([jnp.zeros(0), *map(size, self.items, self.split(theta))])
 
     @property
     def elements(self) -> dict[str, np.ndarray]:

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from pdefit.arrays.memory import in_words
+from pdefit.integrate.account import Account
 from pdefit.integrate.adjoint import Checkpointed
 from pdefit.integrate.plan import TimePlan
 from pdefit.inverse import programs
@@ -39,9 +40,11 @@ class Trial:
     forward: float
     back: float
 
-    def gradient(self, levels: int) -> float:
-        """Seconds for one step of a gradient with so many levels of checkpoints."""
-        return max(self.back + (levels - 2) * self.forward, self.forward)
+    def gradient(self, account: Account) -> float:
+        """Seconds for one step of a gradient that passes over it so often."""
+        # of two levels of checkpoints, three passes are forward
+        transpose = max(self.back - 3 * self.forward, 0.0)
+        return max(account.forward * self.forward + account.reverse * transpose, self.forward)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,7 +99,7 @@ def trial(functional: Functional) -> Trial:
     zeros = jax.tree.map(jnp.zeros_like, state)
     back = programs.reverse.lower(march, theta, state, window, zeros, theta).compile()
     account = back.compiled.memory_analysis()
-    stored = Checkpointed(2).nest(window.plan).stored * size
+    stored = Checkpointed(2).account(window.plan, theta.size).stored * size
     return Trial(
         state_bytes=size,
         temporary=max(int(account.temp_size_in_bytes) - stored, 0),
@@ -109,18 +112,20 @@ def trial(functional: Functional) -> Trial:
 def gradient_cost(functional: Functional, tried: Trial) -> Cost:
     """A gradient by the functional's own adjoint, everything on the device."""
     plan, batch, segments = functional.layout.plan, functional.sweep.batch, functional.layout.segments
-    nest, again = functional.sweep.adjoint.nest(plan), batch.recompute(segments)
+    # an algorithm without a reverse pass has nothing to run again for it
+    account = functional.sweep.adjoint.account(plan, functional.controls.size)
+    again = batch.recompute(segments) if account.reverse else 0
     return Cost(
         driver="traced",
-        schedule=str(nest),
+        schedule=account.schedule,
         steps=int(np.max(np.sum(plan.count, axis=-1))),
         state_bytes=tried.state_bytes * batch.at_once(segments) // segments,
-        stored_states=nest.stored,
+        stored_states=account.stored,
         working_bytes=tried.temporary + tried.passed,
         host_bytes=0,
         file_bytes=0,
-        recompute_factor=nest.recompute_factor + again,
-        seconds=nest.padded * (tried.gradient(nest.levels) + again * tried.forward),
+        recompute_factor=account.forward + again,
+        seconds=account.padded * (tried.gradient(account) + again * tried.forward),
         seconds_forward=plan.intervals * plan.length * tried.forward,
     )
 

@@ -13,9 +13,8 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 from pdefit.arrays.trees import cast, named_fields
 from pdefit.errors import PdefitError, unknown
 from pdefit.integrate.adaptive import Adaptive
-from pdefit.integrate.adjoint import AbstractAdjoint, Checkpointed
+from pdefit.integrate.adjoint import AbstractAdjoint, Checkpointed, demand_tangents
 from pdefit.integrate.batch import AbstractBatch, Vmap
-from pdefit.integrate.growth import growth
 from pdefit.integrate.plan import TimePlan
 from pdefit.integrate.runge_kutta4 import RK4
 from pdefit.integrate.step_error import step_error
@@ -24,6 +23,7 @@ from pdefit.inverse.blocks import jumps, pattern, push_blocks, refuse_dense
 from pdefit.inverse.controls import Controls, resolve
 from pdefit.inverse.formulation import AbstractFormulation, Layout, Single
 from pdefit.inverse.frozen_steps import frozen_steps, refuse_dt
+from pdefit.inverse.jump_sigma import jump_sigma
 from pdefit.inverse.march import Misfit, TangentMisfit
 from pdefit.inverse.node_states import check_free, node_path
 from pdefit.inverse.normal_equations import Tangents
@@ -33,7 +33,6 @@ from pdefit.inverse.problem import Problem
 from pdefit.inverse.regularizers import AbstractRegularizer
 from pdefit.inverse.residual_kinds import residual_kinds
 from pdefit.inverse.window import Reduce, Sweep, Window
-from pdefit.systems.interfaces import AbstractGridded
 from pdefit.systems.observations import Observations
 
 
@@ -104,7 +103,7 @@ class Functional(AbstractObjective):
                     "Segments start from the data, so y0 has no influence; make nodes.<field> the control, or none"
                 )
             check_free(problem, observations, layout.nodes, [c.path for c in self.controls.nodes])
-        self.jump_sigma = self._jump_sigma()
+        self.jump_sigma = jump_sigma(self.problem, self.controls.nodes, self.formulation)
         self.steps = steps
         if steps is None:
             corners = [self.controls.problem(self.problem, theta) for theta in self.controls.corners(self.theta0)]
@@ -120,17 +119,8 @@ class Functional(AbstractObjective):
             if regularizer.control not in paths:
                 raise unknown("control", regularizer.control, paths)
         check_observed(self.observed, observations)
-
-    def _jump_sigma(self) -> dict[str, Array]:
-        """The deviation of a jump of every free node state, from the nodes at their guess."""
-        system, free = self.problem.system, {c.path: c for c in self.controls.nodes}
-        coords = system.coords() if isinstance(system, AbstractGridded) else {}
-        fields = {node_path(self.problem, n): n for n in named_fields(self.problem.y0)}
-        found = {
-            path: self.formulation.jump_sigma(fields[path], c.where(self.problem), coords.get(fields[path]))
-            for path, c in free.items()
-        }
-        return {path: jnp.broadcast_to(sigma, (1, *free[path].shape[1:])) for path, sigma in found.items()}
+        extremes = [self.at(theta) for theta in (self.theta0, *self.controls.corners(self.theta0))]
+        self.sweep = self.sweep.settled(extremes, self.layout.plan)
 
     # --- the map from theta to residuals -----------------------------------------------------------------------------
 
@@ -212,16 +202,16 @@ class Functional(AbstractObjective):
         return [jumps(*self.ends_and_starts(theta, ends)), *self.extra_residuals(theta)]
 
     def value_and_grad(self, theta: Float[Array, " p"]) -> tuple[Float[Array, ""], Float[Array, " p"]]:
-        return jax.value_and_grad(self.value)(theta)
+        return self.sweep.adjoint.gradient(self.value, theta, None, self.controls.sizes(theta))[:2]
 
     def watched_gradient(
         self, theta: Float[Array, " p"]
     ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, ""]]:
         probes = jnp.zeros((self.layout.segments, self.layout.plan.intervals + 1, 2))
-        value, (gradient, norms) = jax.value_and_grad(self.value, argnums=(0, 1))(theta, probes)
-        return value, gradient, growth(norms)
+        return self.sweep.adjoint.gradient(self.value, theta, probes, self.controls.sizes(theta))
 
     def jvp(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        demand_tangents(self.sweep.adjoint)
         return jax.jvp(self.value, (theta,), (v,))
 
     def gauss_newton_product(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> Float[Array, " p"]:
@@ -254,6 +244,7 @@ class Functional(AbstractObjective):
     def residuals_and_jacobian(self, theta: Float[Array, " p"]) -> tuple[Float[Array, " m"], Float[Array, "m p"]]:
         m, p = self.residual_shape
         refuse_dense(m, p)
+        demand_tangents(self.sweep.adjoint)
         blocks = push_blocks(self._parts, theta, pattern(self.controls, self.layout.segments))
         r, jac = self.extra_equations(theta)
         return jnp.concatenate([jnp.ravel(blocks.r), r]), jnp.concatenate([blocks.dense(p), jac])

@@ -1,6 +1,6 @@
 """What one run of the time loop covers, and its weighted residuals."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import diffrax
@@ -57,6 +57,11 @@ class Sweep(eqx.Module):
     solver: diffrax.AbstractSolver
     adjoint: AbstractAdjoint
     batch: AbstractBatch
+
+    def settled(self, problems: Sequence[Problem], plan: TimePlan) -> "Sweep":
+        """The same with everything decided that depends on the problem, which may be any of these."""
+        adjoint = self.adjoint.settled([(p.system, p.y0) for p in problems], plan, self.solver)
+        return Sweep(self.solver, adjoint, self.batch)
 
     def __call__(
         self, problem: Problem, starts: PyTree, window: Window, reduce: Reduce, probes: Array | None = None
