@@ -1,6 +1,5 @@
 """The certificate: recorded evidence that the gradient of a fit is right, on the fit's own equations, data and controls."""
 
-import dataclasses
 import time
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +13,8 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from pdefit.arrays.trees import cast
 from pdefit.integrate.adjoint import ROUND_OFF, StoreAll
 from pdefit.integrate.plan import beginning
+from pdefit.inverse.checks import Certificate as Certificate
+from pdefit.inverse.checks import Check
 from pdefit.inverse.controls import FEW
 from pdefit.inverse.cost import state_bytes
 from pdefit.inverse.drivers import AbstractDriver, Hosted
@@ -22,6 +23,7 @@ from pdefit.inverse.functional import Functional
 from pdefit.inverse.objective import AbstractObjective
 from pdefit.inverse.residual_kinds import typical_size
 from pdefit.inverse.shortened import shortened
+from pdefit.inverse.smooth_tangents import difference_gradient, smoothed
 from pdefit.inverse.taylor import Remainder, direction, remainder, round_off
 from pdefit.inverse.with_adjoint import with_tangents
 
@@ -38,45 +40,8 @@ _STORED, _KEPT = 2e8, 20
 _GRADIENT, _TANGENT, _DIFFERENCES = 5.0, 2.0, 10.0
 
 
-@dataclasses.dataclass(frozen=True)
-class Check:
-    """One comparison: the relative `error` found, the `limit` it must not exceed, and what a failure means. `note` says
-    what else is wrong when the error itself is small enough."""
-
-    name: str
-    error: float
-    limit: float
-    passed: bool
-    remedy: str = ""
-    note: str = ""
-    detail: dict[str, Any] = dataclasses.field(default_factory=dict)
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.error:.1e} (limit {self.limit:.1e}{self.note and ', ' + self.note})"
-
-
-@dataclasses.dataclass(frozen=True)
-class Certificate:
-    """What was checked, on which part of the problem (`scope`), and of what (`hashes` of equations, data and flags)."""
-
-    checks: tuple[Check, ...]
-    scope: dict[str, Any]
-    hashes: dict[str, str]
-    seconds: float
-
-    @property
-    def passed(self) -> bool:
-        return all(check.passed for check in self.checks)
-
-    @property
-    def reason(self) -> str:
-        """The failed checks and what to do about the first, in one sentence; empty when passed."""
-        failed = [c for c in self.checks if not c.passed]
-        return f"{'; '.join(map(str, failed))}; {failed[0].remedy}" if failed else ""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain numbers and text, for certificate.json."""
-        return {"passed": self.passed, "reason": self.reason, **dataclasses.asdict(self)}
+# degrees beyond which a step with smooth tangents hardly leads down
+_DOWNHILL = 80.0
 
 
 def certify(
@@ -103,6 +68,8 @@ def certify(
     """
     begin = time.perf_counter()
     key = jax.random.key(0) if key is None else key
+    if any(part.smooth_tangents for part, _ in functional.parts(theta)):
+        return _inexact(functional, theta, key, fit_cost, tangents)
     whole = cast(functional, jnp.float64)
     hashes = fingerprint(functional)
     scope = _scope(whole, max(SOLVES, SHARE * fit_cost), tangents)
@@ -135,6 +102,25 @@ def certify(
         remedy = "single precision is not enough here; use dtype=float64"
         checks.append(_at_most("gradient in float32 against float64", error, SINGLE, remedy))
     return Certificate(tuple(checks), scope, hashes, time.perf_counter() - begin)
+
+
+def _inexact(
+    functional: AbstractObjective, theta: Array, key: PRNGKeyArray, fit_cost: float, tangents: bool
+) -> Certificate:
+    """The certificate of the smooth twin, which is what tangents are the derivative of, and whether steps with them lead down
+    the residuals as they are."""
+    twin, _ = functional.each(lambda part, own: (smoothed(part), own), theta)
+    found = certify(twin, theta, key=key, fit_cost=fit_cost, tangents=tangents)
+    begin = time.perf_counter()
+    part, theta = shortened(functional, theta, found.scope["observations"])
+    inexact = np.asarray(_NORMAL(part, theta)[1])
+    exact = difference_gradient(part, theta, np.full(theta.size, 1e-3))
+    cosine = _over(float(inexact @ exact), float(np.linalg.norm(inexact) * np.linalg.norm(exact)))
+    angle = float(np.degrees(np.arccos(np.clip(cosine, -1.0, 1.0)))) if np.isfinite(cosine) else 90.0
+    remedy = "the smooth twin is too far from the hard switches: make its switches narrower"
+    check = _at_most("degrees between the gradient of smooth tangents and differences", angle, _DOWNHILL, remedy)
+    seconds = found.seconds + time.perf_counter() - begin
+    return Certificate((*found.checks, check), found.scope, fingerprint(functional), seconds)
 
 
 RESIDUALS: Callable = eqx.filter_jit(lambda functional, theta: functional.residuals(theta))

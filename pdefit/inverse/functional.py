@@ -32,6 +32,7 @@ from pdefit.inverse.observe import check_observed
 from pdefit.inverse.problem import Problem
 from pdefit.inverse.regularizers import AbstractRegularizer
 from pdefit.inverse.residual_kinds import residual_kinds
+from pdefit.inverse.smooth_tangents import check_switches
 from pdefit.inverse.window import Reduce, Sweep, Window
 from pdefit.systems.observations import Observations
 
@@ -42,7 +43,8 @@ class Functional(AbstractObjective):
     **Arguments:** `problem` holds the nominal values; `ts` the times at which it is observed, the first being that of the
     initial state; `observations` at these times; `controls` nested like the problem (see `pdefit.inverse.controls`);
     `dt` the largest step (default: 0.8 of what is stable at the guess and at the bounds), or `steps` in its place, which
-    are chosen at the guess and frozen until `renewed`; `key` draws perturbed guesses.
+    are chosen at the guess and frozen until `renewed`; with `smooth_tangents` a system of hard switches keeps its residuals
+    while Gauss-Newton follows its smooth twin (see `pdefit.inverse.smooth_tangents`); `key` draws perturbed guesses.
 
     The run has the precision of `y0`: data, weights, states and adjoints. Times, theta with its map to the controls, and
     sums are float64. The misfit is accumulated observation by observation in the time loop, so that neither states nor
@@ -61,6 +63,7 @@ class Functional(AbstractObjective):
     formulation: AbstractFormulation
     regularizers: tuple[AbstractRegularizer, ...]
     steps: Adaptive | None
+    smooth_tangents: bool
     # of adaptive steps the smallest at the guess
     dt: float
 
@@ -78,6 +81,7 @@ class Functional(AbstractObjective):
         batch: AbstractBatch | None = None,
         formulation: AbstractFormulation | None = None,
         regularizers: tuple[AbstractRegularizer, ...] = (),
+        smooth_tangents: bool = False,
         key: PRNGKeyArray | None = None,
     ):
         ts = np.asarray(ts, np.float64)
@@ -85,6 +89,8 @@ class Functional(AbstractObjective):
             raise PdefitError(f"ts has {ts.size} times that are not those of the {observations.ts.size} observations")
         if ts.size < 2:
             raise PdefitError("A fit expects observations at two times or more; with one there is no trajectory")
+        check_switches(problem.system, smooth_tangents)
+        self.smooth_tangents = smooth_tangents
         self.sweep = Sweep(solver or RK4(), adjoint or Checkpointed(), batch or Vmap())
         self.formulation = Single() if formulation is None else formulation
         # the state's precision is the run's

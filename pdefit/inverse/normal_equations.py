@@ -13,6 +13,7 @@ from pdefit.integrate.fold import fold
 from pdefit.integrate.stepper import Stepper
 from pdefit.inverse.blocks import added, added_matrices, jump_blocks, jumps, pattern
 from pdefit.inverse.pushed import Pushed, push_all
+from pdefit.inverse.smooth_tangents import followed
 from pdefit.inverse.window import Window
 
 # values of tangents, or of the matrix, that are held at most: 2 GB in float64
@@ -89,9 +90,12 @@ class Tangents(eqx.Module):
     def through(self, walk: Walk, window: Window) -> Walk:
         """From one end of a window to the other."""
         sweep = self.functional.sweep
-        problem, moved = push_all(self.functional.at, (self.theta,), (self._seeds,))
-        moved = self.functional.controls.touched(moved)
-        stepper = Pushed(Stepper(problem.system, sweep.solver), Stepper(moved.system, sweep.solver), several=True)
+        functional = self.functional
+        problem, moved = push_all(lambda x: followed(functional, x), (self.theta,), (self._seeds,))
+        moved = functional.controls.touched(moved)
+        stepper = Stepper(functional.at(self.theta).system, sweep.solver)
+        twin = Stepper(problem.system, sweep.solver) if functional.smooth_tangents else None
+        pushed = Pushed(stepper, Stepper(moved.system, sweep.solver), twin, several=True)
 
         def look(seen: Tally, pair: tuple[PyTree, PyTree], i: Any) -> Tally:
             y, dy = pair
@@ -99,7 +103,7 @@ class Tangents(eqx.Module):
             return seen.plus(*found)
 
         def trajectory(walk: Walk, plan: Any, inputs: Any) -> Walk:
-            (y, dy), seen = fold(stepper, (walk.states, walk.tangents), plan, look, inputs, walk.seen)
+            (y, dy), seen = fold(pushed, (walk.states, walk.tangents), plan, look, inputs, walk.seen)
             return Walk(y, dy, seen)
 
         return sweep.batch(trajectory, walk, window.plan, window.inputs)

@@ -30,11 +30,12 @@ class Pushed(AbstractStepper):
     """Steps a state and its tangent together.
 
     `tangent` has the arrays of the stepper that move. With `several`, its leaves and the state's tangents have a leading
-    axis of directions.
+    axis of directions. Where there is a `twin`, the tangent is that of the twin at the state, and `tangent` is the twin's.
     """
 
     stepper: Stepper
     tangent: Stepper
+    twin: Stepper | None = None
     several: bool = eqx.field(static=True, default=False)
 
     def init(self, t, y):
@@ -48,4 +49,6 @@ class Pushed(AbstractStepper):
 
     def _push(self, function: Any, primal: PyTree, tangent: PyTree) -> tuple[PyTree, PyTree]:
         moved = eqx.filter(self.tangent, eqx.is_inexact_array)
-        return (push_all if self.several else push)(function, (self.stepper, primal), (moved, tangent))
+        followed = self.stepper if self.twin is None else self.twin
+        out, d_out = (push_all if self.several else push)(function, (followed, primal), (moved, tangent))
+        return out if self.twin is None else function(self.stepper, primal), d_out
