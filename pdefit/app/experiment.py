@@ -114,6 +114,7 @@ def _assemble(cfg: Config) -> Experiment:
         batch=make(cfg["batch"], "batch", AbstractBatch),
         formulation=formulation,
         regularizers=regularizers,
+        smooth_tangents=bool(cfg["smooth_tangents"]),
         key=jax.random.key(cfg["seed"]),
     )
     return Experiment(

@@ -24,6 +24,7 @@ from pdefit.app.minimise import minimise
 from pdefit.app.parameter_rows import field_errors, parameter_rows
 from pdefit.app.planning import adjoint_summary, compared, memory_summary, plan
 from pdefit.app.residual_series import residual_series
+from pdefit.app.switch_bias import switch_bias
 from pdefit.errors import PdefitError
 from pdefit.files.atomic import write_json
 from pdefit.files.parameters_file import ParameterRow, write_parameters
@@ -95,6 +96,7 @@ def _fit(
     summary = _summary(exp, found, found_intervals, rows, skill, name)
     summary["fit"], verdict = fit_quality(exp, found)
     summary["verdict"], summary["verdict_reason"] = verdict.word, verdict.reason
+    summary["smooth_tangents"] = switch_bias(found, found_intervals, console)
     summary["certificate"] = certificates.end(found, console)
     summary["seconds"] = {**_timings(found, begin), **seconds}
     gradient, forward = summary["seconds"]["gradient"], summary["seconds"]["forward"]

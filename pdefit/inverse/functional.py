@@ -260,6 +260,7 @@ class Functional(AbstractObjective):
         return self.residuals_and_jacobian(theta)[1]
 
     def grouped_equations(self, theta):
+        demand_tangents(self.sweep.adjoint)
         return Tangents(self, theta).groups()
 
     @property

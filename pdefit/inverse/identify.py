@@ -14,6 +14,7 @@ from pdefit.errors import PdefitError
 from pdefit.inverse.controls import Resolved
 from pdefit.inverse.normal_equations import Groups
 from pdefit.inverse.objective import AbstractObjective
+from pdefit.inverse.with_adjoint import with_tangents
 
 # beyond this many controls, node states among them, a dense covariance takes minutes
 _MANY = 2000
@@ -24,7 +25,7 @@ _ZERO = 1e-13
 @eqx.filter_jit
 def _equations(functional: AbstractObjective, theta: Float[Array, " p"]) -> tuple[Groups, Float[Array, "p p"]]:
     """The normal equations of every group, and J_r^T J_r of all."""
-    groups = functional.grouped_equations(theta)
+    groups = with_tangents(functional).grouped_equations(theta)
     return groups, groups.total()[2]
 
 
