@@ -19,7 +19,7 @@ from pdefit.integrate.growth import growth
 from pdefit.integrate.plan import TimePlan
 from pdefit.integrate.runge_kutta4 import RK4
 from pdefit.integrate.step_error import step_error
-from pdefit.integrate.trajectory import choose_dt
+from pdefit.integrate.step_size import choose_steps, settle
 from pdefit.inverse.blocks import Blocks, jumps, pattern, push_blocks, refuse_dense
 from pdefit.inverse.controls import Controls, resolve
 from pdefit.inverse.formulation import AbstractFormulation, Layout, Single
@@ -107,12 +107,15 @@ class Functional(AbstractObjective):
         self.steps = steps
         if steps is None:
             corners = [self.controls.problem(self.problem, theta) for theta in self.controls.corners(self.theta0)]
-            self.dt = choose_dt([(p.system, p.y0) for p in (self.problem, *corners)], dt, self.sweep.solver)
+            within = [(p.system, p.y0) for p in (self.problem, *corners)]
+            solver, self.dt = choose_steps(within, dt, self.sweep.solver)
             self.layout = self.formulation.layout(ts, self.dt)
         else:
             refuse_dt(dt)
-            plan = frozen_steps(self.problem.system, self.starts(self.problem), ts, layout, self.sweep.solver, steps)
+            solver = settle([(self.problem.system, self.problem.y0)], None, self.sweep.solver)
+            plan = frozen_steps(self.problem.system, self.starts(self.problem), ts, layout, solver, steps)
             self.layout, self.dt = eqx.tree_at(lambda x: x.plan, layout, plan), plan.smallest
+        self.sweep = Sweep(solver, self.sweep.adjoint, self.sweep.batch)
         self.regularizers = tuple(regularizers)
         for regularizer in self.regularizers:
             paths = [c.path for c in self.controls.items]

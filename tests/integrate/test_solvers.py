@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pdefit
-from pdefit.integrate.trajectory import real_stability
+from pdefit.integrate.step_size import real_stability
 
 
 class Clock(pdefit.AbstractSystem):
