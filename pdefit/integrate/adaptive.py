@@ -59,7 +59,7 @@ class Adaptive(eqx.Module):
 
     def check(self, system: AbstractSystem, y0: PyTree, solver: diffrax.AbstractSolver) -> None:
         """Refuse solvers without an error estimate, and tolerances of fields that are not there or lack one."""
-        if method_of(solver).error_order is None:
+        if method_of(solver).estimate_order is None:
             raise PdefitError(
                 f"Adaptive steps expect a solver that estimates its error, which {type(solver).__name__} does not; use "
                 f"Tsit5, Dopri5, Dopri8, Bosh3, Heun, RKC or Kvaerno5"

@@ -138,7 +138,7 @@ def _walk(
 
 def _order(solver: Any) -> int:
     """The estimated error of a step falls as this power of its size."""
-    return method_of(solver).error_order or 1
+    return method_of(solver).estimate_order or 1
 
 
 def _first_step(system: AbstractSystem, order: int, steps: Adaptive, t: Array, y: PyTree) -> Array:

@@ -39,7 +39,7 @@ class ExplicitTableau(AbstractOneStep):
         return float(x[unstable[0]]) if unstable.size else 20.0
 
     @property
-    def error_order(self):
+    def estimate_order(self):
         # of a pair of orders p and p - 1
         terms: Any = None
         return int(self.solver.order(terms) or 0) if np.any(self._tableau.b_error) else None

@@ -38,7 +38,7 @@ class IMEX(diffrax.AbstractSolver, AbstractOneStep):
         return float("inf")
 
     @property
-    def error_order(self):
+    def estimate_order(self):
         return None
 
     def one_step(self, system, t, h, y, args):

@@ -9,7 +9,7 @@ import numpy as np
 from jax import lax
 from jax.flatten_util import ravel_pytree
 from jax.scipy.linalg import lu_factor, lu_solve
-from jaxtyping import Array, Bool, Float, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from pdefit.errors import PdefitError
 from pdefit.integrate.method import AbstractMethod, AbstractOneStep, method_of
@@ -44,7 +44,7 @@ class ImplicitTableau(AbstractOneStep):
         return float("inf")
 
     @property
-    def error_order(self):
+    def estimate_order(self):
         return self.order if np.any(self.b_error) else None
 
     def one_step(self, system, t, h, y, args):
@@ -83,7 +83,7 @@ class ImplicitTableau(AbstractOneStep):
             def residual(z_i: Array) -> Array:
                 return z_i - h * field(system, time, base + diagonal * z_i)
 
-            z_i, good = lax.custom_root(
+            z_i, found = lax.custom_root(
                 residual,
                 # where stages are explicit this is the answer, and Newton's matrix the identity
                 h * field(system, time, base),
@@ -91,7 +91,7 @@ class ImplicitTableau(AbstractOneStep):
                 lambda g, b: jnp.linalg.solve(jax.jacfwd(g)(jnp.zeros_like(b)), b),
                 has_aux=True,
             )
-            z_i = jnp.where(lax.stop_gradient(good), z_i, jnp.nan)
+            z_i = jnp.where(lax.stop_gradient(found) > 0, z_i, jnp.nan)
             return lax.dynamic_update_index_in_dim(z, z_i, i, 0), None
 
         columns = (np.tril(self.a, -1), np.diag(self.a), self.c)
@@ -104,8 +104,8 @@ def _held(x: Any) -> Any:
     return lax.stop_gradient(x) if isinstance(x, jax.Array) else x
 
 
-def _newton(residual: Any, guess: Array, factors: Any, base: Array) -> tuple[Array, Bool[Array, ""]]:
-    """The root, and whether it was found: simplified Newton iterations until what they change is round-off, or does not
+def _newton(residual: Any, guess: Array, factors: Any, base: Array) -> tuple[Array, Float[Array, ""]]:
+    """The root, and 1 if it was found: simplified Newton iterations until what they change is round-off, or does not
     fall any more."""
     eps = jnp.finfo(guess.dtype).eps
     floor = 1e-3 * jnp.max(jnp.abs(base)) + jnp.finfo(guess.dtype).tiny
@@ -124,7 +124,8 @@ def _newton(residual: Any, guess: Array, factors: Any, base: Array) -> tuple[Arr
 
     far = jnp.full_like(guess[0], 1e3)
     z, change, _, _ = lax.while_loop(running, body, (guess, far, 4 * far, jnp.zeros((), int)))
-    return z, change <= _FOUND * eps
+    # a number: derivatives of flags are no arrays
+    return z, (change <= _FOUND * eps).astype(z.dtype)
 
 
 def _implicit(solver: Any, tableau: Any) -> AbstractMethod:

@@ -72,7 +72,7 @@ class Symplectic(AbstractOneStep):
         return 2.0
 
     @property
-    def error_order(self):
+    def estimate_order(self):
         return None
 
     def one_step(self, system, t, h, y, args):

@@ -26,7 +26,7 @@ class AbstractMethod(eqx.Module):
 
     @property
     @abc.abstractmethod
-    def error_order(self) -> int | None:
+    def estimate_order(self) -> int | None:
         """The estimated error of a step falls as this power of its size; None for a method without an estimate."""
 
     @abc.abstractmethod
@@ -77,7 +77,7 @@ class _Remembering(AbstractMethod):
         return 2.0
 
     @property
-    def error_order(self):
+    def estimate_order(self):
         return None
 
     def begin(self, system, t, y, args):

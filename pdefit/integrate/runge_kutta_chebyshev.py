@@ -71,7 +71,7 @@ class RKC(diffrax.AbstractSolver, AbstractOneStep, AbstractStaged):
         return real_interval(self._count)
 
     @property
-    def error_order(self):
+    def estimate_order(self):
         return 3
 
     @property
