@@ -73,19 +73,18 @@ class ImplicitTableau(AbstractOneStep):
 
         held, at, size, start = jax.tree.map(_held, (system, t, h, y0))
         jacobian = jax.jacfwd(lambda x: field(held, at, x))(start)
-        identity = jnp.eye(n, dtype=y0.dtype)
+        # one factor for all stages: they share the diagonal, or are explicit and solved by their guess
+        factors = lu_factor(jnp.eye(n, dtype=y0.dtype) - size * float(self.a[-1, -1]) * jacobian)
 
         def stage(z: Array, inputs: tuple[Array, ...]) -> tuple[Array, None]:
             i, row, diagonal, shift = inputs
             base, time = y0 + row @ z, t + shift * h
-            factors = lu_factor(identity - size * diagonal * jacobian)
 
             def residual(z_i: Array) -> Array:
                 return z_i - h * field(system, time, base + diagonal * z_i)
 
             z_i, found = lax.custom_root(
                 residual,
-                # where stages are explicit this is the answer, and Newton's matrix the identity
                 h * field(system, time, base),
                 lambda g, guess: _newton(g, guess, factors, lax.stop_gradient(base)),
                 lambda g, b: jnp.linalg.solve(jax.jacfwd(g)(jnp.zeros_like(b)), b),

@@ -61,6 +61,8 @@ def test_the_gradient_in_every_rate_is_that_of_central_differences(steps):
     functional = dying(TS, **options)
     # away from the minimum, where the gradient would be noise
     theta = functional.theta0 + 0.02 * jax.random.normal(jax.random.key(1), functional.theta0.shape)
+    # frozen steps, chosen there
+    functional = functional.renewed(theta)
     value, gradient = eqx.filter_jit(lambda f, t: f.value_and_grad(t))(functional, theta)
     tangent = eqx.filter_jit(lambda f, t, v: f.jvp(t, v)[1])
     assert np.isfinite(value)
@@ -75,7 +77,7 @@ def test_the_gradient_in_every_rate_is_that_of_central_differences(steps):
             return (8 * near - far) / (12 * eps)
 
         # the best of some steps: rates are known to very different accuracy
-        gaps = [abs(slope(eps) - gradient[i]) for eps in (1e-2, 3e-3, 1e-3, 1e-4)]
+        gaps = [abs(slope(eps) - gradient[i]) for eps in (1e-3, 2e-4)]
         assert min(gaps) <= 1e-6 * max(abs(gradient[i]), 1e-3 * float(jnp.linalg.norm(gradient))), (
             i,
             gaps,
