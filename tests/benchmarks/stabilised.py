@@ -110,7 +110,9 @@ def compare(cells: int) -> dict[str, list[tuple[str, str, float, float]]]:
     limit = stability_limit(system, state, diffrax.Tsit5())
     runs = [run(system, "Tsit5", diffrax.Tsit5(), dt=0.98 * limit)]
     runs += [run(system, "Tsit5", diffrax.Tsit5(), rtol=r) for r in (1e-3, 1e-6)]
-    runs += [run(system, "RKC", pdefit.RKC(), dt=END / n) for n in (10, 20, 40, 80, 160, 320, 640, 1280)]
+    runs += [
+        run(system, "RKC", pdefit.RKC(), dt=END / n) for n in (10, 14, 20, 28, 40, 57, 80, 113, 160, 320, 640, 1280)
+    ]
     rows = {"forward": measured(runs, state, "forward", 3)}
     # of a loose tolerance the gradient is worthless: steps at the edge of stability
     rows["gradient"] = measured([runs[0], *runs[2:]], reference.gradient(), "gradient", 2 if cells > 64 else 3)
