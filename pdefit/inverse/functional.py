@@ -85,7 +85,7 @@ class Functional(AbstractObjective):
             raise PdefitError(f"ts has {ts.size} times that are not those of the {observations.ts.size} observations")
         if ts.size < 2:
             raise PdefitError("A fit expects observations at two times or more; with one there is no trajectory")
-        self.sweep = Sweep(solver or RK4(), adjoint or Checkpointed(), batch or Vmap())
+        solver = solver or RK4()
         self.formulation = Single() if formulation is None else formulation
         # the state's precision is the run's
         observations = cast(observations, jax.tree.leaves(problem.y0)[0].dtype)
@@ -107,15 +107,13 @@ class Functional(AbstractObjective):
         self.steps = steps
         if steps is None:
             corners = [self.controls.problem(self.problem, theta) for theta in self.controls.corners(self.theta0)]
-            within = [(p.system, p.y0) for p in (self.problem, *corners)]
-            solver, self.dt = choose_steps(within, dt, self.sweep.solver)
+            solver, self.dt = choose_steps([(p.system, p.y0) for p in (self.problem, *corners)], dt, solver)
             self.layout = self.formulation.layout(ts, self.dt)
         else:
             refuse_dt(dt)
-            solver = settle([(self.problem.system, self.problem.y0)], None, self.sweep.solver)
             plan = frozen_steps(self.problem.system, self.starts(self.problem), ts, layout, solver, steps)
             self.layout, self.dt = eqx.tree_at(lambda x: x.plan, layout, plan), plan.smallest
-        self.sweep = Sweep(solver, self.sweep.adjoint, self.sweep.batch)
+        self.sweep = Sweep(settle([], None, solver), adjoint or Checkpointed(), batch or Vmap())
         self.regularizers = tuple(regularizers)
         for regularizer in self.regularizers:
             paths = [c.path for c in self.controls.items]

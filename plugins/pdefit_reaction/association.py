@@ -97,7 +97,8 @@ class Association(
     def example(cls, resolution):
         grid = pdefit.CartesianGrid(shape=(resolution,), extent=(4.0,), length_unit="um")
         x = grid.axis(0)
-        system = cls(grid, D=0.3, a=2.0, k_A=0.8, k_B=1.3, k_C=0.6, k_on=1.5, k_off=0.7)
+        numbers = {"D": 0.3, "a": 2.0, "k_A": 0.8, "k_B": 1.3, "k_C": 0.6, "k_on": 1.5, "k_off": 0.7}
+        system = cls(grid, **{name: jnp.asarray(value) for name, value in numbers.items()})
         # fronts of two partners that meet
         A, B = 2 / (1 + np.exp((x - 1.5) / 0.3)), 1.5 / (1 + np.exp((2.5 - x) / 0.3))
         y0 = Species(*map(jnp.asarray, (A, B, 0.2 + 0.1 * np.cos(x))))
