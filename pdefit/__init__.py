@@ -36,8 +36,10 @@ from pdefit.integrate.batch import Chunk as Chunk
 from pdefit.integrate.batch import Loop as Loop
 from pdefit.integrate.batch import Vmap as Vmap
 from pdefit.integrate.finite_difference import FiniteDifference as FiniteDifference
+from pdefit.integrate.imex import IMEX as IMEX
 from pdefit.integrate.interpolating import Interpolating as Interpolating
 from pdefit.integrate.runge_kutta4 import RK4 as RK4
+from pdefit.integrate.runge_kutta_chebyshev import RKC as RKC
 from pdefit.integrate.tangent import Tangent as Tangent
 from pdefit.integrate.trajectory import solve as solve
 from pdefit.integrate.velocity_verlet import VelocityVerlet as VelocityVerlet
@@ -93,6 +95,7 @@ from pdefit.systems.boundary import AbstractBoundary as AbstractBoundary
 from pdefit.systems.boundary import Dirichlet as Dirichlet
 from pdefit.systems.boundary import NoFlux as NoFlux
 from pdefit.systems.boundary import Periodic as Periodic
+from pdefit.systems.diffusion_solve import diffusion_solve as diffusion_solve
 from pdefit.systems.grid import CartesianGrid as CartesianGrid
 from pdefit.systems.interfaces import AbstractBaseline as AbstractBaseline
 from pdefit.systems.interfaces import AbstractConservative as AbstractConservative

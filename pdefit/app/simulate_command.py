@@ -24,7 +24,8 @@ from pdefit.files.atomic import write_json
 from pdefit.files.fields_file import FieldsFile
 from pdefit.files.locate import locate
 from pdefit.files.read_table import read_table
-from pdefit.integrate.trajectory import choose_dt, frames
+from pdefit.integrate.step_size import choose_steps
+from pdefit.integrate.trajectory import frames
 from pdefit.systems.interfaces import AbstractConservative, AbstractExact
 from pdefit.systems.system import AbstractSystem
 
@@ -38,7 +39,8 @@ def run_simulate(cfg: dict[str, Any], directory: Path, name: str, console: Conso
     y0 = cast(initial_state(cfg, system, None), cfg["dtype"])
     solver = make(cfg["solver"], "solver", diffrax.AbstractSolver)
     try_step(system, y0, solver, "solver")
-    ts, dt = frame_times(cfg), choose_dt([(system, y0)], cfg["dt"], solver)
+    ts = frame_times(cfg)
+    solver, dt = choose_steps([(system, y0)], cfg["dt"], solver)
     coords = field_coords(system, y0)
     store = cfg["store"]
     wanted = check_store(store, coords, ts.size, 1)

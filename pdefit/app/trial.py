@@ -12,6 +12,7 @@ from jaxtyping import PyTree
 
 from pdefit.arrays.memory import too_large
 from pdefit.errors import PdefitError, first_line
+from pdefit.integrate.step_size import settle
 from pdefit.integrate.stepper import Stepper
 from pdefit.systems.system import AbstractSystem
 
@@ -26,7 +27,7 @@ def try_step(system: AbstractSystem, y0: PyTree, solver: diffrax.AbstractSolver,
     t = jnp.asarray(0.0)
     slope = _shapes(lambda y: system.vector_field(t, y, None), y0, f"system ({name}) cannot be evaluated at its state")
     _alike(slope, y0, f"The vector field of {name}")
-    stepper = Stepper(system, solver)
+    stepper = Stepper(system, settle([(system, y0)], None, solver))
 
     def step(y: PyTree) -> PyTree:
         return stepper(t, t + 1, stepper.init(t, y))[0]

@@ -7,11 +7,11 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from pdefit.arrays.trees import named_fields
 from pdefit.errors import PdefitError, unknown
+from pdefit.integrate.method import method_of
 from pdefit.systems.system import AbstractSystem
 
 
@@ -59,11 +59,10 @@ class Adaptive(eqx.Module):
 
     def check(self, system: AbstractSystem, y0: PyTree, solver: diffrax.AbstractSolver) -> None:
         """Refuse solvers without an error estimate, and tolerances of fields that are not there or lack one."""
-        tableau: Any = solver.tableau if isinstance(solver, diffrax.AbstractERK) else None
-        if tableau is None or not np.any(tableau.b_error):
+        if method_of(solver).estimate_order is None:
             raise PdefitError(
                 f"Adaptive steps expect a solver that estimates its error, which {type(solver).__name__} does not; use "
-                f"Tsit5, Dopri5, Dopri8, Bosh3 or Heun"
+                f"Tsit5, Dopri5, Dopri8, Bosh3, Heun, RKC or Kvaerno5"
             )
         fields = list(named_fields(y0))
         if isinstance(self.atol, dict):

@@ -12,8 +12,9 @@ from jaxtyping import Array, Float, PyTree
 
 from pdefit.errors import PdefitError
 from pdefit.integrate.adaptive import Adaptive
+from pdefit.integrate.method import method_of
 from pdefit.integrate.plan import TimePlan, frozen_plan
-from pdefit.integrate.stepper import step_with_error
+from pdefit.integrate.step_size import longest_step
 from pdefit.systems.system import AbstractSystem
 
 # a pass accepts errors up to ACCEPTED of the tolerance and aims at AIM: frozen steps serve other parameters too, whose
@@ -35,10 +36,12 @@ def adaptive_plan(
     look_first = bool(ts[0] == t0)
     edges = ts if look_first else np.concatenate([[t0], ts])
     walk = _begin(system, solver, steps, y0, jnp.asarray(edges))
+    longest = longest_step(system, y0, solver)
+    longest = jnp.asarray(longest if steps.dtmax is None else min(longest, steps.dtmax))
     sizes, intervals = [np.zeros(0)], [np.zeros(0, int)]
     taken = 0
     while int(walk.interval) < edges.size - 1:
-        walk = _walk(system, solver, steps, walk, jnp.asarray(edges))
+        walk = _walk(system, solver, steps, walk, jnp.asarray(edges), longest)
         count = int(walk.taken)
         taken += count
         sizes.append(np.asarray(walk.sizes)[:count])
@@ -87,10 +90,15 @@ def _begin(
 
 @eqx.filter_jit
 def _walk(
-    system: AbstractSystem, solver: diffrax.AbstractSolver, steps: Adaptive, walk: _Walk, edges: Float[Array, " E"]
+    system: AbstractSystem,
+    solver: diffrax.AbstractSolver,
+    steps: Adaptive,
+    walk: _Walk,
+    edges: Float[Array, " E"],
+    longest: Float[Array, ""],
 ) -> _Walk:
     """As many steps as one call may try, or to the end."""
-    tableau, order = getattr(solver, "tableau"), _order(solver)  # noqa: B009
+    method, order = method_of(solver), _order(solver)
     dtype = jax.tree.leaves(walk.y)[0].dtype
     smallest = 16 * jnp.finfo(jnp.float64).eps * jnp.maximum(jnp.abs(edges[0]), jnp.abs(edges[-1]))
 
@@ -99,11 +107,11 @@ def _walk(
 
     def body(w: _Walk) -> _Walk:
         left = edges[w.interval + 1] - w.t
-        wanted = w.h if steps.dtmax is None else jnp.minimum(w.h, steps.dtmax)
+        wanted = jnp.minimum(w.h, longest)
         # the last two steps before an observation share what is left: none is tiny
         last = wanted >= left * (1 - 1e-9)
         h = jnp.where(last, left, jnp.where(2 * wanted > left, left / 2, wanted))
-        y, error = step_with_error(system, tableau, w.t.astype(dtype), h.astype(dtype), w.y)
+        y, error = method.step_with_error(system, w.t.astype(dtype), h.astype(dtype), w.y, None)
         norm = steps.error(error, w.y, y)
         # not finite: rejected, and the step reduced
         good = norm <= ACCEPTED
@@ -130,7 +138,7 @@ def _walk(
 
 def _order(solver: Any) -> int:
     """The estimated error of a step falls as this power of its size."""
-    return int(solver.order(None))
+    return method_of(solver).estimate_order or 1
 
 
 def _first_step(system: AbstractSystem, order: int, steps: Adaptive, t: Array, y: PyTree) -> Array:

@@ -12,9 +12,10 @@ from jaxtyping import Array, PyTree
 
 from pdefit.errors import PdefitError
 from pdefit.integrate.adjoint import AbstractReverse
+from pdefit.integrate.explicit_tableau import VectorField, tableau_step
 from pdefit.integrate.nest import Nest
 from pdefit.integrate.runge_kutta4 import RK4
-from pdefit.integrate.stepper import Stepper, VectorField, tableau_step
+from pdefit.integrate.stepper import Stepper
 from pdefit.integrate.time_loop import TimesSizes, checkpoint, time_loop
 
 

@@ -5,8 +5,10 @@ from typing import Any, ClassVar
 
 import diffrax
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
+from pdefit.integrate.method import AbstractMethod, AbstractOneStep, method_of
 from pdefit.systems.interfaces import AbstractMechanical
 
 
@@ -58,6 +60,33 @@ class AbstractSymplectic(diffrax.AbstractSolver):
     def advance(self, acceleration: Callable, s: Any, h: Any, x: PyTree, v: PyTree) -> tuple[PyTree, PyTree]:
         """Positions and velocities at s + h from those at s."""
         raise NotImplementedError
+
+
+class Symplectic(AbstractOneStep):
+    """Steps of a symplectic solver."""
+
+    solver: AbstractSymplectic
+
+    @property
+    def real_stability(self):
+        return 2.0
+
+    @property
+    def estimate_order(self):
+        return None
+
+    def one_step(self, system, t, h, y, args):
+        # in local time 0..h, so that h keeps its precision however large t is
+        term = MechanicalTerm(system, t)
+        return self.solver.step(term, jnp.zeros_like(h), h, y, args, None, made_jump=False)[0]
+
+    def step_with_error(self, system, t, h, y, args):
+        raise NotImplementedError
+
+
+@method_of.register
+def _(solver: AbstractSymplectic) -> AbstractMethod:
+    return Symplectic(solver)
 
 
 def kick_drift_kick(acceleration: Callable, s: Array, h: Array, x: PyTree, v: PyTree) -> tuple[PyTree, PyTree]:

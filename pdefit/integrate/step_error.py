@@ -9,8 +9,9 @@ from jaxtyping import Array, Float, PyTree
 from pdefit.integrate.adaptive import Adaptive
 from pdefit.integrate.adjoint import StoreAll
 from pdefit.integrate.batch import AbstractBatch, Vmap
+from pdefit.integrate.method import method_of
 from pdefit.integrate.plan import TimePlan
-from pdefit.integrate.stepper import AbstractStepper, step_with_error
+from pdefit.integrate.stepper import AbstractStepper
 from pdefit.systems.system import AbstractSystem
 
 
@@ -26,7 +27,7 @@ class _Judged(AbstractStepper):
 
     def __call__(self, t, h, carry):
         (y, worst), _ = carry
-        after, error = step_with_error(self.system, getattr(self.solver, "tableau"), t, h, y)  # noqa: B009
+        after, error = method_of(self.solver).step_with_error(self.system, t, h, y, None)
         return (after, jnp.maximum(worst, self.steps.error(error, y, after))), None
 
 

@@ -18,7 +18,7 @@ from pdefit.integrate.batch import AbstractBatch, Vmap
 from pdefit.integrate.plan import TimePlan
 from pdefit.integrate.runge_kutta4 import RK4
 from pdefit.integrate.step_error import step_error
-from pdefit.integrate.trajectory import choose_dt
+from pdefit.integrate.step_size import choose_steps, settle
 from pdefit.inverse.blocks import jumps, pattern, push_blocks, refuse_dense
 from pdefit.inverse.controls import Controls, resolve
 from pdefit.inverse.formulation import AbstractFormulation, Layout, Single
@@ -91,7 +91,7 @@ class Functional(AbstractObjective):
             raise PdefitError("A fit expects observations at two times or more; with one there is no trajectory")
         check_switches(problem.system, smooth_tangents)
         self.smooth_tangents = smooth_tangents
-        self.sweep = Sweep(solver or RK4(), adjoint or Checkpointed(), batch or Vmap())
+        solver = solver or RK4()
         self.formulation = Single() if formulation is None else formulation
         # the state's precision is the run's
         observations = cast(observations, jax.tree.leaves(problem.y0)[0].dtype)
@@ -113,12 +113,13 @@ class Functional(AbstractObjective):
         self.steps = steps
         if steps is None:
             corners = [self.controls.problem(self.problem, theta) for theta in self.controls.corners(self.theta0)]
-            self.dt = choose_dt([(p.system, p.y0) for p in (self.problem, *corners)], dt, self.sweep.solver)
+            solver, self.dt = choose_steps([(p.system, p.y0) for p in (self.problem, *corners)], dt, solver)
             self.layout = self.formulation.layout(ts, self.dt)
         else:
             refuse_dt(dt)
-            plan = frozen_steps(self.problem.system, self.starts(self.problem), ts, layout, self.sweep.solver, steps)
+            plan = frozen_steps(self.problem.system, self.starts(self.problem), ts, layout, solver, steps)
             self.layout, self.dt = eqx.tree_at(lambda x: x.plan, layout, plan), plan.smallest
+        self.sweep = Sweep(settle([], None, solver), adjoint or Checkpointed(), batch or Vmap())
         self.regularizers = tuple(regularizers)
         for regularizer in self.regularizers:
             paths = [c.path for c in self.controls.items]

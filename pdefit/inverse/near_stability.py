@@ -2,7 +2,7 @@
 
 from jaxtyping import Array, Float
 
-from pdefit.integrate.trajectory import stability_limit
+from pdefit.integrate.step_size import stability_limit
 from pdefit.inverse.objective import AbstractObjective
 
 

@@ -9,7 +9,8 @@ from jaxtyping import PyTree
 
 from pdefit.integrate.adaptive import Adaptive
 from pdefit.integrate.runge_kutta4 import RK4
-from pdefit.integrate.trajectory import choose_dt, solve
+from pdefit.integrate.step_size import choose_steps
+from pdefit.integrate.trajectory import solve
 from pdefit.inverse.observe import AbstractObservationOperator, ObserveAll
 from pdefit.systems.observations import Observations
 from pdefit.systems.system import AbstractSystem
@@ -29,6 +30,6 @@ def simulate(
     adaptive `steps` in their place."""
     ts = np.asarray(ts, np.float64)
     solver = RK4() if solver is None else solver
-    dt = choose_dt([(system, y0)], dt, solver) if steps is None else np.inf
+    solver, dt = choose_steps([(system, y0)], dt, solver) if steps is None else (solver, np.inf)
     states = solve(system, y0, ts, solver=solver, dt=dt, t0=float(ts[0]), steps=steps)
     return Observations.build(ts, jax.vmap(observe or ObserveAll())(states))

@@ -10,7 +10,8 @@ import numpy as np
 from jaxtyping import PRNGKeyArray, PyTree
 
 from pdefit.errors import PdefitError
-from pdefit.integrate.trajectory import choose_dt, solve
+from pdefit.integrate.step_size import choose_steps
+from pdefit.integrate.trajectory import solve
 from pdefit.inverse.observe import AbstractObservationOperator
 from pdefit.systems.interfaces import AbstractRefinable
 from pdefit.systems.observations import Observations
@@ -35,9 +36,8 @@ class Twin:
     def record(self, y0: PyTree, ts: np.ndarray, observe: AbstractObservationOperator) -> tuple[Observations, PyTree]:
         """The noisy film of this truth from its own fine y0, and the true states on the instrument's grid (leading axis
         time)."""
-        states = solve(
-            self.system, y0, ts, solver=self.solver, dt=choose_dt([(self.system, y0)], self.dt, self.solver), t0=float(ts[0])
-        )  # fmt: skip
+        solver, dt = choose_steps([(self.system, y0)], self.dt, self.solver)
+        states = solve(self.system, y0, ts, solver=solver, dt=dt, t0=float(ts[0]))
         states = jax.vmap(self.averaged)(states)
         clean = Observations.build(ts, jax.vmap(observe)(states))
         if not all(bool(np.all(np.asarray(m))) for m in clean.mask.values()):

@@ -23,6 +23,11 @@ class AbstractBoundary(eqx.Module):
     def outer_differences(self, u: Array, axis: int) -> tuple[Array, Array] | None:
         """What u gains across the first and the last face, over one spacing: each of extent 1 along `axis`; None for 0."""
 
+    @abc.abstractmethod
+    def period(self, u: Array, axis: int) -> Array:
+        """u followed by its mirror images, up to where it repeats itself: what obeys the (homogeneous) condition if
+        periodic."""
+
 
 class Periodic(AbstractBoundary):
     """u(0) = u(L)."""
@@ -33,6 +38,9 @@ class Periodic(AbstractBoundary):
         first, last = _edges(u, axis)
         return first - last, first - last
 
+    def period(self, u, axis):
+        return u
+
 
 class NoFlux(AbstractBoundary):
     """du/dn = 0 on the outer faces."""
@@ -41,6 +49,9 @@ class NoFlux(AbstractBoundary):
 
     def outer_differences(self, u, axis):
         return None
+
+    def period(self, u, axis):
+        return jnp.concatenate([u, jnp.flip(u, axis)], axis)
 
 
 class Dirichlet(AbstractBoundary):
@@ -53,3 +64,6 @@ class Dirichlet(AbstractBoundary):
         first, last = _edges(u, axis)
         value = jnp.asarray(self.value, u.dtype)
         return 2 * (first - value), 2 * (value - last)
+
+    def period(self, u, axis):
+        return jnp.concatenate([u, -jnp.flip(u, axis)], axis)

@@ -105,15 +105,23 @@ class AbstractMechanical(eqx.Module):
 
 
 class AbstractSplit(eqx.Module):
-    """A stiff linear part that a transform diagonalises, for IMEX solvers."""
+    """Equations y' = N(t, y) + L y with a stiff linear part L that a transform diagonalises, for IMEX solvers: `vector_field`
+    is the sum of `explicit` and `linear`. L does not depend on time; what a boundary adds belongs to N.
+
+    A system whose L diffuses on a grid takes `pdefit.diffusion_solve`.
+    """
 
     @abc.abstractmethod
     def explicit(self, t: Array, y: PyTree, args: PyTree) -> PyTree:
-        """The rest of the vector field."""
+        """N(t, y), the tree and shapes of y."""
+
+    @abc.abstractmethod
+    def linear(self, y: PyTree) -> PyTree:
+        """L y."""
 
     @abc.abstractmethod
     def linear_solve(self, y: PyTree, h: Array) -> PyTree:
-        """(1 - h L)^-1 y for the linear part L."""
+        """(1 - h L)^-1 y, exactly."""
 
 
 class AbstractSwitched(eqx.Module):

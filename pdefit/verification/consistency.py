@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
+import jax
 import jax.numpy as jnp
 
-from pdefit.systems.interfaces import AbstractMechanical, AbstractSwitched
+from pdefit.systems.interfaces import AbstractMechanical, AbstractSplit, AbstractSwitched
 from pdefit.verification.report import Finding, at_most, not_applicable
 from pdefit.verification.subject import Subject, gap, rates, relative
 
@@ -26,6 +27,28 @@ def mechanics(subject: Subject) -> Iterator[Finding]:
     found = system.acceleration(t, x, None)
     remedy = "acceleration must be the rate of the velocities in vector_field; symplectic solvers use it alone"
     yield at_most("acceleration against rate of velocities", relative(found, system.velocities(slope)), _SAME, remedy)
+
+
+def split(subject: Subject) -> Iterator[Finding]:
+    """AbstractSplit: the parts are the vector field, one of them is linear, and its solve is the exact inverse."""
+    system, y, z = subject.system, subject.y1, subject.y0
+    if not isinstance(system, AbstractSplit):
+        yield not_applicable("split", "the system is not AbstractSplit")
+        return
+    t = jnp.asarray(float(subject.example.ts[-1]))
+    linear = system.linear(y)
+    whole = jax.tree.map(jnp.add, system.explicit(t, y, None), linear)
+    remedy = "vector_field must be the sum of explicit and linear"
+    yield at_most("explicit and linear against the vector field", relative(whole, rates(system, t, y)), _SAME, remedy)
+    both = system.linear(jax.tree.map(lambda a, b: 2 * a - b, y, z))
+    apart = jax.tree.map(lambda a, b: 2 * a - b, linear, system.linear(z))
+    remedy = "linear must be linear: what a boundary adds belongs to explicit"
+    yield at_most("linear part of a sum against the sum", relative(both, apart), _SAME, remedy)
+    h = jnp.asarray(10 * subject.example.dt)
+    solved = system.linear_solve(y, h)
+    back = jax.tree.map(lambda a, b: a - h * b, solved, system.linear(solved))
+    remedy = "linear_solve(y, h) must be (1 - h L)^-1 y with the discrete L; pdefit.diffusion_solve is for diffusion"
+    yield at_most("(1 - h L) of linear_solve against the state", relative(back, y), _SAME, remedy)
 
 
 def switches(subject: Subject) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from pdefit.arrays.transforms import Identity, Log
 from pdefit.arrays.trees import named_fields
-from pdefit.integrate.trajectory import stability_limit
+from pdefit.integrate.step_size import stability_limit
 from pdefit.inverse.certificate import certify
 from pdefit.inverse.controls import FEW, Control
 from pdefit.inverse.functional import Functional

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pdefit.systems.interfaces import AbstractVerifiable
 from pdefit.systems.system import AbstractSystem
 from pdefit.verification.conserved import invariants, projection
-from pdefit.verification.consistency import mechanics, switches
+from pdefit.verification.consistency import mechanics, split, switches
 from pdefit.verification.declarations import coordinates, declarations, refinement
 from pdefit.verification.inversion import gradients, recovery
 from pdefit.verification.limits import degenerate_states, stability
@@ -22,6 +22,7 @@ _FIRST: tuple[_Check, ...] = (structure, declarations, coordinates, execution)
 _THEN: tuple[_Check, ...] = (
     refinement,
     mechanics,
+    split,
     switches,
     projection,
     degenerate_states,

@@ -1,5 +1,7 @@
-"""Reaction-diffusion fronts: the model plugin, one equation in one file."""
+"""Reaction-diffusion systems: the model plugin, one equation in one file."""
 
+from pdefit_reaction.association import Association as Association
+from pdefit_reaction.association import one_sided_source as one_sided_source
 from pdefit_reaction.fisher_kpp import FisherKPP as FisherKPP
 
-SYSTEMS = {"reaction/fisher_kpp": FisherKPP}
+SYSTEMS = {"reaction/fisher_kpp": FisherKPP, "reaction/association": Association}

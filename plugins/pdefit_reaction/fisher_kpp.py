@@ -22,6 +22,7 @@ class FisherKPP(
     pdefit.AbstractRefinable,
     pdefit.AbstractExact,
     pdefit.AbstractStable,
+    pdefit.AbstractSplit,
 ):
     """Logistic growth that spreads by diffusion, in one, two or three dimensions.
 
@@ -45,6 +46,19 @@ class FisherKPP(
 
     def vector_field(self, t, y, args):
         return State(pdefit.diffuse(self.grid, self.D, y.u) + self.r * y.u * (1 - y.u))
+
+    def explicit(self, t, y, args):
+        return State(self.r * y.u * (1 - y.u) + self._wall(y.u))
+
+    def linear(self, y):
+        return State(pdefit.diffuse(self.grid, self.D, y.u) - self._wall(y.u))
+
+    def linear_solve(self, y, h):
+        return State(pdefit.diffusion_solve(self.grid, self.D, h, y.u))
+
+    def _wall(self, u: Array) -> Array:
+        """What a Dirichlet value brings in, whatever u is."""
+        return pdefit.diffuse(self.grid, self.D, jnp.zeros_like(u))
 
     def init(self, key):
         return self.exact(jnp.asarray(0.0))

@@ -10,8 +10,9 @@ from small_systems import Decay, State, Swing
 
 import pdefit
 from pdefit.integrate.adaptive_plan import adaptive_plan
+from pdefit.integrate.method import method_of
 from pdefit.integrate.step_error import step_error
-from pdefit.integrate.stepper import Stepper, step_with_error
+from pdefit.integrate.stepper import Stepper
 
 TS = np.linspace(0.0, 2.0, 5)
 
@@ -93,7 +94,7 @@ def test_the_embedded_method_shares_its_stages_with_the_step():
     system, y = Decay(k=1.5), State(jnp.array([1.0, 2.0, 3.0]))
     t, h = jnp.zeros(()), jnp.asarray(0.1)
     for solver in (diffrax.Tsit5(), diffrax.Dopri8(), diffrax.Bosh3(), diffrax.Heun()):
-        after, error = step_with_error(system, solver.tableau, t, h, y)
+        after, error = method_of(solver).step_with_error(system, t, h, y, None)
         expected, own, *_ = solver.step(
             diffrax.ODETerm(lambda t, y, args: system.vector_field(t, y, args)),
             t, t + h, y, None, solver.init(diffrax.ODETerm(system.vector_field), t, t + h, y, None), made_jump=False,

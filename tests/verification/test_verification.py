@@ -233,6 +233,24 @@ class WrongDerivative(Decay):
         return State(1.01 * rate - 0.01 * jax.lax.stop_gradient(rate))
 
 
+class SplitFront(FisherKPP):
+    def linear_solve(self, y, h):
+        return FisherKPP.linear_solve(self, y, 1.01 * h)
+
+
+class SplitTwice(FisherKPP):
+    def explicit(self, t, y, args):
+        return self.vector_field(t, y, args)
+
+
+class SplitBent(FisherKPP):
+    def linear(self, y):
+        return type(y)(FisherKPP.linear(self, y).u - self.r * y.u**2)
+
+    def explicit(self, t, y, args):
+        return type(y)(self.r * y.u)
+
+
 @pytest.mark.parametrize(
     ("system", "group", "check"),
     [
@@ -253,6 +271,9 @@ class WrongDerivative(Decay):
         (HalfProjected, conserved.projection, "projected twice against once"),
         (WrongAcceleration, consistency.mechanics, "acceleration against rate of velocities"),
         (Swapped, consistency.mechanics, "assembled state against the state"),
+        (SplitTwice, consistency.split, "explicit and linear against the vector field"),
+        (SplitBent, consistency.split, "linear part of a sum against the sum"),
+        (SplitFront, consistency.split, "(1 - h L) of linear_solve against the state"),
         (NeverSmooth, consistency.switches, "smoothed() that is not smooth"),
     ],
 )

@@ -11,7 +11,7 @@ from jaxtyping import Array, PyTree
 
 from pdefit.arrays.trees import named_fields
 from pdefit.errors import PdefitError
-from pdefit.integrate.trajectory import stability_limit
+from pdefit.integrate.step_size import stability_limit
 from pdefit.inverse.diagnose.diagnosis import Diagnosis, spot, term
 from pdefit.inverse.diagnose.origin import Origin, origin
 from pdefit.inverse.diagnose.walk import Beats, Seen, Walk, beats_of, carry_before, part, survey
