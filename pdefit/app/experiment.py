@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from pdefit.app.automatic_sigma import split_sigma
+from pdefit.app.choices import AUTO, solver_and_steps
 from pdefit.app.control_units import check_control_units
 from pdefit.app.controls_config import read_controls
 from pdefit.app.instantiate import build, make, resolve
@@ -21,9 +22,9 @@ from pdefit.arrays.trees import cast
 from pdefit.errors import PdefitError, first_line, unknown
 from pdefit.files.locate import locate
 from pdefit.files.read import read_arrays, read_observations
-from pdefit.integrate.adaptive import Adaptive
 from pdefit.integrate.adjoint import AbstractAdjoint
 from pdefit.integrate.batch import AbstractBatch
+from pdefit.inverse.choice import choose_stages
 from pdefit.inverse.drivers import AbstractDriver, Traced
 from pdefit.inverse.formulation import AbstractFormulation
 from pdefit.inverse.functional import Functional
@@ -49,7 +50,8 @@ class Experiment:
     the problem with true values where they are known, and `true_paths` the controls they are known for; `true_states` the
     film without noise (leading axis time) of a twin; `noise` what was found where the user left sigma to the data, and
     `unstated` the variables of which nobody said how noisy they are; `held` indices of frames kept out of the fit;
-    `driver` who evaluates.
+    `driver` who evaluates; `choices` what nobody chose, and why it
+    was chosen so.
     """
 
     functional: Functional
@@ -64,6 +66,7 @@ class Experiment:
     unstated: tuple[str, ...]
     held: np.ndarray
     driver: AbstractDriver
+    choices: tuple[str, ...]
 
 
 def experiment(cfg: Config) -> Experiment:
@@ -90,11 +93,12 @@ def _assemble(cfg: Config) -> Experiment:
         raise PdefitError(
             f"times.fit_until = {stop} leaves {fitted} frames to fit; the record starts at {record.ts[0]:g}"
         )
-    stages, formulation = read_stages(cfg["stages"]), make(cfg["formulation"], "formulation", AbstractFormulation)
+    stages = [] if cfg["stages"] == AUTO else read_stages(cfg["stages"])
+    formulation = make(cfg["formulation"], "formulation", AbstractFormulation)
     used = [formulation, *(s.formulation for s in stages if s.formulation is not None)]
     held = held_frames(record.ts[:fitted], cfg["holdout"] or 0, used)
     window = withhold(record.at(slice(0, fitted)), held)
-    solver = make(cfg["solver"], "solver", diffrax.AbstractSolver)
+    solver, steps, why = solver_and_steps(cfg, problem.system, problem.y0, float(record.ts[fitted - 1] - record.ts[0]))
     try_step(problem.system, problem.y0, solver, "solver")
     try_observe(problem.observe, problem.y0)
     regularizers = tuple(make(r, f"regularizers.{n}", AbstractRegularizer) for n, r in cfg["regularizers"].items())
@@ -109,7 +113,7 @@ def _assemble(cfg: Config) -> Experiment:
         controls,
         solver=solver,
         dt=cfg["dt"],
-        steps=None if cfg["steps"] is None else make(cfg["steps"], "steps", Adaptive),
+        steps=steps,
         adjoint=adjoint if isinstance(adjoint, AbstractAdjoint) else None,
         batch=make(cfg["batch"], "batch", AbstractBatch),
         formulation=formulation,
@@ -117,9 +121,16 @@ def _assemble(cfg: Config) -> Experiment:
         smooth_tangents=bool(cfg["smooth_tangents"]),
         key=jax.random.key(cfg["seed"]),
     )
+    functional = driver.settled(functional)
+    if not stages:
+        choice = choose_stages(functional)
+        # windows start at frames, and none may start at one that is kept out
+        stages = [choice.stages[-1]] if held.size else list(choice.stages)
+        why += (f"stages: {choice.reason}; choose others with stages=...",)
     return Experiment(
-        functional=driver.settled(functional),
+        functional=functional,
         stages=stages,
+        choices=why,
         record=record,
         fitted=fitted,
         truth=problem if made.true_paths else None,
@@ -213,9 +224,13 @@ def _from_twin(cfg: Config) -> _Made:
     settings |= {"dt": None if settings["dt"] is None else float(settings["dt"]), "noise": float(settings["noise"])}
     system = make_system(cfg["system"])
     truth = make_system(_refined(_merged(cfg["system"], changes), refine))
-    settings["solver"] = make(settings["solver"], "twin.solver", diffrax.AbstractSolver)
-    twin = build(Twin, {"system": truth, "refine": refine, **settings}, "twin")
     observe, fine, ts = _observe(cfg), initial_state(cfg, truth, None), frame_times(cfg)
+    if settings["solver"] == AUTO:
+        given = {"solver": AUTO, "steps": None, "dt": settings["dt"] or cfg["dt"] or 0.0}
+        settings["solver"], _, _ = solver_and_steps(given, truth, fine, float(ts[-1] - ts[0]))
+    else:
+        settings["solver"] = make(settings["solver"], "twin.solver", diffrax.AbstractSolver)
+    twin = build(Twin, {"system": truth, "refine": refine, **settings}, "twin")
     try_step(truth, fine, twin.solver, "twin.solver")
     check_memory(ts.size, fine)
     try_observe(lambda y: observe(twin.averaged(y)), fine)

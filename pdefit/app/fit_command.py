@@ -73,6 +73,9 @@ def _fit(
         f"{functional.layout.segments} segment{'s' * (functional.layout.segments > 1)}, {stepping} "
         f"{functional.problem.system.time_unit}, compiling ..."
     )
+    for line in exp.choices:
+        log.info(line)
+        console.print(line, highlight=False)
     certificates, driver = Certificates(exp, cfg, directory), Metered(exp.driver)
     planned = plan(exp, cfg)
     console.print(f"plan: {planned['text']}", highlight=False)

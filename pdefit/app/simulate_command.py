@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,7 +14,6 @@ from rich.markup import escape
 
 from pdefit.app.experiment import Config, frame_times, initial_state, make_system
 from pdefit.app.film import check_store, field_coords
-from pdefit.app.instantiate import make
 from pdefit.app.sections import is_number
 from pdefit.app.trial import try_step
 from pdefit.arrays.trees import cast, named_fields
@@ -37,10 +35,12 @@ def run_simulate(cfg: dict[str, Any], directory: Path, name: str, console: Conso
         raise PdefitError("simulate takes its state from the system, but this experiment reads data; use pdefit fit")
     system = cast(make_system(cfg["system"]), cfg["dtype"])
     y0 = cast(initial_state(cfg, system, None), cfg["dtype"])
-    solver = make(cfg["solver"], "solver", diffrax.AbstractSolver)
-    try_step(system, y0, solver, "solver")
     ts = frame_times(cfg)
-    solver, dt = choose_steps([(system, y0)], cfg["dt"], solver)
+    solver, steps, why = solver_and_steps(cfg, system, y0, float(ts[-1] - ts[0]))
+    for line in why:
+        console.print(line, highlight=False)
+    try_step(system, y0, solver, "solver")
+    solver, dt = choose_steps([(system, y0)], cfg["dt"], solver) if steps is None else (solver, np.inf)
     coords = field_coords(system, y0)
     store = cfg["store"]
     wanted = check_store(store, coords, ts.size, 1)
@@ -50,10 +50,10 @@ def run_simulate(cfg: dict[str, Any], directory: Path, name: str, console: Conso
     with FieldsFile(
         directory / "fields.h5", ts[kept], system.time_unit, coords, kinds, store["dtype"], np.zeros(kept.size), name
     ) as film:
-        for i, state in enumerate(frames(system, y0, ts, solver=solver, dt=dt, t0=float(ts[0]))):
+        for i, state in enumerate(frames(system, y0, ts, solver=solver, dt=dt, t0=float(ts[0]), steps=steps)):
             if not all(bool(jnp.all(jnp.isfinite(x))) for x in jax.tree.leaves(state)):
                 raise PdefitError(
-                    f"The simulation is not finite at t = {ts[i]:g} {system.time_unit}; set dt below {dt:g} "
+                    f"The simulation is not finite at t = {ts[i]:g} {system.time_unit}; set dt below {dt:g}, or tolerances smaller "
                     f"(fields.h5 holds the frames before)"
                 )
             if i % store["every"] == 0:
@@ -62,7 +62,8 @@ def run_simulate(cfg: dict[str, Any], directory: Path, name: str, console: Conso
     summary = {
         "experiment": name,
         "status": "done",
-        "dt": dt,
+        "dt": dt if steps is None else None,
+        "solver": type(solver).__name__,
         "time_unit": system.time_unit,
         "frames": int(kept.size),
         "invariant_drift": drift,
