@@ -17,6 +17,8 @@ from pdefit.files.atomic import write_json
 def run_plan(cfg: dict[str, Any], directory: Path, name: str, console: Console) -> None:
     """Print the plan of an experiment, and write it to plan.json."""
     exp = experiment(cfg)
+    for line in exp.choices:
+        console.print(line, highlight=False)
     with checkpoints_in(directory, exp.driver):
         found = plan(exp, cfg)
     write_json(directory / "plan.json", found)

@@ -12,6 +12,7 @@ from jaxtyping import PyTree
 from rich.console import Console
 from rich.markup import escape
 
+from pdefit.app.choices import solver_and_steps
 from pdefit.app.experiment import Config, frame_times, initial_state, make_system
 from pdefit.app.film import check_store, field_coords
 from pdefit.app.sections import is_number
@@ -53,8 +54,8 @@ def run_simulate(cfg: dict[str, Any], directory: Path, name: str, console: Conso
         for i, state in enumerate(frames(system, y0, ts, solver=solver, dt=dt, t0=float(ts[0]), steps=steps)):
             if not all(bool(jnp.all(jnp.isfinite(x))) for x in jax.tree.leaves(state)):
                 raise PdefitError(
-                    f"The simulation is not finite at t = {ts[i]:g} {system.time_unit}; set dt below {dt:g}, or tolerances smaller "
-                    f"(fields.h5 holds the frames before)"
+                    f"The simulation is not finite at t = {ts[i]:g} {system.time_unit}; set dt below {dt:g}, or "
+                    f"smaller tolerances (fields.h5 holds the frames before)"
                 )
             if i % store["every"] == 0:
                 film.append({f"{n}_predicted": np.asarray(x) for n, x in named_fields(state).items() if n in wanted})

@@ -1,0 +1,73 @@
+"""What a fit takes when nobody says, on equations and unknowns of every kind."""
+
+import diffrax
+import jax.numpy as jnp
+import numpy as np
+from apoptosis import apoptosis
+from pdefit_cardiac import BOCF, TUTORIAL
+from pdefit_reaction import FisherKPP, one_sided_source
+from problems import fisher, fisher_functional, planets, planets_functional
+
+import pdefit
+from pdefit.inverse.choice import choose_solver, choose_stages
+
+
+def tissue():
+    grid = pdefit.CartesianGrid((32, 32), (3.2, 3.2), length_unit="cm")
+    return BOCF(grid, **TUTORIAL)
+
+
+def test_equations_that_are_not_stiff_take_rk4():
+    for system, span in ((fisher(), 4.0), (planets()[0], 6.0), (tissue(), 50.0)):
+        choice = choose_solver(system, system.init(None), span)
+        assert isinstance(choice.solver, pdefit.RK4) and choice.steps is None and "not stiff" in choice.reason
+
+
+def test_stiff_kinetics_take_an_implicit_solver():
+    system = apoptosis()
+    choice = choose_solver(system, system.init(None), 1e5)
+    assert isinstance(choice.solver, diffrax.Kvaerno5) and choice.steps is not None and "stiff" in choice.reason
+    # for as long as nothing has decayed, explicit steps are few
+    assert isinstance(choose_solver(system, system.init(None), 1.0).solver, pdefit.RK4)
+
+
+def test_diffusion_on_a_fine_grid_takes_stabilised_steps():
+    grid = pdefit.CartesianGrid((64, 64), (100.0, 100.0))
+    system = one_sided_source(grid)
+    choice = choose_solver(system, system.init(None), 10.0)
+    assert isinstance(choice.solver, pdefit.RKC) and choice.steps is not None and "diffusion" in choice.reason
+    given = choose_solver(system, system.init(None), 10.0, adaptive=False)
+    # as many stages as the step that was given asks for
+    assert given.solver == pdefit.RKC(None) and given.steps is None
+    data = pdefit.simulate(system, system.init(None), np.linspace(0, 1, 3), solver=choice.solver, steps=choice.steps)
+    fine = pdefit.simulate(system, system.init(None), np.linspace(0, 1, 3))
+    for name, value in fine.values.items():
+        np.testing.assert_allclose(data.values[name], value, atol=3e-3 * float(jnp.max(jnp.abs(value))))
+
+
+def test_few_unknowns_take_gauss_newton_and_fields_their_gradients():
+    near = choose_stages(fisher_functional(guess=(0.98, 1.01)))
+    assert [type(s.optimizer) for s in near.stages] == [pdefit.LevenbergMarquardt] and "2 unknowns" in near.reason
+    grid = pdefit.CartesianGrid((256,), (40.0,), (-20.0,))
+    wide = FisherKPP(grid, D=1.0, r=1.0, front=-5.0)
+    y0, ts = wide.init(None), np.linspace(0, 0.2, 3)
+    data = pdefit.simulate(wide, y0, ts)
+    field = pdefit.Functional(pdefit.Problem(wide, y0), ts, data, {"y0": {"u": pdefit.Identity()}})
+    choice = choose_stages(field)
+    assert isinstance(choice.stages[0].optimizer, pdefit.LBFGS) and "field" in choice.reason
+
+
+def test_windows_grow_where_the_guess_is_far_from_data_that_show_every_state():
+    far = fisher_functional(guess=(0.2, 4.0), count=17)
+    choice = choose_stages(far)
+    lengths = [s.formulation.length for s in choice.stages[:-1]]
+    np.testing.assert_allclose(lengths, [0.25, 0.5, 1.25])
+    assert choice.stages[-1].formulation is None and "far" in choice.reason
+    found = pdefit.fit(far, choice.stages)
+    np.testing.assert_allclose([found.problem.system.D, found.problem.system.r], 1.0, rtol=1e-5)
+    for other in (
+        planets_functional(),
+        fisher_functional({"D": pdefit.Log(), "y0": {"u": pdefit.Identity()}}, guess=(0.2, 4.0), count=17),
+        fisher_functional(guess=(0.2, 4.0), count=5),
+    ):
+        assert len(choose_stages(other).stages) == 1
