@@ -125,7 +125,7 @@ class Backsolve(AbstractContinuous):
 def _backups(plan: TimePlan, longest: float) -> int:
     """The fewest backups in each interval of a batch of plans that are no further apart than `longest` (or, where steps are
     longer than that, one for each step)."""
-    steps = plan.step if plan.step.ndim > plan.start.ndim else plan.step[..., None]
+    steps = plan.step if plan.frozen else plan.step[..., None]
     sizes = np.where(np.arange(plan.length) < plan.count[..., None], steps, 0.0)
     for backups in range(1, plan.length):
         each = math.ceil(plan.length / backups)

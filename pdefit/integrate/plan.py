@@ -30,6 +30,16 @@ class TimePlan(eqx.Module):
     look_first: bool = eqx.field(static=True)
 
     @property
+    def frozen(self) -> bool:
+        """Whether every step has a size of its own, as adaptive ones have."""
+        return self.step.ndim > self.start.ndim
+
+    @property
+    def longest(self) -> int:
+        """How many steps the longest trajectory takes."""
+        return int(np.max(np.sum(self.count, axis=-1)))
+
+    @property
     def intervals(self) -> int:
         """How many intervals one trajectory has, padding included."""
         return int(self.count.shape[-1])
@@ -37,7 +47,7 @@ class TimePlan(eqx.Module):
     @property
     def end(self) -> float:
         """When one plan ends."""
-        last = self.step[-1, : self.count[-1]].sum() if self.step.ndim > 1 else self.count[-1] * self.step[-1]
+        last = self.step[-1, : self.count[-1]].sum() if self.frozen else self.count[-1] * self.step[-1]
         return float(self.start[-1] + last)
 
     @property
@@ -48,21 +58,20 @@ class TimePlan(eqx.Module):
     @property
     def smallest(self) -> float:
         """The smallest step of all trajectories."""
-        if self.step.ndim > self.start.ndim:
+        if self.frozen:
             return float(np.min(self.step, where=np.arange(self.length) < self.count[..., None], initial=np.inf))
         return float(np.min(self.step, where=self.count > 0, initial=np.inf))
 
     def halved(self) -> "TimePlan":
         """Every step in two."""
-        frozen = self.step.ndim > self.start.ndim
-        step = (np.repeat(self.step, 2, axis=-1) if frozen else self.step) / 2
+        step = (np.repeat(self.step, 2, axis=-1) if self.frozen else self.step) / 2
         return TimePlan(self.start, step, 2 * self.count, 2 * self.length, self.look_first)
 
     def times_and_sizes(self) -> tuple[Array, Array]:
         """Start and size of every step of one plan, (I, length) each, in float64."""
         start, count = jnp.asarray(self.start, jnp.float64)[:, None], jnp.asarray(self.count)[:, None]
         j = jnp.arange(self.length)[None]
-        if self.step.ndim > self.start.ndim:
+        if self.frozen:
             sizes = jnp.where(j < count, jnp.asarray(self.step, jnp.float64), 0.0)
             return start + jnp.cumsum(sizes, axis=1) - sizes, sizes
         step = jnp.asarray(self.step, jnp.float64)[:, None]
@@ -103,10 +112,9 @@ def stack_plans(plans: Sequence[TimePlan]) -> TimePlan:
         return np.concatenate([x, np.full((intervals - len(x), *x.shape[1:]), fill, x.dtype)])
 
     def padded_steps(plan: TimePlan) -> np.ndarray:
-        frozen = plan.step.ndim > 1
-        return pad(np.pad(plan.step, ((0, 0), (0, length - plan.length))) if frozen else plan.step, 0.0)
+        return pad(np.pad(plan.step, ((0, 0), (0, length - plan.length))) if plan.frozen else plan.step, 0.0)
 
-    if len({(plan.look_first, plan.step.ndim) for plan in plans}) > 1:
+    if len({(plan.look_first, plan.frozen) for plan in plans}) > 1:
         raise ValueError("Plans in a batch must all observe their first state, or none; and be of one kind")
     return TimePlan(
         start=np.stack([pad(plan.start, plan.end) for plan in plans]),
@@ -120,7 +128,7 @@ def stack_plans(plans: Sequence[TimePlan]) -> TimePlan:
 def beginning(plan: TimePlan, most: int) -> TimePlan:
     """At most so many steps of every interval: another trajectory, of the same kind."""
     length = min(plan.length, most)
-    step = plan.step if plan.step.ndim == plan.start.ndim else plan.step[..., :length]
+    step = plan.step[..., :length] if plan.frozen else plan.step
     return TimePlan(plan.start, step, np.minimum(plan.count, length), length, plan.look_first)
 
 

@@ -1,7 +1,6 @@
 """The certificate: recorded evidence that the gradient of a fit is right, on the fit's own equations, data and controls."""
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -15,6 +14,7 @@ from pdefit.integrate.adjoint import ROUND_OFF, StoreAll
 from pdefit.integrate.plan import beginning
 from pdefit.inverse.checks import Certificate as Certificate
 from pdefit.inverse.checks import Check
+from pdefit.inverse.compiled import GRADIENT, NORMAL, RESIDUALS
 from pdefit.inverse.controls import FEW
 from pdefit.inverse.cost import state_bytes
 from pdefit.inverse.drivers import AbstractDriver, Hosted
@@ -113,7 +113,7 @@ def _inexact(
     found = certify(twin, theta, key=key, fit_cost=fit_cost, tangents=tangents)
     begin = time.perf_counter()
     part, theta = shortened(functional, theta, found.scope["observations"])
-    inexact = np.asarray(_NORMAL(part, theta)[1])
+    inexact = np.asarray(NORMAL(part, theta)[1])
     exact = difference_gradient(part, theta, np.full(theta.size, 1e-3))
     cosine = _over(float(inexact @ exact), float(np.linalg.norm(inexact) * np.linalg.norm(exact)))
     angle = float(np.degrees(np.arccos(np.clip(cosine, -1.0, 1.0)))) if np.isfinite(cosine) else 90.0
@@ -121,11 +121,6 @@ def _inexact(
     check = _at_most("degrees between the gradient of smooth tangents and differences", angle, _DOWNHILL, remedy)
     seconds = found.seconds + time.perf_counter() - begin
     return Certificate((*found.checks, check), found.scope, fingerprint(functional), seconds)
-
-
-RESIDUALS: Callable = eqx.filter_jit(lambda functional, theta: functional.residuals(theta))
-_NORMAL: Callable = eqx.filter_jit(lambda functional, theta: functional.normal_equations(theta))
-GRADIENT: Callable = eqx.filter_jit(lambda functional, theta: functional.value_and_grad(theta)[1])
 
 
 @eqx.filter_jit
@@ -255,7 +250,7 @@ def _influence(functional: AbstractObjective, gradient: Array) -> list[Check]:
 def _normal_equations(functional: AbstractObjective, theta: Array, v: Array) -> list[Check]:
     """What Gauss-Newton steps are made of, against adjoint and tangent."""
     r = RESIDUALS(functional, theta)
-    _, slope, matrix = _NORMAL(functional, theta)
+    _, slope, matrix = NORMAL(functional, theta)
     curvature = float(jnp.sum(_push(functional, theta, v) ** 2))
     # element by element, in units of what each could be: masses of planets differ by decades
     scale = jnp.sqrt(jnp.diag(matrix)) * jnp.linalg.norm(r)

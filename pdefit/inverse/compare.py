@@ -19,6 +19,7 @@ from pdefit.integrate.finite_difference import STEPS, FiniteDifference, quotient
 from pdefit.integrate.interpolating import Interpolating
 from pdefit.integrate.stepper import Stepper
 from pdefit.integrate.tangent import Tangent
+from pdefit.inverse.compiled import GRADIENT
 from pdefit.inverse.cost import Trial, gradient_cost, trial
 from pdefit.inverse.functional import Functional
 from pdefit.inverse.recommend import recommended
@@ -30,8 +31,6 @@ from pdefit.inverse.with_adjoint import with_adjoint
 _LOST = 1e-3
 # runs of each gradient, and the part of the budget that one algorithm may take for a run
 _RUNS, _SHARE = 3, 0.5
-
-_GRADIENT: Callable = eqx.filter_jit(lambda functional, theta: functional.value_and_grad(theta)[1])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -173,7 +172,7 @@ def _measured(
     )
     if cost.seconds > max(seconds, 20 * cost.seconds_forward):
         return dataclasses.replace(row, remark=f"left out: would take about {cost.seconds:.2g} s"), None
-    compiled = _GRADIENT.lower(functional, theta).compile()
+    compiled = GRADIENT.lower(functional, theta).compile()
     account = compiled.compiled.memory_analysis()
     peak = int(account.temp_size_in_bytes) + int(account.output_size_in_bytes)
     # what is stored grows with the record

@@ -40,6 +40,11 @@ class Trial:
     forward: float
     back: float
 
+    @property
+    def working(self) -> int:
+        """Bytes beside checkpoints."""
+        return self.temporary + self.passed
+
     def gradient(self, account: Account) -> float:
         """Seconds for one step of a gradient that passes over it so often."""
         # of two levels of checkpoints, three passes are forward
@@ -61,11 +66,11 @@ class Cost:
     state_bytes: int
     stored_states: int
     working_bytes: int
-    host_bytes: int
-    file_bytes: int
     recompute_factor: float
     seconds: float
     seconds_forward: float
+    host_bytes: int = 0
+    file_bytes: int = 0
 
     @property
     def planned_bytes(self) -> int:
@@ -118,12 +123,10 @@ def gradient_cost(functional: Functional, tried: Trial) -> Cost:
     return Cost(
         driver="traced",
         schedule=account.schedule,
-        steps=int(np.max(np.sum(plan.count, axis=-1))),
+        steps=plan.longest,
         state_bytes=tried.state_bytes * batch.at_once(segments) // segments,
         stored_states=account.stored,
-        working_bytes=tried.temporary + tried.passed,
-        host_bytes=0,
-        file_bytes=0,
+        working_bytes=tried.working,
         recompute_factor=account.forward + again,
         seconds=account.padded * (tried.gradient(account) + again * tried.forward),
         seconds_forward=plan.intervals * plan.length * tried.forward,
@@ -142,13 +145,11 @@ def tangent_cost(functional: Functional, tried: Trial) -> Cost:
     return Cost(
         driver="traced",
         schedule=f"{count} tangents",
-        steps=int(np.max(np.sum(plan.count, axis=-1))),
+        steps=plan.longest,
         state_bytes=size,
         stored_states=1 + count,
         # those that are returned are not those that were given
         working_bytes=int(account.temp_size_in_bytes) + int(account.output_size_in_bytes),
-        host_bytes=0,
-        file_bytes=0,
         recompute_factor=1.0,
         seconds=steps * seconds / (window.plan.intervals * window.plan.length),
         seconds_forward=steps * tried.forward,
@@ -162,7 +163,7 @@ def _few_steps(functional: Functional) -> Window:
     intervals, length = min(_INTERVALS, plan.intervals), min(_MOST_STEPS, plan.length)
     part = TimePlan(
         start=plan.start[:, :intervals],
-        step=plan.step[:, :intervals] if plan.step.ndim == plan.start.ndim else plan.step[:, :intervals, :length],
+        step=plan.step[:, :intervals, :length] if plan.frozen else plan.step[:, :intervals],
         # an interval without steps pads a shorter record, and says nothing about time
         count=np.full((plan.count.shape[0], intervals), length),
         length=length,

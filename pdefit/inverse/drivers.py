@@ -7,7 +7,6 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from pdefit.arrays.memory import in_words, size_in_bytes
@@ -19,6 +18,7 @@ from pdefit.integrate.planner import Course, plan_course
 from pdefit.integrate.schedule.actions import Tier
 from pdefit.inverse import chunk
 from pdefit.inverse.chunk import Carry, Log
+from pdefit.inverse.compiled import GRADIENT, VALUE
 from pdefit.inverse.cost import Cost, Trial, gradient_cost, state_bytes, tangent_cost, trial
 from pdefit.inverse.functional import Functional
 from pdefit.inverse.hosted import HostedFunctional, Route
@@ -82,7 +82,7 @@ class Traced(AbstractDriver):
             return functional
         tried, layout = trial(functional), functional.layout
         one = tried.state_bytes * functional.sweep.batch.at_once(layout.segments) / layout.segments
-        work = tried.temporary + tried.passed
+        work = tried.working
         found = cheapest(layout.plan.intervals, layout.plan.length, (self.memory - work) / one)
         if found is None:
             least = nest(layout.plan.intervals, layout.plan.length, MOST_LEVELS).stored * one + work
@@ -101,10 +101,10 @@ class Traced(AbstractDriver):
         return int(taken), carry, log
 
     def value(self, functional, theta):
-        return _VALUE(functional, theta)
+        return VALUE(functional, theta)
 
     def gradient(self, functional, theta):
-        return _GRADIENT(functional, theta)
+        return GRADIENT(functional, theta)
 
     def growth(self, functional, theta):
         return _GROWTH(functional, theta)
@@ -113,8 +113,6 @@ class Traced(AbstractDriver):
         """Nothing is kept."""
 
 
-_VALUE: Callable = eqx.filter_jit(lambda functional, theta: functional.value(theta))
-_GRADIENT: Callable = eqx.filter_jit(lambda functional, theta: functional.value_and_grad(theta)[1])
 _GROWTH: Callable = eqx.filter_jit(lambda functional, theta: functional.watched_gradient(theta)[2])
 
 
@@ -157,10 +155,10 @@ class Hosted(AbstractDriver):
         return Cost(
             driver="hosted",
             schedule=str(course),
-            steps=int(np.max(np.sum(functional.layout.plan.count, axis=-1))),
+            steps=functional.layout.plan.longest,
             state_bytes=size,
             stored_states=course.nest.stored,
-            working_bytes=tried.temporary + tried.passed,
+            working_bytes=tried.working,
             # states on their way to the file and back are in host memory, too
             host_bytes=(used.get(Tier.HOST, 0) + IN_FLIGHT * (used.get(Tier.FILE, 0) > 0)) * size,
             file_bytes=used.get(Tier.FILE, 0) * size,
@@ -213,7 +211,7 @@ class Hosted(AbstractDriver):
     def _room(self, functional: Functional, like: PyTree) -> int:
         """How many states the device holds beside what differentiating takes."""
         tried, one = self._trial(functional), state_bytes(like)
-        work = tried.temporary + tried.passed
+        work = tried.working
         room = int((self.device - work) // one)
         if room < 2:
             raise PdefitError(

@@ -40,6 +40,6 @@ def refuse_dt(dt: float | None) -> None:
 def shortened_layout(formulation: AbstractFormulation, ts: np.ndarray, dt: float, whole: TimePlan) -> Layout:
     """The layout of the beginning of a record, with the steps of the whole if those are frozen."""
     layout = formulation.layout(ts, dt)
-    if whole.step.ndim == whole.start.ndim:
+    if not whole.frozen:
         return layout
     return Layout(begun(whole, layout.plan), layout.index, layout.real, layout.nodes)

@@ -105,7 +105,7 @@ class Pieces:
         s, i = plan.count.shape
         before = length * np.arange(parts)
         count = np.clip(plan.count[..., None] - before, 0, length)
-        if plan.step.ndim > plan.start.ndim:
+        if plan.frozen:
             missing = parts * length - plan.length
             steps = np.pad(plan.step, ((0, 0), (0, 0), (0, missing))).reshape(s, i, parts, length)
             used = np.where(np.arange(length) < count[..., None], steps, 0.0).sum(axis=-1)

@@ -6,7 +6,6 @@ linearised along the hard trajectory. Where the residuals r can vanish nothing i
 J^T r = 0, which is not quite the minimum of |r|^2: `inexact_bias` says how far it is.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -16,11 +15,9 @@ from jax.scipy.linalg import cho_factor, cho_solve
 from jaxtyping import Array, Float
 
 from pdefit.errors import PdefitError
+from pdefit.inverse.compiled import NORMAL, VALUE
 from pdefit.systems.interfaces import AbstractSwitched
 from pdefit.systems.system import AbstractSystem
-
-_VALUE: Callable = eqx.filter_jit(lambda functional, theta: functional.value(theta))
-_NORMAL: Callable = eqx.filter_jit(lambda functional, theta: functional.normal_equations(theta))
 
 
 def check_switches(system: AbstractSystem, smooth_tangents: bool) -> None:
@@ -52,7 +49,7 @@ def difference_gradient(functional: Any, theta: Float[Array, " p"], steps: np.nd
 
     def slope(k: int) -> float:
         e = jnp.zeros(theta.size).at[k].set(steps[k])
-        return float(_VALUE(functional, theta + e) - _VALUE(functional, theta - e)) / (2 * float(steps[k]))
+        return float(VALUE(functional, theta + e) - VALUE(functional, theta - e)) / (2 * float(steps[k]))
 
     return np.asarray([slope(k) for k in range(theta.size)])
 
@@ -61,7 +58,7 @@ def inexact_bias(functional: Any, theta: Float[Array, " p"]) -> np.ndarray:
     """How far an estimate with smooth tangents is from the minimum of J, in search space: one Gauss-Newton step with the
     gradient by differences, -A^-1 dJ/dtheta. Steps are a third of a standard error, so that switches crossing from one
     instant of a trajectory to the next average out."""
-    value, _, matrix = _NORMAL(functional, theta)
+    value, _, matrix = NORMAL(functional, theta)
     scale = 1 / jnp.sqrt(jnp.diag(matrix))
     scaled = scale[:, None] * matrix * scale[None, :] + 1e-12 * jnp.eye(theta.size)
     spread = jnp.sqrt(jnp.diag(cho_solve(cho_factor(scaled), jnp.eye(theta.size)))) * scale

@@ -79,7 +79,7 @@ def unstacked(functional: Functional, e: int, size: Extent) -> Functional:
         data.ts[: size.frames], *(jax.tree.map(frames, part) for part in (data.values, data.mask, data.sigma))
     )
     plan, s, i = layout.plan, slice(size.segments), slice(size.intervals)
-    step = plan.step[s, i] if plan.step.ndim == 2 else plan.step[s, i, : size.steps]
+    step = plan.step[s, i, : size.steps] if plan.frozen else plan.step[s, i]
     looks = size.intervals + plan.look_first
     layout = Layout(
         TimePlan(plan.start[s, i], step, plan.count[s, i], size.steps, plan.look_first),
@@ -141,12 +141,12 @@ def _padded_layout(layout: Layout, most: Extent) -> Layout:
     """The layout with more intervals and segments, all of zero length, whose observations are no residuals."""
     plan = layout.plan
     rows, columns = most.segments - layout.segments, most.intervals - plan.intervals
-    used = plan.count[:, -1] * plan.step[:, -1] if plan.step.ndim == 2 else plan.step[:, -1].sum(axis=-1)
+    used = plan.step[:, -1].sum(axis=-1) if plan.frozen else plan.count[:, -1] * plan.step[:, -1]
     end = (plan.start[:, -1] + used)[:, None]
     start = np.concatenate([plan.start, np.repeat(end, columns, axis=1)], axis=1)
     start = np.concatenate([start, np.full((rows, start.shape[1]), end[-1, 0])])
     more = (0, rows), (0, columns)
-    steps = [(0, most.steps - plan.length)] if plan.step.ndim == 3 else []
+    steps = [(0, most.steps - plan.length)] if plan.frozen else []
     return Layout(
         TimePlan(start, np.pad(plan.step, [*more, *steps]), np.pad(plan.count, more), most.steps, plan.look_first),
         np.pad(layout.index, more, mode="edge"),
