@@ -12,6 +12,8 @@ from pdefit.errors import PdefitError
 from pdefit.integrate.fold import fold
 from pdefit.integrate.stepper import Stepper
 from pdefit.inverse.blocks import added, added_matrices, jump_blocks, jumps, pattern
+from pdefit.inverse.controls import Controls
+from pdefit.inverse.in_turn import InTurn, goes_in_turn, stacked, unstacked
 from pdefit.inverse.pushed import Pushed, push_all
 from pdefit.inverse.smooth_tangents import followed
 from pdefit.inverse.window import Window
@@ -90,12 +92,11 @@ class Tangents(eqx.Module):
     def through(self, walk: Walk, window: Window) -> Walk:
         """From one end of a window to the other."""
         sweep = self.functional.sweep
-        functional = self.functional
+        functional, k = self.functional, self._seeds.shape[0]
         problem, moved = push_all(lambda x: followed(functional, x), (self.theta,), (self._seeds,))
         moved = functional.controls.touched(moved)
         stepper = Stepper(functional.at(self.theta).system, sweep.solver)
         twin = Stepper(problem.system, sweep.solver) if functional.smooth_tangents else None
-        pushed = Pushed(stepper, Stepper(moved.system, sweep.solver), twin, several=True)
 
         def look(seen: Tally, pair: tuple[PyTree, PyTree], i: Any) -> Tally:
             y, dy = pair
@@ -103,10 +104,29 @@ class Tangents(eqx.Module):
             return seen.plus(*found)
 
         def trajectory(walk: Walk, plan: Any, inputs: Any) -> Walk:
+            pushed = Pushed(stepper, Stepper(moved.system, sweep.solver), twin, several=True)
             (y, dy), seen = fold(pushed, (walk.states, walk.tangents), plan, look, inputs, walk.seen)
             return Walk(y, dy, seen)
 
+        def trajectory_in_turn(walk: Walk, plan: Any, inputs: Any) -> Walk:
+            def look_at_all(seen: Tally, pair: tuple[PyTree, list[PyTree]], i: Any) -> Tally:
+                return look(seen, (pair[0], stacked(pair[1])), i)
+
+            each = InTurn(stepper, [Stepper(p.system, sweep.solver) for p in self._alone(moved)])
+            begin = walk.states, unstacked(walk.tangents, k)
+            (y, dys), seen = fold(each, begin, plan, look_at_all, inputs, walk.seen, each.through)
+            return Walk(y, stacked(dys), seen)
+
+        if twin is None and goes_in_turn(sweep.solver, walk.states, k):
+            return sweep.batch(trajectory_in_turn, walk, window.plan, window.inputs)
         return sweep.batch(trajectory, walk, window.plan, window.inputs)
+
+    def _alone(self, moved: PyTree) -> list[PyTree]:
+        """Of k problems that move (k, ...), each with the one control that moves it; node states move nothing of it."""
+        controls = self.functional.controls
+        owners = [Controls((c,)) for c in controls.shared.items for _ in range(c.size)]
+        owners += [Controls(())] * (self._seeds.shape[0] - len(owners))
+        return [owner.touched(each) for owner, each in zip(owners, unstacked(moved, len(owners)), strict=True)]
 
     def finish(self, walk: Walk) -> Groups:
         """With the jumps between segments, and what regularizers and priors ask."""

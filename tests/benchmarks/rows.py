@@ -40,6 +40,7 @@ class Row:
 
 
 VALUE: Callable = eqx.filter_jit(pdefit.Functional.value)
+NORMAL: Callable = eqx.filter_jit(pdefit.Functional.normal_equations)
 GRADIENT: Callable = eqx.filter_jit(lambda f, theta: f.value_and_grad(theta))
 
 
@@ -267,8 +268,29 @@ def p12(cells: int = 128, count: int = 1000) -> Row:
     )
 
 
+def gn(cells: int = 128, observations: int = 10, repeats: int = 5) -> Row:
+    """The normal equations of ten scalar parameters, float64, every field observed every 10 steps."""
+    J = functional(cells, observations, dtype="float64", fields=False)
+    theta = J.theta0
+    forward, gradient, normal = seconds(
+        lambda: VALUE(J, theta), lambda: GRADIENT(J, theta), lambda: NORMAL(J, theta), repeats=repeats
+    )
+    exact = GRADIENT(J, theta)[1]
+    gap = float(jnp.max(jnp.abs(NORMAL(J, theta)[1] / exact - 1)))
+    return Row(
+        f"normal equations of ten parameters over forward, {cells}^2, float64",
+        "<= 12 x" if cells > 256 else "<= 6 x",
+        f"{normal / forward:.1f} x",
+        f"a gradient takes {gradient / forward:.1f} x, and differs by {gap:.0e}",
+    )
+
+
 ROWS: dict[str, Callable[..., Row]] = {
     "P1": p1, "P2": p2, "P3": p3, "P4": p4, "P6": p6, "P7": p7, "P8": p8, "P9": p9, "P10": p10, "P11": p11, "P12": p12,
+    "gn": gn,
 }  # fmt: skip
 # the same at other sizes
-LARGER: dict[str, Callable[..., Row]] = {"P3 at 256^2": lambda: p3(256), "P3 at 512^2": lambda: p3(512)}
+LARGER: dict[str, Callable[..., Row]] = {
+    "P3 at 256^2": lambda: p3(256), "P3 at 512^2": lambda: p3(512),
+    "gn at 256^2": lambda: gn(256, 5), "gn at 512^2": lambda: gn(512, 3, 3),
+}  # fmt: skip

@@ -13,6 +13,7 @@ SMALL = {
     "p2": {"cells": 16, "count": 3},
     "p3": {"cells": 16, "observations": 4, "between": 3},
     "p6": {"cells": 16, "observations": 4, "between": 3},
+    "gn": {"cells": 16, "observations": 2, "repeats": 1},
     "p12": {"cells": 16, "count": 20},
 }
 
