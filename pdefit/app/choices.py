@@ -1,5 +1,6 @@
 """What a configuration leaves open."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,13 +8,13 @@ import diffrax
 from jaxtyping import PyTree
 
 from pdefit.app.instantiate import make
+from pdefit.app.stages_config import AUTO
 from pdefit.integrate.adaptive import Adaptive
 from pdefit.integrate.runge_kutta4 import RK4
-from pdefit.inverse.choice import choose_solver
+from pdefit.inverse.choice import choose_solver, choose_stages
+from pdefit.inverse.functional import Functional
+from pdefit.inverse.stage import Stage
 from pdefit.systems.system import AbstractSystem
-
-# in place of a solver, or of stages: whatever suits
-AUTO = {"auto": True}
 
 
 def solver_and_steps(
@@ -33,3 +34,14 @@ def solver_and_steps(
         # which does not estimate its error
         return diffrax.Tsit5(), steps, (reason.replace("RK4", "Tsit5"),)
     return choice.solver, choice.steps or steps, (reason,)
+
+
+def chosen_stages(functional: Functional, given: Stage, node: Mapping[str, Any], held: bool) -> tuple[list[Stage], str]:
+    """The stages of a fit whose one stage has no optimizer yet, and the reason for them; what else was given of that stage
+    holds for the last. `held` says whether frames are kept out, at which no window may start."""
+    choice = choose_stages(functional)
+    limit = next(iter(node.values())).get("max_iterations")
+    last = choice.stages[-1]
+    last = dataclasses.replace(given, optimizer=last.optimizer, max_iterations=limit or last.max_iterations)
+    growing = [] if held or given.formulation is not None else list(choice.stages[:-1])
+    return [*growing, last], f"stages: {choice.reason}; choose others with stages=..."

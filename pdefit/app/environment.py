@@ -13,7 +13,7 @@ import jax
 _FLAGS = "--xla_cpu_prefer_vector_width=512 --xla_cpu_experimental_ynn_fusion_type=-reduce"
 _TRIED = ("0.10.1",)
 # every compiled program maps some memory; Linux allows a process 65530 maps by default and the compiler dies beyond
-_MANY_MAPS = 40_000
+_MANY_MAPS = 25_000
 
 
 def prepare() -> None:

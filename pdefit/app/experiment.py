@@ -11,12 +11,12 @@ import numpy as np
 from jaxtyping import PyTree
 
 from pdefit.app.automatic_sigma import split_sigma
-from pdefit.app.choices import AUTO, solver_and_steps
+from pdefit.app.choices import AUTO, chosen_stages, solver_and_steps
 from pdefit.app.control_units import check_control_units
 from pdefit.app.controls_config import read_controls
 from pdefit.app.instantiate import build, make, resolve
 from pdefit.app.sections import is_number, whole_number
-from pdefit.app.stages_config import read_stages
+from pdefit.app.stages_config import left_open, read_stages
 from pdefit.app.trial import check_memory, try_observe, try_step
 from pdefit.arrays.trees import cast
 from pdefit.errors import PdefitError, first_line, unknown
@@ -24,7 +24,6 @@ from pdefit.files.locate import locate
 from pdefit.files.read import read_arrays, read_observations
 from pdefit.integrate.adjoint import AbstractAdjoint
 from pdefit.integrate.batch import AbstractBatch
-from pdefit.inverse.choice import choose_stages
 from pdefit.inverse.drivers import AbstractDriver, Traced
 from pdefit.inverse.formulation import AbstractFormulation
 from pdefit.inverse.functional import Functional
@@ -93,7 +92,7 @@ def _assemble(cfg: Config) -> Experiment:
         raise PdefitError(
             f"times.fit_until = {stop} leaves {fitted} frames to fit; the record starts at {record.ts[0]:g}"
         )
-    stages = [] if cfg["stages"] == AUTO else read_stages(cfg["stages"])
+    stages = read_stages(cfg["stages"])
     formulation = make(cfg["formulation"], "formulation", AbstractFormulation)
     used = [formulation, *(s.formulation for s in stages if s.formulation is not None)]
     held = held_frames(record.ts[:fitted], cfg["holdout"] or 0, used)
@@ -122,11 +121,9 @@ def _assemble(cfg: Config) -> Experiment:
         key=jax.random.key(cfg["seed"]),
     )
     functional = driver.settled(functional)
-    if not stages:
-        choice = choose_stages(functional)
-        # windows start at frames, and none may start at one that is kept out
-        stages = [choice.stages[-1]] if held.size else list(choice.stages)
-        why += (f"stages: {choice.reason}; choose others with stages=...",)
+    if left_open(cfg["stages"]):
+        stages, reason = chosen_stages(functional, stages[0], cfg["stages"], bool(held.size))
+        why += (reason,)
     return Experiment(
         functional=functional,
         stages=stages,

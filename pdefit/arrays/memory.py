@@ -4,13 +4,14 @@ import math
 import os
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from pdefit.errors import PdefitError
 
 _SIZES = {"b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30}
 
 
-def size_in_bytes(size: str | float | int, key: str) -> float:
+def size_in_bytes(size: Any, key: str) -> float:
     """A size such as "64 MB", or a number of bytes, that a user gave for `key`."""
     parts = re.fullmatch(r"([-+.\de]+?) ?([a-z]*)", str(size).strip().lower())
     try:

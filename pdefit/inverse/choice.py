@@ -28,8 +28,8 @@ from pdefit.systems.system import AbstractSystem
 _SMALL = 200
 # explicit steps for a record beyond which an implicit method pays, and what RK4 is stable up to
 _MANY_STEPS, _REACH = 20_000, 2.785
-# how many times faster diffusion must be than what happens for stabilised steps to pay
-_STIFF = 50.0
+# how many times faster diffusion must be than what happens, and how many steps of RK4 it must ask for, for stabilised ones
+_STIFF, _MORE_STEPS = 50.0, 500
 # frames below which a record is short, and the share of the data's spread that a guess may miss
 _FRAMES, _FAR = 8, 0.5
 
@@ -77,7 +77,7 @@ def choose_solver(system: AbstractSystem, y0: PyTree, span: float, adaptive: boo
     # y'' / y': what a step must follow; and what nothing drives yet changes within the record all the same
     slope, bend = jax.jvp(rate, (flat,), (rate(flat),))
     change = max(float(jnp.linalg.norm(bend) / jnp.maximum(jnp.linalg.norm(slope), 1e-300)), 1 / span)
-    if decay > 0.9 * size and decay > _STIFF * change:
+    if decay > 0.9 * size and decay > _STIFF * change and decay * span / _REACH > _MORE_STEPS:
         # stable for a tenth of the time in which the state changes
         stages = int(np.clip(np.sqrt(1 + 0.1 * decay / change / 0.653), 4, 60))
         reason = f"diffusion-dominated: fine structure decays {decay / change:.0f} times faster than the state changes"

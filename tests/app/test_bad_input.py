@@ -147,7 +147,7 @@ def test_bad_words_about_data(pdefit_inside, tmp_path, arguments, words):
         (["system=null"], ["cannot be set to null"]),
         (["stages.main.max_iterations=0"], ["stages.main.max_iterations"]),
         (["stages.main.optimizer.toleranze=1"], ["toleranze"]),
-        (["+stages.main.optimizer.toleranze=1"], ["toleranze", "did you mean tolerance"]),
+        (["stages=levenberg_marquardt", "+stages.main.optimizer.toleranze=1"], ["toleranze", "did you mean tolerance"]),
         (["formulation=segments"], ["formulation", "length"]),
         (["formulation=segments", "formulation.length=-1.0"], ["length"]),
         (["observe={_target_: pdefit.Select, fields: [w]}"], ["observe", "+observe.NAME"]),
@@ -186,7 +186,7 @@ def test_bad_configurations(pdefit_inside, tmp_path, arguments, words):
 )
 def test_targets_that_are_not_allowed(pdefit_inside, tmp_path, target, words):
     refused(pdefit_inside, tmp_path, [*FRONT, f"system._target_='{target}'"], *words)
-    refused(pdefit_inside, tmp_path, [*FRONT, f"solver._target_='{target}'"])
+    refused(pdefit_inside, tmp_path, [*FRONT, "solver=rk4", f"solver._target_='{target}'"])
 
 
 def test_the_run_directory_of_another_experiment(pdefit_inside, tmp_path):

@@ -82,7 +82,7 @@ def test_a_control_may_spell_its_unit_in_another_way(compose):
         (["~stages"], ("stages", "at least one stage")),
         (["+stages.main.window=-1.0"], ("stages.main",)),
         (["formulation=segments"], ("formulation.length is missing",)),
-        (["solver._target_=os.system"], ("solver", "not allowed")),
+        (["solver=rk4", "solver._target_=os.system"], ("solver", "not allowed")),
         (["system._target_=pdefit.RK4"], ("system", "not a system")),
         (["system.D=null"], ("system",)),
         (["system.grid.shape=[80,80]"], ("grid",)),

@@ -72,7 +72,7 @@ def test_a_configuration_cannot_overwrite_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("node", "words"),
     [
-        ({"_target_": "pdefit.RK5"}, "did you mean RK4"),
+        ({"_target_": "pdefit.RK5"}, "did you mean RKC or RK4"),
         ({"_target_": "pdefit.Adam", "learning_rat": 0.1}, "did you mean learning_rate"),
         ({"_target_": "pdefit.Segments", "length": "???"}, "length is missing"),
         ({"_target_": "pdefit.Segments"}, "length"),

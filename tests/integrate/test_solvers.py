@@ -206,7 +206,7 @@ LISTED = {
 }
 
 
-@pytest.mark.parametrize("file", sorted(SOLVERS.glob("*.yaml")), ids=lambda f: f.stem)
+@pytest.mark.parametrize("file", sorted(set(SOLVERS.glob("*.yaml")) - {SOLVERS / "auto.yaml"}), ids=lambda f: f.stem)
 def test_every_listed_solver_has_its_order(file):
     solver = make(yaml.safe_load(file.read_text()), "solver", diffrax.AbstractSolver)
     order, problem, t1, counts = LISTED[file.stem]
