@@ -100,7 +100,7 @@ def test_a_fit_with_a_continuous_adjoint_runs_or_is_stopped_by_its_certificate(p
     def fit(name, *options):
         return pdefit_inside("fit", *FRONT, "noise=0.01", f"hydra.run.dir={tmp_path / name}", *options)
 
-    code, _, err = fit("tangents", "adjoint=backsolve")
+    code, _, err = fit("tangents", "stages=levenberg_marquardt", "adjoint=backsolve")
     assert code != 0 and "has no tangents" in " ".join(err.split()) and "Traceback" not in err
     code, _, err = fit("wrong", "stages=lbfgs", "adjoint=backsolve", "adjoint.backups=1")
     assert code != 0 and "fails its certificate" in " ".join(err.split())
