@@ -58,6 +58,16 @@ def direction(function: Callable[[PyTree], PyTree], x: PyTree, dx: PyTree) -> Py
     return _along(jax.linearize(function, x)[1], dx)
 
 
+def depends(function: Callable[[PyTree], list[Array]], x: PyTree) -> list[bool]:
+    """Which of the values of a function depend on x."""
+    jaxpr = jax.make_jaxpr(function)(x).jaxpr
+    found = set(jaxpr.invars)
+    for equation in jaxpr.eqns:
+        if any(not isinstance(v, Literal) and v in found for v in equation.invars):
+            found.update(equation.outvars)
+    return [not isinstance(v, Literal) and v in found for v in jaxpr.outvars]
+
+
 def _along(linear: Callable[[PyTree], PyTree], dx: PyTree) -> PyTree:
     """A linear function, None in place of what does not depend on dx."""
     closed, shape = jax.make_jaxpr(linear, return_shape=True)(dx)

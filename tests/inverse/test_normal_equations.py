@@ -12,6 +12,7 @@ from pdefit_cardiac import BOCF
 from pdefit_cardiac.parameter_sets import TUTORIAL
 
 import pdefit
+from pdefit.inverse.collected import collected, direction
 
 DT, CELLS = 0.05, 24
 # of one field, of a switch that several fields share, and of the stencil
@@ -34,7 +35,8 @@ def tissue_functional(observations: int, between: int = 4, solver=None) -> pdefi
 
 @pytest.mark.parametrize("solver", [diffrax.Euler(), pdefit.RK4(), diffrax.Tsit5()], ids=["Euler", "RK4", "Tsit5"])
 def test_the_gradient_of_tissue_is_that_of_the_reverse_pass(solver):
-    functional = tissue_functional(3, solver=solver)
+    # an odd number of steps, which Euler's tangents take two at a time
+    functional = tissue_functional(3, between=3, solver=solver)
     theta = functional.theta0
     value, gradient, matrix = eqx.filter_jit(pdefit.Functional.normal_equations)(functional, theta)
     expected = eqx.filter_jit(lambda f, x: f.value_and_grad(x))(functional, theta)
@@ -42,6 +44,28 @@ def test_the_gradient_of_tissue_is_that_of_the_reverse_pass(solver):
     np.testing.assert_allclose(gradient, expected[1], rtol=1e-9)
     jac = functional.jacobian(theta)
     np.testing.assert_allclose(matrix, jac.T @ jac, rtol=1e-9, atol=1e-12 * float(jnp.max(matrix)))
+
+
+def test_coefficients_are_collected_once():
+    """A chain of products on one tangent ends as one coefficient; a difference in space starts another; switches stay."""
+
+    def chain(y):
+        x = jnp.where(y > 0.5, 3.0 * y, -y * y) * jnp.cos(y) / (1 + y**2)
+        return x + jnp.sin(y) + 0.5 * (jnp.roll(y, 1) - y) ** 2
+
+    y, dy = jnp.linspace(0.0, 1.0, 16), jnp.cos(jnp.arange(16.0))
+    out, linear = collected(chain, y)
+    expected = jax.jvp(chain, (y,), (dy,))
+    np.testing.assert_allclose(out, expected[0], rtol=1e-14)
+    np.testing.assert_allclose(linear(dy), expected[1], rtol=1e-13)
+    # of y and of its neighbour
+    assert sum(x.size == y.size for x in jax.tree.leaves(linear)) == 2
+
+
+def test_a_field_that_no_control_moves_has_no_direction():
+    found = direction(lambda x: (x["a"] * 2.0, jnp.ones(3)), {"a": jnp.ones(3)}, {"a": jnp.ones(3)})
+    assert found[1] is None
+    np.testing.assert_allclose(found[0], 2.0)
 
 
 def held(functional: pdefit.Functional) -> int:
