@@ -42,6 +42,11 @@ def chosen_stages(functional: Functional, given: Stage, node: Mapping[str, Any],
     choice = choose_stages(functional)
     limit = next(iter(node.values())).get("max_iterations")
     last = choice.stages[-1]
-    last = dataclasses.replace(given, optimizer=last.optimizer, max_iterations=limit or last.max_iterations)
-    growing = [] if held or given.formulation is not None else list(choice.stages[:-1])
-    return [*growing, last], f"stages: {choice.reason}; choose others with stages=..."
+    last = dataclasses.replace(last, max_iterations=limit or last.max_iterations, reweight=given.reweight)
+    if held or given.formulation is not None:
+        return [dataclasses.replace(last, formulation=given.formulation)], _told(choice.reason)
+    return [*choice.stages[:-1], last], _told(choice.reason)
+
+
+def _told(reason: str) -> str:
+    return f"stages: {reason}; choose others with stages=..."

@@ -105,11 +105,12 @@ def choose_stages(functional: Functional) -> StagesChoice:
     if size > FEW or not functional.sweep.adjoint.has_tangents:
         what = f"{size} unknowns are a field" if size > FEW else "a continuous adjoint has gradients only"
         return StagesChoice([Stage(LBFGS(), 500)], f"L-BFGS: {what}")
-    last = Stage(LevenbergMarquardt())
     windows = _windows(functional)
     few = f"Gauss-Newton (Levenberg-Marquardt): {size} unknowns are few"
     if not windows:
-        return StagesChoice([last], few)
+        return StagesChoice([Stage(LevenbergMarquardt())], few)
+    # a stage without a formulation would keep the windows before it
+    last = Stage(LevenbergMarquardt(), formulation=functional.formulation)
     growing = [Stage(LevenbergMarquardt(), 20, Segments(length)) for length in windows]
     unit = functional.problem.system.time_unit
     lengths = ", ".join(f"{x:.3g}" for x in windows)
