@@ -46,6 +46,8 @@ from pdefit.integrate.velocity_verlet import VelocityVerlet as VelocityVerlet
 from pdefit.integrate.yoshida4 import Yoshida4 as Yoshida4
 from pdefit.inverse.certificate import Certificate as Certificate
 from pdefit.inverse.certificate import certify as certify
+from pdefit.inverse.choice import choose_solver as choose_solver
+from pdefit.inverse.choice import choose_stages as choose_stages
 from pdefit.inverse.compare import Comparison as Comparison
 from pdefit.inverse.compare import compare as compare
 from pdefit.inverse.controls import Control as Control

@@ -88,7 +88,7 @@ def choose_solver(system: AbstractSystem, y0: PyTree, span: float, adaptive: boo
 def _fastest(rate: Any, y: Float[Array, " n"]) -> tuple[float, float]:
     """How fast the fastest direction decays, and how fast it changes at all, by the power method."""
 
-    def turn(_: int, v: Array) -> Array:
+    def turn(_: Any, v: Array) -> Array:
         w = jax.jvp(rate, (y,), (v,))[1]
         return w / jnp.maximum(jnp.linalg.norm(w), 1e-300)
 
