@@ -1,6 +1,5 @@
 """An implicit-explicit method for systems with a stiff linear part."""
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import diffrax
@@ -10,14 +9,14 @@ from jaxtyping import Array
 
 from pdefit.errors import PdefitError
 from pdefit.integrate.method import AbstractOneStep
-from pdefit.integrate.term import system_of
+from pdefit.integrate.term import AbstractMemoryless, system_of
 from pdefit.systems.interfaces import AbstractSplit
 
 _GAMMA = 1 - 2**-0.5
 _DELTA = 1 - 1 / (2 * _GAMMA)
 
 
-class IMEX(diffrax.AbstractSolver, AbstractOneStep):
+class IMEX(AbstractMemoryless, AbstractOneStep):
     """ARS(2,2,2) for y' = N(t, y) + L y (AbstractSplit): second order; L, which is solved for, may be as stiff as it likes,
     and its fastest modes decay at once. N, which is not, must be stable by itself.
 
@@ -31,7 +30,6 @@ class IMEX(diffrax.AbstractSolver, AbstractOneStep):
     """
 
     term_structure: ClassVar = diffrax.AbstractTerm
-    interpolation_cls: ClassVar[Callable[..., diffrax.AbstractLocalInterpolation]] = diffrax.LocalLinearInterpolation
 
     @property
     def real_stability(self):
@@ -62,12 +60,6 @@ class IMEX(diffrax.AbstractSolver, AbstractOneStep):
 
     def order(self, terms):
         return 2
-
-    def init(self, terms, t0, t1, y0, args):
-        return None
-
-    def func(self, terms, t0, y0, args):
-        return terms.vf(t0, y0, args)
 
     def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
         y1 = self.one_step(system_of(terms), jnp.asarray(t0), jnp.asarray(t1 - t0), y0, args)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from pdefit.integrate.method import AbstractMethod, AbstractOneStep, method_of
+from pdefit.integrate.term import AbstractMemoryless
 from pdefit.systems.interfaces import AbstractMechanical
 
 
@@ -35,17 +36,10 @@ class MechanicalTerm(diffrax.AbstractTerm):
         return jax.tree.map(lambda v: control * v, vf)
 
 
-class AbstractSymplectic(diffrax.AbstractSolver):
+class AbstractSymplectic(AbstractMemoryless):
     """A fixed-step solver for x'' = a(t, x) that conserves the symplectic form; subclasses write `advance`."""
 
     term_structure: ClassVar = MechanicalTerm
-    interpolation_cls: ClassVar[Callable[..., diffrax.AbstractLocalInterpolation]] = diffrax.LocalLinearInterpolation
-
-    def init(self, terms, t0, t1, y0, args):
-        return None
-
-    def func(self, terms, t0, y0, args):
-        return terms.vf(t0, y0, args)
 
     def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
         system = terms.system

@@ -1,6 +1,5 @@
 """The Runge-Kutta-Chebyshev method of second order: explicit steps as long as many stages make stable."""
 
-from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import diffrax
@@ -12,7 +11,7 @@ from jaxtyping import Array, PyTree
 
 from pdefit.errors import PdefitError
 from pdefit.integrate.method import AbstractOneStep, AbstractStaged
-from pdefit.integrate.term import system_of
+from pdefit.integrate.term import AbstractMemoryless, system_of
 
 _DAMPING = 2 / 13
 # where nothing says how stable a step must be
@@ -21,7 +20,7 @@ _MODERATE = 6
 _MOST = 1000
 
 
-class RKC(diffrax.AbstractSolver, AbstractOneStep, AbstractStaged):
+class RKC(AbstractMemoryless, AbstractOneStep, AbstractStaged):
     """Second order for diffusion on fine grids: s stages are stable for y' = -x y with step 1 up to x = 0.653 (s^2 - 1),
     where as many steps of a classical method reach a multiple of s.
 
@@ -44,7 +43,6 @@ class RKC(diffrax.AbstractSolver, AbstractOneStep, AbstractStaged):
     stages: int | None = None
 
     term_structure: ClassVar = diffrax.AbstractTerm
-    interpolation_cls: ClassVar[Callable[..., diffrax.AbstractLocalInterpolation]] = diffrax.LocalLinearInterpolation
 
     def __check_init__(self):
         if self.stages is not None and not (isinstance(self.stages, int) and 2 <= self.stages <= _MOST):
@@ -118,12 +116,6 @@ class RKC(diffrax.AbstractSolver, AbstractOneStep, AbstractStaged):
 
     def order(self, terms):
         return 2
-
-    def init(self, terms, t0, t1, y0, args):
-        return None
-
-    def func(self, terms, t0, y0, args):
-        return terms.vf(t0, y0, args)
 
     def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
         y1, error = self.step_with_error(system_of(terms), jnp.asarray(t0), jnp.asarray(t1 - t0), y0, args)

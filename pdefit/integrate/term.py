@@ -1,6 +1,7 @@
 """Between diffrax, whose solvers are shown terms, and ours, which step systems."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import diffrax
 import equinox as eqx
@@ -30,6 +31,18 @@ class _Bare(eqx.Module):
 
     def vector_field(self, t, y, args):
         return self.term.vf(t, y, args)
+
+
+class AbstractMemoryless(diffrax.AbstractSolver):
+    """What diffrax asks of a solver of ours that remembers nothing between steps."""
+
+    interpolation_cls: ClassVar[Callable[..., diffrax.AbstractLocalInterpolation]] = diffrax.LocalLinearInterpolation
+
+    def init(self, terms, t0, t1, y0, args):
+        return None
+
+    def func(self, terms, t0, y0, args):
+        return terms.vf(t0, y0, args)
 
 
 def system_of(term: Any) -> Any:
