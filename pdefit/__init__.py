@@ -119,6 +119,7 @@ from pdefit.systems.operators import diffuse as diffuse
 from pdefit.systems.operators import div as div
 from pdefit.systems.operators import grad as grad
 from pdefit.systems.operators import laplacian as laplacian
+from pdefit.systems.preparation import AbstractPreparation as AbstractPreparation
 from pdefit.systems.rows import as_row as as_row
 from pdefit.systems.rows import with_rows as with_rows
 from pdefit.systems.system import AbstractSystem as AbstractSystem
