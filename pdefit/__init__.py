@@ -38,6 +38,7 @@ from pdefit.integrate.batch import Vmap as Vmap
 from pdefit.integrate.finite_difference import FiniteDifference as FiniteDifference
 from pdefit.integrate.imex import IMEX as IMEX
 from pdefit.integrate.interpolating import Interpolating as Interpolating
+from pdefit.integrate.prepare import prepare as prepare
 from pdefit.integrate.runge_kutta4 import RK4 as RK4
 from pdefit.integrate.runge_kutta_chebyshev import RKC as RKC
 from pdefit.integrate.tangent import Tangent as Tangent

@@ -18,14 +18,14 @@ from pdefit.systems.system import AbstractSystem
 
 
 def solver_and_steps(
-    cfg: Mapping[str, Any], system: AbstractSystem, y0: PyTree, span: float
+    cfg: Mapping[str, Any], system: AbstractSystem, y0: PyTree, span: float, args: PyTree = None
 ) -> tuple[diffrax.AbstractSolver, Adaptive | None, tuple[str, ...]]:
     """The solver and its adaptive steps, if it has any; where the solver is left open, the reason for it."""
     steps = None if cfg["steps"] is None else make(cfg["steps"], "steps", Adaptive)
     if cfg["solver"] != AUTO:
         return make(cfg["solver"], "solver", diffrax.AbstractSolver), steps, ()
     try:
-        choice = choose_solver(system, y0, span, adaptive=cfg["dt"] is None and steps is None)
+        choice = choose_solver(system, y0, span, adaptive=cfg["dt"] is None and steps is None, args=args)
     # equations that cannot be evaluated are told of where they are tried
     except Exception:
         return RK4(), steps, ()

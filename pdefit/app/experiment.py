@@ -14,12 +14,15 @@ from pdefit.app.automatic_sigma import split_sigma
 from pdefit.app.choices import AUTO, chosen_stages, solver_and_steps
 from pdefit.app.control_units import check_control_units
 from pdefit.app.controls_config import read_controls
+from pdefit.app.frame_times import frame_times, last_fitted
+from pdefit.app.initial_state import initial_state
 from pdefit.app.instantiate import build, make, resolve
+from pdefit.app.prepared import Prepared
 from pdefit.app.sections import is_number, whole_number
 from pdefit.app.stages_config import left_open, read_stages
 from pdefit.app.trial import check_memory, try_observe, try_step
 from pdefit.arrays.trees import cast
-from pdefit.errors import PdefitError, first_line, unknown
+from pdefit.errors import PdefitError, unknown
 from pdefit.files.locate import locate
 from pdefit.files.read import read_arrays, read_observations
 from pdefit.integrate.adjoint import AbstractAdjoint
@@ -33,7 +36,7 @@ from pdefit.inverse.problem import Problem
 from pdefit.inverse.regularizers import AbstractRegularizer
 from pdefit.inverse.stage import Stage
 from pdefit.inverse.twin import Twin
-from pdefit.systems.interfaces import AbstractConstrained, AbstractDataState, AbstractGridded
+from pdefit.systems.interfaces import AbstractGridded
 from pdefit.systems.noise import NoiseEstimate, estimate_noise
 from pdefit.systems.observations import Observations
 from pdefit.systems.system import AbstractSystem, parameters
@@ -49,8 +52,8 @@ class Experiment:
     the problem with true values where they are known, and `true_paths` the controls they are known for; `true_states` the
     film without noise (leading axis time) of a twin; `noise` what was found where the user left sigma to the data, and
     `unstated` the variables of which nobody said how noisy they are; `held` indices of frames kept out of the fit;
-    `driver` who evaluates; `choices` what nobody chose, and why it
-    was chosen so.
+    `driver` who evaluates; `choices` what nobody chose, and why it was chosen so; `prepared` what preparing the initial
+    state took.
     """
 
     functional: Functional
@@ -66,6 +69,7 @@ class Experiment:
     held: np.ndarray
     driver: AbstractDriver
     choices: tuple[str, ...]
+    prepared: Prepared | None
 
 
 def experiment(cfg: Config) -> Experiment:
@@ -86,7 +90,7 @@ def experiment(cfg: Config) -> Experiment:
 def _assemble(cfg: Config) -> Experiment:
     made = _from_data(cfg) if cfg["data"] is not None else _from_twin(cfg)
     problem, record = cast(made.problem, cfg["dtype"]), made.record
-    stop = cfg["times"]["fit_until"]
+    stop = last_fitted(cfg)
     fitted = record.ts.size if stop is None else int(np.searchsorted(record.ts, stop, side="right"))
     if fitted < 2:
         raise PdefitError(
@@ -97,8 +101,9 @@ def _assemble(cfg: Config) -> Experiment:
     used = [formulation, *(s.formulation for s in stages if s.formulation is not None)]
     held = held_frames(record.ts[:fitted], cfg["holdout"] or 0, used)
     window = withhold(record.at(slice(0, fitted)), held)
-    solver, steps, why = solver_and_steps(cfg, problem.system, problem.y0, float(record.ts[fitted - 1] - record.ts[0]))
-    try_step(problem.system, problem.y0, solver, "solver")
+    span = float(record.ts[fitted - 1] - record.ts[0])
+    solver, steps, why = solver_and_steps(cfg, problem.system, problem.y0, span, problem.args)
+    try_step(problem.system, problem.y0, solver, "solver", problem.args)
     try_observe(problem.observe, problem.y0)
     regularizers = tuple(make(r, f"regularizers.{n}", AbstractRegularizer) for n, r in cfg["regularizers"].items())
     controls = read_controls(cfg["controls"])
@@ -138,6 +143,7 @@ def _assemble(cfg: Config) -> Experiment:
         unstated=made.unstated,
         held=held,
         driver=driver,
+        prepared=made.prepared,
     )
 
 
@@ -150,11 +156,14 @@ class _Made:
     variant: str
     noise: dict[str, NoiseEstimate] = dataclasses.field(default_factory=dict)
     unstated: tuple[str, ...] = ()
+    prepared: Prepared | None = None
 
 
 def _from_data(cfg: Config) -> _Made:
     """Observations from a file."""
     data, times = cfg["data"], cfg["times"]
+    if times["forecast"] is not None:
+        raise PdefitError("times.forecast says which frames a twin makes; of data from a file set times.fit_until")
     for key in data:
         if key not in ("path", "variables", "sigma", "time", "system", "truth"):
             raise unknown("key of data", str(key), ("path", "variables", "sigma", "time", "system", "truth"))
@@ -187,9 +196,10 @@ def _from_data(cfg: Config) -> _Made:
     last = np.inf if times["fit_until"] is None else times["fit_until"]
     noise = {name: estimate_noise(observations.between(-np.inf, last), name) for name in automatic}
     observations = observations.with_sigma({name: found.sigma for name, found in noise.items()})
-    y0 = initial_state(cfg, system, observations)
-    problem = Problem(system, y0, _observe(cfg))
-    return _Made(problem, observations, tuple(data.get("truth") or ()), None, "real data", noise, unstated)
+    y0, prepared = initial_state(cfg, system, observations)
+    problem = Problem(system, y0, _observe(cfg), args=make_args(cfg))
+    truth = tuple(data.get("truth") or ())
+    return _Made(problem, observations, truth, None, "real data", noise, unstated, prepared)
 
 
 def _check_texts(data: Config) -> None:
@@ -221,20 +231,22 @@ def _from_twin(cfg: Config) -> _Made:
     settings |= {"dt": None if settings["dt"] is None else float(settings["dt"]), "noise": float(settings["noise"])}
     system = make_system(cfg["system"])
     truth = make_system(_refined(_merged(cfg["system"], changes), refine))
-    observe, fine, ts = _observe(cfg), initial_state(cfg, truth, None), frame_times(cfg)
+    observe, args, ts = _observe(cfg), make_args(cfg), frame_times(cfg)
+    fine, prepared = initial_state(cfg, truth, None)
     if settings["solver"] == AUTO:
         given = {"solver": AUTO, "steps": None, "dt": settings["dt"] or cfg["dt"] or 0.0}
-        settings["solver"], _, _ = solver_and_steps(given, truth, fine, float(ts[-1] - ts[0]))
+        settings["solver"], _, _ = solver_and_steps(given, truth, fine, float(ts[-1] - ts[0]), args)
     else:
         settings["solver"] = make(settings["solver"], "twin.solver", diffrax.AbstractSolver)
     twin = build(Twin, {"system": truth, "refine": refine, **settings}, "twin")
-    try_step(truth, fine, twin.solver, "twin.solver")
+    try_step(truth, fine, twin.solver, "twin.solver", args)
     check_memory(ts.size, fine)
     try_observe(lambda y: observe(twin.averaged(y)), fine)
-    record, states = twin.record(fine, ts, observe)
+    record, states = twin.record(fine, ts, observe, args)
     y0 = jax.tree.map(lambda x: x[0], states)
     paths = tuple(f.split(".")[0] for f in cfg["controls"])
-    return _Made(Problem(_with_truth(system, truth, paths), y0, observe), record, paths, states, f"twin ({variant})")
+    problem = Problem(_with_truth(system, truth, paths), y0, observe, args=args)
+    return _Made(problem, record, paths, states, f"twin ({variant})", prepared=prepared)
 
 
 def _with_truth(system: AbstractSystem, truth: AbstractSystem, paths: tuple[str, ...]) -> AbstractSystem:
@@ -258,35 +270,9 @@ def make_system(node: Config) -> AbstractSystem:
     return system
 
 
-def initial_state(cfg: Config, system: AbstractSystem, observations: Observations | None) -> PyTree:
-    """The system's own initial state, or the first frame of the data."""
-    if cfg["initial"] not in ("system", "data"):
-        raise PdefitError(f"initial expects `system` or `data`, but got '{cfg['initial']}'")
-    observed = observations if cfg["initial"] == "data" else None
-    try:
-        if observed is None:
-            y0 = system.init(jax.random.key(cfg["seed"]))
-        elif isinstance(system, AbstractDataState):
-            y0 = system.init_from_data(observed)
-        else:
-            raise PdefitError(f"{type(system).__name__} cannot take its initial state from data; set initial=system")
-        return system.project(y0) if isinstance(system, AbstractConstrained) else y0
-    except PdefitError:
-        raise
-    # a plugin fails with any exception where its parameters do not fit each other
-    except Exception as error:
-        raise PdefitError(f"{type(system).__name__} cannot make its initial state: {first_line(error)}") from None
-
-
-def frame_times(cfg: Config) -> np.ndarray:
-    """The frames of a simulation or twin."""
-    times = cfg["times"]
-    numbers = is_number(times["start"]) and is_number(times["stop"]) and isinstance(times["count"], int)
-    if not numbers or times["count"] < 2 or times["stop"] <= times["start"]:
-        raise PdefitError("times expects start < stop and count >= 2, e.g. times={start: 0, stop: 10, count: 41}")
-    whole_number(times["count"], "times.count")
-    check_memory(times["count"])
-    return np.linspace(float(times["start"]), float(times["stop"]), times["count"])
+def make_args(cfg: Config) -> Any:
+    """The exogenous inputs of the equations, or None."""
+    return None if cfg["args"] is None else make(cfg["args"], "args", eqx.Module)
 
 
 def _observe(cfg: Config) -> AbstractObservationOperator:

@@ -68,7 +68,7 @@ def film_bytes(
 def predicted(exp: Experiment, found: Fit) -> Iterator[PyTree]:
     """The model's state at every time of the record: segment by segment over the fit, then on from its end."""
     functional, problem = found.functional, found.problem
-    numerics = {"solver": functional.sweep.solver, "dt": functional.dt, "steps": functional.steps}
+    numerics = {"solver": functional.sweep.solver, "dt": functional.dt, "steps": functional.steps, "args": problem.args}
     layout, ts = functional.layout, exp.record.ts
     starts = functional.formulation.starts(problem.y0, problem.nodes)
     state = jax.tree.map(lambda x: x[0], starts)

@@ -42,6 +42,9 @@ def run_plan(cfg: dict[str, Any], directory: Path, name: str, console: Console) 
         "whole fit, at most": f"{found['most_evaluations']} evaluations, {found['most_seconds']:.2g} s",
         "fields.h5": in_words(found["fields_bytes"]),
     }
+    if (made := found["preparation"]) is not None:
+        took = "from the cache" if made["cached"] else f"{made['seconds']:.2g} s"
+        rows["initial state"] = f"prepared over {made['duration']:g} {unit}, {took}"
     for key, value in rows.items():
         table.add_row(key, escape(value))
     console.print(table)

@@ -34,6 +34,7 @@ def plan(exp: Experiment, cfg: dict[str, Any]) -> dict[str, Any]:
         "most_seconds": most * cost.seconds,
         "forward_solves": fit_cost(exp, cfg),
         "fields_bytes": film_bytes(cfg["store"], coords, wanted, frames, _KINDS),
+        "preparation": None if exp.prepared is None else exp.prepared.as_dict(),
         "device": jax.devices()[0].device_kind,
     }
     return found

@@ -22,7 +22,7 @@ _MAPPINGS = (
     "controls",
     "regularizers",
 )
-_OPTIONAL_MAPPINGS = ("data", "twin", "steps", "reference")
+_OPTIONAL_MAPPINGS = ("data", "twin", "steps", "reference", "args")
 # deeper nestings are mistakes, or meant to exhaust the stack
 _DEEPEST = 40
 # seeds are 64-bit integers of JAX, which counts iterations in as many

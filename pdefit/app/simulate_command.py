@@ -13,8 +13,10 @@ from rich.console import Console
 from rich.markup import escape
 
 from pdefit.app.choices import solver_and_steps
-from pdefit.app.experiment import Config, frame_times, initial_state, make_system
+from pdefit.app.experiment import Config, make_args, make_system
 from pdefit.app.film import check_store, field_coords
+from pdefit.app.frame_times import frame_times
+from pdefit.app.initial_state import initial_state
 from pdefit.app.sections import is_number
 from pdefit.app.trial import try_step
 from pdefit.arrays.trees import cast, named_fields
@@ -35,12 +37,12 @@ def run_simulate(cfg: dict[str, Any], directory: Path, name: str, console: Conso
     if cfg["data"] is not None:
         raise PdefitError("simulate takes its state from the system, but this experiment reads data; use pdefit fit")
     system = cast(make_system(cfg["system"]), cfg["dtype"])
-    y0 = cast(initial_state(cfg, system, None), cfg["dtype"])
+    y0, args = cast(initial_state(cfg, system, None)[0], cfg["dtype"]), cast(make_args(cfg), cfg["dtype"])
     ts = frame_times(cfg)
-    solver, steps, why = solver_and_steps(cfg, system, y0, float(ts[-1] - ts[0]))
+    solver, steps, why = solver_and_steps(cfg, system, y0, float(ts[-1] - ts[0]), args)
     for line in why:
         console.print(line, highlight=False)
-    try_step(system, y0, solver, "solver")
+    try_step(system, y0, solver, "solver", args)
     solver, dt = choose_steps([(system, y0)], cfg["dt"], solver) if steps is None else (solver, np.inf)
     coords = field_coords(system, y0)
     store = cfg["store"]
@@ -51,7 +53,8 @@ def run_simulate(cfg: dict[str, Any], directory: Path, name: str, console: Conso
     with FieldsFile(
         directory / "fields.h5", ts[kept], system.time_unit, coords, kinds, store["dtype"], np.zeros(kept.size), name
     ) as film:
-        for i, state in enumerate(frames(system, y0, ts, solver=solver, dt=dt, t0=float(ts[0]), steps=steps)):
+        march = frames(system, y0, ts, solver=solver, dt=dt, t0=float(ts[0]), steps=steps, args=args)
+        for i, state in enumerate(march):
             if not all(bool(jnp.all(jnp.isfinite(x))) for x in jax.tree.leaves(state)):
                 raise PdefitError(
                     f"The simulation is not finite at t = {ts[i]:g} {system.time_unit}; set dt below {dt:g}, or "

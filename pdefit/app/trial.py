@@ -20,14 +20,16 @@ from pdefit.systems.system import AbstractSystem
 _COPIES = 4
 
 
-def try_step(system: AbstractSystem, y0: PyTree, solver: diffrax.AbstractSolver, path: str) -> None:
+def try_step(
+    system: AbstractSystem, y0: PyTree, solver: diffrax.AbstractSolver, path: str, args: PyTree = None
+) -> None:
     """Refuse a system that cannot be evaluated at its state, or a solver that cannot step it."""
     name = type(system).__name__
     _finite(y0, name)
     t = jnp.asarray(0.0)
-    slope = _shapes(lambda y: system.vector_field(t, y, None), y0, f"system ({name}) cannot be evaluated at its state")
+    slope = _shapes(lambda y: system.vector_field(t, y, args), y0, f"system ({name}) cannot be evaluated at its state")
     _alike(slope, y0, f"The vector field of {name}")
-    stepper = Stepper(system, settle([(system, y0)], None, solver))
+    stepper = Stepper(system, settle([(system, y0)], None, solver), args)
 
     def step(y: PyTree) -> PyTree:
         return stepper(t, t + 1, stepper.init(t, y))[0]

@@ -28,20 +28,27 @@ _TRIES = 1024
 
 
 def adaptive_plan(
-    system: AbstractSystem, y0: PyTree, ts: np.ndarray, *, solver: diffrax.AbstractSolver, steps: Adaptive, t0: float
+    system: AbstractSystem,
+    y0: PyTree,
+    ts: np.ndarray,
+    *,
+    solver: diffrax.AbstractSolver,
+    steps: Adaptive,
+    t0: float,
+    args: PyTree = None,
 ) -> TimePlan:
     """The steps of an adaptive pass from y0 at t0 that observes at ts (the first may be t0 itself), frozen."""
     steps.check(system, y0, solver)
     ts = np.asarray(ts, np.float64)
     look_first = bool(ts[0] == t0)
     edges = ts if look_first else np.concatenate([[t0], ts])
-    walk = _begin(system, solver, steps, y0, jnp.asarray(edges))
+    walk = _begin(system, solver, steps, y0, jnp.asarray(edges), args)
     longest = longest_step(system, y0, solver)
     longest = jnp.asarray(longest if steps.dtmax is None else min(longest, steps.dtmax))
     sizes, intervals = [np.zeros(0)], [np.zeros(0, int)]
     taken = 0
     while int(walk.interval) < edges.size - 1:
-        walk = _walk(system, solver, steps, walk, jnp.asarray(edges), longest)
+        walk = _walk(system, solver, steps, walk, jnp.asarray(edges), longest, args)
         count = int(walk.taken)
         taken += count
         sizes.append(np.asarray(walk.sizes)[:count])
@@ -79,10 +86,15 @@ class _Walk(NamedTuple):
 
 @eqx.filter_jit
 def _begin(
-    system: AbstractSystem, solver: diffrax.AbstractSolver, steps: Adaptive, y0: PyTree, edges: Float[Array, " E"]
+    system: AbstractSystem,
+    solver: diffrax.AbstractSolver,
+    steps: Adaptive,
+    y0: PyTree,
+    edges: Float[Array, " E"],
+    args: PyTree,
 ) -> _Walk:
     zero = jnp.zeros((), int)
-    h = jnp.minimum(_first_step(system, _order(solver), steps, edges[0], y0), edges[-1] - edges[0])
+    h = jnp.minimum(_first_step(system, _order(solver), steps, edges[0], y0, args), edges[-1] - edges[0])
     h = jnp.where(jnp.isfinite(h) & (h > 0), h, 1e-6 * (edges[-1] - edges[0]))
     empty = jnp.zeros(_TRIES), jnp.zeros(_TRIES, int)
     return _Walk(edges[0], y0, h, zero, jnp.zeros((), bool), zero, zero, *empty)
@@ -96,6 +108,7 @@ def _walk(
     walk: _Walk,
     edges: Float[Array, " E"],
     longest: Float[Array, ""],
+    args: PyTree,
 ) -> _Walk:
     """As many steps as one call may try, or to the end."""
     method, order = method_of(solver), _order(solver)
@@ -111,7 +124,7 @@ def _walk(
         # the last two steps before an observation share what is left: none is tiny
         last = wanted >= left * (1 - 1e-9)
         h = jnp.where(last, left, jnp.where(2 * wanted > left, left / 2, wanted))
-        y, error = method.step_with_error(system, w.t.astype(dtype), h.astype(dtype), w.y, None)
+        y, error = method.step_with_error(system, w.t.astype(dtype), h.astype(dtype), w.y, args)
         norm = steps.error(error, w.y, y)
         # not finite: rejected, and the step reduced
         good = norm <= ACCEPTED
@@ -141,14 +154,14 @@ def _order(solver: Any) -> int:
     return method_of(solver).estimate_order or 1
 
 
-def _first_step(system: AbstractSystem, order: int, steps: Adaptive, t: Array, y: PyTree) -> Array:
+def _first_step(system: AbstractSystem, order: int, steps: Adaptive, t: Array, y: PyTree, args: PyTree) -> Array:
     """A first step from the sizes of y, y' and y'' (Hairer, Norsett, Wanner II.4)."""
     dtype = jax.tree.leaves(y)[0].dtype
-    slope = system.vector_field(t.astype(dtype), y, None)
+    slope = system.vector_field(t.astype(dtype), y, args)
     size, speed = steps.error(y, y, y), steps.error(slope, y, y)
     h = jnp.where((size < 1e-5) | (speed < 1e-5), 1e-6, 0.01 * size / jnp.where(speed > 0, speed, 1.0))
     moved = jax.tree.map(lambda u, k: u + h.astype(u.dtype) * k, y, slope)
-    later = system.vector_field((t + h).astype(dtype), moved, None)
+    later = system.vector_field((t + h).astype(dtype), moved, args)
     bend = steps.error(jax.tree.map(jnp.subtract, later, slope), y, y) / h
     most = jnp.maximum(speed, bend)
     return jnp.minimum(100 * h, jnp.where(most > 1e-15, (0.01 / jnp.maximum(most, 1e-15)) ** (1 / order), 1e-3))

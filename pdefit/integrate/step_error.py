@@ -21,13 +21,14 @@ class _Judged(AbstractStepper):
     system: AbstractSystem
     solver: diffrax.AbstractSolver
     steps: Adaptive
+    args: PyTree
 
     def init(self, t, y):
         return y, None
 
     def __call__(self, t, h, carry):
         (y, worst), _ = carry
-        after, error = method_of(self.solver).step_with_error(self.system, t, h, y, None)
+        after, error = method_of(self.solver).step_with_error(self.system, t, h, y, self.args)
         return (after, jnp.maximum(worst, self.steps.error(error, y, after))), None
 
 
@@ -40,12 +41,13 @@ def step_error(
     solver: diffrax.AbstractSolver,
     steps: Adaptive,
     batch: AbstractBatch | None = None,
+    args: PyTree = None,
 ) -> Float[Array, ""]:
     """The largest error of all steps of a batch of plans from these starts, 1 at the tolerance: one forward run."""
 
     def worst(y0: PyTree, plan: TimePlan) -> Array:
         inputs = np.zeros(plan.intervals + plan.look_first)
-        stepper = _Judged(system, solver, steps)
+        stepper = _Judged(system, solver, steps, args)
         (_, found), _ = StoreAll().run(stepper, (y0, jnp.zeros(())), plan, lambda y, _: jnp.zeros(()), inputs)
         return found
 

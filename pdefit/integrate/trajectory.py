@@ -30,10 +30,11 @@ def _plan(
     dt: float,
     t0: float,
     steps: Adaptive | None,
+    args: PyTree,
 ) -> TimePlan:
     if steps is None:
         return plan_steps(t0, ts, dt)
-    return adaptive_plan(system, y0, ts, solver=solver, steps=steps, t0=t0)
+    return adaptive_plan(system, y0, ts, solver=solver, steps=steps, t0=t0, args=args)
 
 
 def solve(
@@ -45,10 +46,12 @@ def solve(
     dt: float,
     t0: float,
     steps: Adaptive | None = None,
+    args: PyTree = None,
 ) -> PyTree:
-    """The states at the times ts, stacked on a leading axis, from y0 at t0; with steps of at most dt, or adaptive ones."""
+    """The states at the times ts, stacked on a leading axis, from y0 at t0; with steps of at most dt, or adaptive ones. `args`
+    are exogenous inputs of the system."""
     solver = settle([(system, y0)], dt, solver)
-    return _solve(Stepper(system, solver), y0, _plan(system, y0, ts, solver, dt, t0, steps), StoreAll())
+    return _solve(Stepper(system, solver, args), y0, _plan(system, y0, ts, solver, dt, t0, steps, args), StoreAll())
 
 
 def frames(
@@ -60,17 +63,18 @@ def frames(
     dt: float,
     t0: float,
     steps: Adaptive | None = None,
+    args: PyTree = None,
     block: int = 32,
 ) -> Iterator[PyTree]:
     """The states at the times ts one after the other, holding no more than `block` of them."""
     solver = settle([(system, y0)], dt, solver)
-    stepper, ts = Stepper(system, solver), np.asarray(ts, np.float64)
+    stepper, ts = Stepper(system, solver, args), np.asarray(ts, np.float64)
     if ts.size and ts[0] == t0:
         yield y0
         ts = ts[1:]
     for first in range(0, ts.size, block):
         part = ts[first : first + block]
-        states = _solve(stepper, y0, _plan(system, y0, part, solver, dt, t0, steps), StoreAll())
+        states = _solve(stepper, y0, _plan(system, y0, part, solver, dt, t0, steps, args), StoreAll())
         for i in range(part.size):
             yield jax.tree.map(lambda x, i=i: x[i], states)
         y0, t0 = jax.tree.map(lambda x: x[-1], states), float(part[-1])

@@ -53,9 +53,11 @@ class StagesChoice:
     reason: str
 
 
-def choose_solver(system: AbstractSystem, y0: PyTree, span: float, adaptive: bool = True) -> SolverChoice:
-    """The solver for a system that starts at y0 and runs for `span` time units. `adaptive` says whether steps may be chosen
-    by their error: where a step was given they may not.
+def choose_solver(
+    system: AbstractSystem, y0: PyTree, span: float, adaptive: bool = True, args: PyTree = None
+) -> SolverChoice:
+    """The solver for a system that starts at y0 and runs for `span` time units with inputs `args`. `adaptive`
+    says whether steps may be chosen by their error: where a step was given they may not.
 
     Stiff: some direction decays so fast that explicit steps over the record would be many. Diffusion-dominated: the fastest
     direction decays, and far faster than the state changes.
@@ -63,7 +65,7 @@ def choose_solver(system: AbstractSystem, y0: PyTree, span: float, adaptive: boo
     flat, back = ravel_pytree(y0)
 
     def rate(x: Array) -> Array:
-        return ravel_pytree(system.vector_field(jnp.zeros((), x.dtype), back(x), None))[0]
+        return ravel_pytree(system.vector_field(jnp.zeros((), x.dtype), back(x), args))[0]
 
     steps = Adaptive(rtol=1e-5, atol=1e-8) if adaptive else None
     if flat.size <= _SMALL:

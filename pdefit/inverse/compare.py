@@ -218,7 +218,7 @@ def _reconstruction(functional: Functional, theta: Array) -> str:
 @eqx.filter_jit
 def _reconstructed(functional: Functional, theta: Array) -> Array:
     problem, adjoint = functional.at(theta), functional.sweep.adjoint
-    stepper = Stepper(problem.system, functional.sweep.solver)
+    stepper = Stepper(problem.system, functional.sweep.solver, problem.args)
     assert isinstance(adjoint, Backsolve)
     return functional.sweep.batch(
         lambda y0, plan: adjoint.reconstruction(stepper, y0, plan), functional.starts(problem), functional.layout.plan

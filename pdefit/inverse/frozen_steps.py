@@ -20,13 +20,14 @@ def frozen_steps(
     layout: Layout,
     solver: diffrax.AbstractSolver,
     steps: Adaptive,
+    args: PyTree = None,
 ) -> TimePlan:
     """The plan of every trajectory of a layout from `starts` (S, ...)."""
 
     def one(s: int) -> TimePlan:
         y0, first = jax.tree.map(lambda x: x[s], starts), float(ts[layout.nodes[s]])
         seen = ts[np.unique(layout.index[s])]
-        return adaptive_plan(system, y0, seen, solver=solver, steps=steps, t0=first)
+        return adaptive_plan(system, y0, seen, solver=solver, steps=steps, t0=first, args=args)
 
     return stack_plans([one(s) for s in range(layout.segments)])
 

@@ -117,7 +117,8 @@ class Functional(AbstractObjective):
             self.layout = self.formulation.layout(ts, self.dt)
         else:
             refuse_dt(dt)
-            plan = frozen_steps(self.problem.system, self.starts(self.problem), ts, layout, solver, steps)
+            starts, args = self.starts(self.problem), self.problem.args
+            plan = frozen_steps(self.problem.system, starts, ts, layout, solver, steps, args)
             self.layout, self.dt = eqx.tree_at(lambda x: x.plan, layout, plan), plan.smallest
         self.sweep = Sweep(settle([], None, solver), adjoint or Checkpointed(), batch or Vmap())
         self.regularizers = tuple(regularizers)
@@ -153,7 +154,9 @@ class Functional(AbstractObjective):
         if self.steps is None:
             raise PdefitError("Constant steps have no tolerance; give the functional steps=pdefit.Adaptive()")
         problem, numerics = self.at(theta), {"solver": self.sweep.solver, "batch": self.sweep.batch}
-        return step_error(problem.system, self.starts(problem), self.layout.plan, steps=self.steps, **numerics)
+        return step_error(
+            problem.system, self.starts(problem), self.layout.plan, steps=self.steps, args=problem.args, **numerics
+        )
 
     def trajectories(self, theta: Float[Array, " p"], reduce: Reduce) -> tuple[PyTree, PyTree]:
         """`reduce` of the weighted residuals of every observation, stacked (S, I, ...), padding having residual zero; and
@@ -317,7 +320,9 @@ class Functional(AbstractObjective):
         if self.steps is None:
             return self
         problem, (ts, solver) = self.at(theta), (self.observations.ts, self.sweep.solver)
-        return self.with_plan(frozen_steps(problem.system, self.starts(problem), ts, self.layout, solver, self.steps))
+        starts = self.starts(problem)
+        plan = frozen_steps(problem.system, starts, ts, self.layout, solver, self.steps, problem.args)
+        return self.with_plan(plan)
 
     def with_plan(self, plan: TimePlan) -> "Functional":
         """The same functional with other steps of the same trajectories."""

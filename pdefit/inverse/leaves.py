@@ -11,6 +11,9 @@ from pdefit.errors import PdefitError, unknown
 from pdefit.inverse.problem import Problem
 from pdefit.systems.system import parameters
 
+# what a problem has beside its system
+_PARTS = ("y0", "observe", "nodes", "args")
+
 
 def leaf(problem: Problem, path: str) -> Callable[[Problem], Array]:
     """The function from a problem to the array called `path`."""
@@ -25,7 +28,7 @@ def leaf_paths(problem: Problem, path: str) -> list[str]:
     """The names of the arrays that a control called `path` moves: itself, or all arrays of a parameter that is a module, as
     `net.layers.0.weight`."""
     found = _node(problem, path)
-    if path.split(".")[0] in ("y0", "observe", "nodes") or not isinstance(found, eqx.Module):
+    if path.split(".")[0] in _PARTS or not isinstance(found, eqx.Module):
         return [path]
     inside = list(_arrays(found, path))
     if not inside:
@@ -43,7 +46,7 @@ def _node(problem: Problem, path: str) -> PyTree:
     """The part of a problem called `path`."""
     root, *rest = path.split(".")
     choices: dict[str, PyTree] = {n: getattr(problem.system, n) for n in parameters(problem.system)}
-    choices |= {n: getattr(problem, n) for n in ("y0", "observe", "nodes") if getattr(problem, n) is not None}
+    choices |= {n: getattr(problem, n) for n in _PARTS if getattr(problem, n) is not None}
     if root not in choices:
         raise unknown("control", root, choices)
     node, walked = choices[root], root
@@ -63,7 +66,7 @@ class _Leaf:
     names: tuple[str, ...]
 
     def __call__(self, p: Any) -> Any:
-        node: Any = getattr(p if self.root in ("y0", "observe", "nodes") else p.system, self.root)
+        node: Any = getattr(p if self.root in _PARTS else p.system, self.root)
         for name in self.names:
             node = _children(node)[name]
         return node

@@ -76,7 +76,7 @@ class TangentMisfit(AbstractMarch):
             y, dy = pair
             return half_square(push(residuals, (problem.observe, y), (tangent.observe, dy))[1])
 
-        stepper = Pushed(Stepper(problem.system, sweep.solver), Stepper(tangent.system, sweep.solver))
+        stepper = Pushed(_stepper(problem, sweep), _stepper(tangent, sweep))
         halves, ends = sweep.run(stepper, state, window, emit, probes)
         return ends, jnp.sum(halves)
 
@@ -84,6 +84,10 @@ class TangentMisfit(AbstractMarch):
         functional = self.functional
         parts = push(functional.remaining_residuals, (self.theta, state[0]), (x, state[1]))[1]
         return sum(map(_half, parts), start=jnp.zeros(()))
+
+
+def _stepper(problem: Any, sweep: Any) -> Stepper:
+    return Stepper(problem.system, sweep.solver, problem.args)
 
 
 def half_square(residuals: dict[str, Array]) -> Float[Array, ""]:

@@ -95,8 +95,12 @@ class Tangents(eqx.Module):
         functional, k = self.functional, self._seeds.shape[0]
         problem, moved = push_all(lambda x: followed(functional, x), (self.theta,), (self._seeds,))
         moved = functional.controls.touched(moved)
-        stepper = Stepper(functional.at(self.theta).system, sweep.solver)
-        twin = Stepper(problem.system, sweep.solver) if functional.smooth_tangents else None
+
+        def stepping(p: Any) -> Stepper:
+            return Stepper(p.system, sweep.solver, p.args)
+
+        stepper = stepping(functional.at(self.theta))
+        twin = stepping(problem) if functional.smooth_tangents else None
 
         def look(seen: Tally, pair: tuple[PyTree, PyTree], i: Any) -> Tally:
             y, dy = pair
@@ -104,7 +108,7 @@ class Tangents(eqx.Module):
             return seen.plus(*found)
 
         def trajectory(walk: Walk, plan: Any, inputs: Any) -> Walk:
-            pushed = Pushed(stepper, Stepper(moved.system, sweep.solver), twin, several=True)
+            pushed = Pushed(stepper, stepping(moved), twin, several=True)
             (y, dy), seen = fold(pushed, (walk.states, walk.tangents), plan, look, inputs, walk.seen)
             return Walk(y, dy, seen)
 
@@ -112,7 +116,7 @@ class Tangents(eqx.Module):
             def look_at_all(seen: Tally, pair: tuple[PyTree, list[PyTree]], i: Any) -> Tally:
                 return look(seen, (pair[0], stacked(pair[1])), i)
 
-            each = InTurn(stepper, [Stepper(p.system, sweep.solver) for p in self._alone(moved)])
+            each = InTurn(stepper, [stepping(p) for p in self._alone(moved)])
             begin = walk.states, unstacked(walk.tangents, k)
             (y, dys), seen = fold(each, begin, plan, look_at_all, inputs, walk.seen, each.through)
             return Walk(y, stacked(dys), seen)

@@ -25,11 +25,12 @@ def simulate(
     dt: float | None = None,
     steps: Adaptive | None = None,
     observe: AbstractObservationOperator | None = None,
+    args: PyTree = None,
 ) -> Observations:
     """What an instrument without noise sees of the solution that starts from y0 at ts[0]; with steps of at most dt, or
     adaptive `steps` in their place."""
     ts = np.asarray(ts, np.float64)
     solver = RK4() if solver is None else solver
     solver, dt = choose_steps([(system, y0)], dt, solver) if steps is None else (solver, np.inf)
-    states = solve(system, y0, ts, solver=solver, dt=dt, t0=float(ts[0]), steps=steps)
+    states = solve(system, y0, ts, solver=solver, dt=dt, t0=float(ts[0]), steps=steps, args=args)
     return Observations.build(ts, jax.vmap(observe or ObserveAll())(states))

@@ -5,13 +5,14 @@ from collections.abc import Callable
 from typing import Any
 
 import diffrax
+import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray, PyTree
 
 from pdefit.errors import PdefitError
 from pdefit.integrate.step_size import choose_steps
-from pdefit.integrate.trajectory import solve
+from pdefit.integrate.trajectory import frames
 from pdefit.inverse.observe import AbstractObservationOperator
 from pdefit.systems.interfaces import AbstractRefinable
 from pdefit.systems.observations import Observations
@@ -33,12 +34,17 @@ class Twin:
     noise: float = 0.0
     seed: int = 0
 
-    def record(self, y0: PyTree, ts: np.ndarray, observe: AbstractObservationOperator) -> tuple[Observations, PyTree]:
+    def record(
+        self, y0: PyTree, ts: np.ndarray, observe: AbstractObservationOperator, args: PyTree = None
+    ) -> tuple[Observations, PyTree]:
         """The noisy film of this truth from its own fine y0, and the true states on the instrument's grid (leading axis
         time)."""
         solver, dt = choose_steps([(self.system, y0)], self.dt, self.solver)
-        states = solve(self.system, y0, ts, solver=solver, dt=dt, t0=float(ts[0]))
-        states = jax.vmap(self.averaged)(states)
+        march = frames(self.system, y0, ts, solver=solver, dt=dt, t0=float(ts[0]), args=args)
+        averaged = eqx.filter_jit(self.averaged)
+        # in host memory: the film may be longer than what is fitted, which is all that a device must hold
+        film = [jax.tree.map(np.asarray, averaged(y)) for y in march]
+        states = jax.tree.map(lambda *x: np.stack(x), *film)
         clean = Observations.build(ts, jax.vmap(observe)(states))
         if not all(bool(np.all(np.asarray(m))) for m in clean.mask.values()):
             raise PdefitError("The twin's truth is not finite: its step is too large; set twin.dt smaller")

@@ -67,7 +67,7 @@ class Sweep(eqx.Module):
         self, problem: Problem, starts: PyTree, window: Window, reduce: Reduce, probes: Array | None = None
     ) -> tuple[PyTree, PyTree]:
         """`reduce` of the residuals of every observation, stacked (S, I, ...), and the states at the ends (S, ...)."""
-        stepper = Stepper(problem.system, self.solver)
+        stepper = Stepper(problem.system, self.solver, problem.args)
         return self.run(stepper, starts, window, lambda y, i: reduce(window.residuals(problem.observe, y, i)), probes)
 
     def run(

@@ -53,7 +53,10 @@ class Walk(eqx.Module):
 
     def start(self, y0: PyTree, beats: Beats) -> Any:
         dtype = jax.tree.leaves(y0)[0].dtype
-        return Stepper(self.problem.system, self.functional.sweep.solver).init(beats.t[0].astype(dtype), y0)
+        return self._stepper(self.problem).init(beats.t[0].astype(dtype), y0)
+
+    def _stepper(self, problem: Problem) -> Stepper:
+        return Stepper(problem.system, self.functional.sweep.solver, problem.args)
 
     def beat(self, params: dict[str, Array], carry: Any, beat: Beats) -> tuple[Any, Float[Array, ""]]:
         """A step, and half the squared residuals of the look after it."""
@@ -68,8 +71,7 @@ class Walk(eqx.Module):
 
     def stepped(self, problem: Problem, carry: Any, beat: Beats) -> Any:
         dtype = jax.tree.leaves(carry[0])[0].dtype
-        stepper = Stepper(problem.system, self.functional.sweep.solver)
-        return stepper(beat.t.astype(dtype), beat.h.astype(dtype), carry)
+        return self._stepper(problem)(beat.t.astype(dtype), beat.h.astype(dtype), carry)
 
     def looked(self, problem: Problem, y: PyTree, beat: Beats) -> Float[Array, ""]:
         def misfit(y: PyTree) -> Array:

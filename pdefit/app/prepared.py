@@ -1,0 +1,98 @@
+"""Prepared initial states, each integrated once and kept."""
+
+import dataclasses
+import hashlib
+import os
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from pdefit.app.film import field_coords
+from pdefit.arrays.trees import named_fields
+from pdefit.errors import PdefitError
+from pdefit.files.frame_file import read_frame, write_frame
+from pdefit.integrate.prepare import prepare
+from pdefit.systems.preparation import AbstractPreparation
+from pdefit.systems.system import AbstractSystem
+
+# of the way states are prepared: another number makes all of them anew
+_VERSION = "1"
+
+
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    """What a prepared state took: time integrated in the system's units, seconds (0 from the cache), and where it is kept."""
+
+    duration: float
+    seconds: float
+    cached: bool
+    path: Path
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**dataclasses.asdict(self), "path": str(self.path)}
+
+
+def prepared_state(preparation: AbstractPreparation, system: AbstractSystem, seed: int) -> tuple[PyTree, Prepared]:
+    """The state that a preparation ends in, from the cache if the same was made before."""
+    key, begin = jax.random.key(seed), time.perf_counter()
+    start, name = preparation.start(system, key), type(system).__name__
+    duration = float(sum(t for _, t in preparation.kicks(system, key)))
+    path = cache_folder() / f"{name}-{_digest(preparation, system, seed)}.h5"
+    if path.is_file():
+        try:
+            return _read(path, start, name), Prepared(duration, 0.0, True, path)
+        # a damaged cache is made anew
+        except PdefitError:
+            path.unlink(missing_ok=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, transient=True) as bar:
+        task = bar.add_task(f"preparing the initial state, {duration:g} {system.time_unit} (kept for the next run)")
+
+        def report(done: int, kicks: int) -> None:
+            bar.update(task, description=f"preparing the initial state: kick {done} of {kicks}")
+
+        made = prepare(preparation, system, key, report=report)
+    fields = {n: np.asarray(x) for n, x in named_fields(made).items()}
+    try:
+        write_frame(path, fields, 0.0, system.time_unit, field_coords(system, made), f"prepared state of {name}")
+    # a cache that cannot be written costs time, not results
+    except OSError:
+        pass
+    return made, Prepared(duration, time.perf_counter() - begin, False, path)
+
+
+def state_from_file(path: Path, like: PyTree, model: str) -> PyTree:
+    """The last frame of a file as a state like this one."""
+    return _read(path, like, model)
+
+
+def cache_folder() -> Path:
+    """Where prepared states are kept: $XDG_CACHE_HOME/pdefit/states, by default in ~/.cache."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pdefit" / "states"
+
+
+def _read(path: Path, like: PyTree, model: str) -> PyTree:
+    expected = named_fields(like)
+    found = read_frame(path, {n: np.shape(x) for n, x in expected.items()}, model)
+    leaves = [jnp.asarray(found[n], x.dtype) for n, x in expected.items()]
+    return jax.tree.unflatten(jax.tree.structure(like), leaves)
+
+
+def _digest(preparation: AbstractPreparation, system: AbstractSystem, seed: int) -> str:
+    """Of everything the state depends on."""
+    total = hashlib.sha256(f"{_VERSION} {seed} {jax.__version__}".encode())
+    for part in (preparation, system):
+        arrays, rest = eqx.partition(part, eqx.is_array)
+        # objects print their address
+        total.update(re.sub(r"0x[0-9a-f]+", "", f"{type(part)} {jax.tree.structure(arrays)} {rest}").encode())
+        for x in map(np.asarray, jax.tree.leaves(arrays)):
+            total.update(f"{x.dtype}{x.shape}".encode() + x.tobytes())
+    return total.hexdigest()[:24]

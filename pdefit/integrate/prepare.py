@@ -1,0 +1,52 @@
+"""Initial states made by a protocol of kicks."""
+
+from collections.abc import Callable
+from typing import Any
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PRNGKeyArray, PyTree
+
+from pdefit.arrays.trees import cast
+from pdefit.errors import PdefitError
+from pdefit.integrate.step_size import choose_steps
+from pdefit.integrate.trajectory import frames
+from pdefit.systems.preparation import AbstractPreparation
+from pdefit.systems.system import AbstractSystem
+
+
+def prepare(
+    preparation: AbstractPreparation,
+    system: AbstractSystem,
+    key: PRNGKeyArray,
+    *,
+    dt: float | None = None,
+    report: Callable[[int, int], Any] = lambda done, kicks: None,
+) -> PyTree:
+    """The state a protocol ends in, in the precision of its start.
+
+    Explicit Euler in float32, with steps of at most `dt` (default: 0.8 of what is stable): whatever state a system gets
+    into, it may start from, so that accuracy would be spent for nothing. `report` is called after every kick.
+    """
+    dtype = jax.tree.leaves(preparation.start(system, key))[0].dtype
+    rough = cast(system, "float32")
+    y = cast(preparation.start(rough, key), "float32")
+    solver, dt = choose_steps([(rough, y)], dt, diffrax.Euler())
+    kicks = preparation.kicks(rough, key)
+    t = 0.0
+    for done, (kick, duration) in enumerate(kicks, 1):
+        y = eqx.filter_jit(kick)(y)
+        if duration > 0:
+            # from 0 each time: equal durations are one compiled program
+            (y,) = frames(rough, y, np.asarray([float(duration)]), solver=solver, dt=dt, t0=0.0)
+        t += duration
+        if not all(bool(jnp.all(jnp.isfinite(x))) for x in jax.tree.leaves(y)):
+            raise PdefitError(
+                f"The preparation of {type(system).__name__} blows up after kick {done} of {len(kicks)}, by t = {t:g} "
+                f"{system.time_unit} with steps of {dt:.3g}; kick less, or correct the parameters of the system"
+            )
+        report(done, len(kicks))
+    return cast(y, dtype)
