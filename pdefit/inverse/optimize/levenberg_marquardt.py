@@ -1,8 +1,9 @@
 """Levenberg-Marquardt: damped Gauss-Newton steps."""
 
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
+from jax import lax
 from jax.scipy.linalg import cho_factor, cho_solve
 from jaxtyping import Array, Float
 
@@ -10,6 +11,8 @@ from pdefit.inverse.optimize.base import AbstractOptimizer, Box, Evaluation
 
 # residuals of a record without noise fall by no more than this
 _ROUND_OFF = 1e-14
+# how often elements beyond their limits are looked for; what is left then is cut off
+_ROUNDS = 5
 
 
 class _State(NamedTuple):
@@ -31,9 +34,11 @@ class LevenbergMarquardt(AbstractOptimizer):
     """(A + damping diag A) step = -g with A = J_r^T J_r; damping follows the ratio of actual to predicted decrease.
 
     The workhorse for few controls. No element of theta moves by more than `max_step` at once (in a log control 2 is a
-    factor 7). Bounds: elements on a bound whose descent leads out of it are held. Converged when the decrease promised
-    by the undamped step is below `tolerance` of J, or when no damping helps any more and the residuals have fallen to
-    round-off; it stops without having converged when no damping helps before.
+    factor 7), nor beyond its bounds: elements that would are held at the limit, and the others find their step anew.
+    Converged when the decrease promised
+    by the undamped step is below `tolerance` of J; when that step moves no element of theta by more than `step_tolerance`
+    (of its size, where that is larger than 1), which is what ends a fit without noise; or when residuals have fallen to
+    round-off. It stops without having converged when no damping helps before.
 
     Sources: D. Marquardt, J. SIAM 11:431 (1963), doi:10.1137/0111030; damping after H. Nielsen, IMM-REP-1999-05.
     """
@@ -42,6 +47,7 @@ class LevenbergMarquardt(AbstractOptimizer):
 
     damping: float = 1e-3
     tolerance: float = 1e-10
+    step_tolerance: float = 1e-13
     max_step: float = 2.0
 
     def evaluate(self, functional, state):
@@ -92,14 +98,14 @@ class LevenbergMarquardt(AbstractOptimizer):
                 (matrix, state.matrix),
             )
         )
-        step, promise = _step(matrix, gradient, damping, theta, state.box)
+        step, promise, full = _step(matrix, gradient, damping, theta, state.box, self.max_step)
         first_value = jnp.where(first, found.value, state.first_value)
         helpless = damping > 1e15
-        exhausted = helpless & (value <= _ROUND_OFF**2 * first_value)
-        converged = (accepted & ~first & ((promise <= self.tolerance * value) | (value == 0))) | exhausted
+        still = jnp.all(jnp.abs(full) <= self.step_tolerance * jnp.maximum(1.0, jnp.abs(theta)))
+        done = (promise <= self.tolerance * value) | (value <= _ROUND_OFF**2 * first_value) | still
+        converged = accepted & ~first & done
         stuck = helpless | (first & ~finite)
-        # element by element: one that the data hardly see must not hold up the others
-        trial = state.box.clip(theta + jnp.clip(step, -self.max_step, self.max_step))
+        trial = state.box.clip(theta + step)
         started = jnp.ones((), bool)
         new = _State(
             theta, trial, value, first_value, gradient, matrix, damping, growth, started, converged, stuck, state.box
@@ -119,9 +125,10 @@ def _step(
     damping: Array,
     theta: Float[Array, " p"],
     box: Box,
-) -> tuple[Float[Array, " p"], Float[Array, ""]]:
+    max_step: float,
+) -> tuple[Float[Array, " p"], Float[Array, ""], Float[Array, " p"]]:
     """The damped Gauss-Newton step in the free elements, scaled to the diagonal of the matrix; and the decrease that the
-    full, undamped step promises, so that heavy damping is never taken for convergence."""
+    full, undamped step promises, with that step, so that heavy damping is never taken for convergence."""
     free = ~box.blocked(theta, -gradient)
     diagonal = jnp.diag(matrix)
     # an element without any influence keeps its place
@@ -129,10 +136,28 @@ def _step(
     scaled = scale[:, None] * matrix * scale[None, :] + jnp.diag(jnp.where(scale > 0, 0.0, 1.0))
     slope = scale * gradient
 
-    def solve(shift: Array) -> Array:
-        return cho_solve(cho_factor(scaled + shift * jnp.eye(scale.size)), slope)
+    def solve(shift: Array, held: Array, at: Array) -> Array:
+        """The scaled step of all elements but those that are held, and stay where they are."""
+        pulled = jnp.where(held, at, slope + scaled @ jnp.where(held, at, 0.0))
+        damped = scaled + shift * jnp.eye(scale.size)
+        alone = jnp.where(held[:, None] | held[None, :], jnp.eye(scale.size), damped)
+        return jnp.where(held, at, -cho_solve(cho_factor(alone), pulled))
 
     # a matrix that is singular to round-off must not end the fit: its eigenvalues are at most its size
     round_off = 4 * jnp.finfo(matrix.dtype).eps * scale.size**2
-    promise = jnp.vdot(slope, solve(jnp.asarray(round_off))) / 2
-    return -scale * solve(jnp.maximum(damping, round_off)), promise
+    nothing = jnp.zeros(theta.size, bool), jnp.zeros(theta.size)
+    full = solve(jnp.asarray(round_off), *nothing)
+    # element by element: one that the data hardly see must not hold up the others
+    lowest, highest = jnp.maximum(box.lower - theta, -max_step), jnp.minimum(box.upper - theta, max_step)
+    inverse = jnp.where(scale > 0, 1 / jnp.where(scale > 0, scale, 1.0), 0.0)
+
+    def hold(_: Any, found: tuple[Array, Array]) -> tuple[Array, Array]:
+        held, at = found
+        step = scale * solve(jnp.maximum(damping, round_off), held, at)
+        limited = jnp.clip(step, lowest, highest)
+        beyond = held | (step != limited)
+        return beyond, jnp.where(beyond, limited * inverse, 0.0)
+
+    held, at = lax.fori_loop(0, _ROUNDS, hold, nothing)
+    step = jnp.clip(scale * solve(jnp.maximum(damping, round_off), held, at), lowest, highest)
+    return step, -jnp.vdot(slope, full) / 2, scale * full
