@@ -68,6 +68,8 @@ from pdefit.inverse.guess import Perturb as Perturb
 from pdefit.inverse.guess import Value as Value
 from pdefit.inverse.identify import Intervals as Intervals
 from pdefit.inverse.identify import intervals as intervals
+from pdefit.inverse.lyapunov import LyapunovResult as LyapunovResult
+from pdefit.inverse.lyapunov import lyapunov as lyapunov
 from pdefit.inverse.objective import AbstractObjective as AbstractObjective
 from pdefit.inverse.observe import AbstractObservationOperator as AbstractObservationOperator
 from pdefit.inverse.observe import Compose as Compose
