@@ -91,6 +91,8 @@ from pdefit.inverse.regularizers import H1 as H1
 from pdefit.inverse.regularizers import L2 as L2
 from pdefit.inverse.regularizers import AbstractRegularizer as AbstractRegularizer
 from pdefit.inverse.reweight import Reweight as Reweight
+from pdefit.inverse.sensitivity import Effect as Effect
+from pdefit.inverse.sensitivity import sensitivity as sensitivity
 from pdefit.inverse.simulate import simulate as simulate
 from pdefit.inverse.stage import Stage as Stage
 from pdefit.inverse.twin import Twin as Twin
