@@ -22,8 +22,9 @@ class Arrivals:
 class PeakTimes:
     """Peak times of a forecast and of a baseline against those of the truth.
 
-    `peaks` how many the truth has, over all points; `reach` half the median time between successive true peaks of a point,
-    or the length of the film where no point has two.
+    `peaks` how many the truth has, over all points; `reach` half the median time between successive true peaks of a point
+    with a dip between them below what counts as a peak (a spike and its dome are one wave), or the length of the film where
+    no point has two.
     """
 
     field: str
@@ -35,10 +36,12 @@ class PeakTimes:
 
 @dataclasses.dataclass(frozen=True)
 class _Peaks:
-    """Peaks of all points (n,): the point of each, and its time; ordered by point, then by time."""
+    """Peaks of all points (n,): the point of each, its time, and how many samples before it are no higher than the level;
+    ordered by point, then by time."""
 
     point: np.ndarray
     time: np.ndarray
+    dips: np.ndarray
 
 
 def peak_times(field: str, ts: np.ndarray, forecast: Any, baseline: Any, truth: Any) -> PeakTimes | None:
@@ -59,7 +62,7 @@ def peak_times(field: str, ts: np.ndarray, forecast: Any, baseline: Any, truth: 
     expected = _peaks(ts, true, level)
     if expected.time.size == 0:
         return None
-    apart = np.diff(expected.time)[np.diff(expected.point) == 0]
+    apart = np.diff(expected.time)[(np.diff(expected.point) == 0) & (np.diff(expected.dips) > 0)]
     reach = 0.5 * float(np.median(apart)) if apart.size else float(ts[-1] - ts[0])
     return PeakTimes(
         field=field,
@@ -86,7 +89,8 @@ def _peaks(ts: np.ndarray, film: np.ndarray, level: float) -> _Peaks:
     up, down = at - before, at - after
     # the vertex of the parabola, for steps of any length
     vertex = ts[i] + 0.5 * (right**2 * up - left**2 * down) / (right * up + left * down)
-    return _Peaks(point, vertex)
+    dips = np.cumsum(x <= level, axis=0, dtype=np.int32)[i, point]
+    return _Peaks(point, vertex, dips)
 
 
 def _arrivals(expected: _Peaks, found: _Peaks, reach: float) -> Arrivals:

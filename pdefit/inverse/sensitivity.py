@@ -86,7 +86,8 @@ def sensitivity(
     found = []
     for k, (name, pair) in enumerate(perturbed.items()):
         said(k, len(perturbed), name)
-        found.append(_effect(system, name, *map(runs.distance, pair)))
+        larger, smaller = map(runs.distance, pair)
+        found.append(_effect(system, name, larger, smaller))
     said(len(perturbed), len(perturbed), "")
     return sorted(found, key=lambda e: -e.size) + left_out
 

@@ -1,6 +1,7 @@
 """Which parameters matter."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -31,20 +32,23 @@ def draw_sensitivity(path: Path, table: Path) -> None:
     y = np.arange(len(rows))[::-1]
     with figure(path, 7.0, 1.3 + 0.22 * len(rows)) as fig:
         axes: Any = fig.subplots()
-        for is_control, color, label in ((True, BAD, "control"), (False, GOOD, "known parameter")):
+        for is_control, color, label in ((True, BAD, "control"), (False, GOOD, "other parameter")):
             use = np.asarray([r["control"] == is_control for r in rows])
             if use.any():
                 length = np.minimum(np.maximum(size[use], low), edge) - low
                 axes.barh(y[use], length, left=low, height=0.66, color=color, alpha=0.45, label=label)
                 _marks(axes, both[use], y[use], low, edge, color)
         for k in np.flatnonzero(~np.isfinite(size)):
-            axes.text(edge, y[k], "  blows up", va="center", fontsize=7, color=COLORS[6], clip_on=False)
+            axes.text(edge, y[k], "blows up  ", va="center", ha="right", fontsize=7)
         for k in np.flatnonzero(size <= low):
             text = "  no effect" if size[k] == 0 else f"  {size[k]:.0e}"
             axes.text(low, y[k], text, va="center", fontsize=7, color=COLORS[6])
-        for marker, face, label in (("o", "black", f"times {found['factor']:g}"), ("o", "white", "divided by it")):
-            axes.plot([], [], marker, ms=4, mfc=face, mec="black", label=label)
-        axes.set_yticks(y, [f"{r['parameter']} = {_value(r)}" for r in rows])
+        for face, label in (("black", f"times {found['factor']:g}"), ("white", f"divided by {found['factor']:g}")):
+            axes.plot([], [], "o", ms=4, mfc=face, mec="black", label=label)
+        axes.set_yticks(y, [r["parameter"] for r in rows])
+        beside = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 7, "color": COLORS[6]}
+        for k, row in enumerate(rows):
+            axes.text(1.015, y[k], _value(row), **beside)
         axes.set_ylim(-0.6, len(rows) - 0.4)
         axes.set(xlabel="effect on what is observed (rms, in units of its range)", title="Which parameters matter")
         if logarithmic:
@@ -63,4 +67,6 @@ def _marks(axes: Any, both: np.ndarray, y: np.ndarray, low: float, edge: float, 
 
 
 def _value(row: dict[str, Any]) -> str:
-    return f"{row['value']:.4g}" + ("" if row["unit"] == "1" else f" {row['unit']}")
+    """Value and unit, with exponents raised."""
+    unit = re.sub(r"\^(-?\d+)", r"$^{\1}$", row["unit"])
+    return f"{row['value']:.4g}" + ("" if unit == "1" else f" {unit}")

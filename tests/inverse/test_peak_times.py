@@ -89,3 +89,11 @@ def test_a_forecast_that_blows_up_has_no_peaks():
 def test_float32_films():
     found = peak_times("u", TS, *(pulses(c).astype(np.float32) for c in (5.3, 5.2, 5.1)))
     assert found is not None and found.forecast.error == pytest.approx(0.2, abs=1e-4)
+
+
+def test_a_spike_and_its_dome_are_two_peaks_of_one_wave():
+    """Only what is apart by a dip below half the range tells how far a peak may be off."""
+    series = np.interp(TS, [0, 2, 3, 5, 8, 20, 22, 23, 25, 28, 39.5], [0, 1, 0.7, 0.9, 0, 0, 1, 0.7, 0.9, 0, 0])
+    found = peak_times("u", TS, series[:, None], series[:, None], series[:, None])
+    assert found is not None and found.peaks == 4 and found.reach == pytest.approx(17 / 2, abs=0.1)
+    assert found.forecast.missed == 0
