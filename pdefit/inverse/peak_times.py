@@ -22,9 +22,8 @@ class Arrivals:
 class PeakTimes:
     """Peak times of a forecast and of a baseline against those of the truth.
 
-    `peaks` how many the truth has, over all points; `reach` half the median time between successive true peaks of a point
-    with a dip between them below what counts as a peak (a spike and its dome are one wave), or the length of the film where
-    no point has two.
+    `peaks` how many the truth has, over all points; `reach` half the median time between successive true peaks of a point,
+    or the length of the film where no point has two.
     """
 
     field: str
@@ -36,21 +35,19 @@ class PeakTimes:
 
 @dataclasses.dataclass(frozen=True)
 class _Peaks:
-    """Peaks of all points (n,): the point of each, its time, and how many samples before it are no higher than the level;
-    ordered by point, then by time."""
+    """Peaks of all points (n,): the point of each, and its time; ordered by point, then by time."""
 
     point: np.ndarray
     time: np.ndarray
-    dips: np.ndarray
 
 
 def peak_times(field: str, ts: np.ndarray, forecast: Any, baseline: Any, truth: Any) -> PeakTimes | None:
     """Compare the peak times of films (T, ...) of one field; None if the truth has no peak.
 
-    A peak is a local maximum of a point's series above half the range of the true film (the minimum plus half of maximum
-    minus minimum), its time refined by the parabola through three samples. One that lasts for more than two equal samples
-    is a plateau and has no time. Noise on the truth makes peaks of its own: for noisy observations the error is an upper
-    bound. A value that is NaN or infinite is no peak, nor are its neighbors.
+    A wave is a stretch of a point's series above half the range of the true film (the minimum plus half of maximum minus
+    minimum). Its peak is its highest sample, so that neither ripples nor the dome behind a spike count; the time is refined
+    by the parabola through three samples. A wave whose top is cut off by an end of the film, or is a plateau of more than
+    two equal samples, has none; nor has one that blows up.
     """
     ts, true = np.asarray(ts, np.float64), np.asarray(truth)
     finite = np.isfinite(true)
@@ -62,7 +59,7 @@ def peak_times(field: str, ts: np.ndarray, forecast: Any, baseline: Any, truth: 
     expected = _peaks(ts, true, level)
     if expected.time.size == 0:
         return None
-    apart = np.diff(expected.time)[(np.diff(expected.point) == 0) & (np.diff(expected.dips) > 0)]
+    apart = np.diff(expected.time)[np.diff(expected.point) == 0]
     reach = 0.5 * float(np.median(apart)) if apart.size else float(ts[-1] - ts[0])
     return PeakTimes(
         field=field,
@@ -74,23 +71,38 @@ def peak_times(field: str, ts: np.ndarray, forecast: Any, baseline: Any, truth: 
 
 
 def _peaks(ts: np.ndarray, film: np.ndarray, level: float) -> _Peaks:
-    """The maxima above a level of every point of a film (T, ...)."""
-    x = film.reshape(ts.size, -1)
-    rises, falls, level_on = x[1:] > x[:-1], x[1:] < x[:-1], x[1:] == x[:-1]
+    """The highest maximum of every wave of a film (T, ...)."""
+    x = np.ascontiguousarray(film.reshape(ts.size, -1).T)
+    rises, falls, stays = x[:, 1:] > x[:, :-1], x[:, 1:] < x[:, :-1], x[:, 1:] == x[:, :-1]
     # two equal samples have their maximum between them; more are a plateau
-    top = falls[1:].copy()
-    top[:-1] |= level_on[1:-1] & falls[2:]
+    top = falls[:, 1:].copy()
+    top[:, :-1] |= stays[:, 1:-1] & falls[:, 2:]
     finite = np.isfinite(x)
-    top &= rises[:-1] & (x[1:-1] > level) & finite[:-2] & finite[1:-1] & finite[2:]
-    point, i = np.nonzero(top.T)
-    i = i + 1
-    before, at, after = (x[k, point].astype(np.float64) for k in (i - 1, i, i + 1))
+    wave = finite & (x > level)
+    top &= rises[:, :-1] & wave[:, 1:-1] & finite[:, :-2] & finite[:, 2:]
+    point, i = _highest(x, wave, *np.nonzero(top))
+    before, at, after = (x[point, k].astype(np.float64) for k in (i - 1, i, i + 1))
     left, right = ts[i] - ts[i - 1], ts[i + 1] - ts[i]
     up, down = at - before, at - after
     # the vertex of the parabola, for steps of any length
     vertex = ts[i] + 0.5 * (right**2 * up - left**2 * down) / (right * up + left * down)
-    dips = np.cumsum(x <= level, axis=0, dtype=np.int32)[i, point]
-    return _Peaks(point, vertex, dips)
+    return _Peaks(point, vertex)
+
+
+def _highest(x: np.ndarray, wave: np.ndarray, point: np.ndarray, i: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of the maxima at samples 1 + i of series x (P, T), those that no sample of their wave exceeds: one for each wave."""
+    begins = wave.copy()
+    begins[:, 1:] &= ~wave[:, :-1]
+    first = np.flatnonzero(begins)
+    if first.size == 0:
+        return point, i + 1
+    height = np.maximum.reduceat(np.where(wave, x, -np.inf).ravel(), first)
+    index = point * x.shape[1] + i + 1
+    of = np.searchsorted(first, index, side="right") - 1
+    highest = np.flatnonzero(x.ravel()[index] == height[of])
+    # of equal ones, the first
+    kept = highest[np.unique(of[highest], return_index=True)[1]]
+    return point[kept], i[kept] + 1
 
 
 def _arrivals(expected: _Peaks, found: _Peaks, reach: float) -> Arrivals:
