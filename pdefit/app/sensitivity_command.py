@@ -10,6 +10,7 @@ from rich.table import Table
 
 from pdefit.app.experiment import experiment
 from pdefit.app.progress import RunsProgress
+from pdefit.errors import PdefitError
 from pdefit.files.atomic import write_json
 from pdefit.files.tables import write_rows
 from pdefit.inverse.sensitivity import Effect, sensitivity
@@ -27,6 +28,12 @@ def run_sensitivity(cfg: dict[str, Any], directory: Path, name: str, console: Co
     numerics = {"solver": functional.sweep.solver, "dt": functional.dt if functional.steps is None else None}
     with RunsProgress(console) as bar:
         effects = sensitivity(problem, ts, factor=FACTOR, steps=functional.steps, **numerics, said=bar)
+    if all(e.left_out for e in effects):
+        told = ", ".join(f"{e.parameter}: {e.left_out}" for e in effects)
+        raise PdefitError(
+            f"{type(problem.system).__name__} has no parameter that is one nonzero number ({told}), and a factor moves no "
+            f"other; choose another experiment"
+        )
     controls = {c.path.split(".")[0] for c in functional.controls.items}
     rows = [_row(k, effect, effect.parameter in controls) for k, effect in enumerate(effects)]
     at = "guess" if exp.truth is None else "truth"
@@ -35,11 +42,11 @@ def run_sensitivity(cfg: dict[str, Any], directory: Path, name: str, console: Co
     write_rows(directory / "sensitivity.csv", rows)
     console.print(_table(effects, controls))
     _notes(effects, at, ts, problem.system.time_unit, console)
-    files = ["sensitivity.csv"]
-    if any(not e.left_out for e in effects):
-        draw_sensitivity(directory / "figures" / "sensitivity.png", directory / "sensitivity.json")
-        files.append("figures/sensitivity.png")
-    console.print(f"written to {escape(str(directory / 'sensitivity.json'))}, {' and '.join(files)}", highlight=False)
+    draw_sensitivity(directory / "figures" / "sensitivity.png", directory / "sensitivity.json")
+    console.print(
+        f"written to {escape(str(directory / 'sensitivity.json'))}, sensitivity.csv and figures/sensitivity.png",
+        highlight=False,
+    )
 
 
 def _row(k: int, effect: Effect, is_control: bool) -> dict[str, Any]:

@@ -48,6 +48,13 @@ def test_the_command_ranks_and_draws(pdefit_inside, tmp_path):
     assert (folder / "DONE").exists()
 
 
+def test_a_system_without_scalar_parameters_is_refused(pdefit_inside, tmp_path):
+    code, _, err = pdefit_inside(
+        "sensitivity", "experiment=particles/solar_system", f"hydra.run.dir={tmp_path / 'run'}"
+    )
+    assert code == 1 and "no parameter that is one nonzero number (gm: an array of 9 values)" in " ".join(err.split())
+
+
 @pytest.mark.parametrize("effects", [EFFECTS, EFFECTS[1:2], EFFECTS[3:4], EFFECTS[:1]])
 def test_unusual_effects_are_drawn_and_tabulated(tmp_path, effects):
     rows = [_row(k, e, e.parameter == "D") for k, e in enumerate(effects)]
