@@ -69,6 +69,8 @@ from pdefit.inverse.guess import Perturb as Perturb
 from pdefit.inverse.guess import Value as Value
 from pdefit.inverse.identify import Intervals as Intervals
 from pdefit.inverse.identify import intervals as intervals
+from pdefit.inverse.lyapunov import LyapunovResult as LyapunovResult
+from pdefit.inverse.lyapunov import lyapunov as lyapunov
 from pdefit.inverse.objective import AbstractObjective as AbstractObjective
 from pdefit.inverse.observe import AbstractObservationOperator as AbstractObservationOperator
 from pdefit.inverse.observe import Compose as Compose
@@ -90,6 +92,8 @@ from pdefit.inverse.regularizers import H1 as H1
 from pdefit.inverse.regularizers import L2 as L2
 from pdefit.inverse.regularizers import AbstractRegularizer as AbstractRegularizer
 from pdefit.inverse.reweight import Reweight as Reweight
+from pdefit.inverse.sensitivity import Effect as Effect
+from pdefit.inverse.sensitivity import sensitivity as sensitivity
 from pdefit.inverse.simulate import simulate as simulate
 from pdefit.inverse.stage import Stage as Stage
 from pdefit.inverse.twin import Twin as Twin

@@ -59,6 +59,8 @@ def resolved(cfg: DictConfig) -> dict[str, Any]:
         plain[key] = None if plain[key] is None else float(plain[key])
     if plain["dt"] is not None and not plain["dt"] > 0:
         raise PdefitError(f"dt expects a positive time step, but got {plain['dt']}")
+    if not isinstance(plain["lyapunov"], bool):
+        raise PdefitError(f"lyapunov expects true or false, but got '{plain['lyapunov']}'")
     if plain["device"] not in (None, "cpu", "gpu"):
         raise PdefitError(f"device expects cpu or gpu, but got '{plain['device']}'")
     if plain["device"] is not None:

@@ -83,8 +83,10 @@ def predicted(exp: Experiment, found: Fit) -> Iterator[PyTree]:
     yield from frames(problem.system, state, ts[exp.fitted :], t0=float(ts[exp.fitted - 1]), **numerics)
 
 
-def write_film(exp: Experiment, found: Fit, store: Mapping[str, Any], path: Any, title: str) -> Skill | None:
-    """Write fields.h5 and score the forecast on the way."""
+def write_film(
+    exp: Experiment, found: Fit, store: Mapping[str, Any], path: Any, title: str
+) -> tuple[Skill | None, PyTree]:
+    """Write fields.h5 and score the forecast on the way; beside its skill, the state at the end of the fit."""
     problem, record, total = found.problem, exp.record, exp.record.ts.size
     coords = field_coords(problem.system, problem.y0)
     wanted = check_store(store, coords, total, 3)
@@ -121,7 +123,7 @@ def write_film(exp: Experiment, found: Fit, store: Mapping[str, Any], path: Any,
                 if true is not None:
                     row[f"{name}_true"] = np.asarray(true[name][i])
             film.append(row)
-    return _skill(exp, found, ahead, last, coords) if ahead else None
+    return (_skill(exp, found, ahead, last, coords) if ahead else None), last
 
 
 def _on_grid(values: Any, shape: tuple[int, ...]) -> bool:
@@ -152,4 +154,11 @@ def _skill(exp: Experiment, found: Fit, ahead: list[dict[str, np.ndarray]], last
         }
     first = coords.get(names[0])
     labels = first.coords[first.dims[0]] if first and first.dims else np.zeros(0)
-    return skill(ts, t0, forecast, baseline, truth, tuple(map(str, labels)) if labels.dtype.kind in "US" else ())
+    named = tuple(map(str, labels)) if labels.dtype.kind in "US" else ()
+    spread = next((n for n in names if n in coords and _is_spread(coords[n])), None)
+    return skill(ts, t0, forecast, baseline, truth, named, spread)
+
+
+def _is_spread(where: FieldCoords) -> bool:
+    """Whether a field lives on a grid: along an axis that has positions, neither labels nor numbers."""
+    return any(np.asarray(values).dtype.kind == "f" for values in where.coords.values())

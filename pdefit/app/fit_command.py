@@ -17,8 +17,9 @@ from pdefit.app.automatic_sigma import describe, noise_summary
 from pdefit.app.certificates import Certificates
 from pdefit.app.checkpoints import checkpoints_in
 from pdefit.app.experiment import Experiment, experiment
-from pdefit.app.film import field_coords, write_film
+from pdefit.app.film import write_film
 from pdefit.app.fit_quality import fit_quality
+from pdefit.app.forecast_summary import check_lyapunov, forecast_summary, write_forecast
 from pdefit.app.memory_meter import Metered
 from pdefit.app.minimise import minimise
 from pdefit.app.parameter_rows import field_errors, parameter_rows
@@ -31,11 +32,9 @@ from pdefit.files.parameters_file import ParameterRow, write_parameters
 from pdefit.files.state_file import Saved
 from pdefit.files.tables import write_series
 from pdefit.inverse import fit as fitting
-from pdefit.inverse.forecast import VALID_BELOW, Skill
 from pdefit.inverse.functional import Functional
 from pdefit.inverse.identify import Intervals, intervals
 from pdefit.pictures.figures import draw_all
-from pdefit.systems.interfaces import AbstractBaseline
 
 log = logging.getLogger("pdefit")
 
@@ -45,6 +44,7 @@ def run_fit(cfg: dict[str, Any], directory: Path, name: str, console: Console, s
     begin = time.perf_counter()
     console.print(f"[bold]{name}[/]: {'reading data' if cfg['data'] else 'making the twin'}")
     exp = experiment(cfg)
+    check_lyapunov(cfg["lyapunov"], exp)
     with checkpoints_in(directory, exp.driver):
         _fit(exp, cfg, directory, name, console, saved, begin)
 
@@ -91,12 +91,13 @@ def _fit(
     console.print(_table(rows))
 
     console.print("writing fields.h5 and the forecast")
-    skill = write_film(exp, found, cfg["store"], directory / "fields.h5", name)
+    skill, last = write_film(exp, found, cfg["store"], directory / "fields.h5", name)
     fitted_ts = found.functional.observations.ts
     write_series(directory / "residuals.csv", fitted_ts, residual_series(found.functional, found.theta))
+    ahead = None if skill is None else forecast_summary(exp, found, skill, last, cfg["lyapunov"], console)
     if skill is not None:
-        _write_forecast(directory / "forecast.csv", skill)
-    summary = _summary(exp, found, found_intervals, rows, skill, name)
+        write_forecast(directory / "forecast.csv", skill)
+    summary = _summary(exp, found, found_intervals, rows, ahead, name)
     summary["fit"], verdict = fit_quality(exp, found)
     summary["verdict"], summary["verdict_reason"] = verdict.word, verdict.reason
     summary["smooth_tangents"] = switch_bias(found, found_intervals, console)
@@ -157,22 +158,12 @@ def _table(rows: list[ParameterRow]) -> Table:
     return table
 
 
-def _write_forecast(path: Path, skill: Skill) -> None:
-    columns: dict[str, np.ndarray] = {}
-    if skill.per_label:
-        for label, error in skill.per_label.items():
-            columns |= {label: error, f"{label} baseline": skill.baseline_per_label[label]}
-    else:
-        columns = {"all points": skill.relative_l2, "all points baseline": skill.baseline_l2}
-    write_series(path, skill.ts, columns)
-
-
 def _summary(
     exp: Experiment,
     found: fitting.Fit,
     found_intervals: Intervals | None,
     rows: list[ParameterRow],
-    skill: Skill | None,
+    ahead: dict[str, Any] | None,
     name: str,
 ) -> dict[str, Any]:
     functional = found.functional
@@ -202,38 +193,11 @@ def _summary(
             "not_identifiable": found_intervals.vague,
         },
         "fields": field_errors(exp, found),
-        "forecast": None if skill is None else _forecast(exp, skill),
+        "forecast": ahead,
         "sigma": {n: np.unique(np.asarray(s)).tolist()[:64] for n, s in functional.observations.sigma.items()},
         "noise": noise_summary(exp.noise, exp.unstated),
         "events": found.events,
     }  # fmt: skip
-
-
-def _forecast(exp: Experiment, skill: Skill) -> dict[str, Any]:
-    system = exp.functional.problem.system
-    last = float(exp.record.ts[exp.fitted - 1])
-    coords = field_coords(system, exp.functional.problem.y0)
-    return {
-        "horizon": float(skill.ts[-1]) - last,
-        "start": last,
-        "relative_l2_at_end": float(skill.relative_l2[-1]),
-        "valid_time": skill.valid_time,
-        "valid_below": VALID_BELOW,
-        "unit": next(iter(coords.values())).unit if skill.per_label else "",
-        "baseline": {
-            "name": system.baseline_name if isinstance(system, AbstractBaseline) else "persistence",
-            "relative_l2_at_end": float(skill.baseline_l2[-1]),
-        },
-        "per_label": {
-            label: {
-                "error_at_end": float(error[-1]),
-                "largest_error": float(np.max(error)),
-                "baseline_at_end": float(skill.baseline_per_label[label][-1]),
-                "baseline_largest": float(np.max(skill.baseline_per_label[label])),
-            }
-            for label, error in skill.per_label.items()
-        },
-    }
 
 
 def _timings(found: fitting.Fit, begin: float) -> dict[str, float]:

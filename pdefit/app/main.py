@@ -24,7 +24,7 @@ from pdefit.app.list_command import experiments, version
 from pdefit.errors import PdefitError, first_line, sentence, unknown
 
 # configured by Hydra, leaving a run directory; those that name a run directory; and those that take plain words
-_VERBS = ("fit", "simulate", "plan", "compare-adjoints", "certify", "doctor")
+_VERBS = ("fit", "simulate", "plan", "compare-adjoints", "sensitivity", "certify", "doctor")
 _RUN_VERBS = ("resume",)
 # what a verb is called when it is given a run instead of an experiment
 _OF_A_RUN = {"certify": "recertify", "doctor": "reexamine"}
@@ -36,6 +36,7 @@ _USAGE = """usage: pdefit VERB [key=value ...]
   simulate experiment=NAME   solve its equations forward
   plan experiment=NAME       what its fit will take: checkpoints, memory, time, disk
   compare-adjoints experiment=NAME   every sensitivity algorithm on it: accuracy, time, memory; which one to use
+  sensitivity experiment=NAME   which parameters matter: what each of them, multiplied and divided, does to the film
   certify experiment=NAME    test the gradient of an experiment at its guess; certify RUN does so at a run's estimate
   doctor experiment=NAME     the first time, field and line at which values or gradients are not finite; or doctor RUN
   resume RUN                 go on with a run that was stopped; max_iterations=N extends a finished one

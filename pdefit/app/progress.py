@@ -1,4 +1,4 @@
-"""What a person sees while a fit runs."""
+"""What a person sees while something long runs."""
 
 import sys
 import time
@@ -50,3 +50,33 @@ class FitProgress:
         elif new_stage or time.perf_counter() - self._printed > self._every:
             self._printed = time.perf_counter()
             print(f"{title}  iteration {p.iteration}  loss {p.loss:.6g}  {rate:.3g}/s", file=sys.stderr, flush=True)
+
+
+class RunsProgress:
+    """A bar over runs that are known in number; on anything but a terminal, a plain line every few seconds."""
+
+    def __init__(self, console: Console, every: float = 5.0):
+        self._bar: Progress | None = None
+        self._task: Any = None
+        self._every, self._printed = every, time.perf_counter()
+        if console.is_terminal:
+            columns = TextColumn("{task.completed}/{task.total}"), TextColumn("{task.description}")
+            self._bar = Progress(BarColumn(), *columns, TimeRemainingColumn(), console=console, transient=True)
+
+    def __enter__(self) -> "RunsProgress":
+        if self._bar:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self._bar:
+            self._bar.stop()
+
+    def __call__(self, done: int, of: int, what: str) -> None:
+        """So many are done, of how many, and what comes next."""
+        if self._bar:
+            self._task = self._bar.add_task(what, total=of) if self._task is None else self._task
+            self._bar.update(self._task, completed=done, description=what)
+        elif time.perf_counter() - self._printed > self._every:
+            self._printed = time.perf_counter()
+            print(f"{done}/{of}  {what}", file=sys.stderr, flush=True)

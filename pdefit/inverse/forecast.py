@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from pdefit.inverse.peak_times import PeakTimes, peak_times
+
 # relative error up to which a forecast is called valid
 VALID_BELOW = 0.1
 
@@ -15,7 +17,8 @@ class Skill:
     """Errors of a forecast over its T times, and of a baseline over the same.
 
     `relative_l2` (T,) |forecast - truth| / |truth| over all points of the scored variables; `per_label[name]` (T,) absolute
-    errors of each body or component, where the first axis has labels.
+    errors of each body or component, where the first axis has labels. `valid_time` is how long after its start the relative
+    error stays below 0.1; `peaks` compares the peak times of one field.
     """
 
     ts: np.ndarray
@@ -24,6 +27,8 @@ class Skill:
     per_label: dict[str, np.ndarray]
     baseline_per_label: dict[str, np.ndarray]
     valid_time: float
+    valid_to_end: bool
+    peaks: PeakTimes | None = None
 
 
 def skill(
@@ -33,9 +38,10 @@ def skill(
     baseline: Mapping[str, Any],
     truth: Mapping[str, Any],
     labels: tuple[str, ...] = (),
+    spread: str | None = None,
 ) -> Skill:
-    """Score fields (T, ...) against the truth; NaN in the truth is not scored. `valid_time` is how long after t0 the
-    relative error stays below 0.1."""
+    """Score fields (T, ...) of a forecast from t0 against the truth; NaN in the truth is not scored. `spread` is the field
+    whose peak times are compared, one that is spread over a grid."""
     relative = _relative(forecast, truth)
     wrong = np.flatnonzero(~(relative <= VALID_BELOW))
     last = relative.size if wrong.size == 0 else int(wrong[0])
@@ -46,6 +52,8 @@ def skill(
         per_label=_per_label(forecast, truth, labels),
         baseline_per_label=_per_label(baseline, truth, labels),
         valid_time=float(ts[last - 1] - t0) if last else 0.0,
+        valid_to_end=last == relative.size,
+        peaks=None if spread is None else peak_times(spread, ts, forecast[spread], baseline[spread], truth[spread]),
     )
 
 

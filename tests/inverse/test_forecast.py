@@ -27,3 +27,14 @@ def test_missing_truth_is_not_scored_and_a_blow_up_is_not_valid():
 def test_labels_that_do_not_fit_what_was_observed_are_left_out():
     truth = {"x": np.ones((2, 2, 1))}
     assert skill(np.array([1.0, 2.0]), 0.0, truth, truth, truth, ("a", "b", "c")).per_label == {}
+
+
+def test_the_peaks_of_a_field_on_a_grid_and_validity_to_the_end():
+    ts = np.linspace(0.5, 20, 40)
+    truth, late = ({"u": np.maximum(0.0, 1 - ((ts[:, None] - np.arange(4.0) - c) / 3) ** 2)} for c in (6.1, 6.2))
+    found = skill(ts, 0.0, late, truth, truth, spread="u")
+    assert found.peaks is not None and found.peaks.field == "u" and found.peaks.peaks == 4
+    np.testing.assert_allclose([found.peaks.forecast.error, found.peaks.baseline.error], [0.1, 0.0], atol=1e-12)
+    assert not found.valid_to_end
+    perfect = skill(ts, 0.0, truth, truth, truth)
+    assert perfect.valid_to_end and perfect.valid_time == 20.0 and perfect.peaks is None

@@ -1,0 +1,124 @@
+"""When peaks pass: the error of a forecast in time rather than in value."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class Arrivals:
+    """How predicted peaks stand to the true ones.
+
+    `error` the mean distance in time to the nearest predicted peak of the same point, over all true peaks whose point has a
+    predicted one (NaN where none has); `missed` the fraction of true peaks without a predicted one within reach.
+    """
+
+    error: float
+    missed: float
+
+
+@dataclasses.dataclass(frozen=True)
+class PeakTimes:
+    """Peak times of a forecast and of a baseline against those of the truth.
+
+    `peaks` how many the truth has, over all points; `reach` half the median time between successive true peaks of a point,
+    or the length of the film where no point has two.
+    """
+
+    field: str
+    peaks: int
+    reach: float
+    forecast: Arrivals
+    baseline: Arrivals
+
+
+@dataclasses.dataclass(frozen=True)
+class _Peaks:
+    """Peaks of all points (n,): the point of each, and its time; ordered by point, then by time."""
+
+    point: np.ndarray
+    time: np.ndarray
+
+
+def peak_times(field: str, ts: np.ndarray, forecast: Any, baseline: Any, truth: Any) -> PeakTimes | None:
+    """Compare the peak times of films (T, ...) of one field; None if the truth has no peak.
+
+    A wave is a stretch of a point's series above half the range of the true film (the minimum plus half of maximum minus
+    minimum). Its peak is its highest sample, so that neither ripples nor the dome behind a spike count; the time is refined
+    by the parabola through three samples. A wave whose top is cut off by an end of the film, or is a plateau of more than
+    two equal samples, has none; nor has one that blows up.
+    """
+    ts, true = np.asarray(ts, np.float64), np.asarray(truth)
+    finite = np.isfinite(true)
+    if ts.size < 3 or not finite.any():
+        return None
+    low = float(np.min(true, where=finite, initial=np.inf))
+    high = float(np.max(true, where=finite, initial=-np.inf))
+    level = low + 0.5 * (high - low)
+    expected = _peaks(ts, true, level)
+    if expected.time.size == 0:
+        return None
+    apart = np.diff(expected.time)[np.diff(expected.point) == 0]
+    reach = 0.5 * float(np.median(apart)) if apart.size else float(ts[-1] - ts[0])
+    return PeakTimes(
+        field=field,
+        peaks=int(expected.time.size),
+        reach=reach,
+        forecast=_arrivals(expected, _peaks(ts, np.asarray(forecast), level), reach),
+        baseline=_arrivals(expected, _peaks(ts, np.asarray(baseline), level), reach),
+    )
+
+
+def _peaks(ts: np.ndarray, film: np.ndarray, level: float) -> _Peaks:
+    """The highest maximum of every wave of a film (T, ...)."""
+    x = np.ascontiguousarray(film.reshape(ts.size, -1).T)
+    rises, falls, stays = x[:, 1:] > x[:, :-1], x[:, 1:] < x[:, :-1], x[:, 1:] == x[:, :-1]
+    # two equal samples have their maximum between them; more are a plateau
+    top = falls[:, 1:].copy()
+    top[:, :-1] |= stays[:, 1:-1] & falls[:, 2:]
+    finite = np.isfinite(x)
+    wave = finite & (x > level)
+    top &= rises[:, :-1] & wave[:, 1:-1] & finite[:, :-2] & finite[:, 2:]
+    point, i = _highest(x, wave, *np.nonzero(top))
+    before, at, after = (x[point, k].astype(np.float64) for k in (i - 1, i, i + 1))
+    left, right = ts[i] - ts[i - 1], ts[i + 1] - ts[i]
+    up, down = at - before, at - after
+    # the vertex of the parabola, for steps of any length
+    vertex = ts[i] + 0.5 * (right**2 * up - left**2 * down) / (right * up + left * down)
+    return _Peaks(point, vertex)
+
+
+def _highest(x: np.ndarray, wave: np.ndarray, point: np.ndarray, i: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of the maxima at samples 1 + i of series x (P, T), those that no sample of their wave exceeds: one for each wave."""
+    begins = wave.copy()
+    begins[:, 1:] &= ~wave[:, :-1]
+    first = np.flatnonzero(begins)
+    if first.size == 0:
+        return point, i + 1
+    height = np.maximum.reduceat(np.where(wave, x, -np.inf).ravel(), first)
+    index = point * x.shape[1] + i + 1
+    of = np.searchsorted(first, index, side="right") - 1
+    highest = np.flatnonzero(x.ravel()[index] == height[of])
+    # of equal ones, the first
+    kept = highest[np.unique(of[highest], return_index=True)[1]]
+    return point[kept], i[kept] + 1
+
+
+def _arrivals(expected: _Peaks, found: _Peaks, reach: float) -> Arrivals:
+    """Every true peak beside the nearest one that was found at its point."""
+    if found.time.size == 0:
+        return Arrivals(error=float("nan"), missed=1.0)
+    first = min(expected.time.min(), found.time.min())
+    span = max(expected.time.max(), found.time.max()) - first + 1.0
+    # one axis for all points, each of which has its own stretch of it
+    keys, wanted = ((p.time - first) / span + 2.0 * p.point for p in (found, expected))
+    behind = np.searchsorted(keys, wanted)
+    distance = np.full(wanted.size, np.inf)
+    for k in (behind - 1, behind):
+        k = np.clip(k, 0, keys.size - 1)
+        here = np.where(found.point[k] == expected.point, np.abs(found.time[k] - expected.time), np.inf)
+        distance = np.minimum(distance, here)
+    known = np.isfinite(distance)
+    error = float(distance[known].mean()) if known.any() else float("nan")
+    return Arrivals(error=error, missed=float(np.mean(~(distance <= reach))))
