@@ -76,7 +76,9 @@ class RandomExcitation(pdefit.AbstractPreparation):
     def _kick(self, system: Any, key: Array, squares: int) -> Kick:
         shape = _tissue(system).grid.shape
         if self.size > min(shape):
-            raise ValueError(f"RandomExcitation expects squares within the grid, but size = {self.size} and the grid {shape}")
+            raise ValueError(
+                f"RandomExcitation expects squares within the grid, but size = {self.size} and the grid {shape}"
+            )
         # the same parts of the way along each axis on every grid
         places = jax.random.uniform(key, (squares, len(shape)))
         corners = jnp.floor(places * (jnp.asarray(shape) - self.size + 1)[None]).astype(int)
