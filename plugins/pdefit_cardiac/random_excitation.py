@@ -51,9 +51,8 @@ class RandomExcitation(pdefit.AbstractPreparation):
     last_squares: int | None = None
 
     def __check_init__(self):
-        least = {"rounds": (self.rounds, 0), "squares": (self.squares, 1), "size": (self.size, 1)}
-        least["last_squares"] = (self.last_squares, 1)
-        for name, (x, smallest) in least.items():
+        least = (("rounds", self.rounds, 0), ("squares", self.squares, 1), ("size", self.size, 1))
+        for name, x, smallest in (*least, ("last_squares", self.last_squares, 1)):
             if x is not None and x < smallest:
                 raise ValueError(f"RandomExcitation expects {name} of at least {smallest}, but got {x}")
         for name, time in (("interval", self.interval), ("last", self.last)):

@@ -1,5 +1,6 @@
 """Pulses of current into boxes of tissue."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -19,6 +20,16 @@ def _numbers(values: Any) -> Array:
     return values if isinstance(values, jax.Array) else jnp.asarray(values, float)
 
 
+def _positive(name: str) -> Callable[[Any], Array]:
+    def convert(values: Any) -> Array:
+        # what is an array already may be traced
+        if not isinstance(values, jax.Array) and not np.all(np.asarray(values) > 0):
+            raise ValueError(f"{name} expects times above 0, but got {values}")
+        return _numbers(values)
+
+    return convert
+
+
 class Stimulus(eqx.Module):
     """The current u_t gains by pulses: what a system of heart tissue takes as `args`.
 
@@ -35,12 +46,12 @@ class Stimulus(eqx.Module):
     """
 
     times: Float[Array, "pulses"] = eqx.field(converter=lambda x: jnp.atleast_1d(_numbers(x)))
-    duration: Array = eqx.field(converter=_numbers)
+    duration: Array = eqx.field(converter=_positive("duration"))
     strength: Array = eqx.field(converter=_numbers)
     boxes: Float[Array, "boxes axes 2"] | None = eqx.field(
         default=None, converter=lambda x: None if x is None else as_boxes(x)
     )
-    rise: Float[Array, ""] = eqx.field(default=0.05, converter=_numbers)
+    rise: Float[Array, ""] = eqx.field(default=0.05, converter=_positive("rise"))
 
     def __check_init__(self):
         pulses = self.times.shape
@@ -51,9 +62,6 @@ class Stimulus(eqx.Module):
             raise ValueError(
                 f"boxes expects one box, or one for each of {pulses[0]} pulses, but got {self.boxes.shape[0]}"
             )
-        for name in ("duration", "rise"):
-            if not isinstance(x := getattr(self, name), jax.core.Tracer) and not np.all(np.asarray(x) > 0):
-                raise ValueError(f"{name} expects times above 0, but got {x}")
 
     def __call__(self, t: Any, grid: pdefit.CartesianGrid, dtype: Any = None) -> Array:
         """The current at time t, of the grid's shape; `dtype` by default that of `strength`."""

@@ -76,6 +76,5 @@ def driven(system: AbstractTissue, t: Any, rates: Any, args: Any) -> Any:
 
 def resting_blocks(system: AbstractTissue, y: Any) -> Any:
     """A state with blocks at rest."""
-    if system.tissue is None:
-        return y
-    return jax.tree.map(lambda a, b: jnp.where(system.tissue > 0, a, b), y, system.rest())
+    mask = system.tissue
+    return y if mask is None else jax.tree.map(lambda a, b: jnp.where(mask > 0, a, b), y, system.rest())

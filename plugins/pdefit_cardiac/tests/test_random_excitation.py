@@ -101,17 +101,18 @@ def test_all_kicks_share_one_compilation(key):
 @pytest.mark.parametrize(("model", "numbers"), [(BOCF, TUTORIAL), (AlievPanfilov, ALIEV_PANFILOV)])
 def test_fronts_move_through_what_it_leaves(model, numbers, key):
     system = tissue(32, 32, model=model, numbers=numbers)
-    protocol = RandomExcitation(rounds=2, interval=40.0, squares=6, last=5.0)
+    protocol = RandomExcitation(rounds=2, interval=150.0, squares=2, last=5.0)
     y = protocol.start(system, key)
     for x, resting in zip(y, system.rest(), strict=True):
         np.testing.assert_array_equal(x, resting)
     for kick, time in protocol.kicks(system, key):
-        y = jax.jit(kick)(y)
+        y = eqx.filter_jit(kick)(y)
         y = jax.tree.map(
-            lambda x: x[-1], pdefit.solve(system, y, np.array([time]), solver=diffrax.Euler(), dt=0.05, t0=0.0)
+            lambda x: x[-1], pdefit.solve(system, y, np.array([time]), solver=diffrax.Euler(), dt=0.1, t0=0.0)
         )
     assert all(bool(jnp.all(jnp.isfinite(x))) for x in y)
-    assert float(y.u.max()) > 0.5 and float(y.u.std()) > 0.05
+    rate = system.vector_field(0.0, y, None).u
+    assert float(y.u.max()) > 0.9 and float(jnp.abs(rate).max()) > 0.05
 
 
 def test_mistakes_are_one_sentence(key):
