@@ -42,7 +42,7 @@ class Stimulus(eqx.Module):
 
     **Arguments:** `times` in the system's unit, here ms; `duration` (ms) and `strength` (1/ms), one number or one for each
     pulse; `boxes` `[[x0, x1], [y0, y1], ...]` in length units, one for all pulses or a list of one for each, None:
-    everywhere; `rise` in ms, at least two steps of the solver.
+    everywhere; `rise` in ms: a solver shows its order where it is several steps.
     """
 
     times: Float[Array, "pulses"] = eqx.field(converter=lambda x: jnp.atleast_1d(_numbers(x)))
