@@ -252,7 +252,18 @@ def _from_twin(cfg: Config) -> _Made:
 def _with_truth(system: AbstractSystem, truth: AbstractSystem, paths: tuple[str, ...]) -> AbstractSystem:
     """The model's system at the true values of its controls (the guesses replace them later)."""
     names = {f.name for f in dataclasses.fields(system)}
-    return dataclasses.replace(system, **{p: getattr(truth, p) for p in paths if p in names})
+    true = {p: _averaged(getattr(truth, p), getattr(system, p)) for p in paths if p in names}
+    return dataclasses.replace(system, **true)
+
+
+def _averaged(fine: Any, coarse: Any) -> Any:
+    """A parameter that is a field on a refined grid, averaged to the shape it has on the model's; others as they are."""
+    if not eqx.is_array(fine) or not eqx.is_array(coarse) or fine.shape == coarse.shape or fine.ndim != coarse.ndim:
+        return fine
+    if any(f % c for f, c in zip(fine.shape, coarse.shape, strict=True)):
+        return fine
+    blocks = fine.reshape([k for f, c in zip(fine.shape, coarse.shape, strict=True) for k in (c, f // c)])
+    return blocks.mean(axis=tuple(range(1, 2 * fine.ndim, 2)))
 
 
 def make_system(node: Config) -> AbstractSystem:

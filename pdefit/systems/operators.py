@@ -55,20 +55,36 @@ def laplacian(grid: CartesianGrid, u: Array) -> Array:
     return out
 
 
-def diffuse(grid: CartesianGrid, D: Array, u: Array) -> Array:
-    """div(D grad u) for a diffusivity D that is a scalar or a field (averaged to the faces)."""
-    if D.ndim == 0:
+def diffuse(grid: CartesianGrid, D: Array, u: Array, conducting: Array | None = None) -> Array:
+    """div(D grad u) for a diffusivity D that is a scalar or a field (averaged to the faces).
+
+    `conducting`, of the grid's shape, is 1 in cells that conduct and 0 in blocks: nothing crosses the faces of a block.
+    """
+    if D.ndim == 0 and conducting is None:
         return as_row(D, u) * laplacian(grid, u)
     out = jnp.zeros_like(u)
     for axis in range(grid.ndim):
-        lower, upper = _neighbours(D, axis)
-        n = D.shape[axis]
-        first, last = lax.slice_in_dim(D, 0, 1, axis=axis), lax.slice_in_dim(D, n - 1, n, axis=axis)
-        if grid.boundaries[axis].wraps:
-            first = last = (first + last) / 2
-        flux = _on_faces((lower + upper) / 2, (first, last), axis) * face_differences(grid, u, axis)
+        flux = face_differences(grid, u, axis)
+        if D.ndim:
+            lower, upper = _neighbours(D, axis)
+            first, last = _ends(D, axis)
+            if grid.boundaries[axis].wraps:
+                first = last = (first + last) / 2
+            flux = _on_faces((lower + upper) / 2, (first, last), axis) * flux
+        if conducting is not None:
+            lower, upper = _neighbours(conducting, axis)
+            first, last = _ends(conducting, axis)
+            if grid.boundaries[axis].wraps:
+                first = last = first * last
+            flux = _on_faces(lower * upper, (first, last), axis) * flux
         out = out + face_divergence(grid, flux, axis)
-    return out
+    return out if D.ndim else as_row(D, u) * out
+
+
+def _ends(u: Array, axis: int) -> tuple[Array, Array]:
+    """The first and the last entry along an axis, each of extent 1."""
+    n = u.shape[axis]
+    return lax.slice_in_dim(u, 0, 1, axis=axis), lax.slice_in_dim(u, n - 1, n, axis=axis)
 
 
 def grad(grid: CartesianGrid, u: Array) -> Array:

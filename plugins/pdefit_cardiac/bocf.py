@@ -10,6 +10,8 @@ from jaxtyping import Array, Float
 
 import pdefit
 from pdefit_cardiac.parameter_sets import EPI
+from pdefit_cardiac.tissue import AbstractTissue, driven, placed, resting_blocks, spread, tissue_mask
+from pdefit_cardiac.turning_wave import ahead_of_front, behind_front
 
 # the least sharpness of a smooth switch, and the least product of sharpness and threshold
 _SHARPNESS, _CLOSED = 50.0, 3.0
@@ -44,6 +46,7 @@ class BOCF(
     pdefit.AbstractRefinable,
     pdefit.AbstractStable,
     pdefit.AbstractSwitched,
+    AbstractTissue,
 ):
     """Human heart tissue: an action potential from three currents and three gates, which diffuses.
 
@@ -72,7 +75,8 @@ class BOCF(
     ones leak at rest, where u = 0 lies only theta_i below. Resting state, action potential and speed are then within 1 %
     of the hard ones.
 
-    Parameters are numbers, or fields of the grid's shape. `EPI` and `TUTORIAL` are published sets. Good values: EPI with
+    Parameters are numbers, fields of the grid's shape, or `Patches`; `tissue` is 0 in conduction blocks; `args` is None or a
+    `Stimulus`, a current that u_t gains. `EPI` and `TUTORIAL` are published sets. Good values: EPI with
     cells of 0.025 cm; steps of Euler or RK4 of 0.05 ms at most, since a forward run survives longer ones whose gradient
     explodes.
 
@@ -113,8 +117,11 @@ class BOCF(
     w_inf_star: Array = pdefit.parameter(positive=True, doc="w's target, u above theta_o")
     is_smooth: bool = eqx.field(default=True, static=True)
     sharpness: Sharpness = pdefit.constant(default=None, converter=_as_sharpness)
+    tissue: Array | None = tissue_mask()
 
     def __post_init__(self):
+        for name, field in placed(self).items():
+            setattr(self, name, field)
         if self.sharpness is None:
             nominal = (self.theta_v, self.theta_w, self.theta_v_minus, self.theta_o)
             self.sharpness = Sharpness(*(jnp.maximum(_SHARPNESS, _CLOSED / jnp.asarray(x)) for x in nominal))
@@ -141,12 +148,13 @@ class BOCF(
         J_fi = -v * above_v * (u - p.theta_v) * (p.u_u - u) / p.tau_fi
         J_so = (u - p.u_o) * (1 - above_w) / tau_o + above_w / tau_so
         J_si = -above_w * w * s / p.tau_si
-        return State(
-            u=pdefit.diffuse(self.grid, self.D, u) - (J_fi + J_so + J_si),
+        rates = State(
+            u=spread(self, self.D, u) - (J_fi + J_so + J_si),
             v=(1 - above_v) * (v_inf - v) / tau_v_minus - above_v * v / p.tau_v_plus,
             w=(1 - above_w) * (w_inf - w) / tau_w_minus - above_w * w / p.tau_w_plus,
             s=(_smooth_step(p.k_s * (u - p.u_s)) - s) / tau_s,
         )
+        return driven(self, t, rates, args)
 
     def _above(self, x: Array, sharpness: Array) -> Array:
         """0 below a threshold, 1 above it."""
@@ -156,17 +164,20 @@ class BOCF(
         """A wave that turns around the middle of the first two axes: at every angle the tissue is as far behind the front.
         Along a cable, a wave that starts at its first end."""
         if self.grid.ndim == 1:
-            ahead = np.arange(self.grid.shape[0]) > 0.1 * self.grid.shape[0]
+            ahead = ahead_of_front(self.grid)
             u, v, w, s = np.where(ahead, 0.0, 1.2), np.ones(ahead.shape), np.ones(ahead.shape), np.zeros(ahead.shape)
         else:
-            x, y = (np.indices(self.grid.shape)[i] + 0.5 - n / 2 for i, n in enumerate(self.grid.shape[:2]))
-            # parts of a turn since the front passed: excited, then at rest while the gates open again
-            behind = np.arctan2(y, x) / (2 * np.pi) % 1
+            # excited, then at rest while the gates open again
+            behind = behind_front(self.grid)
             excited = behind < 0.3
             u, s = np.where(excited, 1.2, 0.0), np.where(excited, 0.6, 0.0)
             v = np.where(behind < 0.5, 0.0, 2 * behind - 1)
             w = np.where(excited, 0.9 - 0.8 * behind / 0.3, (behind - 0.3) / 0.7)
-        return State(*(jnp.asarray(x, self.u_o.dtype) for x in (u, v, w, s)))
+        return resting_blocks(self, State(*(jnp.asarray(x, self.u_o.dtype) for x in (u, v, w, s))))
+
+    def rest(self):
+        """u = s = 0, gates v and w open: s then follows to 0.02."""
+        return State(*(jnp.full(self.grid.shape, x, self.u_o.dtype) for x in (0.0, 1.0, 1.0, 0.0)))
 
     def stable_step(self, y):
         # v may open anywhere, and u rise to u_u where it is not higher already

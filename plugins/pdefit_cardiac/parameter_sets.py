@@ -1,4 +1,4 @@
-"""Published parameter sets of `BOCF`, times in ms."""
+"""Published parameter sets of `BOCF` and `AlievPanfilov`, times in ms."""
 
 from typing import Any
 
@@ -66,4 +66,15 @@ TUTORIAL: dict[str, Any] = {
     "tau_si": 2.8723,
     "tau_w_inf": 0.07,
     "w_inf_star": 0.94,
+}
+
+# Aliev and Panfilov 1996, doi:10.1016/0960-0779(95)00089-5; a front then runs at 12 cm/s
+ALIEV_PANFILOV: dict[str, Any] = {
+    "D": 1.0e-3,
+    "a": 0.15,
+    "k": 8.0,
+    "eps0": 0.002,
+    "mu1": 0.2,
+    "mu2": 0.3,
+    "time_scale": 12.9,
 }

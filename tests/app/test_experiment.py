@@ -33,6 +33,17 @@ def test_a_twin_keeps_its_later_frames_for_the_forecast(compose):
     assert exp.truth is not None and float(exp.truth.system.D) == 1.0
 
 
+def test_a_field_is_averaged_from_the_twins_finer_grid(compose):
+    patch = "{_target_: pdefit_cardiac.Patches, background: 0.001, boxes: [[[0.35, 1.6], [0, 1.6]]], values: 0.002}"
+    cfg = compose(
+        "experiment=reaction/fisher_front", "system=cardiac/aliev_panfilov", "system.grid.shape=[8,8]", "times.count=3",
+        "system.grid.extent=[1.6,1.6]", f"system.D={patch}", "~controls.r", "~controls.D.bounds",
+    )  # fmt: skip
+    exp = experiment(cfg)
+    assert exp.truth is not None and exp.truth.system.D.shape == (8, 8) and exp.functional.theta0.size == 64
+    np.testing.assert_allclose(exp.truth.system.D[:, 3], [1e-3, 1.25e-3, *[2e-3] * 6], rtol=1e-12)
+
+
 def test_the_seed_decides_guess_and_noise(compose):
     first, again, other = (experiment(compose(*FRONT, f"seed={s}")) for s in (0, 0, 1))
     np.testing.assert_array_equal(first.functional.theta0, again.functional.theta0)

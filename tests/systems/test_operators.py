@@ -93,6 +93,33 @@ def test_variable_diffusivity_of_a_constant_is_the_scalar_one(key):
     np.testing.assert_allclose(pdefit.diffuse(g, field, u), pdefit.diffuse(g, jnp.asarray(0.3), u), rtol=1e-12)
 
 
+@pytest.mark.parametrize("boundary", [pdefit.Periodic(), pdefit.NoFlux(), pdefit.Dirichlet(1.0)])
+@pytest.mark.parametrize("ndim", [1, 2, 3])
+def test_nothing_diffuses_into_or_out_of_blocks(boundary, ndim, key):
+    g = grid(6, boundary, ndim)
+    u, v, field, chance = (jax.random.uniform(k, g.shape) for k in jax.random.split(key, 4))
+    conducting = (chance > 0.4).astype(float)
+    for D in (jnp.asarray(0.7), 0.1 + field):
+        out = pdefit.diffuse(g, D, u, conducting)
+        np.testing.assert_array_equal(jnp.where(conducting == 0, out, 0), 0)
+        np.testing.assert_array_equal(out, pdefit.diffuse(g, D, jnp.where(conducting > 0, u, 9.0), conducting))
+        if not isinstance(boundary, pdefit.Dirichlet):
+            assert abs(float(out.sum())) < 1e-11 * float(jnp.abs(out).sum())
+            np.testing.assert_allclose((v * out).sum(), (u * pdefit.diffuse(g, D, v, conducting)).sum(), rtol=1e-12)
+        free = pdefit.diffuse(g, D, u)
+        np.testing.assert_allclose(pdefit.diffuse(g, D, u, jnp.ones(g.shape)), free, rtol=1e-12, atol=1e-12)
+
+
+def test_a_wall_of_blocks_is_a_boundary_without_flux(key):
+    """Two cells more that conduct nothing, and the rest does not notice."""
+    u = jax.random.uniform(key, (8,))
+    walled = pdefit.CartesianGrid(shape=(10,), extent=(10.0,), boundary=pdefit.Periodic())
+    free = pdefit.CartesianGrid(shape=(8,), extent=(8.0,))
+    conducting = jnp.pad(jnp.ones(8), 1)
+    out = pdefit.diffuse(walled, jnp.asarray(0.7), jnp.pad(u, 1, constant_values=5.0), conducting)
+    np.testing.assert_allclose(out[1:-1], pdefit.diffuse(free, jnp.asarray(0.7), u), rtol=1e-13)
+
+
 def test_periodic_operators_commute_with_shifts(key):
     g = grid(8, pdefit.Periodic(), 2)
     u, D = jax.random.uniform(key, (2, *g.shape))

@@ -2,15 +2,17 @@
 
 import dataclasses
 import functools
+import json
 from pathlib import Path
 
 import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pdefit_data
 import pytest
 from omegaconf import OmegaConf
-from pdefit_cardiac import BOCF, EPI, TUTORIAL
+from pdefit_cardiac import BOCF, EPI, TUTORIAL, Stimulus
 from pdefit_cardiac.bocf import State
 
 import pdefit
@@ -18,14 +20,14 @@ import pdefit
 CONTROLS = ("u_s", "u_so", "k_so", "tau_so1", "tau_si", "k_s", "u_u", "theta_v", "D", "tau_fi")
 # the published start; s then relaxes to its target, 0.02
 REST = State(u=0.0, v=1.0, w=1.0, s=0.0)
+REFERENCE = json.loads((Path(pdefit_data.__file__).parent / "reference" / "bocf_epi_reference.json").read_text())
 
 
 class Stimulated(BOCF):
-    """With a current of 0.4 / ms for the first millisecond."""
+    """With the published current: 0.4 / ms for the first millisecond."""
 
     def vector_field(self, t, y, args):
-        rate = BOCF.vector_field(self, t, y, args)
-        return rate._replace(u=rate.u + jnp.where(t < 1, 0.4, 0.0))
+        return BOCF.vector_field(self, t, y, Stimulus(times=[0.0], duration=1.0, strength=0.4))
 
 
 def tissue(grid, cell):
@@ -38,7 +40,7 @@ def action_potential(is_smooth):
     grid = pdefit.CartesianGrid(shape=(2,), extent=(1.0,))
     cell = Stimulated(grid, **EPI, is_smooth=is_smooth)
     ts = np.linspace(0, 350, 35001)
-    return np.asarray(pdefit.solve(cell, tissue(grid, REST), ts, solver=pdefit.RK4(), dt=0.01, t0=0.0).u[:, 0])
+    return np.asarray(pdefit.solve(cell, cell.rest(), ts, solver=pdefit.RK4(), dt=0.01, t0=0.0).u[:, 0])
 
 
 def duration(u):
@@ -47,8 +49,14 @@ def duration(u):
 
 def test_the_action_potential_of_epicardium():
     u = action_potential(is_smooth=False)
-    np.testing.assert_allclose(u.max(), 1.457, atol=0.003)
-    np.testing.assert_allclose(duration(u), 273.7, atol=0.5)
+    np.testing.assert_allclose(u.max(), REFERENCE["peak_u"], atol=0.003)
+    np.testing.assert_allclose(duration(u), REFERENCE["duration_above_0p13_ms"], atol=0.5)
+
+
+def test_the_parameters_are_those_of_the_reference():
+    assert EPI == REFERENCE["EPI"] | {"D": REFERENCE["D_cm2_per_ms"]}
+    cell = BOCF(pdefit.CartesianGrid(shape=(3,), extent=(1.0,)), **EPI)
+    assert {n: float(x[0]) for n, x in cell.rest()._asdict().items()} == REFERENCE["initial_state"]
 
 
 def test_smooth_switches_change_the_action_potential_by_less_than_a_percent():

@@ -1,0 +1,111 @@
+"""The model of Aliev and Panfilov: two fields with the shape and the restitution of a cardiac action potential."""
+
+from typing import ClassVar, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+import pdefit
+from pdefit_cardiac.parameter_sets import ALIEV_PANFILOV
+from pdefit_cardiac.tissue import AbstractTissue, driven, placed, resting_blocks, spread, tissue_mask
+from pdefit_cardiac.turning_wave import ahead_of_front, behind_front
+
+
+class State(NamedTuple):
+    """u: scaled voltage (0 at rest, 1 at its peak, V = 100 u - 80 mV); v: recovery. Both of the grid's shape."""
+
+    u: Float[Array, "*grid"]
+    v: Float[Array, "*grid"]
+
+
+class AlievPanfilov(
+    pdefit.AbstractSystem,
+    pdefit.AbstractVerifiable,
+    pdefit.AbstractGridded,
+    pdefit.AbstractRefinable,
+    pdefit.AbstractStable,
+    AbstractTissue,
+):
+    """Heart tissue in two fields: an excitable voltage, and a recovery that is slow where u is low and fast where v is high.
+
+        u_t = D lap u + (-k u (u - a) (u - 1) - u v) / T
+        v_t = (eps0 + mu1 v / (u + mu2)) (-v - k u (u - a - 1)) / T
+
+    with T = `time_scale`: the published time unit is 12.9 ms. A front into resting tissue (v = 0) runs at
+    sqrt(k D / (2 T)) (1 - 2 a) and is sqrt(8 D T / k) wide. Good values: `ALIEV_PANFILOV` (12 cm/s, 0.11 cm)
+    with cells of a quarter of that width.
+
+    **Seen in u alone**, k / T, eps0 / T, a, mu1, mu2 and D can be told and no more: v / T takes the place of v. Keep
+    `time_scale` then.
+
+    Parameters are numbers, fields of the grid's shape, or `Patches`; `tissue` is 0 in conduction blocks; `args` is None or a
+    `Stimulus`, a current that u_t gains (1/ms).
+
+    Source: R. R. Aliev, A. V. Panfilov, Chaos, Solitons & Fractals 7:293 (1996), doi:10.1016/0960-0779(95)00089-5.
+    """
+
+    time_unit: ClassVar[str] = "ms"
+
+    grid: pdefit.CartesianGrid
+    D: Array = pdefit.parameter(unit="cm^2/ms", positive=True, doc="diffusivity")
+    a: Array = pdefit.parameter(positive=True, doc="threshold of excitation")
+    k: Array = pdefit.parameter(positive=True, doc="strength of excitation")
+    eps0: Array = pdefit.parameter(positive=True, doc="rate of recovery at rest")
+    mu1: Array = pdefit.parameter(positive=True, doc="rate of recovery, how much it grows with v")
+    mu2: Array = pdefit.parameter(positive=True, doc="rate of recovery, how much it falls with u")
+    time_scale: Array = pdefit.parameter(default=12.9, unit="ms", positive=True, doc="time unit of the kinetics")
+    tissue: Array | None = tissue_mask()
+
+    def __post_init__(self):
+        for name, field in placed(self).items():
+            setattr(self, name, field)
+
+    def vector_field(self, t, y, args):
+        p = pdefit.with_rows(self, y.u)
+        u, v = y
+        excitation = -p.k * u * (u - p.a) * (u - 1) - u * v
+        recovery = (p.eps0 + p.mu1 * v / (u + p.mu2)) * (-v - p.k * u * (u - p.a - 1))
+        rates = State(u=spread(self, self.D, u) + excitation / p.time_scale, v=recovery / p.time_scale)
+        return driven(self, t, rates, args)
+
+    def init(self, key):
+        """A wave that turns around the middle of the first two axes; along a cable, one that starts at its first end."""
+        if self.grid.ndim == 1:
+            u = np.where(ahead_of_front(self.grid), 0.0, 1.0)
+            v = np.zeros(u.shape)
+        else:
+            # excited while v rises, then at rest while it falls
+            behind = behind_front(self.grid)
+            excited = behind < 0.3
+            u, v = np.where(excited, 1.0, 0.0), np.where(excited, behind / 0.3, (1 - behind) / 0.7) * 1.5
+        return resting_blocks(self, State(*(jnp.asarray(x, self.a.dtype) for x in (u, v))))
+
+    def rest(self):
+        """u = v = 0."""
+        return State(*(jnp.zeros(self.grid.shape, self.a.dtype) for _ in range(2)))
+
+    def stable_step(self, y):
+        # how fast u falls back to its plateau, and v to its target, whose largest value bounds v
+        v = jnp.maximum(self.k * (1 + self.a) ** 2 / 4, jnp.max(y.v))
+        peak = jnp.maximum(1.0, jnp.max(y.u))
+        excitation = self.k * (3 * peak**2 - 2 * (1 + self.a) * peak + self.a) + v
+        recovery = self.eps0 + 2 * self.mu1 * v / (jnp.minimum(0.0, jnp.min(y.u)) + self.mu2)
+        diffusion = 4 * jnp.max(self.D) * sum(1 / h**2 for h in self.grid.spacing)
+        return float(2 / (diffusion + jnp.max(jnp.maximum(excitation, recovery) / self.time_scale)))
+
+    def coords(self):
+        names = {"u": "voltage", "v": "recovery"}
+        return {field: self.grid.coords(unit="1", long_name=name) for field, name in names.items()}
+
+    def coarsen(self, y, factor):
+        return State(*(self.grid.coarsen(x, factor) for x in y))
+
+    @classmethod
+    def example(cls, resolution):
+        grid = pdefit.CartesianGrid(shape=(4 * resolution,), extent=(4.0,), length_unit="cm")
+        system = cls(grid=grid, **ALIEV_PANFILOV)
+        # a front, and every phase of recovery: each parameter matters somewhere
+        x = grid.axis(0)
+        y0 = State(*map(jnp.asarray, (1 / (1 + np.exp((x - 2.0) / 0.12)), 0.8 + 0.7 * np.cos(5 * x))))
+        return pdefit.Example(system, y0, np.linspace(0.0, 10.0, 5), 0.5, space_order=2, time_order=4)

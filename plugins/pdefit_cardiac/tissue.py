@@ -1,0 +1,80 @@
+"""What all models of heart tissue share: places that differ, blocks that conduct nothing, currents from outside."""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+import pdefit
+from pdefit_cardiac.patches import Patches
+
+# a cell that is half a block to round-off is tissue
+_HALF = 0.5 - 1e-9
+
+
+def _as_mask(tissue: Any) -> Any:
+    """1 where a cell is tissue, at least half of it, and 0 in blocks."""
+    if tissue is None or isinstance(tissue, Patches):
+        return tissue
+    x = tissue if isinstance(tissue, jax.Array) else jnp.asarray(tissue, float)
+    return (x >= _HALF).astype(x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else float)
+
+
+def tissue_mask() -> Any:
+    """Declare which cells conduct: of the grid's shape or `Patches`, 1 where there is tissue and 0 in blocks (scar, holes);
+    None: all."""
+    return pdefit.constant(default=None, converter=_as_mask)
+
+
+class AbstractTissue(eqx.Module):
+    """A model of heart tissue: a state with a voltage u, a resting state, blocks, parameters that may be fields or
+    `Patches`."""
+
+    grid: eqx.AbstractVar[pdefit.CartesianGrid]
+    tissue: eqx.AbstractVar[Array | None]
+
+    @abc.abstractmethod
+    def rest(self) -> Any:
+        """The resting state, from which only a current wakes the tissue."""
+
+    def __check_init__(self):
+        for name, x in _given(self).items():
+            # a mask is never one number
+            allowed = (self.grid.shape,) if name == "tissue" else ((), self.grid.shape)
+            if eqx.is_array(x) and x.shape not in allowed:
+                raise ValueError(
+                    f"{name} has shape {x.shape}, but the grid has {self.grid.shape}; give a value for each cell, or "
+                    f"pdefit_cardiac.Patches, which fit every grid"
+                )
+
+
+def _given(system: Any) -> dict[str, Any]:
+    return {name: getattr(system, name) for name in ("tissue", *pdefit.parameters(system))}
+
+
+def placed(system: AbstractTissue) -> dict[str, Array]:
+    """The fields that the system was given as `Patches`, on its grid, by name; for its `__post_init__`."""
+    return {name: x.on(system.grid) for name, x in _given(system).items() if isinstance(x, Patches)}
+
+
+def spread(system: AbstractTissue, D: Array, u: Array) -> Array:
+    """div(D grad u), with no flux into blocks."""
+    return pdefit.diffuse(system.grid, D, u, system.tissue)
+
+
+def driven(system: AbstractTissue, t: Any, rates: Any, args: Any) -> Any:
+    """Rates of change with the current of a `Stimulus`, or None, added to that of u; nothing happens in blocks."""
+    if args is not None:
+        rates = rates._replace(u=rates.u + args(t, system.grid, rates.u.dtype))
+    if system.tissue is None:
+        return rates
+    return jax.tree.map(lambda rate: system.tissue * rate, rates)
+
+
+def resting_blocks(system: AbstractTissue, y: Any) -> Any:
+    """A state with blocks at rest."""
+    mask = system.tissue
+    return y if mask is None else jax.tree.map(lambda a, b: jnp.where(mask > 0, a, b), y, system.rest())
