@@ -228,6 +228,8 @@ def _from_twin(cfg: Config) -> _Made:
         raise PdefitError(f"twin.dt expects a positive time step, but got '{settings['dt']}'")
     if not is_number(settings["noise"]):
         raise PdefitError(f"twin.noise expects a number, but got '{settings['noise']}'")
+    if settings["dt"] is None and cfg["dt"] is not None:
+        settings["dt"] = cfg["dt"] / 2
     settings |= {"dt": None if settings["dt"] is None else float(settings["dt"]), "noise": float(settings["noise"])}
     system = make_system(cfg["system"])
     truth = make_system(_refined(_merged(cfg["system"], changes), refine))

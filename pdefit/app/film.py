@@ -16,21 +16,8 @@ from pdefit.files.fields_file import FieldsFile
 from pdefit.integrate.trajectory import frames
 from pdefit.inverse.fit import Fit
 from pdefit.inverse.forecast import Skill, skill
-from pdefit.systems.interfaces import AbstractBaseline, AbstractGridded, FieldCoords
-from pdefit.systems.system import AbstractSystem
-
-
-def field_coords(system: AbstractSystem, y: PyTree) -> dict[str, FieldCoords]:
-    """Coordinates of every field: the system's own, or plain numbers."""
-    if isinstance(system, AbstractGridded):
-        return system.coords()
-    return {
-        name: FieldCoords(
-            dims=tuple(f"{name}_{i}" for i in range(np.ndim(x))),
-            coords={f"{name}_{i}": np.arange(n) for i, n in enumerate(np.shape(x))},
-        )
-        for name, x in named_fields(y).items()
-    }
+from pdefit.systems.field_coords import field_coords
+from pdefit.systems.interfaces import AbstractBaseline, FieldCoords
 
 
 def check_store(store: Mapping[str, Any], coords: Mapping[str, FieldCoords], frames_: int, kinds: int) -> list[str]:
@@ -135,7 +122,8 @@ def _skill(exp: Experiment, found: Fit, ahead: list[dict[str, np.ndarray]], last
     """The forecast against the truth (for real data: the observations) and against a baseline from the same state."""
     problem, later = found.problem, slice(exp.fitted, None)
     ts, t0 = exp.record.ts[later], float(exp.record.ts[exp.fitted - 1])
-    names = list(ahead[0])
+    # as the state has them: mappings come back from jit in alphabetical order
+    names = sorted(ahead[0], key=[*named_fields(problem.y0), *ahead[0]].index)
     forecast = {n: np.stack([a[n] for a in ahead]) for n in names}
     if isinstance(problem.system, AbstractBaseline):
         whole = problem.system.baseline(t0, last, ts)

@@ -10,13 +10,13 @@ from rich.console import Console
 from rich.markup import escape
 
 from pdefit.app.experiment import Experiment
-from pdefit.app.film import field_coords
 from pdefit.errors import PdefitError
 from pdefit.files.tables import write_series
 from pdefit.inverse.fit_result import Fit
 from pdefit.inverse.forecast import VALID_BELOW, Skill
 from pdefit.inverse.lyapunov import LyapunovResult, lyapunov
 from pdefit.inverse.peak_times import PeakTimes
+from pdefit.systems.field_coords import field_coords
 from pdefit.systems.interfaces import AbstractBaseline
 
 log = logging.getLogger("pdefit")
@@ -125,7 +125,12 @@ def _parting(found: LyapunovResult, valid_time: float, unit: str) -> dict[str, A
 def _lyapunov(exp: Experiment, found: Fit, last: PyTree, console: Console) -> LyapunovResult | None:
     """The exponent of the fitted model on its own trajectory, from the end of the fit to that of the forecast."""
     functional = found.functional
-    numerics = {"solver": functional.sweep.solver, "dt": functional.dt, "steps": functional.steps}
+    numerics = {
+        "solver": functional.sweep.solver,
+        "dt": functional.dt,
+        "steps": functional.steps,
+        "args": found.problem.args,
+    }
     try:
         return lyapunov(found.problem.system, last, exp.record.ts[exp.fitted - 1 :], **numerics)
     except PdefitError as error:

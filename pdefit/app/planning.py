@@ -6,12 +6,13 @@ import jax
 
 from pdefit.app.certificates import fit_cost
 from pdefit.app.experiment import Experiment
-from pdefit.app.film import check_store, field_coords, film_bytes
+from pdefit.app.film import check_store, film_bytes
 from pdefit.arrays.memory import available_bytes, in_words
 from pdefit.errors import PdefitError
 from pdefit.inverse.cost import Cost
 from pdefit.inverse.functional import Functional
 from pdefit.inverse.stage_windows import with_windows
+from pdefit.systems.field_coords import field_coords
 
 # fields.h5 holds what was observed, what is predicted, and the truth of a twin
 _KINDS = 3

@@ -15,11 +15,11 @@ import numpy as np
 from jaxtyping import PyTree
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from pdefit.app.film import field_coords
 from pdefit.arrays.trees import named_fields
 from pdefit.errors import PdefitError
 from pdefit.files.frame_file import read_frame, write_frame
 from pdefit.integrate.prepare import prepare
+from pdefit.systems.field_coords import field_coords
 from pdefit.systems.preparation import AbstractPreparation
 from pdefit.systems.system import AbstractSystem
 

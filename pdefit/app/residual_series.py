@@ -6,8 +6,8 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float
 
-from pdefit.app.film import field_coords
 from pdefit.inverse.functional import Functional
+from pdefit.systems.field_coords import field_coords
 
 
 def residual_series(functional: Functional, theta: Float[Array, " p"]) -> dict[str, np.ndarray]:

@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from pdefit.app.choices import solver_and_steps
 from pdefit.app.experiment import Config, make_args, make_system
-from pdefit.app.film import check_store, field_coords
+from pdefit.app.film import check_store
 from pdefit.app.frame_times import frame_times
 from pdefit.app.initial_state import initial_state
 from pdefit.app.sections import is_number
@@ -27,6 +27,7 @@ from pdefit.files.locate import locate
 from pdefit.files.read_table import read_table
 from pdefit.integrate.step_size import choose_steps
 from pdefit.integrate.trajectory import frames
+from pdefit.systems.field_coords import field_coords
 from pdefit.systems.interfaces import AbstractConservative, AbstractExact
 from pdefit.systems.system import AbstractSystem
 

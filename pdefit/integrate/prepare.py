@@ -18,6 +18,11 @@ from pdefit.systems.preparation import AbstractPreparation
 from pdefit.systems.system import AbstractSystem
 
 
+@eqx.filter_jit
+def _kicked(kick: Callable[[PyTree], PyTree], y: PyTree) -> PyTree:
+    return kick(y)
+
+
 def prepare(
     preparation: AbstractPreparation,
     system: AbstractSystem,
@@ -38,7 +43,7 @@ def prepare(
     kicks = preparation.kicks(rough, key)
     t = 0.0
     for done, (kick, duration) in enumerate(kicks, 1):
-        y = eqx.filter_jit(kick)(y)
+        y = _kicked(kick, y)
         if duration > 0:
             # from 0 each time: equal durations are one compiled program
             (y,) = frames(rough, y, np.asarray([float(duration)]), solver=solver, dt=dt, t0=0.0)

@@ -82,7 +82,7 @@ def lyapunov(
         plan = plan_steps(float(ts[0]), ts, dt)
     else:
         solver = settle([(system, y0)], None, solver)
-        plan = adaptive_plan(system, y0, ts, solver=solver, steps=steps, t0=float(ts[0]))
+        plan = adaptive_plan(system, y0, ts, solver=solver, steps=steps, t0=float(ts[0]), args=args)
     tangent = _random(y0, jax.random.key(0) if key is None else key)
     if isinstance(system, AbstractConstrained):
         tangent = push(system.project, (y0,), (tangent,))[1]

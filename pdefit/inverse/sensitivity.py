@@ -55,7 +55,6 @@ def sensitivity(
     solver: diffrax.AbstractSolver | None = None,
     dt: float | None = None,
     steps: Adaptive | None = None,
-    args: PyTree = None,
     said: Callable[[int, int, str], None] = lambda done, of, what: None,
 ) -> list[Effect]:
     """The effect of every scalar parameter of the system, the strongest first, what was left out last.
@@ -66,7 +65,7 @@ def sensitivity(
     that do not change are divided by their largest value, by 1 where that is zero. All runs take the same steps: of at most
     `dt` (default: 0.8 of what is stable for all of them), and less where a perturbed system needs it; adaptive `steps` are
     chosen anew for each. No film but the first is held. Left out are parameters that are zero, which a factor does not
-    move, arrays and modules. `args` are exogenous inputs; `said` hears how many runs are done, of how many, and the next.
+    move, arrays and modules. `said` hears how many runs are done, of how many, and the next.
     """
     if not (np.isfinite(factor) and factor > 1):
         raise PdefitError(f"sensitivity expects a factor above 1, but got {factor:g}")
@@ -82,7 +81,7 @@ def sensitivity(
             perturbed[name] = pair
         except PdefitError as error:
             left_out.append(_effect(system, name, None, None, str(error)))
-    runs = _Runs(problem, ts, solver, dt, steps, args, [s for pair in perturbed.values() for s in pair])
+    runs = _Runs(problem, ts, solver, dt, steps, [s for pair in perturbed.values() for s in pair])
     found = []
     for k, (name, pair) in enumerate(perturbed.items()):
         said(k, len(perturbed), name)
@@ -102,10 +101,9 @@ class _Runs:
         solver: diffrax.AbstractSolver,
         dt: float | None,
         steps: Adaptive | None,
-        args: PyTree,
         perturbed: list[AbstractSystem],
     ):
-        self._problem, self._ts, self._steps, self._args = problem, ts, steps, args
+        self._problem, self._ts, self._steps = problem, ts, steps
         self._dt = np.inf
         if steps is None:
             everything = [(s, problem.y0) for s in (problem.system, *perturbed)]
@@ -132,13 +130,14 @@ class _Runs:
         return found if np.isfinite(found) else np.inf
 
     def _stepper(self, system: AbstractSystem) -> Stepper:
-        return Stepper(system, self._solver, self._args)
+        return Stepper(system, self._solver, self._problem.args)
 
     def _plan(self, system: AbstractSystem) -> TimePlan:
         t0, ts = float(self._ts[0]), self._ts
         if self._steps is None:
             return plan_steps(t0, ts, self._dt)
-        return adaptive_plan(system, self._problem.y0, ts, solver=self._solver, steps=self._steps, t0=t0)
+        numerics = {"solver": self._solver, "steps": self._steps, "t0": t0}
+        return adaptive_plan(system, self._problem.y0, ts, **numerics, args=self._problem.args)
 
 
 # the system is an argument: one program for all of its parameters

@@ -15,8 +15,8 @@ from pdefit.inverse.controls import Controls, Resolved
 _LARGEST, _SMALLEST, _RATIO = 1e-2, 1e-8, 4.0
 # an error below this is no longer improved
 _ENOUGH = 1e-7
-# from here on the leading term of the remainder rules
-_ASYMPTOTIC = 0.1
+# from here on the leading term of the remainder rules: at 0.05 the next one still takes 0.1 to 0.2 from the exponent
+_ASYMPTOTIC = 0.01
 # from an error that can be seen, that of a smooth map does not become small with a larger exponent than this
 _VISIBLE, _SMALL, _SUDDEN = 1e-3, 1e-2, 5.0
 

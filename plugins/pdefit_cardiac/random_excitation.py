@@ -32,14 +32,17 @@ class Kick(eqx.Module):
 
 
 class RandomExcitation(pdefit.AbstractPreparation):
-    """From rest, `rounds` times: u gains `strength` in random squares, then the tissue runs for `interval`. One more kick and
-    the time `last` follow, so that fronts move through whatever comes next: without, the tissue is often quiet after so long,
-    and parameters of the front leave no trace. `last=None` leaves that kick out.
+    """From rest, or with `turning` from a wave that turns, `rounds` times: u gains `strength` in random squares, then the
+    tissue runs for `interval`. One more kick and the time `last` follow, so that fronts move through whatever comes next:
+    without, the tissue is often quiet after so long, and parameters of the front leave no trace. `last=None` leaves that
+    kick out.
 
     **Arguments:** `squares` in each kick, `last_squares` in the last one (None: as many), each of `size` cells along every
     axis (segments along a cable); cells in several of them are kicked once. `interval`, `last` in ms. Squares of one key are
     at the same places on every grid, but smaller on a finer one: multiply `size` by its refinement. Good values: 20 squares
-    of 3 cells at 128 x 128, 50 of 5 at 512 x 512.
+    of 3 cells at 128 x 128, 50 of 5 at 512 x 512. From rest, tissue that is not many wavelengths wide soon falls silent (the
+    set TUTORIAL at 128 x 128 within half a second): for activity that lasts begin with a turning wave, and kick it in few
+    places, which bends it without putting it out.
     """
 
     rounds: int = 30
@@ -49,6 +52,7 @@ class RandomExcitation(pdefit.AbstractPreparation):
     strength: float = 1.0
     last: float | None = 5.0
     last_squares: int | None = None
+    turning: bool = False
 
     def __check_init__(self):
         least = (("rounds", self.rounds, 0), ("squares", self.squares, 1), ("size", self.size, 1))
@@ -62,7 +66,7 @@ class RandomExcitation(pdefit.AbstractPreparation):
             raise ValueError("RandomExcitation with rounds = 0 and no last kick does nothing; give one of them")
 
     def start(self, system, key):
-        return _tissue(system).rest()
+        return system.init(key) if self.turning else _tissue(system).rest()
 
     def kicks(self, system, key):
         """The kicks are modules with the same arrays: compiled once for all rounds."""

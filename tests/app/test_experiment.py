@@ -5,9 +5,10 @@ from hydra.errors import HydraException
 from pdefit.app import main
 from pdefit.app.configuration import readable
 from pdefit.app.experiment import experiment
-from pdefit.app.film import check_store, field_coords
+from pdefit.app.film import check_store
 from pdefit.app.list_command import KINDS, experiments
 from pdefit.errors import PdefitError
+from pdefit.systems.field_coords import field_coords
 
 FRONT = ("experiment=reaction/fisher_front", "system.grid.shape=[80]", "times.count=13")
 

@@ -41,8 +41,8 @@ def system(**changes):
     return Rates(**{"idle": 3.0, "slow": 1e-3, "k": 0.8, "network": NETWORK, **changes})
 
 
-def problem(**changes):
-    return pdefit.Problem(system(**changes), State(jnp.array([1.0, 2.0])))
+def problem(args=None, **changes):
+    return pdefit.Problem(system(**changes), State(jnp.array([1.0, 2.0])), args=args)
 
 
 def distance(k, changed):
@@ -71,11 +71,11 @@ def test_effects_and_their_order():
 def test_another_factor_inputs_and_progress():
     told = []
     found = pdefit.sensitivity(
-        problem(edge=0.0), TS, dt=0.02, factor=2.0, args=jnp.zeros(()), said=lambda *x: told.append(x)
+        problem(edge=0.0, args=jnp.zeros(())), TS, dt=0.02, factor=2.0, said=lambda *x: told.append(x)
     )
     assert found[0].parameter == "k" and found[0].larger == pytest.approx(distance(0.801, 1.601), rel=1e-8)
     assert told == [(0, 3, "idle"), (1, 3, "slow"), (2, 3, "k"), (3, 3, "")]
-    pushed = pdefit.sensitivity(problem(edge=0.0), TS, dt=0.02, factor=2.0, args=jnp.ones(()))
+    pushed = pdefit.sensitivity(problem(edge=0.0, args=jnp.ones(())), TS, dt=0.02, factor=2.0)
     assert pushed[0].larger != pytest.approx(found[0].larger, rel=1e-2)
 
 

@@ -23,11 +23,8 @@ REST = State(u=0.0, v=1.0, w=1.0, s=0.0)
 REFERENCE = json.loads((Path(pdefit_data.__file__).parent / "reference" / "bocf_epi_reference.json").read_text())
 
 
-class Stimulated(BOCF):
-    """With the published current: 0.4 / ms for the first millisecond."""
-
-    def vector_field(self, t, y, args):
-        return BOCF.vector_field(self, t, y, Stimulus(times=[0.0], duration=1.0, strength=0.4))
+# the published current
+STIMULUS = Stimulus(times=[0.0], duration=1.0, strength=0.4)
 
 
 def tissue(grid, cell):
@@ -38,9 +35,9 @@ def tissue(grid, cell):
 def action_potential(is_smooth):
     """u of a single cell every 0.01 ms."""
     grid = pdefit.CartesianGrid(shape=(2,), extent=(1.0,))
-    cell = Stimulated(grid, **EPI, is_smooth=is_smooth)
+    cell = BOCF(grid, **EPI, is_smooth=is_smooth)
     ts = np.linspace(0, 350, 35001)
-    return np.asarray(pdefit.solve(cell, cell.rest(), ts, solver=pdefit.RK4(), dt=0.01, t0=0.0).u[:, 0])
+    return np.asarray(pdefit.solve(cell, cell.rest(), ts, solver=pdefit.RK4(), dt=0.01, t0=0.0, args=STIMULUS).u[:, 0])
 
 
 def duration(u):

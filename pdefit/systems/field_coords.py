@@ -1,0 +1,21 @@
+"""Where the fields of any system live."""
+
+import numpy as np
+from jaxtyping import PyTree
+
+from pdefit.arrays.trees import named_fields
+from pdefit.systems.interfaces import AbstractGridded, FieldCoords
+from pdefit.systems.system import AbstractSystem
+
+
+def field_coords(system: AbstractSystem, y: PyTree) -> dict[str, FieldCoords]:
+    """Coordinates of every field: the system's own, or plain numbers."""
+    if isinstance(system, AbstractGridded):
+        return system.coords()
+    return {
+        name: FieldCoords(
+            dims=tuple(f"{name}_{i}" for i in range(np.ndim(x))),
+            coords={f"{name}_{i}": np.arange(n) for i, n in enumerate(np.shape(x))},
+        )
+        for name, x in named_fields(y).items()
+    }
