@@ -42,10 +42,10 @@ def plan(exp: Experiment, cfg: dict[str, Any]) -> dict[str, Any]:
 
 
 def _last_functional(exp: Experiment) -> Functional:
-    """What the last stage minimises: a stage without windows of its own keeps those of the stage before, but free node
+    """What the last stage minimises: a stage without windows of its own keeps those of the stage before, but free
     states belong to the fit's own."""
     last = exp.stages[-1].formulation
-    if last is None and not exp.functional.controls.nodes:
+    if last is None and not exp.functional.controls.states.items:
         last = next((s.formulation for s in reversed(exp.stages) if s.formulation is not None), None)
     return with_windows(exp.functional, last)
 

@@ -81,6 +81,11 @@ class Resolved(eqx.Module):
     def is_node(self) -> bool:
         return self.declared.split(".")[0] == "nodes"
 
+    @property
+    def is_state(self) -> bool:
+        """Whether it is where a trajectory starts."""
+        return self.declared.split(".")[0] in ("y0", "nodes")
+
     def to_theta(self, x: Array) -> Float[Array, " size"]:
         """The part of theta that stands for the physical value x."""
         search = self.transform.to_search(x)
@@ -105,8 +110,8 @@ class Resolved(eqx.Module):
 
 
 class Controls(eqx.Module):
-    """All controls of a problem. theta is one float64 vector: the controls' search variables one after the other, node
-    states last."""
+    """All controls of a problem. theta is one float64 vector: the controls' search variables one after the other, numbers
+    before fields, states last."""
 
     items: tuple[Resolved, ...]
 
@@ -125,9 +130,21 @@ class Controls(eqx.Module):
         return self.shared.size
 
     @property
+    def states(self) -> "Controls":
+        """The controls that are starts of trajectories: the last ones."""
+        return Controls(tuple(c for c in self.items if c.is_state))
+
+    @property
+    def stateless(self) -> "Controls":
+        """The controls that are not."""
+        return Controls(tuple(c for c in self.items if not c.is_state))
+
+    @property
     def recorded(self) -> "Controls":
-        """The controls that histories and tables follow element by element: the shared ones, if they are few."""
-        return self.shared if self.shared_size <= FEW else Controls(())
+        """The controls that histories and tables follow element by element: the shared ones that are no fields, as long as
+        they are few; the first elements of theta."""
+        totals = np.cumsum([c.size for c in self.shared.items])
+        return Controls(tuple(c for c, total in zip(self.shared.items, totals, strict=True) if total <= FEW))
 
     @property
     def size(self) -> int:
@@ -242,7 +259,7 @@ def resolve(
         )
     if not items:
         raise PdefitError("A fit expects at least one control; declare an unknown under controls, e.g. controls.D")
-    return Controls((*(c for c in items if not c.is_node), *(c for c in items if c.is_node))), problem
+    return Controls(tuple(sorted(items, key=lambda c: (c.is_node, c.is_state, c.size > FEW)))), problem
 
 
 def _declared_leaves(problem: Problem, declared: Declaration) -> list[tuple[str, Control]]:

@@ -112,7 +112,7 @@ class _Run(Generic[Objective]):
         formulation = self.stages[self.stage].formulation
         if prepares(self.own, formulation):
             self._use(self.stage, sigma)
-        elif self.own.controls.nodes:
+        elif self.own.controls.states.items:
             self._use(-1, sigma)
         self.theta = resized(self.own, self.functional, self.theta)
         self.functional = self.steps.start(self.functional, self.theta)
@@ -293,7 +293,7 @@ class _Run(Generic[Objective]):
         if not self.iterations:
             raise PdefitError("The fit was interrupted before its first evaluation")
         # stages differ in windows and weights: the losses reported are those of the last functional
-        # a stage that prepares windows of free node states has only the first, shared controls
+        # a stage that prepares free states has only the first controls
         guess = self.own.theta0[: self.theta.size]
         at_guess = self.steps.suited(self.functional, guess)
         first, last = (

@@ -301,9 +301,9 @@ class Functional(AbstractObjective):
 
     def reformulated(self, formulation: AbstractFormulation, theta: Float[Array, " p"]) -> "Functional":
         layout = formulation.layout(self.observations.ts, self.dt)
-        problem, controls = self.at(theta), self.controls.shared
+        problem, controls = self.at(theta), self.controls.stateless
         if not controls.items:
-            raise PdefitError("Windows of another length need a control other than node states; remove stage.window")
+            raise PdefitError("Windows of another length need a control that is no state; remove stage.window")
         nodes = formulation.node_states(problem, self.observations, layout)
         problem = eqx.tree_at(lambda p: p.nodes, problem, nodes, is_leaf=lambda x: x is None)
         kept = tuple(r for r in self.regularizers if r.control in [c.path for c in controls.items])

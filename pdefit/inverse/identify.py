@@ -11,7 +11,9 @@ from scipy import linalg, special
 
 from pdefit.arrays.transforms import Log, Log10, Softplus
 from pdefit.errors import PdefitError
+from pdefit.inverse.compiled import VALUE
 from pdefit.inverse.controls import Resolved
+from pdefit.inverse.marginal import marginal_matrix
 from pdefit.inverse.normal_equations import Groups
 from pdefit.inverse.objective import AbstractObjective
 from pdefit.inverse.with_adjoint import with_tangents
@@ -34,7 +36,8 @@ class Intervals:
     """Uncertainty of every element of theta and of the physical values.
 
     `method` says how the covariance was made; `estimate`, `low`, `high` (p,) are physical, the interval being symmetric in
-    search space; `error` (p,) the standard error of theta; `degrees` of freedom of Student's t; `vague` names what the data
+    search space; `error` (p,) the standard error of theta; where fields are unknown besides numbers, the covariance is that
+    of the numbers and the rest NaN; `degrees` of freedom of Student's t; `vague` names what the data
     cannot tell.
     """
 
@@ -68,24 +71,46 @@ def intervals(functional: AbstractObjective, theta: Float[Array, " p"], level: f
     Source: A. C. Cameron, D. L. Miller, J. Hum. Resour. 50:317 (2015), doi:10.3368/jhr.50.2.317.
     """
     if theta.size > _MANY:
+        return _beside_fields(functional, theta, level)
+    groups, matrix = jax.tree.map(np.asarray, _equations(functional, theta))
+    names = functional.controls.names()
+    _refuse_silent(names, norms := np.sqrt(np.diag(matrix)))
+    inverse, mixed = _inverse(matrix, norms)
+    covariance, method, degrees = _covariance(functional, groups, matrix, inverse, norms)
+    return _intervals(functional, theta, covariance, mixed, method, degrees, level)
+
+
+def _beside_fields(functional: AbstractObjective, theta: Float[Array, " p"], level: float) -> Intervals:
+    """Intervals of the numbers where fields are unknown, too: NaN for these."""
+    controls, k = functional.controls, functional.controls.recorded.size
+    if k == 0 or controls.nodes:
         raise PdefitError(
             f"Intervals of {theta.size} controls are refused above {_MANY}; use fewer or longer segments, or fewer controls"
         )
-    groups, matrix = jax.tree.map(np.asarray, _equations(functional, theta))
-    names = functional.controls.names()
-    norms = np.sqrt(np.diag(matrix))
-    silent = tuple(name for name, norm in zip(names, norms, strict=True) if norm <= _ZERO * norms.max())
-    if silent:
-        raise PdefitError(
-            f"The data say nothing about {', '.join(silent)} (a zero column of the Jacobian); "
-            f"give a prior, observe more, or remove the control"
-        )
+    matrix = marginal_matrix(functional, theta)
+    _refuse_silent(controls.names()[:k], norms := np.sqrt(np.maximum(np.diag(matrix), 0.0)))
     inverse, mixed = _inverse(matrix, norms)
-    covariance, method, degrees = _covariance(functional, groups, matrix, inverse, norms)
-    error = np.sqrt(np.diag(covariance))
-    error[mixed] = np.inf
+    degrees = max(functional.observed_values - theta.size, 1)
+    variance = 2 * float(VALUE(functional, theta)) / degrees
+    method = "Gauss-Newton covariance times the residual variance, fields unknown too"
+    return _intervals(functional, theta, variance * inverse, mixed, method, degrees, level)
+
+
+def _intervals(
+    functional: AbstractObjective,
+    theta: Float[Array, " p"],
+    covariance: np.ndarray,
+    mixed: np.ndarray,
+    method: str,
+    degrees: int,
+    level: float,
+) -> Intervals:
+    """From the covariance of the first elements of theta, of which those that are `mixed` cannot be told."""
+    known = np.sqrt(np.diag(covariance))
+    known[mixed] = np.inf
+    theta_np, error = np.asarray(theta), np.full(theta.size, np.nan)
+    error[: known.size] = known
     reach = special.stdtrit(degrees, (1 + level) / 2) * error
-    theta_np = np.asarray(theta)
     return Intervals(
         method=method,
         covariance=covariance,
@@ -96,6 +121,16 @@ def intervals(functional: AbstractObjective, theta: Float[Array, " p"], level: f
         degrees=degrees,
         vague=_vague(functional, error),
     )
+
+
+def _refuse_silent(names: list[str], norms: np.ndarray) -> None:
+    """Refuse controls that change nothing; `norms` are those of the columns of the Jacobian."""
+    silent = tuple(name for name, norm in zip(names, norms, strict=True) if norm <= _ZERO * norms.max())
+    if silent:
+        raise PdefitError(
+            f"The data say nothing about {', '.join(silent)} (a zero column of the Jacobian); "
+            f"give a prior, observe more, or remove the control"
+        )
 
 
 def _inverse(matrix: np.ndarray, norms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

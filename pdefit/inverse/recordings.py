@@ -225,7 +225,7 @@ class Recordings(AbstractObjective):
 
     def reformulated(self, formulation, theta):
         def change(part: Functional, own: Array) -> tuple[Functional, Array]:
-            return part.reformulated(formulation, own), own[: part.controls.shared_size]
+            return part.reformulated(formulation, own), own[: part.controls.stateless.size]
 
         return self.each(change, theta)[0]
 

@@ -10,11 +10,11 @@ from pdefit.inverse.objective import AbstractObjective, Objective
 def prepares(own: AbstractObjective, formulation: AbstractFormulation | None) -> bool:
     """Whether a stage with this formulation leaves the windows of the fit's own functional.
 
-    Where node states are controls such a stage is an initialiser: its windows start from the data, and only the shared
-    controls move. The node states come back at their guesses with the fit's own windows, which is what a stage without a
-    formulation has then.
+    Where states are controls such a stage is an initialiser: its windows start from the data, and only the other controls
+    move. The states come back at their guesses with the fit's own windows, which is what a stage without a formulation has
+    then.
     """
-    return formulation is not None and not (own.controls.nodes and formulation == own.formulation)
+    return formulation is not None and not (own.controls.states.items and formulation == own.formulation)
 
 
 def with_windows(own: Objective, formulation: AbstractFormulation | None) -> Objective:
@@ -25,7 +25,7 @@ def with_windows(own: Objective, formulation: AbstractFormulation | None) -> Obj
 
 
 def resized(own: AbstractObjective, functional: AbstractObjective, theta: Float[Array, " p"]) -> Float[Array, " q"]:
-    """theta of the stage before as a point of this stage's functional: node states, which come last, are dropped, or come
+    """theta of the stage before as a point of this stage's functional: states, which come last, are dropped, or come
     back at their guesses."""
     size = functional.controls.size
     return jnp.concatenate([theta[:size], own.theta0[theta.size : size]])
