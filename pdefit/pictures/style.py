@@ -52,10 +52,11 @@ def styled() -> Iterator[None]:
 
 
 @contextmanager
-def figure(path: Path, width: float = 7.0, height: float = 3.6) -> Iterator[Figure]:
-    """A figure of this size in inches, saved when the block ends; the suffix of `path` says how."""
+def figure(path: Path, width: float = 7.0, height: float = 3.6, layout: Any = "constrained") -> Iterator[Figure]:
+    """A figure of this size in inches, saved when the block ends; the suffix of `path` says how. Without `layout` every
+    part is where it was put."""
     with styled():
-        fig = Figure(figsize=(width, height), layout="constrained")
+        fig = Figure(figsize=(width, height), layout=layout)
         FigureCanvasAgg(fig)
         yield fig
         path.parent.mkdir(parents=True, exist_ok=True)
