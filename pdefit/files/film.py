@@ -76,6 +76,14 @@ class Film:
         """At most so many frames, evenly taken, the first and the last among them."""
         return np.unique(np.linspace(0, self.ts.size - 1, min(most, self.ts.size)).round().astype(int)).tolist()
 
+    def when(self, number: int) -> str:
+        """The time of a frame with its unit, in as many digits as tell it from its neighbours."""
+        step = float(np.median(np.diff(self.ts))) if self.ts.size > 1 else 0.0
+        if not np.isfinite(step) or step <= 0 or not 1e-5 < step < 1e7:
+            return f"{self.ts[number]:.6g} {self.time_unit}"
+        decimals = max(0, -int(np.floor(np.log10(step) - 0.5)))
+        return f"{self.ts[number]:.{min(decimals, 6)}f} {self.time_unit}"
+
     def is_small(self, field: str) -> bool:
         """Whether all frames of a variable may be held in memory."""
         return int(np.prod((self.ts.size, *self.fields[field].shape))) * 8 <= _AT_ONCE

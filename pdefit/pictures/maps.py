@@ -178,4 +178,4 @@ def _length(axis: Axis) -> float:
 
 def when(film: Film, number: int) -> str:
     """The time of a frame, with its unit."""
-    return f"t = {film.ts[number]:.4g} {film.time_unit}"
+    return f"t = {film.when(number)}"
