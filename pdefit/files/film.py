@@ -72,6 +72,10 @@ class Film:
             for number in numbers:
                 yield variable[number]
 
+    def item_size(self, field: str, kind: str) -> int:
+        """Bytes of one number in the file."""
+        return self._file[f"{field}_{kind}"].dtype.itemsize
+
     def chosen(self, most: int) -> list[int]:
         """At most so many frames, evenly taken, the first and the last among them."""
         return np.unique(np.linspace(0, self.ts.size - 1, min(most, self.ts.size)).round().astype(int)).tolist()
