@@ -15,6 +15,7 @@ from rich.markup import escape
 from pdefit.app.choices import solver_and_steps
 from pdefit.app.experiment import Config, frame_times, initial_state, make_system
 from pdefit.app.film import check_store, field_coords
+from pdefit.app.pictures_of_runs import description, pictures, report, tell
 from pdefit.app.sections import is_number
 from pdefit.app.trial import try_step
 from pdefit.arrays.trees import cast, named_fields
@@ -73,6 +74,9 @@ def run_simulate(cfg: dict[str, Any], directory: Path, name: str, console: Conso
         "seconds": {"total": time.perf_counter() - begin},
     }
     write_json(directory / "summary.json", summary)
+    tell(pictures(directory) if cfg["render"] else description(directory), console)
+    if cfg["render"]:
+        tell(report(directory), console)
     for label, key in (("exact solution", "exact_error"), ("reference", "reference_error")):
         if summary[key] is not None:
             console.print(f"largest difference from the {label} at t = {ts[-1]:g}: {summary[key]:.3e}")

@@ -103,10 +103,12 @@ def _step(field: Field, dim: str) -> float:
 
 
 def _metadata(film: Film, field: Field, axes: str) -> dict[str, Any]:
-    found: dict[str, Any] = {"axes": axes, "unit": field.coord_units[field.dims[0]]}
+    # ImageJ writes other characters this way
+    length = field.coord_units[field.dims[0]].encode("ascii", "backslashreplace").decode()
+    found: dict[str, Any] = {"axes": axes, "unit": length}
     if film.ts.size > 1:
         found["finterval"] = float(np.median(np.diff(film.ts)))
-        found["tunit"] = film.time_unit
+        found["tunit"] = film.time_unit.encode("ascii", "backslashreplace").decode()
     if "Z" in axes:
         found["spacing"] = _step(field, field.dims[2])
     return found
