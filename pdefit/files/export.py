@@ -45,7 +45,9 @@ def _netcdf(film: Film, fields: list[Field], folder: Path) -> list[Path]:
         file.create_variable("phase", ("time",), data=later).attrs["long_name"] = "0 fit, 1 forecast"
         for field in fields:
             for kind in field.kinds:
-                values: Any = file.create_variable(f"{field.name}_{kind}", ("time", *field.dims), _dtype(film, field, kind))
+                values: Any = file.create_variable(
+                    f"{field.name}_{kind}", ("time", *field.dims), _dtype(film, field, kind)
+                )
                 values.attrs.update({"units": field.unit, "long_name": f"{field.long_name}, {kind}"})
                 for number, frame in _numbered(film, field, kind):
                     values[number] = frame
@@ -74,7 +76,9 @@ def _tiff(film: Film, fields: list[Field], folder: Path) -> list[Path]:
             path = folder / f"{field.name}_{kind}.tif"
             shape, axes = _image(film, field)
             if 4 * int(np.prod(shape)) > _LARGEST_TIFF:
-                raise PdefitError(f"'{path.name}' would take more than 4 GB, which ImageJ cannot read; use format=netcdf")
+                raise PdefitError(
+                    f"'{path.name}' would take more than 4 GB, which ImageJ cannot read; use format=netcdf"
+                )
             frames = (np.ascontiguousarray(frame.T, np.float32) for _, frame in _numbered(film, field, kind))
             data: Any = np.stack(list(frames)) if axes == "YX" else frames
             with _beside(path) as neighbour:

@@ -46,7 +46,9 @@ def _collections(film: Film) -> Iterator[str]:
         mesh = "" if moving else _mesh(places, dims)
         yield f'<Grid Name={quoteattr(" ".join(dims))} GridType="Collection" CollectionType="Temporal">\n'
         # frames differ in their number alone
-        frame = (_points(film, places) if moving else mesh) + "".join(_attributes(film, f, vectors=moving) for f in fields)
+        frame = (_points(film, places) if moving else mesh) + "".join(
+            _attributes(film, f, vectors=moving) for f in fields
+        )
         for number, t in enumerate(film.ts):
             body = frame.replace(_NUMBER, str(number))
             yield f'<Grid Name="frame {number}"><Time Value="{float(t)!r}"/>\n{body}</Grid>\n'
@@ -74,7 +76,9 @@ def _mesh(field: Field, dims: tuple[str, ...]) -> str:
         axes, names = [np.zeros(1), *axes], ["nothing", *names]
     kind, count = f"{len(axes)}D", " ".join(str(a.size) for a in axes)
     units = "; ".join(
-        f"{'ZYX'[-len(axes) :][i]} is {n} ({field.coord_units.get(n, '1')})" for i, n in enumerate(names) if n != "nothing"
+        f"{'ZYX'[-len(axes) :][i]} is {n} ({field.coord_units.get(n, '1')})"
+        for i, n in enumerate(names)
+        if n != "nothing"
     )
     told = f'<Information Name="axes" Value={quoteattr(units)}/>\n'
     if all(_is_uniform(a) for a in axes):

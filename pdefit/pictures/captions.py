@@ -17,7 +17,10 @@ _CAPTIONS = {
         "Error of the forecast (full) and of its baseline (dashed) against time.",
         "the error of the forecast over time beside that of a baseline",
     ),
-    "convergence": ("Loss and controls from evaluation to evaluation.", "the loss and the controls against the iteration"),
+    "convergence": (
+        "Loss and controls from evaluation to evaluation.",
+        "the loss and the controls against the iteration",
+    ),
     "residuals": (
         "Root mean square residual in standard deviations; 1 is the noise.",
         "the size of residuals over time, in standard deviations of the noise",

@@ -34,7 +34,9 @@ def section(title: str, *content: str) -> str:
     return f"<section>\n{element('h2', escape(title))}\n{inside}</section>\n" if inside else ""
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[Any]], words: Sequence[int] = (), wide: Sequence[int] = ()) -> str:
+def table(
+    header: Sequence[str], rows: Iterable[Sequence[Any]], words: Sequence[int] = (), wide: Sequence[int] = ()
+) -> str:
     """A table that scrolls sideways on small screens; columns `words` are set left, `wide` ones may break lines."""
 
     def cell(tag: str, i: int, content: str) -> str:
@@ -42,18 +44,22 @@ def table(header: Sequence[str], rows: Iterable[Sequence[Any]], words: Sequence[
         return element(tag, content, **({"class_": kind} if kind else {}))
 
     body = [element("tr", *(cell("td", i, text(x)) for i, x in enumerate(row))) for row in rows]
-    if not body:
-        return ""
     top = element("tr", *(cell("th", i, escape(name)) for i, name in enumerate(header)))
-    inner = element("thead", top) + "\n" + element("tbody", "\n".join(body))
-    return element("div", element("table", inner), class_="scroll", role="region", aria_label="table", tabindex="0") + "\n"
+    return _scrolling(element("table", element("thead", top), "\n", element("tbody", "\n".join(body)))) if body else ""
 
 
 def pairs(rows: Iterable[tuple[str, Any]]) -> str:
-    """A table of names and values, without those that are not known."""
-    return table(("", ""), [(name, value) for name, value in rows if value is not None], words=(1,), wide=(1,)).replace(
-        "<thead><tr><th></th><th class=\"wide\"></th></tr></thead>\n", ""
-    )  # fmt: skip
+    """Names and values, without those that are not known."""
+    body = [
+        element("tr", element("td", escape(name)), element("td", text(value), class_="wide"))
+        for name, value in rows
+        if value is not None
+    ]
+    return _scrolling(element("table", element("tbody", "\n".join(body)), class_="pairs")) if body else ""
+
+
+def _scrolling(content: str) -> str:
+    return element("div", content, class_="scroll", role="region", aria_label="table", tabindex="0") + "\n"
 
 
 def picture(path: Path, alternative: str, caption: str) -> str:
@@ -73,7 +79,9 @@ def movie(path: Path, alternative: str, caption: str, largest: int) -> str:
     else:
         source = f'<source src="data:video/mp4;base64,{_encoded(path)}" type="video/mp4">'
         told = {"aria_label": alternative, "preload": "metadata"}
-        shown = element("video", source, escape(alternative), **told).replace("<video", "<video controls loop muted playsinline", 1)
+        shown = element("video", source, escape(alternative), **told).replace(
+            "<video", "<video controls loop muted playsinline", 1
+        )
     return element("figure", shown, element("figcaption", escape(caption))) + "\n"
 
 

@@ -33,7 +33,10 @@ def draw_map(path: Path, film: Film, quantity: Quantity) -> None:
                     later = number >= film.forecast
                     title = f"{when(film, number)}{sheet.between + 'forecast' if later else ''}"
                     axes.set_title(title, fontsize=9, color=BEYOND if later else "black")
-        named = {rows[-2 if len(rows) > 1 else 0]: quantity.label, "error": f"prediction - {rows[0]} ({quantity.field.unit})"}
+        named = {
+            rows[-2 if len(rows) > 1 else 0]: quantity.label,
+            "error": f"prediction - {rows[0]} ({quantity.field.unit})",
+        }
         for name, label in named.items():
             if name in drawn:
                 beside = fig.add_axes(sheet.colorbar(name == "error", len(rows)))

@@ -51,14 +51,18 @@ def _prepare(stage: Stage, film: Film, quantity: Quantity, row: Any) -> dict[str
             (line,) = row[0].plot(space.values, np.full(space.values.size, np.nan), **style)
             row[0].plot([], [], label=NAMES[kind], **look_)
             lines[kind] = stage.moving(line)
-    row[0].legend(loc="best" if scale.is_log else "upper right", fontsize=7, frameon=True, framealpha=0.8, edgecolor="none")
+    row[0].legend(
+        loc="best" if scale.is_log else "upper right", fontsize=7, frameon=True, framealpha=0.8, edgecolor="none"
+    )
     reference = quantity.field.reference
     if reference is not None:
         errors = scales(list(quantity.pairs(film, look)))[1]
         label = f"prediction - {NAMES[reference]} ({quantity.field.unit})"
         row[1].set(xlabel=space.label, ylabel=label, ylim=margin(errors))
         row[1].axhline(0.0, color="black", lw=0.6)
-        lines["error"] = stage.moving(row[1].plot(space.values, np.full(space.values.size, np.nan), color=BAD, lw=1.2)[0])
+        lines["error"] = stage.moving(
+            row[1].plot(space.values, np.full(space.values.size, np.nan), color=BAD, lw=1.2)[0]
+        )
     elif row.size > 1:
         row[1].set_visible(False)
     return lines

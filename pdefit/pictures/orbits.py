@@ -90,7 +90,10 @@ def _errors(axes: Any, film: Film, moving: Bodies, numbers: list[int], predicted
     if np.any(off > 0):
         axes.set_yscale("log")
     mark_forecast(axes, film, named=True)
-    axes.set(xlabel=f"time ({film.time_unit})", ylabel=f"|prediction - {NAMES[moving.field.reference or '']}| ({moving.field.unit})")
+    axes.set(
+        xlabel=f"time ({film.time_unit})",
+        ylabel=f"|prediction - {NAMES[moving.field.reference or '']}| ({moving.field.unit})",
+    )
 
 
 def widest(positions: np.ndarray) -> list[int]:

@@ -125,7 +125,9 @@ def _parts(field: Field) -> list[Quantity]:
         axes = tuple(Axis(d, field.coord_units[d], np.asarray(field.coords[d], float)) for d in spatial[:2])
         select = tuple(chosen.get(d, slice(None)) for d in field.dims)
         flip = len(axes) == 2 and _rows_are_columns(*axes)
-        found.append(Quantity(field, " ".join([long, *labels]), select, axes[::-1] if flip else axes, ", ".join(notes), flip))
+        found.append(
+            Quantity(field, " ".join([long, *labels]), select, axes[::-1] if flip else axes, ", ".join(notes), flip)
+        )
     return found
 
 

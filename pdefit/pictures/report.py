@@ -88,9 +88,13 @@ def _question(files: RunFiles, summary: dict[str, Any]) -> str:
     controls = [(r.control, r.unit, r.scale, r.guess) for r in rows[:_MOST_ROWS]]
     fields = summary.get("fields")
     others = list(fields) if isinstance(fields, dict) else []
-    found = [table(("unknown", "unit", "scale", "first guess"), controls, words=(1, 2))]
-    if others:
-        found.append(paragraph(f"Unknown fields: {text(', '.join(others))}."))
+    seen = (summary.get("fit") or {}).get("values"), ", ".join(summary.get("sigma") or {})
+    found = []
+    if rows or others:
+        names = ", ".join([*(r.control for r in rows[:12]), *(["..."] if len(rows) > 12 else []), *others])
+        from_what = f" from {seen[0]} observed values of {seen[1]}" if seen[0] and seen[1] else ""
+        found.append(paragraph(f"To be inferred{from_what and text(from_what)}: {text(names)}."))
+    found.append(table(("unknown", "unit", "scale", "first guess"), controls, words=(1, 2)))
     found.append(folded("The whole configuration", html.code(files.text(".hydra/config.yaml").strip())))
     return "".join(part for part in found if "<code></code>" not in part)
 
@@ -98,24 +102,31 @@ def _question(files: RunFiles, summary: dict[str, Any]) -> str:
 def _result(files: RunFiles, summary: dict[str, Any]) -> str:
     rows = _parameters(files)
     known = any(r.truth is not None for r in rows)
-    header = ["parameter", "unit", "estimate", "95 % interval", *(["truth", "error", "z"] if known else []), "note"]
+    bounded = any(r.at_bound for r in rows)
+    header = ["parameter", "unit", "estimate", "95 % interval", *(["truth", "error", "z"] if known else [])]
     body = []
     for r in rows[:_MOST_ROWS]:
         line: list[Any] = [r.control, r.unit, *_estimate(r.estimate, r.ci95_low, r.ci95_high)]
         if known:
             line += [None if r.truth is None else f"{r.truth:.7g}", _signed(r.relative_error, "%"), _signed(r.z_score)]
-        body.append([*line, "at its bound" if r.at_bound else " "])
+        body.append([*line, "at its bound" if r.at_bound else " "] if bounded else line)
     more = f"{len(rows) - _MOST_ROWS} more in parameters.csv" if len(rows) > _MOST_ROWS else ""
     intervals = summary.get("intervals") or {}
     method = intervals.get("method")
     vague = intervals.get("not_identifiable")
     notes = [more, f"Intervals: {method}." if method else ""]
     notes.append(f"Not identifiable from these data: {', '.join(map(str, vague))}." if vague else "")
-    notes += [str(event) for event in summary.get("events") or []]
+    events = [paragraph(text(str(event)), class_="soft") for event in summary.get("events") or []]
     errors = [(k, v) for k, v in summary.items() if k.endswith("_error") and v is not None]
     errors += [(f"drift of {k}", v) for k, v in (summary.get("invariant_drift") or {}).items()]
     told = "".join(paragraph(text(n), class_="soft") for n in notes if n)
-    return table(header, body, words=(1,)) + pairs((k.replace("_", " "), v) for k, v in errors) + told
+    header += ["note"] if bounded else []
+    return (
+        table(header, body, words=(1,))
+        + pairs((k.replace("_", " "), v) for k, v in errors)
+        + told
+        + folded("What happened on the way", *events)
+    )
 
 
 def _estimate(value: float, low: float | None, high: float | None) -> tuple[str, str | None]:
@@ -217,13 +228,22 @@ def _certificate(files: RunFiles, summary: dict[str, Any]) -> str:
         passed, scope = part.get("passed"), part.get("scope") or {}
         word = element("span", "passed" if passed else "failed", class_="good" if passed else "bad")
         on = f" on {scope.get('observations')} of {scope.get('of')} times" if scope else ""
-        found.append(paragraph(f"{text(where).capitalize()}: {word}{text(on) if on else ''}. {text(part.get('reason') or ' ')}"))
+        found.append(
+            paragraph(f"{text(where).capitalize()}: {word}{text(on) if on else ''}. {text(part.get('reason') or ' ')}")
+        )
         checks = [
-            (c.get("name"), c.get("error"), c.get("limit"), "passed" if c.get("passed") else f"failed: {c.get('remedy')}")
+            (
+                c.get("name"),
+                c.get("error"),
+                c.get("limit"),
+                "passed" if c.get("passed") else f"failed: {c.get('remedy')}",
+            )
             for c in part.get("checks") or []
             if isinstance(c, dict)
         ]
-        found.append(folded(f"{len(checks)} checks {where}", table(("check", "error", "limit", ""), checks, wide=(0, 3))))
+        found.append(
+            folded(f"{len(checks)} checks {where}", table(("check", "error", "limit", ""), checks, wide=(0, 3)))
+        )
     return "".join(found)
 
 
@@ -266,7 +286,9 @@ def _again(files: RunFiles, made: dict[str, Any]) -> str:
     if not isinstance(command, list) or not command:
         return ""
     lines = [shlex.join(str(word) for word in command)]
-    lines += [shlex.join(str(w) for w in r.get("command") or []) for r in made.get("resumed") or [] if isinstance(r, dict)]
+    lines += [
+        shlex.join(str(w) for w in r.get("command") or []) for r in made.get("resumed") or [] if isinstance(r, dict)
+    ]
     if files.verb == "fit":
         lines.append(f"pdefit certify {shlex.quote(str(files.directory))}    # is the gradient right here, too?")
     return html.code("\n".join(lines))

@@ -97,7 +97,9 @@ def _series(film: Film, quantity: Quantity, places: list[tuple[int, ...]]) -> tu
     numbers = film.chosen(film.ts.size if film.is_small(quantity.field.name) else _MOST_FRAMES)
     index = tuple(np.asarray(i, int) for i in zip(*places, strict=True))
     return {
-        kind: np.stack([np.atleast_1d(frame[index] if index else frame) for frame in quantity.frames(film, kind, numbers)])
+        kind: np.stack(
+            [np.atleast_1d(frame[index] if index else frame) for frame in quantity.frames(film, kind, numbers)]
+        )
         for kind in quantity.field.kinds
     }, numbers
 
