@@ -78,10 +78,8 @@ def movie(path: Path, alternative: str, caption: str, largest: int) -> str:
         shown = f'<img src="data:image/gif;base64,{_encoded(path)}" alt="{escape(alternative)}">'
     else:
         source = f'<source src="data:video/mp4;base64,{_encoded(path)}" type="video/mp4">'
-        told = {"aria_label": alternative, "preload": "metadata"}
-        shown = element("video", source, escape(alternative), **told).replace(
-            "<video", "<video controls loop muted playsinline", 1
-        )
+        told = f'controls loop muted playsinline preload="metadata" aria-label="{escape(alternative)}"'
+        shown = f"<video {told}>{source}{escape(alternative)}</video>"
     return element("figure", shown, element("figcaption", escape(caption))) + "\n"
 
 

@@ -37,9 +37,8 @@ def maps_scene(film: Film, shown: Sequence[Quantity], numbers: list[int]) -> tup
             is_last = r == len(shown) - 1 and (not strips or k == len(names) - 1)
             _prepare(axes, quantity, first=strips or k == 0, last=is_last)
             unit = f"error ({quantity.field.unit})" if name == "error" else quantity.label
-            axes.set_title(
-                f"{name}, {unit}" if strips and name != "error" else unit if strips else "" if r else name, fontsize=9
-            )
+            title = unit if name == "error" else f"{name}, {unit}"
+            axes.set_title(title if strips else "" if r else name, fontsize=9)
             painters[-1].append((name, Raster(stage, axes, scale, quantity.axes[0].values, quantity.axes[1].values)))
             # what truth and prediction share stands beside the prediction
             if strips or name in ("prediction", "error"):

@@ -31,8 +31,9 @@ def draw_orbits(path: Path, film: Film, moving: Bodies) -> None:
     with figure(path, 7.2, (3.6 if len(views) > 1 else 4.4) + (2.4 if true is not None else 0.0)) as fig:
         upper: Any = fig
         if true is not None:
-            upper, lower = fig.subfigures(2, 1, height_ratios=[3.4, 2.4])
-            _errors(lower.subplots(), film, moving, numbers, predicted, true)
+            halves: Any = fig.subfigures(2, 1, height_ratios=[3.4, 2.4])
+            upper = halves[0]
+            _errors(halves[1].subplots(), film, moving, numbers, predicted, true)
         row: Any = upper.subplots(1, len(views), squeeze=False)
         for axes, view in zip(row[0], views, strict=True):
             for k in range(len(moving.names)):
@@ -90,10 +91,8 @@ def _errors(axes: Any, film: Film, moving: Bodies, numbers: list[int], predicted
     if np.any(off > 0):
         axes.set_yscale("log")
     mark_forecast(axes, film, named=True)
-    axes.set(
-        xlabel=f"time ({film.time_unit})",
-        ylabel=f"|prediction - {NAMES[moving.field.reference or '']}| ({moving.field.unit})",
-    )
+    off_from = NAMES[moving.field.reference or "true"]
+    axes.set(xlabel=f"time ({film.time_unit})", ylabel=f"|prediction - {off_from}| ({moving.field.unit})")
 
 
 def widest(positions: np.ndarray) -> list[int]:

@@ -67,8 +67,9 @@ class Raster:
         left, right = round(box.x0), round(box.x1)
         above, below = height - round(box.y1), height - round(box.y0)
         self._place = slice(above, below), slice(left, right)
-        up = cells_of(vertical, *axes.get_ylim(), below - above)[::-1]
-        self._cells = np.ix_(up, cells_of(horizontal, *axes.get_xlim(), right - left))
+        (bottom, top), (start, stop) = axes.get_ylim(), axes.get_xlim()
+        up = cells_of(vertical, bottom, top, below - above)[::-1]
+        self._cells = np.ix_(up, cells_of(horizontal, start, stop, right - left))
 
     def paint(self, shot: np.ndarray, values: np.ndarray) -> None:
         """Put values (rows, columns) into a frame."""
