@@ -9,15 +9,15 @@ from pdefit.files.fields_file import FieldsFile
 from pdefit.systems.interfaces import FieldCoords
 
 NUMBER = FieldCoords((), {}, "1", "population")
-LINE = FieldCoords(("x",), {"x": np.linspace(-1.0, 1.0, 33)}, "mV", "voltage", {"x": "mm"})
+LINE = FieldCoords(("s",), {"s": np.linspace(-1.0, 1.0, 33)}, "mV", "voltage", {"s": "mm"})
 PLANE = FieldCoords(("x", "y"), {"x": np.arange(24.0), "y": np.arange(17.0)}, "K", "heat", {"x": "mm", "y": "mm"})
-STRIP = FieldCoords(("x", "y"), {"x": np.arange(60.0), "y": np.arange(6.0)}, "K", "heat", {"x": "mm", "y": "mm"})
+STRIP = FieldCoords(("a", "b"), {"a": np.arange(60.0), "b": np.arange(6.0)}, "K", "heat", {"a": "mm", "b": "mm"})
 UNEVEN = FieldCoords(
-    ("x", "y"), {"x": np.arange(9.0) ** 2, "y": np.arange(7.0)}, "K", "heat", {"x": "mm", "y": "mm"}
+    ("p", "q"), {"p": np.arange(9.0) ** 2, "q": np.arange(7.0)}, "K", "heat", {"p": "mm", "q": "mm"}
 )  # fmt: skip
 BOX = FieldCoords(
-    ("x", "y", "z"), {"x": np.arange(6.0), "y": np.arange(5.0), "z": np.arange(4.0)}, "1", "density",
-    {"x": "mm", "y": "mm", "z": "mm"},
+    ("i", "j", "k"), {"i": np.arange(6.0), "j": np.arange(5.0), "k": np.arange(4.0)}, "1", "density",
+    {"i": "mm", "j": "mm", "k": "mm"},
 )  # fmt: skip
 SPHERE = FieldCoords(
     ("colatitude", "longitude"), {"colatitude": np.linspace(0.1, 3.0, 9), "longitude": np.linspace(0.0, 6.0, 12)}, "m",

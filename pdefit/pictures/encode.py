@@ -70,7 +70,7 @@ def _encode(program: str, path: Path, frames: Iterator[np.ndarray], rate: int, s
         if process.returncode:
             told.seek(0)
             said = told.read().decode(errors="replace").strip().splitlines() or ["it did not say why"]
-            raise PdefitError(f"ffmpeg could not write '{path.name}' ({said[-1]})")
+            raise PdefitError(f"ffmpeg could not write the movie ({said[-1]})")
 
 
 def mp4_frames(path: Path) -> int:

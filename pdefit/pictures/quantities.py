@@ -63,9 +63,9 @@ class Quantity:
         return "".join(c if c.isascii() and c.isalnum() else "_" for c in self.name)
 
     def frames(self, film: Film, kind: str, numbers: Sequence[int]) -> Iterator[np.ndarray]:
-        """Frames in float64, their axes in the order of `axes`."""
+        """Frames in float64, their axes in the order of `axes`; infinity is missing, too."""
         for frame in film.frames(self.field.name, kind, numbers):
-            part = np.asarray(frame[self.select], float)
+            part = _finite(frame[self.select])
             yield part.T if self.flip else part
 
     def pairs(self, film: Film, numbers: Sequence[int]) -> Iterator[tuple[np.ndarray | None, np.ndarray]]:
@@ -88,7 +88,12 @@ class Bodies:
 
     def positions(self, film: Film, kind: str, numbers: Sequence[int]) -> np.ndarray:
         """Their positions (frames, n, d)."""
-        return np.asarray(list(film.frames(self.field.name, kind, numbers)), float)
+        return _finite(np.stack(list(film.frames(self.field.name, kind, numbers))))
+
+
+def _finite(values: np.ndarray) -> np.ndarray:
+    x = np.asarray(values, float)
+    return np.where(np.isfinite(x), x, np.nan)
 
 
 def bodies(film: Film) -> Bodies | None:
