@@ -72,7 +72,9 @@ class _Table:
 
     def label(self, axes: Any, k: int, r: int, row: str, quantity: Quantity) -> None:
         axes.tick_params(labelleft=k == 0, labelbottom=r == self.rows - 1)
-        axes.locator_params(nbins=3)
+        # the last number of one panel would touch the first of the next
+        axes.locator_params(axis="x", nbins=3, prune="upper" if k < self.times - 1 else None)
+        axes.locator_params(axis="y", nbins=3, prune="upper" if r else None)
         if k == 0:
             axes.set_ylabel(f"{row}\n{quantity.axes[0].label}")
         if r == self.rows - 1:

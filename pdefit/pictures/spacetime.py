@@ -20,19 +20,26 @@ def draw_spacetime(path: Path, film: Film, shown: Sequence[Quantity]) -> None:
     shown = shown[:_MOST_ROWS]
     columns = max((panels(q.field.reference) for q in shown), key=len)
     numbers = film.chosen(_MOST_FRAMES)
-    ts = film.ts[numbers]
-    width = 7.4 if len(columns) > 1 else 3.8
-    with figure(path, width, 0.7 + 2.0 * len(shown)) as fig:
-        grid: Any = fig.subplots(len(shown), len(columns), sharex=True, squeeze=False)
-        for row, quantity in zip(grid, shown, strict=True):
-            _draw_row(fig, row, film, quantity, ts, numbers)
-        for axes, name in zip(grid[0], columns, strict=True):
-            axes.set_title(name, fontsize=9)
-        for axes in grid[-1]:
-            axes.set_xlabel(f"time ({film.time_unit})")
+    # inches; a colour bar stands right of the prediction, and of the error
+    side, down = (1.62, 1.95) if len(columns) > 1 else (2.6, 1.95)
+    lefts = [0.75, 0.75 + side + 0.12, 0.75 + 2 * side + 1.2][: len(columns)]
+    width, height = lefts[-1] + side + 0.95, 0.3 + len(shown) * (down + 0.15) + 0.4
+    with figure(path, width, height, layout=None) as fig:
+        for r, quantity in enumerate(shown):
+            bottom = height - 0.3 - r * (down + 0.15) - down
+            boxes = [(x / width, bottom / height, side / width, down / height) for x in lefts]
+            row = [fig.add_axes(box) for box in boxes]
+            _draw_row(fig, row, film, quantity, numbers)
+            for axes, name in zip(row, columns, strict=True):
+                if r == 0:
+                    axes.set_title(name, fontsize=9)
+                if r == len(shown) - 1:
+                    axes.set_xlabel(f"time ({film.time_unit})")
+                else:
+                    axes.tick_params(labelbottom=False)
 
 
-def _draw_row(fig: Any, row: Any, film: Film, quantity: Quantity, ts: np.ndarray, numbers: list[int]) -> None:
+def _draw_row(fig: Any, row: list[Any], film: Film, quantity: Quantity, numbers: list[int]) -> None:
     pairs = list(quantity.pairs(film, numbers))
     shared, errors = scales(pairs)
     names = panels(quantity.field.reference)
@@ -42,15 +49,19 @@ def _draw_row(fig: Any, row: Any, film: Film, quantity: Quantity, ts: np.ndarray
         scale = errors if name == "error" else shared
         axes.grid(False)
         mesh = axes.pcolormesh(
-            _middles(ts), _middles(space.values), values, cmap=scale.colormap(), norm=scale.norm(), rasterized=True
-        )
+            _middles(film.ts[numbers]), _middles(space.values), values, cmap=scale.colormap(), norm=scale.norm(),
+            rasterized=True,
+        )  # fmt: skip
         mark_forecast(axes, film, named=axes is row[0])
         if axes is not row[0]:
             axes.tick_params(labelleft=False)
-        label = f"error ({quantity.field.unit})" if name == "error" else quantity.label
-        if name == "error" or name == names[-2:][0]:
-            beside = [axes] if name == "error" else list(row[: max(len(names) - 1, 1)])
-            fig.colorbar(mesh, ax=beside, label=label, pad=0.02, aspect=18)
+        if name in ("prediction", "error"):
+            box = axes.get_position()
+            width = fig.get_figwidth()
+            beside = fig.add_axes((box.x1 + 0.08 / width, box.y0, 0.1 / width, box.height))
+            label = f"error ({quantity.field.unit})" if name == "error" else quantity.label
+            fig.colorbar(mesh, cax=beside, label=label)
+            beside.grid(False)
     row[0].set_ylabel(space.label)
     for axes in row[len(names) :]:
         axes.set_visible(False)

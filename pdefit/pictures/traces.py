@@ -15,7 +15,7 @@ from pdefit.pictures.style import BAD, COLORS, OBSERVED, PREDICTED, TRUE, figure
 # a film that does not fit into memory is drawn through so many of its frames
 _MOST_FRAMES = 400
 _LOOKED_AT = 24
-_PLACES = 4
+_PLACES, _EDGE = 4, 0.1
 _MOST_ROWS = 5
 # what does not fit on a page
 _MOST_LINES = 12
@@ -27,8 +27,10 @@ def draw_traces(path: Path, film: Film, shown: Sequence[Quantity]) -> None:
     shown = shown[:_MOST_ROWS]
     across = 2 if len(shown) == 1 else 3
     down = 2 if len(shown) == 1 else len(shown)
-    with figure(path, 7.0, 0.8 + 1.6 * down) as fig:
-        grid: Any = fig.subplots(down, across, sharex=True, squeeze=False)
+    height = 0.95 + 1.6 * down
+    with figure(path, 7.0, height, layout=None) as fig:
+        grid: Any = fig.subplots(down, across, sharex=True, sharey="row", squeeze=False)
+        fig.subplots_adjust(0.8 / 7, 0.75 / height, 1 - 0.12 / 7, 1 - 0.25 / height, wspace=0.08, hspace=0.3)
         rows = [grid.ravel()] if len(shown) == 1 else list(grid)
         for quantity, row in zip(shown, rows, strict=True):
             places = probes(film, quantity, len(row))
@@ -42,7 +44,7 @@ def draw_traces(path: Path, film: Film, shown: Sequence[Quantity]) -> None:
             limits = margin(scale_of(np.concatenate([x.ravel() for x in series.values()])))
             for k, axes in enumerate(row):
                 axes.set_ylim(*limits)
-                if k == 0 or (len(shown) == 1 and k % across == 0):
+                if k % across == 0:
                     axes.set_ylabel(quantity.label)
         for axes in grid[-1]:
             axes.set_xlabel(f"time ({film.time_unit})")
@@ -83,6 +85,8 @@ def probes(film: Film, quantity: Quantity, count: int = _PLACES) -> list[tuple[i
     change = change / (change.max() or 1.0) + 1e-3
     # measured in the units of the picture, whose sides count alike
     where = np.stack(np.meshgrid(*(np.linspace(0, 1, n) for n in change.shape), indexing="ij"))
+    # edges are far from everything, but seldom typical
+    change = np.where(np.any((where < _EDGE) | (where > 1 - _EDGE), axis=0), 0.3 * change, change)
     apart, found = np.ones_like(change), []
     for _ in range(min(count, change.size)):
         best = np.unravel_index(int(np.argmax(change * apart)), change.shape)
@@ -128,4 +132,6 @@ def _legend(fig: Any, kinds: set[str], film: Film) -> None:
     lines += axes.plot([], [], color=PREDICTED, ls="--" if "true" in kinds else "-", label="prediction")
     if 0 < film.forecast < film.ts.size:
         lines += axes.plot([], [], color=COLORS[1], ls="--", lw=1.0, label="the forecast begins")
-    fig.legend(handles=lines, loc="outside lower center", ncols=len(lines))
+    # inside the room that is left below, or where a layout makes it
+    where = "lower center" if fig.get_layout_engine() is None else "outside lower center"
+    fig.legend(handles=lines, loc=where, ncols=len(lines))
