@@ -88,7 +88,7 @@ def _write_gif(path: Path, frames: Iterator[np.ndarray], count: int, rate: int) 
     neighbour = path.with_name(f".{path.stem}.partial.gif")
     try:
         pictures = (Image.fromarray(np.ascontiguousarray(frame)).quantize(256) for frame in frames)
-        # frames that are alike become one, which would change their number
+        # neighbours that are alike become one, shown longer: frames cannot be counted
         next(pictures).save(
             neighbour, save_all=True, append_images=pictures, duration=round(1000 / rate), loop=0, optimize=False
         )
