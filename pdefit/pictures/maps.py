@@ -12,12 +12,16 @@ from pdefit.pictures.style import BEYOND, NAMES, figure
 
 # a plane this much wider than high is drawn as strips above each other
 _STRIP = 2.2
+# and one this much wider has room for two times only
+_WIDE = 1.5
 
 
 def draw_map(path: Path, film: Film, quantity: Quantity) -> None:
-    """Images at up to four times: the fit's first and last, the forecast's middle and last. Truth (or what was observed)
+    """Images at up to four times (two of wide planes): the fit's first and last, the forecast's middle and last. Truth (or what was observed)
     and prediction share their colours; the error has its own. Columns run to the right, rows upwards."""
     numbers = telling_frames(film)
+    if _WIDE < aspect(quantity) <= _STRIP:
+        numbers = numbers[1::2] or numbers
     pairs = list(quantity.pairs(film, numbers))
     rows = panels(quantity.field.reference)
     shared, errors = scales(pairs)
@@ -54,7 +58,7 @@ class _Table:
 
     def __init__(self, times: int, rows: int, wide: float):
         self.times, self.rows = times, rows
-        self.width = 7.0 if times > 2 else 2.4 + 1.8 * times
+        self.width = 7.0 if times > 1 else 4.2
         self.across = (self.width - self.left - self.right - (times - 1) * self.gap) / times
         self.down = self.across / wide
         self.height = self.top + rows * self.down + (rows - 1) * self.gap + self.bottom

@@ -52,7 +52,7 @@ def _prepare(stage: Stage, film: Film, quantity: Quantity, row: Any) -> dict[str
             row[0].plot([], [], label=NAMES[kind], **look_)
             lines[kind] = stage.moving(line)
     row[0].legend(
-        loc="best" if scale.is_log else "upper right", fontsize=7, frameon=True, framealpha=0.8, edgecolor="none"
+        loc="upper left" if scale.is_log else "upper right", fontsize=7, frameon=True, framealpha=0.8, edgecolor="none"
     )
     reference = quantity.field.reference
     if reference is not None:

@@ -108,5 +108,5 @@ def _colorbar(stage: Stage, axes: Any, scale: Scale, label: str) -> None:
     bar.set_label(label, fontsize=8, labelpad=1)
     if not label and not scale.is_log:
         ticks = np.linspace(scale.low, scale.high, 3)
-        nothing = 1e-6 * (scale.high - scale.low)
+        nothing = 1e-3 * (scale.high - scale.low)
         bar.set_ticks(list(ticks), labels=[f"{0.0 if abs(x) < nothing else x:.2g}" for x in ticks])

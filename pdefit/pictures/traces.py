@@ -113,7 +113,9 @@ def _draw(axes: Any, film: Film, ts: np.ndarray, values: dict[str, np.ndarray]) 
         axes.plot(ts, values["observed"], ".", ms=3.5, color=OBSERVED)
     if "true" in values:
         axes.plot(ts, values["true"], color=TRUE, lw=0.9)
-    axes.plot(ts, values["predicted"], color=PREDICTED, lw=1.4, ls="--" if "true" in values else "-")
+    # one frame alone makes no line
+    dot = "o" if ts.size == 1 else None
+    axes.plot(ts, values["predicted"], color=PREDICTED, lw=1.4, ls="--" if "true" in values else "-", marker=dot, ms=4)
     mark_forecast(axes, film)
 
 
