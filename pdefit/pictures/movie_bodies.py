@@ -21,6 +21,7 @@ def bodies_scene(film: Film, moving: Bodies, numbers: list[int]) -> tuple[Stage,
     """Predicted bodies as points with tails, the true (or observed) ones as rings around them; the inner ones a second time
     where the outer ones are much further away."""
     look = moving.positions(film, "predicted", film.chosen(_LOOKED_AT))
+    begin = moving.positions(film, "predicted", range(min(film.ts.size, _LOOKED_AT)))
     plane = widest(look)
     views = windows(look[..., plane])
     width = 0.3 + 4.2 * len(views) + (1.1 if len(moving.names) <= _NAMED else 0.0)
@@ -29,7 +30,8 @@ def bodies_scene(film: Film, moving: Bodies, numbers: list[int]) -> tuple[Stage,
     for k, view in enumerate(views):
         axes = stage.figure.add_axes(((0.75 + 4.2 * k) / width, 0.5 / 4.4, 3.4 / width, 3.4 / 4.4))
         frame_of(axes, moving, plane, view)
-        drawn.append([_body(stage, axes, i, moving.field.reference) for i in range(len(moving.names))])
+        dotted = [turns_too_fast(begin[:, i][:, plane]) for i in range(len(moving.names))]
+        drawn.append(_bodies(stage, axes, dotted, moving.field.reference))
         if k == len(views) - 1 and len(moving.names) <= _NAMED:
             marks = [axes.plot([], [], "o", ms=4, color=color_of(i), label=n)[0] for i, n in enumerate(moving.names)]
             if moving.field.reference is not None:
@@ -42,16 +44,25 @@ def bodies_scene(film: Film, moving: Bodies, numbers: list[int]) -> tuple[Stage,
 _RING: dict[str, Any] = {"ls": "", "marker": "o", "ms": 7, "mfc": "none", "mec": "black", "mew": 0.7}
 
 
-def _body(stage: Stage, axes: Any, k: int, reference: str | None) -> tuple[Any, Any, Any]:
-    color = color_of(k)
-    tail = stage.moving(axes.plot([], [], color=color, lw=1.2, alpha=0.6)[0])
-    point = stage.moving(axes.plot([], [], "o", ms=4, color=color)[0])
-    ring = stage.moving(axes.plot([], [], **_RING)[0]) if reference else None
-    return tail, point, ring
+def _bodies(stage: Stage, axes: Any, dotted: list[bool], reference: str | None) -> tuple[list[Any], Any, Any]:
+    """A tail for each body; all points, and all rings, are one artist."""
+    looks: list[Any] = [{"ls": "", "marker": ".", "ms": 2.0} if dots else {"lw": 1.2} for dots in dotted]
+    tails = [
+        stage.moving(axes.plot([], [], color=color_of(k), alpha=0.6, **look)[0]) for k, look in enumerate(looks)
+    ]  # fmt: skip
+    colors = [color_of(k) for k in range(len(dotted))]
+    points = stage.moving(axes.scatter([0.0] * len(dotted), [0.0] * len(dotted), s=18, c=colors, zorder=3))
+    rings = stage.moving(axes.plot([], [], **_RING)[0]) if reference else None
+    return tails, points, rings
 
 
 def _shots(
-    stage: Stage, film: Film, moving: Bodies, plane: list[int], drawn: list[list[Any]], numbers: list[int]
+    stage: Stage,
+    film: Film,
+    moving: Bodies,
+    plane: list[int],
+    drawn: list[tuple[list[Any], Any, Any]],
+    numbers: list[int],
 ) -> Iterator[np.ndarray]:
     remembered = max(2, round(_TAIL * film.ts.size))
     tail = np.empty((0, len(moving.names), 2))
@@ -63,12 +74,10 @@ def _shots(
             passed = moving.positions(film, "predicted", range(before, number + 1))[..., plane]
             tail, before = np.concatenate([tail, passed])[-remembered:], number + 1
             stage.tell(film, number)
-            for view in drawn:
-                for k, (line, point, ring) in enumerate(view):
+            for tails, points, rings in drawn:
+                for k, line in enumerate(tails):
                     line.set_data(*tail[:, k].T)
-                    if turns_too_fast(tail[:, k]):
-                        line.set(linestyle="", marker=".", markersize=2.0)
-                    point.set_data(tail[-1:, k, 0], tail[-1:, k, 1])
-                    if ring is not None and true is not None:
-                        ring.set_data(true[i, k, :1], true[i, k, 1:])
+                points.set_offsets(tail[-1])
+                if rings is not None and true is not None:
+                    rings.set_data(*true[i].T)
             yield stage.shot()
