@@ -17,7 +17,7 @@ _INTEGRATE = _SYSTEMS | {"pdefit.integrate"}
 _INVERSE = _INTEGRATE | {"pdefit.inverse"}
 _VERIFICATION = _INVERSE | {"pdefit.verification"}
 _FILES = _SYSTEMS | {"pdefit.files", "pdefit.pictures"}
-_STORAGE = {"numpy", "h5py", "xarray", "matplotlib", "imageio"}
+_STORAGE = {"numpy", "h5py", "h5netcdf", "xarray", "matplotlib", "PIL", "imageio_ffmpeg", "tifffile"}
 
 # for each package, what it may import beside the standard library
 _MAY = {

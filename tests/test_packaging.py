@@ -46,6 +46,7 @@ def test_the_wheel_holds_code_configurations_and_data(wheel):
         "pdefit/py.typed",
         "pdefit/inverse/optimize/lbfgs.py",
         "pdefit/app/skeleton/bistable.py.template",
+        "pdefit/pictures/report.css",
         "pdefit_conf/config.yaml",
         "pdefit_conf/solver/rk4.yaml",
         "pdefit_conf/hydra/job_logging/pdefit.yaml",
@@ -66,7 +67,7 @@ def test_the_wheel_misses_no_file_of_the_sources(wheel):
     for source, package in folders.items():
         for file in (ROOT / source).rglob("*"):
             inside = file.relative_to(ROOT / source)
-            is_shipped = file.suffix in (".py", ".yaml", ".h5", ".csv", ".json", ".template")
+            is_shipped = file.suffix in (".py", ".yaml", ".h5", ".csv", ".json", ".template", ".css")
             if is_shipped and not {"tests", "__pycache__"} & {*inside.parts}:
                 assert f"{package}/{inside.as_posix()}" in names
 

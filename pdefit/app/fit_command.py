@@ -23,6 +23,7 @@ from pdefit.app.forecast_summary import check_lyapunov, forecast_summary, write_
 from pdefit.app.memory_meter import Metered
 from pdefit.app.minimise import minimise
 from pdefit.app.parameter_rows import field_errors, parameter_rows
+from pdefit.app.pictures_of_runs import description, pictures, report, tell
 from pdefit.app.planning import adjoint_summary, compared, memory_summary, plan
 from pdefit.app.residual_series import residual_series
 from pdefit.app.switch_bias import switch_bias
@@ -34,7 +35,6 @@ from pdefit.files.tables import write_series
 from pdefit.inverse import fit as fitting
 from pdefit.inverse.functional import Functional
 from pdefit.inverse.identify import Intervals, intervals
-from pdefit.pictures.figures import draw_all
 
 log = logging.getLogger("pdefit")
 
@@ -110,9 +110,13 @@ def _fit(
     log.info(outcome)
     console.print(outcome, highlight=False)
     write_json(directory / "summary.json", summary)
-    draw_all(directory)
+    drawing = time.perf_counter()
+    tell(pictures(directory) if cfg["render"] else description(directory), console)
+    summary["seconds"]["pictures"] = time.perf_counter() - drawing
     summary["seconds"]["total"] = time.perf_counter() - begin
     write_json(directory / "summary.json", summary)
+    if cfg["render"]:
+        tell(report(directory), console)
     certificates.demand()
     log.info("loss %.6g after %d iterations", found.loss, found.iterations)
     console.print(

@@ -25,7 +25,7 @@ from pdefit.errors import PdefitError, first_line, sentence, unknown
 
 # configured by Hydra, leaving a run directory; those that name a run directory; and those that take plain words
 _VERBS = ("fit", "simulate", "plan", "compare-adjoints", "sensitivity", "certify", "doctor")
-_RUN_VERBS = ("resume",)
+_RUN_VERBS = ("resume", "render", "report", "export")
 # what a verb is called when it is given a run instead of an experiment
 _OF_A_RUN = {"certify": "recertify", "doctor": "reexamine"}
 _PLAIN_VERBS = ("list", "new", "verify")
@@ -40,6 +40,9 @@ _USAGE = """usage: pdefit VERB [key=value ...]
   certify experiment=NAME    test the gradient of an experiment at its guess; certify RUN does so at a run's estimate
   doctor experiment=NAME     the first time, field and line at which values or gradients are not finite; or doctor RUN
   resume RUN                 go on with a run that was stopped; max_iterations=N extends a finished one
+  render RUN                 figures, movie, ParaView's fields.xdmf of a run or a folder of runs; format=svg movie=false
+  report RUN                 one page about a run, report.html, that needs no other file
+  export RUN                 its fields as format=netcdf, tiff or numpy; fields=[u]
   list [experiments|systems|solvers|adjoints|stages]
   new NAME                   write a working plugin of your own into the folder NAME/
   verify [SYSTEM ...]        test installed systems: gradients, orders, conservation, recovery

@@ -17,6 +17,7 @@ from pdefit.app.experiment import Config, make_args, make_system
 from pdefit.app.film import check_store
 from pdefit.app.frame_times import frame_times
 from pdefit.app.initial_state import initial_state
+from pdefit.app.pictures_of_runs import description, pictures, report, tell
 from pdefit.app.sections import is_number
 from pdefit.app.trial import try_step
 from pdefit.arrays.trees import cast, named_fields
@@ -77,6 +78,9 @@ def run_simulate(cfg: dict[str, Any], directory: Path, name: str, console: Conso
         "seconds": {"total": time.perf_counter() - begin},
     }
     write_json(directory / "summary.json", summary)
+    tell(pictures(directory) if cfg["render"] else description(directory), console)
+    if cfg["render"]:
+        tell(report(directory), console)
     for label, key in (("exact solution", "exact_error"), ("reference", "reference_error")):
         if summary[key] is not None:
             console.print(f"largest difference from the {label} at t = {ts[-1]:g}: {summary[key]:.3e}")

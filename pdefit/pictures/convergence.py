@@ -6,6 +6,7 @@ from typing import Any
 import h5py
 import numpy as np
 
+from pdefit.errors import PdefitError
 from pdefit.files.parameters_file import ParameterRow
 from pdefit.pictures.style import COLORS, figure
 
@@ -18,6 +19,8 @@ def draw_convergence(path: Path, history: Path, rows: list[ParameterRow]) -> Non
         loss, stage, accepted = file["loss"][:n], file["stage"][:n], file["accepted"][:n].astype(bool)
         control = file["control"][:n]
         names = [x.decode() for x in file["control_name"][:]]
+    if n == 0:
+        raise PdefitError(f"'{history.name}' holds no evaluation yet")
     iteration = np.arange(1, n + 1)
     with figure(path) as fig:
         left, right = fig.subplots(1, 2)

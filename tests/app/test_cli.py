@@ -31,7 +31,8 @@ def test_fit_leaves_a_complete_run_directory(pdefit_command, tmp_path):
     for name in ("run.log", "residuals.csv", "forecast.csv", ".hydra/config.yaml", ".hydra/overrides.yaml"):
         assert (run / name).stat().st_size > 0, name
     pictures = {p.name for p in (run / "figures").glob("*.png") if p.stat().st_size > 5000}
-    assert pictures == {"convergence.png", "parameters.png", "residuals.png", "forecast.png"}
+    drawn = ("convergence", "parameters", "residuals", "forecast", "fields", "traces")
+    assert pictures == {f"{name}.png" for name in drawn}
 
     summary = json.loads((run / "summary.json").read_text())
     documented = {

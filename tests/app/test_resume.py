@@ -61,7 +61,7 @@ def die_at(monkeypatch, where):
     """Kill the fit at a place in its life, once."""
     calls = {"saves": 0}
     if where == "after the last chunk":
-        monkeypatch.setattr(fit_command, "draw_all", fail)
+        monkeypatch.setattr(fit_command, "pictures", fail)
     elif where == "inside the state write":
         replace = os.replace
 

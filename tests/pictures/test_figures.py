@@ -49,7 +49,7 @@ def _size(path: Path) -> tuple[int, int]:
 
 
 def test_all_figures_exist_in_their_sizes(tmp_path):
-    drawn = draw_all(_run(tmp_path, [ROW, dataclasses.replace(ROW, control="r")]))
+    drawn = draw_all(_run(tmp_path, [ROW, dataclasses.replace(ROW, control="r")])).files
     inches = {"convergence": 3.6, "parameters": 1.3 + 0.26 * 2, "residuals": 3.2, "forecast": 4.0}
     assert [p.stem for p in drawn] == list(inches)
     for path in drawn:
@@ -79,12 +79,12 @@ def test_all_figures_exist_in_their_sizes(tmp_path):
 )
 def test_figures_of_unusual_fits_are_drawn(tmp_path, rows, losses):
     """Nothing known, nothing estimated, nothing left to fit: a picture, and no warning."""
-    for path in draw_all(_run(tmp_path, rows, losses)):
+    for path in draw_all(_run(tmp_path, rows, losses)).files:
         assert _size(path)[0] == 7 * DPI and image.imread(path)[..., :3].std() > 0
 
 
 def test_only_what_the_run_has_is_drawn(tmp_path):
-    drawn = draw_all(_run(tmp_path, [], series=(), forecast=()))
+    drawn = draw_all(_run(tmp_path, [], series=(), forecast=())).files
     assert [p.name for p in drawn] == ["convergence.png"]
     assert sorted(p.name for p in (tmp_path / "figures").iterdir()) == ["convergence.png"]
 
@@ -98,4 +98,4 @@ def test_residuals_have_a_panel_for_each_series(tmp_path, count, inches):
 def test_residuals_with_gaps_are_drawn(tmp_path):
     run = _run(tmp_path, [ROW], forecast=())
     write_series(run / "residuals.csv", np.arange(3.0), {"u": np.asarray([1.0, np.nan, 2.0]), "v": np.full(3, np.nan)})
-    assert _size(draw_all(run)[-1])[0] == 7 * DPI
+    assert _size(draw_all(run).files[-1])[0] == 7 * DPI

@@ -1,0 +1,21 @@
+"""pdefit report RUN: one page about a run, or one about each run in a folder."""
+
+from pathlib import Path
+
+from rich.console import Console
+
+from pdefit.app.pictures_of_runs import for_each_run, pictures, report, run_and_options
+from pdefit.pictures.figures import Drawn
+
+
+def run_report(arguments: list[str], console: Console) -> None:
+    """Write RUN/report.html, with pictures drawn anew; a movie that is newer than its film stays."""
+    folder, _ = run_and_options(arguments, "report", {})
+    for_each_run(folder, _make, console)
+
+
+def _make(run: Path) -> Drawn:
+    movie, film = run / "movie.mp4", run / "fields.h5"
+    is_fresh = movie.is_file() and film.is_file() and movie.stat().st_mtime >= film.stat().st_mtime
+    drawn, page = pictures(run, with_movie=not is_fresh), report(run)
+    return Drawn(page.files, drawn.notes + page.notes)

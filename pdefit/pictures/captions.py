@@ -1,0 +1,41 @@
+"""What is to be seen in each picture of a run: below it, and for those who cannot see it."""
+
+_CAPTIONS = {
+    "parameters": (
+        "Estimates: bars are half the 95 % interval, dots the error; both relative to the estimate.",
+        "a bar for the interval of each parameter, and a dot at its error where the truth is known",
+    ),
+    "fields": (
+        "Truth (or what was observed), prediction and their difference. The forecast is marked in orange.",
+        "the true or observed fields beside the predicted ones and their difference",
+    ),
+    "traces": (
+        "Values over time where they change most; right of the dashed line the model forecasts.",
+        "observed, true and predicted values over time at a few places",
+    ),
+    "forecast": (
+        "Error of the forecast (full) and of its baseline (dashed) against time.",
+        "the error of the forecast over time beside that of a baseline",
+    ),
+    "convergence": (
+        "Loss and controls from evaluation to evaluation.",
+        "the loss and the controls against the iteration",
+    ),
+    "residuals": (
+        "Root mean square residual in standard deviations; 1 is the noise.",
+        "the size of residuals over time, in standard deviations of the noise",
+    ),
+    "adjoints": (
+        "Sensitivity algorithms: error, time and memory of a gradient.",
+        "error, time and memory of each sensitivity algorithm",
+    ),
+    "movie": ("Truth (or what was observed), prediction and error over time.", "the fields moving in time"),
+}
+
+
+def caption_of(stem: str) -> tuple[str, str]:
+    """Caption and alternative text of a picture by its name, e.g. `fields_voltage`."""
+    first, _, rest = stem.partition("_")
+    caption, alternative = _CAPTIONS.get(first, ("", first))
+    shown = rest.replace("_", " ").strip()
+    return (f"{shown}: {caption}", f"{alternative}: {shown}") if shown else (caption, alternative)

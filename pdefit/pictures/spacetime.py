@@ -1,0 +1,85 @@
+"""Fields on a line: time to the right, space upwards; truth, prediction and error."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pdefit.files.film import Film
+from pdefit.pictures.maps import panels, scales, value_of
+from pdefit.pictures.quantities import Quantity
+from pdefit.pictures.style import BEYOND, figure
+
+_MOST_FRAMES = 400
+_MOST_ROWS = 5
+
+
+def draw_spacetime(path: Path, film: Film, shown: Sequence[Quantity]) -> None:
+    """One row for each quantity; a line where the forecast begins."""
+    shown = shown[:_MOST_ROWS]
+    columns = max((panels(q.field.reference) for q in shown), key=len)
+    numbers = film.chosen(_MOST_FRAMES)
+    # inches; a colour bar stands right of the prediction, and of the error
+    side, down = (1.62, 1.95) if len(columns) > 1 else (2.6, 1.95)
+    lefts = [0.75, 0.75 + side + 0.12, 0.75 + 2 * side + 1.2][: len(columns)]
+    width, height = lefts[-1] + side + 0.95, 0.3 + len(shown) * (down + 0.15) + 0.4
+    with figure(path, width, height, layout=None) as fig:
+        for r, quantity in enumerate(shown):
+            bottom = height - 0.3 - r * (down + 0.15) - down
+            boxes = [(x / width, bottom / height, side / width, down / height) for x in lefts]
+            row = [fig.add_axes(box) for box in boxes]
+            _draw_row(fig, row, film, quantity, numbers)
+            for axes, name in zip(row, columns, strict=True):
+                if r == 0:
+                    axes.set_title(name, fontsize=9)
+                if r == len(shown) - 1:
+                    axes.set_xlabel(f"time ({film.time_unit})")
+                else:
+                    axes.tick_params(labelbottom=False)
+
+
+def _draw_row(fig: Any, row: list[Any], film: Film, quantity: Quantity, numbers: list[int]) -> None:
+    pairs = list(quantity.pairs(film, numbers))
+    shared, errors = scales(pairs)
+    names = panels(quantity.field.reference)
+    (space,) = quantity.axes
+    for axes, name in zip(row, names, strict=False):
+        values = np.stack([value_of(name, *pair) for pair in pairs]).T
+        scale = errors if name == "error" else shared
+        axes.grid(False)
+        mesh = axes.pcolormesh(
+            _middles(film.ts[numbers]), _middles(space.values), values, cmap=scale.colormap(), norm=scale.norm(),
+            rasterized=True,
+        )  # fmt: skip
+        mark_forecast(axes, film, named=axes is row[0])
+        if axes is not row[0]:
+            axes.tick_params(labelleft=False)
+        if name in ("prediction", "error"):
+            box = axes.get_position()
+            width = fig.get_figwidth()
+            beside = fig.add_axes((box.x1 + 0.08 / width, box.y0, 0.1 / width, box.height))
+            label = f"error ({quantity.field.unit})" if name == "error" else quantity.label
+            fig.colorbar(mesh, cax=beside, label=label)
+            beside.grid(False)
+    row[0].set_ylabel(space.label)
+    for axes in row[len(names) :]:
+        axes.set_visible(False)
+
+
+def mark_forecast(axes: Any, film: Film, named: bool = False) -> None:
+    """A vertical line between the last fitted frame and the first beyond."""
+    if 0 < film.forecast < film.ts.size:
+        edge = float(film.ts[film.forecast - 1 : film.forecast + 1].mean())
+        axes.axvline(edge, color=BEYOND, lw=1.0, ls="--")
+        if named:
+            place = {"transform": axes.get_xaxis_transform(), "va": "bottom", "fontsize": 7, "color": BEYOND}
+            axes.text(edge, 1.01, "forecast", ha="left", **place)
+
+
+def _middles(values: np.ndarray) -> np.ndarray:
+    """Edges (n + 1,) of cells around n places."""
+    if values.size == 1:
+        return np.asarray([values[0] - 0.5, values[0] + 0.5])
+    inner = (values[1:] + values[:-1]) / 2
+    return np.concatenate([[2 * values[0] - inner[0]], inner, [2 * values[-1] - inner[-1]]])

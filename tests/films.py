@@ -1,0 +1,85 @@
+"""Films of every shape for the tests of what reads and draws them."""
+
+from pathlib import Path
+
+import numpy as np
+
+from pdefit.files.atomic import write_json
+from pdefit.files.fields_file import FieldsFile
+from pdefit.systems.interfaces import FieldCoords
+
+NUMBER = FieldCoords((), {}, "1", "population")
+LINE = FieldCoords(("s",), {"s": np.linspace(-1.0, 1.0, 33)}, "mV", "voltage", {"s": "mm"})
+PLANE = FieldCoords(("x", "y"), {"x": np.arange(24.0), "y": np.arange(17.0)}, "K", "heat", {"x": "mm", "y": "mm"})
+STRIP = FieldCoords(("a", "b"), {"a": np.arange(60.0), "b": np.arange(6.0)}, "K", "heat", {"a": "mm", "b": "mm"})
+UNEVEN = FieldCoords(
+    ("p", "q"), {"p": np.arange(9.0) ** 2, "q": np.arange(7.0)}, "K", "heat", {"p": "mm", "q": "mm"}
+)  # fmt: skip
+BOX = FieldCoords(
+    ("i", "j", "k"), {"i": np.arange(6.0), "j": np.arange(5.0), "k": np.arange(4.0)}, "1", "density",
+    {"i": "mm", "j": "mm", "k": "mm"},
+)  # fmt: skip
+SPHERE = FieldCoords(
+    ("colatitude", "longitude"), {"colatitude": np.linspace(0.1, 3.0, 9), "longitude": np.linspace(0.0, 6.0, 12)}, "m",
+    "height", {"colatitude": "rad", "longitude": "rad"},
+)  # fmt: skip
+BODIES = FieldCoords(
+    ("body", "axis"), {"body": np.asarray(["Sun", "Venus", "Ceres <1>"]), "axis": np.asarray(["x", "y", "z"])}, "au"
+)  # fmt: skip
+SPECIES = FieldCoords(("species",), {"species": np.asarray(["fox", "hare"])}, "1", "number")
+ALL = {
+    "number": NUMBER, "line": LINE, "plane": PLANE, "strip": STRIP, "uneven": UNEVEN, "box": BOX, "sphere": SPHERE,
+    "position": BODIES, "species": SPECIES,
+}  # fmt: skip
+KINDS = ("observed", "predicted", "true")
+
+
+def shape_of(where: FieldCoords) -> tuple[int, ...]:
+    return tuple(where.coords[d].size for d in where.dims)
+
+
+def wave(where: FieldCoords, t: float, shift: float = 0.0) -> np.ndarray:
+    """A wave along the first axis, in every other point the same."""
+    shape = shape_of(where)
+    along = np.linspace(0, 6, shape[0]).reshape(-1, *[1] * (len(shape) - 1)) if shape else np.zeros(())
+    return np.broadcast_to(np.sin(along - t - shift), shape).copy()
+
+
+def write_film(
+    path: Path,
+    fields: dict[str, FieldCoords],
+    frames: int = 6,
+    fitted: int | None = None,
+    kinds: tuple[str, ...] = KINDS,
+    values=None,
+    total: int | None = None,
+    dtype: str = "float64",
+) -> Path:
+    """Write a fields.h5; `values(field, kind, frame)` replaces the waves, `total` announces more frames than there are."""
+    total = total or frames
+    path.parent.mkdir(parents=True, exist_ok=True)
+    ts = np.arange(total) * 0.5
+    phase = (np.arange(total) >= (total if fitted is None else fitted)).astype(np.int8)
+    rng = np.random.default_rng(0)
+    shifts = {"true": 0.0, "predicted": 0.05, "observed": 0.0}
+    with FieldsFile(path, ts, "s", fields, dict.fromkeys(fields, kinds), dtype, phase, "test/film") as film:
+        for i in range(frames):
+            row = {}
+            for name, where in fields.items():
+                for kind in kinds:
+                    frame = wave(where, ts[i], shifts[kind]) if values is None else values(name, kind, i)
+                    noise = 0.02 * rng.standard_normal(frame.shape) if kind == "observed" and values is None else 0.0
+                    row[f"{name}_{kind}"] = frame + noise
+            film.append(row)
+    return path
+
+
+def write_run(folder: Path, fields: dict[str, FieldCoords], name: str = "test/run", **film) -> Path:
+    """The directory of a simulation."""
+    write_film(folder / "fields.h5", fields, **film)
+    write_json(
+        folder / "provenance.json",
+        {"experiment": name, "command": ["pdefit", "simulate", f"experiment={name}"], "started": "2026-01-01T00:00:00"},
+    )
+    write_json(folder / "summary.json", {"experiment": name, "status": "done", "time_unit": "s"})
+    return folder
