@@ -13,7 +13,7 @@ from pdefit.arrays.transforms import Log, Log10, Softplus
 from pdefit.errors import PdefitError
 from pdefit.inverse.compiled import VALUE
 from pdefit.inverse.controls import Resolved
-from pdefit.inverse.marginal import marginal_matrix
+from pdefit.inverse.marginal import marginal_inverse
 from pdefit.inverse.normal_equations import Groups
 from pdefit.inverse.objective import AbstractObjective
 from pdefit.inverse.with_adjoint import with_tangents
@@ -87,9 +87,8 @@ def _beside_fields(functional: AbstractObjective, theta: Float[Array, " p"], lev
         raise PdefitError(
             f"Intervals of {theta.size} controls are refused above {_MANY}; use fewer or longer segments, or fewer controls"
         )
-    matrix = marginal_matrix(functional, theta)
-    _refuse_silent(controls.names()[:k], norms := np.sqrt(np.maximum(np.diag(matrix), 0.0)))
-    inverse, mixed = _inverse(matrix, norms)
+    inverse = marginal_inverse(functional, theta)
+    mixed = ~(np.diag(inverse) > 0)
     degrees = max(functional.observed_values - theta.size, 1)
     variance = 2 * float(VALUE(functional, theta)) / degrees
     method = "Gauss-Newton covariance times the residual variance, fields unknown too"
@@ -106,7 +105,7 @@ def _intervals(
     level: float,
 ) -> Intervals:
     """From the covariance of the first elements of theta, of which those that are `mixed` cannot be told."""
-    known = np.sqrt(np.diag(covariance))
+    known = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     known[mixed] = np.inf
     theta_np, error = np.asarray(theta), np.full(theta.size, np.nan)
     error[: known.size] = known

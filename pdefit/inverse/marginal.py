@@ -1,49 +1,67 @@
-"""Few unknowns beside fields that were estimated along with them: what is left of the normal equations."""
+"""Few unknowns beside fields that were estimated along with them: their part of the inverse of the normal matrix."""
+
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy.sparse.linalg import LinearOperator, cg
 
 from pdefit.inverse.objective import AbstractObjective
+from pdefit.inverse.pointwise import arrow, has_points
 from pdefit.inverse.with_adjoint import with_tangents
 
-# the error of what fields explain is the square of this
+# to which residuals of the linear systems fall; what is sought is known to the square of it
 _TOLERANCE = 0.02
-_MOST_PRODUCTS = 200
+_MOST_PRODUCTS = 300
+
+_PRODUCT: Callable = eqx.filter_jit(lambda functional, theta, v: functional.gauss_newton_product(theta, v))
+_ARROW: Callable = eqx.filter_jit(arrow)
+_SOLVE: Callable = eqx.filter_jit(lambda arrow, r: arrow.solve(r))
 
 
-@eqx.filter_jit
-def _product(functional: AbstractObjective, theta: Float[Array, " p"], v: Float[Array, " p"]) -> Float[Array, " p"]:
-    return functional.gauss_newton_product(theta, v)
+def marginal_inverse(functional: AbstractObjective, theta: Float[Array, " p"]) -> Float[np.ndarray, "k k"]:
+    """The block of (J_r^T J_r)^-1 that belongs to the k controls that are numbers, the first elements of theta, where the
+    others are fields.
 
-
-def marginal_matrix(functional: AbstractObjective, theta: Float[Array, " p"]) -> Float[np.ndarray, "k k"]:
-    """The Schur complement A_ss - A_sf A_ff^-1 A_fs of A = J_r^T J_r for the k controls that are numbers, the first elements
-    of theta; the others are fields f. Its inverse is the block of A^-1 that belongs to the numbers.
-
-    A is never formed: each number costs a linear system, solved by conjugate gradients with products A v, scaled by the mean
-    curvature of each field. The relative error of what fields explain is the square of the systems', 4e-4.
+    J_r^T J_r is never formed: each number costs a linear system, solved by conjugate gradients with products, preconditioned
+    as in `GaussNewtonCG`. The diagonal is right to the square of their tolerance, 4e-4 of itself.
     """
     functional = with_tangents(functional)
-    k, p = functional.controls.recorded.size, theta.size
-
-    def product(v: np.ndarray) -> np.ndarray:
-        return np.asarray(_product(functional, theta, jnp.asarray(v)))
-
-    scale = np.ones(p - k)
-    signs = np.asarray(jax.random.rademacher(jax.random.key(0), (p,), theta.dtype))
-    for mask in functional.controls.elements.values():
-        if np.any(mask[k:]):
-            v = np.where(mask, signs, 0.0)
-            scale[mask[k:]] = max(float(v @ product(v)) / float(np.sum(mask)), np.finfo(float).tiny)
-    columns = np.stack([product(np.eye(1, p, j)[0]) for j in range(k)], axis=1)
-    fields = LinearOperator((p - k, p - k), matvec=lambda x: product(np.concatenate([np.zeros(k), np.ravel(x)]))[k:])
-    inverse = LinearOperator((p - k, p - k), matvec=lambda x: np.ravel(x) / scale)
-    explained = np.stack(
-        [cg(fields, columns[k:, j], rtol=_TOLERANCE, maxiter=_MOST_PRODUCTS, M=inverse)[0] for j in range(k)], axis=1
-    )
-    found = columns[:k] - columns[k:].T @ explained
+    scaled = _preconditioner(functional, theta)
+    k = functional.controls.recorded.size
+    units = [jnp.zeros(theta.size).at[j].set(1.0) for j in range(k)]
+    found = np.stack([_solved(lambda v: _PRODUCT(functional, theta, v), scaled, b)[:k] for b in units])
     return (found + found.T) / 2
+
+
+def _preconditioner(functional: AbstractObjective, theta: Float[Array, " p"]) -> Callable[[Array], Array]:
+    """About (J_r^T J_r)^-1: point by point beside an initial state, else by the mean curvature of each control."""
+    if has_points(functional):
+        found = _ARROW(functional, theta)
+        return lambda r: _SOLVE(found, r)
+    signs = jax.random.rademacher(jax.random.key(0), theta.shape, theta.dtype)
+    curvature = jnp.ones(theta.size)
+    for mask in functional.controls.elements.values():
+        v = jnp.where(mask, signs, 0.0)
+        bend = jnp.vdot(v, _PRODUCT(functional, theta, v)) / np.sum(mask)
+        curvature = jnp.where(mask, jnp.maximum(bend, np.finfo(float).tiny), curvature)
+    return lambda r: r / curvature
+
+
+def _solved(product: Callable, scaled: Callable, b: Array) -> np.ndarray:
+    """x of A x = b by conjugate gradients, to a tolerance in the norm of the preconditioner."""
+    x, r = jnp.zeros_like(b), b
+    v = z = scaled(r)
+    inner = begin = float(jnp.vdot(r, z))
+    for _ in range(_MOST_PRODUCTS):
+        step = product(v)
+        length = inner / float(jnp.vdot(v, step))
+        x, r = x + length * v, r - length * step
+        z = scaled(r)
+        before, inner = inner, float(jnp.vdot(r, z))
+        if not inner > _TOLERANCE**2 * begin:
+            break
+        v = z + inner / before * v
+    return np.asarray(x)

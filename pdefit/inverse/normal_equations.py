@@ -63,31 +63,37 @@ class Walk(NamedTuple):
 
     states: PyTree
     tangents: PyTree
-    seen: Tally
+    seen: Any
 
 
 class Tangents(eqx.Module):
     """A functional's trajectories with one tangent for each shared control and each element of one node state.
 
     The state and its tangents are stepped together and what they show is added at every observation, so that the memory
-    is that of 1 + k states, whatever the length. `functional` says what a Functional is made of (which imports this file).
+    is that of 1 + k states, whatever the length. `functional` says what a Functional is made of (which imports this file);
+    `seeds` are other directions, of which each moves one control, its owner.
     """
 
     functional: Any
     theta: Float[Array, " p"]
+    seeds: Float[Array, "k p"] | None = None
+    owners: tuple[Controls, ...] | None = None
 
     @property
     def _seeds(self) -> Float[Array, "k p"]:
         functional = self.functional
+        if self.seeds is not None:
+            return self.seeds
         return jnp.asarray(pattern(functional.controls, functional.layout.segments).seeds)
 
-    def start(self) -> Walk:
-        """Before the first step."""
-        seeds = self._seeds
-        _refuse_many(seeds.shape[0], seeds.shape[1], sum(x.size for x in jax.tree.leaves(self.functional.problem.y0)))
+    def start(self, empty: Any = None) -> Walk:
+        """Before the first step; `empty` is a tally of another kind, (S, ...)."""
+        seeds, values = self._seeds, sum(x.size for x in jax.tree.leaves(self.functional.problem.y0))
+        _refuse_many(seeds.shape[0], seeds.shape[1] if empty is None else 0, values)
         states, tangents = push_all(lambda x: self.functional.starts(self.functional.at(x)), (self.theta,), (seeds,))
         s, k = self.functional.layout.segments, seeds.shape[0]
-        return Walk(states, _swapped(tangents), Tally(jnp.zeros(s), jnp.zeros((s, k)), jnp.zeros((s, k, k))))
+        none = Tally(jnp.zeros(s), jnp.zeros((s, k)), jnp.zeros((s, k, k)))
+        return Walk(states, _swapped(tangents), none if empty is None else empty)
 
     def through(self, walk: Walk, window: Window) -> Walk:
         """From one end of a window to the other."""
@@ -102,7 +108,7 @@ class Tangents(eqx.Module):
         stepper = stepping(functional.at(self.theta))
         twin = stepping(problem) if functional.smooth_tangents else None
 
-        def look(seen: Tally, pair: tuple[PyTree, PyTree], i: Any) -> Tally:
+        def look(seen: Any, pair: tuple[PyTree, PyTree], i: Any) -> Any:
             y, dy = pair
             found = push_all(lambda o, y: window.residuals(o, y, i), (problem.observe, y), (moved.observe, dy))
             return seen.plus(*found)
@@ -113,7 +119,7 @@ class Tangents(eqx.Module):
             return Walk(y, dy, seen)
 
         def trajectory_in_turn(walk: Walk, plan: Any, inputs: Any) -> Walk:
-            def look_at_all(seen: Tally, pair: tuple[PyTree, list[PyTree]], i: Any) -> Tally:
+            def look_at_all(seen: Any, pair: tuple[PyTree, list[PyTree]], i: Any) -> Any:
                 return look(seen, (pair[0], stacked(pair[1])), i)
 
             each = InTurn(stepper, [stepping(p) for p in self._alone(moved)])
@@ -128,6 +134,8 @@ class Tangents(eqx.Module):
     def _alone(self, moved: PyTree) -> list[PyTree]:
         """Of k problems that move (k, ...), each with the one control that moves it; node states move nothing of it."""
         controls = self.functional.controls
+        if self.owners is not None:
+            return [o.touched(each) for o, each in zip(self.owners, unstacked(moved, len(self.owners)), strict=True)]
         owners = [Controls((c,)) for c in controls.shared.items for _ in range(c.size)]
         owners += [Controls(())] * (self._seeds.shape[0] - len(owners))
         return [owner.touched(each) for owner, each in zip(owners, unstacked(moved, len(owners)), strict=True)]

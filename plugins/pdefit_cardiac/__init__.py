@@ -7,6 +7,7 @@ from pdefit_cardiac.parameter_sets import EPI as EPI
 from pdefit_cardiac.parameter_sets import TUTORIAL as TUTORIAL
 from pdefit_cardiac.patches import Patches as Patches
 from pdefit_cardiac.random_excitation import RandomExcitation as RandomExcitation
+from pdefit_cardiac.random_excitation import Rest as Rest
 from pdefit_cardiac.stimulus import Stimulus as Stimulus
 
 SYSTEMS = {"cardiac/bocf": BOCF, "cardiac/aliev_panfilov": AlievPanfilov}

@@ -88,9 +88,19 @@ class RandomExcitation(pdefit.AbstractPreparation):
         return Kick(corners, jnp.asarray(self.strength, float), system.tissue, self.size)
 
 
+class Rest(pdefit.AbstractPreparation):
+    """Tissue at rest, for a `Stimulus` to wake."""
+
+    def start(self, system, key):
+        return _tissue(system).rest()
+
+    def kicks(self, system, key):
+        return []
+
+
 def _tissue(system: Any) -> AbstractTissue:
     if not isinstance(system, AbstractTissue):
         raise pdefit.PdefitError(
-            f"RandomExcitation expects heart tissue (cardiac/bocf, cardiac/aliev_panfilov), not {type(system).__name__}"
+            f"This initial state is one of heart tissue (cardiac/bocf, cardiac/aliev_panfilov), not {type(system).__name__}"
         )
     return system

@@ -14,8 +14,8 @@ from pdefit.inverse.objective import AbstractObjective
 
 class Evaluation(NamedTuple):
     """What an optimizer is told of a point: J, its gradient and, for Gauss-Newton kinds, the matrix J_r^T J_r, or a direction
-    that products with it gave and the curvature of each element that they showed. `growth` is that of the adjoint, where
-    there was one."""
+    that products with it gave, the curvature of each element that they showed and the gradient's norm in such units. `growth`
+    is that of the adjoint, where there was one."""
 
     value: Float[Array, ""]
     gradient: Float[Array, " p"]
@@ -23,6 +23,7 @@ class Evaluation(NamedTuple):
     growth: Float[Array, ""] | float = 0.0
     direction: Float[Array, " p"] | None = None
     curvature: Float[Array, " p"] | None = None
+    norm: Float[Array, ""] | None = None
 
     @property
     def finite(self) -> Bool[Array, ""]:

@@ -1,12 +1,17 @@
 """Gauss-Newton for fields: no matrix, only products with it."""
 
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Bool, Float
 
+from pdefit.inverse.objective import AbstractObjective
 from pdefit.inverse.optimize.base import AbstractOptimizer, Box, Evaluation, by_gradient
+from pdefit.inverse.pointwise import Arrow, arrow, has_points
 
 # a step must bring this fraction of the decrease that its slope promises
 _ARMIJO = 1e-4
@@ -38,7 +43,9 @@ class GaussNewtonCG(AbstractOptimizer):
     For fields: A is never formed; every product A v costs about two gradients, and at most `products` are spent on a step,
     fewer far from the minimum (the linear residual falls to min(1/2, sqrt(|g| / |g_0|))). A control with `smoothing` is
     searched in its Sobolev variable, which preconditions its field; controls are scaled to each other by their mean
-    curvature, from one product for each at the start. Bounds: elements on a bound whose descent leads out of it are held.
+    curvature, from one product for each at the start. Where the unknowns are numbers and a whole initial state, their matrix
+    at every point by itself preconditions all of them together (`pdefit.inverse.pointwise`). Bounds: elements on a bound
+    whose descent leads out of it are held.
     Converged when the decrease that the step promises is below `tolerance` of J, or when no step improves J any more and
     the residuals have fallen to round-off.
 
@@ -57,11 +64,25 @@ class GaussNewtonCG(AbstractOptimizer):
         good = found.finite & _improves(state, found)
         free = ~state.box.blocked(trial, -found.gradient)
         curvature = self._curvature(functional, trial, state, good)
-        norm = _norm(found.gradient, curvature, free)
+        arrow = self._arrow(functional, trial, good)
+
+        def scaled(r: Array) -> Array:
+            return jnp.where(free, r / curvature if arrow is None else arrow.solve(r), 0.0)
+
+        slope = jnp.where(free, -found.gradient, 0.0)
+        norm = jnp.sqrt(jnp.vdot(slope, scaled(slope)))
         first = jnp.where(state.started, state.first_norm, norm)
         most = jnp.minimum(0.5, jnp.sqrt(norm / jnp.where(first > 0, first, 1.0))) * norm
-        direction = self._solve(functional, trial, found.gradient, curvature, free, most, good)
-        return found._replace(direction=direction, curvature=curvature)
+        direction = self._solve(functional, trial, slope, scaled, free, most, good)
+        return found._replace(direction=direction, curvature=curvature, norm=norm)
+
+    def _arrow(self, functional: Any, theta: Array, wanted: Bool[Array, ""]) -> Arrow | None:
+        """The matrix as if points did not feel each other, where the unknowns are numbers and an initial state."""
+        if not (isinstance(functional, AbstractObjective) and has_points(functional)):
+            return None
+        shapes = eqx.filter_eval_shape(arrow, functional, theta)
+        nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+        return lax.cond(wanted, lambda: arrow(functional, theta), lambda: nothing)
 
     def _curvature(self, functional: Any, theta: Array, state: _State, wanted: Bool[Array, ""]) -> Float[Array, " p"]:
         """The mean curvature of every control, measured at the first point."""
@@ -85,8 +106,8 @@ class GaussNewtonCG(AbstractOptimizer):
         self,
         functional: Any,
         theta: Array,
-        gradient: Array,
-        curvature: Array,
+        slope: Array,
+        scaled: Callable[[Array], Array],
         free: Bool[Array, " p"],
         most: Array,
         wanted: Bool[Array, ""],
@@ -101,7 +122,7 @@ class GaussNewtonCG(AbstractOptimizer):
             seen = bend > 0
             length = jnp.where(seen, inner / jnp.where(seen, bend, 1.0), 0.0)
             d, r = d + length * v, r - length * product
-            z = r / curvature
+            z = scaled(r)
             new = jnp.vdot(r, z)
             return i + 1, d, r, z + new / jnp.where(inner > 0, inner, 1.0) * v, new, ~seen
 
@@ -109,9 +130,8 @@ class GaussNewtonCG(AbstractOptimizer):
             i, _, _, _, inner, flat = carry
             return wanted & ~flat & (i < self.products) & (jnp.sqrt(inner) > most * (i > 0)) & (inner > 0)
 
-        r = jnp.where(free, -gradient, 0.0)
-        z = r / curvature
-        begin = jnp.zeros((), int), jnp.zeros_like(theta), r, z, jnp.vdot(r, z), jnp.zeros((), bool)
+        z = scaled(slope)
+        begin = jnp.zeros((), int), jnp.zeros_like(theta), slope, z, jnp.vdot(slope, z), jnp.zeros((), bool)
         return functional.repeat(more, body, begin)[1]
 
     def init(self, theta, box):
@@ -135,7 +155,7 @@ class GaussNewtonCG(AbstractOptimizer):
         return state.box.clip(state.theta + state.step * state.direction)
 
     def tell(self, state, found):
-        assert found.direction is not None and found.curvature is not None
+        assert found.direction is not None and found.curvature is not None and found.norm is not None
         first = ~state.started
         accepted = found.finite & _improves(state, found)
         trial = self.ask(state)
@@ -149,7 +169,6 @@ class GaussNewtonCG(AbstractOptimizer):
                 (found.curvature, state.curvature),
             )
         )
-        norm = _norm(gradient, curvature, ~state.box.blocked(theta, -gradient))
         first_value = jnp.where(first, found.value, state.first_value)
         promise = -jnp.vdot(gradient, direction) / 2
         step = jnp.where(accepted, 1.0, _shorter(state, found))
@@ -163,7 +182,7 @@ class GaussNewtonCG(AbstractOptimizer):
             direction=direction,
             curvature=curvature,
             step=step,
-            first_norm=jnp.where(first, norm, state.first_norm),
+            first_norm=jnp.where(first, found.norm, state.first_norm),
             started=jnp.ones((), bool),
             converged=(accepted & (promise <= self.tolerance * value)) | exhausted,
             stuck=helpless | (first & ~found.finite),
@@ -194,9 +213,3 @@ def _shorter(state: _State, found: Evaluation) -> Array:
     bend = found.value - state.value - step * slope
     best = -slope * step**2 / (2 * jnp.where(bend > 0, bend, 1.0))
     return jnp.where(jnp.isfinite(bend) & (bend > 0), jnp.clip(best, 0.1 * step, 0.5 * step), 0.1 * step)
-
-
-def _norm(gradient: Float[Array, " p"], curvature: Float[Array, " p"], free: Bool[Array, " p"]) -> Array:
-    """The norm of a gradient that has the preconditioner's units."""
-    safe = jnp.where(curvature > 0, curvature, 1.0)
-    return jnp.sqrt(jnp.sum(jnp.where(free, gradient**2 / safe, 0.0)))

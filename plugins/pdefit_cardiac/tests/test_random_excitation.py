@@ -132,7 +132,7 @@ def test_mistakes_are_one_sentence(key):
         RandomExcitation(rounds=0, last=None)
     with pytest.raises(ValueError, match="within the grid"):
         RandomExcitation(size=9).kicks(tissue(8, 8), key)
-    with pytest.raises(pdefit.PdefitError, match="expects heart tissue .*not FisherKPP"):
+    with pytest.raises(pdefit.PdefitError, match="heart tissue .*not FisherKPP"):
         RandomExcitation().start(FisherKPP.example(16).system, key)
 
 
