@@ -18,15 +18,15 @@ _STAGE = ("optimizer", "max_iterations", "window", "reweight")
 
 
 def read_stages(node: Any) -> list[Stage]:
-    """The stages in the order they are written."""
-    if not isinstance(node, Mapping) or not node:
+    """The stages in the order they are written; null leaves one out that another experiment named."""
+    if not isinstance(node, Mapping) or all(s is None for s in node.values()):
         raise PdefitError("stages expects at least one stage, e.g. stages=levenberg_marquardt")
-    return [_stage(name, s) for name, s in node.items()]
+    return [_stage(name, s) for name, s in node.items() if s is not None]
 
 
 def left_open(node: Any) -> bool:
     """Whether the one stage that there is has no optimizer yet."""
-    stages = list(node.values())
+    stages = [s for s in node.values() if s is not None]
     return len(stages) == 1 and stages[0]["optimizer"] == AUTO
 
 
