@@ -106,7 +106,10 @@ def _fields(file: Any) -> dict[str, Field]:
         field, _, kind = name.rpartition("_")
         if field and kind in KINDS and isinstance(item, h5py.Dataset):
             kinds.setdefault(field, []).append(kind)
-    return {name: _field(file, name, sorted(have, key=KINDS.index)) for name, have in kinds.items()}
+    order = [n for n in str(file.attrs.get("field_order", "")).split("\n") if n in kinds]
+    return {
+        n: _field(file, n, sorted(kinds[n], key=KINDS.index)) for n in [*order, *(k for k in kinds if k not in order)]
+    }
 
 
 def _field(file: Any, name: str, kinds: list[str]) -> Field:

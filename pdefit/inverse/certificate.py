@@ -228,6 +228,9 @@ def _against_differences(name: str, found: Remainder) -> Check:
         "a switch (a comparison, where, round) or a stop_gradient in the equations hides part of the derivative; "
         "use a smooth switch, or correct the derivative"
     )
+    if found.silent and found.round_off > COARSE:
+        note = "less than round-off: the data do not see it, and neither do differences"
+        return Check(name, found.best, limit, True, remedy, note, detail)
     note = "" if found.smooth else "but not falling as the square of the step"
     return Check(name, found.best, limit, found.best <= limit and found.smooth, remedy, note, detail)
 

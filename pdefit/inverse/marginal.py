@@ -12,9 +12,9 @@ from pdefit.inverse.objective import AbstractObjective
 from pdefit.inverse.pointwise import arrow, has_points
 from pdefit.inverse.with_adjoint import with_tangents
 
-# to which residuals of the linear systems fall; what is sought is known to the square of it
-_TOLERANCE = 0.02
-_MOST_PRODUCTS = 300
+# to which residuals of the linear systems fall; what is sought is known to the square of it, a percent
+_TOLERANCE = 0.1
+_MOST_PRODUCTS = 60
 
 _PRODUCT: Callable = eqx.filter_jit(lambda functional, theta, v: functional.gauss_newton_product(theta, v))
 _ARROW: Callable = eqx.filter_jit(arrow)
@@ -26,7 +26,7 @@ def marginal_inverse(functional: AbstractObjective, theta: Float[Array, " p"]) -
     others are fields.
 
     J_r^T J_r is never formed: each number costs a linear system, solved by conjugate gradients with products, preconditioned
-    as in `GaussNewtonCG`. The diagonal is right to the square of their tolerance, 4e-4 of itself.
+    as in `GaussNewtonCG`. The diagonal is right to the square of their tolerance.
     """
     functional = with_tangents(functional)
     scaled = _preconditioner(functional, theta)

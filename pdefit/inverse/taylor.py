@@ -15,8 +15,9 @@ from pdefit.inverse.controls import Controls, Resolved
 _LARGEST, _SMALLEST, _RATIO = 1e-2, 1e-8, 4.0
 # an error below this is no longer improved
 _ENOUGH = 1e-7
-# from here on the leading term of the remainder rules: at 0.05 the next one still takes 0.1 to 0.2 from the exponent
-_ASYMPTOTIC = 0.01
+# from here on the leading term of the remainder rules: where fronts move, at 0.01 the next one still takes up to 0.25 from
+# the exponent
+_ASYMPTOTIC = 1e-3
 # from an error that can be seen, that of a smooth map does not become small with a larger exponent than this
 _VISIBLE, _SMALL, _SUDDEN = 1e-3, 1e-2, 5.0
 
@@ -25,13 +26,15 @@ _VISIBLE, _SMALL, _SUDDEN = 1e-3, 1e-2, 5.0
 class Remainder:
     """Relative errors of central differences for shrinking steps. `rates` are their exponents between successive steps
     that round-off does not rule (2 for a smooth map); `round_off` is the error that round-off explains at the best step;
-    `smooth` is False where an error falls slower than that, or in a jump."""
+    `smooth` is False where an error falls slower than that, or in a jump; `silent` where round-off explains the error of
+    every step: the map does not see this direction, as far as can be told."""
 
     steps: tuple[float, ...]
     errors: tuple[float, ...]
     rates: tuple[float, ...]
     round_off: float
     smooth: bool
+    silent: bool
 
     @property
     def best(self) -> float:
@@ -97,7 +100,8 @@ def remainder(
         for k in range(best)
         if errors[k + 1] > max(10 * floors[k + 1], 1e-12) and np.isfinite(errors[k])
     )
-    return Remainder(tuple(steps), tuple(errors), rates, floors[best], _smooth(errors, floors, best))
+    silent = all(e <= 10 * floor for e, floor in zip(errors, floors, strict=True))
+    return Remainder(tuple(steps), tuple(errors), rates, floors[best], _smooth(errors, floors, best), silent)
 
 
 def _smooth(errors: list[float], floors: list[float], best: int) -> bool:
