@@ -87,7 +87,7 @@ def test_labels_become_attributes_and_grids_stay_apart(tmp_path):
 
     x = {"x": np.arange(5.0)}
     wind = FieldCoords(("way", "x"), {"way": np.asarray(["up & down", "<frame>"]), **x}, "m/s", "wind", {"x": "m"})
-    plane, line = _read(tmp_path, {"plane": films.PLANE, "wind": wind}, kinds=("predicted",), frames=2)
+    line, plane = _read(tmp_path, {"wind": wind, "plane": films.PLANE}, kinds=("predicted",), frames=2)
     names = [a.get("Name") for a in line.findall("Grid")[1].findall("Attribute")]
     assert names == ["wind_predicted up & down", "wind_predicted <frame>"]
     assert _slab(line.findall("Grid")[1].findall("Attribute")[1].find("DataItem"), tmp_path).shape == (1, 5)
