@@ -13,6 +13,9 @@ import tempfile
 import time
 from pathlib import Path
 
+import h5py
+import numpy as np
+
 EXACT = ("Sun", "Venus", "EMB", "Jupiter", "Saturn")
 failures = 0
 
@@ -102,6 +105,43 @@ def fisher(folder: Path) -> None:
     verdict("fisher_front: diffusivity held at twice its value", summary, "converged but the model misses structure")
 
 
+def cardiac(folder: Path) -> None:
+    run(folder / "cell", "simulate", "experiment=cardiac/single_cell", "render=false", "hydra.run.dir=here")
+    _, _, u = film(folder / "cell" / "here" / "fields.h5")
+    promise("single_cell: peak of u against 1.457", abs(u[:, 0].max() - 1.457), 0.003)
+    promise("single_cell: time above 0.13 against 273.7", abs(0.1 * np.sum(u[:, 0] >= 0.13) - 273.7), 0.5, "ms")
+    speeds = {}
+    for smooth in ("false", "true"):
+        where = folder / f"cable_{smooth}"
+        run(
+            where,
+            "simulate",
+            "experiment=cardiac/cable",
+            f"system.is_smooth={smooth}",
+            "render=false",
+            "hydra.run.dir=here",
+        )
+        t, x, u = film(where / "here" / "fields.h5")
+        ends = [int(np.argmin(np.abs(x - place))) for place in (1.0, 2.0)]
+        first, second = (
+            np.interp(0.5, u[: np.argmax(u[:, i] > 0.5) + 1, i], t[: np.argmax(u[:, i] > 0.5) + 1]) for i in ends
+        )
+        speeds[smooth] = 1e3 * (x[ends[1]] - x[ends[0]]) / (second - first)
+    promise("cable: speed against 70.0", abs(speeds["false"] - 70.0), 1.0, "cm/s")
+    promise("cable: speed with smooth switches, relative", abs(speeds["true"] / speeds["false"] - 1), 0.01)
+    own = ("twin=self", "solver=euler", "times.forecast=null", "lyapunov=false", "render=false")
+    (summary,), _ = run(folder / "fit", "fit", "experiment=cardiac/bocf_parameters", *own)
+    errors = [abs(p["relative_error"]) for p in summary["parameters"].values()]
+    promise("bocf_parameters: twin of its own, mean error of ten parameters", float(np.mean(errors)), 1e-4)
+    promise("bocf_parameters: time of the fit", summary["seconds"]["fit"], 60, "s")
+
+
+def film(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Times, places along x, and the voltage."""
+    with h5py.File(path) as file:
+        return file["time"][:], file["x"][:], file["u_predicted"][:]
+
+
 def sweep(folder: Path) -> None:
     jobs, _ = run(folder, "fit", "-m", "experiment=reaction/fisher_front", "controls.D.guess=0.5,2.0", "seed=1")
     found = [j["parameters"]["D"]["estimate"] for j in jobs]
@@ -110,6 +150,6 @@ def sweep(folder: Path) -> None:
 
 
 with tempfile.TemporaryDirectory() as scratch:
-    for part in (pleiades, fisher, sweep, solar_system, solar_system_positions):
+    for part in (pleiades, fisher, sweep, cardiac, solar_system, solar_system_positions):
         part(Path(scratch) / part.__name__)
 sys.exit(1 if failures else 0)
