@@ -81,9 +81,12 @@ def experiment(cfg: Config) -> Experiment:
             raise PdefitError(f"times.{key} expects a number, but got '{cfg['times'][key]}'")
     if cfg["data"] is None and cfg["twin"]["variant"] == "self" and cfg["dt"] is None:
         # "with the same step": the one the fit would choose, which depends on its guesses and bounds
-        dt = _assemble(cfg).functional.dt
+        first = _assemble(cfg)
+        dt = first.functional.dt
         # adaptive steps keep their tolerance, and the twin takes the smallest
         cfg = {**cfg, "dt": dt if cfg["steps"] is None else None, "twin": {**cfg["twin"], "dt": dt}}
+        # the second time a prepared state is in the cache
+        return dataclasses.replace(_assemble(cfg), prepared=first.prepared)
     return _assemble(cfg)
 
 

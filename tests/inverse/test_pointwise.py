@@ -67,7 +67,7 @@ def test_the_arrow_is_the_inverse_where_points_are_by_themselves():
 
 
 def test_a_prior_of_a_number_is_in_the_arrow():
-    prior = pdefit.Control(pdefit.Log(), prior=pdefit.LogNormal(1.0, 0.01))
+    prior = pdefit.Control(pdefit.Log(), prior=pdefit.LogNormal(1.0, 1e-3))
     functional = cells_functional({"a": prior, "b": pdefit.Log(), **STATE})
     theta, r = functional.theta0, jax.random.normal(jax.random.key(3), functional.theta0.shape)
     expected = np.linalg.solve(dense(functional, theta), r)
