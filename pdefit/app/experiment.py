@@ -7,6 +7,7 @@ from typing import Any
 import diffrax
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
@@ -248,7 +249,7 @@ def _from_twin(cfg: Config) -> _Made:
     check_memory(ts.size, fine)
     try_observe(lambda y: observe(twin.averaged(y)), fine)
     record, states = twin.record(fine, ts, observe, args)
-    y0 = jax.tree.map(lambda x: x[0], states)
+    y0 = jax.tree.map(lambda x: jnp.asarray(x[0]), states)
     paths = tuple(f.split(".")[0] for f in cfg["controls"])
     problem = Problem(_with_truth(system, truth, paths), y0, observe, args=args)
     return _Made(problem, record, paths, states, f"twin ({variant})", prepared=prepared)

@@ -48,7 +48,9 @@ def test_a_whole_fit_compares_it_with_the_truth(pdefit_inside, tmp_path):
     assert true[-1].min() > 0.1 and true[0].max() < 1e-6
 
 
-@pytest.mark.parametrize(("steps", "dtype"), [((), "float64"), (("dt=null", "steps=adaptive", "solver=tsit5"), "float32")])
+@pytest.mark.parametrize(
+    ("steps", "dtype"), [((), "float64"), (("dt=null", "steps=adaptive", "solver=tsit5"), "float32")]
+)
 def test_simulate_is_driven(compose, tmp_path, steps, dtype):
     films = []
     for name, args in (("driven", (PULSE,)), ("quiet", ())):
