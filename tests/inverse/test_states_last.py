@@ -1,5 +1,6 @@
 """Initial states among the controls: they come last, windows prepare the others, and histories follow the numbers."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from problems import fisher_functional
@@ -44,7 +45,7 @@ def test_windows_prepare_the_numbers_and_the_last_stage_has_the_state_free(small
     begin = next(r for r in both.history if r.stage == 2)
     # numbers are carried over, the state begins at its guess
     np.testing.assert_array_equal(begin.theta, alone.theta)
-    at = np.concatenate([alone.theta, functional.theta0[2:]])
+    at = jnp.concatenate([alone.theta, functional.theta0[2:]])
     assert begin.loss == pytest.approx(float(functional.value(at)), rel=1e-9)
     assert {r.theta.size for r in both.history} == {2}
     # the last stage moved the state, and gained by it
