@@ -7,6 +7,7 @@ from typing import Any
 import diffrax
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
@@ -81,9 +82,12 @@ def experiment(cfg: Config) -> Experiment:
             raise PdefitError(f"times.{key} expects a number, but got '{cfg['times'][key]}'")
     if cfg["data"] is None and cfg["twin"]["variant"] == "self" and cfg["dt"] is None:
         # "with the same step": the one the fit would choose, which depends on its guesses and bounds
-        dt = _assemble(cfg).functional.dt
+        first = _assemble(cfg)
+        dt = first.functional.dt
         # adaptive steps keep their tolerance, and the twin takes the smallest
         cfg = {**cfg, "dt": dt if cfg["steps"] is None else None, "twin": {**cfg["twin"], "dt": dt}}
+        # the second time a prepared state is in the cache
+        return dataclasses.replace(_assemble(cfg), prepared=first.prepared)
     return _assemble(cfg)
 
 
@@ -245,7 +249,7 @@ def _from_twin(cfg: Config) -> _Made:
     check_memory(ts.size, fine)
     try_observe(lambda y: observe(twin.averaged(y)), fine)
     record, states = twin.record(fine, ts, observe, args)
-    y0 = jax.tree.map(lambda x: x[0], states)
+    y0 = jax.tree.map(lambda x: jnp.asarray(x[0]), states)
     paths = tuple(f.split(".")[0] for f in cfg["controls"])
     problem = Problem(_with_truth(system, truth, paths), y0, observe, args=args)
     return _Made(problem, record, paths, states, f"twin ({variant})", prepared=prepared)

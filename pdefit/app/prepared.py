@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import inspect
 import os
 import re
 import time
@@ -49,9 +50,9 @@ def prepared_state(preparation: AbstractPreparation, system: AbstractSystem, see
     if path.is_file():
         try:
             return _read(path, start, name), Prepared(duration, 0.0, True, path)
-        # a damaged cache is made anew
+        # a damaged cache is made anew, and replaced
         except PdefitError:
-            path.unlink(missing_ok=True)
+            pass
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, transient=True) as bar:
         task = bar.add_task(f"preparing the initial state, {duration:g} {system.time_unit} (kept for the next run)")
@@ -87,12 +88,22 @@ def _read(path: Path, like: PyTree, model: str) -> PyTree:
 
 
 def _digest(preparation: AbstractPreparation, system: AbstractSystem, seed: int) -> str:
-    """Of everything the state depends on."""
+    """Of everything the state depends on, the files with its classes included."""
     total = hashlib.sha256(f"{_VERSION} {seed} {jax.__version__}".encode())
     for part in (preparation, system):
+        for cls in type(part).__mro__:
+            total.update(_source(cls))
         arrays, rest = eqx.partition(part, eqx.is_array)
         # objects print their address
         total.update(re.sub(r"0x[0-9a-f]+", "", f"{type(part)} {jax.tree.structure(arrays)} {rest}").encode())
         for x in map(np.asarray, jax.tree.leaves(arrays)):
             total.update(f"{x.dtype}{x.shape}".encode() + x.tobytes())
     return total.hexdigest()[:24]
+
+
+def _source(cls: type) -> bytes:
+    """The file a class is written in, where it is in one."""
+    try:
+        return Path(inspect.getfile(cls)).read_bytes()
+    except (OSError, TypeError):
+        return b""

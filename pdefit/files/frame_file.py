@@ -49,12 +49,12 @@ def read_frame(path: Path, shapes: Mapping[str, tuple[int, ...]], model: str) ->
                 f"'{path.name}' is no state of {model}: it holds {', '.join(sorted(has)) or 'nothing'}, but not "
                 f"{', '.join(missing)}; name the fields.h5 of a run of {model}"
             )
-        count = int(array(file, "n_done", path)) if "n_done" in has else None
+        count = _count(array(file, "n_done", path), path) if "n_done" in has else None
         out = {}
         for field, expected in shapes.items():
             name = str(names[field])
             found = shape(file, name, path)
-            if found[1:] != expected:
+            if len(found) != 1 + len(expected) or found[1:] != expected:
                 raise PdefitError(
                     f"'{name}' in '{path.name}' has frames of shape {found[1:]}, but {field} of {model} has {expected}; "
                     f"use a state of the same grid"
@@ -63,7 +63,16 @@ def read_frame(path: Path, shapes: Mapping[str, tuple[int, ...]], model: str) ->
             if last < 0:
                 raise PdefitError(f"'{path.name}' holds no complete frame yet; use another file")
             value = array(file, name, path, slice(last, last + 1))[0]
+            if value.dtype.kind != "f":
+                raise PdefitError(f"'{name}' in '{path.name}' is text; numbers are expected")
             if not np.all(np.isfinite(value)):
                 raise PdefitError(f"The last frame of '{name}' in '{path.name}' is not finite; use another file")
             out[field] = value
     return out
+
+
+def _count(n_done: np.ndarray, path: Path) -> int:
+    """How many frames are complete."""
+    if n_done.shape != () or n_done.dtype.kind != "f" or not np.isfinite(n_done):
+        raise PdefitError(f"'n_done' in '{path.name}' is no number of frames; the file is damaged, copy it again")
+    return int(n_done)

@@ -12,9 +12,11 @@ from pdefit.inverse.objective import AbstractObjective
 from pdefit.inverse.pointwise import arrow, has_points
 from pdefit.inverse.with_adjoint import with_tangents
 
-# to which residuals of the linear systems fall; what is sought is known to the square of it, a percent
-_TOLERANCE = 0.1
-_MOST_PRODUCTS = 60
+# a diagonal element is known when this many products together raised it by no more than a fraction of itself
+_PRODUCTS, _FRACTION = 3, 5e-3
+# of the first residual, squared
+_ROUND_OFF = 1e-18
+_MOST_PRODUCTS = 300
 
 _PRODUCT: Callable = eqx.filter_jit(lambda functional, theta, v: functional.gauss_newton_product(theta, v))
 _ARROW: Callable = eqx.filter_jit(arrow)
@@ -26,7 +28,7 @@ def marginal_inverse(functional: AbstractObjective, theta: Float[Array, " p"]) -
     others are fields.
 
     J_r^T J_r is never formed: each number costs a linear system, solved by conjugate gradients with products, preconditioned
-    as in `GaussNewtonCG`. The diagonal is right to the square of their tolerance.
+    as in `GaussNewtonCG`, until the diagonal element, which rises with every product, stands still to half a percent of itself.
     """
     functional = with_tangents(functional)
     scaled = _preconditioner(functional, theta)
@@ -51,17 +53,20 @@ def _preconditioner(functional: AbstractObjective, theta: Float[Array, " p"]) ->
 
 
 def _solved(product: Callable, scaled: Callable, b: Array) -> np.ndarray:
-    """x of A x = b by conjugate gradients, to a tolerance in the norm of the preconditioner."""
-    x, r = jnp.zeros_like(b), b
+    """x of A x = b by conjugate gradients, to a tolerance in b^T x."""
+    x, r, gains = jnp.zeros_like(b), b, []
     v = z = scaled(r)
     inner = begin = float(jnp.vdot(r, z))
     for _ in range(_MOST_PRODUCTS):
         step = product(v)
         length = inner / float(jnp.vdot(v, step))
         x, r = x + length * v, r - length * step
+        # of b^T x, by what the error in the norm of A falls (Hestenes, Stiefel 1952)
+        gains.append(length * inner)
         z = scaled(r)
         before, inner = inner, float(jnp.vdot(r, z))
-        if not inner > _TOLERANCE**2 * begin:
+        settled = len(gains) > _PRODUCTS and sum(gains[-_PRODUCTS:]) <= _FRACTION * sum(gains)
+        if settled or not inner > _ROUND_OFF * begin:
             break
         v = z + inner / before * v
     return np.asarray(x)

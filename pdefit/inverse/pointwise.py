@@ -97,4 +97,4 @@ def _lifted(matrix: Float[Array, "... m m"]) -> Float[Array, "... m m"]:
     size = jnp.diagonal(matrix, axis1=-2, axis2=-1)
     least = jnp.maximum(size, _LEAST * jnp.max(size, axis=-1, keepdims=True))
     least = jnp.where(least > 0, least, 1.0)
-    return matrix + _LEAST * jnp.eye(matrix.shape[-1]) * least[..., None, :]
+    return matrix + _LEAST * jnp.einsum("...i,ij->...ij", least, jnp.eye(matrix.shape[-1]))

@@ -1,9 +1,11 @@
 import json
+import re
 
 import pytest
 import xarray as xr
 from rich.console import Console
 
+from pdefit.app import simulate_command
 from pdefit.app.simulate_command import run_simulate
 from pdefit.errors import PdefitError
 
@@ -37,3 +39,35 @@ def test_a_simulation_that_cannot_be_is_one_sentence(compose, tmp_path, override
     with pytest.raises(PdefitError) as error:
         run_simulate(compose(*overrides), tmp_path, "x", Console(quiet=True))
     assert words in str(error.value) and not (tmp_path / "summary.json").exists()
+
+
+def test_a_blow_up_keeps_the_frames_before_it(compose, tmp_path, monkeypatch):
+    """u' = r u (1 - u) falls to minus infinity from below 0."""
+    real = simulate_command.initial_state
+
+    def below(*arguments):
+        y0, prepared = real(*arguments)
+        return y0._replace(u=y0.u - 1.0), prepared
+
+    monkeypatch.setattr(simulate_command, "initial_state", below)
+    overrides = ("times.stop=40", "times.count=41", "solver=rk4", "dt=0.1", "render=false")
+    with pytest.raises(PdefitError) as error:
+        run_simulate(compose(*FRONT, *overrides), tmp_path, "a front", Console(quiet=True))
+    found = re.search(r"not finite at t = (\d+) s; set dt below 0\.1", str(error.value))
+    assert found and "fields.h5 holds the frames before" in str(error.value)
+    assert not (tmp_path / "summary.json").exists()
+    with xr.open_dataset(tmp_path / "fields.h5", engine="h5netcdf") as film:
+        done = int(film["n_done"])
+        assert done == int(found[1]) >= 1
+        assert bool(film["u_predicted"][:done].notnull().all())
+
+
+def test_tissue_of_another_shape_is_one_sentence(pdefit_inside, tmp_path):
+    code, _, err = pdefit_inside(
+        "simulate", "experiment=reaction/fisher_front", "system=cardiac/aliev_panfilov", "system.grid.shape=[8,8]",
+        "system.grid.extent=[1.6,1.6]", "+system.tissue=[[1,0],[0,1]]", f"hydra.run.dir={tmp_path / 'run'}",
+    )  # fmt: skip
+    told = " ".join(err.split())
+    assert code == 1 and told.count("error:") == 1 and "Traceback" not in err
+    assert "tissue" in told and "(2, 2)" in told and "(8, 8)" in told
+    assert "tissue" in (tmp_path / "run" / "FAILED").read_text() and not (tmp_path / "run" / "DONE").exists()

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from scipy.optimize import least_squares
+from scipy.optimize import least_squares, lsq_linear
 
 import pdefit
 from pdefit.inverse.optimize.base import Box, Evaluation
@@ -194,3 +194,48 @@ def test_a_wall_of_nan_is_not_convergence():
             break
     assert optimizer.finished(state) and not optimizer.converged(state)
     assert 0.99 < float(state.theta[0]) <= 1.0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_levenberg_marquardt_meets_bounds_in_few_steps(seed):
+    """Correlated least squares whose minimum lies on several bounds: elements at a limit are held, the others go where the
+    constrained minimum is, not where the free one was cut off."""
+    rng = np.random.default_rng(seed)
+    matrix = rng.normal(size=(12, 5)) + 2 * rng.normal(size=(12, 1))
+    data = matrix @ rng.uniform(-3, 3, 5) + rng.normal(size=12)
+    box = Box(np.full(5, -1.0), np.full(5, 1.0))
+    expected = lsq_linear(matrix, data, (box.lower, box.upper), tol=1e-14)
+    assert np.sum(np.abs(expected.x) > 1 - 1e-9) >= 1
+    optimizer = pdefit.LevenbergMarquardt(damping=1e-9, max_step=100.0)
+    points = minimise(optimizer, lambda x: matrix @ x - data, np.zeros(5), 30, box)
+    np.testing.assert_allclose(best(points)[0], expected.x, atol=1e-6)
+    assert len(points) <= 8
+
+
+def test_an_element_that_would_step_too_far_does_not_spoil_the_others():
+    """x + y and a little of y are seen: y is far away and is held at max_step, where x follows it at once."""
+    matrix = np.array([[1.0, 1.0], [0.0, 1e-2]])
+    optimizer = pdefit.LevenbergMarquardt(damping=1e-12, max_step=2.0)
+    points = minimise(optimizer, lambda x: matrix @ x - matrix @ np.array([0.0, 50.0]), np.array([50.0, 0.0]), 60)
+    # along the valley x + y = 50, two at a time
+    np.testing.assert_allclose(points[1][0], [48.0, 2.0], rtol=1e-6)
+    assert all(np.max(np.abs(b[0] - a[0])) <= 2 + 1e-12 for a, b in zip(points, points[1:], strict=False))
+    np.testing.assert_allclose(best(points)[0], [0.0, 50.0], atol=1e-6)
+    assert len(points) <= 30
+
+
+def test_a_step_too_small_to_matter_ends_a_fit_without_noise():
+    """Residuals that vanish leave no decrease to be small beside: the tolerance alone would go on to round-off."""
+    zoo = ZOO["rosenbrock"]
+    counts = []
+    for step_tolerance in (1e-3, 1e-13):
+        optimizer = pdefit.LevenbergMarquardt(tolerance=0.0, step_tolerance=step_tolerance)
+        box = Box(np.full(2, -np.inf), np.full(2, np.inf))
+        state, count = optimizer.init(jnp.asarray(zoo.start), box), 0
+        while not optimizer.finished(state) and count < 200:
+            state, _ = optimizer.tell(state, evaluate(zoo.residuals, optimizer.ask(state)))
+            count += 1
+        assert bool(optimizer.converged(state))
+        np.testing.assert_allclose(state.theta, zoo.minimum, atol=10 * step_tolerance)
+        counts.append(count)
+    assert counts[0] < counts[1]

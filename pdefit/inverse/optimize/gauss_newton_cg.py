@@ -58,6 +58,10 @@ class GaussNewtonCG(AbstractOptimizer):
     products: int = 20
     tolerance: float = 1e-10
 
+    def __check_init__(self):
+        if self.products < 1:
+            raise ValueError(f"GaussNewtonCG expects products of at least 1, but got {self.products}")
+
     def evaluate(self, functional, state):
         trial = self.ask(state)
         found = by_gradient(functional, trial)
