@@ -106,7 +106,10 @@ def _fields(file: Any) -> dict[str, Field]:
         field, _, kind = name.rpartition("_")
         if field and kind in KINDS and isinstance(item, h5py.Dataset):
             kinds.setdefault(field, []).append(kind)
-    return {name: _field(file, name, sorted(have, key=KINDS.index)) for name, have in kinds.items()}
+    # in the order of the state, where the file says it
+    first = [str(name) for name in file.attrs.get("fields", ())]
+    names = [name for name in first if name in kinds] + [name for name in kinds if name not in first]
+    return {name: _field(file, name, sorted(kinds[name], key=KINDS.index)) for name in names}
 
 
 def _field(file: Any, name: str, kinds: list[str]) -> Field:

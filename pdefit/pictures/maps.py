@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pdefit.files.film import Film
-from pdefit.pictures.quantities import Axis, Quantity
+from pdefit.pictures.quantities import Axis, Quantity, with_unit
 from pdefit.pictures.scales import Scale, scale_of, scale_of_errors
 from pdefit.pictures.style import BEYOND, NAMES, figure
 
@@ -39,7 +39,7 @@ def draw_map(path: Path, film: Film, quantity: Quantity) -> None:
                     axes.set_title(title, fontsize=9, color=BEYOND if later else "black")
         named = {
             rows[-2 if len(rows) > 1 else 0]: quantity.label,
-            "error": f"prediction - {rows[0]} ({quantity.field.unit})",
+            "error": with_unit(f"prediction - {rows[0]}", quantity.field.unit),
         }
         for name, label in named.items():
             if name in drawn:

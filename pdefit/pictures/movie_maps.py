@@ -8,7 +8,7 @@ from matplotlib.cm import ScalarMappable
 
 from pdefit.files.film import Film
 from pdefit.pictures.maps import aspect, panels, scales, value_of
-from pdefit.pictures.quantities import Quantity
+from pdefit.pictures.quantities import Quantity, with_unit
 from pdefit.pictures.scales import Scale
 from pdefit.pictures.stage import Raster, Stage
 
@@ -36,7 +36,7 @@ def maps_scene(film: Film, shown: Sequence[Quantity], numbers: list[int]) -> tup
             axes = stage.figure.add_axes(boxes[r][k])
             is_last = r == len(shown) - 1 and (not strips or k == len(names) - 1)
             _prepare(axes, quantity, first=strips or k == 0, last=is_last)
-            unit = f"error ({quantity.field.unit})" if name == "error" else quantity.label
+            unit = with_unit("error", quantity.field.unit) if name == "error" else quantity.label
             title = unit if name == "error" else f"{name}, {unit}"
             axes.set_title(title if strips else "" if r else name, fontsize=9)
             painters[-1].append((name, Raster(stage, axes, scale, quantity.axes[0].values, quantity.axes[1].values)))

@@ -166,7 +166,9 @@ def test_the_sharpness_stays_while_a_threshold_is_fitted():
 
 def test_one_sharpness_for_all_switches_is_refused():
     grid, one = pdefit.CartesianGrid(shape=(4,), extent=(0.1,)), [50.0] * 4
-    with pytest.raises(ValueError, match=r"sharpness of 50 leaks: .* theta_v_minus = 0.006 is 35% on.*give at least 500"):
+    with pytest.raises(
+        ValueError, match=r"sharpness of 50 leaks: .* theta_v_minus = 0.006 is 35% on.*give at least 500"
+    ):
         BOCF(grid, **EPI, sharpness=one)
     hard = BOCF(grid, **EPI, sharpness=one, is_smooth=False)
     with pytest.raises(ValueError, match="leaks"):
