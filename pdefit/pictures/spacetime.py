@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pdefit.files.film import Film
-from pdefit.pictures.maps import panels, scales, value_of
+from pdefit.pictures.maps import colorbar, panels, scales, value_of
 from pdefit.pictures.quantities import Quantity, with_unit
 from pdefit.pictures.style import BEYOND, figure
 
@@ -83,8 +83,7 @@ def _draw_row(fig: Any, row: list[Any], film: Film, quantity: Quantity, numbers:
             width = fig.get_figwidth()
             beside = fig.add_axes((box.x1 + 0.08 / width, box.y0, 0.1 / width, box.height))
             label = with_unit("error", quantity.field.unit) if name == "error" else quantity.label
-            fig.colorbar(mesh, cax=beside, label=label)
-            beside.grid(False)
+            colorbar(fig, mesh, beside, scale, label)
     row[0].set_ylabel(space.label)
     for axes in row[len(names) :]:
         axes.set_visible(False)
