@@ -20,8 +20,9 @@ _PLAIN = (1e-2, 1e4)
 
 
 def draw_map(path: Path, film: Film, quantity: Quantity) -> None:
-    """Images at up to four times (two of wide planes, three of strips): the fit's first and last, the forecast's middle and last. Truth (or
-    what was observed) and prediction share their colours; the error has its own. Columns run to the right, rows upwards."""
+    """Images at up to four times (two of wide planes, three of strips): the fit's first and last, the forecast's middle and
+    last. Truth (or what was observed) and prediction share their colours; the error has its own. Columns run to the right,
+    rows upwards."""
     numbers = telling_frames(film)
     if _WIDE < aspect(quantity) <= _STRIP:
         numbers = numbers[1::2] or numbers
