@@ -3,7 +3,7 @@
     ./run python scripts/failures.py [NAME ...]
 
 Prints for each mistake its command and the sentence that catches it; exit code 1 if one of them goes unnoticed, or if what is
-right is not let pass. About three minutes on two cores.
+right is not let pass. About two minutes on two cores.
 """
 
 import dataclasses

@@ -35,7 +35,7 @@ RUNS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "cardiac/bocf_hard_data": ("fit", _SMALL_TISSUE, "convergence"),
     "cardiac/bocf_noisy": ("fit", ("lyapunov=false", "times.forecast.count=100", "times.forecast.stop=550"), "fields"),
     "cardiac/bocf_parameters_512": ("fit", (), "fields"),
-    "particles/pleiades": ("simulate", (), "fields"),
+    "particles/pleiades": ("simulate", ("times.count=601",), "fields"),
     "particles/solar_system": ("fit", (), "parameters"),
     "particles/solar_system_positions": ("fit", (), "fields"),
 }

@@ -127,19 +127,20 @@ class _Strips:
             axes.set_xlabel(f"{horizontal.label}; {beside}", labelpad=1)
 
 
-def colorbar(fig: Any, drawn: Any, beside: Any, scale: Scale, label: str, orientation: Any = "vertical") -> None:
+def colorbar(fig: Any, drawn: Any, beside: Any, scale: Scale, label: str, orientation: Any = "vertical") -> Any:
     """The colours of a scale; a power of ten stands in the label, where it covers nothing."""
     bar = fig.colorbar(drawn, cax=beside, orientation=orientation)
     beside.grid(False)
     largest = max(abs(scale.low), abs(scale.high))
     if not scale.is_log:
         bar.locator = MaxNLocator(5)
-        if not _PLAIN[0] <= largest < _PLAIN[1] and largest > 0:
+        if label and not _PLAIN[0] <= largest < _PLAIN[1] and largest > 0:
             exponent = int(np.floor(np.log10(largest)))
             bar.formatter = FuncFormatter(lambda x, _: f"{x / 10.0**exponent:.3g}")
             label = f"{label}, $10^{{{exponent}}}$"
         bar.update_ticks()
     bar.set_label(label)
+    return bar
 
 
 def draw_image(axes: Any, quantity: Quantity, values: np.ndarray, scale: Scale) -> Any:

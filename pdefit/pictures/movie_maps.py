@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.cm import ScalarMappable
 
 from pdefit.files.film import Film
-from pdefit.pictures.maps import aspect, panels, scales, value_of
+from pdefit.pictures.maps import aspect, colorbar, panels, scales, value_of
 from pdefit.pictures.quantities import Quantity, with_unit
 from pdefit.pictures.scales import Scale
 from pdefit.pictures.stage import Raster, Stage
@@ -102,10 +102,9 @@ def _colorbar(stage: Stage, axes: Any, scale: Scale, label: str) -> None:
     """Beside a panel; without a label it is low, and has three numbers."""
     box, width = axes.get_position(), stage.figure.get_figwidth()
     beside = stage.figure.add_axes((box.x1 + 0.06 / width, box.y0, 0.1 / width, box.height))
-    bar = stage.figure.colorbar(ScalarMappable(scale.norm(), scale.colormap()), cax=beside)
-    beside.grid(False)
+    bar = colorbar(stage.figure, ScalarMappable(scale.norm(), scale.colormap()), beside, scale, label)
     beside.tick_params(labelsize=7)
-    bar.set_label(label, fontsize=8, labelpad=1)
+    bar.set_label(bar.ax.get_ylabel(), fontsize=8, labelpad=1)
     if not label and not scale.is_log:
         ticks = np.linspace(scale.low, scale.high, 3)
         nothing = 1e-3 * (scale.high - scale.low)
