@@ -104,7 +104,7 @@ def _colorbar(stage: Stage, axes: Any, scale: Scale, label: str) -> None:
     beside = stage.figure.add_axes((box.x1 + 0.06 / width, box.y0, 0.1 / width, box.height))
     bar = colorbar(stage.figure, ScalarMappable(scale.norm(), scale.colormap()), beside, scale, label)
     beside.tick_params(labelsize=7)
-    bar.set_label(bar.ax.get_ylabel(), fontsize=8, labelpad=1)
+    bar.set_label(bar.ax.get_ylabel(), fontsize=8, labelpad=4)
     if not label and not scale.is_log:
         ticks = np.linspace(scale.low, scale.high, 3)
         nothing = 1e-3 * (scale.high - scale.low)
