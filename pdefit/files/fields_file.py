@@ -33,8 +33,9 @@ class FieldsFile:
     ):
         """`kinds` says for each field which variables it has; `phase` (T,) 0 or 1."""
         self._file = growing.create(path)
-        # HDF5 lists its variables in alphabetical order
-        self._file.attrs.update(Conventions="CF-1.8", title=title, field_order="\n".join(kinds))
+        self._file.attrs.update(Conventions="CF-1.8", title=title)
+        # the file lists its variables by name; pictures show fields in the order of the state
+        self._file.attrs.create("fields", list(kinds), dtype=growing.TEXT)
         self._names = [f"{field}_{kind}" for field, have in kinds.items() for kind in have]
         self._pending: list[dict[str, np.ndarray]] = []
         self._done, self._total = 0, ts.size

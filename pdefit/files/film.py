@@ -106,10 +106,10 @@ def _fields(file: Any) -> dict[str, Field]:
         field, _, kind = name.rpartition("_")
         if field and kind in KINDS and isinstance(item, h5py.Dataset):
             kinds.setdefault(field, []).append(kind)
-    order = [n for n in str(file.attrs.get("field_order", "")).split("\n") if n in kinds]
-    return {
-        n: _field(file, n, sorted(kinds[n], key=KINDS.index)) for n in [*order, *(k for k in kinds if k not in order)]
-    }
+    # in the order of the state, where the file says it
+    first = [str(name) for name in file.attrs.get("fields", ())]
+    names = [name for name in first if name in kinds] + [name for name in kinds if name not in first]
+    return {name: _field(file, name, sorted(kinds[name], key=KINDS.index)) for name in names}
 
 
 def _field(file: Any, name: str, kinds: list[str]) -> Field:

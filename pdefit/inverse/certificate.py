@@ -1,5 +1,6 @@
 """The certificate: recorded evidence that the gradient of a fit is right, on the fit's own equations, data and controls."""
 
+import dataclasses
 import time
 from typing import Any
 
@@ -20,6 +21,7 @@ from pdefit.inverse.cost import state_bytes
 from pdefit.inverse.drivers import AbstractDriver, Hosted
 from pdefit.inverse.fingerprint import fingerprint
 from pdefit.inverse.functional import Functional
+from pdefit.inverse.growth_watch import halved
 from pdefit.inverse.objective import AbstractObjective
 from pdefit.inverse.residual_kinds import typical_size
 from pdefit.inverse.shortened import shortened
@@ -38,8 +40,8 @@ SOLVES, SHARE = 20.0, 0.05
 _STORED, _KEPT = 2e8, 20
 # in forward solves: a gradient, a tangent, the differences of one direction
 _GRADIENT, _TANGENT, _DIFFERENCES = 5.0, 2.0, 10.0
-
-
+# tangents of converged steps agree much better than this factor
+_EXPLODES = 10.0
 # degrees beyond which a step with smooth tangents hardly leads down
 _DOWNHILL = 80.0
 
@@ -215,10 +217,28 @@ def _along(scaled: _Scaled, theta: Array, path: str, v: Array, w: Array, pulled:
     what = "gradient" if tangent is None else "tangent"
     checks = [_against_differences(f"{path}: {what} against differences", found)]
     if tangent is not None:
+        if not checks[0].passed and (cause := _explodes(scaled, theta, v, known)):
+            checks[0] = dataclasses.replace(checks[0], remedy=cause)
         remedy = "the adjoint is wrong: compare with adjoint=store_all"
         limit = scaled.functional.sweep.adjoint.accuracy
         checks.append(_at_most(f"{path}: gradient against tangent", gap(tangent), limit, remedy))
     return checks
+
+
+def _explodes(scaled: _Scaled, theta: Array, v: Array, known: float) -> str | None:
+    """A sentence that names dt, where half the step makes the tangent, of this norm, that much smaller: no switch does so."""
+    part, unit = scaled.functional, scaled.functional.problem.system.time_unit
+    # adaptive steps are halved as they are, but chosen by tolerances
+    if part.steps is not None:
+        return None
+    finer, theta = part.each(halved, theta)
+    times = _over(known, float(jnp.linalg.norm(_push(with_tangents(finer), theta, v) / scaled.size)))
+    if np.isfinite(times) and times < _EXPLODES:
+        return None
+    return (
+        f"the tangent is {times:.0e} times that of half the step: dt = {part.dt:.3g} {unit} is too large for the linearised "
+        f"equations, though the forward run survives it; set dt={part.dt / 2:.2g} or less"
+    )
 
 
 def _against_differences(name: str, found: Remainder) -> Check:

@@ -21,7 +21,7 @@ def explain_growth(
 ) -> str:
     """Why the adjoint grows by this factor, from `grow` of the same functional with half the step: an error that names dt
     where the two differ, else a sentence about a trajectory that is as sensitive as that."""
-    finer = float(grow(functional.each(_halved, theta)[0], theta))
+    finer = float(grow(functional.each(halved, theta)[0], theta))
     unit = functional.problem.system.time_unit
     if not (math.isfinite(growth) or math.isfinite(finer)):
         raise PdefitError(
@@ -44,7 +44,7 @@ def explain_growth(
     )
 
 
-def _halved(functional: Functional, theta: Array) -> tuple[Functional, Array]:
+def halved(functional: Functional, theta: Array) -> tuple[Functional, Array]:
     """The functional with half the step."""
     return functional.with_plan(functional.layout.plan.halved()), theta
 

@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from pdefit.files.film import Film
-from pdefit.pictures.quantities import Axis, Quantity
+from pdefit.pictures.quantities import Axis, Quantity, with_unit
 from pdefit.pictures.scales import Scale, scale_of, scale_of_errors
 from pdefit.pictures.style import BEYOND, NAMES, figure
 
@@ -14,14 +15,19 @@ from pdefit.pictures.style import BEYOND, NAMES, figure
 _STRIP = 2.2
 # and one this much wider has room for two times only
 _WIDE = 1.5
+# numbers outside of these are shown as multiples of a power of ten, which the label tells
+_PLAIN = (1e-2, 1e4)
 
 
 def draw_map(path: Path, film: Film, quantity: Quantity) -> None:
-    """Images at up to four times (two of wide planes): the fit's first and last, the forecast's middle and last. Truth (or
-    what was observed) and prediction share their colours; the error has its own. Columns run to the right, rows upwards."""
+    """Images at up to four times (two of wide planes, three of strips): the fit's first and last, the forecast's middle and
+    last. Truth (or what was observed) and prediction share their colours; the error has its own. Columns run to the right,
+    rows upwards."""
     numbers = telling_frames(film)
     if _WIDE < aspect(quantity) <= _STRIP:
         numbers = numbers[1::2] or numbers
+    elif aspect(quantity) > _STRIP and len(numbers) > 3:
+        numbers = [*numbers[:2], numbers[-1]]
     pairs = list(quantity.pairs(film, numbers))
     rows = panels(quantity.field.reference)
     shared, errors = scales(pairs)
@@ -39,13 +45,12 @@ def draw_map(path: Path, film: Film, quantity: Quantity) -> None:
                     axes.set_title(title, fontsize=9, color=BEYOND if later else "black")
         named = {
             rows[-2 if len(rows) > 1 else 0]: quantity.label,
-            "error": f"prediction - {rows[0]} ({quantity.field.unit})",
+            "error": with_unit(f"prediction - {rows[0]}", quantity.field.unit),
         }
         for name, label in named.items():
             if name in drawn:
                 beside = fig.add_axes(sheet.colorbar(name == "error", len(rows)))
-                fig.colorbar(drawn[name], cax=beside, label=label, orientation=sheet.orientation)
-                beside.grid(False)
+                colorbar(fig, drawn[name], beside, errors if name == "error" else shared, label, sheet.orientation)
         if quantity.note:
             fig.text(0.99, 0.995, quantity.note, ha="right", va="top", fontsize=8)
 
@@ -120,6 +125,22 @@ class _Strips:
             low, high = sorted(vertical.edges)
             beside = f"{vertical.name} upwards from {low:.4g} to {high:.4g} {vertical.unit}"
             axes.set_xlabel(f"{horizontal.label}; {beside}", labelpad=1)
+
+
+def colorbar(fig: Any, drawn: Any, beside: Any, scale: Scale, label: str, orientation: Any = "vertical") -> Any:
+    """The colours of a scale; a power of ten stands in the label, where it covers nothing."""
+    bar = fig.colorbar(drawn, cax=beside, orientation=orientation)
+    beside.grid(False)
+    largest = max(abs(scale.low), abs(scale.high))
+    if not scale.is_log:
+        bar.locator = MaxNLocator(5)
+        if label and not _PLAIN[0] <= largest < _PLAIN[1] and largest > 0:
+            exponent = int(np.floor(np.log10(largest)))
+            bar.formatter = FuncFormatter(lambda x, _: f"{x / 10.0**exponent:.3g}")
+            label = f"{label}, $10^{{{exponent}}}$"
+        bar.update_ticks()
+    bar.set_label(label)
+    return bar
 
 
 def draw_image(axes: Any, quantity: Quantity, values: np.ndarray, scale: Scale) -> Any:

@@ -7,7 +7,7 @@ import numpy as np
 
 from pdefit.files.film import Film
 from pdefit.pictures.maps import scales
-from pdefit.pictures.quantities import Quantity
+from pdefit.pictures.quantities import Quantity, with_unit
 from pdefit.pictures.scales import margin, scale_of
 from pdefit.pictures.stage import Stage
 from pdefit.pictures.style import BAD, NAMES, OBSERVED, PREDICTED, TRUE
@@ -57,7 +57,7 @@ def _prepare(stage: Stage, film: Film, quantity: Quantity, row: Any) -> dict[str
     reference = quantity.field.reference
     if reference is not None:
         errors = scales(list(quantity.pairs(film, look)))[1]
-        label = f"prediction - {NAMES[reference]} ({quantity.field.unit})"
+        label = with_unit(f"prediction - {NAMES[reference]}", quantity.field.unit)
         row[1].set(xlabel=space.label, ylabel=label, ylim=margin(errors))
         row[1].axhline(0.0, color="black", lw=0.6)
         lines["error"] = stage.moving(

@@ -7,8 +7,8 @@ import numpy as np
 from matplotlib.cm import ScalarMappable
 
 from pdefit.files.film import Film
-from pdefit.pictures.maps import aspect, panels, scales, value_of
-from pdefit.pictures.quantities import Quantity
+from pdefit.pictures.maps import aspect, colorbar, panels, scales, value_of
+from pdefit.pictures.quantities import Quantity, with_unit
 from pdefit.pictures.scales import Scale
 from pdefit.pictures.stage import Raster, Stage
 
@@ -36,7 +36,7 @@ def maps_scene(film: Film, shown: Sequence[Quantity], numbers: list[int]) -> tup
             axes = stage.figure.add_axes(boxes[r][k])
             is_last = r == len(shown) - 1 and (not strips or k == len(names) - 1)
             _prepare(axes, quantity, first=strips or k == 0, last=is_last)
-            unit = f"error ({quantity.field.unit})" if name == "error" else quantity.label
+            unit = with_unit("error", quantity.field.unit) if name == "error" else quantity.label
             title = unit if name == "error" else f"{name}, {unit}"
             axes.set_title(title if strips else "" if r else name, fontsize=9)
             painters[-1].append((name, Raster(stage, axes, scale, quantity.axes[0].values, quantity.axes[1].values)))
@@ -102,10 +102,9 @@ def _colorbar(stage: Stage, axes: Any, scale: Scale, label: str) -> None:
     """Beside a panel; without a label it is low, and has three numbers."""
     box, width = axes.get_position(), stage.figure.get_figwidth()
     beside = stage.figure.add_axes((box.x1 + 0.06 / width, box.y0, 0.1 / width, box.height))
-    bar = stage.figure.colorbar(ScalarMappable(scale.norm(), scale.colormap()), cax=beside)
-    beside.grid(False)
+    bar = colorbar(stage.figure, ScalarMappable(scale.norm(), scale.colormap()), beside, scale, label)
     beside.tick_params(labelsize=7)
-    bar.set_label(label, fontsize=8, labelpad=1)
+    bar.set_label(bar.ax.get_ylabel(), fontsize=8, labelpad=4)
     if not label and not scale.is_log:
         ticks = np.linspace(scale.low, scale.high, 3)
         nothing = 1e-3 * (scale.high - scale.low)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pdefit.files.film import Film
-from pdefit.pictures.quantities import Bodies
+from pdefit.pictures.quantities import Bodies, with_unit
 from pdefit.pictures.spacetime import mark_forecast
 from pdefit.pictures.style import COLORS, NAMES, OBSERVED, PREDICTED, TRUE, figure
 
@@ -41,6 +41,8 @@ def draw_orbits(path: Path, film: Film, moving: Bodies) -> None:
                 if true is not None:
                     axes.plot(*true[:, k, plane].T, **_way(true[:, k, plane], color, thin=True))
                 axes.plot(*predicted[:, k, plane].T, **_way(predicted[:, k, plane], color))
+                # where it is at the end tells the way it went
+                axes.plot(*predicted[-1, k, plane], "o", color=color, ms=5, mec="white", mew=0.6, zorder=4)
             frame_of(axes, moving, plane, view)
         marks = row[0][0].plot([], [], color="black", lw=0.6, label=NAMES[reference]) if reference else []
         if len(moving.names) <= _NAMED:
@@ -64,11 +66,11 @@ def draw_body_traces(path: Path, film: Film, moving: Bodies) -> None:
                 for kind, look in _LOOKS.items():
                     if kind in series:
                         axes.plot(ts, series[kind][:, k, c], **look)
-                axes.set_ylabel(f"{moving.axis_names[c]} ({moving.field.unit})")
+                axes.set_ylabel(with_unit(moving.axis_names[c], moving.field.unit))
                 mark_forecast(axes, film)
             row[0].set_title(moving.names[k], fontsize=9)
         for axes in grid[-1]:
-            axes.set_xlabel(f"time ({film.time_unit})")
+            axes.set_xlabel(with_unit("time", film.time_unit))
         for kind, look in _LOOKS.items():
             if kind in series:
                 grid[0][0].plot([], [], label=NAMES[kind], **look)
@@ -92,7 +94,9 @@ def _errors(axes: Any, film: Film, moving: Bodies, numbers: list[int], predicted
         axes.set_yscale("log")
     mark_forecast(axes, film, named=True)
     off_from = NAMES[moving.field.reference or "true"]
-    axes.set(xlabel=f"time ({film.time_unit})", ylabel=f"|prediction - {off_from}| ({moving.field.unit})")
+    axes.set(
+        xlabel=with_unit("time", film.time_unit), ylabel=with_unit(f"|prediction - {off_from}|", moving.field.unit)
+    )
 
 
 def widest(positions: np.ndarray) -> list[int]:
@@ -120,8 +124,8 @@ def frame_of(axes: Any, moving: Bodies, plane: list[int], view: tuple[float, flo
     """The same length along both axes."""
     x, y, half = view
     axes.set(xlim=(x - half, x + half), ylim=(y - half, y + half), aspect="equal")
-    axes.set_xlabel(f"{moving.axis_names[plane[0]]} ({moving.field.unit})")
-    axes.set_ylabel(f"{moving.axis_names[plane[1]]} ({moving.field.unit})")
+    axes.set_xlabel(with_unit(moving.axis_names[plane[0]], moving.field.unit))
+    axes.set_ylabel(with_unit(moving.axis_names[plane[1]], moving.field.unit))
 
 
 def color_of(k: int) -> str:

@@ -13,6 +13,11 @@ _MOST_COMPONENTS = 6
 _FIRST = ("x", "longitude", "lon")
 
 
+def with_unit(name: str, unit: str) -> str:
+    """What an axis shows, and in what; numbers have no unit."""
+    return name if unit in ("", "1") else f"{name} ({unit})"
+
+
 @dataclasses.dataclass(frozen=True)
 class Axis:
     """Positions along one axis of space (n,), increasing or not, in a unit."""
@@ -23,7 +28,7 @@ class Axis:
 
     @property
     def label(self) -> str:
-        return f"{self.name} ({self.unit})"
+        return with_unit(self.name, self.unit)
 
     @property
     def edges(self) -> tuple[float, float]:
@@ -55,7 +60,7 @@ class Quantity:
 
     @property
     def label(self) -> str:
-        return f"{self.name} ({self.field.unit})"
+        return with_unit(self.name, self.field.unit)
 
     @property
     def slug(self) -> str:

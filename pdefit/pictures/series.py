@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from pdefit.files.tables import read_series
+from pdefit.pictures.quantities import with_unit
 from pdefit.pictures.style import COLORS, figure
 
 
@@ -24,7 +25,7 @@ def draw_residuals(path: Path, table: Path, time_unit: str) -> None:
             panel.set_title(name, fontsize=9)
         # once, after all: setting it stops the shared axis from growing
         panels.flat[0].set_ylim(bottom=0)
-        fig.supxlabel(f"time ({time_unit})", fontsize=9)
+        fig.supxlabel(with_unit("time", time_unit), fontsize=9)
         fig.supylabel("rms residual / sigma", fontsize=9)
 
 
@@ -41,7 +42,7 @@ def draw_forecast(path: Path, table: Path, time_unit: str, unit: str, baseline: 
         axes.plot([], [], color="black", label="forecast")
         axes.plot([], [], color="black", ls="--", lw=0.8, label=baseline)
         label = f"error ({unit})" if unit else "relative error"
-        axes.set(yscale="log", xlabel=f"time ({time_unit})", ylabel=label, title="Forecast error")
+        axes.set(yscale="log", xlabel=with_unit("time", time_unit), ylabel=label, title="Forecast error")
         fig.legend(loc="outside right upper")
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from pdefit.files.film import Film
-from pdefit.pictures.maps import panels, scales, value_of
-from pdefit.pictures.quantities import Quantity
+from pdefit.pictures.maps import colorbar, panels, scales, value_of
+from pdefit.pictures.quantities import Quantity, with_unit
 from pdefit.pictures.style import BEYOND, figure
 
 _MOST_FRAMES = 400
@@ -16,8 +16,12 @@ _MOST_ROWS = 5
 
 
 def draw_spacetime(path: Path, film: Film, shown: Sequence[Quantity]) -> None:
-    """One row for each quantity; a line where the forecast begins."""
+    """One row for each quantity; a line where the forecast begins. Of a simulation, which has nothing beside the prediction,
+    two quantities side by side."""
     shown = shown[:_MOST_ROWS]
+    if not any(q.field.reference for q in shown):
+        _draw_pairs(path, film, shown)
+        return
     columns = max((panels(q.field.reference) for q in shown), key=len)
     numbers = film.chosen(_MOST_FRAMES)
     # inches; a colour bar stands right of the prediction, and of the error
@@ -34,9 +38,28 @@ def draw_spacetime(path: Path, film: Film, shown: Sequence[Quantity]) -> None:
                 if r == 0:
                     axes.set_title(name, fontsize=9)
                 if r == len(shown) - 1:
-                    axes.set_xlabel(f"time ({film.time_unit})")
+                    axes.set_xlabel(with_unit("time", film.time_unit))
                 else:
                     axes.tick_params(labelbottom=False)
+
+
+def _draw_pairs(path: Path, film: Film, shown: Sequence[Quantity]) -> None:
+    """Predictions alone, two in a row; all lengths in inches."""
+    numbers, across = film.chosen(_MOST_FRAMES), min(2, len(shown))
+    down = -(-len(shown) // across)
+    side, high, right, below = 2.3, 1.8, 1.3, 0.2
+    width, height = 0.6 + across * (side + right) - 0.25, 0.15 + down * (high + below) + 0.3
+    with figure(path, width, height, layout=None) as fig:
+        for k, quantity in enumerate(shown):
+            r, c = divmod(k, across)
+            left, bottom = 0.6 + c * (side + right), height - 0.15 - r * (high + below) - high
+            axes = fig.add_axes((left / width, bottom / height, side / width, high / height))
+            _draw_row(fig, [axes], film, quantity, numbers)
+            is_lowest = k + across >= len(shown)
+            axes.tick_params(labelbottom=is_lowest, labelleft=c == 0)
+            axes.set_xlabel(with_unit("time", film.time_unit) if is_lowest else "")
+            if c:
+                axes.set_ylabel("")
 
 
 def _draw_row(fig: Any, row: list[Any], film: Film, quantity: Quantity, numbers: list[int]) -> None:
@@ -59,9 +82,8 @@ def _draw_row(fig: Any, row: list[Any], film: Film, quantity: Quantity, numbers:
             box = axes.get_position()
             width = fig.get_figwidth()
             beside = fig.add_axes((box.x1 + 0.08 / width, box.y0, 0.1 / width, box.height))
-            label = f"error ({quantity.field.unit})" if name == "error" else quantity.label
-            fig.colorbar(mesh, cax=beside, label=label)
-            beside.grid(False)
+            label = with_unit("error", quantity.field.unit) if name == "error" else quantity.label
+            colorbar(fig, mesh, beside, scale, label)
     row[0].set_ylabel(space.label)
     for axes in row[len(names) :]:
         axes.set_visible(False)

@@ -80,6 +80,13 @@ def test_a_step_too_large_for_the_linearised_equations_is_named():
         pdefit.fit(J, [pdefit.LBFGS()], max_iterations=5)
 
 
+def test_its_certificate_names_the_step():
+    J = functional(Pull, 45.0, 10.0, 0.1, solver=diffrax.Euler())
+    found = pdefit.certify(J, J.theta0)
+    assert not found.passed
+    assert "dt = 0.1 s is too large for the linearised equations" in found.reason and "set dt=0.05" in found.reason
+
+
 def test_a_sensitive_trajectory_is_no_error():
     J = functional(Lorenz, 28.0, 25.0, 0.005, count=51)
     found = pdefit.fit(J, [pdefit.Adam(1e-6)], max_iterations=2)

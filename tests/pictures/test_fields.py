@@ -7,12 +7,14 @@ import matplotlib
 import numpy as np
 import pytest
 from matplotlib import image
+from matplotlib.cm import ScalarMappable
+from matplotlib.figure import Figure
 
 from pdefit.files.film import open_film
 from pdefit.pictures.figures import draw_all
-from pdefit.pictures.maps import telling_frames
+from pdefit.pictures.maps import colorbar, telling_frames
 from pdefit.pictures.orbits import turns_too_fast, widest, windows
-from pdefit.pictures.quantities import bodies, quantities
+from pdefit.pictures.quantities import bodies, quantities, with_unit
 from pdefit.pictures.scales import margin, scale_of, scale_of_errors
 from pdefit.pictures.traces import probes
 from pdefit.systems.interfaces import FieldCoords
@@ -175,3 +177,38 @@ def test_drawing_leaves_no_trace(tmp_path):
     before = dict(matplotlib.rcParams)
     draw_all(films.write_run(tmp_path, {"u": films.PLANE}))
     assert dict(matplotlib.rcParams) == before
+
+
+def test_fields_are_drawn_in_the_order_of_the_state(tmp_path):
+    path = films.write_film(tmp_path / "fields.h5", {"w": films.LINE, "b": films.LINE, "k": films.LINE})
+    with open_film(path) as film:
+        assert [q.field.name for q in quantities(film)] == ["w", "b", "k"]
+
+
+def test_places_that_are_alike_are_drawn_once(tmp_path):
+    def same(kind, i, shape):
+        return np.full(shape, np.sin(i))
+
+    path = films.write_film(
+        tmp_path / "fields.h5",
+        {"line": films.LINE},
+        values=lambda field, kind, i: same(kind, i, films.shape_of(films.LINE)),
+    )
+    with open_film(path) as film:
+        assert len(probes(film, quantities(film)[0])) == 1
+
+
+def test_a_simulation_of_many_fields_has_pictures(tmp_path):
+    fields = {"u": films.LINE, "v": films.LINE, "w": films.LINE}
+    _check(films.write_run(tmp_path, fields, kinds=("predicted",)), ["fields.png", "traces.png"])
+
+
+def test_numbers_have_no_unit():
+    assert with_unit("gate v", "1") == "gate v" and with_unit("voltage", "mV") == "voltage (mV)"
+
+
+def test_a_colour_bar_tells_its_power_of_ten():
+    fig = Figure()
+    scale = scale_of_errors(np.array([-3e-7, 2e-7]))
+    bar = colorbar(fig, ScalarMappable(scale.norm(), scale.colormap()), fig.add_axes((0, 0, 1, 1)), scale, "error (K)")
+    assert bar.ax.get_ylabel() == "error (K), $10^{-7}$" and bar.formatter(-2e-7) == "-2"

@@ -164,6 +164,20 @@ def test_the_sharpness_stays_while_a_threshold_is_fitted():
     assert dataclasses.replace(system, is_smooth=False).smoothed().is_smooth
 
 
+def test_one_sharpness_for_all_switches_is_refused():
+    grid, one = pdefit.CartesianGrid(shape=(4,), extent=(0.1,)), [50.0] * 4
+    with pytest.raises(
+        ValueError, match=r"sharpness of 50 leaks: .* theta_v_minus = 0.006 is 35% on.*give at least 500"
+    ):
+        BOCF(grid, **EPI, sharpness=one)
+    hard = BOCF(grid, **EPI, sharpness=one, is_smooth=False)
+    with pytest.raises(ValueError, match="leaks"):
+        hard.smoothed()
+    # a fit may start from half of every threshold
+    halves = {n: EPI[n] / 2 for n in ("theta_v", "theta_w", "theta_v_minus", "theta_o")}
+    dataclasses.replace(BOCF(grid, **EPI), **halves)
+
+
 def test_a_parameter_may_be_a_field():
     grid = pdefit.CartesianGrid(shape=(6, 4), extent=(0.2, 0.1))
     system = BOCF(grid, **TUTORIAL)

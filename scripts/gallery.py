@@ -1,0 +1,90 @@
+"""Run every experiment and keep one picture of each for the README, in .pictures/.
+
+    ./run python scripts/gallery.py [EXPERIMENT ...]
+
+Without names: all but those that `SLOW` lists. Where `RUNS` makes an experiment smaller the README says so. Pictures are 900
+pixels wide, of 256 colours, and at most 150 kB.
+"""
+
+import io
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from PIL import Image
+
+PICTURES = Path(__file__).resolve().parents[1] / ".pictures"
+WIDTH, LARGEST = 900, 150_000
+
+_SMALL_TISSUE = (
+    "system.grid.shape=[64,64]", "system.grid.extent=[6.4,6.4]", "twin=self", "solver=euler", "lyapunov=false",
+    "times.forecast.count=100", "times.forecast.stop=550",
+)  # fmt: skip
+
+# for each experiment its verb, what makes it shorter, and the figure that shows most
+RUNS: dict[str, tuple[str, tuple[str, ...], str]] = {
+    "reaction/fisher_front": ("fit", (), "fields"),
+    "reaction/fisher_front_2d": ("fit", (), "fields"),
+    "cardiac/single_cell": ("simulate", (), "traces"),
+    "cardiac/cable": ("simulate", (), "fields"),
+    "cardiac/bocf_parameters": ("fit", _SMALL_TISSUE, "fields"),
+    "cardiac/bocf_quiet": ("fit", (*_SMALL_TISSUE, "times.forecast=null"), "parameters"),
+    "cardiac/bocf_hard_data": ("fit", _SMALL_TISSUE, "convergence"),
+    "cardiac/bocf_noisy": ("fit", ("lyapunov=false", "times.forecast.count=100", "times.forecast.stop=550"), "fields"),
+    "cardiac/bocf_parameters_512": ("fit", (), "fields"),
+    "particles/pleiades": ("simulate", ("times.count=601",), "fields"),
+    "particles/solar_system": ("fit", (), "parameters"),
+    "particles/solar_system_positions": ("fit", (), "fields"),
+}
+# ten minutes and more on two cores: only where they are named
+SLOW = ("cardiac/bocf_hard_data", "cardiac/bocf_noisy", "cardiac/bocf_parameters_512")
+
+
+def picture_of(experiment: str) -> Path:
+    """Where the picture of an experiment is kept."""
+    return PICTURES / f"{experiment.replace('/', '_')}.png"
+
+
+def keep(figure: Path, picture: Path) -> int:
+    """A figure as a small picture, with as many colours as fit into its size; returns the size in bytes."""
+    with Image.open(figure) as opened:
+        page = opened.convert("RGB")
+    if page.width > WIDTH:
+        page = page.resize((WIDTH, round(page.height * WIDTH / page.width)), Image.Resampling.LANCZOS)
+    for colors in (256, 128, 64, 32):
+        data = io.BytesIO()
+        page.quantize(colors, dither=Image.Dither.NONE).save(data, "PNG", optimize=True)
+        if data.tell() <= LARGEST:
+            break
+    picture.parent.mkdir(parents=True, exist_ok=True)
+    picture.write_bytes(data.getvalue())
+    return data.tell()
+
+
+def make(experiment: str, folder: Path) -> None:
+    verb, smaller, figure = RUNS[experiment]
+    command = [str(Path(sys.executable).parent / "pdefit"), verb, f"experiment={experiment}", *smaller]
+    begin = time.perf_counter()
+    done = subprocess.run(
+        [*command, f"hydra.run.dir={folder}"], cwd=folder.parent, capture_output=True, text=True, env=os.environ
+    )
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)} failed:\n{done.stdout}\n{done.stderr}")
+    seconds = time.perf_counter() - begin
+    size = keep(folder / "figures" / f"{figure}.png", picture_of(experiment))
+    print(f"{experiment:<34} {seconds:6.0f} s  {size / 1000:4.0f} kB", flush=True)
+
+
+def main(names: list[str]) -> None:
+    if unknown := set(names) - set(RUNS):
+        sys.exit(f"no such experiment: {', '.join(sorted(unknown))}; there are: {', '.join(RUNS)}")
+    with tempfile.TemporaryDirectory() as scratch:
+        for number, experiment in enumerate(names or [name for name in RUNS if name not in SLOW]):
+            make(experiment, Path(scratch) / str(number))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
