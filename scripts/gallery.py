@@ -31,7 +31,7 @@ RUNS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "cardiac/single_cell": ("simulate", (), "traces"),
     "cardiac/cable": ("simulate", (), "fields"),
     "cardiac/bocf_parameters": ("fit", _SMALL_TISSUE, "fields"),
-    "cardiac/bocf_quiet": ("fit", (*_SMALL_TISSUE, "times.forecast=null"), "parameters"),
+    "cardiac/bocf_quiet": ("fit", (), "parameters"),
     "cardiac/bocf_hard_data": ("fit", _SMALL_TISSUE, "convergence"),
     "cardiac/bocf_noisy": ("fit", ("lyapunov=false", "times.forecast.count=100", "times.forecast.stop=550"), "fields"),
     "cardiac/bocf_parameters_512": ("fit", (), "fields"),
@@ -40,7 +40,7 @@ RUNS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "particles/solar_system_positions": ("fit", (), "fields"),
 }
 # ten minutes and more on two cores: only where they are named
-SLOW = ("cardiac/bocf_hard_data", "cardiac/bocf_noisy", "cardiac/bocf_parameters_512")
+SLOW = ("cardiac/bocf_quiet", "cardiac/bocf_hard_data", "cardiac/bocf_noisy", "cardiac/bocf_parameters_512")
 
 
 def picture_of(experiment: str) -> Path:
