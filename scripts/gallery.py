@@ -3,7 +3,7 @@
     ./run python scripts/gallery.py [EXPERIMENT ...]
 
 Without names: all but those that `SLOW` lists. Where `RUNS` makes an experiment smaller the README says so. Pictures are 900
-pixels wide, of 256 colours, and at most 150 kB.
+pixels wide and at most 150 kB.
 """
 
 import io
@@ -49,14 +49,15 @@ def picture_of(experiment: str) -> Path:
 
 
 def keep(figure: Path, picture: Path) -> int:
-    """A figure as a small picture, with as many colours as fit into its size; returns the size in bytes."""
+    """A figure as a small picture, with as many colours as its size allows; returns the size in bytes."""
     with Image.open(figure) as opened:
         page = opened.convert("RGB")
     if page.width > WIDTH:
         page = page.resize((WIDTH, round(page.height * WIDTH / page.width)), Image.Resampling.LANCZOS)
-    for colors in (256, 128, 64, 32):
+    # a palette would spoil the colours of small errors: only where the size asks for it
+    for colors in (None, 256, 128, 64, 32):
         data = io.BytesIO()
-        page.quantize(colors, dither=Image.Dither.NONE).save(data, "PNG", optimize=True)
+        (page if colors is None else page.quantize(colors)).save(data, "PNG", optimize=True)
         if data.tell() <= LARGEST:
             break
     picture.parent.mkdir(parents=True, exist_ok=True)
