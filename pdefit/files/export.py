@@ -35,7 +35,8 @@ def _netcdf(film: Film, fields: list[Field], folder: Path) -> list[Path]:
     """One NetCDF-4 file, with coordinates and units; times keep their unit in `unit`, as xarray would decode `units`."""
     path = folder / "fields.nc"
     with _beside(path) as neighbour, h5netcdf.File(neighbour, "w") as file:
-        file.attrs.update({"Conventions": "CF-1.8", "title": film.title})
+        names = " ".join(field.name for field in fields)
+        file.attrs.update({"Conventions": "CF-1.8", "title": film.title, "fields": names})
         _coordinate(file, "time", film.ts, {"unit": film.time_unit})
         for field in fields:
             for dim in field.dims:

@@ -35,7 +35,7 @@ class FieldsFile:
         self._file = growing.create(path)
         self._file.attrs.update(Conventions="CF-1.8", title=title)
         # the file lists its variables by name; pictures show fields in the order of the state
-        self._file.attrs.create("fields", list(kinds), dtype=growing.TEXT)
+        self._file.attrs["fields"] = " ".join(kinds)
         self._names = [f"{field}_{kind}" for field, have in kinds.items() for kind in have]
         self._pending: list[dict[str, np.ndarray]] = []
         self._done, self._total = 0, ts.size

@@ -107,7 +107,7 @@ def _fields(file: Any) -> dict[str, Field]:
         if field and kind in KINDS and isinstance(item, h5py.Dataset):
             kinds.setdefault(field, []).append(kind)
     # in the order of the state, where the file says it
-    first = [str(name) for name in file.attrs.get("fields", ())]
+    first = str(file.attrs.get("fields", "")).split()
     names = [name for name in first if name in kinds] + [name for name in kinds if name not in first]
     return {name: _field(file, name, sorted(kinds[name], key=KINDS.index)) for name in names}
 
