@@ -18,6 +18,8 @@ _ENOUGH = 1e-7
 # from here on the leading term of the remainder rules: where fronts move, at 0.01 the next one still takes up to 0.25 from
 # the exponent
 _ASYMPTOTIC = 1e-3
+# an error so many times its round-off still has an exponent of its own
+_NOISY = 30
 # from an error that can be seen, that of a smooth map does not become small with a larger exponent than this
 _VISIBLE, _SMALL, _SUDDEN = 1e-3, 1e-2, 5.0
 
@@ -108,7 +110,8 @@ def _smooth(errors: list[float], floors: list[float], best: int) -> bool:
     """Whether the errors fall as a smooth map's do: at least as the square of the step from where they are small, and
     never suddenly: a switch that no step shifts any more leaves a derivative that looks right."""
     for k in range(best):
-        above = errors[k + 1] > max(10 * floors[k + 1], 1e-12)
+        # the noise of one second difference is known to a factor of some three
+        above = errors[k + 1] > max(_NOISY * floors[k + 1], 1e-12)
         rate = np.log(errors[k] / max(errors[k + 1], 1e-300)) / np.log(_RATIO)
         if errors[k] <= _ASYMPTOTIC and above and rate < 1.9:
             return False
