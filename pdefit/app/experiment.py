@@ -28,6 +28,7 @@ from pdefit.files.locate import locate
 from pdefit.files.read import read_arrays, read_observations
 from pdefit.integrate.adjoint import AbstractAdjoint
 from pdefit.integrate.batch import AbstractBatch
+from pdefit.integrate.step_size import stability_limit
 from pdefit.inverse.drivers import AbstractDriver, Traced
 from pdefit.inverse.formulation import AbstractFormulation
 from pdefit.inverse.functional import Functional
@@ -232,8 +233,6 @@ def _from_twin(cfg: Config) -> _Made:
         raise PdefitError(f"twin.dt expects a positive time step, but got '{settings['dt']}'")
     if not is_number(settings["noise"]):
         raise PdefitError(f"twin.noise expects a number, but got '{settings['noise']}'")
-    if settings["dt"] is None and cfg["dt"] is not None:
-        settings["dt"] = cfg["dt"] / 2
     settings |= {"dt": None if settings["dt"] is None else float(settings["dt"]), "noise": float(settings["noise"])}
     system = make_system(cfg["system"])
     truth = make_system(_refined(_merged(cfg["system"], changes), refine))
@@ -244,6 +243,9 @@ def _from_twin(cfg: Config) -> _Made:
         settings["solver"], _, _ = solver_and_steps(given, truth, fine, float(ts[-1] - ts[0]), args)
     else:
         settings["solver"] = make(settings["solver"], "twin.solver", diffrax.AbstractSolver)
+    if settings["dt"] is None and cfg["dt"] is not None:
+        limit = stability_limit(truth, fine, settings["solver"])
+        settings["dt"] = cfg["dt"] / 2 if limit is None else min(cfg["dt"] / 2, 0.8 * limit)
     twin = build(Twin, {"system": truth, "refine": refine, **settings}, "twin")
     try_step(truth, fine, twin.solver, "twin.solver", args)
     check_memory(ts.size, fine)

@@ -16,7 +16,8 @@ FRONT = (
 
 
 def test_tables_follow_the_numbers_beside_a_state(pdefit_inside, tmp_path, monkeypatch):
-    monkeypatch.setattr("pdefit.inverse.controls.FEW", 20)
+    for module in ("inverse.controls", "app.parameter_rows"):
+        monkeypatch.setattr(f"pdefit.{module}.FEW", 20)
     run = tmp_path / "run"
     code, _, err = pdefit_inside(
         "fit", *FRONT, "stages=gauss_newton_cg", "+controls.y0.u.transform=identity", f"hydra.run.dir={run}"
