@@ -103,6 +103,10 @@ def _assemble(cfg: Config) -> Experiment:
         )
     stages = read_stages(cfg["stages"])
     formulation = make(cfg["formulation"], "formulation", AbstractFormulation)
+    if formulation.partial:
+        raise PdefitError(
+            "formulation leaves out a part of the record; every and until belong to stages (times.fit_until)"
+        )
     used = [formulation, *(s.formulation for s in stages if s.formulation is not None)]
     held = held_frames(record.ts[:fitted], cfg["holdout"] or 0, used)
     window = withhold(record.at(slice(0, fitted)), held)

@@ -11,7 +11,7 @@ from pdefit.arrays.memory import available_bytes, in_words
 from pdefit.errors import PdefitError
 from pdefit.inverse.cost import Cost
 from pdefit.inverse.functional import Functional
-from pdefit.inverse.stage_windows import with_windows
+from pdefit.inverse.stage_windows import keeps, with_windows
 from pdefit.systems.field_coords import field_coords
 
 # fields.h5 holds what was observed, what is predicted, and the truth of a twin
@@ -45,8 +45,9 @@ def _last_functional(exp: Experiment) -> Functional:
     """What the last stage minimises: a stage without windows of its own keeps those of the stage before, but free
     states belong to the fit's own."""
     last = exp.stages[-1].formulation
-    if last is None and not exp.functional.controls.states.items:
-        last = next((s.formulation for s in reversed(exp.stages) if s.formulation is not None), None)
+    if last is None:
+        before = next((s.formulation for s in reversed(exp.stages) if s.formulation is not None), None)
+        last = before if keeps(exp.functional, before) else None
     return with_windows(exp.functional, last)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from pdefit.app.instantiate import build, make
 from pdefit.app.sections import is_number
 from pdefit.errors import PdefitError, unknown
-from pdefit.inverse.formulation import Segments
+from pdefit.inverse.formulation import AbstractFormulation, Segments, Single
 from pdefit.inverse.optimize.base import AbstractOptimizer
 from pdefit.inverse.optimize.levenberg_marquardt import LevenbergMarquardt
 from pdefit.inverse.reweight import Reweight
@@ -14,14 +14,20 @@ from pdefit.inverse.stage import Stage
 
 # in place of a solver, or of an optimizer: whatever suits
 AUTO = {"auto": True}
-_STAGE = ("optimizer", "max_iterations", "window", "reweight")
+_STAGE = ("optimizer", "max_iterations", "window", "every", "until", "reweight")
 
 
 def read_stages(node: Any) -> list[Stage]:
     """The stages in the order they are written; null leaves one out that another experiment named."""
     if not isinstance(node, Mapping) or all(s is None for s in node.values()):
         raise PdefitError("stages expects at least one stage, e.g. stages=levenberg_marquardt")
-    return [_stage(name, s) for name, s in node.items() if s is not None]
+    stages = {name: _stage(name, s) for name, s in node.items() if s is not None}
+    last = list(stages)[-1]
+    if (formulation := stages[last].formulation) is not None and formulation.partial:
+        raise PdefitError(
+            f"stages.{last} is the last stage and would fit a part of the record only; add one without every and until"
+        )
+    return list(stages.values())
 
 
 def left_open(node: Any) -> bool:
@@ -37,22 +43,35 @@ def _stage(name: str, node: Any) -> Stage:
     for key in node:
         if key not in _STAGE:
             raise unknown(f"key of {path}", str(key), _STAGE)
-    window, reweight, limit = node.get("window"), node.get("reweight"), node.get("max_iterations", 100)
+    reweight, limit = node.get("reweight"), node.get("max_iterations", 100)
     undecided = node["optimizer"] == AUTO
     if undecided and limit is None:
         limit = 100
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
         raise PdefitError(f"{path}.max_iterations expects a whole number >= 1, but got '{limit}'")
-    if window is not None and not is_number(window):
-        raise PdefitError(f"{path}.window expects a length of time, but got '{window}'")
     return Stage(
         optimizer=LevenbergMarquardt()
         if undecided
         else make(node["optimizer"], f"{path}.optimizer", AbstractOptimizer),
         max_iterations=limit,
-        formulation=None if window is None else build(Segments, {"length": window}, path),
+        formulation=_formulation(node, path),
         reweight=None if reweight is None else _reweight(reweight, f"{path}.reweight"),
     )
+
+
+def _formulation(node: Mapping[str, Any], path: str) -> AbstractFormulation | None:
+    """Windows of a length, each or every n-th of them, or the frames to a time; None for those that there are."""
+    window, every, until = (node.get(key) for key in ("window", "every", "until"))
+    for key, value in (("window", window), ("until", until)):
+        if value is not None and not is_number(value):
+            raise PdefitError(f"{path}.{key} expects a time, but got '{value}'")
+    if window is None and every is not None:
+        raise PdefitError(f"{path}.every says which windows are run, so it expects a {path}.window, too")
+    if window is not None and until is not None:
+        raise PdefitError(f"{path} has a window and an until; keep one, or make two stages of it")
+    if until is not None:
+        return Single(until=float(until))
+    return None if window is None else build(Segments, {"length": window, "every": 1 if every is None else every}, path)
 
 
 def _reweight(node: Any, path: str) -> Reweight:

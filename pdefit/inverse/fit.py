@@ -22,7 +22,7 @@ from pdefit.inverse.objective import Objective
 from pdefit.inverse.optimize.base import AbstractOptimizer, Box
 from pdefit.inverse.run_state import RunState, pack, unpack
 from pdefit.inverse.stage import Stage as Stage
-from pdefit.inverse.stage_windows import prepares, resized, with_windows
+from pdefit.inverse.stage_windows import keeps, prepares, resized, with_windows
 from pdefit.inverse.step_watch import StepWatch
 
 
@@ -112,7 +112,7 @@ class _Run(Generic[Objective]):
         formulation = self.stages[self.stage].formulation
         if prepares(self.own, formulation):
             self._use(self.stage, sigma)
-        elif self.own.controls.states.items:
+        elif not keeps(self.own, self.stages[self.windows].formulation if self.windows >= 0 else None):
             self._use(-1, sigma)
         self.theta = resized(self.own, self.functional, self.theta)
         self.functional = self.steps.start(self.functional, self.theta)

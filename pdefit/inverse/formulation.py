@@ -49,17 +49,40 @@ class AbstractFormulation(eqx.Module):
         """The standard deviation of a jump between segments of the field `name` with these free node states; it broadcasts
         to one state's field."""
 
+    @property
+    def partial(self) -> bool:
+        """Whether observations of the record are left out: good for a stage that prepares, not for the result."""
+        return False
+
     def starts(self, y0: PyTree, nodes: PyTree | None) -> PyTree:
         """The start of every trajectory, with a leading axis."""
         return jax.tree.map(lambda x: x[None], y0) if nodes is None else nodes
 
 
 class Single(AbstractFormulation):
-    """Single shooting: one trajectory from the initial state, which is observed too."""
+    """Single shooting: one trajectory from the initial state, which is observed too.
+
+    With `until`, a time of the record, over the observations to then only. Stages that follow a free initial state further
+    and further find minima that the whole record hides behind others, where trajectories depend strongly on how they begin.
+
+    Source: C. Pires, R. Vautard, O. Talagrand, Tellus A 48:96 (1996), doi:10.3402/tellusa.v48i1.11634 (quasi-static
+    variational assimilation).
+    """
+
+    until: float | None = None
+
+    @property
+    def partial(self):
+        return self.until is not None
 
     def layout(self, ts, dt):
-        plan = stack_plans([plan_steps(float(ts[0]), ts, dt)])
-        everything = np.arange(ts.size)[None]
+        seen = ts if self.until is None else ts[: np.searchsorted(ts, self.until, side="right")]
+        if seen.size < 2:
+            raise PdefitError(
+                f"until = {self.until:g} leaves fewer than two frames; the record's second is at {ts[1]:g}"
+            )
+        plan = stack_plans([plan_steps(float(ts[0]), seen, dt)])
+        everything = np.arange(seen.size)[None]
         return Layout(plan, everything, np.ones_like(everything, bool), np.zeros(1, int))
 
     def node_states(self, problem, observations, layout):
@@ -82,12 +105,16 @@ class Segments(AbstractFormulation):
     all nodes at their guess (of each label along the field's first axis, where that has labels: each body), or, if
     `continuity` maps fields to numbers, that number in the field's unit. It is the error that the model may make in one
     window beyond what the data show; much smaller than that it only makes the fit slow.
+
+    With `every` = n only each n-th window is run, at an n-th of the cost: for a stage that prepares a fit of large fields,
+    where a part of the record tells enough. Such windows are apart, so their node states cannot be free.
     """
 
     length: float
     continuity: float | dict[str, float] = eqx.field(
         converter=lambda c: dict(c) if isinstance(c, Mapping) else c, default=1e-6
     )
+    every: int = eqx.field(static=True, default=1)
 
     def __check_init__(self):
         if not self.length > 0:
@@ -95,13 +122,19 @@ class Segments(AbstractFormulation):
         given = self.continuity.values() if isinstance(self.continuity, dict) else [self.continuity]
         if not all(c > 0 for c in given):
             raise ValueError(f"Segments expects a positive continuity, but got {self.continuity}")
+        if isinstance(self.every, bool) or not isinstance(self.every, int) or self.every < 1:
+            raise ValueError(f"Segments expects every to be a whole number >= 1, but got {self.every}")
+
+    @property
+    def partial(self):
+        return self.every > 1
 
     def layout(self, ts, dt):
         nodes = [0]
         for i in range(1, ts.size - 1):
             if ts[i] - ts[nodes[-1]] >= self.length * (1 - 1e-9):
                 nodes.append(i)
-        ends = [*nodes[1:], ts.size - 1]
+        nodes, ends = nodes[:: self.every], [*nodes[1:], ts.size - 1][:: self.every]
         parts = [np.arange(a, b + 1) for a, b in zip(nodes, ends, strict=True)]
         longest = max(p.size for p in parts)
         plan = stack_plans([plan_steps(float(ts[n]), ts[p], dt) for n, p in zip(nodes, parts, strict=True)])
@@ -115,6 +148,11 @@ class Segments(AbstractFormulation):
         return node_states(problem, observations, layout.nodes)
 
     def jump_sigma(self, name, nodes, where):
+        if self.every > 1:
+            raise PdefitError(
+                f"Windows of which only every {self.every}th is run have no jumps between them, so the node states of "
+                f"'{name}' cannot be free; leave out `every`"
+            )
         if isinstance(self.continuity, dict):
             if name not in self.continuity:
                 raise PdefitError(

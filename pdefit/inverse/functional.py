@@ -301,10 +301,12 @@ class Functional(AbstractObjective):
 
     def reformulated(self, formulation: AbstractFormulation, theta: Float[Array, " p"]) -> "Functional":
         layout = formulation.layout(self.observations.ts, self.dt)
-        problem, controls = self.at(theta), self.controls.stateless
+        problem = self.at(theta)
+        nodes = formulation.node_states(problem, self.observations, layout)
+        # an initial state stays free where trajectories start from it
+        controls = self.controls if nodes is None and self.problem.nodes is None else self.controls.stateless
         if not controls.items:
             raise PdefitError("Windows of another length need a control that is no state; remove stage.window")
-        nodes = formulation.node_states(problem, self.observations, layout)
         problem = eqx.tree_at(lambda p: p.nodes, problem, nodes, is_leaf=lambda x: x is None)
         kept = tuple(r for r in self.regularizers if r.control in [c.path for c in controls.items])
         functional = eqx.tree_at(

@@ -10,11 +10,17 @@ from pdefit.inverse.objective import AbstractObjective, Objective
 def prepares(own: AbstractObjective, formulation: AbstractFormulation | None) -> bool:
     """Whether a stage with this formulation leaves the windows of the fit's own functional.
 
-    Where states are controls such a stage is an initialiser: its windows start from the data, and only the other controls
-    move. The states come back at their guesses with the fit's own windows, which is what a stage without a formulation has
-    then.
+    Where states are controls such a stage is an initialiser. Windows that start from the data move only the other controls,
+    and the states come back at their guesses; a free initial state moves along where fewer frames of one trajectory are
+    fitted.
     """
     return formulation is not None and not (own.controls.states.items and formulation == own.formulation)
+
+
+def keeps(own: AbstractObjective, before: AbstractFormulation | None) -> bool:
+    """Whether a stage without a formulation goes on with that of the stage before: not where states come back, nor where a
+    part of the record was left out."""
+    return not own.controls.states.items and not (before is not None and before.partial)
 
 
 def with_windows(own: Objective, formulation: AbstractFormulation | None) -> Objective:

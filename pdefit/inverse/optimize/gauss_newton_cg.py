@@ -13,6 +13,8 @@ from pdefit.inverse.objective import AbstractObjective
 from pdefit.inverse.optimize.base import AbstractOptimizer, Box, Evaluation, by_gradient
 from pdefit.inverse.pointwise import Arrow, arrow, has_points
 
+# more products follow while the second half of them brought more than this fraction of the decrease
+_GAIN = 0.1
 # a step must bring this fraction of the decrease that its slope promises
 _ARMIJO = 1e-4
 # residuals of a record without noise fall by no more than this
@@ -41,7 +43,8 @@ class GaussNewtonCG(AbstractOptimizer):
     """A d = -g with A = J_r^T J_r by conjugate gradients, truncated; then a line search along d.
 
     For fields: A is never formed; every product A v costs about two gradients, and at most `products` are spent on a step,
-    fewer far from the minimum (the linear residual falls to min(1/2, sqrt(|g| / |g_0|))). A control with `smoothing` is
+    fewer far from the minimum: until the linear residual has fallen to min(1/2, sqrt(|g| / |g_0|)) and the second half of
+    the products brought less than a tenth of the decrease of the quadratic model. A control with `smoothing` is
     searched in its Sobolev variable, which preconditions its field; controls are scaled to each other by their mean
     curvature, from one product for each at the start. Where the unknowns are numbers and a whole initial state, their matrix
     at every point by itself preconditions all of them together (`pdefit.inverse.pointwise`). Bounds: elements on a bound
@@ -50,7 +53,8 @@ class GaussNewtonCG(AbstractOptimizer):
     the residuals have fallen to round-off.
 
     Source: J. Nocedal, S. Wright, Numerical Optimization, 7.1 and 10.3 (2006), doi:10.1007/978-0-387-40065-5;
-    S. Eisenstat, H. Walker, SIAM J. Sci. Comput. 17:16 (1996), doi:10.1137/0917003.
+    S. Eisenstat, H. Walker, SIAM J. Sci. Comput. 17:16 (1996), doi:10.1137/0917003;
+    S. Nash, A. Sofer, Oper. Res. Lett. 9:219 (1990), doi:10.1016/0167-6377(90)90065-D (why the model's decrease tells more).
     """
 
     tangents: ClassVar[bool] = False
@@ -116,26 +120,30 @@ class GaussNewtonCG(AbstractOptimizer):
         most: Array,
         wanted: Bool[Array, ""],
     ) -> Float[Array, " p"]:
-        """The direction, until the residual's norm is at most `most`."""
+        """The direction, until the residual's norm is at most `most` and more products bring little more."""
 
         def body(carry: tuple[Array, ...]) -> tuple[Array, ...]:
-            i, d, r, v, inner, _ = carry
+            i, d, r, v, inner, decrease, _ = carry
             product = jnp.where(free, functional.gauss_newton_product(theta, v), 0.0)
             bend = jnp.vdot(v, product)
             # a direction without curvature is one that the data do not see
             seen = bend > 0
             length = jnp.where(seen, inner / jnp.where(seen, bend, 1.0), 0.0)
             d, r = d + length * v, r - length * product
+            decrease = decrease.at[i + 1].set(decrease[i] + length * inner / 2)
             z = scaled(r)
             new = jnp.vdot(r, z)
-            return i + 1, d, r, z + new / jnp.where(inner > 0, inner, 1.0) * v, new, ~seen
+            return i + 1, d, r, z + new / jnp.where(inner > 0, inner, 1.0) * v, new, decrease, ~seen
 
         def more(carry: tuple[Array, ...]) -> Array:
-            i, _, _, _, inner, flat = carry
-            return wanted & ~flat & (i < self.products) & (jnp.sqrt(inner) > most * (i > 0)) & (inner > 0)
+            i, _, _, _, inner, decrease, flat = carry
+            gains = decrease[i] - decrease[i // 2] > _GAIN * decrease[i]
+            enough = (i > 0) & (jnp.sqrt(inner) <= most) & ~gains
+            return wanted & ~flat & (i < self.products) & ~enough & (inner > 0)
 
-        z = scaled(slope)
-        begin = jnp.zeros((), int), jnp.zeros_like(theta), slope, z, jnp.vdot(slope, z), jnp.zeros((), bool)
+        z, zero = scaled(slope), jnp.zeros((), int)
+        decrease = jnp.zeros(self.products + 1)
+        begin = zero, jnp.zeros_like(theta), slope, z, jnp.vdot(slope, z), decrease, jnp.zeros((), bool)
         return functional.repeat(more, body, begin)[1]
 
     def init(self, theta, box):
