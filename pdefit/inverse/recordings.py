@@ -225,7 +225,8 @@ class Recordings(AbstractObjective):
 
     def reformulated(self, formulation, theta):
         def change(part: Functional, own: Array) -> tuple[Functional, Array]:
-            return part.reformulated(formulation, own), own[: part.controls.stateless.size]
+            new = part.reformulated(formulation, own)
+            return new, own[: new.controls.size]
 
         return self.each(change, theta)[0]
 

@@ -7,22 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from problems import Lorenz
 from small_systems import Decay, Level, State
 
 import pdefit
-
-
-class Lorenz(pdefit.AbstractSystem):
-    """E. N. Lorenz, J. Atmos. Sci. 20 (1963) 130-141, with sigma 10, rho 28, beta 8/3: exponent 0.906."""
-
-    time_unit: ClassVar[str] = "1"
-
-    def vector_field(self, t, y, args):
-        u, v, w = y.u
-        return State(jnp.stack([10 * (v - u), u * (28 - w) - v, u * v - 8 / 3 * w]))
-
-    def init(self, key):
-        return State(jnp.array([1.0, 1.0, 20.0]))
 
 
 class Pair(NamedTuple):
