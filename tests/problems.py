@@ -1,7 +1,5 @@
 """Small problems that the tests of this folder share."""
 
-from typing import ClassVar, NamedTuple
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -10,24 +8,6 @@ from pdefit_particles import Gravity
 from pdefit_reaction import FisherKPP
 
 import pdefit
-
-class State(NamedTuple):
-    u: jax.Array
-
-
-class Lorenz(pdefit.AbstractSystem):
-    """E. N. Lorenz, J. Atmos. Sci. 20 (1963) 130-141, with sigma 10, beta 8/3: exponent 0.906 at rho 28."""
-
-    time_unit: ClassVar[str] = "1"
-    rho: jax.Array = pdefit.parameter(default=28.0)
-
-    def vector_field(self, t, y, args):
-        u, v, w = y.u
-        return State(jnp.stack([10 * (v - u), u * (self.rho - w) - v, u * v - 8 / 3 * w]))
-
-    def init(self, key):
-        return State(jnp.array([1.0, 1.0, 20.0]))
-
 
 VALUE = eqx.filter_jit(pdefit.Functional.value)
 GRID = pdefit.CartesianGrid(shape=(64,), extent=(40.0,), origin=(-20.0,))

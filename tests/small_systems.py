@@ -128,3 +128,17 @@ class Swing(pdefit.AbstractSystem, pdefit.AbstractVerifiable, pdefit.AbstractMec
     def example(cls, resolution):
         system = cls(k=2.0)
         return pdefit.Example(system, system.init(None), np.linspace(0.0, 2.0, 5), 0.1, space_order=None, time_order=4)
+
+
+class Lorenz(pdefit.AbstractSystem):
+    """E. N. Lorenz, J. Atmos. Sci. 20 (1963) 130-141, with sigma 10, beta 8/3: exponent 0.906 at rho 28."""
+
+    time_unit: ClassVar[str] = "1"
+    rho: jax.Array = pdefit.parameter(default=28.0)
+
+    def vector_field(self, t, y, args):
+        u, v, w = y.u
+        return State(jnp.stack([10 * (v - u), u * (self.rho - w) - v, u * v - 8 / 3 * w]))
+
+    def init(self, key):
+        return State(jnp.array([1.0, 1.0, 20.0]))

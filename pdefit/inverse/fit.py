@@ -288,10 +288,18 @@ class _Run(Generic[Objective]):
                     f"iteration {self.iterations}: the loss is not finite, the step was rejected and reduced"
                 )
 
+    def _whole(self) -> None:
+        """A fit that ends in a stage that prepares is still judged by the whole record."""
+        self._use(-1, self.functional.observations.sigma)
+        self.theta, self.converged = resized(self.own, self.functional, self.theta), False
+        self.functional = self.steps.start(self.functional, self.theta)
+
     def result(self, status: str) -> Fit[Objective]:
         """What is known when the fit ends, however it ends."""
         if not self.iterations:
             raise PdefitError("The fit was interrupted before its first evaluation")
+        if self.functional.formulation.partial:
+            self._whole()
         # stages differ in windows and weights: the losses reported are those of the last functional
         # a stage that prepares free states has only the first controls
         guess = self.own.theta0[: self.theta.size]

@@ -122,8 +122,8 @@ class Segments(AbstractFormulation):
         given = self.continuity.values() if isinstance(self.continuity, dict) else [self.continuity]
         if not all(c > 0 for c in given):
             raise ValueError(f"Segments expects a positive continuity, but got {self.continuity}")
-        if isinstance(self.every, bool) or not isinstance(self.every, int) or self.every < 1:
-            raise ValueError(f"Segments expects every to be a whole number >= 1, but got {self.every}")
+        if self.every < 1:
+            raise ValueError(f"Segments expects every to be at least 1, but got {self.every}")
 
     @property
     def partial(self):
@@ -150,7 +150,7 @@ class Segments(AbstractFormulation):
     def jump_sigma(self, name, nodes, where):
         if self.every > 1:
             raise PdefitError(
-                f"Windows of which only every {self.every}th is run have no jumps between them, so the node states of "
+                f"Windows of which only one in {self.every} is run have no jumps between them, so the node states of "
                 f"'{name}' cannot be free; leave out `every`"
             )
         if isinstance(self.continuity, dict):

@@ -45,3 +45,25 @@ def test_a_stage_that_is_null_is_left_out(compose):
     assert left_open(compose(*FRONT, "+stages.first=null")["stages"])
     with pytest.raises(PdefitError, match="stages expects at least one stage"):
         read_stages({"main": None})
+
+
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        ("window: 2.0, until: 1.0", "stages.first has a window and an until; keep one, or make two stages of it"),
+        ("every: 2", r"stages.first.every says which windows are run, so it expects a stages.first.window, too"),
+        ("until: soon", "stages.first.until expects a time, but got 'soon'"),
+        ("window: 1.0, every: 2.5", "stages.first.every expects a whole number, but got 2.5"),
+        ("until: 1.0", "stages.first is the last stage and would fit a part of the record only"),
+    ],
+)
+def test_parts_of_a_record_are_named_by_one_key_and_never_last(compose, first, said):
+    last = "" if said.endswith("only") else ", last: {optimizer: {_target_: pdefit.LBFGS}}"
+    stages = f"stages={{first: {{optimizer: {{_target_: pdefit.LBFGS}}, {first}}}{last}}}"
+    with pytest.raises(PdefitError, match=said):
+        read_stages(compose(*FRONT, "~stages", f"+{stages}")["stages"])
+
+
+def test_a_fit_itself_sees_the_whole_record(pdefit_inside, tmp_path):
+    code, _, err = pdefit_inside("fit", *FRONT, "+formulation.until=1.0", f"hydra.run.dir={tmp_path / 'run'}")
+    assert code == 1 and "formulation leaves out a part of the record" in err

@@ -7,8 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from problems import Lorenz
-from small_systems import Decay, Level, State
+from small_systems import Decay, Level, Lorenz, State
 
 import pdefit
 
