@@ -11,6 +11,7 @@ from pdefit.arrays.memory import available_bytes, in_words
 from pdefit.errors import PdefitError
 from pdefit.inverse.cost import Cost
 from pdefit.inverse.functional import Functional
+from pdefit.inverse.stage import Stage
 from pdefit.inverse.stage_windows import keeps, with_windows
 from pdefit.systems.field_coords import field_coords
 
@@ -26,19 +27,27 @@ def plan(exp: Experiment, cfg: dict[str, Any]) -> dict[str, Any]:
     cost = exp.driver.cost(_last_functional(exp), exp.stages[-1].optimizer.tangents)
     _refuse_too_large(cost)
     most = sum(stage.max_iterations for stage in exp.stages)
+    work = sum(stage.max_iterations * _in_evaluations(stage) for stage in exp.stages)
     if cfg["max_iterations"] is not None:
         most = min(most, cfg["max_iterations"])
+        work = min(work, most * max(map(_in_evaluations, exp.stages)))
+    products = exp.stages[-1].optimizer.most_products
     found = {
-        "text": str(cost),
-        "evaluation": cost.as_dict(),
+        "text": f"{cost}" + (f", and up to {products} products of about two such" if products else ""),
+        "evaluation": {**cost.as_dict(), "most_products": products},
         "most_evaluations": most,
-        "most_seconds": most * cost.seconds,
+        "most_seconds": work * cost.seconds,
         "forward_solves": fit_cost(exp, cfg),
         "fields_bytes": film_bytes(cfg["store"], coords, wanted, frames, _KINDS),
         "preparation": None if exp.prepared is None else exp.prepared.as_dict(),
         "device": jax.devices()[0].device_kind,
     }
     return found
+
+
+def _in_evaluations(stage: Stage) -> int:
+    """An evaluation with all products that it may take, in evaluations without."""
+    return 1 + 2 * stage.optimizer.most_products
 
 
 def _last_functional(exp: Experiment) -> Functional:
@@ -73,9 +82,11 @@ def compared(planned: dict[str, Any], peak_bytes: int | None, seconds: float) ->
     """What was planned beside what an evaluation took."""
     cost = planned["evaluation"]
     measured = "" if peak_bytes is None else f", measured {in_words(peak_bytes)}"
+    most = (1 + 2 * cost["most_products"]) * cost["seconds"]
+    to_most = f" to {most:.2g}" if cost["most_products"] else ""
     return (
         f"an evaluation: planned {in_words(cost['planned_bytes'] + cost['host_bytes'])}{measured}; planned "
-        f"{cost['seconds']:.2g} s, measured {seconds:.2g} s"
+        f"{cost['seconds']:.2g}{to_most} s, measured {seconds:.2g} s"
     )
 
 

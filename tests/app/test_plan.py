@@ -34,6 +34,16 @@ def test_a_plan_says_what_an_evaluation_takes(pdefit_inside, tmp_path):
     }  # fmt: skip
 
 
+def test_products_are_in_the_plan(pdefit_inside, tmp_path):
+    products = "stages.main.optimizer.products=7"
+    code, out, _ = run(pdefit_inside, tmp_path / "run", "plan", "stages=gauss_newton_cg", f"+{products}")
+    assert code == 0 and "and up to 7 products of about two such" in out
+    found = json.loads((tmp_path / "run" / "plan.json").read_text())
+    cost = found["evaluation"]
+    assert cost["most_products"] == 7
+    assert found["most_seconds"] == pytest.approx(15 * found["most_evaluations"] * cost["seconds"])
+
+
 def test_a_hosted_fit_gives_the_traced_result_and_leaves_no_checkpoints(pdefit_inside, tmp_path):
     estimates = []
     for name, options in {"traced": (), "hosted": HOSTED}.items():

@@ -58,6 +58,11 @@ class AbstractOptimizer(eqx.Module):
     def evaluate(self, functional: AbstractObjective | HostedFunctional, state: Any) -> Evaluation:
         """What this optimizer needs to know of the point that it asks for."""
 
+    @property
+    def most_products(self) -> int:
+        """How many products with the Gauss-Newton matrix, about two gradients each, an evaluation may take beside its own."""
+        return 0
+
     @abc.abstractmethod
     def init(self, theta: Float[Array, " p"], box: Box) -> Any:
         """The state before the first evaluation."""

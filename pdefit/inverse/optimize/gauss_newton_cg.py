@@ -66,6 +66,10 @@ class GaussNewtonCG(AbstractOptimizer):
         if self.products < 1:
             raise ValueError(f"GaussNewtonCG expects products of at least 1, but got {self.products}")
 
+    @property
+    def most_products(self):
+        return self.products
+
     def evaluate(self, functional, state):
         trial = self.ask(state)
         found = by_gradient(functional, trial)
