@@ -14,8 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.console import Console
 
+from pdefit.app.progress import RunsProgress
 from pdefit.arrays.trees import named_fields
 from pdefit.errors import PdefitError
 from pdefit.files.frame_file import read_frame, write_frame
@@ -45,7 +46,8 @@ def prepared_state(preparation: AbstractPreparation, system: AbstractSystem, see
     """The state that a preparation ends in, from the cache if the same was made before."""
     key, begin = jax.random.key(seed), time.perf_counter()
     start, name = preparation.start(system, key), type(system).__name__
-    duration = float(sum(t for _, t in preparation.kicks(system, key)))
+    kicks = preparation.kicks(system, key)
+    duration = float(sum(t for _, t in kicks))
     path = cache_folder() / f"{name}-{_digest(preparation, system, seed)}.h5"
     if path.is_file():
         try:
@@ -53,14 +55,10 @@ def prepared_state(preparation: AbstractPreparation, system: AbstractSystem, see
         # a damaged cache is made anew, and replaced
         except PdefitError:
             pass
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, transient=True) as bar:
-        task = bar.add_task(f"preparing the initial state, {duration:g} {system.time_unit} (kept for the next run)")
-
-        def report(done: int, kicks: int) -> None:
-            bar.update(task, description=f"preparing the initial state: kick {done} of {kicks}")
-
-        made = prepare(preparation, system, key, report=report)
+    told = f"preparing the state, {duration:g} {system.time_unit} (kept for the next run)"
+    with RunsProgress(Console()) as bar:
+        bar(0, len(kicks), told)
+        made = prepare(preparation, system, key, report=lambda done, of: bar(done, of, told))
     fields = {n: np.asarray(x) for n, x in named_fields(made).items()}
     try:
         write_frame(path, fields, 0.0, system.time_unit, field_coords(system, made), f"prepared state of {name}")

@@ -65,6 +65,11 @@ def test_the_second_call_reads_the_same_bits(folder, made):
     assert float(first.u.max()) > 0.5
 
 
+def test_a_short_preparation_says_nothing_off_a_terminal(capsys):
+    prepared_state(PROTOCOL, tissue(), 3)
+    assert capsys.readouterr() == ("", "")
+
+
 def test_whatever_it_depends_on_is_another_file(made, folder):
     cases = [
         (PROTOCOL, tissue(), 0),
