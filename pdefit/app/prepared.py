@@ -3,7 +3,6 @@
 import dataclasses
 import hashlib
 import inspect
-import os
 import re
 import time
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 from jaxtyping import PyTree
 from rich.console import Console
 
+from pdefit.app.cache import cache_folder
 from pdefit.app.progress import RunsProgress
 from pdefit.arrays.trees import named_fields
 from pdefit.errors import PdefitError
@@ -48,7 +48,7 @@ def prepared_state(preparation: AbstractPreparation, system: AbstractSystem, see
     start, name = preparation.start(system, key), type(system).__name__
     kicks = preparation.kicks(system, key)
     duration = float(sum(t for _, t in kicks))
-    path = cache_folder() / f"{name}-{_digest(preparation, system, seed)}.h5"
+    path = cache_folder("states") / f"{name}-{_digest(preparation, system, seed)}.h5"
     if path.is_file():
         try:
             return _read(path, start, name), Prepared(duration, 0.0, True, path)
@@ -71,11 +71,6 @@ def prepared_state(preparation: AbstractPreparation, system: AbstractSystem, see
 def state_from_file(path: Path, like: PyTree, model: str) -> PyTree:
     """The last frame of a file as a state like this one."""
     return _read(path, like, model)
-
-
-def cache_folder() -> Path:
-    """Where prepared states are kept: $XDG_CACHE_HOME/pdefit/states, by default in ~/.cache."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pdefit" / "states"
 
 
 def _read(path: Path, like: PyTree, model: str) -> PyTree:
