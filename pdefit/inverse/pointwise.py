@@ -16,7 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from pdefit.inverse.controls import Controls, Resolved
+from pdefit.inverse.controls import Controls
+from pdefit.inverse.functional import Functional
 from pdefit.inverse.normal_equations import Tangents
 
 # added to the diagonal, as a part of it
@@ -60,13 +61,14 @@ class _PointTally(NamedTuple):
 
 def has_points(functional: Any) -> bool:
     """Whether the unknowns are numbers and, from one initial state, fields of equal shape that the instrument sees."""
-    controls: Controls = functional.controls
+    if not isinstance(functional, Functional) or functional.groups != 1:
+        return False
+    controls = functional.controls
     fields = controls.items[len(controls.recorded.items) :]
     if not fields or not all(c.path.split(".")[0] == "y0" and c.smoothing is None for c in fields):
         return False
     shapes = {c.shape for c in fields}
-    seen = {x.shape for x in functional.observed.values()} if isinstance(controls.items[0], Resolved) else set()
-    return len(shapes) == 1 and shapes <= seen and functional.groups == 1
+    return len(shapes) == 1 and shapes <= {x.shape for x in functional.observed.values()}
 
 
 def arrow(functional: Any, theta: Float[Array, " p"]) -> Arrow:

@@ -98,6 +98,15 @@ def test_which_unknowns_have_points(controls, expected):
     assert has_points(cells_functional(controls)) is expected
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_recordings_have_no_points(count):
+    own = {"a": pdefit.Log(), "y0": {n: pdefit.Control(scope="experiment") for n in ("u", "v")}}
+    recordings = pdefit.Recordings([cells_functional(own)] * count)
+    assert not has_points(recordings)
+    found = pdefit.fit(recordings, [pdefit.Stage(pdefit.GaussNewtonCG(products=1), 1)])
+    assert found.iterations == 1 and np.isfinite(found.loss)
+
+
 def front():
     """D and r of a front, and where it starts from, out of a noisy film."""
     controls = {"D": pdefit.Log(), "r": pdefit.Log(), "y0": {"u": pdefit.Identity()}}
