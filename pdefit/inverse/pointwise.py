@@ -39,11 +39,6 @@ class Arrow(NamedTuple):
         fields = alone - jnp.einsum("xij,xjk,k->xi", self.points, self.borders, moved)
         return jnp.concatenate([moved, jnp.ravel(fields.T)])
 
-    def fields_alone(self, r: Float[Array, " q"]) -> Float[Array, " q"]:
-        """F^-1 r, where the numbers are known."""
-        n, f = self.points.shape[:2]
-        return jnp.ravel(jnp.einsum("xij,jx->xi", self.points, r.reshape(f, n)).T)
-
 
 class _PointTally(NamedTuple):
     """The sum over observations of products of what moves at each point: (s, K, K, n)."""
@@ -97,6 +92,7 @@ def arrow(functional: Any, theta: Float[Array, " p"]) -> Arrow:
 def _lifted(matrix: Float[Array, "... m m"]) -> Float[Array, "... m m"]:
     """A little more on the diagonal, also where that is zero."""
     size = jnp.diagonal(matrix, axis1=-2, axis2=-1)
-    least = jnp.maximum(size, _LEAST * jnp.max(size, axis=-1, keepdims=True))
+    # the matrix of no numbers has no diagonal
+    least = jnp.maximum(size, _LEAST * jnp.max(size, axis=-1, keepdims=True, initial=0.0))
     least = jnp.where(least > 0, least, 1.0)
     return matrix + _LEAST * jnp.einsum("...i,ij->...ij", least, jnp.eye(matrix.shape[-1]))
