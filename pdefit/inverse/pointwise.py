@@ -19,6 +19,7 @@ from jaxtyping import Array, Float, PyTree
 from pdefit.inverse.controls import Controls
 from pdefit.inverse.functional import Functional
 from pdefit.inverse.normal_equations import Tangents
+from pdefit.inverse.pushed import push_all
 
 # added to the diagonal, as a part of it
 _LEAST = 1e-9
@@ -80,11 +81,11 @@ def arrow(functional: Any, theta: Float[Array, " p"]) -> Arrow:
     empty = _PointTally(jnp.zeros((1, len(seeds), len(seeds), n)))
     tangents = Tangents(functional, theta, jnp.asarray(seeds), owners)
     gram = tangents.through(tangents.start(empty), functional.window).seen.gram[0]
-    extra = functional.extra_equations(theta)[1][:, :k]
+    extra = push_all(functional.extra_residuals, (theta,), (jnp.asarray(seeds[:k]),))[1]
     blocks = jnp.moveaxis(gram[k:, k:], -1, 0)
     borders = jnp.moveaxis(gram[k:, :k], -1, 0)
     points = jnp.linalg.inv(_lifted(blocks))
-    corner = jnp.sum(gram[:k, :k], axis=-1) + extra.T @ extra
+    corner = jnp.sum(gram[:k, :k], axis=-1) + sum(moved @ moved.T for moved in extra)
     left = corner - jnp.einsum("xik,xij,xjl->kl", borders, points, borders)
     return Arrow(points, borders, jnp.linalg.inv(_lifted(left + _LEAST * jnp.diag(jnp.diag(corner)))))
 
