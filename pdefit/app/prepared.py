@@ -1,10 +1,9 @@
 """Prepared initial states, each integrated once and kept."""
 
 import dataclasses
-import hashlib
 import inspect
-import re
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from rich.console import Console
 
 from pdefit.app.cache import cache_folder
 from pdefit.app.progress import RunsProgress
+from pdefit.arrays.digest import contents, digest, without_addresses
 from pdefit.arrays.trees import named_fields
 from pdefit.errors import PdefitError
 from pdefit.files.frame_file import read_frame, write_frame
@@ -48,7 +48,7 @@ def prepared_state(preparation: AbstractPreparation, system: AbstractSystem, see
     start, name = preparation.start(system, key), type(system).__name__
     kicks = preparation.kicks(system, key)
     duration = float(sum(t for _, t in kicks))
-    path = cache_folder("states") / f"{name}-{_digest(preparation, system, seed)}.h5"
+    path = cache_folder("states") / f"{name}-{digest(_origin(preparation, system, seed))[:24]}.h5"
     if path.is_file():
         try:
             return _read(path, start, name), Prepared(duration, 0.0, True, path)
@@ -80,18 +80,14 @@ def _read(path: Path, like: PyTree, model: str) -> PyTree:
     return jax.tree.unflatten(jax.tree.structure(like), leaves)
 
 
-def _digest(preparation: AbstractPreparation, system: AbstractSystem, seed: int) -> str:
-    """Of everything the state depends on, the files with its classes included."""
-    total = hashlib.sha256(f"{_VERSION} {seed} {jax.__version__}".encode())
+def _origin(preparation: AbstractPreparation, system: AbstractSystem, seed: int) -> Iterator[bytes]:
+    """Everything the state depends on, the files with its classes included."""
+    yield f"{_VERSION} {seed} {jax.__version__}".encode()
     for part in (preparation, system):
-        for cls in type(part).__mro__:
-            total.update(_source(cls))
+        yield from map(_source, type(part).__mro__)
         arrays, rest = eqx.partition(part, eqx.is_array)
-        # objects print their address
-        total.update(re.sub(r"0x[0-9a-f]+", "", f"{type(part)} {jax.tree.structure(arrays)} {rest}").encode())
-        for x in map(np.asarray, jax.tree.leaves(arrays)):
-            total.update(f"{x.dtype}{x.shape}".encode() + x.tobytes())
-    return total.hexdigest()[:24]
+        yield without_addresses(f"{type(part)} {jax.tree.structure(arrays)} {rest}")
+        yield from contents(jax.tree.leaves(arrays))
 
 
 def _source(cls: type) -> bytes:
