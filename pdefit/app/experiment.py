@@ -74,6 +74,11 @@ class Experiment:
     choices: tuple[str, ...]
     prepared: Prepared | None
 
+    @property
+    def forecasts(self) -> bool:
+        """Whether frames are kept for the forecast."""
+        return self.fitted < self.record.ts.size
+
 
 def experiment(cfg: Config) -> Experiment:
     """Build the experiment a configuration describes."""
