@@ -8,6 +8,8 @@ from pathlib import Path
 
 import jax
 
+from pdefit.app.cache import cache_folder
+
 # measured to help on CPUs: 1.5x by wider vectors; the second removes a random 2.5x slow mode of reductions.
 # An unknown flag aborts the process, so they are set only for versions that were tried.
 _FLAGS = "--xla_cpu_prefer_vector_width=512 --xla_cpu_experimental_ynn_fusion_type=-reduce"
@@ -21,8 +23,7 @@ def prepare() -> None:
     wanted = os.environ.get("PDEFIT_XLA_FLAGS", _FLAGS)
     if "XLA_FLAGS" not in os.environ and wanted != "none" and importlib.metadata.version("jaxlib") in _TRIED:
         os.environ["XLA_FLAGS"] = wanted
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pdefit" / "xla" / _processor()
-    jax.config.update("jax_compilation_cache_dir", str(cache))
+    jax.config.update("jax_compilation_cache_dir", str(cache_folder("xla") / _processor()))
     # without this, nothing that compiles in under a second is kept
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 

@@ -22,6 +22,7 @@ from pdefit.app.prepared import Prepared
 from pdefit.app.sections import is_number, whole_number
 from pdefit.app.stages_config import left_open, read_stages
 from pdefit.app.trial import check_memory, try_observe, try_step
+from pdefit.arrays.block_mean import block_mean
 from pdefit.arrays.trees import cast
 from pdefit.errors import PdefitError, unknown
 from pdefit.files.locate import locate
@@ -72,6 +73,11 @@ class Experiment:
     driver: AbstractDriver
     choices: tuple[str, ...]
     prepared: Prepared | None
+
+    @property
+    def forecasts(self) -> bool:
+        """Whether frames are kept for the forecast."""
+        return self.fitted < self.record.ts.size
 
 
 def experiment(cfg: Config) -> Experiment:
@@ -274,8 +280,7 @@ def _averaged(fine: Any, coarse: Any) -> Any:
         return fine
     if any(f % c for f, c in zip(fine.shape, coarse.shape, strict=True)):
         return fine
-    blocks = fine.reshape([k for f, c in zip(fine.shape, coarse.shape, strict=True) for k in (c, f // c)])
-    return blocks.mean(axis=tuple(range(1, 2 * fine.ndim, 2)))
+    return block_mean(fine, [f // c for f, c in zip(fine.shape, coarse.shape, strict=True)])
 
 
 def make_system(node: Config) -> AbstractSystem:

@@ -90,12 +90,13 @@ def _fit(
     write_parameters(directory / "parameters.csv", rows)
     console.print(_table(rows))
 
-    console.print("writing fields.h5 and the forecast")
+    console.print(f"writing fields.h5{' and the forecast' if exp.forecasts else ''}")
     skill, last = write_film(exp, found, cfg["store"], directory / "fields.h5", name)
     fitted_ts = found.functional.observations.ts
     write_series(directory / "residuals.csv", fitted_ts, residual_series(found.functional, found.theta))
-    ahead = None if skill is None else forecast_summary(exp, found, skill, last, cfg["lyapunov"], console)
+    ahead = None
     if skill is not None:
+        ahead = forecast_summary(exp, found, skill, last, cfg["lyapunov"], console)
         write_forecast(directory / "forecast.csv", skill)
     summary = _summary(exp, found, found_intervals, rows, ahead, name)
     summary["fit"], verdict = fit_quality(exp, found)

@@ -24,7 +24,7 @@ log = logging.getLogger("pdefit")
 
 def check_lyapunov(wanted: bool, exp: Experiment) -> None:
     """Refuse to ask for an exponent where there is no forecast, before anything is spent."""
-    if wanted and exp.fitted == exp.record.ts.size:
+    if wanted and not exp.forecasts:
         raise PdefitError("lyapunov=true measures over the forecast, and there is none; set times.fit_until")
 
 

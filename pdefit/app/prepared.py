@@ -1,11 +1,9 @@
 """Prepared initial states, each integrated once and kept."""
 
 import dataclasses
-import hashlib
 import inspect
-import os
-import re
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +12,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.console import Console
 
+from pdefit.app.cache import cache_folder
+from pdefit.app.progress import RunsProgress
+from pdefit.arrays.digest import contents, digest, without_addresses
 from pdefit.arrays.trees import named_fields
 from pdefit.errors import PdefitError
 from pdefit.files.frame_file import read_frame, write_frame
@@ -45,22 +46,19 @@ def prepared_state(preparation: AbstractPreparation, system: AbstractSystem, see
     """The state that a preparation ends in, from the cache if the same was made before."""
     key, begin = jax.random.key(seed), time.perf_counter()
     start, name = preparation.start(system, key), type(system).__name__
-    duration = float(sum(t for _, t in preparation.kicks(system, key)))
-    path = cache_folder() / f"{name}-{_digest(preparation, system, seed)}.h5"
+    kicks = preparation.kicks(system, key)
+    duration = float(sum(t for _, t in kicks))
+    path = cache_folder("states") / f"{name}-{digest(_origin(preparation, system, seed))[:24]}.h5"
     if path.is_file():
         try:
             return _read(path, start, name), Prepared(duration, 0.0, True, path)
         # a damaged cache is made anew, and replaced
         except PdefitError:
             pass
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, transient=True) as bar:
-        task = bar.add_task(f"preparing the initial state, {duration:g} {system.time_unit} (kept for the next run)")
-
-        def report(done: int, kicks: int) -> None:
-            bar.update(task, description=f"preparing the initial state: kick {done} of {kicks}")
-
-        made = prepare(preparation, system, key, report=report)
+    told = f"preparing the state, {duration:g} {system.time_unit} (kept for the next run)"
+    with RunsProgress(Console()) as bar:
+        bar(0, len(kicks), told)
+        made = prepare(preparation, system, key, report=lambda done, of: bar(done, of, told))
     fields = {n: np.asarray(x) for n, x in named_fields(made).items()}
     try:
         write_frame(path, fields, 0.0, system.time_unit, field_coords(system, made), f"prepared state of {name}")
@@ -75,11 +73,6 @@ def state_from_file(path: Path, like: PyTree, model: str) -> PyTree:
     return _read(path, like, model)
 
 
-def cache_folder() -> Path:
-    """Where prepared states are kept: $XDG_CACHE_HOME/pdefit/states, by default in ~/.cache."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pdefit" / "states"
-
-
 def _read(path: Path, like: PyTree, model: str) -> PyTree:
     expected = named_fields(like)
     found = read_frame(path, {n: np.shape(x) for n, x in expected.items()}, model)
@@ -87,18 +80,14 @@ def _read(path: Path, like: PyTree, model: str) -> PyTree:
     return jax.tree.unflatten(jax.tree.structure(like), leaves)
 
 
-def _digest(preparation: AbstractPreparation, system: AbstractSystem, seed: int) -> str:
-    """Of everything the state depends on, the files with its classes included."""
-    total = hashlib.sha256(f"{_VERSION} {seed} {jax.__version__}".encode())
+def _origin(preparation: AbstractPreparation, system: AbstractSystem, seed: int) -> Iterator[bytes]:
+    """Everything the state depends on, the files with its classes included."""
+    yield f"{_VERSION} {seed} {jax.__version__}".encode()
     for part in (preparation, system):
-        for cls in type(part).__mro__:
-            total.update(_source(cls))
+        yield from map(_source, type(part).__mro__)
         arrays, rest = eqx.partition(part, eqx.is_array)
-        # objects print their address
-        total.update(re.sub(r"0x[0-9a-f]+", "", f"{type(part)} {jax.tree.structure(arrays)} {rest}").encode())
-        for x in map(np.asarray, jax.tree.leaves(arrays)):
-            total.update(f"{x.dtype}{x.shape}".encode() + x.tobytes())
-    return total.hexdigest()[:24]
+        yield without_addresses(f"{type(part)} {jax.tree.structure(arrays)} {rest}")
+        yield from contents(jax.tree.leaves(arrays))
 
 
 def _source(cls: type) -> bytes:

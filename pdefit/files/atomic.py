@@ -3,6 +3,8 @@
 import json
 import math
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +13,25 @@ import numpy as np
 from pdefit.errors import PdefitError
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write to a neighbour, then rename: a reader, or a kill, never meets half a file."""
-    neighbour = path.with_name(f".{path.name}.partial")
+@contextmanager
+def beside(path: Path, shared: bool = False) -> Iterator[Path]:
+    """A neighbour with the suffix of `path` that takes its place when the block ends, and is removed when the block fails: a
+    reader, or a kill, never meets half a file. `shared` where several processes may write the same file at once."""
+    process = f".{os.getpid()}" if shared else ""
+    neighbour = path.with_name(f".{path.stem}{process}.partial{path.suffix}")
     try:
-        with open(neighbour, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+        yield neighbour
         os.replace(neighbour, path)
     finally:
         neighbour.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text in UTF-8, line ends as they are; it is on the disk when this returns."""
+    with beside(path) as neighbour, open(neighbour, "w", encoding="utf-8", newline="") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -1,9 +1,7 @@
 """The film of a run in the formats of others: NetCDF, TIFF stacks, NumPy archives. Frames are copied one at a time."""
 
-import os
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ import numpy as np
 import tifffile
 
 from pdefit.errors import PdefitError, unknown
+from pdefit.files.atomic import beside
 from pdefit.files.film import Field, Film, open_film
 
 # more than this does not fit the 32-bit offsets of ImageJ's TIFF
@@ -34,7 +33,7 @@ def export(fields: Path, folder: Path, form: str, wanted: Sequence[str] | None =
 def _netcdf(film: Film, fields: list[Field], folder: Path) -> list[Path]:
     """One NetCDF-4 file, with coordinates and units; times keep their unit in `unit`, as xarray would decode `units`."""
     path = folder / "fields.nc"
-    with _beside(path) as neighbour, h5netcdf.File(neighbour, "w") as file:
+    with beside(path) as neighbour, h5netcdf.File(neighbour, "w") as file:
         names = " ".join(field.name for field in fields)
         file.attrs.update({"Conventions": "CF-1.8", "title": film.title, "fields": names})
         _coordinate(file, "time", film.ts, {"unit": film.time_unit})
@@ -82,7 +81,7 @@ def _tiff(film: Film, fields: list[Field], folder: Path) -> list[Path]:
                 )
             frames = (np.ascontiguousarray(frame.T, np.float32) for _, frame in _numbered(film, field, kind))
             data: Any = np.stack(list(frames)) if axes == "YX" else frames
-            with _beside(path) as neighbour:
+            with beside(path) as neighbour:
                 tifffile.imwrite(
                     neighbour, data, shape=shape, dtype=np.float32, imagej=True, photometric="minisblack",
                     resolution=_resolution(field), metadata=_metadata(film, field, axes),
@@ -122,7 +121,7 @@ def _metadata(film: Film, field: Field, axes: str) -> dict[str, Any]:
 def _numpy(film: Film, fields: list[Field], folder: Path) -> list[Path]:
     """One .npz without pickle: times, coordinates, and every kind of every field."""
     path = folder / "fields.npz"
-    with _beside(path) as neighbour, zipfile.ZipFile(neighbour, "w", zipfile.ZIP_STORED) as archive:
+    with beside(path) as neighbour, zipfile.ZipFile(neighbour, "w", zipfile.ZIP_STORED) as archive:
         whole = {"time": film.ts, "phase": (np.arange(film.ts.size) >= film.forecast).astype(np.int8)}
         for field in fields:
             whole |= {d: np.asarray(c, str) if c.dtype.kind in "US" else c for d, c in field.coords.items()}
@@ -147,17 +146,6 @@ def _dtype(film: Film, field: Field, kind: str) -> np.dtype:
 def _numbered(film: Film, field: Field, kind: str) -> Iterator[tuple[int, np.ndarray]]:
     for number in range(film.ts.size):
         yield number, film.frame(field.name, kind, number)
-
-
-@contextmanager
-def _beside(path: Path) -> Iterator[Path]:
-    """A neighbour that takes the place of `path` when it is complete."""
-    neighbour = path.with_name(f".{path.stem}.partial{path.suffix}")
-    try:
-        yield neighbour
-        os.replace(neighbour, path)
-    finally:
-        neighbour.unlink(missing_ok=True)
 
 
 _FORMS: dict[str, Callable[[Film, list[Field], Path], list[Path]]] = {"netcdf": _netcdf, "tiff": _tiff, "numpy": _numpy}

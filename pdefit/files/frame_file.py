@@ -1,12 +1,12 @@
 """One frame of fields: a state, in a file of the same kind as a whole film."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
 from pdefit.errors import PdefitError
+from pdefit.files.atomic import beside
 from pdefit.files.datasets import array, opened, shape
 from pdefit.files.fields_file import FieldsFile
 from pdefit.systems.interfaces import FieldCoords
@@ -24,15 +24,13 @@ def write_frame(
 ) -> None:
     """Write a state as a film of one frame, as a whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    neighbour = path.with_name(f".{path.name}.{os.getpid()}.partial")
     kinds = {name: (_KIND,) for name in fields}
     dtype = str(next(iter(fields.values())).dtype)
-    try:
-        with FieldsFile(neighbour, np.asarray([t]), time_unit, coords, kinds, dtype, np.zeros(1), title) as film:
-            film.append({f"{name}_{_KIND}": value for name, value in fields.items()})
-        os.replace(neighbour, path)
-    finally:
-        neighbour.unlink(missing_ok=True)
+    with (
+        beside(path, shared=True) as neighbour,
+        FieldsFile(neighbour, np.asarray([t]), time_unit, coords, kinds, dtype, np.zeros(1), title) as film,
+    ):
+        film.append({f"{name}_{_KIND}": value for name, value in fields.items()})
 
 
 def read_frame(path: Path, shapes: Mapping[str, tuple[int, ...]], model: str) -> dict[str, np.ndarray]:

@@ -1,6 +1,5 @@
 """history.h5: what happened in every evaluation of a fit, appended as it runs."""
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ import numpy as np
 
 from pdefit.errors import PdefitError
 from pdefit.files import growing
+from pdefit.files.atomic import beside
 
 _COLUMNS = {
     "iteration": (np.int64, "evaluation of the functional, from 1"),
@@ -31,24 +31,23 @@ class HistoryFile:
     def __init__(self, path: Path, names: Sequence[str], keep: int = 0):
         kept = _rows(path, keep) if keep else {}
         # a history that is continued stays in place until the new file holds its rows
-        beginning = path.with_name(f".{path.name}.partial")
-        self._file = growing.create(beginning)
-        self._rows = 0
-        for column, (dtype, long_name) in _COLUMNS.items():
-            self._file.create_dataset(column, (0,), dtype, maxshape=(None,), chunks=(1024,))
-            self._file[column].attrs["long_name"] = long_name
-        self._file.create_dataset("control_name", data=np.asarray(list(names), object), dtype=growing.TEXT)
-        self._file.create_dataset(
-            "control",
-            (0, len(names)),
-            np.float64,
-            maxshape=(None, len(names) or None),
-            chunks=(256, max(len(names), 1)),
-        )
-        growing.start(self._file)
-        if keep:
-            self._write(kept)
-        os.replace(beginning, path)
+        with beside(path) as beginning:
+            self._file = growing.create(beginning)
+            self._rows = 0
+            for column, (dtype, long_name) in _COLUMNS.items():
+                self._file.create_dataset(column, (0,), dtype, maxshape=(None,), chunks=(1024,))
+                self._file[column].attrs["long_name"] = long_name
+            self._file.create_dataset("control_name", data=np.asarray(list(names), object), dtype=growing.TEXT)
+            self._file.create_dataset(
+                "control",
+                (0, len(names)),
+                np.float64,
+                maxshape=(None, len(names) or None),
+                chunks=(256, max(len(names), 1)),
+            )
+            growing.start(self._file)
+            if keep:
+                self._write(kept)
 
     def append(self, rows: Sequence[Any], controls: np.ndarray) -> None:
         """Rows with the attributes named as the columns, and the physical controls (n, p) of each."""

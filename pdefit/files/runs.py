@@ -1,11 +1,11 @@
 """Run directories on disk: one, or all in a folder; what they hold and what they still lack."""
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any
 
 from pdefit.errors import PdefitError
+from pdefit.files.atomic import read_json
 
 # any of these makes a folder a run
 _MARKS = ("provenance.json", "summary.json", "fields.h5", "history.h5")
@@ -20,10 +20,9 @@ class RunFiles:
     def content(self, name: str) -> dict[str, Any]:
         """What a JSON file holds."""
         try:
-            found = json.loads((self.directory / name).read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
+            return read_json(self.directory / name)
+        except PdefitError:
             return {}
-        return found if isinstance(found, dict) else {}
 
     def text(self, name: str) -> str:
         """A text file, or nothing."""

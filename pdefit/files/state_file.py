@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import h5py
 import numpy as np
 
+from pdefit.files.atomic import beside
+
 # the newest state and the one before, which is read if the newest is damaged
 NEWEST, BEFORE = "state.h5", "state_before.h5"
 
@@ -25,20 +27,19 @@ class Saved(NamedTuple):
 def save_state(folder: Path, saved: Saved) -> None:
     """Write a new generation: into a neighbour first, then by renaming, so that a kill at any moment leaves one whole."""
     folder.mkdir(exist_ok=True)
-    partial = folder / f".{NEWEST}.partial"
-    with h5py.File(partial, "w", libver=("earliest", "v108"), locking=False) as file:
-        for name, array in saved.arrays.items():
-            # names hold slashes, dots and brackets: the datasets are numbered
-            dataset = file.create_dataset(f"array_{len(file):05d}", data=array)
-            dataset.attrs["name"] = name
-        file.attrs["numbers"] = json.dumps(saved.numbers)
-        file.attrs["origin"] = json.dumps(saved.origin)
-        file.attrs["sha256"] = _checksum(saved)
-    with open(partial, "rb+") as file:
-        os.fsync(file.fileno())
-    if (folder / NEWEST).exists():
-        os.replace(folder / NEWEST, folder / BEFORE)
-    os.replace(partial, folder / NEWEST)
+    with beside(folder / NEWEST) as neighbour:
+        with h5py.File(neighbour, "w", libver=("earliest", "v108"), locking=False) as file:
+            for name, array in saved.arrays.items():
+                # names hold slashes, dots and brackets: the datasets are numbered
+                dataset = file.create_dataset(f"array_{len(file):05d}", data=array)
+                dataset.attrs["name"] = name
+            file.attrs["numbers"] = json.dumps(saved.numbers)
+            file.attrs["origin"] = json.dumps(saved.origin)
+            file.attrs["sha256"] = _checksum(saved)
+        with open(neighbour, "rb+") as file:
+            os.fsync(file.fileno())
+        if (folder / NEWEST).exists():
+            os.replace(folder / NEWEST, folder / BEFORE)
 
 
 def load_state(folder: Path) -> Saved | None:

@@ -22,7 +22,7 @@ def _solve(stepper: Stepper, y0: PyTree, plan: TimePlan, adjoint: AbstractAdjoin
     return adjoint.run(stepper, y0, plan, lambda y, _: y, np.zeros(plan.count.size + plan.look_first))[1]
 
 
-def _plan(
+def time_plan(
     system: AbstractSystem,
     y0: PyTree,
     ts: np.ndarray,
@@ -32,6 +32,7 @@ def _plan(
     steps: Adaptive | None,
     args: PyTree,
 ) -> TimePlan:
+    """The steps from t0 to the times ts: of at most dt, or adaptive ones."""
     if steps is None:
         return plan_steps(t0, ts, dt)
     return adaptive_plan(system, y0, ts, solver=solver, steps=steps, t0=t0, args=args)
@@ -51,7 +52,7 @@ def solve(
     """The states at the times ts, stacked on a leading axis, from y0 at t0; with steps of at most dt, or adaptive ones. `args`
     are exogenous inputs of the system."""
     solver = settle([(system, y0)], dt, solver)
-    return _solve(Stepper(system, solver, args), y0, _plan(system, y0, ts, solver, dt, t0, steps, args), StoreAll())
+    return _solve(Stepper(system, solver, args), y0, time_plan(system, y0, ts, solver, dt, t0, steps, args), StoreAll())
 
 
 def frames(
@@ -74,7 +75,7 @@ def frames(
         ts = ts[1:]
     for first in range(0, ts.size, block):
         part = ts[first : first + block]
-        states = _solve(stepper, y0, _plan(system, y0, part, solver, dt, t0, steps, args), StoreAll())
+        states = _solve(stepper, y0, time_plan(system, y0, part, solver, dt, t0, steps, args), StoreAll())
         for i in range(part.size):
             yield jax.tree.map(lambda x, i=i: x[i], states)
         y0, t0 = jax.tree.map(lambda x: x[-1], states), float(part[-1])

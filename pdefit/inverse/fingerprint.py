@@ -1,15 +1,15 @@
 """Fingerprints: which equations, which data, which numerics a number was computed from."""
 
-import hashlib
 import importlib.metadata
 import os
-import re
+from itertools import chain
 from typing import Any
 
 import equinox as eqx
 import jax
 import numpy as np
 
+from pdefit.arrays.digest import contents, digest, without_addresses
 from pdefit.inverse.objective import AbstractObjective
 
 
@@ -35,16 +35,13 @@ def _equations(functional: AbstractObjective) -> str:
         return eqx.combine(arrays, static).value(theta)
 
     program = str(jax.make_jaxpr(value)(arrays, functional.theta0))
-    # functions inside a program print their address
-    return _digest(re.sub(r"0x[0-9a-f]+", "", program).encode())
+    return digest([without_addresses(program)])
 
 
 def _data(functional: AbstractObjective) -> str:
     leaves = jax.tree.leaves(eqx.filter(functional.emptied(), eqx.is_array))
     tolerance = [] if functional.steps is None else [repr(functional.steps).encode()]
-    return _digest(
-        *tolerance, *(part for x in map(np.asarray, leaves) for part in (f"{x.dtype}{x.shape}".encode(), x.tobytes()))
-    )
+    return digest(chain(tolerance, contents(leaves)))
 
 
 def _flags(functional: AbstractObjective) -> str:
@@ -56,11 +53,4 @@ def _flags(functional: AbstractObjective) -> str:
         jax.default_backend(),
         str(dtype),
     )
-    return _digest("|".join(parts).encode())
-
-
-def _digest(*parts: bytes) -> str:
-    total = hashlib.sha256()
-    for part in parts:
-        total.update(part)
-    return total.hexdigest()
+    return digest(["|".join(parts).encode()])

@@ -13,12 +13,12 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from pdefit.errors import PdefitError
 from pdefit.integrate.adaptive import Adaptive
-from pdefit.integrate.adaptive_plan import adaptive_plan
-from pdefit.integrate.plan import TimePlan, plan_steps
+from pdefit.integrate.plan import TimePlan
 from pdefit.integrate.runge_kutta4 import RK4
 from pdefit.integrate.step_size import choose_steps, settle
 from pdefit.integrate.stepper import Stepper
 from pdefit.integrate.time_loop import stepped
+from pdefit.integrate.trajectory import time_plan
 from pdefit.inverse.pushed import Pushed, push
 from pdefit.systems.interfaces import AbstractConstrained
 from pdefit.systems.system import AbstractSystem
@@ -79,10 +79,9 @@ def lyapunov(
     solver = RK4() if solver is None else solver
     if steps is None:
         solver, dt = choose_steps([(system, y0)], dt, solver)
-        plan = plan_steps(float(ts[0]), ts, dt)
     else:
-        solver = settle([(system, y0)], None, solver)
-        plan = adaptive_plan(system, y0, ts, solver=solver, steps=steps, t0=float(ts[0]), args=args)
+        solver, dt = settle([(system, y0)], None, solver), np.inf
+    plan = time_plan(system, y0, ts, solver, dt, float(ts[0]), steps, args)
     tangent = _random(y0, jax.random.key(0) if key is None else key)
     if isinstance(system, AbstractConstrained):
         tangent = push(system.project, (y0,), (tangent,))[1]

@@ -16,8 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from pdefit.inverse.controls import Controls, Resolved
+from pdefit.inverse.controls import Controls
+from pdefit.inverse.functional import Functional
 from pdefit.inverse.normal_equations import Tangents
+from pdefit.inverse.pushed import push_all
 
 # added to the diagonal, as a part of it
 _LEAST = 1e-9
@@ -38,11 +40,6 @@ class Arrow(NamedTuple):
         fields = alone - jnp.einsum("xij,xjk,k->xi", self.points, self.borders, moved)
         return jnp.concatenate([moved, jnp.ravel(fields.T)])
 
-    def fields_alone(self, r: Float[Array, " q"]) -> Float[Array, " q"]:
-        """F^-1 r, where the numbers are known."""
-        n, f = self.points.shape[:2]
-        return jnp.ravel(jnp.einsum("xij,jx->xi", self.points, r.reshape(f, n)).T)
-
 
 class _PointTally(NamedTuple):
     """The sum over observations of products of what moves at each point: (s, K, K, n)."""
@@ -60,13 +57,14 @@ class _PointTally(NamedTuple):
 
 def has_points(functional: Any) -> bool:
     """Whether the unknowns are numbers and, from one initial state, fields of equal shape that the instrument sees."""
-    controls: Controls = functional.controls
+    if not isinstance(functional, Functional) or functional.groups != 1:
+        return False
+    controls = functional.controls
     fields = controls.items[len(controls.recorded.items) :]
     if not fields or not all(c.path.split(".")[0] == "y0" and c.smoothing is None for c in fields):
         return False
     shapes = {c.shape for c in fields}
-    seen = {x.shape for x in functional.observed.values()} if isinstance(controls.items[0], Resolved) else set()
-    return len(shapes) == 1 and shapes <= seen and functional.groups == 1
+    return len(shapes) == 1 and shapes <= {x.shape for x in functional.observed.values()}
 
 
 def arrow(functional: Any, theta: Float[Array, " p"]) -> Arrow:
@@ -83,11 +81,11 @@ def arrow(functional: Any, theta: Float[Array, " p"]) -> Arrow:
     empty = _PointTally(jnp.zeros((1, len(seeds), len(seeds), n)))
     tangents = Tangents(functional, theta, jnp.asarray(seeds), owners)
     gram = tangents.through(tangents.start(empty), functional.window).seen.gram[0]
-    extra = functional.extra_equations(theta)[1][:, :k]
+    extra = push_all(functional.extra_residuals, (theta,), (jnp.asarray(seeds[:k]),))[1]
     blocks = jnp.moveaxis(gram[k:, k:], -1, 0)
     borders = jnp.moveaxis(gram[k:, :k], -1, 0)
     points = jnp.linalg.inv(_lifted(blocks))
-    corner = jnp.sum(gram[:k, :k], axis=-1) + extra.T @ extra
+    corner = jnp.sum(gram[:k, :k], axis=-1) + sum(moved @ moved.T for moved in extra)
     left = corner - jnp.einsum("xik,xij,xjl->kl", borders, points, borders)
     return Arrow(points, borders, jnp.linalg.inv(_lifted(left + _LEAST * jnp.diag(jnp.diag(corner)))))
 
@@ -95,6 +93,7 @@ def arrow(functional: Any, theta: Float[Array, " p"]) -> Arrow:
 def _lifted(matrix: Float[Array, "... m m"]) -> Float[Array, "... m m"]:
     """A little more on the diagonal, also where that is zero."""
     size = jnp.diagonal(matrix, axis1=-2, axis2=-1)
-    least = jnp.maximum(size, _LEAST * jnp.max(size, axis=-1, keepdims=True))
+    # the matrix of no numbers has no diagonal
+    least = jnp.maximum(size, _LEAST * jnp.max(size, axis=-1, keepdims=True, initial=0.0))
     least = jnp.where(least > 0, least, 1.0)
     return matrix + _LEAST * jnp.einsum("...i,ij->...ij", least, jnp.eye(matrix.shape[-1]))

@@ -12,12 +12,12 @@ from jaxtyping import Array, Float, PyTree
 
 from pdefit.errors import PdefitError
 from pdefit.integrate.adaptive import Adaptive
-from pdefit.integrate.adaptive_plan import adaptive_plan
 from pdefit.integrate.adjoint import StoreAll
-from pdefit.integrate.plan import TimePlan, plan_steps
+from pdefit.integrate.plan import TimePlan
 from pdefit.integrate.runge_kutta4 import RK4
 from pdefit.integrate.step_size import choose_steps, settle, stability_limit
 from pdefit.integrate.stepper import Stepper
+from pdefit.integrate.trajectory import time_plan
 from pdefit.inverse.observe import AbstractObservationOperator
 from pdefit.inverse.problem import Problem
 from pdefit.systems.system import AbstractSystem, parameters
@@ -133,11 +133,8 @@ class _Runs:
         return Stepper(system, self._solver, self._problem.args)
 
     def _plan(self, system: AbstractSystem) -> TimePlan:
-        t0, ts = float(self._ts[0]), self._ts
-        if self._steps is None:
-            return plan_steps(t0, ts, self._dt)
-        numerics = {"solver": self._solver, "steps": self._steps, "t0": t0}
-        return adaptive_plan(system, self._problem.y0, ts, **numerics, args=self._problem.args)
+        problem, ts = self._problem, self._ts
+        return time_plan(system, problem.y0, ts, self._solver, self._dt, float(ts[0]), self._steps, problem.args)
 
 
 # the system is an argument: one program for all of its parameters

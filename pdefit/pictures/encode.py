@@ -1,7 +1,6 @@
 """From frames to a file: H.264 in MP4, or a GIF where there is no ffmpeg."""
 
 import contextlib
-import os
 import struct
 import subprocess
 import tempfile
@@ -11,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from pdefit.errors import PdefitError
+from pdefit.files.atomic import beside
 
 # many frames make a film of about this length, few one that is not a flicker
 _SECONDS, _SLOWEST, _FASTEST = 10.0, 5, 25
@@ -24,13 +24,9 @@ def write_movie(path: Path, frames: Iterator[np.ndarray], count: int, size: tupl
     program = _ffmpeg()
     if program is None:
         return _write_gif(path.with_suffix(".gif"), frames, count, rate)
-    neighbour = path.with_name(f".{path.stem}.partial.mp4")
-    try:
+    with beside(path) as neighbour:
         _encode(program, neighbour, frames, rate, (size[0] + size[0] % 2, size[1] + size[1] % 2))
         _check(path.name, mp4_frames(neighbour), count)
-        os.replace(neighbour, path)
-    finally:
-        neighbour.unlink(missing_ok=True)
     return path
 
 
@@ -85,17 +81,13 @@ def _write_gif(path: Path, frames: Iterator[np.ndarray], count: int, rate: int) 
     """A GIF that repeats; its colours are reduced to 256."""
     from PIL import Image
 
-    neighbour = path.with_name(f".{path.stem}.partial.gif")
-    try:
-        pictures = (Image.fromarray(np.ascontiguousarray(frame)).quantize(256) for frame in frames)
+    pictures = (Image.fromarray(np.ascontiguousarray(frame)).quantize(256) for frame in frames)
+    with beside(path) as neighbour:
         # neighbours that are alike become one, shown longer: frames cannot be counted
         next(pictures).save(
             neighbour, save_all=True, append_images=pictures, duration=round(1000 / rate), loop=0, optimize=False
         )
         _check(path.name, count if neighbour.stat().st_size else 0, count)
-        os.replace(neighbour, path)
-    finally:
-        neighbour.unlink(missing_ok=True)
     return path
 
 

@@ -1,6 +1,5 @@
 """One look for every figure."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +8,8 @@ from typing import Any
 import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+
+from pdefit.files.atomic import beside
 
 # Okabe and Ito's palette, distinguishable with colour-blind eyes (https://jfly.uni-koeln.de/color)
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#332288", "#8C6D1F")
@@ -60,9 +61,5 @@ def figure(path: Path, width: float = 7.0, height: float = 3.6, layout: Any = "c
         FigureCanvasAgg(fig)
         yield fig
         path.parent.mkdir(parents=True, exist_ok=True)
-        neighbour = path.with_name(f".{path.stem}.partial{path.suffix}")
-        try:
+        with beside(path) as neighbour:
             fig.savefig(neighbour, dpi=DPI)
-            os.replace(neighbour, path)
-        finally:
-            neighbour.unlink(missing_ok=True)

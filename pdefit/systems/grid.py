@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from pdefit.arrays.block_mean import block_mean
 from pdefit.arrays.memory import too_large
 from pdefit.systems.boundary import AbstractBoundary, NoFlux
 from pdefit.systems.interfaces import FieldCoords
@@ -90,5 +91,4 @@ class CartesianGrid(eqx.Module):
         """Averages over blocks of `factor` cells along every axis: what an instrument with larger cells sees."""
         if any(n % factor for n in self.shape):
             raise ValueError(f"coarsen expects a shape divisible by {factor}, but got {self.shape}")
-        blocks = u.reshape([k for n in self.shape for k in (n // factor, factor)])
-        return blocks.mean(axis=tuple(range(1, 2 * self.ndim, 2)))
+        return block_mean(u, (factor,) * self.ndim)

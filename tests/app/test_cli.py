@@ -27,7 +27,7 @@ def test_fit_leaves_a_complete_run_directory(pdefit_command, tmp_path):
     code, out, err = pdefit_command(*FIT)
     assert code == 0 and "error:" not in err and "Traceback" not in err, err
     run = _only(tmp_path / "runs" / "reaction" / "fisher_front", "DONE").parent
-    assert not list(run.rglob("*.partial")) and not (run / "FAILED").exists()
+    assert not list(run.rglob("*.partial*")) and not (run / "FAILED").exists()
     for name in ("run.log", "residuals.csv", "forecast.csv", ".hydra/config.yaml", ".hydra/overrides.yaml"):
         assert (run / name).stat().st_size > 0, name
     pictures = {p.name for p in (run / "figures").glob("*.png") if p.stat().st_size > 5000}
@@ -126,7 +126,7 @@ def test_a_mistake_is_one_sentence_and_leaves_no_result(pdefit_command, tmp_path
     assert code != 0 and "Traceback" not in err + out, err
     assert err.count("error:") == 1 and words in err
     assert not list(tmp_path.rglob("summary.json")) and not list(tmp_path.rglob("DONE"))
-    assert not list(tmp_path.rglob("*.partial"))
+    assert not list(tmp_path.rglob("*.partial*"))
 
 
 def test_a_terminated_fit_keeps_what_it_found(start, tmp_path):

@@ -28,6 +28,7 @@ def test_a_fit_tells_how_far_ahead_it_sees(pdefit_inside, tmp_path):
     assert parting["exponent"] == pytest.approx(1.0, abs=0.2) and parting["time"] == 1 / parting["exponent"]
     assert parting["valid_time_in_lyapunov_times"] == pytest.approx(6 * parting["exponent"])
     words = " ".join(out.split())
+    assert "writing fields.h5 and the forecast" in words
     assert "valid (error below 0.1) for all of 6 s" in words and "Lyapunov exponent" in words
 
 

@@ -13,9 +13,10 @@ from pdefit_cardiac import ALIEV_PANFILOV, AlievPanfilov, RandomExcitation
 
 import pdefit
 from pdefit.app import prepared
+from pdefit.app.cache import cache_folder
 from pdefit.app.experiment import experiment
 from pdefit.app.initial_state import initial_state
-from pdefit.app.prepared import cache_folder, prepared_state
+from pdefit.app.prepared import prepared_state
 from pdefit.errors import PdefitError
 
 KICK = "initial={_target_: pdefit_cardiac.RandomExcitation, rounds: 0, squares: 2, last: 1.0}"
@@ -58,11 +59,16 @@ def test_the_second_call_reads_the_same_bits(folder, made):
     (first, took), (second, again) = (prepared_state(PROTOCOL, tissue(), 3) for _ in range(2))
     assert made == [3] and not took.cached and again.cached and again.seconds == 0 < took.seconds
     assert took.duration == again.duration == 1.5 and took.path == again.path
-    assert took.path.parent == folder == cache_folder() and [took.path] == list(folder.iterdir())
+    assert took.path.parent == folder == cache_folder("states") and [took.path] == list(folder.iterdir())
     for a, b in zip(first, second, strict=True):
         assert a.dtype == b.dtype
         np.testing.assert_array_equal(a, b)
     assert float(first.u.max()) > 0.5
+
+
+def test_a_short_preparation_says_nothing_off_a_terminal(capsys):
+    prepared_state(PROTOCOL, tissue(), 3)
+    assert capsys.readouterr() == ("", "")
 
 
 def test_whatever_it_depends_on_is_another_file(made, folder):

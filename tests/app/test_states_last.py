@@ -19,10 +19,10 @@ def test_tables_follow_the_numbers_beside_a_state(pdefit_inside, tmp_path, monke
     for module in ("inverse.controls", "app.parameter_rows"):
         monkeypatch.setattr(f"pdefit.{module}.FEW", 20)
     run = tmp_path / "run"
-    code, _, err = pdefit_inside(
+    code, out, err = pdefit_inside(
         "fit", *FRONT, "stages=gauss_newton_cg", "+controls.y0.u.transform=identity", f"hydra.run.dir={run}"
     )
-    assert code == 0, err
+    assert code == 0 and "writing fields.h5\n" in out, err
     with open(run / "parameters.csv", newline="") as file:
         rows = {r["control"]: r for r in csv.DictReader(file)}
     assert list(rows) == ["D", "r"]

@@ -1,11 +1,12 @@
 import json
 import math
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pdefit.files.atomic import write_json, write_text
+from pdefit.files.atomic import beside, write_json, write_text
 
 
 @pytest.mark.parametrize(
@@ -53,3 +54,18 @@ def test_old_content_survives_a_write_that_fails(tmp_path):
         # a lone surrogate has no UTF-8: the write fails when the file is already open
         write_text(tmp_path / "x.txt", "new" * 100_000 + "\ud800")
     assert (tmp_path / "x.txt").read_text() == "old\n"
+    assert [p.name for p in tmp_path.iterdir()] == ["x.txt"]
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_neighbour_has_the_suffix_and_goes_when_its_block_fails(tmp_path, shared):
+    path = tmp_path / "x.tar.gz"
+    with pytest.raises(KeyboardInterrupt), beside(path, shared) as neighbour:
+        neighbour.write_text("half")
+        assert neighbour.suffix == ".gz" and "partial" in neighbour.name and neighbour.parent == tmp_path
+        raise KeyboardInterrupt
+    assert not list(tmp_path.iterdir())
+    with beside(path, shared) as neighbour:
+        neighbour.write_text("whole")
+        assert not path.exists() and (str(os.getpid()) in neighbour.name) == shared
+    assert path.read_text() == "whole" and list(tmp_path.iterdir()) == [path]

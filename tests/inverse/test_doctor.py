@@ -1,6 +1,7 @@
 """The doctor names the time, field, term and line of planted defects."""
 
 import inspect
+from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
 import diffrax
@@ -25,7 +26,7 @@ class Pair(pdefit.AbstractSystem, pdefit.AbstractGridded):
     """u' = 1, w' = what `rate` says of it."""
 
     time_unit: ClassVar[str] = "s"
-    rate: eqx.Module
+    rate: Callable = eqx.field(static=True)
     k: jax.Array = pdefit.parameter(default=1.0)
 
     def vector_field(self, t, y, args):
@@ -39,24 +40,19 @@ class Pair(pdefit.AbstractSystem, pdefit.AbstractGridded):
         return {"u": where, "w": where}
 
 
-class Calm(eqx.Module):
-    def __call__(self, t, y, k):
-        return -k * y.w
+def calm(t, y, k):
+    return -k * y.w
 
 
-class Steep(eqx.Module):
+def steep(t, y, k):
     """Overflows when u passes 1.7 in the last cell, where it starts from 1."""
-
-    def __call__(self, t, y, k):
-        scaled = k * y.u**2
-        return jnp.exp(246 * scaled) / 1e300
+    scaled = k * y.u**2
+    return jnp.exp(246 * scaled) / 1e300
 
 
-class Quotient(eqx.Module):
+def quotient(t, y, k):
     """0/0 where u meets its start."""
-
-    def __call__(self, t, y, k):
-        return k * jnp.where(t < 1.0, 0.0, _quotient(y.u - y.u))
+    return k * jnp.where(t < 1.0, 0.0, _quotient(y.u - y.u))
 
 
 @jax.jit
@@ -65,32 +61,24 @@ def _quotient(gap):
     return gap / (2 * gap)
 
 
-class Root(eqx.Module):
+def root(t, y, k):
     """A guarded result, but not a guarded input."""
-
-    def __call__(self, t, y, k):
-        return -k * y.w * jnp.where(y.u > 0, jnp.sqrt(jnp.maximum(y.u, 0.0)), 0.0)
+    return -k * y.w * jnp.where(y.u > 0, jnp.sqrt(jnp.maximum(y.u, 0.0)), 0.0)
 
 
-class Power(eqx.Module):
+def power(t, y, k):
     """k^0 has no derivative in k where k is 0 only of 0 log 0; its root has an infinite one."""
-
-    def __call__(self, t, y, k):
-        return -y.w * (1 + jnp.sqrt(k) * (t > 1.0))
+    return -y.w * (1 + jnp.sqrt(k) * (t > 1.0))
 
 
-class Blowing(eqx.Module):
+def blowing(t, y, k):
     """w' = k w^2 blows up at t = 1 / (k w)."""
-
-    def __call__(self, t, y, k):
-        return k * y.w**2
+    return k * y.w**2
 
 
-class Stiff(eqx.Module):
-    """w' = -80 k w + w^3: explicit steps beyond 2.8/80 grow."""
-
-    def __call__(self, t, y, k):
-        return -80 * k * y.w - y.w**3
+def stiff(t, y, k):
+    """w' = -80 k w - w^3: explicit steps beyond 2.8/80 grow."""
+    return -80 * k * y.w - y.w**3
 
 
 class LogSensor(pdefit.AbstractObservationOperator):
@@ -122,13 +110,13 @@ def functional(rate, controls=None, data=None, k=1.0, y0=None, dtype=None, obser
 
 
 def test_an_overflow_is_named_with_its_time_field_place_and_line():
-    found = pdefit.doctor(functional(Steep()))
+    found = pdefit.doctor(functional(steep))
     assert found.kind == "state" and not found.healthy
     # 246 u^2 > 709.8 in the last cell: u = 1 + t = 1.6986, so the step from 0.65 to 0.7
     assert found.time == pytest.approx(0.7) and (found.step, found.steps) == (14, 40)
     assert (found.field, found.index, found.position) == ("w", (2,), {"x": 2.0})
     assert found.operation == "exp" and found.line.file == __file__ and not found.line.own
-    assert found.line.line == line_of(Steep.__call__, "jnp.exp")
+    assert found.line.line == line_of(steep, "jnp.exp")
     for words in (
         "t = 0.7 s (step 14 of 40)",
         "w becomes infinite at x = 2 mm",
@@ -143,7 +131,7 @@ def test_an_overflow_is_named_with_its_time_field_place_and_line():
 def test_a_quotient_inside_a_compiled_function_is_found_behind_a_where():
     # another caller has traced it before
     _quotient(jnp.ones(3))
-    found = pdefit.doctor(functional(Quotient()))
+    found = pdefit.doctor(functional(quotient))
     assert found.kind == "state" and found.operation == "div" and "becomes NaN" in found.sentence
     assert found.line.line == line_of(_quotient.__wrapped__, "return gap")
     # the last stage of the step to t = 1 is the first that looks there
@@ -152,25 +140,24 @@ def test_a_quotient_inside_a_compiled_function_is_found_behind_a_where():
 
 
 def test_what_a_where_throws_away_is_no_sickness():
-    class Masked(eqx.Module):
-        def __call__(self, t, y, k):
-            junk = 1 / (y.u - y.u)
-            return -k * y.w * jnp.where(jnp.isfinite(junk), junk, 1.0)
+    def masked(t, y, k):
+        junk = 1 / (y.u - y.u)
+        return -k * y.w * jnp.where(jnp.isfinite(junk), junk, 1.0)
 
-    found = pdefit.doctor(functional(Masked(), controls={"k": pdefit.Identity()}))
+    found = pdefit.doctor(functional(masked, controls={"k": pdefit.Identity()}))
     assert found.kind != "state"
 
 
 def test_an_equation_that_blows_up_says_how_it_grew():
-    found = pdefit.doctor(functional(Blowing(), k=1.0))
+    found = pdefit.doctor(functional(blowing, k=1.0))
     assert found.kind == "state" and found.field == "w" and 1.0 < found.time < 1.3
     assert "had grown from 1 to" in found.sentence and "half the step does not help" in found.remedy
     assert "better guess" in found.remedy and "guard" not in found.remedy
-    assert found.line.line == line_of(Blowing.__call__, "k * y.w**2")
+    assert found.line.line == line_of(blowing, "k * y.w**2")
 
 
 def test_a_step_that_is_too_large_is_told_from_equations_that_blow_up():
-    found = pdefit.doctor(functional(Stiff(), dt=0.05))
+    found = pdefit.doctor(functional(stiff, dt=0.05))
     assert found.kind == "state" and found.field == "w"
     assert "set dt=0.025 or less" in found.remedy and "half the step stays finite" in found.sentence
 
@@ -184,37 +171,31 @@ def test_a_system_that_states_its_stability_limit_is_asked_for_it():
 
 
 def test_only_the_second_of_three_segments_is_sick():
-    class Late(eqx.Module):
-        def __call__(self, t, y, k):
-            return -k * y.w + jnp.where(
-                jnp.abs(t - 1.1) < 0.04, 1 / jnp.minimum(jnp.abs(t - 1.1) - 0.02, 0.0) ** 400, 0.0
-            )
+    def late(t, y, k):
+        return -k * y.w + jnp.where(jnp.abs(t - 1.1) < 0.04, 1 / jnp.minimum(jnp.abs(t - 1.1) - 0.02, 0.0) ** 400, 0.0)
 
     seen = record(0.5)
-    found = pdefit.doctor(functional(Late(), data=seen, formulation=pdefit.Segments(0.8)))
+    found = pdefit.doctor(functional(late, data=seen, formulation=pdefit.Segments(0.8)))
     assert found.kind == "state" and (found.segment, found.segments) == (2, 3)
     assert found.time == pytest.approx(1.1) and "segment 2 of 3" in found.sentence
 
 
 def test_float32_overflows_where_float64_does_not():
-    class Large(eqx.Module):
-        def __call__(self, t, y, k):
-            return k * jnp.exp(45 * (1 + y.u)) * 1e-36
+    def large(t, y, k):
+        return k * jnp.exp(45 * (1 + y.u)) * 1e-36
 
-    assert pdefit.doctor(functional(Large())).healthy
-    found = pdefit.doctor(functional(Large(), dtype=jnp.float32))
+    assert pdefit.doctor(functional(large)).healthy
+    found = pdefit.doctor(functional(large, dtype=jnp.float32))
     # 45 (2 + t) > 88.7 at once in the last cell
     assert found.kind == "state" and found.operation == "exp" and found.step <= 1 and found.index == (2,)
 
 
 def test_adaptive_steps_are_followed_as_they_were_frozen():
-    class Ripening(eqx.Module):
+    def ripening(t, y, k):
         """Finite at k = 1, where the steps are chosen."""
+        return jnp.log(3.5 - k * y.u)
 
-        def __call__(self, t, y, k):
-            return jnp.log(3.5 - k * y.u)
-
-    J = functional(Ripening(), steps=pdefit.Adaptive(1e-4, 1e-6), solver=diffrax.Tsit5())
+    J = functional(ripening, steps=pdefit.Adaptive(1e-4, 1e-6), solver=diffrax.Tsit5())
     assert pdefit.doctor(J).healthy
     found = pdefit.doctor(J, jnp.asarray([2.0]))
     # 3.5 < 2 (1 + t) from t = 0.75
@@ -223,32 +204,32 @@ def test_adaptive_steps_are_followed_as_they_were_frozen():
 
 
 def test_a_root_behind_a_where_spoils_the_way_back():
-    found = pdefit.doctor(functional(Root(), controls={"y0": {"u": pdefit.Identity()}}))
+    found = pdefit.doctor(functional(root, controls={"y0": {"u": pdefit.Identity()}}))
     assert found.kind == "cotangent" and found.field == "u" and found.index == (0,)
     # u is 0 in the first cell at the start only
     assert found.step == 1 and found.segment == 1 and "becomes NaN at x = 1 mm" in found.sentence
-    assert found.line.line == line_of(Root.__call__, "jnp.sqrt") and "safe_sqrt" in found.remedy
+    assert found.line.line == line_of(root, "jnp.sqrt") and "safe_sqrt" in found.remedy
     assert "the derivative of" in found.sentence
 
 
 def test_a_parameter_whose_derivative_is_infinite():
-    J = functional(Power(), k=0.0)
+    J = functional(power, k=0.0)
     assert np.isfinite(J.value(J.theta0)) and not np.all(np.isfinite(J.value_and_grad(J.theta0)[1]))
     found = pdefit.doctor(J)
     assert found.kind == "cotangent" and found.field == "k" and "the control k" in found.sentence
-    assert found.step == 40 and found.line.line == line_of(Power.__call__, "jnp.sqrt")
+    assert found.step == 40 and found.line.line == line_of(power, "jnp.sqrt")
 
 
 def test_an_observation_operator_that_sees_nan():
     sensor = LogSensor(jnp.asarray(2.0))
-    found = pdefit.doctor(functional(Calm(), data=record(names=("w",)), observe=sensor))
+    found = pdefit.doctor(functional(calm, data=record(names=("w",)), observe=sensor))
     # w = exp(-t) passes 0.3 at t = 1.204
     assert found.kind == "observation" and found.field == "w" and found.time == pytest.approx(1.4)
     assert found.operation == "log" and found.line.line == line_of(LogSensor.__call__, "jnp.log")
     # a value that is missing there is not looked at
     seen = np.where(TS[:, None] > 1.3, np.nan, np.zeros((TS.size, 3)))
     data = pdefit.Observations.build(TS, {"w": seen})
-    assert pdefit.doctor(functional(Calm(), data=data, observe=sensor)).kind != "observation"
+    assert pdefit.doctor(functional(calm, data=data, observe=sensor)).kind != "observation"
 
 
 @pytest.mark.parametrize(
@@ -269,24 +250,24 @@ def test_an_observation_operator_that_sees_nan():
     ],
 )
 def test_what_it_is_given_is_looked_at_first(change, words):
-    found = pdefit.doctor(change(functional(Calm())))
+    found = pdefit.doctor(change(functional(calm)))
     assert found.kind == "input" and words in found.sentence
 
 
 def test_controls_that_map_to_no_number():
-    J = functional(Calm(), controls={"k": pdefit.Log()})
+    J = functional(calm, controls={"k": pdefit.Log()})
     found = pdefit.doctor(J, jnp.asarray([800.0]))
     assert found.kind == "input" and "The control 'k' is infinite at theta = 800" in found.sentence
 
 
 def test_residuals_whose_squares_overflow():
-    found = pdefit.doctor(functional(Calm(), data=record(1e200)))
+    found = pdefit.doctor(functional(calm, data=record(1e200)))
     assert found.kind == "overflow" and found.step == 0 and "squared residuals overflow" in found.sentence
 
 
 def test_a_prior_that_is_not_finite_away_from_its_guess():
     prior = pdefit.LogNormal(1.0, 0.5)
-    J = functional(Calm(), controls={"k": pdefit.Control(prior=prior)})
+    J = functional(calm, controls={"k": pdefit.Control(prior=prior)})
     found = pdefit.doctor(J, jnp.asarray([-1.0]))
     assert found.kind == "extra" and "priors" in found.sentence
 
@@ -343,13 +324,13 @@ def test_a_healthy_functional_has_the_gradient_that_the_doctor_says(make):
 
 
 def test_of_many_recordings_the_sick_one_is_named():
-    good = functional(Steep(), k=0.1)
+    good = functional(steep, k=0.1)
     assert pdefit.doctor(pdefit.Recordings([good, good])).healthy
-    bad = functional(Steep(), k=0.1, y0=State(jnp.asarray([0.0, 0.5, 5.0]), jnp.ones(3)))
+    bad = functional(steep, k=0.1, y0=State(jnp.asarray([0.0, 0.5, 5.0]), jnp.ones(3)))
     found = pdefit.doctor(pdefit.Recordings([good, bad]))
     assert found.recording == 1 and found.sentence.startswith("Recording 1: At t = ")
 
 
 def test_a_fit_that_cannot_start_points_to_the_doctor():
     with pytest.raises(pdefit.PdefitError, match="pdefit doctor"):
-        pdefit.fit(functional(Blowing()), [pdefit.LBFGS()], max_iterations=3)
+        pdefit.fit(functional(blowing), [pdefit.LBFGS()], max_iterations=3)

@@ -63,7 +63,9 @@ def test_the_arrow_is_the_inverse_where_points_are_by_themselves():
     found = arrow(functional, theta)
     matrix = dense(functional, theta)
     np.testing.assert_allclose(found.solve(r), np.linalg.solve(matrix, r), rtol=1e-5)
-    np.testing.assert_allclose(found.fields_alone(r[2:]), np.linalg.solve(matrix[2:, 2:], r[2:]), rtol=1e-5)
+    alone = cells_functional(STATE)
+    found = arrow(alone, alone.theta0).solve(r[2:])
+    np.testing.assert_allclose(found, np.linalg.solve(matrix[2:, 2:], r[2:]), rtol=1e-5)
 
 
 def test_a_prior_of_a_number_is_in_the_arrow():
@@ -96,6 +98,15 @@ def test_one_product_is_a_newton_step_where_points_are_by_themselves():
 )
 def test_which_unknowns_have_points(controls, expected):
     assert has_points(cells_functional(controls)) is expected
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_recordings_have_no_points(count):
+    own = {"a": pdefit.Log(), "y0": {n: pdefit.Control(scope="experiment") for n in ("u", "v")}}
+    recordings = pdefit.Recordings([cells_functional(own)] * count)
+    assert not has_points(recordings)
+    found = pdefit.fit(recordings, [pdefit.Stage(pdefit.GaussNewtonCG(products=1), 1)])
+    assert found.iterations == 1 and np.isfinite(found.loss)
 
 
 def front():

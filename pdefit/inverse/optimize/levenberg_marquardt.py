@@ -33,12 +33,11 @@ class _State(NamedTuple):
 class LevenbergMarquardt(AbstractOptimizer):
     """(A + damping diag A) step = -g with A = J_r^T J_r; damping follows the ratio of actual to predicted decrease.
 
-    The workhorse for few controls. No element of theta moves by more than `max_step` at once (in a log control 2 is a
-    factor 7), nor beyond its bounds: elements that would are held at the limit, and the others find their step anew.
-    Converged when the decrease promised
-    by the undamped step is below `tolerance` of J; when that step moves no element of theta by more than `step_tolerance`
-    (of its size, where that is larger than 1), which is what ends a fit without noise; or when residuals have fallen to
-    round-off. It stops without having converged when no damping helps before.
+    The workhorse for few controls. No element of theta moves by more than `max_step` at once (in a log control 2 is a factor
+    7), nor beyond its bounds: elements that would are held at the limit, and the others find their step anew. Converged when
+    the decrease promised by the undamped step is below `tolerance` of J; when that step moves no element of theta by more
+    than `step_tolerance` (of its size, where that is larger than 1), which is what ends a fit without noise; or when
+    residuals have fallen to round-off. It stops without having converged when no damping helps before.
 
     Sources: D. Marquardt, J. SIAM 11:431 (1963), doi:10.1137/0111030; damping after H. Nielsen, IMM-REP-1999-05.
     """
