@@ -108,6 +108,15 @@ def test_controls_of_different_size_are_scaled_to_each_other():
     assert scaled <= 1.6 * count(lambda x: (matrix / size[None]) @ x - 1.0) < count(lambda x: matrix @ x - 1.0)
 
 
+def test_a_step_goes_on_while_it_brings_much_though_the_residual_has_long_fallen():
+    """Five steep directions hold nearly all of the gradient, a hundred flat ones nearly all of the decrease."""
+    size = np.concatenate([np.full(5, 100.0), np.geomspace(0.5, 2.0, 100)])
+    away = np.concatenate([np.full(5, 0.01), np.ones(100)])
+    points, _, asked = minimise(lambda x: size * (x - away), np.zeros(105), limit=2, products=100, tolerance=0.0)
+    values = [v for _, v in points]
+    assert values[1] < 0.1 * values[0] and asked < 30
+
+
 @pytest.mark.parametrize("controls", [FIELD, BOTH], ids=["field", "field and parameter"])
 def test_a_field_is_found_with_far_fewer_evaluations_than_by_gradients(controls):
     truth = fisher()
