@@ -45,7 +45,7 @@ def draw_map(path: Path, film: Film, quantity: Quantity) -> None:
                     axes.set_title(title, fontsize=9, color=BEYOND if later else "black")
         named = {
             rows[-2 if len(rows) > 1 else 0]: quantity.label,
-            "error": with_unit(f"prediction - {rows[0]}", quantity.field.unit),
+            "error": with_unit(f"prediction{sheet.minus}{rows[0]}", quantity.field.unit),
         }
         for name, label in named.items():
             if name in drawn:
@@ -58,7 +58,8 @@ def draw_map(path: Path, film: Film, quantity: Quantity) -> None:
 class _Table:
     """A column for each time, a row for each panel; all lengths in inches."""
 
-    between, orientation = "\n", "vertical"
+    # in a label beside one row, which is not high, two lines
+    between, minus, orientation = "\n", "\n- ", "vertical"
     left, right, top, bottom, gap = 0.85, 1.0, 0.42, 0.5, 0.12
 
     def __init__(self, times: int, rows: int, wide: float):
@@ -96,7 +97,7 @@ class _Table:
 class _Strips:
     """Long planes: all below each other, time by time."""
 
-    between, orientation = ", ", "horizontal"
+    between, minus, orientation = ", ", " - ", "horizontal"
     width, left, right, bottom, gap, head = 7.0, 0.9, 0.2, 1.05, 0.06, 0.3
 
     def __init__(self, times: int, rows: int, wide: float):
