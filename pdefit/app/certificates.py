@@ -52,8 +52,11 @@ class Certificates:
         scope = found.scope
         part = "" if scope["observations"] == scope["of"] else f", on {scope['observations']} of {scope['of']} times"
         if found.passed:
-            worst = max((c.error for c in found.checks if "differences" in c.name), default=0.0)
-            message = f"gradient certified {where}: differences agree to {worst:.0e}{part} ({found.seconds:.1f} s)"
+            against = [c for c in found.checks if "differences" in c.name]
+            worst = max((c.error for c in against if c.error <= c.limit), default=0.0)
+            unseen = [c.name.split(":")[0] for c in against if c.error > c.limit]
+            but = f"; the data do not see {', '.join(unseen)}" if unseen else ""
+            message = f"gradient certified {where}: differences agree to {worst:.0e}{part}{but} ({found.seconds:.1f} s)"
             log.info(message)
             console.print(message)
             return

@@ -88,7 +88,7 @@ def _fit(
     found_intervals = _intervals(found, console)
     rows = parameter_rows(exp, found, found_intervals)
     write_parameters(directory / "parameters.csv", rows)
-    console.print(_table(rows))
+    console.print(_table(rows, () if found_intervals is None else found_intervals.vague))
 
     console.print(f"writing fields.h5{' and the forecast' if exp.forecasts else ''}")
     skill, last = write_film(exp, found, cfg["store"], directory / "fields.h5", name)
@@ -144,7 +144,7 @@ def _intervals(found: fitting.Fit, console: Console) -> Intervals | None:
     return out
 
 
-def _table(rows: list[ParameterRow]) -> Table:
+def _table(rows: list[ParameterRow], vague: tuple[str, ...]) -> Table:
     """The estimates in 80 columns; parameters.csv has all digits and units."""
     table = Table(box=None, header_style="bold")
     table.add_column("control", no_wrap=True)
@@ -155,12 +155,16 @@ def _table(rows: list[ParameterRow]) -> Table:
             r.control,
             f"{r.guess:.4g}",
             f"{r.estimate:.7g}",
-            "" if r.ci95_low is None or r.ci95_high is None else f"±{(r.ci95_high - r.ci95_low) / 2:.1e}",
+            _half_width(r) or ("unknown" if r.control in vague else ""),
             "" if r.truth is None else f"{r.truth:.7g}",
             "" if r.relative_error is None else f"{r.relative_error:+.1e}",
             "" if r.z_score is None else f"{r.z_score:+.1f}",
         )
     return table
+
+
+def _half_width(r: ParameterRow) -> str:
+    return "" if r.ci95_low is None or r.ci95_high is None else f"±{(r.ci95_high - r.ci95_low) / 2:.1e}"
 
 
 def _summary(

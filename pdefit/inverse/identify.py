@@ -51,11 +51,12 @@ class Intervals:
     vague: tuple[str, ...]
 
     def z_score(self, theta: np.ndarray, truth: np.ndarray) -> np.ndarray:
-        """(theta - truth) in standard errors, both in search space."""
+        """(theta - truth) in standard errors, both in search space; NaN where the data say nothing."""
         gap = theta - truth
-        return np.where(
+        known = np.where(
             self.error > 0, gap / np.where(self.error > 0, self.error, 1.0), np.where(gap == 0, 0.0, np.inf)
         )
+        return np.where(np.isinf(self.error), np.nan, known)
 
 
 def intervals(functional: AbstractObjective, theta: Float[Array, " p"], level: float = 0.95) -> Intervals:
@@ -66,7 +67,7 @@ def intervals(functional: AbstractObjective, theta: Float[Array, " p"], level: f
     are those of the jackknife (CR3), without which few segments give intervals that are too short; t with S - 1 degrees of
     freedom. Free node states are estimated along, and the jump at the end of a segment belongs to it.
     Otherwise A^-1 times the residual variance, which supposes independent residuals. Priors and regularizers count with
-    the variance they state.
+    the variance they state. A control that the data cannot tell has an infinite error, and takes no part in the others'.
 
     Source: A. C. Cameron, D. L. Miller, J. Hum. Resour. 50:317 (2015), doi:10.3368/jhr.50.2.317.
     """
@@ -74,7 +75,7 @@ def intervals(functional: AbstractObjective, theta: Float[Array, " p"], level: f
         return _beside_fields(functional, theta, level)
     groups, matrix = jax.tree.map(np.asarray, _equations(functional, theta))
     names = functional.controls.names()
-    _refuse_silent(names, norms := np.sqrt(np.diag(matrix)))
+    norms = _norms(names, matrix)
     inverse, mixed = _inverse(matrix, norms)
     covariance, method, degrees = _covariance(functional, groups, matrix, inverse, norms)
     return _intervals(functional, theta, covariance, mixed, method, degrees, level)
@@ -122,14 +123,14 @@ def _intervals(
     )
 
 
-def _refuse_silent(names: list[str], norms: np.ndarray) -> None:
-    """Refuse controls that change nothing; `norms` are those of the columns of the Jacobian."""
-    silent = tuple(name for name, norm in zip(names, norms, strict=True) if norm <= _ZERO * norms.max())
-    if silent:
+def _norms(names: list[str], matrix: np.ndarray) -> np.ndarray:
+    """The norms of the columns of the Jacobian; 1 for controls that change nothing, which `_inverse` then finds."""
+    norms = np.sqrt(np.diag(matrix))
+    if not norms.max() > 0:
         raise PdefitError(
-            f"The data say nothing about {', '.join(silent)} (a zero column of the Jacobian); "
-            f"give a prior, observe more, or remove the control"
+            f"The data say nothing about {', '.join(names)} (the Jacobian is zero); give a prior, or observe more"
         )
+    return np.where(norms > _ZERO * norms.max(), norms, 1.0)
 
 
 def _inverse(matrix: np.ndarray, norms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

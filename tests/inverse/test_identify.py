@@ -68,11 +68,18 @@ def test_a_control_without_any_influence_is_named():
     full = type(truth.init(None))(jnp.ones(64))
     data = pdefit.simulate(truth, full, np.linspace(0, 1, 3), dt=0.05)
     data = pdefit.add_noise(data, 0.0, jax.random.key(0))
-    functional = pdefit.Functional(
-        pdefit.Problem(truth, full), data.ts, data, {"D": pdefit.Log(), "y0": {"u": pdefit.Identity()}}, dt=0.05
+    state = {"y0": {"u": pdefit.Identity()}}
+    both, known, alone = (
+        pdefit.Functional(pdefit.Problem(truth, full), data.ts, data, controls, dt=0.05)
+        for controls in ({"D": pdefit.Log(), **state}, state, {"D": pdefit.Log()})
     )
+    found = pdefit.intervals(both, both.theta0)
+    assert found.vague == ("D",) and np.isinf(found.error[0])
+    assert np.isnan(found.z_score(*[np.asarray(both.theta0)] * 2)[0])
+    # the others are known as well as without it
+    np.testing.assert_allclose(found.error[1:], pdefit.intervals(known, known.theta0).error, rtol=1e-6)
     with pytest.raises(pdefit.PdefitError, match="say nothing about D"):
-        pdefit.intervals(functional, functional.theta0)
+        pdefit.intervals(alone, alone.theta0)
 
 
 def test_a_vague_control_is_named():
