@@ -155,16 +155,12 @@ def _table(rows: list[ParameterRow], vague: tuple[str, ...]) -> Table:
             r.control,
             f"{r.guess:.4g}",
             f"{r.estimate:.7g}",
-            _half_width(r) or ("unknown" if r.control in vague else ""),
+            ("unknown" if r.control in vague else "") if r.half_width is None else f"±{r.half_width:.1e}",
             "" if r.truth is None else f"{r.truth:.7g}",
             "" if r.relative_error is None else f"{r.relative_error:+.1e}",
             "" if r.z_score is None else f"{r.z_score:+.1f}",
         )
     return table
-
-
-def _half_width(r: ParameterRow) -> str:
-    return "" if r.ci95_low is None or r.ci95_high is None else f"±{(r.ci95_high - r.ci95_low) / 2:.1e}"
 
 
 def _summary(

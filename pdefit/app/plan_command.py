@@ -9,7 +9,7 @@ from rich.table import Table
 
 from pdefit.app.checkpoints import checkpoints_in
 from pdefit.app.experiment import experiment
-from pdefit.app.planning import plan
+from pdefit.app.planning import and_products, plan
 from pdefit.arrays.memory import in_words
 from pdefit.files.atomic import write_json
 
@@ -38,8 +38,7 @@ def run_plan(cfg: dict[str, Any], directory: Path, name: str, console: Console) 
         "checkpoints in files": in_words(cost["file_bytes"]) if cost["file_bytes"] else "none",
         "steps run, of those of the trajectory": f"{cost['recompute_factor']:.3g} x",
         "forward": f"{cost['seconds_forward']:.2g} s",
-        "one evaluation": f"{cost['seconds']:.2g} s"
-        + (f", and up to {cost['most_products']} products of about two such" if cost["most_products"] else ""),
+        "one evaluation": f"{cost['seconds']:.2g} s{and_products(cost['most_products'])}",
         "whole fit, at most": f"{found['most_evaluations']} evaluations, {found['most_seconds']:.2g} s",
         "fields.h5": in_words(found["fields_bytes"]),
     }

@@ -11,7 +11,6 @@ from pdefit.arrays.memory import available_bytes, in_words
 from pdefit.errors import PdefitError
 from pdefit.inverse.cost import Cost
 from pdefit.inverse.functional import Functional
-from pdefit.inverse.stage import Stage
 from pdefit.inverse.stage_windows import keeps, with_windows
 from pdefit.systems.field_coords import field_coords
 
@@ -27,13 +26,13 @@ def plan(exp: Experiment, cfg: dict[str, Any]) -> dict[str, Any]:
     cost = exp.driver.cost(_last_functional(exp), exp.stages[-1].optimizer.tangents)
     _refuse_too_large(cost)
     most = sum(stage.max_iterations for stage in exp.stages)
-    work = sum(stage.max_iterations * _in_evaluations(stage) for stage in exp.stages)
+    work = sum(stage.max_iterations * _with(stage.optimizer.most_products) for stage in exp.stages)
     if cfg["max_iterations"] is not None:
         most = min(most, cfg["max_iterations"])
-        work = min(work, most * max(map(_in_evaluations, exp.stages)))
+        work = min(work, most * max(_with(stage.optimizer.most_products) for stage in exp.stages))
     products = exp.stages[-1].optimizer.most_products
     found = {
-        "text": f"{cost}" + (f", and up to {products} products of about two such" if products else ""),
+        "text": f"{cost}{and_products(products)}",
         "evaluation": {**cost.as_dict(), "most_products": products},
         "most_evaluations": most,
         "most_seconds": work * cost.seconds,
@@ -45,14 +44,18 @@ def plan(exp: Experiment, cfg: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _in_evaluations(stage: Stage) -> int:
-    """An evaluation with all products that it may take, in evaluations without."""
-    return 1 + 2 * stage.optimizer.most_products
+def and_products(products: int) -> str:
+    """What follows the time of an evaluation that may take so many products."""
+    return f", and up to {products} products of about two such" if products else ""
+
+
+def _with(products: int) -> int:
+    """An evaluation with so many products, in evaluations without."""
+    return 1 + 2 * products
 
 
 def _last_functional(exp: Experiment) -> Functional:
-    """What the last stage minimises: a stage without windows of its own keeps those of the stage before, but free
-    states belong to the fit's own."""
+    """What the last stage minimises."""
     last = exp.stages[-1].formulation
     if last is None:
         before = next((s.formulation for s in reversed(exp.stages) if s.formulation is not None), None)
@@ -82,8 +85,8 @@ def compared(planned: dict[str, Any], peak_bytes: int | None, seconds: float) ->
     """What was planned beside what an evaluation took."""
     cost = planned["evaluation"]
     measured = "" if peak_bytes is None else f", measured {in_words(peak_bytes)}"
-    most = (1 + 2 * cost["most_products"]) * cost["seconds"]
-    to_most = f" to {most:.2g}" if cost["most_products"] else ""
+    products = cost["most_products"]
+    to_most = f" to {_with(products) * cost['seconds']:.2g}" if products else ""
     return (
         f"an evaluation: planned {in_words(cost['planned_bytes'] + cost['host_bytes'])}{measured}; planned "
         f"{cost['seconds']:.2g}{to_most} s, measured {seconds:.2g} s"

@@ -28,6 +28,13 @@ class ParameterRow:
     z_score: float | None
     at_bound: bool
 
+    @property
+    def half_width(self) -> float | None:
+        """Half of the interval, if there is one."""
+        if self.ci95_low is None or self.ci95_high is None:
+            return None
+        return (self.ci95_high - self.ci95_low) / 2
+
 
 def write_parameters(path: Path, rows: Sequence[ParameterRow]) -> None:
     """Write the table; numbers keep all their digits, what is unknown is empty."""

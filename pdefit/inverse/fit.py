@@ -114,6 +114,10 @@ class _Run(Generic[Objective]):
             self._use(self.stage, sigma)
         elif not keeps(self.own, self.stages[self.windows].formulation if self.windows >= 0 else None):
             self._use(-1, sigma)
+        self._carry_over()
+
+    def _carry_over(self) -> None:
+        """The point reached becomes one of the windows in force, with steps that suit it."""
         self.theta = resized(self.own, self.functional, self.theta)
         self.functional = self.steps.start(self.functional, self.theta)
 
@@ -291,8 +295,8 @@ class _Run(Generic[Objective]):
     def _whole(self) -> None:
         """A fit that ends in a stage that prepares is still judged by the whole record."""
         self._use(-1, self.functional.observations.sigma)
-        self.theta, self.converged = resized(self.own, self.functional, self.theta), False
-        self.functional = self.steps.start(self.functional, self.theta)
+        self._carry_over()
+        self.converged = False
 
     def result(self, status: str) -> Fit[Objective]:
         """What is known when the fit ends, however it ends."""

@@ -9,7 +9,7 @@ and df how they move with a field of the initial state that changes everywhere a
 preconditioner: it has the influence of the numbers in full, and that of the initial state wherever it stays local.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import jax
 import jax.numpy as jnp
@@ -55,7 +55,7 @@ class _PointTally(NamedTuple):
         return _PointTally(gram)
 
 
-def has_points(functional: Any) -> bool:
+def has_points(functional: Any) -> TypeGuard[Functional]:
     """Whether the unknowns are numbers and, from one initial state, fields of equal shape that the instrument sees."""
     if not isinstance(functional, Functional) or functional.groups != 1:
         return False
@@ -67,9 +67,9 @@ def has_points(functional: Any) -> bool:
     return len(shapes) == 1 and shapes <= {x.shape for x in functional.observed.values()}
 
 
-def arrow(functional: Any, theta: Float[Array, " p"]) -> Arrow:
+def arrow(functional: Functional, theta: Float[Array, " p"]) -> Arrow:
     """The arrow at theta, by one tangent for each number and for each field."""
-    controls: Controls = functional.controls
+    controls = functional.controls
     k, fields = controls.recorded.size, controls.items[len(controls.recorded.items) :]
     n = fields[0].size
     seeds = np.zeros((k + len(fields), theta.size))

@@ -14,7 +14,7 @@ def draw_parameters(path: Path, rows: list[ParameterRow]) -> None:
     """One line for each control: a bar as long as half its 95 % interval, and a dot at its error; both relative and
     logarithmic, because errors of one fit span decades. The dot's color says whether the interval holds the truth."""
     rows = rows[:_SHOWN]
-    half = np.asarray([_half_width(r) for r in rows])
+    half = np.asarray([_relative_half_width(r) for r in rows])
     error = np.asarray([np.nan if r.relative_error is None else abs(r.relative_error) for r in rows])
     finite = np.concatenate([half[np.isfinite(half) & (half > 0)], error[np.isfinite(error) & (error > 0)]])
     if finite.size == 0:
@@ -36,10 +36,8 @@ def draw_parameters(path: Path, rows: list[ParameterRow]) -> None:
         fig.legend(loc="outside lower center", ncols=3)
 
 
-def _half_width(row: ParameterRow) -> float:
-    if row.ci95_low is None or row.ci95_high is None or row.estimate == 0:
-        return float("nan")
-    return (row.ci95_high - row.ci95_low) / 2 / abs(row.estimate)
+def _relative_half_width(row: ParameterRow) -> float:
+    return float("nan") if row.half_width is None or row.estimate == 0 else row.half_width / abs(row.estimate)
 
 
 def _inside(row: ParameterRow) -> bool:

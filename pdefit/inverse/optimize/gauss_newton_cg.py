@@ -9,7 +9,6 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from pdefit.inverse.objective import AbstractObjective
 from pdefit.inverse.optimize.base import AbstractOptimizer, Box, Evaluation, by_gradient
 from pdefit.inverse.pointwise import Arrow, arrow, has_points
 
@@ -90,7 +89,7 @@ class GaussNewtonCG(AbstractOptimizer):
 
     def _arrow(self, functional: Any, theta: Array, wanted: Bool[Array, ""]) -> Arrow | None:
         """The matrix as if points did not feel each other, where the unknowns are numbers and an initial state."""
-        if not (isinstance(functional, AbstractObjective) and has_points(functional)):
+        if not has_points(functional):
             return None
         shapes = eqx.filter_eval_shape(arrow, functional, theta)
         nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
