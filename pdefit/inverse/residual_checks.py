@@ -31,6 +31,7 @@ class Residuals:
         self.finite = all(bool(jnp.all(jnp.isfinite(k))) for k in self.here.kinds)
         if self.finite:
             found = self.tangent(v)
+            self.has_tangents = found is not None
             if found is None:
                 ahead, behind = (SKETCH(objective, theta + s * v) for s in (1e-4, -1e-4))
                 found = jax.tree.map(lambda a, b: (a - b) / 2e-4, ahead, behind)

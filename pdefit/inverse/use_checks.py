@@ -57,6 +57,10 @@ class Used:
             any(o.tangents for o in optimizers),
         )
 
+    def without_tangents(self) -> "Used":
+        """What is left where a reverse rule hides tangents."""
+        return Used(True, False, False)
+
 
 def use_checks(
     objective: AbstractObjective,
