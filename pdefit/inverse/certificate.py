@@ -84,7 +84,7 @@ def _checks(
         return [Check("finite residuals", float("inf"), 0.0, False, remedy)], scope
     if not residuals.has_tangents:
         used = used.without_tangents()
-    checks = [residuals.differences("all controls, whole record", residuals.v)]
+    checks = [residuals.differences("all controls", residuals.v)]
     checks += use_checks(whole, theta, residuals, key, used, driver, single)
     part, own = shortened(whole, theta, scope["observations"])
     if part is not whole:
