@@ -30,6 +30,7 @@ from pdefit.files.read import read_arrays, read_observations
 from pdefit.integrate.adjoint import AbstractAdjoint
 from pdefit.integrate.batch import AbstractBatch
 from pdefit.integrate.step_size import choose_steps, stability_limit
+from pdefit.inverse.constant_steps import with_dt
 from pdefit.inverse.drivers import AbstractDriver, Traced
 from pdefit.inverse.formulation import AbstractFormulation
 from pdefit.inverse.functional import Functional
@@ -145,7 +146,7 @@ def _assemble(cfg: Config, dt: float | None = None) -> Experiment:
         smooth_tangents=bool(cfg["smooth_tangents"]),
         key=jax.random.key(cfg["seed"]),
     )
-    functional = driver.settled(functional if dt is None else functional.with_dt(dt))
+    functional = driver.settled(functional if dt is None else with_dt(functional, dt))
     if left_open(cfg["stages"]):
         stages, reason = chosen_stages(functional, stages[0], cfg["stages"], bool(held.size))
         why += (reason,)

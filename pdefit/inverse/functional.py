@@ -18,7 +18,7 @@ from pdefit.integrate.batch import AbstractBatch, Vmap
 from pdefit.integrate.plan import TimePlan
 from pdefit.integrate.runge_kutta4 import RK4
 from pdefit.integrate.step_error import step_error
-from pdefit.integrate.step_size import MARGIN, choose_steps, settle, steps_for
+from pdefit.integrate.step_size import MARGIN, choose_steps, settle
 from pdefit.inverse.blocks import jumps, pattern, push_blocks, refuse_dense
 from pdefit.inverse.controls import Controls, resolve
 from pdefit.inverse.formulation import AbstractFormulation, Layout, Single
@@ -130,7 +130,7 @@ class Functional(AbstractObjective):
             if regularizer.control not in paths:
                 raise unknown("control", regularizer.control, paths)
         check_observed(self.observed, observations)
-        self.sweep = self.sweep.settled(self.extremes, self.layout.plan)
+        self.sweep = self.sweep.settled(self.controls.extremes(self.problem), self.layout.plan)
 
     # --- the map from theta to residuals -----------------------------------------------------------------------------
 
@@ -140,11 +140,6 @@ class Functional(AbstractObjective):
 
     def at(self, theta: Float[Array, " p"]) -> Problem:
         return self.controls.problem(self.problem, theta)
-
-    @property
-    def extremes(self) -> list[Problem]:
-        """The problem at the guess and at the bounds."""
-        return [self.at(theta) for theta in (self.theta0, *self.controls.corners(self.theta0))]
 
     @property
     def window(self) -> Window:
@@ -326,17 +321,6 @@ class Functional(AbstractObjective):
 
     def problems_and_steps(self, theta):
         return [(self.at(theta), self.layout.plan.largest)]
-
-    def stepped(self, stable):
-        solver, dt = steps_for(stable, self.asked_dt, self.asked_solver, MARGIN)
-        return self.with_dt(dt, solver)
-
-    def with_dt(self, dt: float, solver: diffrax.AbstractSolver | None = None) -> "Functional":
-        """The same functional with another constant step, which counts as chosen for it."""
-        solver = solver or self.sweep.solver
-        plan = self.formulation.layout(self.observations.ts, dt).plan
-        sweep = Sweep(solver, self.sweep.adjoint, self.sweep.batch).settled(self.extremes, plan)
-        return eqx.tree_at(lambda f: (f.dt, f.sweep, f.layout.plan), self, (dt, sweep, plan))
 
     def renewed(self, theta: Float[Array, " p"]) -> "Functional":
         """The same functional with the steps that an adaptive pass takes at theta, if it has adaptive steps."""

@@ -145,11 +145,6 @@ class AbstractObjective(eqx.Module):
         """The problem of every recording, and its largest step."""
 
     @abc.abstractmethod
-    def stepped(self, stable: float) -> Any:
-        """The same with constant steps for systems whose largest stable step of explicit Euler is `stable`, as far as the
-        step, or the number of stages of its solver, was left open."""
-
-    @abc.abstractmethod
     def emptied(self) -> Any:
         """The same with zeros where theta puts its values."""
 

@@ -253,9 +253,6 @@ class Recordings(AbstractObjective):
         steps = self.members.layout.plan.step
         return [(problem, float(np.max(step))) for problem, step in zip(each, steps, strict=True)]
 
-    def stepped(self, stable):
-        return self.each(lambda part, own: (part.stepped(stable), own), self.theta0)[0]
-
     def emptied(self):
         return eqx.tree_at(lambda r: r.members, self, self.members.emptied())
 

@@ -8,6 +8,7 @@ from jaxtyping import Array, Float
 
 from pdefit.errors import PdefitError
 from pdefit.integrate.plan import TimePlan
+from pdefit.inverse.constant_steps import stepped
 from pdefit.inverse.run_state import pack
 from pdefit.inverse.stability import is_open, share_of_limit, stable_step, suits
 
@@ -90,7 +91,7 @@ class StepWatch:
         self.unstable = False
         try:
             stable = stable_step(functional, theta)
-            renewed = functional.stepped(stable)
+            renewed = stepped(functional, stable)
         except PdefitError as error:
             return functional, f"steps kept, {before}: {error}"
         self.stable = stable
@@ -100,14 +101,14 @@ class StepWatch:
 
     def applied(self, functional: Any) -> Any:
         """The functional with the constant steps that were chosen last."""
-        return functional if self.stable is None else functional.stepped(self.stable)
+        return functional if self.stable is None else stepped(functional, self.stable)
 
     def suited(self, functional: Any, theta: Float[Array, " p"]) -> Any:
         """The functional with steps for a look at theta, which is not the best point."""
         try:
             if functional.steps is not None:
                 return functional.renewed(theta)
-            return functional.stepped(stable_step(functional, theta)) if not suits(functional, theta) else functional
+            return stepped(functional, stable_step(functional, theta)) if not suits(functional, theta) else functional
         except PdefitError:
             # frozen steps give some value even where the model blows up
             return functional

@@ -11,7 +11,7 @@ from pdefit.inverse.window import Sweep
 def with_adjoint(functional: Functional, adjoint: AbstractAdjoint) -> Functional:
     """The functional with this algorithm, settled for its problem."""
     sweep = Sweep(functional.sweep.solver, adjoint, functional.sweep.batch)
-    sweep = sweep.settled(functional.extremes, functional.layout.plan)
+    sweep = sweep.settled(functional.controls.extremes(functional.problem), functional.layout.plan)
     return eqx.tree_at(lambda f: f.sweep, functional, sweep)
 
 

@@ -6,6 +6,7 @@ from resumed import bits, run
 
 import pdefit
 from pdefit.inverse import fit as fitting
+from pdefit.inverse.constant_steps import stepped
 from pdefit.inverse.stability import deciding_control, share_of_limit, step_choice
 
 # the stable step at the truth is a fifth of that here
@@ -118,9 +119,9 @@ def test_recordings_take_the_step_that_all_of_them_need():
 
 def test_backups_are_counted_again_for_other_steps():
     functional = front(adjoint=pdefit.Backsolve())
-    finer = functional.stepped(0.02)
+    finer = stepped(functional, 0.02)
     assert finer.sweep.adjoint.backups >= functional.sweep.adjoint.backups
     expected = front(adjoint=pdefit.Backsolve(), dt=finer.dt).sweep.adjoint.backups
     assert finer.sweep.adjoint.backups == expected
-    given = front(adjoint=pdefit.Backsolve(backups=1)).stepped(0.02)
+    given = stepped(front(adjoint=pdefit.Backsolve(backups=1)), 0.02)
     assert given.sweep.adjoint.backups == 1
