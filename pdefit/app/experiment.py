@@ -29,7 +29,8 @@ from pdefit.files.locate import locate
 from pdefit.files.read import read_arrays, read_observations
 from pdefit.integrate.adjoint import AbstractAdjoint
 from pdefit.integrate.batch import AbstractBatch
-from pdefit.integrate.step_size import stability_limit
+from pdefit.integrate.step_size import choose_steps, stability_limit
+from pdefit.inverse.constant_steps import with_dt
 from pdefit.inverse.drivers import AbstractDriver, Traced
 from pdefit.inverse.formulation import AbstractFormulation
 from pdefit.inverse.functional import Functional
@@ -88,17 +89,22 @@ def experiment(cfg: Config) -> Experiment:
         if cfg["times"][key] is not None and not is_number(cfg["times"][key]):
             raise PdefitError(f"times.{key} expects a number, but got '{cfg['times'][key]}'")
     if cfg["data"] is None and cfg["twin"]["variant"] == "self" and cfg["dt"] is None:
-        # "with the same step": the one the fit would choose, which depends on its guesses and bounds
+        # "with the same step": the one the fit would choose, which depends on its guesses
         first = _assemble(cfg)
-        dt = first.functional.dt
-        # adaptive steps keep their tolerance, and the twin takes the smallest
-        cfg = {**cfg, "dt": dt if cfg["steps"] is None else None, "twin": {**cfg["twin"], "dt": dt}}
+        dt, chosen = first.functional.dt, None
+        if first.functional.steps is None:
+            # the truth may ask for smaller steps than the guess
+            truth = first.truth or first.functional.problem
+            dt = chosen = min(dt, choose_steps([(truth.system, truth.y0)], None, first.functional.asked_solver)[1])
+        # of adaptive steps, which keep their tolerance, the twin takes the smallest
         # the second time a prepared state is in the cache
-        return dataclasses.replace(_assemble(cfg), prepared=first.prepared)
+        again = _assemble({**cfg, "twin": {**cfg["twin"], "dt": dt}}, chosen)
+        return dataclasses.replace(again, prepared=first.prepared)
     return _assemble(cfg)
 
 
-def _assemble(cfg: Config) -> Experiment:
+def _assemble(cfg: Config, dt: float | None = None) -> Experiment:
+    """The experiment; `dt` is the step that the fit chooses, where that is known already."""
     made = _from_data(cfg) if cfg["data"] is not None else _from_twin(cfg)
     problem, record = cast(made.problem, cfg["dtype"]), made.record
     stop = last_fitted(cfg)
@@ -140,7 +146,7 @@ def _assemble(cfg: Config) -> Experiment:
         smooth_tangents=bool(cfg["smooth_tangents"]),
         key=jax.random.key(cfg["seed"]),
     )
-    functional = driver.settled(functional)
+    functional = driver.settled(functional if dt is None else with_dt(functional, dt))
     if left_open(cfg["stages"]):
         stages, reason = chosen_stages(functional, stages[0], cfg["stages"], bool(held.size))
         why += (reason,)

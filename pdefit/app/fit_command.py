@@ -35,6 +35,7 @@ from pdefit.files.tables import write_series
 from pdefit.inverse import fit as fitting
 from pdefit.inverse.functional import Functional
 from pdefit.inverse.identify import Intervals, intervals
+from pdefit.inverse.stability import step_choice
 
 log = logging.getLogger("pdefit")
 
@@ -65,13 +66,15 @@ def _fit(
         log.info(line)
         console.print(line, highlight=False)
     steps = functional.layout.plan.steps
+    unit = functional.problem.system.time_unit
     stepping = (
-        f"dt {functional.dt:.4g}" if functional.steps is None else f"{steps} adaptive steps from {functional.dt:.2g}"
+        step_choice(functional)
+        if functional.steps is None
+        else f"{steps} adaptive steps from {functional.dt:.2g} {unit}"
     )
     console.print(
         f"{exp.variant}: {functional.observed_values} values at {exp.fitted} times, {functional.controls.size} controls, "
-        f"{functional.layout.segments} segment{'s' * (functional.layout.segments > 1)}, {stepping} "
-        f"{functional.problem.system.time_unit}, compiling ..."
+        f"{functional.layout.segments} segment{'s' * (functional.layout.segments > 1)}, {stepping}; compiling ..."
     )
     for line in exp.choices:
         log.info(line)

@@ -12,6 +12,7 @@ from pdefit.app.experiment import experiment
 from pdefit.app.planning import and_products, plan
 from pdefit.arrays.memory import in_words
 from pdefit.files.atomic import write_json
+from pdefit.inverse.stability import step_choice
 
 
 def run_plan(cfg: dict[str, Any], directory: Path, name: str, console: Console) -> None:
@@ -28,6 +29,7 @@ def run_plan(cfg: dict[str, Any], directory: Path, name: str, console: Console) 
     unit = functional.problem.system.time_unit
     rows = {
         "trajectories": f"{functional.layout.segments}, of {cost['steps']} steps of {functional.dt:.4g} {unit}",
+        "time step": str(step_choice(functional)) if functional.steps is None else "adaptive",
         "one state": in_words(cost["state_bytes"]),
         "driver": cost["driver"],
         "schedule": cost["schedule"],

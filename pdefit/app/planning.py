@@ -1,5 +1,6 @@
 """What a fit will take, and what it took."""
 
+import dataclasses
 from typing import Any
 
 import jax
@@ -11,6 +12,7 @@ from pdefit.arrays.memory import available_bytes, in_words
 from pdefit.errors import PdefitError
 from pdefit.inverse.cost import Cost
 from pdefit.inverse.functional import Functional
+from pdefit.inverse.stability import step_choice
 from pdefit.inverse.stage_windows import keeps, with_windows
 from pdefit.systems.field_coords import field_coords
 
@@ -31,8 +33,10 @@ def plan(exp: Experiment, cfg: dict[str, Any]) -> dict[str, Any]:
         most = min(most, cfg["max_iterations"])
         work = min(work, most * max(_with(stage.optimizer.most_products) for stage in exp.stages))
     products = exp.stages[-1].optimizer.most_products
+    steps = exp.functional.steps
     found = {
         "text": f"{cost}{and_products(products)}",
+        "steps": dataclasses.asdict(step_choice(exp.functional)) if steps is None else None,
         "evaluation": {**cost.as_dict(), "most_products": products},
         "most_evaluations": most,
         "most_seconds": work * cost.seconds,

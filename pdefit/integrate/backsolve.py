@@ -37,17 +37,19 @@ class Backsolve(AbstractContinuous):
     backups: int | None = None
     substeps: int = 1
     solver: diffrax.AbstractERK | None = None
+    # whether the backups were counted for a plan, so that another plan counts them again
+    counted: bool = False
 
     def __check_init__(self):
         if self.backups is not None and self.backups < 1:
             raise PdefitError(f"Backsolve expects backups of 1 or more in each interval, but got {self.backups}")
 
     def settled(self, starts, plan, solver):
-        if self.backups is not None:
+        if self.backups is not None and not self.counted:
             return self
         steps = [s.stable_step(y) for s, y in starts if isinstance(s, AbstractStable)]
         backups = _backups(plan, _MOST_GROWTH * min(steps) / 2) if steps else 1
-        return dataclasses.replace(self, backups=backups)
+        return dataclasses.replace(self, backups=backups, counted=True)
 
     def account(self, plan, unknowns):
         # beside backups, the state at each observation

@@ -34,9 +34,8 @@ class ExplicitTableau(AbstractOneStep):
         tableau, a = self._tableau, stage_matrix(self._tableau)
         stages = len(a)
         x = np.arange(0.01, 20.0, 0.005)
-        growth = np.asarray(
-            [abs(1 - z * tableau.b_sol @ np.linalg.solve(np.eye(stages) + z * a, np.ones(stages))) for z in x]
-        )
+        slopes = np.linalg.solve(np.eye(stages) + x[:, None, None] * a, np.ones((x.size, stages, 1)))[..., 0]
+        growth = np.abs(1 - x * (slopes @ np.asarray(tableau.b_sol)))
         unstable = np.flatnonzero(growth > 1 + 1e-9)
         return float(x[unstable[0]]) if unstable.size else 20.0
 

@@ -62,6 +62,11 @@ class TimePlan(eqx.Module):
             return float(np.min(self.step, where=np.arange(self.length) < self.count[..., None], initial=np.inf))
         return float(np.min(self.step, where=self.count > 0, initial=np.inf))
 
+    @property
+    def largest(self) -> float:
+        """The largest step of all trajectories."""
+        return float(np.max(self.step))
+
     def halved(self) -> "TimePlan":
         """Every step in two."""
         step = (np.repeat(self.step, 2, axis=-1) if self.frozen else self.step) / 2

@@ -30,9 +30,9 @@ class RKC(AbstractMemoryless, AbstractOneStep, AbstractStaged):
     with F_j = f(t + c_j h, Y_j) and coefficients from Chebyshev polynomials, damped by 2/13 so that every mode decays. Along
     the imaginary axis it is hardly stable: not for waves or advection without diffusion.
 
-    **Arguments:** `stages`, 2 or more. Left open, they are the fewest that are stable at the step asked for (at the guess
-    and at the bounds of a fit), which wants a system that knows its stable step; with adaptive steps, or no step asked
-    for, six.
+    **Arguments:** `stages`, 2 or more. Left open, they are the fewest that are stable at the step asked for (a fit counts
+    them for its guess, and again where it moves beyond), which wants a system that knows its stable step; with adaptive
+    steps, or no step asked for, six.
 
     Adaptive steps are judged by the estimate 0.8 (y_n - y_(n+1)) + 0.4 h (F_n + F_(n+1)), and kept stable.
 
@@ -60,7 +60,7 @@ class RKC(AbstractMemoryless, AbstractOneStep, AbstractStaged):
         if stages > _MOST:
             raise PdefitError(
                 f"RKC would take more than {_MOST} stages, of which the step asks {x / 2:.3g} times the stable one; set dt "
-                f"smaller, or tighter bounds of the controls that it depends on"
+                f"smaller"
             )
         return RKC(stages)
 

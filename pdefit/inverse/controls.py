@@ -202,9 +202,11 @@ class Controls(eqx.Module):
         boxes = [c.box() for c in self.items]
         return np.concatenate([b[0] for b in boxes]), np.concatenate([b[1] for b in boxes])
 
-    def corners(self, theta: Float[Array, " p"]) -> list[Array]:
-        """theta with all elements at their lower bounds, and all at their upper, where they have any."""
-        return [jnp.where(np.isfinite(bound), bound, theta) for bound in self.box()]
+    def extremes(self, problem: Problem) -> list[Problem]:
+        """The problem itself, with all elements at their lower bounds, and with all at their upper, where they have any."""
+        theta = self.theta(problem)
+        corners = [jnp.where(np.isfinite(bound), bound, theta) for bound in self.box()]
+        return [self.problem(problem, x) for x in (theta, *corners)]
 
     def prior_residuals(self, theta: Float[Array, " p"]) -> list[Array]:
         """The residuals of all priors."""

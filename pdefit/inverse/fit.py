@@ -11,16 +11,17 @@ from jaxtyping import Array, Float
 
 from pdefit.errors import PdefitError
 from pdefit.integrate.growth import EXPLOSIVE
-from pdefit.inverse.chunk import Carry, Log, power_of_two
+from pdefit.inverse.chunk import MOST, Carry, Log, power_of_two
 from pdefit.inverse.drivers import AbstractDriver, Traced
 from pdefit.inverse.fit_result import Fit as Fit
 from pdefit.inverse.fit_result import Progress as Progress
 from pdefit.inverse.fit_result import Record as Record
+from pdefit.inverse.functional import Functional
 from pdefit.inverse.growth_watch import explain_growth
-from pdefit.inverse.near_stability import near_stability
-from pdefit.inverse.objective import AbstractObjective, Objective
+from pdefit.inverse.objective import Objective
 from pdefit.inverse.optimize.base import AbstractOptimizer, Box
 from pdefit.inverse.run_state import RunState, pack, unpack
+from pdefit.inverse.stability import near_stability, suits
 from pdefit.inverse.stage import Stage as Stage
 from pdefit.inverse.stage_windows import keeps, prepares, resized, with_windows
 from pdefit.inverse.step_watch import StepWatch
@@ -119,13 +120,26 @@ class _Run(Generic[Objective]):
     def _carry_over(self) -> None:
         """The point reached becomes one of the windows in force, with steps that suit it."""
         self.theta = resized(self.own, self.functional, self.theta)
-        self.functional = self.steps.start(self.functional, self.theta)
+        self._with_steps(*self.steps.start(self.functional, self.theta))
+
+    def _with_steps(self, functional: Any, event: str = "") -> bool:
+        """Go on with the steps of this functional; whether they are others."""
+        if event:
+            self.events.append(f"iteration {self.iterations}: {event}")
+        if functional is self.functional:
+            return False
+        # another number of constant steps may take other checkpoints
+        constant = isinstance(functional, Functional) and functional.steps is None
+        chosen: Any = self.driver.settled(functional) if constant else functional
+        self.functional = chosen
+        return True
 
     def _use(self, windows: int, sigma: Mapping[str, Any]) -> None:
         """Minimise with the windows of a stage and these weights from now on."""
         self.windows = windows
         formulation = None if windows < 0 else self.stages[windows].formulation
         self.functional = with_windows(self.own, formulation).reweighted(sigma)
+        self._with_steps(self.steps.applied(self.functional))
 
     def _rounds(self) -> None:
         """As many rounds of a stage as its reweighting asks for."""
@@ -158,9 +172,7 @@ class _Run(Generic[Objective]):
         if self.budget is not None:
             limit = min(limit, self.budget - (self.iterations - self.count))
         self.converged = False
-        begin = time.perf_counter()
-        self.driver.advance(self.functional, optimizer, carry, 0)
-        self.seconds["compile"] += time.perf_counter() - begin
+        self._compile(optimizer, carry)
         chunk = 1
         while self.count < limit and (self.steps.due or not bool(carry.done)):
             carry = self._renew(optimizer, carry)
@@ -173,11 +185,16 @@ class _Run(Generic[Objective]):
             self._watch(log, done)
             if self.callback is not None:
                 self.callback(self._progress(done, limit))
-            # frozen steps are looked after every evaluation: the clock must not decide when they are renewed
-            chunk = power_of_two(done / max(elapsed, 1e-9)) if self.functional.steps is None else 1
+            most = self.steps.most(self.functional, self.count)
+            chunk = min(power_of_two(done / max(elapsed, 1e-9)), most or MOST)
         self.converged = bool(optimizer.converged(carry.state)) and not self.steps.due
         if not np.isfinite(carry.best_value):
             self._give_up()
+
+    def _compile(self, optimizer: AbstractOptimizer, carry: Carry) -> None:
+        begin = time.perf_counter()
+        self.driver.advance(self.functional, optimizer, carry, 0)
+        self.seconds["compile"] += time.perf_counter() - begin
 
     def _begin(self, optimizer: AbstractOptimizer) -> Carry:
         state = optimizer.init(jnp.asarray(self.theta), Box(*self.functional.controls.box()))
@@ -188,10 +205,11 @@ class _Run(Generic[Objective]):
         """Begin anew from the best point with steps that suit it, where those in force do not."""
         if not self.steps.due:
             return carry
-        before = self.functional
-        self.functional, event = self.steps.renew(before, jnp.asarray(self.theta))
-        self.events += [f"iteration {self.iterations}: {event}"] if event else []
-        return carry if self.functional is before else self._begin(optimizer)
+        if not self._with_steps(*self.steps.renew(self.functional, jnp.asarray(self.theta))):
+            return carry
+        carry = self._begin(optimizer)
+        self._compile(optimizer, carry)
+        return carry
 
     def _give_up(self) -> None:
         """No evaluation of this round was finite: back to where the stage before ended, if there was one."""
@@ -208,12 +226,11 @@ class _Run(Generic[Objective]):
         """Ask once why the adjoint grows so much, if it does where the fit is or could not begin."""
         counts = np.asarray(log.accepted[:done]) | (not np.isfinite(self.loss))
         worst = float(np.max(np.asarray(log.growth[:done]), where=counts, initial=0.0))
-        if worst > EXPLOSIVE and not self.watched:
+        # steps that will be chosen anew explain it
+        if worst > EXPLOSIVE and not self.watched and suits(self.functional, jnp.asarray(self.theta)):
             self.watched = True
-            self.events.append(explain_growth(self.functional, jnp.asarray(self.theta), worst, self._growth))
-
-    def _growth(self, functional: AbstractObjective, theta: Array) -> Array:
-        return self.driver.watched_gradient(functional, theta)[2]
+            grow = lambda f, theta: self.driver.watched_gradient(f, theta)[2]  # noqa: E731
+            self.events.append(explain_growth(self.functional, jnp.asarray(self.theta), worst, grow))
 
     # --- saving and going on -----------------------------------------------------------------------------------------
 
@@ -249,7 +266,7 @@ class _Run(Generic[Objective]):
         # re-estimated ones have shapes of their own
         self.sigma_before, sigma = ({n: saved.arrays[f"{a}['{n}']"] for n in names} for a in ("sigma_before", "sigma"))
         self._use(self.windows, sigma)
-        self.functional = self.steps.restored(self.functional, steps, saved.arrays)
+        self._with_steps(self.steps.restored(self.functional, steps, saved.arrays))
         self.theta_before = jnp.asarray(saved.arrays["theta_before"])
         self.theta = unpack("theta", self.functional.theta0, saved.arrays)
         self.loss = float(saved.arrays["loss"])
@@ -262,7 +279,8 @@ class _Run(Generic[Objective]):
         self.seconds["evaluations"] += elapsed
         if np.isfinite(self.carry.best_value):
             self.theta, self.loss = self.carry.best_theta, float(self.carry.best_value)
-            if np.any(log.accepted[:done]):
+            accepted, finished = bool(np.any(log.accepted[:done])), bool(self.carry.done)
+            if self.steps.looks(self.functional, self.count + done, accepted, finished):
                 self.steps.look(self.functional, self.theta)
         self._record(log, done, elapsed)
         self.count += done

@@ -18,7 +18,7 @@ from pdefit.integrate.batch import AbstractBatch, Vmap
 from pdefit.integrate.plan import TimePlan
 from pdefit.integrate.runge_kutta4 import RK4
 from pdefit.integrate.step_error import step_error
-from pdefit.integrate.step_size import choose_steps, settle
+from pdefit.integrate.step_size import MARGIN, choose_steps, settle
 from pdefit.inverse.blocks import jumps, pattern, push_blocks, refuse_dense
 from pdefit.inverse.controls import Controls, resolve
 from pdefit.inverse.formulation import AbstractFormulation, Layout, Single
@@ -42,9 +42,10 @@ class Functional(AbstractObjective):
 
     **Arguments:** `problem` holds the nominal values; `ts` the times at which it is observed, the first being that of the
     initial state; `observations` at these times; `controls` nested like the problem (see `pdefit.inverse.controls`);
-    `dt` the largest step (default: 0.8 of what is stable at the guess and at the bounds), or `steps` in its place, which
-    are chosen at the guess and frozen until `renewed`; with `smooth_tangents` a system of hard switches keeps its residuals
-    while Gauss-Newton follows its smooth twin (see `pdefit.inverse.smooth_tangents`); `key` draws perturbed guesses.
+    `dt` the largest step (default: 0.8 of what is stable at the guess; a fit chooses it again where its best point needs
+    it), or `steps` in its place, which are chosen at the guess and frozen until `renewed`; with `smooth_tangents` a system
+    of hard switches keeps its residuals while Gauss-Newton follows its smooth twin (see `pdefit.inverse.smooth_tangents`);
+    `key` draws perturbed guesses.
 
     The run has the precision of `y0`: data, weights, states and adjoints. Times, theta with its map to the controls, and
     sums are float64. The misfit is accumulated observation by observation in the time loop, so that neither states nor
@@ -66,6 +67,9 @@ class Functional(AbstractObjective):
     smooth_tangents: bool
     # of adaptive steps the smallest at the guess
     dt: float
+    # constant steps as they were asked for, before what they leave open was chosen
+    asked_solver: diffrax.AbstractSolver
+    asked_dt: float | None
 
     def __init__(
         self,
@@ -110,10 +114,9 @@ class Functional(AbstractObjective):
                 )
             check_free(problem, observations, layout.nodes, [c.path for c in self.controls.nodes])
         self.jump_sigma = jump_sigma(self.problem, self.controls.nodes, self.formulation)
-        self.steps = steps
+        self.steps, self.asked_solver, self.asked_dt = steps, solver, dt
         if steps is None:
-            corners = [self.controls.problem(self.problem, theta) for theta in self.controls.corners(self.theta0)]
-            solver, self.dt = choose_steps([(p.system, p.y0) for p in (self.problem, *corners)], dt, solver)
+            solver, self.dt = choose_steps([(self.problem.system, self.problem.y0)], dt, solver, MARGIN)
             self.layout = self.formulation.layout(ts, self.dt)
         else:
             refuse_dt(dt)
@@ -127,8 +130,7 @@ class Functional(AbstractObjective):
             if regularizer.control not in paths:
                 raise unknown("control", regularizer.control, paths)
         check_observed(self.observed, observations)
-        extremes = [self.at(theta) for theta in (self.theta0, *self.controls.corners(self.theta0))]
-        self.sweep = self.sweep.settled(extremes, self.layout.plan)
+        self.sweep = self.sweep.settled(self.controls.extremes(self.problem), self.layout.plan)
 
     # --- the map from theta to residuals -----------------------------------------------------------------------------
 
@@ -316,6 +318,9 @@ class Functional(AbstractObjective):
             is_leaf=lambda x: x is None,
         )
         return functional.renewed(functional.theta0)
+
+    def problems_and_steps(self, theta):
+        return [(self.at(theta), self.layout.plan.largest)]
 
     def renewed(self, theta: Float[Array, " p"]) -> "Functional":
         """The same functional with the steps that an adaptive pass takes at theta, if it has adaptive steps."""

@@ -4,6 +4,7 @@ import abc
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+import diffrax
 import equinox as eqx
 import numpy as np
 from jax import lax
@@ -32,6 +33,8 @@ class AbstractObjective(eqx.Module):
     sweep: eqx.AbstractVar[Sweep]
     steps: eqx.AbstractVar[Adaptive | None]
     dt: eqx.AbstractVar[float]
+    asked_solver: eqx.AbstractVar[diffrax.AbstractSolver]
+    asked_dt: eqx.AbstractVar[float | None]
 
     @property
     @abc.abstractmethod
@@ -136,6 +139,10 @@ class AbstractObjective(eqx.Module):
     def reformulated(self, formulation: AbstractFormulation, theta: Float[Array, " p"]) -> Any:
         """The same with the record cut in another way, its shared controls starting from theta. Node states are made of the
         data again and are no controls any more: they belong to the windows for which they were declared."""
+
+    @abc.abstractmethod
+    def problems_and_steps(self, theta: Float[Array, " p"]) -> list[tuple[Problem, float]]:
+        """The problem of every recording, and its largest step."""
 
     @abc.abstractmethod
     def emptied(self) -> Any:

@@ -54,6 +54,15 @@ class Recordings(AbstractObjective):
             _check_shared(e, functional, first)
             if functional.steps is not None:
                 raise PdefitError("Recordings expects constant steps; set dt in place of adaptive steps")
+        # the step is open in all where it is in one
+        asked = [f.asked_dt for f in functionals if f.asked_dt is not None]
+        least = min(asked) if len(asked) == len(functionals) else None
+        functionals = [
+            eqx.tree_at(
+                lambda f: (f.asked_solver, f.asked_dt), f, (first.asked_solver, least), is_leaf=lambda x: x is None
+            )
+            for f in functionals
+        ]
         paths = [c.path for c in shared]
         self.regularizers = tuple(r for r in first.regularizers if r.control in paths)
         self.members = stacked([_without_shared(f) for f in functionals])
@@ -88,6 +97,14 @@ class Recordings(AbstractObjective):
     def dt(self) -> float:
         """The largest step of all recordings."""
         return self.members.dt
+
+    @property
+    def asked_solver(self):
+        return self.members.asked_solver
+
+    @property
+    def asked_dt(self):
+        return self.members.asked_dt
 
     @property
     def theta0(self):
@@ -229,6 +246,12 @@ class Recordings(AbstractObjective):
             return new, own[: new.controls.size]
 
         return self.each(change, theta)[0]
+
+    def problems_and_steps(self, theta):
+        arrays, rest = eqx.partition(self.at(theta), eqx.is_array)
+        each = [eqx.combine(jax.tree.map(lambda x, e=e: x[e], arrays), rest) for e in range(len(self.extents))]
+        steps = self.members.layout.plan.step
+        return [(problem, float(np.max(step))) for problem, step in zip(each, steps, strict=True)]
 
     def emptied(self):
         return eqx.tree_at(lambda r: r.members, self, self.members.emptied())

@@ -10,9 +10,8 @@ from pdefit.inverse.window import Sweep
 
 def with_adjoint(functional: Functional, adjoint: AbstractAdjoint) -> Functional:
     """The functional with this algorithm, settled for its problem."""
-    theta = functional.theta0
-    extremes = [functional.at(x) for x in (theta, *functional.controls.corners(theta))]
-    sweep = Sweep(functional.sweep.solver, adjoint, functional.sweep.batch).settled(extremes, functional.layout.plan)
+    sweep = Sweep(functional.sweep.solver, adjoint, functional.sweep.batch)
+    sweep = sweep.settled(functional.controls.extremes(functional.problem), functional.layout.plan)
     return eqx.tree_at(lambda f: f.sweep, functional, sweep)
 
 

@@ -47,7 +47,7 @@ def test_the_stages_are_the_fewest_that_are_stable():
         pdefit.RKC(1)
 
 
-def test_stages_suit_the_step_the_guess_and_the_bounds():
+def test_stages_suit_the_step_and_the_guess():
     system = fisher()
     y0, euler = system.init(None), system.stable_step(None)
     solver, dt = choose_steps([(system, y0)], 20 * euler, pdefit.RKC())
@@ -62,7 +62,9 @@ def test_stages_suit_the_step_the_guess_and_the_bounds():
     functional = fisher_functional(
         {"D": pdefit.Control(pdefit.Log(), bounds=(0.1, 9.0)), "r": pdefit.Log()}, solver=pdefit.RKC(), dt=0.4
     )
-    assert real_stability(functional.sweep.solver) >= 2 * 0.4 / fisher(9.0, 1.5).stable_step(None)
+    # of a fit with a margin, but not for its bounds
+    asked = 2 * 0.4 / fisher(0.6, 1.5).stable_step(None)
+    assert 1.5 * asked <= real_stability(functional.sweep.solver) < 5 * asked < 2 * 0.4 / fisher(9.0).stable_step(None)
 
 
 def test_a_step_far_beyond_that_of_runge_kutta_is_right():

@@ -1,5 +1,4 @@
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from problems import fisher, fisher_functional, planets_functional
@@ -89,13 +88,3 @@ def test_bounds_become_a_box_in_search_space():
     lower, upper = controls.box()
     np.testing.assert_allclose(lower, [np.log(0.1), -np.inf])
     np.testing.assert_allclose(upper, [np.log(10.0), np.inf])
-
-
-def test_the_default_step_is_stable_up_to_the_upper_bound():
-    functional = fisher_functional(
-        controls={"D": pdefit.Control(pdefit.Log(), bounds=(0.1, 10.0)), "r": pdefit.Log()}, dt=None
-    )
-    y0 = functional.problem.y0
-    assert functional.dt < fisher(D=10.0).stable_step(y0)
-    theta = functional.theta0.at[0].set(jnp.log(10.0))
-    assert np.isfinite(functional.value(theta))
