@@ -126,7 +126,7 @@ class Functional(AbstractObjective):
             paths = [c.path for c in self.controls.items]
             if regularizer.control not in paths:
                 raise unknown("control", regularizer.control, paths)
-        check_observed(self.observed, observations)
+        check_observed(self.observed, {n: v.shape[1:] for n, v in observations.values.items()})
         extremes = [self.at(theta) for theta in (self.theta0, *self.controls.corners(self.theta0))]
         self.sweep = self.sweep.settled(extremes, self.layout.plan)
 
