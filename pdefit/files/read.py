@@ -42,8 +42,8 @@ def read_all(frames: Frames) -> tuple[Observations, list[str]]:
     for field, value in values.items():
         if not np.any(np.isfinite(value)):
             raise PdefitError(
-                f"All values of '{frames.variables[field]}' in '{frames.name}' are missing (NaN), or fill values, or outside of "
-                f"the valid range; name another variable, or correct its attributes"
+                f"All values of '{frames.variables[field]}' in '{frames.name}' are missing (NaN), or fill values, or outside "
+                f"of the valid range; name another variable, or correct its attributes"
             )
         step, largest = frames.step(field), float(np.nanmax(np.abs(value)))
         if step is not None and np.max(errors[field]) < step < largest:

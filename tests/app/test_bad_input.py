@@ -178,6 +178,7 @@ def test_bad_words_about_data(pdefit_inside, tmp_path, arguments, words):
         (["system.grid.extent=[80, 80]"], ["extent"]),
         (["system.D=-1"], ["D"]),
         (["system=null"], ["cannot be set to null"]),
+        (["max_iterations=0"], ["max_iterations expects 1 or more, but got 0", "pdefit plan", "pdefit certify"]),
         (["stages.main.max_iterations=0"], ["stages.main.max_iterations"]),
         (["stages.main.optimizer.toleranze=1"], ["toleranze"]),
         (["stages=levenberg_marquardt", "+stages.main.optimizer.toleranze=1"], ["toleranze", "did you mean tolerance"]),
