@@ -44,7 +44,7 @@ def coordinate(
     names = [None if d is None else d.lower() for d in dims]
     for scale, label, is_empty in _scales(file, name, axis, path):
         if label == dim.lower():
-            return None if is_empty else _read(file, scale, path)
+            return None if is_empty or shape(file, scale, path) != (count,) else _read(file, scale, path)
         if label in names:
             raise PdefitError(
                 f"Axis {axis} of '{name}' in '{path.name}' is {label}, where the model has {dim}; transpose its values to "

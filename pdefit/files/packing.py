@@ -38,7 +38,9 @@ def unpacked(raw: np.ndarray, attributes: Mapping[str, Any], where: str) -> np.n
     fills = np.concatenate([np.zeros(0), *(_like(known[key], raw) for key in _FILLS if key in known)])
     values = raw.astype(np.float64)
     missing = np.isin(values, fills) if fills.size else np.zeros(raw.shape, bool)
-    scaled = values * scale + offset if is_scaled(attributes) else values
+    # what overflows is infinite, and told as that
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled = values * scale + offset if is_scaled(attributes) else values
     limited = scaled if raw.dtype.kind in "iu" and low.dtype.kind == high.dtype.kind == "f" else values
     missing |= (limited < low) | (limited > high)
     return np.where(missing, np.nan, scaled) if missing.any() else scaled

@@ -94,6 +94,9 @@ def test_without_coordinates_the_positions_are_told(tmp_path):
     assert "'x.h5' does not say" in told
     told = _checked(_film(tmp_path / "x.h5", y=None))
     assert told is not None and "u at y = -3 to 3 by 3 mm" in told and "x =" not in told
+    # a scale of another length says nothing about the points of its axis
+    told = _checked(_film(tmp_path / "x.h5", x=X[:5]))
+    assert told is not None and "u at x = 0.025" in told and "y =" not in told
 
 
 def test_a_dimension_of_netcdf_without_values_is_no_coordinate(tmp_path):
