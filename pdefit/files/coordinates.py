@@ -52,7 +52,7 @@ def coordinate(
             )
     beside = f"{name.rpartition('/')[0]}/{dim}".strip("/")
     if (
-        beside in own(file)
+        beside in own(file, path)
         and shape(file, beside, path) == (count,)
         and variable(file, beside, path).dtype.kind in "iuf"
     ):
@@ -67,7 +67,7 @@ def _scales(file: Any, name: str, axis: int, path: Path) -> list[tuple[str, str,
     # a variable that was copied from another file lost its scales, which h5py says with almost any exception
     except Exception:
         return []
-    inside, found = own(file), []
+    inside, found = own(file, path), []
     for scale in scales:
         where = str(scale.name or "").strip("/")
         if where in inside:

@@ -93,15 +93,16 @@ def is_text(dataset: Any) -> bool:
     return h5py.check_string_dtype(dataset.dtype) is not None
 
 
-def own(file: Any) -> list[str]:
+def own(file: Any, path: Path) -> list[str]:
     """The names of all datasets of a file. Links are not followed: they may lead to other files, or in circles."""
     found: list[str] = []
-    file.visititems(lambda name, item: found.append(name) if isinstance(item, h5py.Dataset) else None)
+    with _sound("", path):
+        file.visititems(lambda name, item: found.append(name) if isinstance(item, h5py.Dataset) else None)
     return found
 
 
 def _named(file: Any, name: str, path: Path) -> Any:
-    if name not in (available := own(file)):
+    if name not in (available := own(file, path)):
         if isinstance(file.get(name, getlink=True), h5py.SoftLink | h5py.ExternalLink):
             raise PdefitError(
                 f"'{name}' in '{path.name}' is a link; name the variable it leads to, or copy it into this file"

@@ -9,7 +9,7 @@ import numpy as np
 
 from pdefit.errors import PdefitError, unknown
 from pdefit.files.coordinates import Coordinate, coordinate
-from pdefit.files.datasets import array, opened, shape, unit, variable
+from pdefit.files.datasets import array, opened, own, shape, unit, variable
 from pdefit.files.deviations import Deviations, convertible, deviations
 from pdefit.files.packing import is_scaled
 from pdefit.files.units import Conversion
@@ -121,6 +121,8 @@ class Frames:
 
     def _times(self, name: str, expected: str | None) -> np.ndarray:
         """All times, in the model's unit."""
+        if name not in (inside := own(self._file, self._path)):
+            raise unknown(f"variable with times (data.time) in '{self.name}'", name, inside)
         ts, where = array(self._file, name, self._path), f"'{self._path.name}' ({name})"
         if ts.dtype.kind == "U":
             raise PdefitError(f"Times in {where} are text; numbers in the model's time unit are expected")

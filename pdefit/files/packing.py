@@ -26,11 +26,14 @@ def unpacked(raw: np.ndarray, attributes: Mapping[str, Any], where: str) -> np.n
     is in unpacked units.
     """
     known = {key: _numbers(attributes[key], key, where) for key in (*_SCALING, *_FILLS, *_LIMITS) if key in attributes}
-    if _is_unsigned(attributes) and raw.dtype.kind == "i":
-        # integers were signed in NetCDF-3; their limits are as signed as they
-        unsigned = np.dtype(f"u{raw.dtype.itemsize}")
-        known = {key: x.view(unsigned) if x.dtype == raw.dtype else x for key, x in known.items()}
-        raw = raw.view(unsigned)
+    if raw.dtype.kind in "iu" and (sign := _sign(attributes)) not in (None, raw.dtype.kind):
+        # the integers of NetCDF-3 were signed, those of OPeNDAP's bytes are not; their limits are as signed as they
+        old, new = (np.dtype(f"{kind}{raw.dtype.itemsize}") for kind in (raw.dtype.kind, sign))
+        alike = {key: (x.dtype.kind, x.dtype.itemsize) == (old.kind, old.itemsize) for key, x in known.items()}
+        known = {k: x.astype(old).view(new) if alike[k] and k not in _SCALING else x for k, x in known.items()}
+        raw = raw.astype(old).view(new)
+    if not known:
+        return np.asarray(raw, np.float64)
     scale, offset = (
         _one(known.get(key), default, key, where) for key, default in zip(_SCALING, (1.0, 0.0), strict=True)
     )
@@ -46,9 +49,11 @@ def unpacked(raw: np.ndarray, attributes: Mapping[str, Any], where: str) -> np.n
     return np.where(missing, np.nan, scaled) if missing.any() else scaled
 
 
-def _is_unsigned(attributes: Mapping[str, Any]) -> bool:
-    text = attributes.get("_Unsigned", "")
-    return (text.decode(errors="replace") if isinstance(text, bytes) else str(text)).lower() == "true"
+def _sign(attributes: Mapping[str, Any]) -> str | None:
+    """The kind of integers that the file means, where it says so: `u` or `i`."""
+    stated = attributes.get("_Unsigned")
+    text = stated.decode(errors="replace") if isinstance(stated, bytes) else str(stated)
+    return {"true": "u", "false": "i"}.get(text.lower())
 
 
 def _numbers(value: Any, key: str, where: str) -> np.ndarray:

@@ -47,6 +47,7 @@ def _values(path):
         ("i4", {"missing_value": 5.0}),
         ("i1", {"_Unsigned": "true", "scale_factor": 0.1}),
         ("i1", {"_Unsigned": b"true", "scale_factor": 0.1, "_FillValue": np.int8(-1)}),
+        ("u1", {"_Unsigned": "false", "scale_factor": 2.0}),
         ("u1", {"scale_factor": 1 / 255}),
         ("f4", {"_FillValue": np.float32(7.0)}),
         ("f4", {"_FillValue": np.float32(np.nan)}),
@@ -76,6 +77,11 @@ def test_what_xarray_writes_packed_is_read_as_it_was(tmp_path):
     packing = {"dtype": "int16", "scale_factor": 1e-4, "add_offset": 0.1, "_FillValue": np.int16(-32768)}
     data.to_netcdf(tmp_path / "x.nc", engine="h5netcdf", encoding={"u": packing})
     np.testing.assert_allclose(_values(tmp_path / "x.nc"), u, atol=0.5e-4)
+
+
+def test_integers_of_the_other_byte_order(tmp_path):
+    found = _values(_film(tmp_path / "x.nc", RAW.astype(">i2"), {"_Unsigned": "true", "_FillValue": np.int16(-2)}))
+    np.testing.assert_array_equal(found, np.where(RAW == -2, np.nan, RAW % 2**16))
 
 
 @pytest.mark.parametrize(
