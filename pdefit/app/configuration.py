@@ -53,6 +53,10 @@ def resolved(cfg: DictConfig) -> dict[str, Any]:
     for key in ("seed", "max_iterations"):
         if plain[key] is not None or key == "seed":
             whole_number(plain[key], key)
+    if plain["max_iterations"] == 0:
+        raise PdefitError(
+            "max_iterations expects 1 or more, but got 0; pdefit plan and pdefit certify look at the guess without fitting"
+        )
     for key in ("dt", "noise"):
         if plain[key] is not None and not is_number(plain[key]):
             raise PdefitError(f"{key} expects a number, but got '{plain[key]}'")

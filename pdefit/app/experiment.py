@@ -18,6 +18,7 @@ from pdefit.app.controls_config import read_controls
 from pdefit.app.frame_times import frame_times, last_fitted
 from pdefit.app.initial_state import initial_state
 from pdefit.app.instantiate import build, make, resolve
+from pdefit.app.observed_data import observed_data
 from pdefit.app.prepared import Prepared
 from pdefit.app.sections import is_number, whole_number
 from pdefit.app.stages_config import left_open, read_stages
@@ -26,7 +27,7 @@ from pdefit.arrays.block_mean import block_mean
 from pdefit.arrays.trees import cast
 from pdefit.errors import PdefitError, unknown
 from pdefit.files.locate import locate
-from pdefit.files.read import read_arrays, read_observations
+from pdefit.files.read import read_arrays
 from pdefit.integrate.adjoint import AbstractAdjoint
 from pdefit.integrate.batch import AbstractBatch
 from pdefit.integrate.step_size import choose_steps, stability_limit
@@ -40,12 +41,13 @@ from pdefit.inverse.problem import Problem
 from pdefit.inverse.regularizers import AbstractRegularizer
 from pdefit.inverse.stage import Stage
 from pdefit.inverse.twin import Twin
-from pdefit.systems.interfaces import AbstractGridded
 from pdefit.systems.noise import NoiseEstimate, estimate_noise
 from pdefit.systems.observations import Observations
 from pdefit.systems.system import AbstractSystem, parameters
 
 Config = Mapping[str, Any]
+
+_DATA = ("path", "variables", "sigma", "time", "coordinates", "system", "truth")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,8 +58,8 @@ class Experiment:
     the problem with true values where they are known, and `true_paths` the controls they are known for; `true_states` the
     film without noise (leading axis time) of a twin; `noise` what was found where the user left sigma to the data, and
     `unstated` the variables of which nobody said how noisy they are; `held` indices of frames kept out of the fit;
-    `driver` who evaluates; `choices` what nobody chose, and why it was chosen so; `prepared` what preparing the initial
-    state took.
+    `driver` who evaluates; `choices` what nobody chose, and why it was chosen so; `remarks` what looks odd about the
+    data; `prepared` what preparing the initial state took.
     """
 
     functional: Functional
@@ -73,6 +75,7 @@ class Experiment:
     held: np.ndarray
     driver: AbstractDriver
     choices: tuple[str, ...]
+    remarks: tuple[str, ...]
     prepared: Prepared | None
 
     @property
@@ -153,7 +156,8 @@ def _assemble(cfg: Config, dt: float | None = None) -> Experiment:
     return Experiment(
         functional=functional,
         stages=stages,
-        choices=why,
+        choices=made.assumed + why,
+        remarks=made.remarks,
         record=record,
         fitted=fitted,
         truth=problem if made.true_paths else None,
@@ -178,6 +182,8 @@ class _Made:
     noise: dict[str, NoiseEstimate] = dataclasses.field(default_factory=dict)
     unstated: tuple[str, ...] = ()
     prepared: Prepared | None = None
+    assumed: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
 
 def _from_data(cfg: Config) -> _Made:
@@ -186,8 +192,8 @@ def _from_data(cfg: Config) -> _Made:
     if times["forecast"] is not None:
         raise PdefitError("times.forecast says which frames a twin makes; of data from a file set times.fit_until")
     for key in data:
-        if key not in ("path", "variables", "sigma", "time", "system", "truth"):
-            raise unknown("key of data", str(key), ("path", "variables", "sigma", "time", "system", "truth"))
+        if key not in _DATA:
+            raise unknown("key of data", str(key), _DATA)
     if not isinstance(data.get("variables", {}), Mapping):
         raise PdefitError(
             f"data.variables expects field: variable, e.g. {{u: intensity}}, but got {data['variables']!r}"
@@ -201,26 +207,17 @@ def _from_data(cfg: Config) -> _Made:
     from_file = data.get("system") or {}
     path = locate(str(data["path"]))
     system = make_system({**cfg["system"], **{k: v.tolist() for k, v in read_arrays(path, from_file).items()}})
-    coords = system.coords() if isinstance(system, AbstractGridded) else {}
     stated, automatic, unstated = split_sigma(data.get("sigma"), data["variables"])
-    observations = read_observations(
-        path,
-        data["variables"],
-        sigma=stated,
-        units={field: where.unit for field, where in coords.items()},
-        time_unit=system.time_unit,
-        time=data.get("time") or "time",
-        start=-np.inf if times["start"] is None else times["start"],
-        stop=np.inf if times["stop"] is None else times["stop"],
-    )
+    observe = _observe(cfg)
+    observations, assumed, remarks = observed_data(cfg, path, system, observe, stated)
     # what is kept for the forecast must not be looked at
     last = np.inf if times["fit_until"] is None else times["fit_until"]
     noise = {name: estimate_noise(observations.between(-np.inf, last), name) for name in automatic}
     observations = observations.with_sigma({name: found.sigma for name, found in noise.items()})
     y0, prepared = initial_state(cfg, system, observations)
-    problem = Problem(system, y0, _observe(cfg), args=make_args(cfg))
+    problem = Problem(system, y0, observe, args=make_args(cfg))
     truth = tuple(data.get("truth") or ())
-    return _Made(problem, observations, truth, None, "real data", noise, unstated, prepared)
+    return _Made(problem, observations, truth, None, "real data", noise, unstated, prepared, assumed, remarks)
 
 
 def _check_texts(data: Config) -> None:

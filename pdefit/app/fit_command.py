@@ -79,6 +79,9 @@ def _fit(
     for line in exp.choices:
         log.info(line)
         console.print(line, highlight=False)
+    for line in exp.remarks:
+        log.warning(line)
+        console.print(f"[yellow]warning:[/] {escape(line)}", highlight=False)
     certificates, driver = Certificates(exp, cfg, directory), Metered(exp.driver)
     planned = plan(exp, cfg)
     console.print(f"plan: {planned['text']}", highlight=False)
@@ -204,6 +207,7 @@ def _summary(
         "forecast": ahead,
         "sigma": {n: np.unique(np.asarray(s)).tolist()[:64] for n, s in functional.observations.sigma.items()},
         "noise": noise_summary(exp.noise, exp.unstated),
+        "warnings": list(exp.remarks),
         "events": found.events,
     }  # fmt: skip
 

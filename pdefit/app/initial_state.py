@@ -37,7 +37,10 @@ def _state(
     if initial == "data" and observations is not None:
         if isinstance(system, AbstractDataState):
             return system.init_from_data(observations), None
-        raise PdefitError(f"{name} cannot take its initial state from data; set initial=system")
+        raise PdefitError(
+            f"{name} cannot take its initial state from data, having no init_from_data; set initial=system, and give "
+            f"unknown fields that were observed `guess: data` (controls.y0.FIELD)"
+        )
     if initial in ("system", "data"):
         return system.init(jax.random.key(seed)), None
     if isinstance(initial, Mapping) and set(initial) == {"path"}:

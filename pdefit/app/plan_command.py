@@ -18,7 +18,7 @@ from pdefit.inverse.stability import step_choice
 def run_plan(cfg: dict[str, Any], directory: Path, name: str, console: Console) -> None:
     """Print the plan of an experiment, and write it to plan.json."""
     exp = experiment(cfg)
-    for line in exp.choices:
+    for line in (*exp.choices, *exp.remarks):
         console.print(line, highlight=False)
     with checkpoints_in(directory, exp.driver):
         found = plan(exp, cfg)

@@ -10,6 +10,7 @@ import numpy as np
 
 from pdefit.arrays.memory import too_large
 from pdefit.errors import PdefitError, unknown
+from pdefit.files.packing import unpacked
 
 # as it is in the file, in float64, and converted
 _COPIES = 3
@@ -35,21 +36,12 @@ def opened(path: Path) -> Iterator[Any]:
 
 
 def array(file: Any, name: str, path: Path, frames: slice | None = None, count: int | None = None) -> np.ndarray:
-    """Numbers in float64, or text; all of a variable, or some of its `count` frames."""
+    """Numbers in float64, unpacked, NaN where missing; or text. All of a variable, or some of its `count` frames."""
     with _sound(name, path):
-        dataset = _dataset(file, name, path)
-        where = f"'{name}' in '{path.name}'"
-        if dataset.shape is None:
-            raise PdefitError(f"{where} is empty; numbers are expected")
+        dataset, where = variable(file, name, path), f"'{name}' in '{path.name}'"
         if count is not None and dataset.shape[:1] != (count,):
             raise PdefitError(f"{where} has shape {dataset.shape}; its first axis must be the {count} times")
-        if dataset.is_virtual or dataset.external:
-            raise PdefitError(f"{where} takes its values from other files; copy them into this one")
-        kind = dataset.dtype
-        text = h5py.check_string_dtype(kind) is not None
-        if not text and (kind.kind not in "fiub" or kind.metadata):
-            named = "an enumeration or a reference" if kind.metadata else f"of type {kind}"
-            raise PdefitError(f"{where} is {named}; numbers are expected")
+        text = is_text(dataset)
         wanted = dataset.shape
         if frames is not None:
             wanted = (len(range(*frames.indices(wanted[0]))), *wanted[1:])
@@ -59,19 +51,19 @@ def array(file: Any, name: str, path: Path, frames: slice | None = None, count: 
         if text:
             found = [x.decode(errors="replace") if isinstance(x, bytes) else str(x) for x in np.ravel(raw)]
             return np.asarray(found, str)
-        return np.asarray(raw, np.float64)
+        return unpacked(np.asarray(raw), dataset.attrs, where)
 
 
 def shape(file: Any, name: str, path: Path) -> tuple[int, ...]:
     """The shape of a variable; of one without values, none."""
     with _sound(name, path):
-        return tuple(_dataset(file, name, path).shape or ())
+        return tuple(_named(file, name, path).shape or ())
 
 
 def unit(file: Any, name: str, path: Path) -> str | None:
     """The unit a file states for a variable; CF times read "days since 1970-01-01"."""
     with _sound(name, path):
-        attributes = _dataset(file, name, path).attrs
+        attributes = _named(file, name, path).attrs
         stated = attributes.get("units", attributes.get("unit"))
     if stated is None or isinstance(stated, h5py.Empty) or np.size(stated) != 1:
         return None
@@ -81,11 +73,36 @@ def unit(file: Any, name: str, path: Path) -> str | None:
     return raw.decode(errors="replace").split(" since ")[0].strip()
 
 
-def _dataset(file: Any, name: str, path: Path) -> Any:
-    available: list[str] = []
-    # links are not followed: they may lead to other files, or in circles
-    file.visititems(lambda n, item: available.append(n) if isinstance(item, h5py.Dataset) else None)
-    if name not in available:
+def variable(file: Any, name: str, path: Path) -> Any:
+    """The dataset of this name: numbers or text that lie in this very file."""
+    with _sound(name, path):
+        dataset, where = _named(file, name, path), f"'{name}' in '{path.name}'"
+        if dataset.shape is None:
+            raise PdefitError(f"{where} is empty; numbers are expected")
+        if dataset.is_virtual or dataset.external:
+            raise PdefitError(f"{where} takes its values from other files; copy them into this one")
+        kind = dataset.dtype
+        if not is_text(dataset) and (kind.kind not in "fiub" or kind.metadata):
+            named = "an enumeration or a reference" if kind.metadata else f"of type {kind}"
+            raise PdefitError(f"{where} is {named}; numbers are expected")
+        return dataset
+
+
+def is_text(dataset: Any) -> bool:
+    """Whether a dataset holds strings."""
+    return h5py.check_string_dtype(dataset.dtype) is not None
+
+
+def own(file: Any, path: Path) -> list[str]:
+    """The names of all datasets of a file. Links are not followed: they may lead to other files, or in circles."""
+    found: list[str] = []
+    with _sound("", path):
+        file.visititems(lambda name, item: found.append(name) if isinstance(item, h5py.Dataset) else None)
+    return found
+
+
+def _named(file: Any, name: str, path: Path) -> Any:
+    if name not in (available := own(file, path)):
         if isinstance(file.get(name, getlink=True), h5py.SoftLink | h5py.ExternalLink):
             raise PdefitError(
                 f"'{name}' in '{path.name}' is a link; name the variable it leads to, or copy it into this file"

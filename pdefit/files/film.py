@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 
 from pdefit.errors import PdefitError
-from pdefit.files.datasets import opened
+from pdefit.files.datasets import is_text, opened, variable
 
 KINDS = ("true", "observed", "predicted")
 # variables up to this size are read at once, larger ones frame by frame
@@ -40,7 +40,8 @@ class Field:
 
 
 class Film:
-    """Complete frames of a film, by field, kind and number; nothing is read before it is asked for.
+    """Complete frames of a film, by field, kind and number; nothing is read before it is asked for, and nothing from other
+    files: links and variables that lead to them are refused.
 
     `ts` (T,) are the times of the complete frames, `total` how many there are to be, and `forecast` the first of the frames
     beyond the fit (T where there is none).
@@ -49,32 +50,41 @@ class Film:
     def __init__(self, file: Any, path: Path):
         self.path, self._file = path, file
         try:
-            count, self.total = int(file["n_done"][()]), int(file["time"].shape[0])
-            self.ts: np.ndarray = np.asarray(file["time"][:count], float)
-            self.time_unit = str(file["time"].attrs.get("unit", ""))
+            if any(file.get(name, getlink=True) is None for name in ("n_done", "time", "phase")):
+                raise KeyError
+            n_done, time, phase = (variable(file, name, path) for name in ("n_done", "time", "phase"))
+            count, self.total = int(n_done[()]), int(time.shape[0])
+            self.ts: np.ndarray = np.asarray(time[:count], float)
+            self.time_unit = str(time.attrs.get("unit", ""))
             self.title = str(file.attrs.get("title", ""))
-            later = np.flatnonzero(file["phase"][:count])
+            later = np.flatnonzero(phase[:count])
             self.forecast = int(later[0]) if later.size else count
-            self.fields = _fields(file)
+            self.fields = _fields(file, path)
         except (KeyError, AttributeError, TypeError, ValueError, IndexError, OSError, RuntimeError):
             raise PdefitError(f"'{path}' is not a film that pdefit wrote; name the directory of a run") from None
 
     def frame(self, field: str, kind: str, number: int) -> np.ndarray:
         """One frame, in the precision of the file."""
-        return self._file[f"{field}_{kind}"][number]
+        return self._variable(field, kind)[number]
 
     def frames(self, field: str, kind: str, numbers: Sequence[int]) -> Iterator[np.ndarray]:
         """Some frames in turn; a small variable is read at once."""
-        variable = self._file[f"{field}_{kind}"]
-        if variable.size * variable.dtype.itemsize <= _AT_ONCE:
-            yield from variable[: self.ts.size][np.asarray(numbers, int)]
+        stored = self._variable(field, kind)
+        if stored.size * stored.dtype.itemsize <= _AT_ONCE:
+            yield from stored[: self.ts.size][np.asarray(numbers, int)]
         else:
             for number in numbers:
-                yield variable[number]
+                yield stored[number]
 
     def item_size(self, field: str, kind: str) -> int:
         """Bytes of one number in the file."""
-        return self._file[f"{field}_{kind}"].dtype.itemsize
+        return self._variable(field, kind).dtype.itemsize
+
+    def _variable(self, field: str, kind: str) -> Any:
+        # those of `fields` were checked when the film was opened
+        if kind not in self.fields[field].kinds:
+            raise KeyError(f"{field}_{kind}")
+        return self._file[f"{field}_{kind}"]
 
     def chosen(self, most: int) -> list[int]:
         """At most so many frames, evenly taken, the first and the last among them."""
@@ -100,26 +110,37 @@ def open_film(path: Path) -> Iterator[Film]:
         yield Film(file, path)
 
 
-def _fields(file: Any) -> dict[str, Field]:
+def _fields(file: Any, path: Path) -> dict[str, Field]:
     kinds: dict[str, list[str]] = {}
-    for name, item in file.items():
+    for name in file:
         field, _, kind = name.rpartition("_")
-        if field and kind in KINDS and isinstance(item, h5py.Dataset):
-            kinds.setdefault(field, []).append(kind)
+        if not field or kind not in KINDS:
+            continue
+        # the class of what a link leads to is found by following it
+        is_here = isinstance(file.get(name, getlink=True), h5py.HardLink)
+        if is_here and file.get(name, getclass=True) is not h5py.Dataset:
+            continue
+        _numbers(variable(file, name, path))
+        kinds.setdefault(field, []).append(kind)
     # in the order of the state, where the file says it
     first = str(file.attrs.get("fields", "")).split()
     names = [name for name in first if name in kinds] + [name for name in kinds if name not in first]
-    return {name: _field(file, name, sorted(kinds[name], key=KINDS.index)) for name in names}
+    return {name: _field(file, name, sorted(kinds[name], key=KINDS.index), path) for name in names}
 
 
-def _field(file: Any, name: str, kinds: list[str]) -> Field:
-    variable = file[f"{name}_{kinds[0]}"]
+def _field(file: Any, name: str, kinds: list[str], path: Path) -> Field:
+    stored = file[f"{name}_{kinds[0]}"]
     dims, coords, units = [], {}, {}
-    for axis in range(1, variable.ndim):
-        scale = variable.dims[axis][0]
+    for axis in range(1, stored.ndim):
+        scale = variable(file, str(stored.dims[axis][0].name).lstrip("/"), path)
         dim = scale.name.rpartition("/")[2]
         dims.append(dim)
-        coords[dim] = scale.asstr()[()].astype(str) if h5py.check_string_dtype(scale.dtype) else scale[()]
+        coords[dim] = scale.asstr()[()].astype(str) if is_text(scale) else scale[()]
         units[dim] = str(scale.attrs.get("units", "1"))
-    long_name = str(variable.attrs.get("long_name", name)).rpartition(", ")[0] or name
-    return Field(name, long_name, str(variable.attrs.get("units", "1")), tuple(dims), coords, units, tuple(kinds))
+    long_name = str(stored.attrs.get("long_name", name)).rpartition(", ")[0] or name
+    return Field(name, long_name, str(stored.attrs.get("units", "1")), tuple(dims), coords, units, tuple(kinds))
+
+
+def _numbers(stored: Any) -> None:
+    if stored.dtype.kind != "f":
+        raise TypeError("fields are floating-point numbers")

@@ -1,23 +1,28 @@
 """The frames of a laboratory's film, some at a time."""
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from pdefit.errors import PdefitError, unknown
-from pdefit.files.datasets import array, opened, shape, unit
+from pdefit.files.coordinates import Coordinate, coordinate
+from pdefit.files.datasets import array, opened, own, shape, unit, variable
 from pdefit.files.deviations import Deviations, convertible, deviations
+from pdefit.files.packing import is_scaled
 from pdefit.files.units import Conversion
 
 
 class Frames:
-    """An open HDF5 (or NetCDF-4) file whose variables have time as their first axis; NaN means missing.
+    """An open HDF5 (or NetCDF-4) file whose variables have time as their first axis.
 
-    Opening it checks all times, and that the variables are numbers, have every frame and can be converted. Values are read
-    when they are asked for. `ts` are the times wanted; frames are counted from the first of them.
+    NaN means missing, as does what the file's CF attributes mask (`_FillValue`, `valid_range`, ...); `scale_factor` and
+    `add_offset` are applied. Infinite values are refused. Opening the file checks all times, and that the variables are
+    numbers, have every frame and can be converted. Values are read when they are asked for. `ts` are the times wanted; frames
+    are counted from the first of them. `shapes` are those of a frame of each field, and `unitless` the variables for which
+    the file states no unit, with the model's.
 
     **Arguments:** `variables` from field names to the file's variables; `sigma` for a field, a number or a variable: (n,)
     matching the first axis after time, broadcastable to a frame, or with a time axis of its own; `units` the model's for
@@ -44,6 +49,7 @@ class Frames:
                 raise unknown("variable (sigma)", field, variables)
         with contextlib.ExitStack() as stack:
             self._file = stack.enter_context(opened(path))
+            self.unitless: dict[str, str] = {}
             times = self._times(time, time_unit)
             wanted = np.flatnonzero((times >= start) & (times <= stop))
             if wanted.size < 2:
@@ -68,8 +74,41 @@ class Frames:
         values, sigma = {}, {}
         for field, v in self._variables.items():
             values[field] = v.conversion.values(array(self._file, v.name, self._path, frames, self._count))
+            self._check_finite(v.name, values[field], first)
             sigma[field] = v.sigma.frames(self._file, self._path, frames, self._count)
         return values, sigma
+
+    @property
+    def name(self) -> str:
+        """The name of the file."""
+        return self._path.name
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The file's names of the fields."""
+        return {field: v.name for field, v in self._variables.items()}
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return {field: shape(self._file, v.name, self._path)[1:] for field, v in self._variables.items()}
+
+    def step(self, field: str) -> float | None:
+        """What one whole number stands for, in the model's unit, where the file holds whole numbers without a scale."""
+        stored = variable(self._file, self._variables[field].name, self._path)
+        if stored.dtype.kind not in "iu" or is_scaled(stored.attrs):
+            return None
+        return float(self._variables[field].conversion.deviations(np.ones(())))
+
+    def coordinate(
+        self, field: str, axis: int, dims: Sequence[str | None], named: Mapping[str, str | None], expected: str | None
+    ) -> Coordinate | None:
+        """Where the points along an axis of a field lie, in the unit `expected`; the arguments are those of `coordinate`."""
+        found = coordinate(self._file, self._variables[field].name, axis, dims, named, self._path)
+        if found is None:
+            return None
+        self._note_unit(found.name, found.unit, expected)
+        convert = convertible(found.unit, expected, found.name, self._path)
+        return found._replace(values=convert.values(found.values))
 
     def close(self) -> None:
         self._open.close()
@@ -82,18 +121,36 @@ class Frames:
 
     def _times(self, name: str, expected: str | None) -> np.ndarray:
         """All times, in the model's unit."""
+        if name not in (inside := own(self._file, self._path)):
+            raise unknown(f"variable with times (data.time) in '{self.name}'", name, inside)
         ts, where = array(self._file, name, self._path), f"'{self._path.name}' ({name})"
         if ts.dtype.kind == "U":
             raise PdefitError(f"Times in {where} are text; numbers in the model's time unit are expected")
         if ts.ndim != 1 or ts.size == 0 or not np.all(np.isfinite(ts)) or np.any(np.diff(ts) <= 0):
             raise PdefitError(f"Times in {where} must be finite and increase; sort the file's frames")
-        return convertible(unit(self._file, name, self._path), expected, name, self._path).values(ts)
+        stated = unit(self._file, name, self._path)
+        self._note_unit(name, stated, expected)
+        return convertible(stated, expected, name, self._path).values(ts)
+
+    def _note_unit(self, name: str, stated: str | None, expected: str | None) -> None:
+        if stated in (None, "", "1") and expected not in (None, "", "1"):
+            self.unitless[name] = expected
+
+    def _check_finite(self, name: str, values: np.ndarray, first: int) -> None:
+        infinite = np.isinf(values).reshape(len(values), -1).any(axis=1)
+        if infinite.any():
+            frame = first + int(np.argmax(infinite))
+            raise PdefitError(
+                f"'{name}' in '{self.name}' is infinite in frame {self._skipped + frame} (the first is 0), at time "
+                f"{self.ts[frame]:g}; write NaN where a value is missing"
+            )
 
     def _variable(self, name: str, sigma: str | float, expected: str | None) -> "_Variable":
         """A variable and its deviations, whose values are not read yet."""
         if array(self._file, name, self._path, slice(0, 0), self._count).dtype.kind == "U":
             raise PdefitError(f"'{name}' in '{self._path.name}' is text; numbers are expected")
         stated, values = unit(self._file, name, self._path), shape(self._file, name, self._path)
+        self._note_unit(name, stated, expected)
         return _Variable(
             name,
             convertible(stated, expected, name, self._path),

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 
 from pdefit.errors import PdefitError
 from pdefit.files import growing
 from pdefit.files.atomic import beside
+from pdefit.files.datasets import opened, variable
 
 _COLUMNS = {
     "iteration": (np.int64, "evaluation of the functional, from 1"),
@@ -73,11 +73,11 @@ class HistoryFile:
 def _rows(path: Path, keep: int) -> dict[str, np.ndarray]:
     """The first `keep` rows of a history, those of a process that was killed while it wrote included."""
     try:
-        with h5py.File(path, "r", locking=False) as file:
-            columns: dict[str, Any] = {column: file[column] for column in (*_COLUMNS, "control", "n_done")}
+        with opened(path) as file:
+            columns: dict[str, Any] = {c: variable(file, c, path) for c in (*_COLUMNS, "control", "n_done")}
             if int(columns.pop("n_done")[()]) >= keep:
                 return {name: column[:keep] for name, column in columns.items()}
-    except (OSError, KeyError):
+    except (OSError, PdefitError):
         pass
     raise PdefitError(
         f"'{path}' lacks some of the {keep} evaluations that the saved state has behind it; put it back from a copy, "

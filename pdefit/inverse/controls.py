@@ -233,7 +233,9 @@ def resolve(
     for path, control in _declared_leaves(problem, declared):
         where = leaf(problem, path)
         nominal = where(problem)
-        guess = nominal if control.guess is None else control.guess.value(nominal, path, key, observations)
+        guess = (
+            nominal if control.guess is None else control.guess.value(nominal, path, key, observations, problem.system)
+        )
         guess = jnp.asarray(guess, nominal.dtype)
         # the leaves of a module are declared by its name
         info = parameters(problem.system).get(path.split(".")[0])

@@ -46,6 +46,8 @@ def fit(
     plan = [s if isinstance(s, Stage) else Stage(s) for s in stages]
     if not plan:
         raise PdefitError("A fit expects at least one stage, e.g. stages=levenberg_marquardt")
+    if max_iterations is not None and max_iterations < 1:
+        raise PdefitError(f"max_iterations expects 1 or more, but got {max_iterations}; leave it out for no bound")
     run = _Run(functional, plan, driver or Traced(), callback, max_iterations)
     if resume is not None:
         run.restore(resume)

@@ -129,7 +129,7 @@ class Functional(AbstractObjective):
             paths = [c.path for c in self.controls.items]
             if regularizer.control not in paths:
                 raise unknown("control", regularizer.control, paths)
-        check_observed(self.observed, observations)
+        check_observed(self.observed, {n: v.shape[1:] for n, v in observations.values.items()})
         self.sweep = self.sweep.settled(self.controls.extremes(self.problem), self.layout.plan)
 
     # --- the map from theta to residuals -----------------------------------------------------------------------------

@@ -1,24 +1,24 @@
 """How the fit converged."""
 
 from pathlib import Path
-from typing import Any
 
-import h5py
 import numpy as np
 
 from pdefit.errors import PdefitError
+from pdefit.files.datasets import opened, variable
 from pdefit.files.parameters_file import ParameterRow
 from pdefit.pictures.style import COLORS, figure
 
 
 def draw_convergence(path: Path, history: Path, rows: list[ParameterRow]) -> None:
     """Loss against iteration, and beside it the error of every control where its truth is known (else its change)."""
-    file: Any
-    with h5py.File(history, "r", locking=False) as file:
-        n = int(file["n_done"][()])
-        loss, stage, accepted = file["loss"][:n], file["stage"][:n], file["accepted"][:n].astype(bool)
-        control = file["control"][:n]
-        names = [x.decode() for x in file["control_name"][:]]
+    with opened(history) as file:
+        columns = ("n_done", "loss", "stage", "accepted", "control", "control_name")
+        done, *rows_of, named = (variable(file, column, history) for column in columns)
+        n = int(done[()])
+        loss, stage, accepted, control = (column[:n] for column in rows_of)
+        accepted = accepted.astype(bool)
+        names = [x.decode() for x in named[:]]
     if n == 0:
         raise PdefitError(f"'{history.name}' holds no evaluation yet")
     iteration = np.arange(1, n + 1)

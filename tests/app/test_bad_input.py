@@ -1,10 +1,13 @@
 """Whatever a user gets wrong is one sentence that names the remedy; no result is left, and no file half-written."""
 
+import json
 import shutil
 
 import h5py
 import numpy as np
 import pytest
+
+from pdefit.files.frames import Frames
 
 SOLAR = ("fit", "experiment=particles/solar_system")
 FRONT = ("fit", "experiment=reaction/fisher_front", "system.grid.shape=[80]", "times.count=13", "max_iterations=2")
@@ -43,6 +46,12 @@ def test_a_good_film_is_fitted(pdefit_inside, tmp_path):
     film(tmp_path / "film.h5")
     code, out, err = pdefit_inside(*FILM)
     assert code == 0, err
+    # it states neither positions nor the unit of its times
+    out = " ".join(out.split())
+    assert "positions: u at x = -39.5 to 39.5 by 1 mm, as the model sees them; 'film.h5' does not say" in out
+    assert "warning: 'film.h5' states no unit for time; the model's are taken: s" in out
+    (summary,) = tmp_path.rglob("summary.json")
+    assert "no unit for time" in json.loads(summary.read_text())["warnings"][0]
 
 
 ts = np.linspace(0.0, 7.0, 8)
@@ -64,11 +73,35 @@ u = 0.5 * np.ones((8, 80))
         ({"time": None}, ["No variable", "'time'"]),
         ({"time": np.zeros(8)}, ["increase"]),
         ({"u": u.astype(complex)}, ["numbers are expected"]),
+        ({"u": np.where(ts[:, None] < 5, u, np.inf)}, ["'u' in 'film.h5' is infinite in frame 5"]),
+        ({"x": np.arange(80) - 39.0}, ["x of 'u'", "shifted by half the distance", "+data.coordinates.x=null"]),
     ],
 )
 def test_bad_films(pdefit_inside, tmp_path, changes, words):
     film(tmp_path / "film.h5", **changes)
     refused(pdefit_inside, tmp_path, FILM, *words)
+
+
+def test_data_of_another_shape_are_refused_before_they_are_read(pdefit_inside, tmp_path, monkeypatch):
+    film(tmp_path / "film.h5", u=u[:, :50])
+    monkeypatch.setattr(Frames, "arrays", lambda *_: pytest.fail("values were read"))
+    refused(pdefit_inside, tmp_path, FILM, "(80,)", "'film.h5' have (50,)", "Subsample")
+    film(tmp_path / "film.h5", x=np.arange(80.0))
+    refused(pdefit_inside, tmp_path, FILM, "shifted by")
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("+data.coordinates=x", "data.coordinates expects axis: variable"),
+        ("+data.coordinates={x: 3}", "data.coordinates expects axis: variable"),
+        ("+data.coordinates={z: u}", "No axis with positions (data.coordinates) is called 'z'; there are: x."),
+        ("+data.coordinates={x: u}", "'u' in 'film.h5' has shape (8, 80)"),
+    ],
+)
+def test_bad_names_of_coordinates(pdefit_inside, tmp_path, override, words):
+    film(tmp_path / "film.h5")
+    refused(pdefit_inside, tmp_path, (*FILM, override), words)
 
 
 def test_files_that_are_no_hdf5(pdefit_inside, tmp_path):
@@ -145,6 +178,7 @@ def test_bad_words_about_data(pdefit_inside, tmp_path, arguments, words):
         (["system.grid.extent=[80, 80]"], ["extent"]),
         (["system.D=-1"], ["D"]),
         (["system=null"], ["cannot be set to null"]),
+        (["max_iterations=0"], ["max_iterations expects 1 or more, but got 0", "pdefit plan", "pdefit certify"]),
         (["stages.main.max_iterations=0"], ["stages.main.max_iterations"]),
         (["stages.main.optimizer.toleranze=1"], ["toleranze"]),
         (["stages=levenberg_marquardt", "+stages.main.optimizer.toleranze=1"], ["toleranze", "did you mean tolerance"]),

@@ -1,7 +1,9 @@
 import subprocess
 import sys
+from typing import Any
 
 import films
+import h5py
 import numpy as np
 import pytest
 import xarray
@@ -82,11 +84,87 @@ def test_damaged_files_are_one_sentence(tmp_path):
         pass
     with pytest.raises(PdefitError, match="does not exist"), open_film(tmp_path / "b.h5"):
         pass
-    import h5py
-
     with h5py.File(tmp_path / "c.h5", "w") as file:
         file["x"] = 1.0
     with pytest.raises(PdefitError, match="not a film"), open_film(tmp_path / "c.h5"):
+        pass
+
+
+def _external_link(file, name, _):
+    file[name] = h5py.ExternalLink("secret.h5", "/u")
+
+
+def _soft_link_to_an_external_one(file, name, _):
+    file["group"] = h5py.ExternalLink("secret.h5", "/")
+    file[name] = h5py.SoftLink("/group/u")
+
+
+def _external_storage(file, name, folder):
+    file.create_dataset(name, (6, 33), "f8", external=[(str(folder / "secret.raw"), 0, 6 * 33 * 8)])
+
+
+def _virtual(file, name, _):
+    layout = h5py.VirtualLayout((6, 33), "f8")
+    layout[:] = h5py.VirtualSource("secret.h5", "u", (6, 33))
+    file.create_virtual_dataset(name, layout)
+
+
+def _compound(file, name, _):
+    file[name] = np.zeros((6, 33), [("a", "f8"), ("b", "i4")])
+
+
+def _references(file, name, _):
+    file.create_dataset(name, (6, 33), h5py.ref_dtype)
+
+
+def _objects(file, name, _):
+    file.create_dataset(name, (6, 33), h5py.vlen_dtype("f8"))
+
+
+def _text(file, name, _):
+    file.create_dataset(name, (6, 33), h5py.string_dtype())
+
+
+_FOREIGN = [_external_link, _soft_link_to_an_external_one, _external_storage, _virtual]
+_OTHER_TYPES = [_compound, _references, _objects, _text]
+
+
+@pytest.mark.parametrize("name", ["u_observed", "time", "n_done"])
+@pytest.mark.parametrize("plant", _FOREIGN)
+def test_nothing_is_read_from_other_files(tmp_path, plant, name):
+    secret = np.full((6, 33), 42.0)
+    (tmp_path / "secret.raw").write_bytes(secret.tobytes())
+    with h5py.File(tmp_path / "secret.h5", "w") as file:
+        file["u"] = secret
+    path = films.write_film(tmp_path / "f.h5", {"u": films.LINE})
+    with h5py.File(path, "r+") as file:
+        del file[name]
+        plant(file, name, tmp_path)
+    with pytest.raises(PdefitError, match=f"'{name}' in 'f.h5' (is a link|takes its values from other files)"):
+        with open_film(path):
+            pass
+
+
+@pytest.mark.parametrize("plant", _OTHER_TYPES)
+def test_fields_that_are_no_numbers_are_refused(tmp_path, plant):
+    path = films.write_film(tmp_path / "f.h5", {"u": films.LINE})
+    with h5py.File(path, "r+") as file:
+        del file["u_observed"]
+        plant(file, "u_observed", tmp_path)
+    with pytest.raises(PdefitError, match="numbers are expected|not a film"), open_film(path):
+        pass
+
+
+def test_coordinates_in_another_file_are_not_read(tmp_path):
+    (tmp_path / "secret.raw").write_bytes(np.full(33, 42.0).tobytes())
+    path = films.write_film(tmp_path / "f.h5", {"u": films.LINE})
+    with h5py.File(path, "r+") as file:
+        axis: Any = file["u_true"].dims[1]  # pyright: ignore[reportAttributeAccessIssue]
+        axis.detach_scale(file["s"])
+        scale = file.create_dataset("t", (33,), "f8", external=[(str(tmp_path / "secret.raw"), 0, 33 * 8)])
+        scale.make_scale("t")
+        axis.attach_scale(scale)
+    with pytest.raises(PdefitError, match="'t' in 'f.h5' takes its values from other files"), open_film(path):
         pass
 
 

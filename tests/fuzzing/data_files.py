@@ -213,6 +213,56 @@ def unit(file: Any, name: str, rng: random.Random) -> None:
     file[name].attrs[rng.choice(["units", "unit"])] = rng.choice(words)
 
 
+def packed(file: Any, name: str, rng: random.Random) -> None:
+    words: list[Any] = [
+        0.1, 0, -1, np.nan, np.inf, 1e308, np.int8(-1), np.uint64(2**64 - 1), [1, 2], [2, 1], [1, 2, 3], [np.nan, 1], "0.1",
+        "true", b"\xff", h5py.Empty("f8"), h5py.Empty("S1"), True, file.ref, 1j, np.zeros((0,)), np.array(1, [("a", "f8")]),
+        np.float16(0.5), np.longdouble(3),
+    ]  # fmt: skip
+    keys = [
+        "scale_factor",
+        "add_offset",
+        "_FillValue",
+        "missing_value",
+        "valid_range",
+        "valid_min",
+        "valid_max",
+        "_Unsigned",
+    ]
+    if rng.random() < 0.5:
+        units = {key: value for key, value in file[name].attrs.items() if key == "units"}
+        _set(
+            file,
+            name,
+            (np.asarray(file[name]) * 100).astype(rng.choice(["i1", "u1", "i2", ">i4", "u8", "f2", ">f4", "?"])),
+        )
+        file[name].attrs.update(units)
+    for key in rng.sample(keys, rng.randint(1, 3)):
+        file[name].attrs[key] = rng.choice(words)
+
+
+def coordinates(file: Any, name: str, rng: random.Random) -> None:
+    x = np.arange(CELLS) + 0.5
+    kinds: list[Any] = [
+        x, x - 0.5, x[::-1], x * 1000, x.astype("f2"), x.astype("i4"), x[:5], x[:, None], x * np.nan, np.zeros(CELLS), 1.0,
+        x.astype("S5"), x.astype(complex), h5py.Empty("f8"), np.where(x > 9, np.inf, x), 1e300 * x, np.zeros(CELLS, bool),
+    ]  # fmt: skip
+    called = rng.choice(["x", "x", "x", "X", "lon", "g/x", "ü"])
+    file[called] = rng.choice(kinds)
+    for key, value in (("units", ["mm", "um", "s", "", 3, b"\xff"]), ("axis", ["X", "Y", b"x", 3, file.ref, ""])):
+        if rng.random() < 0.5:
+            file[called].attrs[key] = rng.choice(value)
+    if rng.random() < 0.7 and file["u"].ndim > 1 and file[called].shape is not None:
+        file[called].make_scale(rng.choice(["", called, "This is a netCDF dimension but not a netCDF variable"]))
+        file["u"].dims[rng.randrange(file["u"].ndim)].attach_scale(file[called])
+        if rng.random() < 0.3:
+            del file[called]
+        elif rng.random() < 0.2:
+            file["u"].attrs["DIMENSION_LIST"] = rng.choice([3, "x", file.ref, np.zeros(2)])
+    if rng.random() < 0.2 and "x" not in file:
+        file["x"] = h5py.ExternalLink("other.h5", "/u")
+
+
 def filtered(file: Any, name: str, rng: random.Random) -> None:
     old = np.asarray(file[name])
     options = rng.choice([{"compression": "lzf"}, {"compression": "gzip", "shuffle": True}, {"fletcher32": True}])
@@ -243,6 +293,10 @@ _CHANGES = [
     named_type,
     unit,
     unit,
+    packed,
+    packed,
+    coordinates,
+    coordinates,
     filtered,
     renamed,
 ]

@@ -1,6 +1,7 @@
 import jax
 import numpy as np
 import pytest
+from pdefit_particles import Gravity
 from problems import fisher, fisher_functional, planets_functional
 
 import pdefit
@@ -40,6 +41,65 @@ def test_guesses_are_values_factors_or_data():
     assert float(problem.system.D) == 0.3
     assert 0.5 <= float(problem.system.r) <= 0.6
     np.testing.assert_array_equal(problem.y0.u, fisher().init(None).u)
+
+
+def _bodies(guess, fields=("position",), **changes):
+    """Three bodies seen four times, and the guess of their velocities."""
+    system = Gravity(gm=np.ones(3))
+    ts = np.arange(4.0)
+    rng = np.random.default_rng(0)
+    position, velocity = rng.normal(size=(2, 3, 3))
+    values = {"position": position + velocity * ts[:, None, None], "velocity": np.broadcast_to(velocity, (4, 3, 3))}
+    data = pdefit.Observations.build(ts, {n: values[n] for n in fields} | changes)
+    state = system.init_from_data(pdefit.Observations.build(ts, {"position": values["position"]}))
+    start = type(state)(state.position, jnp.zeros((3, 3)))
+    controls = {"y0": {"velocity": pdefit.Control(guess=guess)}}
+    return (
+        resolve(pdefit.Problem(system, start), controls, jax.random.key(0), data)[1].y0.velocity,
+        state.velocity,
+        velocity,
+    )
+
+
+def test_the_guess_of_a_hidden_field_is_what_the_system_makes_of_the_data():
+    found, made, true = _bodies(pdefit.FromData())
+    np.testing.assert_array_equal(found, made)
+    assert np.any(np.asarray(found) != 0)
+    # an observed one is taken as it was seen, missing points at their nominal values
+    assert np.allclose(_bodies(pdefit.FromData(), ("position", "velocity"))[0], true)
+    holes = np.broadcast_to(np.where(np.arange(3) == 1, np.nan, true), (4, 3, 3))
+    found, _, _ = _bodies(pdefit.FromData(), velocity=holes)
+    np.testing.assert_allclose(found, np.where(np.arange(3) == 1, 0, true))
+
+
+def test_a_guess_from_data_that_cannot_be_says_what_works():
+    data = pdefit.Observations.build([0.0, 1.0], {"v": np.ones((2, 3))})
+    few = pdefit.Observations.build([0.0, 1.0], {"u": np.ones((2, 32))})
+    problem = pdefit.Problem(fisher(), fisher().init(None))
+    controls = {"y0": {"u": pdefit.Control(guess=pdefit.FromData())}}
+    size = problem.y0.u.shape
+    for observations, why in ((data, "it is not observed"), (few, f"it has shape {size} and was observed as (32,)")):
+        with pytest.raises(pdefit.PdefitError) as error:
+            resolve(problem, controls, jax.random.key(0), observations)
+        for words in (
+            why,
+            "FisherKPP has no init_from_data",
+            "give a number or an array",
+            "initial state",
+            "observe u",
+        ):
+            assert words in str(error.value)
+
+
+def test_an_init_from_data_that_fails_is_one_sentence(monkeypatch):
+    monkeypatch.setattr(Gravity, "init_from_data", lambda *_: {}["velocity"])
+    system = Gravity(gm=np.ones(3), position=np.ones((3, 3)), velocity=np.zeros((3, 3)))
+    data = pdefit.Observations.build([0.0, 1.0], {"position": np.ones((2, 3, 3))})
+    controls = {"y0": {"velocity": pdefit.Control(guess=pdefit.FromData())}}
+    with pytest.raises(
+        pdefit.PdefitError, match="init_from_data of Gravity fails .'velocity'.; give a number or an array"
+    ):
+        resolve(pdefit.Problem(system, system.init(None)), controls, jax.random.key(0), data)
 
 
 def test_a_perturbed_guess_depends_on_the_seed_and_on_nothing_else():

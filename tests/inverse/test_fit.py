@@ -89,6 +89,11 @@ def test_a_fit_without_stages_is_refused():
         pdefit.fit(fisher_functional(), [])
 
 
+def test_a_fit_without_evaluations_is_refused():
+    with pytest.raises(pdefit.PdefitError, match="max_iterations expects 1 or more, but got 0"):
+        pdefit.fit(fisher_functional(), [pdefit.LevenbergMarquardt()], max_iterations=0)
+
+
 def stage_two(progress):
     if progress.stage == 1:
         raise KeyboardInterrupt
