@@ -18,7 +18,7 @@ from pdefit.app import run_directory
 from pdefit.app.controls_config import WORDS
 from pdefit.app.list_command import experiments
 from pdefit.app.plugins import folders
-from pdefit.app.sections import check_sections, is_number, whole_number
+from pdefit.app.sections import check_sections, is_number, shipped, whole_number
 from pdefit.errors import PdefitError, unknown
 from pdefit.files.locate import locate
 
@@ -51,6 +51,9 @@ def resolved(cfg: DictConfig) -> dict[str, Any]:
         raise readable(error) from None
     if not isinstance(plain, dict):
         raise PdefitError("A configuration expects keys and values; this one has none")
+    # nobody who leaves the operator out means to observe nothing
+    if plain.get("observe") is None:
+        plain["observe"] = shipped("observe/all.yaml")
     check_sections({**plain})
     if plain["dtype"] not in ("float32", "float64"):
         raise PdefitError(f"dtype expects float32 or float64, but got '{plain['dtype']}'")

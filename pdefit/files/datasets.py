@@ -48,6 +48,11 @@ def array(file: Any, name: str, path: Path, frames: slice | None = None, count: 
         kind = dataset.dtype
         text = h5py.check_string_dtype(kind) is not None
         if not text and (kind.kind not in "fiub" or kind.metadata):
+            if h5py.check_opaque_dtype(kind):
+                raise PdefitError(
+                    f"{where} holds dates, where numbers are expected; store (t - t[0]) / numpy.timedelta64(1, 's') with the "
+                    f"attribute units = 's', or write the file with xarray"
+                )
             named = "an enumeration or a reference" if kind.metadata else f"of type {kind}"
             raise PdefitError(f"{where} is {named}; numbers are expected")
         wanted = dataset.shape

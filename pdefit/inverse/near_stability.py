@@ -2,6 +2,7 @@
 
 from jaxtyping import Array, Float
 
+from pdefit.errors import with_space
 from pdefit.integrate.step_size import stability_limit
 from pdefit.inverse.objective import AbstractObjective
 
@@ -12,9 +13,9 @@ def near_stability(functional: AbstractObjective, theta: Float[Array, " p"]) -> 
         problem = part.at(own)
         limit = stability_limit(problem.system, problem.y0, part.sweep.solver)
         if part.steps is None and limit is not None and part.dt > 0.8 * limit:
-            unit = problem.system.time_unit
+            unit = with_space(problem.system.time_unit)
             return [
-                f"dt = {part.dt:.3g} {unit} is close to the stability limit {limit:.3g} {unit} at the estimate; "
+                f"dt = {part.dt:.3g}{unit} is close to the stability limit {limit:.3g}{unit} at the estimate; "
                 f"set dt, or bounds of the controls that it depends on"
             ]
     return []
