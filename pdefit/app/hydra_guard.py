@@ -46,7 +46,7 @@ _OF_HYDRA = re.compile(r"\$\{hydra\.(job\.(name|num|id)|sweep\.(dir|subdir)|run\
 _PLAIN = re.compile(r"\w[\w .,=+@%:-]*")
 _PARAMETER = re.compile(r"\w[\w./]*")
 # entries of a configuration, its interpolations followed, and how deep they nest
-_MOST_ENTRIES, _DEEPEST = 100_000, 60
+_MOST_ENTRIES, _DEEPEST = 20_000, 60
 
 
 @contextmanager
