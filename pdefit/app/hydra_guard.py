@@ -5,6 +5,7 @@ launchers. Few of its keys may be set. Every other key must be what pdefit compo
 may be set are judged by the values they resolve to, and these values replace their texts: Hydra uses what was judged.
 """
 
+import copy
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +30,7 @@ _SHIPPED = {"launcher": ("basic", "joblib", "submitit_local", "submitit_slurm"),
 _DIRECTORIES = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir")
 _SETTABLE = (*_DIRECTORIES, "hydra.job.name", "hydra.verbose", *(f"hydra.{group}" for group in _SHIPPED))
 # what Hydra itself writes whenever it composes; `_check_filled` looks at the first two
-_FILLED = ("hydra.overrides", "hydra.runtime.choices", "hydra.job.override_dirname")
+_FILLED = ("hydra.overrides", "hydra.runtime.choices", "hydra.runtime.config_sources", "hydra.job.override_dirname")
 _REMEDIES = {
     "hydra.searchpath": "name the folder of your own configurations with --config-dir FOLDER",
     "hydra.job.env_set": "set environment variables before you start pdefit",
@@ -71,12 +72,20 @@ class _Guarded(ConfigLoaderImpl):
         for override in given:
             _check_override(override)
         cfg = super().load_configuration(config_name, overrides, run_mode, *arguments, **named)
-        own = [str(o.input_line) for o in given if o.is_hydra_override()]
-        trusted = super().load_configuration(config_name, own, run_mode)
-        _judge(cfg, trusted, given, run_mode)
+        typed = [str(o.input_line) for o in given if o.is_hydra_override()]
+        expected = _plain(super().load_configuration(config_name, typed, run_mode))["hydra"]
+        plain = [str(o.input_line) for o in given if o.is_hydra_override() and not _of_plugin(o)]
+        pristine = _plain(self._without_own_folder().load_configuration(config_name, plain, run_mode))["hydra"]
+        _judge(cfg, {**pristine, **{group: expected[group] for group in _SHIPPED}}, given, run_mode)
         if run_mode == RunMode.RUN:
             _check_entries(cfg)
         return cfg
+
+    def _without_own_folder(self) -> ConfigLoaderImpl:
+        """A loader that knows pdefit, Hydra and plugins alone: a folder of the user's own could hold other defaults."""
+        path = copy.deepcopy(self.config_search_path)
+        path.get_path()[:] = [entry for entry in path.get_path() if entry.provider != "command-line"]
+        return ConfigLoaderImpl(path)
 
     def load_sweep_config(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
         cfg = super().load_sweep_config(master_config, sweep_overrides)
@@ -96,9 +105,15 @@ def _check_override(override: Override) -> None:
         raise _refused(dotted)
 
 
-def _judge(cfg: DictConfig, trusted: DictConfig, given: Sequence[Override], run_mode: RunMode) -> None:
+def _of_plugin(override: Override) -> bool:
+    """Whether an override chooses a launcher or sweeper, or sets its parameters."""
+    parts = re.split(r"[./]", str(override.key_or_group))
+    return len(parts) > 1 and parts[1] in _SHIPPED
+
+
+def _judge(cfg: DictConfig, expected: Mapping[str, Any], given: Sequence[Override], run_mode: RunMode) -> None:
     """Compare the node `hydra` with the one composed without the experiment, and fix the values that may differ."""
-    node, expected = _plain(cfg)["hydra"], _plain(trusted)["hydra"]
+    node = _plain(cfg)["hydra"]
     if path := _difference(node, expected, "hydra"):
         raise _refused(path)
     _check_filled(node, given)
@@ -125,10 +140,10 @@ def _difference(node: Any, expected: Any, path: str) -> str | None:
     if not isinstance(node, Mapping) or not isinstance(expected, Mapping):
         return path
     for key in [*node, *(k for k in expected if k not in node)]:
-        if key not in node or key not in expected:
-            inside = f"{path}.{key}"
-            return None if inside in _FILLED else inside
-        if found := _difference(node[key], expected[key], f"{path}.{key}"):
+        inside = f"{path}.{key}"
+        if (key in node) != (key in expected):
+            return inside
+        if found := _difference(node[key], expected[key], inside):
             return found
     return None
 

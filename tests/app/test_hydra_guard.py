@@ -10,6 +10,7 @@ from hydra._internal.config_search_path_impl import ConfigSearchPathImpl
 from hydra.core.config_store import ConfigStore
 from hydra.core.plugins import Plugins
 from hydra.core.utils import setup_globals
+from hydra.errors import ConfigCompositionException
 from hydra.types import RunMode
 from omegaconf import open_dict
 
@@ -179,6 +180,35 @@ def test_launchers_that_may_not(load, overrides, own, files, words):
     with pytest.raises(Exception, match=words) as refusal:
         load(*overrides, own=own, **files)
     assert isinstance(refusal.value, PdefitError)
+
+
+@pytest.mark.parametrize(
+    "name", ["hydra/config.yaml", "hydra/output/default.yaml", "hydra/env/default.yaml", "config.yaml"]
+)
+def test_a_folder_of_ones_own_does_not_change_what_is_the_default(load, name):
+    content = {"callbacks": {"a": {"_target_": "os.system"}}}
+    if name == "config.yaml":
+        content = {"hydra": content}
+    elif name == "hydra/config.yaml":
+        # the list of Hydra's own file of this name
+        groups = (
+            "output",
+            "launcher",
+            "sweeper",
+            "help",
+            "hydra_help",
+            "hydra_logging",
+            "job_logging",
+            "callbacks",
+            "env",
+        )
+        own = {"launcher": "basic", "sweeper": "basic", "callbacks": None}
+        content = {"defaults": [{group: own.get(group, "default")} for group in groups] + ["_self_"], **content}
+    try:
+        cfg = load(**{name: content})
+    except (PdefitError, ConfigCompositionException):
+        return
+    assert not cfg.hydra.callbacks
 
 
 def test_entries_that_multiply_without_end_are_refused(load, monkeypatch):
