@@ -131,7 +131,7 @@ def _unreadable(override: str) -> PdefitError:
         return PdefitError(
             f"'{override}' is not of the form key=value; settings look like seed=3 or controls.D.guess=2.0"
         )
-    return PdefitError(f"The value of {key} holds a sign that means something to Hydra; quote it: {_quoted(override)}")
+    return PdefitError(f"'{override}' holds a sign that means something to Hydra; quote it: {_quoted(override)}")
 
 
 def _quoted(override: str) -> str:

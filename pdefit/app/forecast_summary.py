@@ -60,7 +60,7 @@ def forecast_summary(
             for label, error in skill.per_label.items()
         },
     }
-    line = in_words(summary, with_space(unit))
+    line = in_words(summary, unit)
     log.info(line)
     console.print(escape(line), highlight=False)
     return summary
@@ -79,6 +79,7 @@ def write_forecast(path: Path, skill: Skill) -> None:
 
 def in_words(summary: dict[str, Any], unit: str) -> str:
     """The section `forecast` of summary.json in a line."""
+    unit = with_space(unit)
     name, valid = summary["baseline"]["name"], summary["valid_time"]
     to_end = "all" if summary["valid_to_end"] else f"{valid:.4g}"
     parts = [
