@@ -216,3 +216,10 @@ def test_entries_that_multiply_without_end_are_refused(load, monkeypatch):
     deep = {f"k{i}": {"a": f"${{args.k{i + 1}}}", "b": f"${{args.k{i + 1}}}"} for i in range(40)} | {"k40": 1}
     with pytest.raises(PdefitError, match="more than 500 entries"):
         load(own={"args": deep})
+
+
+def test_an_error_is_told_once(load):
+    """Hydra's handler on the terminal serves Hydra's loggers: pdefit's own errors are not logged to it as well."""
+    logs = load().hydra.hydra_logging
+    assert not logs.root.handlers and set(logs.loggers) == {"hydra", "hydra_plugins"}
+    assert all(logger.handlers == ["console"] and not logger.propagate for logger in logs.loggers.values())
