@@ -28,6 +28,11 @@ _LONGEST = 1000
 _SHOWN = 30
 
 
+def with_space(unit: str) -> str:
+    """A unit as it follows a number; that of plain numbers, "1", is not written."""
+    return "" if unit in ("", "1") else f" {unit}"
+
+
 def nearest(name: str, valid: Iterable[str]) -> list[str]:
     """Up to three names that look like `name`, whatever the case of their letters."""
     lower: dict[str, str] = {v.lower(): v for v in valid}

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import pdefit
+
 ROOT = Path(__file__).parents[1]
 PLANETS = "solar_system/planets_1970_2040_20d.h5"
 
@@ -24,6 +26,13 @@ print(*experiments())
 """
 
 
+def test_a_clone_called_pdefit_does_not_hide_the_package_from_a_script_beside_it(tmp_path):
+    (tmp_path / "pdefit" / "pdefit").mkdir(parents=True)
+    (tmp_path / "x.py").write_text("import importlib.util; print(importlib.util.find_spec('pdefit').origin)")
+    found = subprocess.run([sys.executable, "x.py"], cwd=tmp_path, capture_output=True, text=True, timeout=600)
+    assert Path(found.stdout.strip()) == Path(pdefit.__file__), found.stderr
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> Path:
     """The wheel of a copy of the sources: a build leaves traces beside them."""
@@ -34,7 +43,7 @@ def wheel(tmp_path_factory) -> Path:
         elif (ROOT / name).exists():
             shutil.copy(ROOT / name, copy / name)
     build = "import sys; from setuptools.build_meta import build_wheel; build_wheel(sys.argv[1])"
-    subprocess.run([sys.executable, "-c", build, out], cwd=copy, check=True, capture_output=True, timeout=120)
+    subprocess.run([sys.executable, "-c", build, out], cwd=copy, check=True, capture_output=True, timeout=600)
     (made,) = out.glob("*.whl")
     return made
 
@@ -89,7 +98,7 @@ def test_the_unpacked_wheel_works_from_anywhere(wheel, tmp_path):
         archive.extractall(unpacked)
     environment = {k: v for k, v in os.environ.items() if k != "PDEFIT_DATA"} | {"PYTHONPATH": str(unpacked)}
     found = subprocess.run(
-        [sys.executable, "-c", _LOOK], cwd=elsewhere, env=environment, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", _LOOK], cwd=elsewhere, env=environment, capture_output=True, text=True, timeout=600
     )
     assert found.returncode == 0, found.stderr
     core, plugin, planets, names = found.stdout.splitlines()

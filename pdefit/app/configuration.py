@@ -2,11 +2,14 @@
 
 import os
 import re
+import shlex
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
 from hydra import compose, initialize_config_module
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -14,7 +17,8 @@ from omegaconf.errors import OmegaConfBaseException
 from pdefit.app import run_directory
 from pdefit.app.controls_config import WORDS
 from pdefit.app.list_command import experiments
-from pdefit.app.sections import check_sections, is_number, whole_number
+from pdefit.app.plugins import folders
+from pdefit.app.sections import check_sections, is_number, shipped, whole_number
 from pdefit.errors import PdefitError, unknown
 from pdefit.files.locate import locate
 
@@ -47,6 +51,9 @@ def resolved(cfg: DictConfig) -> dict[str, Any]:
         raise readable(error) from None
     if not isinstance(plain, dict):
         raise PdefitError("A configuration expects keys and values; this one has none")
+    # nobody who leaves the operator out means to observe nothing
+    if plain.get("observe") is None:
+        plain["observe"] = shipped("observe/all.yaml")
     check_sections({**plain})
     if plain["dtype"] not in ("float32", "float64"):
         raise PdefitError(f"dtype expects float32 or float64, but got '{plain['dtype']}'")
@@ -76,9 +83,9 @@ def resolved(cfg: DictConfig) -> dict[str, Any]:
     return {str(k): v for k, v in plain.items()}
 
 
-def readable(error: BaseException, overrides: Sequence[str] = ()) -> PdefitError:
+def readable(error: BaseException, overrides: Sequence[str] = (), own: Sequence[str] = ()) -> PdefitError:
     """Hydra's and OmegaConf's complaints as one sentence; what pdefit said inside a resolver is passed on. `overrides` are
-    those of the command line, among which a misspelled key is looked for."""
+    those of the command line, among which a misspelled key is looked for, and `own` its folders of configurations."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, PdefitError):
@@ -94,12 +101,67 @@ def readable(error: BaseException, overrides: Sequence[str] = ()) -> PdefitError
     if key := re.search(r"Could not override '([^']+)'", sentence):
         return _wrong_key(key.group(1), overrides)
     if isinstance(error, OverrideParseException):
-        return PdefitError(f"'{error.override}' is not of the form key=value that Hydra reads ({lines[0]}); quote it")
+        return _unreadable(str(error.override))
+    if isinstance(error, UnicodeDecodeError) and (file := _not_utf8(own)):
+        return PdefitError(f"'{file}' is not in UTF-8; save it as UTF-8, or write its comments in plain letters")
+    if several := re.search(r"Ambiguous value for argument '(.+?)' 1\. ", sentence):
+        key, _, value = several.group(1).partition("=")
+        return PdefitError(
+            f"{key}={value} is more than one value: -m runs them one after the other, '{key}=[{value}]' is a list, and "
+            f"{_quoted(several.group(1))} one text"
+        )
+    if merged := re.fullmatch(r"Error merging override ([^=]+)=(.*)", sentence):
+        key, value = merged.groups()
+        plain = key.lstrip("+")
+        return PdefitError(
+            f"{key}={value} cannot take the place of {_standing(plain, overrides)}, which is of another kind; replace it by "
+            f"'~{plain}' '+{plain}={value}'"
+        )
     if missing := re.search(r"Could not find '(\w+)/([^']+)'", sentence):
         group, name = missing.groups()
         options = sentence.partition("Available options in")[2].partition("Config search path")[0].split()[1:]
         return unknown(group, name, experiments() if group == "experiment" else options)
     return PdefitError(f"Configuration: {sentence}")
+
+
+def _unreadable(override: str) -> PdefitError:
+    """The error for an override that Hydra cannot parse, with what to type instead."""
+    key, equals, _ = override.partition("=")
+    if not equals and override in experiments():
+        return PdefitError(f"'{override}' is not of the form key=value; did you mean experiment={override}?")
+    try:
+        OverridesParser.create().parse_override(shlex.split(_quoted(override))[0])
+    except (HydraException, ValueError, IndexError):
+        return PdefitError(
+            f"'{override}' is not of the form key=value; settings look like seed=3 or controls.D.guess=2.0"
+        )
+    return PdefitError(f"'{override}' holds a sign that means something to Hydra; quote it: {_quoted(override)}")
+
+
+def _quoted(override: str) -> str:
+    """An override whose value is one text, for Hydra and for the shell."""
+    key, _, value = override.partition("=")
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return shlex.quote(f'{key}="{escaped}"')
+
+
+def _not_utf8(own: Sequence[str]) -> Path | None:
+    """The first configuration that is not in UTF-8, among the command line's folders and the plugins'."""
+    for folder in (*map(Path, own), *(path for _, path in folders())):
+        for file in sorted(folder.rglob("*.yaml")):
+            try:
+                file.read_text(encoding="utf-8")
+            except UnicodeDecodeError:
+                return file
+            except OSError:
+                continue
+    return None
+
+
+def _standing(path: str, overrides: Sequence[str]) -> Any:
+    """What a configuration holds at a path, as it is written."""
+    found = OmegaConf.select(_without(path, overrides), path, throw_on_missing=False)
+    return OmegaConf.to_container(found, resolve=False) if OmegaConf.is_config(found) else found
 
 
 def _wrong_key(path: str, overrides: Sequence[str]) -> PdefitError:

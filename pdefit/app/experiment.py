@@ -23,6 +23,7 @@ from pdefit.app.prepared import Prepared
 from pdefit.app.sections import is_number, whole_number
 from pdefit.app.stages_config import left_open, read_stages
 from pdefit.app.trial import check_memory, try_observe, try_step
+from pdefit.app.truth import check_stated, problem_at
 from pdefit.arrays.block_mean import block_mean
 from pdefit.arrays.trees import cast
 from pdefit.errors import PdefitError, unknown
@@ -150,6 +151,9 @@ def _assemble(cfg: Config, dt: float | None = None) -> Experiment:
         key=jax.random.key(cfg["seed"]),
     )
     functional = driver.settled(functional if dt is None else with_dt(functional, dt))
+    truth = problem if made.truth is None else cast(made.truth, cfg["dtype"])
+    if made.truth is not None:
+        check_stated(made.true_paths, functional.controls.items, truth)
     if left_open(cfg["stages"]):
         stages, reason = chosen_stages(functional, stages[0], cfg["stages"], bool(held.size))
         why += (reason,)
@@ -160,7 +164,7 @@ def _assemble(cfg: Config, dt: float | None = None) -> Experiment:
         remarks=made.remarks,
         record=record,
         fitted=fitted,
-        truth=problem if made.true_paths else None,
+        truth=truth if made.true_paths else None,
         true_paths=made.true_paths,
         true_states=made.true_states,
         variant=made.variant,
@@ -184,6 +188,7 @@ class _Made:
     prepared: Prepared | None = None
     assumed: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    truth: Problem | None = None
 
 
 def _from_data(cfg: Config) -> _Made:
@@ -216,20 +221,24 @@ def _from_data(cfg: Config) -> _Made:
     observations = observations.with_sigma({name: found.sigma for name, found in noise.items()})
     y0, prepared = initial_state(cfg, system, observations)
     problem = Problem(system, y0, observe, args=make_args(cfg))
-    truth = tuple(data.get("truth") or ())
-    return _Made(problem, observations, truth, None, "real data", noise, unstated, prepared, assumed, remarks)
+    truth = data.get("truth") or ()
+    known = problem_at(problem, truth) if isinstance(truth, Mapping) else None
+    return _Made(
+        problem, observations, tuple(truth), None, "real data", noise, unstated, prepared, assumed, remarks, known
+    )
 
 
 def _check_texts(data: Config) -> None:
     """Names of variables, and of the file, are text."""
     if not isinstance(data.get("system") or {}, Mapping):
         raise PdefitError(f"data.system expects argument: variable, e.g. {{gm: gm}}, but got {data['system']!r}")
-    if not isinstance(data.get("truth") or [], list):
-        raise PdefitError(f"data.truth expects a list of controls, but got {data['truth']!r}")
+    truth = data.get("truth") or []
+    if not isinstance(truth, list | Mapping):
+        raise PdefitError(f"data.truth expects controls with their true values, e.g. {{D: 1.0}}, but got {truth!r}")
     named = {f"data.{key}": data.get(key) for key in ("path", "time")}
     for section in ("variables", "system"):
         named |= {f"data.{section}.{name}": text for name, text in (data.get(section) or {}).items()}
-    named |= {f"data.truth.{i}": text for i, text in enumerate(data.get("truth") or [])}
+    named |= {f"data.truth.{i}": text for i, text in enumerate([] if isinstance(truth, Mapping) else truth)}
     for key, text in named.items():
         if not isinstance(text, str) and not (key in ("data.path", "data.time") and text is None):
             raise PdefitError(f"{key} expects text, but got '{text}'")

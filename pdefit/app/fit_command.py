@@ -1,5 +1,6 @@
 """pdefit fit: observations or a twin -> controls -> forecast -> files and figures."""
 
+import itertools
 import logging
 import time
 from pathlib import Path
@@ -27,7 +28,7 @@ from pdefit.app.pictures_of_runs import description, pictures, report, tell
 from pdefit.app.planning import adjoint_summary, compared, memory_summary, plan
 from pdefit.app.residual_series import residual_series
 from pdefit.app.switch_bias import switch_bias
-from pdefit.errors import PdefitError
+from pdefit.errors import PdefitError, with_space
 from pdefit.files.atomic import write_json
 from pdefit.files.parameters_file import ParameterRow, write_parameters
 from pdefit.files.state_file import Saved
@@ -38,6 +39,9 @@ from pdefit.inverse.identify import Intervals, intervals
 from pdefit.inverse.stability import step_choice
 
 log = logging.getLogger("pdefit")
+
+# more elements of one control than this are a field, which the terminal shows in a line
+_MOST_ROWS = 16
 
 
 def run_fit(cfg: dict[str, Any], directory: Path, name: str, console: Console, saved: Saved | None = None) -> None:
@@ -70,7 +74,7 @@ def _fit(
     stepping = (
         step_choice(functional)
         if functional.steps is None
-        else f"{steps} adaptive steps from {functional.dt:.2g} {unit}"
+        else f"{steps} adaptive steps from {functional.dt:.2g}{with_space(unit)}"
     )
     console.print(
         f"{exp.variant}: {functional.observed_values} values at {exp.fitted} times, {functional.controls.size} controls, "
@@ -151,22 +155,49 @@ def _intervals(found: fitting.Fit, console: Console) -> Intervals | None:
 
 
 def _table(rows: list[ParameterRow], vague: tuple[str, ...]) -> Table:
-    """The estimates in 80 columns; parameters.csv has all digits and units."""
+    """The estimates in 80 columns, a field in one line; parameters.csv has every element, all digits and units."""
     table = Table(box=None, header_style="bold")
     table.add_column("control", no_wrap=True)
     for column in ("guess", "estimate", "95 %", "truth", "error", "z"):
         table.add_column(column, justify="right", no_wrap=True)
-    for r in rows:
-        table.add_row(
-            r.control,
-            f"{r.guess:.4g}",
-            f"{r.estimate:.7g}",
-            ("unknown" if r.control in vague else "") if r.half_width is None else f"±{r.half_width:.1e}",
-            "" if r.truth is None else f"{r.truth:.7g}",
-            "" if r.relative_error is None else f"{r.relative_error:+.1e}",
-            "" if r.z_score is None else f"{r.z_score:+.1f}",
-        )
+    for _, found in itertools.groupby(rows, lambda r: r.control.rpartition(".")[0] or r.control):
+        together = list(found)
+        if len(together) > _MOST_ROWS:
+            table.add_row(*_summarised(together))
+            continue
+        for r in together:
+            table.add_row(
+                r.control,
+                f"{r.guess:.4g}",
+                f"{r.estimate:.7g}",
+                ("unknown" if r.control in vague else "") if r.half_width is None else f"±{r.half_width:.1e}",
+                "" if r.truth is None else f"{r.truth:.7g}",
+                "" if r.relative_error is None else f"{r.relative_error:+.1e}",
+                "" if r.z_score is None else f"{r.z_score:+.1f}",
+            )
     return table
+
+
+def _summarised(rows: list[ParameterRow]) -> tuple[str, ...]:
+    """The elements of one field in a line: ranges, the median interval, relative L2 error and rms of z."""
+
+    def range_of(values: list[float]) -> str:
+        return f"{min(values):.2g}..{max(values):.2g}" if values else ""
+
+    widths = [r.half_width for r in rows if r.half_width is not None]
+    pairs = [(r.estimate, r.truth) for r in rows if r.truth is not None]
+    scores = [r.z_score for r in rows if r.z_score is not None]
+    truth = np.asarray([t for _, t in pairs])
+    error = np.linalg.norm([e - t for e, t in pairs]) / np.linalg.norm(truth) if np.any(truth) else None
+    return (
+        f"{rows[0].control.rpartition('.')[0]} ({len(rows)})",
+        range_of([r.guess for r in rows]),
+        range_of([r.estimate for r in rows]),
+        f"±{np.median(widths):.1e}" if widths else "",
+        range_of([t for _, t in pairs]),
+        "" if error is None else f"{error:.1e}",
+        f"{np.sqrt(np.mean(np.square(scores))):.1f}" if scores else "",
+    )
 
 
 def _summary(

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from pdefit.app.experiment import Experiment
-from pdefit.errors import PdefitError
+from pdefit.errors import PdefitError, with_space
 from pdefit.files.tables import write_series
 from pdefit.inverse.fit_result import Fit
 from pdefit.inverse.forecast import VALID_BELOW, Skill
@@ -79,21 +79,22 @@ def write_forecast(path: Path, skill: Skill) -> None:
 
 def in_words(summary: dict[str, Any], unit: str) -> str:
     """The section `forecast` of summary.json in a line."""
+    unit = with_space(unit)
     name, valid = summary["baseline"]["name"], summary["valid_time"]
     to_end = "all" if summary["valid_to_end"] else f"{valid:.4g}"
     parts = [
-        f"forecast: valid (error below {summary['valid_below']:g}) for {to_end} of {summary['horizon']:.4g} {unit}",
+        f"forecast: valid (error below {summary['valid_below']:g}) for {to_end} of {summary['horizon']:.4g}{unit}",
         f"error at its end {summary['relative_l2_at_end']:.2g}, of {name} {summary['baseline']['relative_l2_at_end']:.2g}",
     ]
     peak, parting = summary["peak_time"], summary["lyapunov"]
     if peak is not None:
-        off = "no peak of" if np.isnan(peak["error"]) else f"peaks {peak['error']:.3g} {unit} off in"
+        off = "no peak of" if np.isnan(peak["error"]) else f"peaks {peak['error']:.3g}{unit} off in"
         parts.append(f"{off} {peak['field']}, {peak['missed']:.1%} of {peak['peaks']} missed")
     if parting is not None:
-        known = f"Lyapunov exponent {parting['exponent']:.3g} +- {parting['standard_error']:.1g} {parting['unit']}"
+        known = f"Lyapunov exponent {parting['exponent']:.3g} +- {parting['standard_error']:.1g}{with_space(parting['unit'])}"
         if np.isfinite(parting["time"]):
             times = parting["valid_time_in_lyapunov_times"]
-            known += f": neighbors part by e in {parting['time']:.3g} {unit}, valid for {times:.2g} such times"
+            known += f": neighbors part by e in {parting['time']:.3g}{unit}, valid for {times:.2g} such times"
         parts.append(known)
     return "; ".join(parts)
 
@@ -116,7 +117,7 @@ def _parting(found: LyapunovResult, valid_time: float, unit: str) -> dict[str, A
     return {
         "exponent": found.exponent,
         "standard_error": found.standard_error,
-        "unit": f"1/{unit}",
+        "unit": "1" if unit == "1" else f"1/{unit}",
         "time": found.time,
         "valid_time_in_lyapunov_times": valid_time / found.time if chaotic else None,
     }

@@ -16,7 +16,7 @@ from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 from rich.markup import escape
 
-from pdefit.app import plugins, run_directory
+from pdefit.app import command_line, plugins, run_directory
 from pdefit.app.configuration import readable, register_resolvers, resolved
 from pdefit.app.environment import forget_programs, prepare
 from pdefit.app.hydra_guard import guarded
@@ -49,6 +49,7 @@ _USAGE = """usage: pdefit VERB [key=value ...]
 
 Every key of an experiment can be overridden: seed=3 max_iterations=50 controls.D.guess=2.0 solver=tsit5
 -m runs a sweep: pdefit fit -m experiment=reaction/fisher_front seed=0,1,2      --cfg job shows the configuration
+--config-dir FOLDER adds experiments of your own, FOLDER/experiment/NAME.yaml
 """
 
 _failures: list[str] = []
@@ -105,12 +106,13 @@ def _prepare() -> None:
     register_resolvers()
 
 
-def _run_with_hydra(verb: str, overrides: list[str]) -> None:
+def _run_with_hydra(verb: str, words: list[str]) -> None:
     """Hand the rest of the command line to Hydra, and make one sentence of what it finds wrong."""
+    flags, overrides = command_line.split(words)
     _prepare()
     plugins.register()
     run_directory.refuse_used(overrides)
-    sys.argv = [sys.argv[0], *overrides]
+    sys.argv = [sys.argv[0], *flags, *overrides]
     wants_traceback = os.environ.get("HYDRA_FULL_ERROR")
     # Hydra would print its own errors and exit; this makes it raise them here
     os.environ["HYDRA_FULL_ERROR"] = "1"
@@ -129,7 +131,7 @@ def _run_with_hydra(verb: str, overrides: list[str]) -> None:
     except Exception as error:
         if wants_traceback == "1" or (started and not isinstance(error, HydraException | OmegaConfBaseException)):
             raise
-        raise readable(error, overrides) from None
+        raise readable(error, overrides, command_line.folders(flags)) from None
     finally:
         os.environ.pop("HYDRA_FULL_ERROR")
         if wants_traceback is not None:

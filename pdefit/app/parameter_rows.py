@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pdefit.app.experiment import Experiment
+from pdefit.app.truth import is_known
 from pdefit.files.parameters_file import ParameterRow
 from pdefit.inverse.controls import FEW, Resolved
 from pdefit.inverse.fit import Fit
@@ -17,7 +18,7 @@ def true_theta(exp: Experiment, functional: Functional) -> np.ndarray:
     """theta at the truth, NaN where it is not known."""
     parts = []
     for control in functional.controls.items:
-        known = exp.truth is not None and control.path.split(".")[0] in exp.true_paths
+        known = exp.truth is not None and is_known(control.path, exp.true_paths)
         parts.append(
             np.asarray(control.to_theta(control.where(exp.truth)))
             if known and exp.truth is not None
@@ -64,12 +65,7 @@ def field_errors(exp: Experiment, found: Fit) -> dict[str, dict[str, float]]:
     """The relative L2 error of every control that is a field, and of its guess, where the truth is known."""
     out: dict[str, dict[str, float]] = {}
     for control in found.functional.controls.items:
-        if (
-            control.size <= FEW
-            or control.is_node
-            or exp.truth is None
-            or control.path.split(".")[0] not in exp.true_paths
-        ):
+        if control.size <= FEW or control.is_node or exp.truth is None or not is_known(control.path, exp.true_paths):
             continue
         truth = np.asarray(control.where(exp.truth))
         out[control.path] = {

@@ -11,6 +11,7 @@ from pdefit.app.checkpoints import checkpoints_in
 from pdefit.app.experiment import experiment
 from pdefit.app.planning import and_products, plan
 from pdefit.arrays.memory import in_words
+from pdefit.errors import with_space
 from pdefit.files.atomic import write_json
 from pdefit.inverse.stability import step_choice
 
@@ -26,9 +27,9 @@ def run_plan(cfg: dict[str, Any], directory: Path, name: str, console: Console) 
     cost = found["evaluation"]
     table = Table(box=None, show_header=False)
     functional = exp.functional
-    unit = functional.problem.system.time_unit
+    unit = with_space(functional.problem.system.time_unit)
     rows = {
-        "trajectories": f"{functional.layout.segments}, of {cost['steps']} steps of {functional.dt:.4g} {unit}",
+        "trajectories": f"{functional.layout.segments}, of {cost['steps']} steps of {functional.dt:.4g}{unit}",
         "time step": str(step_choice(functional)) if functional.steps is None else "adaptive",
         "one state": in_words(cost["state_bytes"]),
         "driver": cost["driver"],
@@ -46,7 +47,7 @@ def run_plan(cfg: dict[str, Any], directory: Path, name: str, console: Console) 
     }
     if (made := found["preparation"]) is not None:
         took = "from the cache" if made["cached"] else f"{made['seconds']:.2g} s"
-        rows["initial state"] = f"prepared over {made['duration']:g} {unit}, {took}"
+        rows["initial state"] = f"prepared over {made['duration']:g}{unit}, {took}"
     for key, value in rows.items():
         table.add_row(key, escape(value))
     console.print(table)

@@ -18,7 +18,7 @@ from pdefit.app.cache import cache_folder
 from pdefit.app.progress import RunsProgress
 from pdefit.arrays.digest import contents, digest, without_addresses
 from pdefit.arrays.trees import named_fields
-from pdefit.errors import PdefitError
+from pdefit.errors import PdefitError, with_space
 from pdefit.files.frame_file import read_frame, write_frame
 from pdefit.integrate.prepare import prepare
 from pdefit.systems.field_coords import field_coords
@@ -55,7 +55,7 @@ def prepared_state(preparation: AbstractPreparation, system: AbstractSystem, see
         # a damaged cache is made anew, and replaced
         except PdefitError:
             pass
-    told = f"preparing the state, {duration:g} {system.time_unit} (kept for the next run)"
+    told = f"preparing the state, {duration:g}{with_space(system.time_unit)} (kept for the next run)"
     with RunsProgress(Console()) as bar:
         bar(0, len(kicks), told)
         made = prepare(preparation, system, key, report=lambda done, of: bar(done, of, told))

@@ -41,6 +41,9 @@ def refuse_used(overrides: list[str]) -> None:
         runs = {"hydra.run.dir": "provenance.json", "hydra.sweep.dir": "*/provenance.json"}.get(key)
         if runs and not value.strip("'\" "):
             raise PdefitError(f"{key} expects a directory, but got nothing; name one, or leave {key} out")
+        value = value.strip("'\"")
+        if runs and (blocked := next((p for p in (Path(value), *Path(value).parents) if p.is_file()), None)):
+            raise PdefitError(f"{key} expects a directory, but '{blocked}' is a file; choose another name")
         if runs and any(Path(value).glob(runs)):
             raise PdefitError(
                 f"'{value}' already holds a run; go on with it by `pdefit resume {value}`, or choose another directory"

@@ -32,7 +32,7 @@ _LARGEST = 2**63 - 1
 def check_sections(cfg: Mapping[Any, Any]) -> None:
     """Refuse what no experiment can mean, before anything is built from it."""
     _check_keys(cfg, "", 0)
-    known = _shipped("config.yaml")
+    known = shipped("config.yaml")
     groups = [str(name) for choice in known.pop("defaults") if isinstance(choice, Mapping) for name in choice]
     expected = {*known, *(g for g in groups if g != "experiment" and " " not in g)} - {"hydra"}
     _exactly(cfg, expected, "the configuration")
@@ -42,9 +42,9 @@ def check_sections(cfg: Mapping[Any, Any]) -> None:
     if not isinstance(cfg["render"], bool):
         raise PdefitError(f"render expects true or false, but got {cfg['render']!r}")
     _exactly(cfg["times"], known["times"], "times")
-    _exactly(cfg["store"], _shipped("store/all.yaml"), "store")
+    _exactly(cfg["store"], shipped("store/all.yaml"), "store")
     if cfg["twin"] is not None:
-        _exactly(cfg["twin"], _shipped("twin/independent.yaml"), "twin")
+        _exactly(cfg["twin"], shipped("twin/independent.yaml"), "twin")
         if not isinstance(cfg["twin"]["system"], Mapping):
             raise PdefitError(f"twin.system expects a mapping, but got {cfg['twin']['system']!r}")
 
@@ -70,7 +70,7 @@ def _read(name: str) -> str:
     return (resources.files("pdefit_conf") / name).read_text(encoding="utf-8")
 
 
-def _shipped(name: str) -> dict[str, Any]:
+def shipped(name: str) -> dict[str, Any]:
     """One of the configurations that come with pdefit, its interpolations as they are written."""
     content = OmegaConf.to_container(OmegaConf.create(_read(name)))
     assert isinstance(content, dict)

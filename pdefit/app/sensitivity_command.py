@@ -10,7 +10,7 @@ from rich.table import Table
 
 from pdefit.app.experiment import experiment
 from pdefit.app.progress import RunsProgress
-from pdefit.errors import PdefitError
+from pdefit.errors import PdefitError, with_space
 from pdefit.files.atomic import write_json
 from pdefit.files.tables import write_rows
 from pdefit.inverse.sensitivity import Effect, sensitivity
@@ -41,7 +41,7 @@ def run_sensitivity(cfg: dict[str, Any], directory: Path, name: str, console: Co
     write_json(directory / "sensitivity.json", found)
     write_rows(directory / "sensitivity.csv", rows)
     console.print(_table(effects, controls))
-    _notes(effects, at, ts, problem.system.time_unit, console)
+    _notes(effects, at, ts, with_space(problem.system.time_unit), console)
     draw_sensitivity(directory / "figures" / "sensitivity.png", directory / "sensitivity.json")
     console.print(
         f"written to {escape(str(directory / 'sensitivity.json'))}, sensitivity.csv and figures/sensitivity.png",
@@ -79,7 +79,7 @@ def _table(effects: list[Effect], controls: set[str]) -> Table:
 def _notes(effects: list[Effect], at: str, ts: np.ndarray, unit: str, console: Console) -> None:
     console.print(
         f"effects: rms difference of what is observed, in units of each field's range, around the {at}, over {ts.size} "
-        f"frames from {ts[0]:g} to {ts[-1]:g} {unit}",
+        f"frames from {ts[0]:g} to {ts[-1]:g}{unit}",
         highlight=False,
     )
     left_out = [f"{e.parameter} ({e.left_out})" for e in effects if e.left_out]

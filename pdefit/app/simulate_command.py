@@ -21,7 +21,7 @@ from pdefit.app.pictures_of_runs import description, pictures, report, tell
 from pdefit.app.sections import is_number
 from pdefit.app.trial import try_step
 from pdefit.arrays.trees import cast, named_fields
-from pdefit.errors import PdefitError, unknown
+from pdefit.errors import PdefitError, unknown, with_space
 from pdefit.files.atomic import write_json
 from pdefit.files.fields_file import FieldsFile
 from pdefit.files.locate import locate
@@ -59,7 +59,7 @@ def run_simulate(cfg: dict[str, Any], directory: Path, name: str, console: Conso
         for i, state in enumerate(march):
             if not all(bool(jnp.all(jnp.isfinite(x))) for x in jax.tree.leaves(state)):
                 raise PdefitError(
-                    f"The simulation is not finite at t = {ts[i]:g} {system.time_unit}; set dt below {dt:g}, or "
+                    f"The simulation is not finite at t = {ts[i]:g}{with_space(system.time_unit)}; set dt below {dt:g}, or "
                     f"smaller tolerances (fields.h5 holds the frames before)"
                 )
             if i % store["every"] == 0:

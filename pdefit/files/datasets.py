@@ -83,6 +83,11 @@ def variable(file: Any, name: str, path: Path) -> Any:
             raise PdefitError(f"{where} takes its values from other files; copy them into this one")
         kind = dataset.dtype
         if not is_text(dataset) and (kind.kind not in "fiub" or kind.metadata):
+            if h5py.check_opaque_dtype(kind):
+                raise PdefitError(
+                    f"{where} holds dates, where numbers are expected; store (t - t[0]) / numpy.timedelta64(1, 's') with the "
+                    f"attribute units = 's', or write the file with xarray"
+                )
             named = "an enumeration or a reference" if kind.metadata else f"of type {kind}"
             raise PdefitError(f"{where} is {named}; numbers are expected")
         return dataset

@@ -9,7 +9,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from pdefit.errors import PdefitError
+from pdefit.errors import PdefitError, with_space
 from pdefit.files.datasets import is_text, opened, variable
 
 KINDS = ("true", "observed", "predicted")
@@ -92,11 +92,12 @@ class Film:
 
     def when(self, number: int) -> str:
         """The time of a frame with its unit, in as many digits as tell it from its neighbours."""
+        unit = with_space(self.time_unit)
         step = float(np.median(np.diff(self.ts))) if self.ts.size > 1 else 0.0
         if not np.isfinite(step) or step <= 0 or not 1e-5 < step < 1e7:
-            return f"{self.ts[number]:.6g} {self.time_unit}"
+            return f"{self.ts[number]:.6g}{unit}"
         decimals = max(0, -int(np.floor(np.log10(step) - 0.5)))
-        return f"{self.ts[number]:.{min(decimals, 6)}f} {self.time_unit}"
+        return f"{self.ts[number]:.{min(decimals, 6)}f}{unit}"
 
     def is_small(self, field: str) -> bool:
         """Whether all frames of a variable may be held in memory."""

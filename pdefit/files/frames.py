@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pdefit.errors import PdefitError, unknown
+from pdefit.errors import PdefitError, unknown, with_space
 from pdefit.files.coordinates import Coordinate, coordinate
 from pdefit.files.datasets import array, opened, own, shape, unit, variable
 from pdefit.files.deviations import Deviations, convertible, deviations
@@ -55,7 +55,7 @@ class Frames:
             if wanted.size < 2:
                 raise PdefitError(
                     f"'{path.name}' has {wanted.size} frames between {start:g} and {stop:g}; its times run from "
-                    f"{times[0]:g} to {times[-1]:g}"
+                    f"{times[0]:g} to {times[-1]:g}{self._read_as(time, time_unit)}; set times.start and times.stop"
                 )
             self.ts, self._skipped, self._count = times[wanted], int(wanted[0]), times.size
             sources = {**dict.fromkeys(variables, 1.0), **(sigma or {})}
@@ -144,6 +144,10 @@ class Frames:
                 f"'{name}' in '{self.name}' is infinite in frame {self._skipped + frame} (the first is 0), at time "
                 f"{self.ts[frame]:g}; write NaN where a value is missing"
             )
+
+    def _read_as(self, name: str, expected: str | None) -> str:
+        """In what the times are counted: the model's unit, and where it has none, that of the file."""
+        return with_space(expected or "1") or with_space(unit(self._file, name, self._path) or "1")
 
     def _variable(self, name: str, sigma: str | float, expected: str | None) -> "_Variable":
         """A variable and its deviations, whose values are not read yet."""

@@ -13,6 +13,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
 from pdefit.arrays.trees import named_fields
+from pdefit.errors import with_space
 from pdefit.integrate.adaptive import Adaptive
 from pdefit.integrate.runge_kutta4 import RK4
 from pdefit.integrate.runge_kutta_chebyshev import RKC
@@ -73,7 +74,8 @@ def choose_solver(
         count = fastest * span / _REACH
         if count > _MANY_STEPS:
             reason = f"stiff: explicit steps would be {count:.1e}, since some direction decays at {fastest:.2g}"
-            return SolverChoice(diffrax.Kvaerno5(), steps, f"{reason} / {system.time_unit}")
+            per = "" if system.time_unit == "1" else f" / {system.time_unit}"
+            return SolverChoice(diffrax.Kvaerno5(), steps, f"{reason}{per}")
         return SolverChoice(RK4(), None, "the equations are not stiff")
     decay, size = _fastest(rate, flat)
     # y'' / y': what a step must follow; and what nothing drives yet changes within the record all the same
@@ -114,10 +116,10 @@ def choose_stages(functional: Functional) -> StagesChoice:
     # a stage without a formulation would keep the windows before it
     last = Stage(LevenbergMarquardt(), formulation=functional.formulation)
     growing = [Stage(LevenbergMarquardt(), 20, Segments(length)) for length in windows]
-    unit = functional.problem.system.time_unit
+    unit = with_space(functional.problem.system.time_unit)
     lengths = ", ".join(f"{x:.3g}" for x in windows)
     return StagesChoice(
-        [*growing, last], f"{few}; the guess is far from the data, so windows of {lengths} {unit} come first"
+        [*growing, last], f"{few}; the guess is far from the data, so windows of {lengths}{unit} come first"
     )
 
 

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 
 from pdefit.arrays.memory import available_bytes, in_words
 from pdefit.arrays.trees import cast
+from pdefit.errors import with_space
 from pdefit.integrate.adjoint import AbstractAdjoint, Checkpointed, StoreAll
 from pdefit.integrate.backsolve import Backsolve
 from pdefit.integrate.finite_difference import STEPS, FiniteDifference, quotients
@@ -210,9 +211,9 @@ def _reconstruction(functional: Functional, theta: Array) -> str:
     worst, at = float(off.max()), float(np.ravel(plan.start)[int(off.argmax())])
     if worst <= _LOST:
         return f"state reconstructed backward to {worst:.0e}"
-    unit = functional.problem.system.time_unit
+    unit = with_space(functional.problem.system.time_unit)
     how = f"is off by {worst:.0e}" if np.isfinite(worst) else "blows up"
-    return f"state reconstructed backward {how} at t = {at:.3g} {unit}: unstable, needs more backups"
+    return f"state reconstructed backward {how} at t = {at:.3g}{unit}: unstable, needs more backups"
 
 
 @eqx.filter_jit

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from pdefit.errors import with_space
 from pdefit.inverse.diagnose.backward import sick_backward, sick_extra
 from pdefit.inverse.diagnose.diagnosis import Diagnosis
 from pdefit.inverse.diagnose.forward import sick_forward
@@ -59,11 +60,11 @@ def _examined(functional: Functional, theta: Float[Array, " p"]) -> Diagnosis:
     backward = sick_backward(walk, theta, forward)
     if isinstance(backward, Diagnosis):
         return backward
-    norm, unit = float(jnp.linalg.norm(backward.gradient)), functional.problem.system.time_unit
+    norm, unit = float(jnp.linalg.norm(backward.gradient)), with_space(functional.problem.system.time_unit)
     (value, field, t), (adjoint, of, back) = (x.values() for x in (forward.largest, backward.largest))
     sentence = (
         f"Healthy: J = {loss:.6g} and its gradient of norm {norm:.3g} are finite; the largest value is {value:.3g} ({field} at "
-        f"t = {t:.4g} {unit}), the largest cotangent {adjoint:.3g} (of {of} at t = {back:.4g} {unit})."
+        f"t = {t:.4g}{unit}), the largest cotangent {adjoint:.3g} (of {of} at t = {back:.4g}{unit})."
     )
     return Diagnosis(
         "healthy",

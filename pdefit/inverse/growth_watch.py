@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from jaxtyping import Array, Float
 
-from pdefit.errors import PdefitError
+from pdefit.errors import PdefitError, with_space
 from pdefit.inverse.functional import Functional
 from pdefit.inverse.objective import AbstractObjective
 
@@ -22,7 +22,7 @@ def explain_growth(
     """Why the adjoint grows by this factor, from `grow` of the same functional with half the step: an error that names dt
     where the two differ, else a sentence about a trajectory that is as sensitive as that."""
     finer = float(grow(functional.each(halved, theta)[0], theta))
-    unit = functional.problem.system.time_unit
+    unit = with_space(functional.problem.system.time_unit)
     if not (math.isfinite(growth) or math.isfinite(finer)):
         raise PdefitError(
             "The loss or its gradient is not finite where the fit is, with half the step neither; ask `pdefit doctor` for the "
@@ -35,7 +35,7 @@ def explain_growth(
                 f"{found}adaptive steps are too large for the linearised equations; set rtol, atol smaller"
             )
         raise PdefitError(
-            f"{found}dt = {functional.dt:.3g} {unit} is too large for the linearised equations; set "
+            f"{found}dt = {functional.dt:.3g}{unit} is too large for the linearised equations; set "
             f"dt={functional.dt / 2:.2g} or less"
         )
     return (

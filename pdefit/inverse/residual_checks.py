@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
+from pdefit.errors import with_space
 from pdefit.inverse.checks import Check, over
 from pdefit.inverse.growth_watch import halved
 from pdefit.inverse.objective import AbstractObjective
@@ -105,7 +106,7 @@ class Residuals:
 
     def _exploding(self, size: float, v: Array) -> str | None:
         """A sentence that names dt, where half the step makes the tangent, of this size, much smaller: no switch does so."""
-        part, unit = self.objective, self.objective.problem.system.time_unit
+        part, unit = self.objective, with_space(self.objective.problem.system.time_unit)
         # adaptive steps are halved as they are, but chosen by tolerances
         if part.steps is not None or size == 0:
             return None
@@ -115,7 +116,7 @@ class Residuals:
         if np.isfinite(times) and times < _EXPLODES:
             return None
         return (
-            f"the tangent is {times:.0e} times that of half the step: dt = {part.dt:.3g} {unit} is too large for the "
+            f"the tangent is {times:.0e} times that of half the step: dt = {part.dt:.3g}{unit} is too large for the "
             f"linearised equations, though the forward run survives it; set dt={part.dt / 2:.2g} or less"
         )
 

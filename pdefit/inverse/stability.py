@@ -5,7 +5,7 @@ import dataclasses
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from pdefit.errors import PdefitError
+from pdefit.errors import PdefitError, with_space
 from pdefit.integrate.method import AbstractStaged
 from pdefit.integrate.step_size import BEYOND, SHARE, real_stability, stated_step
 from pdefit.inverse.objective import AbstractObjective
@@ -81,7 +81,7 @@ class StepChoice:
     meaning: str
 
     def __str__(self) -> str:
-        text = f"dt {self.dt:.4g} {self.unit}"
+        text = f"dt {self.dt:.4g}{with_space(self.unit)}"
         if self.share is None:
             return text
         what = f" ({self.meaning})" if self.meaning else ""
@@ -106,9 +106,10 @@ def near_stability(objective: AbstractObjective, theta: Float[Array, " p"]) -> l
     share = share_of_limit(objective, theta)
     if share <= (_STABLE if is_open(objective) else SHARE):
         return []
-    unit, dt = objective.problem.system.time_unit, max(dt for _, dt in objective.problems_and_steps(theta))
+    unit = with_space(objective.problem.system.time_unit)
+    dt = max(dt for _, dt in objective.problems_and_steps(theta))
     control = deciding_control(objective, theta)
     return [
-        f"dt = {dt:.3g} {unit} is {'beyond' if share > BEYOND else 'close to'} the stability limit {dt / share:.3g} {unit} at "
+        f"dt = {dt:.3g}{unit} is {'beyond' if share > BEYOND else 'close to'} the stability limit {dt / share:.3g}{unit} at "
         f"the best point{'' if control is None else f', which {control} decides'}; set dt={SHARE * dt / share:.2g} or less"
     ]

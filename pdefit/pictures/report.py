@@ -6,7 +6,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from pdefit.errors import PdefitError
+from pdefit.errors import PdefitError, with_space
 from pdefit.files.atomic import write_text
 from pdefit.files.film import open_film
 from pdefit.files.parameters_file import read_parameters
@@ -177,10 +177,10 @@ def _data(files: RunFiles, summary: dict[str, Any]) -> str:
                 where = ", ".join(f"{f.coords[d].size} {d} ({f.coord_units[d]})" for d in f.dims) or "a number"
                 rows.append((f.name, f.long_name, f.unit, where, ", ".join(f.kinds)))
             if film.ts.size:
-                unit, last = film.time_unit, film.ts[-1]
-                told.append(f"{film.ts.size} of {film.total} frames, from {film.ts[0]:.6g} to {last:.6g} {unit}")
+                unit, last = with_space(film.time_unit), film.ts[-1]
+                told.append(f"{film.ts.size} of {film.total} frames, from {film.ts[0]:.6g} to {last:.6g}{unit}")
                 if 0 < film.forecast < film.ts.size:
-                    told.append(f"fitted until {film.ts[film.forecast - 1]:.6g} {unit}, forecast beyond")
+                    told.append(f"fitted until {film.ts[film.forecast - 1]:.6g}{unit}, forecast beyond")
     except PdefitError as error:
         told.append(f"fields.h5 cannot be shown: {error}")
     fit = summary.get("fit") or {}
@@ -211,12 +211,12 @@ def _quality(summary: dict[str, Any]) -> str:
                 rows.append((f"correlation of residuals of {field} along {axis}", told))
     if forecast:
         baseline = forecast.get("baseline") or {}
-        unit = summary.get("time_unit", "")
+        unit = with_space(str(summary.get("time_unit", "")))
         rows += [
-            ("forecast over", f"{forecast.get('horizon')} {unit}"),
+            ("forecast over", f"{forecast.get('horizon')}{unit}"),
             ("relative error at its end", forecast.get("relative_l2_at_end")),
             (f"the same of {baseline.get('name', 'the baseline')}", baseline.get("relative_l2_at_end")),
-            ("valid for", f"{forecast.get('valid_time')} {unit}"),
+            ("valid for", f"{forecast.get('valid_time')}{unit}"),
         ]
     return pairs(rows)
 

@@ -76,7 +76,7 @@ def pdefit_command(start: Callable[..., subprocess.Popen[str]]) -> Callable[...,
     def run(*arguments: str) -> tuple[int, str, str]:
         process = start(*arguments)
         try:
-            out, err = process.communicate(timeout=180)
+            out, err = process.communicate(timeout=600)
         finally:
             process.kill()
         return process.returncode, out, err

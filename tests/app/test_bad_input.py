@@ -7,6 +7,7 @@ import h5py
 import numpy as np
 import pytest
 
+from pdefit.app.command_line import split
 from pdefit.files.frames import Frames
 
 SOLAR = ("fit", "experiment=particles/solar_system")
@@ -232,3 +233,55 @@ def test_the_run_directory_of_another_experiment(pdefit_inside, tmp_path):
         assert code == 1 and err.count("error:") == 1 and "already holds a run" in err
     for path in (p for p in (tmp_path / "copy").rglob("*") if p.is_file()):
         assert path.read_bytes() == (tmp_path / "mine" / path.relative_to(tmp_path / "copy")).read_bytes(), path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["controls.D.guess=[1,2,3]"], ["{'perturb': [0.3, 3.0]}", "'~controls.D.guess' '+controls.D.guess=[1,2,3]'"]),
+        (["experiment=[reaction/fisher_front,particles/pleiades]"], ["one name", "-m experiment=NAME,NAME"]),
+        (["-x"], ["no flag '-x'", "key=value"]),
+        (["--experiment", "reaction/fisher_front"], ["did you mean experiment=reaction/fisher_front?"]),
+        (["--experimental-rerun", "job.pickle"], ["no flag '--experimental-rerun'"]),
+        (["--cfg", "jobs"], ["job, hydra or all", "'jobs'"]),
+        (["+data.path=a=b.h5"], ["""quote it: '+data.path="a=b.h5"'"""]),
+        (["+data.path=a[b.h5"], ["""quote it: '+data.path="a[b.h5"'"""]),
+        (["+data.path=a'b.h5"], ["quote it:", '''+data.path="a'"'"'b.h5"''']),
+        (["+data.path=a,b.h5"], ["-m runs them", """'+data.path="a,b.h5"' one text"""]),
+        (["reaction/fisher_front"], ["did you mean experiment=reaction/fisher_front?"]),
+        (["hydra.run.dir=taken"], ["'taken' is a file"]),
+        (["hydra.run.dir=taken/deeper"], ["'taken' is a file"]),
+        (["--config-dir", "mine", "experiment=own"], ["own.yaml' is not in UTF-8"]),
+    ],
+)
+def test_words_that_are_no_configuration(pdefit_inside, tmp_path, arguments, words):
+    (tmp_path / "taken").write_text("")
+    (tmp_path / "mine" / "experiment").mkdir(parents=True)
+    (tmp_path / "mine" / "experiment" / "own.yaml").write_bytes(b"# gr\xfc\xdfe\nseed: 0\n")
+    refused(pdefit_inside, tmp_path, [*FRONT, *arguments], *words)
+
+
+def test_what_a_sentence_proposes_is_understood(compose):
+    cfg = compose(*FRONT[1:], "~controls.D.guess", "+controls.D.guess=[1,2,3]", '+data.path="a=b[\'c.h5"')
+    assert cfg["controls"]["D"]["guess"] == [1, 2, 3] and cfg["data"]["path"] == "a=b['c.h5"
+
+
+@pytest.mark.parametrize("override", ["observe=all", "~observe"])
+def test_an_operator_that_is_left_out_observes_everything(compose, override):
+    assert compose(*FRONT[1:], override)["observe"] == compose(*FRONT[1:])["observe"]
+
+
+def test_observe_null_on_the_command_line_observes_everything():
+    assert split(["observe=null", "-m", "--cfg=job", "seed=1"]) == (["-m", "--cfg", "job"], ["observe=all", "seed=1"])
+
+
+def test_dates_and_times_out_of_reach_say_what_is_expected(pdefit_inside, tmp_path):
+    dates = np.datetime64("2020-01-01", "s") + np.arange(8)
+    film(tmp_path / "film.h5", time=None)
+    with h5py.File(tmp_path / "film.h5", "a") as file:
+        file["time"] = dates.astype(h5py.opaque_dtype(dates.dtype))
+    refused(pdefit_inside, tmp_path, FILM, "holds dates", "timedelta64(1, 's')")
+    film(tmp_path / "film.h5", time=3600 * ts)
+    with h5py.File(tmp_path / "film.h5", "a") as file:
+        file["time"].attrs["units"] = "seconds since 2020-01-01"
+    refused(pdefit_inside, tmp_path, FILM, "run from 0 to 25200 s", "times.start and times.stop")

@@ -136,7 +136,7 @@ def test_a_terminated_fit_keeps_what_it_found(start, tmp_path):
         # the first line of progress: the fit runs
         assert "iteration 1" in process.stderr.readline()
         process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=600)
     finally:
         process.kill()
     assert "Traceback" not in err, err

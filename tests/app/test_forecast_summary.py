@@ -49,6 +49,7 @@ def test_the_line_names_peaks_and_the_baseline():
         "baseline": {"name": "persistence", "relative_l2_at_end": 1.1}, "lyapunov": None,
         "peak_time": {"field": "u", "error": 3.21, "missed": 0.0425, "peaks": 1024},
     }  # fmt: skip
+    assert "120 of 400;" in in_words(summary, "1") and "peaks 3.21 off in u" in in_words(summary, "1")
     assert in_words(summary, "ms") == (
         "forecast: valid (error below 0.1) for 120 of 400 ms; error at its end 0.62, of persistence 1.1; "
         "peaks 3.21 ms off in u, 4.2% of 1024 missed"

@@ -10,14 +10,14 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from fuzzing import cases
+from fuzzing import cases, hostile
 from fuzzing.command import LIMIT, answer, complaint
 
 CONFIGURATIONS = [(kind, i) for kind, count in (("entries", 100), ("text", 40), ("experiment_file", 15), ("override", 15))
                   for i in range(count)]  # fmt: skip
 FILES = [("data", range(0, 70)), ("planets", range(0, 15)), ("run_files", range(0, 35)), ("table", range(0, 10))]
-# as many of one kind that all are checked in a child
-BATCH_SECONDS = 120
+# until the first case of a child: JAX is imported, and a run is made
+BATCH_SECONDS = 600
 
 
 @pytest.mark.parametrize(("kind", "seed"), CONFIGURATIONS)
@@ -53,7 +53,7 @@ def test_a_few_run_through_whole(tmp_path):
     """What passes for built in the cases above is also fitted, certified again and resumed."""
     run = cases.finished_run(tmp_path)
     for arguments in (["certify", run.name], ["resume", run.name, "max_iterations=3"]):
-        given = answer(tmp_path, arguments, whole=True, limit=100)
+        given = answer(tmp_path, arguments, whole=True, limit=600)
         assert given.code == 0 and not complaint(given), given
 
 
@@ -93,12 +93,17 @@ def test_an_experiment_file_runs_no_code_and_tells_no_secret(lines, tmp_path, mo
     (tmp_path / "mine" / "experiment").mkdir(parents=True)
     text = f"# @package _global_\ndefaults:\n  - /experiment/reaction/fisher_front\n{lines}\n"
     (tmp_path / "mine" / "experiment" / "own.yaml").write_text(text)
-    given = answer(
-        tmp_path, ["fit", "experiment=own", f"hydra.searchpath=[file://{tmp_path}/mine]", "hydra.run.dir=run"]
-    )
+    given = answer(tmp_path, ["fit", "experiment=own", "--config-dir", "mine", "hydra.run.dir=run"])
     assert given.code == 1 and not complaint(given), given
     assert not list(tmp_path.rglob("*pwned*"))
     assert "swordfish" not in given.err + given.out
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_hostile_configurations_are_refused_before_anything_is_written(seed, tmp_path):
+    """Two hundred of them: `PYTHONPATH=tests ./run python -m fuzzing.hostile 200`."""
+    told, wrong = hostile.check(seed, tmp_path)
+    assert not wrong, f"{told}\n{wrong}"
 
 
 def test_environment_variables_make_paths(tmp_path, monkeypatch):

@@ -18,7 +18,7 @@ def _install(source: Path, target: Path) -> None:
     """Build the wheel and unpack it beside everything that is installed, which stays as it is."""
     built = target.with_name("built")
     built.mkdir()
-    subprocess.run([sys.executable, "-c", _BUILD, built], cwd=source, check=True, capture_output=True, timeout=120)
+    subprocess.run([sys.executable, "-c", _BUILD, built], cwd=source, check=True, capture_output=True, timeout=600)
     (wheel,) = built.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(target)
@@ -35,7 +35,7 @@ def test_a_new_plugin_is_listed_verified_fitted_and_swept(tmp_path, environment)
             env={**environment, "PYTHONPATH": str(target), "COLUMNS": "200"},
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=600,
         )
         assert done.returncode == 0 and "Traceback" not in done.stderr, done.stdout + done.stderr
         return done.stdout

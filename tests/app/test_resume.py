@@ -171,7 +171,7 @@ def _rows(history: Path) -> int:
 
 def kill_at(process, history: Path, row: int) -> None:
     """kill -9 as soon as the history holds a row."""
-    deadline = time.time() + 120
+    deadline = time.time() + 600
     while _rows(history) < row and process.poll() is None and time.time() < deadline:
         time.sleep(0.01)
     process.kill()

@@ -36,7 +36,7 @@ def kill_writers(tmp_path: Path) -> Callable[[str, str, int], list[Path]]:
     def run(imports: str, body: str, count: int) -> list[Path]:
         indented = "\n".join(f"    {line}" for line in body.strip().splitlines())
         code = _KILLER.format(imports=imports, body=indented, count=count)
-        subprocess.run([sys.executable, "-W", "ignore", "-c", code, tmp_path], check=True, timeout=60)
+        subprocess.run([sys.executable, "-W", "ignore", "-c", code, tmp_path], check=True, timeout=600)
         return [tmp_path / f"{i}.h5" for i in range(count)]
 
     return run

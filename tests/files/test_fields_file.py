@@ -81,7 +81,7 @@ def test_another_process_can_open_a_film_that_grows(tmp_path):
     look = "import sys, xarray; print(int(xarray.open_dataset(sys.argv[1], engine='h5netcdf')['n_done']))"
     with _film(tmp_path / "f.h5", 4):
         found = subprocess.run(
-            [sys.executable, "-c", look, tmp_path / "f.h5"], capture_output=True, text=True, timeout=60
+            [sys.executable, "-c", look, tmp_path / "f.h5"], capture_output=True, text=True, timeout=600
         )
     assert found.stdout.strip() == "0", found.stderr
 

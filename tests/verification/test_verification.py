@@ -24,7 +24,6 @@ def failed(found):
 def test_every_installed_system_passes(name):
     report = pdefit.verify(systems()[name])
     assert report.passed, str(report)
-    assert report.seconds < 60
     checked = [f.name for f in report.findings if f.passed]
     assert {"order in time", "all controls: tangent against differences"} < set(checked)
     assert "parameters found again, relative error" in checked

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from pdefit.arrays.trees import named_fields
-from pdefit.errors import PdefitError
+from pdefit.errors import PdefitError, with_space
 from pdefit.integrate.step_size import stability_limit
 from pdefit.inverse.diagnose.diagnosis import Diagnosis, spot, term
 from pdefit.inverse.diagnose.origin import Origin, origin
@@ -52,8 +52,8 @@ def place(walk: Walk, segment: int, beats: Beats, n: int) -> dict[str, Any]:
 def in_words(walk: Walk, at: dict[str, Any]) -> str:
     """The same as the middle of a sentence."""
     segment = f", segment {at['segment']} of {at['segments']}" if at["segments"] > 1 else ""
-    unit = walk.problem.system.time_unit
-    return f"t = {at['time']:.6g} {unit} (step {at['step']} of {at['steps']}{segment})"
+    unit = with_space(walk.problem.system.time_unit)
+    return f"t = {at['time']:.6g}{unit} (step {at['step']} of {at['steps']}{segment})"
 
 
 def sick_forward(walk: Walk) -> Diagnosis | Forward:
@@ -129,14 +129,14 @@ def _grew(walk: Walk, seen: Seen, n: int) -> str:
 
 def _step_remedy(walk: Walk, s: int, operation: str | None) -> str:
     """What to do about a step that fails at once in this operation, or after values had grown."""
-    functional, unit = walk.functional, walk.problem.system.time_unit
+    functional, unit = walk.functional, with_space(walk.problem.system.time_unit)
     halved = beats_of(functional, s, functional.layout.plan.halved())
     helps = not _bad(survey(walk, segment_start(walk, s), halved)[1]).any()
     if helps and functional.steps is not None:
         return "half of every step stays finite, so set steps.rtol and steps.atol smaller"
     if helps:
         limit = _limit(walk, s)
-        stable = f" (the stability limit at the start is {limit:.3g} {unit})" if limit is not None else ""
+        stable = f" (the stability limit at the start is {limit:.3g}{unit})" if limit is not None else ""
         return f"half the step stays finite{stable}, so set dt={functional.dt / 2:.2g} or less"
     if operation in _GUARDED:
         return (

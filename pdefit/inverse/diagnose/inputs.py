@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from pdefit.arrays.trees import named_fields
+from pdefit.errors import with_space
 from pdefit.inverse.diagnose.diagnosis import Diagnosis, spot
 from pdefit.inverse.functional import Functional
 
@@ -63,7 +64,7 @@ def _arrays(functional: Functional, theta: Float[Array, " p"]) -> Iterator[Diagn
 
 
 def _data(functional: Functional) -> Iterator[Diagnosis]:
-    data, unit = functional.observations, functional.problem.system.time_unit
+    data, unit = functional.observations, with_space(functional.problem.system.time_unit)
     for name in functional.observed:
         sigma, values = np.asarray(data.sigma[name]), np.asarray(data.values[name])
         checks = {
@@ -80,7 +81,7 @@ def _data(functional: Functional) -> Iterator[Diagnosis]:
             precision = f" in {values.dtype}" if number == 0 else ""
             yield Diagnosis(
                 "input",
-                f"A {what} of the observed '{name}' is {number:g}{precision} at t = {data.ts[frame]:.6g} {unit} "
+                f"A {what} of the observed '{name}' is {number:g}{precision} at t = {data.ts[frame]:.6g}{unit} "
                 f"(frame {frame}{at}); {remedy}.",
                 remedy,
                 time=float(data.ts[frame]),
