@@ -22,6 +22,11 @@ def beside(path: Path, shared: bool = False) -> Iterator[Path]:
     try:
         yield neighbour
         os.replace(neighbour, path)
+    except OSError as error:
+        # the system does not say where a write failed, and the neighbour is nothing to a user
+        if error.filename in (None, neighbour, str(neighbour)):
+            error.filename = str(path)
+        raise
     finally:
         neighbour.unlink(missing_ok=True)
 

@@ -7,6 +7,8 @@ from typing import Any
 from pdefit.errors import PdefitError
 from pdefit.files.atomic import read_json
 
+# how a run ended: one of these files, with the time or the reason
+MARKS = ("DONE", "INTERRUPTED", "FAILED")
 # any of these makes a folder a run
 _MARKS = ("provenance.json", "summary.json", "fields.h5", "history.h5")
 
@@ -42,9 +44,10 @@ class RunFiles:
 
     @property
     def state(self) -> str:
-        """done, failed with its reason, or not (yet) ended."""
-        if self.has("FAILED"):
-            return f"failed: {self.text('FAILED').strip()}"
+        """done, interrupted or failed with the reason, or not (yet) ended."""
+        for mark in ("FAILED", "INTERRUPTED"):
+            if self.has(mark):
+                return f"{mark.lower()}: {self.text(mark).strip() or 'it could not say why'}"
         if self.has("DONE"):
             return "done"
         status = self.content("summary.json").get("status")

@@ -11,6 +11,8 @@ import h5py
 import numpy as np
 
 from pdefit.files.atomic import beside
+from pdefit.files.interrupts import uninterrupted
+from pdefit.files.surviving import SurvivingFile
 
 # the newest state and the one before, which is read if the newest is damaged
 NEWEST, BEFORE = "state.h5", "state_before.h5"
@@ -24,11 +26,12 @@ class Saved(NamedTuple):
     origin: dict[str, Any]
 
 
+@uninterrupted()
 def save_state(folder: Path, saved: Saved) -> None:
     """Write a new generation: into a neighbour first, then by renaming, so that a kill at any moment leaves one whole."""
     folder.mkdir(exist_ok=True)
     with beside(folder / NEWEST) as neighbour:
-        with h5py.File(neighbour, "w", libver=("earliest", "v108"), locking=False) as file:
+        with SurvivingFile(neighbour, folder / NEWEST) as file:
             for name, array in saved.arrays.items():
                 # names hold slashes, dots and brackets: the datasets are numbered
                 dataset = file.create_dataset(f"array_{len(file):05d}", data=array)

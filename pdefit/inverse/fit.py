@@ -52,6 +52,8 @@ def fit(
     try:
         run.minimise()
     except KeyboardInterrupt:
+        if not run.iterations:
+            raise
         status = "interrupted"
     return run.result(status)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pdefit.errors import PdefitError, first_line, unknown
+from pdefit.errors import PdefitError, first_line, of_the_machine, unknown
 from pdefit.files.film import Film, open_film
 from pdefit.files.parameters_file import ParameterRow, read_parameters
 from pdefit.files.runs import RunFiles
@@ -44,7 +44,8 @@ class Drawn:
         # whatever a damaged file makes of it: the other pictures are still drawn
         except Exception as error:
             log.info("%s was not drawn", path.name, exc_info=error)
-            self.notes.append(f"no {path.stem}: {type(error).__name__}: {first_line(error)}")
+            told = of_the_machine(error) or f"{type(error).__name__}: {first_line(error)}"
+            self.notes.append(f"no {path.stem}: {told}")
 
 
 def draw_all(run: Path, form: str = "png") -> Drawn:

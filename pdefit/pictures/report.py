@@ -79,7 +79,7 @@ def _head(files: RunFiles, name: str, summary: dict[str, Any], made: dict[str, A
         line = f"{element('strong', text(verdict))}<br>{text(summary.get('verdict_reason'))}"
         found.append(element("div", line, class_=look, role="status") + "\n")
     lacking = files.lacking()
-    if lacking or files.has("FAILED"):
+    if lacking or files.has("FAILED") or files.has("INTERRUPTED"):
         missing = f" Not there: {', '.join(lacking)}." if lacking else ""
         line = element("strong", text(files.state)) + text(missing)
         found.append(element("div", line, class_="verdict bad", role="status") + "\n")

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import signal
 import time
 from pathlib import Path
 
@@ -200,3 +201,41 @@ def test_killed_and_refused(start, pdefit_command, tmp_path):
     code, out, err = pdefit_command(*job, "hydra.run.dir=run")
     assert code == 1 and err.count("error:") == 1 and "already holds a run" in err
     assert outcome(tmp_path / "run") == outcome(tmp_path / "whole")
+
+
+def signalled(monkeypatch, module, name, times=1):
+    """Send SIGTERM to this process where a function of the fit begins."""
+    original = getattr(module, name)
+
+    def sends(*arguments, **named):
+        for _ in range(times):
+            os.kill(os.getpid(), signal.SIGTERM)
+        return original(*arguments, **named)
+
+    monkeypatch.setattr(module, name, sends)
+
+
+@pytest.mark.parametrize(
+    ("where", "times", "written"),
+    [
+        ((fit_command, "plan"), 1, False),
+        ((minimise, "save_state"), 1, True),
+        ((fit_command, "write_film"), 1, True),
+        ((fit_command, "write_film"), 2, False),
+    ],
+    ids=["before", "in the fit", "while writing", "twice while writing"],
+)  # fmt: skip
+def test_an_interrupted_fit_says_so_and_goes_on(where, times, written, pdefit_inside, tmp_path, monkeypatch):
+    monkeypatch.setattr(fitting, "power_of_two", lambda rate: 2)
+    run = tmp_path / "run"
+    with monkeypatch.context() as context:
+        signalled(context, *where, times)
+        code, out, err = pdefit_inside("fit", *SMALL, "render=false", "hydra.run.dir=run")
+    told = "everything is written" if written else "not everything is written"
+    assert code == 143 and err.count("error:") == 1 and f"interrupted by SIGTERM: {told}" in err, err
+    assert (run / "INTERRUPTED").read_text() == f"SIGTERM: {told}\n"
+    assert not (run / "DONE").exists() and not (run / "FAILED").exists()
+    assert (run / "summary.json").exists() == written and not list(run.rglob("*.partial*"))
+    code, out, err = pdefit_inside("resume", "run")
+    assert code == 0 and (run / "DONE").exists() and not (run / "INTERRUPTED").exists(), err
+    assert json.loads((run / "summary.json").read_text())["iterations"] == 12
