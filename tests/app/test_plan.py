@@ -7,6 +7,7 @@ import pytest
 
 from pdefit.app.checkpoints import checkpoints_in
 from pdefit.app.memory_meter import Meter
+from pdefit.arrays.memory import Limit
 from pdefit.inverse.drivers import Hosted
 
 FRONT = ("experiment=reaction/fisher_front", "twin=self", "times.count=9", "times.stop=2.0", "system.grid.shape=[80]")
@@ -97,9 +98,9 @@ def test_what_cannot_be_planned(pdefit_inside, tmp_path, overrides, words):
 
 
 def test_what_this_machine_cannot_hold_is_refused(pdefit_inside, tmp_path, monkeypatch):
-    monkeypatch.setattr("pdefit.app.planning.available_bytes", lambda: 1e4)
+    monkeypatch.setattr("pdefit.app.planning.available", lambda: Limit(1e4, "that a queue gave"))
     code, _, err = run(pdefit_inside, tmp_path / "run", "fit", "stages=lbfgs")
-    assert code != 0 and "more than the 10 kB of this machine" in err
+    assert code != 0 and "more than the 10 kB that a queue gave; keep fewer checkpoints" in err
     assert not (tmp_path / "run" / "summary.json").exists()
 
 
