@@ -1,6 +1,7 @@
 """The one error a user is meant to read."""
 
 import errno
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -26,7 +27,7 @@ def sentence(message: str) -> str:
 def of_the_machine(error: BaseException, place: str = "") -> str | None:
     """One sentence about a disk, a permission or memory that failed a program without fault; None for other errors. `place`
     is where it was, unless the error says so itself."""
-    if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
+    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _NO_MEMORY.search(str(error))):
         return (
             f"There is not enough memory ({first_line(error)}); keep fewer checkpoints (adjoint.levels=3, or "
             f"adjoint=traced adjoint.memory='2 GB', or adjoint=hosted), run segments in turn (batch=loop), or use a smaller "
@@ -46,6 +47,8 @@ _REMEDIES = {
     errno.EFBIG: "allow larger files (ulimit -f), then start again, or go on with `pdefit resume RUN`",
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _ALLOW),
 }
+# what XLA says, as its own kind of error or inside an INTERNAL one
+_NO_MEMORY = re.compile("RESOURCE_EXHAUSTED|out of memory|std::bad_alloc", re.IGNORECASE)
 # characters of an error, at most
 _LONGEST = 1000
 # names that an error lists, at most

@@ -2,6 +2,7 @@
 
 import json
 
+import jax
 import numpy as np
 import pytest
 
@@ -102,6 +103,24 @@ def test_what_this_machine_cannot_hold_is_refused(pdefit_inside, tmp_path, monke
     code, _, err = run(pdefit_inside, tmp_path / "run", "fit", "stages=lbfgs")
     assert code != 0 and "more than the 10 kB that a queue gave; keep fewer checkpoints" in err
     assert not (tmp_path / "run" / "summary.json").exists()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 161600000 bytes."),
+        jax.errors.JaxRuntimeError("INTERNAL: Error dispatching computation: Out of memory allocating 99 bytes."),
+    ],
+)
+def test_memory_that_runs_out_is_no_bug(pdefit_inside, tmp_path, monkeypatch, error):
+    def out_of_memory(*_):
+        raise error
+
+    monkeypatch.setattr("pdefit.app.fit_command.experiment", out_of_memory)
+    code, _, err = run(pdefit_inside, tmp_path / "run", "fit")
+    assert code == 1 and err.startswith("error: There is not enough memory") and "adjoint=hosted" in err, err
+    assert (tmp_path / "run" / "FAILED").read_text().startswith("There is not enough memory")
 
 
 def test_the_meter_sees_what_was_used():
