@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from pdefit.errors import PdefitError, first_line, sentence, unknown
-from pdefit.files.runs import find_runs
+from pdefit.files.runs import RunFiles, find_runs
 from pdefit.files.xdmf import write_xdmf
 from pdefit.pictures.figures import Drawn, draw_all, draw_run_movie
 from pdefit.pictures.report import write_report
@@ -79,7 +79,7 @@ def pictures(run: Path, form: str = "png", with_movie: bool = True) -> Drawn:
 def description(run: Path) -> Drawn:
     """fields.xdmf, where fields live in space."""
     drawn = Drawn()
-    if (run / "fields.h5").is_file():
+    if RunFiles(run).has("fields.h5"):
         drawn.attempt(run / "fields.xdmf", lambda _: write_xdmf(run / "fields.h5"))
     drawn.files = [file for file in drawn.files if file.is_file()]
     return drawn

@@ -20,6 +20,8 @@ def beside(path: Path, shared: bool = False) -> Iterator[Path]:
     process = f".{os.getpid()}" if shared else ""
     neighbour = path.with_name(f".{path.stem}{process}.partial{path.suffix}")
     try:
+        # what lies there may be a link, which writing would follow
+        neighbour.unlink(missing_ok=True)
         yield neighbour
         os.replace(neighbour, path)
     except OSError as error:

@@ -10,6 +10,7 @@ import numpy as np
 from pdefit.errors import PdefitError
 from pdefit.files import growing
 from pdefit.files.atomic import beside
+from pdefit.files.datasets import refuse_foreign
 from pdefit.files.interrupts import uninterrupted
 
 _COLUMNS = {
@@ -75,6 +76,7 @@ def _rows(path: Path, keep: int) -> dict[str, np.ndarray]:
     """The first `keep` rows of a history, those of a process that was killed while it wrote included."""
     try:
         with h5py.File(path, "r", locking=False) as file:
+            refuse_foreign(file, path)
             columns: dict[str, Any] = {column: file[column] for column in (*_COLUMNS, "control", "n_done")}
             if int(columns.pop("n_done")[()]) >= keep:
                 return {name: column[:keep] for name, column in columns.items()}

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 
 from pdefit.errors import PdefitError
+from pdefit.files.datasets import opened, refuse_foreign
 from pdefit.files.parameters_file import ParameterRow
 from pdefit.pictures.style import COLORS, figure
 
@@ -14,7 +14,8 @@ from pdefit.pictures.style import COLORS, figure
 def draw_convergence(path: Path, history: Path, rows: list[ParameterRow]) -> None:
     """Loss against iteration, and beside it the error of every control where its truth is known (else its change)."""
     file: Any
-    with h5py.File(history, "r", locking=False) as file:
+    with opened(history) as file:
+        refuse_foreign(file, history)
         n = int(file["n_done"][()])
         loss, stage, accepted = file["loss"][:n], file["stage"][:n], file["accepted"][:n].astype(bool)
         control = file["control"][:n]

@@ -53,13 +53,15 @@ def draw_all(run: Path, form: str = "png") -> Drawn:
     if form not in FORMATS:
         raise unknown("format", form, FORMATS)
     files, drawn = RunFiles(run), Drawn()
+    folder = files.path("figures")
+    drawn.notes += [f"{name} is a link that leads out of the run, and is not read" for name in files.links()]
     lacking = files.lacking()
     if lacking:
         drawn.notes.append(f"{files.state}; not there: {', '.join(lacking)}")
     summary = files.content("summary.json")
 
     def path(name: str) -> Path:
-        return run / "figures" / f"{name}.{form}"
+        return folder / f"{name}.{form}"
 
     rows: list[ParameterRow] = []
     if files.has("parameters.csv"):

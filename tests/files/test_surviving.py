@@ -44,7 +44,7 @@ def fields(path, told):
 def state(path, told):
     path.mkdir()
     for k in range(2):
-        save_state(path, Saved({"k": k}, {"x": np.full(500 * (k + 1), 1.0)}, {}))
+        save_state(path, Saved({"k": k}, {"x": np.full(500 * (k + 1), 1.0)}, {"config": {}, "hashes": {}}))
         told.append(k)
 
 def film(file, name):
