@@ -1,6 +1,7 @@
 """What the verbs that show runs have in common: which runs are meant, one after the other, and what the end of a run draws."""
 
 import logging
+import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -46,6 +47,8 @@ def for_each_run(folder: Path, make: Callable[[Path], Drawn], console: Console) 
     for run in runs:
         begin = time.perf_counter()
         try:
+            if not os.access(run, os.W_OK):
+                raise PdefitError(f"'{run}' cannot be written; make it writable, or copy it to a folder that is")
             drawn = make(run)
         # the wall between one run and the next
         except Exception as error:
