@@ -85,6 +85,7 @@ def main() -> None:
         if os.environ.get("HYDRA_FULL_ERROR") == "1":
             raise
         _report_unexpected(error)
+    interrupts.ignore()
     if _signals:
         sys.exit(interrupts.exit_code(_signals[0]))
     if _failures:

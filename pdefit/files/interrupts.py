@@ -64,6 +64,13 @@ def over() -> None:
     _received.clear()
 
 
+def ignore() -> None:
+    """All is done but for the process's own end, which a signal must not give another exit code."""
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+
+
 def received() -> list[str]:
     """The signals that came during this job, by name."""
     return [signal.Signals(number).name for number in _received]

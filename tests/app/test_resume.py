@@ -1,5 +1,6 @@
 """A fit that dies anywhere and is resumed ends like one that never died, to the last bit."""
 
+import contextlib
 import json
 import os
 import random
@@ -15,10 +16,12 @@ from rich.console import Console
 
 from pdefit.app import fit_command, minimise
 from pdefit.app.configuration import resolved
+from pdefit.app.recertify_command import run_recertify as run_certify
 from pdefit.app.resume_command import run_resume
 from pdefit.app.run_directory import recorded
 from pdefit.errors import PdefitError
 from pdefit.files import state_file
+from pdefit.files.atomic import write_json
 from pdefit.files.state_file import load_state
 from pdefit.inverse import fit as fitting
 
@@ -151,6 +154,18 @@ def test_what_is_no_run_is_refused(prepare_run, tmp_path):
             run_resume(arguments, QUIET)
 
 
+def test_a_run_with_links_to_elsewhere_does_not_go_on(prepare_run, tmp_path):
+    run, mine = prepare_run("foreign", *SMALL), tmp_path / "mine"
+    write_json(run / "provenance.json", {"command": ["pdefit", "fit"], "experiment": NAME})
+    mine.write_text("mine")
+    for name in (".lock", "run.log", "fields.h5"):
+        (run / name).symlink_to(mine)
+    for command in (run_resume, run_certify):
+        with pytest.raises(PdefitError, match=r"has links that lead out of it \(.lock, fields.h5, run.log\)"):
+            command([str(run)], QUIET)
+    assert mine.read_text() == "mine"
+
+
 def test_changed_data_are_noticed(prepare_run, monkeypatch):
     run = prepare_run("run", *SMALL)
     begin(run)
@@ -239,3 +254,28 @@ def test_an_interrupted_fit_says_so_and_goes_on(where, times, written, pdefit_in
     code, out, err = pdefit_inside("resume", "run")
     assert code == 0 and (run / "DONE").exists() and not (run / "INTERRUPTED").exists(), err
     assert json.loads((run / "summary.json").read_text())["iterations"] == 12
+
+
+def test_one_signal_ends_a_job_and_two_end_a_sweep(pdefit_inside, tmp_path, monkeypatch):
+    """Jobs that end where they begin."""
+    begun = []
+
+    def job(cfg, directory, name, console):
+        begun.append(cfg["seed"])
+        for _ in range({1: 1, 2: 2}.get(cfg["seed"], 0)):
+            with contextlib.suppress(KeyboardInterrupt):
+                os.kill(os.getpid(), signal.SIGTERM)
+        if cfg["seed"] in (1, 2):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(fit_command, "run_fit", job)
+    # it closes the handlers of pytest
+    monkeypatch.setattr("hydra._internal.logging_config.configure_logging", lambda *_: None)
+    code, out, err = pdefit_inside("fit", "-m", *SMALL, "seed=0,1,3", "hydra.sweep.dir=one")
+    assert code == 143 and begun == [0, 1, 3] and err.count("error: interrupted by SIGTERM") == 1, err
+    assert {p.parent.name for p in (tmp_path / "one").rglob("DONE")} == {"0", "2"}
+    assert (tmp_path / "one" / "1" / "INTERRUPTED").exists()
+    begun.clear()
+    code, out, err = pdefit_inside("fit", "-m", *SMALL, "seed=0,2,3", "hydra.sweep.dir=two")
+    assert code == 143 and begun == [0, 2] and err.count("error:") == 1, err
+    assert (tmp_path / "two" / "1" / "INTERRUPTED").exists() and not (tmp_path / "two" / "2").exists()
