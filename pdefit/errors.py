@@ -1,5 +1,7 @@
 """The one error a user is meant to read."""
 
+import errno
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -22,6 +24,31 @@ def sentence(message: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} ... {text[-_LONGEST // 2 :]}"
 
 
+def of_the_machine(error: BaseException, place: str = "") -> str | None:
+    """One sentence about a disk, a permission or memory that failed a program without fault; None for other errors. `place`
+    is where it was, unless the error says so itself."""
+    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _NO_MEMORY.search(str(error))):
+        return (
+            f"There is not enough memory ({first_line(error)}); keep fewer checkpoints (adjoint.levels=3, or "
+            f"adjoint=traced adjoint.memory='2 GB', or adjoint=hosted), run segments in turn (batch=loop), or use a smaller "
+            f"grid or dtype=float32"
+        )
+    if not isinstance(error, OSError) or not error.strerror:
+        return None
+    name = error.filename or place
+    where = f": '{name}'" if name else ""
+    return f"{error.strerror}{where}; {_REMEDIES.get(error.errno or 0, 'correct it, then start again')}"
+
+
+_FREE = "free space there, then start again, or go on with `pdefit resume RUN`"
+_ALLOW = "make its folder writable, or choose another one"
+_REMEDIES = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), _FREE),
+    errno.EFBIG: "allow larger files (ulimit -f), then start again, or go on with `pdefit resume RUN`",
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _ALLOW),
+}
+# what XLA says, as its own kind of error or inside an INTERNAL one
+_NO_MEMORY = re.compile("RESOURCE_EXHAUSTED|out of memory|std::bad_alloc", re.IGNORECASE)
 # characters of an error, at most
 _LONGEST = 1000
 # names that an error lists, at most

@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from pdefit.app.experiment import experiment
-from pdefit.app.planning import device_bytes
+from pdefit.app.planning import device_memory
 from pdefit.arrays.memory import in_words
 from pdefit.files.atomic import write_json
 from pdefit.files.tables import write_rows
@@ -20,7 +20,7 @@ def run_compare_adjoints(cfg: dict[str, Any], directory: Path, name: str, consol
     """Compare the algorithms where a fit would start; compare.json, compare.csv and a figure."""
     functional = experiment(cfg).functional
     with console.status("comparing", spinner="line") as status:
-        found = compare(functional, memory=device_bytes(), said=lambda what: status.update(f"comparing: {what}"))
+        found = compare(functional, memory=device_memory().left, said=lambda what: status.update(f"comparing: {what}"))
     write_json(directory / "compare.json", found.as_dict())
     write_rows(directory / "compare.csv", found.as_dict()["rows"])
     picture = directory / "figures" / "adjoints.png"

@@ -23,9 +23,21 @@ def prepare() -> None:
     wanted = os.environ.get("PDEFIT_XLA_FLAGS", _FLAGS)
     if "XLA_FLAGS" not in os.environ and wanted != "none" and importlib.metadata.version("jaxlib") in _TRIED:
         os.environ["XLA_FLAGS"] = wanted
-    jax.config.update("jax_compilation_cache_dir", str(cache_folder("xla") / _processor()))
+    programs = cache_folder("xla") / _processor()
+    # without a place for them every program is compiled anew
+    if not _is_writable(programs):
+        return
+    jax.config.update("jax_compilation_cache_dir", str(programs))
     # without this, nothing that compiles in under a second is kept
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+
+
+def _is_writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(folder, os.W_OK)
 
 
 def forget_programs() -> None:

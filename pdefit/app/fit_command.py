@@ -29,6 +29,7 @@ from pdefit.app.planning import adjoint_summary, compared, memory_summary, plan
 from pdefit.app.residual_series import residual_series
 from pdefit.app.switch_bias import switch_bias
 from pdefit.errors import PdefitError, with_space
+from pdefit.files import interrupts
 from pdefit.files.atomic import write_json
 from pdefit.files.parameters_file import ParameterRow, write_parameters
 from pdefit.files.state_file import Saved
@@ -93,6 +94,7 @@ def _fit(
         write_json(directory / "plan.json", planned)
         certificates.start(console)
     found = minimise(exp, cfg, directory, console, saved, driver)
+    interrupts.finish()
     for event in found.events:
         log.warning(event)
     found_intervals = _intervals(found, console)

@@ -3,10 +3,8 @@
 import importlib
 import logging
 import os
-import signal
 import sys
 from collections.abc import Callable
-from typing import Any
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
@@ -21,7 +19,8 @@ from pdefit.app.configuration import readable, register_resolvers, resolved
 from pdefit.app.environment import forget_programs, prepare
 from pdefit.app.hydra_guard import guarded
 from pdefit.app.list_command import experiments, version
-from pdefit.errors import PdefitError, first_line, sentence, unknown
+from pdefit.errors import PdefitError, first_line, of_the_machine, sentence, unknown
+from pdefit.files import interrupts
 
 # configured by Hydra, leaving a run directory; those that name a run directory; and those that take plain words
 _VERBS = ("fit", "simulate", "plan", "compare-adjoints", "sensitivity", "certify", "doctor")
@@ -53,10 +52,13 @@ Every key of an experiment can be overridden: seed=3 max_iterations=50 controls.
 """
 
 _failures: list[str] = []
+# the signals that ended jobs, by name
+_signals: list[str] = []
 
 
 def main() -> None:
     """Entry point of the `pdefit` command."""
+    interrupts.listen()
     console = Console(stderr=False)
     # run.log takes what is logged once Hydra has made it; before that there is only the terminal's own message
     logging.getLogger("pdefit").addHandler(logging.NullHandler())
@@ -77,13 +79,16 @@ def main() -> None:
             raise unknown("verb", verb, [*_VERBS, *_RUN_VERBS, *_PLAIN_VERBS])
     except PdefitError as error:
         _report(str(error))
-    except KeyboardInterrupt:
-        _report("interrupted")
+    except KeyboardInterrupt as error:
+        _report_interrupt(error)
     # the wall: whatever else happens is told in one sentence, and its traceback kept
     except Exception as error:
         if os.environ.get("HYDRA_FULL_ERROR") == "1":
             raise
         _report_unexpected(error)
+    interrupts.ignore()
+    if _signals:
+        sys.exit(interrupts.exit_code(_signals[0]))
     if _failures:
         sys.exit(1)
 
@@ -102,7 +107,8 @@ def _prepare() -> None:
     """What every verb that computes needs before it starts."""
     prepare()
     logging.getLogger("jax").setLevel(logging.WARNING)
-    signal.signal(signal.SIGTERM, _interrupt)
+    # a full disk takes no log: that is told on the terminal, once
+    logging.raiseExceptions = False
     register_resolvers()
 
 
@@ -131,6 +137,9 @@ def _run_with_hydra(verb: str, words: list[str]) -> None:
     except Exception as error:
         if wants_traceback == "1" or (started and not isinstance(error, HydraException | OmegaConfBaseException)):
             raise
+        # a full disk does not say which of Hydra's files in a new run directory it refused
+        if (told := of_the_machine(error, "the run directory")) is not None:
+            raise PdefitError(told) from None
         raise readable(error, overrides, command_line.folders(flags)) from None
     finally:
         os.environ.pop("HYDRA_FULL_ERROR")
@@ -151,6 +160,11 @@ def _task(verb: str, cfg: DictConfig, wants_traceback: bool) -> None:
             _command(verb)(plain, directory, name, console)
     except PdefitError as error:
         _report(str(error))
+    # one signal ends a job, two end a sweep
+    except interrupts.Interrupted as error:
+        if error.everything:
+            raise
+        _report_interrupt(error)
     # the other jobs of a sweep still run
     except Exception as error:
         if wants_traceback:
@@ -159,9 +173,9 @@ def _task(verb: str, cfg: DictConfig, wants_traceback: bool) -> None:
 
 
 def _report_unexpected(error: Exception) -> None:
-    """An error of the machine (a full disk, a missing permission), or a bug."""
-    if isinstance(error, OSError) and error.strerror:
-        _report(f"{error.strerror}: '{error.filename}'; free or correct it, then start again")
+    """An error of the machine (a full disk, too little memory), or a bug."""
+    if (told := of_the_machine(error)) is not None:
+        _report(told)
         return
     log = logging.getLogger("pdefit")
     kept = any(isinstance(h, logging.FileHandler) for h in logging.getLogger().handlers)
@@ -170,12 +184,17 @@ def _report_unexpected(error: Exception) -> None:
     _report(f"internal error: {type(error).__name__}: {first_line(error)} - this is a bug in pdefit; {where}")
 
 
+def _report_interrupt(error: KeyboardInterrupt) -> None:
+    """How a signal ended a job, or a command before its first one."""
+    if isinstance(error, interrupts.Interrupted):
+        _signals.append(error.name)
+    else:
+        _signals.extend(interrupts.received() or ["SIGINT"])
+    _report(str(error) or f"interrupted by {_signals[-1]}")
+
+
 def _report(message: str) -> None:
     message = sentence(message)
     _failures.append(message)
     logging.getLogger("pdefit").error(message)
     Console(stderr=True, soft_wrap=True).print(f"[bold red]error:[/] {escape(message)}", highlight=False)
-
-
-def _interrupt(*_: Any) -> None:
-    raise KeyboardInterrupt

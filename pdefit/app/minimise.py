@@ -14,6 +14,7 @@ from pdefit.app.experiment import Experiment
 from pdefit.app.progress import FitProgress
 from pdefit.app.recorded_run import changed_problem, origin
 from pdefit.errors import PdefitError
+from pdefit.files import interrupts
 from pdefit.files.history_file import HistoryFile
 from pdefit.files.state_file import Saved, save_state
 from pdefit.inverse import fit as fitting
@@ -42,6 +43,7 @@ def minimise(
     keep = 0 if resume is None else resume.iterations
     with HistoryFile(directory / "history.h5", recorded, keep) as history, FitProgress(console) as bar:
 
+        @interrupts.uninterrupted()
         def callback(p: fitting.Progress) -> None:
             thetas = [r.theta for r in p.records if r.theta is not None]
             controls = np.zeros((len(p.records), 0))
@@ -51,6 +53,9 @@ def minimise(
             state = p.state()
             save_state(directory / "state", Saved(state.numbers, state.arrays, belongs))
             bar(p)
+            # the interrupt of a signal can be lost where Python allows no exception
+            if interrupts.received():
+                raise KeyboardInterrupt
 
         return fitting.fit(
             exp.functional,

@@ -1,6 +1,7 @@
 """What the verbs that show runs have in common: which runs are meant, one after the other, and what the end of a run draws."""
 
 import logging
+import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -9,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from pdefit.errors import PdefitError, first_line, sentence, unknown
-from pdefit.files.runs import find_runs
+from pdefit.files.runs import RunFiles, find_runs
 from pdefit.files.xdmf import write_xdmf
 from pdefit.pictures.figures import Drawn, draw_all, draw_run_movie
 from pdefit.pictures.report import write_report
@@ -46,6 +47,8 @@ def for_each_run(folder: Path, make: Callable[[Path], Drawn], console: Console) 
     for run in runs:
         begin = time.perf_counter()
         try:
+            if not os.access(run, os.W_OK):
+                raise PdefitError(f"'{run}' cannot be written; make it writable, or copy it to a folder that is")
             drawn = make(run)
         # the wall between one run and the next
         except Exception as error:
@@ -79,7 +82,7 @@ def pictures(run: Path, form: str = "png", with_movie: bool = True) -> Drawn:
 def description(run: Path) -> Drawn:
     """fields.xdmf, where fields live in space."""
     drawn = Drawn()
-    if (run / "fields.h5").is_file():
+    if RunFiles(run).has("fields.h5"):
         drawn.attempt(run / "fields.xdmf", lambda _: write_xdmf(run / "fields.h5"))
     drawn.files = [file for file in drawn.files if file.is_file()]
     return drawn

@@ -8,7 +8,7 @@ import jax
 from pdefit.app.certificates import fit_cost
 from pdefit.app.experiment import Experiment
 from pdefit.app.film import check_store, film_bytes
-from pdefit.arrays.memory import available_bytes, in_words
+from pdefit.arrays.memory import Limit, available, in_words
 from pdefit.errors import PdefitError
 from pdefit.inverse.cost import Cost
 from pdefit.inverse.functional import Functional
@@ -67,21 +67,21 @@ def _last_functional(exp: Experiment) -> Functional:
     return with_windows(exp.functional, last)
 
 
-def device_bytes() -> float:
-    """The memory of the device that computes."""
+def device_memory() -> Limit:
+    """How much the device that computes may still take."""
     stats = jax.local_devices()[0].memory_stats()
-    return float(stats["bytes_limit"]) if stats else available_bytes()
+    return Limit(float(stats["bytes_limit"]), "of this device") if stats else available()
 
 
 def _refuse_too_large(cost: Cost) -> None:
     """Stop what this machine cannot hold, before it has cost anything."""
-    room = device_bytes()
+    room = device_memory()
     # without an accelerator checkpoints in host memory lie beside those of the device
     wanted = cost.planned_bytes + (0 if jax.local_devices()[0].memory_stats() else cost.host_bytes)
-    if wanted > room:
+    if wanted > room.left:
         raise PdefitError(
-            f"An evaluation would hold {in_words(wanted)}, more than the {in_words(room)} of this machine; keep fewer "
-            f"checkpoints (adjoint=checkpointed adjoint.levels=3, or adjoint=hosted), or use a smaller grid"
+            f"An evaluation would hold {in_words(wanted)}, more than the {in_words(room.left)} {room.name}; keep fewer "
+            f"checkpoints (adjoint=checkpointed adjoint.levels=3, or adjoint=hosted), use a smaller grid, or allow more"
         )
 
 

@@ -13,6 +13,7 @@ from rich.console import Console
 from pdefit.app.configuration import readable, resolved
 from pdefit.errors import PdefitError, first_line
 from pdefit.files.atomic import read_json
+from pdefit.files.runs import RunFiles
 from pdefit.files.state_file import Saved, differences, load_state
 
 
@@ -39,6 +40,12 @@ def open_run(arguments: list[str], verb: str) -> RecordedRun:
     command = made.get("command")
     if not isinstance(command, list) or command[1:2] != ["fit"]:
         raise PdefitError(f"'{directory}' was not made by pdefit fit, so there is nothing to {verb}")
+    links = RunFiles(directory).links()
+    if links:
+        raise PdefitError(
+            f"'{directory}' has links that lead out of it ({', '.join(links)}), and to {verb} it could write there; put the "
+            f"files themselves there, or remove the links"
+        )
     saved = load_state(directory / "state")
     cfg = _configuration(config, arguments[1:])
     if saved is not None:

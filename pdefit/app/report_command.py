@@ -5,6 +5,7 @@ from pathlib import Path
 from rich.console import Console
 
 from pdefit.app.pictures_of_runs import for_each_run, pictures, report, run_and_options
+from pdefit.files.runs import RunFiles
 from pdefit.pictures.figures import Drawn
 
 
@@ -15,7 +16,8 @@ def run_report(arguments: list[str], console: Console) -> None:
 
 
 def _make(run: Path) -> Drawn:
-    movie, film = run / "movie.mp4", run / "fields.h5"
-    is_fresh = movie.is_file() and film.is_file() and movie.stat().st_mtime >= film.stat().st_mtime
+    files, movie, film = RunFiles(run), run / "movie.mp4", run / "fields.h5"
+    both = files.has(movie.name) and files.has(film.name)
+    is_fresh = both and movie.stat().st_mtime >= film.stat().st_mtime
     drawn, page = pictures(run, with_movie=not is_fresh), report(run)
     return Drawn(page.files, drawn.notes + page.notes)

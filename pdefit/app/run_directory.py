@@ -7,7 +7,7 @@ import platform
 import subprocess
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,11 @@ from typing import Any
 import jax
 from hydra.core.hydra_config import HydraConfig
 
-from pdefit.errors import PdefitError, sentence
+from pdefit.errors import PdefitError, of_the_machine, sentence
+from pdefit.files import interrupts
 from pdefit.files.atomic import read_json, write_json, write_text
 from pdefit.files.lock import locked
+from pdefit.files.runs import MARKS
 
 log = logging.getLogger("pdefit")
 
@@ -52,29 +54,56 @@ def refuse_used(overrides: list[str]) -> None:
 
 @contextmanager
 def recorded(directory: Path, command: list[str], cfg: Any, experiment: str, resumed: bool = False) -> Iterator[None]:
-    """The directory is locked; provenance at the start; DONE at the end, or FAILED with the reason."""
+    """The directory is locked; provenance at the start; at the end DONE, or INTERRUPTED or FAILED with the reason."""
     with locked(directory):
-        provenance, entry = directory / "provenance.json", _provenance(command, cfg, experiment)
-        if resumed and provenance.is_file():
-            first = read_json(provenance)
-            before = first.get("resumed", [])
-            entry = {**first, "resumed": [*(before if isinstance(before, list) else []), entry]}
-        # a finished run stays one as long as going on with it has changed nothing
-        done, untouched = _text(directory / "DONE"), _states(directory)
-        for stale in ("DONE", "FAILED"):
-            (directory / stale).unlink(missing_ok=True)
-        write_json(provenance, entry)
+        # a run stays what it was as long as going on with it has changed nothing
+        before, untouched = {mark: _text(directory / mark) for mark in MARKS[:2]}, _states(directory)
         try:
+            interrupts.begin()
+            _start(directory, _provenance(command, cfg, experiment), resumed)
             yield
+            with interrupts.uninterrupted():
+                if interrupts.received():
+                    raise KeyboardInterrupt("everything is written")
+                _end(directory, "DONE", f"{datetime.now().astimezone().isoformat(timespec='seconds')}\n")
         except BaseException as error:
-            reason = sentence(str(error)) or type(error).__name__
-            log.error("%s", reason, exc_info=not isinstance(error, PdefitError))
-            if resumed and done is not None and _states(directory) == untouched:
-                write_text(directory / "DONE", done)
-            else:
-                write_text(directory / "FAILED", f"{reason}\n")
+            with interrupts.uninterrupted():
+                mark, names, told = "FAILED", interrupts.received() or ["SIGINT"], of_the_machine(error)
+                reason = told or sentence(str(error)) or type(error).__name__
+                if isinstance(error, KeyboardInterrupt):
+                    mark, reason = "INTERRUPTED", f"{names[0]}: {str(error) or 'not everything is written'}"
+                is_bug = told is None and not isinstance(error, PdefitError | KeyboardInterrupt)
+                log.error("%s", reason, exc_info=is_bug)
+                same = resumed and _states(directory) == untouched
+                as_it_was = next(((m, text) for m, text in before.items() if text is not None), None) if same else None
+                _end(directory, *(as_it_was or (mark, f"{reason}\n")))
+            if mark == "INTERRUPTED":
+                go_on = f"; `pdefit resume {directory}` goes on" if command[1] in ("fit", "resume") else ""
+                raise interrupts.Interrupted(f"interrupted by {reason}{go_on}", names) from None
             raise
-        write_text(directory / "DONE", f"{datetime.now().astimezone().isoformat(timespec='seconds')}\n")
+
+
+def _start(directory: Path, entry: dict[str, Any], resumed: bool) -> None:
+    """Provenance, and no mark of how an earlier command ended."""
+    provenance = directory / "provenance.json"
+    if resumed and provenance.is_file():
+        first = read_json(provenance)
+        before = first.get("resumed", [])
+        entry = {**first, "resumed": [*(before if isinstance(before, list) else []), entry]}
+    for mark in MARKS:
+        (directory / mark).unlink(missing_ok=True)
+    write_json(provenance, entry)
+
+
+def _end(directory: Path, mark: str, text: str) -> None:
+    """One mark of how a run ended. Signals come too late for it from now on."""
+    interrupts.over()
+    try:
+        write_text(directory / mark, text)
+    except OSError:
+        # a disk without room for a sentence may have it for a name
+        with suppress(OSError):
+            (directory / mark).touch()
 
 
 def _text(path: Path) -> str | None:

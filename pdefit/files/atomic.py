@@ -3,8 +3,9 @@
 import json
 import math
 import os
+import platform
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,23 @@ from pdefit.errors import PdefitError
 def beside(path: Path, shared: bool = False) -> Iterator[Path]:
     """A neighbour with the suffix of `path` that takes its place when the block ends, and is removed when the block fails: a
     reader, or a kill, never meets half a file. `shared` where several processes may write the same file at once."""
-    process = f".{os.getpid()}" if shared else ""
+    # nodes of a cluster share folders, and may give two processes one number
+    process = f".{platform.node()}.{os.getpid()}" if shared else ""
     neighbour = path.with_name(f".{path.stem}{process}.partial{path.suffix}")
     try:
+        # what lies there may be a link, which writing would follow
+        neighbour.unlink(missing_ok=True)
         yield neighbour
         os.replace(neighbour, path)
+    except OSError as error:
+        # the system does not say where a write failed, and the neighbour is nothing to a user
+        if error.filename in (None, neighbour, str(neighbour)):
+            error.filename = str(path)
+        raise
     finally:
-        neighbour.unlink(missing_ok=True)
+        # nor does it let itself be removed from where nothing can be written
+        with suppress(OSError):
+            neighbour.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:

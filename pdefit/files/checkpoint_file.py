@@ -9,10 +9,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 
 from pdefit.errors import PdefitError, first_line
+from pdefit.files.surviving import SurvivingFile
 
 # states on their way to the file, and as many on their way back: one in work, one waiting
 _IN_FLIGHT = 2
@@ -108,7 +108,7 @@ class CheckpointFile:
                     f"{self._slots} checkpoints take {needed / 1e9:.3g} GB, but '{folder}' has {free / 1e9:.3g} GB left; "
                     "allow fewer checkpoints, or free space there"
                 )
-            file = h5py.File(self._path, "w", libver=("earliest", "v108"), locking=False)
+            file = SurvivingFile(self._path)
             datasets = [
                 file.create_dataset(f"leaf_{i:05d}", (self._slots, math.prod(shape) * dtype.itemsize), np.uint8)
                 for i, (shape, dtype) in enumerate(self._kinds)
@@ -149,6 +149,7 @@ class CheckpointFile:
             for dataset, leaf in zip(self._datasets, leaves, strict=True):
                 if leaf.nbytes:
                     one(dataset, leaf)
+            self._file.check()
         except Exception as error:
             self._failure = self._readable(error, verb)
 

@@ -35,6 +35,22 @@ def opened(path: Path) -> Iterator[Any]:
             file.close()
 
 
+def refuse_foreign(file: Any, path: Path) -> None:
+    """Refuse a file that takes values from other files: by links, raw external storage or virtual datasets."""
+
+    def by_link(name: str, link: Any) -> str | None:
+        return name if isinstance(link, h5py.ExternalLink) else None
+
+    def by_storage(name: str, item: Any) -> str | None:
+        return name if isinstance(item, h5py.Dataset) and (item.external or item.is_virtual) else None
+
+    with _sound("", path):
+        # neither follows links
+        name = file.visititems_links(by_link) or file.visititems(by_storage)
+    if name:
+        raise PdefitError(f"'{name}' in '{path}' takes its values from another file; copy them into this one")
+
+
 def array(file: Any, name: str, path: Path, frames: slice | None = None, count: int | None = None) -> np.ndarray:
     """Numbers in float64, unpacked, NaN where missing; or text. All of a variable, or some of its `count` frames."""
     with _sound(name, path):

@@ -12,6 +12,7 @@ import tifffile
 from pdefit.errors import PdefitError, unknown
 from pdefit.files.atomic import beside
 from pdefit.files.film import Field, Film, open_film
+from pdefit.files.surviving import SurvivingFile
 
 # more than this does not fit the 32-bit offsets of ImageJ's TIFF
 _LARGEST_TIFF = 4_000_000_000
@@ -33,7 +34,11 @@ def export(fields: Path, folder: Path, form: str, wanted: Sequence[str] | None =
 def _netcdf(film: Film, fields: list[Field], folder: Path) -> list[Path]:
     """One NetCDF-4 file, with coordinates and units; times keep their unit in `unit`, as xarray would decode `units`."""
     path = folder / "fields.nc"
-    with beside(path) as neighbour, h5netcdf.File(neighbour, "w") as file:
+    with (
+        beside(path) as neighbour,
+        SurvivingFile(neighbour, path, track_order=True) as surviving,
+        h5netcdf.File(surviving, "w") as file,
+    ):
         names = " ".join(field.name for field in fields)
         file.attrs.update({"Conventions": "CF-1.8", "title": film.title, "fields": names})
         _coordinate(file, "time", film.ts, {"unit": film.time_unit})

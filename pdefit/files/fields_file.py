@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pdefit.files import growing
+from pdefit.files.interrupts import uninterrupted
 from pdefit.systems.interfaces import FieldCoords
 
 # frames are written together until they fill this many bytes
@@ -32,39 +33,39 @@ class FieldsFile:
         title: str,
     ):
         """`kinds` says for each field which variables it has; `phase` (T,) 0 or 1."""
-        self._file = growing.create(path)
-        self._file.attrs.update(Conventions="CF-1.8", title=title)
-        # the file lists its variables by name; pictures show fields in the order of the state
-        self._file.attrs["fields"] = " ".join(kinds)
-        self._names = [f"{field}_{kind}" for field, have in kinds.items() for kind in have]
-        self._pending: list[dict[str, np.ndarray]] = []
-        self._done, self._total = 0, ts.size
-        self._dimension("time", ts, time_unit)
-        for field in kinds:
-            where = coords[field]
-            for dim in where.dims:
-                if dim not in self._file:
-                    self._dimension(dim, where.coords[dim], where.coord_units.get(dim, "1"))
-        frame_bytes = 0
-        for field, have in kinds.items():
-            where = coords[field]
-            shape = tuple(where.coords[d].size for d in where.dims)
-            size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-            frame_bytes += size * len(have)
-            rows = max(1, min(ts.size, 65536 // max(size, 1)))
-            for kind in have:
-                variable = self._file.create_dataset(
-                    f"{field}_{kind}", (ts.size, *shape), dtype, fillvalue=np.nan, chunks=(rows, *shape)
-                )
-                variable.attrs["units"] = where.unit
-                variable.attrs["long_name"] = f"{where.long_name or field}, {kind}"
-                for axis, dim in enumerate(("time", *where.dims)):
-                    variable.dims[axis].attach_scale(self._file[dim])
-        marker = self._file.create_dataset("phase", data=phase.astype(np.int8))
-        marker.attrs.update(long_name="0 fit, 1 forecast")
-        marker.dims[0].attach_scale(self._file["time"])
-        self._block = max(1, _BLOCK // max(frame_bytes, 1))
-        growing.start(self._file)
+        with growing.created(path) as self._file:
+            self._file.attrs.update(Conventions="CF-1.8", title=title)
+            # the file lists its variables by name; pictures show fields in the order of the state
+            self._file.attrs["fields"] = " ".join(kinds)
+            self._names = [f"{field}_{kind}" for field, have in kinds.items() for kind in have]
+            self._pending: list[dict[str, np.ndarray]] = []
+            self._done, self._total = 0, ts.size
+            self._dimension("time", ts, time_unit)
+            for field in kinds:
+                where = coords[field]
+                for dim in where.dims:
+                    if dim not in self._file:
+                        self._dimension(dim, where.coords[dim], where.coord_units.get(dim, "1"))
+            frame_bytes = 0
+            for field, have in kinds.items():
+                where = coords[field]
+                shape = tuple(where.coords[d].size for d in where.dims)
+                size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+                frame_bytes += size * len(have)
+                rows = max(1, min(ts.size, 65536 // max(size, 1)))
+                for kind in have:
+                    variable = self._file.create_dataset(
+                        f"{field}_{kind}", (ts.size, *shape), dtype, fillvalue=np.nan, chunks=(rows, *shape)
+                    )
+                    variable.attrs["units"] = where.unit
+                    variable.attrs["long_name"] = f"{where.long_name or field}, {kind}"
+                    for axis, dim in enumerate(("time", *where.dims)):
+                        variable.dims[axis].attach_scale(self._file[dim])
+            marker = self._file.create_dataset("phase", data=phase.astype(np.int8))
+            marker.attrs.update(long_name="0 fit, 1 forecast")
+            marker.dims[0].attach_scale(self._file["time"])
+            self._block = max(1, _BLOCK // max(frame_bytes, 1))
+            growing.start(self._file)
 
     def _dimension(self, name: str, values: np.ndarray, unit: str) -> None:
         if np.asarray(values).dtype.kind in "US":
@@ -81,6 +82,7 @@ class FieldsFile:
         if len(self._pending) >= self._block:
             self._write()
 
+    @uninterrupted()
     def _write(self) -> None:
         first, last = self._done, self._done + len(self._pending)
         if first == last:

@@ -1,21 +1,31 @@
 """HDF5 files that grow and can be killed at any moment."""
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import h5py
 
+from pdefit.files.interrupts import uninterrupted
+from pdefit.files.surviving import SurvivingFile
+
 # labels and names, in any script
 TEXT = h5py.string_dtype()
 
 
-def create(path: Path) -> Any:
-    """A new file that opens without repair after a kill -9, as long as every write is followed by `commit`.
-
-    Old format bounds: files of the newest format that were not closed refuse to open. No lock, so that it can be read
-    while it grows.
-    """
-    return h5py.File(path, "w", libver=("earliest", "v108"), locking=False)
+@contextlib.contextmanager
+def created(path: Path, name: Path | None = None) -> Iterator[Any]:
+    """A new file that opens without repair after a kill -9, as long as every write is followed by `commit`. It stays open
+    behind the block, unless the block fails. `name` is what errors call it."""
+    with uninterrupted():
+        file = SurvivingFile(path, name)
+        try:
+            yield file
+        except BaseException:
+            with contextlib.suppress(OSError):
+                file.close()
+            raise
 
 
 def start(file: Any) -> None:

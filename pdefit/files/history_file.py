@@ -10,6 +10,7 @@ from pdefit.errors import PdefitError
 from pdefit.files import growing
 from pdefit.files.atomic import beside
 from pdefit.files.datasets import opened, variable
+from pdefit.files.interrupts import uninterrupted
 
 _COLUMNS = {
     "iteration": (np.int64, "evaluation of the functional, from 1"),
@@ -31,8 +32,7 @@ class HistoryFile:
     def __init__(self, path: Path, names: Sequence[str], keep: int = 0):
         kept = _rows(path, keep) if keep else {}
         # a history that is continued stays in place until the new file holds its rows
-        with beside(path) as beginning:
-            self._file = growing.create(beginning)
+        with beside(path) as beginning, growing.created(beginning, path) as self._file:
             self._rows = 0
             for column, (dtype, long_name) in _COLUMNS.items():
                 self._file.create_dataset(column, (0,), dtype, maxshape=(None,), chunks=(1024,))
@@ -53,6 +53,7 @@ class HistoryFile:
         """Rows with the attributes named as the columns, and the physical controls (n, p) of each."""
         self._write({**{c: [getattr(row, c) for row in rows] for c in _COLUMNS}, "control": controls})
 
+    @uninterrupted()
     def _write(self, columns: Mapping[str, Any]) -> None:
         last = self._rows + len(columns["iteration"])
         for column in _COLUMNS:

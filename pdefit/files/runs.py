@@ -7,32 +7,52 @@ from typing import Any
 from pdefit.errors import PdefitError
 from pdefit.files.atomic import read_json
 
+# how a run ended: one of these files, with the time or the reason
+MARKS = ("DONE", "INTERRUPTED", "FAILED")
 # any of these makes a folder a run
 _MARKS = ("provenance.json", "summary.json", "fields.h5", "history.h5")
 
 
 @dataclasses.dataclass(frozen=True)
 class RunFiles:
-    """A run directory as it is now. JSON files that are missing, damaged or half-written read as empty."""
+    """A run directory as it is now. JSON files that are missing, damaged, half-written or links to elsewhere read as
+    empty."""
 
     directory: Path
+
+    def path(self, name: str) -> Path:
+        """Where a file or folder of the run is, or would be. A link that leads out of the directory is refused: somebody
+        else's run must not bring other files of this machine into a report, nor write there."""
+        path = self.directory / name
+        if not _is_inside(path, self.directory):
+            raise PdefitError(
+                f"'{path}' is a link that leads out of its run; put the file itself there, or remove the link"
+            )
+        return path
 
     def content(self, name: str) -> dict[str, Any]:
         """What a JSON file holds."""
         try:
-            return read_json(self.directory / name)
+            return read_json(self.directory / name) if self.has(name) else {}
         except PdefitError:
             return {}
 
     def text(self, name: str) -> str:
         """A text file, or nothing."""
         try:
-            return (self.directory / name).read_text(encoding="utf-8", errors="replace")
+            return (self.directory / name).read_text(encoding="utf-8", errors="replace") if self.has(name) else ""
         except OSError:
             return ""
 
     def has(self, name: str) -> bool:
-        return (self.directory / name).is_file()
+        """Whether a file is there, and no link to elsewhere."""
+        path = self.directory / name
+        return path.is_file() and _is_inside(path, self.directory)
+
+    def links(self) -> list[str]:
+        """Links that lead out of the run, and are not followed."""
+        found = (path for path in self.directory.rglob("*") if path.is_symlink())
+        return sorted(str(p.relative_to(self.directory)) for p in found if not _is_inside(p, self.directory))
 
     @property
     def verb(self) -> str:
@@ -42,9 +62,10 @@ class RunFiles:
 
     @property
     def state(self) -> str:
-        """done, failed with its reason, or not (yet) ended."""
-        if self.has("FAILED"):
-            return f"failed: {self.text('FAILED').strip()}"
+        """done, interrupted or failed with the reason, or not (yet) ended."""
+        for mark in ("FAILED", "INTERRUPTED"):
+            if self.has(mark):
+                return f"{mark.lower()}: {self.text(mark).strip() or 'it could not say why'}"
         if self.has("DONE"):
             return "done"
         status = self.content("summary.json").get("status")
@@ -56,6 +77,15 @@ class RunFiles:
         if self.verb == "fit":
             wanted += ["history.h5", "parameters.csv", "residuals.csv"]
         return [name for name in wanted if not self.has(name)]
+
+
+def _is_inside(path: Path, folder: Path) -> bool:
+    """Whether a path ends in a folder when all links are followed."""
+    try:
+        return path.resolve().is_relative_to(folder.resolve())
+    # links in a circle
+    except (OSError, RuntimeError):
+        return False
 
 
 def find_runs(folder: Path) -> list[Path]:

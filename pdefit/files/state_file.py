@@ -10,7 +10,11 @@ from typing import Any, NamedTuple
 import h5py
 import numpy as np
 
+from pdefit.errors import PdefitError
 from pdefit.files.atomic import beside
+from pdefit.files.datasets import refuse_foreign
+from pdefit.files.interrupts import uninterrupted
+from pdefit.files.surviving import SurvivingFile
 
 # the newest state and the one before, which is read if the newest is damaged
 NEWEST, BEFORE = "state.h5", "state_before.h5"
@@ -24,11 +28,12 @@ class Saved(NamedTuple):
     origin: dict[str, Any]
 
 
+@uninterrupted()
 def save_state(folder: Path, saved: Saved) -> None:
     """Write a new generation: into a neighbour first, then by renaming, so that a kill at any moment leaves one whole."""
     folder.mkdir(exist_ok=True)
     with beside(folder / NEWEST) as neighbour:
-        with h5py.File(neighbour, "w", libver=("earliest", "v108"), locking=False) as file:
+        with SurvivingFile(neighbour, folder / NEWEST) as file:
             for name, array in saved.arrays.items():
                 # names hold slashes, dots and brackets: the datasets are numbered
                 dataset = file.create_dataset(f"array_{len(file):05d}", data=array)
@@ -43,26 +48,53 @@ def save_state(folder: Path, saved: Saved) -> None:
 
 
 def load_state(folder: Path) -> Saved | None:
-    """The newest generation that is whole, or None if there is none."""
-    for name in (NEWEST, BEFORE):
-        saved = _read(folder / name)
+    """The newest generation that is whole, or None if none was ever written."""
+    generations = [folder / name for name in (NEWEST, BEFORE) if (folder / name).exists()]
+    for path in generations:
+        saved = _read(path)
         if saved is not None:
             return saved
+    if generations:
+        named = " and ".join(f"'{path}'" for path in generations)
+        raise PdefitError(f"{named} cannot be read; put the file back from a copy, or start a new run")
     return None
 
 
 def _read(path: Path) -> Saved | None:
-    """A generation, or None if it is missing or fails its checksum."""
+    """A generation, or None if it fails its checksum, or is not what `save_state` writes."""
     try:
+        # what is no file could keep a reader waiting
+        if not path.is_file():
+            return None
         with h5py.File(path, "r", locking=False) as file:
-            arrays = {str(file[key].attrs["name"]): np.asarray(file[key]) for key in file}
+            refuse_foreign(file, path)
+            arrays = {str(file[key].attrs["name"]): _array(file[key]) for key in file}
             about: dict[str, Any] = dict(file.attrs)
             saved = Saved(json.loads(about["numbers"]), arrays, json.loads(about["origin"]))
             expected = about["sha256"]
-    # h5py answers damaged bytes with almost any exception
+        whole = _checksum(saved) == expected and _is_complete(saved)
+    # h5py answers damaged bytes with almost any exception, JSON deep nesting with RecursionError
     except Exception:
         return None
-    return saved if _checksum(saved) == expected else None
+    return saved if whole else None
+
+
+def _array(dataset: Any) -> np.ndarray:
+    """An array, which must lie in the file as it is: what expands when it is read could fill the memory."""
+    size = dataset.size * dataset.dtype.itemsize
+    if dataset.dtype.kind not in "biufc" or dataset.chunks is not None or dataset.id.get_storage_size() < size:
+        raise ValueError("not an array that save_state has written")
+    return np.asarray(dataset)
+
+
+def _is_complete(saved: Saved) -> bool:
+    """Whether everything is there that a run is recognised by."""
+    numbers, origin = saved.numbers, saved.origin
+    if not (isinstance(numbers, dict) and isinstance(origin, dict)):
+        return False
+    most = origin.get("max_iterations")
+    parts = (isinstance(origin.get(part), dict) for part in ("config", "hashes"))
+    return all(parts) and (most is None or type(most) is int)
 
 
 def _checksum(saved: Saved) -> str:

@@ -1,6 +1,7 @@
 """What one evaluation will cost, told before it runs."""
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -9,11 +10,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree
 
 from pdefit.arrays.memory import in_words
 from pdefit.integrate.account import Account
-from pdefit.integrate.adjoint import Checkpointed
+from pdefit.integrate.adjoint import Checkpointed, StoreAll
 from pdefit.integrate.plan import TimePlan
 from pdefit.inverse import programs
 from pdefit.inverse.functional import Functional
@@ -120,12 +121,16 @@ def gradient_cost(functional: Functional, tried: Trial) -> Cost:
     # an algorithm without a reverse pass has nothing to run again for it
     account = functional.sweep.adjoint.account(plan, functional.controls.size)
     again = batch.recompute(segments) if account.reverse else 0
+    stored = account.stored
+    # without checkpoints a step leaves more behind than its state
+    if isinstance(functional.sweep.adjoint, StoreAll):
+        stored = math.ceil(stored * _kept_per_step(functional, tried) / tried.state_bytes)
     return Cost(
         driver="traced",
         schedule=account.schedule,
         steps=plan.longest,
         state_bytes=tried.state_bytes * batch.at_once(segments) // segments,
-        stored_states=account.stored,
+        stored_states=stored,
         working_bytes=tried.working,
         recompute_factor=account.forward + again,
         seconds=account.padded * (tried.gradient(account) + again * tried.forward),
@@ -154,6 +159,20 @@ def tangent_cost(functional: Functional, tried: Trial) -> Cost:
         seconds=steps * seconds / (window.plan.intervals * window.plan.length),
         seconds_forward=steps * tried.forward,
     )
+
+
+def _kept_per_step(functional: Functional, tried: Trial) -> float:
+    """Bytes that the reverse pass of one step needs, if nothing is run again: every value that enters a product with its
+    cotangent. They are counted by tracing alone, as what the transpose of a few steps closes over."""
+    window, march = _few_steps(functional), Misfit(functional)
+    march = eqx.tree_at(lambda m: m.functional.sweep.adjoint, march, StoreAll())
+
+    def transpose(theta: Array) -> Any:
+        state = march.start(theta)
+        return jax.vjp(lambda theta, state: march.through(theta, state, window, None), theta, state)[1]
+
+    closed_over = state_bytes(jax.eval_shape(transpose, functional.theta0))
+    return max(closed_over / (window.plan.intervals * window.plan.length), float(tried.state_bytes))
 
 
 def _few_steps(functional: Functional) -> Window:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from pdefit.errors import PdefitError
+from pdefit.errors import PdefitError, first_line
 from pdefit.integrate.growth import EXPLOSIVE
 from pdefit.inverse.chunk import MOST, Carry, Log, power_of_two
 from pdefit.inverse.drivers import AbstractDriver, Traced
@@ -55,6 +55,8 @@ def fit(
     try:
         run.minimise()
     except KeyboardInterrupt:
+        if not run.iterations:
+            raise
         status = "interrupted"
     return run.result(status)
 
@@ -69,6 +71,12 @@ def restored(functional: Objective, stages: Sequence[Stage], state: RunState) ->
     run = _Run(functional, stages, Traced())
     run.restore(state)
     return run.functional, run.theta
+
+
+# where a fit is, in numbers
+_PLACE = (
+    "stage", "round", "count", "iterations", "windows", "windows_before", "settled", "watched", "events", "seconds",
+)  # fmt: skip
 
 
 class _Run(Generic[Objective]):
@@ -238,35 +246,45 @@ class _Run(Generic[Objective]):
 
     def state(self) -> RunState:
         """Where the fit is, to go on from later."""
-        names = (
-            "stage",
-            "round",
-            "count",
-            "iterations",
-            "windows",
-            "windows_before",
-            "settled",
-            "watched",
-            "events",
-            "seconds",
-        )
         before = {"sigma_before": self.sigma_before, "theta_before": self.theta_before}
         now = {"sigma": self.functional.observations.sigma, "theta": self.theta, "carry": self.carry}
         packed = [pack(name, tree) for name, tree in {"loss": np.asarray(self.loss), **now, **before}.items()]
-        numbers = copy.deepcopy({n: getattr(self, n) for n in names})
+        numbers = copy.deepcopy({n: getattr(self, n) for n in _PLACE})
         numbers["steps"] = self.steps.numbers()
         arrays = {k: v for part in packed for k, v in part.items()}
         return RunState(numbers, arrays | self.steps.arrays(self.functional))
 
     def restore(self, saved: RunState) -> None:
-        """Be where a saved fit was."""
+        """Be where a saved fit was. A state that does not fit this one, whoever wrote it, is refused."""
+        try:
+            self._restore(saved)
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+            what = first_line(error)
+            raise PdefitError(f"The saved state does not fit this experiment ({what}); start a new run") from None
+
+    def _restore(self, saved: RunState) -> None:
         numbers = copy.deepcopy(saved.numbers)
+        kinds = {n: type(getattr(self, n)) for n in _PLACE} | {"steps": dict}
+        if {n: type(value) for n, value in numbers.items()} != kinds or numbers[
+            "seconds"
+        ].keys() != self.seconds.keys():
+            raise ValueError("other numbers are expected")
+        if not 0 <= numbers["stage"] <= len(self.stages) or min(numbers["count"], numbers["iterations"]) < 0:
+            raise ValueError("no stage of this fit")
+        if not all(np.all(np.isfinite(x)) for name, x in saved.arrays.items() if "theta" in name):
+            raise ValueError("its point is not finite")
+        if np.ndim(saved.arrays["theta_before"]) != 1:
+            raise ValueError("its point is no vector")
         steps = numbers.pop("steps")
         for name, value in numbers.items():
             setattr(self, name, value)
         names = self.own.observations.sigma
         # re-estimated ones have shapes of their own
         self.sigma_before, sigma = ({n: saved.arrays[f"{a}['{n}']"] for n in names} for a in ("sigma_before", "sigma"))
+        for name, value in {**sigma, **self.sigma_before}.items():
+            if value.dtype.kind != "f" or not np.all(value > 0):
+                raise ValueError(f"sigma of {name} is not positive")
+            np.broadcast_to(value, self.own.observations.values[name].shape)
         self._use(self.windows, sigma)
         self._with_steps(self.steps.restored(self.functional, steps, saved.arrays))
         self.theta_before = jnp.asarray(saved.arrays["theta_before"])

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pdefit.errors import PdefitError, first_line, unknown
+from pdefit.errors import PdefitError, first_line, of_the_machine, unknown
 from pdefit.files.film import Film, open_film
 from pdefit.files.parameters_file import ParameterRow, read_parameters
 from pdefit.files.runs import RunFiles
@@ -44,7 +44,8 @@ class Drawn:
         # whatever a damaged file makes of it: the other pictures are still drawn
         except Exception as error:
             log.info("%s was not drawn", path.name, exc_info=error)
-            self.notes.append(f"no {path.stem}: {type(error).__name__}: {first_line(error)}")
+            told = of_the_machine(error) or f"{type(error).__name__}: {first_line(error)}"
+            self.notes.append(f"no {path.stem}: {told}")
 
 
 def draw_all(run: Path, form: str = "png") -> Drawn:
@@ -52,13 +53,15 @@ def draw_all(run: Path, form: str = "png") -> Drawn:
     if form not in FORMATS:
         raise unknown("format", form, FORMATS)
     files, drawn = RunFiles(run), Drawn()
+    folder = files.path("figures")
+    drawn.notes += [f"{name} is a link that leads out of the run, and is not read" for name in files.links()]
     lacking = files.lacking()
     if lacking:
         drawn.notes.append(f"{files.state}; not there: {', '.join(lacking)}")
     summary = files.content("summary.json")
 
     def path(name: str) -> Path:
-        return run / "figures" / f"{name}.{form}"
+        return folder / f"{name}.{form}"
 
     rows: list[ParameterRow] = []
     if files.has("parameters.csv"):

@@ -53,8 +53,8 @@ def write_report(run: Path, largest_movie: int = _LARGEST_MOVIE) -> Path:
         _head(files, name, summary, made),
         section("Question", _question(files, summary)),
         section("Result", _result(files, summary)),
-        section("Figures", _figures(run, name)),
-        section("Movie", _movie(run, name, largest_movie)),
+        section("Figures", _figures(files, name)),
+        section("Movie", _movie(files, name, largest_movie)),
         section("Data", _data(files, summary)),
         section("How well it fits", _quality(summary)),
         section("Certificate of the gradient", _certificate(files, summary)),
@@ -79,8 +79,10 @@ def _head(files: RunFiles, name: str, summary: dict[str, Any], made: dict[str, A
         line = f"{element('strong', text(verdict))}<br>{text(summary.get('verdict_reason'))}"
         found.append(element("div", line, class_=look, role="status") + "\n")
     lacking = files.lacking()
-    if lacking or files.has("FAILED"):
+    links = files.links()
+    if lacking or links or files.has("FAILED") or files.has("INTERRUPTED"):
         missing = f" Not there: {', '.join(lacking)}." if lacking else ""
+        missing += f" Links that lead out of the run, which are not followed: {', '.join(links)}." if links else ""
         line = element("strong", text(files.state)) + text(missing)
         found.append(element("div", line, class_="verdict bad", role="status") + "\n")
     return "".join(found)
@@ -147,11 +149,11 @@ def _signed(x: float | None, form: str = "") -> str | None:
     return f"{x:+.2g}" if not form else f"{100 * x:+.2g} %"
 
 
-def _figures(run: Path, name: str) -> str:
-    found = sorted((run / "figures").glob("*.png"), key=lambda p: (_rank(p.stem), p.stem))
+def _figures(files: RunFiles, name: str) -> str:
+    found = sorted((files.directory / "figures").glob("*.png"), key=lambda p: (_rank(p.stem), p.stem))
     parts = []
     for path in found:
-        if not path.name.startswith("."):
+        if not path.name.startswith(".") and files.has(f"figures/{path.name}"):
             caption, alternative = caption_of(path.stem)
             parts.append(html.picture(path, f"{name}: {alternative}", caption))
     return "".join(parts)
@@ -161,9 +163,9 @@ def _rank(stem: str) -> int:
     return next((i for i, first in enumerate(_FIRST) if stem.startswith(first)), len(_FIRST))
 
 
-def _movie(run: Path, name: str, largest: int) -> str:
-    for path in (run / "movie.mp4", run / "movie.gif"):
-        if path.is_file():
+def _movie(files: RunFiles, name: str, largest: int) -> str:
+    for path in (files.directory / "movie.mp4", files.directory / "movie.gif"):
+        if files.has(path.name):
             caption, alternative = caption_of("movie")
             return html.movie(path, f"{name}: {alternative}", caption, largest)
     return ""
@@ -172,7 +174,7 @@ def _movie(run: Path, name: str, largest: int) -> str:
 def _data(files: RunFiles, summary: dict[str, Any]) -> str:
     rows, told = [], []
     try:
-        with open_film(files.directory / "fields.h5") as film:
+        with open_film(files.path("fields.h5")) as film:
             for f in film.fields.values():
                 where = ", ".join(f"{f.coords[d].size} {d} ({f.coord_units[d]})" for d in f.dims) or "a number"
                 rows.append((f.name, f.long_name, f.unit, where, ", ".join(f.kinds)))
@@ -298,6 +300,6 @@ def _again(files: RunFiles, made: dict[str, Any]) -> str:
 
 def _parameters(files: RunFiles) -> list[Any]:
     try:
-        return read_parameters(files.directory / "parameters.csv")
-    except (OSError, ValueError, KeyError):
+        return read_parameters(files.path("parameters.csv"))
+    except (PdefitError, OSError, ValueError, KeyError):
         return []

@@ -94,14 +94,16 @@ def pdefit_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) 
 
     def run(*arguments: str) -> tuple[int, str, str]:
         main._failures.clear()
+        main._signals.clear()
         monkeypatch.setattr(sys, "argv", ["pdefit", *arguments])
-        code, signals = 0, signal.getsignal(signal.SIGTERM)
+        code, signals = 0, {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
         try:
             main.main()
         except SystemExit as end:
             code = int(end.code or 0)
         finally:
-            signal.signal(signal.SIGTERM, signals)
+            for number, handler in signals.items():
+                signal.signal(number, handler)
             os.environ.pop("HYDRA_FULL_ERROR", None)
         out, err = capsys.readouterr()
         return code, out, err

@@ -139,9 +139,11 @@ def test_a_terminated_fit_keeps_what_it_found(start, tmp_path):
         out, err = process.communicate(timeout=600)
     finally:
         process.kill()
-    assert "Traceback" not in err, err
+    assert "Traceback" not in err and process.returncode == 143, err
     summary = json.loads(_only(tmp_path, "summary.json").read_text())
     assert summary["status"] == "interrupted" and 0 < summary["iterations"] < 1000000
     run = _only(tmp_path, "summary.json").parent
-    assert (run / "DONE").exists() != (run / "FAILED").exists()
+    assert (run / "INTERRUPTED").read_text() == "SIGTERM: everything is written\n"
+    assert not (run / "DONE").exists() and not (run / "FAILED").exists()
+    assert f"interrupted by SIGTERM: everything is written; `pdefit resume {run}` goes on" in err
     assert (run / "figures" / "convergence.png").stat().st_size > 0

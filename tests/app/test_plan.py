@@ -2,11 +2,13 @@
 
 import json
 
+import jax
 import numpy as np
 import pytest
 
 from pdefit.app.checkpoints import checkpoints_in
 from pdefit.app.memory_meter import Meter
+from pdefit.arrays.memory import Limit
 from pdefit.inverse.drivers import Hosted
 
 FRONT = ("experiment=reaction/fisher_front", "twin=self", "times.count=9", "times.stop=2.0", "system.grid.shape=[80]")
@@ -99,10 +101,28 @@ def test_what_cannot_be_planned(pdefit_inside, tmp_path, overrides, words):
 
 
 def test_what_this_machine_cannot_hold_is_refused(pdefit_inside, tmp_path, monkeypatch):
-    monkeypatch.setattr("pdefit.app.planning.available_bytes", lambda: 1e4)
+    monkeypatch.setattr("pdefit.app.planning.available", lambda: Limit(1e4, "that a queue gave"))
     code, _, err = run(pdefit_inside, tmp_path / "run", "fit", "stages=lbfgs")
-    assert code != 0 and "more than the 10 kB of this machine" in err
+    assert code != 0 and "more than the 10 kB that a queue gave; keep fewer checkpoints" in err
     assert not (tmp_path / "run" / "summary.json").exists()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 161600000 bytes."),
+        jax.errors.JaxRuntimeError("INTERNAL: Error dispatching computation: Out of memory allocating 99 bytes."),
+    ],
+)
+def test_memory_that_runs_out_is_no_bug(pdefit_inside, tmp_path, monkeypatch, error):
+    def out_of_memory(*_):
+        raise error
+
+    monkeypatch.setattr("pdefit.app.fit_command.experiment", out_of_memory)
+    code, _, err = run(pdefit_inside, tmp_path / "run", "fit")
+    assert code == 1 and err.startswith("error: There is not enough memory") and "adjoint=hosted" in err, err
+    assert (tmp_path / "run" / "FAILED").read_text().startswith("There is not enough memory")
 
 
 def test_the_meter_sees_what_was_used():

@@ -1,8 +1,10 @@
 """A fit that dies anywhere and is resumed ends like one that never died, to the last bit."""
 
+import contextlib
 import json
 import os
 import random
+import signal
 import time
 from pathlib import Path
 
@@ -14,10 +16,12 @@ from rich.console import Console
 
 from pdefit.app import fit_command, minimise
 from pdefit.app.configuration import resolved
+from pdefit.app.recertify_command import run_recertify as run_certify
 from pdefit.app.resume_command import run_resume
 from pdefit.app.run_directory import recorded
 from pdefit.errors import PdefitError
 from pdefit.files import state_file
+from pdefit.files.atomic import write_json
 from pdefit.files.state_file import load_state
 from pdefit.inverse import fit as fitting
 
@@ -150,6 +154,18 @@ def test_what_is_no_run_is_refused(prepare_run, tmp_path):
             run_resume(arguments, QUIET)
 
 
+def test_a_run_with_links_to_elsewhere_does_not_go_on(prepare_run, tmp_path):
+    run, mine = prepare_run("foreign", *SMALL), tmp_path / "mine"
+    write_json(run / "provenance.json", {"command": ["pdefit", "fit"], "experiment": NAME})
+    mine.write_text("mine")
+    for name in (".lock", "run.log", "fields.h5"):
+        (run / name).symlink_to(mine)
+    for command in (run_resume, run_certify):
+        with pytest.raises(PdefitError, match=r"has links that lead out of it \(.lock, fields.h5, run.log\)"):
+            command([str(run)], QUIET)
+    assert mine.read_text() == "mine"
+
+
 def test_changed_data_are_noticed(prepare_run, monkeypatch):
     run = prepare_run("run", *SMALL)
     begin(run)
@@ -200,3 +216,66 @@ def test_killed_and_refused(start, pdefit_command, tmp_path):
     code, out, err = pdefit_command(*job, "hydra.run.dir=run")
     assert code == 1 and err.count("error:") == 1 and "already holds a run" in err
     assert outcome(tmp_path / "run") == outcome(tmp_path / "whole")
+
+
+def signalled(monkeypatch, module, name, times=1):
+    """Send SIGTERM to this process where a function of the fit begins."""
+    original = getattr(module, name)
+
+    def sends(*arguments, **named):
+        for _ in range(times):
+            os.kill(os.getpid(), signal.SIGTERM)
+        return original(*arguments, **named)
+
+    monkeypatch.setattr(module, name, sends)
+
+
+@pytest.mark.parametrize(
+    ("where", "times", "written"),
+    [
+        ((fit_command, "plan"), 1, False),
+        ((minimise, "save_state"), 1, True),
+        ((fit_command, "write_film"), 1, True),
+        ((fit_command, "write_film"), 2, False),
+    ],
+    ids=["before", "in the fit", "while writing", "twice while writing"],
+)  # fmt: skip
+def test_an_interrupted_fit_says_so_and_goes_on(where, times, written, pdefit_inside, tmp_path, monkeypatch):
+    monkeypatch.setattr(fitting, "power_of_two", lambda rate: 2)
+    run = tmp_path / "run"
+    with monkeypatch.context() as context:
+        signalled(context, *where, times)
+        code, out, err = pdefit_inside("fit", *SMALL, "render=false", "hydra.run.dir=run")
+    told = "everything is written" if written else "not everything is written"
+    assert code == 143 and err.count("error:") == 1 and f"interrupted by SIGTERM: {told}" in err, err
+    assert (run / "INTERRUPTED").read_text() == f"SIGTERM: {told}\n"
+    assert not (run / "DONE").exists() and not (run / "FAILED").exists()
+    assert (run / "summary.json").exists() == written and not list(run.rglob("*.partial*"))
+    code, out, err = pdefit_inside("resume", "run")
+    assert code == 0 and (run / "DONE").exists() and not (run / "INTERRUPTED").exists(), err
+    assert json.loads((run / "summary.json").read_text())["iterations"] == 12
+
+
+def test_one_signal_ends_a_job_and_two_end_a_sweep(pdefit_inside, tmp_path, monkeypatch):
+    """Jobs that end where they begin."""
+    begun = []
+
+    def job(cfg, directory, name, console):
+        begun.append(cfg["seed"])
+        for _ in range({1: 1, 2: 2}.get(cfg["seed"], 0)):
+            with contextlib.suppress(KeyboardInterrupt):
+                os.kill(os.getpid(), signal.SIGTERM)
+        if cfg["seed"] in (1, 2):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(fit_command, "run_fit", job)
+    # it closes the handlers of pytest
+    monkeypatch.setattr("hydra._internal.logging_config.configure_logging", lambda *_: None)
+    code, out, err = pdefit_inside("fit", "-m", *SMALL, "seed=0,1,3", "hydra.sweep.dir=one")
+    assert code == 143 and begun == [0, 1, 3] and err.count("error: interrupted by SIGTERM") == 1, err
+    assert {p.parent.name for p in (tmp_path / "one").rglob("DONE")} == {"0", "2"}
+    assert (tmp_path / "one" / "1" / "INTERRUPTED").exists()
+    begun.clear()
+    code, out, err = pdefit_inside("fit", "-m", *SMALL, "seed=0,2,3", "hydra.sweep.dir=two")
+    assert code == 143 and begun == [0, 2] and err.count("error:") == 1, err
+    assert (tmp_path / "two" / "1" / "INTERRUPTED").exists() and not (tmp_path / "two" / "2").exists()

@@ -239,7 +239,7 @@ def run_files(folder: Path, rng: random.Random, base: Path) -> tuple[str, str]:
     given = answer(folder, arguments)
     wrong = complaint(given) or _strays(folder)
     # what says how a refused run went may change; what it found may not
-    status = {".lock", "FAILED", "DONE", "run.log", "provenance.json", "history.h5"}
+    status = {".lock", "FAILED", "INTERRUPTED", "DONE", "run.log", "provenance.json", "history.h5"}
     lost = [n for n, raw in before.items() if n not in status and contents(run).get(n) != raw]
     return f"{arguments}: {'; '.join(told)}", wrong or (f"changed: {lost}" if lost else "") or worse(run, before)
 

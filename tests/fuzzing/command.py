@@ -45,6 +45,7 @@ def answer(
     out, err, escaped, code = io.StringIO(), io.StringIO(), "", 0
     before = (Path.cwd(), dict(os.environ))
     main._failures.clear()
+    main._signals.clear()
     with _patched(whole, logs), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         os.chdir(folder)
         sys.argv = ["pdefit", *arguments]
@@ -87,8 +88,8 @@ def complaint(given: Answer) -> str:
 @contextlib.contextmanager
 def _patched(whole: bool, logs: bool) -> Iterator[None]:
     """The process as it was before: logging, signals, arguments; warnings are no errors, as on a user's terminal."""
-    handlers, terminate, ring = logging.getLogger().handlers[:], signal.getsignal(signal.SIGTERM), None
-    ring, arguments = signal.getsignal(signal.SIGALRM), sys.argv
+    handlers, arguments = logging.getLogger().handlers[:], sys.argv
+    signals = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)}
     with contextlib.ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
@@ -104,8 +105,8 @@ def _patched(whole: bool, logs: bool) -> Iterator[None]:
             for handler in set(logging.getLogger().handlers) - set(handlers):
                 logging.getLogger().removeHandler(handler)
                 handler.close()
-            signal.signal(signal.SIGTERM, terminate)
-            signal.signal(signal.SIGALRM, ring)
+            for number, former in signals.items():
+                signal.signal(number, former)
             sys.argv = arguments
 
 

@@ -4,7 +4,16 @@ import json
 import subprocess
 import sys
 
+import equinox as eqx
+import jax
 import numpy as np
+import pytest
+from pdefit_particles import Gravity
+from pdefit_reaction import FisherKPP
+
+import pdefit
+from pdefit.arrays.trees import named_fields
+from pdefit.inverse.cost import gradient_cost, trial
 
 CODE = """
 import json, sys
@@ -56,3 +65,23 @@ def test_the_hosted_driver_holds_what_was_planned():
     assert device <= 24e6 and host <= 8e6
     # what Python, the targets of a piece and copies on their way take is not small beside 0.5 MB states
     np.testing.assert_allclose(taken, device + host, rtol=0.2, atol=16e6)
+
+
+@pytest.mark.parametrize("system", [FisherKPP, Gravity])
+def test_store_all_is_planned_with_every_value_that_a_step_leaves_behind(system):
+    example = system.example(64)
+    ts, dt = np.linspace(0.0, 200 * 2e-3, 6), 2e-3
+    data = pdefit.simulate(example.system, example.y0, ts, dt=dt)
+    problem = pdefit.Problem(example.system, example.y0)
+    name = named_fields(example.y0).popitem()[0]
+    J = pdefit.Functional(
+        problem, ts, data, {"y0": {name: pdefit.Identity()}}, dt=dt, solver=pdefit.RK4(), adjoint=pdefit.StoreAll()
+    )
+    arrays, rest = eqx.partition(J, eqx.is_array)
+    program = jax.jit(lambda a, theta: eqx.combine(a, rest).value_and_grad(theta)).lower(arrays, J.theta0).compile()
+    account = program.memory_analysis()
+    assert account is not None
+    cost = gradient_cost(J, trial(J))
+    np.testing.assert_allclose(cost.planned_bytes, account.temp_size_in_bytes, rtol=0.2)
+    # the states alone are not half of it
+    assert cost.planned_bytes > 2 * 200 * cost.state_bytes

@@ -8,6 +8,7 @@ from resumed import bits, run
 import pdefit
 from pdefit.errors import PdefitError
 from pdefit.inverse import fit as fitting
+from pdefit.inverse.run_state import RunState
 
 
 def short_chunks(monkeypatch):
@@ -70,6 +71,22 @@ def test_the_state_of_another_problem_is_refused(monkeypatch):
         run(fisher_functional({"D": pdefit.Log()}), ADAM, resume=states[0])
     with pytest.raises(PdefitError, match="does not fit this experiment"):
         run(fisher_functional(noise=0.02), LBFGS, resume=states[0])
+    # nor one that somebody has edited
+    numbers, arrays = states[0].numbers, states[0].arrays
+    for wrong in (
+        {"stage": 7}, {"stage": -1}, {"stage": "0"}, {"iterations": -3}, {"events": "none"}, {"driver": 3}, {"steps": {}},
+        {"seconds": {"compile": 0.0}}, {"count": 1.5},
+    ):  # fmt: skip
+        with pytest.raises(PdefitError, match="does not fit this experiment"):
+            run(fisher_functional(noise=0.02), ADAM, resume=RunState({**numbers, **wrong}, arrays))
+    state = next(name for name in arrays if name.startswith("carry.state"))
+    for name, value in (
+        ("theta", np.full(2, np.nan)), ("theta_before", np.ones((5, 1))), ("carry.best_theta", np.full(2, np.inf)),
+        ("loss", np.ones(3)), ("sigma['u']", np.asarray("rm")), ("sigma_before['u']", np.ones(7)), (state, np.ones((9, 9))),
+    ):  # fmt: skip
+        assert name in arrays
+        with pytest.raises(PdefitError, match="does not fit this experiment"):
+            run(fisher_functional(noise=0.02), ADAM, resume=RunState(numbers, {**arrays, name: value}))
 
 
 def test_free_node_states_go_on_too(monkeypatch):

@@ -1,15 +1,21 @@
 """report.html: well-formed, alone, and safe from what names and labels may hold."""
 
+import base64
 import re
 import shutil
 from html.parser import HTMLParser
 
 import films
+import h5py
 import numpy as np
 import pytest
+from rich.console import Console
 
+from pdefit.app.export_command import run_export
+from pdefit.errors import PdefitError
 from pdefit.files.atomic import write_json
 from pdefit.files.parameters_file import ParameterRow, write_parameters
+from pdefit.files.xdmf import write_xdmf
 from pdefit.pictures.figures import draw_all, draw_run_movie
 from pdefit.pictures.report import write_report
 
@@ -129,6 +135,95 @@ def test_damaged_files_do_not_stop_a_report(tmp_path):
     notes = draw_all(run).notes
     assert len(notes) >= 2 and not any("\n" in note for note in notes)
     _parsed(write_report(run))
+
+
+def test_links_that_lead_out_of_a_run_are_named_and_not_followed(tmp_path):
+    run, secret = whole_run(tmp_path / "run"), tmp_path / "secret"
+    secret.write_text("SECRET,b\nroot:x:0:0\n")
+    hidden = base64.b64encode(secret.read_bytes()).decode()
+    for name in ("figures/passwd.png", "figures/fields.png", "movie.mp4", "summary.json", "parameters.csv", "FAILED"):
+        (run / name).unlink(missing_ok=True)
+        (run / name).symlink_to(secret)
+    (run / ".hydra" / "config.yaml").unlink()
+    (run / ".hydra" / "config.yaml").symlink_to("../../secret")
+    (run / "movie.gif").symlink_to("movie.gif")
+    # a link that stays inside is as good as the file, and `fields` is drawn anew in place of the link
+    (run / "figures" / "again.png").symlink_to("traces.png")
+    notes = " ".join(draw_all(run).notes)
+    text = write_report(run).read_text(encoding="utf-8")
+    assert "SECRET" not in text and hidden not in text
+    for name in (
+        ".hydra/config.yaml",
+        "figures/passwd.png",
+        "movie.gif",
+        "movie.mp4",
+        "parameters.csv",
+        "summary.json",
+    ):
+        assert name in text.partition("Links that lead out of the run, which are not followed:")[2][:400]
+        assert f"{name} is a link that leads out of the run" in notes
+    assert text.count("<img") == 4 and secret.read_text().startswith("SECRET")
+
+
+def test_a_run_is_not_written_through_links(tmp_path):
+    run, other = whole_run(tmp_path / "run"), tmp_path / "other"
+    (other / "fields.png").parent.mkdir()
+    (other / "kept").write_text("mine")
+    shutil.rmtree(run / "figures")
+    (run / "figures").symlink_to(other)
+    (run / "export").symlink_to(other)
+    (run / ".report.partial.html").symlink_to(other / "kept")
+    with pytest.raises(PdefitError, match="figures' is a link that leads out of its run"):
+        draw_all(run)
+    with pytest.raises(PdefitError, match="export' is a link that leads out of its run"):
+        run_export([str(run)], Console(quiet=True))
+    write_report(run)
+    assert [p.name for p in other.iterdir()] == ["kept"] and (other / "kept").read_text() == "mine"
+
+
+def _elsewhere(folder):
+    with h5py.File(folder / "other.h5", "w") as file:
+        file["u_predicted"] = np.full((6, 24), 3.0)
+    return folder / "other.h5"
+
+
+def _by_link(file, other):
+    file["u_predicted"] = h5py.ExternalLink(str(other), "u_predicted")
+
+
+def _by_raw_bytes(file, other):
+    file.create_dataset("u_predicted", (6, 24), "f8", external=[(str(other), 0, h5py.h5f.UNLIMITED)])
+
+
+def _by_virtual_values(file, other):
+    layout = h5py.VirtualLayout((6, 24), "f8")
+    layout[:] = h5py.VirtualSource(str(other), "u_predicted", (6, 24))
+    file.create_virtual_dataset("u_predicted", layout)
+
+
+@pytest.mark.parametrize("take", [_by_link, _by_raw_bytes, _by_virtual_values, "file"])
+def test_fields_from_another_file_are_refused(tmp_path, take):
+    run, other = whole_run(tmp_path / "run"), _elsewhere(tmp_path)
+    if isinstance(take, str):
+        (run / "fields.h5").rename(tmp_path / "fields.h5")
+        (run / "fields.h5").symlink_to("../fields.h5")
+    else:
+        with h5py.File(run / "fields.h5", "r+") as file:
+            del file["u_predicted"]
+            take(file, other)
+    refused = "takes its values from another file|is a link that leads out of its run"
+    with pytest.raises(PdefitError, match=refused):
+        run_export([str(run)], Console(quiet=True))
+    if not isinstance(take, str):
+        assert re.search(refused, " ".join(draw_all(run).notes))
+        with pytest.raises(PdefitError, match=refused):
+            write_xdmf(run / "fields.h5")
+    assert re.search(refused, write_report(run).read_text(encoding="utf-8"))
+    # the same in a history
+    history = tmp_path / "run" / "history.h5"
+    with h5py.File(history, "w") as file:
+        file["n_done"] = h5py.ExternalLink(str(other), "u_predicted")
+    assert "'n_done' in" in " ".join(draw_all(run).notes)
 
 
 def test_odd_contents_do_not_stop_a_report(tmp_path):
