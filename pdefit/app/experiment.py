@@ -54,9 +54,9 @@ class Experiment:
     `record` all observations, those kept for the forecast included; `functional` on the first `fitted` of them; `truth`
     the problem with true values where they are known, and `true_paths` the controls they are known for; `true_states` the
     film without noise (leading axis time) of a twin; `noise` what was found where the user left sigma to the data, and
-    `unstated` the variables of which nobody said how noisy they are; `held` indices of frames kept out of the fit;
-    `driver` who evaluates; `choices` what nobody chose, and why it was chosen so; `prepared` what preparing the initial
-    state took.
+    `unstated` the variables of which nobody said how noisy they are; `noiseless` whether the data are a twin's without
+    noise; `held` indices of frames kept out of the fit; `driver` who evaluates; `choices` what nobody chose, and why it was
+    chosen so; `prepared` what preparing the initial state took.
     """
 
     functional: Functional
@@ -69,6 +69,7 @@ class Experiment:
     variant: str
     noise: dict[str, NoiseEstimate]
     unstated: tuple[str, ...]
+    noiseless: bool
     held: np.ndarray
     driver: AbstractDriver
     choices: tuple[str, ...]
@@ -156,6 +157,7 @@ def _assemble(cfg: Config) -> Experiment:
         variant=made.variant,
         noise=made.noise,
         unstated=made.unstated,
+        noiseless=made.noiseless,
         held=held,
         driver=driver,
         prepared=made.prepared,
@@ -172,6 +174,7 @@ class _Made:
     noise: dict[str, NoiseEstimate] = dataclasses.field(default_factory=dict)
     unstated: tuple[str, ...] = ()
     prepared: Prepared | None = None
+    noiseless: bool = False
 
 
 def _from_data(cfg: Config) -> _Made:
@@ -264,7 +267,7 @@ def _from_twin(cfg: Config) -> _Made:
     y0 = jax.tree.map(lambda x: jnp.asarray(x[0]), states)
     paths = tuple(f.split(".")[0] for f in cfg["controls"])
     problem = Problem(_with_truth(system, truth, paths), y0, observe, args=args)
-    return _Made(problem, record, paths, states, f"twin ({variant})", prepared=prepared)
+    return _Made(problem, record, paths, states, f"twin ({variant})", prepared=prepared, noiseless=twin.noise == 0)
 
 
 def _with_truth(system: AbstractSystem, truth: AbstractSystem, paths: tuple[str, ...]) -> AbstractSystem:
