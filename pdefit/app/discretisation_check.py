@@ -71,8 +71,8 @@ class Discretisation:
                 parts.append(f"{FINER[what][0]} would move {listed}{more}")
         if not parts:
             return ""
-        end = "; there the discretisation decides, not the noise" if self.decides else ""
-        return f"{'; '.join(parts)} (in half widths of the 95 % intervals){end}"
+        end = ": there the discretisation decides, and intervals are not to be trusted" if self.decides else ""
+        return f"{'; '.join(parts)} half widths of the 95 % intervals{end}"
 
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers and text, for summary.json."""
@@ -88,8 +88,10 @@ def discretisation(exp: Experiment, found: Fit, known: Intervals | None) -> Disc
     functional, theta = found.functional, found.theta
     shifts: dict[str, np.ndarray] = {}
     unchecked: dict[str, str] = {}
-    for what, (name, finer_of) in FINER.items() if known is not None else ():
-        assert known is not None
+    for what, (name, finer_of) in FINER.items():
+        if known is None:
+            unchecked[what] = "there are no intervals to measure a shift by"
+            continue
         try:
             finer = finer_of(functional, theta)
             _refuse_dear(exp, found, finer)
@@ -100,7 +102,10 @@ def discretisation(exp: Experiment, found: Fit, known: Intervals | None) -> Disc
         if np.all(np.isnan(shift)):
             unchecked[what] = f"the trajectory with {name} is not finite, or no interval is known"
             continue
-        shifts[what] = np.concatenate([shift, np.full(theta.size - shift.size, np.nan)])
+        shifts[what] = np.full(theta.size, np.nan)
+        # of node states nothing is tabulated
+        few = min(functional.controls.recorded.size, shift.size)
+        shifts[what][:few] = shift[:few]
     return Discretisation(functional.controls.names(), shifts, unchecked)
 
 

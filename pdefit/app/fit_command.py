@@ -157,7 +157,7 @@ def _with_doubts(
     verdict: Verdict, rows: list[ParameterRow], moved: Discretisation, doubt: str, console: Console
 ) -> Verdict:
     """Say what speaks against the intervals; the verdict with what belongs to it."""
-    if doubt and rows:
+    if doubt and any(r.half_width is not None for r in rows):
         line = f"intervals in brackets are not to be trusted: {doubt}"
         log.warning(line)
         console.print(f"[yellow]{line}[/]", highlight=False)
@@ -169,7 +169,8 @@ def _with_doubts(
     said = [verdict.reason]
     said += [str(moved)] if moved.decides else []
     # that the verdict is bad says as much by itself
-    said += [f"intervals are not to be trusted: {doubt}"] if doubt and rows and verdict.word == FITTED else []
+    if doubt and rows and verdict.word == FITTED:
+        said.append(doubt if moved.decides else f"intervals are not to be trusted: {doubt}")
     return dataclasses.replace(verdict, reason="; ".join(said))
 
 

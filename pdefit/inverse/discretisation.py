@@ -26,7 +26,8 @@ def first_order_shift(
         shift = known.inverse @ _pulled(functional, theta, known) - own.inverse @ _pulled(finer, theta, own)
     else:
         now, then = WEIGHTED(functional, theta), WEIGHTED(finer, theta)
-        moved = {name: then[name] - now[name] for name in now}
+        # one variable after the other: residuals of a long record are large
+        moved = {name: then.pop(name) - now.pop(name) for name in list(now)}
         change = _pulled(_towards(functional, moved), theta, known) - _pulled(functional, theta, known)
         shift = -known.inverse @ change
     reach = known.reach[: shift.size]
