@@ -58,9 +58,9 @@ class Experiment:
     `record` all observations, those kept for the forecast included; `functional` on the first `fitted` of them; `truth`
     the problem with true values where they are known, and `true_paths` the controls they are known for; `true_states` the
     film without noise (leading axis time) of a twin; `noise` what was found where the user left sigma to the data, and
-    `unstated` the variables of which nobody said how noisy they are; `held` indices of frames kept out of the fit;
-    `driver` who evaluates; `choices` what nobody chose, and why it was chosen so; `remarks` what looks odd about the
-    data; `prepared` what preparing the initial state took.
+    `unstated` the variables of which nobody said how noisy they are; `noiseless` whether the data are a twin's without
+    noise; `held` indices of frames kept out of the fit; `driver` who evaluates; `choices` what nobody chose, and why it was
+    chosen so; `remarks` what looks odd about the data; `prepared` what preparing the initial state took.
     """
 
     functional: Functional
@@ -73,6 +73,7 @@ class Experiment:
     variant: str
     noise: dict[str, NoiseEstimate]
     unstated: tuple[str, ...]
+    noiseless: bool
     held: np.ndarray
     driver: AbstractDriver
     choices: tuple[str, ...]
@@ -170,6 +171,7 @@ def _assemble(cfg: Config, dt: float | None = None) -> Experiment:
         variant=made.variant,
         noise=made.noise,
         unstated=made.unstated,
+        noiseless=made.noiseless,
         held=held,
         driver=driver,
         prepared=made.prepared,
@@ -189,6 +191,7 @@ class _Made:
     assumed: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     truth: Problem | None = None
+    noiseless: bool = False
 
 
 def _from_data(cfg: Config) -> _Made:
@@ -276,7 +279,7 @@ def _from_twin(cfg: Config) -> _Made:
     y0 = jax.tree.map(lambda x: jnp.asarray(x[0]), states)
     paths = tuple(f.split(".")[0] for f in cfg["controls"])
     problem = Problem(_with_truth(system, truth, paths), y0, observe, args=args)
-    return _Made(problem, record, paths, states, f"twin ({variant})", prepared=prepared)
+    return _Made(problem, record, paths, states, f"twin ({variant})", prepared=prepared, noiseless=twin.noise == 0)
 
 
 def _with_truth(system: AbstractSystem, truth: AbstractSystem, paths: tuple[str, ...]) -> AbstractSystem:

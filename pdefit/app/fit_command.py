@@ -1,5 +1,6 @@
 """pdefit fit: observations or a twin -> controls -> forecast -> files and figures."""
 
+import dataclasses
 import itertools
 import logging
 import time
@@ -17,9 +18,10 @@ from rich.table import Table
 from pdefit.app.automatic_sigma import describe, noise_summary
 from pdefit.app.certificates import Certificates
 from pdefit.app.checkpoints import checkpoints_in
+from pdefit.app.discretisation_check import FINER, NOTED, Discretisation, discretisation
 from pdefit.app.experiment import Experiment, experiment
 from pdefit.app.film import write_film
-from pdefit.app.fit_quality import fit_quality
+from pdefit.app.fit_quality import distrust, fit_quality, sigma_stated
 from pdefit.app.forecast_summary import check_lyapunov, forecast_summary, write_forecast
 from pdefit.app.memory_meter import Metered
 from pdefit.app.minimise import minimise
@@ -38,6 +40,7 @@ from pdefit.inverse import fit as fitting
 from pdefit.inverse.functional import Functional
 from pdefit.inverse.identify import Intervals, intervals
 from pdefit.inverse.stability import step_choice
+from pdefit.inverse.verdict import FITTED, Verdict
 
 log = logging.getLogger("pdefit")
 
@@ -97,10 +100,13 @@ def _fit(
     interrupts.finish()
     for event in found.events:
         log.warning(event)
-    found_intervals = _intervals(found, console)
-    rows = parameter_rows(exp, found, found_intervals)
+    found_intervals = _intervals(found, sigma_stated(exp), console)
+    quality, verdict = fit_quality(exp, found)
+    moved, doubt = discretisation(exp, found, found_intervals), distrust(exp, verdict)
+    rows = parameter_rows(exp, found, found_intervals, moved.worst, not doubt)
     write_parameters(directory / "parameters.csv", rows)
     console.print(_table(rows, () if found_intervals is None else found_intervals.vague))
+    verdict = _with_doubts(verdict, rows, moved, doubt, console)
 
     console.print(f"writing fields.h5{' and the forecast' if exp.forecasts else ''}")
     skill, last = write_film(exp, found, cfg["store"], directory / "fields.h5", name)
@@ -111,7 +117,10 @@ def _fit(
         ahead = forecast_summary(exp, found, skill, last, cfg["lyapunov"], console)
         write_forecast(directory / "forecast.csv", skill)
     summary = _summary(exp, found, found_intervals, rows, ahead, name)
-    summary["fit"], verdict = fit_quality(exp, found)
+    summary["fit"], summary["discretisation"] = quality, moved.as_dict()
+    if summary["intervals"] is not None:
+        summary["intervals"]["trusted"] = all(r.interval_trusted for r in rows)
+        summary["intervals"]["doubt"] = doubt
     summary["verdict"], summary["verdict_reason"] = verdict.word, verdict.reason
     summary["smooth_tangents"] = switch_bias(found, found_intervals, console)
     summary["certificate"] = certificates.end(found, console)
@@ -140,12 +149,12 @@ def _fit(
     console.print(f"[bold]{verdict.word}[/]: {escape(verdict.reason)}", highlight=False, soft_wrap=True)
 
 
-def _intervals(found: fitting.Fit, console: Console) -> Intervals | None:
+def _intervals(found: fitting.Fit, stated: bool, console: Console) -> Intervals | None:
     """Intervals for few controls, with a word about those the data cannot tell."""
     if not found.functional.controls.recorded.items:
         return None
     try:
-        out = intervals(found.functional, found.theta)
+        out = intervals(found.functional, found.theta, sigma_stated=stated)
     except PdefitError as error:
         log.warning("%s", error)
         console.print(f"[yellow]no intervals:[/] {escape(str(error))}")
@@ -156,11 +165,34 @@ def _intervals(found: fitting.Fit, console: Console) -> Intervals | None:
     return out
 
 
+def _with_doubts(
+    verdict: Verdict, rows: list[ParameterRow], moved: Discretisation, doubt: str, console: Console
+) -> Verdict:
+    """Say what speaks against the intervals; the verdict with what belongs to it."""
+    if doubt and any(r.half_width is not None for r in rows):
+        line = f"intervals in brackets are not to be trusted: {doubt}"
+        log.warning(line)
+        console.print(f"[yellow]{line}[/]", highlight=False)
+    if str(moved):
+        log.warning(str(moved))
+        console.print(f"[yellow]{escape(str(moved))}[/]", highlight=False)
+    for what, reason in moved.unchecked.items():
+        log.info("%s not looked at: %s", FINER[what][0], reason)
+    said = [verdict.reason]
+    said += [str(moved)] if moved.decides else []
+    # that the verdict is bad says as much by itself
+    if doubt and rows and verdict.word == FITTED:
+        said.append(doubt if moved.decides else f"intervals are not to be trusted: {doubt}")
+    return dataclasses.replace(verdict, reason="; ".join(said))
+
+
 def _table(rows: list[ParameterRow], vague: tuple[str, ...]) -> Table:
-    """The estimates in 80 columns, a field in one line; parameters.csv has every element, all digits and units."""
+    """The estimates in 80 columns, a field in one line; parameters.csv has every element, all digits and units. Intervals
+    that are not to be trusted stand in brackets; what finer steps or cells would do is shown where it matters."""
     table = Table(box=None, header_style="bold")
     table.add_column("control", no_wrap=True)
-    for column in ("guess", "estimate", "95 %", "truth", "error", "z"):
+    shifts = any(abs(r.discretisation_shift or 0.0) > NOTED for r in rows)
+    for column in ("guess", "estimate", "95 %", "truth", "error", "z", *(["shift"] if shifts else [])):
         table.add_column(column, justify="right", no_wrap=True)
     for _, found in itertools.groupby(rows, lambda r: r.control.rpartition(".")[0] or r.control):
         together = list(found)
@@ -168,15 +200,19 @@ def _table(rows: list[ParameterRow], vague: tuple[str, ...]) -> Table:
             table.add_row(*_summarised(together))
             continue
         for r in together:
-            table.add_row(
+            half = ("unknown" if r.control in vague else "") if r.half_width is None else f"±{r.half_width:.1e}"
+            cells = [
                 r.control,
                 f"{r.guess:.4g}",
                 f"{r.estimate:.7g}",
-                ("unknown" if r.control in vague else "") if r.half_width is None else f"±{r.half_width:.1e}",
+                f"({half})" if half and r.interval_trusted is False else half,
                 "" if r.truth is None else f"{r.truth:.7g}",
                 "" if r.relative_error is None else f"{r.relative_error:+.1e}",
                 "" if r.z_score is None else f"{r.z_score:+.1f}",
-            )
+            ]
+            if shifts:
+                cells.append("" if r.discretisation_shift is None else f"{r.discretisation_shift:+.1g}")
+            table.add_row(*cells)
     return table
 
 
@@ -228,6 +264,8 @@ def _summary(
                 "relative_error": r.relative_error,
                 "ci95": [r.ci95_low, r.ci95_high],
                 "z_score": r.z_score,
+                "discretisation_shift": r.discretisation_shift,
+                "interval_trusted": r.interval_trusted,
             }
             for r in rows
         },

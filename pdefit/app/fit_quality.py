@@ -6,7 +6,7 @@ from typing import Any
 from pdefit.app.experiment import Experiment
 from pdefit.inverse.fit import Fit
 from pdefit.inverse.heldout import chi2, heldout_score
-from pdefit.inverse.verdict import FAR_BELOW, Verdict, judge
+from pdefit.inverse.verdict import FAR_BELOW, MISSES, STOPPED, Verdict, judge
 from pdefit.inverse.whiteness import whiteness
 
 # an estimate of sigma with a larger standard error does not tell good residuals from bad
@@ -44,8 +44,29 @@ def fit_quality(exp: Experiment, found: Fit) -> tuple[dict[str, Any], Verdict]:
     return section, verdict
 
 
+def sigma_stated(exp: Experiment) -> bool:
+    """Whether the user said how noisy every fitted variable is: not where sigma was estimated, nor where a twin has no
+    noise, so that its sigma is only a weight."""
+    observed = exp.functional.observed
+    return not (_reweighted(exp) or exp.noiseless or any(name in (*exp.unstated, *exp.noise) for name in observed))
+
+
+def distrust(exp: Experiment, verdict: Verdict) -> str:
+    """Why no interval of a fit is to be trusted; empty where nothing speaks against them."""
+    if verdict.word == STOPPED:
+        return "the fit has not converged"
+    if verdict.word == MISSES:
+        return "the model misses structure, so its residuals are not independent noise"
+    if exp.noiseless:
+        return "the data have no noise, so residuals are errors of the discretisation and of rounding"
+    return ""
+
+
+def _reweighted(exp: Experiment) -> bool:
+    return any(stage.reweight is not None for stage in exp.stages)
+
+
 def _sigma_known(exp: Experiment, observed: tuple[str, ...]) -> bool:
     """Whether sigma was stated, or well estimated, before the fit; one made from residuals makes chi2 about 1."""
-    reweighted = any(stage.reweight is not None for stage in exp.stages)
     vague = [name for name, n in exp.noise.items() if n.error > _KNOWN_TO]
-    return not reweighted and not any(name in (*exp.unstated, *vague) for name in observed)
+    return not _reweighted(exp) and not any(name in (*exp.unstated, *vague) for name in observed)

@@ -36,7 +36,8 @@ _USAGE = """usage: pdefit VERB [key=value ...]
   plan experiment=NAME       what its fit will take: checkpoints, memory, time, disk
   compare-adjoints experiment=NAME   every sensitivity algorithm on it: accuracy, time, memory; which one to use
   sensitivity experiment=NAME   which parameters matter: what each of them, multiplied and divided, does to the film
-  certify experiment=NAME    test the gradient of an experiment at its guess; certify RUN does so at a run's estimate
+  certify experiment=NAME    test the gradient of an experiment at its guess; certify RUN does so at a run's estimate,
+                             and with discretisation=true fits once more with half the step, and half the cell width
   doctor experiment=NAME     the first time, field and line at which values or gradients are not finite; or doctor RUN
   resume RUN                 go on with a run that was stopped; max_iterations=N extends a finished one
   render RUN                 figures, movie, ParaView's fields.xdmf of a run or a folder of runs; format=svg movie=false

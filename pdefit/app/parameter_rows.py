@@ -5,6 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from pdefit.app.discretisation_check import DECIDES
 from pdefit.app.experiment import Experiment
 from pdefit.app.truth import is_known
 from pdefit.files.parameters_file import ParameterRow
@@ -27,8 +28,11 @@ def true_theta(exp: Experiment, functional: Functional) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def parameter_rows(exp: Experiment, found: Fit, intervals: Intervals | None) -> list[ParameterRow]:
-    """One row for each element of every control that is neither a field nor a node state."""
+def parameter_rows(
+    exp: Experiment, found: Fit, intervals: Intervals | None, shift: np.ndarray, trusted: bool
+) -> list[ParameterRow]:
+    """One row for each element of every control that is neither a field nor a node state. `shift` (p,) is what finer steps
+    or cells do to the estimate, in half widths; `trusted` whether intervals are, where discretisation does not decide."""
     functional = found.functional
     theta, truth = np.asarray(found.theta), true_theta(exp, functional)
     guess = np.asarray(exp.functional.theta0)[: theta.size]
@@ -56,6 +60,8 @@ def parameter_rows(exp: Experiment, found: Fit, intervals: Intervals | None) -> 
                     ci95_high=_known(intervals.high[i]) if intervals else None,
                     z_score=_known(score[i]),
                     at_bound=bool(theta[i] <= lower[i] or theta[i] >= upper[i]),
+                    discretisation_shift=_known(shift[i]),
+                    interval_trusted=None if intervals is None else trusted and not abs(shift[i]) > DECIDES,
                 )
             )
     return rows

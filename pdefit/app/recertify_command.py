@@ -7,17 +7,26 @@ from rich.console import Console
 
 from pdefit.app.certificates import certified, demand, show
 from pdefit.app.checkpoints import checkpoints_in
+from pdefit.app.discretisation_refit import refit_finer
 from pdefit.app.experiment import experiment
+from pdefit.app.pictures_of_runs import boolean
 from pdefit.app.recorded_run import changed_problem, open_run
 from pdefit.errors import PdefitError
 from pdefit.files.atomic import read_json, write_json
 from pdefit.inverse import fit as fitting
 from pdefit.inverse.run_state import RunState
 
+_KEY = "discretisation"
+
 
 def run_recertify(arguments: list[str], console: Console) -> None:
-    """Certify a run again at its estimate, if its equations and data are still those it was certified with."""
-    run = open_run(arguments, "certify")
+    """Certify a run again at its estimate, if its equations and data are still those it was certified with; with
+    `discretisation=true` fit once more with finer steps and cells, too."""
+    asked = [a for a in arguments if a.startswith(f"{_KEY}=")]
+    refits = any([boolean(a.partition("=")[2], _KEY) for a in asked])
+    run = open_run([a for a in arguments if a not in asked], "certify")
+    if refits and run.saved is None:
+        raise PdefitError(f"'{run.directory}' has no estimate yet, so nothing moves; pdefit resume it first")
     recorded = read_json(run.directory / "certificate.json")
     before = _hashes(recorded, run.directory)
     exp = experiment(run.plain)
@@ -33,6 +42,9 @@ def run_recertify(arguments: list[str], console: Console) -> None:
     changed = changed_problem(before, found.hashes, console)
     if changed:
         raise PdefitError(f"The {' and '.join(changed)} are not those that '{run.directory}' was certified with")
+    if refits:
+        with checkpoints_in(run.directory, exp.driver):
+            write_json(run.directory / "discretisation.json", refit_finer(exp, functional, theta, console))
     demand(found)
 
 

@@ -13,7 +13,9 @@ from pdefit.files.atomic import write_text
 class ParameterRow:
     """One element of a control, in physical units; truth, relative error and z-score only where the truth is known.
 
-    `z_score` is (estimate - truth) in standard errors, in search space.
+    `z_score` is (estimate - truth) in standard errors, in search space; `discretisation_shift` how far finer steps or cells
+    would move the estimate, in half widths of its interval and in search space, where that was estimated;
+    `interval_trusted` whether the interval means what it says. Files of older versions lack the last two.
     """
 
     control: str
@@ -27,6 +29,8 @@ class ParameterRow:
     ci95_high: float | None
     z_score: float | None
     at_bound: bool
+    discretisation_shift: float | None = None
+    interval_trusted: bool | None = None
 
     @property
     def half_width(self) -> float | None:
@@ -67,6 +71,8 @@ def read_parameters(path: Path) -> list[ParameterRow]:
                 ci95_high=number(r["ci95_high"]),
                 z_score=number(r["z_score"]),
                 at_bound=r["at_bound"] == "True",
+                discretisation_shift=number(r.get("discretisation_shift") or ""),
+                interval_trusted={"True": True, "False": False}.get(r.get("interval_trusted") or ""),
             )
             for r in csv.DictReader(file)
         ]

@@ -47,7 +47,7 @@ class Certificate:
 
 def at_most(name: str, error: float | int, limit: float, remedy: str) -> Check:
     """The check that an error is within its limit."""
-    return Check(name, float(error), limit, error <= limit, remedy)
+    return Check(name, float(error), limit, bool(error <= limit), remedy)
 
 
 def over(gap: float, size: float) -> float:

@@ -25,7 +25,7 @@ _ZERO = 1e-13
 
 
 @eqx.filter_jit
-def _equations(functional: AbstractObjective, theta: Float[Array, " p"]) -> tuple[Groups, Float[Array, "p p"]]:
+def equations(functional: AbstractObjective, theta: Float[Array, " p"]) -> tuple[Groups, Float[Array, "p p"]]:
     """The normal equations of every group, and J_r^T J_r of all."""
     groups = with_tangents(functional).grouped_equations(theta)
     return groups, groups.total()[2]
@@ -36,18 +36,21 @@ class Intervals:
     """Uncertainty of every element of theta and of the physical values.
 
     `method` says how the covariance was made; `estimate`, `low`, `high` (p,) are physical, the interval being symmetric in
-    search space; `error` (p,) the standard error of theta; where fields are unknown besides numbers, the covariance is that
-    of the numbers and the rest NaN; `degrees` of freedom of Student's t; `vague` names what the data
+    search space; `error` (p,) the standard error of theta and `reach` (p,) the half width, both in search space; where
+    fields are unknown besides numbers, the covariance is that of the numbers and the rest NaN; `degrees` of freedom of
+    Student's t; `inverse` the rows of (J_r^T J_r)^-1 that belong to the covariance, (k, p); `vague` names what the data
     cannot tell.
     """
 
     method: str
     covariance: np.ndarray
     error: np.ndarray
+    reach: np.ndarray
     estimate: np.ndarray
     low: np.ndarray
     high: np.ndarray
     degrees: int
+    inverse: np.ndarray
     vague: tuple[str, ...]
 
     def z_score(self, theta: np.ndarray, truth: np.ndarray) -> np.ndarray:
@@ -59,7 +62,9 @@ class Intervals:
         return np.where(np.isinf(self.error), np.nan, known)
 
 
-def intervals(functional: AbstractObjective, theta: Float[Array, " p"], level: float = 0.95) -> Intervals:
+def intervals(
+    functional: AbstractObjective, theta: Float[Array, " p"], level: float = 0.95, *, sigma_stated: bool = False
+) -> Intervals:
     """Confidence intervals at a least-squares estimate.
 
     With S segments, more than controls that they share: the sandwich A^-1 B A^-1 with A = J_r^T J_r and B the sum over
@@ -69,19 +74,25 @@ def intervals(functional: AbstractObjective, theta: Float[Array, " p"], level: f
     Otherwise A^-1 times the residual variance, which supposes independent residuals. Priors and regularizers count with
     the variance they state. A control that the data cannot tell has an infinite error, and takes no part in the others'.
 
+    With `sigma_stated` the standard deviations of the observations were known before the fit. Residuals may then widen an
+    interval, but never make it shorter than what these deviations give: the normal interval of A^-1. Control by control the
+    longer of both is taken, because a sandwich of few segments is too noisy to be compared direction by direction.
+
     Source: A. C. Cameron, D. L. Miller, J. Hum. Resour. 50:317 (2015), doi:10.3368/jhr.50.2.317.
     """
     if theta.size > _MANY:
-        return _beside_fields(functional, theta, level)
-    groups, matrix = jax.tree.map(np.asarray, _equations(functional, theta))
+        return _beside_fields(functional, theta, level, sigma_stated)
+    groups, matrix = jax.tree.map(np.asarray, equations(functional, theta))
     names = functional.controls.names()
     norms = _norms(names, matrix)
     inverse, mixed = _inverse(matrix, norms)
     covariance, method, degrees = _covariance(functional, groups, matrix, inverse, norms)
-    return _intervals(functional, theta, covariance, mixed, method, degrees, level)
+    return _intervals(functional, theta, covariance, inverse, mixed, method, degrees, level, sigma_stated)
 
 
-def _beside_fields(functional: AbstractObjective, theta: Float[Array, " p"], level: float) -> Intervals:
+def _beside_fields(
+    functional: AbstractObjective, theta: Float[Array, " p"], level: float, sigma_stated: bool
+) -> Intervals:
     """Intervals of the numbers where fields are unknown, too: NaN for these."""
     controls, k = functional.controls, functional.controls.recorded.size
     if k == 0 or controls.nodes:
@@ -89,38 +100,57 @@ def _beside_fields(functional: AbstractObjective, theta: Float[Array, " p"], lev
             f"Intervals of {theta.size} controls are refused above {_MANY}; use fewer or longer segments, or fewer controls"
         )
     inverse = marginal_inverse(functional, theta)
-    mixed = ~(np.diag(inverse) > 0)
+    block = (inverse[:, :k] + inverse[:, :k].T) / 2
+    mixed = ~(np.diag(block) > 0)
     degrees = max(functional.observed_values - theta.size, 1)
     variance = 2 * float(VALUE(functional, theta)) / degrees
     method = "Gauss-Newton covariance times the residual variance, fields unknown too"
-    return _intervals(functional, theta, variance * inverse, mixed, method, degrees, level)
+    return _intervals(functional, theta, variance * block, inverse, mixed, method, degrees, level, sigma_stated)
 
 
 def _intervals(
     functional: AbstractObjective,
     theta: Float[Array, " p"],
     covariance: np.ndarray,
+    inverse: np.ndarray,
     mixed: np.ndarray,
     method: str,
     degrees: int,
     level: float,
+    sigma_stated: bool,
 ) -> Intervals:
     """From the covariance of the first elements of theta, of which those that are `mixed` cannot be told."""
     known = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    known[mixed] = np.inf
-    theta_np, error = np.asarray(theta), np.full(theta.size, np.nan)
-    error[: known.size] = known
-    reach = special.stdtrit(degrees, (1 + level) / 2) * error
+    half = special.stdtrit(degrees, (1 + level) / 2) * known
+    if sigma_stated:
+        stated = np.sqrt(np.maximum(np.diag(inverse), 0.0))
+        least = special.ndtri((1 + level) / 2) * stated
+        method += ", at least what the stated sigma gives" if np.any(least > half) else ""
+        half, wider = np.maximum(half, least), np.maximum(known, stated)
+        covariance = _widened(covariance, known, wider)
+        known = wider
+    known[mixed] = half[mixed] = np.inf
+    theta_np, error, reach = np.asarray(theta), np.full(theta.size, np.nan), np.full(theta.size, np.nan)
+    error[: known.size], reach[: known.size] = known, half
     return Intervals(
         method=method,
         covariance=covariance,
         error=error,
+        reach=reach,
         estimate=_physical(functional, theta_np),
         low=_physical(functional, theta_np - reach),
         high=_physical(functional, theta_np + reach),
         degrees=degrees,
+        inverse=inverse,
         vague=_vague(functional, error),
     )
+
+
+def _widened(covariance: np.ndarray, errors: np.ndarray, wider: np.ndarray) -> np.ndarray:
+    """The covariance with other standard errors and the same correlations; where there was no error at all, with none."""
+    factor = np.where(errors > 0, wider / np.where(errors > 0, errors, 1.0), 0.0)
+    alone = np.where(errors > 0, 0.0, wider**2)
+    return covariance * np.outer(factor, factor) + np.diag(alone)
 
 
 def _norms(names: list[str], matrix: np.ndarray) -> np.ndarray:

@@ -23,8 +23,8 @@ _ARROW: Callable = eqx.filter_jit(arrow)
 _SOLVE: Callable = eqx.filter_jit(lambda arrow, r: arrow.solve(r))
 
 
-def marginal_inverse(functional: AbstractObjective, theta: Float[Array, " p"]) -> Float[np.ndarray, "k k"]:
-    """The block of (J_r^T J_r)^-1 that belongs to the k controls that are numbers, the first elements of theta, where the
+def marginal_inverse(functional: AbstractObjective, theta: Float[Array, " p"]) -> Float[np.ndarray, "k p"]:
+    """The rows of (J_r^T J_r)^-1 that belong to the k controls that are numbers, the first elements of theta, where the
     others are fields.
 
     J_r^T J_r is never formed: each number costs a linear system, solved by conjugate gradients with products, preconditioned
@@ -34,8 +34,7 @@ def marginal_inverse(functional: AbstractObjective, theta: Float[Array, " p"]) -
     scaled = _preconditioner(functional, theta)
     k = functional.controls.recorded.size
     units = [jnp.zeros(theta.size).at[j].set(1.0) for j in range(k)]
-    found = np.stack([_solved(lambda v: _PRODUCT(functional, theta, v), scaled, b)[:k] for b in units])
-    return (found + found.T) / 2
+    return np.stack([_solved(lambda v: _PRODUCT(functional, theta, v), scaled, b) for b in units])
 
 
 def _preconditioner(functional: AbstractObjective, theta: Float[Array, " p"]) -> Callable[[Array], Array]:

@@ -2,10 +2,10 @@
 
 import dataclasses
 
-import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float
 
+from pdefit.inverse.compiled import WEIGHTED
 from pdefit.inverse.functional import Functional
 from pdefit.systems.interfaces import AbstractGridded
 
@@ -32,7 +32,7 @@ def whiteness(functional: Functional, theta: Float[Array, " p"]) -> dict[str, di
 
     Source: H. White, Econometrica 48:817 (1980), doi:10.2307/1912934 (the spread).
     """
-    residuals, _ = eqx.filter_jit(Functional.trajectories)(functional, theta, lambda r: r)
+    residuals = WEIGHTED(functional, theta)
     found: dict[str, dict[str, Correlation]] = {}
     for name, values in residuals.items():
         seen = np.asarray(functional.fitted(name))

@@ -1,6 +1,7 @@
 """Estimates against truth, with their intervals."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -8,11 +9,18 @@ from pdefit.files.parameters_file import ParameterRow
 from pdefit.pictures.style import BAD, GOOD, PALE, figure
 
 _SHOWN = 40
+_DOUBTED: dict[str, Any] = {
+    "facecolor": "none",
+    "edgecolor": PALE,
+    "linestyle": "--",
+    "label": "95 % interval, not to be trusted",
+}
 
 
 def draw_parameters(path: Path, rows: list[ParameterRow]) -> None:
     """One line for each control: a bar as long as half its 95 % interval, and a dot at its error; both relative and
-    logarithmic, because errors of one fit span decades. The dot's color says whether the interval holds the truth."""
+    logarithmic, because errors of one fit span decades. The dot's color says whether the interval holds the truth; bars of
+    intervals that are not to be trusted are only outlined."""
     rows = rows[:_SHOWN]
     half = np.asarray([_relative_half_width(r) for r in rows])
     error = np.asarray([np.nan if r.relative_error is None else abs(r.relative_error) for r in rows])
@@ -23,7 +31,11 @@ def draw_parameters(path: Path, rows: list[ParameterRow]) -> None:
     y = np.arange(len(rows))[::-1]
     with figure(path, 7.0, 1.3 + 0.26 * len(rows)) as fig:
         axes = fig.subplots()
-        axes.barh(y, half - left, left=left, height=0.62, color=PALE, label="95 % interval, half width")
+        doubted = np.asarray([r.interval_trusted is False for r in rows], bool)
+        trusted: dict[str, Any] = {"color": PALE, "label": "95 % interval, half width"}
+        for group, look in ((~doubted, trusted), (doubted, _DOUBTED)):
+            if np.any(group):
+                axes.barh(y[group], half[group] - left, left=left, height=0.62, **look)
         inside = np.asarray([_inside(r) for r in rows], bool)
         shown = np.clip(error, left, None)
         for group, color, label in ((inside, GOOD, "error, truth inside"), (~inside, BAD, "error, truth outside")):

@@ -18,6 +18,8 @@ from pdefit.pictures.html import element, folded, pairs, paragraph, section, tab
 # a movie that takes more is linked
 _LARGEST_MOVIE = 20_000_000
 _MOST_ROWS = 200
+# half widths of an interval: smaller shifts by the discretisation are not shown
+_NOTED = 0.5
 _FIRST = ("parameters", "fields", "traces", "forecast", "convergence", "residuals")
 _GOOD = "fitted to the noise"
 
@@ -108,12 +110,21 @@ def _result(files: RunFiles, summary: dict[str, Any]) -> str:
     rows = _parameters(files)
     known = any(r.truth is not None for r in rows)
     bounded = any(r.at_bound for r in rows)
+    doubted = any(r.interval_trusted is False and r.ci95_low is not None for r in rows)
+    shifted = any(abs(r.discretisation_shift or 0.0) > _NOTED for r in rows)
     header = ["parameter", "unit", "estimate", "95 % interval", *(["truth", "error", "z"] if known else [])]
     body = []
     for r in rows[:_MOST_ROWS]:
-        line: list[Any] = [r.control, r.unit, *_estimate(r.estimate, r.ci95_low, r.ci95_high)]
+        estimate, interval = _estimate(r.estimate, r.ci95_low, r.ci95_high)
+        line: list[Any] = [
+            r.control,
+            r.unit,
+            estimate,
+            f"({interval})" if interval and r.interval_trusted is False else interval,
+        ]
         if known:
             line += [None if r.truth is None else f"{r.truth:.7g}", _signed(r.relative_error, "%"), _signed(r.z_score)]
+        line += [_signed(r.discretisation_shift)] if shifted else []
         body.append([*line, "at its bound" if r.at_bound else " "] if bounded else line)
     more = f"{len(rows) - _MOST_ROWS} more in parameters.csv" if len(rows) > _MOST_ROWS else ""
     intervals = summary.get("intervals") or {}
@@ -121,11 +132,16 @@ def _result(files: RunFiles, summary: dict[str, Any]) -> str:
     vague = intervals.get("not_identifiable")
     notes = [more, f"Intervals: {method}." if method else ""]
     notes.append(f"Not identifiable from these data: {', '.join(map(str, vague))}." if vague else "")
+    if doubted:
+        why = intervals.get("doubt") or "the discretisation moves the estimate by more than the interval"
+        notes.append(f"Intervals in brackets are not to be trusted: {why}.")
+    if shifted:
+        notes.append("Shift: what half the step or half the cell width would do, in half widths of the interval.")
     events = [paragraph(text(str(event)), class_="soft") for event in summary.get("events") or []]
     errors = [(k, v) for k, v in summary.items() if k.endswith("_error") and v is not None]
     errors += [(f"drift of {k}", v) for k, v in (summary.get("invariant_drift") or {}).items()]
     told = "".join(paragraph(text(n), class_="soft") for n in notes if n)
-    header += ["note"] if bounded else []
+    header += (["shift"] if shifted else []) + (["note"] if bounded else [])
     return (
         table(header, body, words=(1,))
         + pairs((k.replace("_", " "), v) for k, v in errors)

@@ -18,8 +18,11 @@ def test_an_experiment_and_a_run_are_certified(pdefit_inside, tmp_path):
     code, out, err = pdefit_inside("certify", *JOB, "hydra.run.dir=guess")
     assert code == 0 and "gradient against tangent" in out, err
     assert read(tmp_path / "guess" / "certificate.json")["start"]["passed"]
-    code, _, err = pdefit_inside("fit", *JOB, "hydra.run.dir=run")
+    code, out, err = pdefit_inside("fit", *JOB, "hydra.run.dir=run")
     assert code == 0, err
+    assert "(±" in out and "intervals in brackets are not to be trusted: the fit has not converged" in " ".join(
+        out.split()
+    )
     made = read(tmp_path / "run" / "certificate.json")
     assert made["start"]["passed"] and made["end"]["passed"]
     summary = read(tmp_path / "run" / "summary.json")

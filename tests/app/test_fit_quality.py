@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from pdefit.app.experiment import experiment
-from pdefit.app.fit_quality import fit_quality
+from pdefit.app.fit_quality import distrust, fit_quality, sigma_stated
 from pdefit.inverse.fit import fit
 from pdefit.inverse.verdict import FITTED, MISSES, STOPPED
 
@@ -27,6 +27,10 @@ def test_the_verdict_on_a_front(compose, overrides, iterations, word, reason):
     found = fit(exp.functional, exp.stages, max_iterations=iterations)
     section, verdict = fit_quality(exp, found)
     assert verdict.word == word and reason in verdict.reason
+    honest = word == FITTED and "noise=0.0" not in overrides
+    assert honest == (distrust(exp, verdict) == "")
+    # re-estimated, and without noise only a weight
+    assert sigma_stated(exp) == (not any("reweight" in o or o == "noise=0.0" for o in overrides))
     assert (section["whiteness"] is None) == ("noise=0.0" in overrides)
     if "holdout=0.2" in overrides:
         # 0.2 of 13 fitted frames

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from problems import fisher, fisher_functional, planets
+from problems import fisher, fisher_functional, planets, planets_functional
 
 import pdefit
 
@@ -24,14 +24,36 @@ def test_intervals_of_a_linear_problem_are_the_textbook_ones():
 
 
 def test_intervals_cover_the_truth_as_often_as_they_say():
-    """100 noise realisations x 2 controls: within three standard errors of 95 %, for draws in pairs."""
-    clean, inside = fisher_functional(guess=(1.0, 1.0)), []
+    """100 noise realisations x 2 controls: within three standard errors of 95 %, for draws in pairs. A stated sigma that is
+    true makes intervals hardly wider."""
+    clean, inside, inside_stated, wider = fisher_functional(guess=(1.0, 1.0)), [], [], []
     for i in range(100):
         noisy = pdefit.add_noise(clean.observations, 0.02, jax.random.key(100 + i))
         found = pdefit.fit(eqx.tree_at(lambda f: f.observations, clean, noisy), [pdefit.LevenbergMarquardt()])
         intervals = pdefit.intervals(found.functional, found.theta)
         inside.append((intervals.low <= 1.0) & (intervals.high >= 1.0))
-    assert 0.885 <= np.mean(inside) <= 0.995
+        stated = pdefit.intervals(found.functional, found.theta, sigma_stated=True)
+        inside_stated.append((stated.low <= 1.0) & (stated.high >= 1.0))
+        wider.append(stated.reach / intervals.reach)
+    assert 0.885 <= np.mean(inside) <= 0.995 and 0.885 <= np.mean(inside_stated) <= 0.995
+    assert np.min(wider) == 1 and 1 < np.mean(wider) < 1.02
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: fisher_functional(guess=(1.0, 1.0)), lambda: planets_functional({"gm": pdefit.Log()})]
+)
+def test_residuals_below_a_stated_sigma_do_not_shrink_intervals(make):
+    """Data without noise whose sigma is said to be 0.01: 1.96 (J^T J)^-1/2, where residuals give nothing."""
+    exact = make()
+    functional = exact.reweighted(dict.fromkeys(exact.observations.sigma, 0.01))
+    theta = functional.theta0
+    residual, stated = (pdefit.intervals(functional, theta, sigma_stated=s) for s in (False, True))
+    jac = functional.jacobian(theta)
+    expected = np.diag(np.linalg.inv(jac.T @ jac))
+    np.testing.assert_allclose(np.diag(stated.covariance), expected, rtol=1e-6)
+    np.testing.assert_allclose(stated.reach, 1.959964 * np.sqrt(expected), rtol=1e-6)
+    assert np.all(residual.reach < 1e-3 * stated.reach)
+    assert "stated sigma" in stated.method and "stated sigma" not in residual.method
 
 
 def test_clustered_intervals_see_errors_that_a_segment_shares():
@@ -151,3 +173,18 @@ def test_few_segments_still_cover_the_truth():
         inside.append((intervals.low <= system.gm) & (system.gm <= intervals.high))
     # the three masses of a realisation are not independent: 4 standard errors of 150 trials
     assert 0.88 <= np.mean(inside) <= 1.0
+
+
+def test_a_true_sigma_hardly_widens_the_intervals_of_few_segments():
+    """Independent noise of the stated size, 12 segments: a noisy sandwich is compared with it control by control."""
+    system, data = planets()
+    functional, rng, wider = planets_functional({"gm": pdefit.Log()}, length=0.5, dt=0.05), np.random.default_rng(0), []
+    functional = functional.reweighted({"position": 1e-6})
+    clean = np.asarray(data.values["position"])
+    for _ in range(60):
+        noisy = jnp.asarray(clean + 1e-6 * rng.normal(size=clean.shape))
+        noisy = eqx.tree_at(lambda f: f.observations.values["position"], functional, noisy)
+        few, stated = (pdefit.intervals(noisy, noisy.theta0, sigma_stated=s).reach for s in (False, True))
+        wider.append((few, stated))
+    few, stated = np.mean(wider, axis=0)
+    assert np.all(stated > few) and np.all(stated < 1.08 * few)

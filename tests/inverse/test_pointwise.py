@@ -133,7 +133,7 @@ def test_with_diffusion_it_finds_the_minimum_that_levenberg_marquardt_finds():
 def test_the_inverse_of_the_numbers_is_a_block_of_the_dense_inverse(make):
     functional = make()
     expected = np.linalg.inv(dense(functional, functional.theta0))[:2, :2]
-    found = marginal_inverse(functional, functional.theta0)
+    found = marginal_inverse(functional, functional.theta0)[:, :2]
     size = np.sqrt(np.diag(expected))
     np.testing.assert_allclose(found / np.outer(size, size), expected / np.outer(size, size), atol=1e-3)
 

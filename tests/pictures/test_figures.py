@@ -69,6 +69,7 @@ def test_all_figures_exist_in_their_sizes(tmp_path):
         ([dataclasses.replace(ROW, estimate=1.0, relative_error=0.0)], (8.0, 3.0, 1.0)),
         ([dataclasses.replace(ROW, estimate=0.0, truth=0.0, relative_error=None)], (8.0, 3.0, 1.0)),
         ([dataclasses.replace(ROW, ci95_low=2.0, ci95_high=2.1)], (8.0, 3.0, 1.0)),
+        ([ROW, dataclasses.replace(ROW, interval_trusted=False)], (8.0, 3.0, 1.0)),
         ([ROW, UNKNOWN, ALONE], (8.0, 3.0, 1.0)),
         ([ROW], (8.0,)),
         ([ROW], (0.0,)),

@@ -103,6 +103,18 @@ def test_a_report_is_one_page_that_needs_nothing_else(tmp_path):
     assert "prefers-color-scheme: dark" in page and 'name="viewport"' in page
 
 
+def test_intervals_that_are_not_to_be_trusted_stand_in_brackets(tmp_path):
+    whole_run(tmp_path)
+    trusted, doubted = (
+        ParameterRow(name, "1", "log", 2.0, 1.0, 1.0, 0.0, 0.99, 1.03, 0.0, False, shift, shift > 0)
+        for name, shift in (("D", 0.1), ("r", -3.0))
+    )
+    write_parameters(tmp_path / "parameters.csv", [trusted, doubted])
+    text = _parsed(write_report(tmp_path)).text
+    assert "0.99 to 1.03" in text and "(0.99 to 1.03)" in text and "-3" in text
+    assert sum("Intervals in brackets are not to be trusted: the discretisation" in part for part in text) == 1
+
+
 def test_names_and_labels_are_text(tmp_path):
     parsed = _parsed(write_report(whole_run(tmp_path, EVIL, EVIL)))
     assert "script" not in {tag for tag, _ in parsed.tags}
