@@ -28,7 +28,7 @@ def first_order_shift(
         now, then = WEIGHTED(functional, theta), WEIGHTED(finer, theta)
         # one variable after the other: residuals of a long record are large
         moved = {name: then.pop(name) - now.pop(name) for name in list(now)}
-        change = _pulled(_towards(functional, moved), theta, known) - _pulled(functional, theta, known)
+        change = _pulled(with_residuals_moved(functional, moved), theta, known) - _pulled(functional, theta, known)
         shift = -known.inverse @ change
     reach = known.reach[: shift.size]
     usable = np.isfinite(reach) & (reach > 0)
@@ -42,7 +42,7 @@ def _pulled(functional: Functional, theta: Float[Array, " p"], known: Intervals)
     return np.asarray(equations(functional, theta)[0].total()[1])
 
 
-def _towards(functional: Functional, moved: dict[str, Array]) -> Functional:
+def with_residuals_moved(functional: Functional, moved: dict[str, Array]) -> Functional:
     """The functional with data such that its residuals are larger by `moved` (S, I, ...), which costs no new program."""
     layout, data, values = functional.layout, functional.observations, {}
     for name, change in moved.items():

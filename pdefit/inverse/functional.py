@@ -241,7 +241,7 @@ class Functional(AbstractObjective):
 
     def _parts(self, theta: Float[Array, " p"]) -> tuple[Float[Array, "S m"], Float[Array, "S n"], Float[Array, "S n"]]:
         """Residuals of the observations, ends and starts of every segment."""
-        seen, ends = self.trajectories(theta, lambda r: jnp.concatenate([jnp.ravel(x) for x in r.values()]))
+        seen, ends = self.trajectories(theta, lambda r: jnp.concatenate([jnp.ravel(x) for x in jax.tree.leaves(r)]))
         flat = jnp.reshape(seen, (self.layout.segments, -1))
         return jax.tree.map(lambda x: x.astype(jnp.float64), (flat, *self.ends_and_starts(theta, ends)))
 

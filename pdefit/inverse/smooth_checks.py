@@ -2,13 +2,14 @@
 
 import dataclasses
 
-import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from pdefit.inverse.checks import Check, at_most, over
-from pdefit.inverse.compiled import NORMAL, RESIDUALS
+from pdefit.inverse.compiled import NORMAL, WEIGHTED
+from pdefit.inverse.discretisation import with_residuals_moved
 from pdefit.inverse.functional import Functional
 from pdefit.inverse.objective import AbstractObjective
 
@@ -50,17 +51,17 @@ def smooth_checks(objective: AbstractObjective, theta: Float[Array, " p"]) -> li
 def _cosines(functional: Functional, theta: Float[Array, " p"]) -> list[tuple[float, float]]:
     """For every element of theta the cosine between smooth tangent and change, and what it could be at most."""
     _, base, matrix = NORMAL(functional, theta)
-    steps, here = _ACROSS * functional.controls.sizes(theta), RESIDUALS(functional, theta)
+    steps, here = _ACROSS * functional.controls.sizes(theta), WEIGHTED(functional, theta)
     found = []
     for k in range(theta.size):
         e = jnp.zeros(theta.size).at[k].set(steps[k])
-        ahead = _measured(functional, RESIDUALS(functional, theta + e) - here)
-        back = _measured(functional, here - RESIDUALS(functional, theta - e))
-        change = ahead + back
+        ahead = _less(WEIGHTED(functional, theta + e), here)
+        back = _less(here, WEIGHTED(functional, theta - e))
+        change = jax.tree.map(jnp.add, ahead, back)
         # <J e_k, change> is how much the gradient grows when the change is added to the residuals
-        slope = NORMAL(_with_residuals_added(functional, change), theta)[1][k] - base[k]
-        size = float(jnp.linalg.norm(change)) * float(jnp.sqrt(matrix[k, k]))
-        alike = over(float(jnp.vdot(ahead, back)), float(jnp.linalg.norm(ahead) * jnp.linalg.norm(back)))
+        slope = NORMAL(with_residuals_moved(functional, change), theta)[1][k] - base[k]
+        size = _norm(change) * float(jnp.sqrt(matrix[k, k]))
+        alike = over(_dot(ahead, back), _norm(ahead) * _norm(back))
         # the mean of two noisy directions is this near the true one (C. Spearman, Br. J. Psychol. 3:271 (1910))
         reliability = np.sqrt(max(2 * alike / (1 + alike), 0.0)) if np.isfinite(alike) and alike > -1 else 0.0
         cosine = over(float(slope), size)
@@ -68,22 +69,13 @@ def _cosines(functional: Functional, theta: Float[Array, " p"]) -> list[tuple[fl
     return found
 
 
-def _measured(functional: Functional, r: Float[Array, " m"]) -> Float[Array, "S I n"]:
-    """The part of a residual vector that belongs to observations, of all variables one after the other."""
-    segments, times = functional.layout.index.shape
-    seen = sum(x.size for x in functional.observed.values())
-    between = sum(c.size // c.shape[0] for c in functional.controls.nodes)
-    inside = r[: segments * (times * seen + between)].reshape(segments, -1)
-    return inside[:, : times * seen].reshape(segments, times, seen)
+def _less(a: dict[str, Array], b: dict[str, Array]) -> dict[str, Array]:
+    return jax.tree.map(jnp.subtract, a, b)
 
 
-def _with_residuals_added(functional: Functional, change: Float[Array, "S I n"]) -> Functional:
-    """The functional with its data moved so that its residuals grow by this."""
-    data, values, first = functional.observations, {}, 0
-    for name, like in functional.observed.items():
-        part = change[..., first : first + like.size].reshape(*change.shape[:2], *like.shape)
-        sigma = jnp.broadcast_to(data.sigma[name], data.values[name].shape)[functional.layout.index]
-        moved = jnp.where(functional.fitted(name), sigma * part, 0.0).astype(data.values[name].dtype)
-        values[name] = data.values[name].at[functional.layout.index].add(-moved)
-        first += like.size
-    return eqx.tree_at(lambda f: f.observations.values, functional, values)
+def _dot(a: dict[str, Array], b: dict[str, Array]) -> float:
+    return sum(float(jnp.vdot(a[name], b[name])) for name in a)
+
+
+def _norm(a: dict[str, Array]) -> float:
+    return _dot(a, a) ** 0.5
