@@ -176,6 +176,9 @@ class _Run(Generic[Objective]):
             # frozen steps are looked after every evaluation: the clock must not decide when they are renewed
             chunk = power_of_two(done / max(elapsed, 1e-9)) if self.functional.steps is None else 1
         self.converged = bool(optimizer.converged(carry.state)) and not self.steps.due
+        remark = optimizer.remark(carry.state)
+        if remark is not None:
+            self.events.append(f"stage {self.stage + 1}: {remark}")
         if not np.isfinite(carry.best_value):
             self._give_up()
 
