@@ -115,7 +115,7 @@ def choose_stages(functional: Functional) -> StagesChoice:
         what = f"{size} unknowns are a field" if size > FEW else "a continuous adjoint has gradients only"
         return StagesChoice([Stage(LBFGS(), 500)], f"L-BFGS: {what}")
     few = f"Gauss-Newton (Levenberg-Marquardt): {size} unknowns are few"
-    if isinstance(functional.formulation, Single) and functional.controls.states.items:
+    if functional.formulation == Single() and functional.controls.states.items:
         return _with_state(functional, few)
     windows = _windows(functional)
     if not windows:
