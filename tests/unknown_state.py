@@ -19,7 +19,7 @@ import pdefit
 _EQUATIONS = eqx.filter_jit(lambda functional, theta: functional.normal_equations(theta)[2])
 
 
-class Fine(eqx.Module):
+class Fine(pdefit.AbstractObservationOperator):
     """The Fourier series on a grid eight times as fine."""
 
     def __call__(self, y):
@@ -40,7 +40,7 @@ class Draw:
 
     @property
     def fisher(self):
-        f = np.asarray(_EQUATIONS(self.functional, jnp.asarray(self.theta)))
+        f = np.asarray(_EQUATIONS(self.functional, jnp.asarray(self.theta, jnp.float64)))
         return f[:2, :2] - f[:2, 2:] @ np.linalg.solve(f[2:, 2:], f[2:, :2])
 
     def error(self, theta):

@@ -33,7 +33,7 @@ _STIFF, _MORE_STEPS = 50.0, 500
 # frames below which a record is short, and the share of the data's spread that a guess may miss
 _FRAMES, _FAR = 8, 0.5
 # the same share where the initial state is free, which makes the fit harder
-_FAR_WITH_STATE = 0.1
+_FAR_WITH_STATE = 0.2
 # the mean squared residual of the first frame, as a part of that of all, at which the numbers are what is wrong
 _NUMBERS_WRONG = 0.1
 

@@ -307,7 +307,9 @@ class Functional(AbstractObjective):
         free = nodes is None and self.problem.nodes is None and not formulation.holds_state
         controls = self.controls if free else self.controls.stateless
         if not controls.items:
-            raise PdefitError("A stage with windows or a held state needs a control that is no state; remove stage.window")
+            raise PdefitError(
+                "A stage with windows or a held state needs a control that is no state; remove stage.window"
+            )
         problem = eqx.tree_at(lambda p: p.nodes, problem, nodes, is_leaf=lambda x: x is None)
         kept = tuple(r for r in self.regularizers if r.control in [c.path for c in controls.items])
         functional = eqx.tree_at(
