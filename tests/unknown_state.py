@@ -55,8 +55,9 @@ def _korteweg_de_vries():
 
 
 def korteweg_de_vries(seed, noise=0.01):
-    """l1 and l2 from 20 % off, each up or down by chance; noise relative to the standard deviation of the data. The guess of the
-    initial state is the data of the first frame, linear between the points where there are none."""
+    """l1 and l2 from 20 % off, each up or down by chance; noise relative to the standard deviation of the data.
+
+    The guess of the initial state is the data of the first frame, linear between the points where there are none."""
     rng = np.random.default_rng(seed)
     first, last = states = np.asarray(_korteweg_de_vries())
     clean = np.asarray(Fine()(State(jnp.asarray(first)))["u"]), np.asarray(Fine()(State(jnp.asarray(last)))["u"])
