@@ -27,6 +27,10 @@ def read_stages(node: Any) -> list[Stage]:
         raise PdefitError(
             f"stages.{last} is the last stage and would fit a part of the record only; add one without every and until"
         )
+    if formulation is not None and formulation.holds_state:
+        raise PdefitError(
+            f"stages.{last} is the last stage and would leave the initial state at its guess; remove held"
+        )
     return list(stages.values())
 
 
