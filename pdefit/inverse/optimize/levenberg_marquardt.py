@@ -20,7 +20,7 @@ _BLIND, _AGAIN = 5.0, 0.1
 # steps that gain nothing: J falls by less than this part of it, and the full step promises more than that
 _NOTHING = 0.02
 # promises below this part of J are those of a fit that is about to converge
-_LITTLE = 1e-6
+_LITTLE = 1e-3
 
 
 class _State(NamedTuple):
