@@ -1,4 +1,4 @@
-"""Four small systems that pass verification, in which its tests plant defects."""
+"""Small systems for tests: the first four pass verification, and its tests plant defects in them."""
 
 from typing import ClassVar, NamedTuple
 
@@ -142,3 +142,26 @@ class Lorenz(pdefit.AbstractSystem):
 
     def init(self, key):
         return State(jnp.array([1.0, 1.0, 20.0]))
+
+
+class KdV(pdefit.AbstractSystem):
+    """u_t + l1 u u_x + l2 u_xxx = 0 on [-1, 1), periodic, by Fourier series; u = cos(pi x) at the start.
+
+    Source: M. Raissi, P. Perdikaris, G. E. Karniadakis, J. Comput. Phys. 378:686 (2019), doi:10.1016/j.jcp.2018.10.045.
+    """
+
+    time_unit: ClassVar[str] = "1"
+    l1: jax.Array = pdefit.parameter(default=1.0)
+    l2: jax.Array = pdefit.parameter(default=0.0025)
+    points: int = 64
+
+    def vector_field(self, t, y, args):
+        count = self.points // 2 + 1
+        k = jnp.pi * jnp.arange(count)
+        # the highest wave has no odd derivative on the grid
+        slope = jnp.where(jnp.arange(count) < count - 1, 1j * k, 0)
+        u = jnp.fft.rfft(y.u)
+        return State(jnp.fft.irfft(-slope * (self.l1 * jnp.fft.rfft(y.u**2 / 2) - self.l2 * k**2 * u), self.points))
+
+    def init(self, key):
+        return State(jnp.cos(jnp.pi * (2 * jnp.arange(self.points) / self.points - 1)))

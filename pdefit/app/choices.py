@@ -12,6 +12,7 @@ from pdefit.app.stages_config import AUTO
 from pdefit.integrate.adaptive import Adaptive
 from pdefit.integrate.runge_kutta4 import RK4
 from pdefit.inverse.choice import choose_solver, choose_stages
+from pdefit.inverse.formulation import Single
 from pdefit.inverse.functional import Functional
 from pdefit.inverse.stage import Stage
 from pdefit.systems.system import AbstractSystem
@@ -44,7 +45,9 @@ def chosen_stages(functional: Functional, given: Stage, node: Mapping[str, Any],
     last = choice.stages[-1]
     last = dataclasses.replace(last, max_iterations=limit or last.max_iterations, reweight=given.reweight)
     if held or given.formulation is not None:
-        return [dataclasses.replace(last, formulation=given.formulation)], _told(choice.reason)
+        # what starts at the initial state only may prepare the last stage all the same
+        alone = [s for s in choice.stages[:-1] if given.formulation is None and isinstance(s.formulation, Single)]
+        return [*alone, dataclasses.replace(last, formulation=given.formulation)], _told(choice.reason)
     return [*choice.stages[:-1], last], _told(choice.reason)
 
 

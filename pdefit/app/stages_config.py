@@ -14,7 +14,7 @@ from pdefit.inverse.stage import Stage
 
 # in place of a solver, or of an optimizer: whatever suits
 AUTO = {"auto": True}
-_STAGE = ("optimizer", "max_iterations", "window", "every", "until", "reweight")
+_STAGE = ("optimizer", "max_iterations", "window", "every", "until", "held", "reweight")
 
 
 def read_stages(node: Any) -> list[Stage]:
@@ -26,6 +26,10 @@ def read_stages(node: Any) -> list[Stage]:
     if (formulation := stages[last].formulation) is not None and formulation.partial:
         raise PdefitError(
             f"stages.{last} is the last stage and would fit a part of the record only; add one without every and until"
+        )
+    if formulation is not None and formulation.holds_state:
+        raise PdefitError(
+            f"stages.{last} is the last stage and would leave the initial state at its guess; remove held"
         )
     return list(stages.values())
 
@@ -60,8 +64,12 @@ def _stage(name: str, node: Any) -> Stage:
 
 
 def _formulation(node: Mapping[str, Any], path: str) -> AbstractFormulation | None:
-    """Windows of a length, each or every n-th of them, or the frames to a time; None for those that there are."""
+    """Windows of a length, each or every n-th of them, or the frames to a time, or all frames from a held initial state;
+    None for those that there are."""
     window, every, until = (node.get(key) for key in ("window", "every", "until"))
+    held = node.get("held", False)
+    if not isinstance(held, bool):
+        raise PdefitError(f"{path}.held expects true or false, but got '{held}'")
     for key, value in (("window", window), ("until", until)):
         if value is not None and not is_number(value):
             raise PdefitError(f"{path}.{key} expects a time, but got '{value}'")
@@ -69,8 +77,10 @@ def _formulation(node: Mapping[str, Any], path: str) -> AbstractFormulation | No
         raise PdefitError(f"{path}.every says which windows are run, so it expects a {path}.window, too")
     if window is not None and until is not None:
         raise PdefitError(f"{path} has a window and an until; keep one, or make two stages of it")
-    if until is not None:
-        return Single(until=float(until))
+    if window is not None and held:
+        raise PdefitError(f"{path} has a window, which holds states anyway; remove held")
+    if until is not None or held:
+        return Single(until=None if until is None else float(until), held=held)
     return None if window is None else build(Segments, {"length": window, "every": 1 if every is None else every}, path)
 
 

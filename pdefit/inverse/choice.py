@@ -33,6 +33,13 @@ _MANY_STEPS, _REACH = 20_000, 2.785
 _STIFF, _MORE_STEPS = 50.0, 500
 # frames below which a record is short, and the share of the data's spread that a guess may miss
 _FRAMES, _FAR = 8, 0.5
+# the same share where the initial state is free, which makes the fit harder
+_FAR_WITH_STATE = 0.2
+# the mean squared residual of the first frame, as a part of that of all, at which the numbers are what is wrong
+_NUMBERS_WRONG = 0.1
+
+# stages that prepare stop when the decrease that is promised no longer matters
+_PREPARING = LevenbergMarquardt(tolerance=1e-3)
 
 _SQUARES: Callable = eqx.filter_jit(lambda functional, theta: functional.squared_residuals(theta))
 
@@ -109,8 +116,10 @@ def choose_stages(functional: Functional) -> StagesChoice:
     if size > FEW or not functional.sweep.adjoint.has_tangents:
         what = f"{size} unknowns are a field" if size > FEW else "a continuous adjoint has gradients only"
         return StagesChoice([Stage(LBFGS(), 500)], f"L-BFGS: {what}")
-    windows = _windows(functional)
     few = f"Gauss-Newton (Levenberg-Marquardt): {size} unknowns are few"
+    if functional.formulation == Single() and functional.controls.states.items:
+        return _with_state(functional, few)
+    windows = _windows(functional)
     if not windows:
         return StagesChoice([Stage(LevenbergMarquardt())], few)
     # a stage without a formulation would keep the windows before it
@@ -123,6 +132,43 @@ def choose_stages(functional: Functional) -> StagesChoice:
     )
 
 
+def _with_state(functional: Functional, few: str) -> StagesChoice:
+    """The stages for numbers and a free initial state.
+
+    A state taken from noisy data can blow up, or run far from the data, before the record ends; over a short part of it it
+    cannot. In a record of few frames the numbers are fitted before the state is free, if they are what is wrong.
+    """
+    ts, unit = functional.observations.ts, functional.problem.system.time_unit
+    whole = Stage(LevenbergMarquardt())
+    if ts.size >= _FRAMES:
+        counts = dict.fromkeys(max(1, round((ts.size - 1) * part)) for part in (1 / 4, 1 / 2))
+        times = [float(ts[n]) for n in counts]
+        if not _far(functional, _FAR_WITH_STATE):
+            return StagesChoice([whole], few)
+        lengths = ", ".join(f"{t - ts[0]:.3g}" for t in times)
+        return StagesChoice(
+            [*(Stage(_PREPARING, 20, Single(until=t)) for t in times), whole],
+            f"{few}; the guess is far from the data and the initial state is free, so the first {lengths} {unit} of the "
+            f"record come before all of it",
+        )
+    if not functional.controls.stateless.items or not _begins_right(functional):
+        return StagesChoice([whole], few)
+    return StagesChoice(
+        [Stage(_PREPARING, 20, Single(held=True)), whole],
+        f"{few}; the guess of the initial state fits the first frame, so the other unknowns are fitted before it is free",
+    )
+
+
+def _begins_right(functional: Functional) -> bool:
+    """Whether the guess fits the first frame far better than the whole record."""
+    squares = _SQUARES(functional, functional.theta0)
+    seen = [functional.observations.mask[name] for name in squares]
+    sums = [jnp.sum(x[0, 0]) for x in squares.values()], [jnp.sum(m[0]) for m in seen]
+    first = sum(map(float, sums[0])) / max(sum(map(float, sums[1])), 1.0)
+    overall = sum(float(jnp.sum(x)) for x in squares.values()) / max(sum(float(jnp.sum(m)) for m in seen), 1.0)
+    return first <= _NUMBERS_WRONG * overall
+
+
 def _windows(functional: Functional) -> list[float]:
     """The lengths of windows that grow to the whole record, where every state was seen and the guess is far off."""
     ts, data = functional.observations.ts, functional.observations
@@ -131,20 +177,19 @@ def _windows(functional: Functional) -> list[float]:
         name in seen and seen[name].shape == x.shape and bool(jnp.all(data.mask[name])) for name, x in fields.items()
     )
     whole = isinstance(functional.formulation, Single)
-    free = any(c.path.split(".")[0] == "y0" for c in functional.controls.items)
-    if not (complete and whole and ts.size >= _FRAMES) or free or not _far(functional):
+    if not (complete and whole and ts.size >= _FRAMES) or not _far(functional, _FAR):
         return []
     frame = float(np.median(np.diff(ts)))
     counts = dict.fromkeys([1, round((ts.size - 1) / 10), round((ts.size - 1) / 3)])
     return [frame * n for n in counts if 1 <= n < ts.size - 1]
 
 
-def _far(functional: Functional) -> bool:
-    """Whether the guess misses much of what the data show, or blows up."""
+def _far(functional: Functional, share: float) -> bool:
+    """Whether the guess misses more than a share of what the data show, or blows up."""
     squares = _SQUARES(functional, functional.theta0)
     missed = sum(float(jnp.sum(x)) for x in squares.values())
     data = functional.observations
     spread = sum(
         float(jnp.sum(((x - jnp.mean(x, axis=0, keepdims=True)) / data.sigma[n]) ** 2)) for n, x in data.values.items()
     )
-    return not missed <= _FAR**2 * spread
+    return not missed <= share**2 * spread

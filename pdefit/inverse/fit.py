@@ -198,6 +198,9 @@ class _Run(Generic[Objective]):
             most = self.steps.most(self.functional, self.count)
             chunk = min(power_of_two(done / max(elapsed, 1e-9)), most or MOST)
         self.converged = bool(optimizer.converged(carry.state)) and not self.steps.due
+        remark = optimizer.remark(carry.state)
+        if remark is not None:
+            self.events.append(f"stage {self.stage + 1}: {remark}")
         if not np.isfinite(carry.best_value):
             self._give_up()
 

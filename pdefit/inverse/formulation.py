@@ -54,6 +54,11 @@ class AbstractFormulation(eqx.Module):
         """Whether observations of the record are left out: good for a stage that prepares, not for the result."""
         return False
 
+    @property
+    def holds_state(self) -> bool:
+        """Whether a free initial state waits at its guess."""
+        return False
+
     def starts(self, y0: PyTree, nodes: PyTree | None) -> PyTree:
         """The start of every trajectory, with a leading axis."""
         return jax.tree.map(lambda x: x[None], y0) if nodes is None else nodes
@@ -65,15 +70,24 @@ class Single(AbstractFormulation):
     With `until`, a time of the record, over the observations to then only. Stages that follow a free initial state further
     and further find minima that the whole record hides behind others, where trajectories depend strongly on how they begin.
 
+    With `held` a free initial state waits at its guess while the numbers are fitted. A state that is free from the start
+    takes up the misfit of wrong numbers in its fine structure. Where fine structure turns many times within the record
+    (dispersion), the numbers can then move by a fraction of one turn at a time, and the fit creeps.
+
     Source: C. Pires, R. Vautard, O. Talagrand, Tellus A 48:96 (1996), doi:10.3402/tellusa.v48i1.11634 (quasi-static
     variational assimilation).
     """
 
     until: float | None = None
+    held: bool = False
 
     @property
     def partial(self):
         return self.until is not None
+
+    @property
+    def holds_state(self):
+        return self.held
 
     def layout(self, ts, dt):
         seen = ts if self.until is None else ts[: np.searchsorted(ts, self.until, side="right")]

@@ -306,9 +306,12 @@ class Functional(AbstractObjective):
         problem = self.at(theta)
         nodes = formulation.node_states(problem, self.observations, layout)
         # an initial state stays free where trajectories start from it
-        controls = self.controls if nodes is None and self.problem.nodes is None else self.controls.stateless
+        free = nodes is None and self.problem.nodes is None and not formulation.holds_state
+        controls = self.controls if free else self.controls.stateless
         if not controls.items:
-            raise PdefitError("Windows of another length need a control that is no state; remove stage.window")
+            raise PdefitError(
+                "A stage with windows or a held state needs a control that is no state; remove stage.window"
+            )
         problem = eqx.tree_at(lambda p: p.nodes, problem, nodes, is_leaf=lambda x: x is None)
         kept = tuple(r for r in self.regularizers if r.control in [c.path for c in controls.items])
         functional = eqx.tree_at(

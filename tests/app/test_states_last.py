@@ -52,13 +52,16 @@ def test_a_stage_that_is_null_is_left_out(compose):
     [
         ("window: 2.0, until: 1.0", "stages.first has a window and an until; keep one, or make two stages of it"),
         ("every: 2", r"stages.first.every says which windows are run, so it expects a stages.first.window, too"),
+        ("window: 2.0, held: true", "stages.first has a window, which holds states anyway; remove held"),
+        ("held: 1", "stages.first.held expects true or false, but got '1'"),
         ("until: soon", "stages.first.until expects a time, but got 'soon'"),
         ("window: 1.0, every: 2.5", "stages.first.every expects a whole number, but got 2.5"),
         ("until: 1.0", "stages.first is the last stage and would fit a part of the record only"),
+        ("held: true", "stages.first is the last stage and would leave the initial state at its guess"),
     ],
 )
 def test_parts_of_a_record_are_named_by_one_key_and_never_last(compose, first, said):
-    last = "" if said.endswith("only") else ", last: {optimizer: {_target_: pdefit.LBFGS}}"
+    last = "" if "is the last stage" in said else ", last: {optimizer: {_target_: pdefit.LBFGS}}"
     stages = f"stages={{first: {{optimizer: {{_target_: pdefit.LBFGS}}, {first}}}{last}}}"
     with pytest.raises(PdefitError, match=said):
         read_stages(compose(*FRONT, "~stages", f"+{stages}")["stages"])

@@ -69,9 +69,21 @@ def test_windows_grow_where_the_guess_is_far_from_data_that_show_every_state():
     best = pdefit.fit(near, [pdefit.LevenbergMarquardt()])
     np.testing.assert_allclose(found.theta, best.theta, atol=1e-4)
     np.testing.assert_allclose(found.theta, 0.0, atol=0.1)
-    for other in (
-        planets_functional(),
-        fisher_functional({"D": pdefit.Log(), "y0": {"u": pdefit.Identity()}}, guess=(0.2, 4.0), count=17),
-        fisher_functional(guess=(0.2, 4.0), count=5),
-    ):
+    for other in (planets_functional(), fisher_functional(guess=(0.2, 4.0), count=5)):
         assert len(choose_stages(other).stages) == 1
+
+
+def test_numbers_beside_a_free_state_are_prepared_where_the_guess_is_far():
+    unknown = {"D": pdefit.Log(), "r": pdefit.Log(), "y0": {"u": pdefit.Identity()}}
+
+    def formulations(controls=unknown, guess=(0.2, 4.0), **options):
+        chosen = choose_stages(fisher_functional(controls, guess=guess, **options))
+        return [s.formulation for s in chosen.stages]
+
+    assert formulations(count=17) == [pdefit.Single(until=1.0), pdefit.Single(until=2.0), None]
+    assert formulations(count=17, guess=(1.0, 1.0), noise=0.02) == [None]
+    # of few frames nothing can be left out; the numbers come first, where the state fits the frame it belongs to
+    assert formulations(count=5) == [pdefit.Single(held=True), None]
+    assert formulations({"y0": {"u": pdefit.Identity()}}, count=5) == [None]
+    wrong = {**unknown, "y0": {"u": pdefit.Control(guess=pdefit.Value(0.5))}}
+    assert formulations(wrong, count=5) == [None]

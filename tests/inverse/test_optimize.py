@@ -239,3 +239,34 @@ def test_a_step_too_small_to_matter_ends_a_fit_without_noise():
         np.testing.assert_allclose(state.theta, zoo.minimum, atol=10 * step_tolerance)
         counts.append(count)
     assert counts[0] < counts[1]
+
+
+def creeping(optimizer, residuals, start, limit=200):
+    """How many evaluations an optimizer takes until it is finished, and its state there."""
+    state = optimizer.init(jnp.asarray(start), Box(np.full(len(start), -np.inf), np.full(len(start), np.inf)))
+    step = jax.jit(lambda state: optimizer.tell(state, evaluate(residuals, optimizer.ask(state)))[0])
+    for count in range(1, limit + 1):
+        state = step(state)
+        if optimizer.finished(state):
+            return count, state
+    return limit, state
+
+
+def test_levenberg_marquardt_sees_that_it_creeps():
+    """A helix that is climbed by a hair at a time: every full step promises all of J, and none brings a thousandth of it."""
+
+    def helix(x):
+        return jnp.stack([1e3 * (x[1] - jnp.cos(300 * x[0])), 1e3 * (x[2] - jnp.sin(300 * x[0])), x[0] - 5.0])
+
+    optimizer = pdefit.LevenbergMarquardt()
+    count, state = creeping(optimizer, helix, [0.0, 1.0, 0.0])
+    assert count < 200 and not optimizer.converged(state)
+    assert "creeps" in optimizer.remark(state)
+
+
+def test_a_valley_that_is_merely_curved_is_no_creeping():
+    """Rosenbrock's, and one that is a hundred times as narrow, which takes hundreds of steps and gains by each."""
+    optimizer = pdefit.LevenbergMarquardt()
+    for scale in (10.0, 1e3):
+        _, state = creeping(optimizer, lambda x, s=scale: jnp.array([s * (x[1] - x[0] ** 2), 1 - x[0]]), [-1.2, 1.0])
+        assert optimizer.remark(state) is None and bool(optimizer.converged(state)) == (scale == 10.0)

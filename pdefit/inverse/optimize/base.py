@@ -83,6 +83,10 @@ class AbstractOptimizer(eqx.Module):
     def finished(self, state: Any) -> Bool[Array, ""]:
         """Whether further evaluations are pointless: converged, or stuck."""
 
+    def remark(self, state: Any) -> str | None:
+        """Why it stopped without having converged, where there is something to be said about that."""
+        return None
+
 
 def by_gradient(functional: Any, theta: Float[Array, " p"]) -> Evaluation:
     """Value and gradient by the adjoint."""

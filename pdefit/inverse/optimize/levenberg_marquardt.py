@@ -13,6 +13,14 @@ from pdefit.inverse.optimize.base import AbstractOptimizer, Box, Evaluation
 _ROUND_OFF = 1e-14
 # how often elements beyond their limits are looked for; what is left then is cut off
 _ROUNDS = 5
+# evaluations after which a fit is asked whether it creeps
+_WATCHED = 20
+# a model that is blind to its valley: J falls by this many times the promise, of which this part is promised again
+_BLIND, _AGAIN = 5.0, 0.1
+# steps that gain nothing: J falls by less than this part of it, and the full step promises more than that
+_NOTHING = 0.02
+# promises below this part of J are those of a fit that is about to converge
+_LITTLE = 1e-3
 
 
 class _State(NamedTuple):
@@ -27,7 +35,32 @@ class _State(NamedTuple):
     started: Array
     converged: Array
     stuck: Array
+    watch: "_Watch"
     box: Box
+
+
+class _Watch(NamedTuple):
+    """What is needed to see a fit creep: J and what the full step promised there, some evaluations ago."""
+
+    value: Array
+    promise: Array
+    evaluations: Array
+    creeps: Array
+
+    def after(self, value: Array, promise: Array, first: Array) -> "_Watch":
+        """After one more evaluation."""
+        evaluations = jnp.where(first, 0, self.evaluations + 1)
+        due = evaluations == _WATCHED
+        fallen = self.value - value
+        blind = (fallen > _BLIND * self.promise) & (promise > _AGAIN * self.promise) & (promise > _LITTLE * value)
+        futile = (fallen < _NOTHING * self.value) & (promise > _NOTHING * value)
+        anew = first | due
+        return _Watch(
+            value=jnp.where(anew, value, self.value),
+            promise=jnp.where(anew, promise, self.promise),
+            evaluations=jnp.where(due, 0, evaluations),
+            creeps=self.creeps | (due & (blind | futile)),
+        )
 
 
 class LevenbergMarquardt(AbstractOptimizer):
@@ -37,7 +70,10 @@ class LevenbergMarquardt(AbstractOptimizer):
     7), nor beyond its bounds: elements that would are held at the limit, and the others find their step anew. Converged when
     the decrease promised by the undamped step is below `tolerance` of J; when that step moves no element of theta by more
     than `step_tolerance` (of its size, where that is larger than 1), which is what ends a fit without noise; or when
-    residuals have fallen to round-off. It stops without having converged when no damping helps before.
+    residuals have fallen to round-off. It stops without having converged when no damping helps before, or when it creeps,
+    which is asked every 20 evaluations. It creeps where J fell by many times what the full step had promised, and nearly
+    as much is promised again: the valley bends out of sight of the linear model. It creeps, too, where J hardly fell while
+    the full step promises much.
 
     Sources: D. Marquardt, J. SIAM 11:431 (1963), doi:10.1137/0111030; damping after H. Nielsen, IMM-REP-1999-05.
     """
@@ -66,6 +102,7 @@ class LevenbergMarquardt(AbstractOptimizer):
             started=false,
             converged=false,
             stuck=false,
+            watch=_Watch(zero, zero, jnp.zeros((), int), false),
             box=box,
         )
 
@@ -104,18 +141,37 @@ class LevenbergMarquardt(AbstractOptimizer):
         done = (promise <= self.tolerance * value) | (value <= _ROUND_OFF**2 * first_value) | still
         converged = accepted & ~first & done
         stuck = helpless | (first & ~finite)
-        trial = state.box.clip(theta + step)
-        started = jnp.ones((), bool)
         new = _State(
-            theta, trial, value, first_value, gradient, matrix, damping, growth, started, converged, stuck, state.box
-        )  # fmt: skip
+            theta=theta,
+            trial=state.box.clip(theta + step),
+            value=value,
+            first_value=first_value,
+            gradient=gradient,
+            matrix=matrix,
+            damping=damping,
+            growth=growth,
+            started=jnp.ones((), bool),
+            converged=converged,
+            stuck=stuck,
+            watch=state.watch.after(value, promise, first),
+            box=state.box,
+        )
         return new, accepted
 
     def converged(self, state):
         return state.converged
 
     def finished(self, state):
-        return state.converged | state.stuck
+        return state.converged | state.stuck | state.watch.creeps
+
+    def remark(self, state):
+        if bool(state.converged) or not bool(state.watch.creeps):
+            return None
+        return (
+            f"Levenberg-Marquardt creeps: after {_WATCHED} evaluations as much is still to be gained as before them; "
+            "fit the numbers first, from a held initial state (a stage with held: true), or a part of the record "
+            "(until), or start from a better guess"
+        )
 
 
 def _step(
