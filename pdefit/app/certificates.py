@@ -81,7 +81,7 @@ def certified(functional: Functional, theta: Array, exp: Experiment, cfg: dict[s
         jnp.asarray(theta),
         key=jax.random.key(cfg["seed"]),
         fit_cost=fit_cost(exp, cfg),
-        tangents=exp.stages[-1].optimizer.tangents,
+        optimizers=[stage.optimizer for stage in exp.stages],
         driver=exp.driver,
     )
 

@@ -70,11 +70,14 @@ class Metered(AbstractDriver):
     def value(self, functional, theta):
         return self.driver.value(functional, theta)
 
-    def gradient(self, functional, theta):
-        return self.driver.gradient(functional, theta)
+    def watched_gradient(self, functional, theta):
+        return self.driver.watched_gradient(functional, theta)
 
-    def growth(self, functional, theta):
-        return self.driver.growth(functional, theta)
+    def product(self, functional, theta, v):
+        return self.driver.product(functional, theta, v)
+
+    def normal_equations(self, functional, theta):
+        return self.driver.normal_equations(functional, theta)
 
     def close(self):
         self.driver.close()

@@ -43,3 +43,13 @@ class Certificate:
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers and text, for certificate.json."""
         return {"passed": self.passed, "reason": self.reason, **dataclasses.asdict(self)}
+
+
+def at_most(name: str, error: float | int, limit: float, remedy: str) -> Check:
+    """The check that an error is within its limit."""
+    return Check(name, float(error), limit, error <= limit, remedy)
+
+
+def over(gap: float, size: float) -> float:
+    """gap / size; 0 where both vanish, infinite where only the size does."""
+    return gap / size if size > 0 else (0.0 if gap == 0 else float("inf"))

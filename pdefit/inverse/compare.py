@@ -181,7 +181,7 @@ def _measured(
     row = dataclasses.replace(row, peak_bytes=peak, fits=fits)
     if peak > room:
         return dataclasses.replace(row, remark=f"left out: {in_words(peak)} do not fit this machine"), None
-    gradient, taken = _timed(lambda: compiled(functional, theta))
+    gradient, taken = _timed(lambda: compiled(functional, theta)[1])
     remark = candidate.remark(functional, theta)
     if not fits:
         remark = "; ".join(filter(None, [remark, "the whole record would not fit this machine"]))

@@ -5,6 +5,8 @@ from collections.abc import Callable
 import equinox as eqx
 
 VALUE: Callable = eqx.filter_jit(lambda functional, theta: functional.value(theta))
-GRADIENT: Callable = eqx.filter_jit(lambda functional, theta: functional.value_and_grad(theta)[1])
+# value, gradient, growth of the adjoint: what optimizers are given
+GRADIENT: Callable = eqx.filter_jit(lambda functional, theta: functional.watched_gradient(theta))
+PRODUCT: Callable = eqx.filter_jit(lambda functional, theta, v: functional.gauss_newton_product(theta, v))
 RESIDUALS: Callable = eqx.filter_jit(lambda functional, theta: functional.residuals(theta))
 NORMAL: Callable = eqx.filter_jit(lambda functional, theta: functional.normal_equations(theta))

@@ -18,7 +18,7 @@ from pdefit.integrate.planner import Course, plan_course
 from pdefit.integrate.schedule.actions import Tier
 from pdefit.inverse import chunk
 from pdefit.inverse.chunk import Carry, Log
-from pdefit.inverse.compiled import GRADIENT, VALUE
+from pdefit.inverse.compiled import GRADIENT, NORMAL, PRODUCT, VALUE
 from pdefit.inverse.cost import Cost, Trial, gradient_cost, state_bytes, tangent_cost, trial
 from pdefit.inverse.functional import Functional
 from pdefit.inverse.hosted import HostedFunctional, Route
@@ -55,12 +55,22 @@ class AbstractDriver(abc.ABC):
         """J(theta)."""
 
     @abc.abstractmethod
-    def gradient(self, functional: AbstractObjective, theta: Float[Array, " p"]) -> Float[Array, " p"]:
-        """Its gradient."""
+    def watched_gradient(
+        self, functional: AbstractObjective, theta: Float[Array, " p"]
+    ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, ""]]:
+        """J, its gradient, and how much the adjoint grew on its way back: what optimizers are given."""
 
     @abc.abstractmethod
-    def growth(self, functional: AbstractObjective, theta: Float[Array, " p"]) -> Float[Array, ""]:
-        """How much the adjoint grows on its way back."""
+    def product(
+        self, functional: AbstractObjective, theta: Float[Array, " p"], v: Float[Array, " p"]
+    ) -> Float[Array, " p"]:
+        """J_r^T J_r v, as optimizers are given it."""
+
+    @abc.abstractmethod
+    def normal_equations(
+        self, functional: AbstractObjective, theta: Float[Array, " p"]
+    ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, "p p"]]:
+        """J, J_r^T r and J_r^T J_r, as optimizers are given them."""
 
     @abc.abstractmethod
     def close(self) -> None:
@@ -103,17 +113,17 @@ class Traced(AbstractDriver):
     def value(self, functional, theta):
         return VALUE(functional, theta)
 
-    def gradient(self, functional, theta):
+    def watched_gradient(self, functional, theta):
         return GRADIENT(functional, theta)
 
-    def growth(self, functional, theta):
-        return _GROWTH(functional, theta)
+    def product(self, functional, theta, v):
+        return PRODUCT(functional, theta, v)
+
+    def normal_equations(self, functional, theta):
+        return NORMAL(functional, theta)
 
     def close(self):
         """Nothing is kept."""
-
-
-_GROWTH: Callable = eqx.filter_jit(lambda functional, theta: functional.watched_gradient(theta)[2])
 
 
 class Hosted(AbstractDriver):
@@ -180,11 +190,14 @@ class Hosted(AbstractDriver):
     def value(self, functional, theta):
         return self.functional(functional).value(theta)
 
-    def gradient(self, functional, theta):
-        return self.functional(functional).value_and_grad(theta)[1]
+    def watched_gradient(self, functional, theta):
+        return self.functional(functional).watched_gradient(theta)
 
-    def growth(self, functional, theta):
-        return self.functional(functional).watched_gradient(theta)[2]
+    def product(self, functional, theta, v):
+        return self.functional(functional).gauss_newton_product(theta, v)
+
+    def normal_equations(self, functional, theta):
+        return self.functional(functional).normal_equations(theta)
 
     def functional(self, functional: AbstractObjective) -> HostedFunctional:
         """A functional, piece by piece."""

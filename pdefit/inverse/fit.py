@@ -18,7 +18,7 @@ from pdefit.inverse.fit_result import Progress as Progress
 from pdefit.inverse.fit_result import Record as Record
 from pdefit.inverse.growth_watch import explain_growth
 from pdefit.inverse.near_stability import near_stability
-from pdefit.inverse.objective import Objective
+from pdefit.inverse.objective import AbstractObjective, Objective
 from pdefit.inverse.optimize.base import AbstractOptimizer, Box
 from pdefit.inverse.run_state import RunState, pack, unpack
 from pdefit.inverse.stage import Stage as Stage
@@ -210,7 +210,10 @@ class _Run(Generic[Objective]):
         worst = float(np.max(np.asarray(log.growth[:done]), where=counts, initial=0.0))
         if worst > EXPLOSIVE and not self.watched:
             self.watched = True
-            self.events.append(explain_growth(self.functional, jnp.asarray(self.theta), worst, self.driver.growth))
+            self.events.append(explain_growth(self.functional, jnp.asarray(self.theta), worst, self._growth))
+
+    def _growth(self, functional: AbstractObjective, theta: Array) -> Array:
+        return self.driver.watched_gradient(functional, theta)[2]
 
     # --- saving and going on -----------------------------------------------------------------------------------------
 

@@ -212,7 +212,7 @@ class Functional(AbstractObjective):
         return [jumps(*self.ends_and_starts(theta, ends)), *self.extra_residuals(theta)]
 
     def value_and_grad(self, theta: Float[Array, " p"]) -> tuple[Float[Array, ""], Float[Array, " p"]]:
-        return self.sweep.adjoint.gradient(self.value, theta, None, self.controls.sizes(theta))[:2]
+        return self.watched_gradient(theta)[:2]
 
     def watched_gradient(
         self, theta: Float[Array, " p"]

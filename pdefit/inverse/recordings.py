@@ -112,7 +112,7 @@ class Recordings(AbstractObjective):
 
     # --- sums over recordings ----------------------------------------------------------------------------------------
 
-    def _each(self, function: Callable, *vectors: Float[Array, " p"]) -> PyTree:
+    def each_stacked(self, function: Callable, *vectors: Float[Array, " p"]) -> PyTree:
         """`function(functional, *parts of vectors)` of every recording, stacked."""
         arrays, rest = eqx.partition(self.members, eqx.is_array)
 
@@ -129,7 +129,7 @@ class Recordings(AbstractObjective):
     def _shared(self) -> Controls:
         return Controls(tuple(c for c in self.controls.items if not c.own))
 
-    def _extra(self, theta: Float[Array, " p"]) -> Float[Array, " e"]:
+    def extra_residuals(self, theta: Float[Array, " p"]) -> Float[Array, " e"]:
         """Residuals of regularizers and priors of shared controls."""
         own = theta[: self._shared.size]
         values = self._shared.values(own)
@@ -137,57 +137,57 @@ class Recordings(AbstractObjective):
         return jnp.concatenate([jnp.zeros(0), *regularized, *self._shared.prior_residuals(own)])
 
     def _extra_value(self, theta: Float[Array, " p"]) -> Float[Array, ""]:
-        return jnp.sum(self._extra(theta) ** 2) / 2
+        return jnp.sum(self.extra_residuals(theta) ** 2) / 2
 
     def value(self, theta):
-        return jnp.sum(self._each(Functional.value, theta)) + self._extra_value(theta)
+        return jnp.sum(self.each_stacked(Functional.value, theta)) + self._extra_value(theta)
 
     def value_and_grad(self, theta):
         return self.watched_gradient(theta)[:2]
 
     def watched_gradient(self, theta):
-        values, gradients, growths = self._each(Functional.watched_gradient, theta)
+        values, gradients, growths = self.each_stacked(Functional.watched_gradient, theta)
         value, gradient = jax.value_and_grad(self._extra_value)(theta)
         return jnp.sum(values) + value, self._added(gradients) + gradient, jnp.max(growths)
 
     def jvp(self, theta, v):
-        values, slopes = self._each(Functional.jvp, theta, v)
+        values, slopes = self.each_stacked(Functional.jvp, theta, v)
         value, slope = jax.jvp(self._extra_value, (theta,), (v,))
         return jnp.sum(values) + value, jnp.sum(slopes) + slope
 
     def gauss_newton_product(self, theta, v):
-        moved, pull = jax.jvp(self._extra, (theta,), (v,))[1], jax.vjp(self._extra, theta)[1]
-        return self._added(self._each(Functional.gauss_newton_product, theta, v)) + pull(moved)[0]
+        moved, pull = jax.jvp(self.extra_residuals, (theta,), (v,))[1], jax.vjp(self.extra_residuals, theta)[1]
+        return self._added(self.each_stacked(Functional.gauss_newton_product, theta, v)) + pull(moved)[0]
 
     def hessian_vector_product(self, theta, v):
         extra = jax.jvp(jax.grad(self._extra_value), (theta,), (v,))[1]
-        return self._added(self._each(Functional.hessian_vector_product, theta, v)) + extra
+        return self._added(self.each_stacked(Functional.hessian_vector_product, theta, v)) + extra
 
     def residuals(self, theta):
-        return jnp.concatenate([jnp.ravel(self._each(Functional.residuals, theta)), self._extra(theta)])
+        return jnp.concatenate([jnp.ravel(self.each_stacked(Functional.residuals, theta)), self.extra_residuals(theta)])
 
     def squared_residuals(self, theta: Float[Array, " p"]) -> dict[str, Array]:
         """The squares of the weighted residuals of every observation by variable (E, S, I, ...)."""
-        return self._each(Functional.squared_residuals, theta)
+        return self.each_stacked(Functional.squared_residuals, theta)
 
     def residuals_and_jacobian(self, theta):
         p = self.controls.size
         refuse_dense(self.kinds().size, p)
-        r, jac = self._each(Functional.residuals_and_jacobian, theta)
+        r, jac = self.each_stacked(Functional.residuals_and_jacobian, theta)
         dense = Blocks(r, jac, self.columns).dense(p)
         return (
-            jnp.concatenate([jnp.ravel(r), self._extra(theta)]),
-            jnp.concatenate([dense, jax.jacfwd(self._extra)(theta)]),
+            jnp.concatenate([jnp.ravel(r), self.extra_residuals(theta)]),
+            jnp.concatenate([dense, jax.jacfwd(self.extra_residuals)(theta)]),
         )
 
     def grouped_equations(self, theta):
-        half_square, gradient, matrix, columns, r, jac = self._each(Functional.grouped_equations, theta)
-        shared, p = self._extra(theta), self.controls.size
+        half_square, gradient, matrix, columns, r, jac = self.each_stacked(Functional.grouped_equations, theta)
+        shared, p = self.extra_residuals(theta), self.controls.size
         own = jax.vmap(lambda mine, inside: mine[inside])(jnp.asarray(self.columns), columns)
         return Groups(
             *(jnp.concatenate(x) for x in (half_square, gradient, matrix, own)),
             extra=jnp.concatenate([jnp.ravel(r), shared]),
-            extra_jac=jnp.concatenate([Blocks(r, jac, self.columns).dense(p), jax.jacfwd(self._extra)(theta)]),
+            extra_jac=jnp.concatenate([Blocks(r, jac, self.columns).dense(p), jax.jacfwd(self.extra_residuals)(theta)]),
         )
 
     # --- what its residuals are ----------------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ class Recordings(AbstractObjective):
 
     def kinds(self):
         one = sliced(self.members, 0).kinds()
-        shared = jax.eval_shape(self._extra, self.theta0).size
+        shared = jax.eval_shape(self.extra_residuals, self.theta0).size
         return np.concatenate([np.tile(one, len(self.extents)), np.full(shared, one.max(initial=-1) + 1)])
 
     # --- variants --------------------------------------------------------------------------------------------------------

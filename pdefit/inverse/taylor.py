@@ -1,4 +1,4 @@
-"""Taylor remainders: how differences of a map approach its derivative as the step shrinks."""
+"""Central differences against a derivative: is what is left over round-off and a Taylor remainder, or a wrong derivative?"""
 
 import dataclasses
 from collections.abc import Callable
@@ -11,36 +11,51 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from pdefit.arrays.transforms import Identity, Scale
 from pdefit.inverse.controls import Controls, Resolved
 
-# relative steps: from one at which switches inside a trajectory still shift, down by fours
-_LARGEST, _SMALLEST, _RATIO = 1e-2, 1e-8, 4.0
-# an error below this is no longer improved
-_ENOUGH = 1e-7
-# from here on the leading term of the remainder rules: where fronts move, at 0.01 the next one still takes up to 0.25 from
-# the exponent
-_ASYMPTOTIC = 1e-3
-# an error so many times its round-off still has an exponent of its own
-_NOISY = 30
-# from an error that can be seen, that of a smooth map does not become small with a larger exponent than this
-_VISIBLE, _SMALL, _SUDDEN = 1e-3, 1e-2, 5.0
+# Relative steps halve from the first. So many are always tried, more while they tell more; larger ones classify a jump.
+_LARGEST, _BASE, _MOST, _LARGER = 2.0**-4, 9, 30, 2
+# the remainder of a central difference is fitted by these powers of the step
+_POWERS = (0, 2, 4)
+# steps that a fit takes at least: two more than it has unknowns
+_FEWEST = len(_POWERS) + 2
+# standard errors that a constant may be away from zero
+_SIGMAS = 4.0
+# an error bar this small leaves nothing to gain from more steps
+_SHARP = 2e-7
+# Round-off varies from point to point by less than this factor. Scatter beyond it is the map's own.
+_SCATTER = 10.0
+# With half the step the error of a smooth map's prediction falls by 2^6, and by 2^10 where higher powers matter, too.
+_SUDDEN = 2.0**11
+# sudden changes below this part of the derivative do not matter
+_SEEN = 1e-5
+# Jumps in the map add an error that grows as the step shrinks, or stays; kinks add one that is proportional to the step.
+_FLAT, _BENT = 0.25, 1.6
 
 
 @dataclasses.dataclass(frozen=True)
-class Remainder:
-    """Relative errors of central differences for shrinking steps. `rates` are their exponents between successive steps
-    that round-off does not rule (2 for a smooth map); `round_off` is the error that round-off explains at the best step;
-    `smooth` is False where an error falls slower than that, or in a jump; `silent` where round-off explains the error of
-    every step: the map does not see this direction, as far as can be told."""
+class Differences:
+    """What central differences along one direction say of a derivative; all relative to the size of that derivative.
+
+    **Arguments:**
+
+    - `steps`: relative steps, from large to small
+    - `errors`: |difference quotient - derivative| at each
+    - `constant`: the part of the error that does not vanish with the step, from a fit of c0 + c2 h^2 + c4 h^4
+    - `error_bar`: the standard error of the constant, from round-off and from how well the powers fit
+    - `round_off`: the standard error that round-off alone would leave
+    - `finding`: `right`, `wrong`, `switch`, `kink` (right, and continuous with kinks), `unseen` (round-off hides it)
+    """
 
     steps: tuple[float, ...]
     errors: tuple[float, ...]
-    rates: tuple[float, ...]
+    constant: float
+    error_bar: float
     round_off: float
-    smooth: bool
-    silent: bool
+    finding: str
 
     @property
-    def best(self) -> float:
-        return min(self.errors)
+    def limit(self) -> float:
+        """What the constant may be by chance."""
+        return _SIGMAS * self.error_bar
 
 
 def direction(controls: Controls, theta: Float[Array, " p"], key: PRNGKeyArray) -> Float[Array, " p"]:
@@ -64,57 +79,185 @@ def _size(control: Resolved, part: Array, v: Array) -> float:
 
 
 def round_off(f: Callable[[Array], Array], x: Array, v: Array) -> float:
-    """The norm of the round-off noise of f near x: second differences over steps too small to see anything else.
+    """The norm of the round-off noise of f near x: third differences over steps too small to see anything else.
 
-    Source: J. More, S. Wild, SIAM J. Sci. Comput. 33:1292 (2011), doi:10.1137/100786125, of which this is the first order.
+    Source: J. More, S. Wild, SIAM J. Sci. Comput. 33:1292 (2011), doi:10.1137/100786125.
     """
-    a, b, c = (f(x + k * 1e-13 * v) for k in (0, 1, 2))
-    return float(jnp.linalg.norm(a - 2 * b + c)) / 6**0.5
+    values = np.stack([np.asarray(f(x + k * 1e-13 * v)) for k in range(6)])
+    third = np.diff(values, 3, axis=0)
+    # the third difference of independent errors has 20 times their variance
+    return float(np.sqrt(np.mean(np.sum(third**2, axis=1)) / 20))
 
 
-def remainder(
+def differences(
     f: Callable[[Array], Array],
     x: Array,
     v: Array,
-    error: Callable[[Array], float],
-    noise: float,
+    gap: Callable[[Array], Array],
     size: float,
-) -> Remainder:
-    """Shrink the step until differences of f along v agree with a derivative, or round-off ends it.
+    noise: float,
+    enough: float,
+) -> Differences:
+    """Compare central differences of f along v with a derivative, over as many steps as it takes to be sure.
 
-    `error` is the relative error of a difference quotient; `noise` the norm of the round-off of f; `size` the norm of the
-    derivative (0 if unknown).
+    **Arguments:**
+
+    - `gap`: what a difference quotient leaves over of the derivative, as a vector
+    - `size`: the norm of the derivative (0 if unknown: that of the quotients then)
+    - `noise`: the norm of the round-off of f
+    - `enough`: a constant below this is as good as zero
     """
-    steps, errors, floors = [], [], []
-    step = _LARGEST
-    while step > _SMALLEST:
-        quotient = (f(x + step * v) - f(x - step * v)) / (2 * step)
-        scale = size or float(jnp.linalg.norm(quotient))
-        steps.append(step)
-        errors.append(error(quotient) if bool(jnp.all(jnp.isfinite(quotient))) else float("inf"))
-        floors.append(noise / (step * scale) if scale > 0 else 0.0)
-        if errors[-1] <= max(_ENOUGH, 3 * floors[-1]):
+
+    def look(step: float) -> np.ndarray:
+        return np.asarray(gap((f(x + step * v) - f(x - step * v)) / (2 * step)))
+
+    steps, gaps = [], []
+    for step in _LARGEST * 2.0 ** -np.arange(_MOST):
+        found = look(step)
+        # far from x the model may blow up
+        if np.all(np.isfinite(found)):
+            steps.append(step)
+            gaps.append(found)
+        if len(steps) >= _BASE and _settled(_Series(steps, gaps, size, noise), enough):
             break
-        step /= _RATIO
-    best = int(np.argmin(errors))
-    rates = tuple(
-        float(np.log(errors[k] / errors[k + 1]) / np.log(_RATIO))
-        for k in range(best)
-        if errors[k + 1] > max(10 * floors[k + 1], 1e-12) and np.isfinite(errors[k])
+    if len(steps) < _FEWEST:
+        return Differences(tuple(steps), (), float("inf"), 0.0, 0.0, "wrong")
+    series = _Series(steps, gaps, size, noise)
+    best = series.best()
+    drop = series.sudden()
+    if drop is not None and drop < _LARGER:
+        # too few steps above the drop to say what it is
+        larger = [s for k in range(_LARGER, 0, -1) if np.all(np.isfinite(look(s := 2.0**k * steps[0])))]
+        series = _Series([*larger, *steps], [*map(look, larger), *gaps], size, noise)
+        best, drop = series.best(), series.sudden()
+    errors = np.linalg.norm(series.y, axis=1)
+    return Differences(
+        steps=tuple(float(h) for h in series.h),
+        errors=tuple(float(e) for e in errors),
+        constant=best.constant,
+        error_bar=best.error_bar,
+        round_off=series.floor(),
+        finding=_finding(series, best, drop, enough),
     )
-    silent = all(e <= 10 * floor for e, floor in zip(errors, floors, strict=True))
-    return Remainder(tuple(steps), tuple(errors), rates, floors[best], _smooth(errors, floors, best), silent)
 
 
-def _smooth(errors: list[float], floors: list[float], best: int) -> bool:
-    """Whether the errors fall as a smooth map's do: at least as the square of the step from where they are small, and
-    never suddenly: a switch that no step shifts any more leaves a derivative that looks right."""
-    for k in range(best):
-        # the noise of one second difference is known to a factor of some three
-        above = errors[k + 1] > max(_NOISY * floors[k + 1], 1e-12)
-        rate = np.log(errors[k] / max(errors[k + 1], 1e-300)) / np.log(_RATIO)
-        if errors[k] <= _ASYMPTOTIC and above and rate < 1.9:
-            return False
-        if np.isfinite(errors[k]) and errors[k] > _VISIBLE and errors[k + 1] < _SMALL and rate > _SUDDEN:
-            return False
-    return True
+@dataclasses.dataclass(frozen=True)
+class _Fit:
+    """A fit of the powers to the steps from number `first` on: its coefficients, and what it says of the constant."""
+
+    first: int
+    coefficients: np.ndarray
+    constant: float
+    from_noise: float
+    # root mean square of the residuals, in units of the round-off
+    scatter: float
+
+    @property
+    def error_bar(self) -> float:
+        return self.from_noise * max(1.0, self.scatter)
+
+
+class _Series:
+    """Errors y (n, M) of difference quotients at steps h (n,), and their round-off rho (n,), relative to the derivative."""
+
+    def __init__(self, steps: list[float], gaps: list[np.ndarray], size: float, noise: float):
+        self.h, y = np.asarray(steps), np.stack(gaps)
+        scale = size or float(np.max(np.linalg.norm(y, axis=1))) or 1.0
+        self.y = y / scale
+        # two evaluations, over twice the step; never zero, for weights
+        self.rho = np.maximum(noise, 1e-300) / (np.sqrt(2) * self.h * scale)
+
+    def fit(self, first: int) -> _Fit:
+        """Weighted least squares over the steps from number `first` on."""
+        h, y, rho = self.h[first:], self.y[first:], self.rho[first:]
+        basis = _basis(h)
+        operator = _solve(basis / rho[:, None]) / rho
+        coefficients = operator @ y
+        scatter = np.linalg.norm((y - basis @ coefficients) / rho[:, None], axis=1)
+        degrees = len(h) - len(_POWERS)
+        return _Fit(
+            first=first,
+            coefficients=coefficients,
+            constant=float(np.linalg.norm(coefficients[0])),
+            from_noise=float(np.sqrt(np.sum((operator[0] * rho) ** 2))),
+            scatter=float(np.sqrt(np.sum(scatter**2) / degrees)),
+        )
+
+    def fits(self) -> list[_Fit]:
+        return [self.fit(k) for k in range(len(self.h) - _FEWEST + 1)]
+
+    def best(self) -> _Fit:
+        """The fit that knows the constant best: of larger steps round-off matters less, of smaller ones the remainder."""
+        return min(self.fits(), key=lambda f: f.error_bar)
+
+    def floor(self) -> float:
+        """The error bar that round-off alone would leave."""
+        return min(f.from_noise for f in self.fits())
+
+    def sudden(self) -> int | None:
+        """The last step whose error was not to be expected from smaller steps, while that of the next one was; or whose error
+        is far above all smaller ones."""
+        count = len(self.h) - _FEWEST + 1
+        surprise, expected = np.zeros(count), np.zeros(count)
+        for k in range(count):
+            inside = slice(k + 1, None)
+            row = _basis(self.h[k : k + 1]) @ (
+                _solve(_basis(self.h[inside]) / self.rho[inside, None]) / self.rho[inside]
+            )
+            surprise[k] = np.linalg.norm(self.y[k] - (row @ self.y[inside])[0])
+            expected[k] = np.sqrt(np.sum((row * self.rho[inside]) ** 2) + self.rho[k] ** 2)
+        before = np.maximum(surprise[1:], 5 * expected[1:])
+        unexpected = (surprise[:-1] > _SUDDEN * before) & (surprise[:-1] > _SEEN)
+        error = np.linalg.norm(self.y, axis=1)
+        later = np.asarray([np.max(error[k + 1 : k + _FEWEST]) for k in range(count - 1)])
+        fallen = (error[: count - 1] > _SUDDEN * later) & (error[: count - 1] > _SEEN)
+        found = np.flatnonzero(unexpected | fallen)
+        return int(found[-1]) if found.size else None
+
+
+def _basis(h: np.ndarray) -> np.ndarray:
+    return h[:, None] ** np.asarray(_POWERS)
+
+
+def _solve(weighted: np.ndarray) -> np.ndarray:
+    """The pseudo-inverse, with columns of equal length: powers of small steps span decades."""
+    length = np.linalg.norm(weighted, axis=0)
+    return np.linalg.pinv(weighted / length) / length[:, None]
+
+
+def _settled(series: _Series, enough: float) -> bool:
+    """Whether more steps would tell nothing new."""
+    best = series.best()
+    if _SIGMAS * best.error_bar <= enough and best.error_bar <= _SHARP:
+        return True
+    # smaller steps only bring round-off
+    noisy = np.median(series.rho[-3:] / np.maximum(np.linalg.norm(series.y[-3:], axis=1), 1e-300)) > 0.5
+    return bool(noisy) and best.first + _FEWEST < len(series.h)
+
+
+def _finding(series: _Series, best: _Fit, drop: int | None, enough: float) -> str:
+    """What the errors are made of."""
+    tolerance = max(enough, _SIGMAS * best.error_bar)
+    # scatter that round-off cannot explain
+    irregular = best.scatter > _SCATTER and _SIGMAS * best.error_bar > enough
+    if drop is not None or irregular:
+        growth = _exponent(series, best, len(series.h) - _FEWEST if drop is None else drop)
+        if growth < _FLAT:
+            return "switch"
+        if irregular and growth >= _BENT:
+            return "wrong" if best.constant > tolerance else "unseen"
+        if growth < _BENT:
+            return "wrong" if best.constant > tolerance and not irregular else "kink"
+    if best.constant > tolerance:
+        return "wrong"
+    return "right"
+
+
+def _exponent(series: _Series, best: _Fit, last: int) -> float:
+    """The power of the step that unexpected errors grow with, over the three steps above number `last`."""
+    first = max(last - 3, 0)
+    if first == last:
+        return float("inf")
+    beyond = series.y - _basis(series.h) @ best.coefficients if last < best.first else series.y
+    size = np.linalg.norm(beyond, axis=1)
+    return float(np.log(size[first] / size[last]) / np.log(series.h[first] / series.h[last]))
