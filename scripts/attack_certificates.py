@@ -92,8 +92,9 @@ def shipped(name: str, seeds: int) -> Iterator[tuple[str, pdefit.Certificate]]:
         yield f"seed {seed}, guess", certified(functional, functional.theta0, exp, cfg)
         if exp.truth is not None:
             rng = np.random.default_rng(seed)
-            theta = exp.functional.controls.theta(eqx.tree_at(lambda p: p.nodes, exp.truth, exp.functional.problem.nodes,
-                                                              is_leaf=lambda x: x is None))  # fmt: skip
+            theta = exp.functional.controls.theta(
+                eqx.tree_at(lambda p: p.nodes, exp.truth, exp.functional.problem.nodes, is_leaf=lambda x: x is None)
+            )
             theta = theta * (1 + 1e-3 * rng.normal(size=theta.size))
             yield f"seed {seed}, near", certified(exp.functional, theta, exp, cfg)
 
@@ -109,7 +110,10 @@ def alarms(only: list[str], seeds: int, of_shipped: int) -> bool:
             if not found.passed:
                 row(f"  FALSE ALARM {name}, {where}: {short(found.reason)}")
         scope = found.scope.get("observations"), found.scope.get("of")
-        row(f"{name:24}", f"{count:3} certificates, {refused} false, {seconds:6.1f} s of {time.perf_counter() - begin:6.1f} s, scope {scope}")
+        row(
+            f"{name:24}",
+            f"{count:3} certificates, {refused} false, {seconds:6.1f} s of {time.perf_counter() - begin:6.1f} s, scope {scope}",
+        )
         total, wrong = total + count, wrong + refused
         forget_programs()
     row(f"{wrong} false alarms in {total} certificates")
@@ -137,8 +141,10 @@ def switches(only: list[str], seeds: int) -> bool:
                     caught = [w for w, c in found.items() if not c.passed]
                     matters = hard and there.found and there.shift >= MOVES
                     verdict = "MISSED" if matters and not caught else ("FALSE ALARM" if caught and not hard else "")
-                    row(f"{name:12} size {size:8.2g} error {wrong:.0f} sigma  shift {there.shift:8.3f}{'' if there.found else '?'}  "
-                        f"caught: {', '.join(caught) or '-'}  {verdict}")  # fmt: skip
+                    row(
+                        f"{name:12} size {size:8.2g} error {wrong:.0f} sigma  shift {there.shift:8.3f}{'' if there.found else '?'}  "
+                        f"caught: {', '.join(caught) or '-'}  {verdict}"
+                    )
                     if verdict:
                         row("   ", short("; ".join(c.reason for c in found.values())) or worst(found["estimate"]))
                     matter, missed = matter + matters, missed + (matters and not caught)
@@ -146,8 +152,10 @@ def switches(only: list[str], seeds: int) -> bool:
                     unnoticed += hard and not matters and not caught
                     kinks, refused = kinks + (not hard), refused + (not hard and bool(caught))
         forget_programs()
-    row(f"{missed} of {matter} switches that move the estimate by {MOVES:g} half intervals or more missed "
-        f"({caught_at_guess} are caught at the guess already); {unnoticed} smaller ones pass")  # fmt: skip
+    row(
+        f"{missed} of {matter} switches that move the estimate by {MOVES:g} half intervals or more missed "
+        f"({caught_at_guess} are caught at the guess already); {unnoticed} smaller ones pass"
+    )
     row(f"{refused} of {kinks} kinks refused")
     return missed == 0 and refused == 0
 

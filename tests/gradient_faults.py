@@ -21,7 +21,7 @@ import numpy as np
 import zoo
 from jax import lax
 from small_systems import Relay
-from zoo import CASES, LOG, Flow, SplitFlow, State, lotka_volterra
+from zoo import LOG, Flow, SplitFlow, State, lotka_volterra
 
 import pdefit
 import pdefit.integrate.implicit_tableau as implicit_tableau
@@ -116,7 +116,9 @@ def flow(
     truth = (SplitFlow if extra else Flow)(clean or rate, *at, **right)
     look = pdefit.ObserveAll() if observe is None else observe
     solver = {k: v for k, v in options.items() if k == "solver"}
-    data = pdefit.simulate(truth, y0, ts, dt=dt, observe=look, args=args, **({} if solver else {"solver": pdefit.RK4()}))
+    data = pdefit.simulate(
+        truth, y0, ts, dt=dt, observe=look, args=args, **({} if solver else {"solver": pdefit.RK4()})
+    )
     data = pdefit.add_noise(data, noise, jax.random.key(1))
     wrong = [x * (guess if n in free else 1.0) for n, x in zip(names, at, strict=True)]
     problem = pdefit.Problem(cls(rate, *wrong, **extra), y0, look, args=args)
@@ -131,9 +133,15 @@ def segments(controls: Any = None, **options: Any) -> pdefit.Functional:
 
 def recordings(cls: type = pdefit.Recordings, **options: Any) -> Any:
     """Three of them, with a parameter of their own."""
-    free = {"a": pdefit.Control(LOG, prior=pdefit.LogNormal(1.3, 0.2)), "b": pdefit.Control(LOG, scope="experiment"), "c": LOG}
-    parts = [flow(u0=u0, free=free, at=(1.0, b, 1.2), guess=0.9, frames=31, **options)
-             for u0, b in (((1.0, 2.0), 0.5), ((2.0, 1.0), 0.6), ((0.5, 1.5), 0.45))]  # fmt: skip
+    free = {
+        "a": pdefit.Control(LOG, prior=pdefit.LogNormal(1.3, 0.2)),
+        "b": pdefit.Control(LOG, scope="experiment"),
+        "c": LOG,
+    }
+    parts = [
+        flow(u0=u0, free=free, at=(1.0, b, 1.2), guess=0.9, frames=31, **options)
+        for u0, b in (((1.0, 2.0), 0.5), ((2.0, 1.0), 0.6), ((0.5, 1.5), 0.45))
+    ]
     return cls(parts)
 
 
@@ -141,8 +149,15 @@ def field(**options: Any) -> pdefit.Functional:
     """A front of which the initial state is unknown, too, and kept smooth."""
     free = {"a": LOG, "b": LOG, "y0": {"u": pdefit.Control(smoothing=2.0)}}
     smooth = (pdefit.H1("y0.u", 1.0),)
-    return flow(zoo.burgers, (1.0, 0.02), 1 + np.sin(2 * np.pi * zoo.line(32, 1.0)), 0.4, 21, 0.01,
-                **{"free": free, "regularizers": smooth, **options})  # fmt: skip
+    return flow(
+        zoo.burgers,
+        (1.0, 0.02),
+        1 + np.sin(2 * np.pi * zoo.line(32, 1.0)),
+        0.4,
+        21,
+        0.01,
+        **{"free": free, "regularizers": smooth, **options},
+    )
 
 
 def priors(**options: Any) -> pdefit.Functional:
@@ -297,8 +312,15 @@ def tangents_change_places():
 
 @fault("adjoint")
 def backsolve_of_diffusion_without_backups():
-    options = {"rate": zoo.burgers, "at": (1.0, 0.02), "u0": 1 + np.sin(2 * np.pi * zoo.line(32, 1.0)), "stop": 0.4,
-               "frames": 9, "dt": 0.01, "free": {"a": LOG, "b": LOG}}  # fmt: skip
+    options = {
+        "rate": zoo.burgers,
+        "at": (1.0, 0.02),
+        "u0": 1 + np.sin(2 * np.pi * zoo.line(32, 1.0)),
+        "stop": 0.4,
+        "frames": 9,
+        "dt": 0.01,
+        "free": {"a": LOG, "b": LOG},
+    }
     return Planted(flow(adjoint=pdefit.Backsolve(backups=1), **options), flow(**options))
 
 
@@ -471,19 +493,37 @@ def of_groups(name: str, change: Callable, base: Callable = flow, explained: str
     FAULTS[name] = Fault("normal equations", name, make, wrong="normal", explained=explained)
 
 
-of_groups("segment_dropped", lambda g, f: g._replace(
-    gradient=g.gradient.at[3:4].set(0.0), matrix=g.matrix.at[3:4].set(0.0)) if len(g.gradient) > 3 else g, segments)  # fmt: skip
-of_groups("last_segment_dropped", lambda g, f: g._replace(
-    gradient=g.gradient.at[-1].set(0.0), matrix=g.matrix.at[-1].set(0.0)), lambda: segments(FREE_3))  # fmt: skip
+of_groups(
+    "segment_dropped",
+    lambda g, f: (
+        g._replace(gradient=g.gradient.at[3:4].set(0.0), matrix=g.matrix.at[3:4].set(0.0)) if len(g.gradient) > 3 else g
+    ),
+    segments,
+)
+of_groups(
+    "last_segment_dropped",
+    lambda g, f: g._replace(gradient=g.gradient.at[-1].set(0.0), matrix=g.matrix.at[-1].set(0.0)),
+    lambda: segments(FREE_3),
+)
 of_groups("sign_in_gauss_newton_gradient", lambda g, f: g._replace(gradient=g.gradient.at[:, 2].multiply(-1.0)))
-of_groups("sign_in_the_matrix", lambda g, f: g._replace(
-    matrix=g.matrix.at[:, 0, 1].multiply(-1.0).at[:, 1, 0].multiply(-1.0)))  # fmt: skip
+of_groups(
+    "sign_in_the_matrix", lambda g, f: g._replace(matrix=g.matrix.at[:, 0, 1].multiply(-1.0).at[:, 1, 0].multiply(-1.0))
+)
 of_groups("matrix_off_by_a_hundredth", lambda g, f: g._replace(matrix=g.matrix.at[:, 1, 1].multiply(1.01)))
-of_groups("priors_lost_in_normal_equations", lambda g, f: g._replace(
-    extra=jnp.zeros_like(g.extra), extra_jac=jnp.zeros_like(g.extra_jac)), priors)  # fmt: skip
-of_groups("normal_equations_wrong_beyond_twenty_frames",
-          lambda g, f: g._replace(gradient=g.gradient.at[:, 0].multiply(0.5)) if _beyond(f, 20) else g)  # fmt: skip
-of_groups("wrong_column", lambda g, f: g._replace(columns=jnp.asarray(g.columns).at[2].set(jnp.asarray(g.columns)[1])), segments)
+of_groups(
+    "priors_lost_in_normal_equations",
+    lambda g, f: g._replace(extra=jnp.zeros_like(g.extra), extra_jac=jnp.zeros_like(g.extra_jac)),
+    priors,
+)
+of_groups(
+    "normal_equations_wrong_beyond_twenty_frames",
+    lambda g, f: g._replace(gradient=g.gradient.at[:, 0].multiply(0.5)) if _beyond(f, 20) else g,
+)
+of_groups(
+    "wrong_column",
+    lambda g, f: g._replace(columns=jnp.asarray(g.columns).at[2].set(jnp.asarray(g.columns)[1])),
+    segments,
+)
 
 
 def _unsigned_jumps(d_ends, d_starts):
@@ -501,7 +541,11 @@ def sign_in_the_jumps():
 class NoPriors(pdefit.Functional):
     def watched_gradient(self, theta):
         value, gradient, growth = super().watched_gradient(theta)
-        return value, gradient - jax.grad(lambda x: sum(jnp.sum(r**2) / 2 for r in self.extra_residuals(x)))(theta), growth
+        return (
+            value,
+            gradient - jax.grad(lambda x: sum(jnp.sum(r**2) / 2 for r in self.extra_residuals(x)))(theta),
+            growth,
+        )
 
     def value_and_grad(self, theta):
         return self.watched_gradient(theta)[:2]
@@ -741,9 +785,13 @@ in_system("jvp_rule_off_by_1e-4", _with(off_by(1e-4)))
 in_system("jvp_rule_off_by_1e-9", _with(off_by(1e-9)), explained="far below what differences resolve, and what matters")
 in_system("vjp_rule_off_by_1e-4", _with(reverse_off_by(1e-4)))
 in_system("vjp_rule_off_by_1e-2", _with(reverse_off_by(1e-2)))
-in_system("single_precision_inside", lambda t, u, p, args: lotka_volterra(
-    t, u.astype(jnp.float32), tuple(x.astype(jnp.float32) for x in p), args).astype(u.dtype),
-    explained="7 digits are right: round-off in the equations, not a wrong derivative")  # fmt: skip
+in_system(
+    "single_precision_inside",
+    lambda t, u, p, args: lotka_volterra(
+        t, u.astype(jnp.float32), tuple(x.astype(jnp.float32) for x in p), args
+    ).astype(u.dtype),
+    explained="7 digits are right: round-off in the equations, not a wrong derivative",
+)
 
 
 def _rounded(t, u, p, args):
@@ -776,7 +824,9 @@ class Twisted(SplitFlow):
     """The solve has a wrong transpose."""
 
     def linear_solve(self, y, h):
-        return wrong_transpose(lambda ct: jax.tree.map(lambda c: jnp.roll(c, 1), ct))(SplitFlow.linear_solve(self, y, h))
+        return wrong_transpose(lambda ct: jax.tree.map(lambda c: jnp.roll(c, 1), ct))(
+            SplitFlow.linear_solve(self, y, h)
+        )
 
 
 class Half(SplitFlow):
@@ -789,28 +839,58 @@ class Half(SplitFlow):
 
 def split(cls: type = SplitFlow, rate: Callable = zoo.allen_cahn) -> pdefit.Functional:
     x = zoo.X32
-    return flow(rate, (0.05, 1.0), np.sin(x) + 0.3 * np.cos(3 * x), 3.0, 21, 0.05, {"a": LOG, "b": LOG}, cls, clean=zoo.allen_cahn,
-                symbol=_heat, length=2 * np.pi, solver=pdefit.IMEX())  # fmt: skip
+    return flow(
+        rate,
+        (0.05, 1.0),
+        np.sin(x) + 0.3 * np.cos(3 * x),
+        3.0,
+        21,
+        0.05,
+        {"a": LOG, "b": LOG},
+        cls,
+        clean=zoo.allen_cahn,
+        symbol=_heat,
+        length=2 * np.pi,
+        solver=pdefit.IMEX(),
+    )
 
 
 def _heat(k, p):
     return -p[0] * k**2
 
 
-for _name, _cls in {"imex_solve_without_parameters": Quiet, "imex_solve_transposed_wrong": Twisted, "imex_solve_a_thousandth": Half}.items():
+for _name, _cls in {
+    "imex_solve_without_parameters": Quiet,
+    "imex_solve_transposed_wrong": Twisted,
+    "imex_solve_a_thousandth": Half,
+}.items():
     FAULTS[_name] = Fault("imex", _name, lambda cls=_cls: Planted(split(cls), split()))
 
 
 @fault("imex")
 def imex_explicit_part_stopped():
-    return Planted(split(rate=lambda t, u, p, args: zoo.allen_cahn(t, u, (p[0], 0.99 * p[1] + 0.01 * lax.stop_gradient(p[1])), args)), split())
+    return Planted(
+        split(
+            rate=lambda t, u, p, args: zoo.allen_cahn(t, u, (p[0], 0.99 * p[1] + 0.01 * lax.stop_gradient(p[1])), args)
+        ),
+        split(),
+    )
 
 
 # --- implicit solves -----------------------------------------------------------------------------------------------------
 
 
 def stiff() -> pdefit.Functional:
-    return flow(zoo.van_der_pol, (10.0, 1.0), np.array([2.0, 0.0]), 10.0, 21, 0.1, {"a": LOG, "b": LOG}, solver=diffrax.Kvaerno3())
+    return flow(
+        zoo.van_der_pol,
+        (10.0, 1.0),
+        np.array([2.0, 0.0]),
+        10.0,
+        21,
+        0.1,
+        {"a": LOG, "b": LOG},
+        solver=diffrax.Kvaerno3(),
+    )
 
 
 def _lax_with(solve: Callable, root: Callable = lambda x: x) -> Any:
@@ -826,7 +906,12 @@ def _lax_with(solve: Callable, root: Callable = lambda x: x) -> Any:
 
 
 def in_root(name: str, solve: Callable, root: Callable = lambda x: x) -> None:
-    FAULTS[name] = Fault("implicit", name, lambda: Planted(stiff(), stiff()), patches=lambda: [(implicit_tableau, "lax", _lax_with(solve, root))])
+    FAULTS[name] = Fault(
+        "implicit",
+        name,
+        lambda: Planted(stiff(), stiff()),
+        patches=lambda: [(implicit_tableau, "lax", _lax_with(solve, root))],
+    )
 
 
 in_root("implicit_solve_off_by_1e-3", lambda right, g, b: 1.001 * right(g, b))
@@ -910,7 +995,13 @@ class Perturbed(HostStore):
 
 
 def in_store(name: str, cls: type, **options: Any) -> None:
-    FAULTS[name] = Fault("tiers", name, lambda: Planted(flow(), flow(), tiers()), patches=lambda: [(drivers, "HostStore", cls)], **options)
+    FAULTS[name] = Fault(
+        "tiers",
+        name,
+        lambda: Planted(flow(), flow(), tiers()),
+        patches=lambda: [(drivers, "HostStore", cls)],
+        **options,
+    )
 
 
 in_store("host_checkpoint_off_by_one_from_slot_4", OffByOneFromFour)
@@ -955,7 +1046,13 @@ def in_program(name: str, program: str, change: Callable, base: Callable = flow,
     def wrong(*arguments: Any) -> Any:
         return change(right(*arguments), arguments)
 
-    FAULTS[name] = Fault("hosted", name, lambda: Planted(base(), base(), tiers()), patches=lambda: [(programs, program, wrong)], **options)
+    FAULTS[name] = Fault(
+        "hosted",
+        name,
+        lambda: Planted(base(), base(), tiers()),
+        patches=lambda: [(programs, program, wrong)],
+        **options,
+    )
 
 
 def _late_piece(window: Any) -> bool:
@@ -963,19 +1060,40 @@ def _late_piece(window: Any) -> bool:
     return float(np.asarray(window.plan.start).ravel()[0]) > 5.0
 
 
-in_program("piece_adds_nothing_to_the_gradient", "reverse",
-           lambda out, a: (out[0], a[5] if _late_piece(a[3]) else out[1], out[2]))  # fmt: skip
-in_program("cotangent_lost_between_late_pieces", "reverse", lambda out, a: (
-    jax.tree.map(jnp.zeros_like, out[0]) if _late_piece(a[3]) else out[0], *out[1:]))  # fmt: skip
-in_program("cotangent_weak_between_pieces", "reverse", lambda out, a: (
-    jax.tree.map(lambda c: (1 - 1e-4) * c, out[0]), *out[1:]))  # fmt: skip
-in_program("hosted_start_lost", "reverse_start", lambda out, a: a[4],
-           lambda: flow(free={**FREE_3, "y0": {"u": pdefit.Identity()}}))  # fmt: skip
+in_program(
+    "piece_adds_nothing_to_the_gradient",
+    "reverse",
+    lambda out, a: (out[0], a[5] if _late_piece(a[3]) else out[1], out[2]),
+)
+in_program(
+    "cotangent_lost_between_late_pieces",
+    "reverse",
+    lambda out, a: (jax.tree.map(jnp.zeros_like, out[0]) if _late_piece(a[3]) else out[0], *out[1:]),
+)
+in_program(
+    "cotangent_weak_between_pieces",
+    "reverse",
+    lambda out, a: (jax.tree.map(lambda c: (1 - 1e-4) * c, out[0]), *out[1:]),
+)
+in_program(
+    "hosted_start_lost",
+    "reverse_start",
+    lambda out, a: a[4],
+    lambda: flow(free={**FREE_3, "y0": {"u": pdefit.Identity()}}),
+)
 in_program("hosted_priors_lost", "finish", lambda out, a: (out[0], (jnp.zeros_like(out[1][0]), out[1][1])), priors)
-in_program("hosted_walk_loses_a_piece", "walk", lambda out, a: (
-    out._replace(seen=a[1].seen) if _late_piece(a[2]) else out), wrong="normal")  # fmt: skip
-in_program("hosted_tangents_start_anew", "walk", lambda out, a: (
-    out._replace(tangents=jax.tree.map(lambda x: 0.5 * x, out.tangents)) if _late_piece(a[2]) else out), wrong="normal")  # fmt: skip
+in_program(
+    "hosted_walk_loses_a_piece",
+    "walk",
+    lambda out, a: out._replace(seen=a[1].seen) if _late_piece(a[2]) else out,
+    wrong="normal",
+)
+in_program(
+    "hosted_tangents_start_anew",
+    "walk",
+    lambda out, a: out._replace(tangents=jax.tree.map(lambda x: 0.5 * x, out.tangents)) if _late_piece(a[2]) else out,
+    wrong="normal",
+)
 
 
 class _WrongProduct(HostedFunctional):
@@ -1112,8 +1230,12 @@ class HeldDrive(zoo.Drive):
 
 @fault("controls")
 def forcing_stopped_after_half_the_time():
-    options = {"rate": zoo.duffing, "at": (0.2, 0.5, 1.0), "u0": np.array([1.0, 0.0]),
-               "free": {"a": LOG, "args": {"strength": LOG, "rate": pdefit.Identity()}}}  # fmt: skip
+    options = {
+        "rate": zoo.duffing,
+        "at": (0.2, 0.5, 1.0),
+        "u0": np.array([1.0, 0.0]),
+        "free": {"a": LOG, "args": {"strength": LOG, "rate": pdefit.Identity()}},
+    }
     faulty, clean = (flow(args=cls(0.4, 1.2), **options) for cls in (HeldDrive, zoo.Drive))
     return Planted(faulty, clean)
 
@@ -1159,7 +1281,9 @@ def relay(twist: str = "") -> pdefit.Functional:
 
 
 for _twist in ("sign", "stopped", "swapped", "double", "everything", "wide", "physics"):
-    FAULTS[f"smooth_twin_{_twist}"] = Fault("smooth twin", f"smooth_twin_{_twist}", lambda twist=_twist: Planted(relay(twist), relay()), wrong="normal")
+    FAULTS[f"smooth_twin_{_twist}"] = Fault(
+        "smooth twin", f"smooth_twin_{_twist}", lambda twist=_twist: Planted(relay(twist), relay()), wrong="normal"
+    )
 
 
 # --- single precision ----------------------------------------------------------------------------------------------------
@@ -1197,24 +1321,16 @@ def watched_gradient_sign_in_single_precision():
 
 # --- the attack ----------------------------------------------------------------------------------------------------------
 
-_ASKED: dict[str, Callable] = {
-    "gradient": eqx.filter_jit(lambda f, theta, v: f.watched_gradient(theta)[1]),
-    "product": eqx.filter_jit(lambda f, theta, v: f.gauss_newton_product(theta, v)),
-    "normal": eqx.filter_jit(lambda f, theta, v: jnp.concatenate([x.ravel() for x in f.normal_equations(theta)[1:]])),
-}
-
 
 def answer(objective: Any, driver: Any, what: str, theta: jax.Array) -> np.ndarray:
     """What a fit is told, through its driver."""
-    v = jnp.ones_like(theta)
-    if driver is None:
-        return np.asarray(_ASKED[what](objective, theta, v))
-    hosted = driver.functional(driver.settled(objective))
+    driver = driver or pdefit.Traced()
+    objective = driver.settled(objective) if isinstance(driver, pdefit.Hosted) else objective
     if what == "product":
-        return np.asarray(hosted.gauss_newton_product(theta, v))
+        return np.asarray(driver.product(objective, theta, jnp.ones_like(theta)))
     if what == "gradient":
-        return np.asarray(hosted.watched_gradient(theta)[1])
-    return np.concatenate([np.ravel(x) for x in hosted.normal_equations(theta)[1:]])
+        return np.asarray(driver.watched_gradient(objective, theta)[1])
+    return np.concatenate([np.ravel(x) for x in driver.normal_equations(objective, theta)[1:]])
 
 
 def error(found: np.ndarray, expected: np.ndarray) -> float:
@@ -1225,9 +1341,6 @@ def certificate(planted: Planted) -> pdefit.Certificate:
     """By default settings."""
     functional = planted.objective if planted.driver is None else planted.driver.settled(planted.objective)
     return pdefit.certify(functional, functional.theta0, driver=planted.driver)
-
-
-_EXPECTED: dict[Any, np.ndarray] = {}
 
 
 def attack(only: list[str]) -> bool:
@@ -1252,5 +1365,7 @@ def attack(only: list[str]) -> bool:
         print(f"{one.room:16} {name:48} error {size:8} {verdict:9} {said}", flush=True)
         caught, explained = caught + (verdict == "caught"), explained + (verdict == "explained")
         missed += [name] if verdict in ("MISSED", "ERROR") else []
-    print(f"{caught} caught, {explained} explained, {len(missed)} missed of {caught + explained + len(missed)}: {', '.join(missed)}")
+    print(
+        f"{caught} caught, {explained} explained, {len(missed)} missed of {caught + explained + len(missed)}: {', '.join(missed)}"
+    )
     return not missed
