@@ -42,7 +42,7 @@ MISTAKES = {
     "switch": Mistake(
         "thresholds that jump, differentiated",
         f"certify {_TISSUE} system.is_smooth=false",
-        r"The gradient fails its certificate: .*not falling as the square of the step.*a switch .* hides part",
+        r"The gradient fails its certificate: .*errors jump from step to step.*a hard switch",
         stops=True,
     ),
     "width": Mistake(

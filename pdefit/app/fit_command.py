@@ -103,7 +103,7 @@ def _fit(
     summary["verdict"], summary["verdict_reason"] = verdict.word, verdict.reason
     summary["smooth_tangents"] = switch_bias(found, found_intervals, console)
     summary["certificate"] = certificates.end(found, console)
-    summary["seconds"] = {**_timings(found, begin), **seconds}
+    summary["seconds"] = {**_timings(found, begin), **seconds, "certificates": certificates.seconds}
     gradient, forward = summary["seconds"]["gradient"], summary["seconds"]["forward"]
     summary["adjoint"] = {**adjoint_summary(planned), "gradient_to_forward": gradient / forward}
     summary["memory"] = memory_summary(planned, driver.peak_bytes)

@@ -82,7 +82,9 @@ def _checks(
     if not residuals.finite:
         remedy = "the model blows up there; use a smaller dt, a better guess, or shorter segments"
         return [Check("finite residuals", float("inf"), 0.0, False, remedy)], scope
-    checks = [residuals.differences("all controls, whole record", residuals.v)]
+    if not residuals.has_tangents:
+        used = used.without_tangents()
+    checks = [residuals.differences("all controls", residuals.v)]
     checks += use_checks(whole, theta, residuals, key, used, driver, single)
     part, own = shortened(whole, theta, scope["observations"])
     if part is not whole:
@@ -97,7 +99,7 @@ def _is_single(objective: AbstractObjective) -> bool:
 def _each_control(residuals: Residuals, key: PRNGKeyArray, used: Used) -> list[Check]:
     """Tangent against differences, and adjoint against tangent, for every control by itself."""
     elements, checks = residuals.objective.controls.elements, []
-    pulled = residuals.random_pull(key) if used.gradient or residuals.tangent(residuals.v) is None else None
+    pulled = residuals.random_pull(key) if used.gradient or not residuals.has_tangents else None
     for path, moved in elements.items():
         v = jnp.where(moved, residuals.v, 0.0)
         checks.append(residuals.differences(path, v, pulled))

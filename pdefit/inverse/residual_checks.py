@@ -31,6 +31,7 @@ class Residuals:
         self.finite = all(bool(jnp.all(jnp.isfinite(k))) for k in self.here.kinds)
         if self.finite:
             found = self.tangent(v)
+            self.has_tangents = found is not None
             if found is None:
                 ahead, behind = (SKETCH(objective, theta + s * v) for s in (1e-4, -1e-4))
                 found = jax.tree.map(lambda a, b: (a - b) / 2e-4, ahead, behind)
@@ -97,9 +98,10 @@ class Residuals:
         if found.finding == "right":
             return Check(name, found.constant, limit, True, "", "", detail)
         remedy = self._exploding(size, v) or _REMEDIES[found.finding]
-        note = "errors jump from step to step" if found.finding == "switch" else ""
-        error = max(found.constant, found.error_bar)
-        return Check(name, error, DIFFERENCES, False, remedy, note, detail)
+        if found.finding == "switch":
+            note = "errors jump from step to step"
+            return Check(name, max(found.errors), DIFFERENCES, False, remedy, note, detail)
+        return Check(name, found.constant, limit, False, remedy, "", detail)
 
     def _exploding(self, size: float, v: Array) -> str | None:
         """A sentence that names dt, where half the step makes the tangent, of this size, much smaller: no switch does so."""

@@ -2,10 +2,12 @@
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from pdefit.arrays.transforms import Identity, Scale
@@ -24,7 +26,9 @@ _SHARP = 2e-7
 # Round-off varies from point to point by less than this factor. Scatter beyond it is the map's own.
 _SCATTER = 10.0
 # With half the step the error of a smooth map's prediction falls by 2^6, and by 2^10 where higher powers matter, too.
-_SUDDEN = 2.0**11
+_SUDDEN = 2.0**10
+# The error itself falls by 2^2, and by 2^4 where the next power matters.
+_FALLEN = 2.0**6
 # sudden changes below this part of the derivative do not matter
 _SEEN = 1e-5
 # Jumps in the map add an error that grows as the step shrinks, or stays; kinks add one that is proportional to the step.
@@ -90,10 +94,10 @@ def round_off(f: Callable[[Array], Array], x: Array, v: Array) -> float:
 
 
 def differences(
-    f: Callable[[Array], Array],
-    x: Array,
-    v: Array,
-    gap: Callable[[Array], Array],
+    f: Callable[[Any], Any],
+    x: ArrayLike,
+    v: ArrayLike,
+    gap: Callable[[Any], Any],
     size: float,
     noise: float,
     enough: float,
@@ -209,8 +213,9 @@ class _Series:
         before = np.maximum(surprise[1:], 5 * expected[1:])
         unexpected = (surprise[:-1] > _SUDDEN * before) & (surprise[:-1] > _SEEN)
         error = np.linalg.norm(self.y, axis=1)
-        later = np.asarray([np.max(error[k + 1 : k + _FEWEST]) for k in range(count - 1)])
-        fallen = (error[: count - 1] > _SUDDEN * later) & (error[: count - 1] > _SEEN)
+        # two, because one error may vanish by chance
+        later = np.maximum(error[1:count], error[2 : count + 1])
+        fallen = (error[: count - 1] > _FALLEN * later) & (error[: count - 1] > _SEEN)
         found = np.flatnonzero(unexpected | fallen)
         return int(found[-1]) if found.size else None
 
@@ -230,34 +235,41 @@ def _settled(series: _Series, enough: float) -> bool:
     best = series.best()
     if _SIGMAS * best.error_bar <= enough and best.error_bar <= _SHARP:
         return True
-    # smaller steps only bring round-off
-    noisy = np.median(series.rho[-3:] / np.maximum(np.linalg.norm(series.y[-3:], axis=1), 1e-300)) > 0.5
-    return bool(noisy) and best.first + _FEWEST < len(series.h)
+    # smaller steps only bring round-off; a fit to these alone shows what lies above them
+    last = slice(-_FEWEST, None)
+    return bool(np.all(series.rho[last] > 0.5 * np.linalg.norm(series.y[last], axis=1)))
 
 
 def _finding(series: _Series, best: _Fit, drop: int | None, enough: float) -> str:
     """What the errors are made of."""
-    tolerance = max(enough, _SIGMAS * best.error_bar)
     # scatter that round-off cannot explain
     irregular = best.scatter > _SCATTER and _SIGMAS * best.error_bar > enough
-    if drop is not None or irregular:
-        growth = _exponent(series, best, len(series.h) - _FEWEST if drop is None else drop)
-        if growth < _FLAT:
-            return "switch"
-        if irregular and growth >= _BENT:
-            return "wrong" if best.constant > tolerance else "unseen"
-        if growth < _BENT:
-            return "wrong" if best.constant > tolerance and not irregular else "kink"
-    if best.constant > tolerance:
-        return "wrong"
-    return "right"
+    wrong = _wrong(series, best, enough)
+    if drop is None and not irregular:
+        return "wrong" if wrong else "right"
+    growth = _exponent(series, best, len(series.h) - _FEWEST if drop is None else drop)
+    if growth < _FLAT:
+        return "switch"
+    if growth < _BENT:
+        return "wrong" if wrong and not irregular else "kink"
+    if irregular:
+        return "wrong" if wrong else "unseen"
+    return "wrong" if wrong else "right"
+
+
+def _wrong(series: _Series, best: _Fit, enough: float) -> bool:
+    """Whether the constant is not zero, by the best fit and the one without its largest step: what a fit cannot follow of the
+    remainder may look like a constant, but not in both."""
+    fits = [best] if best.first == len(series.h) - _FEWEST else [best, series.fit(best.first + 1)]
+    return all(f.constant > max(enough, _SIGMAS * f.error_bar) for f in fits)
 
 
 def _exponent(series: _Series, best: _Fit, last: int) -> float:
-    """The power of the step that unexpected errors grow with, over the three steps above number `last`."""
-    first = max(last - 3, 0)
-    if first == last:
+    """The power of the step that errors grow with, above number `last`."""
+    if last == 0:
         return float("inf")
-    beyond = series.y - _basis(series.h) @ best.coefficients if last < best.first else series.y
-    size = np.linalg.norm(beyond, axis=1)
-    return float(np.log(size[first] / size[last]) / np.log(series.h[first] / series.h[last]))
+    above = slice(max(last - 3, 0), last + 1)
+    smooth = series.h[:, None] ** 2 * best.coefficients[1]
+    # where round-off hides the coefficient, its multiple of a large step is larger than any error
+    size = np.minimum(np.linalg.norm(series.y, axis=1), np.linalg.norm(series.y - smooth, axis=1))[above]
+    return float(np.polyfit(np.log(series.h[above]), np.log(np.maximum(size, 1e-300)), 1)[0])

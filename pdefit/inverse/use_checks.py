@@ -57,6 +57,10 @@ class Used:
             any(o.tangents for o in optimizers),
         )
 
+    def without_tangents(self) -> "Used":
+        """What is left where a reverse rule hides tangents."""
+        return Used(True, False, False)
+
 
 def use_checks(
     objective: AbstractObjective,
@@ -77,17 +81,18 @@ def use_checks(
     shifted = objective if fixed else _shifted(objective, residuals, key)
     accuracy = ROUND_OFF if isinstance(driver, Hosted) else objective.sweep.adjoint.accuracy
     probe = _Probe(shifted, theta, (residuals.v, direction(objective.controls, theta, jax.random.fold_in(key, 3))))
+    kind = "hosted " if isinstance(driver, Hosted) else ""
     checks: list[Check] = []
     if used.gradient:
         value, gradient, _ = driver.watched_gradient(shifted, theta)
-        checks += [_finite(gradient), *probe.slopes("gradient", value, gradient, accuracy, _ADJOINT)]
+        checks += [_finite(gradient), *probe.slopes(f"{kind}gradient", value, gradient, accuracy, _ADJOINT)]
         checks += _influence(objective, gradient)
         if single is not None:
             coarse = driver.watched_gradient(_with_data(single, shifted), theta)[1]
             checks.append(_single(coarse, gradient))
     if used.normal_equations:
         value, slope, matrix = driver.normal_equations(shifted, theta)
-        checks += [_finite(slope), *probe.slopes("Gauss-Newton gradient", value, slope, ROUND_OFF, _JACOBIAN)]
+        checks += [_finite(slope), *probe.slopes(f"{kind}Gauss-Newton gradient", value, slope, ROUND_OFF, _JACOBIAN)]
         if not used.gradient:
             checks += _influence(objective, jnp.diag(matrix))
             if single is not None:
@@ -96,9 +101,9 @@ def use_checks(
         def column(f: AbstractObjective, x: Array, v: Array) -> Array:
             return (matrix if f is shifted else driver.normal_equations(f, x)[2]) @ v
 
-        checks += _quadratic("Gauss-Newton matrix", probe, column, _JACOBIAN, key)
+        checks += _quadratic(f"{kind}Gauss-Newton matrix", probe, column, _JACOBIAN, key)
     if used.products:
-        checks += _quadratic("Gauss-Newton products", probe, driver.product, _PRODUCTS, key)
+        checks += _quadratic(f"{kind}Gauss-Newton products", probe, driver.product, _PRODUCTS, key)
     return checks
 
 
@@ -125,10 +130,10 @@ class _Probe:
         gaps = [abs(float(jnp.vdot(gradient, v)) - s) for v, s in zip(self.along, self.slope, strict=True)]
         off = over(abs(float(value) - self.value), abs(self.value))
         return [
+            at_most(f"{name} against tangents", over(max(gaps), size), limit, remedy),
             at_most(
-                f"{name} against the tangents of the residuals, whole record", over(max(gaps), size), limit, remedy
+                f"J beside its {name}, against its residuals", off, ROUND_OFF, "J and its residuals are not the same"
             ),
-            at_most(f"J with its {name} against its residuals", off, ROUND_OFF, "J and its residuals are not the same"),
         ]
 
 

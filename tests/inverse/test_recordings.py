@@ -230,7 +230,7 @@ def test_initial_states_of_each_recording_are_found_with_a_shared_diffusivity():
 def test_certificates_pass_and_name_a_recording_that_says_nothing():
     functionals = [recording(-5.0, count=2, stop=0.5), recording(0.0, count=3, stop=0.6)]
     joint = pdefit.Recordings(functionals)
-    good = pdefit.certify(joint, joint.theta0, tangents=True, fit_cost=1e4)
+    good = pdefit.certify(joint, joint.theta0, fit_cost=1e4)
     assert good.passed and good.scope["observations"] == 3
     assert {c.name.split(":")[0] for c in good.checks} >= {"all controls", "D", "r"}
     blind = eqx.tree_at(lambda f: f.observations.mask["u"], functionals[1], jnp.zeros((3, 64), bool))
