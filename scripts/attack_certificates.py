@@ -110,10 +110,8 @@ def alarms(only: list[str], seeds: int, of_shipped: int) -> bool:
             if not found.passed:
                 row(f"  FALSE ALARM {name}, {where}: {short(found.reason)}")
         scope = found.scope.get("observations"), found.scope.get("of")
-        row(
-            f"{name:24}",
-            f"{count:3} certificates, {refused} false, {seconds:6.1f} s of {time.perf_counter() - begin:6.1f} s, scope {scope}",
-        )
+        took = f"{seconds:6.1f} s of {time.perf_counter() - begin:6.1f} s"
+        row(f"{name:24} {count:3} certificates, {refused} false, {took}, scope {scope[0]} of {scope[1]}")
         total, wrong = total + count, wrong + refused
         forget_programs()
     row(f"{wrong} false alarms in {total} certificates")
@@ -123,40 +121,45 @@ def alarms(only: list[str], seeds: int, of_shipped: int) -> bool:
 # --- switches ------------------------------------------------------------------------------------------------------------
 
 
+def fits(name: str, seeds: int) -> Iterator[tuple[str, pdefit.Functional, Any]]:
+    """Fits of a kind, of all sizes, with data of the same equations or of equations that are smoothly wrong."""
+    hard = name in SWITCHES
+    kind = SWITCHES[name] if hard else KINKS[name]
+    for seed in range(seeds):
+        for k, size in enumerate(np.geomspace(*kind.sizes, 8 if hard else 4)):
+            for wrong in (0.0, 2.0, 4.0) if hard else (0.0, 4.0):
+                functional = kind.draw(size, 100 * seed + k, wrong)
+                yield f"{name:12} size {size:8.2g} error {wrong:.0f} sigma", functional, jax.random.key(seed)
+
+
 def switches(only: list[str], seeds: int) -> bool:
-    missed = matter = caught_at_guess = refused = kinks = unnoticed = 0
-    for name, kind in {**SWITCHES, **KINKS}.items():
-        if only and name not in only:
-            continue
+    missed = matter = at_guess = refused = kinks = pass_too = 0
+    for name in [n for n in (*SWITCHES, *KINKS) if n in only or not only]:
         hard = name in SWITCHES
-        sizes = np.geomspace(*kind.sizes, 8 if hard else 4)
-        for seed in range(seeds):
-            for k, size in enumerate(sizes):
-                for wrong in (0.0, 2.0, 4.0) if hard else (0.0, 4.0):
-                    functional = kind.draw(size, 100 * seed + k, wrong)
-                    there = moved(functional, RESIDUALS, JACOBIAN)
-                    key = jax.random.key(seed)
-                    at = {"guess": functional.theta0, "estimate": there.theta}
-                    found = {w: pdefit.certify(functional, theta, key=key) for w, theta in at.items()}
-                    caught = [w for w, c in found.items() if not c.passed]
-                    matters = hard and there.found and there.shift >= MOVES
-                    verdict = "MISSED" if matters and not caught else ("FALSE ALARM" if caught and not hard else "")
-                    row(
-                        f"{name:12} size {size:8.2g} error {wrong:.0f} sigma  shift {there.shift:8.3f}{'' if there.found else '?'}  "
-                        f"caught: {', '.join(caught) or '-'}  {verdict}"
-                    )
-                    if verdict:
-                        row("   ", short("; ".join(c.reason for c in found.values())) or worst(found["estimate"]))
-                    matter, missed = matter + matters, missed + (matters and not caught)
-                    caught_at_guess += matters and "guess" in caught
-                    unnoticed += hard and not matters and not caught
-                    kinks, refused = kinks + (not hard), refused + (not hard and bool(caught))
+        for label, functional, key in fits(name, seeds):
+            there = moved(functional, RESIDUALS, JACOBIAN)
+            places = {"guess": functional.theta0, "estimate": there.theta}
+            found = {where: pdefit.certify(functional, theta, key=key) for where, theta in places.items()}
+            caught = [where for where, certificate in found.items() if not certificate.passed]
+            matters = hard and there.shift >= MOVES
+            verdict = "MISSED" if matters and not caught else "FALSE ALARM" if caught and not hard else ""
+            # where the minimum was not found, the shift is an estimate
+            row(
+                f"{label}  shift {there.shift:8.3f}{' ' if there.found else '?'} caught: {', '.join(caught) or '-'}  {verdict}"
+            )
+            if verdict:
+                row("   ", short("; ".join(c.reason for c in found.values())) or worst(found["estimate"]))
+            matter, missed = matter + matters, missed + (matters and not caught)
+            at_guess, pass_too = (
+                at_guess + (matters and "guess" in caught),
+                pass_too + (hard and not matters and not caught),
+            )
+            kinks, refused = kinks + (not hard), refused + (not hard and bool(caught))
         forget_programs()
     row(
-        f"{missed} of {matter} switches that move the estimate by {MOVES:g} half intervals or more missed "
-        f"({caught_at_guess} are caught at the guess already); {unnoticed} smaller ones pass"
+        f"{missed} of {matter} switches that move the estimate by {MOVES:g} half intervals or more missed, {at_guess} caught at"
     )
-    row(f"{refused} of {kinks} kinks refused")
+    row(f"the guess already; {pass_too} smaller ones pass; {refused} of {kinks} kinks refused")
     return missed == 0 and refused == 0
 
 

@@ -1,4 +1,4 @@
-"""Wrong derivatives planted in every part that a gradient comes from, each with the right values: what the certificate must refuse.
+"""Wrong derivatives of right values, planted in every part that a gradient comes from: what the certificate must refuse.
 
 A fault makes an objective (and the driver that evaluates it) of a small fit; `clean` the same without the fault. Some patch a
 module while they are in force. `explained` says why a fault may pass: it changes nothing that a fit uses, or less than the
@@ -131,7 +131,7 @@ def segments(controls: Any = None, **options: Any) -> pdefit.Functional:
     return flow(free=controls, formulation=pdefit.Segments(2.0, 1e-2), **options)
 
 
-def recordings(cls: type = pdefit.Recordings, **options: Any) -> Any:
+def recordings(**options: Any) -> Any:
     """Three of them, with a parameter of their own."""
     free = {
         "a": pdefit.Control(LOG, prior=pdefit.LogNormal(1.3, 0.2)),
@@ -142,7 +142,7 @@ def recordings(cls: type = pdefit.Recordings, **options: Any) -> Any:
         flow(u0=u0, free=free, at=(1.0, b, 1.2), guess=0.9, frames=31, **options)
         for u0, b in (((1.0, 2.0), 0.5), ((2.0, 1.0), 0.6), ((0.5, 1.5), 0.45))
     ]
-    return cls(parts)
+    return pdefit.Recordings(parts)
 
 
 def field(**options: Any) -> pdefit.Functional:
@@ -374,272 +374,207 @@ def checkpoint_before_restored_from_the_fourth():
     return Planted(flow(adjoint=RestoresTheOneBefore(), dt=0.125), flow(dt=0.125))
 
 
-# --- objectives ----------------------------------------------------------------------------------------------------------
+# --- objectives and recordings -----------------------------------------------------------------------------------------
 
 
-def _beyond(functional: Any, frames: int) -> bool:
+def altered(objective: Any, method: str, change: Callable) -> Any:
+    """The objective with something else returned by a method: `change(found, objective, *arguments)`."""
+    cls = type(objective)
+    right = getattr(cls, method)
+
+    def wrong(self, *arguments):
+        return change(right(self, *arguments), self, *arguments)
+
+    return as_class(objective, type(cls)(f"Wrong{cls.__name__}", (cls,), {method: wrong}))
+
+
+def in_method(room: str, name: str, method: str, change: Callable, base: Callable = None, explained: str = "") -> None:
+    """A fault in what a method returns."""
+    base = base or flow
+    wrong = {"watched_gradient": "gradient", "gauss_newton_product": "product", "grouped_equations": "normal"}.get(
+        method, ""
+    )
+    FAULTS[name] = Fault(
+        room, name, lambda: Planted(altered(base(), method, change), base()), wrong, explained=explained
+    )
+
+
+def in_gradient(room: str, name: str, change: Callable, base: Callable = None) -> None:
+    """A fault in the gradient that optimizers are given: `change(gradient, objective, theta)`."""
+    in_method(room, name, "watched_gradient", lambda out, f, theta: (out[0], change(out[1], f, theta), out[2]), base)
+
+
+def _long(functional: Any, frames: int = 20) -> bool:
     return functional.observations.ts.shape[-1] > frames
 
 
-class SignBeyondSix(pdefit.Functional):
-    def value_and_grad(self, theta):
-        return self.watched_gradient(theta)[:2]
-
-    def watched_gradient(self, theta):
-        value, gradient, growth = super().watched_gradient(theta)
-        return value, gradient.at[0].multiply(-1.0) if _beyond(self, 6) else gradient, growth
+def _of_extras(f: Any, theta: jax.Array) -> jax.Array:
+    """The gradient of priors and regularizers."""
+    return jax.grad(lambda x: sum(jnp.sum(r**2) / 2 for r in f.extra_residuals(x)))(theta)
 
 
-@fault("objective")
-def sign_in_both_gradients_beyond_six_frames():
-    return Planted(as_class(flow(), SignBeyondSix), flow())
+def _extras_along(f: Any, theta: jax.Array, v: jax.Array) -> jax.Array:
+    """The product with the Gauss-Newton matrix of priors and regularizers."""
+
+    def extra(x):
+        return jnp.concatenate(f.extra_residuals(x))
+
+    return jax.vjp(extra, theta)[1](jax.jvp(extra, (theta,), (v,))[1])[0]
 
 
-class WatchedSign(pdefit.Functional):
-    def watched_gradient(self, theta):
-        value, gradient, growth = super().watched_gradient(theta)
-        return value, gradient.at[0].multiply(-1.0), growth
+def _last_part(f: Any, theta: jax.Array) -> jax.Array:
+    last, own = f.parts(theta)[-1]
+    return jnp.zeros_like(theta).at[f.columns[-1]].add(pdefit.Functional.watched_gradient(last, own)[1])
 
 
-@fault("objective")
-def sign_in_the_watched_gradient_alone():
-    return Planted(as_class(flow(), WatchedSign), flow())
+in_gradient("objective", "sign_beyond_six_frames", lambda g, f, _: g.at[0].multiply(-1.0) if _long(f, 6) else g)
+in_gradient("objective", "sign_in_the_watched_gradient", lambda g, *_: g.at[0].multiply(-1.0))
+in_gradient("objective", "gradient_off_by_a_thousandth", lambda g, *_: 1.001 * g)
+in_gradient("objective", "priors_lost", lambda g, f, theta: g - _of_extras(f, theta), lambda: priors())
+in_gradient("objective", "regularizer_lost", lambda g, f, theta: g - _of_extras(f, theta), lambda: field())
+in_gradient(
+    "objective", "shared_controls_divided", lambda g, f, _: g.at[:3].multiply(1 / f.layout.segments), lambda: segments()
+)
+in_gradient("recordings", "recordings_in_wrong_columns", lambda g, *_: jnp.roll(g, 1), lambda: recordings())
+in_gradient("recordings", "last_recording_lost", lambda g, f, theta: g - _last_part(f, theta), lambda: recordings())
+in_gradient(
+    "recordings",
+    "prior_for_every_recording",
+    lambda g, f, theta: g + 2 * jax.grad(f._extra_value)(theta),
+    lambda: recordings(),
+)
 
-
-class Percent(pdefit.Functional):
-    def watched_gradient(self, theta):
-        value, gradient, growth = super().watched_gradient(theta)
-        return value, 1.001 * gradient, growth
-
-
-@fault("objective")
-def watched_gradient_off_by_a_thousandth():
-    return Planted(as_class(flow(), Percent), flow())
-
-
-class ProductSign(pdefit.Functional):
-    def gauss_newton_product(self, theta, v):
-        return super().gauss_newton_product(theta, v).at[1].multiply(-1.0)
-
-
-@fault("products", wrong="product")
-def sign_in_the_product():
-    return Planted(as_class(flow(), ProductSign), flow())
-
-
-class ProductThousandth(pdefit.Functional):
-    def gauss_newton_product(self, theta, v):
-        return 1.001 * super().gauss_newton_product(theta, v)
-
-
-@fault("products", wrong="product")
-def product_off_by_a_thousandth():
-    return Planted(as_class(flow(), ProductThousandth), flow())
-
-
-class ProductUnsymmetric(pdefit.Functional):
-    def gauss_newton_product(self, theta, v):
-        found = super().gauss_newton_product(theta, v)
-        return found.at[0].add(found[2]).at[2].add(-found[0])
-
-
-@fault("products", wrong="product")
-def product_of_an_unsymmetric_matrix():
-    return Planted(as_class(flow(), ProductUnsymmetric), flow())
-
-
-class ProductWithoutPriors(pdefit.Functional):
-    def gauss_newton_product(self, theta, v):
-        pull = jax.vjp(lambda x: jnp.concatenate(self.extra_residuals(x)), theta)[1]
-        moved = jax.jvp(lambda x: jnp.concatenate(self.extra_residuals(x)), (theta,), (v,))[1]
-        return super().gauss_newton_product(theta, v) - pull(moved)[0]
-
-
-@fault("products", wrong="product")
-def product_without_priors():
-    return Planted(as_class(priors(), ProductWithoutPriors), priors())
-
-
-class ProductBeyondTwenty(pdefit.Functional):
-    def gauss_newton_product(self, theta, v):
-        found = super().gauss_newton_product(theta, v)
-        return found.at[0].multiply(0.5) if _beyond(self, 20) else found
-
-
-@fault("products", wrong="product")
-def product_wrong_beyond_twenty_frames():
-    return Planted(as_class(flow(), ProductBeyondTwenty), flow())
-
-
-@fault("products", wrong="product")
-def product_of_a_field_loses_the_initial_state():
-    class Lost(pdefit.Functional):
-        def gauss_newton_product(self, theta, v):
-            return super().gauss_newton_product(theta, v).at[2:].multiply(0.9)
-
-    return Planted(as_class(field(), Lost), field())
-
-
-def of_groups(name: str, change: Callable, base: Callable = flow, explained: str = "") -> None:
-    """A fault in the normal equations of groups."""
-
-    def make() -> Planted:
-        class Changed(pdefit.Functional):
-            def grouped_equations(self, theta):
-                return change(super().grouped_equations(theta), self)
-
-        return Planted(as_class(base(), Changed), base())
-
-    FAULTS[name] = Fault("normal equations", name, make, wrong="normal", explained=explained)
-
-
-of_groups(
-    "segment_dropped",
-    lambda g, f: (
-        g._replace(gradient=g.gradient.at[3:4].set(0.0), matrix=g.matrix.at[3:4].set(0.0)) if len(g.gradient) > 3 else g
+for _room, _name, _change, _base in (
+    ("products", "sign_in_the_product", lambda p, *_: p.at[1].multiply(-1.0), lambda: flow()),
+    ("products", "product_off_by_a_thousandth", lambda p, *_: 1.001 * p, lambda: flow()),
+    ("products", "product_of_an_unsymmetric_matrix", lambda p, *_: p.at[0].add(p[2]).at[2].add(-p[0]), lambda: flow()),
+    ("products", "product_without_priors", lambda p, f, *at: p - _extras_along(f, *at), lambda: priors()),
+    (
+        "products",
+        "product_wrong_beyond_twenty_frames",
+        lambda p, f, *_: p.at[0].multiply(0.5) if _long(f) else p,
+        lambda: flow(),
     ),
-    segments,
-)
-of_groups(
-    "last_segment_dropped",
-    lambda g, f: g._replace(gradient=g.gradient.at[-1].set(0.0), matrix=g.matrix.at[-1].set(0.0)),
-    lambda: segments(FREE_3),
-)
-of_groups("sign_in_gauss_newton_gradient", lambda g, f: g._replace(gradient=g.gradient.at[:, 2].multiply(-1.0)))
-of_groups(
-    "sign_in_the_matrix", lambda g, f: g._replace(matrix=g.matrix.at[:, 0, 1].multiply(-1.0).at[:, 1, 0].multiply(-1.0))
-)
-of_groups("matrix_off_by_a_hundredth", lambda g, f: g._replace(matrix=g.matrix.at[:, 1, 1].multiply(1.01)))
-of_groups(
-    "priors_lost_in_normal_equations",
-    lambda g, f: g._replace(extra=jnp.zeros_like(g.extra), extra_jac=jnp.zeros_like(g.extra_jac)),
-    priors,
-)
-of_groups(
-    "normal_equations_wrong_beyond_twenty_frames",
-    lambda g, f: g._replace(gradient=g.gradient.at[:, 0].multiply(0.5)) if _beyond(f, 20) else g,
-)
-of_groups(
-    "wrong_column",
-    lambda g, f: g._replace(columns=jnp.asarray(g.columns).at[2].set(jnp.asarray(g.columns)[1])),
-    segments,
-)
+    ("products", "product_weak_in_the_initial_state", lambda p, *_: p.at[2:].multiply(0.9), lambda: field()),
+    ("products", "product_without_jumps", lambda p, *_: p.at[3:].multiply(0.999), lambda: segments()),
+    (
+        "recordings",
+        "product_without_the_first_recording",
+        lambda p, f, theta, v: (
+            p
+            - jnp.zeros_like(p)
+            .at[f.columns[0]]
+            .add(f.parts(theta)[0][0].gauss_newton_product(*(x[f.columns[0]] for x in (theta, v))))
+        ),
+        lambda: recordings(),
+    ),
+):
+    in_method(_room, _name, "gauss_newton_product", _change, _base)
 
 
-def _unsigned_jumps(d_ends, d_starts):
-    return _RIGHT_JUMPS(d_ends, -d_starts)
+def _scaled(g: Any, factor: Any) -> Any:
+    """Groups of residuals weighed otherwise."""
+    return g._replace(gradient=factor[:, None] * g.gradient, matrix=factor[:, None, None] * g.matrix)
+
+
+def _without(g: Any, k: int) -> Any:
+    return _scaled(g, jnp.ones(len(g.gradient)).at[k].set(0.0))
+
+
+for _name, _change, _base in (
+    ("segment_dropped", lambda g, *_: _without(g, 3), lambda: segments()),
+    ("last_segment_dropped", lambda g, *_: _without(g, -1), lambda: segments(FREE_3)),
+    (
+        "sign_in_gauss_newton_gradient",
+        lambda g, *_: g._replace(gradient=g.gradient.at[:, 2].multiply(-1.0)),
+        lambda: flow(),
+    ),
+    (
+        "sign_in_the_matrix",
+        lambda g, *_: g._replace(matrix=g.matrix.at[:, 0, 1].multiply(-1.0).at[:, 1, 0].multiply(-1.0)),
+        lambda: flow(),
+    ),
+    ("matrix_off_by_a_hundredth", lambda g, *_: g._replace(matrix=g.matrix.at[:, 1, 1].multiply(1.01)), lambda: flow()),
+    (
+        "priors_lost_in_normal_equations",
+        lambda g, *_: g._replace(extra=0 * g.extra, extra_jac=0 * g.extra_jac),
+        lambda: priors(),
+    ),
+    (
+        "normal_equations_wrong_beyond_twenty_frames",
+        lambda g, f, _: g._replace(gradient=g.gradient.at[:, 0].multiply(0.5)) if _long(f) else g,
+        lambda: flow(),
+    ),
+    (
+        "wrong_column",
+        lambda g, *_: g._replace(columns=jnp.asarray(g.columns).at[2].set(jnp.asarray(g.columns)[1])),
+        lambda: segments(),
+    ),
+    (
+        "recordings_in_wrong_rows",
+        lambda g, *_: g._replace(columns=jnp.roll(g.columns, 1, axis=0)),
+        lambda: recordings(),
+    ),
+):
+    in_method("normal equations", _name, "grouped_equations", _change, _base)
+
+in_method(
+    "objective",
+    "value_counts_a_frame_twice",
+    "value",
+    lambda j, f, theta, *_: j + jnp.sum(f.squared_residuals(theta)["u"][:, -1]) / 2,
+)
+in_method(
+    "objective",
+    "sign_in_jvp",
+    "jvp",
+    lambda out, *_: (out[0], -out[1]),
+    explained="no optimizer asks for it: studies of adjoints alone do",
+)
+in_method(
+    "objective",
+    "sign_in_the_hessian_product",
+    "hessian_vector_product",
+    lambda out, *_: -out,
+    explained="no optimizer asks for it",
+)
 
 
 _RIGHT_JUMPS = normal_equations.jump_blocks
 
 
-@fault("normal equations", wrong="normal", patches=lambda: [(normal_equations, "jump_blocks", _unsigned_jumps)])
+@fault(
+    "normal equations",
+    wrong="normal",
+    patches=lambda: [(normal_equations, "jump_blocks", lambda d_ends, d_starts: _RIGHT_JUMPS(d_ends, -d_starts))],
+)
 def sign_in_the_jumps():
     return Planted(segments(), segments())
 
 
-class NoPriors(pdefit.Functional):
-    def watched_gradient(self, theta):
-        value, gradient, growth = super().watched_gradient(theta)
-        return (
-            value,
-            gradient - jax.grad(lambda x: sum(jnp.sum(r**2) / 2 for r in self.extra_residuals(x)))(theta),
-            growth,
-        )
+def in_starts(name: str, change: Callable) -> None:
+    """A fault in the node states that trajectories start from."""
 
-    def value_and_grad(self, theta):
-        return self.watched_gradient(theta)[:2]
+    class Wrong(pdefit.Segments):
+        def starts(self, y0, nodes):
+            return change(nodes)
 
-
-@fault("objective")
-def priors_lost_in_the_gradient():
-    return Planted(as_class(priors(), NoPriors), priors())
-
-
-@fault("objective")
-def regularizer_lost_in_the_gradient():
-    return Planted(as_class(field(), NoPriors), field())
-
-
-class OneMore(pdefit.Functional):
-    """J counts one frame twice, its residuals do not."""
-
-    def value(self, theta, probes=None):
-        squared = self.squared_residuals(theta)["u"]
-        return super().value(theta, probes) + jnp.sum(squared[:, -1]) / 2
-
-
-@fault("objective")
-def value_counts_a_frame_twice():
-    return Planted(as_class(flow(), OneMore), flow())
-
-
-class Shared(pdefit.Functional):
-    """Of shared controls only the first segment's part is counted."""
-
-    def watched_gradient(self, theta):
-        value, gradient, growth = super().watched_gradient(theta)
-        return value, gradient.at[: self.controls.shared_size].multiply(1 / self.layout.segments), growth
-
-
-@fault("objective")
-def shared_controls_divided_by_the_segments():
-    return Planted(as_class(segments(), Shared), segments())
-
-
-@fault("objective", wrong="", explained="no optimizer asks for it: studies of adjoints alone do")
-def sign_in_jvp():
-    class Pushed(pdefit.Functional):
-        def jvp(self, theta, v):
-            value, slope = super().jvp(theta, v)
-            return value, -slope
-
-    return Planted(as_class(flow(), Pushed), flow())
-
-
-@fault("objective", wrong="", explained="no optimizer asks for it")
-def sign_in_the_hessian_product():
-    class Curved(pdefit.Functional):
-        def hessian_vector_product(self, theta, v):
-            return -super().hessian_vector_product(theta, v)
-
-    return Planted(as_class(flow(), Curved), flow())
-
-
-class WrongNode(pdefit.Segments):
-    """The gradient of one node state has the wrong sign."""
-
-    def starts(self, y0, nodes):
-        sign = wrong_transpose(lambda ct: jax.tree.map(lambda c: c.at[2:3].multiply(-1.0), ct))
-        return sign(nodes)
-
-
-class LateNode(pdefit.Segments):
-    """The gradient of the last node state is lost."""
-
-    def starts(self, y0, nodes):
-        return wrong_transpose(lambda ct: jax.tree.map(lambda c: c.at[-1].set(0.0), ct))(nodes)
-
-
-def of_formulation(name: str, cls: type) -> None:
     def make() -> Planted:
-        return Planted(eqx.tree_at(lambda f: f.formulation, segments(), cls(2.0, 1e-2)), segments())
+        return Planted(eqx.tree_at(lambda f: f.formulation, segments(), Wrong(2.0, 1e-2)), segments())
 
     FAULTS[name] = Fault("nodes", name, make)
 
 
-of_formulation("sign_of_one_node", WrongNode)
-of_formulation("last_node_lost", LateNode)
+def in_reverse(change: Callable) -> Callable:
+    """The identity with every cotangent changed."""
+    return wrong_transpose(lambda ct: jax.tree.map(lambda c: None if c is None else change(c), ct))
 
 
-class NodeHeld(pdefit.Segments):
-    """The second half of the node states does not move anything: forward and backward."""
-
-    def starts(self, y0, nodes):
-        return jax.tree.map(lambda x: jnp.concatenate([x[:3], lax.stop_gradient(x[3:])]), nodes)
-
-
-of_formulation("nodes_stopped", NodeHeld)
+in_starts("sign_of_one_node", in_reverse(lambda c: c.at[2:3].multiply(-1.0)))
+in_starts("last_node_lost", in_reverse(lambda c: c.at[-1].set(0.0)))
+in_starts(
+    "nodes_stopped", lambda nodes: jax.tree.map(lambda x: jnp.concatenate([x[:3], lax.stop_gradient(x[3:])]), nodes)
+)
 
 
 # --- batches -------------------------------------------------------------------------------------------------------------
@@ -656,65 +591,6 @@ class Forgetful(pdefit.Vmap):
 @fault("batch")
 def last_segment_lost_in_reverse():
     return Planted(segments(FREE_3, batch=Forgetful()), segments(FREE_3))
-
-
-# --- recordings ----------------------------------------------------------------------------------------------------------
-
-
-class WrongColumn(pdefit.Recordings):
-    def _added(self, own):
-        return super()._added(jnp.roll(own, 1, axis=1))
-
-
-@fault("recordings")
-def recordings_add_into_a_wrong_column():
-    return Planted(recordings(WrongColumn), recordings())
-
-
-class LastLost(pdefit.Recordings):
-    def watched_gradient(self, theta):
-        value, gradient, growth = super().watched_gradient(theta)
-        last, own = self.parts(theta)[-1]
-        more = pdefit.Functional.watched_gradient(last, own)[1]
-        return value, gradient - jnp.zeros_like(gradient).at[self.columns[-1]].add(more), growth
-
-
-@fault("recordings")
-def last_recording_lost_in_the_gradient():
-    return Planted(recordings(LastLost), recordings())
-
-
-class PriorEach(pdefit.Recordings):
-    def watched_gradient(self, theta):
-        value, gradient, growth = super().watched_gradient(theta)
-        return value, gradient + 2 * jax.grad(self._extra_value)(theta), growth
-
-
-@fault("recordings")
-def prior_counted_for_every_recording():
-    return Planted(recordings(PriorEach), recordings())
-
-
-class ProductOfTwo(pdefit.Recordings):
-    def gauss_newton_product(self, theta, v):
-        found = self._each(pdefit.Functional.gauss_newton_product, theta, v)
-        return self._added(found.at[0].set(0.0))
-
-
-@fault("recordings", wrong="product")
-def product_without_the_first_recording():
-    return Planted(recordings(ProductOfTwo), recordings())
-
-
-class WrongGroups(pdefit.Recordings):
-    def grouped_equations(self, theta):
-        found = super().grouped_equations(theta)
-        return found._replace(columns=jnp.roll(found.columns, 1, axis=0))
-
-
-@fault("recordings", wrong="normal")
-def normal_equations_of_recordings_in_wrong_columns():
-    return Planted(recordings(WrongGroups), recordings())
 
 
 # --- systems -------------------------------------------------------------------------------------------------------------
@@ -1365,7 +1241,6 @@ def attack(only: list[str]) -> bool:
         print(f"{one.room:16} {name:48} error {size:8} {verdict:9} {said}", flush=True)
         caught, explained = caught + (verdict == "caught"), explained + (verdict == "explained")
         missed += [name] if verdict in ("MISSED", "ERROR") else []
-    print(
-        f"{caught} caught, {explained} explained, {len(missed)} missed of {caught + explained + len(missed)}: {', '.join(missed)}"
-    )
+    total = caught + explained + len(missed)
+    print(f"{caught} caught, {explained} explained, {len(missed)} missed of {total}: {', '.join(missed)}")
     return not missed

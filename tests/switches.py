@@ -1,6 +1,7 @@
 """Hard switches of every size, and how far each moves an estimate; kinks beside them, whose derivatives are right.
 
-A switch is a jump of a right-hand side. No derivative of the equations sees that the time of a crossing moves with the parameters.
+A switch is a jump of a right-hand side. No derivative of the equations sees that the time of a crossing moves with the
+parameters.
 `shift` says what the missing derivative does to a fit, in halves of its 95 % intervals.
 """
 
@@ -125,14 +126,14 @@ class Kind:
 
 
 SWITCHES: dict[str, Kind] = {
-    "relay": Kind(relay, MANY, 1.5, (1e-3, 1.0)),
-    "spring": Kind(spring, ONE, 10.0, (1e-3, 1.0)),
-    "friction": Kind(friction, ONE, 10.0, (1e-2, 2.0)),
-    "front": Kind(front, BUMP, 3.0, (1e-3, 1.0)),
-    "gate": Kind(gate, np.array([-1.0, 1.0]), 40.0, (1e-1, 5.0), dt=0.05),
-    "threshold": Kind(threshold, MANY, 1.5, (1e-3, 1.0)),
-    "clock": Kind(clock, np.array([0.0, 1.0, 2.0]), 4.0, (1e-3, 1.0)),
-    "stairs": Kind(stairs, np.linspace(0.0, 2.0, 12), 3.0, (1e-2, 1.0)),
+    "relay": Kind(relay, MANY, 1.5, (5e-2, 2.0)),
+    "spring": Kind(spring, ONE, 10.0, (5e-2, 0.65)),
+    "friction": Kind(friction, ONE, 10.0, (3e-1, 3.0)),
+    "front": Kind(front, BUMP, 3.0, (5e-2, 2.0)),
+    "gate": Kind(gate, np.array([-1.0, 1.0]), 40.0, (5e-1, 8.0), dt=0.05),
+    "threshold": Kind(threshold, MANY, 1.5, (2e-2, 1.0)),
+    "clock": Kind(clock, np.array([0.0, 1.0, 2.0]), 4.0, (5e-2, 1.0)),
+    "stairs": Kind(stairs, np.linspace(0.0, 2.0, 12), 3.0, (2e-2, 1.0)),
 }
 KINKS: dict[str, Kind] = {
     "relu": Kind(relu, MANY, 1.5, (1e-2, 1.0)),
@@ -143,8 +144,8 @@ KINKS: dict[str, Kind] = {
 
 
 class Moved(NamedTuple):
-    """The minimum of J by differences, by how many half intervals the gradient's root is away from it, and whether the minimum was
-    found."""
+    """The minimum of J by differences, by how many half intervals the gradient's root is away from it, and whether the minimum
+    was found."""
 
     theta: jax.Array
     shift: float
@@ -170,8 +171,8 @@ def moved(functional: pdefit.Functional, residuals: Callable, jacobian: Callable
         step = -covariance @ jac.T @ r
         deviation = np.clip(np.sqrt(np.diag(covariance)), 1e-6, 0.1)
         theta = theta + np.clip(step, -0.2, 0.2)
-        found = bool(np.all(np.abs(step) < 0.1 * deviation) and np.all(deviation < 0.1))
-        if found:
+        found = bool(np.all(np.abs(step) < 0.5 * deviation) and np.all(deviation < 0.1))
+        if found and np.all(np.abs(step) < 0.05 * deviation):
             break
     r = np.asarray(residuals(functional, jnp.asarray(theta)))
     wrong = np.asarray(jacobian(functional, jnp.asarray(theta)))

@@ -1,4 +1,4 @@
-"""A sample of `scripts/attack_certificates.py`: planted faults are refused, smooth systems and kinks pass, small switches do not."""
+"""Planted faults and small switches are refused, smooth systems and kinks pass: from `scripts/attack_certificates.py`."""
 
 import jax
 import pytest
@@ -14,7 +14,7 @@ CAUGHT = {
     "one_frame_of_101_lost": "gradient against the tangents",
     "sign_in_the_product": "Gauss-Newton products",
     "segment_dropped": "Gauss-Newton gradient",
-    "last_recording_lost_in_the_gradient": "gradient against the tangents",
+    "last_recording_lost": "gradient against the tangents",
     "host_checkpoint_off_by_one_from_slot_4": "gradient against the tangents",
     "implicit_solve_off_by_1e-3": "tangent against differences",
     "smooth_twin_sign": "smooth tangents",
