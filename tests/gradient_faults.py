@@ -422,9 +422,11 @@ def _extras_along(f: Any, theta: jax.Array, v: jax.Array) -> jax.Array:
     return jax.vjp(extra, theta)[1](jax.jvp(extra, (theta,), (v,))[1])[0]
 
 
-def _last_part(f: Any, theta: jax.Array) -> jax.Array:
-    last, own = f.parts(theta)[-1]
-    return jnp.zeros_like(theta).at[f.columns[-1]].add(pdefit.Functional.watched_gradient(last, own)[1])
+def _part(f: Any, method: Callable, k: int, theta: jax.Array, *others: jax.Array) -> jax.Array:
+    """What one recording adds to a gradient or product."""
+    found = f._each(method, theta, *others)
+    found = found[1] if isinstance(found, tuple) else found
+    return jnp.zeros_like(theta).at[f.columns[k]].add(found[k])
 
 
 in_gradient("objective", "sign_beyond_six_frames", lambda g, f, _: g.at[0].multiply(-1.0) if _long(f, 6) else g)
@@ -436,7 +438,12 @@ in_gradient(
     "objective", "shared_controls_divided", lambda g, f, _: g.at[:3].multiply(1 / f.layout.segments), lambda: segments()
 )
 in_gradient("recordings", "recordings_in_wrong_columns", lambda g, *_: jnp.roll(g, 1), lambda: recordings())
-in_gradient("recordings", "last_recording_lost", lambda g, f, theta: g - _last_part(f, theta), lambda: recordings())
+in_gradient(
+    "recordings",
+    "last_recording_lost",
+    lambda g, f, theta: g - _part(f, pdefit.Functional.watched_gradient, -1, theta),
+    lambda: recordings(),
+)
 in_gradient(
     "recordings",
     "prior_for_every_recording",
@@ -460,12 +467,7 @@ for _room, _name, _change, _base in (
     (
         "recordings",
         "product_without_the_first_recording",
-        lambda p, f, theta, v: (
-            p
-            - jnp.zeros_like(p)
-            .at[f.columns[0]]
-            .add(f.parts(theta)[0][0].gauss_newton_product(*(x[f.columns[0]] for x in (theta, v))))
-        ),
+        lambda p, f, *at: p - _part(f, pdefit.Functional.gauss_newton_product, 0, *at),
         lambda: recordings(),
     ),
 ):
