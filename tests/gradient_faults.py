@@ -145,17 +145,18 @@ def recordings(**options: Any) -> Any:
     return pdefit.Recordings(parts)
 
 
-def field(**options: Any) -> pdefit.Functional:
+def field(rate: Callable = zoo.burgers, **options: Any) -> pdefit.Functional:
     """A front of which the initial state is unknown, too, and kept smooth."""
     free = {"a": LOG, "b": LOG, "y0": {"u": pdefit.Control(smoothing=2.0)}}
     smooth = (pdefit.H1("y0.u", 1.0),)
     return flow(
-        zoo.burgers,
+        rate,
         (1.0, 0.02),
         1 + np.sin(2 * np.pi * zoo.line(32, 1.0)),
         0.4,
         21,
         0.01,
+        clean=zoo.burgers,
         **{"free": free, "regularizers": smooth, **options},
     )
 
