@@ -425,7 +425,7 @@ def _extras_along(f: Any, theta: jax.Array, v: jax.Array) -> jax.Array:
 
 def _part(f: Any, method: Callable, k: int, theta: jax.Array, *others: jax.Array) -> jax.Array:
     """What one recording adds to a gradient or product."""
-    found = f._each(method, theta, *others)
+    found = f.each_stacked(method, theta, *others)
     found = found[1] if isinstance(found, tuple) else found
     return jnp.zeros_like(theta).at[f.columns[k]].add(found[k])
 
@@ -760,16 +760,8 @@ def imex_explicit_part_stopped():
 
 
 def stiff() -> pdefit.Functional:
-    return flow(
-        zoo.van_der_pol,
-        (10.0, 1.0),
-        np.array([2.0, 0.0]),
-        10.0,
-        21,
-        0.1,
-        {"a": LOG, "b": LOG},
-        solver=diffrax.Kvaerno3(),
-    )
+    free, solver = {"a": LOG, "b": LOG}, diffrax.Kvaerno3()
+    return flow(zoo.van_der_pol, (5.0, 1.0), np.array([2.0, 0.0]), 10.0, 21, 0.025, free, solver=solver)
 
 
 def _lax_with(solve: Callable, root: Callable = lambda x: x) -> Any:
@@ -1237,6 +1229,8 @@ def attack(only: list[str]) -> bool:
             if one.wrong:
                 expected = answer(planted.clean, None, one.wrong, theta)
                 size = f"{error(found, expected):.1e}"
+                if not np.all(np.isfinite(expected)):
+                    raise FloatingPointError("the fit is not finite without the fault")
             verdict = "caught" if not certificate_.passed else ("explained" if one.explained else "MISSED")
             said = certificate_.reason[:160] if not certificate_.passed else one.explained
         except Exception as problem:  # noqa: BLE001
