@@ -910,17 +910,21 @@ def file_slots_change_places():
     return Planted(flow(), flow(), driver)
 
 
-def in_program(name: str, program: str, change: Callable, base: Callable = flow, **options: Any) -> None:
+def in_program(
+    name: str, program: str, change: Callable, base: Callable = flow, device: str = "3 kB", **options: Any
+) -> None:
     """A fault in one of the hosted driver's programs."""
     right = getattr(programs, program)
 
     def wrong(*arguments: Any) -> Any:
         return change(right(*arguments), arguments)
 
+    wrong.lower = right.lower  # pyright: ignore[reportFunctionMemberAccess]
+
     FAULTS[name] = Fault(
         "hosted",
         name,
-        lambda: Planted(base(), base(), tiers()),
+        lambda: Planted(base(), base(), tiers(device)),
         patches=lambda: [(programs, program, wrong)],
         **options,
     )
@@ -951,6 +955,7 @@ in_program(
     "reverse_start",
     lambda out, a: a[4],
     lambda: flow(free={**FREE_3, "y0": {"u": pdefit.Identity()}}),
+    device="4 kB",
 )
 in_program("hosted_priors_lost", "finish", lambda out, a: (out[0], (jnp.zeros_like(out[1][0]), out[1][1])), priors)
 in_program(
