@@ -1028,10 +1028,10 @@ class OneCellHeld(pdefit.Identity):
 
 
 class Mirrored(pdefit.Identity):
-    """A field whose reverse pass is mirrored."""
+    """A field whose reverse pass is mirrored: right forward, wrong in its transpose."""
 
     def to_physical(self, theta):
-        return wrong_transpose(lambda ct: ct[::-1])(theta)
+        return jax.custom_derivatives.linear_call(lambda _, x: x, lambda _, ct: ct[::-1], (), theta)
 
 
 class WrongPrior(pdefit.LogNormal):
@@ -1156,9 +1156,17 @@ def relay(twist: str = "") -> pdefit.Functional:
     return pdefit.Functional(problem, ts, data, {"k": LOG, "d": LOG}, dt=0.02, smooth_tangents=True)
 
 
-for _twist in ("sign", "stopped", "swapped", "double", "everything", "wide", "physics"):
+_EXPLAINED = {
+    "double": "steps are half as long as they might be and the interval is half as wide, but the estimate is the same",
+    "wide": "the tangent leads where the residuals go; how far the estimate is from their minimum is stated with it",
+}
+for _twist in ("sign", "stopped", "swapped", "everything", "physics", *_EXPLAINED):
     FAULTS[f"smooth_twin_{_twist}"] = Fault(
-        "smooth twin", f"smooth_twin_{_twist}", lambda twist=_twist: Planted(relay(twist), relay()), wrong="normal"
+        "smooth twin",
+        f"smooth_twin_{_twist}",
+        lambda twist=_twist: Planted(relay(twist), relay()),
+        "normal",
+        explained=_EXPLAINED.get(_twist, ""),
     )
 
 
