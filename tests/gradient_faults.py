@@ -1183,9 +1183,10 @@ def parameter_stopped_in_single_precision():
 
 
 @fault("float32")
-def offset_eats_single_precision():
+def digits_lost_in_single_precision():
     def rate(t, u, p, args):
-        return lotka_volterra(t, (u + 3e5) - 3e5, p, args)
+        u = lax.reduce_precision(u, 8, 5) if u.dtype == jnp.float32 else u
+        return lotka_volterra(t, u, p, args)
 
     return Planted(cast(flow(rate, clean=lotka_volterra), jnp.float32), cast(flow(), jnp.float32))
 
