@@ -94,7 +94,7 @@ class Residuals:
             return Check(name, found.constant, limit, True, _REMEDIES["wrong"], note, detail)
         if found.finding == "kink":
             note = "right between kinks (abs, max, clip), which differences cross"
-            return Check(name, found.constant, limit, True, "", note, detail)
+            return Check(name, min(found.errors), limit, True, "", note, detail)
         if found.finding == "right":
             return Check(name, found.constant, limit, True, "", "", detail)
         remedy = self._exploding(size, v) or _REMEDIES[found.finding]

@@ -13,8 +13,8 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from pdefit.arrays.transforms import Identity, Scale
 from pdefit.inverse.controls import Controls, Resolved
 
-# Relative steps halve from the first. So many are always tried, more while they tell more; larger ones classify a jump.
-_LARGEST, _BASE, _MOST, _LARGER = 2.0**-4, 9, 30, 2
+# Relative steps halve from the first. So many are always tried, more while they tell more.
+_LARGEST, _BASE, _MOST = 2.0**-4, 9, 30
 # the remainder of a central difference is fitted by these powers of the step
 _POWERS = (0, 2, 4)
 # steps that a fit takes at least: two more than it has unknowns
@@ -25,14 +25,16 @@ _SIGMAS = 4.0
 _SHARP = 2e-7
 # Round-off varies from point to point by less than this factor. Scatter beyond it is the map's own.
 _SCATTER = 10.0
-# With half the step the error of a smooth map's prediction falls by 2^6, and by 2^10 where higher powers matter, too.
-_SUDDEN = 2.0**10
+# With half the step the error of a smooth map's prediction falls by 2^6, and by 2^8 where higher powers matter, too.
+_SUDDEN = 2.0**8
 # The error itself falls by 2^2, and by 2^4 where the next power matters.
-_FALLEN = 2.0**6
+_FALLEN = 2.0**5
 # sudden changes below this part of the derivative do not matter
 _SEEN = 1e-5
 # Jumps in the map add an error that grows as the step shrinks, or stays; kinks add one that is proportional to the step.
-_FLAT, _BENT = 0.25, 1.6
+_BENT = 1.6
+# An interval in which the map changes suddenly is halved so often. A jump keeps more than this part of the change.
+_HALVINGS, _KEPT = 20, 1e-3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,20 +131,46 @@ def differences(
     series = _Series(steps, gaps, size, noise)
     best = series.best()
     drop = series.sudden()
-    if drop is not None and drop < _LARGER:
-        # too few steps above the drop to say what it is
-        larger = [s for k in range(_LARGER, 0, -1) if np.all(np.isfinite(look(s := 2.0**k * steps[0])))]
-        series = _Series([*larger, *steps], [*map(look, larger), *gaps], size, noise)
-        best, drop = series.best(), series.sudden()
     errors = np.linalg.norm(series.y, axis=1)
+
+    def jumps(inner: float, outer: float) -> bool:
+        return _jumps(f, x, v, inner, outer, noise)
+
     return Differences(
         steps=tuple(float(h) for h in series.h),
         errors=tuple(float(e) for e in errors),
         constant=best.constant,
         error_bar=best.error_bar,
         round_off=series.floor(),
-        finding=_finding(series, best, drop, enough),
+        finding=_finding(series, best, drop, enough, jumps),
     )
+
+
+def _jumps(f: Callable[[Any], Any], x: ArrayLike, v: ArrayLike, inner: float, outer: float, noise: float) -> bool:
+    """Whether f jumps between inner and outer steps, on either side: the change of a continuous map goes to zero with the
+    interval, that of a jump stays."""
+    slope = (np.asarray(f(x + inner * v)) - np.asarray(f(x - inner * v))) / (2 * inner)
+
+    def surprise(a: float, b: float, at_a: np.ndarray, at_b: np.ndarray) -> float:
+        return float(np.linalg.norm(at_b - at_a - (b - a) * slope))
+
+    sides = []
+    for sign in (1.0, -1.0):
+        a, b = sign * inner, sign * outer
+        at_a, at_b = np.asarray(f(x + a * v)), np.asarray(f(x + b * v))
+        sides.append((surprise(a, b, at_a, at_b), a, b, at_a, at_b))
+    first, a, b, at_a, at_b = max(sides, key=lambda side: side[0])
+    last = first
+    for _ in range(_HALVINGS):
+        middle = (a + b) / 2
+        at_middle = np.asarray(f(x + middle * v))
+        lower, upper = surprise(a, middle, at_a, at_middle), surprise(middle, b, at_middle, at_b)
+        last = max(lower, upper)
+        if lower > upper:
+            b, at_b = middle, at_middle
+        else:
+            a, at_a = middle, at_middle
+    return last > max(_KEPT * first, 20 * noise)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -240,28 +268,30 @@ def _settled(series: _Series, enough: float) -> bool:
     return bool(np.all(series.rho[last] > 0.5 * np.linalg.norm(series.y[last], axis=1)))
 
 
-def _finding(series: _Series, best: _Fit, drop: int | None, enough: float) -> str:
+def _finding(
+    series: _Series, best: _Fit, drop: int | None, enough: float, jumps: Callable[[float, float], bool]
+) -> str:
     """What the errors are made of."""
     # scatter that round-off cannot explain
     irregular = best.scatter > _SCATTER and _SIGMAS * best.error_bar > enough
     wrong = _wrong(series, best, enough)
     if drop is None and not irregular:
         return "wrong" if wrong else "right"
-    growth = _exponent(series, best, len(series.h) - _FEWEST if drop is None else drop)
-    if growth < _FLAT:
+    last = len(series.h) - 2 if drop is None else drop
+    if jumps(float(series.h[last + 1]), float(series.h[last])):
         return "switch"
-    if growth < _BENT:
-        return "wrong" if wrong and not irregular else "kink"
     if irregular:
-        return "wrong" if wrong else "unseen"
-    return "wrong" if wrong else "right"
+        return "kink" if _exponent(series, best, last) < _BENT else "unseen"
+    return "wrong" if wrong else "kink" if _exponent(series, best, last) < _BENT else "right"
 
 
 def _wrong(series: _Series, best: _Fit, enough: float) -> bool:
     """Whether the constant is not zero, by the best fit and the one without its largest step: what a fit cannot follow of the
-    remainder may look like a constant, but not in both."""
+    remainder may look like a constant, but not in both. No error may be much smaller than it either."""
     fits = [best] if best.first == len(series.h) - _FEWEST else [best, series.fit(best.first + 1)]
-    return all(f.constant > max(enough, _SIGMAS * f.error_bar) for f in fits)
+    found = min(f.constant - _SIGMAS * f.error_bar for f in fits)
+    least = np.min(np.linalg.norm(series.y, axis=1) + _SIGMAS * series.rho)
+    return all(f.constant > max(enough, _SIGMAS * f.error_bar) for f in fits) and bool(least > 0.5 * found)
 
 
 def _exponent(series: _Series, best: _Fit, last: int) -> float:

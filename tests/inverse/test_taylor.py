@@ -27,7 +27,7 @@ def waves(scale, draw):
 @pytest.mark.parametrize("noise", [1e-15, 1e-12, 1e-9])
 @pytest.mark.parametrize("scale", [10.0, 0.1, 0.01, 1e-3])
 def test_smooth_maps_are_right_however_strongly_they_bend(scale, noise):
-    for seed in range(10):
+    for seed in range(4):
         found = judged(*waves(scale, np.random.default_rng(seed)), noise, seed)
         assert found.finding == "right", found
         assert found.constant <= max(1e-6, found.limit) and found.limit < 1e-3
@@ -47,7 +47,7 @@ def test_a_lost_part_of_the_derivative_is_found(scale, lost):
 @pytest.mark.parametrize("noise", [1e-14, 1e-10])
 @pytest.mark.parametrize("count", [3, 10, 100, 10_000])
 def test_jumps_are_a_switch_however_densely_they_lie(count, noise):
-    for seed in range(5):
+    for seed in range(3):
         draw = np.random.default_rng(seed)
         f, tangent = waves(1.0, draw)
         where, size = draw.uniform(-0.1, 0.1, count), 1e-3 * draw.normal(size=(count, COUNT)) / np.sqrt(count)
@@ -59,7 +59,7 @@ def test_jumps_are_a_switch_however_densely_they_lie(count, noise):
 
 @pytest.mark.parametrize("count", [3, 100, 1000])
 def test_kinks_leave_the_derivative_right(count):
-    for seed in range(5):
+    for seed in range(3):
         draw = np.random.default_rng(seed)
         f, tangent = waves(1.0, draw)
         where, size = draw.uniform(-0.1, 0.1, count), 0.1 * draw.normal(size=(count, COUNT)) / np.sqrt(count)
@@ -69,6 +69,18 @@ def test_kinks_leave_the_derivative_right(count):
 
         found = judged(bent, tangent + (where < 0) @ size, 1e-14, seed)
         assert found.finding in ("kink", "right"), found
+
+
+def test_one_kink_that_few_steps_cross_is_no_switch():
+    """Its error rises from the step that just crosses it, and stays."""
+    draw = np.random.default_rng(2)
+    f, tangent = waves(1.0, draw)
+    size = 1e-2 * draw.normal(size=COUNT)
+    for where in (6e-4, 7e-4, 9e-4, 3e-2, 5e-2):
+        found = judged(lambda x, w=where: f(x) + max(x - w, 0.0) * size, tangent, 1e-13)
+        assert found.finding in ("kink", "right"), found
+        jumped = judged(lambda x, w=where: f(x) + 0.1 * (x > w) * size, tangent, 1e-13)
+        assert jumped.finding == "switch", jumped
 
 
 def test_round_off_four_times_as_large_as_measured_is_no_switch():
