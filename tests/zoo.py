@@ -1,4 +1,4 @@
-"""Thirty-four small smooth systems, each with a fit of its own, on which the certificate must not raise a false alarm.
+"""Thirty-seven small smooth systems, each with a fit of its own, on which the certificate must not raise a false alarm.
 
 A system is one line of physics: `rate(t, u, p, args)` of its state u and its parameters p. `CASES[name].draw(seed, off)`
 makes data from parameters that the seed draws, and a functional that starts from others. Only arrays change from seed to
