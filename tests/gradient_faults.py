@@ -1027,13 +1027,6 @@ class OneCellHeld(pdefit.Identity):
         return theta.at[7].set(lax.stop_gradient(theta[7])) if theta.ndim else theta
 
 
-class Mirrored(pdefit.Identity):
-    """A field whose reverse pass is mirrored: right forward, wrong in its transpose."""
-
-    def to_physical(self, theta):
-        return jax.custom_derivatives.linear_call(lambda _, x: x, lambda _, ct: ct[::-1], (), theta)
-
-
 class WrongPrior(pdefit.LogNormal):
     """A prior that pulls nothing."""
 
@@ -1061,11 +1054,6 @@ def _state(transform: Any) -> pdefit.Functional:
 @fault("controls")
 def one_cell_of_a_field_held():
     return Planted(_state(OneCellHeld()), _state(pdefit.Identity()))
-
-
-@fault("controls")
-def field_mirrored_in_reverse():
-    return Planted(_state(Mirrored()), _state(pdefit.Identity()))
 
 
 @fault("controls")
@@ -1182,7 +1170,7 @@ def parameter_stopped_in_single_precision():
     return Planted(cast(flow(_stopped_in_single, clean=lotka_volterra), jnp.float32), cast(flow(), jnp.float32))
 
 
-@fault("float32")
+@fault("float32", explained="0.4 %: a float32 gradient may be a percent off its twin")
 def digits_lost_in_single_precision():
     def rate(t, u, p, args):
         u = lax.reduce_precision(u, 8, 5) if u.dtype == jnp.float32 else u
