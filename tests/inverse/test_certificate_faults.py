@@ -1,0 +1,34 @@
+"""Planted faults are refused and smooth systems pass: a sample from `scripts/attack_certificates.py`."""
+
+import jax
+import pytest
+from gradient_faults import FAULTS, certificate
+from zoo import CASES
+
+import pdefit
+
+# what is planted, and the check that must find it
+CAUGHT = {
+    "one_frame_of_101_lost": "all controls: gradient against differences",
+    "last_recording_lost": "gradient against tangents",
+    "cotangent_lost_between_late_pieces": "hosted gradient against tangents",
+    "imex_solve_without_parameters": "a: tangent against differences",
+    "implicit_solve_off_by_1e-3": "a: tangent against differences",
+    "prior_stopped": "a: tangent against differences",
+    "smooth_twin_sign": "smooth tangents",
+}
+
+
+@pytest.mark.parametrize("name", CAUGHT)
+def test_a_planted_fault_is_refused(name):
+    with FAULTS[name].planted() as planted:
+        found = certificate(planted)
+    assert CAUGHT[name] in "; ".join(check.name for check in found.checks if not check.passed)
+
+
+@pytest.mark.parametrize("name", ["kdv", "kuramoto_sivashinsky", "van_der_pol_stiff"])
+def test_a_smooth_system_passes(name):
+    for seed, off in enumerate((1.0, 0.03)):
+        functional = CASES[name].draw(seed, off)
+        found = pdefit.certify(functional, functional.theta0, key=jax.random.key(seed))
+        assert found.passed, found.reason
