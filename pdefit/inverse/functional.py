@@ -42,10 +42,9 @@ class Functional(AbstractObjective):
 
     **Arguments:** `problem` holds the nominal values; `ts` the times at which it is observed, the first being that of the
     initial state; `observations` at these times; `controls` nested like the problem (see `pdefit.inverse.controls`);
-    `dt` the largest step (default: 0.8 of what is stable at the guess; a fit chooses it again where its best point needs
-    it), or `steps` in its place, which are chosen at the guess and frozen until `renewed`; with `smooth_tangents` a system
-    of hard switches keeps its residuals while Gauss-Newton follows its smooth twin (see `pdefit.inverse.smooth_tangents`);
-    `key` draws perturbed guesses.
+    `dt` the largest step (default: 0.8 of what is stable at the guess; a fit chooses it again where it must), or `steps` in
+    its place, chosen at the guess and frozen until `renewed`; with `smooth_tangents` hard switches keep their residuals while
+    Gauss-Newton follows the smooth twin (see `pdefit.inverse.smooth_tangents`); `key` draws perturbed guesses.
 
     The run has the precision of `y0`: data, weights, states and adjoints. Times, theta with its map to the controls, and
     sums are float64. The misfit is accumulated observation by observation in the time loop, so that neither states nor
@@ -67,7 +66,7 @@ class Functional(AbstractObjective):
     smooth_tangents: bool
     # of adaptive steps the smallest at the guess
     dt: float
-    # constant steps as they were asked for, before what they leave open was chosen
+    # constant steps as they were asked for
     asked_solver: diffrax.AbstractSolver
     asked_dt: float | None
 
@@ -155,10 +154,9 @@ class Functional(AbstractObjective):
         """The largest error of the steps, which adaptive ones have, at theta: 1 at the tolerance. One forward run."""
         if self.steps is None:
             raise PdefitError("Constant steps have no tolerance; give the functional steps=pdefit.Adaptive()")
-        problem, numerics = self.at(theta), {"solver": self.sweep.solver, "batch": self.sweep.batch}
-        return step_error(
-            problem.system, self.starts(problem), self.layout.plan, steps=self.steps, args=problem.args, **numerics
-        )
+        problem, sweep = self.at(theta), self.sweep
+        given = {"steps": self.steps, "args": problem.args, "solver": sweep.solver, "batch": sweep.batch}
+        return step_error(problem.system, self.starts(problem), self.layout.plan, **given)
 
     def trajectories(self, theta: Float[Array, " p"], reduce: Reduce) -> tuple[PyTree, PyTree]:
         """`reduce` of the weighted residuals of every observation, stacked (S, I, ...), padding having residual zero; and
@@ -276,7 +274,7 @@ class Functional(AbstractObjective):
 
     @property
     def tangents(self) -> int:
-        """How many tangents the Jacobian costs: one for each shared control and each element of one node state."""
+        # one for each shared control and each element of one node state
         return self.controls.shared_size + sum(c.size // c.shape[0] for c in self.controls.nodes)
 
     @property

@@ -14,7 +14,6 @@ from typing import NamedTuple
 from unittest import mock
 
 from pdefit.app import certify_command, fit_command, main
-from pdefit.inverse import fit as fitting
 
 # seconds after which a case counts as hung, on any machine
 LIMIT = 120
@@ -97,7 +96,7 @@ def _patched(whole: bool, logs: bool) -> Iterator[None]:
             stack.enter_context(mock.patch(f"{module}.configure_log", lambda *_: None))
         if not whole:
             stack.enter_context(mock.patch.object(fit_command.Certificates, "start", lambda *_: None))
-            stack.enter_context(mock.patch.object(fitting._Run, "minimise", _built))
+            stack.enter_context(mock.patch.object(fit_run.FitRun, "minimise", _built))
             stack.enter_context(mock.patch.object(certify_command, "certified_start", _built))
         try:
             yield
