@@ -18,6 +18,8 @@ from pdefit.inverse.with_adjoint import with_tangents
 # tangent against differences, relative; more is allowed only where measured round-off forbids it, and never more than COARSE
 DIFFERENCES = 1e-6
 COARSE = 1e-3
+# Two derivatives of one map differ by its round-off, which the way back may amplify by this. Never more is allowed.
+_AMPLIFIED, _MOST_AMPLIFIED = 1e3, 1e-5
 # the tangents of a converged step agree much better than this factor
 _EXPLODES = 10.0
 
@@ -31,7 +33,7 @@ class Residuals:
         self.here = SKETCH(objective, theta)
         self.finite = all(bool(jnp.all(jnp.isfinite(k))) for k in self.here.kinds)
         if self.finite:
-            found = self.tangent(v)
+            found = self._moved = self.tangent(v)
             self.has_tangents = found is not None
             if found is None:
                 ahead, behind = (SKETCH(objective, theta + s * v) for s in (1e-4, -1e-4))
@@ -41,6 +43,13 @@ class Residuals:
 
     def __call__(self, theta: Array) -> Array:
         return SKETCH(self.objective, theta).scaled(self.sizes)
+
+    def limit(self, accuracy: float) -> float:
+        """How far two derivatives may be apart: the accuracy of the algorithm, or what a sensitive trajectory makes of
+        round-off."""
+        size = self._size(self.v) if self._moved is None else float(jnp.linalg.norm(self._moved.scaled(self.sizes)))
+        amplified = min(_AMPLIFIED * over(self.noise, size), _MOST_AMPLIFIED)
+        return max(accuracy, amplified)
 
     def tangent(self, v: Array) -> Sketch | None:
         """The derivative along v, or None where a reverse rule hides it."""

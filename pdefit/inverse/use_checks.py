@@ -79,7 +79,8 @@ def use_checks(
     # targets that a driver reads from a file are those that were measured
     fixed = isinstance(driver, Hosted) and driver.targets is not None
     shifted = objective if fixed else _shifted(objective, residuals, key)
-    accuracy = ROUND_OFF if isinstance(driver, Hosted) else objective.sweep.adjoint.accuracy
+    accuracy = residuals.limit(ROUND_OFF if isinstance(driver, Hosted) else objective.sweep.adjoint.accuracy)
+    exact = residuals.limit(ROUND_OFF)
     probe = _Probe(shifted, theta, (residuals.v, direction(objective.controls, theta, jax.random.fold_in(key, 3))))
     kind = "hosted " if isinstance(driver, Hosted) else ""
     checks: list[Check] = []
@@ -92,7 +93,7 @@ def use_checks(
             checks.append(_single(coarse, gradient))
     if used.normal_equations:
         value, slope, matrix = driver.normal_equations(shifted, theta)
-        checks += [_finite(slope), *probe.slopes(f"{kind}Gauss-Newton gradient", value, slope, ROUND_OFF, _JACOBIAN)]
+        checks += [_finite(slope), *probe.slopes(f"{kind}Gauss-Newton gradient", value, slope, exact, _JACOBIAN)]
         if not used.gradient:
             checks += _influence(objective, jnp.diag(matrix))
             if single is not None:
@@ -101,9 +102,9 @@ def use_checks(
         def column(f: AbstractObjective, x: Array, v: Array) -> Array:
             return (matrix if f is shifted else driver.normal_equations(f, x)[2]) @ v
 
-        checks += _quadratic(f"{kind}Gauss-Newton matrix", probe, column, _JACOBIAN, key)
+        checks += _quadratic(f"{kind}Gauss-Newton matrix", probe, column, exact, _JACOBIAN, key)
     if used.products:
-        checks += _quadratic(f"{kind}Gauss-Newton products", probe, driver.product, _PRODUCTS, key)
+        checks += _quadratic(f"{kind}Gauss-Newton products", probe, driver.product, exact, _PRODUCTS, key)
     return checks
 
 
@@ -141,6 +142,7 @@ def _quadratic(
     name: str,
     probe: _Probe,
     product: Callable[[AbstractObjective, Array, Array], Array],
+    limit: float,
     remedy: str,
     key: PRNGKeyArray,
 ) -> list[Check]:
@@ -153,15 +155,15 @@ def _quadratic(
     if held > _HELD:
         sums = jnp.concatenate(probe.moved[0].kinds)
         estimate, bend = float(jnp.sum(sums**2)), float(jnp.vdot(product(objective, theta, v), v))
-        limit = _ESTIMATE * (2 / sums.size) ** 0.5
-        checks.append(at_most(f"{name} against random sums", over(abs(bend - estimate), estimate), limit, remedy))
+        allowed = _ESTIMATE * (2 / sums.size) ** 0.5
+        checks.append(at_most(f"{name} against random sums", over(abs(bend - estimate), estimate), allowed, remedy))
         total = objective.observations.ts.shape[-1]
         objective, theta = shortened(objective, theta, max(2, total * _HELD // held))
         v, u = (direction(objective.controls, theta, jax.random.fold_in(key, k)) for k in (4, 5))
     vv, uu, uv = map(float, _dots(with_tangents(objective), theta, v, u))
     found = product(objective, theta, v)
     gaps = over(abs(float(jnp.vdot(found, v)) - vv), vv), over(abs(float(jnp.vdot(found, u)) - uv), (uu * vv) ** 0.5)
-    return [*checks, at_most(f"{name} against tangents", max(gaps), ROUND_OFF, remedy)]
+    return [*checks, at_most(f"{name} against tangents", max(gaps), limit, remedy)]
 
 
 @eqx.filter_jit
