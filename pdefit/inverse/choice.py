@@ -138,7 +138,7 @@ def _with_state(functional: Functional, few: str) -> StagesChoice:
     A state taken from noisy data can blow up, or run far from the data, before the record ends; over a short part of it it
     cannot. In a record of few frames the numbers are fitted before the state is free, if they are what is wrong.
     """
-    ts, unit = functional.observations.ts, functional.problem.system.time_unit
+    ts, unit = functional.observations.ts, with_space(functional.problem.system.time_unit)
     whole = Stage(LevenbergMarquardt())
     if ts.size >= _FRAMES:
         counts = dict.fromkeys(max(1, round((ts.size - 1) * part)) for part in (1 / 4, 1 / 2))
@@ -148,7 +148,7 @@ def _with_state(functional: Functional, few: str) -> StagesChoice:
         lengths = ", ".join(f"{t - ts[0]:.3g}" for t in times)
         return StagesChoice(
             [*(Stage(_PREPARING, 20, Single(until=t)) for t in times), whole],
-            f"{few}; the guess is far from the data and the initial state is free, so the first {lengths} {unit} of the "
+            f"{few}; the guess is far from the data and the initial state is free, so the first {lengths}{unit} of the "
             f"record come before all of it",
         )
     if not functional.controls.stateless.items or not _begins_right(functional):
