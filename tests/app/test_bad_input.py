@@ -165,7 +165,7 @@ def test_bad_words_about_data(pdefit_inside, tmp_path, arguments, words):
         (["device=abacus"], ["device", "'abacus'"]),
         (["solver=tsit6"], ["did you mean tsit5"]),
         (["stages=adm"], ["did you mean adam"]),
-        (["certificate=maybe"], ["certificate expects stop or warn", "'maybe'"]),
+        (["certificate=maybe"], ["certificate expects stop, warn or end", "'maybe'"]),
         (["store.every=0"], ["store.every"]),
         (["store.budget=lots"], ["store.budget", "'lots'"]),
         (["store.budget=1 kB"], ["store.budget", "raise the budget"]),

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from unittest import mock
 
 from pdefit.app import certify_command, fit_command, main
+from pdefit.inverse import fit_run
 
 # seconds after which a case counts as hung, on any machine
 LIMIT = 120
