@@ -22,8 +22,18 @@ def push(function: Any, primals: tuple, tangents: tuple) -> tuple[PyTree, PyTree
 
 def push_all(function: Any, primals: tuple, tangents: tuple) -> tuple[PyTree, PyTree]:
     """The same along several directions, which are the leading axis of `tangents` and of what moves."""
+    static: list[PyTree] = []
+
+    def one(moved: tuple) -> tuple[PyTree, PyTree]:
+        out, d_out = push(function, primals, moved)
+        # a module holds more than arrays: the activation of a network
+        arrays, rest = eqx.partition(out, eqx.is_array)
+        static.append(rest)
+        return arrays, eqx.filter(d_out, eqx.is_array)
+
     # the function itself is evaluated once: nothing that it returns has the axis
-    return jax.vmap(lambda moved: push(function, primals, moved), out_axes=(None, 0))(tangents)
+    arrays, moved = jax.vmap(one, out_axes=(None, 0))(tangents)
+    return eqx.combine(arrays, static[-1]), moved
 
 
 class Pushed(AbstractStepper):
