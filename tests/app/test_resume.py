@@ -23,7 +23,7 @@ from pdefit.errors import PdefitError
 from pdefit.files import state_file
 from pdefit.files.atomic import write_json
 from pdefit.files.state_file import load_state
-from pdefit.inverse import fit as fitting
+from pdefit.inverse import fit_run
 
 NAME = "reaction/fisher_front"
 SMALL = (f"experiment={NAME}", "system.grid.shape=[80]", "times.count=13", "stages=adam", "max_iterations=12")
@@ -99,7 +99,7 @@ def fail(*_):
     ["before the first state", "inside the state write", "between history and state", "after the last chunk"],
 )
 def test_a_fit_that_died_is_resumed_to_the_same_bits(where, prepare_run, undisturbed, monkeypatch):
-    monkeypatch.setattr(fitting, "power_of_two", lambda rate: 2)
+    monkeypatch.setattr(fit_run, "power_of_two", lambda rate: 2)
     if not undisturbed:
         begin(prepare_run("whole", *SMALL))
         undisturbed["outcome"] = outcome(prepare_run("x", *SMALL).parent / "whole")
@@ -128,7 +128,7 @@ def test_only_more_iterations_of_the_same_fit_are_allowed(prepare_run, monkeypat
 
 
 def test_damaged_states_fall_back_a_generation(prepare_run, monkeypatch):
-    monkeypatch.setattr(fitting, "power_of_two", lambda rate: 2)
+    monkeypatch.setattr(fit_run, "power_of_two", lambda rate: 2)
     run = prepare_run("run", *SMALL)
     begin(run)
     whole = outcome(run)
@@ -241,7 +241,7 @@ def signalled(monkeypatch, module, name, times=1):
     ids=["before", "in the fit", "while writing", "twice while writing"],
 )  # fmt: skip
 def test_an_interrupted_fit_says_so_and_goes_on(where, times, written, pdefit_inside, tmp_path, monkeypatch):
-    monkeypatch.setattr(fitting, "power_of_two", lambda rate: 2)
+    monkeypatch.setattr(fit_run, "power_of_two", lambda rate: 2)
     run = tmp_path / "run"
     with monkeypatch.context() as context:
         signalled(context, *where, times)

@@ -9,7 +9,7 @@ from resumed import bits, run
 from small_systems import Lorenz, State
 
 import pdefit
-from pdefit.inverse import fit as fitting
+from pdefit.inverse import fit_run
 
 LM = pdefit.LevenbergMarquardt()
 FREE = {"y0": {"u": pdefit.Identity()}, "D": pdefit.Log(), "r": pdefit.Log()}
@@ -81,7 +81,7 @@ def test_a_stage_after_a_part_has_the_whole_record():
 
 
 def test_it_is_resumed_from_any_state(monkeypatch):
-    monkeypatch.setattr(fitting, "power_of_two", lambda rate: 2)
+    monkeypatch.setattr(fit_run, "power_of_two", lambda rate: 2)
     stages = [pdefit.Stage(LM, 4, p) for p in (pdefit.Segments(1.0, every=2), pdefit.Single(until=1.5), None)]
     functional = front(FREE)
     whole, rows, states = run(functional, stages)

@@ -7,13 +7,13 @@ from resumed import bits, run
 
 import pdefit
 from pdefit.errors import PdefitError
-from pdefit.inverse import fit as fitting
+from pdefit.inverse import fit_run
 from pdefit.inverse.run_state import RunState
 
 
 def short_chunks(monkeypatch):
     """Save after every second evaluation, however fast they are."""
-    monkeypatch.setattr(fitting, "power_of_two", lambda rate: 2)
+    monkeypatch.setattr(fit_run, "power_of_two", lambda rate: 2)
 
 
 ADAM = [pdefit.Stage(pdefit.Adam(0.05), 12)]
@@ -57,7 +57,7 @@ def test_a_finished_fit_is_extended(monkeypatch):
 
 
 def test_chunks_end_at_absolute_iterations(monkeypatch):
-    monkeypatch.setattr(fitting, "power_of_two", lambda rate: 4)
+    monkeypatch.setattr(fit_run, "power_of_two", lambda rate: 4)
     _, _, states = run(fisher_functional(noise=0.02), ADAM)
     assert [s.iterations for s in states] == [1, 4, 8, 12]
     _, _, states = run(fisher_functional(noise=0.02), ADAM, resume=states[0])

@@ -5,7 +5,7 @@ from problems import fisher, fisher_functional
 from resumed import bits, run
 
 import pdefit
-from pdefit.inverse import fit as fitting
+from pdefit.inverse import fit_run
 from pdefit.inverse.constant_steps import stepped
 from pdefit.inverse.stability import deciding_control, share_of_limit, step_choice
 
@@ -73,14 +73,14 @@ def test_a_fit_that_needs_smaller_steps_than_its_guess():
 def test_neither_the_clock_nor_the_next_windows_change_the_steps(monkeypatch):
     functional = front()
     windows = [pdefit.Stage(pdefit.Adam(0.1), 32, pdefit.Segments(2.0)), *LM]
-    monkeypatch.setattr(fitting, "power_of_two", lambda rate: 1)
+    monkeypatch.setattr(fit_run, "power_of_two", lambda rate: 1)
     whole, rows, states = run(functional, windows)
     assert whole.converged and renewals(whole)
     # the second stage begins with the steps that the first ended with
     second = next(s for s in states if s.numbers["stage"] == 1)
     first = [s for s in states if s.numbers["stage"] == 0][-1]
     assert second.numbers["steps"]["stable"] == first.numbers["steps"]["stable"] is not None
-    monkeypatch.setattr(fitting, "power_of_two", lambda rate: 64)
+    monkeypatch.setattr(fit_run, "power_of_two", lambda rate: 64)
     fast, quick, fewer = run(functional, windows)
     assert len(fewer) < len(states)
     assert (fast.events, repr(bits(quick))) == (whole.events, repr(bits(rows)))
