@@ -57,8 +57,9 @@ def test_the_certificate_is_that_of_the_twin_and_of_the_way_down():
     functional = relay(noise=0.02)
     certificate = pdefit.certify(functional, functional.theta0)
     assert certificate.passed
-    angle = certificate.checks[-1]
-    assert angle.name.startswith("degrees between") and angle.error < 1
+    angle, length = certificate.checks[-2:]
+    assert angle.name.startswith("degrees between") and angle.error < 5
+    assert length.name.startswith("length of smooth tangents") and length.error < 1.2
     assert not pdefit.certify(relay(noise=0.02, smooth_tangents=False), functional.theta0).passed
 
 
