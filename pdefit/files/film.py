@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 
 from pdefit.errors import PdefitError, with_space
-from pdefit.files.datasets import is_text, opened, refuse_foreign, variable
+from pdefit.files.datasets import is_text, opened, variable
 
 KINDS = ("true", "observed", "predicted")
 # variables up to this size are read at once, larger ones frame by frame
@@ -108,7 +108,6 @@ class Film:
 def open_film(path: Path) -> Iterator[Film]:
     """The film in a file, which another process may be writing."""
     with opened(path) as file:
-        refuse_foreign(file, path)
         yield Film(file, path)
 
 

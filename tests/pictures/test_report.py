@@ -223,7 +223,7 @@ def test_fields_from_another_file_are_refused(tmp_path, take):
         with h5py.File(run / "fields.h5", "r+") as file:
             del file["u_predicted"]
             take(file, other)
-    refused = "takes its values from another file|is a link that leads out of its run"
+    refused = "takes its values from other files|is a link; name the variable|is a link that leads out of its run"
     with pytest.raises(PdefitError, match=refused):
         run_export([str(run)], Console(quiet=True))
     if not isinstance(take, str):
