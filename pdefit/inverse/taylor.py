@@ -280,9 +280,11 @@ def _finding(
     last = len(series.h) - 2 if drop is None else drop
     if jumps(float(series.h[last + 1]), float(series.h[last])):
         return "switch"
-    if irregular:
-        return "kink" if _exponent(series, best, last) < _BENT else "unseen"
-    return "wrong" if wrong else "kink" if _exponent(series, best, last) < _BENT else "right"
+    if wrong:
+        return "wrong"
+    if _exponent(series, best, last) < _BENT:
+        return "kink"
+    return "unseen" if irregular else "right"
 
 
 def _wrong(series: _Series, best: _Fit, enough: float) -> bool:

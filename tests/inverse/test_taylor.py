@@ -71,6 +71,18 @@ def test_kinks_leave_the_derivative_right(count):
         assert found.finding in ("kink", "right"), found
 
 
+def test_kinks_do_not_hide_a_lost_part():
+    draw = np.random.default_rng(0)
+    f, tangent = waves(1.0, draw)
+    where, size = draw.uniform(-0.1, 0.1, 1000), 0.1 * draw.normal(size=(1000, COUNT)) / np.sqrt(1000)
+    missing = draw.normal(size=COUNT)
+
+    def bent(x):
+        return f(x) + (np.maximum(x - where, 0) - np.maximum(-where, 0)) @ size + 0.1 * x * missing
+
+    assert judged(bent, tangent + (where < 0) @ size, 1e-14).finding == "wrong"
+
+
 def test_one_kink_that_few_steps_cross_is_no_switch():
     """Its error rises from the step that just crosses it, and stays."""
     draw = np.random.default_rng(2)
