@@ -89,14 +89,14 @@ def shipped(name: str, seeds: int) -> Iterator[tuple[str, pdefit.Certificate]]:
             cfg = resolved(hydra.compose("config", overrides=overrides))
         exp = experiment(cfg)
         functional = first_functional(exp.functional, exp.stages)
-        yield f"seed {seed}, guess", certified(functional, functional.theta0, exp, cfg)
+        yield f"seed {seed}, guess", certified(functional, functional.theta0, exp, cfg, exp.stages[0])
         if exp.truth is not None:
             rng = np.random.default_rng(seed)
             theta = exp.functional.controls.theta(
                 eqx.tree_at(lambda p: p.nodes, exp.truth, exp.functional.problem.nodes, is_leaf=lambda x: x is None)
             )
             theta = theta * (1 + 1e-3 * rng.normal(size=theta.size))
-            yield f"seed {seed}, near", certified(exp.functional, theta, exp, cfg)
+            yield f"seed {seed}, near", certified(exp.functional, theta, exp, cfg, exp.stages[-1])
 
 
 def alarms(only: list[str], seeds: int, of_shipped: int) -> bool:

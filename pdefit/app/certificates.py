@@ -44,7 +44,7 @@ class Certificates:
 
     def end(self, found: fitting.Fit, console: Console) -> dict[str, Any]:
         """Certify the last functional at the estimate; `demand` complains later, when all results are written."""
-        certificate = certified(found.functional, found.theta, self._exp, self._cfg)
+        certificate = certified(found.functional, found.theta, self._exp, self._cfg, self._exp.stages[-1])
         recorded = read_json(self._path) if self._path.is_file() else {}
         write_json(self._path, {**recorded, "end": certificate.as_dict()})
         self._judge(certificate, "at the estimate", console)
@@ -86,19 +86,22 @@ def _praise(found: Certificate, where: str) -> str:
 def certified_start(exp: Experiment, cfg: dict[str, Any], path: Path) -> Certificate:
     """The certificate of what the first stage minimises, at its guess; written to `path`."""
     functional = fitting.first_functional(exp.functional, exp.stages)
-    found = certified(functional, functional.theta0, exp, cfg)
+    found = certified(functional, functional.theta0, exp, cfg, exp.stages[0])
     write_json(path, {"start": found.as_dict()})
     return found
 
 
-def certified(functional: Functional, theta: Array, exp: Experiment, cfg: dict[str, Any]) -> Certificate:
-    """The certificate of a functional within the cost that this experiment's fit allows."""
+def certified(
+    functional: Functional, theta: Array, exp: Experiment, cfg: dict[str, Any], stage: fitting.Stage
+) -> Certificate:
+    """The certificate of what a stage minimises, within the cost that this experiment's fit allows."""
     return certify(
         functional,
         jnp.asarray(theta),
         key=jax.random.key(cfg["seed"]),
         fit_cost=fit_cost(exp, cfg),
-        optimizers=[stage.optimizer for stage in exp.stages],
+        # another stage may have fewer unknowns, and an optimizer that is for few
+        optimizers=[stage.optimizer],
         driver=exp.driver,
     )
 

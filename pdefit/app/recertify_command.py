@@ -35,7 +35,7 @@ def run_recertify(arguments: list[str], console: Console) -> None:
         state = RunState(run.saved.numbers, run.saved.arrays)
         functional, theta = fitting.restored(exp.functional, exp.stages, state)
     with checkpoints_in(run.directory, exp.driver):
-        found = certified(functional, theta, exp, run.plain)
+        found = certified(functional, theta, exp, run.plain, exp.stages[-1])
     same = {part: before.get(part) == value for part, value in found.hashes.items()}
     write_json(run.directory / "certificate_again.json", {"end": found.as_dict(), "same": same})
     show(found, console)

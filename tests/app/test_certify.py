@@ -65,3 +65,25 @@ def test_a_failed_certificate_stops_a_fit_unless_told_otherwise(pdefit_inside, t
 
     code, out, err = pdefit_inside("certify", *JOB, "hydra.run.dir=certified")
     assert code == 1 and "FAILED" in out and "fails its certificate" in err
+
+
+def test_each_end_is_certified_for_the_stage_that_minimises_there(pdefit_inside, monkeypatch):
+    """An optimizer for few unknowns, which prepares, is not asked of the fields of the last stage."""
+    asked = []
+    check = Check("all", 0.0, 1e-6, True)
+    hashes = dict.fromkeys(("equations", "data", "flags"), "")
+    found = Certificate((check,), {"observations": 7, "of": 7, "forward_solves": 9.0, "budget": 20.0}, hashes, 0.0)
+
+    def certify(*_, optimizers, **__):
+        asked.extend(type(o).__name__ for o in optimizers)
+        return found
+
+    monkeypatch.setattr(certificates, "certify", certify)
+    stages = (
+        "~stages",
+        "+stages={first: {optimizer: {_target_: pdefit.LevenbergMarquardt}, max_iterations: 1}, "
+        "last: {optimizer: {_target_: pdefit.LBFGS}, max_iterations: 1}}",
+    )
+    code, _, err = pdefit_inside("fit", *JOB, *stages, "render=false", "hydra.run.dir=two")
+    assert code == 0, err
+    assert asked == ["LevenbergMarquardt", "LBFGS"]
