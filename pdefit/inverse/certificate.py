@@ -82,9 +82,9 @@ def _checks(
     if not residuals.finite:
         remedy = "the model blows up there; use a smaller dt, a better guess, or shorter segments"
         return [Check("finite residuals", float("inf"), 0.0, False, remedy)], scope
-    if not residuals.has_tangents:
+    if residuals.moved is None:
         used = used.without_tangents()
-    checks = [residuals.differences("all controls", residuals.v)]
+    checks = [residuals.differences("all controls", residuals.v, residuals.moved)]
     checks += use_checks(whole, theta, residuals, key, used, driver, single)
     part, own = shortened(whole, theta, scope["observations"])
     if part is not whole:
@@ -99,11 +99,11 @@ def _is_single(objective: AbstractObjective) -> bool:
 def _each_control(residuals: Residuals, key: PRNGKeyArray, used: Used) -> list[Check]:
     """Tangent against differences, and adjoint against tangent, for every control by itself."""
     elements, checks = residuals.objective.controls.elements, []
-    pulled = residuals.random_pull(key) if used.gradient or not residuals.has_tangents else None
+    pulled = residuals.random_pull(key) if used.gradient or residuals.moved is None else None
     for path, moved in elements.items():
         v = jnp.where(moved, residuals.v, 0.0)
-        checks.append(residuals.differences(path, v, pulled))
         tangent = residuals.tangent(v)
+        checks.append(residuals.differences(path, v, tangent, pulled))
         if pulled is not None and tangent is not None:
             w, gradient = pulled
             answer = tangent.scaled(residuals.sizes)

@@ -25,7 +25,10 @@ _EXPLODES = 10.0
 
 
 class Residuals:
-    """The residuals of an objective near theta: sketched, and scaled so that every kind answers alike to a direction v."""
+    """The residuals of an objective near theta: sketched, and scaled so that every kind answers alike to a direction v.
+
+    `here` is their sketch; where it is `finite`, `moved` is its derivative along v, or None where a reverse rule hides it.
+    """
 
     def __init__(self, objective: AbstractObjective, theta: Array, v: Array):
         self.objective, self.theta, self.v = objective, theta, v
@@ -33,8 +36,7 @@ class Residuals:
         self.here = SKETCH(objective, theta)
         self.finite = all(bool(jnp.all(jnp.isfinite(k))) for k in self.here.kinds)
         if self.finite:
-            found = self._moved = self.tangent(v)
-            self.has_tangents = found is not None
+            found = self.moved = self.tangent(v)
             if found is None:
                 ahead, behind = (SKETCH(objective, theta + s * v) for s in (1e-4, -1e-4))
                 found = jax.tree.map(lambda a, b: (a - b) / 2e-4, ahead, behind)
@@ -47,7 +49,7 @@ class Residuals:
     def limit(self, accuracy: float) -> float:
         """How far two derivatives may be apart: the accuracy of the algorithm, or what a sensitive trajectory makes of
         round-off."""
-        size = self._size(self.v) if self._moved is None else float(jnp.linalg.norm(self._moved.scaled(self.sizes)))
+        size = self._size(self.v) if self.moved is None else float(jnp.linalg.norm(self.moved.scaled(self.sizes)))
         amplified = min(_AMPLIFIED * over(self.noise, size), _MOST_AMPLIFIED)
         return max(accuracy, amplified)
 
@@ -61,14 +63,13 @@ class Residuals:
 
     def pull(self, w: Array) -> Array:
         """J_r^T w by the adjoint."""
-        edges = np.cumsum([0, *(k.size for k in self.here.kinds)])
-        parts = zip(edges[:-1], edges[1:], self.sizes, strict=True)
-        cotangent = Sketch(tuple(w[a:b] / size for a, b, size in parts), jnp.zeros(()))
+        cotangent = jax.vjp(lambda s: s.scaled(self.sizes), self.here)[1](w)[0]
         return pull_sketch(self.objective, self.theta, cotangent)
 
-    def differences(self, path: str, v: Array, pulled: tuple[Array, Array] | None = None) -> Check:
-        """Tangent against differences along v. Where there is no tangent, `pulled` are random w and J_r^T w."""
-        moved = self.tangent(v)
+    def differences(
+        self, path: str, v: Array, moved: Sketch | None, pulled: tuple[Array, Array] | None = None
+    ) -> Check:
+        """The tangent `moved` against differences along v. Where there is none, `pulled` are random w and J_r^T w."""
         if moved is not None:
             tangent = moved.scaled(self.sizes)
             size = float(jnp.linalg.norm(tangent))
