@@ -7,7 +7,6 @@ from typing import Any, ClassVar, TypeVar
 import diffrax
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from pdefit.errors import PdefitError
@@ -53,7 +52,7 @@ class AbstractAdjoint(eqx.Module):
         self, function: Probed, theta: Float[Array, " p"], probes: Any, size: Float[Array, " p"]
     ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, ""]]:
         """Value and gradient of `function(theta, probes)`, and how much the adjoint grew on its way back: 0 where there is
-        none, or no probes. Elements of theta are of this `size`: a change by as much changes a control by as much as it
+        none. Elements of theta are of this `size`: a change by as much changes a control by as much as it
         is large."""
 
     @abc.abstractmethod
@@ -82,7 +81,7 @@ class AbstractReverse(AbstractAdjoint):
 
     def gradient(self, function, theta, probes, size):
         value, (gradient, norms) = jax.value_and_grad(function, argnums=(0, 1))(theta, probes)
-        return value, gradient, jnp.zeros(()) if norms is None else growth(norms)
+        return value, gradient, growth(norms)
 
 
 class StoreAll(AbstractReverse):

@@ -194,8 +194,8 @@ class FitRun(Generic[Objective]):
         # steps that will be chosen anew explain it
         if worst > EXPLOSIVE and not self.watched and suits(self.functional, jnp.asarray(self.theta)):
             self.watched = True
-            grow = lambda f, theta: self.driver.watched_gradient(f, theta)[2]  # noqa: E731
-            self.events.append(explain_growth(self.functional, jnp.asarray(self.theta), worst, grow))
+            watched = self.driver.watched_gradient
+            self.events.append(explain_growth(self.functional, jnp.asarray(self.theta), worst, watched))
 
     # --- saving and going on -----------------------------------------------------------------------------------------
 

@@ -17,11 +17,11 @@ def explain_growth(
     functional: AbstractObjective,
     theta: Float[Array, " p"],
     growth: float,
-    grow: Callable[[AbstractObjective, Array], Array],
+    watched: Callable[[AbstractObjective, Array], tuple[Array, Array, Array]],
 ) -> str:
-    """Why the adjoint grows by this factor, from `grow` of the same functional with half the step: an error that names dt
-    where the two differ, else a sentence about a trajectory that is as sensitive as that."""
-    finer = float(grow(functional.each(halved, theta)[0], theta))
+    """Why the adjoint grows by this factor, from the `watched` gradient of the same functional with half the step: an error
+    that names dt where the two differ, else a sentence about a trajectory that is as sensitive as that."""
+    finer = float(watched(functional.each(halved, theta)[0], theta)[2])
     unit = with_space(functional.problem.system.time_unit)
     if not (math.isfinite(growth) or math.isfinite(finer)):
         raise PdefitError(
