@@ -108,11 +108,15 @@ def certified(
 
 def fit_cost(exp: Experiment, cfg: dict[str, Any]) -> float:
     """Forward solves that a fit may take, if it uses up its iterations."""
-    tangents = exp.functional.tangents
-    each = [stage.max_iterations * (1 + tangents / 2 if stage.optimizer.tangents else 5) for stage in exp.stages]
+    each = [stage.max_iterations * evaluation_cost(exp.functional, stage) for stage in exp.stages]
     most = sum(stage.max_iterations for stage in exp.stages)
     bound = most if cfg["max_iterations"] is None else min(most, cfg["max_iterations"])
     return sum(each) * bound / most
+
+
+def evaluation_cost(functional: Functional, stage: fitting.Stage) -> float:
+    """An evaluation of a stage in forward solves, about: tangents that run together, or a gradient."""
+    return 1 + functional.tangents / 2 if stage.optimizer.tangents else 5.0
 
 
 def show(found: Certificate, console: Console) -> None:

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
+from pdefit.app.certificates import evaluation_cost
 from pdefit.app.experiment import Experiment
 from pdefit.errors import PdefitError
 from pdefit.inverse.discretisation import first_order_shift
@@ -112,8 +113,7 @@ def discretisation(exp: Experiment, found: Fit, known: Intervals | None) -> Disc
 def _refuse_dear(exp: Experiment, found: Fit, finer: Functional) -> None:
     """Refuse a trajectory that takes a large part of what the fit has taken."""
     before, after = (_work(f) for f in (found.functional, finer))
-    # in forward runs, as the budget of certificates counts them
-    each = 1 + found.functional.tangents / 2 if exp.stages[-1].optimizer.tangents else 5
+    each = evaluation_cost(found.functional, exp.stages[-1])
     if after > max(_CHEAP, _SHARE * found.iterations * each * before, 2.5 * before):
         raise PdefitError(
             f"it takes {after / before:.0f} times a forward run; pdefit certify RUN discretisation=true takes them"

@@ -14,7 +14,7 @@ from pdefit.inverse.objective import AbstractObjective
 from pdefit.inverse.recordings import Recordings
 
 # numbers that are kept of one variable at one observation
-_KEPT = 8
+KEPT = 8
 
 
 class Sketch(NamedTuple):
@@ -77,7 +77,7 @@ def _one(functional: Functional, theta: Float[Array, " p"]) -> Sketch:
 def _few(x: Float[Array, "..."]) -> Float[Array, " k"]:
     """Sums of distant elements."""
     flat = jnp.ravel(x)
-    count = min(flat.size, _KEPT)
+    count = min(flat.size, KEPT)
     return jnp.sum(jnp.pad(flat, (0, -flat.size % count)).reshape(-1, count), axis=0)
 
 

@@ -19,7 +19,7 @@ from pdefit.inverse.objective import AbstractObjective
 from pdefit.inverse.optimize.base import AbstractOptimizer
 from pdefit.inverse.residual_checks import Residuals
 from pdefit.inverse.shortened import shortened
-from pdefit.inverse.sketch import SKETCH, Sketch, pull_sketch, push_sketch
+from pdefit.inverse.sketch import KEPT, SKETCH, Sketch, pull_sketch, push_sketch
 from pdefit.inverse.taylor import direction
 from pdefit.inverse.with_adjoint import with_tangents
 
@@ -181,7 +181,9 @@ def _shifted(objective: AbstractObjective, residuals: Residuals, key: PRNGKeyArr
     size = max(1.0, float(jnp.sqrt(2 * residuals.here.half_square / count)))
     # sums of more values are larger
     part = objective.parts(residuals.theta)[0][0]
-    answers = [s / np.sqrt(max(x.size / 8, 1.0)) for s, x in zip(residuals.sizes, part.observed.values(), strict=False)]
+    answers = [
+        s / np.sqrt(max(x.size / KEPT, 1.0)) for s, x in zip(residuals.sizes, part.observed.values(), strict=False)
+    ]
     strongest = max(map(float, answers), default=1.0)
 
     def shift(i: int, name: str) -> Array:

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from gradient_faults import wrong_transpose
 from pdefit_reaction import FisherKPP
 from pdefit_reaction.fisher_kpp import State
 from problems import GRID, fisher, fisher_functional, planets_functional
@@ -25,18 +26,6 @@ GRADIENT_CHECK = "gradient against tangents"
 
 def failed(certificate):
     return [check.name for check in certificate.checks if not check.passed]
-
-
-def wrong_transpose(wrong):
-    """The identity, whose reverse pass applies `wrong` to the cotangent."""
-
-    @eqx.filter_custom_vjp
-    def identity(x):
-        return x
-
-    identity.def_fwd(lambda perturbed, x: (x, None))
-    identity.def_bwd(lambda residuals, cotangent, perturbed, x: wrong(cotangent))
-    return identity
 
 
 class Wrapped(pdefit.AbstractReverse):
