@@ -69,7 +69,7 @@ class Certificates:
 
 
 def _praise(found: Certificate, where: str) -> str:
-    """What a certificate that passed says, in one line."""
+    """Message of a certificate that passed, in one line."""
     against = [c for c in found.checks if "differences" in c.name and "finding" in c.detail]
     worst = max((c.error for c in against if not c.note), default=0.0)
     noted = {c.name.split(":")[0]: c.note for c in against if c.note}

@@ -159,7 +159,7 @@ def _not_utf8(own: Sequence[str]) -> Path | None:
 
 
 def _standing(path: str, overrides: Sequence[str]) -> Any:
-    """What a configuration holds at a path, as it is written."""
+    """Entry of a configuration at a path, interpolations unresolved."""
     found = OmegaConf.select(_without(path, overrides), path, throw_on_missing=False)
     return OmegaConf.to_container(found, resolve=False) if OmegaConf.is_config(found) else found
 

@@ -1,4 +1,4 @@
-"""How far finer steps and cells move an estimate, to first order: a part of every run."""
+"""First-order shift of an estimate with finer steps and cells: a part of every run."""
 
 import dataclasses
 from collections.abc import Callable
@@ -40,8 +40,10 @@ FINER: dict[str, tuple[str, Callable[[Functional, Array], Functional]]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Discretisation:
-    """What finer steps and cells do to an estimate: `shifts` (p,) by what is finer, in half widths of the intervals and to
-    first order; `unchecked` why something was not looked at."""
+    """Shifts of an estimate with finer steps and cells.
+
+    `shifts` (p,) by what is finer, in half widths of the intervals; `unchecked` gives the reason where there is no shift.
+    """
 
     names: list[str]
     shifts: dict[str, np.ndarray]
@@ -58,11 +60,11 @@ class Discretisation:
 
     @property
     def decides(self) -> bool:
-        """Whether an estimate moves by more than its interval."""
+        """True where an estimate moves by more than its interval."""
         return bool(np.any(np.abs(self.worst) > DECIDES))
 
     def __str__(self) -> str:
-        """What moves by half of its half width or more, the worst first; empty where nothing does."""
+        """Sentence about the estimates that move by half of their half width or more, the worst first; empty without any."""
         parts = []
         for what, shift in self.shifts.items():
             order = [i for i in np.argsort(-np.nan_to_num(np.abs(shift))) if abs(shift[i]) > NOTED]

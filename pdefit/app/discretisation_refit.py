@@ -1,4 +1,4 @@
-"""How far finer steps and cells move an estimate, by one more fit from it for each."""
+"""Shift of an estimate with finer steps and cells, by one more fit for each."""
 
 from typing import Any
 

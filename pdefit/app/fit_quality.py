@@ -45,14 +45,14 @@ def fit_quality(exp: Experiment, found: Fit) -> tuple[dict[str, Any], Verdict]:
 
 
 def sigma_stated(exp: Experiment) -> bool:
-    """Whether the user said how noisy every fitted variable is: not where sigma was estimated, nor where a twin has no
-    noise, so that its sigma is only a weight."""
+    """True where the noise of every fitted variable was stated: not estimated from data, and not a twin without noise, whose
+    sigma is only a weight."""
     observed = exp.functional.observed
     return not (_reweighted(exp) or exp.noiseless or any(name in (*exp.unstated, *exp.noise) for name in observed))
 
 
 def distrust(exp: Experiment, verdict: Verdict) -> str:
-    """Why no interval of a fit is to be trusted; empty where nothing speaks against them."""
+    """Reason to distrust all intervals of a fit; empty without one."""
     if verdict.word == STOPPED:
         return "the fit has not converged"
     if verdict.word == MISSES:

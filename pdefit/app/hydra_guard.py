@@ -1,4 +1,4 @@
-"""What a configuration may say to Hydra, which would otherwise call anything that a file names.
+"""Allow list of what a configuration may set in Hydra, which would otherwise call anything that a file names.
 
 Hydra acts on its own node, `hydra`, before a job begins: it makes folders, sets up logging, calls callbacks and starts
 launchers. Few of its keys may be set. Every other key must be what pdefit composes without the experiment. The keys that
@@ -106,7 +106,7 @@ def _check_override(override: Override) -> None:
 
 
 def _of_plugin(override: Override) -> bool:
-    """Whether an override chooses a launcher or sweeper, or sets its parameters."""
+    """True for an override that chooses a launcher or sweeper, or sets its parameters."""
     parts = re.split(r"[./]", str(override.key_or_group))
     return len(parts) > 1 and parts[1] in _SHIPPED
 
@@ -221,7 +221,7 @@ def _judge_plugin(cfg: DictConfig, group: str, node: Any, expected: Any, given: 
 
 
 def _parameters(cfg: DictConfig, params: Any) -> dict[str, str] | None:
-    """What a sweeper shall vary, which becomes overrides: none of Hydra's own keys."""
+    """Overrides that a sweeper varies: none of Hydra's own keys."""
     if params is None:
         return None
     found = _value(cfg, "hydra.sweeper.params")
