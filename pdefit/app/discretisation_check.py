@@ -69,7 +69,7 @@ class Discretisation:
         for what, shift in self.shifts.items():
             order = [i for i in np.argsort(-np.nan_to_num(np.abs(shift))) if abs(shift[i]) > NOTED]
             if order:
-                listed = ", ".join(f"{self.names[i]} by {shift[i]:+.2g}" for i in order[:3])
+                listed = ", ".join(f"{self.names[i]} by {_times(shift[i])}" for i in order[:3])
                 more = f" and {len(order) - 3} others" if len(order) > 3 else ""
                 parts.append(f"{FINER[what][0]} would move {listed}{more}")
         if not parts:
@@ -84,6 +84,11 @@ class Discretisation:
             for what, shift in self.shifts.items()
         }
         return {**found, "unchecked": self.unchecked, "decides": self.decides, "says": str(self)}
+
+
+def _times(shift: float) -> str:
+    """Shift in words; beyond a thousand its digits say nothing, as where data without noise leave intervals of round-off."""
+    return f"{shift:+.2g}" if abs(shift) < 1000 else f"more than {np.sign(shift) * 1000:+.0f}"
 
 
 def discretisation(exp: Experiment, found: Fit, known: Intervals | None) -> Discretisation:
