@@ -69,7 +69,7 @@ class Discretisation:
         for what, shift in self.shifts.items():
             order = [i for i in np.argsort(-np.nan_to_num(np.abs(shift))) if abs(shift[i]) > NOTED]
             if order:
-                listed = ", ".join(f"{self.names[i]} by {_times(shift[i])}" for i in order[:3])
+                listed = ", ".join(f"{self.names[i]} by {_times(float(shift[i]))}" for i in order[:3])
                 more = f" and {len(order) - 3} others" if len(order) > 3 else ""
                 parts.append(f"{FINER[what][0]} would move {listed}{more}")
         if not parts:
