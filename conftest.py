@@ -10,7 +10,7 @@ with jaxtyping.install_import_hook(
 import jax
 import pytest
 
-from pdefit.app.environment import forget_programs
+from pdefit.cli.runtime.environment import forget_programs
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 

@@ -27,13 +27,13 @@ from switches import KINKS, SWITCHES, moved
 from zoo import CASES
 
 import pdefit
-from pdefit.app import plugins
-from pdefit.app.certificates import certified
-from pdefit.app.configuration import register_resolvers, resolved
-from pdefit.app.environment import forget_programs
-from pdefit.app.experiment import experiment
-from pdefit.inverse.compiled import RESIDUALS
-from pdefit.inverse.fit import first_functional
+from pdefit.cli.config.configuration import register_resolvers, resolved
+from pdefit.cli.experiment.experiment import experiment
+from pdefit.cli.runs.certificates import certified
+from pdefit.cli.runtime import plugins
+from pdefit.cli.runtime.environment import forget_programs
+from pdefit.inverse.fit.fit import first_functional
+from pdefit.inverse.objective.compiled import RESIDUALS
 
 _TISSUE = (
     "system.grid.shape=[32,32] system.grid.extent=[3.2,3.2] times.forecast=null initial.rounds=2 lyapunov=false twin=self "

@@ -19,7 +19,7 @@ import numpy as np
 from scipy import stats
 
 import pdefit
-from pdefit.errors import PdefitError
+from pdefit._util.errors import PdefitError
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 

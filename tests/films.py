@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from pdefit.files.atomic import write_json
-from pdefit.files.fields_file import FieldsFile
-from pdefit.systems.interfaces import FieldCoords
+from pdefit._util.atomic import write_json
+from pdefit.output.store.fields import FieldsFile
+from pdefit.systems.capabilities import FieldCoords
 
 NUMBER = FieldCoords((), {}, "1", "population")
 LINE = FieldCoords(("s",), {"s": np.linspace(-1.0, 1.0, 33)}, "mV", "voltage", {"s": "mm"})

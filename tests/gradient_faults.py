@@ -24,17 +24,17 @@ from small_systems import Relay
 from zoo import LOG, Flow, SplitFlow, State, lotka_volterra
 
 import pdefit
-import pdefit.integrate.implicit_tableau as implicit_tableau
-import pdefit.inverse.drivers as drivers
-import pdefit.inverse.normal_equations as normal_equations
-from pdefit.arrays.trees import cast
-from pdefit.files.checkpoint_file import CheckpointFile
-from pdefit.integrate.checkpoint_store import HostStore
-from pdefit.integrate.explicit_tableau import ExplicitTableau
-from pdefit.integrate.method import method_of
-from pdefit.inverse import programs
-from pdefit.inverse.hosted import HostedFunctional
-from pdefit.inverse.target_source import InMemory
+import pdefit.integrate.solvers.implicit as implicit_tableau
+import pdefit.inverse.fit.drivers as drivers
+import pdefit.inverse.objective.normal_equations as normal_equations
+from pdefit._util.trees import cast
+from pdefit.adjoints.checkpointing.storage import HostStore
+from pdefit.integrate.solvers.explicit import ExplicitTableau
+from pdefit.integrate.solvers.method import method_of
+from pdefit.inverse.offload import programs
+from pdefit.inverse.offload.hosted import HostedFunctional
+from pdefit.inverse.offload.target_source import InMemory
+from pdefit.output.store.adjoint_scratch import CheckpointFile
 
 FREE_3 = {"a": LOG, "b": LOG, "c": LOG}
 CYCLE = np.array([1.0, 2.0])

@@ -1,4 +1,4 @@
-"""The order of the packages: who may import whom, and how large a file may be."""
+"""The architecture: the ordered list of rooms, what each may import, and how long a file may be."""
 
 import ast
 import sys
@@ -10,32 +10,68 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MOST_LINES = 350
 
-_ARRAYS = {"jax", "equinox", "jaxtyping", "numpy"}
-_PDEFIT = {"pdefit.arrays", "pdefit.errors"}
-_SYSTEMS = _PDEFIT | {"pdefit.systems"}
-_INTEGRATE = _SYSTEMS | {"pdefit.integrate"}
-_INVERSE = _INTEGRATE | {"pdefit.inverse"}
-_VERIFICATION = _INVERSE | {"pdefit.verification"}
-_FILES = _SYSTEMS | {"pdefit.files", "pdefit.pictures"}
-_STORAGE = {"numpy", "h5py", "h5netcdf", "xarray", "matplotlib", "PIL", "imageio_ffmpeg", "tifffile"}
+_ARRAYS = "jax equinox jaxtyping numpy"
+_FILES = "numpy h5py h5netcdf xarray tifffile"
+_ALL = "*"
 
-# for each package, what it may import beside the standard library
-_MAY = {
-    "pdefit.arrays": _PDEFIT | _ARRAYS,
-    "pdefit.errors": _PDEFIT | _ARRAYS,
-    "pdefit.systems": _SYSTEMS | _ARRAYS,
-    "pdefit.integrate": _INTEGRATE | _ARRAYS | {"diffrax"},
-    "pdefit.inverse": _INVERSE | _ARRAYS | {"diffrax", "optax", "optimistix", "lineax", "scipy"},
-    "pdefit.verification": _VERIFICATION | _ARRAYS | {"diffrax"},
-    "pdefit.files": _FILES | _STORAGE | {"pint"},
-    "pdefit.pictures": _FILES | _STORAGE,
-    # the public names of the layers below
-    "pdefit": _VERIFICATION | {"jax"},
+# from the bottom to the top: a room imports itself, the rooms above it in this list, and these libraries
+ROOMS = {
+    "pdefit._util": _ARRAYS,
+    "pdefit.data": f"{_ARRAYS} pint",
+    "pdefit.data.readers": f"{_FILES} pint",
+    "pdefit.systems": _ARRAYS,
+    "pdefit.integrate": f"{_ARRAYS} diffrax",
+    "pdefit.adjoints": f"{_ARRAYS} diffrax",
+    "pdefit.inverse.problem": f"{_ARRAYS} diffrax",
+    "pdefit.inverse.controls": f"{_ARRAYS} scipy",
+    "pdefit.inverse.shooting": f"{_ARRAYS} diffrax",
+    "pdefit.inverse.objective": f"{_ARRAYS} diffrax",
+    "pdefit.inverse.optimizers": f"{_ARRAYS} optax",
+    "pdefit.inverse.offload": f"{_ARRAYS} diffrax",
+    "pdefit.inverse.fit": f"{_ARRAYS} diffrax",
+    "pdefit.inverse.uncertainty": f"{_ARRAYS} scipy",
+    "pdefit.inverse.certify": f"{_ARRAYS} diffrax scipy",
+    "pdefit.analysis": f"{_ARRAYS} diffrax scipy",
+    "pdefit.conformance": f"{_ARRAYS} diffrax",
+    "pdefit": "jax",
+    "pdefit.output.store": _FILES,
+    "pdefit.output.pictures": f"{_FILES} matplotlib PIL imageio_ffmpeg",
+    "pdefit.cli.runtime": _ALL,
+    "pdefit.cli.config": _ALL,
+    "pdefit.cli.experiment": _ALL,
+    "pdefit.cli.runs": _ALL,
+    "pdefit.cli.results": _ALL,
+    "pdefit.cli.commands": _ALL,
+    "pdefit.cli.main": _ALL,
 }
+# these read what a fit wrote, so that a run can be shown without the code that made it
+_NEVER = {
+    "pdefit.output.store": (
+        "pdefit.integrate",
+        "pdefit.adjoints",
+        "pdefit.inverse",
+        "pdefit.analysis",
+        "pdefit.conformance",
+    ),
+    "pdefit.output.pictures": (
+        "pdefit.integrate",
+        "pdefit.adjoints",
+        "pdefit.inverse",
+        "pdefit.analysis",
+        "pdefit.conformance",
+    ),
+}
+_ORDER = list(ROOMS)
 
 
-def _within(module: str, packages: set[str]) -> bool:
-    return any(module == p or module.startswith(f"{p}.") for p in packages)
+def _within(module: str, package: str) -> bool:
+    return module == package or module.startswith(f"{package}.")
+
+
+def _room(module: str) -> str | None:
+    """The innermost room that holds a module; the package itself is a room of one file."""
+    holding = [r for r in ROOMS if module == r or (r != "pdefit" and module.startswith(f"{r}."))]
+    return max(holding, key=len, default=None)
 
 
 def _imports(source: str) -> list[tuple[int, str]]:
@@ -46,32 +82,43 @@ def _imports(source: str) -> list[tuple[int, str]]:
             found += [(node.lineno, name.name) for name in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = "." * node.level + (node.module or "")
-            # `from pdefit import files` is an import of pdefit.files
-            found += [(node.lineno, f"{base}.{n.name}" if base == "pdefit" else base) for n in node.names]
-    return found
+            # `from pdefit.inverse import fit` is an import of pdefit.inverse.fit
+            rooms = any(r.startswith(f"{base}.") for r in ROOMS)
+            found += [(node.lineno, f"{base}.{n.name}" if rooms else base) for n in node.names]
+    return sorted(set(found))
+
+
+def _plugin_may(module: str, name: str) -> bool:
+    """A plugin imports the public names of pdefit, arrays, and itself."""
+    if name.split(".")[0] == "pdefit":
+        return name == "pdefit" or (name.count(".") == 1 and _room(name) is None and name not in _PACKAGES)
+    return name.split(".")[0] in (*_ARRAYS.split(), module.split(".")[0])
+
+
+# folders that hold rooms and are none themselves
+_PACKAGES = {r.rpartition(".")[0] for r in ROOMS if "." in r}
 
 
 def violations(module: str, source: str) -> list[str]:
     """What a file with this module name imports but may not."""
-    if module.startswith("pdefit.app"):
-        return []
-    if module.startswith("pdefit_"):
-        own = module.split(".")[0]
-        # `import pdefit` and `from pdefit import Name` give the public names
-        public = {"pdefit"}
-        may = _SYSTEMS | _ARRAYS | {own}
-    else:
-        own = max((p for p in _MAY if _within(module, {p})), key=len)
-        public, may = set(), _MAY[own]
-        if own == "pdefit" and module != "pdefit":
-            return [f"{module}: belongs to no layer"]
+    own = _room(module)
+    if own is None and not module.startswith("pdefit_"):
+        return [] if module in _PACKAGES else [f"{module}: belongs to no room"]
     wrong = []
     for line, name in _imports(source):
         root = name.split(".")[0]
-        is_public = name in public or (public and root == "pdefit" and name.split(".")[1][:1].isupper())
-        if root in sys.stdlib_module_names or is_public or _within(name, may):
+        if root in sys.stdlib_module_names:
             continue
-        wrong.append(f"{module}:{line} imports {name}")
+        if own is None:
+            allowed = _plugin_may(module, name)
+        elif root == "pdefit":
+            room = _room(name)
+            below = room is not None and _ORDER.index(room) <= _ORDER.index(own)
+            allowed = below and not any(_within(name, banned) for banned in _NEVER.get(own, ()))
+        else:
+            allowed = ROOMS[own] == _ALL or root in ROOMS[own].split()
+        if not allowed:
+            wrong.append(f"{module}:{line} imports {name}")
     return wrong
 
 
@@ -91,40 +138,50 @@ SOURCES = _sources()
 
 
 def test_the_files_are_found():
-    assert {"pdefit", "pdefit.app.main", "pdefit.inverse.optimize", "pdefit_particles.gravity"} <= set(SOURCES)
+    assert {"pdefit", "pdefit.cli.main", "pdefit.inverse.optimizers", "pdefit_particles.gravity"} <= set(SOURCES)
 
 
 @pytest.mark.parametrize("module", SOURCES)
-def test_no_file_reaches_above_its_layer(module):
+def test_no_file_reaches_above_its_room(module):
     assert violations(module, SOURCES[module].read_text(encoding="utf-8")) == []
 
 
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("pdefit.arrays.trees", "from pdefit.systems.system import AbstractSystem"),
-        ("pdefit.errors", "import scipy.linalg"),
+        ("pdefit._util.trees", "from pdefit.systems.system import AbstractSystem"),
+        ("pdefit._util.errors", "import scipy.linalg"),
+        ("pdefit.data.observations", "from pdefit.data.readers.frames import Frames"),
+        ("pdefit.data.observations", "import h5py"),
+        ("pdefit.data.readers.frames", "from pdefit.systems.system import AbstractSystem"),
         ("pdefit.systems.grid", "import diffrax"),
         ("pdefit.systems.grid", "from pdefit import integrate"),
         ("pdefit.systems.grid", "import pdefit"),
-        ("pdefit.integrate.stepper", "def f():\n    from pdefit.inverse.fit import fit"),
-        ("pdefit.integrate.stepper", "import pdefit_particles"),
-        ("pdefit.integrate.stepper", "import optax"),
-        ("pdefit.inverse.fit", "try:\n    import h5py\nexcept ImportError:\n    pass"),
-        ("pdefit.inverse.optimize.base", "import jax, hydra"),
-        ("pdefit.inverse.fit", "from pdefit.files.read import read_observations"),
-        ("pdefit.inverse.fit", "from pdefit.verification.verify import verify"),
-        ("pdefit.verification.verify", "import pytest"),
-        ("pdefit.verification.verify", "from pdefit.app.plugins import systems"),
-        ("pdefit.files.read", "from pdefit.inverse.fit import Fit"),
-        ("pdefit.files.read", "import jax"),
-        ("pdefit.pictures.figures", "from pdefit.app import film"),
-        ("pdefit.pictures.figures", "import omegaconf"),
-        ("pdefit", "from pdefit.app.main import main"),
+        ("pdefit.integrate.loop.stepper", "def f():\n    from pdefit.inverse.fit.fit import fit"),
+        ("pdefit.integrate.loop.stepper", "from pdefit.adjoints.base import StoreAll"),
+        ("pdefit.integrate.loop.stepper", "import pdefit_particles"),
+        ("pdefit.integrate.loop.stepper", "import optax"),
+        ("pdefit.inverse.objective.functional", "from pdefit.inverse import optimizers"),
+        ("pdefit.inverse.optimizers.base", "from pdefit.inverse.fit.drivers import Traced"),
+        ("pdefit.inverse.fit.fit", "try:\n    import h5py\nexcept ImportError:\n    pass"),
+        ("pdefit.inverse.optimizers.base", "import jax, hydra"),
+        ("pdefit.inverse.fit.fit", "from pdefit.output.store.runs import Run"),
+        ("pdefit.inverse.fit.fit", "from pdefit.conformance.verify import verify"),
+        ("pdefit.conformance.verify", "import pytest"),
+        ("pdefit.conformance.verify", "from pdefit.cli.runtime.plugins import systems"),
+        ("pdefit.output.store.runs", "from pdefit.inverse.fit.fit import Fit"),
+        ("pdefit.output.store.runs", "import jax"),
+        ("pdefit.output.pictures.figures", "from pdefit.cli import results"),
+        ("pdefit.output.pictures.figures", "import omegaconf"),
+        ("pdefit.cli.config.sections", "from pdefit.cli.experiment.experiment import Experiment"),
+        ("pdefit", "from pdefit.cli.main import main"),
         ("pdefit.somewhere", "import os"),
+        ("pdefit.inverse.somewhere", "import os"),
         ("pdefit_reaction.fisher_kpp", "import pdefit_particles"),
-        ("pdefit_reaction.fisher_kpp", "from pdefit.inverse.fit import fit"),
-        ("pdefit_reaction.fisher_kpp", "from pdefit import app"),
+        ("pdefit_reaction.fisher_kpp", "from pdefit.inverse.fit.fit import fit"),
+        ("pdefit_reaction.fisher_kpp", "from pdefit.systems.system import parameter"),
+        ("pdefit_reaction.fisher_kpp", "from pdefit import inverse"),
+        ("pdefit_reaction.fisher_kpp", "from pdefit import cli"),
         ("pdefit_reaction.fisher_kpp", "from diffrax import Dopri5"),
         ("pdefit_reaction.fisher_kpp", "from ..pdefit_particles import gravity"),
     ],
@@ -137,9 +194,13 @@ def test_a_planted_violation_is_caught(module, source):
     ("module", "source"),
     [
         ("pdefit_reaction.fisher_kpp", "import pdefit\nfrom pdefit import AbstractSystem\nimport jax.numpy as jnp"),
-        ("pdefit_reaction.fisher_kpp", "from pdefit.systems.system import parameter\nimport pdefit_reaction.other"),
-        ("pdefit.inverse.fit", "import optax\nimport os.path\nfrom pdefit.integrate.plan import plan_steps"),
-        ("pdefit.app.main", "import hydra\nfrom omegaconf import OmegaConf"),
+        ("pdefit_reaction.fisher_kpp", "from pdefit import parameter\nimport pdefit_reaction.other"),
+        (
+            "pdefit.inverse.fit.fit",
+            "import diffrax\nimport os.path\nfrom pdefit.integrate.loop.time_grid import plan_steps",
+        ),
+        ("pdefit.inverse.optimizers.gradient_descent", "import optax"),
+        ("pdefit.cli.main", "import hydra\nfrom omegaconf import OmegaConf"),
     ],
 )
 def test_what_is_allowed_is_not_reported(module, source):

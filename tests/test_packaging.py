@@ -17,8 +17,8 @@ PLANETS = "solar_system/planets_1970_2040_20d.h5"
 
 _LOOK = f"""
 import pdefit, pdefit_reaction
-from pdefit.app.list_command import experiments
-from pdefit.files.locate import locate
+from pdefit.cli.config.catalogue import experiments
+from pdefit.data.readers.locate import locate
 print(pdefit.__file__)
 print(pdefit_reaction.__file__)
 print(locate({PLANETS!r}))
@@ -53,9 +53,9 @@ def test_the_wheel_holds_code_configurations_and_data(wheel):
         names = set(archive.namelist())
     for name in (
         "pdefit/py.typed",
-        "pdefit/inverse/optimize/lbfgs.py",
-        "pdefit/app/skeleton/bistable.py.template",
-        "pdefit/pictures/report.css",
+        "pdefit/inverse/optimizers/lbfgs.py",
+        "pdefit/cli/skeleton/bistable.py.template",
+        "pdefit/output/pictures/report.css",
         "pdefit_conf/config.yaml",
         "pdefit_conf/solver/rk4.yaml",
         "pdefit_conf/hydra/job_logging/pdefit.yaml",
@@ -86,7 +86,7 @@ def test_the_wheel_declares_command_and_plugins(wheel):
     with zipfile.ZipFile(wheel) as archive:
         (name,) = [n for n in archive.namelist() if n.endswith(".dist-info/entry_points.txt")]
         entries.read_string(archive.read(name).decode())
-    assert entries["console_scripts"]["pdefit"] == "pdefit.app.main:main"
+    assert entries["console_scripts"]["pdefit"] == "pdefit.cli.main:main"
     plugins = {name: f"pdefit_{name}" for name in ("cardiac", "particles", "reaction")}
     assert dict(entries["pdefit.plugins"]) == plugins
 

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray, PyTree
 
-from pdefit.arrays.trees import cast
-from pdefit.errors import PdefitError
-from pdefit.integrate.step_size import choose_steps
-from pdefit.integrate.trajectory import frames
+from pdefit._util.errors import PdefitError
+from pdefit._util.trees import cast
+from pdefit.integrate.loop.stable_step import choose_steps
+from pdefit.integrate.solve import frames
 from pdefit.systems.preparation import AbstractPreparation
 from pdefit.systems.system import AbstractSystem
 

@@ -5,7 +5,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array
 
-from pdefit.errors import PdefitError
+from pdefit._util.errors import PdefitError
 from pdefit.systems.grid import CartesianGrid
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 from jaxtyping import PyTree
 
-from pdefit.arrays.trees import named_fields
-from pdefit.systems.interfaces import AbstractGridded, FieldCoords
+from pdefit._util.trees import named_fields
+from pdefit.systems.capabilities import AbstractGridded, FieldCoords
 from pdefit.systems.system import AbstractSystem
 
 

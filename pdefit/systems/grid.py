@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from pdefit.arrays.block_mean import block_mean
-from pdefit.arrays.memory import too_large
+from pdefit._util.block_mean import block_mean
+from pdefit._util.memory import too_large
 from pdefit.systems.boundary import AbstractBoundary, NoFlux
-from pdefit.systems.interfaces import FieldCoords
+from pdefit.systems.capabilities import FieldCoords
 
 # a state, its coordinates and the stages of a step
 _COPIES = 8

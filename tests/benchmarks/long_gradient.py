@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
-from pdefit.app.environment import prepare
+from pdefit.cli.runtime.environment import prepare
 
 prepare()
 
@@ -26,11 +26,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 import pdefit
-from pdefit.app.memory_meter import Meter
-from pdefit.files.checkpoint_file import CheckpointFile
-from pdefit.files.frames import Frames
-from pdefit.files.target_file import TargetFile
-from pdefit.integrate.trajectory import frames
+from pdefit.cli.runtime.memory_meter import Meter
+from pdefit.data.readers.frames import Frames
+from pdefit.data.readers.spooled import TargetFile
+from pdefit.integrate.solve import frames
+from pdefit.output.store.adjoint_scratch import CheckpointFile
 
 
 class State(NamedTuple):

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pdefit.app.environment import prepare
+from pdefit.cli.runtime.environment import prepare
 
 prepare()
 

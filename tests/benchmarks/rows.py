@@ -23,10 +23,10 @@ from timing import seconds
 from tissue import DT, PARAMETERS, functional, tissue
 
 import pdefit
-from pdefit.files.checkpoint_file import CheckpointFile
-from pdefit.integrate.plan import plan_steps
-from pdefit.integrate.stepper import Stepper
-from pdefit.inverse.drivers import Hosted
+from pdefit.integrate.loop.stepper import Stepper
+from pdefit.integrate.loop.time_grid import plan_steps
+from pdefit.inverse.fit.drivers import Hosted
+from pdefit.output.store.adjoint_scratch import CheckpointFile
 
 
 @dataclasses.dataclass(frozen=True)
@@ -207,7 +207,7 @@ def p11(cells: int = 128, processes: int = 5) -> Row:
     """The same gradient in fresh processes."""
     here = Path(__file__).parent
     code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); from pdefit.app.environment import prepare; prepare(); "
+        "import sys; sys.path.insert(0, sys.argv[1]); from pdefit.cli.runtime.environment import prepare; prepare(); "
         "from timing import one_core, seconds; one_core(); from rows import GRADIENT; from tissue import functional; "
         "import json; J = functional(int(sys.argv[2]), 30); print(json.dumps(seconds(lambda: GRADIENT(J, J.theta0))))"
     )

@@ -14,7 +14,7 @@ import dataclasses
 import time
 from typing import Any, ClassVar
 
-from pdefit.app.environment import prepare
+from pdefit.cli.runtime.environment import prepare
 
 prepare()
 
@@ -26,7 +26,7 @@ import numpy as np
 from jaxtyping import Array
 
 import pdefit
-from pdefit.arrays.trees import cast
+from pdefit._util.trees import cast
 
 PUBLISHED = 2.761669e-2
 TS = np.linspace(0.0, 1.5, 30)

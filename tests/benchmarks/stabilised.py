@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pdefit.app.environment import prepare
+from pdefit.cli.runtime.environment import prepare
 
 prepare()
 
@@ -26,11 +26,11 @@ from pdefit_reaction import Association, one_sided_source
 from timing import one_core, seconds
 
 import pdefit
-from pdefit.integrate.adaptive_plan import adaptive_plan
-from pdefit.integrate.plan import plan_steps
-from pdefit.integrate.step_size import settle, stability_limit
-from pdefit.integrate.stepper import Stepper
-from pdefit.pictures.style import COLORS, figure
+from pdefit.integrate.adaptive.controller import adaptive_plan
+from pdefit.integrate.loop.stable_step import settle, stability_limit
+from pdefit.integrate.loop.stepper import Stepper
+from pdefit.integrate.loop.time_grid import plan_steps
+from pdefit.output.pictures.style import COLORS, figure
 
 END = 10.0
 TARGETS = (1e-2, 1e-3, 1e-4, 1e-5)

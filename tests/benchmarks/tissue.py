@@ -11,7 +11,7 @@ from pdefit_cardiac import BOCF
 from pdefit_cardiac.parameter_sets import TUTORIAL
 
 import pdefit
-from pdefit.arrays.trees import cast
+from pdefit._util.trees import cast
 
 PARAMETERS = ("u_s", "u_so", "k_so", "tau_so1", "tau_si", "k_s", "u_u", "theta_v", "D", "tau_fi")
 DT = 0.05

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pdefit.app.environment import prepare
+from pdefit.cli.runtime.environment import prepare
 
 prepare()
 
@@ -26,7 +26,7 @@ from pdefit_reaction import FisherKPP
 from timing import one_core, seconds
 
 import pdefit
-from pdefit.pictures.style import COLORS, figure
+from pdefit.output.pictures.style import COLORS, figure
 
 one_core()
 CELLS = int(sys.argv[1]) if len(sys.argv) > 1 else 256

@@ -19,9 +19,9 @@ from fuzzing.command import answer, complaint
 from fuzzing.configurations import damaged, damaged_text, flipped
 from fuzzing.data_files import CELLS, FILM, damage, damaged_table, film
 from fuzzing.run_directories import contents, spoiled, worse
-from pdefit.app import plugins
-from pdefit.app.configuration import register_resolvers
-from pdefit.files.locate import locate
+from pdefit.cli.config.configuration import register_resolvers
+from pdefit.cli.runtime import plugins
+from pdefit.data.readers.locate import locate
 
 _FRONT = ("experiment=reaction/fisher_front", f"system.grid.shape=[{CELLS}]", "times.count=7", "max_iterations=1")
 # small enough to be built in a tenth of a second

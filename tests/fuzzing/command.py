@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
-from pdefit.app import certify_command, fit_command, main
-from pdefit.inverse import fit_run
+from pdefit.cli import main
+from pdefit.cli.commands import certify as certify_command
+from pdefit.cli.commands import fit as fit_command
+from pdefit.inverse.fit import fit_run
 
 # seconds after which a case counts as hung, on any machine
 LIMIT = 120

@@ -133,7 +133,7 @@ TARGETS = [
     "builtins.eval",
     "builtins.exec",
     "subprocess.Popen",
-    "pdefit.app.main.main",
+    "pdefit.cli.main.main",
     "pdefit.simulate",
     "pdefit.fit",
     "pdefit.RK4",

@@ -38,7 +38,7 @@ def _calls(rng: random.Random) -> Node:
             {"_target_": "os.system", "command": "touch pwned"},
             {"_target_": "subprocess.run", "args": ["touch", "pwned"]},
             {"_target_": "evil.run"},
-            {"_target_": "pdefit.files.atomic.write_text", "path": "pwned", "text": ""},
+            {"_target_": "pdefit._util.atomic.write_text", "path": "pwned", "text": ""},
             {"_target_": "hydra.utils.get_method", "path": "evil.run"},
             {"_target_": "numpy.savetxt", "_partial_": True, "fname": "pwned", "X": [1.0]},
             {"_target_": "pdefit.RK4", "x": {"_target_": "numpy.savetxt", "fname": "pwned", "X": [1.0]}},

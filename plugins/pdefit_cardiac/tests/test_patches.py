@@ -5,7 +5,7 @@ import pytest
 from pdefit_cardiac import Patches
 
 import pdefit
-from pdefit.app.instantiate import instantiate
+from pdefit.cli.config.instantiate import instantiate
 
 # shared edges, overlaps, a box inside a cell, one that leaves the grid
 BOXES = [

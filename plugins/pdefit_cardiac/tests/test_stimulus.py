@@ -5,7 +5,7 @@ import pytest
 from pdefit_cardiac import BOCF, AlievPanfilov, Stimulus
 
 import pdefit
-from pdefit.app.instantiate import instantiate
+from pdefit.cli.config.instantiate import instantiate
 
 LINE = pdefit.CartesianGrid(shape=(4,), extent=(1.0,))
 PLANE = pdefit.CartesianGrid(shape=(4, 2), extent=(1.0, 1.0))

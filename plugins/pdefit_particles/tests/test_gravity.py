@@ -11,8 +11,8 @@ from pdefit_particles import Gravity, State, pleiades
 from pdefit_particles.kepler import propagate
 
 import pdefit
-from pdefit.files.locate import locate
-from pdefit.files.read import read_arrays, read_observations
+from pdefit.data.readers.locate import locate
+from pdefit.data.readers.observations import read_arrays, read_observations
 
 
 def test_pleiades_end_state_is_the_reference():

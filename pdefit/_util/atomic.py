@@ -1,0 +1,73 @@
+"""Files that are there as a whole or not at all."""
+
+import json
+import math
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pdefit._util.errors import PdefitError
+
+
+@contextmanager
+def beside(path: Path, shared: bool = False) -> Iterator[Path]:
+    """A neighbour with the suffix of `path` that takes its place when the block ends, and is removed when the block fails: a
+    reader, or a kill, never meets half a file. `shared` where several processes may write the same file at once."""
+    # nodes of a cluster share folders, and may give two processes one number
+    process = f".{platform.node()}.{os.getpid()}" if shared else ""
+    neighbour = path.with_name(f".{path.stem}{process}.partial{path.suffix}")
+    try:
+        # what lies there may be a link, which writing would follow
+        neighbour.unlink(missing_ok=True)
+        yield neighbour
+        os.replace(neighbour, path)
+    except OSError as error:
+        # the system does not say where a write failed, and the neighbour is nothing to a user
+        if error.filename in (None, neighbour, str(neighbour)):
+            error.filename = str(path)
+        raise
+    finally:
+        # nor does it let itself be removed from where nothing can be written
+        with suppress(OSError):
+            neighbour.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text in UTF-8, line ends as they are; it is on the disk when this returns."""
+    with beside(path) as neighbour, open(neighbour, "w", encoding="utf-8", newline="") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Strict JSON: NaN and infinity, which JSON lacks, become null."""
+    write_text(path, json.dumps(_plain(content), indent=2, allow_nan=False) + "\n")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The mapping in a JSON file that pdefit wrote."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        raise PdefitError(f"'{path}' is missing or damaged; put it back from a copy") from None
+    if not isinstance(content, dict):
+        raise PdefitError(f"'{path}' is not what pdefit wrote; put it back from a copy")
+    return content
+
+
+def _plain(x: Any) -> Any:
+    if isinstance(x, dict):
+        return {str(k): _plain(v) for k, v in x.items()}
+    if isinstance(x, list | tuple):
+        return [_plain(v) for v in x]
+    if isinstance(x, np.ndarray | np.generic):
+        return _plain(x.tolist())
+    if isinstance(x, float):
+        return x if math.isfinite(x) else None
+    return x if x is None or isinstance(x, bool | int | str) else str(x)

@@ -1,0 +1,95 @@
+"""Which checkpoints a budget of memory allows: decided before anything runs, from whole numbers alone."""
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping
+
+from pdefit._util.errors import PdefitError
+from pdefit.adjoints.checkpointing.actions import Tier
+from pdefit.adjoints.checkpointing.choose import choose_schedule
+from pdefit.adjoints.checkpointing.schedule import AbstractSchedule
+from pdefit.integrate.loop.levels import MOST_LEVELS, Nest, nest
+
+
+@dataclasses.dataclass(frozen=True)
+class Cut:
+    """How a record is cut into pieces: each spans `group` intervals (then `length` is that of an interval), or a part of one
+    interval that has `length` steps (then `group` is one)."""
+
+    group: int
+    length: int
+
+    def count(self, intervals: int, steps: int) -> int:
+        """How many pieces a trajectory of `intervals` of `steps` each has."""
+        return -(-intervals * -(-steps // self.length) // self.group)
+
+
+@dataclasses.dataclass(frozen=True)
+class Course:
+    """How the hosted driver runs a trajectory of `intervals` of `steps` each: pieces, the loops inside one of them on the
+    device, and the pieces whose states are kept."""
+
+    intervals: int
+    steps: int
+    cut: Cut
+    nest: Nest
+    schedule: AbstractSchedule
+
+    @property
+    def recompute_factor(self) -> float:
+        """Steps executed by a gradient over steps of the trajectory."""
+        executed = self.schedule.advanced + self.nest.recompute_factor * self.schedule.blocks
+        return executed * self.nest.padded / (self.intervals * self.steps)
+
+    @property
+    def cost(self) -> float:
+        """The same with what moving states between memories costs: about two steps for each piece that runs."""
+        moved = 2 * self.schedule.executed / (self.intervals * self.steps)
+        return self.recompute_factor + moved
+
+    def __str__(self) -> str:
+        whole = self.cut.length == self.steps
+        each = f"{self.cut.group} intervals" if whole else f"{self.cut.length} steps"
+        return f"{self.schedule.describe()}; {self.schedule.blocks} pieces of {each}, each {self.nest}"
+
+
+def plan_course(intervals: int, steps: int, device_states: int, slots: Mapping[Tier, int]) -> Course:
+    """The cheapest course in which a piece holds at most `device_states` states and the tiers at most `slots`."""
+    best: Course | None = None
+    for course in _courses(intervals, steps, device_states, slots):
+        if best is None or course.cost < best.cost:
+            best = course
+    if best is None:
+        raise PdefitError(
+            f"The device's budget holds {device_states} states and the checkpoints' {sum(slots.values())}; differentiating "
+            f"one step takes 2, and going back 1: set adjoint.device, adjoint.host or adjoint.file higher"
+        )
+    return best
+
+
+def _courses(intervals: int, steps: int, device_states: int, slots: Mapping[Tier, int]) -> Iterator[Course]:
+    """For every number of levels the largest pieces that fit, and some smaller ones that may need less padding."""
+    if sum(slots.values()) < 1:
+        return
+    for levels in range(1, MOST_LEVELS + 1):
+        tried = 0
+        for cut in _cuts(intervals, steps):
+            inner = nest(cut.group, cut.length, levels)
+            if inner.stored <= device_states:
+                yield Course(intervals, steps, cut, inner, choose_schedule(cut.count(intervals, steps), slots))
+                tried += 1
+            if tried == 8:
+                break
+
+
+def _cuts(intervals: int, steps: int) -> Iterator[Cut]:
+    """Pieces of whole intervals, then of equal parts of one, the largest first."""
+    size = intervals
+    while size >= 1:
+        yield Cut(size, steps)
+        size = min(size - 1, int(size / 1.1)) if size > 1 else 0
+    parts = 2
+    while parts < steps:
+        yield Cut(1, math.ceil(steps / parts))
+        parts = max(parts + 1, int(parts * 1.1))
+    yield Cut(1, 1)

@@ -1,0 +1,72 @@
+"""What every checkpoint schedule promises."""
+
+import abc
+import dataclasses
+from collections.abc import Iterator, Mapping
+
+from pdefit.adjoints.checkpointing.actions import Action, Tier
+
+_PLACES = {Tier.HOST: "in host memory", Tier.FILE: "in the file"}
+
+
+@dataclasses.dataclass(frozen=True)
+class AbstractSchedule(abc.ABC):
+    """Reverses `blocks` blocks with at most `slots[tier]` checkpoints in each tier.
+
+    The first sweep runs every block once, the last one too: the value of an objective that looks at the final state is
+    known before the first block is reversed. So the objective takes the place of one more block that costs nothing, and
+    n blocks need here as many advances as n + 1 need where the sweep stops before the last block.
+    State 0 takes a slot as any other.
+    """
+
+    blocks: int
+    slots: Mapping[Tier, int]
+
+    def __post_init__(self):
+        if self.blocks < 1:
+            raise ValueError(f"A schedule expects at least one block, but got {self.blocks}")
+        if min(self.slots.values(), default=0) < 0 or sum(self.slots.values()) < self.least_slots:
+            name = type(self).__name__
+            raise ValueError(f"{name} expects at least {self.least_slots} slots, but got {dict(self.slots)}")
+
+    @property
+    @abc.abstractmethod
+    def least_slots(self) -> int:
+        """Slots without which this schedule cannot be made."""
+
+    @abc.abstractmethod
+    def actions(self) -> Iterator[Action]:
+        """The actions in their order, made one by one."""
+
+    @property
+    @abc.abstractmethod
+    def advanced(self) -> int:
+        """Blocks run by all `Advance` together."""
+
+    @abc.abstractmethod
+    def describe(self) -> str:
+        """One line for a human."""
+
+    @property
+    def peak(self) -> dict[Tier, int]:
+        """Slots in use, by tier: no more than there are blocks, the fastest tiers first."""
+        left, used = self.blocks, {}
+        for tier in sorted(self.slots):
+            used[tier] = min(left, self.slots[tier])
+            left -= used[tier]
+        return used
+
+    @property
+    def executed(self) -> int:
+        """Blocks run by a whole gradient: each is run once more when it is reversed."""
+        return self.advanced + self.blocks
+
+    @property
+    def storage(self) -> str:
+        """The slots in use, in words."""
+        used = {tier: count for tier, count in self.peak.items() if count}
+        total = sum(used.values())
+        checkpoints = f"{total} checkpoint{'s' if total > 1 else ''}"
+        if len(used) == 1:
+            return f"{checkpoints} {_PLACES[next(iter(used))]}"
+        return f"{checkpoints} ({', '.join(f'{count} {_PLACES[tier]}' for tier, count in used.items())})"

@@ -1,0 +1,145 @@
+"""The continuous adjoint that integrates the state backward, too."""
+
+import dataclasses
+import math
+from typing import Any
+
+import diffrax
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float, PyTree
+
+from pdefit._util.errors import PdefitError
+from pdefit.adjoints.account import Account
+from pdefit.adjoints.continuous.base import AbstractContinuous, Field, split
+from pdefit.integrate.loop.stepper import Stepper
+from pdefit.integrate.loop.time_grid import TimePlan
+from pdefit.integrate.loop.time_loop import TimesSizes, grouped, precision, stepped
+from pdefit.systems.capabilities import AbstractStable
+
+# how far a state may be integrated backward: errors grow by exp(5) = 150
+_MOST_GROWTH = 5.0
+
+
+class Backsolve(AbstractContinuous):
+    """The continuous adjoint that integrates the state backward beside the adjoint, and so stores almost nothing.
+
+        y' = f(t, y),    a' = -(df/dy)^T a,    g' = -(df/dp)^T a,    from the end of an interval to its start
+
+    Backward, what decays forward grows: errors of the state by exp(lambda_max t), for diffusion with lambda_max = 4 D/h^2 in
+    each dimension. So the state is reset to stored ones, `backups` in each interval between observations. By default there
+    are so many that lambda_max times the time between them is at most 5, with lambda_max = 2 / `stable_step` at the guess and
+    at the bounds; one, where a system states no stable step. `reconstruction` says how wrong the state is before resets.
+    """
+
+    backups: int | None = None
+    substeps: int = 1
+    solver: diffrax.AbstractERK | None = None
+    # whether the backups were counted for a plan, so that another plan counts them again
+    counted: bool = False
+
+    def __check_init__(self):
+        if self.backups is not None and self.backups < 1:
+            raise PdefitError(f"Backsolve expects backups of 1 or more in each interval, but got {self.backups}")
+
+    def settled(self, starts, plan, solver):
+        if self.backups is not None and not self.counted:
+            return self
+        steps = [s.stable_step(y) for s, y in starts if isinstance(s, AbstractStable)]
+        backups = _backups(plan, _MOST_GROWTH * min(steps) / 2) if steps else 1
+        return dataclasses.replace(self, backups=backups, counted=True)
+
+    def account(self, plan, unknowns):
+        # beside backups, the state at each observation
+        backups = self._backups(plan.length)
+        stored = plan.intervals * (backups + 1)
+        text = f"backsolve ({backups} backups an interval)"
+        return Account(text, stored, plan.intervals * plan.length, 1.0 + self.substeps, float(self.substeps))
+
+    def forward(self, stepper, carry, steps):
+        def part(carry: Any, steps: TimesSizes) -> tuple[Any, PyTree]:
+            carry, _ = lax.scan(lambda c, s: (stepped(stepper, c, s), None), carry, steps)
+            return carry, carry[0]
+
+        return lax.scan(part, carry, self._parts(steps))
+
+    def back(self, field, moving, kept, steps, adjoint):
+        def slopes(t: Array, z: PyTree, args: None) -> PyTree:
+            y, a, _ = z
+            return field.pulled(moving, t, y, a)
+
+        def part(adjoint: PyTree, x: Any) -> tuple[PyTree, None]:
+            y, steps = x
+            return self._backward(field, slopes, (y, *adjoint), steps)[1:], None
+
+        return lax.scan(part, adjoint, (kept, self._parts(steps)), reverse=True)[0]
+
+    def reconstruction(self, stepper: Stepper, y0: PyTree, plan: TimePlan) -> Float[Array, " I"]:
+        """For each interval, how far the state integrated backward is from the stored one where it is reset, at worst, in
+        units of its own norm; infinite where it is not finite."""
+        moving, fixed, still = split(stepper)
+        field = Field(fixed, still, self.method(still.solver))
+
+        def slopes(t: Array, y: PyTree, args: None) -> PyTree:
+            return field(moving, t, y)
+
+        def part(worst: Array, x: Any) -> tuple[Array, None]:
+            start, end, steps = x
+            off = _distance(self._backward(field, slopes, end, steps), start)
+            return jnp.maximum(worst, jnp.where(jnp.isfinite(off), off, jnp.inf)), None
+
+        def interval(carry: Any, steps: TimesSizes) -> tuple[Any, Array]:
+            after, ends = self.forward(stepper, carry, steps)
+            starts = jax.tree.map(lambda y, e: jnp.concatenate([y[None], e[:-1]]), carry[0], ends)
+            return after, lax.scan(part, jnp.zeros(()), (starts, ends, self._parts(steps)))[0]
+
+        steps = plan.times_and_sizes()
+        return lax.scan(interval, stepper.init(steps[0][0, 0].astype(precision(y0)), y0), steps)[1]
+
+    def _backups(self, length: int) -> int:
+        return min(self.backups or 1, length)
+
+    def _parts(self, steps: TimesSizes) -> TimesSizes:
+        """The steps of an interval between backups."""
+        t, h = steps
+        backups = self._backups(t.shape[0])
+        loops = backups, math.ceil(t.shape[0] / backups)
+        return grouped(t, loops, 0), grouped(h, loops, 0, zeros=True)
+
+    def _backward(self, field: Field, slopes: Any, z: PyTree, steps: TimesSizes) -> PyTree:
+        """z at the start of some steps from that at their end."""
+        dtype = precision(z)
+
+        def one(z: PyTree, t_h: TimesSizes) -> tuple[PyTree, None]:
+            t, h = t_h
+
+            def substep(z: PyTree, k: Array) -> tuple[PyTree, None]:
+                at, back = t + h * (1 - k / self.substeps), -h / self.substeps
+                return field.step(slopes, at.astype(dtype), back.astype(dtype), z), None
+
+            return lax.scan(substep, z, jnp.arange(self.substeps))
+
+        return lax.scan(one, z, steps, reverse=True)[0]
+
+
+def _backups(plan: TimePlan, longest: float) -> int:
+    """The fewest backups in each interval of a batch of plans that are no further apart than `longest` (or, where steps are
+    longer than that, one for each step)."""
+    steps = plan.step if plan.frozen else plan.step[..., None]
+    sizes = np.where(np.arange(plan.length) < plan.count[..., None], steps, 0.0)
+    for backups in range(1, plan.length):
+        each = math.ceil(plan.length / backups)
+        parts = np.add.reduceat(sizes, np.arange(0, plan.length, each), axis=-1)
+        if np.max(parts) <= longest * (1 + 1e-9):
+            return backups
+    return plan.length
+
+
+def _distance(found: PyTree, expected: PyTree) -> Array:
+    """|found - expected| / |expected|."""
+    gap, size = jnp.zeros(()), jnp.zeros(())
+    for x, y in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        gap, size = gap + jnp.sum((x - y).astype(jnp.float64) ** 2), size + jnp.sum(y.astype(jnp.float64) ** 2)
+    return jnp.sqrt(gap / jnp.where(size > 0, size, 1.0))

@@ -1,0 +1,151 @@
+"""What the continuous adjoints share: the adjoint equation, solved backward through one interval after the other."""
+
+import abc
+import dataclasses
+from typing import Any, ClassVar
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+from pdefit._util.errors import PdefitError
+from pdefit.adjoints.base import AbstractReverse
+from pdefit.integrate.loop.levels import Nest
+from pdefit.integrate.loop.stepper import Stepper
+from pdefit.integrate.loop.time_loop import TimesSizes, checkpoint, time_loop
+from pdefit.integrate.solvers.explicit import VectorField, tableau_step
+from pdefit.integrate.solvers.rk4 import RK4
+
+
+@dataclasses.dataclass(frozen=True)
+class Field:
+    """The right-hand side f(t, y) as a function of the arrays `moving` that a gradient is taken in; and the method that
+    steps it, and its adjoint, on the way back."""
+
+    fixed: PyTree
+    still: Any
+    solver: diffrax.AbstractERK
+
+    def stepper(self, moving: PyTree) -> Stepper:
+        """What the trajectory was made with."""
+        return eqx.combine(moving, self.fixed, self.still)
+
+    def __call__(self, moving: PyTree, t: Array, y: PyTree) -> PyTree:
+        """f(t, y)."""
+        whole = self.stepper(moving)
+        return whole.system.vector_field(t, y, whole.args)
+
+    def step(self, slopes: VectorField, t: Array, h: Array, z: PyTree) -> PyTree:
+        """z at t + h by one step for z' = slopes(t, z, args)."""
+        tableau: Any = self.solver.tableau
+        return tableau_step(slopes, tableau, t, h, z, None)
+
+    def pulled(self, moving: PyTree, t: Array, y: PyTree, a: PyTree) -> tuple[PyTree, PyTree, PyTree]:
+        """f, and the right-hand sides of a and of the gradient: f, -(df/dy)^T a, -(df/dp)^T a (in float64)."""
+        slope, pull = jax.vjp(lambda moving, y: self(moving, t, y), moving, y)
+        d_moving, d_y = pull(a)
+        return slope, jax.tree.map(jnp.negative, d_y), jax.tree.map(lambda d: -d.astype(jnp.float64), d_moving)
+
+
+class AbstractContinuous(AbstractReverse):
+    """Optimise-then-discretise: the adjoint equation of the exact flow, with steps of its own.
+
+        a' = -(df/dy)^T a,    dJ/dp = integral of (df/dp)^T a,    backward through each interval between observations
+
+    What observations add to a between intervals is differentiated as ever. On its way through an interval a has norm one,
+    so that neither its scale (of a mean over pixels, of units) nor the precision's smallest number matters. The gradient is
+    that of the differential equation, not of its steps: it differs from that of the discrete trajectory by as much as the
+    trajectory has errors, and equals it as the steps go to zero. No tangents.
+
+    `substeps` of the way back for each step of the trajectory, by the explicit Runge-Kutta method `solver` (default: the
+    trajectory's own, RK4 where that is of another kind).
+
+    Source: R. T. Q. Chen et al., NeurIPS (2018), arXiv:1806.07366.
+    """
+
+    accuracy: ClassVar[float] = 1e-6
+    has_tangents: ClassVar[bool] = False
+
+    substeps: eqx.AbstractVar[int | None]
+    solver: eqx.AbstractVar[diffrax.AbstractERK | None]
+
+    def __check_init__(self):
+        if self.substeps is not None and self.substeps < 1:
+            raise PdefitError(f"{type(self).__name__} expects substeps of 1 or more, but got {self.substeps}")
+
+    @abc.abstractmethod
+    def forward(self, stepper: Stepper, carry: Any, steps: TimesSizes) -> tuple[Any, PyTree]:
+        """The carry behind the steps of an interval, and the states that the way back needs."""
+
+    @abc.abstractmethod
+    def back(self, field: Field, moving: PyTree, kept: PyTree, steps: TimesSizes, adjoint: PyTree) -> PyTree:
+        """(a, gradient) at the start of an interval from those at its end."""
+
+    def run(self, stepper, y0, plan, emit, inputs, probes=None):
+        if not isinstance(stepper, Stepper):
+            raise PdefitError(
+                f"{type(self).__name__} steps a system and not its tangent, which Gauss-Newton products need; use "
+                f"adjoint=checkpointed"
+            )
+        moving, fixed, still = split(stepper)
+        flow = self._flow(still)
+        loops = Nest((plan.intervals,), (plan.length,), merged=True)
+        return time_loop(
+            stepper, y0, plan, emit, inputs, probes, loops, checkpoint, lambda c, s: flow(moving, fixed, c, s)
+        )
+
+    def _flow(self, still: Any) -> Any:
+        """Through the steps of an interval, with a reverse rule of its own."""
+
+        @jax.custom_vjp
+        def flow(moving: PyTree, fixed: PyTree, carry: Any, steps: TimesSizes) -> Any:
+            return self.forward(eqx.combine(moving, fixed, still), carry, steps)[0]
+
+        def forward(moving: PyTree, fixed: PyTree, carry: Any, steps: TimesSizes) -> tuple[Any, PyTree]:
+            carry, kept = self.forward(eqx.combine(moving, fixed, still), carry, steps)
+            return carry, (moving, fixed, kept, steps)
+
+        def backward(kept: PyTree, cotangent: Any) -> tuple[PyTree, None, Any, None]:
+            moving, fixed, kept, steps = kept
+            field = Field(fixed, still, self.method(still.solver))
+            # the equation is linear, so the scale is a number that no derivative passes through
+            scale = jax.lax.stop_gradient(_norm(cotangent[0]))
+            a = jax.tree.map(lambda c: (c / scale).astype(c.dtype), cotangent[0])
+            nothing = jax.tree.map(lambda x: jnp.zeros(x.shape), moving)
+            a, gradient = self.back(field, moving, kept, steps, (a, nothing))
+            rescaled = [
+                jax.tree.map(lambda x, like: (x * scale).astype(like.dtype), *pair)
+                for pair in ((a, cotangent[0]), (gradient, moving))
+            ]
+            # what a solver remembers between steps has no adjoint of its own
+            return rescaled[1], None, (rescaled[0], None), None
+
+        flow.defvjp(forward, backward)
+        return flow
+
+    def method(self, solver: diffrax.AbstractSolver) -> diffrax.AbstractERK:
+        """What steps back through a trajectory of this solver."""
+        if self.solver is not None:
+            return self.solver
+        return solver if isinstance(solver, diffrax.AbstractERK) else RK4()
+
+
+def split(stepper: Stepper) -> tuple[Any, Any, Any]:
+    """What a gradient may be taken in, all other arrays (declared `constant`, or no real numbers), and what is no array."""
+    arrays, still = eqx.partition(stepper, eqx.is_array)
+    declared = [f.name for f in dataclasses.fields(stepper.system) if "constant" in f.metadata]
+    # those that are NumPy's are no arrays to JAX
+    names = [n for n in declared if getattr(arrays.system, n) is not None]
+    free = eqx.tree_at(lambda s: [getattr(s.system, n) for n in names], arrays, replace_fn=lambda x: None)
+    moving = eqx.filter(free, eqx.is_inexact_array)
+    marks = jax.tree.map(lambda x: x is None, moving, is_leaf=lambda x: x is None)
+    return moving, eqx.filter(arrays, marks), still
+
+
+def _norm(tree: PyTree) -> Array:
+    """The norm of a cotangent, 1 where it vanishes."""
+    squares = [jnp.sum(jnp.square(x.astype(jnp.float64))) for x in jax.tree.leaves(tree)]
+    norm = jnp.sqrt(sum(squares, start=jnp.zeros(())))
+    return jnp.where(norm > 0, norm, 1.0)

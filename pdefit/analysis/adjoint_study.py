@@ -1,0 +1,246 @@
+"""Every sensitivity algorithm on one problem: how right, how fast, how large."""
+
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from pdefit._util.errors import with_space
+from pdefit._util.memory import available_bytes, in_words
+from pdefit._util.trees import cast
+from pdefit.adjoints.base import AbstractAdjoint, Checkpointed, StoreAll
+from pdefit.adjoints.continuous.backsolve import Backsolve
+from pdefit.adjoints.continuous.interpolating import Interpolating
+from pdefit.adjoints.finite_difference import STEPS, FiniteDifference, quotients
+from pdefit.adjoints.forward_mode import Tangent
+from pdefit.analysis.recommend import recommended
+from pdefit.integrate.loop.stepper import Stepper
+from pdefit.inverse.certify.taylor import direction
+from pdefit.inverse.objective.compiled import GRADIENT
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.shortened import shortened
+from pdefit.inverse.objective.with_adjoint import with_adjoint
+from pdefit.inverse.offload.cost import Trial, gradient_cost, trial
+
+# a state that comes back with a larger relative error than this makes the gradient wrong where it is read
+_LOST = 1e-3
+# runs of each gradient, and the part of the budget that one algorithm may take for a run
+_RUNS, _SHARE = 3, 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """One algorithm, and the `option` by which a run asks for it: relative `error` of its gradient, `seconds` for one,
+    `peak_bytes` beside its arguments by the compiler's own account, `stored_states`. None where it did not run; `remark`
+    says why, or what else there is to know. `fits` says whether the whole record would fit this machine; `accuracy` is the
+    error that the algorithm promises."""
+
+    algorithm: str
+    option: str
+    schedule: str
+    error: float | None
+    seconds: float | None
+    peak_bytes: int | None
+    stored_states: int
+    remark: str
+    fits: bool
+    accuracy: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """All algorithms against `reference`, on the part of the record that `scope` says; and finite differences along a random
+    direction: their relative `errors` for `steps`, beside `ad_error`, that of a tangent."""
+
+    rows: tuple[Measured, ...]
+    reference: str
+    scope: dict[str, Any]
+    verdict: str
+    steps: tuple[float, ...]
+    errors: tuple[float, ...]
+    ad_error: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain numbers and text, for compare.json."""
+        return dataclasses.asdict(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Candidate:
+    name: str
+    option: str
+    adjoint: AbstractAdjoint
+    remark: Callable[[Functional, Array], str] = lambda functional, theta: ""
+
+
+def compare(
+    functional: Functional,
+    theta: Float[Array, " p"] | None = None,
+    *,
+    seconds: float = 60.0,
+    memory: float | None = None,
+    said: Callable[[str], None] = lambda _: None,
+) -> Comparison:
+    """Measure the gradient of every algorithm at theta (default: the guess), in float64.
+
+    About `seconds` may be spent, compilation apart; what would take longer is measured on the first observations of the
+    record, and left out where even that is not enough. `memory` is what the machine holds, in bytes (default: all of it).
+    `said` is told what is being done. The reference is the adjoint that stores everything, or where that does not fit
+    the checkpointed one.
+    """
+    whole = cast(functional, jnp.float64)
+    theta = whole.theta0 if theta is None else jnp.asarray(theta, jnp.float64)
+    room = available_bytes() if memory is None else memory
+    said("a few steps")
+    tried, candidates = trial(whole), _candidates(whole)
+    count = _count(whole, tried, candidates, seconds)
+    part: Any
+    part, theta = shortened(whole, theta, count)
+    rows: list[Measured] = []
+    reference, expected = "", None
+    for candidate in candidates:
+        said(candidate.name)
+        row, gradient = _measured(candidate, part, whole, theta, tried, seconds * _SHARE, room)
+        if expected is None and gradient is not None:
+            reference, expected = candidate.name, gradient
+        if gradient is not None and expected is not None:
+            row = dataclasses.replace(row, error=_relative(gradient, expected))
+        rows.append(row)
+    assert expected is not None
+    said("steps of finite differences")
+    errors, ad_error = _v_curve(part, theta, expected)
+    total = whole.observations.ts.size
+    scope = {"observations": min(count, total), "of": total, "unknowns": theta.size, "dtype": "float64"}
+    return Comparison(tuple(rows), reference, scope, recommended(rows), tuple(STEPS.tolist()), errors, ad_error)
+
+
+def _candidates(functional: Functional) -> list[_Candidate]:
+    """Every algorithm, the reference first; and the user's own, if it is none of these."""
+    found = [
+        _Candidate("store-all", "adjoint=store_all", StoreAll()),
+        _Candidate("checkpointed", "adjoint=checkpointed", Checkpointed()),
+        _Candidate("three levels", "adjoint=checkpointed adjoint.levels=3", Checkpointed(levels=3)),
+        _Candidate("interpolating", "adjoint=interpolating", Interpolating()),
+        _Candidate("backsolve", "adjoint=backsolve", Backsolve(), _reconstruction),
+        _Candidate("backsolve, 1 backup", "adjoint=backsolve adjoint.backups=1", Backsolve(backups=1), _reconstruction),
+        _Candidate("tangent", "adjoint=tangent", Tangent()),
+        _Candidate("finite differences", "adjoint=finite_difference", FiniteDifference()),
+    ]
+    settled = [with_adjoint(functional, c.adjoint).sweep.adjoint for c in found]
+    distinct = [c for i, c in enumerate(found) if settled[i] not in settled[:i]]
+    own = functional.sweep.adjoint
+    remark = _reconstruction if isinstance(own, Backsolve) else _Candidate.remark
+    return distinct if own in settled else [*distinct, _Candidate("as configured", "as configured", own, remark)]
+
+
+def _count(functional: Functional, tried: Trial, candidates: list[_Candidate], seconds: float) -> int:
+    """How many observations the algorithms that step back can be run on in this time."""
+    costs = [gradient_cost(with_adjoint(functional, c.adjoint), tried) for c in candidates]
+    needed = sum(_RUNS * cost.seconds for cost in costs if cost.seconds < 20 * cost.seconds_forward)
+    total = functional.observations.ts.size
+    return total if needed <= seconds else max(2, int(total * seconds / needed))
+
+
+def _measured(
+    candidate: _Candidate,
+    part: Functional,
+    whole: Functional,
+    theta: Array,
+    tried: Trial,
+    seconds: float,
+    room: float,
+) -> tuple[Measured, Array | None]:
+    """What one algorithm takes, its error apart, and its gradient; None where it would take too long, or does not fit."""
+    functional = with_adjoint(part, candidate.adjoint)
+    cost, adjoint = gradient_cost(functional, tried), functional.sweep.adjoint
+    row = Measured(
+        algorithm=candidate.name,
+        option=candidate.option,
+        schedule=cost.schedule,
+        error=None,
+        seconds=None,
+        peak_bytes=None,
+        stored_states=cost.stored_states,
+        remark="",
+        fits=True,
+        accuracy=adjoint.accuracy,
+    )
+    if cost.seconds > max(seconds, 20 * cost.seconds_forward):
+        return dataclasses.replace(row, remark=f"left out: would take about {cost.seconds:.2g} s"), None
+    compiled = GRADIENT.lower(functional, theta).compile()
+    account = compiled.compiled.memory_analysis()
+    peak = int(account.temp_size_in_bytes) + int(account.output_size_in_bytes)
+    # what is stored grows with the record
+    whole_stored = gradient_cost(with_adjoint(whole, candidate.adjoint), tried).stored_states
+    fits = peak * whole_stored / cost.stored_states <= room
+    row = dataclasses.replace(row, peak_bytes=peak, fits=fits)
+    if peak > room:
+        return dataclasses.replace(row, remark=f"left out: {in_words(peak)} do not fit this machine"), None
+    gradient, taken = _timed(lambda: compiled(functional, theta)[1])
+    remark = candidate.remark(functional, theta)
+    if not fits:
+        remark = "; ".join(filter(None, [remark, "the whole record would not fit this machine"]))
+    return dataclasses.replace(row, seconds=taken, remark=remark), gradient
+
+
+def _timed(run: Callable[[], Array]) -> tuple[Array, float]:
+    """What a run returns, and the shortest of its times; of a quick one after a run that warms up."""
+    begin = time.perf_counter()
+    found = jax.block_until_ready(run())
+    times = [time.perf_counter() - begin]
+    if times[0] < 1.0:
+        times = []
+        while len(times) < _RUNS or time.perf_counter() - begin < 0.1:
+            start = time.perf_counter()
+            jax.block_until_ready(run())
+            times.append(time.perf_counter() - start)
+    # others on the machine make it slower, never faster
+    return found, min(times)
+
+
+def _reconstruction(functional: Functional, theta: Array) -> str:
+    """How well the state is integrated backward."""
+    off = np.asarray(_reconstructed(functional, theta))
+    plan = functional.layout.plan
+    worst, at = float(off.max()), float(np.ravel(plan.start)[int(off.argmax())])
+    if worst <= _LOST:
+        return f"state reconstructed backward to {worst:.0e}"
+    unit = with_space(functional.problem.system.time_unit)
+    how = f"is off by {worst:.0e}" if np.isfinite(worst) else "blows up"
+    return f"state reconstructed backward {how} at t = {at:.3g}{unit}: unstable, needs more backups"
+
+
+@eqx.filter_jit
+def _reconstructed(functional: Functional, theta: Array) -> Array:
+    problem, adjoint = functional.at(theta), functional.sweep.adjoint
+    stepper = Stepper(problem.system, functional.sweep.solver, problem.args)
+    assert isinstance(adjoint, Backsolve)
+    return functional.sweep.batch(
+        lambda y0, plan: adjoint.reconstruction(stepper, y0, plan), functional.starts(problem), functional.layout.plan
+    )
+
+
+def _v_curve(functional: Functional, theta: Array, gradient: Array) -> tuple[tuple[float, ...], float]:
+    """Errors of central differences of J along a random direction for every step, and that of a tangent."""
+    functional = with_adjoint(functional, Checkpointed())
+    v = direction(functional.controls, theta, jax.random.key(0))
+    found, slope = _quotients_and_slope(functional, theta, v)
+    expected = float(gradient @ v)
+    errors = np.abs(np.asarray(found) - expected) / abs(expected)
+    return tuple(errors.tolist()), abs(float(slope) - expected) / abs(expected)
+
+
+@eqx.filter_jit
+def _quotients_and_slope(functional: Functional, theta: Array, v: Array) -> tuple[Array, Array]:
+    return quotients(functional.value, theta, v, STEPS), functional.jvp(theta, v)[1]
+
+
+def _relative(found: Array, expected: Array) -> float:
+    size = float(jnp.linalg.norm(expected))
+    return float(jnp.linalg.norm(found - expected)) / size if size > 0 else float(jnp.linalg.norm(found))

@@ -1,0 +1,76 @@
+"""Why a functional is not finite: the first time, field and term at which values or cotangents stop being so."""
+
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from pdefit._util.errors import with_space
+from pdefit.analysis.debug.backward import sick_backward, sick_extra
+from pdefit.analysis.debug.diagnosis import Diagnosis
+from pdefit.analysis.debug.forward import sick_forward
+from pdefit.analysis.debug.inputs import sick_input
+from pdefit.analysis.debug.walk import Walk
+from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.accumulate import Misfit
+from pdefit.inverse.objective.functional import Functional
+
+
+def doctor(functional: AbstractObjective, theta: Float[Array, " p"] | None = None) -> Diagnosis:
+    """Look for the first value or cotangent that is not finite, at theta (default: the guess).
+
+    What the functional is given is looked at first: controls, parameters, states, data. Then every step and every look
+    of all segments forward, and back from their ends. The step that fails is evaluated operation by operation, which
+    leads to the line of code. Of many recordings the first that is sick is told.
+
+    Costs about five forward runs and a gradient; it holds about 2 sqrt(N) states of N steps.
+    """
+    theta = functional.theta0 if theta is None else theta
+    parts = functional.parts(theta)
+    found = [_examined(part, jnp.asarray(own)) for part, own in parts]
+    sick = next((e for e, d in enumerate(found) if not d.healthy), None)
+    if len(parts) == 1:
+        return found[0]
+    if sick is not None:
+        told = found[sick]
+        return dataclasses.replace(told, recording=sick, sentence=f"Recording {sick}: {told.sentence}")
+    return dataclasses.replace(
+        found[0],
+        sentence=f"All {len(parts)} recordings are healthy; number 0: {found[0].sentence.removeprefix('Healthy: ')}",
+    )
+
+
+def _examined(functional: Functional, theta: Float[Array, " p"]) -> Diagnosis:
+    if sick := sick_input(functional, theta):
+        return sick
+    walk = Walk(functional, functional.at(theta))
+    forward = sick_forward(walk)
+    if isinstance(forward, Diagnosis):
+        return forward
+    extra = float(Misfit(functional).finish(theta, forward.ends))
+    if not np.isfinite(extra):
+        return sick_extra(walk, theta, forward.ends, backward=False)
+    loss = forward.half_square + extra
+    if not np.isfinite(loss):
+        remedy = "check the units of data and sigma, or start from a better guess"
+        return Diagnosis(
+            "overflow", f"Every residual is finite, but the sum of their squares overflows; {remedy}.", remedy
+        )
+    backward = sick_backward(walk, theta, forward)
+    if isinstance(backward, Diagnosis):
+        return backward
+    norm, unit = float(jnp.linalg.norm(backward.gradient)), with_space(functional.problem.system.time_unit)
+    (value, field, t), (adjoint, of, back) = (x.values() for x in (forward.largest, backward.largest))
+    sentence = (
+        f"Healthy: J = {loss:.6g} and its gradient of norm {norm:.3g} are finite; the largest value is {value:.3g} ({field} at "
+        f"t = {t:.4g}{unit}), the largest cotangent {adjoint:.3g} (of {of} at t = {back:.4g}{unit})."
+    )
+    return Diagnosis(
+        "healthy",
+        sentence,
+        loss=loss,
+        gradient_norm=norm,
+        largest_value=forward.largest,
+        largest_cotangent=backward.largest,
+    )

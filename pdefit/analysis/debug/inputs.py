@@ -1,0 +1,90 @@
+"""What a functional is given, before anything is stepped: controls, parameters, states, data."""
+
+from collections.abc import Iterator
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from pdefit._util.errors import with_space
+from pdefit._util.trees import named_fields
+from pdefit.analysis.debug.diagnosis import Diagnosis, spot
+from pdefit.inverse.objective.functional import Functional
+
+
+def sick_input(functional: Functional, theta: Float[Array, " p"]) -> Diagnosis | None:
+    """The first thing a functional is given that is not finite."""
+    return (
+        next(_controls(functional, theta), None)
+        or next(_arrays(functional, theta), None)
+        or next(_data(functional), None)
+    )
+
+
+def _controls(functional: Functional, theta: Float[Array, " p"]) -> Iterator[Diagnosis]:
+    parts = dict(zip((c.path for c in functional.controls.items), functional.controls.split(theta), strict=True))
+    for path, value in functional.controls.values(theta).items():
+        found = spot({path: value})
+        if found is None:
+            continue
+        given = float(jnp.ravel(parts[path])[0]) if parts[path].size == 1 else None
+        at = "" if given is None else f" at theta = {given:.4g}"
+        remedy = "choose another guess, or a transform that represents it"
+        yield Diagnosis(
+            "input", f"The control '{path}' is {found.value}{found.place}{at}; {remedy}.", remedy, **found.parts
+        )
+
+
+def _arrays(functional: Functional, theta: Float[Array, " p"]) -> Iterator[Diagnosis]:
+    problem = functional.at(theta)
+    given = {
+        "parameter": (eqx.filter(problem.system, eqx.is_inexact_array), None),
+        "leaf of the observation operator": (eqx.filter(problem.observe, eqx.is_inexact_array), None),
+        "initial state": (problem.y0, problem.system),
+    }
+    for what, (tree, system) in given.items():
+        if found := spot(tree, system):
+            remedy = "give it a finite value"
+            sentence = f"The {what} '{found.field}' is {found.value}{found.place} before any step; {remedy}."
+            yield Diagnosis("input", sentence, remedy, time=functional.observations.ts[0].item(), **found.parts)
+    for name, x in named_fields(functional.starts(problem)).items():
+        wrong = np.argwhere(~np.isfinite(np.asarray(x)).reshape(x.shape[0], -1).all(axis=1))
+        if wrong.size:
+            s = int(wrong[0, 0])
+            remedy = "observe the field at the starts of segments, or make its node states controls"
+            yield Diagnosis(
+                "input",
+                f"The start of segment {s + 1} of {x.shape[0]} is not finite in '{name}'; {remedy}.",
+                remedy,
+                segment=s + 1,
+                segments=x.shape[0],
+                field=name,
+            )
+
+
+def _data(functional: Functional) -> Iterator[Diagnosis]:
+    data, unit = functional.observations, with_space(functional.problem.system.time_unit)
+    for name in functional.observed:
+        sigma, values = np.asarray(data.sigma[name]), np.asarray(data.values[name])
+        checks = {
+            # 1/sigma enters the derivative of what is masked, too
+            "sigma": (np.broadcast_to(~(sigma > 0), values.shape), "give every value a positive standard deviation"),
+            "value": (np.asarray(data.mask[name]) & ~np.isfinite(values), "mask it, or build the data with NaN there"),
+        }
+        for what, (wrong, remedy) in checks.items():
+            if not wrong.any():
+                continue
+            frame, *index = (int(i) for i in np.argwhere(wrong)[0])
+            number = np.broadcast_to(sigma if what == "sigma" else values, values.shape)[(frame, *index)]
+            at = f", index {index}" if index else ""
+            precision = f" in {values.dtype}" if number == 0 else ""
+            yield Diagnosis(
+                "input",
+                f"A {what} of the observed '{name}' is {number:g}{precision} at t = {data.ts[frame]:.6g}{unit} "
+                f"(frame {frame}{at}); {remedy}.",
+                remedy,
+                time=float(data.ts[frame]),
+                field=name,
+                index=tuple(index),
+            )

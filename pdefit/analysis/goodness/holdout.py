@@ -1,0 +1,55 @@
+"""Frames kept out of a fit, to score it afterwards."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from pdefit._util.errors import PdefitError
+from pdefit.data.observations import Observations
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.shooting.formulation import AbstractFormulation
+
+
+def held_frames(ts: np.ndarray, fraction: Any, formulations: Sequence[AbstractFormulation]) -> np.ndarray:
+    """Indices of a fraction of the times, evenly spread over those that are neither the first, nor the last, nor the start
+    of a window of any formulation (a start that is data has seen them)."""
+    if isinstance(fraction, bool) or not isinstance(fraction, int | float) or not 0 <= fraction <= 0.5:
+        raise PdefitError(f"holdout expects a fraction of the fitted frames between 0 and 0.5, but got '{fraction}'")
+    if fraction == 0:
+        return np.zeros(0, int)
+    starts = np.concatenate([f.layout(ts, np.inf).nodes for f in formulations])
+    free = np.setdiff1d(np.arange(1, ts.size - 1), starts)
+    count = max(1, round(fraction * ts.size))
+    if count > free.size:
+        raise PdefitError(
+            f"holdout = {fraction:g} asks for {count} of {ts.size} frames, but only {free.size} are not the start of a "
+            f"window; use longer windows, or a smaller holdout"
+        )
+    return free[((np.arange(count) + 0.5) * free.size / count).astype(int)]
+
+
+def withhold(observations: Observations, frames: np.ndarray) -> Observations:
+    """The observations with some frames masked out."""
+    mask = {name: jnp.asarray(m).at[frames].set(False) for name, m in observations.mask.items()}
+    return eqx.tree_at(lambda o: o.mask, observations, mask)
+
+
+def heldout_score(
+    functional: Functional, theta: Float[Array, " p"], observations: Observations, frames: np.ndarray
+) -> tuple[float, int]:
+    """chi2 per value at the held frames of `observations` (which hold them) with the functional's sigma, and how many values
+    that are."""
+    others = np.setdiff1d(np.arange(observations.ts.size), frames)
+    only = eqx.tree_at(lambda f: f.observations.mask, functional, withhold(observations, others).mask)
+    count = only.observed_values
+    return chi2(only, theta) / max(count, 1), count
+
+
+def chi2(functional: Functional, theta: Float[Array, " p"]) -> float:
+    """The sum of the squared weighted residuals of the data; jumps, priors and regularizers do not count."""
+    squares = eqx.filter_jit(Functional.squared_residuals)(functional, theta)
+    return float(sum(np.sum(np.asarray(s, np.float64)) for s in squares.values()))

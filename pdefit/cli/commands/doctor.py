@@ -1,0 +1,34 @@
+"""pdefit doctor experiment=NAME: where an experiment first stops being finite."""
+
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array
+from rich.console import Console
+from rich.markup import escape
+
+from pdefit._util.atomic import write_json
+from pdefit._util.errors import PdefitError
+from pdefit.analysis.debug.doctor import doctor
+from pdefit.cli.experiment.experiment import experiment
+from pdefit.inverse.fit import fit as fitting
+from pdefit.inverse.objective.functional import Functional
+
+
+def run_doctor(cfg: dict[str, Any], directory: Path, name: str, console: Console) -> None:
+    """Examine an experiment where its fit would start."""
+    exp = experiment(cfg)
+    functional = fitting.first_functional(exp.functional, exp.stages)
+    examine(functional, functional.theta0, directory / "doctor.json", console)
+
+
+def examine(functional: Functional, theta: Array, path: Path, console: Console) -> None:
+    """Print what the doctor finds and write it to `path`; a sickness is the command's error."""
+    found = doctor(functional, jnp.asarray(theta))
+    write_json(path, found.as_dict())
+    if found.healthy:
+        console.print(escape(found.sentence), highlight=False)
+    console.print(f"written to {escape(str(path))}")
+    if not found.healthy:
+        raise PdefitError(found.sentence)

@@ -1,0 +1,301 @@
+"""pdefit fit: observations or a twin -> controls -> forecast -> files and figures."""
+
+import dataclasses
+import itertools
+import logging
+import time
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from pdefit._util import interrupts
+from pdefit._util.atomic import write_json
+from pdefit._util.errors import PdefitError, with_space
+from pdefit.analysis.goodness.verdict import FITTED, Verdict
+from pdefit.cli.experiment.automatic_sigma import describe, noise_summary
+from pdefit.cli.experiment.experiment import Experiment, experiment
+from pdefit.cli.results.fields import write_film
+from pdefit.cli.results.fit_quality import distrust, fit_quality, sigma_stated
+from pdefit.cli.results.forecast_summary import check_lyapunov, forecast_summary, write_forecast
+from pdefit.cli.results.parameter_rows import field_errors, parameter_rows
+from pdefit.cli.results.pictures_of_runs import description, pictures, report, tell
+from pdefit.cli.results.residual_series import residual_series
+from pdefit.cli.results.switch_bias import switch_bias
+from pdefit.cli.runs.adjoint_scratch import checkpoints_in
+from pdefit.cli.runs.certificates import Certificates
+from pdefit.cli.runs.discretisation_check import FINER, NOTED, Discretisation, discretisation
+from pdefit.cli.runs.minimise import minimise
+from pdefit.cli.runs.planning import adjoint_summary, compared, memory_summary, plan
+from pdefit.cli.runtime.memory_meter import Metered
+from pdefit.inverse.fit import fit as fitting
+from pdefit.inverse.fit.stability import step_choice
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.uncertainty.intervals import Intervals, intervals
+from pdefit.output.store.fit_checkpoint import Saved
+from pdefit.output.store.parameters import ParameterRow, write_parameters
+from pdefit.output.store.tables import write_series
+
+log = logging.getLogger("pdefit")
+
+# more elements of one control than this are a field, which the terminal shows in a line
+_MOST_ROWS = 16
+
+
+def run_fit(cfg: dict[str, Any], directory: Path, name: str, console: Console, saved: Saved | None = None) -> None:
+    """Fit an experiment, from the start or from a saved state, and leave a complete run directory."""
+    begin = time.perf_counter()
+    console.print(f"[bold]{name}[/]: {'reading data' if cfg['data'] else 'making the twin'}")
+    exp = experiment(cfg)
+    check_lyapunov(cfg["lyapunov"], exp)
+    with checkpoints_in(directory, exp.driver):
+        _fit(exp, cfg, directory, name, console, saved, begin)
+
+
+def _fit(
+    exp: Experiment,
+    cfg: dict[str, Any],
+    directory: Path,
+    name: str,
+    console: Console,
+    saved: Saved | None,
+    begin: float,
+) -> None:
+    """Everything from the plan to the verdict; `begin` is when the run started."""
+    functional = exp.functional
+    seconds = {"data": time.perf_counter() - begin}
+    for line in describe(exp.noise):
+        log.info(line)
+        console.print(line, highlight=False)
+    steps = functional.layout.plan.steps
+    unit = functional.problem.system.time_unit
+    stepping = (
+        step_choice(functional)
+        if functional.steps is None
+        else f"{steps} adaptive steps from {functional.dt:.2g}{with_space(unit)}"
+    )
+    console.print(
+        f"{exp.variant}: {functional.observed_values} values at {exp.fitted} times, {functional.controls.size} controls, "
+        f"{functional.layout.segments} segment{'s' * (functional.layout.segments > 1)}, {stepping}; compiling ..."
+    )
+    for line in exp.choices:
+        log.info(line)
+        console.print(line, highlight=False)
+    for line in exp.remarks:
+        log.warning(line)
+        console.print(f"[yellow]warning:[/] {escape(line)}", highlight=False)
+    certificates, driver = Certificates(exp, cfg, directory), Metered(exp.driver)
+    planned = plan(exp, cfg)
+    console.print(f"plan: {planned['text']}", highlight=False)
+    if saved is None:
+        write_json(directory / "plan.json", planned)
+        certificates.start(console)
+    found = minimise(exp, cfg, directory, console, saved, driver)
+    interrupts.finish()
+    for event in found.events:
+        log.warning(event)
+    found_intervals = _intervals(found, sigma_stated(exp), console)
+    quality, verdict = fit_quality(exp, found)
+    moved, doubt = discretisation(exp, found, found_intervals), distrust(exp, verdict)
+    rows = parameter_rows(exp, found, found_intervals, moved.worst, not doubt)
+    write_parameters(directory / "parameters.csv", rows)
+    console.print(_table(rows, () if found_intervals is None else found_intervals.vague))
+    verdict = _with_doubts(verdict, rows, moved, doubt, console)
+
+    console.print(f"writing fields.h5{' and the forecast' if exp.forecasts else ''}")
+    skill, last = write_film(exp, found, cfg["store"], directory / "fields.h5", name)
+    fitted_ts = found.functional.observations.ts
+    write_series(directory / "residuals.csv", fitted_ts, residual_series(found.functional, found.theta))
+    ahead = None
+    if skill is not None:
+        ahead = forecast_summary(exp, found, skill, last, cfg["lyapunov"], console)
+        write_forecast(directory / "forecast.csv", skill)
+    summary = _summary(exp, found, found_intervals, rows, ahead, name)
+    summary["fit"], summary["discretisation"] = quality, moved.as_dict()
+    if summary["intervals"] is not None:
+        summary["intervals"]["trusted"] = all(r.interval_trusted for r in rows)
+        summary["intervals"]["doubt"] = doubt
+    summary["verdict"], summary["verdict_reason"] = verdict.word, verdict.reason
+    summary["smooth_tangents"] = switch_bias(found, found_intervals, console)
+    summary["certificate"] = certificates.end(found, console)
+    summary["seconds"] = {**_timings(found, begin), **seconds, "certificates": certificates.seconds}
+    gradient, forward = summary["seconds"]["gradient"], summary["seconds"]["forward"]
+    summary["adjoint"] = {**adjoint_summary(planned), "gradient_to_forward": gradient / forward}
+    summary["memory"] = memory_summary(planned, driver.peak_bytes)
+    outcome = compared(planned, driver.peak_bytes, gradient)
+    log.info(outcome)
+    console.print(outcome, highlight=False)
+    write_json(directory / "summary.json", summary)
+    drawing = time.perf_counter()
+    tell(pictures(directory) if cfg["render"] else description(directory), console)
+    summary["seconds"]["pictures"] = time.perf_counter() - drawing
+    summary["seconds"]["total"] = time.perf_counter() - begin
+    write_json(directory / "summary.json", summary)
+    if cfg["render"]:
+        tell(report(directory), console)
+    certificates.demand()
+    log.info("loss %.6g after %d iterations", found.loss, found.iterations)
+    console.print(
+        f"{found.status} in {summary['seconds']['total']:.1f} s, loss {found.loss_initial:.4g} -> {found.loss:.4g} in "
+        f"{found.iterations} iterations{'' if found.converged else ' (not converged)'}: {escape(str(directory))}"
+    )
+    log.info("%s", verdict)
+    console.print(f"[bold]{verdict.word}[/]: {escape(verdict.reason)}", highlight=False, soft_wrap=True)
+
+
+def _intervals(found: fitting.Fit, stated: bool, console: Console) -> Intervals | None:
+    """Intervals for few controls, with a word about those the data cannot tell."""
+    if not found.functional.controls.recorded.items:
+        return None
+    try:
+        out = intervals(found.functional, found.theta, sigma_stated=stated)
+    except PdefitError as error:
+        log.warning("%s", error)
+        console.print(f"[yellow]no intervals:[/] {escape(str(error))}")
+        return None
+    if out.vague:
+        log.warning("not identifiable: %s", ", ".join(out.vague))
+        console.print(f"[yellow]not identifiable from these data:[/] {', '.join(out.vague)}")
+    return out
+
+
+def _with_doubts(
+    verdict: Verdict, rows: list[ParameterRow], moved: Discretisation, doubt: str, console: Console
+) -> Verdict:
+    """Say what speaks against the intervals; the verdict with what belongs to it."""
+    if doubt and any(r.half_width is not None for r in rows):
+        line = f"intervals in brackets are not to be trusted: {doubt}"
+        log.warning(line)
+        console.print(f"[yellow]{line}[/]", highlight=False)
+    if str(moved):
+        log.warning(str(moved))
+        console.print(f"[yellow]{escape(str(moved))}[/]", highlight=False)
+    for what, reason in moved.unchecked.items():
+        log.info("%s not looked at: %s", FINER[what][0], reason)
+    said = [verdict.reason]
+    said += [str(moved)] if moved.decides else []
+    # that the verdict is bad says as much by itself
+    if doubt and rows and verdict.word == FITTED:
+        said.append(doubt if moved.decides else f"intervals are not to be trusted: {doubt}")
+    return dataclasses.replace(verdict, reason="; ".join(said))
+
+
+def _table(rows: list[ParameterRow], vague: tuple[str, ...]) -> Table:
+    """The estimates in 80 columns, a field in one line; parameters.csv has every element, all digits and units. Intervals
+    that are not to be trusted stand in brackets; what finer steps or cells would do is shown where it matters."""
+    table = Table(box=None, header_style="bold")
+    table.add_column("control", no_wrap=True)
+    shifts = any(abs(r.discretisation_shift or 0.0) > NOTED for r in rows)
+    for column in ("guess", "estimate", "95 %", "truth", "error", "z", *(["shift"] if shifts else [])):
+        table.add_column(column, justify="right", no_wrap=True)
+    for _, found in itertools.groupby(rows, lambda r: r.control.rpartition(".")[0] or r.control):
+        together = list(found)
+        if len(together) > _MOST_ROWS:
+            table.add_row(*_summarised(together))
+            continue
+        for r in together:
+            half = ("unknown" if r.control in vague else "") if r.half_width is None else f"±{r.half_width:.1e}"
+            cells = [
+                r.control,
+                f"{r.guess:.4g}",
+                f"{r.estimate:.7g}",
+                f"({half})" if half and r.interval_trusted is False else half,
+                "" if r.truth is None else f"{r.truth:.7g}",
+                "" if r.relative_error is None else f"{r.relative_error:+.1e}",
+                "" if r.z_score is None else f"{r.z_score:+.1f}",
+            ]
+            if shifts:
+                cells.append("" if r.discretisation_shift is None else f"{r.discretisation_shift:+.1g}")
+            table.add_row(*cells)
+    return table
+
+
+def _summarised(rows: list[ParameterRow]) -> tuple[str, ...]:
+    """The elements of one field in a line: ranges, the median interval, relative L2 error and rms of z."""
+
+    def range_of(values: list[float]) -> str:
+        return f"{min(values):.2g}..{max(values):.2g}" if values else ""
+
+    widths = [r.half_width for r in rows if r.half_width is not None]
+    pairs = [(r.estimate, r.truth) for r in rows if r.truth is not None]
+    scores = [r.z_score for r in rows if r.z_score is not None]
+    truth = np.asarray([t for _, t in pairs])
+    error = np.linalg.norm([e - t for e, t in pairs]) / np.linalg.norm(truth) if np.any(truth) else None
+    return (
+        f"{rows[0].control.rpartition('.')[0]} ({len(rows)})",
+        range_of([r.guess for r in rows]),
+        range_of([r.estimate for r in rows]),
+        f"±{np.median(widths):.1e}" if widths else "",
+        range_of([t for _, t in pairs]),
+        "" if error is None else f"{error:.1e}",
+        f"{np.sqrt(np.mean(np.square(scores))):.1f}" if scores else "",
+    )
+
+
+def _summary(
+    exp: Experiment,
+    found: fitting.Fit,
+    found_intervals: Intervals | None,
+    rows: list[ParameterRow],
+    ahead: dict[str, Any] | None,
+    name: str,
+) -> dict[str, Any]:
+    functional = found.functional
+    return {
+        "experiment": name,
+        "variant": exp.variant,
+        "status": found.status,
+        "converged": found.converged,
+        "loss_initial": found.loss_initial,
+        "loss_final": found.loss,
+        "iterations": found.iterations,
+        "gradient_evaluations": found.iterations,
+        "time_unit": functional.problem.system.time_unit,
+        "parameters": {
+            r.control: {
+                "estimate": r.estimate,
+                "truth": r.truth,
+                "relative_error": r.relative_error,
+                "ci95": [r.ci95_low, r.ci95_high],
+                "z_score": r.z_score,
+                "discretisation_shift": r.discretisation_shift,
+                "interval_trusted": r.interval_trusted,
+            }
+            for r in rows
+        },
+        "intervals": None if found_intervals is None else {
+            "method": found_intervals.method,
+            "degrees_of_freedom": found_intervals.degrees,
+            "not_identifiable": found_intervals.vague,
+        },
+        "fields": field_errors(exp, found),
+        "forecast": ahead,
+        "sigma": {n: np.unique(np.asarray(s)).tolist()[:64] for n, s in functional.observations.sigma.items()},
+        "noise": noise_summary(exp.noise, exp.unstated),
+        "warnings": list(exp.remarks),
+        "events": found.events,
+    }  # fmt: skip
+
+
+def _timings(found: fitting.Fit, begin: float) -> dict[str, float]:
+    """Seconds of the parts; one evaluation of what the optimizer asks, beside one forward run."""
+    functional, theta = found.functional, jnp.asarray(found.theta)
+    value = eqx.filter_jit(Functional.value)
+    jax.block_until_ready(value(functional, theta))
+    start = time.perf_counter()
+    jax.block_until_ready(value(functional, theta))
+    forward = time.perf_counter() - start
+    last = [r.seconds for r in found.history if r.stage == found.history[-1].stage] or [np.nan]
+    return {
+        "compile": found.seconds["compile"],
+        "forward": forward,
+        "gradient": float(np.median(last)),
+        "fit": found.seconds["evaluations"],
+        "total": time.perf_counter() - begin,
+    }

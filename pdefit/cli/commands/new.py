@@ -1,0 +1,89 @@
+"""pdefit new: a working plugin to start from, outside this repository."""
+
+import importlib.util
+import keyword
+import os
+import re
+import shutil
+import sys
+from importlib import resources
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+
+from pdefit._util.errors import PdefitError
+
+# the files of a plugin, by template; names follow the same placeholders
+_FILES = {
+    "pyproject.toml.template": "pyproject.toml",
+    "README.md.template": "README.md",
+    "init.py.template": "<<package>>/__init__.py",
+    "bistable.py.template": "<<package>>/bistable.py",
+    "system.yaml.template": "<<package>>/conf/system/<<package>>/bistable.yaml",
+    "experiment.yaml.template": "<<package>>/conf/experiment/<<package>>/front.yaml",
+    "test_bistable.py.template": "tests/test_bistable.py",
+}
+
+# folders that stand beside the package
+_TAKEN = ("tests", "build", "dist")
+
+
+def run_new(arguments: list[str], console: Console) -> None:
+    """Write the plugin NAME into the folder NAME/."""
+    if len(arguments) != 1:
+        raise PdefitError("pdefit new expects one name, e.g. pdefit new my-fronts")
+    (name,) = arguments
+    package = package_name(name)
+    folder = write_plugin(Path.cwd(), name, package)
+    console.print(
+        f"[bold]{escape(name)}/[/] holds a plugin that works. Your equation replaces {package}/bistable.py; then\n"
+    )
+    for command in (
+        f"uv pip install --editable {folder.name}",
+        f"pdefit verify {package}/bistable",
+        f"pdefit fit experiment={package}/front",
+        f"python -m pytest {folder.name}",
+    ):
+        console.print(f"  {command}", highlight=False, markup=False, soft_wrap=True)
+
+
+def package_name(name: str) -> str:
+    """The package that a project name asks for: my-fronts becomes my_fronts. Refused where it could not be imported."""
+    package = name.lower().replace("-", "_")
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", package):
+        raise PdefitError(f"A plugin's name expects letters a-z, digits, - and _, first a letter, but got '{name}'")
+    if keyword.iskeyword(package) or keyword.issoftkeyword(package):
+        raise PdefitError(f"'{package}' is a word of the Python language; choose another name")
+    if package in _TAKEN:
+        raise PdefitError(f"'{package}' is a folder that stands beside the package; choose another name")
+    if package in sys.stdlib_module_names or importlib.util.find_spec(package) is not None:
+        raise PdefitError(f"A package called '{package}' exists already and would be hidden; choose another name")
+    return package
+
+
+def write_plugin(parent: Path, name: str, package: str) -> Path:
+    """The folder `name` in `parent`, there as a whole or not at all."""
+    folder, partial = parent / name, parent / f".{name}.{os.getpid()}.partial"
+    if os.path.lexists(folder):
+        raise PdefitError(f"The folder '{name}' exists already; choose another name, or remove it")
+    words = {"<<package>>": package, "<<project>>": package.replace("_", "-")}
+    templates = resources.files("pdefit.cli") / "skeleton"
+    try:
+        for template, target in _FILES.items():
+            file = partial / _filled(target, words)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            text = templates.joinpath(template).read_text(encoding="utf-8")
+            file.write_text(_filled(text, words), encoding="utf-8", newline="\n")
+        os.rename(partial, folder)
+    except OSError as error:
+        raise PdefitError(f"The folder '{name}' cannot be written here: {error.strerror or error}") from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return folder
+
+
+def _filled(text: str, words: dict[str, str]) -> str:
+    for placeholder, word in words.items():
+        text = text.replace(placeholder, word)
+    return text

@@ -1,0 +1,146 @@
+"""pdefit simulate: an experiment's equations forward in time."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+from rich.console import Console
+from rich.markup import escape
+
+from pdefit._util.atomic import write_json
+from pdefit._util.errors import PdefitError, unknown, with_space
+from pdefit._util.trees import cast, named_fields
+from pdefit.cli.config.sections import is_number
+from pdefit.cli.config.store import check_store
+from pdefit.cli.experiment.choices import solver_and_steps
+from pdefit.cli.experiment.experiment import Config, make_args, make_system
+from pdefit.cli.experiment.frame_times import frame_times
+from pdefit.cli.experiment.initial_state import initial_state
+from pdefit.cli.experiment.trial import try_step
+from pdefit.cli.results.pictures_of_runs import description, pictures, report, tell
+from pdefit.data.readers.locate import locate
+from pdefit.data.readers.tables import read_table
+from pdefit.integrate.loop.stable_step import choose_steps
+from pdefit.integrate.solve import frames
+from pdefit.output.store.fields import FieldsFile
+from pdefit.systems.capabilities import AbstractConservative, AbstractExact
+from pdefit.systems.field_coords import field_coords
+from pdefit.systems.system import AbstractSystem
+
+
+def run_simulate(cfg: dict[str, Any], directory: Path, name: str, console: Console) -> None:
+    """Integrate, write fields.h5, and compare with what is known: invariants, an exact solution, a reference table."""
+    begin = time.perf_counter()
+    if cfg["data"] is not None:
+        raise PdefitError("simulate takes its state from the system, but this experiment reads data; use pdefit fit")
+    system = cast(make_system(cfg["system"]), cfg["dtype"])
+    y0, args = cast(initial_state(cfg, system, None)[0], cfg["dtype"]), cast(make_args(cfg), cfg["dtype"])
+    ts = frame_times(cfg)
+    solver, steps, why = solver_and_steps(cfg, system, y0, float(ts[-1] - ts[0]), args)
+    for line in why:
+        console.print(line, highlight=False)
+    try_step(system, y0, solver, "solver", args)
+    solver, dt = choose_steps([(system, y0)], cfg["dt"], solver) if steps is None else (solver, np.inf)
+    coords = field_coords(system, y0)
+    store = cfg["store"]
+    wanted = check_store(store, coords, ts.size, 1)
+    kept = np.arange(0, ts.size, store["every"])
+    kinds = {field: ("predicted",) for field in wanted}
+    state = y0
+    with FieldsFile(
+        directory / "fields.h5", ts[kept], system.time_unit, coords, kinds, store["dtype"], np.zeros(kept.size), name
+    ) as film:
+        march = frames(system, y0, ts, solver=solver, dt=dt, t0=float(ts[0]), steps=steps, args=args)
+        for i, state in enumerate(march):
+            if not all(bool(jnp.all(jnp.isfinite(x))) for x in jax.tree.leaves(state)):
+                raise PdefitError(
+                    f"The simulation is not finite at t = {ts[i]:g}{with_space(system.time_unit)}; set dt below {dt:g}, or "
+                    f"smaller tolerances (fields.h5 holds the frames before)"
+                )
+            if i % store["every"] == 0:
+                film.append({f"{n}_predicted": np.asarray(x) for n, x in named_fields(state).items() if n in wanted})
+    drift = _drift(system, y0, state)
+    summary = {
+        "experiment": name,
+        "status": "done",
+        "dt": dt if steps is None else None,
+        "solver": type(solver).__name__,
+        "time_unit": system.time_unit,
+        "frames": int(kept.size),
+        "invariant_drift": drift,
+        "exact_error": _exact_error(system, state, float(ts[-1])),
+        "reference_error": _reference_error(cfg, state, float(ts[-1])),
+        "seconds": {"total": time.perf_counter() - begin},
+    }
+    write_json(directory / "summary.json", summary)
+    tell(pictures(directory) if cfg["render"] else description(directory), console)
+    if cfg["render"]:
+        tell(report(directory), console)
+    for label, key in (("exact solution", "exact_error"), ("reference", "reference_error")):
+        if summary[key] is not None:
+            console.print(f"largest difference from the {label} at t = {ts[-1]:g}: {summary[key]:.3e}")
+    for invariant, value in drift.items():
+        console.print(f"drift of {invariant}: {value:.3e}")
+    console.print(f"done in {summary['seconds']['total']:.1f} s: {escape(str(directory))}")
+
+
+def _drift(system: AbstractSystem, y0: PyTree, y1: PyTree) -> dict[str, float]:
+    """The change of every invariant, relative to its size (absolute where it is zero)."""
+    if not isinstance(system, AbstractConservative):
+        return {}
+    before, after = system.invariants(y0), system.invariants(y1)
+    out = {}
+    for name, start in before.items():
+        size = float(jnp.max(jnp.abs(start)))
+        out[name] = float(jnp.max(jnp.abs(after[name] - start))) / (size if size > 1e-12 else 1.0)
+    return out
+
+
+def _exact_error(system: AbstractSystem, state: PyTree, t: float) -> float | None:
+    if not isinstance(system, AbstractExact):
+        return None
+    wrong = jax.tree.map(lambda a, b: jnp.max(jnp.abs(a - b)), state, system.exact(jnp.asarray(t)))
+    return float(max(jax.tree.leaves(wrong)))
+
+
+def _reference_error(cfg: Config, state: PyTree, t: float) -> float | None:
+    """The largest difference of the end state from the entries of a table, named field by field in the configuration."""
+    reference = cfg["reference"]
+    if reference is None:
+        return None
+    for key in ("path", "column", "time", "fields"):
+        if key not in reference:
+            raise PdefitError(f"reference.{key} is missing; a reference expects path, column, time and fields")
+    if not is_number(reference["time"]) or not isinstance(reference["fields"], Mapping):
+        raise PdefitError("reference expects a number as its time, and fields, e.g. {position: [[x1, y1], [x2, y2]]}")
+    if t != reference["time"]:
+        raise PdefitError(f"The reference is for t = {reference['time']:g}, but the run ends at {t:g}; set times.stop")
+    table, fields = read_table(locate(str(reference["path"]))), named_fields(state)
+    worst = 0.0
+    for field, names in reference["fields"].items():
+        if field not in fields:
+            raise unknown("field (reference.fields)", str(field), fields)
+        rows, found = _look_up(names, table, str(reference["column"])), np.asarray(fields[field])
+        try:
+            expected = np.asarray(rows, float)
+        except ValueError:
+            raise PdefitError(f"reference.fields.{field} expects lists of equal length, but got {names!r}") from None
+        if expected.shape != found.shape:
+            raise PdefitError(f"reference.fields.{field} has shape {expected.shape}, but the field has {found.shape}")
+        worst = max(worst, float(np.max(np.abs(found - expected))))
+    return worst
+
+
+def _look_up(names: Any, table: Mapping[str, Mapping[str, float]], column: str) -> Any:
+    if isinstance(names, list):
+        return [_look_up(n, table, column) for n in names]
+    if not isinstance(names, str) or names not in table:
+        raise unknown("row of the reference", str(names), table)
+    if column not in table[names]:
+        raise unknown("column of the reference", column, table[names])
+    return table[names][column]

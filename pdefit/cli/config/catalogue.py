@@ -1,0 +1,28 @@
+"""Names and descriptions of the experiments and configurations that there are to choose from."""
+
+import importlib.metadata
+from collections.abc import Iterator
+from pathlib import Path
+
+from pdefit.cli.runtime.plugins import folders
+
+
+def experiments() -> dict[str, str]:
+    """Every experiment of every plugin with the first line of its description."""
+    found: dict[str, str] = {}
+    for _, folder in folders():
+        found |= dict(descriptions(folder / "experiment"))
+    return found
+
+
+def descriptions(folder: Path) -> Iterator[tuple[str, str]]:
+    """Name and first comment of every configuration below a folder."""
+    for file in sorted(folder.rglob("*.yaml")):
+        lines = file.read_text(encoding="utf-8").splitlines()
+        comments = [x[1:].strip() for x in lines if x.startswith("#") and not x.startswith("# @package")]
+        yield str(file.relative_to(folder).with_suffix("")), comments[0] if comments else ""
+
+
+def version() -> str:
+    """Version of the installed package."""
+    return importlib.metadata.version("pdefit")

@@ -1,0 +1,59 @@
+"""The words after a verb that Hydra reads: flags, and settings as key=value."""
+
+import re
+from collections.abc import Sequence
+
+from pdefit._util.errors import PdefitError
+
+# flags of Hydra, with what they expect; others read pickles, other primary configurations or shell completions
+_ALONE = ("-m", "--multirun", "--resolve", "-h", "--help")
+_KINDS = ("job", "hydra", "all")
+_WITH = {
+    **dict.fromkeys(("-c", "--cfg"), "job, hydra or all"),
+    **dict.fromkeys(("-p", "--package"), "a section of the configuration"),
+    **dict.fromkeys(("-cd", "--config-dir"), "a folder of configurations"),
+}
+_SHOWN = "-m (a sweep), --cfg job (shows the configuration), --config-dir FOLDER (your own) and --help"
+
+
+def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Flags with their values, and settings."""
+    flags: list[str] = []
+    settings: list[str] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith("-"):
+            settings.append(_setting(word))
+            continue
+        flag, equals, value = word.partition("=")
+        if flag not in (*_ALONE, *_WITH) or (equals and flag in _ALONE):
+            raise _unknown(flag, value or (rest[0] if rest else ""))
+        flags.append(flag)
+        if flag in _WITH:
+            value = value if equals or not rest else rest.pop(0)
+            if not value or value.startswith("-") or (flag in ("-c", "--cfg") and value not in _KINDS):
+                raise PdefitError(f"{flag} expects {_WITH[flag]}, but got '{value}'")
+            flags.append(value)
+    return flags, settings
+
+
+def folders(flags: Sequence[str]) -> list[str]:
+    """The folders of configurations that flags name."""
+    return [value for flag, value in zip(flags, flags[1:], strict=False) if flag in ("-cd", "--config-dir")]
+
+
+def _setting(word: str) -> str:
+    if re.fullmatch(r"\+*experiment=\[.*\]", word):
+        raise PdefitError(
+            f"experiment expects one name, but got '{word}'; -m experiment=NAME,NAME runs one after the other"
+        )
+    # a group takes no null; here it can only mean: leave nothing out
+    return "observe=all" if word == "observe=null" else word
+
+
+def _unknown(flag: str, value: str) -> PdefitError:
+    name = flag.lstrip("-")
+    plain = flag.startswith("--") and re.fullmatch(r"[a-z_]+", name) and not value.startswith("-")
+    meant = f"did you mean {name}={value or 'VALUE'}? S" if plain else "s"
+    return PdefitError(f"There is no flag '{flag}'; {meant}ettings are written key=value, and the flags are {_SHOWN}")

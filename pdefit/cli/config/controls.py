@@ -1,0 +1,139 @@
+"""The `controls` section of a configuration, in the words a user writes."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from pdefit._util.errors import PdefitError, unknown
+from pdefit.inverse.controls.controls import Control
+from pdefit.inverse.controls.guesses import AbstractGuess, FromData, Perturb, Value
+from pdefit.inverse.controls.priors import AbstractPrior, LogNormal, Normal
+from pdefit.inverse.controls.transforms import AbstractTransform, Identity, Log, Log10, Logit, Scale, Softplus
+
+# a node of the mapping is a control when it holds one of these; they may not name a leaf
+WORDS = ("transform", "guess", "bounds", "prior", "unit", "scale", "smoothing", "scope", "estimate")
+_TRANSFORMS = {"identity": Identity, "log": Log, "log10": Log10, "logit": Logit, "softplus": Softplus, "scale": Scale}
+_PRIORS = {"normal": Normal, "log_normal": LogNormal}
+
+
+def read_controls(node: Any, path: str = "controls") -> dict[str, Any]:
+    """The nested mapping of `Control`s that a nested mapping of words describes."""
+    if not isinstance(node, Mapping):
+        raise PdefitError(f"{path} expects a mapping, but got {node!r}")
+    out: dict[str, Any] = {}
+    for name, value in node.items():
+        inner = f"{path}.{name}"
+        if isinstance(value, str):
+            out[name] = Control(transform=_transform(value, inner))
+        elif isinstance(value, Mapping) and any(word in value for word in WORDS):
+            out[name] = _control(value, inner)
+        else:
+            out[name] = read_controls(value, inner)
+    return out
+
+
+def _control(node: Mapping[str, Any], path: str) -> Control:
+    for word in node:
+        if word not in WORDS:
+            raise unknown(f"word in {path}", str(word), WORDS)
+    if node.get("scope", "shared") != "shared":
+        raise PdefitError(
+            f"{path}.scope is '{node['scope']}', but a run fits one recording, whose controls are all 'shared'; fit many with "
+            f"pdefit.Recordings in Python"
+        )
+    if not isinstance(node.get("estimate", True), bool):
+        raise PdefitError(f"{path}.estimate expects true or false, but got '{node['estimate']}'")
+    if not isinstance(node.get("unit"), str | None):
+        raise PdefitError(f"{path}.unit expects text, but got '{node['unit']}'")
+    scale = _number(node.get("scale", 1.0), f"{path}.scale")
+    smoothing = None if node.get("smoothing") is None else _number(node["smoothing"], f"{path}.smoothing")
+    for word, number in (("scale", scale), ("smoothing", smoothing)):
+        if number is not None and not 0 < number < math.inf:
+            raise PdefitError(f"{path}.{word} expects a positive number, but got {number:g}")
+    return Control(
+        transform=_transform(node.get("transform", "identity"), f"{path}.transform"),
+        guess=_guess(node.get("guess"), f"{path}.guess"),
+        bounds=None if node.get("bounds") is None else _pair(node["bounds"], f"{path}.bounds"),
+        prior=_prior(node.get("prior"), f"{path}.prior"),
+        unit=node.get("unit"),
+        scale=scale,
+        smoothing=smoothing,
+        estimate=node.get("estimate", True),
+    )
+
+
+def _transform(node: Any, path: str) -> AbstractTransform:
+    name, arguments = (node, []) if isinstance(node, str) else _single(node, path)
+    if name not in _TRANSFORMS:
+        raise unknown(f"transform ({path})", str(name), _TRANSFORMS)
+    numbers = [_number(x, path) for x in (arguments if isinstance(arguments, list | tuple) else [arguments])]
+    try:
+        return _TRANSFORMS[name](*numbers)
+    except (TypeError, ValueError) as error:
+        raise PdefitError(f"{path}: {error}") from None
+
+
+def _guess(node: Any, path: str) -> AbstractGuess | None:
+    if node is None:
+        return None
+    if node == "data":
+        return FromData()
+    if isinstance(node, Mapping):
+        kind, arguments = _single(node, path)
+        if kind != "perturb":
+            raise unknown(f"kind of guess ({path})", str(kind), ("perturb", "data"))
+        low, high = _pair(arguments, path)
+        try:
+            return Perturb(low, high)
+        except ValueError as error:
+            raise PdefitError(f"{path}: {error}") from None
+    if isinstance(node, list):
+        try:
+            return Value(np.asarray(_numbers(node, path)))
+        except ValueError:
+            raise PdefitError(f"{path} expects lists of equal length, but got {node!r}") from None
+    return Value(_number(node, path))
+
+
+def _prior(node: Any, path: str) -> AbstractPrior | None:
+    if node is None:
+        return None
+    kind, arguments = _single(node, path)
+    if kind not in _PRIORS:
+        raise unknown(f"prior ({path})", str(kind), _PRIORS)
+    try:
+        return _PRIORS[kind](*_pair(arguments, path))
+    except ValueError as error:
+        raise PdefitError(f"{path}: {error}") from None
+
+
+def _single(node: Any, path: str) -> tuple[str, Any]:
+    """The key and value of a mapping with one entry, e.g. {logit: [0, 1]}."""
+    if not isinstance(node, Mapping) or len(node) != 1:
+        raise PdefitError(f"{path} expects a name or one `name: numbers`, but got {node!r}")
+    return next(iter(node.items()))
+
+
+def _pair(node: Any, path: str) -> tuple[float, float]:
+    if not isinstance(node, list | tuple) or len(node) != 2:
+        raise PdefitError(f"{path} expects two numbers, but got {node!r}")
+    return _number(node[0], path), _number(node[1], path)
+
+
+def _numbers(node: Any, path: str) -> Any:
+    return [_numbers(x, path) for x in node] if isinstance(node, list) else _number(node, path)
+
+
+def _number(node: Any, path: str) -> float:
+    # YAML reads 1e-3 without a dot as text
+    if isinstance(node, bool) or not isinstance(node, int | float | str):
+        raise PdefitError(f"{path} expects a number, but got {node!r}")
+    try:
+        number = float(node)
+    except (ValueError, OverflowError):
+        number = math.nan
+    if math.isnan(number):
+        raise PdefitError(f"{path} expects a number, but got '{node}'")
+    return number

@@ -1,0 +1,102 @@
+"""The shape of a configuration: its sections, and the keys of those that have no class behind them."""
+
+import functools
+import math
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from pdefit._util.errors import PdefitError, unknown
+
+_MAPPINGS = (
+    "system",
+    "times",
+    "solver",
+    "adjoint",
+    "formulation",
+    "batch",
+    "observe",
+    "store",
+    "controls",
+    "regularizers",
+)
+_OPTIONAL_MAPPINGS = ("data", "twin", "steps", "reference", "args")
+# deeper nestings are mistakes, or meant to exhaust the stack
+_DEEPEST = 40
+# seeds are 64-bit integers of JAX, which counts iterations in as many
+_LARGEST = 2**63 - 1
+
+
+def check_sections(cfg: Mapping[Any, Any]) -> None:
+    """Refuse what no experiment can mean, before anything is built from it."""
+    _check_keys(cfg, "", 0)
+    known = shipped("config.yaml")
+    groups = [str(name) for choice in known.pop("defaults") if isinstance(choice, Mapping) for name in choice]
+    expected = {*known, *(g for g in groups if g != "experiment" and " " not in g)} - {"hydra"}
+    _exactly(cfg, expected, "the configuration")
+    for name in (*_MAPPINGS, *_OPTIONAL_MAPPINGS):
+        if not (isinstance(cfg[name], Mapping) or (cfg[name] is None and name in _OPTIONAL_MAPPINGS)):
+            raise PdefitError(f"{name} expects a mapping, but got {cfg[name]!r}")
+    if not isinstance(cfg["render"], bool):
+        raise PdefitError(f"render expects true or false, but got {cfg['render']!r}")
+    _exactly(cfg["times"], known["times"], "times")
+    _exactly(cfg["store"], shipped("store/all.yaml"), "store")
+    if cfg["twin"] is not None:
+        _exactly(cfg["twin"], shipped("twin/independent.yaml"), "twin")
+        if not isinstance(cfg["twin"]["system"], Mapping):
+            raise PdefitError(f"twin.system expects a mapping, but got {cfg['twin']['system']!r}")
+
+
+def whole_number(value: Any, key: str) -> None:
+    """Refuse what is no count: a fraction, a sign, text, or more than 64 bits."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LARGEST:
+        raise PdefitError(f"{key} expects a whole number, but got '{value}'")
+
+
+def is_number(x: Any) -> bool:
+    """Whether an entry is one finite number."""
+    if isinstance(x, bool) or not isinstance(x, int | float):
+        return False
+    try:
+        return math.isfinite(x)
+    except OverflowError:
+        return False
+
+
+@functools.cache
+def _read(name: str) -> str:
+    return (resources.files("pdefit_conf") / name).read_text(encoding="utf-8")
+
+
+def shipped(name: str) -> dict[str, Any]:
+    """One of the configurations that come with pdefit, its interpolations as they are written."""
+    content = OmegaConf.to_container(OmegaConf.create(_read(name)))
+    assert isinstance(content, dict)
+    return {str(k): v for k, v in content.items()}
+
+
+def _exactly(node: Mapping[Any, Any], expected: Any, where: str) -> None:
+    for key in node:
+        if key not in expected:
+            raise unknown(f"key of {where}", key, expected)
+    for key in expected:
+        if key not in node:
+            raise PdefitError(f"The key '{key}' is missing in {where}; put it back")
+
+
+def _check_keys(node: Any, path: str, depth: int) -> None:
+    """Keys are text at any depth: YAML makes true of `on`, and None of `null`."""
+    if depth > _DEEPEST:
+        raise PdefitError(f"'{path.split('.')[0]}' is nested deeper than {_DEEPEST} times; no experiment is")
+    if isinstance(node, Mapping):
+        for key, value in node.items():
+            if not isinstance(key, str) or not key or not key.isprintable():
+                raise PdefitError(
+                    f"The key {key!r} in {path or 'the configuration'} is no name; quote it, or correct it"
+                )
+            _check_keys(value, f"{path}.{key}" if path else key, depth + 1)
+    elif isinstance(node, list):
+        for i, value in enumerate(node):
+            _check_keys(value, f"{path}.{i}", depth + 1)

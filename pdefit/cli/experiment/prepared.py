@@ -1,0 +1,98 @@
+"""Prepared initial states, each integrated once and kept."""
+
+import dataclasses
+import inspect
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+from rich.console import Console
+
+from pdefit._util.digest import contents, digest, without_addresses
+from pdefit._util.errors import PdefitError, with_space
+from pdefit._util.trees import named_fields
+from pdefit.cli.runtime.cache import cache_folder
+from pdefit.cli.runtime.progress import RunsProgress
+from pdefit.integrate.prepare import prepare
+from pdefit.output.store.snapshot import read_frame, write_frame
+from pdefit.systems.field_coords import field_coords
+from pdefit.systems.preparation import AbstractPreparation
+from pdefit.systems.system import AbstractSystem
+
+# of the way states are prepared: another number makes all of them anew
+_VERSION = "1"
+
+
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    """What a prepared state took: time integrated in the system's units, seconds (0 from the cache), and where it is kept."""
+
+    duration: float
+    seconds: float
+    cached: bool
+    path: Path
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**dataclasses.asdict(self), "path": str(self.path)}
+
+
+def prepared_state(preparation: AbstractPreparation, system: AbstractSystem, seed: int) -> tuple[PyTree, Prepared]:
+    """The state that a preparation ends in, from the cache if the same was made before."""
+    key, begin = jax.random.key(seed), time.perf_counter()
+    start, name = preparation.start(system, key), type(system).__name__
+    kicks = preparation.kicks(system, key)
+    duration = float(sum(t for _, t in kicks))
+    path = cache_folder("states") / f"{name}-{digest(_origin(preparation, system, seed))[:24]}.h5"
+    if path.is_file():
+        try:
+            return _read(path, start, name), Prepared(duration, 0.0, True, path)
+        # a damaged cache is made anew, and replaced
+        except PdefitError:
+            pass
+    told = f"preparing the state, {duration:g}{with_space(system.time_unit)} (kept for the next run)"
+    with RunsProgress(Console()) as bar:
+        bar(0, len(kicks), told)
+        made = prepare(preparation, system, key, report=lambda done, of: bar(done, of, told))
+    fields = {n: np.asarray(x) for n, x in named_fields(made).items()}
+    try:
+        write_frame(path, fields, 0.0, system.time_unit, field_coords(system, made), f"prepared state of {name}")
+    # a cache that cannot be written costs time, not results
+    except OSError:
+        pass
+    return made, Prepared(duration, time.perf_counter() - begin, False, path)
+
+
+def state_from_file(path: Path, like: PyTree, model: str) -> PyTree:
+    """The last frame of a file as a state like this one."""
+    return _read(path, like, model)
+
+
+def _read(path: Path, like: PyTree, model: str) -> PyTree:
+    expected = named_fields(like)
+    found = read_frame(path, {n: np.shape(x) for n, x in expected.items()}, model)
+    leaves = [jnp.asarray(found[n], x.dtype) for n, x in expected.items()]
+    return jax.tree.unflatten(jax.tree.structure(like), leaves)
+
+
+def _origin(preparation: AbstractPreparation, system: AbstractSystem, seed: int) -> Iterator[bytes]:
+    """Everything the state depends on, the files with its classes included."""
+    yield f"{_VERSION} {seed} {jax.__version__}".encode()
+    for part in (preparation, system):
+        yield from map(_source, type(part).__mro__)
+        arrays, rest = eqx.partition(part, eqx.is_array)
+        yield without_addresses(f"{type(part)} {jax.tree.structure(arrays)} {rest}")
+        yield from contents(jax.tree.leaves(arrays))
+
+
+def _source(cls: type) -> bytes:
+    """The file a class is written in, where it is in one."""
+    try:
+        return Path(inspect.getfile(cls)).read_bytes()
+    except (OSError, TypeError):
+        return b""

@@ -1,0 +1,86 @@
+"""Parts of an experiment tried together, without computing anything: shapes and types alone."""
+
+from collections.abc import Callable
+from typing import Any
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from pdefit._util.errors import PdefitError, first_line
+from pdefit._util.memory import too_large
+from pdefit.integrate.loop.stable_step import settle
+from pdefit.integrate.loop.stepper import Stepper
+from pdefit.systems.system import AbstractSystem
+
+# a film in memory, its observed copy, its noise and its mask
+_COPIES = 4
+
+
+def try_step(
+    system: AbstractSystem, y0: PyTree, solver: diffrax.AbstractSolver, path: str, args: PyTree = None
+) -> None:
+    """Refuse a system that cannot be evaluated at its state, or a solver that cannot step it."""
+    name = type(system).__name__
+    _finite(y0, name)
+    t = jnp.asarray(0.0)
+    slope = _shapes(lambda y: system.vector_field(t, y, args), y0, f"system ({name}) cannot be evaluated at its state")
+    _alike(slope, y0, f"The vector field of {name}")
+    stepper = Stepper(system, settle([(system, y0)], None, solver), args)
+
+    def step(y: PyTree) -> PyTree:
+        return stepper(t, t + 1, stepper.init(t, y))[0]
+
+    _alike(
+        _shapes(step, y0, f"{path} ({type(solver).__name__}) cannot step {name}"),
+        y0,
+        f"A step of {type(solver).__name__}",
+    )
+
+
+def try_observe(observe: Callable[[PyTree], dict[str, Any]], y0: PyTree) -> None:
+    """Refuse an observation that the state does not allow, or that sees nothing of it."""
+    for name, seen in _shapes(observe, y0, "observe does not fit the state").items():
+        if 0 in seen.shape:
+            raise PdefitError(
+                f"observe sees no point of '{name}' (shape {seen.shape}); take smaller strides or offsets"
+            )
+
+
+def check_memory(frames: int, y0: PyTree = 1.0) -> None:
+    """Refuse a film (without a state: its times) that the memory of this machine cannot hold."""
+    values = sum(int(np.size(x)) for x in jax.tree.leaves(y0))
+    if size := too_large((frames, values, _COPIES)):
+        raise PdefitError(
+            f"{frames} frames of {values} values take {size} of memory; set times.count or the grid smaller"
+        )
+
+
+def _finite(y0: PyTree, name: str) -> None:
+    if not all(bool(np.all(np.isfinite(np.asarray(x)))) for x in jax.tree.leaves(y0)):
+        raise PdefitError(
+            f"The initial state of {name} is not finite; correct the parameters of the system or the data"
+        )
+
+
+def _shapes(function: Callable[[PyTree], PyTree], y0: PyTree, wrong: str) -> PyTree:
+    try:
+        return eqx.filter_eval_shape(function, y0)
+    except PdefitError:
+        raise
+    # equations of a plugin fail with any exception where a parameter has another shape than they expect
+    except Exception as error:
+        raise PdefitError(f"{wrong}: {first_line(error)}") from None
+
+
+def _alike(found: PyTree, y0: PyTree, what: str) -> None:
+    shapes = [(x.shape, x.dtype) for x in jax.tree.leaves(found)]
+    expected = [(jnp.shape(x), jnp.result_type(x)) for x in jax.tree.leaves(y0)]
+    if jax.tree.structure(found) != jax.tree.structure(y0) or shapes != expected:
+        raise PdefitError(
+            f"{what} is {shapes}, but the state is {expected}: a parameter of the system has another shape or type than it "
+            f"expects"
+        )

@@ -1,0 +1,202 @@
+"""The command line: `pdefit VERB key=value ...`, with Hydra behind every verb."""
+
+import importlib
+import logging
+import os
+import sys
+from collections.abc import Callable
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException
+from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
+from rich.console import Console
+from rich.markup import escape
+
+from pdefit._util import interrupts
+from pdefit._util.errors import PdefitError, first_line, of_the_machine, sentence, unknown
+from pdefit.cli.config import command_line
+from pdefit.cli.config.catalogue import experiments, version
+from pdefit.cli.config.configuration import readable, register_resolvers, resolved
+from pdefit.cli.config.hydra_guard import guarded
+from pdefit.cli.runtime import plugins, run_directory
+from pdefit.cli.runtime.environment import forget_programs, prepare
+
+# configured by Hydra, leaving a run directory; those that name a run directory; and those that take plain words
+_VERBS = ("fit", "simulate", "plan", "compare-adjoints", "sensitivity", "certify", "doctor")
+_RUN_VERBS = ("resume", "render", "report", "export")
+# what a verb is called when it is given a run instead of an experiment
+_OF_A_RUN = {"certify": "recertify", "doctor": "reexamine"}
+_PLAIN_VERBS = ("list", "new", "verify")
+
+_USAGE = """usage: pdefit VERB [key=value ...]
+
+  fit experiment=NAME        infer the controls of an experiment; leaves a run directory
+  simulate experiment=NAME   solve its equations forward
+  plan experiment=NAME       what its fit will take: checkpoints, memory, time, disk
+  compare-adjoints experiment=NAME   every sensitivity algorithm on it: accuracy, time, memory; which one to use
+  sensitivity experiment=NAME   which parameters matter: what each of them, multiplied and divided, does to the film
+  certify experiment=NAME    test the gradient of an experiment at its guess; certify RUN does so at a run's estimate,
+                             and with discretisation=true fits once more with half the step, and half the cell width
+  doctor experiment=NAME     the first time, field and line at which values or gradients are not finite; or doctor RUN
+  resume RUN                 go on with a run that was stopped; max_iterations=N extends a finished one
+  render RUN                 figures, movie, ParaView's fields.xdmf of a run or a folder of runs; format=svg movie=false
+  report RUN                 one page about a run, report.html, that needs no other file
+  export RUN                 its fields as format=netcdf, tiff or numpy; fields=[u]
+  list [experiments|systems|solvers|adjoints|stages]
+  new NAME                   write a working plugin of your own into the folder NAME/
+  verify [SYSTEM ...]        test installed systems: gradients, orders, conservation, recovery
+
+Every key of an experiment can be overridden: seed=3 max_iterations=50 controls.D.guess=2.0 solver=tsit5
+-m runs a sweep: pdefit fit -m experiment=reaction/fisher_front seed=0,1,2      --cfg job shows the configuration
+--config-dir FOLDER adds experiments of your own, FOLDER/experiment/NAME.yaml
+"""
+
+_failures: list[str] = []
+# the signals that ended jobs, by name
+_signals: list[str] = []
+
+
+def main() -> None:
+    """Entry point of the `pdefit` command."""
+    interrupts.listen()
+    console = Console(stderr=False)
+    # run.log takes what is logged once Hydra has made it; before that there is only the terminal's own message
+    logging.getLogger("pdefit").addHandler(logging.NullHandler())
+    verb, *rest = sys.argv[1:] or ["--help"]
+    try:
+        if verb in ("-h", "--help", "help"):
+            print(_USAGE, end="")
+        elif verb == "--version":
+            print(version())
+        elif verb in _PLAIN_VERBS:
+            _command(verb)(rest, console)
+        elif verb in _RUN_VERBS or (verb in _OF_A_RUN and _names_a_run(rest)):
+            _prepare()
+            _command(_OF_A_RUN.get(verb, verb))(rest, console)
+        elif verb in _VERBS:
+            _run_with_hydra(verb, rest)
+        else:
+            raise unknown("verb", verb, [*_VERBS, *_RUN_VERBS, *_PLAIN_VERBS])
+    except PdefitError as error:
+        _report(str(error))
+    except KeyboardInterrupt as error:
+        _report_interrupt(error)
+    # the wall: whatever else happens is told in one sentence, and its traceback kept
+    except Exception as error:
+        if os.environ.get("HYDRA_FULL_ERROR") == "1":
+            raise
+        _report_unexpected(error)
+    interrupts.ignore()
+    if _signals:
+        sys.exit(interrupts.exit_code(_signals[0]))
+    if _failures:
+        sys.exit(1)
+
+
+def _command(verb: str) -> Callable[..., None]:
+    """`run_<verb>` of `commands/<verb>.py`, loaded when it is asked for: figures and files take a second to import."""
+    name = verb.replace("-", "_")
+    return getattr(importlib.import_module(f"pdefit.cli.commands.{name}"), f"run_{name}")
+
+
+def _names_a_run(arguments: list[str]) -> bool:
+    return bool(arguments) and "=" not in arguments[0] and not arguments[0].startswith("-")
+
+
+def _prepare() -> None:
+    """What every verb that computes needs before it starts."""
+    prepare()
+    logging.getLogger("jax").setLevel(logging.WARNING)
+    # a full disk takes no log: that is told on the terminal, once
+    logging.raiseExceptions = False
+    register_resolvers()
+
+
+def _run_with_hydra(verb: str, words: list[str]) -> None:
+    """Hand the rest of the command line to Hydra, and make one sentence of what it finds wrong."""
+    flags, overrides = command_line.split(words)
+    _prepare()
+    plugins.register()
+    run_directory.refuse_used(overrides)
+    sys.argv = [sys.argv[0], *flags, *overrides]
+    wants_traceback = os.environ.get("HYDRA_FULL_ERROR")
+    # Hydra would print its own errors and exit; this makes it raise them here
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+    decorate = hydra.main(version_base="1.3", config_path="pkg://pdefit_conf", config_name="config")
+    started: list[str] = []
+
+    def task(cfg: DictConfig) -> None:
+        started.append(verb)
+        forget_programs()
+        _task(verb, cfg, wants_traceback == "1")
+
+    try:
+        with guarded():
+            decorate(task)()
+    # until a job has started, all errors are Hydra's about the configuration, which come as almost any exception
+    except Exception as error:
+        if wants_traceback == "1" or (started and not isinstance(error, HydraException | OmegaConfBaseException)):
+            raise
+        # a full disk does not say which of Hydra's files in a new run directory it refused
+        if (told := of_the_machine(error, "the run directory")) is not None:
+            raise PdefitError(told) from None
+        raise readable(error, overrides, command_line.folders(flags)) from None
+    finally:
+        os.environ.pop("HYDRA_FULL_ERROR")
+        if wants_traceback is not None:
+            os.environ["HYDRA_FULL_ERROR"] = wants_traceback
+
+
+def _task(verb: str, cfg: DictConfig, wants_traceback: bool) -> None:
+    """One job; a failure is reported and remembered, so that the other jobs of a sweep still run."""
+    console = Console()
+    name = HydraConfig.get().runtime.choices.get("experiment")
+    try:
+        if name is None:
+            raise PdefitError(f"Choose an experiment with experiment=NAME; there are: {', '.join(experiments())}.")
+        plain = resolved(cfg)
+        directory = run_directory.current()
+        with run_directory.recorded(directory, ["pdefit", verb, *HydraConfig.get().overrides.task], plain, name):
+            _command(verb)(plain, directory, name, console)
+    except PdefitError as error:
+        _report(str(error))
+    # one signal ends a job, two end a sweep
+    except interrupts.Interrupted as error:
+        if error.everything:
+            raise
+        _report_interrupt(error)
+    # the other jobs of a sweep still run
+    except Exception as error:
+        if wants_traceback:
+            raise
+        _report_unexpected(error)
+
+
+def _report_unexpected(error: Exception) -> None:
+    """An error of the machine (a full disk, too little memory), or a bug."""
+    if (told := of_the_machine(error)) is not None:
+        _report(told)
+        return
+    log = logging.getLogger("pdefit")
+    kept = any(isinstance(h, logging.FileHandler) for h in logging.getLogger().handlers)
+    log.error("internal error", exc_info=error)
+    where = "run.log holds the traceback" if kept else "HYDRA_FULL_ERROR=1 shows the traceback"
+    _report(f"internal error: {type(error).__name__}: {first_line(error)} - this is a bug in pdefit; {where}")
+
+
+def _report_interrupt(error: KeyboardInterrupt) -> None:
+    """How a signal ended a job, or a command before its first one."""
+    if isinstance(error, interrupts.Interrupted):
+        _signals.append(error.name)
+    else:
+        _signals.extend(interrupts.received() or ["SIGINT"])
+    _report(str(error) or f"interrupted by {_signals[-1]}")
+
+
+def _report(message: str) -> None:
+    message = sentence(message)
+    _failures.append(message)
+    logging.getLogger("pdefit").error(message)
+    Console(stderr=True, soft_wrap=True).print(f"[bold red]error:[/] {escape(message)}", highlight=False)

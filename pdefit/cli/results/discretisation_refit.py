@@ -1,0 +1,78 @@
+"""Shift of an estimate with finer steps and cells, by one more fit for each."""
+
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Array
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from pdefit._util.errors import PdefitError
+from pdefit.cli.experiment.experiment import Experiment
+from pdefit.cli.results.fit_quality import sigma_stated
+from pdefit.cli.runs.discretisation_check import FINER, Discretisation
+from pdefit.inverse.fit import fit as fitting
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.uncertainty.intervals import Intervals, intervals
+
+
+def refit_finer(exp: Experiment, functional: Functional, theta: Array, console: Console) -> dict[str, Any]:
+    """Fit again with half the step and, where the grid can be refined, with half the cell width: prints a table for each,
+    and returns what discretisation.json holds."""
+    if not functional.controls.recorded.items:
+        raise PdefitError(
+            "No unknown of this run is a number with an interval, so there is nothing to measure a shift by"
+        )
+    known, found = intervals(functional, theta, sigma_stated=sigma_stated(exp)), {}
+    for what, (name, finer_of) in FINER.items():
+        try:
+            finer = finer_of(functional, theta)
+        except PdefitError as error:
+            found[what] = {"unchecked": str(error)}
+            console.print(f"{name}: not looked at ({escape(str(error))})", highlight=False)
+            continue
+        # the fit begins where the problem is
+        start = exp.driver.settled(eqx.tree_at(lambda f: f.problem, finer, finer.at(theta)))
+        console.print(f"one more fit with {name}: {start.layout.plan.steps} steps, compiling ...", highlight=False)
+        last = exp.stages[-1]
+        again = fitting.fit(start, [fitting.Stage(last.optimizer, last.max_iterations)], driver=exp.driver)
+        found[what] = _compared(functional, known, theta, again, what, console)
+    return found
+
+
+def _compared(
+    functional: Functional, known: Intervals, theta: Array, again: fitting.Fit, what: str, console: Console
+) -> dict[str, Any]:
+    """The table of one fit, and its content."""
+    name, names = FINER[what][0], functional.controls.recorded.names()
+    usable = np.isfinite(known.reach) & (known.reach > 0)
+    shift = np.where(usable, np.asarray(again.theta - theta) / np.where(usable, known.reach, 1.0), np.nan)
+    recorded = again.functional.controls.recorded
+    values = recorded.values(again.theta[: recorded.size])
+    finer = np.concatenate([np.zeros(0), *(np.ravel(np.asarray(v)) for v in values.values())])
+    table = Table("control", "estimate", f"with {name}", "shift / half width of 95 %", box=None, header_style="bold")
+    rows = list(zip(names, known.estimate, finer, shift, strict=False))
+    for control, estimate, value, by in rows:
+        table.add_row(control, f"{estimate:.7g}", f"{value:.7g}", f"{by:+.2g}" if np.isfinite(by) else "unknown")
+    console.print(table)
+    moved = Discretisation(names, {what: shift[: len(names)]}, {})
+    console.print(escape(str(moved)) or f"{name} moves no estimate by more than half of a half width", highlight=False)
+    if not again.converged:
+        console.print(f"[yellow]the fit with {name} has not converged, so shifts may be larger[/]", highlight=False)
+    return {
+        "finer": name,
+        "steps": again.functional.layout.plan.steps,
+        "converged": again.converged,
+        "iterations": again.iterations,
+        "decides": moved.decides,
+        "controls": {
+            control: {
+                "estimate": float(estimate),
+                "finer": float(value),
+                "shift": float(by) if np.isfinite(by) else None,
+            }
+            for control, estimate, value, by in rows
+        },
+    }

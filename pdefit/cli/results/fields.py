@@ -1,0 +1,119 @@
+"""The film a run leaves: what was observed, what the model predicts, what was true; and how good the forecast is."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from pdefit._util.trees import named_fields
+from pdefit.analysis.forecast.skill import Skill, skill
+from pdefit.cli.config.store import check_store
+from pdefit.cli.experiment.experiment import Experiment
+from pdefit.integrate.solve import frames
+from pdefit.inverse.fit.fit import Fit
+from pdefit.output.store.fields import FieldsFile
+from pdefit.systems.capabilities import AbstractBaseline, FieldCoords
+from pdefit.systems.field_coords import field_coords
+
+
+def predicted(exp: Experiment, found: Fit) -> Iterator[PyTree]:
+    """The model's state at every time of the record: segment by segment over the fit, then on from its end."""
+    functional, problem = found.functional, found.problem
+    numerics = {"solver": functional.sweep.solver, "dt": functional.dt, "steps": functional.steps, "args": problem.args}
+    layout, ts = functional.layout, exp.record.ts
+    starts = functional.formulation.starts(problem.y0, problem.nodes)
+    state = jax.tree.map(lambda x: x[0], starts)
+    if not layout.plan.look_first:
+        yield state
+    for s in range(layout.segments):
+        state = jax.tree.map(lambda x, s=s: x[s], starts)
+        when = ts[layout.index[s][layout.real[s]]]
+        for frame in frames(problem.system, state, when, t0=float(ts[layout.nodes[s]]), **numerics):
+            state = frame
+            yield frame
+    yield from frames(problem.system, state, ts[exp.fitted :], t0=float(ts[exp.fitted - 1]), **numerics)
+
+
+def write_film(
+    exp: Experiment, found: Fit, store: Mapping[str, Any], path: Any, title: str
+) -> tuple[Skill | None, PyTree]:
+    """Write fields.h5 and score the forecast on the way; beside its skill, the state at the end of the fit."""
+    problem, record, total = found.problem, exp.record, exp.record.ts.size
+    coords = field_coords(problem.system, problem.y0)
+    wanted = check_store(store, coords, total, 3)
+    frame_shapes = {n: np.shape(x) for n, x in named_fields(problem.y0).items()}
+    film_kinds = {
+        name: ("predicted",)
+        + (("observed",) if _on_grid(record.values.get(name), frame_shapes[name]) else ())
+        + (("true",) if exp.true_states is not None else ())
+        for name in wanted
+    }
+    true = None if exp.true_states is None else named_fields(exp.true_states)
+    kept = np.arange(0, total, store["every"])
+    phase = (np.arange(total) >= exp.fitted).astype(np.int8)
+    ahead: list[dict[str, np.ndarray]] = []
+    last: PyTree = problem.y0
+    observe = eqx.filter_jit(problem.observe)
+    unit = problem.system.time_unit
+    with FieldsFile(path, record.ts[kept], unit, coords, film_kinds, store["dtype"], phase[kept], title) as film:
+        for i, state in enumerate(predicted(exp, found)):
+            if i < exp.fitted:
+                last = state
+            else:
+                ahead.append({n: np.asarray(v) for n, v in observe(state).items()})
+            if i % store["every"]:
+                continue
+            row: dict[str, np.ndarray] = {}
+            for name, value in named_fields(state).items():
+                if name not in wanted:
+                    continue
+                row[f"{name}_predicted"] = np.asarray(value)
+                if "observed" in film_kinds[name]:
+                    seen = np.asarray(record.mask[name][i])
+                    row[f"{name}_observed"] = np.where(seen, np.asarray(record.values[name][i]), np.nan)
+                if true is not None:
+                    row[f"{name}_true"] = np.asarray(true[name][i])
+            film.append(row)
+    return (_skill(exp, found, ahead, last, coords) if ahead else None), last
+
+
+def _on_grid(values: Any, shape: tuple[int, ...]) -> bool:
+    """Whether a variable was observed at every point of its field."""
+    return values is not None and values.shape[1:] == shape
+
+
+def _skill(exp: Experiment, found: Fit, ahead: list[dict[str, np.ndarray]], last: PyTree, coords: Any) -> Skill:
+    """The forecast against the truth (for real data: the observations) and against a baseline from the same state."""
+    problem, later = found.problem, slice(exp.fitted, None)
+    ts, t0 = exp.record.ts[later], float(exp.record.ts[exp.fitted - 1])
+    # as the state has them: mappings come back from jit in alphabetical order
+    names = sorted(ahead[0], key=[*named_fields(problem.y0), *ahead[0]].index)
+    forecast = {n: np.stack([a[n] for a in ahead]) for n in names}
+    if isinstance(problem.system, AbstractBaseline):
+        whole = problem.system.baseline(t0, last, ts)
+        state = jax.tree.unflatten(jax.tree.structure(last), [whole[n] for n in named_fields(last)])
+        baseline = {n: np.asarray(v) for n, v in jax.vmap(problem.observe)(state).items()}
+    else:
+        still = problem.observe(last)
+        baseline = {n: np.broadcast_to(np.asarray(v), (ts.size, *v.shape)) for n, v in still.items()}
+    if exp.true_states is not None:
+        seen = jax.vmap(problem.observe)(jax.tree.map(lambda x: x[later], exp.true_states))
+        truth = {n: np.asarray(v) for n, v in seen.items()}
+    else:
+        truth = {
+            n: np.where(np.asarray(exp.record.mask[n][later]), np.asarray(exp.record.values[n][later]), np.nan)
+            for n in names
+        }
+    first = coords.get(names[0])
+    labels = first.coords[first.dims[0]] if first and first.dims else np.zeros(0)
+    named = tuple(map(str, labels)) if labels.dtype.kind in "US" else ()
+    spread = next((n for n in names if n in coords and _is_spread(coords[n])), None)
+    return skill(ts, t0, forecast, baseline, truth, named, spread)
+
+
+def _is_spread(where: FieldCoords) -> bool:
+    """Whether a field lives on a grid: along an axis that has positions, neither labels nor numbers."""
+    return any(np.asarray(values).dtype.kind == "f" for values in where.coords.values())

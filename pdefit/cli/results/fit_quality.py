@@ -1,0 +1,72 @@
+"""How well a fit describes its data: chi2, whiteness, held-out frames and the verdict."""
+
+import dataclasses
+from typing import Any
+
+from pdefit.analysis.goodness.holdout import chi2, heldout_score
+from pdefit.analysis.goodness.verdict import FAR_BELOW, MISSES, STOPPED, Verdict, judge
+from pdefit.analysis.goodness.whiteness import whiteness
+from pdefit.cli.experiment.experiment import Experiment
+from pdefit.inverse.fit.fit import Fit
+
+# an estimate of sigma with a larger standard error does not tell good residuals from bad
+_KNOWN_TO = 0.1
+
+
+def fit_quality(exp: Experiment, found: Fit) -> tuple[dict[str, Any], Verdict]:
+    """The `fit` section of summary.json, and the verdict. Priors and regularizers do not count in chi2."""
+    functional = found.functional
+    total, count = chi2(functional, found.theta), functional.observed_values
+    per_value, known = total / max(count, 1), _sigma_known(exp, tuple(functional.observed))
+    # round-off and the last digits of an optimizer are never white
+    white = None if known and per_value < FAR_BELOW else whiteness(functional, found.theta)
+    window = exp.record.at(slice(0, exp.fitted))
+    held = heldout_score(functional, found.theta, window, exp.held) if exp.held.size else None
+    verdict = judge(
+        converged=found.converged and found.status == "done",
+        chi2=per_value,
+        values=count,
+        controls=functional.controls.size,
+        sigma_known=known,
+        whiteness=white or {},
+        heldout=held,
+        windows_from_data=functional.problem.nodes is not None,
+    )
+    section = {
+        "chi2": total,
+        "values": count,
+        "chi2_per_value": per_value,
+        "whiteness": None
+        if white is None
+        else {name: {axis: dataclasses.asdict(c) for axis, c in axes.items()} for name, axes in white.items()},
+        "heldout": None if held is None else {"chi2_per_value": held[0], "values": held[1], "frames": exp.held.size},
+    }
+    return section, verdict
+
+
+def sigma_stated(exp: Experiment) -> bool:
+    """True where the noise of every fitted variable was stated: not estimated from data, and not a twin without noise, whose
+    sigma is only a weight."""
+    observed = exp.functional.observed
+    return not (_reweighted(exp) or exp.noiseless or any(name in (*exp.unstated, *exp.noise) for name in observed))
+
+
+def distrust(exp: Experiment, verdict: Verdict) -> str:
+    """Reason to distrust all intervals of a fit; empty without one."""
+    if verdict.word == STOPPED:
+        return "the fit has not converged"
+    if verdict.word == MISSES:
+        return "the model misses structure, so its residuals are not independent noise"
+    if exp.noiseless:
+        return "the data have no noise, so residuals are errors of the discretisation and of rounding"
+    return ""
+
+
+def _reweighted(exp: Experiment) -> bool:
+    return any(stage.reweight is not None for stage in exp.stages)
+
+
+def _sigma_known(exp: Experiment, observed: tuple[str, ...]) -> bool:
+    """Whether sigma was stated, or well estimated, before the fit; one made from residuals makes chi2 about 1."""
+    vague = [name for name, n in exp.noise.items() if n.error > _KNOWN_TO]
+    return not _reweighted(exp) and not any(name in (*exp.unstated, *vague) for name in observed)

@@ -1,0 +1,93 @@
+"""From a fit and its intervals to rows for tables and summaries."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from pdefit.cli.experiment.experiment import Experiment
+from pdefit.cli.experiment.truth import is_known
+from pdefit.cli.runs.discretisation_check import DECIDES
+from pdefit.inverse.controls.controls import FEW, Resolved
+from pdefit.inverse.fit.fit import Fit
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.uncertainty.intervals import Intervals
+from pdefit.output.store.parameters import ParameterRow
+
+
+def true_theta(exp: Experiment, functional: Functional) -> np.ndarray:
+    """theta at the truth, NaN where it is not known."""
+    parts = []
+    for control in functional.controls.items:
+        known = exp.truth is not None and is_known(control.path, exp.true_paths)
+        parts.append(
+            np.asarray(control.to_theta(control.where(exp.truth)))
+            if known and exp.truth is not None
+            else np.full(control.size, np.nan)
+        )
+    return np.concatenate(parts)
+
+
+def parameter_rows(
+    exp: Experiment, found: Fit, intervals: Intervals | None, shift: np.ndarray, trusted: bool
+) -> list[ParameterRow]:
+    """One row for each element of every control that is neither a field nor a node state. `shift` (p,) is what finer steps
+    or cells do to the estimate, in half widths; `trusted` whether intervals are, where discretisation does not decide."""
+    functional = found.functional
+    theta, truth = np.asarray(found.theta), true_theta(exp, functional)
+    guess = np.asarray(exp.functional.theta0)[: theta.size]
+    lower, upper = functional.controls.box()
+    score = intervals.z_score(theta, truth) if intervals else np.full_like(theta, np.nan)
+    names, rows, first = functional.controls.names(), [], 0
+    for control in functional.controls.items:
+        span = slice(first, first + control.size)
+        first += control.size
+        if control.size > FEW or control.is_node:
+            continue
+        physical = [_physical(control, x[span]) for x in (guess, theta, truth)]
+        for k, i in enumerate(range(span.start, span.stop)):
+            estimate, true = float(physical[1][k]), _known(physical[2][k])
+            rows.append(
+                ParameterRow(
+                    control=names[i],
+                    unit=control.unit,
+                    scale=type(control.transform).__name__.lower(),
+                    guess=float(physical[0][k]),
+                    estimate=estimate,
+                    truth=true,
+                    relative_error=estimate / true - 1 if true else None,
+                    ci95_low=_known(intervals.low[i]) if intervals else None,
+                    ci95_high=_known(intervals.high[i]) if intervals else None,
+                    z_score=_known(score[i]),
+                    at_bound=bool(theta[i] <= lower[i] or theta[i] >= upper[i]),
+                    discretisation_shift=_known(shift[i]),
+                    interval_trusted=None if intervals is None else trusted and not abs(shift[i]) > DECIDES,
+                )
+            )
+    return rows
+
+
+def field_errors(exp: Experiment, found: Fit) -> dict[str, dict[str, float]]:
+    """The relative L2 error of every control that is a field, and of its guess, where the truth is known."""
+    out: dict[str, dict[str, float]] = {}
+    for control in found.functional.controls.items:
+        if control.size <= FEW or control.is_node or exp.truth is None or not is_known(control.path, exp.true_paths):
+            continue
+        truth = np.asarray(control.where(exp.truth))
+        out[control.path] = {
+            "relative_l2": _relative(np.asarray(control.where(found.problem)), truth),
+            "relative_l2_of_guess": _relative(np.asarray(control.where(exp.functional.problem)), truth),
+        }
+    return out
+
+
+def _physical(control: Resolved, theta: np.ndarray) -> np.ndarray:
+    return np.ravel(np.asarray(control.to_physical(jnp.asarray(theta))))
+
+
+def _relative(x: np.ndarray, truth: np.ndarray) -> float:
+    return float(np.linalg.norm(x - truth) / max(np.linalg.norm(truth), np.finfo(float).tiny))
+
+
+def _known(x: Any) -> float | None:
+    return float(x) if np.isfinite(x) else None

@@ -1,0 +1,102 @@
+"""What the verbs that show runs have in common: which runs are meant, one after the other, and what the end of a run draws."""
+
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+
+from pdefit._util.errors import PdefitError, first_line, sentence, unknown
+from pdefit.output.pictures.figures import Drawn, draw_all, draw_run_movie
+from pdefit.output.pictures.report import write_report
+from pdefit.output.store.runs import RunFiles, find_runs
+from pdefit.output.store.xdmf import write_xdmf
+
+log = logging.getLogger("pdefit")
+
+_BOOLEANS = {"true": True, "false": False}
+
+
+def run_and_options(arguments: list[str], verb: str, options: Mapping[str, str]) -> tuple[Path, dict[str, str]]:
+    """The directory that `RUN key=value ...` names, and the options, which have these defaults."""
+    if not arguments or "=" in arguments[0] or arguments[0].startswith("-"):
+        raise PdefitError(f"{verb} expects the directory of a run, or a folder of runs, e.g. pdefit {verb} runs/...")
+    chosen = dict(options)
+    for argument in arguments[1:]:
+        key, equals, value = argument.partition("=")
+        if not equals:
+            raise PdefitError(f"'{argument}' is not of the form key=value")
+        if key not in options:
+            raise unknown(f"key of {verb}", key, options)
+        chosen[key] = value
+    return Path(arguments[0]), chosen
+
+
+def boolean(value: str, key: str) -> bool:
+    if value.lower() not in _BOOLEANS:
+        raise PdefitError(f"{key} expects true or false, but got '{value}'")
+    return _BOOLEANS[value.lower()]
+
+
+def for_each_run(folder: Path, make: Callable[[Path], Drawn], console: Console) -> None:
+    """One line for each run; one that fails is told, and the others go on."""
+    runs, failed = find_runs(folder), []
+    for run in runs:
+        begin = time.perf_counter()
+        try:
+            if not os.access(run, os.W_OK):
+                raise PdefitError(f"'{run}' cannot be written; make it writable, or copy it to a folder that is")
+            drawn = make(run)
+        # the wall between one run and the next
+        except Exception as error:
+            if len(runs) == 1:
+                raise
+            failed.append(run)
+            console.print(f"[bold red]{escape(str(run))}[/]: {escape(sentence(first_line(error)))}", soft_wrap=True)
+            continue
+        names = ", ".join(str(f.relative_to(run)) for f in drawn.files) or "nothing to draw"
+        line = f"{escape(str(run))}: {escape(names)} ({time.perf_counter() - begin:.1f} s)"
+        console.print(line, highlight=False, soft_wrap=True)
+        for note in drawn.notes:
+            console.print(f"  [yellow]{escape(sentence(note))}[/]", highlight=False, soft_wrap=True)
+    if failed:
+        raise PdefitError(f"{len(failed)} of {len(runs)} runs could not be shown; the lines above say why")
+
+
+def pictures(run: Path, form: str = "png", with_movie: bool = True) -> Drawn:
+    """Figures, the movie and fields.xdmf of a run."""
+    drawn = draw_all(run, form)
+    if with_movie:
+        moved = draw_run_movie(run)
+        drawn.files += moved.files
+        drawn.notes += moved.notes
+    described = description(run)
+    drawn.files += described.files
+    drawn.notes += described.notes
+    return drawn
+
+
+def description(run: Path) -> Drawn:
+    """fields.xdmf, where fields live in space."""
+    drawn = Drawn()
+    if RunFiles(run).has("fields.h5"):
+        drawn.attempt(run / "fields.xdmf", lambda _: write_xdmf(run / "fields.h5"))
+    drawn.files = [file for file in drawn.files if file.is_file()]
+    return drawn
+
+
+def report(run: Path) -> Drawn:
+    """report.html of a run, from the pictures it has."""
+    drawn = Drawn()
+    drawn.attempt(run / "report.html", lambda _: write_report(run))
+    return drawn
+
+
+def tell(drawn: Drawn, console: Console) -> None:
+    """What could not be drawn, at the end of a run that is not to fail for it."""
+    for note in drawn.notes:
+        log.warning(note)
+        console.print(f"[yellow]{escape(sentence(note))}[/]", highlight=False, soft_wrap=True)

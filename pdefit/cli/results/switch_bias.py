@@ -1,0 +1,42 @@
+"""What smooth tangents cost an estimate of hard equations."""
+
+import logging
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from rich.console import Console
+
+from pdefit.inverse.fit.result import Fit
+from pdefit.inverse.objective.compiled import VALUE
+from pdefit.inverse.objective.smooth_tangents import inexact_bias
+from pdefit.inverse.uncertainty.intervals import Intervals
+
+log = logging.getLogger("pdefit")
+
+
+def switch_bias(found: Fit, known: Intervals | None, console: Console) -> dict[str, Any] | None:
+    """The way from the estimate to the minimum, in search space and in standard errors, for summary.json; None where
+    tangents are exact, and where differences tell nothing."""
+    functional = found.functional
+    if not functional.smooth_tangents:
+        return None
+    bias, names = inexact_bias(functional, jnp.asarray(found.theta)), functional.controls.names()
+    error = np.full(bias.size, np.nan) if known is None else known.error
+    k = int(np.argmax(np.abs(bias)))
+    theta = jnp.asarray(found.theta)
+    if not float(VALUE(functional, theta + jnp.asarray(bias))) < found.loss:
+        line = (
+            "smooth tangents of hard switches: how far the minimum is cannot be told, since J is rougher than its distance "
+            "(steps cross thresholds too coarsely); a smaller dt makes it smoother"
+        )
+        log.info(line)
+        console.print(line, highlight=False)
+        return None
+    line = (
+        f"smooth tangents of hard switches: by differences the minimum lies at most {abs(bias[k]):.1e} away in search space "
+        f"({names[k]}), {abs(bias[k]) / error[k]:.2g} standard errors"
+    )
+    log.info(line)
+    console.print(line, highlight=False)
+    return {n: {"bias": float(b), "standard_error": float(e)} for n, b, e in zip(names, bias, error, strict=True)}

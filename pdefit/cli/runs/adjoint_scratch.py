@@ -1,0 +1,26 @@
+"""Where a run keeps adjoint checkpoints that do not fit into memory."""
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pdefit.output.store.adjoint_scratch import CheckpointFile
+from pdefit.inverse.fit.drivers import AbstractDriver, Hosted
+
+_NAME = "checkpoints"
+
+
+@contextmanager
+def checkpoints_in(directory: Path, driver: AbstractDriver) -> Iterator[None]:
+    """Let a driver keep checkpoints in files of a run directory: scratch, removed at the end, and now if a run that was
+    killed has left some."""
+    for left in directory.glob(f"{_NAME}-*.h5"):
+        left.unlink(missing_ok=True)
+    if isinstance(driver, Hosted):
+        numbers = itertools.count()
+        driver.open_file = lambda like, slots: CheckpointFile(directory / f"{_NAME}-{next(numbers)}.h5", like, slots)
+    try:
+        yield
+    finally:
+        driver.close()

@@ -1,0 +1,139 @@
+"""The certificates of a fit: before its first iteration, and at its estimate."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from pdefit.cli.experiment.experiment import Experiment
+from pdefit._util.errors import PdefitError
+from pdefit._util.atomic import read_json, write_json
+from pdefit.inverse.fit import fit as fitting
+from pdefit.inverse.certify.certificate import Certificate, certify
+from pdefit.inverse.objective.functional import Functional
+
+log = logging.getLogger("pdefit")
+
+
+class Certificates:
+    """certificate.json, and what a failure means for the run.
+
+    `certificate: stop` ends the run before the fit, `warn` goes on, `end` tests the estimate only and stops there.
+    """
+
+    def __init__(self, exp: Experiment, cfg: dict[str, Any], directory: Path):
+        if cfg["certificate"] not in ("stop", "warn", "end"):
+            raise PdefitError(f"certificate expects stop, warn or end, but got '{cfg['certificate']}'")
+        self._exp, self._cfg, self._path = exp, cfg, directory / "certificate.json"
+        self._failed = ""
+        # of both certificates, compilation included
+        self.seconds = 0.0
+
+    def start(self, console: Console) -> None:
+        """Certify what the first stage minimises, at its guess; a failure stops the run before it has cost anything."""
+        if self._cfg["certificate"] == "end":
+            return
+        self._judge(certified_start(self._exp, self._cfg, self._path), "at the guess", console)
+        self.demand()
+
+    def end(self, found: fitting.Fit, console: Console) -> dict[str, Any]:
+        """Certify the last functional at the estimate; `demand` complains later, when all results are written."""
+        certificate = certified(found.functional, found.theta, self._exp, self._cfg, self._exp.stages[-1])
+        recorded = read_json(self._path) if self._path.is_file() else {}
+        write_json(self._path, {**recorded, "end": certificate.as_dict()})
+        self._judge(certificate, "at the estimate", console)
+        return {"passed": certificate.passed, "scope": certificate.scope, "reason": certificate.reason}
+
+    def demand(self) -> None:
+        """Raise if a certificate failed and the run is to stop for it."""
+        if self._failed and self._cfg["certificate"] != "warn":
+            raise PdefitError(f"{self._failed} (certificate=warn goes on all the same)")
+
+    def _judge(self, found: Certificate, where: str, console: Console) -> None:
+        self.seconds += found.seconds
+        if found.passed:
+            message = f"{_praise(found, where)} ({found.seconds:.1f} s with compilation)"
+            log.info(message)
+            console.print(message, highlight=False)
+            return
+        self._failed = f"The gradient fails its certificate {where}: {found.reason}"
+        log.warning(self._failed)
+        if self._cfg["certificate"] == "warn":
+            console.print(f"[yellow]{escape(self._failed)}[/]")
+
+
+def _praise(found: Certificate, where: str) -> str:
+    """Message of a certificate that passed, in one line."""
+    against = [c for c in found.checks if "differences" in c.name and "finding" in c.detail]
+    worst = max((c.error for c in against if not c.note), default=0.0)
+    noted = {c.name.split(":")[0]: c.note for c in against if c.note}
+    scope = found.scope
+    part = (
+        ""
+        if scope["observations"] == scope["of"]
+        else (f"; the tests of every control by itself saw {scope['observations']} of {scope['of']} times")
+    )
+    notes = "".join(f"; {path}: {note}" for path, note in noted.items())
+    return f"gradient certified {where}: differences agree to {worst:.0e}{part}{notes}"
+
+
+def certified_start(exp: Experiment, cfg: dict[str, Any], path: Path) -> Certificate:
+    """The certificate of what the first stage minimises, at its guess; written to `path`."""
+    functional = fitting.first_functional(exp.functional, exp.stages)
+    found = certified(functional, functional.theta0, exp, cfg, exp.stages[0])
+    write_json(path, {"start": found.as_dict()})
+    return found
+
+
+def certified(
+    functional: Functional, theta: Array, exp: Experiment, cfg: dict[str, Any], stage: fitting.Stage
+) -> Certificate:
+    """The certificate of what a stage minimises, within the cost that this experiment's fit allows."""
+    return certify(
+        functional,
+        jnp.asarray(theta),
+        key=jax.random.key(cfg["seed"]),
+        fit_cost=fit_cost(exp, cfg),
+        # another stage may have fewer unknowns, and an optimizer that is for few
+        optimizers=[stage.optimizer],
+        driver=exp.driver,
+    )
+
+
+def fit_cost(exp: Experiment, cfg: dict[str, Any]) -> float:
+    """Forward solves that a fit may take, if it uses up its iterations."""
+    each = [stage.max_iterations * evaluation_cost(exp.functional, stage) for stage in exp.stages]
+    most = sum(stage.max_iterations for stage in exp.stages)
+    bound = most if cfg["max_iterations"] is None else min(most, cfg["max_iterations"])
+    return sum(each) * bound / most
+
+
+def evaluation_cost(functional: Functional, stage: fitting.Stage) -> float:
+    """An evaluation of a stage in forward solves, about: tangents that run together, or a gradient."""
+    return 1 + functional.tangents / 2 if stage.optimizer.tangents else 5.0
+
+
+def show(found: Certificate, console: Console) -> None:
+    """Print every check."""
+    table = Table("", "check", "error", "limit", box=None, header_style="bold")
+    for check in found.checks:
+        mark = "[green]ok[/]" if check.passed else "[red]FAILED[/]"
+        table.add_row(mark, escape(check.name), f"{check.error:.1e}", f"{check.limit:.1e}")
+    console.print(table)
+    scope = found.scope
+    console.print(
+        f"all controls together on all {scope['of']} observation times, every control by itself on "
+        f"{scope['observations']}; {found.seconds:.1f} s with compilation"
+    )
+
+
+def demand(found: Certificate) -> None:
+    """Raise if a certificate failed."""
+    if not found.passed:
+        raise PdefitError(f"The gradient fails its certificate: {found.reason}")

@@ -1,0 +1,132 @@
+"""First-order shift of an estimate with finer steps and cells: a part of every run."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array
+
+from pdefit.cli.runs.certificates import evaluation_cost
+from pdefit.cli.experiment.experiment import Experiment
+from pdefit._util.errors import PdefitError
+from pdefit.inverse.uncertainty.discretisation import first_order_shift
+from pdefit.inverse.uncertainty.finer_grid import finer_grid
+from pdefit.inverse.fit.fit import Fit
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.fit.growth_watch import halved
+from pdefit.inverse.uncertainty.intervals import Intervals
+
+# half widths of an interval: beyond the second it is the discretisation that decides, beyond the first it is said
+NOTED, DECIDES = 0.5, 1.0
+# values times steps that a run on a finer grid may always take, and the part of the fit that it may take beyond
+_CHEAP, _SHARE = 2e7, 0.1
+
+
+def finer_step(functional: Functional, theta: Array) -> Functional:
+    """Half of every step; adaptive ones are halved as they are, and not chosen anew."""
+    half = halved(functional, theta)[0]
+    return eqx.tree_at(lambda f: (f.dt, f.steps), half, (functional.dt / 2, None), is_leaf=lambda x: x is None)
+
+
+# what is made finer, by the name that files use: how it reads, and how it is done
+FINER: dict[str, tuple[str, Callable[[Functional, Array], Functional]]] = {
+    "step": ("half the step", finer_step),
+    "grid": ("half the cell width", finer_grid),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Discretisation:
+    """Shifts of an estimate with finer steps and cells.
+
+    `shifts` (p,) by what is finer, in half widths of the intervals; `unchecked` gives the reason where there is no shift.
+    """
+
+    names: list[str]
+    shifts: dict[str, np.ndarray]
+    unchecked: dict[str, str]
+
+    @property
+    def worst(self) -> np.ndarray:
+        """For every element of theta the larger shift; NaN where none is known."""
+        if not self.shifts:
+            return np.full(len(self.names), np.nan)
+        each = np.stack(list(self.shifts.values()))
+        at = np.argmax(np.where(np.isnan(each), -1.0, np.abs(each)), axis=0)
+        return np.take_along_axis(each, at[None], axis=0)[0]
+
+    @property
+    def decides(self) -> bool:
+        """True where an estimate moves by more than its interval."""
+        return bool(np.any(np.abs(self.worst) > DECIDES))
+
+    def __str__(self) -> str:
+        """Sentence about the estimates that move by half of their half width or more, the worst first; empty without any."""
+        parts = []
+        for what, shift in self.shifts.items():
+            order = [i for i in np.argsort(-np.nan_to_num(np.abs(shift))) if abs(shift[i]) > NOTED]
+            if order:
+                listed = ", ".join(f"{self.names[i]} by {_times(float(shift[i]))}" for i in order[:3])
+                more = f" and {len(order) - 3} others" if len(order) > 3 else ""
+                parts.append(f"{FINER[what][0]} would move {listed}{more}")
+        if not parts:
+            return ""
+        end = ": there the discretisation decides, and intervals are not to be trusted" if self.decides else ""
+        return f"{'; '.join(parts)} half widths of the 95 % intervals{end}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain numbers and text, for summary.json."""
+        found = {
+            what: {n: float(x) for n, x in zip(self.names, shift, strict=True) if np.isfinite(x)}
+            for what, shift in self.shifts.items()
+        }
+        return {**found, "unchecked": self.unchecked, "decides": self.decides, "says": str(self)}
+
+
+def _times(shift: float) -> str:
+    """Shift in words; beyond a thousand its digits say nothing, as where data without noise leave intervals of round-off."""
+    return f"{shift:+.2g}" if abs(shift) < 1000 else f"more than {np.sign(shift) * 1000:+.0f}"
+
+
+def discretisation(exp: Experiment, found: Fit, known: Intervals | None) -> Discretisation:
+    """The estimate of every run: one trajectory with half the step, and one on a finer grid where that is cheap."""
+    functional, theta = found.functional, found.theta
+    shifts: dict[str, np.ndarray] = {}
+    unchecked: dict[str, str] = {}
+    for what, (name, finer_of) in FINER.items():
+        if known is None:
+            unchecked[what] = "there are no intervals to measure a shift by"
+            continue
+        try:
+            finer = finer_of(functional, theta)
+            _refuse_dear(exp, found, finer)
+            shift = first_order_shift(functional, finer, theta, known)
+        except PdefitError as error:
+            unchecked[what] = str(error)
+            continue
+        if np.all(np.isnan(shift)):
+            unchecked[what] = f"the trajectory with {name} is not finite, or no interval is known"
+            continue
+        shifts[what] = np.full(theta.size, np.nan)
+        # of node states nothing is tabulated
+        few = min(functional.controls.recorded.size, shift.size)
+        shifts[what][:few] = shift[:few]
+    return Discretisation(functional.controls.names(), shifts, unchecked)
+
+
+def _refuse_dear(exp: Experiment, found: Fit, finer: Functional) -> None:
+    """Refuse a trajectory that takes a large part of what the fit has taken."""
+    before, after = (_work(f) for f in (found.functional, finer))
+    each = evaluation_cost(found.functional, exp.stages[-1])
+    if after > max(_CHEAP, _SHARE * found.iterations * each * before, 2.5 * before):
+        raise PdefitError(
+            f"it takes {after / before:.0f} times a forward run; pdefit certify RUN discretisation=true takes them"
+        )
+
+
+def _work(functional: Functional) -> float:
+    """Values times steps of all trajectories."""
+    return float(sum(x.size for x in jax.tree.leaves(functional.problem.y0))) * functional.layout.plan.steps

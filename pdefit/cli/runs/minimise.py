@@ -1,0 +1,87 @@
+"""The fit itself, with its history and its state on disk while it runs."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from rich.console import Console
+
+from pdefit.cli.experiment.experiment import Experiment
+from pdefit.cli.runtime.progress import FitProgress
+from pdefit.cli.runs.recorded_run import changed_problem, origin
+from pdefit._util.errors import PdefitError
+from pdefit._util import interrupts
+from pdefit.output.store.history import HistoryFile
+from pdefit.output.store.fit_checkpoint import Saved, save_state
+from pdefit.inverse.fit import fit as fitting
+from pdefit.inverse.fit.drivers import AbstractDriver
+from pdefit.inverse.objective.fingerprint import fingerprint
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.fit.run_state import RunState
+
+
+def minimise(
+    exp: Experiment,
+    cfg: dict[str, Any],
+    directory: Path,
+    console: Console,
+    saved: Saved | None,
+    driver: AbstractDriver,
+) -> fitting.Fit:
+    """Fit from the start, or from a saved state. After every chunk the history grows first, then the state is replaced, so
+    that the history always holds every evaluation that a state has behind it."""
+    recorded = exp.functional.controls.recorded.names()
+    physical = eqx.filter_jit(jax.vmap(_flat_values, in_axes=(None, 0)))
+    hashes = fingerprint(exp.functional)
+    resume = None if saved is None else _checked(saved, hashes, console)
+    belongs = {"config": origin(directory), "max_iterations": cfg["max_iterations"], "hashes": hashes}
+    stages = exp.stages if resume is None else _extended(exp.stages, cfg["max_iterations"])
+    keep = 0 if resume is None else resume.iterations
+    with HistoryFile(directory / "history.h5", recorded, keep) as history, FitProgress(console) as bar:
+
+        @interrupts.uninterrupted()
+        def callback(p: fitting.Progress) -> None:
+            thetas = [r.theta for r in p.records if r.theta is not None]
+            controls = np.zeros((len(p.records), 0))
+            if recorded and len(thetas) == len(p.records):
+                controls = np.asarray(physical(p.functional, jnp.asarray(np.stack(thetas))))
+            history.append(p.records, controls)
+            state = p.state()
+            save_state(directory / "state", Saved(state.numbers, state.arrays, belongs))
+            bar(p)
+            # the interrupt of a signal can be lost where Python allows no exception
+            if interrupts.received():
+                raise KeyboardInterrupt
+
+        return fitting.fit(
+            exp.functional,
+            stages,
+            max_iterations=cfg["max_iterations"],
+            callback=callback,
+            resume=resume,
+            driver=driver,
+        )
+
+
+def _checked(saved: Saved, hashes: dict[str, str], console: Console) -> RunState:
+    """The saved state, if it belongs to these equations and data."""
+    changed = changed_problem(saved.origin["hashes"], hashes, console)
+    if changed:
+        raise PdefitError(
+            f"The {' and '.join(changed)} have changed since this run was stopped; put them back, or start a new run"
+        )
+    return RunState(saved.numbers, saved.arrays)
+
+
+def _extended(stages: list[fitting.Stage], max_iterations: int | None) -> list[fitting.Stage]:
+    """The stages, the last one free to use up what `max_iterations` allows."""
+    most = max(stages[-1].max_iterations, max_iterations or 0)
+    return [*stages[:-1], dataclasses.replace(stages[-1], max_iterations=most)]
+
+
+def _flat_values(functional: Functional, theta: Any) -> Any:
+    return jnp.concatenate([jnp.ravel(v) for v in functional.controls.recorded.values(theta).values()])

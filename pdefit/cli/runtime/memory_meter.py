@@ -1,0 +1,101 @@
+"""How much memory an evaluation took: the rise of the peak while it ran."""
+
+import contextlib
+import ctypes
+import resource
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from pdefit.inverse.fit.drivers import AbstractDriver
+
+_STATUS = Path("/proc/self/status")
+# seconds between two looks
+_EVERY = 2e-3
+
+
+class Meter:
+    """Watches how far memory rises above what is in use when it is made, until it is asked.
+
+    On an accelerator by its own account; on Linux by looking again and again at what the process holds beside mapped files
+    (the code of libraries comes and goes as it pleases); elsewhere by the process's peak.
+    """
+
+    def __init__(self):
+        # memory that was freed but not given back would be used again without a rise
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).malloc_trim(0)
+        self._before = self._most = _in_use()
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+
+    def _look(self) -> None:
+        while not self._done.wait(_EVERY):
+            self._most = max(self._most, _in_use())
+
+    def rise(self) -> int:
+        """Bytes beyond what was in use then; the watch ends."""
+        self._done.set()
+        self._thread.join()
+        stats = _device()
+        most = int(stats["peak_bytes_in_use"]) if stats else max(self._most, _in_use())
+        return most - self._before
+
+
+class Metered(AbstractDriver):
+    """A driver whose first evaluations are measured: `peak_bytes` is what they took beyond what was in use before."""
+
+    def __init__(self, driver: AbstractDriver):
+        self.driver = driver
+        self.peak_bytes: int | None = None
+
+    def advance(self, functional, optimizer, carry, limit):
+        if limit == 0 or self.peak_bytes is not None:
+            return self.driver.advance(functional, optimizer, carry, limit)
+        meter = Meter()
+        found = self.driver.advance(functional, optimizer, carry, limit)
+        self.peak_bytes = meter.rise()
+        return found
+
+    def settled(self, functional):
+        return self.driver.settled(functional)
+
+    def cost(self, functional, tangents):
+        return self.driver.cost(functional, tangents)
+
+    def value(self, functional, theta):
+        return self.driver.value(functional, theta)
+
+    def watched_gradient(self, functional, theta):
+        return self.driver.watched_gradient(functional, theta)
+
+    def product(self, functional, theta, v):
+        return self.driver.product(functional, theta, v)
+
+    def normal_equations(self, functional, theta):
+        return self.driver.normal_equations(functional, theta)
+
+    def close(self):
+        self.driver.close()
+
+
+def _in_use() -> int:
+    """Bytes in use now."""
+    stats = _device()
+    if stats:
+        return int(stats["bytes_in_use"])
+    try:
+        lines = _STATUS.read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon:"))
+    except (OSError, StopIteration):
+        # the largest resident size so far (Linux counts in KiB, macOS in bytes)
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def _device() -> dict[str, Any] | None:
+    """What an accelerator says of its memory; None on a CPU."""
+    return jax.local_devices()[0].memory_stats()

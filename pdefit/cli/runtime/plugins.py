@@ -1,0 +1,55 @@
+"""Plugins: packages that bring systems, found by entry points."""
+
+import importlib
+import importlib.metadata
+from pathlib import Path
+from types import ModuleType
+
+from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.plugins import Plugins
+from hydra.plugins.search_path_plugin import SearchPathPlugin
+
+from pdefit._util.errors import PdefitError
+from pdefit.systems.system import AbstractSystem
+
+GROUP = "pdefit.plugins"
+
+
+def plugins() -> dict[str, ModuleType]:
+    """Every installed plugin by the name of its package."""
+    found: dict[str, ModuleType] = {}
+    for entry in importlib.metadata.entry_points(group=GROUP):
+        try:
+            module = importlib.import_module(entry.value)
+        except ImportError as error:
+            raise PdefitError(
+                f"The plugin '{entry.value}' cannot be imported ({error}); reinstall or remove it"
+            ) from None
+        if not isinstance(getattr(module, "SYSTEMS", None), dict):
+            raise PdefitError(f"The plugin '{entry.value}' has no SYSTEMS, a mapping from names to system classes")
+        found[module.__name__] = module
+    return found
+
+
+def systems() -> dict[str, type[AbstractSystem]]:
+    """Every system of every plugin by its configuration name, e.g. `reaction/fisher_kpp`."""
+    return {name: cls for module in plugins().values() for name, cls in module.SYSTEMS.items()}
+
+
+def folders() -> list[tuple[str, Path]]:
+    """The configuration folder of each plugin, beside its package's `__init__.py`."""
+    return [(name, Path(str(module.__file__)).parent / "conf") for name, module in plugins().items()]
+
+
+class PluginConfigurations(SearchPathPlugin):
+    """Adds the plugins' `conf` folders to Hydra's search path."""
+
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        for name, folder in folders():
+            if folder.is_dir():
+                search_path.append(provider=name, path=f"file://{folder}")
+
+
+def register() -> None:
+    """Tell Hydra; to be called before it composes a configuration."""
+    Plugins.instance().register(PluginConfigurations)

@@ -1,0 +1,153 @@
+"""The directory of a run: its log, its status, where it came from."""
+
+import importlib.metadata
+import logging
+import os
+import platform
+import subprocess
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import jax
+from hydra.core.hydra_config import HydraConfig
+
+from pdefit._util import interrupts
+from pdefit._util.atomic import read_json, write_json, write_text
+from pdefit._util.errors import PdefitError, of_the_machine, sentence
+from pdefit.output.store.lock import locked
+from pdefit.output.store.runs import MARKS
+
+log = logging.getLogger("pdefit")
+
+_PACKAGES = ("pdefit", "jax", "jaxlib", "equinox", "diffrax", "optax", "numpy", "scipy", "h5py", "hydra-core")
+
+
+def run_name() -> str:
+    """A name that two sweeps started in the same second do not share."""
+    return f"{datetime.now():%Y-%m-%d_%H-%M-%S}-{uuid.uuid4().hex[:4]}"
+
+
+def current() -> Path:
+    """The directory Hydra made for this run."""
+    return Path(HydraConfig.get().runtime.output_dir)
+
+
+def refuse_used(overrides: list[str]) -> None:
+    """Refuse to let Hydra write over a run that is there already."""
+    for override in overrides:
+        key, _, value = override.partition("=")
+        runs = {"hydra.run.dir": "provenance.json", "hydra.sweep.dir": "*/provenance.json"}.get(key)
+        if runs and not value.strip("'\" "):
+            raise PdefitError(f"{key} expects a directory, but got nothing; name one, or leave {key} out")
+        value = value.strip("'\"")
+        if runs and (blocked := next((p for p in (Path(value), *Path(value).parents) if p.is_file()), None)):
+            raise PdefitError(f"{key} expects a directory, but '{blocked}' is a file; choose another name")
+        if runs and any(Path(value).glob(runs)):
+            raise PdefitError(
+                f"'{value}' already holds a run; go on with it by `pdefit resume {value}`, or choose another directory"
+            )
+
+
+@contextmanager
+def recorded(directory: Path, command: list[str], cfg: Any, experiment: str, resumed: bool = False) -> Iterator[None]:
+    """The directory is locked; provenance at the start; at the end DONE, or INTERRUPTED or FAILED with the reason."""
+    with locked(directory):
+        # a run stays what it was as long as going on with it has changed nothing
+        before, untouched = {mark: _text(directory / mark) for mark in MARKS[:2]}, _states(directory)
+        try:
+            interrupts.begin()
+            _start(directory, _provenance(command, cfg, experiment), resumed)
+            yield
+            with interrupts.uninterrupted():
+                if interrupts.received():
+                    raise KeyboardInterrupt("everything is written")
+                _end(directory, "DONE", f"{datetime.now().astimezone().isoformat(timespec='seconds')}\n")
+        except BaseException as error:
+            with interrupts.uninterrupted():
+                mark, names, told = "FAILED", interrupts.received() or ["SIGINT"], of_the_machine(error)
+                reason = told or sentence(str(error)) or type(error).__name__
+                if isinstance(error, KeyboardInterrupt):
+                    mark, reason = "INTERRUPTED", f"{names[0]}: {str(error) or 'not everything is written'}"
+                is_bug = told is None and not isinstance(error, PdefitError | KeyboardInterrupt)
+                log.error("%s", reason, exc_info=is_bug)
+                same = resumed and _states(directory) == untouched
+                as_it_was = next(((m, text) for m, text in before.items() if text is not None), None) if same else None
+                _end(directory, *(as_it_was or (mark, f"{reason}\n")))
+            if mark == "INTERRUPTED":
+                go_on = f"; `pdefit resume {directory}` goes on" if command[1] in ("fit", "resume") else ""
+                raise interrupts.Interrupted(f"interrupted by {reason}{go_on}", names) from None
+            raise
+
+
+def _start(directory: Path, entry: dict[str, Any], resumed: bool) -> None:
+    """Provenance, and no mark of how an earlier command ended."""
+    provenance = directory / "provenance.json"
+    if resumed and provenance.is_file():
+        first = read_json(provenance)
+        before = first.get("resumed", [])
+        entry = {**first, "resumed": [*(before if isinstance(before, list) else []), entry]}
+    for mark in MARKS:
+        (directory / mark).unlink(missing_ok=True)
+    write_json(provenance, entry)
+
+
+def _end(directory: Path, mark: str, text: str) -> None:
+    """One mark of how a run ended. Signals come too late for it from now on."""
+    interrupts.over()
+    try:
+        write_text(directory / mark, text)
+    except OSError:
+        # a disk without room for a sentence may have it for a name
+        with suppress(OSError):
+            (directory / mark).touch()
+
+
+def _text(path: Path) -> str | None:
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None
+
+
+def _states(directory: Path) -> list[tuple[str, int]]:
+    """When each file of state/ and the summary was written."""
+    files = [*(directory / "state").glob("*.h5"), directory / "summary.json"]
+    return sorted((f.name, f.stat().st_mtime_ns) for f in files if f.exists())
+
+
+def _provenance(command: list[str], cfg: Any, experiment: str) -> dict[str, Any]:
+    device = jax.devices()[0]
+    return {
+        "experiment": experiment,
+        "command": command,
+        "started": datetime.now().astimezone().isoformat(timespec="seconds"),
+        "versions": {"python": platform.python_version(), **{p: _version(p) for p in _PACKAGES}},
+        "git_commit": _commit(),
+        "device": {"platform": device.platform, "kind": device.device_kind, "count": jax.device_count()},
+        "machine": platform.machine(),
+        "cpus": os.cpu_count(),
+        "dtype": cfg["dtype"],
+        "seed": cfg["seed"],
+        "xla_flags": os.environ.get("XLA_FLAGS", ""),
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _commit() -> str | None:
+    """The commit of the source tree, with `+` when it has changes; None for an installed wheel."""
+    here = Path(__file__).parent
+    try:
+        top = subprocess.run(
+            ["git", "-C", here, "describe", "--always", "--dirty=+", "--abbrev=40", "--exclude=*"],
+            capture_output=True, text=True, timeout=10, check=True,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return top.stdout.strip()

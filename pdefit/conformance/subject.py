@@ -1,0 +1,128 @@
+"""The system under verification, with its example solved in several ways."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from pdefit._util.errors import PdefitError
+from pdefit.adjoints.base import StoreAll
+from pdefit.integrate.loop.stepper import Stepper
+from pdefit.integrate.loop.time_grid import TimePlan, plan_steps
+from pdefit.integrate.solvers.rk4 import RK4
+from pdefit.systems.capabilities import AbstractSwitched, AbstractVerifiable, Example
+
+# the smallest resolution of an example
+RESOLUTION = 16
+# how often the step of an example is halved
+HALVINGS = 3
+# a relative difference below this is round-off
+ROUND_OFF = 1e-11
+
+_SOLVERS: dict[int, Callable[[], diffrax.AbstractSolver]] = {
+    1: diffrax.Euler,
+    2: diffrax.Heun,
+    3: diffrax.Bosh3,
+    4: RK4,
+    5: diffrax.Tsit5,
+    8: diffrax.Dopri8,
+}
+
+
+class Subject:
+    """The example of a system class, with smooth switches where it has switches, and its trajectories, each solved once."""
+
+    def __init__(self, system_class: type[AbstractVerifiable]):
+        self.system_class = system_class
+        self.example = smooth(system_class.example(RESOLUTION))
+        # `Example.system` is any system; the optional interfaces are looked for with isinstance
+        self.system: Any = self.example.system
+        self._films: dict[int, PyTree] = {}
+
+    @property
+    def y0(self) -> PyTree:
+        return self.example.y0
+
+    @property
+    def y1(self) -> PyTree:
+        """The state at the end of the example, away from anything special about the first."""
+        return jax.tree.map(lambda x: x[-1], self.film(0))
+
+    @property
+    def solver(self) -> diffrax.AbstractSolver:
+        """A solver of the order that the example states."""
+        return solver_of_order(self.example.time_order)
+
+    def film(self, halvings: int) -> PyTree:
+        """The states at the example's times, solved with each of its steps halved so many times."""
+        if halvings not in self._films:
+            self._films[halvings] = trajectory(self.example, halvings)
+        return self._films[halvings]
+
+
+def smooth(example: Example) -> Example:
+    """The example as a fit would use it: across a hard switch neither derivatives nor orders exist."""
+    system: Any = example.system
+    if not isinstance(system, AbstractSwitched) or system.is_smooth:
+        return example
+    return dataclasses.replace(example, system=system.smoothed())
+
+
+def solver_of_order(order: int) -> diffrax.AbstractSolver:
+    if order not in _SOLVERS:
+        raise PdefitError(f"An example's time_order expects one of {', '.join(map(str, _SOLVERS))}, but got {order}")
+    return _SOLVERS[order]()
+
+
+def trajectory(example: Example, halvings: int = 0) -> PyTree:
+    """The states at the example's times, stacked on a leading axis."""
+    ts = np.asarray(example.ts, float)
+    plan = plan_steps(float(ts[0]), ts, example.dt)
+    more = 2**halvings
+    # as many steps as the finest run, most of them of zero length: all halvings share one compilation
+    plan = TimePlan(
+        start=plan.start,
+        step=plan.step / more,
+        count=plan.count * more,
+        length=plan.length * 2**HALVINGS,
+        look_first=plan.look_first,
+    )
+    stepper = Stepper(example.system, solver_of_order(example.time_order))
+    return _run(stepper, example.y0, jax.tree.map(jnp.asarray, plan))
+
+
+@eqx.filter_jit
+def _run(stepper: Stepper, y0: PyTree, plan: TimePlan) -> PyTree:
+    return StoreAll().run(stepper, y0, plan, lambda y, _: y, jnp.zeros(plan.count.size + plan.look_first))[1]
+
+
+@eqx.filter_jit
+def rates(system: Any, t: Any, y: PyTree) -> PyTree:
+    """The vector field without exogenous inputs, compiled."""
+    return system.vector_field(t, y, None)
+
+
+def size(tree: PyTree) -> float:
+    """The largest absolute value; NaN if there is one."""
+    return float(np.max([np.max(np.abs(x), initial=0.0) for x in map(np.asarray, jax.tree.leaves(tree))], initial=0.0))
+
+
+def gap(a: PyTree, b: PyTree) -> float:
+    """The largest difference of two trees."""
+    return size(jax.tree.map(lambda x, y: np.asarray(x) - np.asarray(y), a, b))
+
+
+def relative(a: PyTree, b: PyTree) -> float:
+    """The largest difference of two trees over the largest value of the second; 0 where both vanish."""
+    difference, scale = gap(a, b), size(b)
+    return difference / scale if scale > 0 else (0.0 if difference == 0 else float("inf"))
+
+
+def finite(tree: PyTree) -> bool:
+    return all(bool(jnp.all(jnp.isfinite(x))) for x in jax.tree.leaves(tree))

@@ -1,0 +1,62 @@
+"""The host tests the guest: one call that checks a plugin's system."""
+
+import time
+from collections.abc import Callable, Iterator
+
+from pdefit.conformance.conserved import invariants, projection
+from pdefit.conformance.consistency import mechanics, split, switches
+from pdefit.conformance.declarations import coordinates, declarations, refinement
+from pdefit.conformance.inversion import gradients, recovery
+from pdefit.conformance.limits import degenerate_states, stability
+from pdefit.conformance.orders import space_order, time_order
+from pdefit.conformance.report import Finding, Verification, broken
+from pdefit.conformance.structure import execution, structure
+from pdefit.conformance.subject import Subject
+from pdefit.systems.capabilities import AbstractVerifiable
+from pdefit.systems.system import AbstractSystem
+
+_Check = Callable[[Subject], Iterator[Finding]]
+
+# what everything else relies on; after a failure here the rest would only repeat it
+_FIRST: tuple[_Check, ...] = (structure, declarations, coordinates, execution)
+_THEN: tuple[_Check, ...] = (
+    refinement,
+    mechanics,
+    split,
+    switches,
+    projection,
+    degenerate_states,
+    stability,
+    time_order,
+    space_order,
+    invariants,
+    gradients,
+    recovery,
+)
+
+
+def verify(system_class: type[AbstractSystem]) -> Verification:
+    """Check a system on its own `example`: structure, gradients, orders, conservation, stability, degenerate states,
+    recovery of its parameters. Takes some seconds, most of them to compile.
+
+    In the tests of a plugin: `report = pdefit.verify(MySystem); assert report.passed, report`.
+    """
+    begin, name = time.perf_counter(), system_class.__name__
+    if not issubclass(system_class, AbstractVerifiable):
+        return Verification(name, False, (), 0.0)
+    try:
+        subject = Subject(system_class)
+        findings = [f for check in _FIRST for f in _findings(check, subject)]
+        if all(f.passed is not False for f in findings):
+            findings += [f for check in _THEN for f in _findings(check, subject)]
+    except Exception as error:
+        findings = [broken("example", error)]
+    return Verification(name, True, tuple(findings), time.perf_counter() - begin)
+
+
+def _findings(check: _Check, subject: Subject) -> Iterator[Finding]:
+    """The findings of one check; an error of the system is one of them, whatever it is."""
+    try:
+        yield from check(subject)
+    except Exception as error:
+        yield broken(check.__name__.replace("_", " "), error)

@@ -1,0 +1,91 @@
+"""Coordinates that a file states for the axes of a variable."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pdefit._util.errors import PdefitError
+from pdefit.data.readers.datasets import array, own, shape, unit, variable
+
+# the name of a dimension of NetCDF that has no coordinates
+_EMPTY_SCALE = "This is a netCDF dimension but not a netCDF variable"
+
+
+class Coordinate(NamedTuple):
+    """Positions of the points along an axis, with the relative precision in which the file holds them."""
+
+    name: str
+    values: np.ndarray
+    unit: str | None
+    precision: float
+
+
+def coordinate(
+    file: Any, name: str, axis: int, dims: Sequence[str | None], named: Mapping[str, str | None], path: Path
+) -> Coordinate | None:
+    """Positions along an axis of a variable (0 is time), or None where the file states none.
+
+    `dims` are the model's names of all axes after time. A file states positions by a dimension scale that is called as the
+    model's axis (or has the CF attribute `axis`), or by numbers of that name beside the variable. `named` maps axes to
+    variables that hold their positions, or to None where nothing is to be compared.
+    """
+    dim, count = dims[axis - 1], shape(file, name, path)[axis]
+    if dim is None or (dim in named and named[dim] is None):
+        return None
+    if (source := named.get(dim)) is not None:
+        if shape(file, source, path) != (count,):
+            raise PdefitError(
+                f"'{source}' in '{path.name}' has shape {shape(file, source, path)}, but positions along {dim} of '{name}' are "
+                f"{count} numbers; correct data.coordinates.{dim}"
+            )
+        return _read(file, source, path)
+    names = [None if d is None else d.lower() for d in dims]
+    for scale, label, is_empty in _scales(file, name, axis, path):
+        if label == dim.lower():
+            return None if is_empty or shape(file, scale, path) != (count,) else _read(file, scale, path)
+        if label in names:
+            raise PdefitError(
+                f"Axis {axis} of '{name}' in '{path.name}' is {label}, where the model has {dim}; transpose its values to "
+                f"(time, {', '.join(str(d) for d in dims)})"
+            )
+    beside = f"{name.rpartition('/')[0]}/{dim}".strip("/")
+    if (
+        beside in own(file, path)
+        and shape(file, beside, path) == (count,)
+        and variable(file, beside, path).dtype.kind in "iuf"
+    ):
+        return _read(file, beside, path)
+    return None
+
+
+def _scales(file: Any, name: str, axis: int, path: Path) -> list[tuple[str, str, bool]]:
+    """The dimension scales of an axis: their names in the file, what they are called, and whether they hold no positions."""
+    try:
+        scales = variable(file, name, path).dims[axis].values()
+    # a variable that was copied from another file lost its scales, which h5py says with almost any exception
+    except Exception:
+        return []
+    inside, found = own(file, path), []
+    for scale in scales:
+        where = str(scale.name or "").strip("/")
+        if where in inside:
+            called = _text(scale.attrs.get("axis")) or where.rpartition("/")[2]
+            found.append((where, called.lower(), _text(scale.attrs.get("NAME")).startswith(_EMPTY_SCALE)))
+    return found
+
+
+def _text(attribute: Any) -> str:
+    """An attribute as text; nothing if it is none."""
+    if isinstance(attribute, bytes):
+        return attribute.decode(errors="replace")
+    return attribute if isinstance(attribute, str) else ""
+
+
+def _read(file: Any, name: str, path: Path) -> Coordinate:
+    values, kind = array(file, name, path), variable(file, name, path).dtype
+    if values.dtype.kind != "f" or not np.all(np.isfinite(values)):
+        raise PdefitError(f"The positions '{name}' in '{path.name}' must be finite numbers; correct them")
+    precision = float(np.finfo(kind).eps) if kind.kind == "f" else 0.0
+    return Coordinate(name, values, unit(file, name, path), precision)

@@ -1,0 +1,144 @@
+"""Arrays and units out of an HDF5 file that anybody may have made, or damaged."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from pdefit._util.errors import PdefitError, unknown
+from pdefit._util.memory import too_large
+from pdefit.data.readers.packing import unpacked
+
+# as it is in the file, in float64, and converted
+_COPIES = 3
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Any]:
+    """The file, for reading."""
+    if not path.is_file():
+        raise PdefitError(f"The data file '{path}' does not exist")
+    try:
+        file = h5py.File(path, "r", locking=False)
+    # h5py answers damaged bytes with almost any exception
+    except Exception:
+        raise PdefitError(
+            f"'{path}' is not an HDF5 file, or is truncated; copy it again or export it as HDF5"
+        ) from None
+    try:
+        yield file
+    finally:
+        with _sound("", path):
+            file.close()
+
+
+def refuse_foreign(file: Any, path: Path) -> None:
+    """Refuse a file that takes values from other files: by links, raw external storage or virtual datasets."""
+
+    def by_link(name: str, link: Any) -> str | None:
+        return name if isinstance(link, h5py.ExternalLink) else None
+
+    def by_storage(name: str, item: Any) -> str | None:
+        return name if isinstance(item, h5py.Dataset) and (item.external or item.is_virtual) else None
+
+    with _sound("", path):
+        # neither follows links
+        name = file.visititems_links(by_link) or file.visititems(by_storage)
+    if name:
+        raise PdefitError(f"'{name}' in '{path}' takes its values from another file; copy them into this one")
+
+
+def array(file: Any, name: str, path: Path, frames: slice | None = None, count: int | None = None) -> np.ndarray:
+    """Numbers in float64, unpacked, NaN where missing; or text. All of a variable, or some of its `count` frames."""
+    with _sound(name, path):
+        dataset, where = variable(file, name, path), f"'{name}' in '{path.name}'"
+        if count is not None and dataset.shape[:1] != (count,):
+            raise PdefitError(f"{where} has shape {dataset.shape}; its first axis must be the {count} times")
+        text = is_text(dataset)
+        wanted = dataset.shape
+        if frames is not None:
+            wanted = (len(range(*frames.indices(wanted[0]))), *wanted[1:])
+        if size := too_large((*wanted, _COPIES)):
+            raise PdefitError(f"{where} has shape {wanted}, which takes {size} of memory; cut the file into parts")
+        raw = dataset[() if frames is None else frames]
+        if text:
+            found = [x.decode(errors="replace") if isinstance(x, bytes) else str(x) for x in np.ravel(raw)]
+            return np.asarray(found, str)
+        return unpacked(np.asarray(raw), dataset.attrs, where)
+
+
+def shape(file: Any, name: str, path: Path) -> tuple[int, ...]:
+    """The shape of a variable; of one without values, none."""
+    with _sound(name, path):
+        return tuple(_named(file, name, path).shape or ())
+
+
+def unit(file: Any, name: str, path: Path) -> str | None:
+    """The unit a file states for a variable; CF times read "days since 1970-01-01"."""
+    with _sound(name, path):
+        attributes = _named(file, name, path).attrs
+        stated = attributes.get("units", attributes.get("unit"))
+    if stated is None or isinstance(stated, h5py.Empty) or np.size(stated) != 1:
+        return None
+    text = np.ravel(stated)[0]
+    # bytes that are no UTF-8 come as lone surrogates, which no file or terminal takes
+    raw = text if isinstance(text, bytes) else str(text).encode(errors="surrogateescape")
+    return raw.decode(errors="replace").split(" since ")[0].strip()
+
+
+def variable(file: Any, name: str, path: Path) -> Any:
+    """The dataset of this name: numbers or text that lie in this very file."""
+    with _sound(name, path):
+        dataset, where = _named(file, name, path), f"'{name}' in '{path.name}'"
+        if dataset.shape is None:
+            raise PdefitError(f"{where} is empty; numbers are expected")
+        if dataset.is_virtual or dataset.external:
+            raise PdefitError(f"{where} takes its values from other files; copy them into this one")
+        kind = dataset.dtype
+        if not is_text(dataset) and (kind.kind not in "fiub" or kind.metadata):
+            if h5py.check_opaque_dtype(kind):
+                raise PdefitError(
+                    f"{where} holds dates, where numbers are expected; store (t - t[0]) / numpy.timedelta64(1, 's') with the "
+                    f"attribute units = 's', or write the file with xarray"
+                )
+            named = "an enumeration or a reference" if kind.metadata else f"of type {kind}"
+            raise PdefitError(f"{where} is {named}; numbers are expected")
+        return dataset
+
+
+def is_text(dataset: Any) -> bool:
+    """Whether a dataset holds strings."""
+    return h5py.check_string_dtype(dataset.dtype) is not None
+
+
+def own(file: Any, path: Path) -> list[str]:
+    """The names of all datasets of a file. Links are not followed: they may lead to other files, or in circles."""
+    found: list[str] = []
+    with _sound("", path):
+        file.visititems(lambda name, item: found.append(name) if isinstance(item, h5py.Dataset) else None)
+    return found
+
+
+def _named(file: Any, name: str, path: Path) -> Any:
+    if name not in (available := own(file, path)):
+        if isinstance(file.get(name, getlink=True), h5py.SoftLink | h5py.ExternalLink):
+            raise PdefitError(
+                f"'{name}' in '{path.name}' is a link; name the variable it leads to, or copy it into this file"
+            )
+        raise unknown(f"variable in '{path.name}'", name, available)
+    return file[name]
+
+
+@contextmanager
+def _sound(name: str, path: Path) -> Iterator[None]:
+    """Whatever h5py says of damaged bytes becomes one sentence."""
+    try:
+        yield
+    except PdefitError:
+        raise
+    except Exception:
+        what = f"'{name}' in '{path.name}'" if name else f"'{path.name}'"
+        raise PdefitError(f"{what} cannot be read; the file is damaged, copy it again") from None

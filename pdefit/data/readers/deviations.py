@@ -1,0 +1,76 @@
+"""Standard deviations of a film's values: a number, one for every frame alike, or one for each frame."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pdefit._util.errors import PdefitError
+from pdefit.data.readers.datasets import array, shape, unit
+from pdefit.data.units import Conversion, conversion
+
+
+class Deviations(NamedTuple):
+    """Standard deviations in the model's unit; `alike` is None where the variable `source` has them for each frame."""
+
+    source: str | float
+    alike: np.ndarray | None
+    conversion: Conversion
+
+    def frames(self, file: Any, path: Path, frames: slice, count: int) -> np.ndarray:
+        """Those of some of the file's `count` frames."""
+        if self.alike is not None:
+            return self.alike
+        assert isinstance(self.source, str)
+        return _checked(self.conversion.deviations(array(file, self.source, path, frames, count)), self.source, path)
+
+
+def deviations(
+    file: Any, source: str | float, path: Path, *, values: tuple[int, ...], stated: str | None, expected: str | None
+) -> Deviations:
+    """From a number or a variable, for values of this shape whose own unit is `stated`; `expected` is the model's."""
+    convert = Conversion()
+    if isinstance(source, str):
+        own = unit(file, source, path)
+        given = shape(file, source, path)
+        by_frame = len(given) == len(values) and given[:1] == values[:1]
+        raw = array(file, source, path, slice(0, 0) if by_frame else None)
+        if raw.dtype.kind == "U":
+            raise PdefitError(f"sigma in '{path.name}' ({source}) is text; numbers are expected")
+        convert = convertible(stated if own in (None, "1") else own, expected, source, path)
+        if by_frame and _fits(given[1:], values[1:]):
+            return Deviations(source, None, convert)
+        raw = convert.deviations(raw)
+    else:
+        try:
+            raw = np.asarray(source, float)
+        except (TypeError, ValueError, OverflowError):
+            raise PdefitError(f"sigma expects a number, or a variable of '{path.name}', but got {source!r}") from None
+        given = raw.shape
+    if not (given == values[1:2] or _fits(given, (1, *values[1:]))):
+        raise PdefitError(f"sigma ({source}) has shape {given}, which does not fit values of shape {values}")
+    return Deviations(source, _checked(raw, source, path), convert)
+
+
+def convertible(stated: str | None, expected: str | None, name: str, path: Path) -> Conversion:
+    """From the file's unit to the model's, or an error that names the variable."""
+    try:
+        return conversion(stated, expected)
+    except PdefitError as error:
+        raise PdefitError(
+            f"'{name}' in '{path.name}' is in {stated}, but the model expects {expected}; {error}"
+        ) from None
+
+
+def _fits(given: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    """Whether the one can be repeated to become the other."""
+    try:
+        return np.broadcast_shapes(given, wanted) == wanted
+    except ValueError:
+        return False
+
+
+def _checked(raw: np.ndarray, source: str | float, path: Path) -> np.ndarray:
+    if not np.all(np.isfinite(raw)) or np.any(raw <= 0):
+        raise PdefitError(f"sigma in '{path.name}' ({source}) must be positive and finite everywhere")
+    return raw

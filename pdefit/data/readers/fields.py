@@ -1,0 +1,147 @@
+"""fields.h5 for reading: finished, left by a killed process, or still growing."""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from pdefit._util.errors import PdefitError, with_space
+from pdefit.data.readers.datasets import is_text, opened, variable
+
+KINDS = ("true", "observed", "predicted")
+# variables up to this size are read at once, larger ones frame by frame
+_AT_ONCE = 32 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Field:
+    """A field of the film: where it lives, and in which kinds it is there. Coordinates are numbers, or labels."""
+
+    name: str
+    long_name: str
+    unit: str
+    dims: tuple[str, ...]
+    coords: dict[str, np.ndarray]
+    coord_units: dict[str, str]
+    kinds: tuple[str, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.coords[d].size for d in self.dims)
+
+    @property
+    def reference(self) -> str | None:
+        """What a prediction is compared with: the truth, or else what was observed."""
+        return next((kind for kind in ("true", "observed") if kind in self.kinds), None)
+
+
+class Film:
+    """Complete frames of a film, by field, kind and number; nothing is read before it is asked for, and nothing from other
+    files: links and variables that lead to them are refused.
+
+    `ts` (T,) are the times of the complete frames, `total` how many there are to be, and `forecast` the first of the frames
+    beyond the fit (T where there is none).
+    """
+
+    def __init__(self, file: Any, path: Path):
+        self.path, self._file = path, file
+        try:
+            if any(file.get(name, getlink=True) is None for name in ("n_done", "time", "phase")):
+                raise KeyError
+            n_done, time, phase = (variable(file, name, path) for name in ("n_done", "time", "phase"))
+            count, self.total = int(n_done[()]), int(time.shape[0])
+            self.ts: np.ndarray = np.asarray(time[:count], float)
+            self.time_unit = str(time.attrs.get("unit", ""))
+            self.title = str(file.attrs.get("title", ""))
+            later = np.flatnonzero(phase[:count])
+            self.forecast = int(later[0]) if later.size else count
+            self.fields = _fields(file, path)
+        except (KeyError, AttributeError, TypeError, ValueError, IndexError, OSError, RuntimeError):
+            raise PdefitError(f"'{path}' is not a film that pdefit wrote; name the directory of a run") from None
+
+    def frame(self, field: str, kind: str, number: int) -> np.ndarray:
+        """One frame, in the precision of the file."""
+        return self._variable(field, kind)[number]
+
+    def frames(self, field: str, kind: str, numbers: Sequence[int]) -> Iterator[np.ndarray]:
+        """Some frames in turn; a small variable is read at once."""
+        stored = self._variable(field, kind)
+        if stored.size * stored.dtype.itemsize <= _AT_ONCE:
+            yield from stored[: self.ts.size][np.asarray(numbers, int)]
+        else:
+            for number in numbers:
+                yield stored[number]
+
+    def item_size(self, field: str, kind: str) -> int:
+        """Bytes of one number in the file."""
+        return self._variable(field, kind).dtype.itemsize
+
+    def _variable(self, field: str, kind: str) -> Any:
+        # those of `fields` were checked when the film was opened
+        if kind not in self.fields[field].kinds:
+            raise KeyError(f"{field}_{kind}")
+        return self._file[f"{field}_{kind}"]
+
+    def chosen(self, most: int) -> list[int]:
+        """At most so many frames, evenly taken, the first and the last among them."""
+        return np.unique(np.linspace(0, self.ts.size - 1, min(most, self.ts.size)).round().astype(int)).tolist()
+
+    def when(self, number: int) -> str:
+        """The time of a frame with its unit, in as many digits as tell it from its neighbours."""
+        unit = with_space(self.time_unit)
+        step = float(np.median(np.diff(self.ts))) if self.ts.size > 1 else 0.0
+        if not np.isfinite(step) or step <= 0 or not 1e-5 < step < 1e7:
+            return f"{self.ts[number]:.6g}{unit}"
+        decimals = max(0, -int(np.floor(np.log10(step) - 0.5)))
+        return f"{self.ts[number]:.{min(decimals, 6)}f}{unit}"
+
+    def is_small(self, field: str) -> bool:
+        """Whether all frames of a variable may be held in memory."""
+        return int(np.prod((self.ts.size, *self.fields[field].shape))) * 8 <= _AT_ONCE
+
+
+@contextmanager
+def open_film(path: Path) -> Iterator[Film]:
+    """The film in a file, which another process may be writing."""
+    with opened(path) as file:
+        yield Film(file, path)
+
+
+def _fields(file: Any, path: Path) -> dict[str, Field]:
+    kinds: dict[str, list[str]] = {}
+    for name in file:
+        field, _, kind = name.rpartition("_")
+        if not field or kind not in KINDS:
+            continue
+        # the class of what a link leads to is found by following it
+        is_here = isinstance(file.get(name, getlink=True), h5py.HardLink)
+        if is_here and file.get(name, getclass=True) is not h5py.Dataset:
+            continue
+        _numbers(variable(file, name, path))
+        kinds.setdefault(field, []).append(kind)
+    # in the order of the state, where the file says it
+    first = str(file.attrs.get("fields", "")).split()
+    names = [name for name in first if name in kinds] + [name for name in kinds if name not in first]
+    return {name: _field(file, name, sorted(kinds[name], key=KINDS.index), path) for name in names}
+
+
+def _field(file: Any, name: str, kinds: list[str], path: Path) -> Field:
+    stored = file[f"{name}_{kinds[0]}"]
+    dims, coords, units = [], {}, {}
+    for axis in range(1, stored.ndim):
+        scale = variable(file, str(stored.dims[axis][0].name).lstrip("/"), path)
+        dim = scale.name.rpartition("/")[2]
+        dims.append(dim)
+        coords[dim] = scale.asstr()[()].astype(str) if is_text(scale) else scale[()]
+        units[dim] = str(scale.attrs.get("units", "1"))
+    long_name = str(stored.attrs.get("long_name", name)).rpartition(", ")[0] or name
+    return Field(name, long_name, str(stored.attrs.get("units", "1")), tuple(dims), coords, units, tuple(kinds))
+
+
+def _numbers(stored: Any) -> None:
+    if stored.dtype.kind != "f":
+        raise TypeError("fields are floating-point numbers")

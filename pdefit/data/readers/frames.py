@@ -1,0 +1,168 @@
+"""The frames of a laboratory's film, some at a time."""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from pdefit._util.errors import PdefitError, unknown, with_space
+from pdefit.data.readers.coordinates import Coordinate, coordinate
+from pdefit.data.readers.datasets import array, opened, own, shape, unit, variable
+from pdefit.data.readers.deviations import Deviations, convertible, deviations
+from pdefit.data.readers.packing import is_scaled
+from pdefit.data.units import Conversion
+
+
+class Frames:
+    """An open HDF5 (or NetCDF-4) file whose variables have time as their first axis.
+
+    NaN means missing, as does what the file's CF attributes mask (`_FillValue`, `valid_range`, ...); `scale_factor` and
+    `add_offset` are applied. Infinite values are refused. Opening the file checks all times, and that the variables are
+    numbers, have every frame and can be converted. Values are read when they are asked for. `ts` are the times wanted; frames
+    are counted from the first of them. `shapes` are those of a frame of each field, and `unitless` the variables for which
+    the file states no unit, with the model's.
+
+    **Arguments:** `variables` from field names to the file's variables; `sigma` for a field, a number or a variable: (n,)
+    matching the first axis after time, broadcastable to a frame, or with a time axis of its own; `units` the model's for
+    each field and `time_unit` for the time; `start`, `stop` the times wanted. Values and times come out in the model's
+    units, and so does a sigma from the file (in its own unit, or its variable's); numbers given here are in the model's
+    units already.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        variables: Mapping[str, str],
+        *,
+        sigma: Mapping[str, str | float] | None = None,
+        units: Mapping[str, str] | None = None,
+        time_unit: str | None = None,
+        time: str = "time",
+        start: float = -np.inf,
+        stop: float = np.inf,
+    ):
+        self._path = path
+        for field in sigma or {}:
+            if field not in variables:
+                raise unknown("variable (sigma)", field, variables)
+        with contextlib.ExitStack() as stack:
+            self._file = stack.enter_context(opened(path))
+            self.unitless: dict[str, str] = {}
+            times = self._times(time, time_unit)
+            wanted = np.flatnonzero((times >= start) & (times <= stop))
+            if wanted.size < 2:
+                raise PdefitError(
+                    f"'{path.name}' has {wanted.size} frames between {start:g} and {stop:g}; its times run from "
+                    f"{times[0]:g} to {times[-1]:g}{self._read_as(time, time_unit)}; set times.start and times.stop"
+                )
+            self.ts, self._skipped, self._count = times[wanted], int(wanted[0]), times.size
+            sources = {**dict.fromkeys(variables, 1.0), **(sigma or {})}
+            self._variables = {
+                field: self._variable(name, sources[field], (units or {}).get(field))
+                for field, name in variables.items()
+            }
+            # everything is as it should be: the file stays open
+            self._open = stack.pop_all()
+
+    def arrays(self, first: int, last: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Values, NaN where missing, and standard deviations of frames first..last-1."""
+        if not 0 <= first < last <= self.ts.size:
+            raise IndexError(f"Frames below {self.ts.size} are expected, but got {first} to {last}")
+        frames = slice(self._skipped + first, self._skipped + last)
+        values, sigma = {}, {}
+        for field, v in self._variables.items():
+            values[field] = v.conversion.values(array(self._file, v.name, self._path, frames, self._count))
+            self._check_finite(v.name, values[field], first)
+            sigma[field] = v.sigma.frames(self._file, self._path, frames, self._count)
+        return values, sigma
+
+    @property
+    def name(self) -> str:
+        """The name of the file."""
+        return self._path.name
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The file's names of the fields."""
+        return {field: v.name for field, v in self._variables.items()}
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return {field: shape(self._file, v.name, self._path)[1:] for field, v in self._variables.items()}
+
+    def step(self, field: str) -> float | None:
+        """What one whole number stands for, in the model's unit, where the file holds whole numbers without a scale."""
+        stored = variable(self._file, self._variables[field].name, self._path)
+        if stored.dtype.kind not in "iu" or is_scaled(stored.attrs):
+            return None
+        return float(self._variables[field].conversion.deviations(np.ones(())))
+
+    def coordinate(
+        self, field: str, axis: int, dims: Sequence[str | None], named: Mapping[str, str | None], expected: str | None
+    ) -> Coordinate | None:
+        """Where the points along an axis of a field lie, in the unit `expected`; the arguments are those of `coordinate`."""
+        found = coordinate(self._file, self._variables[field].name, axis, dims, named, self._path)
+        if found is None:
+            return None
+        self._note_unit(found.name, found.unit, expected)
+        convert = convertible(found.unit, expected, found.name, self._path)
+        return found._replace(values=convert.values(found.values))
+
+    def close(self) -> None:
+        self._open.close()
+
+    def __enter__(self) -> "Frames":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _times(self, name: str, expected: str | None) -> np.ndarray:
+        """All times, in the model's unit."""
+        if name not in (inside := own(self._file, self._path)):
+            raise unknown(f"variable with times (data.time) in '{self.name}'", name, inside)
+        ts, where = array(self._file, name, self._path), f"'{self._path.name}' ({name})"
+        if ts.dtype.kind == "U":
+            raise PdefitError(f"Times in {where} are text; numbers in the model's time unit are expected")
+        if ts.ndim != 1 or ts.size == 0 or not np.all(np.isfinite(ts)) or np.any(np.diff(ts) <= 0):
+            raise PdefitError(f"Times in {where} must be finite and increase; sort the file's frames")
+        stated = unit(self._file, name, self._path)
+        self._note_unit(name, stated, expected)
+        return convertible(stated, expected, name, self._path).values(ts)
+
+    def _note_unit(self, name: str, stated: str | None, expected: str | None) -> None:
+        if stated in (None, "", "1") and expected not in (None, "", "1"):
+            self.unitless[name] = expected
+
+    def _check_finite(self, name: str, values: np.ndarray, first: int) -> None:
+        infinite = np.isinf(values).reshape(len(values), -1).any(axis=1)
+        if infinite.any():
+            frame = first + int(np.argmax(infinite))
+            raise PdefitError(
+                f"'{name}' in '{self.name}' is infinite in frame {self._skipped + frame} (the first is 0), at time "
+                f"{self.ts[frame]:g}; write NaN where a value is missing"
+            )
+
+    def _read_as(self, name: str, expected: str | None) -> str:
+        """In what the times are counted: the model's unit, and where it has none, that of the file."""
+        return with_space(expected or "1") or with_space(unit(self._file, name, self._path) or "1")
+
+    def _variable(self, name: str, sigma: str | float, expected: str | None) -> "_Variable":
+        """A variable and its deviations, whose values are not read yet."""
+        if array(self._file, name, self._path, slice(0, 0), self._count).dtype.kind == "U":
+            raise PdefitError(f"'{name}' in '{self._path.name}' is text; numbers are expected")
+        stated, values = unit(self._file, name, self._path), shape(self._file, name, self._path)
+        self._note_unit(name, stated, expected)
+        return _Variable(
+            name,
+            convertible(stated, expected, name, self._path),
+            deviations(self._file, sigma, self._path, values=values, stated=stated, expected=expected),
+        )
+
+
+class _Variable(NamedTuple):
+    name: str
+    conversion: Conversion
+    sigma: Deviations

@@ -1,0 +1,23 @@
+"""Finding data files: the user's directory, then $PDEFIT_DATA, then the data that ship with pdefit."""
+
+import os
+from importlib import resources
+from pathlib import Path
+
+from pdefit._util.errors import PdefitError
+
+
+def locate(name: str, base: Path | None = None) -> Path:
+    """The file called `name` (relative, or absolute), or an error that lists where it was looked for."""
+    places = [base or Path.cwd()]
+    if configured := os.environ.get("PDEFIT_DATA"):
+        places.append(Path(configured))
+    places.append(Path(str(resources.files("pdefit_data"))))
+    candidates = [Path(name)] if Path(name).is_absolute() else [place / name for place in places]
+    for candidate in candidates:
+        if candidate.is_file():
+            return candidate
+    looked = ", ".join(str(c) for c in candidates)
+    raise PdefitError(
+        f"The data file '{name}' does not exist (looked at {looked}); correct the path or set PDEFIT_DATA"
+    )

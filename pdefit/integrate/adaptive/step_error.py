@@ -1,0 +1,54 @@
+"""The error of steps that were chosen elsewhere."""
+
+import diffrax
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PyTree
+
+from pdefit.integrate.adaptive.tolerance import Adaptive
+from pdefit.integrate.loop.batch import AbstractBatch, Vmap
+from pdefit.integrate.loop.stepper import AbstractStepper
+from pdefit.integrate.loop.time_grid import TimePlan
+from pdefit.integrate.loop.time_loop import store_all
+from pdefit.integrate.solvers.method import method_of
+from pdefit.systems.system import AbstractSystem
+
+
+class _Judged(AbstractStepper):
+    """Steps a state beside the largest error so far."""
+
+    system: AbstractSystem
+    solver: diffrax.AbstractSolver
+    steps: Adaptive
+    args: PyTree
+
+    def init(self, t, y):
+        return y, None
+
+    def __call__(self, t, h, carry):
+        (y, worst), _ = carry
+        after, error = method_of(self.solver).step_with_error(self.system, t, h, y, self.args)
+        return (after, jnp.maximum(worst, self.steps.error(error, y, after))), None
+
+
+@eqx.filter_jit
+def step_error(
+    system: AbstractSystem,
+    starts: PyTree,
+    plan: TimePlan,
+    *,
+    solver: diffrax.AbstractSolver,
+    steps: Adaptive,
+    batch: AbstractBatch | None = None,
+    args: PyTree = None,
+) -> Float[Array, ""]:
+    """The largest error of all steps of a batch of plans from these starts, 1 at the tolerance: one forward run."""
+
+    def worst(y0: PyTree, plan: TimePlan) -> Array:
+        inputs = np.zeros(plan.intervals + plan.look_first)
+        stepper = _Judged(system, solver, steps, args)
+        (_, found), _ = store_all(stepper, (y0, jnp.zeros(())), plan, lambda y, _: jnp.zeros(()), inputs)
+        return found
+
+    return jnp.max((batch or Vmap())(worst, starts, plan))

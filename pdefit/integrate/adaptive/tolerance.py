@@ -1,0 +1,79 @@
+"""Steps as large as a tolerance allows: what the tolerance means."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from pdefit._util.errors import PdefitError, unknown
+from pdefit._util.trees import named_fields
+from pdefit.integrate.solvers.method import method_of
+from pdefit.systems.system import AbstractSystem
+
+
+def _floats(x: Any) -> Any:
+    # numbers of NumPy would be arrays to JAX, and traced
+    return {str(k): float(v) for k, v in x.items()} if isinstance(x, Mapping) else float(x)
+
+
+class Adaptive(eqx.Module):
+    """Steps whose error, as the solver estimates it, is at most the tolerance: the norm over all n values of the state
+
+        sqrt(1/n sum (e / (atol + rtol max(|y|, |y'|)))^2) <= 1
+
+    with y before and y' after the step. **Arguments:** `rtol`; `atol`, one number in the unit of the state, or a mapping
+    from fields to numbers where their sizes differ by decades; `dtmax` the largest step, in the system's time unit.
+
+    Steps end at every observation time. A trajectory is differentiated with its steps frozen: chosen at one value of the
+    parameters they are constants for others near it. They are made for half the tolerance, so that they serve a while.
+
+    Source: E. Hairer, S. Norsett, G. Wanner, Solving Ordinary Differential Equations I, II.4 (1993),
+    doi:10.1007/978-3-540-78862-1.
+    """
+
+    rtol: float = eqx.field(converter=float, default=1e-6)
+    atol: float | dict[str, float] = eqx.field(converter=_floats, default=1e-9)
+    dtmax: float | None = eqx.field(converter=lambda x: None if x is None else float(x), default=None)
+
+    def __check_init__(self):
+        given = self.atol.values() if isinstance(self.atol, dict) else [self.atol]
+        if not (self.rtol >= 0 and all(a > 0 for a in given)):
+            raise PdefitError(f"Adaptive expects rtol >= 0 and atol > 0, but got {self.rtol} and {self.atol}")
+        if self.dtmax is not None and not self.dtmax > 0:
+            raise PdefitError(f"Adaptive expects a positive dtmax, but got {self.dtmax}")
+
+    def error(self, error: PyTree, before: PyTree, after: PyTree) -> Float[Array, ""]:
+        """The norm of an error, 1 at the tolerance."""
+
+        def squares(name: str, e: Array, a: Array, b: Array) -> Array:
+            scale = self._atol(name) + self.rtol * jnp.maximum(jnp.abs(a), jnp.abs(b))
+            return jnp.sum((e / scale).astype(jnp.float64) ** 2)
+
+        fields = zip(named_fields(error).items(), jax.tree.leaves(before), jax.tree.leaves(after), strict=True)
+        total = sum((squares(name, e, a, b) for (name, e), a, b in fields), start=jnp.zeros(()))
+        return jnp.sqrt(total / sum(x.size for x in jax.tree.leaves(error)))
+
+    def check(self, system: AbstractSystem, y0: PyTree, solver: diffrax.AbstractSolver) -> None:
+        """Refuse solvers without an error estimate, and tolerances of fields that are not there or lack one."""
+        if method_of(solver).estimate_order is None:
+            raise PdefitError(
+                f"Adaptive steps expect a solver that estimates its error, which {type(solver).__name__} does not; use "
+                f"Tsit5, Dopri5, Dopri8, Bosh3, Heun, RKC or Kvaerno5"
+            )
+        fields = list(named_fields(y0))
+        if isinstance(self.atol, dict):
+            for name in self.atol:
+                if name not in fields:
+                    raise unknown("field (atol)", name, fields)
+            if missing := [n for n in fields if n not in self.atol]:
+                raise PdefitError(
+                    f"atol of {type(system).__name__} names {', '.join(self.atol)} only; add {', '.join(missing)}, or "
+                    f"give one number for all fields"
+                )
+
+    def _atol(self, name: str) -> float:
+        return self.atol[name] if isinstance(self.atol, dict) else self.atol

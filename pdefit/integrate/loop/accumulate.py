@@ -1,0 +1,44 @@
+"""A trajectory that is looked at and forgotten: for what needs no reverse pass."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax import lax
+from jaxtyping import PyTree
+
+from pdefit.integrate.loop.stepper import AbstractStepper
+from pdefit.integrate.loop.time_grid import TimePlan
+from pdefit.integrate.loop.time_loop import Through, TimesSizes, precision, stepped
+
+
+def fold(
+    stepper: AbstractStepper,
+    y0: PyTree,
+    plan: TimePlan,
+    look: Callable[[PyTree, PyTree, PyTree], PyTree],
+    inputs: PyTree,
+    total: PyTree,
+    through: Through | None = None,
+) -> tuple[PyTree, PyTree]:
+    """The final state, and what `total = look(total, y, inputs[i])` has become at the last observation: the memory of one
+    state, whatever the length. `through` goes through the steps of one interval, if not by one step after the other."""
+    times, sizes = plan.times_and_sizes()
+    looked = int(plan.look_first)
+    if looked:
+        total = look(total, y0, jax.tree.map(lambda x: x[0], inputs))
+
+    def stepwise(carry: Any, t_h: TimesSizes) -> Any:
+        return lax.scan(lambda carry, t_h: (stepped(stepper, carry, t_h), None), carry, t_h)[0]
+
+    steps = through or stepwise
+
+    def interval(carry: Any, x: Any) -> tuple[Any, None]:
+        (inside, total), (t_h, inputs_i) = carry, x
+        inside = steps(inside, t_h)
+        return (inside, look(total, inside[0], inputs_i)), None
+
+    seen = jax.tree.map(lambda x: x[looked:], inputs)
+    begin = stepper.init(times[0, 0].astype(precision(y0)), y0), total
+    ((end, _), total), _ = lax.scan(interval, begin, ((times, sizes), seen))
+    return end, total

@@ -1,0 +1,99 @@
+"""Many trajectories of equal shape: at once, one after the other, or a few at a time."""
+
+import abc
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import PyTree
+
+from pdefit._util.errors import PdefitError
+
+
+class AbstractBatch(eqx.Module):
+    """Applies a function to every slice along the leading axis of its arguments, and stacks what it returns."""
+
+    @abc.abstractmethod
+    def __call__(self, function: Callable, *arguments: Any) -> PyTree: ...
+
+    @abc.abstractmethod
+    def at_once(self, count: int) -> int:
+        """How many of `count` are held in memory with all their checkpoints."""
+
+    @abc.abstractmethod
+    def recompute(self, count: int) -> int:
+        """How many more forward runs a gradient takes."""
+
+
+class Vmap(AbstractBatch):
+    """All at once: fastest, and as much memory as all together need."""
+
+    def __call__(self, function, *arguments):
+        if _count(arguments) == 1:
+            # without the axis, programs compile and run faster
+            first = jax.tree.map(lambda x: x[0], arguments)
+            return jax.tree.map(lambda x: jnp.asarray(x)[None], function(*first))
+        return jax.vmap(function)(*arguments)
+
+    def at_once(self, count):
+        return count
+
+    def recompute(self, count):
+        return 0
+
+
+class Loop(AbstractBatch):
+    """One after the other: the memory of one and the start of each; the reverse pass runs each once more."""
+
+    def __call__(self, function, *arguments):
+        return _in_turn(function, 1, arguments)
+
+    def at_once(self, count):
+        return 1
+
+    def recompute(self, count):
+        return int(count > 1)
+
+
+class Chunk(AbstractBatch):
+    """`size` at once, chunk after chunk: between `Vmap` and `Loop`."""
+
+    size: int
+
+    def __check_init__(self):
+        if self.size < 1:
+            raise PdefitError(f"A chunk of trajectories has a size of 1 or more, but {self.size} was asked for")
+
+    def __call__(self, function, *arguments):
+        return _in_turn(function, self.size, arguments)
+
+    def at_once(self, count):
+        return min(self.size, count)
+
+    def recompute(self, count):
+        return int(count > self.size)
+
+
+def _count(arguments: Any) -> int:
+    return int(jax.tree.leaves(arguments)[0].shape[0])
+
+
+def _in_turn(function: Callable, size: int, arguments: Any) -> PyTree:
+    if _count(arguments) <= size:
+        return Vmap()(function, *arguments)
+    # without the checkpoint every chunk would keep what its reverse pass needs until the last has run
+    one = jax.checkpoint(lambda a: function(*a), prevent_cse=False)
+    arrays, count = jax.tree.map(jnp.asarray, arguments), _count(arguments)
+    if size == 1:
+        return lax.map(one, arrays)
+    whole = count // size * size
+    chunks = jax.tree.map(lambda x: x[:whole].reshape(whole // size, size, *x.shape[1:]), arrays)
+    # lax.map has chunks too, but none of results without elements
+    found = jax.tree.map(lambda x: x.reshape(whole, *x.shape[2:]), lax.map(jax.vmap(one), chunks))
+    if whole == count:
+        return found
+    rest = Vmap()(function, *jax.tree.map(lambda x: x[whole:], arrays))
+    return jax.tree.map(lambda *parts: jnp.concatenate(parts), found, rest)

@@ -1,0 +1,110 @@
+"""How the traced time loop is nested: pure integers, chosen before anything is traced."""
+
+import functools
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from pdefit._util.errors import PdefitError
+
+# with four levels a million steps fit into 130 states; each costs one more forward run
+MOST_LEVELS = 4
+
+
+class Nest(NamedTuple):
+    """Loops in loops: over groups of intervals, intervals, groups of steps, steps, outermost first.
+
+    The loops of `intervals` have a product that covers all intervals, those of `steps` all steps of one. Every loop is one
+    level of checkpoints (it keeps the state at each of its turns for the reverse pass), but where `merged` the innermost
+    loop over intervals and the outermost over steps are one level: a block of it spans several intervals. A level costs
+    one more run of the trajectory: the reverse pass of a turn begins by running it again.
+    """
+
+    intervals: tuple[int, ...]
+    steps: tuple[int, ...]
+    merged: bool
+
+    @property
+    def levels(self) -> int:
+        """How many levels of checkpoints there are."""
+        return len(self.intervals) + len(self.steps) - self.merged
+
+    @property
+    def stored(self) -> int:
+        """States that the reverse pass holds at its peak."""
+        inner, outer = self.steps, self.intervals
+        if self.merged:
+            # the end of every interval is kept beside its steps, for what is observed there; and the steps of the interval
+            # in work lie beside those of the block until it is done
+            in_work = inner[0] if outer[-1] > 1 else 0
+            return sum(outer[:-1]) + outer[-1] * (inner[0] + 1) + in_work + sum(inner[1:])
+        return sum(outer) + sum(inner)
+
+    @property
+    def padded(self) -> int:
+        """Steps that are executed by one pass, those of zero length included."""
+        return math.prod(self.intervals) * math.prod(self.steps)
+
+    @property
+    def recompute_factor(self) -> float:
+        """Steps executed by a gradient over steps of the trajectory: forward, and once more for each level."""
+        return 1.0 + self.levels
+
+    def __str__(self) -> str:
+        names = {1: "store-all", 2: "two-level", 3: "three-level", 4: "four-level"}
+        shape = " x ".join(map(str, self.intervals)) + " intervals, " + " x ".join(map(str, self.steps)) + " steps"
+        return f"{names[self.levels]} ({shape})"
+
+
+@functools.lru_cache(maxsize=256)
+def nest(intervals: int, steps: int, levels: int) -> Nest:
+    """The nest of so many levels that holds the fewest states for a trajectory of `intervals` of `steps` each; a little more
+    where that avoids padding, which costs time."""
+    if not 1 <= levels <= MOST_LEVELS:
+        raise PdefitError(f"Checkpoints have 1 to {MOST_LEVELS} levels, but {levels} are asked for")
+
+    def badness(n: Nest) -> float:
+        return n.stored * (n.padded / (intervals * steps)) ** 2
+
+    return min(_candidates(intervals, steps, levels), key=badness)
+
+
+def cheapest(intervals: int, steps: int, most_states: float | int) -> Nest | None:
+    """The nest of the fewest levels that holds no more states than this, or None."""
+    found = (nest(intervals, steps, levels) for levels in range(1, MOST_LEVELS + 1))
+    return next((n for n in found if n.stored <= most_states), None)
+
+
+def _candidates(intervals: int, steps: int, levels: int) -> Iterator[Nest]:
+    """Nests worth comparing: with at most one loop on each side of the seam that is not balanced."""
+    for outer in range(1, levels + 1):
+        inner = levels - outer
+        if inner:
+            yield Nest(_split(intervals, outer), _split(steps, inner), merged=False)
+        # merged: groups of whole intervals, or parts of intervals
+        if inner == 0:
+            for group in _around(intervals) if outer > 1 else [intervals]:
+                yield Nest((*_split(math.ceil(intervals / group), outer - 1), group), (steps,), merged=True)
+        elif outer == 1:
+            for part in _around(steps):
+                yield Nest((intervals,), (part, *_split(math.ceil(steps / part), inner)), merged=True)
+
+
+def _split(n: int, k: int) -> tuple[int, ...]:
+    """k factors with a product of at least n and the smallest sum, or nearly."""
+    if k == 0:
+        return ()
+    if k == 1:
+        return (n,)
+    near = round(n ** (1 / k))
+    firsts = range(max(1, near - 3), near + 4)
+    return min(((f, *_split(math.ceil(n / f), k - 1)) for f in firsts), key=lambda s: (sum(s), math.prod(s)))
+
+
+def _around(n: int) -> list[int]:
+    """Group sizes up to n: all small ones, then those that differ by 5 %."""
+    found, size = [], 1
+    while size < n:
+        found.append(size)
+        size = max(size + 1, int(size * 1.05))
+    return [*found, n]

@@ -1,0 +1,159 @@
+"""When to step and when to look: pure numbers, fixed before anything is traced."""
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from pdefit._util.errors import PdefitError
+
+# at a microsecond for the smallest step: a quarter of an hour for one solve
+_MOST_STEPS = 1e9
+
+
+class TimePlan(eqx.Module):
+    """Steps between observation times, regular or not.
+
+    Interval i, between two observations, takes `count[i]` steps from `start[i]`: equal ones of size `step[i]`, or, where
+    `step` has one more axis of `length` entries, those of row i (steps that an adaptive solver took). All intervals are
+    scanned with `length >= max(count)` steps; where an interval needs fewer, the last ones have zero length. With
+    `look_first` the state at `start[0]` is observed too, before any step.
+    A batch of plans has one leading axis on every array.
+    """
+
+    start: np.ndarray
+    step: np.ndarray
+    count: np.ndarray
+    length: int = eqx.field(static=True)
+    look_first: bool = eqx.field(static=True)
+
+    @property
+    def frozen(self) -> bool:
+        """Whether every step has a size of its own, as adaptive ones have."""
+        return self.step.ndim > self.start.ndim
+
+    @property
+    def longest(self) -> int:
+        """How many steps the longest trajectory takes."""
+        return int(np.max(np.sum(self.count, axis=-1)))
+
+    @property
+    def intervals(self) -> int:
+        """How many intervals one trajectory has, padding included."""
+        return int(self.count.shape[-1])
+
+    @property
+    def end(self) -> float:
+        """When one plan ends."""
+        last = self.step[-1, : self.count[-1]].sum() if self.frozen else self.count[-1] * self.step[-1]
+        return float(self.start[-1] + last)
+
+    @property
+    def steps(self) -> int:
+        """How many steps are taken, padding apart, of all trajectories."""
+        return int(self.count.sum())
+
+    @property
+    def smallest(self) -> float:
+        """The smallest step of all trajectories."""
+        if self.frozen:
+            return float(np.min(self.step, where=np.arange(self.length) < self.count[..., None], initial=np.inf))
+        return float(np.min(self.step, where=self.count > 0, initial=np.inf))
+
+    @property
+    def largest(self) -> float:
+        """The largest step of all trajectories."""
+        return float(np.max(self.step))
+
+    def halved(self) -> "TimePlan":
+        """Every step in two."""
+        step = (np.repeat(self.step, 2, axis=-1) if self.frozen else self.step) / 2
+        return TimePlan(self.start, step, 2 * self.count, 2 * self.length, self.look_first)
+
+    def times_and_sizes(self) -> tuple[Array, Array]:
+        """Start and size of every step of one plan, (I, length) each, in float64."""
+        start, count = jnp.asarray(self.start, jnp.float64)[:, None], jnp.asarray(self.count)[:, None]
+        j = jnp.arange(self.length)[None]
+        if self.frozen:
+            sizes = jnp.where(j < count, jnp.asarray(self.step, jnp.float64), 0.0)
+            return start + jnp.cumsum(sizes, axis=1) - sizes, sizes
+        step = jnp.asarray(self.step, jnp.float64)[:, None]
+        # a step of zero length returns its state: it pads intervals that need fewer steps than the longest
+        return start + jnp.minimum(j, count) * step, jnp.where(j < count, step, 0.0)
+
+
+def plan_steps(t0: float, ts: np.ndarray, dt: float) -> TimePlan:
+    """The plan that starts at t0, steps by at most dt and observes at ts (the first may be t0 itself)."""
+    ts = np.asarray(ts, np.float64)
+    if not dt > 0:
+        raise ValueError(f"A step size dt > 0 is expected, but got {dt}")
+    if ts.size == 0 or ts[-1] == t0 or ts[0] < t0 or np.any(np.diff(ts) <= 0):
+        raise ValueError(f"Observation times must increase from t0 = {t0}, but are {ts}")
+    look_first = bool(ts[0] == t0)
+    edges = ts if look_first else np.concatenate([[t0], ts])
+    duration = np.diff(edges)
+    if (ts[-1] - t0) / dt > _MOST_STEPS:
+        raise PdefitError(
+            f"A step of {dt:g} divides {ts[-1] - t0:g} into more than {_MOST_STEPS:.0e} steps; set dt larger"
+        )
+    # 1e-9: a duration that is a whole number of steps up to round-off must not get one step more
+    count = np.maximum(np.ceil(duration / dt - 1e-9), 1).astype(np.int64)
+    return TimePlan(
+        start=edges[:-1],
+        step=duration / count,
+        count=count,
+        length=int(count.max(initial=0)),
+        look_first=look_first,
+    )
+
+
+def stack_plans(plans: Sequence[TimePlan]) -> TimePlan:
+    """A batch of plans; shorter ones end with intervals of zero length, whose observations carry no weight."""
+    intervals, length = max(plan.start.size for plan in plans), max(plan.length for plan in plans)
+
+    def pad(x: np.ndarray, fill: int | float) -> np.ndarray:
+        return np.concatenate([x, np.full((intervals - len(x), *x.shape[1:]), fill, x.dtype)])
+
+    def padded_steps(plan: TimePlan) -> np.ndarray:
+        return pad(np.pad(plan.step, ((0, 0), (0, length - plan.length))) if plan.frozen else plan.step, 0.0)
+
+    if len({(plan.look_first, plan.frozen) for plan in plans}) > 1:
+        raise ValueError("Plans in a batch must all observe their first state, or none; and be of one kind")
+    return TimePlan(
+        start=np.stack([pad(plan.start, plan.end) for plan in plans]),
+        step=np.stack([padded_steps(plan) for plan in plans]),
+        count=np.stack([pad(plan.count, 0) for plan in plans]),
+        length=length,
+        look_first=plans[0].look_first,
+    )
+
+
+def beginning(plan: TimePlan, most: int) -> TimePlan:
+    """At most so many steps of every interval: another trajectory, of the same kind."""
+    length = min(plan.length, most)
+    step = plan.step[..., :length] if plan.frozen else plan.step
+    return TimePlan(plan.start, step, np.minimum(plan.count, length), length, plan.look_first)
+
+
+def frozen_plan(edges: np.ndarray, sizes: Sequence[np.ndarray], look_first: bool) -> TimePlan:
+    """The plan that takes steps of these sizes between edges (I + 1,). Its length is a power of two, so that a plan of a
+    few steps more or less runs through the same compiled program."""
+    count = np.asarray([s.size for s in sizes], np.int64)
+    length = 1 << (int(count.max(initial=1)) - 1).bit_length()
+    step = np.stack([np.pad(s, (0, length - s.size)) for s in sizes])
+    return TimePlan(np.asarray(edges[:-1], np.float64), step, count, length, look_first)
+
+
+def begun(plan: TimePlan, like: TimePlan) -> TimePlan:
+    """The beginning of a batch of frozen plans that has the trajectories and intervals of another batch."""
+    s, i = like.count.shape
+    kept = like.count > 0
+    return TimePlan(
+        start=like.start,
+        step=np.where(kept[..., None], plan.step[:s, :i], 0.0),
+        count=np.where(kept, plan.count[:s, :i], 0),
+        length=plan.length,
+        look_first=plan.look_first,
+    )

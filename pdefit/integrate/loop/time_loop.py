@@ -1,0 +1,122 @@
+"""The time loop that every adjoint runs: steps, observations between them, and what is kept for the reverse pass."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float, PyTree
+
+from pdefit.integrate.loop.adjoint_norms import watch
+from pdefit.integrate.loop.levels import Nest, nest
+from pdefit.integrate.loop.stepper import AbstractStepper
+from pdefit.integrate.loop.time_grid import TimePlan
+
+Emit = Callable[[PyTree, PyTree], PyTree]
+Probes = Float[Array, "E 2"] | None
+# start and size of steps
+TimesSizes = tuple[Array, Array]
+# from the carry before the steps of an interval to that behind them
+Through = Callable[[Any, TimesSizes], Any]
+Keep = Callable[[Callable], Callable]
+
+
+def time_loop(
+    stepper: AbstractStepper,
+    y0: PyTree,
+    plan: TimePlan,
+    emit: Emit,
+    inputs: PyTree,
+    probes: Probes,
+    shape: Nest,
+    keep: Keep,
+    through: Through | None = None,
+) -> tuple[PyTree, PyTree]:
+    """What `AbstractAdjoint.run` returns, by loops nested as `shape` says; `keep` wraps what is run again in the reverse
+    pass. `through` goes through the steps of one interval, if not by one step after the other."""
+    times, sizes = plan.times_and_sizes()
+    carry = stepper.init(times[0, 0].astype(precision(y0)), y0)
+    steps = through or _stepwise(stepper, len(shape.steps), keep)
+    looked = [emit(y0, jax.tree.map(lambda x: x[0], inputs))] if plan.look_first else []
+
+    def interval(carry: Any, x: Any) -> tuple[Any, PyTree]:
+        t_h, inputs_i, probe = x
+        if probe is not None:
+            carry = watch(carry, probe[0])
+        carry = steps(carry, t_h)
+        y = carry[0] if probe is None else watch(carry[0], probe[1])
+        return carry, keep(emit)(y, inputs_i)
+
+    intervals = _nested(interval, len(shape.intervals), keep, innermost=not shape.merged)
+    t_h = (grouped(times, shape.steps, 1), grouped(sizes, shape.steps, 1, zeros=True))
+    # an interval that pads the last group stands still at the end
+    xs = (
+        (grouped(t_h[0], shape.intervals, 0), grouped(t_h[1], shape.intervals, 0, zeros=True)),
+        jax.tree.map(lambda x: grouped(jnp.asarray(x)[len(looked) :], shape.intervals, 0), inputs),
+        None if probes is None else grouped(probes[:-1], shape.intervals, 0),
+    )
+    carry, outputs = intervals(carry, xs)
+    depth, count = len(shape.intervals), plan.intervals
+    outputs = jax.tree.map(lambda x: x.reshape(-1, *x.shape[depth:])[:count], outputs)
+    for seen in looked:
+        outputs = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), seen, outputs)
+    return carry[0] if probes is None else watch(carry[0], probes[-1, 1]), outputs
+
+
+def store_all(
+    stepper: AbstractStepper, y0: PyTree, plan: TimePlan, emit: Emit, inputs: PyTree, probes: Probes = None
+) -> tuple[PyTree, PyTree]:
+    """The time loop whose reverse pass finds every intermediate value stored; also the one of a run without any."""
+    shape = nest(plan.intervals, plan.length, 1)
+    return time_loop(stepper, y0, plan, emit, inputs, probes, shape, keep=lambda f: f)
+
+
+def _stepwise(stepper: AbstractStepper, loops: int, keep: Keep) -> Through:
+    """One step after the other, in so many loops."""
+
+    def one_step(carry: Any, t_h: TimesSizes) -> tuple[Any, None]:
+        return stepped(stepper, carry, t_h), None
+
+    steps = _nested(one_step, loops, keep, innermost=True)
+    return lambda carry, t_h: steps(carry, t_h)[0]
+
+
+def stepped(stepper: AbstractStepper, carry: Any, t_h: TimesSizes) -> Any:
+    """A carry after one step: times are computed in float64 and handed over in the state's precision."""
+    t, h = (x.astype(precision(carry)) for x in t_h)
+    return stepper(t, h, carry)
+
+
+def precision(y: PyTree) -> Any:
+    """The type of a state's numbers."""
+    return jax.tree.leaves(y)[0].dtype
+
+
+def _nested(body: Callable, loops: int, keep: Keep, innermost: bool) -> Callable:
+    """`loops` scans inside each other around a body. Every turn is kept, that of the innermost loop only if asked for."""
+    function = body
+    for k in range(loops):
+        turn = keep(function) if k or innermost else function
+        function = _scan(turn)
+    return function
+
+
+def _scan(turn: Callable) -> Callable:
+    return lambda carry, xs: lax.scan(turn, carry, xs)
+
+
+def grouped(x: Array, loops: tuple[int, ...], axis: int, zeros: bool = False) -> Array:
+    """An axis cut into the axes of nested loops; what is missing at its end is zero, or its last entry again."""
+    missing = int(np.prod(loops)) - x.shape[axis]
+    if missing:
+        width = [(0, missing) if a == axis else (0, 0) for a in range(x.ndim)]
+        x = jnp.pad(x, width) if zeros else jnp.pad(x, width, mode="edge")
+    return x.reshape(*x.shape[:axis], *loops, *x.shape[axis + 1 :])
+
+
+def checkpoint(function: Callable) -> Callable:
+    """Runs a function again in the reverse pass, in place of keeping what it computed."""
+    # prevent_cse only matters outside a scan, and costs time inside
+    return jax.checkpoint(function, prevent_cse=False)

@@ -1,0 +1,75 @@
+"""An implicit-explicit method for systems with a stiff linear part."""
+
+from typing import Any, ClassVar
+
+import diffrax
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from pdefit._util.errors import PdefitError
+from pdefit.integrate.solvers.method import AbstractOneStep
+from pdefit.integrate.solvers.term import AbstractMemoryless, system_of
+from pdefit.systems.capabilities import AbstractSplit
+
+_GAMMA = 1 - 2**-0.5
+_DELTA = 1 - 1 / (2 * _GAMMA)
+
+
+class IMEX(AbstractMemoryless, AbstractOneStep):
+    """ARS(2,2,2) for y' = N(t, y) + L y (AbstractSplit): second order; L, which is solved for, may be as stiff as it likes,
+    and its fastest modes decay at once. N, which is not, must be stable by itself.
+
+        Y_1 = y + h g N_0 + h g L Y_1                                                       g = 1 - 1/sqrt(2)
+        Y_2 = y + h (d N_0 + (1 - d) N_1) + h ((1 - g) L Y_1 + g L Y_2),  y(t + h) = Y_2    d = 1 - 1/(2 g)
+
+    Two solves and two evaluations of N a step; no error estimate.
+
+    Source: U. M. Ascher, S. J. Ruuth, R. J. Spiteri, Appl. Numer. Math. 25:151 (1997),
+    doi:10.1016/S0168-9274(97)00056-1.
+    """
+
+    term_structure: ClassVar = diffrax.AbstractTerm
+
+    @property
+    def real_stability(self):
+        return float("inf")
+
+    @property
+    def estimate_order(self):
+        return None
+
+    def one_step(self, system, t, h, y, args):
+        split = _split(system)
+        rest = split.explicit(t, y, args)
+        # in increments D_i = Y_i - y, which are exactly zero where h is; L Y_1 follows from the first equation
+        pull = jax.tree.map(lambda n, k: _GAMMA * h.astype(n.dtype) * (n + k), rest, split.linear(y))
+        one = split.linear_solve(pull, _GAMMA * h)
+        later = split.explicit(t + _GAMMA * h, jax.tree.map(jnp.add, y, one), args)
+
+        def second(n0: Array, n1: Array, d: Array, p: Array) -> Array:
+            return (1 - _DELTA) * h.astype(d.dtype) * (n1 - n0) + (1 / _GAMMA - 1) * d + p
+
+        two = split.linear_solve(jax.tree.map(second, rest, later, one, pull), _GAMMA * h)
+        return jax.tree.map(jnp.add, y, two)
+
+    def step_with_error(self, system, t, h, y, args):
+        raise NotImplementedError
+
+    # --- what diffrax asks of its solvers ------------------------------------------------------------------------------
+
+    def order(self, terms):
+        return 2
+
+    def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
+        y1 = self.one_step(system_of(terms), jnp.asarray(t0), jnp.asarray(t1 - t0), y0, args)
+        return y1, None, dict(y0=y0, y1=y1), None, diffrax.RESULTS.successful
+
+
+def _split(system: Any) -> AbstractSplit:
+    if not isinstance(system, AbstractSplit):
+        raise PdefitError(
+            f"IMEX expects equations split into a linear and another part (AbstractSplit), which {type(system).__name__} "
+            f"is not; use solver=rkc for diffusion, or solver=rk4"
+        )
+    return system

@@ -1,0 +1,108 @@
+"""Where a control starts."""
+
+import abc
+import zlib
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array, PRNGKeyArray
+
+from pdefit._util.errors import PdefitError, first_line
+from pdefit._util.trees import named_fields
+from pdefit.data.observations import Observations
+from pdefit.systems.capabilities import AbstractDataState
+from pdefit.systems.system import AbstractSystem
+
+
+class AbstractGuess(eqx.Module):
+    """The first value of a control, in physical units."""
+
+    @abc.abstractmethod
+    def value(
+        self, nominal: Array, path: str, key: PRNGKeyArray, observations: Observations, system: AbstractSystem
+    ) -> np.ndarray:
+        """An array of the shape of `nominal`, the value the problem holds (for a twin: the truth)."""
+
+
+class Value(AbstractGuess):
+    """A number, or an array of the control's shape."""
+
+    number: float | np.ndarray
+
+    def value(self, nominal, path, key, observations, system):
+        given = np.asarray(self.number, float)
+        try:
+            return np.broadcast_to(given, nominal.shape)
+        except ValueError:
+            raise PdefitError(
+                f"The guess of '{path}' has shape {given.shape}, but the control has shape {nominal.shape}; "
+                f"give one number or an array of that shape"
+            ) from None
+
+
+class Perturb(AbstractGuess):
+    """The nominal value times a factor drawn from U(low, high), one for each element; the run's seed decides it."""
+
+    low: float
+    high: float
+
+    def __check_init__(self):
+        if not self.low <= self.high:
+            raise ValueError(f"perturb expects [low, high] with low <= high, but got [{self.low}, {self.high}]")
+
+    def value(self, nominal, path, key, observations, system):
+        # the draw depends on the seed and the control's name, not on which other controls there are
+        key = jax.random.fold_in(key, zlib.crc32(path.encode()))
+        return np.asarray(nominal * jax.random.uniform(key, nominal.shape, minval=self.low, maxval=self.high))
+
+
+class FromData(AbstractGuess):
+    """The observed value of a field of `y0` at the first time, missing points at their nominal values; of a field that was not
+    observed as a whole, what the system makes of the data (`init_from_data`)."""
+
+    def value(self, nominal, path, key, observations, system):
+        root, _, name = path.partition(".")
+        if root == "nodes":
+            # nodes are taken from the data when the formulation makes them
+            return np.asarray(nominal)
+        if root != "y0":
+            raise PdefitError(
+                f"The guess of '{path}' cannot come from data, which only fields of y0 and nodes can; give a number or an array"
+            )
+        # a state that is one bare array is observed as `y`
+        field = name or "y"
+        observed = observations.values.get(field)
+        if observed is not None and observed.shape[1:] == nominal.shape:
+            return np.asarray(np.where(observations.mask[field][0], observed[0], nominal))
+        return _made_from_data(nominal, path, field, observations, system)
+
+
+def _made_from_data(
+    nominal: Array, path: str, field: str, observations: Observations, system: AbstractSystem
+) -> np.ndarray:
+    """What the system finds for a field that the data do not show."""
+    seen = observations.values.get(field)
+    why = "it is not observed" if seen is None else f"it has shape {nominal.shape} and was observed as {seen.shape[1:]}"
+    if not isinstance(system, AbstractDataState):
+        raise PdefitError(
+            f"The guess of '{path}' cannot come from data: {why}, and {type(system).__name__} has no init_from_data to find it "
+            f"(observed: {', '.join(observations.values)}); give a number or an array, leave the guess out for the system's "
+            f"own initial state, or observe {field}"
+        )
+    try:
+        found = named_fields(system.init_from_data(observations))[field]
+    except PdefitError:
+        raise
+    # a plugin fails with any exception where it needs what the data lack
+    except Exception as error:
+        raise PdefitError(
+            f"The guess of '{path}' cannot come from data: init_from_data of {type(system).__name__} fails "
+            f"({first_line(error)}); give a number or an array"
+        ) from None
+    if np.shape(found) != nominal.shape:
+        raise PdefitError(
+            f"init_from_data of {type(system).__name__} gives '{field}' shape {np.shape(found)}, but the guess of '{path}' has "
+            f"{nominal.shape}; give a number or an array"
+        )
+    return np.asarray(found)

@@ -1,0 +1,84 @@
+"""From the name of a control to the array it stands for. The only place that turns names into leaves."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import equinox as eqx
+from jaxtyping import Array, PyTree
+
+from pdefit._util.errors import PdefitError, unknown
+from pdefit.inverse.problem.problem import Problem
+from pdefit.systems.system import parameters
+
+# what a problem has beside its system
+_PARTS = ("y0", "observe", "nodes", "args")
+
+
+def leaf(problem: Problem, path: str) -> Callable[[Problem], Array]:
+    """The function from a problem to the array called `path`."""
+    found = _node(problem, path)
+    if not eqx.is_inexact_array(found):
+        raise PdefitError(f"'{path}' is not an array; name one of its leaves: {', '.join(_children(found)) or 'none'}")
+    root, *rest = path.split(".")
+    return _Leaf(root, tuple(rest))
+
+
+def leaf_paths(problem: Problem, path: str) -> list[str]:
+    """The names of the arrays that a control called `path` moves: itself, or all arrays of a parameter that is a module, as
+    `net.layers.0.weight`."""
+    found = _node(problem, path)
+    if path.split(".")[0] in _PARTS or not isinstance(found, eqx.Module):
+        return [path]
+    inside = list(_arrays(found, path))
+    if not inside:
+        raise PdefitError(f"'{path}' is a module without arrays, so it cannot be a control; remove it")
+    return inside
+
+
+def _arrays(node: PyTree, path: str) -> list[str]:
+    if eqx.is_inexact_array(node):
+        return [path]
+    return [p for name, part in _children(node).items() for p in _arrays(part, f"{path}.{name}")]
+
+
+def _node(problem: Problem, path: str) -> PyTree:
+    """The part of a problem called `path`."""
+    root, *rest = path.split(".")
+    choices: dict[str, PyTree] = {n: getattr(problem.system, n) for n in parameters(problem.system)}
+    choices |= {n: getattr(problem, n) for n in _PARTS if getattr(problem, n) is not None}
+    if root not in choices:
+        raise unknown("control", root, choices)
+    node, walked = choices[root], root
+    for name in rest:
+        inside = _children(node)
+        if name not in inside:
+            raise unknown(f"control in '{walked}'", name, inside)
+        node, walked = inside[name], f"{walked}.{name}"
+    return node
+
+
+@dataclasses.dataclass(frozen=True)
+class _Leaf:
+    """A leaf of a problem by name. Equal ones are equal, so that what was compiled for one serves the other."""
+
+    root: str
+    names: tuple[str, ...]
+
+    def __call__(self, p: Any) -> Any:
+        node: Any = getattr(p if self.root in _PARTS else p.system, self.root)
+        for name in self.names:
+            node = _children(node)[name]
+        return node
+
+
+def _children(node: PyTree) -> dict[str, Any]:
+    """The parts of a tree one level down, by name or number."""
+    if isinstance(node, Mapping):
+        return dict(node)
+    if dataclasses.is_dataclass(node):
+        return {f.name: getattr(node, f.name) for f in dataclasses.fields(node)}
+    names = getattr(node, "_fields", None)
+    if isinstance(node, list | tuple):
+        return {str(name): part for name, part in zip(names or range(len(node)), node, strict=True)}
+    return {}

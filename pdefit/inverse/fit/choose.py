@@ -1,0 +1,195 @@
+"""What a fit takes when nobody says: the solver that suits the equations, the stages that suit the unknowns; and why."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, PyTree
+
+from pdefit._util.errors import with_space
+from pdefit._util.trees import named_fields
+from pdefit.integrate.adaptive.tolerance import Adaptive
+from pdefit.integrate.solvers.rk4 import RK4
+from pdefit.integrate.solvers.rkc import RKC
+from pdefit.inverse.controls.controls import FEW
+from pdefit.inverse.fit.stage import Stage
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.optimizers.lbfgs import LBFGS
+from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
+from pdefit.inverse.shooting.formulation import Segments, Single
+from pdefit.systems.system import AbstractSystem
+
+# of systems with so few values all eigenvalues are computed
+_SMALL = 200
+# explicit steps for a record beyond which an implicit method pays, and what RK4 is stable up to
+_MANY_STEPS, _REACH = 20_000, 2.785
+# how many times faster diffusion must be than what happens, and how many steps of RK4 it must ask for, for stabilised ones
+_STIFF, _MORE_STEPS = 50.0, 500
+# frames below which a record is short, and the share of the data's spread that a guess may miss
+_FRAMES, _FAR = 8, 0.5
+# the same share where the initial state is free, which makes the fit harder
+_FAR_WITH_STATE = 0.2
+# the mean squared residual of the first frame, as a part of that of all, at which the numbers are what is wrong
+_NUMBERS_WRONG = 0.1
+
+# stages that prepare stop when the decrease that is promised no longer matters
+_PREPARING = LevenbergMarquardt(tolerance=1e-3)
+
+_SQUARES: Callable = eqx.filter_jit(lambda functional, theta: functional.squared_residuals(theta))
+
+
+@dataclasses.dataclass(frozen=True)
+class SolverChoice:
+    """A solver, with adaptive steps where it needs them, and the reason."""
+
+    solver: diffrax.AbstractSolver
+    steps: Adaptive | None
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True)
+class StagesChoice:
+    """Stages of a fit, and the reason."""
+
+    stages: Sequence[Stage]
+    reason: str
+
+
+def choose_solver(
+    system: AbstractSystem, y0: PyTree, span: float, adaptive: bool = True, args: PyTree = None
+) -> SolverChoice:
+    """The solver for a system that starts at y0 and runs for `span` time units with inputs `args`. `adaptive`
+    says whether steps may be chosen by their error: where a step was given they may not.
+
+    Stiff: some direction decays so fast that explicit steps over the record would be many. Diffusion-dominated: the fastest
+    direction decays, and far faster than the state changes.
+    """
+    flat, back = ravel_pytree(y0)
+
+    def rate(x: Array) -> Array:
+        return ravel_pytree(system.vector_field(jnp.zeros((), x.dtype), back(x), args))[0]
+
+    steps = Adaptive(rtol=1e-5, atol=1e-8) if adaptive else None
+    if flat.size <= _SMALL:
+        fastest = float(-np.min(np.linalg.eigvals(np.asarray(jax.jacfwd(rate)(flat))).real, initial=0.0))
+        count = fastest * span / _REACH
+        if count > _MANY_STEPS:
+            reason = f"stiff: explicit steps would be {count:.1e}, since some direction decays at {fastest:.2g}"
+            per = "" if system.time_unit == "1" else f" / {system.time_unit}"
+            return SolverChoice(diffrax.Kvaerno5(), steps, f"{reason}{per}")
+        return SolverChoice(RK4(), None, "the equations are not stiff")
+    decay, size = _fastest(rate, flat)
+    # y'' / y': what a step must follow; and what nothing drives yet changes within the record all the same
+    slope, bend = jax.jvp(rate, (flat,), (rate(flat),))
+    change = max(float(jnp.linalg.norm(bend) / jnp.maximum(jnp.linalg.norm(slope), 1e-300)), 1 / span)
+    if decay > 0.9 * size and decay > _STIFF * change and decay * span / _REACH > _MORE_STEPS:
+        # stable for a tenth of the time in which the state changes
+        stages = int(np.clip(np.sqrt(1 + 0.1 * decay / change / 0.653), 4, 60))
+        reason = f"diffusion-dominated: fine structure decays {decay / change:.0f} times faster than the state changes"
+        return SolverChoice(RKC(stages if adaptive else None), steps, reason)
+    return SolverChoice(RK4(), None, "the equations are not stiff")
+
+
+def _fastest(rate: Any, y: Float[Array, " n"]) -> tuple[float, float]:
+    """How fast the fastest direction decays, and how fast it changes at all, by the power method."""
+
+    def turn(_: Any, v: Array) -> Array:
+        w = jax.jvp(rate, (y,), (v,))[1]
+        return w / jnp.maximum(jnp.linalg.norm(w), 1e-300)
+
+    # white: every scale is in it
+    v = jax.random.normal(jax.random.key(0), y.shape, y.dtype)
+    v = jax.jit(lambda v: jax.lax.fori_loop(0, 40, turn, v / jnp.linalg.norm(v)))(v)
+    w = jax.jvp(rate, (y,), (v,))[1]
+    return float(-jnp.vdot(v, w)), float(jnp.linalg.norm(w))
+
+
+def choose_stages(functional: Functional) -> StagesChoice:
+    """The stages for the unknowns of a functional."""
+    size = functional.controls.shared_size
+    if size > FEW or not functional.sweep.adjoint.has_tangents:
+        what = f"{size} unknowns are a field" if size > FEW else "a continuous adjoint has gradients only"
+        return StagesChoice([Stage(LBFGS(), 500)], f"L-BFGS: {what}")
+    few = f"Gauss-Newton (Levenberg-Marquardt): {size} unknowns are few"
+    if functional.formulation == Single() and functional.controls.states.items:
+        return _with_state(functional, few)
+    windows = _windows(functional)
+    if not windows:
+        return StagesChoice([Stage(LevenbergMarquardt())], few)
+    # a stage without a formulation would keep the windows before it
+    last = Stage(LevenbergMarquardt(), formulation=functional.formulation)
+    growing = [Stage(LevenbergMarquardt(), 20, Segments(length)) for length in windows]
+    unit = with_space(functional.problem.system.time_unit)
+    lengths = ", ".join(f"{x:.3g}" for x in windows)
+    return StagesChoice(
+        [*growing, last], f"{few}; the guess is far from the data, so windows of {lengths}{unit} come first"
+    )
+
+
+def _with_state(functional: Functional, few: str) -> StagesChoice:
+    """The stages for numbers and a free initial state.
+
+    A state taken from noisy data can blow up, or run far from the data, before the record ends; over a short part of it it
+    cannot. In a record of few frames the numbers are fitted before the state is free, if they are what is wrong.
+    """
+    ts, unit = functional.observations.ts, with_space(functional.problem.system.time_unit)
+    whole = Stage(LevenbergMarquardt())
+    if ts.size >= _FRAMES:
+        counts = dict.fromkeys(max(1, round((ts.size - 1) * part)) for part in (1 / 4, 1 / 2))
+        times = [float(ts[n]) for n in counts]
+        if not _far(functional, _FAR_WITH_STATE):
+            return StagesChoice([whole], few)
+        lengths = ", ".join(f"{t - ts[0]:.3g}" for t in times)
+        return StagesChoice(
+            [*(Stage(_PREPARING, 20, Single(until=t)) for t in times), whole],
+            f"{few}; the guess is far from the data and the initial state is free, so the first {lengths}{unit} of the "
+            f"record come before all of it",
+        )
+    if not functional.controls.stateless.items or not _begins_right(functional):
+        return StagesChoice([whole], few)
+    return StagesChoice(
+        [Stage(_PREPARING, 20, Single(held=True)), whole],
+        f"{few}; the guess of the initial state fits the first frame, so the other unknowns are fitted before it is free",
+    )
+
+
+def _begins_right(functional: Functional) -> bool:
+    """Whether the guess fits the first frame far better than the whole record."""
+    squares = _SQUARES(functional, functional.theta0)
+    seen = [functional.observations.mask[name] for name in squares]
+    sums = [jnp.sum(x[0, 0]) for x in squares.values()], [jnp.sum(m[0]) for m in seen]
+    first = sum(map(float, sums[0])) / max(sum(map(float, sums[1])), 1.0)
+    overall = sum(float(jnp.sum(x)) for x in squares.values()) / max(sum(float(jnp.sum(m)) for m in seen), 1.0)
+    return first <= _NUMBERS_WRONG * overall
+
+
+def _windows(functional: Functional) -> list[float]:
+    """The lengths of windows that grow to the whole record, where every state was seen and the guess is far off."""
+    ts, data = functional.observations.ts, functional.observations
+    fields, seen = named_fields(functional.problem.y0), functional.observed
+    complete = all(
+        name in seen and seen[name].shape == x.shape and bool(jnp.all(data.mask[name])) for name, x in fields.items()
+    )
+    whole = isinstance(functional.formulation, Single)
+    if not (complete and whole and ts.size >= _FRAMES) or not _far(functional, _FAR):
+        return []
+    frame = float(np.median(np.diff(ts)))
+    counts = dict.fromkeys([1, round((ts.size - 1) / 10), round((ts.size - 1) / 3)])
+    return [frame * n for n in counts if 1 <= n < ts.size - 1]
+
+
+def _far(functional: Functional, share: float) -> bool:
+    """Whether the guess misses more than a share of what the data show, or blows up."""
+    squares = _SQUARES(functional, functional.theta0)
+    missed = sum(float(jnp.sum(x)) for x in squares.values())
+    data = functional.observations
+    spread = sum(
+        float(jnp.sum(((x - jnp.mean(x, axis=0, keepdims=True)) / data.sigma[n]) ** 2)) for n, x in data.values.items()
+    )
+    return not missed <= share**2 * spread

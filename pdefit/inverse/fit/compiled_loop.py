@@ -1,0 +1,81 @@
+"""Chunks: many evaluations of an optimizer in one compiled loop, between two looks at the clock."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array
+
+from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.optimizers.base import AbstractOptimizer, Evaluation
+
+# evaluations of a chunk, at most
+MOST = 64
+
+
+class Carry(NamedTuple):
+    state: Any
+    best_value: Array
+    best_theta: Array
+    done: Array
+
+
+class Log(NamedTuple):
+    loss: Array
+    gradient_norm: Array
+    accepted: Array
+    theta: Array
+    growth: Array
+
+
+@eqx.filter_jit
+def advance(functional: AbstractObjective, optimizer: AbstractOptimizer, carry: Carry, limit: Array) -> Any:
+    """Up to `limit` evaluations inside one compiled loop, and what happened in each."""
+
+    def running(loop: tuple[Array, Carry, Log]) -> Array:
+        return (loop[0] < limit) & ~loop[1].done
+
+    def body(loop: tuple[Array, Carry, Log]) -> tuple[Array, Carry, Log]:
+        i, carry, log = loop
+        found = optimizer.evaluate(functional, carry.state)
+        return i + 1, *_told(optimizer, carry, log, i, found)
+
+    return lax.while_loop(running, body, (jnp.zeros((), int), carry, empty_log(functional)))
+
+
+def empty_log(functional: AbstractObjective) -> Log:
+    """Room for the evaluations of a chunk."""
+    p = functional.controls.recorded.size
+    return Log(jnp.zeros(MOST), jnp.zeros(MOST), jnp.zeros(MOST, bool), jnp.zeros((MOST, p)), jnp.zeros(MOST))
+
+
+def _told(optimizer: AbstractOptimizer, carry: Carry, log: Log, i: Array, found: Evaluation) -> tuple[Carry, Log]:
+    """An optimizer that proposed a point has been told what was found there; the log has one entry more."""
+    theta = optimizer.ask(carry.state)
+    state, accepted = optimizer.tell(carry.state, found)
+    better = found.finite & (found.value < carry.best_value)
+    log = Log(
+        loss=log.loss.at[i].set(found.value),
+        gradient_norm=log.gradient_norm.at[i].set(jnp.linalg.norm(found.gradient)),
+        accepted=log.accepted.at[i].set(accepted),
+        theta=log.theta.at[i].set(theta[: log.theta.shape[1]]),
+        growth=log.growth.at[i].set(found.growth),
+    )
+    carry = Carry(
+        state=state,
+        best_value=jnp.where(better, found.value, carry.best_value),
+        best_theta=jnp.where(better, theta, carry.best_theta),
+        done=optimizer.finished(state),
+    )
+    return carry, log
+
+
+told: Callable = eqx.filter_jit(_told)
+
+
+def power_of_two(rate: float) -> int:
+    """The evaluations of about a second, rounded down to a power of two."""
+    return 2 ** int(np.log2(min(max(rate, 1.0), MOST)))

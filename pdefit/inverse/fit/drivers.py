@@ -1,0 +1,261 @@
+"""Who evaluates a functional: one compiled program, or a loop over its pieces."""
+
+import abc
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from pdefit._util.errors import PdefitError
+from pdefit._util.memory import in_words, size_in_bytes
+from pdefit.adjoints.base import Checkpointed
+from pdefit.adjoints.checkpointing.actions import Tier
+from pdefit.adjoints.checkpointing.planner import Course, plan_course
+from pdefit.adjoints.checkpointing.storage import IN_FLIGHT, CheckpointStore, HostStore
+from pdefit.integrate.loop.levels import MOST_LEVELS, cheapest, nest
+from pdefit.inverse.fit import compiled_loop as chunk
+from pdefit.inverse.fit.compiled_loop import Carry, Log
+from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.accumulate import Misfit
+from pdefit.inverse.objective.compiled import GRADIENT, NORMAL, PRODUCT, VALUE
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.offload.cost import Cost, Trial, gradient_cost, state_bytes, tangent_cost, trial
+from pdefit.inverse.offload.hosted import HostedFunctional, Route
+from pdefit.inverse.offload.target_source import InMemory, TargetSource
+from pdefit.inverse.offload.time_chunks import Pieces
+from pdefit.inverse.optimizers.base import AbstractOptimizer
+
+Size = str | float | int
+# opens a file that keeps so many states with these leaves
+OpenFile = Callable[[Sequence[jax.ShapeDtypeStruct], int], CheckpointStore]
+
+
+class AbstractDriver(abc.ABC):
+    """Evaluates functionals for optimizers. Drivers give the same answers to round-off; they differ in memory and time."""
+
+    @abc.abstractmethod
+    def settled(self, functional: Functional) -> Functional:
+        """The functional with an adjoint that keeps within the driver's budget."""
+
+    @abc.abstractmethod
+    def cost(self, functional: Functional, tangents: bool) -> Cost:
+        """What an evaluation will cost: of a gradient, or of normal equations by `tangents`."""
+
+    @abc.abstractmethod
+    def advance(
+        self, functional: AbstractObjective, optimizer: AbstractOptimizer, carry: Carry, limit: int
+    ) -> tuple[int, Carry, Log]:
+        """Up to `limit` evaluations of an optimizer, and what happened in each; 0 compiles, where that can be done first."""
+
+    @abc.abstractmethod
+    def value(self, functional: AbstractObjective, theta: Float[Array, " p"]) -> Float[Array, ""]:
+        """J(theta)."""
+
+    @abc.abstractmethod
+    def watched_gradient(
+        self, functional: AbstractObjective, theta: Float[Array, " p"]
+    ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, ""]]:
+        """J, its gradient, and how much the adjoint grew on its way back: what optimizers are given."""
+
+    @abc.abstractmethod
+    def product(
+        self, functional: AbstractObjective, theta: Float[Array, " p"], v: Float[Array, " p"]
+    ) -> Float[Array, " p"]:
+        """J_r^T J_r v, as optimizers are given it."""
+
+    @abc.abstractmethod
+    def normal_equations(
+        self, functional: AbstractObjective, theta: Float[Array, " p"]
+    ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, "p p"]]:
+        """J, J_r^T r and J_r^T J_r, as optimizers are given them."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Forget all checkpoints, and remove their files."""
+
+
+class Traced(AbstractDriver):
+    """Everything on the device, many evaluations in one compiled loop.
+
+    With a budget for `memory` ("500 MB", or bytes) gradients take as few levels of checkpoints as it allows; without one
+    the functional's own adjoint says.
+    """
+
+    def __init__(self, memory: Size | None = None):
+        self.memory = None if memory is None else size_in_bytes(memory, "adjoint.memory")
+
+    def settled(self, functional):
+        if self.memory is None:
+            return functional
+        tried, layout = trial(functional), functional.layout
+        one = tried.state_bytes * functional.sweep.batch.at_once(layout.segments) / layout.segments
+        work = tried.working
+        found = cheapest(layout.plan.intervals, layout.plan.length, (self.memory - work) / one)
+        if found is None:
+            least = nest(layout.plan.intervals, layout.plan.length, MOST_LEVELS).stored * one + work
+            raise PdefitError(
+                f"A gradient takes at least {in_words(least)} on the device, more than adjoint.memory = "
+                f"{in_words(self.memory)}; set it higher, or use adjoint=hosted"
+            )
+        return eqx.tree_at(lambda f: f.sweep.adjoint, functional, Checkpointed(found.levels))
+
+    def cost(self, functional, tangents):
+        tried = trial(functional)
+        return tangent_cost(functional, tried) if tangents else gradient_cost(functional, tried)
+
+    def advance(self, functional, optimizer, carry, limit):
+        taken, carry, log = jax.block_until_ready(chunk.advance(functional, optimizer, carry, jnp.asarray(limit)))
+        return int(taken), carry, log
+
+    def value(self, functional, theta):
+        return VALUE(functional, theta)
+
+    def watched_gradient(self, functional, theta):
+        return GRADIENT(functional, theta)
+
+    def product(self, functional, theta, v):
+        return PRODUCT(functional, theta, v)
+
+    def normal_equations(self, functional, theta):
+        return NORMAL(functional, theta)
+
+    def close(self):
+        """Nothing is kept."""
+
+
+class Hosted(AbstractDriver):
+    """Piece by piece, with checkpoints in host memory and in a file: for trajectories that do not fit the device.
+
+    **Arguments:** `device`, `host`, `file` what may be used of each memory, as "64 MB" or in bytes; `open_file` makes the
+    file's store; `targets` gives the observations, where they shall not be read from memory.
+    """
+
+    def __init__(
+        self,
+        device: Size = "1 GB",
+        host: Size = "4 GB",
+        file: Size = 0,
+        *,
+        open_file: OpenFile | None = None,
+        targets: TargetSource | None = None,
+    ):
+        self.device = size_in_bytes(device, "adjoint.device")
+        self.tiers = {Tier.HOST: size_in_bytes(host, "adjoint.host"), Tier.FILE: size_in_bytes(file, "adjoint.file")}
+        self.open_file, self.targets = open_file, targets
+        self._tried: Trial | None = None
+        self._last: tuple[Functional, HostedFunctional] | None = None
+
+    def settled(self, functional):
+        # for what is asked of the whole record at once, a certificate above all
+        plan, room = functional.layout.plan, self._room(functional, _state(functional))
+        found = cheapest(plan.intervals, plan.length, room)
+        levels = MOST_LEVELS if found is None else found.levels
+        return eqx.tree_at(lambda f: f.sweep.adjoint, functional, Checkpointed(levels))
+
+    def cost(self, functional, tangents):
+        tried = self._trial(functional)
+        if tangents:
+            return tangent_cost(functional, tried)
+        course = self.course(functional, _state(functional))
+        used, size = course.schedule.peak, tried.state_bytes
+        forward, back = self.functional(functional).warm_up(functional.theta0)
+        return Cost(
+            driver="hosted",
+            schedule=str(course),
+            steps=functional.layout.plan.longest,
+            state_bytes=size,
+            stored_states=course.nest.stored,
+            working_bytes=tried.working,
+            # states on their way to the file and back are in host memory, too
+            host_bytes=(used.get(Tier.HOST, 0) + IN_FLIGHT * (used.get(Tier.FILE, 0) > 0)) * size,
+            file_bytes=used.get(Tier.FILE, 0) * size,
+            recompute_factor=course.recompute_factor,
+            seconds=course.schedule.advanced * forward + course.schedule.blocks * back,
+            seconds_forward=course.schedule.blocks * forward,
+        )
+
+    def advance(self, functional, optimizer, carry, limit):
+        hosted, taken, log = self.functional(functional), 0, chunk.empty_log(functional)
+        if limit == 0 and not optimizer.tangents:
+            hosted.warm_up(_ask(optimizer, carry.state))
+        while taken < limit and not bool(carry.done):
+            found = optimizer.evaluate(hosted, carry.state)
+            carry, log = chunk.told(optimizer, carry, log, jnp.asarray(taken), found)
+            taken += 1
+        return taken, carry, log
+
+    def value(self, functional, theta):
+        return self.functional(functional).value(theta)
+
+    def watched_gradient(self, functional, theta):
+        return self.functional(functional).watched_gradient(theta)
+
+    def product(self, functional, theta, v):
+        return self.functional(functional).gauss_newton_product(theta, v)
+
+    def normal_equations(self, functional, theta):
+        return self.functional(functional).normal_equations(theta)
+
+    def functional(self, functional: AbstractObjective) -> HostedFunctional:
+        """A functional, piece by piece."""
+        if not isinstance(functional, Functional):
+            raise PdefitError(
+                "Hosted evaluates one recording; use Traced for many, with batch=Loop() if memory is short"
+            )
+        if self._last is None or self._last[0] is not functional:
+            self.close()
+            self._last = functional, HostedFunctional(functional, lambda like: self._route(functional, like))
+        return self._last[1]
+
+    def close(self):
+        if self._last is not None:
+            self._last[1].close()
+            self._last = None
+
+    def course(self, functional: Functional, like: PyTree) -> Course:
+        """How trajectories of a functional with a state like this run within the budgets."""
+        plan, one = functional.layout.plan, state_bytes(like)
+        slots = {tier: int(size // one) for tier, size in self.tiers.items()}
+        return plan_course(plan.intervals, plan.length, self._room(functional, like), slots)
+
+    def _room(self, functional: Functional, like: PyTree) -> int:
+        """How many states the device holds beside what differentiating takes."""
+        tried, one = self._trial(functional), state_bytes(like)
+        work = tried.working
+        room = int((self.device - work) // one)
+        if room < 2:
+            raise PdefitError(
+                f"Differentiating one step takes {in_words(work + 2 * one)}, more than adjoint.device = "
+                f"{in_words(self.device)}; set it higher, or use a smaller grid"
+            )
+        return room
+
+    def _trial(self, functional: Functional) -> Trial:
+        """Made once: what a step takes does not depend on the record."""
+        if self._tried is None:
+            self._tried = trial(functional)
+        return self._tried
+
+    def _route(self, functional: Functional, like: PyTree) -> Route:
+        course = self.course(functional, like)
+        targets = InMemory(functional.observations) if self.targets is None else self.targets
+        used = course.schedule.peak.get(Tier.FILE, 0)
+        stores: dict[Tier, CheckpointStore] = {Tier.HOST: HostStore()}
+        if used:
+            if self.open_file is None:
+                raise PdefitError("Checkpoints in a file expect open_file, which makes it; or set file=0")
+            stores[Tier.FILE] = self.open_file(jax.tree.leaves(like), used)
+        pieces = Pieces(functional.window, course.cut, targets)
+        return Route(pieces, Checkpointed(course.nest.levels), course.schedule, stores)
+
+
+def _state(functional: Functional) -> PyTree:
+    return jax.eval_shape(Misfit(functional).start, functional.theta0)
+
+
+@eqx.filter_jit
+def _ask(optimizer: AbstractOptimizer, state: Any) -> Array:
+    return optimizer.ask(state)

@@ -1,0 +1,63 @@
+"""Running a fit: stages of optimizers over one functional, with the best point kept and every evaluation recorded."""
+
+from collections.abc import Callable, Sequence
+
+from jaxtyping import Array, Float
+
+from pdefit._util.errors import PdefitError
+from pdefit.inverse.fit.drivers import AbstractDriver, Traced
+from pdefit.inverse.fit.fit_run import FitRun
+from pdefit.inverse.fit.result import Fit as Fit
+from pdefit.inverse.fit.result import Progress as Progress
+from pdefit.inverse.fit.result import Record as Record
+from pdefit.inverse.fit.run_state import RunState
+from pdefit.inverse.fit.stage import Stage as Stage
+from pdefit.inverse.fit.stage_windows import with_windows
+from pdefit.inverse.objective.abstract import Objective
+from pdefit.inverse.optimizers.base import AbstractOptimizer
+
+
+def fit(
+    functional: Objective,
+    stages: Sequence[Stage | AbstractOptimizer],
+    *,
+    max_iterations: int | None = None,
+    callback: Callable[[Progress], None] | None = None,
+    resume: RunState | None = None,
+    driver: AbstractDriver | None = None,
+) -> Fit[Objective]:
+    """Minimise a functional stage by stage, each from the best point of the one before.
+
+    `max_iterations` bounds the evaluations of all stages together. `callback` is called after every chunk of about a
+    second; raising `KeyboardInterrupt` there (or pressing Ctrl-C) ends the fit with the best point so far. `resume` is a
+    state that a callback took from an earlier call with the same functional and stages: the fit goes on from there. `driver`
+    says who evaluates: `Traced` (the default) or `Hosted`.
+    """
+    plan = [s if isinstance(s, Stage) else Stage(s) for s in stages]
+    if not plan:
+        raise PdefitError("A fit expects at least one stage, e.g. stages=levenberg_marquardt")
+    if max_iterations is not None and max_iterations < 1:
+        raise PdefitError(f"max_iterations expects 1 or more, but got {max_iterations}; leave it out for no bound")
+    run = FitRun(functional, plan, driver or Traced(), callback, max_iterations)
+    if resume is not None:
+        run.restore(resume)
+    status = "done"
+    try:
+        run.minimise()
+    except KeyboardInterrupt:
+        if not run.iterations:
+            raise
+        status = "interrupted"
+    return run.result(status)
+
+
+def first_functional(functional: Objective, stages: Sequence[Stage]) -> Objective:
+    """What the first stage minimises."""
+    return with_windows(functional, stages[0].formulation)
+
+
+def restored(functional: Objective, stages: Sequence[Stage], state: RunState) -> tuple[Objective, Float[Array, " p"]]:
+    """What a saved fit minimised last, and its best point."""
+    run = FitRun(functional, stages, Traced())
+    run.restore(state)
+    return run.functional, run.theta

@@ -1,0 +1,322 @@
+"""The bookkeeping of a fit: stages, rounds and evaluations, the best point, and what is saved to go on from."""
+
+import copy
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic
+
+import jax.numpy as jnp
+import numpy as np
+
+from pdefit._util.errors import PdefitError, first_line
+from pdefit.integrate.loop.adjoint_norms import EXPLOSIVE
+from pdefit.inverse.fit.compiled_loop import MOST, Carry, Log, power_of_two
+from pdefit.inverse.fit.drivers import AbstractDriver
+from pdefit.inverse.fit.growth_watch import explain_growth
+from pdefit.inverse.fit.result import Fit as Fit
+from pdefit.inverse.fit.result import Progress as Progress
+from pdefit.inverse.fit.result import Record as Record
+from pdefit.inverse.fit.run_state import RunState, pack, unpack
+from pdefit.inverse.fit.stability import near_stability, suits
+from pdefit.inverse.fit.stage import Stage as Stage
+from pdefit.inverse.fit.stage_windows import keeps, prepares, resized, with_windows
+from pdefit.inverse.fit.step_watch import StepWatch
+from pdefit.inverse.objective.abstract import Objective
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.optimizers.base import AbstractOptimizer, Box
+
+# where a fit is, in numbers
+_PLACE = (
+    "stage", "round", "count", "iterations", "windows", "windows_before", "settled", "watched", "events", "seconds",
+)  # fmt: skip
+
+
+class FitRun(Generic[Objective]):
+    """The bookkeeping of one fit. Where it is: stage, round of that stage, evaluations of that round (`count`)."""
+
+    def __init__(
+        self,
+        functional: Objective,
+        stages: Sequence[Stage],
+        driver: AbstractDriver,
+        callback: Callable[[Progress], None] | None = None,
+        max_iterations: int | None = None,
+    ):
+        self.driver = driver
+        self.own, self.functional, self.theta = functional, functional, functional.theta0
+        self.stages, self.callback, self.budget = stages, callback, max_iterations
+        self.stage = self.round = self.count = self.iterations = 0
+        # the stage whose windows are in force; -1 for the functional's own
+        self.windows = -1
+        # windows, weights and point before this stage
+        self.windows_before, self.sigma_before, self.theta_before = -1, functional.observations.sigma, self.theta
+        self.settled = self.watched = False
+        self.steps = StepWatch()
+        self.carry: Carry | None = None
+        self.history: list[Record] = []
+        self.events: list[str] = []
+        self.seconds = {"compile": 0.0, "evaluations": 0.0}
+        self.loss, self.converged = float("nan"), False
+
+    # --- stages and rounds -------------------------------------------------------------------------------------------
+
+    def minimise(self) -> None:
+        """All stages, from wherever the fit is."""
+        while self.stage < len(self.stages):
+            if self.carry is None and self._left() > 0:
+                self._enter()
+            self._rounds()
+            self.stage, self.round, self.settled, self.carry = self.stage + 1, 0, False, None
+
+    def _enter(self) -> None:
+        """Begin a stage: its windows, and what to return to if the model blows up in them."""
+        sigma = self.functional.observations.sigma
+        self.windows_before, self.sigma_before, self.theta_before = self.windows, sigma, self.theta
+        formulation = self.stages[self.stage].formulation
+        if prepares(self.own, formulation):
+            self._use(self.stage, sigma)
+        elif not keeps(self.own, self.stages[self.windows].formulation if self.windows >= 0 else None):
+            self._use(-1, sigma)
+        self._carry_over()
+
+    def _carry_over(self) -> None:
+        """The point reached becomes one of the windows in force, with steps that suit it."""
+        self.theta = resized(self.own, self.functional, self.theta)
+        self._with_steps(*self.steps.start(self.functional, self.theta))
+
+    def _with_steps(self, functional: Any, event: str = "") -> bool:
+        """Go on with the steps of this functional; whether they are others."""
+        if event:
+            self.events.append(f"iteration {self.iterations}: {event}")
+        if functional is self.functional:
+            return False
+        # another number of constant steps may take other checkpoints
+        constant = isinstance(functional, Functional) and functional.steps is None
+        chosen: Any = self.driver.settled(functional) if constant else functional
+        self.functional = chosen
+        return True
+
+    def _use(self, windows: int, sigma: Mapping[str, Any]) -> None:
+        """Minimise with the windows of a stage and these weights from now on."""
+        self.windows = windows
+        formulation = None if windows < 0 else self.stages[windows].formulation
+        self.functional = with_windows(self.own, formulation).reweighted(sigma)
+        self._with_steps(self.steps.applied(self.functional))
+
+    def _rounds(self) -> None:
+        """As many rounds of a stage as its reweighting asks for."""
+        reweight = self.stages[self.stage].reweight
+        while True:
+            self._round()
+            if reweight is None or self.settled or self._left() == 0 or self.carry is None:
+                return
+            self.functional, change = reweight.apply(self.functional, self.theta)
+            self.events.append(
+                f"stage {self.stage + 1}: sigma re-estimated from residuals, largest change {change:.1%}"
+            )
+            # the loss reported last belongs to the last weights
+            self.settled = change < reweight.tolerance or self.round + 1 == reweight.rounds
+            self.round, self.carry = self.round + 1, None
+
+    def _left(self) -> int:
+        """How many evaluations a new round of this stage may take."""
+        left = self.stages[self.stage].max_iterations
+        return left if self.budget is None else min(left, self.budget - self.iterations)
+
+    def _round(self) -> None:
+        optimizer = self.stages[self.stage].optimizer
+        if self.carry is None:
+            if self._left() <= 0:
+                return
+            self.count = 0
+        self.carry = carry = self.carry or self._begin(optimizer)
+        limit = self.stages[self.stage].max_iterations
+        if self.budget is not None:
+            limit = min(limit, self.budget - (self.iterations - self.count))
+        self.converged = False
+        self._compile(optimizer, carry)
+        chunk = 1
+        while self.count < limit and (self.steps.due or not bool(carry.done)):
+            carry = self._renew(optimizer, carry)
+            # chunks end at multiples of a power of two, wherever the fit was resumed
+            end = min((self.count // chunk + 1) * chunk, limit)
+            begin = time.perf_counter()
+            done, carry, log = self.driver.advance(self.functional, optimizer, carry, end - self.count)
+            self.carry, elapsed = carry, time.perf_counter() - begin
+            self._account(log, done, elapsed)
+            self._watch(log, done)
+            if self.callback is not None:
+                self.callback(self._progress(done, limit))
+            most = self.steps.most(self.functional, self.count)
+            chunk = min(power_of_two(done / max(elapsed, 1e-9)), most or MOST)
+        self.converged = bool(optimizer.converged(carry.state)) and not self.steps.due
+        remark = optimizer.remark(carry.state)
+        if remark is not None:
+            self.events.append(f"stage {self.stage + 1}: {remark}")
+        if not np.isfinite(carry.best_value):
+            self._give_up()
+
+    def _compile(self, optimizer: AbstractOptimizer, carry: Carry) -> None:
+        begin = time.perf_counter()
+        self.driver.advance(self.functional, optimizer, carry, 0)
+        self.seconds["compile"] += time.perf_counter() - begin
+
+    def _begin(self, optimizer: AbstractOptimizer) -> Carry:
+        state = optimizer.init(jnp.asarray(self.theta), Box(*self.functional.controls.box()))
+        # explicit dtype: a weakly typed infinity would compile the loop a second time
+        return Carry(state, jnp.asarray(jnp.inf, jnp.float64), jnp.asarray(self.theta), jnp.asarray(False))
+
+    def _renew(self, optimizer: AbstractOptimizer, carry: Carry) -> Carry:
+        """Begin anew from the best point with steps that suit it, where those in force do not."""
+        if not self.steps.due:
+            return carry
+        if not self._with_steps(*self.steps.renew(self.functional, jnp.asarray(self.theta))):
+            return carry
+        carry = self._begin(optimizer)
+        self._compile(optimizer, carry)
+        return carry
+
+    def _give_up(self) -> None:
+        """No evaluation of this round was finite: back to where the stage before ended, if there was one."""
+        if not np.isfinite(self.loss):
+            raise PdefitError(
+                "The loss is not finite at the first guess: the model blows up there; use a smaller dt, "
+                "a better guess, or shorter segments (formulation=segments); `pdefit doctor` names the first step and term"
+            )
+        self.events.append(f"stage {self.stage + 1}: the model blows up where the stage before ended; stage skipped")
+        self._use(self.windows_before, self.sigma_before)
+        self.theta, self.carry = self.theta_before, None
+
+    def _watch(self, log: Log, done: int) -> None:
+        """Ask once why the adjoint grows so much, if it does where the fit is or could not begin."""
+        counts = np.asarray(log.accepted[:done]) | (not np.isfinite(self.loss))
+        worst = float(np.max(np.asarray(log.growth[:done]), where=counts, initial=0.0))
+        # steps that will be chosen anew explain it
+        if worst > EXPLOSIVE and not self.watched and suits(self.functional, jnp.asarray(self.theta)):
+            self.watched = True
+            watched = self.driver.watched_gradient
+            self.events.append(explain_growth(self.functional, jnp.asarray(self.theta), worst, watched))
+
+    # --- saving and going on -----------------------------------------------------------------------------------------
+
+    def state(self) -> RunState:
+        """Where the fit is, to go on from later."""
+        before = {"sigma_before": self.sigma_before, "theta_before": self.theta_before}
+        now = {"sigma": self.functional.observations.sigma, "theta": self.theta, "carry": self.carry}
+        packed = [pack(name, tree) for name, tree in {"loss": np.asarray(self.loss), **now, **before}.items()]
+        numbers = copy.deepcopy({n: getattr(self, n) for n in _PLACE})
+        numbers["steps"] = self.steps.numbers()
+        arrays = {k: v for part in packed for k, v in part.items()}
+        return RunState(numbers, arrays | self.steps.arrays(self.functional))
+
+    def restore(self, saved: RunState) -> None:
+        """Be where a saved fit was. A state that does not fit this one, whoever wrote it, is refused."""
+        try:
+            self._restore(saved)
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+            what = first_line(error)
+            raise PdefitError(f"The saved state does not fit this experiment ({what}); start a new run") from None
+
+    def _restore(self, saved: RunState) -> None:
+        numbers = copy.deepcopy(saved.numbers)
+        kinds = {n: type(getattr(self, n)) for n in _PLACE} | {"steps": dict}
+        if {n: type(value) for n, value in numbers.items()} != kinds or numbers[
+            "seconds"
+        ].keys() != self.seconds.keys():
+            raise ValueError("other numbers are expected")
+        if not 0 <= numbers["stage"] <= len(self.stages) or min(numbers["count"], numbers["iterations"]) < 0:
+            raise ValueError("no stage of this fit")
+        if not all(np.all(np.isfinite(x)) for name, x in saved.arrays.items() if "theta" in name):
+            raise ValueError("its point is not finite")
+        if np.ndim(saved.arrays["theta_before"]) != 1:
+            raise ValueError("its point is no vector")
+        steps = numbers.pop("steps")
+        for name, value in numbers.items():
+            setattr(self, name, value)
+        names = self.own.observations.sigma
+        # re-estimated ones have shapes of their own
+        self.sigma_before, sigma = ({n: saved.arrays[f"{a}['{n}']"] for n in names} for a in ("sigma_before", "sigma"))
+        for name, value in {**sigma, **self.sigma_before}.items():
+            if value.dtype.kind != "f" or not np.all(value > 0):
+                raise ValueError(f"sigma of {name} is not positive")
+            np.broadcast_to(value, self.own.observations.values[name].shape)
+        self._use(self.windows, sigma)
+        self._with_steps(self.steps.restored(self.functional, steps, saved.arrays))
+        self.theta_before = jnp.asarray(saved.arrays["theta_before"])
+        self.theta = unpack("theta", self.functional.theta0, saved.arrays)
+        self.loss = float(saved.arrays["loss"])
+        self.carry = unpack("carry", self._begin(self.stages[self.stage].optimizer), saved.arrays)
+
+    # --- accounts ----------------------------------------------------------------------------------------------------
+
+    def _account(self, log: Log, done: int, elapsed: float) -> None:
+        assert self.carry is not None
+        self.seconds["evaluations"] += elapsed
+        if np.isfinite(self.carry.best_value):
+            self.theta, self.loss = self.carry.best_theta, float(self.carry.best_value)
+            accepted, finished = bool(np.any(log.accepted[:done])), bool(self.carry.done)
+            if self.steps.looks(self.functional, self.count + done, accepted, finished):
+                self.steps.look(self.functional, self.theta)
+        self._record(log, done, elapsed)
+        self.count += done
+
+    def _progress(self, done: int, limit: int) -> Progress:
+        return Progress(
+            stage=self.stage,
+            stages=len(self.stages),
+            iteration=self.iterations,
+            max_iterations=limit,
+            loss=self.loss,
+            records=self.history[len(self.history) - done :],
+            functional=self.functional,
+            theta=np.asarray(self.theta),
+            state=self.state,
+        )
+
+    def _record(self, log: Log, done: int, elapsed: float) -> None:
+        for i in range(done):
+            loss, accepted = float(log.loss[i]), bool(log.accepted[i])
+            theta = np.asarray(log.theta[i]) if log.theta.shape[1] else None
+            self.iterations += 1
+            norm = float(log.gradient_norm[i])
+            error = self.steps.error if accepted and self.steps.error is not None else float("nan")
+            self.history.append(
+                Record(self.iterations, self.stage + 1, loss, norm, accepted, elapsed / done, theta, error)
+            )
+            if not np.isfinite(loss):
+                self.events.append(
+                    f"iteration {self.iterations}: the loss is not finite, the step was rejected and reduced"
+                )
+
+    def _whole(self) -> None:
+        """A fit that ends in a stage that prepares is still judged by the whole record."""
+        self._use(-1, self.functional.observations.sigma)
+        self._carry_over()
+        self.converged = False
+
+    def result(self, status: str) -> Fit[Objective]:
+        """What is known when the fit ends, however it ends."""
+        if not self.iterations:
+            raise PdefitError("The fit was interrupted before its first evaluation")
+        if self.functional.formulation.partial:
+            self._whole()
+        # stages differ in windows and weights: the losses reported are those of the last functional
+        # a stage that prepares free states has only the first controls
+        guess = self.own.theta0[: self.theta.size]
+        at_guess = self.steps.suited(self.functional, guess)
+        first, last = (
+            float(self.driver.value(f, jnp.asarray(t))) for f, t in ((at_guess, guess), (self.functional, self.theta))
+        )
+        self.events += near_stability(self.functional, jnp.asarray(self.theta))
+        return Fit(
+            functional=self.functional,
+            theta=self.theta,
+            loss=last,
+            loss_initial=first,
+            history=self.history,
+            iterations=self.iterations,
+            status=status,
+            converged=self.converged,
+            seconds=self.seconds,
+            events=self.events,
+        )

@@ -1,0 +1,115 @@
+"""Stability limits of constant steps: how close a fit is to them, and which control they depend on."""
+
+import dataclasses
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from pdefit._util.errors import PdefitError, with_space
+from pdefit.integrate.loop.stable_step import BEYOND, SHARE, real_stability, stated_step
+from pdefit.integrate.solvers.method import AbstractStaged
+from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.systems.system import parameters
+
+# steps that were left open are kept while they are at most this part of their stability limit
+_STABLE = 0.95
+# the part of a control by which it is moved to see what depends on it, and the least change that counts
+_MOVED, _LEAST = 0.5, 1e-3
+
+
+def stable_step(objective: AbstractObjective, theta: Float[Array, " p"]) -> float | None:
+    """The largest step of explicit Euler that is stable for all recordings at theta; None where no system states one."""
+    return stated_step([(problem.system, problem.y0) for problem, _ in objective.problems_and_steps(theta)])
+
+
+def share_of_limit(objective: AbstractObjective, theta: Float[Array, " p"]) -> float:
+    """The step over its stability limit at theta, the largest of all recordings; 0 where nothing limits it."""
+    reach, shares = real_stability(objective.sweep.solver) / 2, [0.0]
+    for problem, dt in objective.problems_and_steps(theta):
+        stable = stated_step([(problem.system, problem.y0)])
+        shares.append(0.0 if stable is None else dt / (stable * reach))
+    return max(shares)
+
+
+def is_open(objective: AbstractObjective) -> bool:
+    """Whether constant steps may be chosen again: the step or the number of stages was left open."""
+    staged = isinstance(objective.asked_solver, AbstractStaged) and objective.asked_solver != objective.sweep.solver
+    return objective.steps is None and (objective.asked_dt is None or staged)
+
+
+def suits(objective: AbstractObjective, theta: Float[Array, " p"]) -> bool:
+    """Whether constant steps stay what they are at theta: given ones, stable ones, and any where a system cannot tell."""
+    try:
+        return not is_open(objective) or share_of_limit(objective, theta) <= _STABLE
+    except PdefitError:
+        return True
+
+
+def deciding_control(objective: AbstractObjective, theta: Float[Array, " p"]) -> str | None:
+    """The path of the control that lowers the stable step most where it is moved up or down by half of itself, within its
+    bounds; None where the stable step depends on no control."""
+    here = stable_step(objective, theta)
+    if here is None:
+        return None
+    lower, upper = objective.controls.box()
+    sizes, lowest = objective.controls.sizes(theta), {}
+    for path, elements in objective.controls.elements.items():
+        lowest[path] = here
+        for factor in (1 + _MOVED, 1 - _MOVED):
+            # a positive control is moved through its logarithm or as it is: both stay positive
+            moved = jnp.where(elements, theta + (factor - 1) * sizes, theta)
+            try:
+                found = stable_step(objective, jnp.clip(moved, lower, upper))
+            except PdefitError:
+                continue
+            if found is not None:
+                lowest[path] = min(lowest[path], found)
+    path = min(lowest, key=lambda p: lowest[p], default=None)
+    return path if path is not None and lowest[path] < (1 - _LEAST) * here else None
+
+
+@dataclasses.dataclass(frozen=True)
+class StepChoice:
+    """Why a constant step is what it is: whether it was `given`, what part of the stability limit at the guess it is, and
+    which control decides that limit; None where a system states none, or where no control matters."""
+
+    dt: float
+    unit: str
+    given: bool
+    share: float | None
+    decided_by: str | None
+    meaning: str
+
+    def __str__(self) -> str:
+        text = f"dt {self.dt:.4g}{with_space(self.unit)}"
+        if self.share is None:
+            return text
+        what = f" ({self.meaning})" if self.meaning else ""
+        decided = f"decided by {self.decided_by}{what}" if self.decided_by else "no control decides"
+        return f"{text}{' as given' if self.given else ''}, {self.share:.2g} of what is stable at the guess; {decided}"
+
+
+def step_choice(objective: AbstractObjective) -> StepChoice:
+    """Why the constant step of an objective is what it is; without a run."""
+    theta, system = objective.theta0, objective.problem.system
+    share, control = share_of_limit(objective, theta), deciding_control(objective, theta)
+    info = None if control is None else parameters(system).get(control.split(".")[0])
+    given = objective.asked_dt is not None
+    return StepChoice(objective.dt, system.time_unit, given, share or None, control, "" if info is None else info.doc)
+
+
+def near_stability(objective: AbstractObjective, theta: Float[Array, " p"]) -> list[str]:
+    """A sentence about a step that is hardly stable, or unstable, at theta: rejected steps may have kept the fit from going
+    on."""
+    if objective.steps is not None:
+        return []
+    share = share_of_limit(objective, theta)
+    if share <= (_STABLE if is_open(objective) else SHARE):
+        return []
+    unit = with_space(objective.problem.system.time_unit)
+    dt = max(dt for _, dt in objective.problems_and_steps(theta))
+    control = deciding_control(objective, theta)
+    return [
+        f"dt = {dt:.3g}{unit} is {'beyond' if share > BEYOND else 'close to'} the stability limit {dt / share:.3g}{unit} at "
+        f"the best point{'' if control is None else f', which {control} decides'}; set dt={SHARE * dt / share:.2g} or less"
+    ]

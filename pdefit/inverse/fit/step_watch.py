@@ -1,0 +1,139 @@
+"""Whether the steps of a fit still suit its best point, and what to do where they do not."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from pdefit._util.errors import PdefitError
+from pdefit.integrate.loop.time_grid import TimePlan
+from pdefit.inverse.fit.run_state import pack
+from pdefit.inverse.fit.stability import is_open, share_of_limit, stable_step, suits
+from pdefit.inverse.objective.constant_steps import stepped
+
+# frozen steps are kept while their error is between these parts of the tolerance; where observations keep the steps
+# shorter than that, while it is at least _FALLEN of what it was when they were chosen
+_LOW, _HIGH, _FALLEN = 0.1, 1.0, 0.4
+# constant steps are looked at after each of the first evaluations, then less often: a look takes milliseconds
+_OFTEN, _SELDOM = 16, 8
+
+
+class StepWatch:
+    """Looks after the steps of one fit: adaptive ones, which are frozen, and constant ones that were left open.
+
+    Of adaptive steps `error` is that at the best point, in units of the tolerance, and `chosen` what it was when they were
+    chosen; None where it was not asked for. Of constant steps `unstable` says whether the best point asks for others, and
+    `stable` is the stable step of explicit Euler that they were chosen for; None where they are those of the guess.
+    """
+
+    def __init__(self):
+        self.error: float | None = None
+        self.chosen: float | None = None
+        self.unstable = False
+        self.stable: float | None = None
+
+    @property
+    def due(self) -> bool:
+        """Whether the steps no longer suit the best point."""
+        if self.error is None or self.chosen is None:
+            return self.unstable
+        return not min(_LOW, _FALLEN * self.chosen) <= self.error <= _HIGH
+
+    def start(self, functional: Any, theta: Float[Array, " p"]) -> tuple[Any, str]:
+        """The functional with steps that suit theta, and what happened to constant ones."""
+        if functional.steps is None:
+            self.look(functional, theta)
+            return self._restep(functional, theta) if self.due else (functional, "")
+        functional = functional.renewed(theta)
+        self.error = self.chosen = float(functional.step_error(theta))
+        return functional, ""
+
+    def look(self, functional: Any, theta: Float[Array, " p"]) -> None:
+        """Measure how well the steps suit the best point."""
+        if functional.steps is not None:
+            self.error = float(functional.step_error(theta))
+        elif is_open(functional):
+            self.unstable = not suits(functional, theta)
+
+    def most(self, functional: Any, count: int) -> int | None:
+        """How many evaluations may pass before steps are looked at again, after `count` of them; None for any number. The
+        clock must not decide when steps are renewed."""
+        if functional.steps is None and not is_open(functional):
+            return None
+        return 1 if functional.steps is not None or count < _OFTEN else _SELDOM
+
+    def looks(self, functional: Any, count: int, accepted: bool, done: bool) -> bool:
+        """Whether steps are looked at after `count` evaluations, of which the last ones were `accepted` or not, and the
+        optimizer is `done` or not."""
+        most = self.most(functional, count)
+        return most is not None and (accepted if functional.steps is not None else done or count % most == 0)
+
+    def renew(self, functional: Any, theta: Float[Array, " p"]) -> tuple[Any, str]:
+        """The functional with steps chosen at theta, and what happened; itself if these are the same or there are none."""
+        if functional.steps is None:
+            return self._restep(functional, theta)
+        before = self.error
+        try:
+            renewed, _ = self.start(functional, theta)
+        except PdefitError as error:
+            self.error = None
+            return functional, f"steps kept, error {before:.2g} of the tolerance: {error}"
+        plan, old = renewed.layout.plan, functional.layout.plan
+        if _same(plan, old):
+            return functional, ""
+        return renewed, f"steps renewed, error {before:.2g} of the tolerance, {old.steps} -> {plan.steps} steps"
+
+    def _restep(self, functional: Any, theta: Float[Array, " p"]) -> tuple[Any, str]:
+        """The functional with constant steps chosen at theta, and what happened."""
+        unit, share = functional.problem.system.time_unit, share_of_limit(functional, theta)
+        before = f"{share:.2g} of the stability limit of dt = {functional.dt:.3g} {unit} at the best point"
+        self.unstable = False
+        try:
+            stable = stable_step(functional, theta)
+            renewed = stepped(functional, stable)
+        except PdefitError as error:
+            return functional, f"steps kept, {before}: {error}"
+        self.stable = stable
+        stages = [getattr(f.sweep.solver, "stages", None) for f in (functional, renewed)]
+        now = f"dt = {renewed.dt:.3g} {unit}" if functional.asked_dt is None else f"{stages[0]} -> {stages[1]} stages"
+        return renewed, f"steps renewed, {before}, now {now}"
+
+    def applied(self, functional: Any) -> Any:
+        """The functional with the constant steps that were chosen last."""
+        return functional if self.stable is None else stepped(functional, self.stable)
+
+    def suited(self, functional: Any, theta: Float[Array, " p"]) -> Any:
+        """The functional with steps for a look at theta, which is not the best point."""
+        try:
+            if functional.steps is not None:
+                return functional.renewed(theta)
+            return stepped(functional, stable_step(functional, theta)) if not suits(functional, theta) else functional
+        except PdefitError:
+            # frozen steps give some value even where the model blows up
+            return functional
+
+    # --- saving and going on -------------------------------------------------------------------------------------------
+
+    def numbers(self) -> dict[str, Any]:
+        """What a saved state holds of the watch."""
+        return {"error": self.error, "chosen": self.chosen, "unstable": self.unstable, "stable": self.stable}
+
+    def arrays(self, functional: Any) -> dict[str, np.ndarray]:
+        """What a saved state holds of frozen steps."""
+        return {} if functional.steps is None else pack("plan", functional.layout.plan)
+
+    def restored(self, functional: Any, numbers: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+        """The functional with the steps of a saved state."""
+        self.error, self.chosen = numbers["error"], numbers["chosen"]
+        self.unstable, self.stable = bool(numbers.get("unstable")), numbers.get("stable")
+        if functional.steps is None:
+            return self.applied(functional)
+        step = np.asarray(arrays["plan.step"])
+        start, count = np.asarray(arrays["plan.start"]), np.asarray(arrays["plan.count"])
+        look_first = functional.layout.plan.look_first
+        return functional.with_plan(TimePlan(start, step, count, step.shape[-1], look_first))
+
+
+def _same(a: TimePlan, b: TimePlan) -> bool:
+    return a.step.shape == b.step.shape and bool(jnp.array_equal(a.step, b.step))

@@ -1,0 +1,157 @@
+"""What a fit, a certificate and intervals ask of J(theta), whether it is of one recording or of many."""
+
+import abc
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import diffrax
+import equinox as eqx
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float, Int
+
+from pdefit.data.observations import Observations
+from pdefit.integrate.adaptive.tolerance import Adaptive
+from pdefit.inverse.controls.controls import Controls
+from pdefit.inverse.objective.normal_equations import Groups
+from pdefit.inverse.objective.residuals import Sweep
+from pdefit.inverse.problem.problem import Problem
+from pdefit.inverse.shooting.formulation import AbstractFormulation
+
+
+class AbstractObjective(eqx.Module):
+    """J(theta) = 1/2 |r(theta)|^2 of p unknowns and m residuals, those of padding included.
+
+    `controls` says what theta stands for; `problem` and `observations` hold what does not move, with a leading axis where
+    there are many recordings.
+    """
+
+    problem: eqx.AbstractVar[Problem]
+    observations: eqx.AbstractVar[Observations]
+    controls: eqx.AbstractVar[Controls]
+    formulation: eqx.AbstractVar[AbstractFormulation]
+    sweep: eqx.AbstractVar[Sweep]
+    steps: eqx.AbstractVar[Adaptive | None]
+    dt: eqx.AbstractVar[float]
+    asked_solver: eqx.AbstractVar[diffrax.AbstractSolver]
+    asked_dt: eqx.AbstractVar[float | None]
+
+    @property
+    @abc.abstractmethod
+    def theta0(self) -> Float[Array, " p"]:
+        """The vector at the guesses."""
+
+    @abc.abstractmethod
+    def at(self, theta: Float[Array, " p"]) -> Problem:
+        """The problem that theta stands for."""
+
+    # --- what optimizers ask -------------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def value(self, theta: Float[Array, " p"]) -> Float[Array, ""]:
+        """J(theta)."""
+
+    @abc.abstractmethod
+    def value_and_grad(self, theta: Float[Array, " p"]) -> tuple[Float[Array, ""], Float[Array, " p"]]:
+        """J and its gradient by the discrete adjoint."""
+
+    @abc.abstractmethod
+    def watched_gradient(
+        self, theta: Float[Array, " p"]
+    ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, ""]]:
+        """J, its gradient, and how much the adjoint grew on its way back (see `pdefit.integrate.loop.adjoint_norms`)."""
+
+    @abc.abstractmethod
+    def jvp(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """J and its derivative along v, by the tangent-linear model."""
+
+    @abc.abstractmethod
+    def gauss_newton_product(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> Float[Array, " p"]:
+        """J_r^T J_r v, without the Jacobian and without holding residuals."""
+
+    @abc.abstractmethod
+    def hessian_vector_product(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> Float[Array, " p"]:
+        """The second derivative of J times v: forward mode over the adjoint."""
+
+    @abc.abstractmethod
+    def residuals(self, theta: Float[Array, " p"]) -> Float[Array, " m"]:
+        """The whole vector r(theta)."""
+
+    @abc.abstractmethod
+    def residuals_and_jacobian(self, theta: Float[Array, " p"]) -> tuple[Float[Array, " m"], Float[Array, "m p"]]:
+        """r and dr/dtheta by forward mode, all directions at once. For few controls."""
+
+    @abc.abstractmethod
+    def grouped_equations(self, theta: Float[Array, " p"]) -> Groups:
+        """The normal equations of every group of residuals, summed while the trajectories run: neither the Jacobian nor
+        residuals are held. For few controls."""
+
+    def normal_equations(
+        self, theta: Float[Array, " p"]
+    ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, "p p"]]:
+        """J, its gradient J_r^T r and the Gauss-Newton matrix J_r^T J_r."""
+        return self.grouped_equations(theta).total()
+
+    def repeat(self, condition: Callable[[Any], Any], body: Callable[[Any], Any], carry: Any) -> Any:
+        """`carry = body(carry)` while `condition(carry)`, for optimizers that ask several things of a point."""
+        return lax.while_loop(condition, body, carry)
+
+    # --- what its residuals are ------------------------------------------------------------------------------------------
+
+    @property
+    @abc.abstractmethod
+    def tangents(self) -> int:
+        """How many tangents the Jacobian costs, each beside a forward run of everything."""
+
+    @property
+    @abc.abstractmethod
+    def observed_values(self) -> int:
+        """How many numbers were measured and are fitted."""
+
+    @property
+    @abc.abstractmethod
+    def jump_values(self) -> int:
+        """How many jumps of free node states are residuals."""
+
+    @property
+    @abc.abstractmethod
+    def groups(self) -> int:
+        """How many independent groups the residuals of data and jumps fall into: segments."""
+
+    @abc.abstractmethod
+    def kinds(self) -> Int[np.ndarray, " m"]:
+        """A number for the kind of every residual: an observed variable, the jumps of a free field, a regularizer, a prior."""
+
+    # --- variants --------------------------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def each(
+        self, change: Callable[[Any, Array], tuple[Any, Array]], theta: Float[Array, " p"]
+    ) -> tuple[Any, Float[Array, " q"]]:
+        """The same objective with the `Functional` of every recording changed, and the point that theta is there: `change`
+        takes and returns a functional and its theta."""
+
+    @abc.abstractmethod
+    def parts(self, theta: Float[Array, " p"]) -> list[tuple[Any, Array]]:
+        """The `Functional` of every recording, and its own theta."""
+
+    @abc.abstractmethod
+    def reformulated(self, formulation: AbstractFormulation, theta: Float[Array, " p"]) -> Any:
+        """The same with the record cut in another way, its shared controls starting from theta. Node states are made of the
+        data again and are no controls any more: they belong to the windows for which they were declared."""
+
+    @abc.abstractmethod
+    def problems_and_steps(self, theta: Float[Array, " p"]) -> list[tuple[Problem, float]]:
+        """The problem of every recording, and its largest step."""
+
+    @abc.abstractmethod
+    def emptied(self) -> Any:
+        """The same with zeros where theta puts its values."""
+
+    @abc.abstractmethod
+    def reweighted(self, sigma: Mapping[str, Any]) -> Any:
+        """The same with other standard deviations of some variables, in the shapes that `observations` have."""
+
+
+# the same kind of objective that a function was given
+Objective = TypeVar("Objective", bound=AbstractObjective)

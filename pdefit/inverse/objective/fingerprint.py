@@ -1,0 +1,56 @@
+"""Fingerprints: which equations, which data, which numerics a number was computed from."""
+
+import importlib.metadata
+import os
+from itertools import chain
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from pdefit._util.digest import contents, digest, without_addresses
+from pdefit.inverse.objective.abstract import AbstractObjective
+
+
+def fingerprint(functional: AbstractObjective) -> dict[str, str]:
+    """SHA-256 of the equations (the traced program of J, with every array an input), of all arrays it is given (data,
+    weights, known parameters, plan; not what theta replaces), and of the flags that decide round-off."""
+    bare = _without_steps(functional)
+    return {"equations": _equations(bare), "data": _data(bare), "flags": _flags(functional)}
+
+
+def _without_steps(functional: Any) -> Any:
+    """Adaptive steps are results, which differ by round-off from machine to machine: their tolerances count."""
+    if functional.steps is None:
+        return functional
+    layout = functional.formulation.layout(functional.observations.ts, np.inf)
+    return eqx.tree_at(lambda f: f.layout, functional, layout)
+
+
+def _equations(functional: AbstractObjective) -> str:
+    arrays, static = eqx.partition(functional, eqx.is_array)
+
+    def value(arrays: Any, theta: Any) -> Any:
+        return eqx.combine(arrays, static).value(theta)
+
+    program = str(jax.make_jaxpr(value)(arrays, functional.theta0))
+    return digest([without_addresses(program)])
+
+
+def _data(functional: AbstractObjective) -> str:
+    leaves = jax.tree.leaves(eqx.filter(functional.emptied(), eqx.is_array))
+    tolerance = [] if functional.steps is None else [repr(functional.steps).encode()]
+    return digest(chain(tolerance, contents(leaves)))
+
+
+def _flags(functional: AbstractObjective) -> str:
+    dtype = jax.tree.leaves(functional.problem.y0)[0].dtype
+    parts = (
+        jax.__version__,
+        importlib.metadata.version("jaxlib"),
+        os.environ.get("XLA_FLAGS", ""),
+        jax.default_backend(),
+        str(dtype),
+    )
+    return digest(["|".join(parts).encode()])

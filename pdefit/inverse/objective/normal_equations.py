@@ -1,0 +1,179 @@
+"""The normal equations of Gauss-Newton, summed while the trajectories run: no Jacobian and no residuals are held."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PyTree
+
+from pdefit._util.errors import PdefitError
+from pdefit.integrate.loop.accumulate import fold
+from pdefit.integrate.loop.stepper import Stepper
+from pdefit.inverse.controls.controls import Controls
+from pdefit.inverse.objective.in_turn import InTurn, goes_in_turn, stacked, unstacked
+from pdefit.inverse.objective.residuals import Window
+from pdefit.inverse.objective.segment_jacobian import added, added_matrices, jump_blocks, jumps, pattern
+from pdefit.inverse.objective.smooth_tangents import followed
+from pdefit.inverse.objective.tangent_linear import Pushed, push_all
+
+# values of tangents, or of the matrix, that are held at most: 2 GB in float64
+_MOST_VALUES = 250_000_000
+
+
+class Tally(NamedTuple):
+    """J, its gradient and the Gauss-Newton matrix of what was seen of a trajectory, in k directions; float64."""
+
+    half_square: Float[Array, "..."]
+    gradient: Float[Array, "... k"]
+    matrix: Float[Array, "... k k"]
+
+    def plus(self, r: PyTree, jac: PyTree) -> "Tally":
+        """With more residuals (...), and how they move: (k, ...) each."""
+        half_square, gradient, matrix = self
+        for residual, moved in zip(jax.tree.leaves(r), jax.tree.leaves(jac), strict=True):
+            x = jnp.ravel(residual).astype(jnp.float64)
+            rows = moved.reshape(moved.shape[0], -1).astype(jnp.float64)
+            half_square, gradient, matrix = half_square + x @ x / 2, gradient + rows @ x, matrix + rows @ rows.T
+        return Tally(half_square, gradient, matrix)
+
+
+class Groups(NamedTuple):
+    """The normal equations of every one of S groups of residuals (segments), in the elements `columns` (S, c) of theta, and
+    the residuals of regularizers and priors `extra` (e,) with their Jacobian (e, p)."""
+
+    half_square: Float[Array, " S"]
+    gradient: Float[Array, "S c"]
+    matrix: Float[Array, "S c c"]
+    columns: Array | np.ndarray
+    extra: Float[Array, " e"]
+    extra_jac: Float[Array, "e p"]
+
+    def total(self) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, "p p"]]:
+        """J, J_r^T r and J_r^T J_r."""
+        p, r, jac = self.extra_jac.shape[1], self.extra, self.extra_jac
+        value = jnp.sum(self.half_square) + r @ r / 2
+        gradient = added(self.gradient, self.columns, p) + jac.T @ r
+        return value, gradient, added_matrices(self.matrix, self.columns, p) + jac.T @ jac
+
+
+class Walk(NamedTuple):
+    """Where S trajectories are, their k tangents (S, k, ...), and what was seen so far."""
+
+    states: PyTree
+    tangents: PyTree
+    seen: Any
+
+
+class Tangents(eqx.Module):
+    """A functional's trajectories with one tangent for each shared control and each element of one node state.
+
+    The state and its tangents are stepped together and what they show is added at every observation, so that the memory
+    is that of 1 + k states, whatever the length. `functional` says what a Functional is made of (which imports this file);
+    `seeds` are other directions, of which each moves one control, its owner.
+    """
+
+    functional: Any
+    theta: Float[Array, " p"]
+    seeds: Float[Array, "k p"] | None = None
+    owners: tuple[Controls, ...] | None = None
+
+    @property
+    def _seeds(self) -> Float[Array, "k p"]:
+        functional = self.functional
+        if self.seeds is not None:
+            return self.seeds
+        return jnp.asarray(pattern(functional.controls, functional.layout.segments).seeds)
+
+    def start(self, empty: Any = None) -> Walk:
+        """Before the first step; `empty` is a tally of another kind, (S, ...)."""
+        seeds, values = self._seeds, sum(x.size for x in jax.tree.leaves(self.functional.problem.y0))
+        _refuse_many(seeds.shape[0], seeds.shape[1] if empty is None else 0, values)
+        states, tangents = push_all(lambda x: self.functional.starts(self.functional.at(x)), (self.theta,), (seeds,))
+        s, k = self.functional.layout.segments, seeds.shape[0]
+        none = Tally(jnp.zeros(s), jnp.zeros((s, k)), jnp.zeros((s, k, k)))
+        return Walk(states, _swapped(tangents), none if empty is None else empty)
+
+    def through(self, walk: Walk, window: Window) -> Walk:
+        """From one end of a window to the other."""
+        sweep = self.functional.sweep
+        functional, k = self.functional, self._seeds.shape[0]
+        problem, moved = push_all(lambda x: followed(functional, x), (self.theta,), (self._seeds,))
+        moved = functional.controls.touched(moved)
+
+        def stepping(p: Any) -> Stepper:
+            return Stepper(p.system, sweep.solver, p.args)
+
+        stepper = stepping(functional.at(self.theta))
+        twin = stepping(problem) if functional.smooth_tangents else None
+
+        def look(seen: Any, pair: tuple[PyTree, PyTree], i: Any) -> Any:
+            y, dy = pair
+            found = push_all(lambda o, y: window.residuals(o, y, i), (problem.observe, y), (moved.observe, dy))
+            return seen.plus(*found)
+
+        def trajectory(walk: Walk, plan: Any, inputs: Any) -> Walk:
+            pushed = Pushed(stepper, stepping(moved), twin, several=True)
+            (y, dy), seen = fold(pushed, (walk.states, walk.tangents), plan, look, inputs, walk.seen)
+            return Walk(y, dy, seen)
+
+        def trajectory_in_turn(walk: Walk, plan: Any, inputs: Any) -> Walk:
+            def look_at_all(seen: Any, pair: tuple[PyTree, list[PyTree]], i: Any) -> Any:
+                return look(seen, (pair[0], stacked(pair[1])), i)
+
+            each = InTurn(stepper, [stepping(p) for p in self._alone(moved)])
+            begin = walk.states, unstacked(walk.tangents, k)
+            (y, dys), seen = fold(each, begin, plan, look_at_all, inputs, walk.seen, each.through)
+            return Walk(y, stacked(dys), seen)
+
+        if twin is None and goes_in_turn(sweep.solver, walk.states, k):
+            return sweep.batch(trajectory_in_turn, walk, window.plan, window.inputs)
+        return sweep.batch(trajectory, walk, window.plan, window.inputs)
+
+    def _alone(self, moved: PyTree) -> list[PyTree]:
+        """Of k problems that move (k, ...), each with the one control that moves it; node states move nothing of it."""
+        controls = self.functional.controls
+        if self.owners is not None:
+            return [o.touched(each) for o, each in zip(self.owners, unstacked(moved, len(self.owners)), strict=True)]
+        owners = [Controls((c,)) for c in controls.shared.items for _ in range(c.size)]
+        owners += [Controls(())] * (self._seeds.shape[0] - len(owners))
+        return [owner.touched(each) for owner, each in zip(owners, unstacked(moved, len(owners)), strict=True)]
+
+    def finish(self, walk: Walk) -> Groups:
+        """With the jumps between segments, and what regularizers and priors ask."""
+        functional, (states, tangents, seen) = self.functional, walk
+        layout = pattern(functional.controls, functional.layout.segments)
+        (ends, starts), moved = push_all(
+            functional.ends_and_starts, (self.theta, states), (self._seeds, _swapped(tangents))
+        )
+        d_ends, d_starts = (jnp.moveaxis(x, 0, -1) for x in moved)
+        r, jac = jumps(ends, starts).astype(jnp.float64), jump_blocks(d_ends, d_starts).astype(jnp.float64)
+        width = [(0, jac.shape[2] - seen.gradient.shape[1])]
+        extra, extra_jac = functional.extra_equations(self.theta)
+        return Groups(
+            half_square=seen.half_square + jnp.sum(r**2, axis=1) / 2,
+            gradient=jnp.pad(seen.gradient, [(0, 0), *width]) + jnp.einsum("snc,sn->sc", jac, r),
+            matrix=jnp.pad(seen.matrix, [(0, 0), *width, *width]) + jnp.einsum("snc,snd->scd", jac, jac),
+            columns=layout.columns,
+            extra=extra,
+            extra_jac=extra_jac,
+        )
+
+    def groups(self) -> Groups:
+        """All of it, in one window."""
+        return self.finish(self.through(self.start(), self.functional.window))
+
+
+def _refuse_many(k: int, p: int, values: int) -> None:
+    """Refuse tangents, or a matrix, that would not fit."""
+    if max(k * values, p * p) > _MOST_VALUES:
+        raise PdefitError(
+            f"Levenberg-Marquardt would carry {k} tangents of {values} values and a matrix of {p} controls; it is for few "
+            f"controls: use stages=lbfgs or stages=gauss_newton_cg for fields"
+        )
+
+
+def _swapped(tree: PyTree) -> PyTree:
+    """(k, S, ...) for (S, k, ...), and back."""
+    return jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), tree)

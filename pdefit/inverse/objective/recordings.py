@@ -1,0 +1,316 @@
+"""Many recordings that share controls, as one objective."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PyTree
+
+from pdefit._util.errors import PdefitError
+from pdefit.integrate.loop.batch import AbstractBatch, Vmap
+from pdefit.inverse.controls.controls import Controls, Resolved
+from pdefit.inverse.controls.regularizers import AbstractRegularizer
+from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.normal_equations import Groups
+from pdefit.inverse.objective.segment_jacobian import Blocks, added, refuse_dense
+from pdefit.inverse.objective.stacking import Extent, extent, sliced, stacked, unstacked
+from pdefit.inverse.problem.problem import Problem
+
+
+class Recordings(AbstractObjective):
+    """J(theta) = sum_e J_e(shared, own_e): E recordings (embryos, flights, runs of an instrument) of one system.
+
+    **Arguments:** `functionals` one for each recording, of equal structure: the same system, grid and controls; initial
+    states, data, masks, sigma, observation times and parameters may differ, and so may the number of frames (shorter records
+    are padded with weight zero, which costs the time of the longest). Controls of scope `experiment`, and all node states,
+    are each recording's own; all others are shared, and their priors and regularizers count once. `batch` says how many
+    recordings are evaluated at once, their segments inside.
+
+    theta holds the shared controls, then the own ones of each recording in turn, then the node states of each in turn.
+    `problem`, `observations` and what `at` returns have a leading axis of the recordings on every array. Gradients and
+    products are formed recording by recording and added, so that `Loop` needs the memory of one and runs nothing twice.
+    """
+
+    # all recordings with a leading axis, without priors and regularizers of shared controls
+    members: Functional
+    controls: Controls
+    # (E, q): where the q elements of a recording's theta lie in theta
+    columns: np.ndarray
+    regularizers: tuple[AbstractRegularizer, ...]
+    batch: AbstractBatch
+    extents: tuple[Extent, ...] = eqx.field(static=True)
+
+    def __init__(self, functionals: Sequence[Functional], *, batch: AbstractBatch | None = None):
+        if not functionals:
+            raise PdefitError("Recordings expects one functional or more, but got none")
+        first = functionals[0]
+        shared = [c for c in first.controls.items if not c.own]
+        for e, functional in enumerate(functionals):
+            _check_shared(e, functional, first)
+            if functional.steps is not None:
+                raise PdefitError("Recordings expects constant steps; set dt in place of adaptive steps")
+        # the step is open in all where it is in one
+        asked = [f.asked_dt for f in functionals if f.asked_dt is not None]
+        least = min(asked) if len(asked) == len(functionals) else None
+        functionals = [
+            eqx.tree_at(
+                lambda f: (f.asked_solver, f.asked_dt), f, (first.asked_solver, least), is_leaf=lambda x: x is None
+            )
+            for f in functionals
+        ]
+        paths = [c.path for c in shared]
+        self.regularizers = tuple(r for r in first.regularizers if r.control in paths)
+        self.members = stacked([_without_shared(f) for f in functionals])
+        self.controls = Controls(tuple(_items(functionals)))
+        self.columns = _columns(self.controls, first.controls, len(functionals))
+        self.batch = batch or Vmap()
+        self.extents = tuple(map(extent, functionals))
+
+    # --- what every recording has ------------------------------------------------------------------------------------
+
+    @property
+    def problem(self) -> Problem:
+        return self.members.problem
+
+    @property
+    def observations(self):
+        return self.members.observations
+
+    @property
+    def formulation(self):
+        return self.members.formulation
+
+    @property
+    def sweep(self):
+        return self.members.sweep
+
+    @property
+    def steps(self):
+        return None
+
+    @property
+    def dt(self) -> float:
+        """The largest step of all recordings."""
+        return self.members.dt
+
+    @property
+    def asked_solver(self):
+        return self.members.asked_solver
+
+    @property
+    def asked_dt(self):
+        return self.members.asked_dt
+
+    @property
+    def theta0(self):
+        return self.controls.theta(self.problem)
+
+    def at(self, theta):
+        return eqx.filter_vmap(Functional.at)(self.members, theta[self.columns])
+
+    def part(self, e: int) -> Functional:
+        """The functional of one recording, as it was given (at the guesses and weights in force)."""
+        one = unstacked(self.members, e, self.extents[e])
+        prior = {c.path: c.prior for c in self._shared.items}
+        items = [c if c.own else dataclasses.replace(c, prior=prior[c.path]) for c in one.controls.items]
+        return eqx.tree_at(
+            lambda f: (f.controls, f.regularizers),
+            one,
+            (Controls(tuple(items)), (*self.regularizers, *one.regularizers)),
+        )
+
+    def parts(self, theta):
+        return [(self.part(e), theta[own]) for e, own in enumerate(self.columns)]
+
+    # --- sums over recordings ----------------------------------------------------------------------------------------
+
+    def each_stacked(self, function: Callable, *vectors: Float[Array, " p"]) -> PyTree:
+        """`function(functional, *parts of vectors)` of every recording, stacked."""
+        arrays, rest = eqx.partition(self.members, eqx.is_array)
+
+        def one(arrays: PyTree, own: tuple[Array, ...]) -> PyTree:
+            return function(eqx.combine(arrays, rest), *own)
+
+        return self.batch(one, arrays, tuple(v[self.columns] for v in vectors))
+
+    def _added(self, own: Float[Array, "E q"]) -> Float[Array, " p"]:
+        """A vector for each recording, added where its elements lie."""
+        return added(own, self.columns, self.controls.size)
+
+    @property
+    def _shared(self) -> Controls:
+        return Controls(tuple(c for c in self.controls.items if not c.own))
+
+    def extra_residuals(self, theta: Float[Array, " p"]) -> Float[Array, " e"]:
+        """Residuals of regularizers and priors of shared controls."""
+        own = theta[: self._shared.size]
+        values = self._shared.values(own)
+        regularized = [r.residual(values[r.control]) for r in self.regularizers]
+        return jnp.concatenate([jnp.zeros(0), *regularized, *self._shared.prior_residuals(own)])
+
+    def _extra_value(self, theta: Float[Array, " p"]) -> Float[Array, ""]:
+        return jnp.sum(self.extra_residuals(theta) ** 2) / 2
+
+    def value(self, theta):
+        return jnp.sum(self.each_stacked(Functional.value, theta)) + self._extra_value(theta)
+
+    def value_and_grad(self, theta):
+        return self.watched_gradient(theta)[:2]
+
+    def watched_gradient(self, theta):
+        values, gradients, growths = self.each_stacked(Functional.watched_gradient, theta)
+        value, gradient = jax.value_and_grad(self._extra_value)(theta)
+        return jnp.sum(values) + value, self._added(gradients) + gradient, jnp.max(growths)
+
+    def jvp(self, theta, v):
+        values, slopes = self.each_stacked(Functional.jvp, theta, v)
+        value, slope = jax.jvp(self._extra_value, (theta,), (v,))
+        return jnp.sum(values) + value, jnp.sum(slopes) + slope
+
+    def gauss_newton_product(self, theta, v):
+        moved, pull = jax.jvp(self.extra_residuals, (theta,), (v,))[1], jax.vjp(self.extra_residuals, theta)[1]
+        return self._added(self.each_stacked(Functional.gauss_newton_product, theta, v)) + pull(moved)[0]
+
+    def hessian_vector_product(self, theta, v):
+        extra = jax.jvp(jax.grad(self._extra_value), (theta,), (v,))[1]
+        return self._added(self.each_stacked(Functional.hessian_vector_product, theta, v)) + extra
+
+    def residuals(self, theta):
+        return jnp.concatenate([jnp.ravel(self.each_stacked(Functional.residuals, theta)), self.extra_residuals(theta)])
+
+    def squared_residuals(self, theta: Float[Array, " p"]) -> dict[str, Array]:
+        """The squares of the weighted residuals of every observation by variable (E, S, I, ...)."""
+        return self.each_stacked(Functional.squared_residuals, theta)
+
+    def residuals_and_jacobian(self, theta):
+        p = self.controls.size
+        refuse_dense(self.kinds().size, p)
+        r, jac = self.each_stacked(Functional.residuals_and_jacobian, theta)
+        dense = Blocks(r, jac, self.columns).dense(p)
+        return (
+            jnp.concatenate([jnp.ravel(r), self.extra_residuals(theta)]),
+            jnp.concatenate([dense, jax.jacfwd(self.extra_residuals)(theta)]),
+        )
+
+    def grouped_equations(self, theta):
+        half_square, gradient, matrix, columns, r, jac = self.each_stacked(Functional.grouped_equations, theta)
+        shared, p = self.extra_residuals(theta), self.controls.size
+        own = jax.vmap(lambda mine, inside: mine[inside])(jnp.asarray(self.columns), columns)
+        return Groups(
+            *(jnp.concatenate(x) for x in (half_square, gradient, matrix, own)),
+            extra=jnp.concatenate([jnp.ravel(r), shared]),
+            extra_jac=jnp.concatenate([Blocks(r, jac, self.columns).dense(p), jax.jacfwd(self.extra_residuals)(theta)]),
+        )
+
+    # --- what its residuals are ----------------------------------------------------------------------------------------
+
+    @property
+    def tangents(self):
+        return self.members.tangents
+
+    @property
+    def observed_values(self):
+        return sum(part.observed_values for part, _ in self.parts(self.theta0))
+
+    @property
+    def jump_values(self):
+        return sum(part.jump_values for part, _ in self.parts(self.theta0))
+
+    @property
+    def groups(self):
+        return sum(size.segments for size in self.extents)
+
+    def kinds(self):
+        one = sliced(self.members, 0).kinds()
+        shared = jax.eval_shape(self.extra_residuals, self.theta0).size
+        return np.concatenate([np.tile(one, len(self.extents)), np.full(shared, one.max(initial=-1) + 1)])
+
+    # --- variants --------------------------------------------------------------------------------------------------------
+
+    def each(self, change, theta):
+        pairs = [change(part, own) for part, own in self.parts(theta)]
+        new = Recordings([part for part, _ in pairs], batch=self.batch)
+        moved = jnp.zeros(new.controls.size)
+        for columns, (_, own) in zip(new.columns, pairs, strict=True):
+            moved = moved.at[columns].set(own)
+        return new, moved
+
+    def reformulated(self, formulation, theta):
+        def change(part: Functional, own: Array) -> tuple[Functional, Array]:
+            new = part.reformulated(formulation, own)
+            return new, own[: new.controls.size]
+
+        return self.each(change, theta)[0]
+
+    def problems_and_steps(self, theta):
+        arrays, rest = eqx.partition(self.at(theta), eqx.is_array)
+        each = [eqx.combine(jax.tree.map(lambda x, e=e: x[e], arrays), rest) for e in range(len(self.extents))]
+        steps = self.members.layout.plan.step
+        return [(problem, float(np.max(step))) for problem, step in zip(each, steps, strict=True)]
+
+    def emptied(self):
+        return eqx.tree_at(lambda r: r.members, self, self.members.emptied())
+
+    def reweighted(self, sigma: Mapping[str, Any]):
+        return eqx.tree_at(lambda r: r.members, self, self.members.reweighted(sigma))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Of:
+    """A leaf of one recording in the stacked problem."""
+
+    where: Callable[[Any], Any]
+    recording: int
+
+    def __call__(self, problem: Any) -> Any:
+        return self.where(problem)[self.recording]
+
+
+def _items(functionals: Sequence[Functional]) -> list[Resolved]:
+    """The controls of all recordings in the order of theta, bound to the stacked problem."""
+
+    def bound(c: Resolved, e: int) -> Resolved:
+        path = f"{c.path}[{e}]" if c.own else c.path
+        return dataclasses.replace(c, path=path, where=_Of(c.where, e))
+
+    shared = [bound(c, 0) for c in functionals[0].controls.items if not c.own]
+    own = [bound(c, e) for e, f in enumerate(functionals) for c in f.controls.items if c.own]
+    return [*shared, *(c for c in own if not c.is_node), *(c for c in own if c.is_node)]
+
+
+def _columns(controls: Controls, one: Controls, count: int) -> np.ndarray:
+    """(E, q) the elements of theta that are the theta of each recording."""
+    edges = np.cumsum([0, *(c.size for c in controls.items)])
+    found = {c.path: np.arange(a, a + c.size) for c, a in zip(controls.items, edges[:-1], strict=True)}
+    rows = [[found[f"{c.path}[{e}]" if c.own else c.path] for c in one.items] for e in range(count)]
+    return np.stack([np.concatenate(row) for row in rows])
+
+
+def _without_shared(functional: Functional) -> Functional:
+    """The functional without priors and regularizers of shared controls, which count once."""
+    items = tuple(c if c.own else dataclasses.replace(c, prior=None) for c in functional.controls.items)
+    own = [c.path for c in items if c.own]
+    kept = tuple(r for r in functional.regularizers if r.control in own)
+    return eqx.tree_at(lambda f: (f.controls, f.regularizers), functional, (Controls(items), kept))
+
+
+def _check_shared(e: int, functional: Functional, first: Functional) -> None:
+    """Refuse shared controls that do not start from the same value."""
+    one, other = ({c.path: c for c in f.controls.items if not c.own} for f in (first, functional))
+    if one.keys() != other.keys():
+        raise PdefitError(
+            f"Recordings expects the same shared controls in all, but number {e} has {', '.join(other) or 'none'} and "
+            f"number 0 {', '.join(one) or 'none'}"
+        )
+    for path in one:
+        guesses = [np.asarray(c[path].where(f.problem)) for c, f in ((one, first), (other, functional))]
+        if guesses[0].shape != guesses[1].shape or not np.allclose(*guesses, rtol=1e-6, atol=0):
+            raise PdefitError(
+                f"The control '{path}' is shared, but its guess in recording {e} is not that in recording 0; give it one "
+                f'guess, or scope="experiment"'
+            )

@@ -1,0 +1,82 @@
+"""What one run of the time loop covers, and its weighted residuals."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import diffrax
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from pdefit.adjoints.base import AbstractAdjoint
+from pdefit.data.observations import Observations
+from pdefit.integrate.loop.batch import AbstractBatch
+from pdefit.integrate.loop.stepper import AbstractStepper, Stepper
+from pdefit.integrate.loop.time_grid import TimePlan
+from pdefit.inverse.problem.instrument import AbstractObservationOperator
+from pdefit.inverse.problem.problem import Problem
+
+Reduce = Callable[[dict[str, Array]], PyTree]
+
+
+class Window(eqx.Module):
+    """A record, or a part of it, that S trajectories of I observations each run through.
+
+    `index` (S, I) into `observations`, by variable `real` (S, I) which of them are residuals, once each.
+    """
+
+    plan: TimePlan
+    index: Array | np.ndarray
+    real: dict[str, Array]
+    observations: Observations
+
+    def residuals(self, observe: AbstractObservationOperator, y: PyTree, i: Any) -> dict[str, Array]:
+        """W (H(y) - d) of one observation, 0 where it is missing or no residual; `i` are an index and flags as in `inputs`."""
+        index, real = i
+        seen, data = observe(y), self.observations
+
+        def one(name: str) -> Array:
+            target, sigma = data.values[name][index], data.sigma[name]
+            sigma = jnp.broadcast_to(sigma[index if sigma.shape[0] > 1 else 0], target.shape)
+            fitted = data.mask[name][index] & real[name]
+            # 1/sigma is made before the guard, which keeps a masked NaN of the model out of the gradient
+            return jnp.where(fitted, (1 / sigma) * (seen[name] - target), 0.0)
+
+        return {name: one(name) for name in seen}
+
+    @property
+    def inputs(self) -> tuple[Array, dict[str, Array]]:
+        """What tells the observations of a run apart."""
+        return jnp.asarray(self.index), self.real
+
+
+class Sweep(eqx.Module):
+    """How trajectories are run: the solver, its adjoint, and how several are batched."""
+
+    solver: diffrax.AbstractSolver
+    adjoint: AbstractAdjoint
+    batch: AbstractBatch
+
+    def settled(self, problems: Sequence[Problem], plan: TimePlan) -> "Sweep":
+        """The same with everything decided that depends on the problem, which may be any of these."""
+        adjoint = self.adjoint.settled([(p.system, p.y0) for p in problems], plan, self.solver)
+        return Sweep(self.solver, adjoint, self.batch)
+
+    def __call__(
+        self, problem: Problem, starts: PyTree, window: Window, reduce: Reduce, probes: Array | None = None
+    ) -> tuple[PyTree, PyTree]:
+        """`reduce` of the residuals of every observation, stacked (S, I, ...), and the states at the ends (S, ...)."""
+        stepper = Stepper(problem.system, self.solver, problem.args)
+        return self.run(stepper, starts, window, lambda y, i: reduce(window.residuals(problem.observe, y, i)), probes)
+
+    def run(
+        self, stepper: AbstractStepper, starts: PyTree, window: Window, emit: Callable, probes: Array | None = None
+    ) -> tuple[PyTree, PyTree]:
+        """`emit` of every observation, stacked (S, I, ...), and what the stepper steps at the ends (S, ...)."""
+
+        def trajectory(y0: PyTree, plan: TimePlan, inputs: Any, probes: Array | None) -> tuple[PyTree, PyTree]:
+            end, outputs = self.adjoint.run(stepper, y0, plan, emit, inputs, probes)
+            return outputs, end
+
+        return self.batch(trajectory, starts, window.plan, window.inputs, probes)

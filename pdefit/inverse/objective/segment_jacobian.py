@@ -1,0 +1,110 @@
+"""The Jacobian of a segmented record, as the small dense blocks it consists of."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from pdefit._util.errors import PdefitError
+from pdefit.inverse.controls.controls import Controls
+
+# entries of a dense Jacobian, 2 GB in float64
+_DENSE_LIMIT = 250_000_000
+
+
+class Pattern(NamedTuple):
+    """Which elements of theta a segment depends on: the k shared ones and the node states it starts from; the jump at its
+    end depends on the n of the next segment too.
+
+    `seeds` (k + n, p) are directions of theta that move the same element of every node at once: segments do not see each
+    other's nodes, so k + n tangents give all of them. `columns` (S, k + 2 n) are the elements of theta that belong to the
+    columns of a segment's block; those of the last have no next node.
+    """
+
+    seeds: np.ndarray
+    columns: np.ndarray
+
+
+def pattern(controls: Controls, segments: int) -> Pattern:
+    """The pattern of controls whose node states are the last elements of theta."""
+    shared = controls.shared_size
+    own, first = np.zeros((segments, 0), int), shared
+    for control in controls.nodes:
+        block = first + np.arange(control.size).reshape(segments, -1)
+        own, first = np.concatenate([own, block], axis=1), first + control.size
+    together = np.tile(np.arange(shared), (segments, 1))
+    seeds = np.zeros((shared + own.shape[1], controls.size))
+    seeds[np.arange(shared), np.arange(shared)] = 1
+    seeds[shared + np.arange(own.shape[1]), own] = 1
+    after = np.concatenate([own[1:], own[-1:]])
+    return Pattern(seeds, np.concatenate([together, own, after], axis=1))
+
+
+class Blocks(NamedTuple):
+    """Residuals `r` (S, m) of every segment and their derivatives `jac` (S, m, c) in the elements `columns` (S, c) of theta."""
+
+    r: Float[Array, "S m"]
+    jac: Float[Array, "S m c"]
+    columns: Array | np.ndarray
+
+    def dense(self, p: int) -> Float[Array, "Sm p"]:
+        """The whole Jacobian, segment after segment."""
+        s, m, _ = self.jac.shape
+        where = np.arange(s)[:, None, None], np.arange(m)[None, :, None], self.columns[:, None, :]
+        return jnp.zeros((s, m, p)).at[where].add(self.jac).reshape(s * m, p)
+
+
+def added(vectors: Float[Array, "S c"], columns: Array | np.ndarray, p: int) -> Float[Array, " p"]:
+    """Vectors of blocks, each added where its elements lie."""
+    return jnp.zeros(p).at[columns].add(vectors)
+
+
+def added_matrices(matrices: Float[Array, "S c c"], columns: Array | np.ndarray, p: int) -> Float[Array, "p p"]:
+    """Matrices of blocks, each added where its rows and columns lie."""
+    return jnp.zeros((p, p)).at[columns[:, :, None], columns[:, None, :]].add(matrices)
+
+
+def push_blocks(
+    parts: Callable[[Array], tuple[Array, Array, Array]], theta: Float[Array, " p"], pattern: Pattern
+) -> Blocks:
+    """The blocks of a function with the pattern given.
+
+    `parts` returns for every segment the weighted residuals of its observations (S, m), its end (S, n) and its start (S, n),
+    the free fields of both divided by the deviation of a jump; the jumps are residuals too, the last segment's being zero.
+    """
+
+    def push(v: Array) -> tuple[Any, Any]:
+        return jax.jvp(parts, (theta,), (v,))
+
+    (seen, ends, starts), (d_seen, d_ends, d_starts) = jax.vmap(push, out_axes=(None, -1))(jnp.asarray(pattern.seeds))
+    r = jnp.concatenate([seen, jumps(ends, starts)], axis=1)
+    unseen = jnp.zeros((*seen.shape, ends.shape[1]))
+    jac = jnp.concatenate([jnp.concatenate([d_seen, unseen], axis=2), jump_blocks(d_ends, d_starts)], axis=1)
+    return Blocks(r, jac, pattern.columns)
+
+
+def jump_blocks(d_ends: Float[Array, "S n k"], d_starts: Float[Array, "S n k"]) -> Float[Array, "S n c"]:
+    """How the jump at the end of every segment moves with the k elements that the segment depends on, and with the node of
+    the next, whose n elements are the last of these."""
+    s, n, k = d_ends.shape
+    # the last segment jumps nowhere
+    inner = np.arange(s)[:, None, None] < s - 1
+    ahead = -jnp.roll(d_starts[:, :, k - n :], -1, axis=0)
+    return jnp.where(inner, jnp.concatenate([d_ends, ahead], axis=2), 0.0)
+
+
+def jumps(ends: Float[Array, "S n"], starts: Float[Array, "S n"]) -> Float[Array, "S n"]:
+    """End of every segment minus the start of the next; zero for the last."""
+    return jnp.concatenate([ends[:-1] - starts[1:], jnp.zeros_like(ends[:1])])
+
+
+def refuse_dense(rows: int, columns: int) -> None:
+    """Refuse a Jacobian that would not fit."""
+    if rows * columns > _DENSE_LIMIT:
+        raise PdefitError(
+            f"A dense Jacobian of {rows} residuals and {columns} controls is refused above {_DENSE_LIMIT:.0e} entries; "
+            f"use stages=lbfgs, or fewer observations or controls"
+        )

@@ -1,0 +1,68 @@
+"""Exact residuals with smooth tangents: fitting equations with hard switches.
+
+No derivative sees a hard switch, and a smooth model fitted to what a hard one made is biased (by a quarter with the widths
+that gradients like). So residuals come from the hard system, and the tangents J of Gauss-Newton from the smooth system
+linearised along the hard trajectory. Where the residuals r can vanish nothing is lost. Where they cannot, the fit ends at
+J^T r = 0, which is not quite the minimum of |r|^2: `inexact_bias` says how far it is.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.linalg import cho_factor, cho_solve
+from jaxtyping import Array, Float
+
+from pdefit._util.errors import PdefitError
+from pdefit.inverse.objective.compiled import NORMAL, VALUE
+from pdefit.systems.capabilities import AbstractSwitched
+from pdefit.systems.system import AbstractSystem
+
+
+def check_switches(system: AbstractSystem, smooth_tangents: bool) -> None:
+    """Refuse smooth tangents where there is no hard switch to replace."""
+    if smooth_tangents and not (isinstance(system, AbstractSwitched) and not system.is_smooth):
+        raise PdefitError(
+            f"smooth_tangents expects a system with hard switches and a smooth twin, which {type(system).__name__} is not "
+            f"here; set smooth_tangents=false, or make its switches hard (is_smooth: false)"
+        )
+
+
+def followed(functional: Any, theta: Float[Array, " p"]) -> Any:
+    """The problem that tangents follow: that of theta, or its smooth twin."""
+    problem = functional.at(theta)
+    if not functional.smooth_tangents:
+        return problem
+    return eqx.tree_at(lambda p: p.system, problem, problem.system.smoothed())
+
+
+def smoothed(functional: Any) -> Any:
+    """The functional whose residuals are smooth, too: what its tangents are the derivative of."""
+    return eqx.tree_at(
+        lambda f: (f.problem.system, f.smooth_tangents), functional, (functional.problem.system.smoothed(), False)
+    )
+
+
+def difference_gradient(functional: Any, theta: Float[Array, " p"], steps: np.ndarray) -> np.ndarray:
+    """dJ/dtheta of the residuals as they are, by central differences: 2 p forward runs."""
+
+    def slope(k: int) -> float:
+        e = jnp.zeros(theta.size).at[k].set(steps[k])
+        return float(VALUE(functional, theta + e) - VALUE(functional, theta - e)) / (2 * float(steps[k]))
+
+    return np.asarray([slope(k) for k in range(theta.size)])
+
+
+def inexact_bias(functional: Any, theta: Float[Array, " p"]) -> np.ndarray:
+    """How far an estimate with smooth tangents is from the minimum of J, in search space: one Gauss-Newton step with the
+    gradient by differences, -A^-1 dJ/dtheta. Steps are a third of a standard error, so that switches crossing from one
+    instant of a trajectory to the next average out."""
+    value, _, matrix = NORMAL(functional, theta)
+    scale = 1 / jnp.sqrt(jnp.diag(matrix))
+    scaled = scale[:, None] * matrix * scale[None, :] + 1e-12 * jnp.eye(theta.size)
+    spread = jnp.sqrt(jnp.diag(cho_solve(cho_factor(scaled), jnp.eye(theta.size)))) * scale
+    deviation = jnp.sqrt(2 * value / max(functional.observed_values - theta.size, 1))
+    steps = np.clip(np.asarray(deviation * spread) / 3, 1e-6, 1e-2)
+    gradient = jnp.asarray(difference_gradient(functional, theta, steps))
+    return np.asarray(-scale * cho_solve(cho_factor(scaled), scale * gradient))

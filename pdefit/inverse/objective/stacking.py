@@ -1,0 +1,198 @@
+"""Functionals of equal structure as one, with a leading axis on every array; and back."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from pdefit._util.errors import PdefitError
+from pdefit.data.observations import Observations
+from pdefit.integrate.loop.time_grid import TimePlan
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.shooting.formulation import Layout
+
+# what must be alike, and is compared by name so that an error can say which is not
+_ALIKE = {
+    "problem.system": "the same system, with arrays of equal shape",
+    "problem.y0": "states of equal shape",
+    "problem.observe": "the same observation operator",
+    "controls": "the same controls, bounds, units and priors",
+    "sweep": "the same solver, adjoint and batch of segments",
+    "formulation": "the same formulation",
+    "regularizers": "the same regularizers",
+}
+
+
+class Extent(NamedTuple):
+    """How large a record is without padding: frames, segments, intervals of each, steps of an interval, and its step dt."""
+
+    frames: int
+    segments: int
+    intervals: int
+    steps: int
+    dt: float
+
+
+def extent(functional: Functional) -> Extent:
+    """How large the record of a functional is."""
+    layout = functional.layout
+    return Extent(
+        functional.observations.ts.size, layout.segments, layout.plan.intervals, layout.plan.length, functional.dt
+    )
+
+
+def stacked(functionals: Sequence[Functional]) -> Functional:
+    """The functionals as one, with a leading axis on every array.
+
+    Shorter records are filled up with frames of weight zero, behind intervals and segments of zero length. Numbers of the
+    problem that differ from record to record become arrays.
+    """
+    each = [extent(f) for f in functionals]
+    most = Extent(*map(max, zip(*each, strict=True)))
+    if len({e.segments for e in each}) > 1 and functionals[0].controls.nodes:
+        raise PdefitError(
+            "Recordings with free node states expect as many segments in each, but have "
+            f"{', '.join(str(e.segments) for e in each)}; cut the recordings to one length, or make no node states controls"
+        )
+    padded = [_padded(f, most) for f in functionals]
+    for name, what in _ALIKE.items():
+        parts = [_get(f, name) for f in padded]
+        for e, part in enumerate(parts):
+            if not _alike(parts[0], part):
+                raise PdefitError(f"Recordings expects {what} in all, but number {e} differs from number 0 in {name}")
+    return _stack(padded)
+
+
+def unstacked(functional: Functional, e: int, size: Extent) -> Functional:
+    """One of the functionals that were stacked, without its padding."""
+    one = sliced(functional, e)
+    data, layout, problem = one.observations, one.layout, one.problem
+
+    def frames(x: Array) -> Array:
+        return x[: size.frames] if x.shape[0] > 1 else x
+
+    data = Observations(
+        data.ts[: size.frames], *(jax.tree.map(frames, part) for part in (data.values, data.mask, data.sigma))
+    )
+    plan, s, i = layout.plan, slice(size.segments), slice(size.intervals)
+    step = plan.step[s, i, : size.steps] if plan.frozen else plan.step[s, i]
+    looks = size.intervals + plan.look_first
+    layout = Layout(
+        TimePlan(plan.start[s, i], step, plan.count[s, i], size.steps, plan.look_first),
+        layout.index[s, :looks],
+        layout.real[s, :looks],
+        layout.nodes[s],
+    )
+    nodes = jax.tree.map(lambda x: x[s], problem.nodes)
+    measured = jax.tree.map(frames, one.measured_sigma)
+    return eqx.tree_at(
+        lambda f: (f.observations, f.measured_sigma, f.layout, f.problem.nodes, f.dt),
+        one,
+        (data, measured, layout, nodes, size.dt),
+        is_leaf=lambda x: x is None,
+    )
+
+
+def sliced(functional: Functional, e: int) -> Functional:
+    """One of the functionals that were stacked, as it is padded."""
+    arrays, rest = eqx.partition(functional, eqx.is_array)
+    return eqx.combine(jax.tree.map(lambda x: x[e], arrays), rest)
+
+
+# --- padding -----------------------------------------------------------------------------------------------------------
+
+
+def _padded(functional: Functional, most: Extent) -> Functional:
+    """The functional with as many frames, segments, intervals and steps as the largest has."""
+    data, layout = functional.observations, functional.layout
+    frames, segments = most.frames - data.ts.size, most.segments - layout.segments
+
+    def longer(x: Array, fill: float | bool) -> Array:
+        return jnp.concatenate([x, jnp.full((frames, *x.shape[1:]), fill, x.dtype)]) if frames else x
+
+    def sigma(x: Array, value: Array) -> Array:
+        return longer(jnp.broadcast_to(x, (value.shape[0], *x.shape[1:])), 1.0) if x.shape[0] > 1 else x
+
+    weights = [{n: sigma(x, data.values[n]) for n, x in s.items()} for s in (data.sigma, functional.measured_sigma)]
+    observations = eqx.tree_at(
+        lambda o: (o.ts, o.values, o.mask, o.sigma),
+        data,
+        (
+            np.concatenate([data.ts, data.ts[-1] + 1.0 + np.arange(frames)]),
+            {n: longer(x, 0.0) for n, x in data.values.items()},
+            {n: longer(x, False) for n, x in data.mask.items()},
+            weights[0],
+        ),
+    )
+    nodes = jax.tree.map(lambda x: jnp.concatenate([x, jnp.repeat(x[-1:], segments, axis=0)]), functional.problem.nodes)
+    return eqx.tree_at(
+        lambda f: (f.observations, f.measured_sigma, f.layout, f.problem.nodes, f.dt),
+        functional,
+        (observations, weights[1], _padded_layout(layout, most), nodes, most.dt),
+        is_leaf=lambda x: x is None,
+    )
+
+
+def _padded_layout(layout: Layout, most: Extent) -> Layout:
+    """The layout with more intervals and segments, all of zero length, whose observations are no residuals."""
+    plan = layout.plan
+    rows, columns = most.segments - layout.segments, most.intervals - plan.intervals
+    used = plan.step[:, -1].sum(axis=-1) if plan.frozen else plan.count[:, -1] * plan.step[:, -1]
+    end = (plan.start[:, -1] + used)[:, None]
+    start = np.concatenate([plan.start, np.repeat(end, columns, axis=1)], axis=1)
+    start = np.concatenate([start, np.full((rows, start.shape[1]), end[-1, 0])])
+    more = (0, rows), (0, columns)
+    steps = [(0, most.steps - plan.length)] if plan.frozen else []
+    return Layout(
+        TimePlan(start, np.pad(plan.step, [*more, *steps]), np.pad(plan.count, more), most.steps, plan.look_first),
+        np.pad(layout.index, more, mode="edge"),
+        np.pad(layout.real, more),
+        np.pad(layout.nodes, more[0], mode="edge"),
+    )
+
+
+# --- stacking ----------------------------------------------------------------------------------------------------------
+
+
+def _get(functional: Functional, name: str) -> Any:
+    found: Any = functional
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def _alike(a: PyTree, b: PyTree) -> bool:
+    """Whether two trees can be stacked: equal structure, arrays of equal shape and type, anything else equal, or floats."""
+    if jax.tree.structure(a) != jax.tree.structure(b):
+        return False
+
+    def same(x: Any, y: Any) -> bool:
+        if eqx.is_array(x) and eqx.is_array(y):
+            return x.shape == y.shape and x.dtype == y.dtype
+        return isinstance(x, float) and isinstance(y, float) or bool(x == y)
+
+    return all(same(x, y) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True))
+
+
+def _stack(functionals: Sequence[Functional]) -> Functional:
+    """The leaves of all, stacked; NumPy's stay NumPy's."""
+    dtype = jax.tree.leaves(functionals[0].problem.y0)[0].dtype
+
+    def one(*leaves: Any) -> Any:
+        if all(isinstance(x, np.ndarray) for x in leaves):
+            return np.stack(leaves)
+        if eqx.is_array(leaves[0]):
+            return jnp.stack(_like(leaves))
+        return leaves[0] if all(x == leaves[0] for x in leaves) else jnp.asarray(leaves, dtype)
+
+    return jax.tree.map(one, *functionals)
+
+
+def _like(leaves: Sequence[Any]) -> list[Array]:
+    """Arrays of one shape: sigma of one recording may hold for all frames or pixels, that of another for each."""
+    shape = np.broadcast_shapes(*(x.shape for x in leaves))
+    return [jnp.broadcast_to(x, shape) for x in leaves]

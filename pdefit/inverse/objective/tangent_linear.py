@@ -1,0 +1,64 @@
+"""Forward mode along trajectories: a state, and how it moves."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import PyTree
+
+from pdefit.integrate.loop.stepper import AbstractStepper, Stepper
+
+
+def push(function: Any, primals: tuple, tangents: tuple) -> tuple[PyTree, PyTree]:
+    """What a function returns, and how that moves with its arguments: zero where it does not."""
+    out, moved = eqx.filter_jvp(function, primals, tangents)
+
+    def filled(x: Any, d: Any) -> Any:
+        return jnp.zeros_like(x) if d is None and eqx.is_inexact_array(x) else d
+
+    return out, jax.tree.map(filled, out, moved)
+
+
+def push_all(function: Any, primals: tuple, tangents: tuple) -> tuple[PyTree, PyTree]:
+    """The same along several directions, which are the leading axis of `tangents` and of what moves."""
+    static: list[PyTree] = []
+
+    def one(moved: tuple) -> tuple[PyTree, PyTree]:
+        out, d_out = push(function, primals, moved)
+        # a module holds more than arrays: the activation of a network
+        arrays, rest = eqx.partition(out, eqx.is_array)
+        static.append(rest)
+        return arrays, eqx.filter(d_out, eqx.is_array)
+
+    # the function itself is evaluated once: nothing that it returns has the axis
+    arrays, moved = jax.vmap(one, out_axes=(None, 0))(tangents)
+    return eqx.combine(arrays, static[-1]), moved
+
+
+class Pushed(AbstractStepper):
+    """Steps a state and its tangent together.
+
+    `tangent` has the arrays of the stepper that move. With `several`, its leaves and the state's tangents have a leading
+    axis of directions. Where there is a `twin`, the tangent is that of the twin at the state, and `tangent` is the twin's.
+    """
+
+    stepper: Stepper
+    tangent: Stepper
+    twin: Stepper | None = None
+    several: bool = eqx.field(static=True, default=False)
+
+    def init(self, t, y):
+        (y1, state), (dy, d_state) = self._push(lambda stepper, y: stepper.init(t, y), *y)
+        return (y1, dy), (state, d_state)
+
+    def __call__(self, t, h, carry):
+        (y, dy), (state, d_state) = carry
+        (y, state), (dy, d_state) = self._push(lambda stepper, c: stepper(t, h, c), (y, state), (dy, d_state))
+        return (y, dy), (state, d_state)
+
+    def _push(self, function: Any, primal: PyTree, tangent: PyTree) -> tuple[PyTree, PyTree]:
+        moved = eqx.filter(self.tangent, eqx.is_inexact_array)
+        followed = self.stepper if self.twin is None else self.twin
+        out, d_out = (push_all if self.several else push)(function, (followed, primal), (moved, tangent))
+        return out if self.twin is None else function(self.stepper, primal), d_out

@@ -1,0 +1,204 @@
+"""What one evaluation will cost, told before it runs."""
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from pdefit._util.memory import in_words
+from pdefit.adjoints.account import Account
+from pdefit.adjoints.base import Checkpointed, StoreAll
+from pdefit.integrate.loop.time_grid import TimePlan
+from pdefit.inverse.objective.accumulate import Misfit
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.normal_equations import Tangents
+from pdefit.inverse.objective.residuals import Window
+from pdefit.inverse.offload import programs
+
+# the steps that are tried: enough for loops to be loops, few enough to be quick; and for how many seconds
+_INTERVALS, _MOST_STEPS, _SECONDS = 3, 8, 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """What a few steps took, through a functional's own programs.
+
+    Bytes beside checkpoints, from the compiler's own account: `temporary` inside the program that goes back, `passed` the
+    state and cotangent that it is given and returns. Seconds for one step: `forward`, and `back` for a gradient with two
+    levels of checkpoints.
+    """
+
+    state_bytes: int
+    temporary: int
+    passed: int
+    forward: float
+    back: float
+
+    @property
+    def working(self) -> int:
+        """Bytes beside checkpoints."""
+        return self.temporary + self.passed
+
+    def gradient(self, account: Account) -> float:
+        """Seconds for one step of a gradient that passes over it so often."""
+        # of two levels of checkpoints, three passes are forward
+        transpose = max(self.back - 3 * self.forward, 0.0)
+        return max(account.forward * self.forward + account.reverse * transpose, self.forward)
+
+
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    """One evaluation of what an optimizer asks: memory in bytes, time in seconds.
+
+    `planned_bytes` is what the device will hold at its peak: `stored_states` of `state_bytes` each, and `working_bytes`
+    beside them; `host_bytes` and `file_bytes` are the checkpoints elsewhere.
+    """
+
+    driver: str
+    schedule: str
+    steps: int
+    state_bytes: int
+    stored_states: int
+    working_bytes: int
+    recompute_factor: float
+    seconds: float
+    seconds_forward: float
+    host_bytes: int = 0
+    file_bytes: int = 0
+
+    @property
+    def planned_bytes(self) -> int:
+        return self.stored_states * self.state_bytes + self.working_bytes
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain numbers and text, for plan.json."""
+        return {**dataclasses.asdict(self), "planned_bytes": self.planned_bytes}
+
+    def __str__(self) -> str:
+        elsewhere = {"host memory": self.host_bytes, "files": self.file_bytes}
+        more = "".join(f", {in_words(size)} in {place}" for place, size in elsewhere.items() if size)
+        return (
+            f"{self.schedule}: {self.stored_states} states of {in_words(self.state_bytes)} and {in_words(self.working_bytes)} "
+            f"to work with = {in_words(self.planned_bytes)}{more}; {self.recompute_factor:.3g} x {self.steps} steps, about "
+            f"{self.seconds:.2g} s an evaluation"
+        )
+
+
+def state_bytes(like: PyTree) -> int:
+    """What a state takes, of all trajectories that it holds."""
+    return sum(int(np.prod(x.shape)) * x.dtype.itemsize for x in jax.tree.leaves(like))
+
+
+def trial(functional: Functional) -> Trial:
+    """Run a few steps forward and back, from the start of the record at theta0."""
+    window, theta = _few_steps(functional), functional.theta0
+    march = eqx.tree_at(lambda m: m.functional.sweep.adjoint, Misfit(functional), Checkpointed(2))
+    state = march.start(theta)
+    size, steps = state_bytes(state), window.plan.intervals * window.plan.length
+    zeros = jax.tree.map(jnp.zeros_like, state)
+    back = programs.reverse.lower(march, theta, state, window, zeros, theta).compile()
+    account = back.compiled.memory_analysis()
+    stored = Checkpointed(2).account(window.plan, theta.size).stored * size
+    return Trial(
+        state_bytes=size,
+        temporary=max(int(account.temp_size_in_bytes) - stored, 0),
+        passed=2 * size + int(account.output_size_in_bytes),
+        forward=_seconds(lambda: programs.advance(march, theta, state, window)) / steps,
+        back=_seconds(lambda: back(march, theta, state, window, zeros, theta)) / steps,
+    )
+
+
+def gradient_cost(functional: Functional, tried: Trial) -> Cost:
+    """A gradient by the functional's own adjoint, everything on the device."""
+    plan, batch, segments = functional.layout.plan, functional.sweep.batch, functional.layout.segments
+    # an algorithm without a reverse pass has nothing to run again for it
+    account = functional.sweep.adjoint.account(plan, functional.controls.size)
+    again = batch.recompute(segments) if account.reverse else 0
+    stored = account.stored
+    # without checkpoints a step leaves more behind than its state
+    if isinstance(functional.sweep.adjoint, StoreAll):
+        stored = math.ceil(stored * _kept_per_step(functional, tried) / tried.state_bytes)
+    return Cost(
+        driver="traced",
+        schedule=account.schedule,
+        steps=plan.longest,
+        state_bytes=tried.state_bytes * batch.at_once(segments) // segments,
+        stored_states=stored,
+        working_bytes=tried.working,
+        recompute_factor=account.forward + again,
+        seconds=account.padded * (tried.gradient(account) + again * tried.forward),
+        seconds_forward=plan.intervals * plan.length * tried.forward,
+    )
+
+
+def tangent_cost(functional: Functional, tried: Trial) -> Cost:
+    """The normal equations by one tangent for each column of the Jacobian, all at once."""
+    plan, count = functional.layout.plan, functional.tangents
+    window, tangents = _few_steps(functional), Tangents(functional, functional.theta0)
+    walked = programs.walk_start(tangents)
+    program = programs.walk.lower(tangents, walked, window).compile()
+    account = program.compiled.memory_analysis()
+    seconds = _seconds(lambda: program(tangents, walked, window))
+    steps, size = plan.intervals * plan.length, tried.state_bytes
+    return Cost(
+        driver="traced",
+        schedule=f"{count} tangents",
+        steps=plan.longest,
+        state_bytes=size,
+        stored_states=1 + count,
+        # those that are returned are not those that were given
+        working_bytes=int(account.temp_size_in_bytes) + int(account.output_size_in_bytes),
+        recompute_factor=1.0,
+        seconds=steps * seconds / (window.plan.intervals * window.plan.length),
+        seconds_forward=steps * tried.forward,
+    )
+
+
+def _kept_per_step(functional: Functional, tried: Trial) -> float:
+    """Bytes that the reverse pass of one step needs, if nothing is run again: every value that enters a product with its
+    cotangent. They are counted by tracing alone, as what the transpose of a few steps closes over."""
+    window, march = _few_steps(functional), Misfit(functional)
+    march = eqx.tree_at(lambda m: m.functional.sweep.adjoint, march, StoreAll())
+
+    def transpose(theta: Array) -> Any:
+        state = march.start(theta)
+        return jax.vjp(lambda theta, state: march.through(theta, state, window, None), theta, state)[1]
+
+    closed_over = state_bytes(jax.eval_shape(transpose, functional.theta0))
+    return max(closed_over / (window.plan.intervals * window.plan.length), float(tried.state_bytes))
+
+
+def _few_steps(functional: Functional) -> Window:
+    """The beginning of a record: a few steps of every trajectory, each few with an observation."""
+    whole = functional.window
+    plan = whole.plan
+    intervals, length = min(_INTERVALS, plan.intervals), min(_MOST_STEPS, plan.length)
+    part = TimePlan(
+        start=plan.start[:, :intervals],
+        step=plan.step[:, :intervals, :length] if plan.frozen else plan.step[:, :intervals],
+        # an interval without steps pads a shorter record, and says nothing about time
+        count=np.full((plan.count.shape[0], intervals), length),
+        length=length,
+        look_first=False,
+    )
+    first = int(plan.look_first)
+    seen = slice(first, first + intervals)
+    return Window(part, whole.index[:, seen], {n: r[:, seen] for n, r in whole.real.items()}, whole.observations)
+
+
+def _seconds(run: Callable[[], Any]) -> float:
+    """The median of several runs, after one that compiles."""
+    jax.block_until_ready(run())
+    times, begin = [], time.perf_counter()
+    while not times or time.perf_counter() - begin < _SECONDS:
+        start = time.perf_counter()
+        jax.block_until_ready(run())
+        times.append(time.perf_counter() - start)
+    return float(np.median(times))

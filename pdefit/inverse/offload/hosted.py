@@ -1,0 +1,201 @@
+"""The hosted driver: a functional piece by piece, with checkpoints in host memory or in a file."""
+
+import dataclasses
+import itertools
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from pdefit.adjoints.base import AbstractAdjoint
+from pdefit.adjoints.checkpointing.actions import Advance, Restore, Reverse, Store, Tier
+from pdefit.adjoints.checkpointing.schedule import AbstractSchedule
+from pdefit.adjoints.checkpointing.storage import CheckpointStore
+from pdefit.integrate.loop.adjoint_norms import growth
+from pdefit.inverse.controls.controls import Controls
+from pdefit.inverse.objective.accumulate import AbstractMarch, Misfit, TangentMisfit
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.normal_equations import Tangents
+from pdefit.inverse.objective.residuals import Window
+from pdefit.inverse.offload import programs
+from pdefit.inverse.offload.time_chunks import Pieces
+
+
+@dataclasses.dataclass(frozen=True)
+class Route:
+    """How a march is carried out: its pieces, how each is differentiated, where states are kept meanwhile."""
+
+    pieces: Pieces
+    adjoint: AbstractAdjoint
+    schedule: AbstractSchedule
+    stores: Mapping[Tier, CheckpointStore]
+
+
+class HostedFunctional:
+    """J(theta) of a functional whose trajectory does not fit the device: what optimizers ask, with the same answers.
+
+    The trajectory runs piece by piece, each through one compiled program; `route` says how, for a state with these leaves
+    (products with tangents have a state twice as large).
+    """
+
+    def __init__(self, functional: Functional, route: Callable[[PyTree], Route]):
+        self.functional, self._make = functional, route
+        self._routes: dict[Any, Route] = {}
+        # the pieces bring the observations: the device must not hold all of them
+        data = functional.observations.at(slice(0, 1))
+        self._bare = eqx.tree_at(lambda f: (f.observations, f.measured_sigma), functional, (data, {}))
+
+    def route(self, march: AbstractMarch, x: Array) -> Route:
+        """How a march runs."""
+        like = jax.eval_shape(march.start, x)
+        key = tuple((leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(like))
+        if key not in self._routes:
+            self._routes[key] = self._make(like)
+        return self._routes[key]
+
+    def _routed(self, march: AbstractMarch, x: Array) -> tuple[Route, AbstractMarch]:
+        """How a march runs, and the march whose pieces are differentiated so."""
+        route = self.route(march, x)
+        return route, eqx.tree_at(lambda m: m.functional.sweep.adjoint, march, route.adjoint)
+
+    def close(self) -> None:
+        """Forget all checkpoints, and remove their files."""
+        for route in self._routes.values():
+            for store in route.stores.values():
+                store.close()
+        self._routes.clear()
+
+    # --- what optimizers ask ---------------------------------------------------------------------------------------------
+
+    def value(self, theta: Float[Array, " p"]) -> Float[Array, ""]:
+        """J(theta)."""
+        march = Misfit(self._bare)
+        pieces = self.route(march, theta).pieces
+        state, value = programs.start(march, theta, pieces.first)
+        for window in _in_order(pieces):
+            state, part = jax.block_until_ready(programs.advance(march, theta, state, window))
+            value = value + part
+        return value + programs.finish(march, theta, state)[0]
+
+    def value_and_grad(self, theta: Float[Array, " p"]) -> tuple[Float[Array, ""], Float[Array, " p"]]:
+        """J and its gradient by the discrete adjoint."""
+        return self.watched_gradient(theta)[:2]
+
+    def watched_gradient(
+        self, theta: Float[Array, " p"]
+    ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, ""]]:
+        """J, its gradient, and how much the adjoint grew on its way back."""
+        return self._gradient(Misfit(self._bare), theta)
+
+    def gauss_newton_product(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> Float[Array, " p"]:
+        """J_r^T J_r v."""
+        return self._gradient(TangentMisfit(self._bare, theta), v)[1]
+
+    def jvp(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """J and its derivative along v, by the tangent-linear model."""
+        march = Misfit(self._bare)
+        pieces = self.route(march, theta).pieces
+        (state, value), (tangent, slope) = programs.push_start(march, theta, v, pieces.first)
+        for window in _in_order(pieces):
+            (state, more), (tangent, more_slope) = programs.push(march, theta, v, state, tangent, window)
+            value, slope = jax.block_until_ready((value + more, slope + more_slope))
+        more, more_slope = programs.push_finish(march, theta, v, state, tangent)
+        return value + more, slope + more_slope
+
+    def normal_equations(
+        self, theta: Float[Array, " p"]
+    ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, "p p"]]:
+        """J, its gradient J_r^T r and the Gauss-Newton matrix J_r^T J_r, by one tangent for each control that is carried
+        from piece to piece."""
+        tangents = Tangents(self._bare, theta)
+        pieces = self.route(Misfit(self._bare), theta).pieces
+        walked, windows = programs.walk_start(tangents), _in_order(pieces)
+        for window in windows if pieces.first is None else itertools.chain([pieces.first], windows):
+            walked = jax.block_until_ready(programs.walk(tangents, walked, window))
+        return programs.walk_end(tangents, walked)
+
+    def repeat(self, condition: Callable[[Any], Any], body: Callable[[Any], Any], carry: Any) -> Any:
+        """`carry = body(carry)` while `condition(carry)`."""
+        while bool(condition(carry)):
+            carry = body(carry)
+        return carry
+
+    @property
+    def controls(self) -> Controls:
+        """What theta stands for."""
+        return self.functional.controls
+
+    def warm_up(self, theta: Float[Array, " p"]) -> tuple[float, float]:
+        """Compile what a gradient runs, by running its first piece; seconds that the piece takes, forward and there and
+        back."""
+        route, march = self._routed(Misfit(self._bare), theta)
+        window = route.pieces[0]
+        state, value = programs.start(march, theta, route.pieces.first)
+        (after, part), forward = _timed(lambda: programs.advance(march, theta, state, window))
+        _, (gradient, cotangent) = programs.finish(march, theta, after)
+        found, back = _timed(lambda: programs.reverse(march, theta, state, window, cotangent, gradient))
+        jax.block_until_ready(programs.reverse_start(march, theta, route.pieces.first, *found[:2]))
+        jax.block_until_ready((value + part, jnp.zeros_like(theta)))
+        growth(_joined([jnp.zeros_like(found[2])] * route.pieces.count))
+        return forward, back
+
+    # --- marching --------------------------------------------------------------------------------------------------------
+
+    def _gradient(self, march: AbstractMarch, x: Array) -> tuple[Array, Array, Array]:
+        """A march and its derivative, as the schedule says; and the growth of the adjoint."""
+        route, march = self._routed(march, x)
+        pieces, stores = route.pieces, route.stores
+        state, value = programs.start(march, x, pieces.first)
+        tree = jax.tree.structure(state)
+        # counted once, however often a piece runs
+        counted, norms = 0, []
+        gradient, cotangent = jnp.zeros_like(x), state
+        for action, upcoming in itertools.pairwise(itertools.chain(route.schedule.actions(), [None])):
+            if isinstance(upcoming, Restore):
+                stores[upcoming.tier].prefetch(upcoming.slot)
+            match action:
+                case Advance(first, last):
+                    for b in range(first, last):
+                        pieces.prefetch(b + 1)
+                        # one piece at a time: results of pieces that wait in a queue would fill the memory
+                        state, part = jax.block_until_ready(programs.advance(march, x, state, pieces[b]))
+                        if b == counted:
+                            value, counted = value + part, b + 1
+                            if counted == pieces.count:
+                                part, (gradient, cotangent) = programs.finish(march, x, state)
+                                value = value + part
+                case Store(_, tier, slot):
+                    stores[tier].write(slot, jax.tree.leaves(state))
+                case Restore(_, tier, slot):
+                    state = jax.tree.unflatten(tree, map(jnp.asarray, stores[tier].read(slot)))
+                case Reverse(b):
+                    pieces.prefetch(b - 1)
+                    found = programs.reverse(march, x, state, pieces[b], cotangent, gradient)
+                    cotangent, gradient, adjoint = jax.block_until_ready(found)
+                    norms.append(adjoint)
+        gradient = programs.reverse_start(march, x, pieces.first, cotangent, gradient)
+        return value, gradient, growth(_joined(norms[::-1]))
+
+
+def _timed(run: Callable[[], PyTree]) -> tuple[PyTree, float]:
+    """What a run returns, and its seconds after one that compiles."""
+    jax.block_until_ready(run())
+    begin = time.perf_counter()
+    return jax.block_until_ready(run()), time.perf_counter() - begin
+
+
+def _joined(norms: list[Array]) -> Array:
+    """Norms of all pieces, as one trajectory would report them: what comes in at the end of a piece comes from the next."""
+    inside = [n[:, :-1] for n in norms]
+    return jnp.concatenate([*inside, norms[-1][:, -1:]], axis=1)
+
+
+def _in_order(pieces: Pieces) -> Iterator[Window]:
+    """All pieces, each announced to the targets one ahead."""
+    for b in range(pieces.count):
+        pieces.prefetch(b + 1)
+        yield pieces[b]

@@ -1,0 +1,135 @@
+"""A record cut into pieces of equal shape, which run one after the other through one compiled program."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from pdefit.adjoints.checkpointing.planner import Cut
+from pdefit.data.observations import Observations
+from pdefit.integrate.loop.time_grid import TimePlan
+from pdefit.inverse.objective.residuals import Window
+from pdefit.inverse.offload.target_source import TargetSource
+
+
+class Pieces:
+    """The pieces of a record: piece `b` is a window that begins where piece `b - 1` ends.
+
+    The last is filled up with intervals of zero length whose observations are no residuals. Each holds the frames that it
+    needs and no others, read from `targets` when it is asked for.
+    """
+
+    def __init__(self, whole: Window, cut: Cut, targets: TargetSource):
+        self._targets = targets
+        self._dtype = jax.tree.leaves(whole.observations.values)[0].dtype
+        self._real = {n: np.asarray(r) for n, r in whole.real.items()}
+        self._index = np.asarray(whole.index)
+        self._plan = jax.tree.map(np.asarray, whole.plan)
+        self.first = (
+            self._window(slice(0, 1), self._still(), self._frames(slice(0, 1)).size) if self._plan.look_first else None
+        )
+        if self._plan.look_first:
+            self._index, self._real = self._index[:, 1:], {n: r[:, 1:] for n, r in self._real.items()}
+        parts = -(-self._plan.length // cut.length)
+        self._split(parts, cut.length)
+        self.count = -(-self._plan.intervals // cut.group)
+        self._pad(self.count * cut.group - self._plan.intervals)
+        self._group = cut.group
+        self._most_frames = max(self._frames(self._columns(b)).size for b in range(self.count))
+
+    def __getitem__(self, b: int) -> Window:
+        """Piece b, with its observations."""
+        columns = self._columns(b)
+        plan = self._plan
+        part = TimePlan(
+            start=plan.start[:, columns],
+            step=plan.step[:, columns],
+            count=plan.count[:, columns],
+            length=plan.length,
+            look_first=False,
+        )
+        return self._window(columns, part, self._most_frames)
+
+    def prefetch(self, b: int) -> None:
+        """Piece b will be asked for next."""
+        if 0 <= b < self.count:
+            frames = self._frames(self._columns(b))
+            self._targets.prefetch(int(frames[0]), int(frames[-1]) + 1)
+
+    def _columns(self, b: int) -> slice:
+        return slice(b * self._group, (b + 1) * self._group)
+
+    def _frames(self, columns: slice) -> np.ndarray:
+        """The frames that some trajectory looks at in these intervals."""
+        return np.unique(self._index[:, columns])
+
+    def _window(self, columns: slice, plan: TimePlan, most_frames: int) -> Window:
+        frames = self._frames(columns)
+        filled = np.concatenate([frames, np.full(most_frames - frames.size, frames[-1])])
+        index = np.searchsorted(frames, self._index[:, columns])
+        real = {n: jnp.asarray(r[:, columns]) for n, r in self._real.items()}
+        return Window(plan, index, real, self._read(filled))
+
+    def _read(self, frames: np.ndarray) -> Observations:
+        """Some frames, the last perhaps repeated, read in as few runs of neighbours as possible."""
+        edges = np.flatnonzero(np.diff(frames) > 1) + 1
+        runs = [(int(r[0]), int(r[-1]) + 1) for r in np.split(frames, edges)]
+        parts = [self._targets.read(*run) for run in runs]
+        pick = np.searchsorted(np.concatenate([np.arange(*run) for run in runs]), frames)
+
+        def joined(*arrays: Any) -> Array:
+            # a sigma that holds for all frames has a first axis of one
+            each = [np.broadcast_to(a, (n - m, *a.shape[1:])) for a, (m, n) in zip(arrays, runs, strict=True)]
+            return jnp.asarray(np.concatenate(each)[pick])
+
+        values, mask, sigma = (
+            jax.tree.map(joined, *(getattr(p, name) for p in parts)) for name in ("values", "mask", "sigma")
+        )
+        # files give float64
+        values, sigma = (jax.tree.map(lambda x: x.astype(self._dtype), tree) for tree in (values, sigma))
+        return Observations(np.arange(frames.size), *jax.tree.map(jnp.asarray, (values, mask, sigma)))
+
+    # --- cutting -------------------------------------------------------------------------------------------------------
+
+    def _still(self) -> TimePlan:
+        """One interval of zero length at the start, behind which the first frame is looked at."""
+        plan = self._plan
+        none = np.zeros_like(plan.count[:, :1])
+        return TimePlan(plan.start[:, :1], np.zeros(none.shape), none, length=1, look_first=False)
+
+    def _split(self, parts: int, length: int) -> None:
+        """Every interval in parts of `length` steps; what was observed at its end is a residual of the last one only."""
+        plan = self._plan
+        s, i = plan.count.shape
+        before = length * np.arange(parts)
+        count = np.clip(plan.count[..., None] - before, 0, length)
+        if plan.frozen:
+            missing = parts * length - plan.length
+            steps = np.pad(plan.step, ((0, 0), (0, 0), (0, missing))).reshape(s, i, parts, length)
+            used = np.where(np.arange(length) < count[..., None], steps, 0.0).sum(axis=-1)
+            start = plan.start[..., None] + np.cumsum(used, axis=-1) - used
+            steps = steps.reshape(s, i * parts, length)
+        else:
+            start = plan.start[..., None] + np.minimum(before, plan.count[..., None]) * plan.step[..., None]
+            steps = np.repeat(plan.step, parts, axis=1)
+        last = np.tile(np.arange(parts) == parts - 1, i)
+        self._plan = TimePlan(start.reshape(s, -1), steps, count.reshape(s, -1), length, look_first=False)
+        self._index = np.repeat(self._index, parts, axis=1)
+        self._real = {n: np.repeat(r, parts, axis=1) & last for n, r in self._real.items()}
+
+    def _pad(self, more: int) -> None:
+        """More intervals of zero length at the end."""
+
+        def last(x: np.ndarray) -> np.ndarray:
+            return np.concatenate([x, np.repeat(x[:, -1:], more, axis=1)], axis=1)
+
+        def nothing(x: np.ndarray) -> np.ndarray:
+            return np.concatenate([x, np.zeros_like(x[:, :1]).repeat(more, axis=1)], axis=1)
+
+        plan = self._plan
+        self._plan = TimePlan(
+            last(plan.start), nothing(plan.step), nothing(plan.count), plan.length, look_first=False
+        )  # fmt: skip
+        self._index, self._real = last(self._index), {n: nothing(r) for n, r in self._real.items()}

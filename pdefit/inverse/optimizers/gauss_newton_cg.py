@@ -1,0 +1,230 @@
+"""Gauss-Newton for fields: no matrix, only products with it."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float
+
+from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluation, by_gradient
+from pdefit.inverse.optimizers.preconditioner import Arrow, arrow, has_points
+
+# more products follow while the second half of them brought more than this fraction of the decrease
+_GAIN = 0.1
+# a step must bring this fraction of the decrease that its slope promises
+_ARMIJO = 1e-4
+# residuals of a record without noise fall by no more than this
+_ROUND_OFF = 1e-14
+
+
+class _State(NamedTuple):
+    theta: Array
+    value: Array
+    first_value: Array
+    gradient: Array
+    direction: Array
+    # the curvature of each element, as the preconditioner has it
+    curvature: Array
+    # how much of the direction is tried
+    step: Array
+    # of the first gradient, in the units of the preconditioner
+    first_norm: Array
+    started: Array
+    converged: Array
+    stuck: Array
+    box: Box
+
+
+class GaussNewtonCG(AbstractOptimizer):
+    """A d = -g with A = J_r^T J_r by conjugate gradients, truncated; then a line search along d.
+
+    For fields: A is never formed; every product A v costs about two gradients, and at most `products` are spent on a step,
+    fewer far from the minimum: until the linear residual has fallen to min(1/2, sqrt(|g| / |g_0|)) and the second half of
+    the products brought less than a tenth of the decrease of the quadratic model. A control with `smoothing` is
+    searched in its Sobolev variable, which preconditions its field; controls are scaled to each other by their mean
+    curvature, from one product for each at the start. Where the unknowns are numbers and a whole initial state, their matrix
+    at every point by itself preconditions all of them together (see `preconditioner`).
+    Bounds: elements on a bound whose descent leads out of it are held.
+    Converged when the decrease that the step promises is below `tolerance` of J, or when no step improves J any more and
+    the residuals have fallen to round-off.
+
+    Source: J. Nocedal, S. Wright, Numerical Optimization, 7.1 and 10.3 (2006), doi:10.1007/978-0-387-40065-5;
+    S. Eisenstat, H. Walker, SIAM J. Sci. Comput. 17:16 (1996), doi:10.1137/0917003;
+    S. Nash, A. Sofer, Oper. Res. Lett. 9:219 (1990), doi:10.1016/0167-6377(90)90065-D (why the model's decrease tells more).
+    """
+
+    tangents: ClassVar[bool] = False
+
+    products: int = 20
+    tolerance: float = 1e-10
+
+    def __check_init__(self):
+        if self.products < 1:
+            raise ValueError(f"GaussNewtonCG expects products of at least 1, but got {self.products}")
+
+    @property
+    def most_products(self):
+        return self.products
+
+    def evaluate(self, functional, state):
+        trial = self.ask(state)
+        found = by_gradient(functional, trial)
+        good = found.finite & _improves(state, found)
+        free = ~state.box.blocked(trial, -found.gradient)
+        curvature = self._curvature(functional, trial, state, good)
+        arrow = self._arrow(functional, trial, good)
+
+        def scaled(r: Array) -> Array:
+            return jnp.where(free, r / curvature if arrow is None else arrow.solve(r), 0.0)
+
+        slope = jnp.where(free, -found.gradient, 0.0)
+        norm = jnp.sqrt(jnp.vdot(slope, scaled(slope)))
+        first = jnp.where(state.started, state.first_norm, norm)
+        most = jnp.minimum(0.5, jnp.sqrt(norm / jnp.where(first > 0, first, 1.0))) * norm
+        direction = self._solve(functional, trial, slope, scaled, free, most, good)
+        return found._replace(direction=direction, curvature=curvature, norm=norm)
+
+    def _arrow(self, functional: Any, theta: Array, wanted: Bool[Array, ""]) -> Arrow | None:
+        """The matrix as if points did not feel each other, where the unknowns are numbers and an initial state."""
+        if not has_points(functional):
+            return None
+        shapes = eqx.filter_eval_shape(arrow, functional, theta)
+        nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+        return lax.cond(wanted, lambda: arrow(functional, theta), lambda: nothing)
+
+    def _curvature(self, functional: Any, theta: Array, state: _State, wanted: Bool[Array, ""]) -> Float[Array, " p"]:
+        """The mean curvature of every control, measured at the first point."""
+        masks = jnp.stack([jnp.asarray(mask, theta.dtype) for mask in functional.controls.elements.values()])
+        signs = jax.random.rademacher(jax.random.key(0), theta.shape, theta.dtype)
+
+        def body(carry: tuple[Array, Array]) -> tuple[Array, Array]:
+            i, curvature = carry
+            v = masks[i] * signs
+            mean = jnp.vdot(v, functional.gauss_newton_product(theta, v)) / jnp.sum(masks[i])
+            return i + 1, jnp.where(masks[i] > 0, mean, curvature)
+
+        def more(carry: tuple[Array, Array]) -> Array:
+            return (carry[0] < len(masks)) & ~state.started & wanted
+
+        found = functional.repeat(more, body, (jnp.zeros((), int), state.curvature))[1]
+        # a control without any curvature keeps its place in the scale of the others
+        return jnp.where(found > 0, found, jnp.max(found, initial=0.0) + (jnp.max(found, initial=0.0) <= 0))
+
+    def _solve(
+        self,
+        functional: Any,
+        theta: Array,
+        slope: Array,
+        scaled: Callable[[Array], Array],
+        free: Bool[Array, " p"],
+        most: Array,
+        wanted: Bool[Array, ""],
+    ) -> Float[Array, " p"]:
+        """The direction, until the residual's norm is at most `most` and more products bring little more."""
+
+        def body(carry: tuple[Array, ...]) -> tuple[Array, ...]:
+            i, d, r, v, inner, decrease, _ = carry
+            product = jnp.where(free, functional.gauss_newton_product(theta, v), 0.0)
+            bend = jnp.vdot(v, product)
+            # a direction without curvature is one that the data do not see
+            seen = bend > 0
+            length = jnp.where(seen, inner / jnp.where(seen, bend, 1.0), 0.0)
+            d, r = d + length * v, r - length * product
+            decrease = decrease.at[i + 1].set(decrease[i] + length * inner / 2)
+            z = scaled(r)
+            new = jnp.vdot(r, z)
+            return i + 1, d, r, z + new / jnp.where(inner > 0, inner, 1.0) * v, new, decrease, ~seen
+
+        def more(carry: tuple[Array, ...]) -> Array:
+            i, _, _, _, inner, decrease, flat = carry
+            gains = decrease[i] - decrease[i // 2] > _GAIN * decrease[i]
+            enough = (i > 0) & (jnp.sqrt(inner) <= most) & ~gains
+            return wanted & ~flat & (i < self.products) & ~enough & (inner > 0)
+
+        z, zero = scaled(slope), jnp.zeros((), int)
+        decrease = jnp.zeros(self.products + 1)
+        begin = zero, jnp.zeros_like(theta), slope, z, jnp.vdot(slope, z), decrease, jnp.zeros((), bool)
+        return functional.repeat(more, body, begin)[1]
+
+    def init(self, theta, box):
+        zero, false = jnp.zeros((), theta.dtype), jnp.zeros((), bool)
+        return _State(
+            theta=theta,
+            value=zero,
+            first_value=zero,
+            gradient=jnp.zeros_like(theta),
+            direction=jnp.zeros_like(theta),
+            curvature=jnp.zeros_like(theta),
+            step=zero,
+            first_norm=zero,
+            started=false,
+            converged=false,
+            stuck=false,
+            box=box,
+        )
+
+    def ask(self, state):
+        return state.box.clip(state.theta + state.step * state.direction)
+
+    def tell(self, state, found):
+        assert found.direction is not None and found.curvature is not None and found.norm is not None
+        first = ~state.started
+        accepted = found.finite & _improves(state, found)
+        trial = self.ask(state)
+        theta, value, gradient, direction, curvature = (
+            jnp.where(accepted, new, old)
+            for new, old in (
+                (trial, state.theta),
+                (found.value, state.value),
+                (found.gradient, state.gradient),
+                (found.direction, state.direction),
+                (found.curvature, state.curvature),
+            )
+        )
+        first_value = jnp.where(first, found.value, state.first_value)
+        promise = -jnp.vdot(gradient, direction) / 2
+        step = jnp.where(accepted, 1.0, _shorter(state, found))
+        helpless = step < 1e-12
+        exhausted = helpless & (value <= _ROUND_OFF**2 * first_value)
+        new = _State(
+            theta=theta,
+            value=value,
+            first_value=first_value,
+            gradient=gradient,
+            direction=direction,
+            curvature=curvature,
+            step=step,
+            first_norm=jnp.where(first, found.norm, state.first_norm),
+            started=jnp.ones((), bool),
+            converged=(accepted & (promise <= self.tolerance * value)) | exhausted,
+            stuck=helpless | (first & ~found.finite),
+            box=state.box,
+        )
+        return new, accepted
+
+    def converged(self, state):
+        return state.converged
+
+    def finished(self, state):
+        return state.converged | state.stuck
+
+
+def _improves(state: _State, found: Evaluation) -> Bool[Array, ""]:
+    """Whether a point is the first one, or good enough for its step."""
+    slope = jnp.vdot(state.gradient, state.direction)
+    promised = -state.step * slope
+    enough = found.value <= state.value - _ARMIJO * promised
+    # an improvement lost in the round-off of J counts when no more than that was promised
+    in_noise = (promised <= 1e-13 * state.value) & (found.value <= (1 + 1e-13) * state.value)
+    return ~state.started | enough | in_noise
+
+
+def _shorter(state: _State, found: Evaluation) -> Array:
+    """The minimum of the parabola through the start, its slope and the trial, between a tenth and a half of the step."""
+    slope, step = jnp.vdot(state.gradient, state.direction), state.step
+    bend = found.value - state.value - step * slope
+    best = -slope * step**2 / (2 * jnp.where(bend > 0, bend, 1.0))
+    return jnp.where(jnp.isfinite(bend) & (bend > 0), jnp.clip(best, 0.1 * step, 0.5 * step), 0.1 * step)

@@ -1,0 +1,218 @@
+"""Levenberg-Marquardt: damped Gauss-Newton steps."""
+
+from typing import Any, ClassVar, NamedTuple
+
+import jax.numpy as jnp
+from jax import lax
+from jax.scipy.linalg import cho_factor, cho_solve
+from jaxtyping import Array, Float
+
+from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluation
+
+# residuals of a record without noise fall by no more than this
+_ROUND_OFF = 1e-14
+# how often elements beyond their limits are looked for; what is left then is cut off
+_ROUNDS = 5
+# evaluations after which a fit is asked whether it creeps
+_WATCHED = 20
+# a model that is blind to its valley: J falls by this many times the promise, of which this part is promised again
+_BLIND, _AGAIN = 5.0, 0.1
+# steps that gain nothing: J falls by less than this part of it, and the full step promises more than that
+_NOTHING = 0.02
+# promises below this part of J are those of a fit that is about to converge
+_LITTLE = 1e-3
+
+
+class _State(NamedTuple):
+    theta: Array
+    trial: Array
+    value: Array
+    first_value: Array
+    gradient: Array
+    matrix: Array
+    damping: Array
+    growth: Array
+    started: Array
+    converged: Array
+    stuck: Array
+    watch: "_Watch"
+    box: Box
+
+
+class _Watch(NamedTuple):
+    """What is needed to see a fit creep: J and what the full step promised there, some evaluations ago."""
+
+    value: Array
+    promise: Array
+    evaluations: Array
+    creeps: Array
+
+    def after(self, value: Array, promise: Array, first: Array) -> "_Watch":
+        """After one more evaluation."""
+        evaluations = jnp.where(first, 0, self.evaluations + 1)
+        due = evaluations == _WATCHED
+        fallen = self.value - value
+        blind = (fallen > _BLIND * self.promise) & (promise > _AGAIN * self.promise) & (promise > _LITTLE * value)
+        futile = (fallen < _NOTHING * self.value) & (promise > _NOTHING * value)
+        anew = first | due
+        return _Watch(
+            value=jnp.where(anew, value, self.value),
+            promise=jnp.where(anew, promise, self.promise),
+            evaluations=jnp.where(due, 0, evaluations),
+            creeps=self.creeps | (due & (blind | futile)),
+        )
+
+
+class LevenbergMarquardt(AbstractOptimizer):
+    """(A + damping diag A) step = -g with A = J_r^T J_r; damping follows the ratio of actual to predicted decrease.
+
+    The workhorse for few controls. No element of theta moves by more than `max_step` at once (in a log control 2 is a factor
+    7), nor beyond its bounds: elements that would are held at the limit, and the others find their step anew. Converged when
+    the decrease promised by the undamped step is below `tolerance` of J; when that step moves no element of theta by more
+    than `step_tolerance` (of its size, where that is larger than 1), which is what ends a fit without noise; or when
+    residuals have fallen to round-off. It stops without having converged when no damping helps before, or when it creeps,
+    which is asked every 20 evaluations. It creeps where J fell by many times what the full step had promised, and nearly
+    as much is promised again: the valley bends out of sight of the linear model. It creeps, too, where J hardly fell while
+    the full step promises much.
+
+    Sources: D. Marquardt, J. SIAM 11:431 (1963), doi:10.1137/0111030; damping after H. Nielsen, IMM-REP-1999-05.
+    """
+
+    tangents: ClassVar[bool] = True
+
+    damping: float = 1e-3
+    tolerance: float = 1e-10
+    step_tolerance: float = 1e-13
+    max_step: float = 2.0
+
+    def evaluate(self, functional, state):
+        return Evaluation(*functional.normal_equations(self.ask(state)))
+
+    def init(self, theta, box):
+        p, zero, false = theta.size, jnp.zeros((), theta.dtype), jnp.zeros((), bool)
+        return _State(
+            theta=theta,
+            trial=theta,
+            value=zero,
+            first_value=zero,
+            gradient=jnp.zeros(p),
+            matrix=jnp.zeros((p, p)),
+            damping=jnp.asarray(self.damping, theta.dtype),
+            growth=jnp.asarray(2.0, theta.dtype),
+            started=false,
+            converged=false,
+            stuck=false,
+            watch=_Watch(zero, zero, jnp.zeros((), int), false),
+            box=box,
+        )
+
+    def ask(self, state):
+        return state.trial
+
+    def tell(self, state, found):
+        matrix = jnp.zeros_like(state.matrix) if found.matrix is None else found.matrix
+        finite = found.finite & jnp.all(jnp.isfinite(matrix))
+        step = state.trial - state.theta
+        predicted = -(jnp.vdot(state.gradient, step) + step @ state.matrix @ step / 2)
+        actual = state.value - found.value
+        # an improvement lost in the round-off of J counts when the model promised no more than that
+        in_noise = (predicted <= 1e-13 * state.value) & (actual >= -1e-13 * state.value)
+        first = ~state.started
+        accepted = finite & (first | (actual > 0) | in_noise)
+
+        ratio = jnp.where(predicted > 0, actual / jnp.where(predicted > 0, predicted, 1.0), 0.0)
+        eased = state.damping * jnp.maximum(1 / 3, 1 - (2 * ratio - 1) ** 3)
+        damping = jnp.where(accepted, jnp.where(first, state.damping, eased), state.damping * state.growth)
+        growth = jnp.where(accepted, 2.0, 2 * state.growth)
+
+        theta, value, gradient, matrix = (
+            jnp.where(accepted, new, old)
+            for new, old in (
+                (state.trial, state.theta),
+                (found.value, state.value),
+                (found.gradient, state.gradient),
+                (matrix, state.matrix),
+            )
+        )
+        step, promise, full = _step(matrix, gradient, damping, theta, state.box, self.max_step)
+        first_value = jnp.where(first, found.value, state.first_value)
+        helpless = damping > 1e15
+        still = jnp.all(jnp.abs(full) <= self.step_tolerance * jnp.maximum(1.0, jnp.abs(theta)))
+        done = (promise <= self.tolerance * value) | (value <= _ROUND_OFF**2 * first_value) | still
+        converged = accepted & ~first & done
+        stuck = helpless | (first & ~finite)
+        new = _State(
+            theta=theta,
+            trial=state.box.clip(theta + step),
+            value=value,
+            first_value=first_value,
+            gradient=gradient,
+            matrix=matrix,
+            damping=damping,
+            growth=growth,
+            started=jnp.ones((), bool),
+            converged=converged,
+            stuck=stuck,
+            watch=state.watch.after(value, promise, first),
+            box=state.box,
+        )
+        return new, accepted
+
+    def converged(self, state):
+        return state.converged
+
+    def finished(self, state):
+        return state.converged | state.stuck | state.watch.creeps
+
+    def remark(self, state):
+        if bool(state.converged) or not bool(state.watch.creeps):
+            return None
+        return (
+            f"Levenberg-Marquardt creeps: after {_WATCHED} evaluations as much is still to be gained as before them; "
+            "fit the numbers first, from a held initial state (a stage with held: true), or a part of the record "
+            "(until), or start from a better guess"
+        )
+
+
+def _step(
+    matrix: Float[Array, "p p"],
+    gradient: Float[Array, " p"],
+    damping: Array,
+    theta: Float[Array, " p"],
+    box: Box,
+    max_step: float,
+) -> tuple[Float[Array, " p"], Float[Array, ""], Float[Array, " p"]]:
+    """The damped Gauss-Newton step in the free elements, scaled to the diagonal of the matrix; and the decrease that the
+    full, undamped step promises, with that step, so that heavy damping is never taken for convergence."""
+    free = ~box.blocked(theta, -gradient)
+    diagonal = jnp.diag(matrix)
+    # an element without any influence keeps its place
+    scale = jnp.where(free & (diagonal > 0), 1 / jnp.sqrt(jnp.where(diagonal > 0, diagonal, 1.0)), 0.0)
+    scaled = scale[:, None] * matrix * scale[None, :] + jnp.diag(jnp.where(scale > 0, 0.0, 1.0))
+    slope = scale * gradient
+
+    def solve(shift: Array, held: Array, at: Array) -> Array:
+        """The scaled step of all elements but those that are held, and stay where they are."""
+        pulled = jnp.where(held, at, slope + scaled @ jnp.where(held, at, 0.0))
+        damped = scaled + shift * jnp.eye(scale.size)
+        alone = jnp.where(held[:, None] | held[None, :], jnp.eye(scale.size), damped)
+        return jnp.where(held, at, -cho_solve(cho_factor(alone), pulled))
+
+    # a matrix that is singular to round-off must not end the fit: its eigenvalues are at most its size
+    round_off = 4 * jnp.finfo(matrix.dtype).eps * scale.size**2
+    nothing = jnp.zeros(theta.size, bool), jnp.zeros(theta.size)
+    full = solve(jnp.asarray(round_off), *nothing)
+    # element by element: one that the data hardly see must not hold up the others
+    lowest, highest = jnp.maximum(box.lower - theta, -max_step), jnp.minimum(box.upper - theta, max_step)
+    inverse = jnp.where(scale > 0, 1 / jnp.where(scale > 0, scale, 1.0), 0.0)
+
+    def hold(_: Any, found: tuple[Array, Array]) -> tuple[Array, Array]:
+        held, at = found
+        step = scale * solve(jnp.maximum(damping, round_off), held, at)
+        limited = jnp.clip(step, lowest, highest)
+        beyond = held | (step != limited)
+        return beyond, jnp.where(beyond, limited * inverse, 0.0)
+
+    held, at = lax.fori_loop(0, _ROUNDS, hold, nothing)
+    step = jnp.clip(scale * solve(jnp.maximum(damping, round_off), held, at), lowest, highest)
+    return step, -jnp.vdot(slope, full) / 2, scale * full

@@ -1,0 +1,99 @@
+"""The Gauss-Newton matrix of numbers and of an initial state, as if points did not feel each other: an arrow.
+
+    M = | C    B_1^T  B_2^T  ... |      C (k, k) of the k numbers
+        | B_1  F_1               |      F_x (f, f) of the f fields at point x
+        | B_2         F_2        |      B_x (f, k) between them
+
+It is the sum over all observations of (dp, df)^T (dp, df) at every point, dp being how residuals there move with the numbers,
+and df how they move with a field of the initial state that changes everywhere alike. Diffusion makes it wrong, and yet a
+preconditioner: it has the influence of the numbers in full, and that of the initial state wherever it stays local.
+"""
+
+from typing import Any, NamedTuple, TypeGuard
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PyTree
+
+from pdefit.inverse.controls.controls import Controls
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.normal_equations import Tangents
+from pdefit.inverse.objective.tangent_linear import push_all
+
+# added to the diagonal, as a part of it
+_LEAST = 1e-9
+
+
+class Arrow(NamedTuple):
+    """The inverse of an arrow matrix in parts: of every point's block, the borders, and the inverse of what is left of C."""
+
+    points: Float[Array, "n f f"]
+    borders: Float[Array, "n f k"]
+    numbers: Float[Array, "k k"]
+
+    def solve(self, r: Float[Array, " p"]) -> Float[Array, " p"]:
+        """M^-1 r."""
+        k, (n, f) = self.numbers.shape[0], self.points.shape[:2]
+        alone = jnp.einsum("xij,jx->xi", self.points, r[k:].reshape(f, n))
+        moved = self.numbers @ (r[:k] - jnp.einsum("xik,xi->k", self.borders, alone))
+        fields = alone - jnp.einsum("xij,xjk,k->xi", self.points, self.borders, moved)
+        return jnp.concatenate([moved, jnp.ravel(fields.T)])
+
+
+class _PointTally(NamedTuple):
+    """The sum over observations of products of what moves at each point: (s, K, K, n)."""
+
+    gram: Float[Array, "... K K n"]
+
+    def plus(self, r: PyTree, jac: PyTree) -> "_PointTally":
+        gram = self.gram
+        for residual, moved in zip(jax.tree.leaves(r), jax.tree.leaves(jac), strict=True):
+            if residual.size == gram.shape[-1]:
+                rows = moved.reshape(moved.shape[0], -1).astype(jnp.float64)
+                gram = gram + rows[:, None] * rows[None]
+        return _PointTally(gram)
+
+
+def has_points(functional: Any) -> TypeGuard[Functional]:
+    """Whether the unknowns are numbers and, from one initial state, fields of equal shape that the instrument sees."""
+    if not isinstance(functional, Functional) or functional.groups != 1:
+        return False
+    controls = functional.controls
+    fields = controls.items[len(controls.recorded.items) :]
+    if not fields or not all(c.path.split(".")[0] == "y0" and c.smoothing is None for c in fields):
+        return False
+    shapes = {c.shape for c in fields}
+    return len(shapes) == 1 and shapes <= {x.shape for x in functional.observed.values()}
+
+
+def arrow(functional: Functional, theta: Float[Array, " p"]) -> Arrow:
+    """The arrow at theta, by one tangent for each number and for each field."""
+    controls = functional.controls
+    k, fields = controls.recorded.size, controls.items[len(controls.recorded.items) :]
+    n = fields[0].size
+    seeds = np.zeros((k + len(fields), theta.size))
+    seeds[:k, :k] = np.eye(k)
+    for i in range(len(fields)):
+        seeds[k + i, k + i * n : k + (i + 1) * n] = 1
+    owners = tuple(Controls((c,)) for c in controls.recorded.items for _ in range(c.size))
+    owners += tuple(Controls((c,)) for c in fields)
+    empty = _PointTally(jnp.zeros((1, len(seeds), len(seeds), n)))
+    tangents = Tangents(functional, theta, jnp.asarray(seeds), owners)
+    gram = tangents.through(tangents.start(empty), functional.window).seen.gram[0]
+    extra = push_all(functional.extra_residuals, (theta,), (jnp.asarray(seeds[:k]),))[1]
+    blocks = jnp.moveaxis(gram[k:, k:], -1, 0)
+    borders = jnp.moveaxis(gram[k:, :k], -1, 0)
+    points = jnp.linalg.inv(_lifted(blocks))
+    corner = jnp.sum(gram[:k, :k], axis=-1) + sum(moved @ moved.T for moved in extra)
+    left = corner - jnp.einsum("xik,xij,xjl->kl", borders, points, borders)
+    return Arrow(points, borders, jnp.linalg.inv(_lifted(left + _LEAST * jnp.diag(jnp.diag(corner)))))
+
+
+def _lifted(matrix: Float[Array, "... m m"]) -> Float[Array, "... m m"]:
+    """A little more on the diagonal, also where that is zero."""
+    size = jnp.diagonal(matrix, axis1=-2, axis2=-1)
+    # the matrix of no numbers has no diagonal
+    least = jnp.maximum(size, _LEAST * jnp.max(size, axis=-1, keepdims=True, initial=0.0))
+    least = jnp.where(least > 0, least, 1.0)
+    return matrix + _LEAST * jnp.einsum("...i,ij->...ij", least, jnp.eye(matrix.shape[-1]))

@@ -1,0 +1,163 @@
+"""Observation operators: from a state to what the instrument sees, as arrays by name. They compose."""
+
+import abc
+from collections.abc import Mapping
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from pdefit._util.errors import PdefitError, unknown
+from pdefit._util.trees import named_fields
+from pdefit.systems.capabilities import FieldCoords
+
+
+class AbstractObservationOperator(eqx.Module):
+    """A differentiable map from a state (or from what another operator saw) to named arrays. Its array leaves are nuisance
+    parameters of the instrument and may be controls."""
+
+    @abc.abstractmethod
+    def __call__(self, y: PyTree) -> dict[str, Array]:
+        """The observed variables by name."""
+
+
+class ObserveAll(AbstractObservationOperator):
+    """Every field of the state."""
+
+    def __call__(self, y):
+        return named_fields(y)
+
+
+class Select(AbstractObservationOperator):
+    """Some fields of the state, by name."""
+
+    fields: tuple[str, ...] = eqx.field(converter=lambda f: (f,) if isinstance(f, str) else tuple(f), static=True)
+
+    def __call__(self, y):
+        available = named_fields(y)
+        for name in self.fields:
+            if name not in available:
+                raise unknown("field of the state", name, available)
+        return {name: available[name] for name in self.fields}
+
+
+class Subsample(AbstractObservationOperator):
+    """Every `stride`-th point along each of the leading axes, starting at `offset` (default: the middle of a stride)."""
+
+    stride: tuple[int, ...] = eqx.field(converter=lambda s: tuple(int(n) for n in s), static=True)
+    offset: tuple[int, ...] | None = eqx.field(
+        converter=lambda s: None if s is None else tuple(int(n) for n in s), static=True, default=None
+    )
+
+    def __check_init__(self):
+        if min(self.stride) < 1 or (self.offset is not None and len(self.offset) != len(self.stride)):
+            raise ValueError(
+                f"Subsample expects strides >= 1 and as many offsets, but got {self.stride}, {self.offset}"
+            )
+
+    def __call__(self, y):
+        offset = self.offset if self.offset is not None else tuple((n - 1) // 2 for n in self.stride)
+        points = tuple(slice(first, None, step) for first, step in zip(offset, self.stride, strict=True))
+        return {name: value[points] for name, value in named_fields(y).items()}
+
+
+class Compose(AbstractObservationOperator):
+    """Operators one after the other, the first nearest to the state."""
+
+    operators: tuple[AbstractObservationOperator, ...] = eqx.field(converter=tuple)
+
+    def __call__(self, y):
+        for operator in self.operators:
+            y = operator(y)
+        return named_fields(y)
+
+
+def check_observed(
+    seen: Mapping[str, jax.ShapeDtypeStruct], data: Mapping[str, tuple[int, ...]], source: str = "the data"
+) -> None:
+    """Refuse data that lack a variable which the model sees, or have it in another shape; `data` are shapes of a frame."""
+    missing = [name for name in seen if name not in data]
+    if missing:
+        raise PdefitError(
+            f"The model observes {', '.join(seen)}, but {source} hold {', '.join(data)}; "
+            f"set observe to the fields that were measured"
+        )
+    for name, shape in seen.items():
+        if data[name] != shape.shape:
+            raise PdefitError(
+                f"The model sees '{name}' with shape {shape.shape}, but {source} have {data[name]}; "
+                f"make the grid match the data, or observe through Subsample"
+            )
+
+
+def seen_positions(
+    observe: AbstractObservationOperator, y: PyTree, coords: Mapping[str, FieldCoords]
+) -> dict[str, FieldCoords]:
+    """Where the points lie that an operator sees, for every variable and the axes whose positions can be told.
+
+    A point of the output lies at the mean position of what it depends on: the derivative of the operator at `y`, applied to
+    the coordinates of the fields, divided by the same of ones. So picked points keep their places, and blocks lie at their
+    centres. An operator that only blurs keeps the points where they were, although its weights lean inward at the edges.
+    """
+    if isinstance(observe, Compose):
+        for operator in observe.operators:
+            coords, y = seen_positions(operator, y, coords), operator(y)
+        return dict(coords)
+    numbers = {d: np.asarray(c, float) for w in coords.values() for d, c in w.coords.items() if c.dtype.kind == "f"}
+    length_units = {d: unit for w in coords.values() for d, unit in w.coord_units.items()}
+    found: dict[str, dict[int, str]] = {}
+    where: dict[str, dict[str, np.ndarray]] = {}
+    for dim, points in numbers.items():
+        # from 0 to 1, so that single precision does where the origin is far away
+        origin, span = points[0], float(np.ptp(points)) or 1.0
+        unit = (points - origin) / span
+        total, moments = (_pushed(observe, y, coords, dim, p) for p in (np.ones_like(unit), unit))
+        for name, weights in total.items():
+            with np.errstate(divide="ignore", invalid="ignore"):
+                placed = _along_one_axis(np.asarray(moments[name] / weights), coords.get(name), dim)
+            if placed is not None:
+                axis, at = placed
+                is_blurred = at.size == unit.size and not np.allclose(np.sort(at), np.sort(unit), atol=1e-5)
+                found.setdefault(name, {})[axis] = dim
+                where.setdefault(name, {})[dim] = points if is_blurred else origin + span * at
+    shapes = {name: np.ndim(x) for name, x in named_fields(jax.eval_shape(observe, y)).items()}
+    return {
+        name: FieldCoords(
+            dims=tuple(found.get(name, {}).get(axis, "") for axis in range(ndim)),
+            coords=where.get(name, {}),
+            coord_units={d: length_units.get(d, "1") for d in where.get(name, {})},
+        )
+        for name, ndim in shapes.items()
+    }
+
+
+def _pushed(
+    observe: AbstractObservationOperator, y: PyTree, coords: Mapping[str, FieldCoords], dim: str, points: np.ndarray
+) -> dict[str, np.ndarray]:
+    """The derivative of the operator applied to fields that are `points` along one axis; those without it do not move."""
+
+    def tangent(name: str, like: Array) -> Array:
+        dims = coords[name].dims if name in coords else ()
+        if dim not in dims:
+            return jnp.zeros_like(like)
+        shape = [-1 if d == dim else 1 for d in dims]
+        return jnp.broadcast_to(jnp.asarray(points.reshape(shape), like.dtype), like.shape)
+
+    moved = [tangent(name, x) for name, x in named_fields(y).items()]
+    _, pushed = jax.jvp(observe, (y,), (jax.tree.unflatten(jax.tree.structure(y), moved),))
+    return {name: np.asarray(x) for name, x in named_fields(pushed).items()}
+
+
+def _along_one_axis(at: np.ndarray, before: FieldCoords | None, dim: str) -> tuple[int, np.ndarray] | None:
+    """The one axis along which positions change, and the positions along it; None where there is no such axis."""
+    if at.ndim == 0 or not np.all(np.isfinite(at)):
+        return None
+    small = 1e-9 * max(float(np.ptp(at)), np.finfo(float).tiny)
+    changing = [axis for axis in range(at.ndim) if np.max(np.ptp(at, axis=axis)) > small]
+    if not changing and before is not None and len(before.dims) == at.ndim and dim in before.dims:
+        changing = [before.dims.index(dim)] if at.shape[before.dims.index(dim)] == 1 else []
+    if len(changing) != 1:
+        return None
+    return changing[0], np.moveaxis(at, changing[0], 0).reshape(at.shape[changing[0]], -1)[:, 0]

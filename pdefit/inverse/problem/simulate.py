@@ -1,0 +1,36 @@
+"""Forward runs that look like a recording."""
+
+from typing import Any
+
+import diffrax
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from pdefit.data.observations import Observations
+from pdefit.integrate.adaptive.tolerance import Adaptive
+from pdefit.integrate.loop.stable_step import choose_steps
+from pdefit.integrate.solve import solve
+from pdefit.integrate.solvers.rk4 import RK4
+from pdefit.inverse.problem.instrument import AbstractObservationOperator, ObserveAll
+from pdefit.systems.system import AbstractSystem
+
+
+def simulate(
+    system: AbstractSystem,
+    y0: PyTree,
+    ts: Any,
+    *,
+    solver: diffrax.AbstractSolver | None = None,
+    dt: float | None = None,
+    steps: Adaptive | None = None,
+    observe: AbstractObservationOperator | None = None,
+    args: PyTree = None,
+) -> Observations:
+    """What an instrument without noise sees of the solution that starts from y0 at ts[0]; with steps of at most dt, or
+    adaptive `steps` in their place."""
+    ts = np.asarray(ts, np.float64)
+    solver = RK4() if solver is None else solver
+    solver, dt = choose_steps([(system, y0)], dt, solver) if steps is None else (solver, np.inf)
+    states = solve(system, y0, ts, solver=solver, dt=dt, t0=float(ts[0]), steps=steps, args=args)
+    return Observations.build(ts, jax.vmap(observe or ObserveAll())(states))

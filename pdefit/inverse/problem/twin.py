@@ -1,0 +1,77 @@
+"""Twin experiments: data made by a model whose parameters are known."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import diffrax
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import PRNGKeyArray, PyTree
+
+from pdefit._util.errors import PdefitError
+from pdefit.data.observations import Observations
+from pdefit.integrate.loop.stable_step import choose_steps
+from pdefit.integrate.solve import frames
+from pdefit.inverse.problem.instrument import AbstractObservationOperator
+from pdefit.systems.capabilities import AbstractRefinable
+from pdefit.systems.system import AbstractSystem
+
+
+@dataclasses.dataclass(frozen=True)
+class Twin:
+    """How the data of a twin experiment are made; all of it apart from the model that is fitted.
+
+    `system` the truth, on a grid `refine` times finer than the instrument's, averaged to it; `solver` and `dt` its own
+    numerics; `noise` the standard deviation in units of each variable's range over the film; `seed` of the noise.
+    """
+
+    system: AbstractSystem
+    solver: diffrax.AbstractSolver
+    dt: float | None
+    refine: int = 1
+    noise: float = 0.0
+    seed: int = 0
+
+    def record(
+        self, y0: PyTree, ts: np.ndarray, observe: AbstractObservationOperator, args: PyTree = None
+    ) -> tuple[Observations, PyTree]:
+        """The noisy film of this truth from its own fine y0, and the true states on the instrument's grid (leading axis
+        time)."""
+        solver, dt = choose_steps([(self.system, y0)], self.dt, self.solver)
+        march = frames(self.system, y0, ts, solver=solver, dt=dt, t0=float(ts[0]), args=args)
+        averaged = eqx.filter_jit(self.averaged)
+        # in host memory: the film may be longer than what is fitted, which is all that a device must hold
+        film = [jax.tree.map(np.asarray, averaged(y)) for y in march]
+        states = jax.tree.map(lambda *x: np.stack(x), *film)
+        clean = Observations.build(ts, jax.vmap(observe)(states))
+        if not all(bool(np.all(np.asarray(m))) for m in clean.mask.values()):
+            raise PdefitError("The twin's truth is not finite: its step is too large; set twin.dt smaller")
+        return add_noise(clean, self.noise, jax.random.key(self.seed)), states
+
+    @property
+    def averaged(self) -> Callable[[PyTree], PyTree]:
+        """From a state on the truth's grid to the instrument's."""
+        if self.refine == 1:
+            return lambda y: y
+        if not isinstance(self.system, AbstractRefinable):
+            raise PdefitError(f"{type(self.system).__name__} cannot average a finer grid; set twin.refine=1")
+        return lambda y: self.system.coarsen(y, self.refine)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def add_noise(clean: Observations, fraction: float, key: PRNGKeyArray) -> Observations:
+    """Gaussian noise with sigma = fraction * (max - min) of each variable over the film.
+
+    Without noise, sigma is the range itself, so that variables of different size weigh alike.
+    """
+    if fraction < 0:
+        raise PdefitError(f"noise is a fraction of each variable's range and cannot be {fraction}")
+    values: dict[str, Any] = {}
+    sigma: dict[str, Any] = {}
+    for i, (name, value) in enumerate(clean.values.items()):
+        span = float(np.ptp(np.asarray(value))) or 1.0
+        sigma[name] = fraction * span if fraction else span
+        draw = jax.random.normal(jax.random.fold_in(key, i), value.shape, value.dtype)
+        values[name] = np.asarray(value + fraction * span * draw)
+    return Observations.build(clean.ts, values, sigma)

@@ -1,0 +1,186 @@
+"""Formulations: how a record is cut into trajectories."""
+
+import abc
+from collections.abc import Mapping
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PyTree
+
+from pdefit._util.errors import PdefitError
+from pdefit.data.observations import Observations
+from pdefit.integrate.loop.time_grid import TimePlan, plan_steps, stack_plans
+from pdefit.inverse.problem.problem import Problem
+from pdefit.inverse.shooting.nodes import node_states
+from pdefit.systems.capabilities import FieldCoords
+
+
+class Layout(eqx.Module):
+    """S trajectories over a record: where each starts, its time plan, and which of its I observations is which.
+
+    `index` (S, I) into the observation times; `real` (S, I), False for padding; `nodes` (S,) indices of the start times.
+    """
+
+    plan: TimePlan
+    index: np.ndarray
+    real: np.ndarray
+    nodes: np.ndarray
+
+    @property
+    def segments(self) -> int:
+        return int(self.nodes.size)
+
+
+class AbstractFormulation(eqx.Module):
+    """A way to shoot."""
+
+    @abc.abstractmethod
+    def layout(self, ts: np.ndarray, dt: float) -> Layout:
+        """The trajectories for observation times ts with steps of at most dt."""
+
+    @abc.abstractmethod
+    def node_states(self, problem: Problem, observations: Observations, layout: Layout) -> PyTree | None:
+        """The states at the starts of the segments, (S, ...) on every leaf, or None if the initial state is the only one."""
+
+    @abc.abstractmethod
+    def jump_sigma(self, name: str, nodes: Float[Array, "S ..."], where: FieldCoords | None) -> Float[Array, "..."]:
+        """The standard deviation of a jump between segments of the field `name` with these free node states; it broadcasts
+        to one state's field."""
+
+    @property
+    def partial(self) -> bool:
+        """Whether observations of the record are left out: good for a stage that prepares, not for the result."""
+        return False
+
+    @property
+    def holds_state(self) -> bool:
+        """Whether a free initial state waits at its guess."""
+        return False
+
+    def starts(self, y0: PyTree, nodes: PyTree | None) -> PyTree:
+        """The start of every trajectory, with a leading axis."""
+        return jax.tree.map(lambda x: x[None], y0) if nodes is None else nodes
+
+
+class Single(AbstractFormulation):
+    """Single shooting: one trajectory from the initial state, which is observed too.
+
+    With `until`, a time of the record, over the observations to then only. Stages that follow a free initial state further
+    and further find minima that the whole record hides behind others, where trajectories depend strongly on how they begin.
+
+    With `held` a free initial state waits at its guess while the numbers are fitted. A state that is free from the start
+    takes up the misfit of wrong numbers in its fine structure. Where fine structure turns many times within the record
+    (dispersion), the numbers can then move by a fraction of one turn at a time, and the fit creeps.
+
+    Source: C. Pires, R. Vautard, O. Talagrand, Tellus A 48:96 (1996), doi:10.3402/tellusa.v48i1.11634 (quasi-static
+    variational assimilation).
+    """
+
+    until: float | None = None
+    held: bool = False
+
+    @property
+    def partial(self):
+        return self.until is not None
+
+    @property
+    def holds_state(self):
+        return self.held
+
+    def layout(self, ts, dt):
+        seen = ts if self.until is None else ts[: np.searchsorted(ts, self.until, side="right")]
+        if seen.size < 2:
+            raise PdefitError(
+                f"until = {self.until:g} leaves fewer than two frames; the record's second is at {ts[1]:g}"
+            )
+        plan = stack_plans([plan_steps(float(ts[0]), seen, dt)])
+        everything = np.arange(seen.size)[None]
+        return Layout(plan, everything, np.ones_like(everything, bool), np.zeros(1, int))
+
+    def node_states(self, problem, observations, layout):
+        return None
+
+    def jump_sigma(self, name, nodes, where):
+        return jnp.asarray(jnp.inf)
+
+
+class Segments(AbstractFormulation):
+    """Multiple shooting: the record is cut into windows of `length` time units, each started from a node state.
+
+    Windows keep trajectories close to the data where a long one would lose its way. Node states come from the data, where
+    a field is observed, and stay there: their noise is then an error in the variables, so use long windows where the data
+    are noisy. Where `nodes.<field>` is a control they are free, and every window but the last adds the residual
+
+        (end of the window - next node) / sigma
+
+    which is the equation "one trajectory" as a penalty. Sigma is `continuity` times the root mean square of the field over
+    all nodes at their guess (of each label along the field's first axis, where that has labels: each body), or, if
+    `continuity` maps fields to numbers, that number in the field's unit. It is the error that the model may make in one
+    window beyond what the data show; much smaller than that it only makes the fit slow.
+
+    With `every` = n only each n-th window is run, at an n-th of the cost: for a stage that prepares a fit of large fields,
+    where a part of the record tells enough. Such windows are apart, so their node states cannot be free.
+    """
+
+    length: float
+    continuity: float | dict[str, float] = eqx.field(
+        converter=lambda c: dict(c) if isinstance(c, Mapping) else c, default=1e-6
+    )
+    every: int = eqx.field(static=True, default=1)
+
+    def __check_init__(self):
+        if not self.length > 0:
+            raise ValueError(f"Segments expects a positive length, but got {self.length}")
+        given = self.continuity.values() if isinstance(self.continuity, dict) else [self.continuity]
+        if not all(c > 0 for c in given):
+            raise ValueError(f"Segments expects a positive continuity, but got {self.continuity}")
+        if self.every < 1:
+            raise ValueError(f"Segments expects every to be at least 1, but got {self.every}")
+
+    @property
+    def partial(self):
+        return self.every > 1
+
+    def layout(self, ts, dt):
+        nodes = [0]
+        for i in range(1, ts.size - 1):
+            if ts[i] - ts[nodes[-1]] >= self.length * (1 - 1e-9):
+                nodes.append(i)
+        nodes, ends = nodes[:: self.every], [*nodes[1:], ts.size - 1][:: self.every]
+        parts = [np.arange(a, b + 1) for a, b in zip(nodes, ends, strict=True)]
+        longest = max(p.size for p in parts)
+        plan = stack_plans([plan_steps(float(ts[n]), ts[p], dt) for n, p in zip(nodes, parts, strict=True)])
+        index = np.stack([np.concatenate([p, np.full(longest - p.size, p[-1])]) for p in parts])
+        real = np.stack([np.arange(longest) < p.size for p in parts])
+        # what was seen at a node belongs to the end of the window before
+        real[1:, 0] = False
+        return Layout(plan, index, real, np.asarray(nodes))
+
+    def node_states(self, problem, observations, layout):
+        return node_states(problem, observations, layout.nodes)
+
+    def jump_sigma(self, name, nodes, where):
+        if self.every > 1:
+            raise PdefitError(
+                f"Windows of which only one in {self.every} is run have no jumps between them, so the node states of "
+                f"'{name}' cannot be free; leave out `every`"
+            )
+        if isinstance(self.continuity, dict):
+            if name not in self.continuity:
+                raise PdefitError(
+                    f"The node states of '{name}' are free, but continuity names only {', '.join(self.continuity)}; "
+                    f"add {name}, or give one number for all fields"
+                )
+            return jnp.asarray(self.continuity[name], nodes.dtype)
+        labels = where.coords[where.dims[0]] if where and where.dims else np.zeros(0)
+        kept = 2 if labels.dtype.kind in "US" and labels.size == nodes.shape[1] else 1
+        pooled = tuple(a for a in range(nodes.ndim) if a == 0 or a >= kept)
+        size = jnp.sqrt(jnp.mean(nodes**2, axis=pooled, keepdims=True))[0]
+        if not bool(jnp.all(size > 0)):
+            raise PdefitError(
+                f"The node states of '{name}' are zero at their guess, which gives its jumps no scale; "
+                f"give continuity as a mapping, e.g. continuity: {{{name}: 1e-6}}"
+            )
+        return self.continuity * size

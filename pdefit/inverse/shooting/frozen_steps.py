@@ -1,0 +1,46 @@
+"""Time plans of all trajectories of a record with the steps of an adaptive pass."""
+
+import diffrax
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from pdefit._util.errors import PdefitError
+from pdefit.integrate.adaptive.controller import adaptive_plan
+from pdefit.integrate.adaptive.tolerance import Adaptive
+from pdefit.integrate.loop.time_grid import TimePlan, begun, stack_plans
+from pdefit.inverse.shooting.formulation import AbstractFormulation, Layout
+from pdefit.systems.system import AbstractSystem
+
+
+def frozen_steps(
+    system: AbstractSystem,
+    starts: PyTree,
+    ts: np.ndarray,
+    layout: Layout,
+    solver: diffrax.AbstractSolver,
+    steps: Adaptive,
+    args: PyTree = None,
+) -> TimePlan:
+    """The plan of every trajectory of a layout from `starts` (S, ...)."""
+
+    def one(s: int) -> TimePlan:
+        y0, first = jax.tree.map(lambda x: x[s], starts), float(ts[layout.nodes[s]])
+        seen = ts[np.unique(layout.index[s])]
+        return adaptive_plan(system, y0, seen, solver=solver, steps=steps, t0=first, args=args)
+
+    return stack_plans([one(s) for s in range(layout.segments)])
+
+
+def refuse_dt(dt: float | None) -> None:
+    """Refuse a constant step beside adaptive ones."""
+    if dt is not None:
+        raise PdefitError(f"dt = {dt:g} and adaptive steps exclude each other; set dt=null, or bound steps.dtmax")
+
+
+def shortened_layout(formulation: AbstractFormulation, ts: np.ndarray, dt: float, whole: TimePlan) -> Layout:
+    """The layout of the beginning of a record, with the steps of the whole if those are frozen."""
+    layout = formulation.layout(ts, dt)
+    if not whole.frozen:
+        return layout
+    return Layout(begun(whole, layout.plan), layout.index, layout.real, layout.nodes)

@@ -1,0 +1,75 @@
+"""Where the windows of multiple shooting start."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from pdefit._util.errors import PdefitError
+from pdefit._util.trees import named_fields
+from pdefit.data.observations import Observations
+from pdefit.inverse.problem.problem import Problem
+from pdefit.systems.capabilities import AbstractDataState
+
+
+def node_path(problem: Problem, field: str) -> str:
+    """The control that frees the node states of a field of the state."""
+    bare = jax.tree.structure(problem.y0) == jax.tree.structure(0)
+    return "nodes" if bare else f"nodes.{field}"
+
+
+def node_states(problem: Problem, observations: Observations, nodes: np.ndarray) -> PyTree:
+    """The states at the times with indices `nodes` (S,), stacked: observed values, and where a field is not observed what
+    the system makes of the observations around."""
+    fields = named_fields(problem.y0)
+    seen = {n: _observed(n, np.shape(x), observations, nodes) for n, x in fields.items()}
+    missing = [n for n, whole in seen.items() if not whole.all()]
+    guesses = _guesses(problem, missing, observations, nodes) if missing else {}
+
+    def state(name: str, like: Any) -> Any:
+        if name not in guesses:
+            return jnp.asarray(observations.values[name][nodes], like.dtype)
+        if not seen[name].any():
+            return guesses[name].astype(like.dtype)
+        known = observations.mask[name][nodes]
+        return jnp.where(known, observations.values[name][nodes], guesses[name]).astype(like.dtype)
+
+    return jax.tree.unflatten(jax.tree.structure(problem.y0), [state(n, x) for n, x in fields.items()])
+
+
+def check_free(problem: Problem, observations: Observations, nodes: np.ndarray, controls: Sequence[str]) -> None:
+    """Refuse node states that neither the data know nor the fit may move."""
+    for name, like in named_fields(problem.y0).items():
+        path = node_path(problem, name)
+        if path in controls or _observed(name, np.shape(like), observations, nodes).all():
+            continue
+        what = "missing at the start of a segment" if name in observations.values else "not observed"
+        raise PdefitError(
+            f"Segments start from the data, but the field '{name}' is {what}; make {path} a control, or use "
+            f"formulation=single"
+        )
+
+
+def _observed(name: str, shape: tuple[int, ...], observations: Observations, nodes: np.ndarray) -> np.ndarray:
+    """(S,) at which nodes the whole field was observed."""
+    if name not in observations.values or observations.values[name].shape[1:] != shape:
+        return np.zeros(nodes.size, bool)
+    mask = np.asarray(observations.mask[name])[nodes].reshape(nodes.size, -1)
+    return np.logical_and.reduce(mask, axis=1)
+
+
+def _guesses(
+    problem: Problem, missing: list[str], observations: Observations, nodes: np.ndarray
+) -> dict[str, jax.Array]:
+    """The missing fields at the nodes, as the system finds them in the data."""
+    system = problem.system
+    if not isinstance(system, AbstractDataState):
+        raise PdefitError(
+            f"Segments start from the data, but the field '{missing[0]}' is not observed at every node and "
+            f"{type(system).__name__} has no init_from_data to find it; use formulation=single, or observe it"
+        )
+    states = [named_fields(system.init_from_data(observations, int(i))) for i in nodes]
+    return {n: jnp.stack([s[n] for s in states]) for n in missing}

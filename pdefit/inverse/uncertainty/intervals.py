@@ -1,0 +1,219 @@
+"""What the data can tell: covariance, intervals and controls without influence."""
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from scipy import linalg, special
+
+from pdefit._util.errors import PdefitError
+from pdefit.inverse.controls.controls import Resolved
+from pdefit.inverse.controls.transforms import Log, Log10, Softplus
+from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.compiled import VALUE
+from pdefit.inverse.objective.normal_equations import Groups
+from pdefit.inverse.objective.with_adjoint import with_tangents
+from pdefit.inverse.uncertainty.marginal import marginal_inverse
+
+# beyond this many controls, node states among them, a dense covariance takes minutes
+_MANY = 2000
+# a column of the Jacobian below this fraction of the largest is zero to round-off
+_ZERO = 1e-13
+
+
+@eqx.filter_jit
+def equations(functional: AbstractObjective, theta: Float[Array, " p"]) -> tuple[Groups, Float[Array, "p p"]]:
+    """The normal equations of every group, and J_r^T J_r of all."""
+    groups = with_tangents(functional).grouped_equations(theta)
+    return groups, groups.total()[2]
+
+
+@dataclasses.dataclass(frozen=True)
+class Intervals:
+    """Uncertainty of every element of theta and of the physical values.
+
+    `method` says how the covariance was made; `estimate`, `low`, `high` (p,) are physical, the interval being symmetric in
+    search space; `error` (p,) the standard error of theta and `reach` (p,) the half width, both in search space; where
+    fields are unknown besides numbers, the covariance is that of the numbers and the rest NaN; `degrees` of freedom of
+    Student's t; `inverse` the rows of (J_r^T J_r)^-1 that belong to the covariance, (k, p); `vague` names what the data
+    cannot tell.
+    """
+
+    method: str
+    covariance: np.ndarray
+    error: np.ndarray
+    reach: np.ndarray
+    estimate: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    degrees: int
+    inverse: np.ndarray
+    vague: tuple[str, ...]
+
+    def z_score(self, theta: np.ndarray, truth: np.ndarray) -> np.ndarray:
+        """(theta - truth) in standard errors, both in search space; NaN where the data say nothing."""
+        gap = theta - truth
+        known = np.where(
+            self.error > 0, gap / np.where(self.error > 0, self.error, 1.0), np.where(gap == 0, 0.0, np.inf)
+        )
+        return np.where(np.isinf(self.error), np.nan, known)
+
+
+def intervals(
+    functional: AbstractObjective, theta: Float[Array, " p"], level: float = 0.95, *, sigma_stated: bool = False
+) -> Intervals:
+    """Confidence intervals at a least-squares estimate.
+
+    With S segments, more than controls that they share: the sandwich A^-1 B A^-1 with A = J_r^T J_r and B the sum over
+    segments of their score's outer product, so that errors may be correlated within a segment and of unknown size; scores
+    are those of the jackknife (CR3), without which few segments give intervals that are too short; t with S - 1 degrees of
+    freedom. Free node states are estimated along, and the jump at the end of a segment belongs to it.
+    Otherwise A^-1 times the residual variance, which supposes independent residuals. Priors and regularizers count with
+    the variance they state. A control that the data cannot tell has an infinite error, and takes no part in the others'.
+
+    With `sigma_stated` the standard deviations of the observations were known before the fit. Residuals may then widen an
+    interval, but never make it shorter than what these deviations give: the normal interval of A^-1. Control by control the
+    longer of both is taken, because a sandwich of few segments is too noisy to be compared direction by direction.
+
+    Source: A. C. Cameron, D. L. Miller, J. Hum. Resour. 50:317 (2015), doi:10.3368/jhr.50.2.317.
+    """
+    if theta.size > _MANY:
+        return _beside_fields(functional, theta, level, sigma_stated)
+    groups, matrix = jax.tree.map(np.asarray, equations(functional, theta))
+    names = functional.controls.names()
+    norms = _norms(names, matrix)
+    inverse, mixed = _inverse(matrix, norms)
+    covariance, method, degrees = _covariance(functional, groups, matrix, inverse, norms)
+    return _intervals(functional, theta, covariance, inverse, mixed, method, degrees, level, sigma_stated)
+
+
+def _beside_fields(
+    functional: AbstractObjective, theta: Float[Array, " p"], level: float, sigma_stated: bool
+) -> Intervals:
+    """Intervals of the numbers where fields are unknown, too: NaN for these."""
+    controls, k = functional.controls, functional.controls.recorded.size
+    if k == 0 or controls.nodes:
+        raise PdefitError(
+            f"Intervals of {theta.size} controls are refused above {_MANY}; use fewer or longer segments, or fewer controls"
+        )
+    inverse = marginal_inverse(functional, theta)
+    block = (inverse[:, :k] + inverse[:, :k].T) / 2
+    mixed = ~(np.diag(block) > 0)
+    degrees = max(functional.observed_values - theta.size, 1)
+    variance = 2 * float(VALUE(functional, theta)) / degrees
+    method = "Gauss-Newton covariance times the residual variance, fields unknown too"
+    return _intervals(functional, theta, variance * block, inverse, mixed, method, degrees, level, sigma_stated)
+
+
+def _intervals(
+    functional: AbstractObjective,
+    theta: Float[Array, " p"],
+    covariance: np.ndarray,
+    inverse: np.ndarray,
+    mixed: np.ndarray,
+    method: str,
+    degrees: int,
+    level: float,
+    sigma_stated: bool,
+) -> Intervals:
+    """From the covariance of the first elements of theta, of which those that are `mixed` cannot be told."""
+    known = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    half = special.stdtrit(degrees, (1 + level) / 2) * known
+    if sigma_stated:
+        stated = np.sqrt(np.maximum(np.diag(inverse), 0.0))
+        least = special.ndtri((1 + level) / 2) * stated
+        method += ", at least what the stated sigma gives" if np.any(least > half) else ""
+        half, wider = np.maximum(half, least), np.maximum(known, stated)
+        covariance = _widened(covariance, known, wider)
+        known = wider
+    known[mixed] = half[mixed] = np.inf
+    theta_np, error, reach = np.asarray(theta), np.full(theta.size, np.nan), np.full(theta.size, np.nan)
+    error[: known.size], reach[: known.size] = known, half
+    return Intervals(
+        method=method,
+        covariance=covariance,
+        error=error,
+        reach=reach,
+        estimate=_physical(functional, theta_np),
+        low=_physical(functional, theta_np - reach),
+        high=_physical(functional, theta_np + reach),
+        degrees=degrees,
+        inverse=inverse,
+        vague=_vague(functional, error),
+    )
+
+
+def _widened(covariance: np.ndarray, errors: np.ndarray, wider: np.ndarray) -> np.ndarray:
+    """The covariance with other standard errors and the same correlations; where there was no error at all, with none."""
+    factor = np.where(errors > 0, wider / np.where(errors > 0, errors, 1.0), 0.0)
+    alone = np.where(errors > 0, 0.0, wider**2)
+    return covariance * np.outer(factor, factor) + np.diag(alone)
+
+
+def _norms(names: list[str], matrix: np.ndarray) -> np.ndarray:
+    """The norms of the columns of the Jacobian; 1 for controls that change nothing, which `_inverse` then finds."""
+    norms = np.sqrt(np.diag(matrix))
+    if not norms.max() > 0:
+        raise PdefitError(
+            f"The data say nothing about {', '.join(names)} (the Jacobian is zero); give a prior, or observe more"
+        )
+    return np.where(norms > _ZERO * norms.max(), norms, 1.0)
+
+
+def _inverse(matrix: np.ndarray, norms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The inverse of J_r^T J_r on what the data determine, and which elements lie in a direction they do not."""
+    values, vectors = np.linalg.eigh(matrix / np.outer(norms, norms))
+    null = values <= 10 * values.size * np.finfo(float).eps * values[-1]
+    mixed = np.any(np.abs(vectors[:, null]) > 0.1, axis=1)
+    kept = vectors[:, ~null]
+    return (kept / values[~null]) @ kept.T / np.outer(norms, norms), mixed
+
+
+def _covariance(
+    functional: AbstractObjective, groups: Groups, matrix: np.ndarray, inverse: np.ndarray, norms: np.ndarray
+) -> tuple[np.ndarray, str, int]:
+    """The covariance of theta, how it was made, and its degrees of freedom. A prior's score has variance 1 by definition."""
+    segments, p = functional.groups, norms.size
+    prior = groups.extra_jac.T @ groups.extra_jac
+    if segments <= functional.controls.shared_size:
+        degrees = max(functional.observed_values + functional.jump_values - p, 1)
+        variance = 2 * float(np.sum(groups.half_square)) / degrees
+        middle = variance * (matrix - prior) + prior
+        return inverse @ middle @ inverse, "Gauss-Newton covariance times the residual variance", degrees
+    scores, size = np.zeros((len(groups.half_square), p)), np.outer(norms, norms)
+    # segments that pad a record have a score of zero
+    for g, columns in enumerate(np.asarray(groups.columns)):
+        score, own = np.zeros(p), np.zeros((p, p))
+        np.add.at(score, columns, groups.gradient[g])
+        np.add.at(own, np.ix_(columns, columns), groups.matrix[g])
+        score, own = score / norms, own / size
+        # the residuals the segment would have had, had it not been fitted: J^T (1 - H)^-1 r by Woodbury's identity
+        without: np.ndarray = linalg.lstsq(matrix / size - own, score, lapack_driver="gelsy")[0]  # pyright: ignore
+        scores[g] = score + own @ without
+    scores *= norms
+    middle = (segments - 1) / segments * scores.T @ scores + prior
+    return inverse @ middle @ inverse, f"sandwich covariance, clustered by {segments} segments (CR3)", segments - 1
+
+
+def _physical(functional: AbstractObjective, theta: np.ndarray) -> np.ndarray:
+    """All controls as one vector of physical values."""
+    values = functional.controls.values(jnp.asarray(theta))
+    return np.concatenate([np.ravel(np.asarray(v)) for v in values.values()])
+
+
+def _vague(functional: AbstractObjective, error: np.ndarray) -> tuple[str, ...]:
+    """The elements that no data determine, and the positive ones that are known to less than a factor e."""
+    positive = np.concatenate(
+        [np.full(c.size, isinstance(c.transform, Log | Log10 | Softplus)) for c in functional.controls.items]
+    )
+    scale = np.concatenate([np.full(c.size, _factor(c)) for c in functional.controls.items])
+    unknown = np.isinf(error) | (positive & (error > scale))
+    return tuple(name for name, u in zip(functional.controls.names(), unknown, strict=True) if u)
+
+
+def _factor(control: Resolved) -> float:
+    """The change of a positive control's search variable that is a factor e."""
+    return (np.log10(np.e) if isinstance(control.transform, Log10) else 1.0) / control.scale

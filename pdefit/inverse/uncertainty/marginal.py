@@ -1,0 +1,71 @@
+"""Few unknowns beside fields that were estimated along with them: their part of the inverse of the normal matrix."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.with_adjoint import with_tangents
+from pdefit.inverse.optimizers.preconditioner import arrow, has_points
+
+# a diagonal element is known when this many products together raised it by no more than a fraction of itself
+_PRODUCTS, _FRACTION = 3, 5e-3
+# of the first residual, squared
+_ROUND_OFF = 1e-18
+_MOST_PRODUCTS = 300
+
+_PRODUCT: Callable = eqx.filter_jit(lambda functional, theta, v: functional.gauss_newton_product(theta, v))
+_ARROW: Callable = eqx.filter_jit(arrow)
+_SOLVE: Callable = eqx.filter_jit(lambda arrow, r: arrow.solve(r))
+
+
+def marginal_inverse(functional: AbstractObjective, theta: Float[Array, " p"]) -> Float[np.ndarray, "k p"]:
+    """The rows of (J_r^T J_r)^-1 that belong to the k controls that are numbers, the first elements of theta, where the
+    others are fields.
+
+    J_r^T J_r is never formed: each number costs a linear system, solved by conjugate gradients with products, preconditioned
+    as in `GaussNewtonCG`, until the diagonal element, which rises with every product, stands still to half a percent of itself.
+    """
+    functional = with_tangents(functional)
+    scaled = _preconditioner(functional, theta)
+    k = functional.controls.recorded.size
+    units = [jnp.zeros(theta.size).at[j].set(1.0) for j in range(k)]
+    return np.stack([_solved(lambda v: _PRODUCT(functional, theta, v), scaled, b) for b in units])
+
+
+def _preconditioner(functional: AbstractObjective, theta: Float[Array, " p"]) -> Callable[[Array], Array]:
+    """About (J_r^T J_r)^-1: point by point beside an initial state, else by the mean curvature of each control."""
+    if has_points(functional):
+        found = _ARROW(functional, theta)
+        return lambda r: _SOLVE(found, r)
+    signs = jax.random.rademacher(jax.random.key(0), theta.shape, theta.dtype)
+    curvature = jnp.ones(theta.size)
+    for mask in functional.controls.elements.values():
+        v = jnp.where(mask, signs, 0.0)
+        bend = jnp.vdot(v, _PRODUCT(functional, theta, v)) / np.sum(mask)
+        curvature = jnp.where(mask, jnp.maximum(bend, np.finfo(float).tiny), curvature)
+    return lambda r: r / curvature
+
+
+def _solved(product: Callable, scaled: Callable, b: Array) -> np.ndarray:
+    """x of A x = b by conjugate gradients, to a tolerance in b^T x."""
+    x, r, gains = jnp.zeros_like(b), b, []
+    v = z = scaled(r)
+    inner = begin = float(jnp.vdot(r, z))
+    for _ in range(_MOST_PRODUCTS):
+        step = product(v)
+        length = inner / float(jnp.vdot(v, step))
+        x, r = x + length * v, r - length * step
+        # of b^T x, by what the error in the norm of A falls (Hestenes, Stiefel 1952)
+        gains.append(length * inner)
+        z = scaled(r)
+        before, inner = inner, float(jnp.vdot(r, z))
+        settled = len(gains) > _PRODUCTS and sum(gains[-_PRODUCTS:]) <= _FRACTION * sum(gains)
+        if settled or not inner > _ROUND_OFF * begin:
+            break
+        v = z + inner / before * v
+    return np.asarray(x)

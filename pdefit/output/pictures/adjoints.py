@@ -1,0 +1,78 @@
+"""Sensitivity algorithms beside each other."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pdefit.output.pictures.style import BAD, COLORS, GOOD, figure
+
+# an error of zero, on a logarithmic axis
+_NONE = 1e-17
+# from here on a gradient fails a certificate
+_RIGHT = 1e-6
+
+
+def draw_adjoints(path: Path, comparison: Path) -> None:
+    """Error, time and memory of every algorithm; below, the error of finite differences against their step, and that of
+    automatic differentiation. From compare.json."""
+    found: dict[str, Any] = json.loads(comparison.read_text(encoding="utf-8"))
+    rows = [r for r in found["rows"] if r["seconds"] is not None][::-1]
+    with figure(path, height=2.9 + 0.26 * len(rows)) as fig:
+        parts: Any = fig.subfigures(2, 1, height_ratios=[0.9 + 0.26 * len(rows), 2.0])
+        panels = parts[0].subplots(1, 3, sharey=True)
+        _errors(panels[0], rows, found["reference"])
+        _values(panels[1], rows, [1e3 * r["seconds"] for r in rows], "time of a gradient (ms)")
+        _values(panels[2], rows, [r["peak_bytes"] / 1e6 for r in rows], "memory (MB)")
+        _v_curve(parts[1].subplots(), found)
+
+
+def _errors(axes: Any, rows: list[dict[str, Any]], reference: str) -> None:
+    # what is no number is wrong beyond all measure
+    errors = [np.inf if r["error"] is None else max(r["error"], _NONE) for r in rows]
+    edge = 1e2 * max([e for e in errors if np.isfinite(e)] + [_RIGHT])
+    for y, (row, error) in enumerate(zip(rows, errors, strict=True)):
+        if row["algorithm"] == reference:
+            axes.text(_NONE * 2, y, "reference", va="center", fontsize=7, color=COLORS[6])
+        else:
+            _dot(axes, _NONE, min(error, edge), y, row, "o" if np.isfinite(error) else ">")
+    axes.axvline(_RIGHT, color=COLORS[6], lw=0.9, ls="--")
+    above = {"transform": axes.get_xaxis_transform(), "ha": "center", "va": "bottom"}
+    axes.text(_RIGHT, 1.01, "certificate", fontsize=7, color=COLORS[6], **above)
+    axes.set(xscale="log", xlim=(_NONE, 10 * edge), xlabel="relative error of the gradient")
+    axes.set_yticks(range(len(rows)), [r["algorithm"] for r in rows])
+    axes.set_ylim(-0.6, len(rows) - 0.4)
+    axes.grid(False, axis="y")
+
+
+def _values(axes: Any, rows: list[dict[str, Any]], values: list[float], label: str) -> None:
+    low, high = (10.0**edge for edge in (np.floor(np.log10(min(values)) - 0.1), np.ceil(np.log10(max(values)) + 0.1)))
+    for y, (row, value) in enumerate(zip(rows, values, strict=True)):
+        _dot(axes, low, value, y, row, "o")
+    axes.set(xscale="log", xlim=(low, high), xlabel=label)
+    axes.grid(False, axis="y")
+    axes.tick_params(axis="y", length=0)
+
+
+def _dot(axes: Any, low: float, value: float, y: int, row: dict[str, Any], marker: str) -> None:
+    """A value at the end of a line, in the colour of a gradient that is right or wrong."""
+    color = GOOD if row["error"] is not None and row["error"] <= _RIGHT else BAD
+    axes.plot([low, value], [y, y], color=color, lw=2.0, solid_capstyle="butt")
+    axes.plot([value], [y], marker, color=color, ms=5, clip_on=False)
+
+
+def _v_curve(axes: Any, found: dict[str, Any]) -> None:
+    steps = np.asarray(found["steps"])
+    errors = np.asarray([np.nan if e is None else max(e, _NONE) for e in found["errors"]])
+    axes.plot(steps, errors, "o-", ms=3.5, color=COLORS[0], label="central differences")
+    first = np.flatnonzero(np.isfinite(errors))[:1]
+    if first.size and errors[first[0]] > 0:
+        k = int(first[0])
+        guide = slice(k, max(int(np.nanargmin(errors)), k + 2))
+        axes.plot(steps[guide], 3 * errors[k] * (steps[guide] / steps[k]) ** 2, ":", color=COLORS[6], label="step$^2$")
+    ad = max(found["ad_error"] or 0.0, _NONE)
+    axes.axhline(ad, color=COLORS[2], ls="--", label="automatic differentiation")
+    axes.set(xscale="log", yscale="log", xlabel="relative step", ylabel="relative error", title="Finite differences")
+    axes.invert_xaxis()
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))

@@ -1,0 +1,129 @@
+"""All figures of a run, from its directory alone."""
+
+import dataclasses
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pdefit._util.errors import PdefitError, first_line, of_the_machine, unknown
+from pdefit.data.readers.fields import Film, open_film
+from pdefit.output.pictures.convergence import draw_convergence
+from pdefit.output.pictures.maps import draw_map
+from pdefit.output.pictures.movie import draw_movie, has_movie
+from pdefit.output.pictures.orbits import draw_body_traces, draw_orbits
+from pdefit.output.pictures.parameters import draw_parameters
+from pdefit.output.pictures.quantities import bodies, quantities
+from pdefit.output.pictures.series import draw_forecast, draw_residuals
+from pdefit.output.pictures.spacetime import draw_spacetime
+from pdefit.output.pictures.style import FORMATS
+from pdefit.output.pictures.traces import draw_components, draw_traces
+from pdefit.output.store.parameters import ParameterRow, read_parameters
+from pdefit.output.store.runs import RunFiles
+
+log = logging.getLogger("pdefit")
+
+# planes of so many fields and components
+_MOST_MAPS = 6
+
+
+@dataclasses.dataclass
+class Drawn:
+    """The pictures that were drawn, and in one sentence each what could not be."""
+
+    files: list[Path] = dataclasses.field(default_factory=list)
+    notes: list[str] = dataclasses.field(default_factory=list)
+
+    def attempt(self, path: Path, draw: Callable[[Path], Any]) -> None:
+        """Draw one; a run that was killed, or that writes at the moment, may lack anything."""
+        try:
+            written = draw(path)
+            self.files.append(written if isinstance(written, Path) else path)
+        except PdefitError as error:
+            self.notes.append(f"no {path.stem}: {error}")
+        # whatever a damaged file makes of it: the other pictures are still drawn
+        except Exception as error:
+            log.info("%s was not drawn", path.name, exc_info=error)
+            told = of_the_machine(error) or f"{type(error).__name__}: {first_line(error)}"
+            self.notes.append(f"no {path.stem}: {told}")
+
+
+def draw_all(run: Path, form: str = "png") -> Drawn:
+    """Draw what the run's files allow into `figures/`; what is missing is told, not an error."""
+    if form not in FORMATS:
+        raise unknown("format", form, FORMATS)
+    files, drawn = RunFiles(run), Drawn()
+    folder = files.path("figures")
+    drawn.notes += [f"{name} is a link that leads out of the run, and is not read" for name in files.links()]
+    lacking = files.lacking()
+    if lacking:
+        drawn.notes.append(f"{files.state}; not there: {', '.join(lacking)}")
+    summary = files.content("summary.json")
+
+    def path(name: str) -> Path:
+        return folder / f"{name}.{form}"
+
+    rows: list[ParameterRow] = []
+    if files.has("parameters.csv"):
+        drawn_rows = Drawn()
+        drawn_rows.attempt(run / "parameters.csv", lambda p: rows.extend(read_parameters(p)))
+        drawn.notes += drawn_rows.notes
+    if files.has("history.h5"):
+        drawn.attempt(path("convergence"), lambda p: draw_convergence(p, run / "history.h5", rows))
+    if rows:
+        drawn.attempt(path("parameters"), lambda p: draw_parameters(p, rows))
+    unit = str(summary.get("time_unit", ""))
+    if files.has("residuals.csv"):
+        drawn.attempt(path("residuals"), lambda p: draw_residuals(p, run / "residuals.csv", unit))
+    if files.has("forecast.csv"):
+        forecast = summary.get("forecast") or {}
+        baseline = (forecast.get("baseline") or {}).get("name", "baseline")
+        drawn.attempt(
+            path("forecast"),
+            lambda p: draw_forecast(p, run / "forecast.csv", unit, str(forecast.get("unit", "")), str(baseline)),
+        )
+    if files.has("fields.h5"):
+        try:
+            with open_film(run / "fields.h5") as film:
+                _draw_film(film, path, drawn)
+        except PdefitError as error:
+            drawn.notes.append(f"no fields: {error}")
+    return drawn
+
+
+def draw_run_movie(run: Path) -> Drawn:
+    """movie.mp4 beside fields.h5, where something moves in space."""
+    drawn = Drawn()
+    if RunFiles(run).has("fields.h5"):
+        drawn.attempt(run / "movie.mp4", lambda path: _movie(run, path))
+    # a system without space has none, which is nothing to tell
+    drawn.files = [file for file in drawn.files if file.exists()]
+    return drawn
+
+
+def _movie(run: Path, path: Path) -> Path:
+    with open_film(run / "fields.h5") as film:
+        return draw_movie(path, film) if has_movie(film) else path
+
+
+def _draw_film(film: Film, path: Callable[[str], Path], drawn: Drawn) -> None:
+    """The fields by their kind: bodies, planes, lines, numbers."""
+    if film.ts.size == 0:
+        drawn.notes.append("no fields: fields.h5 holds no complete frame yet")
+        return
+    moving, shown = bodies(film), quantities(film)
+    planes = [q for q in shown if len(q.axes) == 2][:_MOST_MAPS]
+    lines = [q for q in shown if len(q.axes) == 1]
+    if moving is not None:
+        drawn.attempt(path("fields"), lambda p: draw_orbits(p, film, moving))
+        drawn.attempt(path("traces"), lambda p: draw_body_traces(p, film, moving))
+        return
+    for i, plane in enumerate(planes):
+        drawn.attempt(path("fields" if i == 0 else f"fields_{plane.slug}"), lambda p, q=plane: draw_map(p, film, q))
+    if lines:
+        drawn.attempt(path("fields_lines" if planes else "fields"), lambda p: draw_spacetime(p, film, lines))
+    in_space = planes or lines
+    if in_space:
+        drawn.attempt(path("traces"), lambda p: draw_traces(p, film, in_space))
+    elif shown:
+        drawn.attempt(path("fields"), lambda p: draw_components(p, film, shown))

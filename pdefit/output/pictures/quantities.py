@@ -1,0 +1,156 @@
+"""What of a film can be drawn: fields on zero, one or two axes, and bodies that move; found from its coordinates."""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from pdefit.data.readers.fields import Field, Film
+
+# values without coordinates of their own are places on an axis when there are more of them than this
+_FEW = 16
+_MOST_COMPONENTS = 6
+_FIRST = ("x", "longitude", "lon")
+
+
+def with_unit(name: str, unit: str) -> str:
+    """What an axis shows, and in what; numbers have no unit."""
+    return name if unit in ("", "1") else f"{name} ({unit})"
+
+
+@dataclasses.dataclass(frozen=True)
+class Axis:
+    """Positions along one axis of space (n,), increasing or not, in a unit."""
+
+    name: str
+    unit: str
+    values: np.ndarray
+
+    @property
+    def label(self) -> str:
+        return with_unit(self.name, self.unit)
+
+    @property
+    def edges(self) -> tuple[float, float]:
+        """Where the outer cells end."""
+        first, last = float(self.values[0]), float(self.values[-1])
+        half = (last - first) / (2 * (self.values.size - 1)) if self.values.size > 1 else 0.5
+        return first - half, last + half
+
+    @property
+    def is_uniform(self) -> bool:
+        steps = np.diff(self.values)
+        return steps.size == 0 or bool(np.ptp(steps) <= 1e-6 * np.abs(steps).max())
+
+
+@dataclasses.dataclass(frozen=True)
+class Quantity:
+    """Numbers over `axes`, of which there are none, one (n,) or two (rows, columns): a field, or a part of it.
+
+    `select` picks the part (a label, the middle of a third axis), which `note` tells; `flip` exchanges the two axes, so that
+    columns run along x, or along the longer side.
+    """
+
+    field: Field
+    name: str
+    select: tuple[int | slice, ...]
+    axes: tuple[Axis, ...]
+    note: str = ""
+    flip: bool = False
+
+    @property
+    def label(self) -> str:
+        return with_unit(self.name, self.field.unit)
+
+    @property
+    def slug(self) -> str:
+        """The name as a part of a file name."""
+        return "".join(c if c.isascii() and c.isalnum() else "_" for c in self.name)
+
+    def frames(self, film: Film, kind: str, numbers: Sequence[int]) -> Iterator[np.ndarray]:
+        """Frames in float64, their axes in the order of `axes`; infinity is missing, too."""
+        for frame in film.frames(self.field.name, kind, numbers):
+            part = _finite(frame[self.select])
+            yield part.T if self.flip else part
+
+    def pairs(self, film: Film, numbers: Sequence[int]) -> Iterator[tuple[np.ndarray | None, np.ndarray]]:
+        """What a prediction is compared with, if there is such a thing, and the prediction."""
+        reference = self.field.reference
+        predicted = self.frames(film, "predicted", numbers)
+        if reference is None:
+            yield from ((None, frame) for frame in predicted)
+        else:
+            yield from zip(self.frames(film, reference, numbers), predicted, strict=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class Bodies:
+    """Points that move: positions (n, 2 or 3) with the names of the points."""
+
+    field: Field
+    names: tuple[str, ...]
+    axis_names: tuple[str, ...]
+
+    def positions(self, film: Film, kind: str, numbers: Sequence[int]) -> np.ndarray:
+        """Their positions (frames, n, d)."""
+        return _finite(np.stack(list(film.frames(self.field.name, kind, numbers))))
+
+
+def _finite(values: np.ndarray) -> np.ndarray:
+    x = np.asarray(values, float)
+    return np.where(np.isfinite(x), x, np.nan)
+
+
+def bodies(film: Film) -> Bodies | None:
+    """The positions in a film of particles: the field on (anything, axis) that is called so, or else the first one."""
+    found = [f for f in film.fields.values() if len(f.dims) == 2 and f.dims[1] == "axis" and f.shape[1] in (2, 3)]
+    found.sort(key=lambda f: f.name != "position")
+    if not found or "predicted" not in found[0].kinds:
+        return None
+    first = found[0]
+    names, axes = (tuple(str(label) for label in first.coords[d]) for d in first.dims)
+    return Bodies(first, names, axes)
+
+
+def quantities(film: Film) -> list[Quantity]:
+    """Everything with a prediction, what was observed first; a vector or a list of species counts as its components."""
+    fields = sorted(film.fields.values(), key=lambda f: "observed" not in f.kinds)
+    return [q for field in fields if "predicted" in field.kinds for q in _parts(field)]
+
+
+def _parts(field: Field) -> list[Quantity]:
+    """One quantity for each combination of labels."""
+    listed = [d for d in field.dims if _is_list(field, d)]
+    spatial = [d for d in field.dims if d not in listed]
+    found = []
+    sizes = [field.coords[d].size for d in listed]
+    for combination in list(np.ndindex(*sizes))[: _MOST_COMPONENTS if spatial else None]:
+        chosen: dict[str, int] = dict(zip(listed, combination, strict=True))
+        labels = [str(field.coords[d][i]) for d, i in chosen.items()]
+        long = field.long_name if field.long_name == field.name else f"{field.long_name} {field.name}"
+        notes = []
+        for dim in spatial[2:]:
+            chosen[dim] = field.coords[dim].size // 2
+            notes.append(f"{dim} = {field.coords[dim][chosen[dim]]:.4g} {field.coord_units[dim]}")
+        axes = tuple(Axis(d, field.coord_units[d], np.asarray(field.coords[d], float)) for d in spatial[:2])
+        select = tuple(chosen.get(d, slice(None)) for d in field.dims)
+        flip = len(axes) == 2 and _rows_are_columns(*axes)
+        found.append(
+            Quantity(field, " ".join([long, *labels]), select, axes[::-1] if flip else axes, ", ".join(notes), flip)
+        )
+    return found
+
+
+def _is_list(field: Field, dim: str) -> bool:
+    """Whether an axis lists things (species, components) rather than places."""
+    values = field.coords[dim]
+    return values.dtype.kind in "US" or (dim.startswith(f"{field.name}_") and int(np.prod(field.shape)) <= _FEW)
+
+
+def _rows_are_columns(first: Axis, second: Axis) -> bool:
+    """Whether the first axis of an array should run to the right: x, or a much longer side."""
+    if first.unit == second.unit:
+        long = [abs(a.edges[1] - a.edges[0]) for a in (first, second)]
+        if max(long) > 2 * min(long):
+            return long[0] > long[1]
+    return second.name not in _FIRST

@@ -1,0 +1,80 @@
+"""From numbers to colours: one range for all frames, logarithmic where that shows more."""
+
+import dataclasses
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.colors import LogNorm, Normalize
+
+from pdefit.output.pictures.style import DIVERGING, MISSING, SEQUENTIAL
+
+_DECADES = 4.0
+# and no smaller numbers than these many decades below the largest
+_DEEPEST = 12.0
+# a field of which more lies within a factor of three of its largest value is a plateau, whose edge is seen linearly
+_PLATEAU = 0.2
+
+
+@dataclasses.dataclass(frozen=True)
+class Scale:
+    """A range of numbers and the map that colours it."""
+
+    low: float
+    high: float
+    is_log: bool = False
+    is_error: bool = False
+
+    @property
+    def map(self) -> str:
+        return DIVERGING if self.is_error else SEQUENTIAL
+
+    def norm(self) -> Any:
+        """Matplotlib's norm for it."""
+        return (LogNorm if self.is_log else Normalize)(self.low, self.high)
+
+    def colormap(self) -> Any:
+        """Matplotlib's map for it; what is missing is grey."""
+        return matplotlib.colormaps[self.map].with_extremes(bad=MISSING)
+
+    def table(self) -> np.ndarray:
+        """Colours (257, 3) in bytes; the last is that of missing values."""
+        colors = self.colormap()(np.append(np.linspace(0, 1, 256), np.nan), bytes=True)
+        return np.ascontiguousarray(colors[:, :3])
+
+    def rows(self, values: np.ndarray) -> np.ndarray:
+        """For each number its row of `table`."""
+        low, high = (np.log10(x) if self.is_log else x for x in (self.low, self.high))
+        with np.errstate(all="ignore"):
+            x = np.log10(np.clip(values, self.low, None)) if self.is_log else values
+            place = np.clip((x - low) * (256.0 / (high - low)), 0, 255)
+            return np.where(np.isfinite(values), place, 256).astype(np.uint16)
+
+
+def scale_of(values: np.ndarray) -> Scale:
+    """The range of finite numbers: logarithmic if all are positive and they span more than four decades."""
+    found = values[np.isfinite(values)]
+    if found.size == 0:
+        return Scale(0.0, 1.0)
+    low, high = float(found.min()), float(found.max())
+    if low > 0 and np.log10(high / low) > _DECADES and np.mean(found > high / 3) < _PLATEAU:
+        return Scale(max(low, high * 10**-_DEEPEST), high, is_log=True)
+    if high - low <= 1e-9 * max(abs(low), abs(high)):
+        margin = 0.05 * abs(high) or 1.0
+        return Scale(low - margin, high + margin)
+    return Scale(low, high)
+
+
+def scale_of_errors(values: np.ndarray) -> Scale:
+    """A range as wide below zero as above."""
+    found = np.abs(values[np.isfinite(values)])
+    largest = float(found.max()) if found.size else 0.0
+    return Scale(-(largest or 1.0), largest or 1.0, is_error=True)
+
+
+def margin(scale: Scale) -> tuple[float, float]:
+    """Limits of an axis that shows this range with some room."""
+    if scale.is_log:
+        return scale.low / 1.5, scale.high * 1.5
+    room = 0.05 * (scale.high - scale.low)
+    return scale.low - room, scale.high + room

@@ -1,0 +1,65 @@
+"""One look for every figure."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from pdefit._util.atomic import beside
+
+# Okabe and Ito's palette, distinguishable with colour-blind eyes (https://jfly.uni-koeln.de/color)
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#332288", "#8C6D1F")
+GOOD, BAD, PALE = COLORS[0], COLORS[1], "#C9D6E2"
+# what is true, what was measured, what the model says, and where its forecast begins
+TRUE, OBSERVED, PREDICTED, BEYOND = "#000000", COLORS[6], COLORS[0], COLORS[1]
+NAMES = {"true": "truth", "observed": "observed", "predicted": "prediction"}
+# perceptually uniform; errors around a white zero
+SEQUENTIAL, DIVERGING, MISSING = "viridis", "RdBu_r", "#D9D9D9"
+DPI = 160
+FORMATS = ("png", "svg", "pdf")
+
+_RC: Any = {
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "axes.labelsize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#E6E6E6",
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "lines.linewidth": 1.4,
+    "xtick.direction": "out",
+    "savefig.facecolor": "white",
+    # text stays text, and the same run gives the same file
+    "svg.fonttype": "none",
+    "svg.hashsalt": "pdefit",
+    "pdf.fonttype": 42,
+}
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """The look, for as long as the block lasts; no window, no global state."""
+    with matplotlib.rc_context(_RC):
+        yield
+
+
+@contextmanager
+def figure(path: Path, width: float = 7.0, height: float = 3.6, layout: Any = "constrained") -> Iterator[Figure]:
+    """A figure of this size in inches, saved when the block ends; the suffix of `path` says how. Without `layout` every
+    part is where it was put."""
+    with styled():
+        fig = Figure(figsize=(width, height), layout=layout)
+        FigureCanvasAgg(fig)
+        yield fig
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with beside(path) as neighbour:
+            fig.savefig(neighbour, dpi=DPI)

@@ -1,0 +1,174 @@
+"""Checkpoints that do not fit into memory: a scratch file, written and read in the background."""
+
+import contextlib
+import math
+import queue
+import shutil
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pdefit._util.errors import PdefitError, first_line
+from pdefit.output.store.surviving import SurvivingFile
+
+# states on their way to the file, and as many on their way back: one in work, one waiting
+_IN_FLIGHT = 2
+
+
+class CheckpointFile:
+    """Slots for states in an HDF5 file that lives as long as this object; a file left by a killed run is replaced.
+
+    One thread does all reading and writing, in the order of the calls, so a slot holds what was written last. `write`
+    returns when the state is copied, and waits only where two are on their way already: at most four states are in memory.
+    A failure in the background, a full disk above all, is raised by the next call. Leaves are kept as bytes, contiguous
+    and uncompressed: any dtype comes back bit for bit, nothing is converted.
+
+    **Arguments:** `like` arrays, or anything with `shape` and `dtype`, for the leaves of a state.
+    """
+
+    def __init__(self, path: Path, like: Sequence[Any], slots: int):
+        self._path = path
+        self._kinds = [(tuple(int(n) for n in leaf.shape), np.dtype(leaf.dtype)) for leaf in like]
+        self._slots = slots
+        # freed by the worker, taken by write: the bound on memory
+        self._buffers: queue.SimpleQueue[list[np.ndarray]] = queue.SimpleQueue()
+        for _ in range(_IN_FLIGHT):
+            self._buffers.put(self._new_leaves())
+        self._written: set[int] = set()
+        self._coming: dict[int, Future[list[np.ndarray]]] = {}
+        self._failure: PdefitError | None = None
+        self._file, self._datasets = self._create()
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
+
+    @property
+    def state_bytes(self) -> int:
+        """The size of one state."""
+        return sum(math.prod(shape) * dtype.itemsize for shape, dtype in self._kinds)
+
+    def write(self, slot: int, leaves: Sequence[Any]) -> None:
+        """Keep a copy of a state."""
+        self._check(slot)
+        given = [np.asarray(leaf) for leaf in leaves]
+        if (kinds := [(array.shape, array.dtype) for array in given]) != self._kinds:
+            raise ValueError(f"A checkpoint of {self._kinds} is expected, but got {kinds}")
+        buffer = self._buffers.get()
+        for mine, array in zip(buffer, given, strict=True):
+            mine[...] = array
+        # what was fetched before is old now
+        self._coming.pop(slot, None)
+        self._written.add(slot)
+        self._worker.submit(self._write, slot, buffer)
+
+    def read(self, slot: int) -> list[np.ndarray]:
+        """The state that was written last into a slot; the arrays are the caller's own."""
+        self._check(slot)
+        if slot not in self._written:
+            raise KeyError(f"Slot {slot} holds no checkpoint")
+        coming = self._coming.pop(slot, None) or self._worker.submit(self._read, slot)
+        leaves = coming.result()
+        # a write before this read may have failed
+        self._check(slot)
+        return leaves
+
+    def prefetch(self, slot: int) -> None:
+        """Begin to read a slot. Of more hints than two the oldest is forgotten."""
+        self._check(slot)
+        if slot in self._coming or slot not in self._written:
+            return
+        while len(self._coming) >= _IN_FLIGHT:
+            self._coming.pop(next(iter(self._coming))).cancel()
+        self._coming[slot] = self._worker.submit(self._read, slot)
+
+    def close(self) -> None:
+        """Stop, and delete the file."""
+        self._worker.shutdown(wait=True, cancel_futures=True)
+        self._coming.clear()
+        # what cannot be written any more is deleted anyway
+        with contextlib.suppress(Exception):
+            self._file.close()
+        self._path.unlink(missing_ok=True)
+
+    def __enter__(self) -> "CheckpointFile":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _create(self) -> tuple[Any, list[Any]]:
+        """The new file, with a dataset for each leaf."""
+        folder, needed = self._path.parent, self._slots * self.state_bytes
+        try:
+            self._path.unlink(missing_ok=True)
+            free = shutil.disk_usage(folder).free
+            if needed > free:
+                raise PdefitError(
+                    f"{self._slots} checkpoints take {needed / 1e9:.3g} GB, but '{folder}' has {free / 1e9:.3g} GB left; "
+                    "allow fewer checkpoints, or free space there"
+                )
+            file = SurvivingFile(self._path)
+            datasets = [
+                file.create_dataset(f"leaf_{i:05d}", (self._slots, math.prod(shape) * dtype.itemsize), np.uint8)
+                for i, (shape, dtype) in enumerate(self._kinds)
+            ]
+        except PdefitError:
+            raise
+        # h5py answers a disk or a path that will not do with almost any exception
+        except Exception as error:
+            raise self._readable(error, "created") from None
+        return file, datasets
+
+    def _write(self, slot: int, buffer: list[np.ndarray]) -> None:
+        """In the background."""
+
+        def transfer(dataset: Any, leaf: np.ndarray) -> None:
+            dataset.write_direct(_bytes(leaf)[None], dest_sel=np.s_[slot : slot + 1])
+
+        try:
+            self._transfer(transfer, buffer, "written")
+        finally:
+            self._buffers.put(buffer)
+
+    def _read(self, slot: int) -> list[np.ndarray]:
+        """In the background."""
+
+        def transfer(dataset: Any, leaf: np.ndarray) -> None:
+            dataset.read_direct(_bytes(leaf)[None], source_sel=np.s_[slot : slot + 1])
+
+        leaves = self._new_leaves()
+        self._transfer(transfer, leaves, "read")
+        return leaves
+
+    def _transfer(self, one: Callable[[Any, np.ndarray], None], leaves: list[np.ndarray], verb: str) -> None:
+        """Every leaf to or from its dataset; after a failure nothing more."""
+        if self._failure is not None:
+            return
+        try:
+            for dataset, leaf in zip(self._datasets, leaves, strict=True):
+                if leaf.nbytes:
+                    one(dataset, leaf)
+            self._file.check()
+        except Exception as error:
+            self._failure = self._readable(error, verb)
+
+    def _check(self, slot: int) -> None:
+        if self._failure is not None:
+            raise self._failure
+        if not 0 <= slot < self._slots:
+            raise IndexError(f"A slot below {self._slots} is expected, but got {slot}")
+
+    def _readable(self, error: Exception, verb: str) -> PdefitError:
+        return PdefitError(
+            f"The checkpoint file '{self._path}' cannot be {verb} ({first_line(error)}); free space on its disk, or put it "
+            "into a folder that can be written"
+        )
+
+    def _new_leaves(self) -> list[np.ndarray]:
+        return [np.empty(shape, dtype) for shape, dtype in self._kinds]
+
+
+def _bytes(leaf: np.ndarray) -> np.ndarray:
+    """The memory of an array, without a copy."""
+    return leaf.reshape(-1).view(np.uint8)

@@ -1,0 +1,156 @@
+"""The film of a run in the formats of others: NetCDF, TIFF stacks, NumPy archives. Frames are copied one at a time."""
+
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import h5netcdf
+import numpy as np
+import tifffile
+
+from pdefit._util.atomic import beside
+from pdefit._util.errors import PdefitError, unknown
+from pdefit.data.readers.fields import Field, Film, open_film
+from pdefit.output.store.surviving import SurvivingFile
+
+# more than this does not fit the 32-bit offsets of ImageJ's TIFF
+_LARGEST_TIFF = 4_000_000_000
+
+
+def export(fields: Path, folder: Path, form: str, wanted: Sequence[str] | None = None) -> list[Path]:
+    """Write all fields of a film, or some, into `folder`; returns the files."""
+    if form not in _FORMS:
+        raise unknown("format", form, list(_FORMS))
+    with open_film(fields) as film:
+        for name in wanted or ():
+            if name not in film.fields:
+                raise unknown("field", name, list(film.fields))
+        chosen = [f for n, f in film.fields.items() if wanted is None or n in wanted]
+        folder.mkdir(parents=True, exist_ok=True)
+        return _FORMS[form](film, chosen, folder)
+
+
+def _netcdf(film: Film, fields: list[Field], folder: Path) -> list[Path]:
+    """One NetCDF-4 file, with coordinates and units; times keep their unit in `unit`, as xarray would decode `units`."""
+    path = folder / "fields.nc"
+    with (
+        beside(path) as neighbour,
+        SurvivingFile(neighbour, path, track_order=True) as surviving,
+        h5netcdf.File(surviving, "w") as file,
+    ):
+        names = " ".join(field.name for field in fields)
+        file.attrs.update({"Conventions": "CF-1.8", "title": film.title, "fields": names})
+        _coordinate(file, "time", film.ts, {"unit": film.time_unit})
+        for field in fields:
+            for dim in field.dims:
+                if dim not in file.dimensions:
+                    _coordinate(file, dim, field.coords[dim], {"units": field.coord_units[dim]})
+        later = (np.arange(film.ts.size) >= film.forecast).astype(np.int8)
+        file.create_variable("phase", ("time",), data=later).attrs["long_name"] = "0 fit, 1 forecast"
+        for field in fields:
+            for kind in field.kinds:
+                values: Any = file.create_variable(
+                    f"{field.name}_{kind}", ("time", *field.dims), _dtype(film, field, kind)
+                )
+                values.attrs.update({"units": field.unit, "long_name": f"{field.long_name}, {kind}"})
+                for number, frame in _numbered(film, field, kind):
+                    values[number] = frame
+    return [path]
+
+
+def _coordinate(file: Any, name: str, values: np.ndarray, attributes: dict[str, str]) -> None:
+    file.dimensions[name] = values.size
+    if values.dtype.kind in "US":
+        from h5py import string_dtype
+
+        file.create_variable(name, (name,), string_dtype())[...] = values.astype(object)
+        return
+    file.create_variable(name, (name,), data=values).attrs.update(attributes)
+
+
+def _tiff(film: Film, fields: list[Field], folder: Path) -> list[Path]:
+    """A stack of float32 images for each kind of each field on one to three axes, with sizes of pixels and times of frames
+    as ImageJ reads them. The first axis runs to the right, the last one through the slices; a line over time is one image,
+    time downwards. Fields with labels have no image."""
+    written = []
+    for field in fields:
+        if not 1 <= len(field.dims) <= 3 or any(field.coords[d].dtype.kind in "US" for d in field.dims):
+            continue
+        for kind in field.kinds:
+            path = folder / f"{field.name}_{kind}.tif"
+            shape, axes = _image(film, field)
+            if 4 * int(np.prod(shape)) > _LARGEST_TIFF:
+                raise PdefitError(
+                    f"'{path.name}' would take more than 4 GB, which ImageJ cannot read; use format=netcdf"
+                )
+            frames = (np.ascontiguousarray(frame.T, np.float32) for _, frame in _numbered(film, field, kind))
+            data: Any = np.stack(list(frames)) if axes == "YX" else frames
+            with beside(path) as neighbour:
+                tifffile.imwrite(
+                    neighbour, data, shape=shape, dtype=np.float32, imagej=True, photometric="minisblack",
+                    resolution=_resolution(field), metadata=_metadata(film, field, axes),
+                )  # fmt: skip
+            written.append(path)
+    if not written:
+        raise PdefitError("No field lies on a grid, so there is no image to write; use format=netcdf or format=numpy")
+    return written
+
+
+def _image(film: Film, field: Field) -> tuple[tuple[int, ...], str]:
+    return (film.ts.size, *field.shape[::-1]), {1: "YX", 2: "TYX", 3: "TZYX"}[len(field.dims)]
+
+
+def _resolution(field: Field) -> tuple[float, float]:
+    """Pixels for each unit of length along the two axes of an image."""
+    return tuple([1.0 / _step(field, d) for d in field.dims[:2]] + [1.0])[:2]  # pyright: ignore[reportReturnType]
+
+
+def _step(field: Field, dim: str) -> float:
+    places = np.asarray(field.coords[dim], float)
+    return float(abs(places[-1] - places[0]) / (places.size - 1)) if places.size > 1 else 1.0
+
+
+def _metadata(film: Film, field: Field, axes: str) -> dict[str, Any]:
+    # ImageJ writes other characters this way
+    length = field.coord_units[field.dims[0]].encode("ascii", "backslashreplace").decode()
+    found: dict[str, Any] = {"axes": axes, "unit": length}
+    if film.ts.size > 1:
+        found["finterval"] = float(np.median(np.diff(film.ts)))
+        found["tunit"] = film.time_unit.encode("ascii", "backslashreplace").decode()
+    if "Z" in axes:
+        found["spacing"] = _step(field, field.dims[2])
+    return found
+
+
+def _numpy(film: Film, fields: list[Field], folder: Path) -> list[Path]:
+    """One .npz without pickle: times, coordinates, and every kind of every field."""
+    path = folder / "fields.npz"
+    with beside(path) as neighbour, zipfile.ZipFile(neighbour, "w", zipfile.ZIP_STORED) as archive:
+        whole = {"time": film.ts, "phase": (np.arange(film.ts.size) >= film.forecast).astype(np.int8)}
+        for field in fields:
+            whole |= {d: np.asarray(c, str) if c.dtype.kind in "US" else c for d, c in field.coords.items()}
+        for name, values in whole.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, values, allow_pickle=False)
+        for field in fields:
+            for kind in field.kinds:
+                dtype = _dtype(film, field, kind)
+                header = {"descr": dtype.str, "fortran_order": False, "shape": (film.ts.size, *field.shape)}
+                with archive.open(f"{field.name}_{kind}.npy", "w", force_zip64=True) as file:
+                    np.lib.format.write_array_header_1_0(file, header)
+                    for _, frame in _numbered(film, field, kind):
+                        file.write(np.ascontiguousarray(frame).tobytes())
+    return [path]
+
+
+def _dtype(film: Film, field: Field, kind: str) -> np.dtype:
+    return np.dtype(f"<f{film.item_size(field.name, kind)}")
+
+
+def _numbered(film: Film, field: Field, kind: str) -> Iterator[tuple[int, np.ndarray]]:
+    for number in range(film.ts.size):
+        yield number, film.frame(field.name, kind, number)
+
+
+_FORMS: dict[str, Callable[[Film, list[Field], Path], list[Path]]] = {"netcdf": _netcdf, "tiff": _tiff, "numpy": _numpy}

@@ -1,0 +1,117 @@
+"""state/: what a fit needs to go on after it was stopped, in two generations of which one is always whole."""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import h5py
+import numpy as np
+
+from pdefit._util.atomic import beside
+from pdefit._util.errors import PdefitError
+from pdefit._util.interrupts import uninterrupted
+from pdefit.data.readers.datasets import refuse_foreign
+from pdefit.output.store.surviving import SurvivingFile
+
+# the newest state and the one before, which is read if the newest is damaged
+NEWEST, BEFORE = "state.h5", "state_before.h5"
+
+
+class Saved(NamedTuple):
+    """Numbers (plain JSON), arrays by name, and the text that says what they belong to."""
+
+    numbers: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+    origin: dict[str, Any]
+
+
+@uninterrupted()
+def save_state(folder: Path, saved: Saved) -> None:
+    """Write a new generation: into a neighbour first, then by renaming, so that a kill at any moment leaves one whole."""
+    folder.mkdir(exist_ok=True)
+    with beside(folder / NEWEST) as neighbour:
+        with SurvivingFile(neighbour, folder / NEWEST) as file:
+            for name, array in saved.arrays.items():
+                # names hold slashes, dots and brackets: the datasets are numbered
+                dataset = file.create_dataset(f"array_{len(file):05d}", data=array)
+                dataset.attrs["name"] = name
+            file.attrs["numbers"] = json.dumps(saved.numbers)
+            file.attrs["origin"] = json.dumps(saved.origin)
+            file.attrs["sha256"] = _checksum(saved)
+        with open(neighbour, "rb+") as file:
+            os.fsync(file.fileno())
+        if (folder / NEWEST).exists():
+            os.replace(folder / NEWEST, folder / BEFORE)
+
+
+def load_state(folder: Path) -> Saved | None:
+    """The newest generation that is whole, or None if none was ever written."""
+    generations = [folder / name for name in (NEWEST, BEFORE) if (folder / name).exists()]
+    for path in generations:
+        saved = _read(path)
+        if saved is not None:
+            return saved
+    if generations:
+        named = " and ".join(f"'{path}'" for path in generations)
+        raise PdefitError(f"{named} cannot be read; put the file back from a copy, or start a new run")
+    return None
+
+
+def _read(path: Path) -> Saved | None:
+    """A generation, or None if it fails its checksum, or is not what `save_state` writes."""
+    try:
+        # what is no file could keep a reader waiting
+        if not path.is_file():
+            return None
+        with h5py.File(path, "r", locking=False) as file:
+            refuse_foreign(file, path)
+            arrays = {str(file[key].attrs["name"]): _array(file[key]) for key in file}
+            about: dict[str, Any] = dict(file.attrs)
+            saved = Saved(json.loads(about["numbers"]), arrays, json.loads(about["origin"]))
+            expected = about["sha256"]
+        whole = _checksum(saved) == expected and _is_complete(saved)
+    # h5py answers damaged bytes with almost any exception, JSON deep nesting with RecursionError
+    except Exception:
+        return None
+    return saved if whole else None
+
+
+def _array(dataset: Any) -> np.ndarray:
+    """An array, which must lie in the file as it is: what expands when it is read could fill the memory."""
+    size = dataset.size * dataset.dtype.itemsize
+    if dataset.dtype.kind not in "biufc" or dataset.chunks is not None or dataset.id.get_storage_size() < size:
+        raise ValueError("not an array that save_state has written")
+    return np.asarray(dataset)
+
+
+def _is_complete(saved: Saved) -> bool:
+    """Whether everything is there that a run is recognised by."""
+    numbers, origin = saved.numbers, saved.origin
+    if not (isinstance(numbers, dict) and isinstance(origin, dict)):
+        return False
+    most = origin.get("max_iterations")
+    parts = (isinstance(origin.get(part), dict) for part in ("config", "hashes"))
+    return all(parts) and (most is None or type(most) is int)
+
+
+def _checksum(saved: Saved) -> str:
+    """SHA-256 of everything in a state."""
+    total = hashlib.sha256(json.dumps([saved.numbers, saved.origin], sort_keys=True).encode())
+    for name, array in sorted(saved.arrays.items()):
+        total.update(f"{name}{array.dtype}{array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+    return total.hexdigest()
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any], prefix: str = "") -> dict[str, tuple[Any, Any]]:
+    """The entries, by dotted path, in which two nested mappings differ; a missing one counts as None."""
+    found: dict[str, tuple[Any, Any]] = {}
+    for key in sorted({*before, *now}, key=str):
+        old, new = before.get(key), now.get(key)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            found |= differences(old, new, f"{prefix}{key}.")
+        elif old != new:
+            found[f"{prefix}{key}"] = (old, new)
+    return found

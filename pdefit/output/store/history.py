@@ -1,0 +1,86 @@
+"""history.h5: what happened in every evaluation of a fit, appended as it runs."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pdefit._util.atomic import beside
+from pdefit._util.errors import PdefitError
+from pdefit._util.interrupts import uninterrupted
+from pdefit.data.readers.datasets import opened, variable
+from pdefit.output.store import growing
+
+_COLUMNS = {
+    "iteration": (np.int64, "evaluation of the functional, from 1"),
+    "stage": (np.int16, "stage, from 1"),
+    "loss": (np.float64, "J, with the weights in force at the time"),
+    "gradient_norm": (np.float64, "norm of dJ/dtheta"),
+    "accepted": (np.int8, "1 if the optimizer took the step"),
+    "seconds": (np.float64, "wall time of the evaluation"),
+    "step_error": (np.float64, "largest error of adaptive steps at the point, 1 at the tolerance; NaN: not measured"),
+}
+
+
+class HistoryFile:
+    """One row for each evaluation; `control` (n, p) holds the physical values of few controls, named in `control_name`.
+
+    `keep` continues an existing file after that many of its rows.
+    """
+
+    def __init__(self, path: Path, names: Sequence[str], keep: int = 0):
+        kept = _rows(path, keep) if keep else {}
+        # a history that is continued stays in place until the new file holds its rows
+        with beside(path) as beginning, growing.created(beginning, path) as self._file:
+            self._rows = 0
+            for column, (dtype, long_name) in _COLUMNS.items():
+                self._file.create_dataset(column, (0,), dtype, maxshape=(None,), chunks=(1024,))
+                self._file[column].attrs["long_name"] = long_name
+            self._file.create_dataset("control_name", data=np.asarray(list(names), object), dtype=growing.TEXT)
+            self._file.create_dataset(
+                "control",
+                (0, len(names)),
+                np.float64,
+                maxshape=(None, len(names) or None),
+                chunks=(256, max(len(names), 1)),
+            )
+            growing.start(self._file)
+            if keep:
+                self._write(kept)
+
+    def append(self, rows: Sequence[Any], controls: np.ndarray) -> None:
+        """Rows with the attributes named as the columns, and the physical controls (n, p) of each."""
+        self._write({**{c: [getattr(row, c) for row in rows] for c in _COLUMNS}, "control": controls})
+
+    @uninterrupted()
+    def _write(self, columns: Mapping[str, Any]) -> None:
+        last = self._rows + len(columns["iteration"])
+        for column in _COLUMNS:
+            self._file[column].resize((last,))
+            self._file[column][self._rows :] = columns[column]
+        self._file["control"].resize((last, self._file["control"].shape[1]))
+        self._file["control"][self._rows :] = columns["control"]
+        growing.commit(self._file, last)
+        self._rows = last
+
+    def __enter__(self) -> "HistoryFile":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._file.close()
+
+
+def _rows(path: Path, keep: int) -> dict[str, np.ndarray]:
+    """The first `keep` rows of a history, those of a process that was killed while it wrote included."""
+    try:
+        with opened(path) as file:
+            columns: dict[str, Any] = {c: variable(file, c, path) for c in (*_COLUMNS, "control", "n_done")}
+            if int(columns.pop("n_done")[()]) >= keep:
+                return {name: column[:keep] for name, column in columns.items()}
+    except (OSError, PdefitError):
+        pass
+    raise PdefitError(
+        f"'{path}' lacks some of the {keep} evaluations that the saved state has behind it; put it back from a copy, "
+        f"or start a new run"
+    )

@@ -1,0 +1,109 @@
+"""Run directories on disk: one, or all in a folder; what they hold and what they still lack."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from pdefit._util.atomic import read_json
+from pdefit._util.errors import PdefitError
+
+# how a run ended: one of these files, with the time or the reason
+MARKS = ("DONE", "INTERRUPTED", "FAILED")
+# any of these makes a folder a run
+_MARKS = ("provenance.json", "summary.json", "fields.h5", "history.h5")
+
+
+@dataclasses.dataclass(frozen=True)
+class RunFiles:
+    """A run directory as it is now. JSON files that are missing, damaged, half-written or links to elsewhere read as
+    empty."""
+
+    directory: Path
+
+    def path(self, name: str) -> Path:
+        """Where a file or folder of the run is, or would be. A link that leads out of the directory is refused: somebody
+        else's run must not bring other files of this machine into a report, nor write there."""
+        path = self.directory / name
+        if not _is_inside(path, self.directory):
+            raise PdefitError(
+                f"'{path}' is a link that leads out of its run; put the file itself there, or remove the link"
+            )
+        return path
+
+    def content(self, name: str) -> dict[str, Any]:
+        """What a JSON file holds."""
+        try:
+            return read_json(self.directory / name) if self.has(name) else {}
+        except PdefitError:
+            return {}
+
+    def text(self, name: str) -> str:
+        """A text file, or nothing."""
+        try:
+            return (self.directory / name).read_text(encoding="utf-8", errors="replace") if self.has(name) else ""
+        except OSError:
+            return ""
+
+    def has(self, name: str) -> bool:
+        """Whether a file is there, and no link to elsewhere."""
+        path = self.directory / name
+        return path.is_file() and _is_inside(path, self.directory)
+
+    def links(self) -> list[str]:
+        """Links that lead out of the run, and are not followed."""
+        found = (path for path in self.directory.rglob("*") if path.is_symlink())
+        return sorted(str(p.relative_to(self.directory)) for p in found if not _is_inside(p, self.directory))
+
+    @property
+    def verb(self) -> str:
+        """What made the run: `fit`, `simulate`, ..."""
+        command = self.content("provenance.json").get("command")
+        return str(command[1]) if isinstance(command, list) and len(command) > 1 else "fit"
+
+    @property
+    def state(self) -> str:
+        """done, interrupted or failed with the reason, or not (yet) ended."""
+        for mark in ("FAILED", "INTERRUPTED"):
+            if self.has(mark):
+                return f"{mark.lower()}: {self.text(mark).strip() or 'it could not say why'}"
+        if self.has("DONE"):
+            return "done"
+        status = self.content("summary.json").get("status")
+        return str(status) if status else "not ended: the run is still going on, or was killed"
+
+    def lacking(self) -> list[str]:
+        """Files that a finished run of its kind would have."""
+        wanted = ["fields.h5", "summary.json"]
+        if self.verb == "fit":
+            wanted += ["history.h5", "parameters.csv", "residuals.csv"]
+        return [name for name in wanted if not self.has(name)]
+
+
+def _is_inside(path: Path, folder: Path) -> bool:
+    """Whether a path ends in a folder when all links are followed."""
+    try:
+        return path.resolve().is_relative_to(folder.resolve())
+    # links in a circle
+    except (OSError, RuntimeError):
+        return False
+
+
+def find_runs(folder: Path) -> list[Path]:
+    """The folder itself if it is a run, or all runs below it."""
+    if not folder.is_dir():
+        raise PdefitError(f"'{folder}' is no directory; name that of a run, or of a sweep")
+    if _is_run(folder):
+        return [folder]
+    found = sorted({file.parent for mark in _MARKS for file in folder.rglob(mark)}, key=_natural)
+    if not found:
+        raise PdefitError(f"'{folder}' holds no run; name the directory of a run, or a folder of runs")
+    return [run for run in found if not any(parent in found for parent in run.parents)]
+
+
+def _is_run(folder: Path) -> bool:
+    return any((folder / mark).is_file() for mark in _MARKS)
+
+
+def _natural(path: Path) -> list[tuple[int, str]]:
+    """Jobs of a sweep are folders 0, 1, ..., 10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in path.parts]

@@ -1,0 +1,123 @@
+"""HDF5 files that survive a disk on which nothing can be written any more.
+
+HDF5 itself does not: where a write fails while its caches are emptied, it leaves objects behind that it cannot close, and the
+process ends in a segmentation fault when it exits. So HDF5 writes into a `Sink`, which accepts everything. The first failure
+of the disk is remembered, and nothing is written after it: the file is left as a kill at this moment would leave it. `flush`
+and `close` raise what was remembered.
+"""
+
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+import h5py
+
+from pdefit._util.interrupts import uninterrupted
+
+
+class Sink(io.RawIOBase):
+    """A new file to write and read, whose first failure waits in `failure`. `name` is what errors call it."""
+
+    def __init__(self, path: Path, name: Path):
+        self._name, self._file = str(name), open(path, "w+b", buffering=0)
+        self.failure: BaseException | None = None
+        # what HDF5 may read again but the disk did not take, by offset
+        self._unwritten: dict[int, bytes] = {}
+        self._at, self._size = 0, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        kept, at = self._unwritten.get(self._at, b"")[: len(view)], self._at
+        view[: len(kept)] = kept
+        found = len(kept)
+        try:
+            while not kept and found < len(view):
+                self._file.seek(at + found)
+                read = self._file.readinto(view[found:])
+                if not read:
+                    break
+                found += read
+        except BaseException as error:
+            self._fail(error)
+        view[found:] = bytes(len(view) - found)
+        self._at = at + len(view)
+        return len(view)
+
+    def write(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        written, at = 0, self._at
+        try:
+            while written < len(view) and self.failure is None:
+                self._file.seek(at + written)
+                written += self._file.write(view[written:])
+        # an interrupt must not end inside HDF5 either
+        except BaseException as error:
+            self._fail(error)
+        if self.failure is not None:
+            self._unwritten[at] = bytes(view)
+        self._at = at + len(view)
+        self._size = max(self._size, self._at)
+        return len(view)
+
+    def truncate(self, size: int | None = None) -> int:
+        self._size = self._at if size is None else size
+        try:
+            if self.failure is None:
+                self._file.truncate(self._size)
+        except BaseException as error:
+            self._fail(error)
+        return self._size
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+    def _fail(self, error: BaseException) -> None:
+        if isinstance(error, OSError):
+            error.filename = self._name
+        self.failure = self.failure or error
+
+
+class SurvivingFile(h5py.File):
+    """A new HDF5 file whose `flush` and `close` raise `OSError`, with the file's name, where the disk has failed.
+
+    Old format bounds: files of the newest format that were not closed refuse to open. No lock, so that it can be read
+    while it grows.
+    """
+
+    def __init__(self, path: Path, name: Path | None = None, **options: Any):
+        self.sink = Sink(path, name or path)
+        super().__init__(self.sink, "w", libver=("earliest", "v108"), locking=False, **options)
+
+    def flush(self) -> None:
+        with uninterrupted():
+            super().flush()
+        self.check()
+
+    def close(self) -> None:
+        with uninterrupted():
+            super().close()
+            self.sink.close()
+        self.check()
+
+    def check(self) -> None:
+        """Raise what the disk has failed with."""
+        if self.sink.failure is not None:
+            raise self.sink.failure

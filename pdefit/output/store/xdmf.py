@@ -1,0 +1,174 @@
+"""fields.xdmf: what ParaView needs to open fields.h5. The numbers stay where they are.
+
+Uniform grids are `2DCoRectMesh` or `3DCoRectMesh`, other ones `2DRectMesh` or `3DRectMesh`, a line is a 2-D mesh of height one;
+fields on colatitude and longitude are points on the unit sphere (`3DSMesh`), bodies are `Polyvertex` points. XDMF counts its
+axes from the slowest, as HDF5 does: the last axis of an array is ParaView's X, which an `Information` element says by name.
+Values stand at the nodes of these meshes, which are the centres of cells. Lists (species, components) give an attribute for
+each label. Systems without space have nothing to show there, and no file is written.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+import numpy as np
+
+from pdefit._util.atomic import write_text
+from pdefit.data.readers.fields import Field, Film, open_film
+
+_HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n<Xdmf Version="3.0">\n<Domain>\n'
+_TAIL = "</Domain>\n</Xdmf>\n"
+# stands for the number of a frame; no name holds it, as names are escaped
+_NUMBER = "<frame>"
+
+
+def write_xdmf(fields: Path) -> Path | None:
+    """Describe the complete frames of a fields.h5 beside it; None where no field lives in space."""
+    with open_film(fields) as film:
+        grids = "".join(_collections(film))
+    if not grids:
+        return None
+    path = fields.with_suffix(".xdmf")
+    write_text(path, _HEAD + grids + _TAIL)
+    return path
+
+
+def _collections(film: Film) -> Iterator[str]:
+    """One temporal collection for each mesh."""
+    by_mesh: dict[tuple[str, ...], list[Field]] = {}
+    for field in film.fields.values():
+        by_mesh.setdefault(_mesh_dims(field), []).append(field)
+    for dims, fields in by_mesh.items():
+        if not dims:
+            continue
+        moving = dims[-1] == "axis"
+        places = next((f for f in fields if f.name == "position"), fields[0])
+        mesh = "" if moving else _mesh(places, dims)
+        yield f'<Grid Name={quoteattr(" ".join(dims))} GridType="Collection" CollectionType="Temporal">\n'
+        # frames differ in their number alone
+        frame = (_points(film, places) if moving else mesh) + "".join(
+            _attributes(film, f, vectors=moving) for f in fields
+        )
+        for number, t in enumerate(film.ts):
+            body = frame.replace(_NUMBER, str(number))
+            yield f'<Grid Name="frame {number}"><Time Value="{float(t)!r}"/>\n{body}</Grid>\n'
+        yield "</Grid>\n"
+
+
+def _mesh_dims(field: Field) -> tuple[str, ...]:
+    """The axes of space; those of bodies end in `axis`. What has none, or more than three, has no mesh."""
+    if len(field.dims) == 2 and field.dims[1] == "axis" and field.shape[1] in (2, 3):
+        return field.dims
+    dims = tuple(d for d in field.dims if not _is_text(field, d))
+    return dims if len(dims) <= 3 else ()
+
+
+def _is_text(field: Field, dim: str) -> bool:
+    return field.coords[dim].dtype.kind in "US"
+
+
+def _mesh(field: Field, dims: tuple[str, ...]) -> str:
+    axes = [np.asarray(field.coords[d], float) for d in dims]
+    names = list(dims)
+    if set(dims) == {"colatitude", "longitude"}:
+        return _sphere(field, dims)
+    if len(axes) == 1:
+        axes, names = [np.zeros(1), *axes], ["nothing", *names]
+    kind, count = f"{len(axes)}D", " ".join(str(a.size) for a in axes)
+    units = "; ".join(
+        f"{'ZYX'[-len(axes) :][i]} is {n} ({field.coord_units.get(n, '1')})"
+        for i, n in enumerate(names)
+        if n != "nothing"
+    )
+    told = f'<Information Name="axes" Value={quoteattr(units)}/>\n'
+    if all(_is_uniform(a) for a in axes):
+        origin, steps = [a[0] for a in axes], [a[1] - a[0] if a.size > 1 else 1.0 for a in axes]
+        form = {"2D": "ORIGIN_DXDY", "3D": "ORIGIN_DXDYDZ"}[kind]
+        return (
+            f'{told}<Topology TopologyType="{kind}CoRectMesh" Dimensions="{count}"/>\n'
+            f'<Geometry GeometryType="{form}">{_inline(np.asarray(origin))}{_inline(np.asarray(steps))}</Geometry>\n'
+        )
+    # coordinates are listed from the fastest axis
+    parts = "".join(_inline(a) for a in axes[::-1])
+    form = {"2D": "VXVY", "3D": "VXVYVZ"}[kind]
+    return (
+        f'{told}<Topology TopologyType="{kind}RectMesh" Dimensions="{count}"/>\n'
+        f'<Geometry GeometryType="{form}">{parts}</Geometry>\n'
+    )
+
+
+def _sphere(field: Field, dims: tuple[str, ...]) -> str:
+    """Points on the unit sphere, in the order of the array."""
+    angles = [np.asarray(field.coords[d], float) for d in dims]
+    angles = [np.deg2rad(a) if field.coord_units[d].startswith("deg") else a for a, d in zip(angles, dims, strict=True)]
+    grid = dict(zip(dims, np.meshgrid(*angles, indexing="ij"), strict=True))
+    down, around = grid["colatitude"], grid["longitude"]
+    points = np.stack([np.sin(down) * np.cos(around), np.sin(down) * np.sin(around), np.cos(down)], axis=-1)
+    count = " ".join(str(n) for n in points.shape[:2])
+    return (
+        f'<Topology TopologyType="3DSMesh" Dimensions="1 {count}"/>\n'
+        f'<Geometry GeometryType="XYZ">{_inline(points.reshape(-1, 3))}</Geometry>\n'
+    )
+
+
+def _points(film: Film, places: Field) -> str:
+    """Where the bodies of a frame are predicted to be."""
+    count, form = places.shape[0], {2: "XY", 3: "XYZ"}[places.shape[1]]
+    kind = "predicted" if "predicted" in places.kinds else places.kinds[0]
+    item = _slab(film, places, kind, (slice(None), slice(None)))
+    return (
+        f'<Topology TopologyType="Polyvertex" NumberOfElements="{count}" NodesPerElement="1"/>\n'
+        f'<Geometry GeometryType="{form}">{item}</Geometry>\n'
+    )
+
+
+def _attributes(film: Film, field: Field, vectors: bool) -> str:
+    """Every kind of a field: a vector for bodies, else a scalar for each combination of labels."""
+    found = []
+    for kind in field.kinds:
+        name = f"{field.name}_{kind}"
+        if vectors:
+            form = "Vector" if field.shape[1] == 3 else "Matrix"
+            found.append(_attribute(name, form, _slab(film, field, kind, (slice(None), slice(None)))))
+            continue
+        listed = [d for d in field.dims if _is_text(field, d)]
+        for combination in np.ndindex(*(field.coords[d].size for d in listed)):
+            chosen = dict(zip(listed, combination, strict=True))
+            labels = [str(field.coords[d][i]) for d, i in chosen.items()]
+            part = tuple(chosen.get(d, slice(None)) for d in field.dims)
+            found.append(_attribute(" ".join([name, *labels]), "Scalar", _slab(film, field, kind, part)))
+    return "".join(found)
+
+
+def _attribute(name: str, form: str, item: str) -> str:
+    return f'<Attribute Name={quoteattr(name)} AttributeType="{form}" Center="Node">{item}</Attribute>\n'
+
+
+def _slab(film: Film, field: Field, kind: str, part: tuple[int | slice, ...]) -> str:
+    """A part of one frame inside the HDF5 file: start, stride and count along every axis."""
+    start = [_NUMBER, *(0 if isinstance(p, slice) else p for p in part)]
+    count = [1, *(n if isinstance(p, slice) else 1 for p, n in zip(part, field.shape, strict=True))]
+    kept = [n for p, n in zip(part, field.shape, strict=True) if isinstance(p, slice)]
+    # a line is a plane of height one
+    shape = " ".join(map(str, [1, *kept] if len(kept) == 1 else kept))
+    rank, whole = len(start), " ".join(map(str, (film.total, *field.shape)))
+    numbers = " ".join(map(str, [*start, *[1] * rank, *count]))
+    where = quoteattr(f"{film.path.name}:/{field.name}_{kind}")[1:-1]
+    size = film.item_size(field.name, kind)
+    return (
+        f'<DataItem ItemType="HyperSlab" Dimensions="{shape}">'
+        f'<DataItem Dimensions="3 {rank}" Format="XML">{numbers}</DataItem>'
+        f'<DataItem Dimensions="{whole}" NumberType="Float" Precision="{size}" Format="HDF">{where}</DataItem>'
+        f"</DataItem>"
+    )
+
+
+def _inline(values: np.ndarray) -> str:
+    shape = " ".join(map(str, values.shape))
+    text = " ".join(repr(float(x)) for x in values.ravel())
+    return f'<DataItem Dimensions="{shape}" NumberType="Float" Precision="8" Format="XML">{text}</DataItem>'
+
+
+def _is_uniform(values: np.ndarray) -> bool:
+    steps = np.diff(values)
+    return steps.size == 0 or bool(np.ptp(steps) <= 1e-6 * np.abs(steps).max())

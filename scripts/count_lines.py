@@ -1,0 +1,79 @@
+"""Lines of code by room: without docstrings, comments, blank lines and the imports at the top of a file.
+
+    ./run python scripts/count_lines.py [FOLDER]
+
+FOLDER is the root of a checkout, this one without it, so that two versions can be compared.
+"""
+
+import ast
+import sys
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+# what the core of an inversion consists of
+CORE = ("systems", "data", "solve", "adjoints") + tuple(
+    f"inverse/{room}" for room in ("problem", "controls", "shooting", "objective", "optimizers", "fit")
+)
+
+
+def code_lines(source: str) -> int:
+    """Number of lines on which code stands."""
+    tree = ast.parse(source)
+    without: set[int] = set()
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if not isinstance(body, list) or not body:
+            continue
+        first = body[0]
+        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+            without |= _lines(first)
+    for node in tree.body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            without |= _lines(node)
+    written = {
+        number
+        for number, line in enumerate(source.splitlines(), start=1)
+        if line.strip() and not line.lstrip().startswith("#")
+    }
+    return len(written - without)
+
+
+def _lines(node: ast.stmt) -> set[int]:
+    return set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+
+
+def room(file: Path) -> str:
+    """Folder of a file in its package, at most two deep; inverse and cli are counted by their rooms."""
+    parts = file.parts[:-1]
+    depth = 2 if parts and parts[0] in ("inverse", "cli") else 1
+    return "/".join(parts[:depth]) or "."
+
+
+def by_room(root: Path) -> tuple[Counter[str], Counter[str], dict[str, int]]:
+    """Code lines and files of every room, and the whole lines of every file."""
+    lines, files, lengths = Counter[str](), Counter[str](), {}
+    package = root / "pdefit"
+    for file in sorted(package.rglob("*.py")):
+        source = file.read_text(encoding="utf-8")
+        inside = file.relative_to(package)
+        lines[room(inside)] += code_lines(source)
+        files[room(inside)] += 1
+        lengths[str(inside)] = len(source.splitlines())
+    return lines, files, lengths
+
+
+def main() -> None:
+    lines, files, lengths = by_room(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT)
+    for name in sorted(lines):
+        print(f"{name:28s} {lines[name]:6d} lines in {files[name]:3d} files")
+    core = sum(lines[name] for name in lines if name.startswith(CORE))
+    longest = max(lengths, key=lambda name: lengths[name])
+    print(f"{'core':28s} {core:6d} lines: {', '.join(CORE)}")
+    print(f"{'pdefit/':28s} {sum(lines.values()):6d} lines in {sum(files.values()):3d} files")
+    print(f"longest file: {longest}, {lengths[longest]} lines with everything")
+
+
+if __name__ == "__main__":
+    main()

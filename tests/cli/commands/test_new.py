@@ -1,0 +1,136 @@
+"""A plugin of one's own, from the first command to a sweep."""
+
+import csv
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from pdefit._util.errors import PdefitError
+from pdefit.cli.commands.new import package_name, write_plugin
+
+_BUILD = "import sys; from setuptools.build_meta import build_wheel; build_wheel(sys.argv[1])"
+
+
+def _install(source: Path, target: Path) -> None:
+    """Build the wheel and unpack it beside everything that is installed, which stays as it is."""
+    built = target.with_name("built")
+    built.mkdir()
+    subprocess.run([sys.executable, "-c", _BUILD, built], cwd=source, check=True, capture_output=True, timeout=600)
+    (wheel,) = built.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(target)
+
+
+def test_a_new_plugin_is_listed_verified_fitted_and_swept(tmp_path, environment):
+    target, work = tmp_path / "target", tmp_path / "work"
+    work.mkdir()
+
+    def pdefit(*arguments: str) -> str:
+        done = subprocess.run(
+            [Path(sys.executable).with_name("pdefit"), *arguments],
+            cwd=work,
+            env={**environment, "PYTHONPATH": str(target), "COLUMNS": "200"},
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+        assert done.returncode == 0 and "Traceback" not in done.stderr, done.stdout + done.stderr
+        return done.stdout
+
+    said = pdefit("new", "my-fronts")
+    assert "pdefit verify my_fronts/bistable" in said and "pdefit fit experiment=my_fronts/front" in said
+    assert [p.name for p in work.iterdir()] == ["my-fronts"]
+    ruff = [sys.executable, "-m", "ruff"]
+    for command in (["check"], ["format", "--check"]):
+        done = subprocess.run([*ruff, *command, "--no-cache", work / "my-fronts"], capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    _install(work / "my-fronts", target)
+
+    assert "my_fronts/bistable" in pdefit("list", "systems")
+    report = pdefit("verify", "my_fronts/bistable")
+    assert "FAILED" not in report and "parameters found again" in report and "fisher" not in report
+
+    pdefit("fit", "-m", "experiment=my_fronts/front", "seed=0,1")
+    tables = sorted(work.rglob("parameters.csv"))
+    assert [t.parent.name for t in tables] == ["0", "1"]
+    guesses = set()
+    for table in tables:
+        with open(table, newline="") as file:
+            rows = {r["control"]: r for r in csv.DictReader(file)}
+        assert set(rows) == {"D", "r"} and (table.parent / "DONE").exists()
+        guesses |= {r["guess"] for r in rows.values()}
+        for row, truth in ((rows["D"], 1.0), (rows["r"], 8.0)):
+            assert float(row["estimate"]) == pytest.approx(truth, rel=0.03)
+    assert len(guesses) == 4
+
+
+@pytest.mark.parametrize(("name", "package"), [("fronts", "fronts"), ("My-Fronts2", "my_fronts2")])
+def test_the_package_is_named_after_the_project(tmp_path, name, package):
+    assert package_name(name) == package
+    folder = write_plugin(tmp_path, name, package)
+    assert (folder / package / "conf" / "experiment" / package / "front.yaml").is_file()
+    assert [p.name for p in tmp_path.iterdir()] == [name]
+    for file in (p for p in folder.rglob("*") if p.is_file()):
+        assert "<<" not in file.read_text() and ">>" not in file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("class", "word of the Python language"),
+        ("match", "word of the Python language"),
+        ("pdefit", "exists already"),
+        ("pdefit-reaction", "exists already"),
+        ("numpy", "exists already"),
+        ("json", "exists already"),
+        ("tests", "beside the package"),
+        ("../x", "letters a-z"),
+        ("/tmp/x", "letters a-z"),
+        ("a.b", "letters a-z"),
+        ("_private", "letters a-z"),
+        ("2fronts", "letters a-z"),
+        ("größe", "letters a-z"),
+        ("two words", "letters a-z"),
+        ("line\n", "letters a-z"),
+        ("", "letters a-z"),
+    ],
+)
+def test_a_name_that_could_not_be_imported_is_refused(name, words):
+    with pytest.raises(PdefitError, match=words):
+        package_name(name)
+
+
+def test_nothing_is_overwritten(tmp_path):
+    (tmp_path / "fronts").mkdir()
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    for name in ("fronts", "dangling"):
+        with pytest.raises(PdefitError, match="exists already"):
+            write_plugin(tmp_path, name, name)
+    assert not list((tmp_path / "fronts").iterdir())
+
+
+def test_a_failure_leaves_nothing(tmp_path, monkeypatch):
+    write_text, written = Path.write_text, []
+
+    def full(self, *arguments, **options):
+        written.append(self)
+        if len(written) == 4:
+            raise OSError(28, "No space left on device")
+        return write_text(self, *arguments, **options)
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(PdefitError, match="No space left"):
+        write_plugin(tmp_path, "fronts", "fronts")
+    assert len(written) == 4 and not list(tmp_path.iterdir())
+
+
+def test_a_folder_made_meanwhile_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr("pdefit.cli.commands.new.os.path.lexists", lambda path: False)
+    (tmp_path / "fronts").mkdir()
+    (tmp_path / "fronts" / "mine.py").write_text("")
+    with pytest.raises(PdefitError, match="cannot be written"):
+        write_plugin(tmp_path, "fronts", "fronts")
+    assert [p.name for p in tmp_path.rglob("*")] == ["fronts", "mine.py"]

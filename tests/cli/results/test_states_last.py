@@ -1,0 +1,72 @@
+"""A run whose initial state is unknown: tables follow the numbers; a stage may be left out."""
+
+import csv
+
+import h5py
+import numpy as np
+import pytest
+
+from pdefit._util.errors import PdefitError
+from pdefit.cli.config.stages import left_open, read_stages
+
+FRONT = (
+    "experiment=reaction/fisher_front", "twin=self", "system.grid.shape=[80]", "times.count=9", "times.stop=4.0",
+    "times.fit_until=null", "certificate=warn", "render=false", "max_iterations=4",
+)  # fmt: skip
+
+
+def test_tables_follow_the_numbers_beside_a_state(pdefit_inside, tmp_path, monkeypatch):
+    for module in ("inverse.controls", "app.parameter_rows"):
+        monkeypatch.setattr(f"pdefit.{module}.FEW", 20)
+    run = tmp_path / "run"
+    code, out, err = pdefit_inside(
+        "fit", *FRONT, "stages=gauss_newton_cg", "+controls.y0.u.transform=identity", f"hydra.run.dir={run}"
+    )
+    assert code == 0 and "writing fields.h5\n" in out, err
+    with open(run / "parameters.csv", newline="") as file:
+        rows = {r["control"]: r for r in csv.DictReader(file)}
+    assert list(rows) == ["D", "r"]
+    with h5py.File(run / "history.h5") as file:
+        history, done = np.asarray(file["control"]), int(file["n_done"][()])  # pyright: ignore[reportIndexIssue]
+    assert history.shape[1] == 2 and 1 <= done <= 4
+    np.testing.assert_allclose(history[0], [float(rows[n]["guess"]) for n in rows], rtol=1e-6)
+    assert np.any(np.all(np.isclose(history, [float(rows[n]["estimate"]) for n in rows], rtol=1e-6), axis=1))
+
+
+def test_a_stage_that_is_null_is_left_out(compose):
+    first = "+stages.first={optimizer: {_target_: pdefit.LBFGS}, max_iterations: 7, window: 2.0}"
+    chosen = "stages=levenberg_marquardt"
+    assert len(read_stages(compose(*FRONT, chosen, first)["stages"])) == 2
+    (stage,) = read_stages(compose(*FRONT, chosen, "+stages.first=null")["stages"])
+    assert stage.formulation is None
+    (stage,) = read_stages(compose(*FRONT, chosen, first, "stages.main=null")["stages"])
+    assert stage.max_iterations == 7
+    # the one that is left may be open
+    assert left_open(compose(*FRONT, "+stages.first=null")["stages"])
+    with pytest.raises(PdefitError, match="stages expects at least one stage"):
+        read_stages({"main": None})
+
+
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        ("window: 2.0, until: 1.0", "stages.first has a window and an until; keep one, or make two stages of it"),
+        ("every: 2", r"stages.first.every says which windows are run, so it expects a stages.first.window, too"),
+        ("window: 2.0, held: true", "stages.first has a window, which holds states anyway; remove held"),
+        ("held: 1", "stages.first.held expects true or false, but got '1'"),
+        ("until: soon", "stages.first.until expects a time, but got 'soon'"),
+        ("window: 1.0, every: 2.5", "stages.first.every expects a whole number, but got 2.5"),
+        ("until: 1.0", "stages.first is the last stage and would fit a part of the record only"),
+        ("held: true", "stages.first is the last stage and would leave the initial state at its guess"),
+    ],
+)
+def test_parts_of_a_record_are_named_by_one_key_and_never_last(compose, first, said):
+    last = "" if "is the last stage" in said else ", last: {optimizer: {_target_: pdefit.LBFGS}}"
+    stages = f"stages={{first: {{optimizer: {{_target_: pdefit.LBFGS}}, {first}}}{last}}}"
+    with pytest.raises(PdefitError, match=said):
+        read_stages(compose(*FRONT, "~stages", f"+{stages}")["stages"])
+
+
+def test_a_fit_itself_sees_the_whole_record(pdefit_inside, tmp_path):
+    code, _, err = pdefit_inside("fit", *FRONT, "+formulation.until=1.0", f"hydra.run.dir={tmp_path / 'run'}")
+    assert code == 1 and "formulation leaves out a part of the record" in err

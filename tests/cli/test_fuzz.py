@@ -1,0 +1,128 @@
+"""Three hundred corrupted inputs: each is answered by one sentence or by a fit, never by a traceback, a hang or debris.
+
+Cases are numbered, and a number makes the same case anywhere. Those that hand damaged bytes to the HDF5 library run in
+children, because a crash of the library would take the session with it.
+"""
+
+import multiprocessing
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+from fuzzing import cases, hostile
+from fuzzing.command import LIMIT, answer, complaint
+
+CONFIGURATIONS = [(kind, i) for kind, count in (("entries", 100), ("text", 40), ("experiment_file", 15), ("override", 15))
+                  for i in range(count)]  # fmt: skip
+FILES = [("data", range(0, 70)), ("planets", range(0, 15)), ("run_files", range(0, 35)), ("table", range(0, 10))]
+# until the first case of a child: JAX is imported, and a run is made
+BATCH_SECONDS = 600
+
+
+@pytest.mark.parametrize(("kind", "seed"), CONFIGURATIONS)
+def test_a_corrupted_configuration(kind, seed, tmp_path):
+    told, wrong = cases.check(kind, seed, tmp_path)
+    assert not wrong, f"{told}\n{wrong}"
+
+
+@pytest.mark.parametrize(("kind", "seeds"), FILES, ids=[kind for kind, _ in FILES])
+def test_corrupted_files(kind, seeds, tmp_path):
+    """All in one child; one that dies, or is silent for longer than a case may take, is named by the case it was at."""
+    receiver, sender = multiprocessing.get_context("spawn").Pipe(duplex=False)
+    child = multiprocessing.get_context("spawn").Process(target=cases.batch, args=(kind, list(seeds), tmp_path, sender))
+    child.start()
+    sender.close()
+    wrong, current, finished = [], "the start", False
+    try:
+        # the first case waits for JAX, and for the run that the others damage
+        while receiver.poll(BATCH_SECONDS if current == "the start" else 3 * LIMIT):
+            current, complaint_ = receiver.recv()
+            finished = current == "the end"
+            if complaint_:
+                wrong.append(f"{current}: {complaint_}")
+    except EOFError:
+        child.join()
+    finally:
+        child.kill()
+    assert finished, f"{kind}: died with {child.exitcode}, or hung, at {current}"
+    assert not wrong, "\n\n".join(wrong)
+
+
+def test_a_few_run_through_whole(tmp_path):
+    """What passes for built in the cases above is also fitted, certified again and resumed."""
+    run = cases.finished_run(tmp_path)
+    for arguments in (["certify", run.name], ["resume", run.name, "max_iterations=3"]):
+        given = answer(tmp_path, arguments, whole=True, limit=600)
+        assert given.code == 0 and not complaint(given), given
+
+
+def test_what_no_input_explains_is_one_sentence_and_its_traceback_is_kept(tmp_path, monkeypatch):
+    def bug(*_):
+        raise RuntimeError("two\nlines")
+
+    monkeypatch.setattr("pdefit.cli.commands.fit.plan", bug)
+    cases.film(tmp_path / "film.h5")
+    run = cases.run_directory(tmp_path, cases.written(cases.configuration("film")))
+    given = answer(tmp_path, ["resume", "run"])
+    assert given.code == 1 and not given.escaped and len(given.err.splitlines()) == 1
+    assert "internal error: RuntimeError: two - this is a bug in pdefit; run.log holds the traceback" in given.err
+    assert "in bug" in (run / "run.log").read_text() and (run / "FAILED").exists()
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
+    assert "in bug" in answer(tmp_path, ["resume", "run"]).escaped
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "hydra: {callbacks: {x: {_target_: os.system, command: touch pwned}}}",
+        "hydra: {launcher: {x: {_target_: os.system, command: touch pwned}}}",
+        "hydra: {job_logging: {handlers: {x: {(): os.system, command: touch pwned}}}}",
+        "hydra: {hydra_logging: {handlers: {x: {(): os.system, command: touch pwned}}}}",
+        "hydra: {job_logging: {handlers: {file: {filename: pwned}}}}",
+        "hydra: {job_logging: {handlers: {file: {filename: '${hydra.runtime.output_dir}/../pwned'}}}}",
+        "hydra: {job: {env_set: {PATH: /tmp}}}",
+        "system: {_target_: os.system, command: touch pwned}",
+        "regularizers: {x: {_target_: subprocess.Popen, args: [touch, pwned]}}",
+        "dtype: !!python/object/apply:os.system ['touch pwned']",
+        "holdout: ${oc.env:SECRET}",
+    ],
+)  # fmt: skip
+def test_an_experiment_file_runs_no_code_and_tells_no_secret(lines, tmp_path, monkeypatch):
+    monkeypatch.setenv("SECRET", "swordfish")
+    (tmp_path / "mine" / "experiment").mkdir(parents=True)
+    text = f"# @package _global_\ndefaults:\n  - /experiment/reaction/fisher_front\n{lines}\n"
+    (tmp_path / "mine" / "experiment" / "own.yaml").write_text(text)
+    given = answer(tmp_path, ["fit", "experiment=own", "--config-dir", "mine", "hydra.run.dir=run"])
+    assert given.code == 1 and not complaint(given), given
+    assert not list(tmp_path.rglob("*pwned*"))
+    assert "swordfish" not in given.err + given.out
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_hostile_configurations_are_refused_before_anything_is_written(seed, tmp_path):
+    """Two hundred of them: `PYTHONPATH=tests ./run python -m fuzzing.hostile 200`."""
+    told, wrong = hostile.check(seed, tmp_path)
+    assert not wrong, f"{told}\n{wrong}"
+
+
+def test_environment_variables_make_paths(tmp_path, monkeypatch):
+    folder = tempfile.mkdtemp(dir=tmp_path)
+    monkeypatch.setenv("LABORATORY", folder)
+    cases.film(Path(folder) / "film.h5")
+    content = {**cases.configuration("film")}
+    content["data"] = {**content["data"], "path": "${oc.env:LABORATORY}/film.h5"}
+    cases.run_directory(tmp_path, cases.written(content))
+    given = answer(tmp_path, ["resume", "run"])
+    assert given.code == 0 and not complaint(given), given
+
+
+def test_a_finished_run_stays_one_when_it_cannot_go_on(tmp_path):
+    run = cases.finished_run(tmp_path)
+    before = {p: p.read_bytes() for p in run.rglob("*") if p.is_file()}
+    (run / "history.h5").write_bytes(b"")
+    given = answer(tmp_path, ["resume", run.name, "max_iterations=3"])
+    assert given.code == 1 and "history.h5" in given.err and (run / "DONE").exists() and not (run / "FAILED").exists()
+    changing = {"run.log", "history.h5", "provenance.json", ".lock"}
+    assert all(p.read_bytes() == raw for p, raw in before.items() if p.name not in changing)
+    assert os.listdir(run / "state")

@@ -1,0 +1,42 @@
+import numpy as np
+import pytest
+
+from pdefit.integrate.loop.time_grid import plan_steps, stack_plans
+
+
+def test_regular_times_get_equal_counts():
+    plan = plan_steps(0.0, np.linspace(0.1, 1.0, 10), 0.05)
+    np.testing.assert_array_equal(plan.count, 2)
+    np.testing.assert_allclose(plan.step, 0.05)
+    assert plan.length == 2 and not plan.look_first
+
+
+def test_irregular_times_get_as_many_steps_as_they_need():
+    ts = np.array([0.0, 0.3, 0.35, 2.0])
+    plan = plan_steps(0.0, ts, 0.1)
+    np.testing.assert_array_equal(plan.count, [3, 1, 17])
+    assert plan.look_first and plan.length == 17
+    np.testing.assert_allclose(plan.start + plan.count * plan.step, ts[1:], rtol=1e-15)
+    assert np.all(plan.step <= 0.1 * (1 + 1e-9))
+
+
+def test_a_whole_number_of_steps_is_not_rounded_up():
+    # 0.3 / 0.1 is 2.9999999999999996, 0.7 / 0.1 is 6.999999999999999 and 1.1 - 0.8 is 0.30000000000000004
+    assert plan_steps(0.8, np.array([1.1]), 0.1).count[0] == 3
+    assert plan_steps(0.0, np.array([0.7]), 0.1).count[0] == 7
+
+
+def test_shorter_plans_are_padded_with_nothing_to_do():
+    long, short = plan_steps(0.0, np.array([1.0, 2.0, 3.0]), 0.5), plan_steps(5.0, np.array([5.5]), 0.5)
+    batch = stack_plans([long, short])
+    np.testing.assert_array_equal(batch.count, [[2, 2, 2], [1, 0, 0]])
+    np.testing.assert_array_equal(batch.step[1], [0.5, 0.0, 0.0])
+    np.testing.assert_array_equal(batch.start[1], [5.0, 5.5, 5.5])
+
+
+@pytest.mark.parametrize(
+    ("t0", "ts", "dt"), [(0.0, [1.0, 1.0], 0.1), (2.0, [1.0], 0.1), (0.0, [1.0], 0.0), (0.0, [], 0.1)]
+)
+def test_impossible_plans_are_refused(t0, ts, dt):
+    with pytest.raises(ValueError):
+        plan_steps(t0, np.asarray(ts), dt)

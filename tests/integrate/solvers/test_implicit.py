@@ -1,0 +1,187 @@
+"""Implicit steps on stiff kinetics: right where explicit ones are hopeless, with the gradient of the discrete trajectory."""
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from apoptosis import RATES, apoptosis
+from pdefit_reaction import FisherKPP
+from small_systems import Decay, State
+
+import pdefit
+from pdefit._util.trees import cast
+from pdefit.integrate.adaptive.controller import adaptive_plan
+from pdefit.integrate.solvers.method import method_of
+
+VALUE = eqx.filter_jit(pdefit.Functional.value)
+DAYS = 1440.0
+STIFF = [diffrax.Kvaerno3(), diffrax.Kvaerno5(), diffrax.ImplicitEuler()]
+
+
+def name(solver):
+    return type(solver).__name__
+
+
+def dying(ts, **options):
+    """All rate constants of a cell that dies, from its active caspases."""
+    system = apoptosis()
+    options = {"solver": diffrax.Kvaerno5(), "steps": pdefit.Adaptive(1e-7, 1e-4), **options}
+    observe = pdefit.Select(("C8a", "C3a"))
+    forward = {k: v for k, v in options.items() if k in ("solver", "dt", "steps")}
+    data = pdefit.add_noise(
+        pdefit.simulate(system, system.init(None), ts, observe=observe, **forward), 0.02, jax.random.key(0)
+    )
+    return pdefit.Functional(
+        pdefit.Problem(system, system.init(None), observe), ts, data, {k: pdefit.Log() for k in RATES}, **options
+    )
+
+
+TS = np.linspace(0.0, 800.0, 17)
+
+
+def test_a_cell_dies_in_hundreds_of_implicit_steps_and_more_than_100000_explicit_ones():
+    system, ts = apoptosis(), np.linspace(0.0, 10 * DAYS, 11)
+    y0, steps = system.init(None), pdefit.Adaptive(1e-6, 1e-3)
+    implicit, explicit = (
+        adaptive_plan(system, y0, ts, solver=s, steps=steps, t0=0.0).steps
+        for s in (diffrax.Kvaerno5(), diffrax.Tsit5())
+    )
+    assert implicit < 500 and explicit > 100_000, (implicit, explicit)
+    alive, dead = (
+        pdefit.simulate(apoptosis(), y, ts, solver=diffrax.Kvaerno5(), steps=steps).values["C3a"][-1]
+        for y in (y0._replace(C8a=jnp.asarray(30.0)), y0)
+    )
+    assert float(alive) < 1 and float(dead) > 5000
+
+
+@pytest.mark.parametrize("steps", ["adaptive", "constant"])
+def test_the_gradient_in_every_rate_is_that_of_central_differences(steps):
+    options = {} if steps == "adaptive" else {"steps": None, "dt": 0.5}
+    functional = dying(TS, **options)
+    # away from the minimum, where the gradient would be noise
+    theta = functional.theta0 + 0.02 * jax.random.normal(jax.random.key(1), functional.theta0.shape)
+    # frozen steps, chosen there
+    functional = functional.renewed(theta)
+    value, gradient = eqx.filter_jit(lambda f, t: f.value_and_grad(t))(functional, theta)
+    tangent = eqx.filter_jit(lambda f, t, v: f.jvp(t, v)[1])
+    assert np.isfinite(value)
+    for i, unit in enumerate(jnp.eye(theta.size)):
+        np.testing.assert_allclose(tangent(functional, theta, unit), gradient[i], rtol=1e-9, atol=1e-11 * float(value))
+
+        def slope(eps, unit=unit):
+            near, far = (
+                float(VALUE(functional, theta + k * eps * unit) - VALUE(functional, theta - k * eps * unit))
+                for k in (1, 2)
+            )
+            return (8 * near - far) / (12 * eps)
+
+        # the best of some steps: rates are known to very different accuracy
+        gaps = [abs(slope(eps) - gradient[i]) for eps in (1e-3, 2e-4)]
+        assert min(gaps) <= 1e-6 * max(abs(gradient[i]), 1e-3 * float(jnp.linalg.norm(gradient))), (
+            i,
+            gaps,
+            gradient[i],
+        )
+
+
+def test_the_certificate_passes():
+    """With checkpointed against stored gradient."""
+    system, controls = apoptosis(), {"k1": pdefit.Log(), "km8": pdefit.Log()}
+    ts, options = TS[:5], {"solver": diffrax.Kvaerno5(), "steps": pdefit.Adaptive(1e-7, 1e-4)}
+    data = pdefit.add_noise(pdefit.simulate(system, system.init(None), ts, **options), 0.02, jax.random.key(0))
+    functional = pdefit.Functional(pdefit.Problem(system, system.init(None)), ts, data, controls, **options)
+    assert pdefit.certify(functional, functional.theta0).passed
+
+
+def test_a_fit_of_two_rates_returns_them():
+    truth, ts = apoptosis(), TS
+    solver, steps = diffrax.Kvaerno5(), pdefit.Adaptive(1e-7, 1e-4)
+    data = pdefit.simulate(truth, truth.init(None), ts, solver=solver, steps=steps)
+    data = pdefit.add_noise(data, 0.0, jax.random.key(0))
+    problem = pdefit.Problem(apoptosis(k1=8e-5, km8=400.0), truth.init(None))
+    controls = {"k1": pdefit.Log(), "km8": pdefit.Log()}
+    J = pdefit.Functional(problem, ts, data, controls, solver=solver, steps=steps)
+    found = pdefit.fit(J, [pdefit.LevenbergMarquardt()]).problem.system
+    np.testing.assert_allclose([found.k1, found.km8], [RATES["k1"], RATES["km8"]], rtol=1e-4)
+
+
+@pytest.mark.parametrize("solver", STIFF, ids=name)
+def test_steps_are_those_of_diffrax(solver):
+    """At a root finder's tolerance that leaves nothing to tell them apart."""
+    system, y0 = Decay(k=1.5), State(jnp.array([1.0, 2.0, 3.0]))
+    term = diffrax.ODETerm(lambda t, y, args: system.vector_field(t, y, args))
+    theirs = diffrax.diffeqsolve(
+        term,
+        eqx.tree_at(lambda s: s.root_finder, solver, diffrax.VeryChord(rtol=1e-10, atol=1e-10)),
+        0.0,
+        1.0,
+        0.1,
+        y0,
+    ).ys.u
+    ours = pdefit.solve(system, y0, np.array([1.0]), solver=solver, dt=0.1, t0=0.0)
+    np.testing.assert_allclose(ours.u, theirs, rtol=1e-9)
+
+
+def test_the_implicit_half_of_a_pair_is_a_method_of_its_own():
+    """KenCarp4 on a system that is not split: fourth order."""
+    system = Decay(k=1.5)
+    found = [
+        pdefit.solve(system, system.init(None), np.array([1.0]), solver=diffrax.KenCarp4(), dt=1 / n, t0=0.0).u[-1, 0]
+        for n in (8, 16, 32)
+    ]
+    errors = np.abs(np.asarray(found) - np.exp(-1.5))
+    np.testing.assert_allclose(np.log2(errors[:-1] / errors[1:]), 4.0, atol=0.2)
+
+
+class Cliff(pdefit.AbstractSystem):
+    """u' = -k sqrt(u), undefined below zero."""
+
+    time_unit = "s"
+    k: jax.Array = pdefit.parameter()
+
+    def vector_field(self, t, y, args):
+        return State(-self.k * jnp.sqrt(y.u))
+
+    def init(self, key):
+        return State(jnp.ones(1))
+
+
+def test_a_stage_that_fails_is_no_exception():
+    """One long step leads below zero: its state is NaN, its error is not finite, its gradient raises nothing."""
+    system, method = Cliff(k=1.0), method_of(diffrax.Kvaerno5())
+    args = (jnp.zeros(()), jnp.asarray(50.0), State(jnp.ones(1)), None)
+    after, error = method.step_with_error(system, *args)
+    assert not np.isfinite(after.u).any() and not np.isfinite(error.u).any()
+    slope = jax.jit(jax.grad(lambda k: jnp.sum(method.one_step(Cliff(k=k), *args).u)))(jnp.asarray(1.0))
+    assert not np.isfinite(slope)
+    # an adaptive pass rejects it and goes on with shorter steps
+    steps = pdefit.Adaptive(1e-6, 1e-9)
+    seen = pdefit.simulate(system, system.init(None), np.array([0.0, 1.9]), solver=diffrax.Kvaerno5(), steps=steps)
+    np.testing.assert_allclose(seen.values["u"][-1], (1 - 1.9 / 2) ** 2, rtol=1e-4)
+
+
+def test_many_cells_at_once_and_single_precision():
+    """Under vmap every cell has its own iteration; in float32 it ends at what that resolves."""
+    method, h = method_of(diffrax.Kvaerno5()), jnp.asarray(2.0)
+    y0 = apoptosis().init(None)
+    k1 = jnp.asarray([5.8e-6, 5.8e-5, 5.8e-4])
+
+    def step(k1, y):
+        return method.one_step(apoptosis(k1=k1), jnp.zeros_like(h), h, y, None)
+
+    together = jax.vmap(step, in_axes=(0, None))(k1, y0)
+    for i in range(3):
+        jax.tree.map(lambda a, b, i=i: np.testing.assert_allclose(a[i], b, rtol=1e-9), together, step(k1[i], y0))
+    system, low = cast((apoptosis(), y0), jnp.float32)
+    found = method.one_step(system, jnp.zeros((), jnp.float32), h.astype(jnp.float32), low, None)
+    assert all(x.dtype == jnp.float32 for x in found)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b[1], rtol=1e-3, atol=1.0), found, together)
+
+
+def test_a_field_is_refused_with_a_remedy():
+    grid = pdefit.CartesianGrid(shape=(50, 50), extent=(10.0, 10.0))
+    system = FisherKPP(grid, D=1.0, r=1.0)
+    with pytest.raises(pdefit.PdefitError, match=r"2500 unknowns of FisherKPP.*use solver=rkc"):
+        pdefit.simulate(system, system.init(None), [0.0, 1.0], solver=diffrax.Kvaerno5(), dt=0.1)

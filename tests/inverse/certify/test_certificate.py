@@ -1,0 +1,300 @@
+"""The certificate passes what is right, and stops every bug planted here."""
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gradient_faults import wrong_transpose
+from pdefit_reaction import FisherKPP
+from pdefit_reaction.fisher_kpp import State
+from problems import GRID, fisher, fisher_functional, planets_functional
+
+import pdefit
+from pdefit._util.trees import cast
+from pdefit.adjoints.checkpointing.storage import HostStore
+from pdefit.inverse.certify import certificate
+from pdefit.inverse.fit import drivers
+from pdefit.inverse.objective.fingerprint import fingerprint
+from pdefit.inverse.objective.normal_equations import Groups
+
+WHOLE = 1e4  # forward solves: enough for every check on the whole problem
+ALL = "all controls"
+GRADIENT_CHECK = "gradient against tangents"
+
+
+def failed(certificate):
+    return [check.name for check in certificate.checks if not check.passed]
+
+
+class Wrapped(pdefit.AbstractReverse):
+    """The checkpointed adjoint with a fault in its reverse pass."""
+
+    accuracy: ClassVar[float] = 1e-8
+    has_tangents: ClassVar[bool] = True
+
+    def run(self, stepper, y0, plan, emit, inputs, probes=None):
+        return self.spoiled(*pdefit.Checkpointed().run(stepper, y0, plan, emit, inputs))
+
+    def settled(self, starts, plan, solver):
+        return self
+
+    def account(self, plan, unknowns):
+        return pdefit.Checkpointed().account(plan, unknowns)
+
+
+class DropsLast(Wrapped):
+    def spoiled(self, y, outputs):
+        drop = wrong_transpose(lambda ct: jax.tree.map(lambda c: c.at[-1].set(0), ct))
+        return y, drop(outputs)
+
+
+class OffByOne(Wrapped):
+    """Restores the checkpoint before the one it needs."""
+
+    def run(self, stepper, y0, plan, emit, inputs, probes=None):
+        def interval(stepper, y, start, step):
+            for j in range(plan.length):
+                y, _ = stepper(start + j * step, step, (y, None))
+            return y
+
+        @eqx.filter_custom_vjp
+        def restored(moving, before, start, step):
+            return interval(*moving, start, step)
+
+        def backward(before, cotangent, perturbed, moving, before_again, start, step):
+            _, pull = eqx.filter_vjp(lambda m: interval(*m, start, step), (moving[0], before))
+            return pull(cotangent)[0]
+
+        restored.def_fwd(lambda perturbed, moving, before, start, step: (interval(*moving, start, step), before))
+        restored.def_bwd(backward)
+        before, y, outputs = y0, y0, [emit(y0, jax.tree.map(lambda x: x[0], inputs))]
+        for i in range(plan.start.size):
+            start, step = (jnp.asarray(x[i]) for x in (plan.start, plan.step))
+            before, y = y, restored((stepper, y), jax.lax.stop_gradient(before), start, step)
+            outputs.append(emit(y, jax.tree.map(lambda x, i=i: x[i + 1], inputs)))
+        return y, jax.tree.map(lambda *x: jnp.stack(x), *outputs)
+
+
+class LostLate(FisherKPP):
+    """The derivative with respect to D is lost after half of the time."""
+
+    def vector_field(self, t, y, args):
+        D = jnp.where(t < 2.0, self.D, jax.lax.stop_gradient(self.D))
+        return State(pdefit.diffuse(self.grid, D, y.u) + self.r * y.u * (1 - y.u))
+
+
+class WrongNode(pdefit.Segments):
+    """The gradient of one node state has the wrong sign."""
+
+    def starts(self, y0, nodes):
+        return wrong_transpose(lambda ct: jax.tree.map(lambda c: c.at[2].multiply(-1.0, unique_indices=True), ct))(
+            nodes
+        )
+
+
+class Threshold(FisherKPP):
+    """Grows only above a density: a hard switch that moves with the front."""
+
+    def vector_field(self, t, y, args):
+        grows = jnp.where(y.u > 0.3, self.r * y.u * (1 - y.u), 0.0)
+        return State(pdefit.diffuse(self.grid, self.D, y.u) + grows)
+
+
+class Silent(FisherKPP):
+    """The derivative with respect to D is lost."""
+
+    def vector_field(self, t, y, args):
+        D = jax.lax.stop_gradient(self.D)
+        return State(pdefit.diffuse(self.grid, D, y.u) + self.r * y.u * (1 - y.u))
+
+
+def front(cls, **options):
+    """D and r of another system than the one that made the data."""
+    y0, ts = fisher().init(None), np.linspace(0.0, 4.0, 9)
+    data = pdefit.simulate(fisher(), y0, ts, dt=0.05)
+    system = cls(grid=GRID, D=jnp.asarray(0.6), r=jnp.asarray(1.5), front=-5.0)
+    problem = pdefit.Problem(system, y0)
+    return pdefit.Functional(problem, ts, data, {"D": pdefit.Log(), "r": pdefit.Log()}, dt=0.05, **options)
+
+
+@pytest.mark.parametrize(
+    "functional",
+    [
+        fisher_functional(),
+        fisher_functional({"D": pdefit.Log(), "y0": {"u": pdefit.Control(smoothing=2.0)}}, noise=0.02),
+        fisher_functional(adjoint=pdefit.StoreAll(), times=[0.0, 0.3, 0.5, 1.7, 2.0]),
+        planets_functional(),
+        planets_functional({"gm": pdefit.Log(), "nodes": {"velocity": pdefit.Identity()}}),
+    ],
+    ids=["front", "field", "irregular", "planets", "nodes"],
+)
+def test_right_gradients_pass(functional):
+    found = pdefit.certify(functional, functional.theta0, fit_cost=WHOLE)
+    assert found.passed, found.reason
+    compared = [check for check in found.checks if "finding" in check.detail]
+    assert len(compared) >= 2 and all(check.detail["finding"] == "right" for check in compared)
+    assert max(check.error for check in compared) < 1e-7 and min(len(check.detail["steps"]) for check in compared) >= 9
+
+
+@pytest.mark.parametrize("fault", [DropsLast(), OffByOne()], ids=["last cotangent dropped", "checkpoint off by one"])
+def test_a_wrong_adjoint_is_caught(fault):
+    times = np.linspace(0.0, 1.0, 6)
+    functional = fisher_functional(adjoint=fault, times=times)
+    found = pdefit.certify(functional, functional.theta0, fit_cost=WHOLE)
+    assert {"D: gradient against differences", f"{ALL}: gradient against differences"} <= set(failed(found))
+    right = fisher_functional(times=times)
+    assert np.isclose(functional.value(functional.theta0), right.value(right.theta0)), "the value must not depend on it"
+
+
+def test_a_wrong_adjoint_is_caught_at_a_perfect_fit():
+    functional = fisher_functional(adjoint=DropsLast())
+    theta = functional.controls.theta(pdefit.Problem(fisher(), functional.problem.y0))
+    assert functional.value(theta) == 0
+    assert not pdefit.certify(functional, theta, fit_cost=WHOLE).passed
+
+
+def test_a_lost_derivative_is_caught():
+    functional = front(Silent)
+    found = pdefit.certify(functional, functional.theta0, fit_cost=WHOLE)
+    assert {"D: tangent against differences", "controls without influence"} <= set(failed(found))
+    assert "r: tangent against differences" not in failed(found)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_hard_switch_is_caught(seed):
+    functional = front(Threshold)
+    found = pdefit.certify(functional, functional.theta0, fit_cost=WHOLE, key=jax.random.key(seed))
+    assert {"D: tangent against differences", "r: tangent against differences"} <= set(failed(found))
+
+
+def test_a_sign_error_in_one_node_is_caught():
+    controls = {"gm": pdefit.Log(), "nodes": {"velocity": pdefit.Identity()}}
+    functional = planets_functional(controls)
+    theta = functional.theta0
+    spoiled = eqx.tree_at(lambda f: f.formulation, functional, WrongNode(1.5))
+    found = pdefit.certify(spoiled, theta, fit_cost=WHOLE)
+    assert "nodes.velocity: gradient against differences" in failed(found)
+
+
+def test_a_perfect_fit_passes():
+    functional = fisher_functional()
+    theta = functional.controls.theta(pdefit.Problem(fisher(), functional.problem.y0))
+    assert functional.value(theta) == 0
+    found = pdefit.certify(functional, theta, fit_cost=WHOLE)
+    assert found.passed, found.reason
+
+
+def test_a_float32_run_is_certified_on_its_twin():
+    functional = cast(fisher_functional(noise=0.02), jnp.float32)
+    found = pdefit.certify(functional, functional.theta0, fit_cost=WHOLE)
+    assert found.passed, found.reason
+    (single,) = [c for c in found.checks if "float32" in c.name]
+    assert 1e-9 < single.error < 1e-4
+
+
+def test_the_cost_is_capped_and_recorded(monkeypatch):
+    functional = fisher_functional(count=33)
+    assert pdefit.certify(functional, functional.theta0).scope["observations"] == 33, "a small problem, tested whole"
+    monkeypatch.setattr(certificate, "UPDATES", 0.0)
+    found = pdefit.certify(functional, functional.theta0)
+    assert found.passed
+    assert found.scope["observations"] < found.scope["of"] == 33
+    assert pdefit.certify(functional, functional.theta0, fit_cost=WHOLE).scope["observations"] == 33
+
+
+def test_what_lies_beyond_the_scope_is_tested_along_a_random_direction(monkeypatch):
+    monkeypatch.setattr(certificate, "UPDATES", 0.0)
+    functional = front(LostLate)
+    found = pdefit.certify(functional, functional.theta0)
+    assert found.scope["observations"] < 5, "each control is tested before anything is lost"
+    assert failed(found) == [f"{ALL}: tangent against differences"]
+    assert "stop_gradient" in found.reason and "switch" in found.reason
+
+
+def test_a_sign_in_the_gradient_of_long_records_is_caught(monkeypatch):
+    right = pdefit.Functional.watched_gradient
+
+    def wrong(self, theta):
+        value, gradient, growth = right(self, theta)
+        return value, gradient.at[0].multiply(-1.0 if self.observations.ts.size > 6 else 1.0), growth
+
+    monkeypatch.setattr(pdefit.Functional, "watched_gradient", wrong)
+    functional = fisher_functional(count=10)
+    assert failed(pdefit.certify(functional, functional.theta0, optimizers=[pdefit.LBFGS()])) == [GRADIENT_CHECK]
+
+
+def test_a_sign_in_the_products_is_caught(monkeypatch):
+    right = pdefit.Functional.gauss_newton_product
+    monkeypatch.setattr(
+        pdefit.Functional, "gauss_newton_product", lambda self, theta, v: right(self, theta, v).at[0].multiply(-1.0)
+    )
+    functional = fisher_functional(count=11)
+    found = pdefit.certify(functional, functional.theta0, optimizers=[pdefit.GaussNewtonCG()])
+    assert failed(found) == ["Gauss-Newton products against tangents"]
+
+
+def test_a_lost_segment_of_the_normal_equations_is_caught(monkeypatch):
+    right = Groups.total
+
+    def wrong(self):
+        return right(self._replace(gradient=self.gradient.at[1].set(0.0), matrix=self.matrix.at[1].set(0.0)))
+
+    monkeypatch.setattr(Groups, "total", wrong)
+    functional = planets_functional(length=1.25)
+    found = pdefit.certify(functional, functional.theta0, optimizers=[pdefit.LevenbergMarquardt()])
+    assert failed(found) == [f"Gauss-Newton {GRADIENT_CHECK}", "Gauss-Newton matrix against tangents"]
+
+
+def test_a_host_checkpoint_off_by_one_is_caught(monkeypatch):
+    """From slot 4 on: a short horizon never gets there."""
+
+    class OffByOneStore(HostStore):
+        def read(self, slot):
+            return super().read(slot - 1 if slot >= 4 else slot)
+
+    functional, driver = fisher_functional(count=17), pdefit.Hosted(device="12 kB", host="40 kB")
+    functional = driver.settled(functional)
+    good = pdefit.certify(functional, functional.theta0, optimizers=[pdefit.LBFGS()], driver=driver)
+    assert good.passed, good.reason
+    driver.close()
+    monkeypatch.setattr(drivers, "HostStore", OffByOneStore)
+    assert failed(pdefit.certify(functional, functional.theta0, optimizers=[pdefit.LBFGS()], driver=driver)) == [
+        f"hosted {GRADIENT_CHECK}"
+    ]
+
+
+def test_a_control_without_influence_is_named():
+    class Idle(FisherKPP):
+        idle: jax.Array = pdefit.parameter(default=1.0)
+
+    y0, ts = fisher().init(None), np.linspace(0.0, 4.0, 9)
+    data = pdefit.simulate(fisher(), y0, ts, dt=0.05)
+    problem = pdefit.Problem(Idle(grid=GRID, D=jnp.asarray(0.6), r=jnp.asarray(1.5), front=-5.0), y0)
+    functional = pdefit.Functional(problem, ts, data, {"D": pdefit.Log(), "idle": pdefit.Log()}, dt=0.05)
+    found = pdefit.certify(functional, functional.theta0)
+    assert failed(found) == ["controls without influence"]
+    assert "say nothing about idle" in found.reason
+
+
+def test_fingerprints_tell_equations_from_data_from_flags():
+    base, other_data = fisher_functional(), fisher_functional(noise=0.02)
+    of = {
+        name: fingerprint(f)
+        for name, f in {
+            "base": base,
+            "same": fisher_functional(),
+            "data": other_data,
+            "dtype": cast(base, jnp.float32),
+            "smooth": front(FisherKPP),
+            "hard": front(Threshold),
+        }.items()
+    }
+    assert of["base"] == of["same"]
+    assert of["data"]["equations"] == of["base"]["equations"] and of["data"]["data"] != of["base"]["data"]
+    assert of["hard"]["equations"] != of["smooth"]["equations"] and of["hard"]["data"] == of["smooth"]["data"]
+    assert of["dtype"]["flags"] != of["base"]["flags"]
+    elsewhere = base.reformulated(pdefit.Single(), base.theta0 + 1)
+    assert fingerprint(elsewhere) == of["base"], "the point where a fit stands is not part of its problem"

@@ -1,0 +1,127 @@
+"""Constant steps that were left open: chosen for the guess, and again where the best point asks for smaller ones."""
+
+import numpy as np
+from problems import fisher, fisher_functional
+from resumed import bits, run
+
+import pdefit
+from pdefit.inverse.fit import fit_run
+from pdefit.inverse.fit.stability import deciding_control, share_of_limit, step_choice
+from pdefit.inverse.objective.constant_steps import stepped
+
+# the stable step at the truth is a fifth of that here
+FAR = (0.19, 0.22)
+LM = [pdefit.Stage(pdefit.LevenbergMarquardt(), 40)]
+HALF = fisher(*FAR)
+
+
+def front(guess=FAR, **options):
+    return fisher_functional(guess=guess, **{"dt": None, "noise": 0.02, **options})
+
+
+def renewals(fit):
+    return [e for e in fit.events if "steps renewed" in e]
+
+
+def test_the_step_is_chosen_for_the_guess_whatever_the_bounds():
+    wide = {name: pdefit.Control(pdefit.Log(), bounds=(0.01, 100.0)) for name in ("D", "r")}
+    functional, free = front(controls=wide), front()
+    stable = HALF.stable_step(None)
+    np.testing.assert_allclose(functional.dt, 0.8 * stable)
+    assert functional.layout.plan.steps == free.layout.plan.steps == 8 * int(np.ceil(0.5 / (0.8 * stable)))
+
+
+def test_the_plan_says_which_control_decides():
+    functional = front((0.6, 1.5))
+    choice = step_choice(functional)
+    limit = functional.problem.system.stable_step(None) * 2.785 / 2
+    assert (choice.decided_by, choice.given) == ("D", False)
+    np.testing.assert_allclose(choice.share, functional.layout.plan.largest / limit, rtol=1e-2)
+    assert "of what is stable at the guess; decided by D (" in str(choice)
+    # growth decides where diffusion is slow; a field that the limit does not depend on never does
+    assert deciding_control(front((1e-3, 3.0)), front((1e-3, 3.0)).theta0) == "r"
+    state = front(controls={"y0": {"u": pdefit.Identity()}})
+    assert deciding_control(state, state.theta0) is None and "no control decides" in str(step_choice(state))
+    assert "dt 0.05 s as given" in str(step_choice(front(dt=0.05))).replace(functional.problem.system.time_unit, "s")
+
+
+def test_a_fit_that_needs_smaller_steps_than_its_guess():
+    functional = front()
+    assert 5 < HALF.stable_step(None) / fisher().stable_step(None) < 6
+    whole, rows, states = run(functional, LM)
+    assert whole.converged
+    # the truth is 1, 1
+    np.testing.assert_allclose(whole.theta, 0.0, atol=0.03)
+    found = renewals(whole)
+    assert 1 <= len(found) <= 4 and "of the stability limit of dt = " in found[0]
+    assert share_of_limit(whole.functional, whole.theta) <= 0.95 < share_of_limit(functional, whole.theta)
+
+    hosted = pdefit.fit(functional, LM, driver=pdefit.Hosted("1 MB", "20 kB"))
+    assert (hosted.iterations, hosted.events) == (whole.iterations, whole.events)
+    np.testing.assert_allclose([r.theta for r in hosted.history], [r.theta for r in rows], rtol=1e-6)
+    np.testing.assert_allclose(hosted.theta, whole.theta, rtol=1e-9)
+
+    for state in states[::3]:
+        again, later, _ = run(functional, LM, resume=state)
+        assert np.asarray(again.theta).tobytes() == np.asarray(whole.theta).tobytes()
+        # losses that are not finite are equal as texts
+        assert repr(bits(rows[: state.iterations] + later)) == repr(bits(rows))
+        assert (again.loss, again.events) == (whole.loss, whole.events)
+        assert again.functional.layout.plan.step.tobytes() == whole.functional.layout.plan.step.tobytes()
+
+
+def test_neither_the_clock_nor_the_next_windows_change_the_steps(monkeypatch):
+    functional = front()
+    windows = [pdefit.Stage(pdefit.Adam(0.1), 32, pdefit.Segments(2.0)), *LM]
+    monkeypatch.setattr(fit_run, "power_of_two", lambda rate: 1)
+    whole, rows, states = run(functional, windows)
+    assert whole.converged and renewals(whole)
+    # the second stage begins with the steps that the first ended with
+    second = next(s for s in states if s.numbers["stage"] == 1)
+    first = [s for s in states if s.numbers["stage"] == 0][-1]
+    assert second.numbers["steps"]["stable"] == first.numbers["steps"]["stable"] is not None
+    monkeypatch.setattr(fit_run, "power_of_two", lambda rate: 64)
+    fast, quick, fewer = run(functional, windows)
+    assert len(fewer) < len(states)
+    assert (fast.events, repr(bits(quick))) == (whole.events, repr(bits(rows)))
+    again, later, _ = run(functional, windows, resume=second)
+    assert (again.events, repr(bits(rows[: second.iterations] + later))) == (whole.events, repr(bits(rows)))
+
+
+def test_a_given_step_stays_and_an_estimate_beyond_its_limit_is_named():
+    # stable at the guess, and unstable at the truth of a record that is too short to blow up
+    short = {"times": np.linspace(0.0, 0.5, 3), "noise": 1e-3}
+    functional = front((0.6, 1.0), dt=0.25, **short)
+    fit = pdefit.fit(functional, LM)
+    assert fit.functional.dt == 0.25 and not renewals(fit)
+    [event] = [e for e in fit.events if "beyond the stability limit" in e]
+    assert "which D decides; set dt=0.2 or less" in event
+
+
+def test_stages_that_were_left_open_are_counted_again():
+    functional = front(solver=pdefit.RKC(), dt=0.25)
+    fit = pdefit.fit(functional, LM)
+    before, after = functional.sweep.solver.stages, fit.functional.sweep.solver.stages
+    assert fit.converged and renewals(fit) and after > before
+    assert fit.functional.dt == 0.25 and share_of_limit(fit.functional, fit.theta) <= 0.95
+
+
+def test_recordings_take_the_step_that_all_of_them_need():
+    own = {"D": pdefit.Log(), "r": pdefit.Control(pdefit.Log(), scope="experiment")}
+    make = [front(guess, controls=own) for guess in ((0.3, 0.3), (0.3, 1.5))]
+    together = pdefit.Recordings(make)
+    assert make[0].dt > make[1].dt == together.part(1).dt
+    fit = pdefit.fit(together, LM)
+    assert fit.converged and renewals(fit)
+    np.testing.assert_allclose(fit.theta[1:], fit.theta[1], atol=1e-2)
+    assert fit.functional.part(0).dt == fit.functional.part(1).dt < make[1].dt
+
+
+def test_backups_are_counted_again_for_other_steps():
+    functional = front(adjoint=pdefit.Backsolve())
+    finer = stepped(functional, 0.02)
+    assert finer.sweep.adjoint.backups >= functional.sweep.adjoint.backups
+    expected = front(adjoint=pdefit.Backsolve(), dt=finer.dt).sweep.adjoint.backups
+    assert finer.sweep.adjoint.backups == expected
+    given = stepped(front(adjoint=pdefit.Backsolve(backups=1)), 0.02)
+    assert given.sweep.adjoint.backups == 1

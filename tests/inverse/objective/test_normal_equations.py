@@ -1,0 +1,86 @@
+"""The streamed normal equations of Gauss-Newton: exact, in the memory of the tangents alone."""
+
+import dataclasses
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from pdefit_cardiac import BOCF
+from pdefit_cardiac.parameter_sets import TUTORIAL
+
+import pdefit
+from pdefit.inverse.objective.collected import collected, direction
+
+DT, CELLS = 0.05, 24
+# of one field, of a switch that several fields share, and of the stencil
+PARAMETERS = ("u_s", "k_so", "tau_si", "theta_v", "D")
+
+
+def tissue_functional(observations: int, between: int = 4, solver=None) -> pdefit.Functional:
+    """Spiral waves of BOCF seen from parameters that are 2 % off; data of the right size in place of right ones."""
+    system = BOCF(
+        grid=pdefit.CartesianGrid(shape=(CELLS, CELLS), extent=(float(CELLS),) * 2, length_unit="1"),
+        **{**TUTORIAL, "D": 0.1},
+    )
+    y0, ts = system.init(None), DT * between * np.arange(observations + 1)
+    values = {n: np.full((ts.size, CELLS, CELLS), 0.3) for n in y0._fields}
+    guess = dataclasses.replace(system, **{n: getattr(system, n) * 1.02 for n in PARAMETERS})
+    controls = {n: pdefit.Log() for n in PARAMETERS}
+    options = {"solver": solver or diffrax.Euler(), "dt": DT}
+    return pdefit.Functional(pdefit.Problem(guess, y0), ts, pdefit.Observations.build(ts, values), controls, **options)
+
+
+@pytest.mark.parametrize("solver", [diffrax.Euler(), pdefit.RK4(), diffrax.Tsit5()], ids=["Euler", "RK4", "Tsit5"])
+def test_the_gradient_of_tissue_is_that_of_the_reverse_pass(solver):
+    # an odd number of steps, which Euler's tangents take two at a time
+    functional = tissue_functional(3, between=3, solver=solver)
+    theta = functional.theta0
+    value, gradient, matrix = eqx.filter_jit(pdefit.Functional.normal_equations)(functional, theta)
+    expected = eqx.filter_jit(lambda f, x: f.value_and_grad(x))(functional, theta)
+    np.testing.assert_allclose(value, expected[0], rtol=1e-12)
+    np.testing.assert_allclose(gradient, expected[1], rtol=1e-9)
+    jac = functional.jacobian(theta)
+    np.testing.assert_allclose(matrix, jac.T @ jac, rtol=1e-9, atol=1e-12 * float(jnp.max(matrix)))
+
+
+def test_coefficients_are_collected_once():
+    """A chain of products on one tangent ends as one coefficient; a difference in space starts another; switches stay."""
+
+    def chain(y):
+        x = jnp.where(y > 0.5, 3.0 * y, -y * y) * jnp.cos(y) / (1 + y**2)
+        return x + jnp.sin(y) + 0.5 * (jnp.roll(y, 1) - y) ** 2
+
+    y, dy = jnp.linspace(0.0, 1.0, 16), jnp.cos(jnp.arange(16.0))
+    out, linear = collected(chain, y)
+    expected = jax.jvp(chain, (y,), (dy,))
+    np.testing.assert_allclose(out, expected[0], rtol=1e-14)
+    np.testing.assert_allclose(linear(dy), expected[1], rtol=1e-13)
+    # of y and of its neighbour
+    assert sum(x.size == y.size for x in jax.tree.leaves(linear)) == 2
+
+
+def test_a_field_that_no_control_moves_has_no_direction():
+    found = direction(lambda x: (x["a"] * 2.0, jnp.ones(3)), {"a": jnp.ones(3)}, {"a": jnp.ones(3)})
+    assert found[1] is None
+    np.testing.assert_allclose(found[0], 2.0)
+
+
+def held(functional: pdefit.Functional) -> int:
+    """Bytes that the compiled program works with, beside its arguments and results."""
+    arrays, rest = eqx.partition(functional, eqx.is_array)
+    program = jax.jit(lambda a, theta: eqx.combine(a, rest).normal_equations(theta))
+    return program.lower(arrays, functional.theta0).compile().memory_analysis().temp_size_in_bytes
+
+
+def test_neither_steps_nor_observations_take_memory():
+    short, longer, denser = (tissue_functional(*size) for size in ((5, 4), (5, 40), (40, 4)))
+    state = sum(x.nbytes for x in jax.tree.leaves(short.problem.y0))
+    base = held(short)
+    # ten times the steps and eight times the observations: far less than one state more
+    assert held(longer) - base < state / 2
+    assert held(denser) - base < state / 2
+    # the tangents once or twice more, while they are stepped and seen
+    assert base < 5 * len(PARAMETERS) * state

@@ -1,0 +1,141 @@
+"""The hosted driver gives the traced one's answers: values, gradients, products, iterates, through every tier."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from problems import central_difference, fisher_functional, planets_functional, positions_functional
+
+import pdefit
+from pdefit._util.trees import cast
+from pdefit.adjoints.checkpointing.actions import Tier
+from pdefit.adjoints.checkpointing.choose import choose_schedule
+from pdefit.adjoints.checkpointing.planner import Cut
+from pdefit.adjoints.checkpointing.storage import HostStore
+from pdefit.inverse.offload.hosted import HostedFunctional, Route
+from pdefit.inverse.offload.target_source import InMemory
+from pdefit.inverse.offload.time_chunks import Pieces
+from pdefit.output.store.adjoint_scratch import CheckpointFile
+
+FIELD = {"D": pdefit.Log(), "y0": {"u": pdefit.Control(smoothing=2.0)}}
+MAKERS = {
+    "front": lambda: fisher_functional(noise=0.01),
+    "irregular": lambda: fisher_functional(noise=0.01, times=[0.0, 0.3, 0.5, 1.7, 2.0]),
+    "field": lambda: fisher_functional(FIELD, noise=0.02, count=5),
+    "single precision": lambda: cast(fisher_functional(), jnp.float32),
+    "segments": planets_functional,
+    "nodes": lambda: positions_functional(noise=np.random.default_rng(0)),
+}
+PIECES = {"interval": (1, None), "three intervals": (3, None), "part of an interval": (1, 4), "step": (1, 1)}
+
+
+def hosted(functional, group, length, slots, path=None):
+    """A functional cut in a given way, with this many checkpoints; in a file at `path`, if there is one."""
+    plan = functional.layout.plan
+    cut = Cut(group, length or plan.length)
+    tiers = {Tier.HOST: slots} if path is None else {Tier.FILE: slots}
+    schedule = choose_schedule(cut.count(plan.intervals, plan.length), tiers)
+
+    def route(like):
+        leaves = jax.tree.leaves(like)
+        store = HostStore() if path is None else CheckpointFile(path, leaves, slots)
+        pieces = Pieces(functional.window, cut, InMemory(functional.observations))
+        return Route(pieces, pdefit.Checkpointed(2), schedule, {next(iter(tiers)): store})
+
+    return HostedFunctional(functional, route)
+
+
+def relative(found, expected):
+    return float(jnp.max(jnp.abs(found - expected)) / jnp.max(jnp.abs(expected)))
+
+
+@pytest.mark.parametrize(
+    ("name", "piece"), [("front", piece) for piece in PIECES] + [(name, "three intervals") for name in MAKERS][1:]
+)
+def test_answers_are_those_of_the_traced_driver(name, piece):
+    functional = MAKERS[name]()
+    theta = functional.theta0
+    single = name == "single precision"
+    tolerance = 1e-5 if single else 1e-13
+    value, gradient, growth = eqx.filter_jit(pdefit.Functional.watched_gradient)(functional, theta)
+    for slots in (2, 1000):
+        other = hosted(functional, *PIECES[piece], slots)
+        found = other.watched_gradient(theta)
+        assert relative(found[0], value) <= tolerance
+        assert relative(found[1], gradient) <= tolerance
+        np.testing.assert_allclose(found[2], growth, rtol=1e-5 if single else 1e-10)
+        assert relative(other.value(theta), value) <= tolerance
+
+
+@pytest.mark.parametrize("name", ["field", "segments", "nodes"])
+def test_products_are_those_of_the_traced_driver(name):
+    functional = MAKERS[name]()
+    theta = functional.theta0
+    v = jax.random.normal(jax.random.key(1), theta.shape)
+    other = hosted(functional, 3, None, 2)
+    slope = eqx.filter_jit(pdefit.Functional.jvp)(functional, theta, v)
+    np.testing.assert_allclose(other.jvp(theta, v), slope, rtol=1e-12)
+    product = eqx.filter_jit(pdefit.Functional.gauss_newton_product)(functional, theta, v)
+    assert relative(other.gauss_newton_product(theta, v), product) <= 1e-12
+    expected = eqx.filter_jit(pdefit.Functional.normal_equations)(functional, theta)
+    for found, wanted in zip(other.normal_equations(theta), expected, strict=True):
+        assert relative(found, wanted) <= 1e-12
+
+
+@pytest.mark.parametrize("tier", ["host", "file"])
+def test_the_taylor_remainder_through_each_tier(tier, tmp_path):
+    functional = MAKERS["field"]()
+    theta = functional.theta0 + 0.01
+    v = jax.random.normal(jax.random.key(2), theta.shape)
+    other = hosted(functional, 1, 4, 3, tmp_path / "checkpoints.h5" if tier == "file" else None)
+    slope = float(jnp.vdot(other.value_and_grad(theta)[1], v))
+    steps = [4e-3, 2e-3, 1e-3]
+    errors = [
+        abs(float(other.value(theta + e * v) - other.value(theta - e * v)) / (2 * e) - slope) / abs(slope)
+        for e in steps
+    ]
+    rates = np.log2(np.asarray(errors[:-1]) / errors[1:])
+    np.testing.assert_allclose(rates, 2.0, atol=0.05)
+    assert central_difference(functional, theta, v, 2e-4) == pytest.approx(slope, rel=1e-8)
+    other.close()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("optimizer", [pdefit.Adam(0.05), pdefit.LBFGS(), pdefit.LevenbergMarquardt()], ids=str)
+def test_the_same_iterates(optimizer):
+    functional = MAKERS["front"]()
+    thetas = []
+    for driver in (pdefit.Traced(), pdefit.Hosted(device=40_000, host=3000)):
+        found = pdefit.fit(functional, [optimizer], max_iterations=12, driver=driver)
+        thetas.append(np.stack([r.theta for r in found.history]))
+    assert thetas[0].shape == thetas[1].shape
+    # round-off grows along the iterates of quasi-Newton methods
+    np.testing.assert_allclose(thetas[1], thetas[0], rtol=1e-8, atol=1e-9)
+
+
+def test_a_state_goes_on_with_the_other_driver():
+    """What was begun on one machine ends on another that has less memory."""
+    functional, states = MAKERS["front"](), []
+    whole = pdefit.fit(functional, [pdefit.LBFGS()], max_iterations=9, callback=lambda p: states.append(p.state()))
+    driver = pdefit.Hosted(device=40_000, host=3000)
+    found = pdefit.fit(functional, [pdefit.LBFGS()], max_iterations=9, resume=states[0], driver=driver)
+    np.testing.assert_allclose(found.theta, whole.theta, rtol=1e-8)
+
+
+def test_budgets_that_cannot_be_kept():
+    functional = MAKERS["front"]()
+    with pytest.raises(pdefit.PdefitError, match=r"Differentiating one step takes .* more than adjoint.device = 2 kB"):
+        pdefit.fit(functional, [pdefit.LBFGS()], driver=pdefit.Hosted(device="2 kB"))
+    with pytest.raises(pdefit.PdefitError, match="open_file"):
+        pdefit.fit(functional, [pdefit.LBFGS()], driver=pdefit.Hosted(device="40 kB", host=0, file="4 kB"))
+    with pytest.raises(
+        pdefit.PdefitError, match=r"at least .* adjoint.memory = 2 kB; set it higher, or use adjoint=hosted"
+    ):
+        pdefit.Traced("2 kB").settled(functional)
+
+
+def test_a_budget_chooses_the_levels():
+    functional = fisher_functional(count=33, dt=0.02)
+    found = [pdefit.Traced(memory).settled(functional).sweep.adjoint.levels for memory in (1.2e6, 90_000, 25_000)]
+    assert found == sorted(found) and found[0] == 1 and found[-1] >= 3

@@ -1,0 +1,166 @@
+"""Numbers beside a whole initial state: the arrow is exact where points do not feel each other, and a help where they do."""
+
+from typing import ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from problems import fisher, fisher_functional
+
+import pdefit
+from pdefit.inverse.optimizers.preconditioner import arrow, has_points
+from pdefit.inverse.uncertainty.marginal import marginal_inverse
+
+POINTS = 40
+STATE = {"y0": {"u": pdefit.Identity(), "v": pdefit.Identity()}}
+
+
+@pytest.fixture(autouse=True)
+def small_fields(monkeypatch):
+    """What is a field here would be numbers to histories and tables."""
+    monkeypatch.setattr("pdefit.inverse.controls.controls.FEW", 20)
+
+
+class Pair(NamedTuple):
+    u: jax.Array
+    v: jax.Array
+
+
+class Cells(pdefit.AbstractSystem):
+    """u' = v - a u^2, v' = -b v at every point by itself."""
+
+    time_unit: ClassVar[str] = "s"
+    a: jax.Array = pdefit.parameter(positive=True)
+    b: jax.Array = pdefit.parameter(positive=True)
+
+    def vector_field(self, t, y, args):
+        return Pair(y.v - self.a * y.u**2, -self.b * y.v)
+
+    def init(self, key):
+        x = jnp.linspace(0.0, 1.0, POINTS)
+        return Pair(1 + 0.5 * jnp.sin(7 * x), 1 + x)
+
+
+def cells_functional(controls=None, noise=0.02, guess=(1.3, 0.6), **options):
+    truth = Cells(a=1.0, b=0.5)
+    y0, ts = truth.init(None), np.linspace(0.0, 2.0, 9)
+    data = pdefit.add_noise(pdefit.simulate(truth, y0, ts, dt=0.05), noise, jax.random.key(0))
+    problem = pdefit.Problem(Cells(a=guess[0], b=guess[1]), jax.tree.map(lambda x: 0.9 * x, y0))
+    controls = controls or {"a": pdefit.Log(), "b": pdefit.Log(), **STATE}
+    return pdefit.Functional(problem, ts, data, controls, dt=0.05, **options)
+
+
+def dense(functional, theta):
+    jac = np.asarray(functional.jacobian(theta))
+    return jac.T @ jac
+
+
+def test_the_arrow_is_the_inverse_where_points_are_by_themselves():
+    functional = cells_functional()
+    theta, r = functional.theta0, jax.random.normal(jax.random.key(3), functional.theta0.shape)
+    assert has_points(functional) and functional.controls.names()[:2] == ["a", "b"]
+    found = arrow(functional, theta)
+    matrix = dense(functional, theta)
+    np.testing.assert_allclose(found.solve(r), np.linalg.solve(matrix, r), rtol=1e-5)
+    alone = cells_functional(STATE)
+    found = arrow(alone, alone.theta0).solve(r[2:])
+    np.testing.assert_allclose(found, np.linalg.solve(matrix[2:, 2:], r[2:]), rtol=1e-5)
+
+
+def test_a_prior_of_a_number_is_in_the_arrow():
+    prior = pdefit.Control(pdefit.Log(), prior=pdefit.LogNormal(1.0, 1e-3))
+    functional = cells_functional({"a": prior, "b": pdefit.Log(), **STATE})
+    theta, r = functional.theta0, jax.random.normal(jax.random.key(3), functional.theta0.shape)
+    expected = np.linalg.solve(dense(functional, theta), r)
+    np.testing.assert_allclose(arrow(functional, theta).solve(r), expected, rtol=1e-5)
+    loose = arrow(cells_functional(), theta).solve(r)
+    assert abs(float(loose[0])) > 1.5 * abs(float(expected[0]))
+
+
+def test_one_product_is_a_newton_step_where_points_are_by_themselves():
+    few, exact = (
+        pdefit.fit(cells_functional(), [pdefit.Stage(optimizer, 30)])
+        for optimizer in (pdefit.GaussNewtonCG(products=1), pdefit.LevenbergMarquardt())
+    )
+    assert few.converged and few.iterations <= 10
+    np.testing.assert_allclose(few.theta, exact.theta, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("controls", "expected"),
+    [
+        ({"a": pdefit.Log(), **STATE}, True),
+        (STATE, True),
+        ({"a": pdefit.Log()}, False),
+        ({"a": pdefit.Log(), "y0": {"u": pdefit.Control(smoothing=2.0)}}, False),
+    ],
+)
+def test_which_unknowns_have_points(controls, expected):
+    assert has_points(cells_functional(controls)) is expected
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_recordings_have_no_points(count):
+    own = {"a": pdefit.Log(), "y0": {n: pdefit.Control(scope="experiment") for n in ("u", "v")}}
+    recordings = pdefit.Recordings([cells_functional(own)] * count)
+    assert not has_points(recordings)
+    found = pdefit.fit(recordings, [pdefit.Stage(pdefit.GaussNewtonCG(products=1), 1)])
+    assert found.iterations == 1 and np.isfinite(found.loss)
+
+
+def front():
+    """D and r of a front, and where it starts from, out of a noisy film."""
+    controls = {"D": pdefit.Log(), "r": pdefit.Log(), "y0": {"u": pdefit.Identity()}}
+    times = np.linspace(0.0, 3.0, 7)
+    return fisher_functional(controls, noise=0.01, times=times, guess=(0.8, 1.2), dt=0.1)
+
+
+def test_with_diffusion_it_finds_the_minimum_that_levenberg_marquardt_finds():
+    functional = front()
+    assert has_points(functional)
+    products, exact = (
+        pdefit.fit(functional, [pdefit.Stage(optimizer, 60)])
+        for optimizer in (pdefit.GaussNewtonCG(), pdefit.LevenbergMarquardt())
+    )
+    assert products.converged and exact.converged
+    np.testing.assert_allclose(products.loss, exact.loss, rtol=1e-6)
+    np.testing.assert_allclose(products.theta[:2], exact.theta[:2], atol=1e-4)
+    assert abs(float(products.problem.system.D) - float(fisher().D)) < 0.2
+
+
+@pytest.mark.parametrize("make", [cells_functional, front])
+def test_the_inverse_of_the_numbers_is_a_block_of_the_dense_inverse(make):
+    functional = make()
+    expected = np.linalg.inv(dense(functional, functional.theta0))[:2, :2]
+    found = marginal_inverse(functional, functional.theta0)[:, :2]
+    size = np.sqrt(np.diag(expected))
+    np.testing.assert_allclose(found / np.outer(size, size), expected / np.outer(size, size), atol=1e-3)
+
+
+def test_smoothed_fields_are_beside_numbers_too():
+    """Without points the mean curvatures are what helps."""
+    controls = {"D": pdefit.Log(), "y0": {"u": pdefit.Control(smoothing=1.0)}}
+    functional = fisher_functional(controls, noise=0.01, times=np.linspace(0.0, 3.0, 7), guess=(0.8, 1.0), dt=0.1)
+    expected = np.linalg.inv(dense(functional, functional.theta0))[0, 0]
+    np.testing.assert_allclose(marginal_inverse(functional, functional.theta0)[0, 0], expected, rtol=1e-3)
+
+
+def test_intervals_of_many_unknowns_are_those_of_the_numbers(monkeypatch):
+    functional = cells_functional()
+    found = pdefit.fit(functional, [pdefit.GaussNewtonCG()])
+    whole = pdefit.intervals(functional, found.theta)
+    monkeypatch.setattr("pdefit.inverse.uncertainty.intervals._MANY", 10)
+    few = pdefit.intervals(functional, found.theta)
+    assert "fields unknown too" in few.method and few.degrees == whole.degrees
+    np.testing.assert_allclose(few.error[:2], whole.error[:2], rtol=1e-3)
+    np.testing.assert_allclose(few.low[:2], whole.low[:2], rtol=1e-3)
+    assert np.all(np.isnan(few.error[2:])) and not few.vague
+    alone = cells_functional(STATE)
+    with pytest.raises(pdefit.PdefitError, match="are refused above 10"):
+        pdefit.intervals(alone, alone.theta0)
+
+
+def test_no_products_are_refused():
+    with pytest.raises(ValueError, match="products of at least 1, but got 0"):
+        pdefit.GaussNewtonCG(products=0)

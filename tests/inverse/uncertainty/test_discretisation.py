@@ -1,0 +1,89 @@
+"""The first-order shift of an estimate against fits with finer steps and cells."""
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from pdefit_reaction import FisherKPP
+from problems import fisher_functional, planets_functional
+from small_systems import Decay
+
+import pdefit
+from pdefit.inverse.fit.growth_watch import halved
+from pdefit.inverse.uncertainty.discretisation import first_order_shift
+from pdefit.inverse.uncertainty.finer_grid import finer_grid
+
+LM = pdefit.LevenbergMarquardt(tolerance=1e-12)
+
+
+def fitted(functional):
+    found = pdefit.fit(functional, [LM])
+    assert found.converged
+    return found.functional, found.theta, pdefit.intervals(found.functional, found.theta, sigma_stated=True)
+
+
+def shift_of_a_fit(finer, theta, known):
+    """In half widths, by a fit from the estimate."""
+    start = eqx.tree_at(lambda f: f.problem, finer, finer.at(theta))
+    return np.asarray(pdefit.fit(start, [LM]).theta - theta) / known.reach
+
+
+def decay(**options):
+    """Three cells that decay, stepped coarsely."""
+    system, ts = Decay(k=1.0), np.linspace(0.0, 2.0, 11)
+    exact = pdefit.Observations.build(ts, {"u": np.exp(-ts)[:, None] * Decay.start}, 1.0)
+    data = pdefit.add_noise(exact, 0.01, jax.random.key(0))
+    problem = pdefit.Problem(system, system.init(None))
+    return pdefit.Functional(problem, ts, data, solver=diffrax.Euler(), dt=0.1, **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"controls": {"k": pdefit.Log()}},
+        {"controls": {"k": pdefit.Log(), "nodes": {"u": pdefit.Identity()}}, "formulation": pdefit.Segments(1.0)},
+    ],
+    ids=["one trajectory", "free nodes"],
+)
+def test_half_the_step(options):
+    functional, theta, known = fitted(decay(**options))
+    finer = halved(functional, theta)[0]
+    shift, expected = first_order_shift(functional, finer, theta, known), shift_of_a_fit(finer, theta, known)
+    assert np.abs(expected[0]) > 0.5
+    np.testing.assert_allclose(shift, expected, atol=0.05 * np.max(np.abs(expected)))
+
+
+def test_cells_of_half_the_width():
+    """Data of a grid eight times finer: the shift is that of a fit on a finer grid, and leads towards the truth."""
+
+    def front(cells, origin=-20.0):
+        grid = pdefit.CartesianGrid(shape=(cells,), extent=(40.0,), origin=(origin,))
+        return FisherKPP(grid, D=jnp.asarray(1.0), r=jnp.asarray(1.0), front=-5.0)
+
+    fine, ts = front(256), np.linspace(0.0, 4.0, 5)
+    film = pdefit.simulate(fine, fine.init(None), ts, dt=0.005).values["u"]
+    data = pdefit.Observations.build(ts, {"u": jax.vmap(lambda u: fine.grid.coarsen(u, 8))(film)}, 0.01)
+    coarse = pdefit.Problem(front(32), fine.coarsen(fine.init(None), 8))
+    start = pdefit.Functional(coarse, ts, data, {"D": pdefit.Log(), "r": pdefit.Log()}, dt=0.1)
+    functional, theta, known = fitted(start)
+    finer = finer_grid(functional, theta)
+    assert finer.problem.y0.u.shape == (64,) and finer.dt == 0.1
+    shift, expected = first_order_shift(functional, finer, theta, known), shift_of_a_fit(finer, theta, known)
+    np.testing.assert_allclose(shift, expected, rtol=0.1)
+    # both logarithms are 0 in truth, and errors fall with the square of the width
+    np.testing.assert_allclose(-theta / known.reach, 4 / 3 * shift, atol=0.2 * np.max(np.abs(shift)))
+
+
+@pytest.mark.parametrize(
+    ("functional", "reason"),
+    [
+        (lambda: fisher_functional({"D": pdefit.Log(), "y0": {"u": pdefit.Identity()}}), "unknown y0.u"),
+        (lambda: planets_functional(), "no grid"),
+    ],
+)
+def test_what_cannot_be_refined_says_why(functional, reason):
+    functional = functional()
+    with pytest.raises(pdefit.PdefitError, match=reason):
+        finer_grid(functional, functional.theta0)

@@ -1,0 +1,214 @@
+"""Figures of fields: whatever lies in a fields.h5, its pictures say something, and nothing warns."""
+
+import dataclasses
+
+import films
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib import image
+from matplotlib.cm import ScalarMappable
+from matplotlib.figure import Figure
+
+from pdefit.data.readers.fields import open_film
+from pdefit.output.pictures.figures import draw_all
+from pdefit.output.pictures.maps import colorbar, telling_frames
+from pdefit.output.pictures.orbits import turns_too_fast, widest, windows
+from pdefit.output.pictures.quantities import bodies, quantities, with_unit
+from pdefit.output.pictures.scales import margin, scale_of, scale_of_errors
+from pdefit.output.pictures.traces import probes
+from pdefit.systems.capabilities import FieldCoords
+
+SPACES = ["line", "plane", "strip", "uneven", "box", "sphere", "position", "number", "species"]
+
+
+def _wide_range(kind, i, shape):
+    return np.logspace(-8, 2, int(np.prod(shape)) or 1).reshape(shape) * (1 + 0.1 * i)
+
+
+ODD = {
+    "constant": lambda kind, i, shape: np.full(shape, 3.0),
+    "zero": lambda kind, i, shape: np.zeros(shape),
+    "nan": lambda kind, i, shape: np.where(np.arange(np.prod(shape, dtype=int)).reshape(shape) % 3, 1.0 + i, np.nan),
+    "all nan": lambda kind, i, shape: np.full(shape, np.nan),
+    "infinite": lambda kind, i, shape: np.where(np.arange(np.prod(shape, dtype=int)).reshape(shape) % 3, 1.0, np.inf),
+    "ten decades": _wide_range,
+    "huge": lambda kind, i, shape: np.full(shape, 1e30) * (1 + i),
+    "tiny": lambda kind, i, shape: np.full(shape, 1e-30) * (1 + i),
+}
+
+
+def _odd(name, space):
+    shape = films.shape_of(films.ALL[space])
+    return lambda field, kind, i: ODD[name](kind, i, shape)
+
+
+def _check(run, names, notes=0):
+    drawn = draw_all(run)
+    assert len(drawn.notes) == notes, drawn.notes
+    assert [p.name for p in drawn.files] == names
+    for path in drawn.files:
+        assert image.imread(path)[..., :3].std() > 0.02, f"{path.name} is a blank page"
+    return drawn
+
+
+@pytest.mark.parametrize("space", SPACES)
+@pytest.mark.parametrize("kinds", [("observed", "predicted", "true"), ("observed", "predicted"), ("predicted",)])
+def test_every_space_has_its_figures(tmp_path, space, kinds):
+    run = films.write_run(tmp_path, {space: films.ALL[space]}, frames=8, fitted=5, kinds=kinds)
+    _check(run, ["fields.png"] if space in ("number", "species") else ["fields.png", "traces.png"])
+
+
+@pytest.mark.parametrize("space", ["line", "plane", "strip", "box", "position", "number"])
+@pytest.mark.parametrize("odd", ODD)
+def test_odd_values_are_drawn(tmp_path, space, odd):
+    run = films.write_run(tmp_path, {space: films.ALL[space]}, frames=4, fitted=2, values=_odd(odd, space))
+    _check(run, ["fields.png"] if space == "number" else ["fields.png", "traces.png"])
+
+
+@pytest.mark.parametrize("space", SPACES)
+@pytest.mark.parametrize("fitted", [0, 1])
+def test_one_frame_is_enough(tmp_path, space, fitted):
+    run = films.write_run(tmp_path, {space: films.ALL[space]}, frames=1, fitted=fitted)
+    _check(run, ["fields.png"] if space in ("number", "species") else ["fields.png", "traces.png"])
+
+
+def test_no_frame_is_told(tmp_path):
+    run = films.write_run(tmp_path, {"u": films.LINE}, frames=0, total=5)
+    drawn = draw_all(run)
+    assert drawn.files == [] and drawn.notes == ["no fields: fields.h5 holds no complete frame yet"]
+
+
+def test_several_fields_have_several_figures(tmp_path):
+    fields = {"u": films.PLANE, "v": dataclasses.replace(films.PLANE, long_name="gate (1/2)"), "n": films.LINE}
+    run = films.write_run(tmp_path, fields, fitted=4)
+    names = [p.name for p in draw_all(run).files]
+    assert names == ["fields.png", "fields_gate__1_2__v.png", "fields_lines.png", "traces.png"]
+
+
+@pytest.mark.parametrize("form", ["svg", "pdf"])
+def test_pictures_for_print(tmp_path, form):
+    drawn = draw_all(films.write_run(tmp_path, {"u": films.PLANE}), form)
+    assert [p.suffix for p in drawn.files] == [f".{form}"] * 2
+    assert drawn.files[0].read_bytes().startswith(b"%PDF" if form == "pdf" else b"<?xml")
+    assert not list((tmp_path / "figures").glob(".*"))
+
+
+def test_x_runs_to_the_right_and_a_long_side_does(tmp_path):
+    tall = FieldCoords(("r", "z"), {"r": np.arange(40.0), "z": np.arange(4.0)}, "1", "", {"r": "m", "z": "m"})
+    square = FieldCoords(("h", "lon"), {"h": np.arange(5.0), "lon": np.arange(4.0)}, "1", "", {"h": "m", "lon": "m"})
+    path = films.write_film(tmp_path / "f.h5", {"a": films.PLANE, "b": square, "c": tall, "d": films.SPHERE})
+    with open_film(path) as film:
+        found = {q.field.name: q for q in quantities(film)}
+        right = {name: q.axes[1].name for name, q in found.items()}
+        assert right == {"a": "x", "b": "lon", "c": "r", "d": "longitude"}
+        for q in found.values():
+            (frame,) = q.frames(film, "true", [1])
+            assert frame.shape == tuple(axis.values.size for axis in q.axes)
+
+
+def test_parts_of_a_field(tmp_path):
+    wind = FieldCoords(("way", "x"), {"way": np.asarray(["u", "v"]), "x": np.arange(5.0)}, "m/s", "wind", {"x": "m"})
+    plain = FieldCoords(("n_0",), {"n_0": np.arange(3)})
+    path = films.write_film(tmp_path / "f.h5", {"wind": wind, "n": plain, "box": films.BOX, "z": films.SPECIES})
+    with open_film(path) as film:
+        found = {q.label: q for q in quantities(film)}
+        assert set(found) == {
+            "wind u (m/s)", "wind v (m/s)", "n 0", "n 1", "n 2", "density box", "number z fox",
+            "number z hare",
+        }  # fmt: skip
+        assert found["density box"].note == "k = 2 mm" and len(found["wind u (m/s)"].axes) == 1
+        assert bodies(film) is None
+
+
+def test_scales():
+    assert scale_of(np.asarray([1.0, 3.0])).norm()(2.0) == 0.5
+    wide = scale_of(np.logspace(-8, 2, 50))
+    assert wide.is_log and np.isclose(wide.low, 1e-8) and margin(wide)[0] < 1e-8
+    assert not scale_of(np.append(np.logspace(-8, 2, 50), -1.0)).is_log
+    # a front: most of it at one or the other end
+    assert not scale_of(1 / (1 + np.exp(np.linspace(-40, 40, 100)))).is_log
+    assert scale_of(np.logspace(-30, 0, 50)).low == 1e-12
+    flat = scale_of(np.full(3, 5.0))
+    assert flat.low < 5.0 < flat.high
+    assert scale_of(np.full(3, np.nan)) == scale_of(np.zeros(0))
+    error = scale_of_errors(np.asarray([0.5, -2.0, np.nan]))
+    assert (error.low, error.high) == (-2.0, 2.0) and error.map == "RdBu_r"
+    assert scale_of_errors(np.zeros(3)).high == 1.0
+    rows = scale_of(np.asarray([0.0, 1.0])).rows(np.asarray([0.0, 1.0, 2.0, -1.0, np.nan]))
+    assert rows.tolist() == [0, 255, 255, 0, 256]
+    assert wide.rows(np.asarray([1e-8, 100.0, 0.0, -1.0])).tolist() == [0, 255, 0, 0]
+    assert wide.table().shape == (257, 3)
+
+
+def test_probes_lie_where_the_field_changes_and_apart(tmp_path):
+    def values(name, kind, i):
+        x = np.zeros((24, 17))
+        x[3, 3], x[20, 13], x[3, 4] = i, 0.9 * i, 0.99 * i
+        return x
+
+    with open_film(films.write_film(tmp_path / "f.h5", {"u": films.PLANE}, values=values)) as film:
+        (quantity,) = quantities(film)
+        # rows are y, columns are x
+        assert set(probes(film, quantity, 2)) == {(3, 3), (13, 20)}
+        assert len(set(probes(film, quantity, 4))) == 4
+
+
+def test_orbits_are_seen_from_where_they_are_wide():
+    t = np.linspace(0, 6, 200)
+    way = np.stack([np.cos(t), 0.01 * np.sin(t), np.sin(t)], axis=-1)
+    far = np.stack([r * way for r in (0.0, 1.0, 2.0, 30.0)], axis=1)
+    assert widest(far) == [0, 2]
+    assert not turns_too_fast(way[:, [0, 2]]) and turns_too_fast(way[::40, [0, 2]])
+    whole, inner = windows(far[..., [0, 2]])
+    assert whole[2] > 30 and 2 < inner[2] < 3
+    assert len(windows(far[:, :2][..., [0, 2]])) == 1
+
+
+@pytest.mark.parametrize(
+    ("frames", "fitted", "told"), [(9, 4, [0, 3, 6, 8]), (9, 9, [0, 3, 5, 8]), (2, 1, [0, 1]), (1, 0, [0])]
+)
+def test_frames_that_tell(tmp_path, frames, fitted, told):
+    with open_film(films.write_film(tmp_path / "f.h5", {"u": films.LINE}, frames=frames, fitted=fitted)) as film:
+        assert telling_frames(film) == told
+
+
+def test_drawing_leaves_no_trace(tmp_path):
+    before = dict(matplotlib.rcParams)
+    draw_all(films.write_run(tmp_path, {"u": films.PLANE}))
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_fields_are_drawn_in_the_order_of_the_state(tmp_path):
+    path = films.write_film(tmp_path / "fields.h5", {"w": films.LINE, "b": films.LINE, "k": films.LINE})
+    with open_film(path) as film:
+        assert [q.field.name for q in quantities(film)] == ["w", "b", "k"]
+
+
+def test_places_that_are_alike_are_drawn_once(tmp_path):
+    def same(kind, i, shape):
+        return np.full(shape, np.sin(i))
+
+    path = films.write_film(
+        tmp_path / "fields.h5",
+        {"line": films.LINE},
+        values=lambda field, kind, i: same(kind, i, films.shape_of(films.LINE)),
+    )
+    with open_film(path) as film:
+        assert len(probes(film, quantities(film)[0])) == 1
+
+
+def test_a_simulation_of_many_fields_has_pictures(tmp_path):
+    fields = {"u": films.LINE, "v": films.LINE, "w": films.LINE}
+    _check(films.write_run(tmp_path, fields, kinds=("predicted",)), ["fields.png", "traces.png"])
+
+
+def test_numbers_have_no_unit():
+    assert with_unit("gate v", "1") == "gate v" and with_unit("voltage", "mV") == "voltage (mV)"
+
+
+def test_a_colour_bar_tells_its_power_of_ten():
+    fig = Figure()
+    scale = scale_of_errors(np.array([-3e-7, 2e-7]))
+    bar = colorbar(fig, ScalarMappable(scale.norm(), scale.colormap()), fig.add_axes((0, 0, 1, 1)), scale, "error (K)")
+    assert bar.ax.get_ylabel() == "error (K), $10^{-7}$" and bar.formatter(-2e-7) == "-2"

@@ -1,0 +1,102 @@
+import dataclasses
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib import image
+
+from pdefit._util.atomic import write_json
+from pdefit.inverse.fit.result import Record
+from pdefit.output.pictures.figures import draw_all
+from pdefit.output.store.history import HistoryFile
+from pdefit.output.store.parameters import ParameterRow, write_parameters
+from pdefit.output.store.tables import write_series
+
+DPI = 160
+ROW = ParameterRow("D", "mm^2/s", "log", 2.0, 1.01, 1.0, 0.01, 0.9, 1.1, 0.2, False)
+UNKNOWN = dataclasses.replace(ROW, truth=None, relative_error=None, z_score=None)
+ALONE = dataclasses.replace(UNKNOWN, ci95_low=None, ci95_high=None)
+
+
+def _run(folder: Path, rows: list[ParameterRow], losses=(8.0, 3.0, 1.0), series=("u",), forecast=("all",)) -> Path:
+    """A run directory as a fit leaves it, without its fields."""
+    write_json(
+        folder / "summary.json", {"time_unit": "s", "forecast": {"unit": "", "baseline": {"name": "persistence"}}}
+    )
+    write_parameters(folder / "parameters.csv", rows)
+    with HistoryFile(folder / "history.h5", [r.control for r in rows] or ["none"]) as history:
+        records = [
+            Record(i, 1 + i // 2, loss=x, gradient_norm=x, accepted=True, seconds=0.1, theta=None)
+            for i, x in enumerate(losses, start=1)
+        ]
+        n = len(losses)
+        history.append(records, np.linspace(2.0, 1.01, n)[:, None] * np.ones(max(len(rows), 1)))
+    ts = np.linspace(0.0, 1.0, 5)
+    if series:
+        write_series(folder / "residuals.csv", ts, {name: np.full(5, 1.0 + k) for k, name in enumerate(series)})
+    if forecast:
+        pairs = [(name, f"{name} baseline") for name in forecast]
+        write_series(folder / "forecast.csv", ts, {n: ts * (k + 1) for k, n in enumerate(sum(pairs, ()))})
+    return folder
+
+
+def _size(path: Path) -> tuple[int, int]:
+    """Width and height from a PNG's own header."""
+    head = path.read_bytes()[:24]
+    assert head.startswith(b"\x89PNG\r\n\x1a\n")
+    return struct.unpack(">II", head[16:24])
+
+
+def test_all_figures_exist_in_their_sizes(tmp_path):
+    drawn = draw_all(_run(tmp_path, [ROW, dataclasses.replace(ROW, control="r")])).files
+    inches = {"convergence": 3.6, "parameters": 1.3 + 0.26 * 2, "residuals": 3.2, "forecast": 4.0}
+    assert [p.stem for p in drawn] == list(inches)
+    for path in drawn:
+        assert path.parent == tmp_path / "figures"
+        width, height = _size(path)
+        assert width == 7 * DPI and abs(height - inches[path.stem] * DPI) <= 1
+        assert image.imread(path)[..., :3].std() > 0.02, f"{path.name} is a blank page"
+
+
+@pytest.mark.parametrize(
+    ("rows", "losses"),
+    [
+        ([ROW], (8.0, 3.0, 1.0)),
+        ([UNKNOWN], (8.0, 3.0, 1.0)),
+        ([ALONE], (8.0, 3.0, 1.0)),
+        ([dataclasses.replace(ALONE, truth=1.0, relative_error=0.01)], (8.0, 3.0, 1.0)),
+        ([dataclasses.replace(ROW, estimate=1.0, relative_error=0.0)], (8.0, 3.0, 1.0)),
+        ([dataclasses.replace(ROW, estimate=0.0, truth=0.0, relative_error=None)], (8.0, 3.0, 1.0)),
+        ([dataclasses.replace(ROW, ci95_low=2.0, ci95_high=2.1)], (8.0, 3.0, 1.0)),
+        ([ROW, dataclasses.replace(ROW, interval_trusted=False)], (8.0, 3.0, 1.0)),
+        ([ROW, UNKNOWN, ALONE], (8.0, 3.0, 1.0)),
+        ([ROW], (8.0,)),
+        ([ROW], (0.0,)),
+        ([ROW], (8.0, 0.0, 0.0)),
+        ([ROW], (8.0, float("nan"), 1.0)),
+        ([dataclasses.replace(ROW, control=f"gm.{i}") for i in range(60)], (8.0, 1.0)),
+    ],
+)
+def test_figures_of_unusual_fits_are_drawn(tmp_path, rows, losses):
+    """Nothing known, nothing estimated, nothing left to fit: a picture, and no warning."""
+    for path in draw_all(_run(tmp_path, rows, losses)).files:
+        assert _size(path)[0] == 7 * DPI and image.imread(path)[..., :3].std() > 0
+
+
+def test_only_what_the_run_has_is_drawn(tmp_path):
+    drawn = draw_all(_run(tmp_path, [], series=(), forecast=())).files
+    assert [p.name for p in drawn] == ["convergence.png"]
+    assert sorted(p.name for p in (tmp_path / "figures").iterdir()) == ["convergence.png"]
+
+
+@pytest.mark.parametrize(("count", "inches"), [(1, 3.2), (3, 3.2), (4, 4.0), (9, 5.5)])
+def test_residuals_have_a_panel_for_each_series(tmp_path, count, inches):
+    draw_all(_run(tmp_path, [ROW], series=[f"body{i}" for i in range(count)], forecast=()))
+    assert abs(_size(tmp_path / "figures" / "residuals.png")[1] - inches * DPI) <= 1
+
+
+def test_residuals_with_gaps_are_drawn(tmp_path):
+    run = _run(tmp_path, [ROW], forecast=())
+    write_series(run / "residuals.csv", np.arange(3.0), {"u": np.asarray([1.0, np.nan, 2.0]), "v": np.full(3, np.nan)})
+    assert _size(draw_all(run).files[-1])[0] == 7 * DPI
