@@ -77,8 +77,8 @@ from pdefit.inverse.fit.drivers import Hosted as Hosted
 from pdefit.inverse.fit.drivers import Traced as Traced
 from pdefit.inverse.fit.fit import Fit as Fit
 from pdefit.inverse.fit.fit import fit as fit
-from pdefit.inverse.fit.reweight import Reweight as Reweight
-from pdefit.inverse.fit.stage import Stage as Stage
+from pdefit.inverse.fit.stages import Reweight as Reweight
+from pdefit.inverse.fit.stages import Stage as Stage
 from pdefit.inverse.objective.abstract import AbstractObjective as AbstractObjective
 from pdefit.inverse.objective.functional import Functional as Functional
 from pdefit.inverse.objective.recordings import Recordings as Recordings

@@ -5,7 +5,7 @@ import json
 import numpy as np
 
 import pdefit
-from pdefit.inverse.fit.run_state import RunState
+from pdefit.inverse.fit.result import RunState
 
 
 def through_a_file(state):

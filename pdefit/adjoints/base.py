@@ -1,8 +1,8 @@
-"""How the gradient of a whole trajectory is computed: what the time loop keeps for its reverse pass."""
+"""Sensitivity algorithms: how the gradient of a whole trajectory is computed, and what that costs."""
 
 import abc
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import diffrax
 import equinox as eqx
@@ -10,13 +10,28 @@ import jax
 from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.errors import PdefitError
-from pdefit.adjoints.account import Account
 from pdefit.integrate.loop.adjoint_norms import growth
 from pdefit.integrate.loop.levels import Nest, nest
 from pdefit.integrate.loop.stepper import AbstractStepper
 from pdefit.integrate.loop.time_grid import TimePlan
 from pdefit.integrate.loop.time_loop import Emit, Probes, checkpoint, store_all, time_loop
 from pdefit.systems.system import AbstractSystem
+
+
+class Account(NamedTuple):
+    """One gradient along one trajectory.
+
+    `schedule` in words; `stored` states held at the peak; `padded` steps of one pass, those of zero length included;
+    `forward` passes and `reverse` passes: a reverse pass is the transpose of every step, beside the forward passes that it
+    needs.
+    """
+
+    schedule: str
+    stored: int
+    padded: int
+    forward: float
+    reverse: float
+
 
 # two derivatives of the same discrete map differ by round-off alone
 ROUND_OFF = 1e-8

@@ -9,8 +9,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError
-from pdefit.adjoints.account import Account
-from pdefit.adjoints.base import AbstractAdjoint, Checkpointed
+from pdefit.adjoints.base import AbstractAdjoint, Account, Checkpointed
 
 # relative steps of a study: from one that bends every map to one below which nothing but round-off is left
 STEPS = 10.0 ** -np.arange(1.0, 12.0)

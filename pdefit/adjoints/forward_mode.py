@@ -7,8 +7,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from pdefit._util.errors import PdefitError
-from pdefit.adjoints.account import Account
-from pdefit.adjoints.base import ROUND_OFF, AbstractAdjoint, Checkpointed
+from pdefit.adjoints.base import ROUND_OFF, AbstractAdjoint, Account, Checkpointed
 
 
 class Tangent(AbstractAdjoint):

@@ -26,8 +26,8 @@ from pdefit.cli.runtime.environment import forget_programs, prepare
 # configured by Hydra, leaving a run directory; those that name a run directory; and those that take plain words
 _VERBS = ("fit", "simulate", "plan", "compare-adjoints", "sensitivity", "certify", "doctor")
 _RUN_VERBS = ("resume", "render", "report", "export")
-# what a verb is called when it is given a run instead of an experiment
-_OF_A_RUN = {"certify": "recertify", "doctor": "reexamine"}
+# those of the first kind that take a run instead of an experiment, too
+_ALSO_ON_A_RUN = ("certify", "doctor")
 _PLAIN_VERBS = ("list", "new", "verify")
 
 _USAGE = """usage: pdefit VERB [key=value ...]
@@ -72,9 +72,12 @@ def main() -> None:
             print(version())
         elif verb in _PLAIN_VERBS:
             _command(verb)(rest, console)
-        elif verb in _RUN_VERBS or (verb in _OF_A_RUN and _names_a_run(rest)):
+        elif verb in _RUN_VERBS:
             _prepare()
-            _command(_OF_A_RUN.get(verb, verb))(rest, console)
+            _command(verb)(rest, console)
+        elif verb in _ALSO_ON_A_RUN and _names_a_run(rest):
+            _prepare()
+            _command(verb, "_on_a_run")(rest, console)
         elif verb in _VERBS:
             _run_with_hydra(verb, rest)
         else:
@@ -95,10 +98,10 @@ def main() -> None:
         sys.exit(1)
 
 
-def _command(verb: str) -> Callable[..., None]:
+def _command(verb: str, kind: str = "") -> Callable[..., None]:
     """`run_<verb>` of `commands/<verb>.py`, loaded when it is asked for: figures and files take a second to import."""
     name = verb.replace("-", "_")
-    return getattr(importlib.import_module(f"pdefit.cli.commands.{name}"), f"run_{name}")
+    return getattr(importlib.import_module(f"pdefit.cli.commands.{name}"), f"run_{name}{kind}")
 
 
 def _names_a_run(arguments: list[str]) -> bool:

@@ -2,8 +2,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pdefit._util.block_mean import block_mean
-from pdefit._util.prolong import prolong
+from pdefit._util.block_mean import block_mean, prolong
 
 
 def averages(cells):

@@ -1,4 +1,4 @@
-"""Which checkpoints a budget of memory allows: decided before anything runs, from whole numbers alone."""
+"""The checkpoints that a budget of memory allows, decided before anything runs, from whole numbers alone."""
 
 import dataclasses
 import math
@@ -6,9 +6,15 @@ from collections.abc import Iterator, Mapping
 
 from pdefit._util.errors import PdefitError
 from pdefit.adjoints.checkpointing.actions import Tier
-from pdefit.adjoints.checkpointing.choose import choose_schedule
-from pdefit.adjoints.checkpointing.schedule import AbstractSchedule
+from pdefit.adjoints.checkpointing.revolve import Binomial
+from pdefit.adjoints.checkpointing.schedule import AbstractSchedule, StoreAll
 from pdefit.integrate.loop.levels import MOST_LEVELS, Nest, nest
+
+
+def choose_schedule(blocks: int, slots: Mapping[Tier, int]) -> AbstractSchedule:
+    """Store every state where there is room for all, else recompute as few blocks as possible."""
+    enough = sum(slots.values()) >= blocks
+    return StoreAll(blocks, slots) if enough else Binomial(blocks, slots)
 
 
 @dataclasses.dataclass(frozen=True)

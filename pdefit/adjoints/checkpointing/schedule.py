@@ -1,10 +1,10 @@
-"""What every checkpoint schedule promises."""
+"""Checkpoint schedules: what each promises, and the one that keeps every state."""
 
 import abc
 import dataclasses
 from collections.abc import Iterator, Mapping
 
-from pdefit.adjoints.checkpointing.actions import Action, Tier
+from pdefit.adjoints.checkpointing.actions import Action, Advance, Restore, Reverse, Store, Tier
 
 _PLACES = {Tier.HOST: "in host memory", Tier.FILE: "in the file"}
 
@@ -70,3 +70,33 @@ class AbstractSchedule(abc.ABC):
         if len(used) == 1:
             return f"{checkpoints} {_PLACES[next(iter(used))]}"
         return f"{checkpoints} ({', '.join(f'{count} {_PLACES[tier]}' for tier, count in used.items())})"
+
+
+@dataclasses.dataclass(frozen=True)
+class StoreAll(AbstractSchedule):
+    """One checkpoint for each block. The last states, which the reverse sweep needs first, lie in the fastest tier."""
+
+    @property
+    def least_slots(self) -> int:
+        return self.blocks
+
+    def actions(self) -> Iterator[Action]:
+        used = sorted(self.peak.items())
+        state = 0
+        for tier, count in reversed(used):
+            for slot in range(count):
+                yield Store(state, tier, slot)
+                yield Advance(state, state + 1)
+                state += 1
+        for tier, count in used:
+            for slot in reversed(range(count)):
+                state -= 1
+                yield Restore(state, tier, slot)
+                yield Reverse(state)
+
+    @property
+    def advanced(self) -> int:
+        return self.blocks
+
+    def describe(self) -> str:
+        return f"store-all, {self.storage}"

@@ -12,7 +12,7 @@ from jax import lax
 from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.errors import PdefitError
-from pdefit.adjoints.account import Account
+from pdefit.adjoints.base import Account
 from pdefit.adjoints.continuous.base import AbstractContinuous, Field, split
 from pdefit.integrate.loop.stepper import Stepper
 from pdefit.integrate.loop.time_grid import TimePlan

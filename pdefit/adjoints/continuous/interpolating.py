@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, PyTree
 
-from pdefit.adjoints.account import Account
+from pdefit.adjoints.base import Account
 from pdefit.adjoints.continuous.base import AbstractContinuous, Field
 from pdefit.integrate.loop.time_loop import TimesSizes, precision, stepped
 

@@ -1,4 +1,4 @@
-"""pdefit certify experiment=NAME: the evidence for a gradient where a fit would start."""
+"""pdefit certify: the evidence for a gradient where an experiment would start, or at the estimate of a run."""
 
 from pathlib import Path
 from typing import Any
@@ -6,9 +6,19 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from pdefit._util.atomic import read_json, write_json
+from pdefit._util.errors import PdefitError
 from pdefit.cli.experiment.experiment import experiment
+from pdefit.cli.results.discretisation_refit import refit_finer
+from pdefit.cli.results.pictures_of_runs import boolean
 from pdefit.cli.runs.adjoint_scratch import checkpoints_in
-from pdefit.cli.runs.certificates import certified_start, demand, show
+from pdefit.cli.runs.certificates import certified, certified_start, demand, show
+from pdefit.cli.runs.recorded_run import changed_problem, open_run
+from pdefit.inverse.fit import fit as fitting
+from pdefit.inverse.fit.result import RunState
+
+# with this key the record of a run is fitted once more with finer steps and cells
+_KEY = "discretisation"
 
 
 def run_certify(cfg: dict[str, Any], directory: Path, name: str, console: Console) -> None:
@@ -20,3 +30,41 @@ def run_certify(cfg: dict[str, Any], directory: Path, name: str, console: Consol
     show(found, console)
     console.print(f"written to {escape(str(path))}")
     demand(found)
+
+
+def run_certify_on_a_run(arguments: list[str], console: Console) -> None:
+    """Certify a run again at its estimate, if its equations and data are still those it was certified with; with
+    `discretisation=true` fit once more with finer steps and cells, too."""
+    asked = [a for a in arguments if a.startswith(f"{_KEY}=")]
+    refits = any([boolean(a.partition("=")[2], _KEY) for a in asked])
+    run = open_run([a for a in arguments if a not in asked], "certify")
+    if refits and run.saved is None:
+        raise PdefitError(f"'{run.directory}' has no estimate yet, so nothing moves; pdefit resume it first")
+    recorded = read_json(run.directory / "certificate.json")
+    before = _hashes(recorded, run.directory)
+    exp = experiment(run.plain)
+    functional, theta = exp.functional, exp.functional.theta0
+    if run.saved is not None:
+        state = RunState(run.saved.numbers, run.saved.arrays)
+        functional, theta = fitting.restored(exp.functional, exp.stages, state)
+    with checkpoints_in(run.directory, exp.driver):
+        found = certified(functional, theta, exp, run.plain, exp.stages[-1])
+    same = {part: before.get(part) == value for part, value in found.hashes.items()}
+    write_json(run.directory / "certificate_again.json", {"end": found.as_dict(), "same": same})
+    show(found, console)
+    changed = changed_problem(before, found.hashes, console)
+    if changed:
+        raise PdefitError(f"The {' and '.join(changed)} are not those that '{run.directory}' was certified with")
+    if refits:
+        with checkpoints_in(run.directory, exp.driver):
+            write_json(run.directory / "discretisation.json", refit_finer(exp, functional, theta, console))
+    demand(found)
+
+
+def _hashes(recorded: dict[str, Any], directory: Path) -> dict[str, Any]:
+    """What a certificate says it was made of."""
+    certificate = recorded.get("end") or recorded.get("start")
+    hashes = certificate.get("hashes") if isinstance(certificate, dict) else None
+    if not isinstance(hashes, dict):
+        raise PdefitError(f"'{directory / 'certificate.json'}' is not what pdefit wrote; put it back from a copy")
+    return hashes

@@ -1,4 +1,4 @@
-"""pdefit doctor experiment=NAME: where an experiment first stops being finite."""
+"""pdefit doctor: where an experiment, or a run that exists, first stops being finite."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,9 @@ from pdefit._util.atomic import write_json
 from pdefit._util.errors import PdefitError
 from pdefit.analysis.debug.doctor import doctor
 from pdefit.cli.experiment.experiment import experiment
+from pdefit.cli.runs.recorded_run import open_run
 from pdefit.inverse.fit import fit as fitting
+from pdefit.inverse.fit.result import RunState
 from pdefit.inverse.objective.functional import Functional
 
 
@@ -32,3 +34,14 @@ def examine(functional: Functional, theta: Array, path: Path, console: Console) 
     console.print(f"written to {escape(str(path))}")
     if not found.healthy:
         raise PdefitError(found.sentence)
+
+
+def run_doctor_on_a_run(arguments: list[str], console: Console) -> None:
+    """Examine a run at its best point; at its guess where it never came to one."""
+    run = open_run(arguments, "examine")
+    exp = experiment(run.plain)
+    functional = fitting.first_functional(exp.functional, exp.stages)
+    theta = functional.theta0
+    if run.saved is not None:
+        functional, theta = fitting.restored(exp.functional, exp.stages, RunState(run.saved.numbers, run.saved.arrays))
+    examine(functional, theta, run.directory / "doctor.json", console)

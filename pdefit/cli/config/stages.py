@@ -6,8 +6,7 @@ from typing import Any
 from pdefit._util.errors import PdefitError, unknown
 from pdefit.cli.config.instantiate import build, make
 from pdefit.cli.config.sections import is_number
-from pdefit.inverse.fit.reweight import Reweight
-from pdefit.inverse.fit.stage import Stage
+from pdefit.inverse.fit.stages import Reweight, Stage
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
 from pdefit.inverse.shooting.formulation import AbstractFormulation, Segments, Single

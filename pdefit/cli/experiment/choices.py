@@ -12,7 +12,7 @@ from pdefit.cli.config.stages import AUTO
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.inverse.fit.choose import choose_solver, choose_stages
-from pdefit.inverse.fit.stage import Stage
+from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.shooting.formulation import Single
 from pdefit.systems.system import AbstractSystem

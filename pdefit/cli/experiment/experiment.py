@@ -37,9 +37,9 @@ from pdefit.integrate.loop.batch import AbstractBatch
 from pdefit.integrate.loop.stable_step import choose_steps, stability_limit
 from pdefit.inverse.controls.regularizers import AbstractRegularizer
 from pdefit.inverse.fit.drivers import AbstractDriver, Traced
-from pdefit.inverse.fit.stage import Stage
-from pdefit.inverse.objective.constant_steps import with_dt
+from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.variants import with_dt
 from pdefit.inverse.problem.instrument import AbstractObservationOperator
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.problem.twin import Twin

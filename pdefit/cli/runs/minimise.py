@@ -21,7 +21,7 @@ from pdefit.inverse.fit import fit as fitting
 from pdefit.inverse.fit.drivers import AbstractDriver
 from pdefit.inverse.objective.fingerprint import fingerprint
 from pdefit.inverse.objective.functional import Functional
-from pdefit.inverse.fit.run_state import RunState
+from pdefit.inverse.fit.result import RunState
 
 
 def minimise(

@@ -13,7 +13,7 @@ from pdefit._util.errors import PdefitError
 from pdefit.inverse.offload.cost import Cost
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.fit.stability import step_choice
-from pdefit.inverse.fit.stage_windows import keeps, with_windows
+from pdefit.inverse.fit.stages import keeps, with_windows
 from pdefit.systems.field_coords import field_coords
 
 # fields.h5 holds what was observed, what is predicted, and the truth of a twin

@@ -18,8 +18,7 @@ from hydra.core.hydra_config import HydraConfig
 from pdefit._util import interrupts
 from pdefit._util.atomic import read_json, write_json, write_text
 from pdefit._util.errors import PdefitError, of_the_machine, sentence
-from pdefit.output.store.lock import locked
-from pdefit.output.store.runs import MARKS
+from pdefit.output.store.runs import MARKS, locked
 
 log = logging.getLogger("pdefit")
 

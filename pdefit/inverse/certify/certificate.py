@@ -20,8 +20,8 @@ from pdefit.inverse.certify.use_checks import Used, use_checks
 from pdefit.inverse.fit.drivers import AbstractDriver, Traced
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.fingerprint import fingerprint
-from pdefit.inverse.objective.shortened import shortened
 from pdefit.inverse.objective.smooth_tangents import smoothed
+from pdefit.inverse.objective.variants import shortened
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 
 # Forward solves that the tests of every control may cost whatever the fit costs; the part of the fit beyond; and the values

@@ -11,9 +11,9 @@ from pdefit._util.errors import with_space
 from pdefit.inverse.certify.record import Check, over
 from pdefit.inverse.certify.sketch import SKETCH, Sketch, pull_sketch, push_sketch
 from pdefit.inverse.certify.taylor import Differences, differences, round_off
-from pdefit.inverse.fit.growth_watch import halved
+from pdefit.inverse.fit.step_checks import halved
 from pdefit.inverse.objective.abstract import AbstractObjective
-from pdefit.inverse.objective.with_adjoint import with_tangents
+from pdefit.inverse.objective.variants import with_tangents
 
 # tangent against differences, relative; more is allowed only where measured round-off forbids it, and never more than COARSE
 DIFFERENCES = 1e-6

@@ -19,8 +19,7 @@ from pdefit.inverse.certify.taylor import direction
 from pdefit.inverse.controls.controls import FEW
 from pdefit.inverse.fit.drivers import AbstractDriver, Hosted
 from pdefit.inverse.objective.abstract import AbstractObjective
-from pdefit.inverse.objective.shortened import shortened
-from pdefit.inverse.objective.with_adjoint import with_tangents
+from pdefit.inverse.objective.variants import shortened, with_tangents
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 
 # gradient of a float32 run against its float64 twin

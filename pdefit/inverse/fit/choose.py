@@ -18,7 +18,7 @@ from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.integrate.solvers.rkc import RKC
 from pdefit.inverse.controls.controls import FEW
-from pdefit.inverse.fit.stage import Stage
+from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.optimizers.lbfgs import LBFGS
 from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt

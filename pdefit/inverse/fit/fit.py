@@ -10,9 +10,9 @@ from pdefit.inverse.fit.fit_run import FitRun
 from pdefit.inverse.fit.result import Fit as Fit
 from pdefit.inverse.fit.result import Progress as Progress
 from pdefit.inverse.fit.result import Record as Record
-from pdefit.inverse.fit.run_state import RunState
-from pdefit.inverse.fit.stage import Stage as Stage
-from pdefit.inverse.fit.stage_windows import with_windows
+from pdefit.inverse.fit.result import RunState
+from pdefit.inverse.fit.stages import Stage as Stage
+from pdefit.inverse.fit.stages import with_windows
 from pdefit.inverse.objective.abstract import Objective
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 

@@ -12,15 +12,14 @@ from pdefit._util.errors import PdefitError, first_line
 from pdefit.integrate.loop.adjoint_norms import EXPLOSIVE
 from pdefit.inverse.fit.compiled_loop import MOST, Carry, Log, power_of_two
 from pdefit.inverse.fit.drivers import AbstractDriver
-from pdefit.inverse.fit.growth_watch import explain_growth
 from pdefit.inverse.fit.result import Fit as Fit
 from pdefit.inverse.fit.result import Progress as Progress
 from pdefit.inverse.fit.result import Record as Record
-from pdefit.inverse.fit.run_state import RunState, pack, unpack
+from pdefit.inverse.fit.result import RunState, pack, unpack
 from pdefit.inverse.fit.stability import near_stability, suits
-from pdefit.inverse.fit.stage import Stage as Stage
-from pdefit.inverse.fit.stage_windows import keeps, prepares, resized, with_windows
-from pdefit.inverse.fit.step_watch import StepWatch
+from pdefit.inverse.fit.stages import Stage as Stage
+from pdefit.inverse.fit.stages import keeps, prepares, resized, with_windows
+from pdefit.inverse.fit.step_checks import StepWatch, explain_growth
 from pdefit.inverse.objective.abstract import Objective
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.optimizers.base import AbstractOptimizer, Box

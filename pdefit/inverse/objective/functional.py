@@ -25,8 +25,7 @@ from pdefit.inverse.controls.regularizers import AbstractRegularizer
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.accumulate import Misfit, TangentMisfit
 from pdefit.inverse.objective.normal_equations import Tangents
-from pdefit.inverse.objective.residual_kinds import residual_kinds
-from pdefit.inverse.objective.residuals import Reduce, Sweep, Window
+from pdefit.inverse.objective.residuals import Reduce, Sweep, Window, residual_kinds
 from pdefit.inverse.objective.segment_jacobian import jumps, pattern, push_blocks, refuse_dense
 from pdefit.inverse.objective.smooth_tangents import check_switches
 from pdefit.inverse.problem.instrument import check_observed

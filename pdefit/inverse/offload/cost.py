@@ -13,8 +13,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from pdefit._util.memory import in_words
-from pdefit.adjoints.account import Account
-from pdefit.adjoints.base import Checkpointed, StoreAll
+from pdefit.adjoints.base import Account, Checkpointed, StoreAll
 from pdefit.integrate.loop.time_grid import TimePlan
 from pdefit.inverse.objective.accumulate import Misfit
 from pdefit.inverse.objective.functional import Functional

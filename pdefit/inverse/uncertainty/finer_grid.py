@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
+from pdefit._util.block_mean import prolong
 from pdefit._util.errors import PdefitError, first_line
-from pdefit._util.prolong import prolong
 from pdefit.integrate.loop.stable_step import stability_limit
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.problem.instrument import AbstractObservationOperator, Compose
@@ -37,7 +37,7 @@ class _Averaged(AbstractObservationOperator):
 def finer_grid(functional: Functional, theta: Float[Array, " p"]) -> Functional:
     """The functional at theta with twice as many cells along every axis, and the same controls.
 
-    States are reconstructed from their cell averages (`pdefit._util.prolong`), and the instrument sees the averages over
+    States are reconstructed from their cell averages (`pdefit._util.block_mean`), and the instrument sees the averages over
     the old cells. Parameters that are fields are the same in both halves of a cell. A constant step is divided as the
     stability of the finer grid asks for. Refused where the grid cannot be refined, or an unknown lives on it.
     """

@@ -15,7 +15,7 @@ from pdefit.inverse.controls.transforms import Log, Log10, Softplus
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import VALUE
 from pdefit.inverse.objective.normal_equations import Groups
-from pdefit.inverse.objective.with_adjoint import with_tangents
+from pdefit.inverse.objective.variants import with_tangents
 from pdefit.inverse.uncertainty.marginal import marginal_inverse
 
 # beyond this many controls, node states among them, a dense covariance takes minutes

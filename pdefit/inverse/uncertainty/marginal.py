@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from pdefit.inverse.objective.abstract import AbstractObjective
-from pdefit.inverse.objective.with_adjoint import with_tangents
+from pdefit.inverse.objective.variants import with_tangents
 from pdefit.inverse.optimizers.preconditioner import arrow, has_points
 
 # a diagonal element is known when this many products together raised it by no more than a fraction of itself

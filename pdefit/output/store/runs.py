@@ -1,6 +1,11 @@
-"""Run directories on disk: one, or all in a folder; what they hold and what they still lack."""
+"""Run directories on disk: one, or all in a folder; what they hold, what they lack, and who writes to them."""
 
 import dataclasses
+import fcntl
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -107,3 +112,20 @@ def _is_run(folder: Path) -> bool:
 def _natural(path: Path) -> list[tuple[int, str]]:
     """Jobs of a sweep are folders 0, 1, ..., 10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in path.parts]
+
+
+@contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Hold the lock of a directory; it ends with the process, however that ends."""
+    with open(directory / ".lock", "a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            owner = file.read().strip() or "another process"
+            raise PdefitError(f"'{directory}' is in use by {owner}; wait for it, or stop it") from None
+        file.seek(0)
+        file.truncate()
+        file.write(f"process {os.getpid()} on {platform.node()}\n")
+        file.flush()
+        yield

@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 
 from pdefit.adjoints.checkpointing.actions import Advance, Restore, Reverse, Store, Tier
-from pdefit.adjoints.checkpointing.choose import choose_schedule
-from pdefit.adjoints.checkpointing.revolve import Binomial, accesses, advances, split
-from pdefit.adjoints.checkpointing.schedule import AbstractSchedule
-from pdefit.adjoints.checkpointing.store_all import StoreAll
-from pdefit.adjoints.checkpointing.tiers import place
+from pdefit.adjoints.checkpointing.planner import choose_schedule
+from pdefit.adjoints.checkpointing.revolve import Binomial, accesses, advances, place, split
+from pdefit.adjoints.checkpointing.schedule import AbstractSchedule, StoreAll
 
 _SMALL = [(blocks, slots) for blocks in (1, 2, 3, 4, 5, 6, 7, 11, 20) for slots in (1, 2, 3, 4, 5, 6, 19, 20, 25)]
 _LARGE = [(35, 3), (36, 3), (160, 160), (160, 159), (200, 10), (500, 2), (1000, 30), (1001, 44)]

@@ -14,7 +14,7 @@ from small_systems import Decay
 import pdefit
 from pdefit.adjoints.finite_difference import STEPS, bottom, quotients
 from pdefit.integrate.loop.stepper import Stepper
-from pdefit.inverse.objective.with_adjoint import with_adjoint
+from pdefit.inverse.objective.variants import with_adjoint
 
 GRADIENT = eqx.filter_jit(lambda functional, theta: functional.watched_gradient(theta))
 FRONT = {"D": pdefit.Log(), "r": pdefit.Log(), "y0": {"u": pdefit.Control(pdefit.Identity(), smoothing=2.0)}}

@@ -17,7 +17,7 @@ from pdefit.cli.experiment import prepared
 from pdefit.cli.experiment.experiment import experiment
 from pdefit.cli.experiment.initial_state import initial_state
 from pdefit.cli.experiment.prepared import prepared_state
-from pdefit.cli.runtime.cache import cache_folder
+from pdefit.cli.runtime.environment import cache_folder
 
 KICK = "initial={_target_: pdefit_cardiac.RandomExcitation, rounds: 0, squares: 2, last: 1.0}"
 TISSUE = (

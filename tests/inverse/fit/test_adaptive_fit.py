@@ -12,7 +12,7 @@ from resumed import bits, run
 
 import pdefit
 from pdefit.inverse.objective.fingerprint import fingerprint
-from pdefit.inverse.objective.shortened import shortened
+from pdefit.inverse.objective.variants import shortened
 
 FINE = pdefit.Adaptive(1e-7, 1e-9)
 LM = [pdefit.Stage(pdefit.LevenbergMarquardt(), 30)]

@@ -8,7 +8,7 @@ from resumed import bits, run
 import pdefit
 from pdefit._util.errors import PdefitError
 from pdefit.inverse.fit import fit_run
-from pdefit.inverse.fit.run_state import RunState
+from pdefit.inverse.fit.result import RunState
 
 
 def short_chunks(monkeypatch):

@@ -7,7 +7,7 @@ from resumed import bits, run
 import pdefit
 from pdefit.inverse.fit import fit_run
 from pdefit.inverse.fit.stability import deciding_control, share_of_limit, step_choice
-from pdefit.inverse.objective.constant_steps import stepped
+from pdefit.inverse.objective.variants import stepped
 
 # the stable step at the truth is a fifth of that here
 FAR = (0.19, 0.22)

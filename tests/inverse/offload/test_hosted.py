@@ -10,8 +10,7 @@ from problems import central_difference, fisher_functional, planets_functional, 
 import pdefit
 from pdefit._util.trees import cast
 from pdefit.adjoints.checkpointing.actions import Tier
-from pdefit.adjoints.checkpointing.choose import choose_schedule
-from pdefit.adjoints.checkpointing.planner import Cut
+from pdefit.adjoints.checkpointing.planner import Cut, choose_schedule
 from pdefit.adjoints.checkpointing.storage import HostStore
 from pdefit.inverse.offload.hosted import HostedFunctional, Route
 from pdefit.inverse.offload.target_source import InMemory

@@ -11,7 +11,7 @@ from problems import fisher_functional, planets_functional
 from small_systems import Decay
 
 import pdefit
-from pdefit.inverse.fit.growth_watch import halved
+from pdefit.inverse.fit.step_checks import halved
 from pdefit.inverse.uncertainty.discretisation import first_order_shift
 from pdefit.inverse.uncertainty.finer_grid import finer_grid
 

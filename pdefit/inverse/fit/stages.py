@@ -1,11 +1,16 @@
-"""Errors estimated from what a fit leaves over."""
+"""Stages of a fit: an optimizer, its windows, and errors estimated from what the stage leaves over."""
+
+import dataclasses
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
-from pdefit.inverse.objective.abstract import Objective
+from pdefit.inverse.objective.abstract import AbstractObjective, Objective
 from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.optimizers.base import AbstractOptimizer
+from pdefit.inverse.shooting.formulation import AbstractFormulation
 
 
 class Reweight(eqx.Module):
@@ -51,3 +56,44 @@ class Reweight(eqx.Module):
             change = max(change, float(np.max(np.abs(sigma / old - 1))))
             new[name] = sigma
         return functional.reweighted(new), change
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """One optimizer at work: `formulation` may cut the record in another way than the fit's own (windows that grow stage by
+    stage); `reweight` repeats the stage with the errors its residuals suggest."""
+
+    optimizer: AbstractOptimizer
+    max_iterations: int = 100
+    formulation: AbstractFormulation | None = None
+    reweight: Reweight | None = None
+
+
+def prepares(own: AbstractObjective, formulation: AbstractFormulation | None) -> bool:
+    """Whether a stage with this formulation leaves the windows of the fit's own functional.
+
+    Where states are controls such a stage is an initialiser. Windows that start from the data move only the other controls,
+    and the states come back at their guesses; a free initial state moves along where fewer frames of one trajectory are
+    fitted.
+    """
+    return formulation is not None and not (own.controls.states.items and formulation == own.formulation)
+
+
+def keeps(own: AbstractObjective, before: AbstractFormulation | None) -> bool:
+    """Whether a stage without a formulation goes on with that of the stage before: not where states come back, nor where a
+    part of the record was left out."""
+    return not own.controls.states.items and not (before is not None and before.partial)
+
+
+def with_windows(own: Objective, formulation: AbstractFormulation | None) -> Objective:
+    """The fit's functional with other windows, or itself."""
+    if formulation is None or not prepares(own, formulation):
+        return own
+    return own.reformulated(formulation, own.theta0)
+
+
+def resized(own: AbstractObjective, functional: AbstractObjective, theta: Float[Array, " p"]) -> Float[Array, " q"]:
+    """theta of the stage before as a point of this stage's functional: states, which come last, are dropped, or come
+    back at their guesses."""
+    size = functional.controls.size
+    return jnp.concatenate([theta[:size], own.theta0[theta.size : size]])

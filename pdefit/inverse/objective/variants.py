@@ -1,0 +1,87 @@
+"""The same objective with another adjoint, a shorter record or other steps."""
+
+import dataclasses
+
+import diffrax
+import equinox as eqx
+import jax
+from jaxtyping import Array, Float
+
+from pdefit.adjoints.base import AbstractAdjoint, Checkpointed
+from pdefit.integrate.loop.stable_step import MARGIN, steps_for
+from pdefit.inverse.controls.controls import Controls, Resolved
+from pdefit.inverse.objective.abstract import AbstractObjective, Objective
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.residuals import Sweep
+from pdefit.inverse.shooting.frozen_steps import shortened_layout
+
+
+def with_adjoint(functional: Functional, adjoint: AbstractAdjoint) -> Functional:
+    """The functional with this algorithm, settled for its problem."""
+    sweep = Sweep(functional.sweep.solver, adjoint, functional.sweep.batch)
+    sweep = sweep.settled(functional.controls.extremes(functional.problem), functional.layout.plan)
+    return eqx.tree_at(lambda f: f.sweep, functional, sweep)
+
+
+def with_tangents(objective: Objective) -> Objective:
+    """The objective with an algorithm that has tangents: its own, or the discrete adjoint. Tangents, unlike gradients, are
+    the same whatever the algorithm."""
+    if objective.sweep.adjoint.has_tangents:
+        return objective
+    return eqx.tree_at(lambda f: f.sweep.adjoint, objective, Checkpointed())
+
+
+def shortened(
+    objective: AbstractObjective, theta: Float[Array, " p"], count: int
+) -> tuple[AbstractObjective, Float[Array, " q"]]:
+    """The objective on the first `count` observation times of every recording and the point that theta is there: node states
+    of windows that begin later are left out of both."""
+    if count >= objective.observations.ts.shape[-1]:
+        return objective, theta
+    return objective.each(lambda functional, own: _shortened(functional, own, count), theta)
+
+
+def _shortened(functional: Functional, theta: Float[Array, " p"], count: int) -> tuple[Functional, Float[Array, " q"]]:
+    if count >= functional.observations.ts.size:
+        return functional, theta
+    observations = functional.observations.at(slice(0, count))
+    layout = shortened_layout(functional.formulation, observations.ts, functional.dt, functional.layout.plan)
+    problem = functional.at(theta)
+    problem = eqx.tree_at(
+        lambda p: p.nodes,
+        problem,
+        jax.tree.map(lambda x: x[: layout.segments], problem.nodes),
+        is_leaf=lambda x: x is None,
+    )
+
+    def kept(control: Resolved) -> Resolved:
+        if not control.is_node:
+            return control
+        shape = (layout.segments, *control.shape[1:])
+        labels = control.labels[: len(control.labels) * shape[0] // control.shape[0]]
+        return dataclasses.replace(control, shape=shape, labels=labels)
+
+    controls = Controls(tuple(map(kept, functional.controls.items)))
+    short = eqx.tree_at(
+        lambda f: (f.observations, f.layout, f.problem, f.controls),
+        functional,
+        (observations, layout, problem, controls),
+        is_leaf=lambda x: x is None,
+    )
+    # the same bits, not those of a way there and back
+    return short, controls.theta(problem) if functional.controls.nodes else theta
+
+
+def with_dt(functional: Functional, dt: float, solver: diffrax.AbstractSolver | None = None) -> Functional:
+    """The functional with another constant step, which counts as chosen, not as given."""
+    plan = functional.formulation.layout(functional.observations.ts, dt).plan
+    sweep = Sweep(solver or functional.sweep.solver, functional.sweep.adjoint, functional.sweep.batch)
+    sweep = sweep.settled(functional.controls.extremes(functional.problem), plan)
+    return eqx.tree_at(lambda f: (f.dt, f.sweep, f.layout.plan), functional, (dt, sweep, plan))
+
+
+def stepped(objective: Objective, stable: float | None) -> Objective:
+    """The objective with steps for systems whose largest stable step of explicit Euler is `stable`, the same in all
+    recordings, as far as the step or the number of stages was left open."""
+    solver, dt = steps_for(stable, objective.asked_dt, objective.asked_solver, MARGIN)
+    return objective.each(lambda part, own: (with_dt(part, dt, solver), own), objective.theta0)[0]
