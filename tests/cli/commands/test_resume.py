@@ -17,7 +17,7 @@ from rich.console import Console
 from pdefit._util.atomic import write_json
 from pdefit._util.errors import PdefitError
 from pdefit.cli.commands import fit as fit_command
-from pdefit.cli.commands.certify import run_recertify as run_certify
+from pdefit.cli.commands.certify import run_certify_on_a_run as run_certify
 from pdefit.cli.commands.resume import run_resume
 from pdefit.cli.config.configuration import resolved
 from pdefit.cli.runs import minimise
