@@ -476,7 +476,7 @@ for _room, _name, _change, _base in (
 
 
 def _scaled(g: Any, factor: Any) -> Any:
-    """Groups of residuals weighed otherwise."""
+    """SegmentNormalEquations of residuals weighed otherwise."""
     return g._replace(gradient=factor[:, None] * g.gradient, matrix=factor[:, None, None] * g.matrix)
 
 
@@ -543,13 +543,13 @@ in_method(
 )
 
 
-_RIGHT_JUMPS = normal_equations.jump_blocks
+_RIGHT_JUMPS = normal_equations.continuity_blocks
 
 
 @fault(
     "normal equations",
     wrong="normal",
-    patches=lambda: [(normal_equations, "jump_blocks", lambda d_ends, d_starts: _RIGHT_JUMPS(d_ends, -d_starts))],
+    patches=lambda: [(normal_equations, "continuity_blocks", lambda d_ends, d_starts: _RIGHT_JUMPS(d_ends, -d_starts))],
 )
 def sign_in_the_jumps():
     return Planted(segments(), segments())

@@ -197,7 +197,7 @@ def test_a_planted_violation_is_caught(module, source):
         ("pdefit_reaction.fisher_kpp", "from pdefit import parameter\nimport pdefit_reaction.other"),
         (
             "pdefit.inverse.fit.fit",
-            "import diffrax\nimport os.path\nfrom pdefit.integrate.loop.time_grid import plan_steps",
+            "import diffrax\nimport os.path\nfrom pdefit.integrate.loop.time_grid import constant_grid",
         ),
         ("pdefit.inverse.optimizers.gradient_descent", "import optax"),
         ("pdefit.cli.main", "import hydra\nfrom omegaconf import OmegaConf"),

@@ -11,9 +11,9 @@ from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.errors import PdefitError
 from pdefit.integrate.loop.adjoint_norms import growth
-from pdefit.integrate.loop.levels import Nest, nest
+from pdefit.integrate.loop.levels import CheckpointLevels, nest
 from pdefit.integrate.loop.stepper import AbstractStepper
-from pdefit.integrate.loop.time_grid import TimePlan
+from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.integrate.loop.time_loop import Emit, Probes, checkpoint, store_all, time_loop
 from pdefit.systems.system import AbstractSystem
 
@@ -53,7 +53,7 @@ class AbstractAdjoint(eqx.Module):
 
     @abc.abstractmethod
     def run(
-        self, stepper: AbstractStepper, y0: PyTree, plan: TimePlan, emit: Emit, inputs: PyTree, probes: Probes = None
+        self, stepper: AbstractStepper, y0: PyTree, plan: TimeGrid, emit: Emit, inputs: PyTree, probes: Probes = None
     ) -> tuple[PyTree, PyTree]:
         """The final state, and `emit(y, inputs[i])` at every observation i, stacked.
 
@@ -72,13 +72,13 @@ class AbstractAdjoint(eqx.Module):
 
     @abc.abstractmethod
     def settled(
-        self: Self, starts: Sequence[tuple[AbstractSystem, PyTree]], plan: TimePlan, solver: diffrax.AbstractSolver
+        self: Self, starts: Sequence[tuple[AbstractSystem, PyTree]], plan: TimeGrid, solver: diffrax.AbstractSolver
     ) -> Self:
         """The adjoint with everything decided that depends on the problem: systems with a state each, a batch of plans, and
         what steps through them."""
 
     @abc.abstractmethod
-    def account(self, plan: TimePlan, unknowns: int) -> Account:
+    def account(self, plan: TimeGrid, unknowns: int) -> Account:
         """What a gradient in so many unknowns stores and runs."""
 
 
@@ -138,9 +138,9 @@ class Checkpointed(AbstractReverse):
         return _account(_nest(plan, self.levels))
 
 
-def _nest(plan: TimePlan, levels: int) -> Nest:
+def _nest(plan: TimeGrid, levels: int) -> CheckpointLevels:
     return nest(plan.intervals, plan.length, levels)
 
 
-def _account(loops: Nest) -> Account:
+def _account(loops: CheckpointLevels) -> Account:
     return Account(str(loops), loops.stored, loops.padded, loops.recompute_factor, 1.0)

@@ -15,7 +15,7 @@ from pdefit.adjoints.base import StoreAll
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.stable_step import choose_steps, settle, stability_limit
 from pdefit.integrate.loop.stepper import Stepper
-from pdefit.integrate.loop.time_grid import TimePlan
+from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.integrate.solve import time_plan
 from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.inverse.problem.instrument import AbstractObservationOperator
@@ -132,14 +132,14 @@ class _Runs:
     def _stepper(self, system: AbstractSystem) -> Stepper:
         return Stepper(system, self._solver, self._problem.args)
 
-    def _plan(self, system: AbstractSystem) -> TimePlan:
+    def _plan(self, system: AbstractSystem) -> TimeGrid:
         problem, ts = self._problem, self._ts
         return time_plan(system, problem.y0, ts, self._solver, self._dt, float(ts[0]), self._steps, problem.args)
 
 
 # the system is an argument: one program for all of its parameters
 @eqx.filter_jit
-def _film(stepper: Stepper, y0: PyTree, observe: AbstractObservationOperator, plan: TimePlan) -> dict[str, Array]:
+def _film(stepper: Stepper, y0: PyTree, observe: AbstractObservationOperator, plan: TimeGrid) -> dict[str, Array]:
     times = np.zeros(plan.count.size + plan.look_first)
     return StoreAll().run(stepper, y0, plan, lambda y, _: observe(y), times)[1]
 
@@ -149,7 +149,7 @@ def _squares(
     stepper: Stepper,
     y0: PyTree,
     observe: AbstractObservationOperator,
-    plan: TimePlan,
+    plan: TimeGrid,
     film: dict[str, Array],
     ranges: dict[str, Array],
 ) -> Float[Array, ""]:

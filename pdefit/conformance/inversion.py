@@ -57,14 +57,14 @@ def recovery(subject: Subject) -> Iterator[Finding]:
     if functional.controls.size > FEW:
         yield not_applicable(name, f"more than {FEW} parameters need data that the example cannot give")
         return
-    vague = _vague(_evaluate(functional, truth))
+    unidentifiable = _vague(_evaluate(functional, truth))
     names = np.asarray(functional.controls.names())
-    if vague.any():
-        yield not_applicable("parameters that the example cannot tell", ", ".join(names[vague]))
-    if vague.all():
+    if unidentifiable.any():
+        yield not_applicable("parameters that the example cannot tell", ", ".join(names[unidentifiable]))
+    if unidentifiable.all():
         return
-    error = _relative_errors(functional, _minimum(functional), truth)[~vague]
-    remedy = f"{names[~vague][int(np.argmax(error))]} is not found; start nearer, or observe longer"
+    error = _relative_errors(functional, _minimum(functional), truth)[~unidentifiable]
+    remedy = f"{names[~unidentifiable][int(np.argmax(error))]} is not found; start nearer, or observe longer"
     yield at_most(name, float(np.max(error)), _RECOVERED, remedy)
 
 

@@ -14,7 +14,7 @@ from jaxtyping import PyTree
 from pdefit._util.errors import PdefitError
 from pdefit.adjoints.base import StoreAll
 from pdefit.integrate.loop.stepper import Stepper
-from pdefit.integrate.loop.time_grid import TimePlan, plan_steps
+from pdefit.integrate.loop.time_grid import TimeGrid, constant_grid
 from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.systems.capabilities import AbstractSwitched, AbstractVerifiable, Example
 
@@ -83,10 +83,10 @@ def solver_of_order(order: int) -> diffrax.AbstractSolver:
 def trajectory(example: Example, halvings: int = 0) -> PyTree:
     """The states at the example's times, stacked on a leading axis."""
     ts = np.asarray(example.ts, float)
-    plan = plan_steps(float(ts[0]), ts, example.dt)
+    plan = constant_grid(float(ts[0]), ts, example.dt)
     more = 2**halvings
     # as many steps as the finest run, most of them of zero length: all halvings share one compilation
-    plan = TimePlan(
+    plan = TimeGrid(
         start=plan.start,
         step=plan.step / more,
         count=plan.count * more,
@@ -98,7 +98,7 @@ def trajectory(example: Example, halvings: int = 0) -> PyTree:
 
 
 @eqx.filter_jit
-def _run(stepper: Stepper, y0: PyTree, plan: TimePlan) -> PyTree:
+def _run(stepper: Stepper, y0: PyTree, plan: TimeGrid) -> PyTree:
     return StoreAll().run(stepper, y0, plan, lambda y, _: y, jnp.zeros(plan.count.size + plan.look_first))[1]
 
 

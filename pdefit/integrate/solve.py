@@ -8,17 +8,17 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from pdefit.integrate.adaptive.controller import adaptive_plan
+from pdefit.integrate.adaptive.controller import adaptive_grid
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.stable_step import settle
 from pdefit.integrate.loop.stepper import Stepper
-from pdefit.integrate.loop.time_grid import TimePlan, plan_steps
+from pdefit.integrate.loop.time_grid import TimeGrid, constant_grid
 from pdefit.integrate.loop.time_loop import store_all
 from pdefit.systems.system import AbstractSystem
 
 
 @eqx.filter_jit
-def _solve(stepper: Stepper, y0: PyTree, plan: TimePlan) -> PyTree:
+def _solve(stepper: Stepper, y0: PyTree, plan: TimeGrid) -> PyTree:
     return store_all(stepper, y0, plan, lambda y, _: y, np.zeros(plan.count.size + plan.look_first))[1]
 
 
@@ -31,11 +31,11 @@ def time_plan(
     t0: float,
     steps: Adaptive | None,
     args: PyTree,
-) -> TimePlan:
+) -> TimeGrid:
     """The steps from t0 to the times ts: of at most dt, or adaptive ones."""
     if steps is None:
-        return plan_steps(t0, ts, dt)
-    return adaptive_plan(system, y0, ts, solver=solver, steps=steps, t0=t0, args=args)
+        return constant_grid(t0, ts, dt)
+    return adaptive_grid(system, y0, ts, solver=solver, steps=steps, t0=t0, args=args)
 
 
 def solve(

@@ -24,7 +24,7 @@ from tissue import DT, PARAMETERS, functional, tissue
 
 import pdefit
 from pdefit.integrate.loop.stepper import Stepper
-from pdefit.integrate.loop.time_grid import plan_steps
+from pdefit.integrate.loop.time_grid import constant_grid
 from pdefit.inverse.fit.drivers import Hosted
 from pdefit.output.store.adjoint_scratch import CheckpointFile
 
@@ -235,7 +235,7 @@ def p12(cells: int = 128, count: int = 1000) -> Row:
     def half_square(y):
         return sum(jnp.sum(x.astype(jnp.float64) ** 2) for x in jax.tree.leaves(y)) / 2
 
-    plan = plan_steps(0.0, np.asarray(J.observations.ts)[1:], DT)
+    plan = constant_grid(0.0, np.asarray(J.observations.ts)[1:], DT)
 
     def ours(p, y0):
         stepper = Stepper(system(p), diffrax.Euler())

@@ -26,10 +26,10 @@ from pdefit_reaction import Association, one_sided_source
 from timing import one_core, seconds
 
 import pdefit
-from pdefit.integrate.adaptive.controller import adaptive_plan
+from pdefit.integrate.adaptive.controller import adaptive_grid
 from pdefit.integrate.loop.stable_step import settle, stability_limit
 from pdefit.integrate.loop.stepper import Stepper
-from pdefit.integrate.loop.time_grid import plan_steps
+from pdefit.integrate.loop.time_grid import constant_grid
 from pdefit.output.pictures.style import COLORS, figure
 
 END = 10.0
@@ -55,10 +55,10 @@ def run(system: Association, method: str, solver: Any, dt: float | None = None, 
     y0, ts = system.init(None), np.array([END])
     if dt is None:
         solver, steps = settle([(system, y0)], None, solver), pdefit.Adaptive(rtol, rtol)
-        plan = adaptive_plan(system, y0, ts, solver=solver, steps=steps, t0=0.0)
+        plan = adaptive_grid(system, y0, ts, solver=solver, steps=steps, t0=0.0)
         what = f"rtol {rtol:.0e}, {plan.steps} steps"
     else:
-        solver, plan = settle([(system, END_STATE[system.grid.shape[0]])], dt, solver), plan_steps(0.0, ts, dt)
+        solver, plan = settle([(system, END_STATE[system.grid.shape[0]])], dt, solver), constant_grid(0.0, ts, dt)
         what = f"{plan.steps} steps"
     if isinstance(solver, pdefit.RKC):
         what += f" of {solver.stages} stages"

@@ -8,7 +8,7 @@ import enum
 from typing import NamedTuple
 
 
-class Tier(enum.IntEnum):
+class StorageTier(enum.IntEnum):
     """Where a checkpoint lives, the fastest first."""
 
     HOST = 0
@@ -26,7 +26,7 @@ class Store(NamedTuple):
     """Keep the state in hand, and go on with it; whatever the slot held before is gone."""
 
     state: int
-    tier: Tier
+    tier: StorageTier
     slot: int
 
 
@@ -34,7 +34,7 @@ class Restore(NamedTuple):
     """Take a checkpoint in hand. It stays stored."""
 
     state: int
-    tier: Tier
+    tier: StorageTier
     slot: int
 
 

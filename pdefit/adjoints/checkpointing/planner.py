@@ -5,20 +5,20 @@ import math
 from collections.abc import Iterator, Mapping
 
 from pdefit._util.errors import PdefitError
-from pdefit.adjoints.checkpointing.actions import Tier
+from pdefit.adjoints.checkpointing.actions import StorageTier
 from pdefit.adjoints.checkpointing.revolve import Binomial
 from pdefit.adjoints.checkpointing.schedule import AbstractSchedule, StoreAll
-from pdefit.integrate.loop.levels import MOST_LEVELS, Nest, nest
+from pdefit.integrate.loop.levels import MOST_LEVELS, CheckpointLevels, nest
 
 
-def choose_schedule(blocks: int, slots: Mapping[Tier, int]) -> AbstractSchedule:
+def choose_schedule(blocks: int, slots: Mapping[StorageTier, int]) -> AbstractSchedule:
     """Store every state where there is room for all, else recompute as few blocks as possible."""
     enough = sum(slots.values()) >= blocks
     return StoreAll(blocks, slots) if enough else Binomial(blocks, slots)
 
 
 @dataclasses.dataclass(frozen=True)
-class Cut:
+class Chunking:
     """How a record is cut into pieces: each spans `group` intervals (then `length` is that of an interval), or a part of one
     interval that has `length` steps (then `group` is one)."""
 
@@ -31,14 +31,14 @@ class Cut:
 
 
 @dataclasses.dataclass(frozen=True)
-class Course:
+class OffloadPlan:
     """How the hosted driver runs a trajectory of `intervals` of `steps` each: pieces, the loops inside one of them on the
     device, and the pieces whose states are kept."""
 
     intervals: int
     steps: int
-    cut: Cut
-    nest: Nest
+    cut: Chunking
+    nest: CheckpointLevels
     schedule: AbstractSchedule
 
     @property
@@ -59,9 +59,9 @@ class Course:
         return f"{self.schedule.describe()}; {self.schedule.blocks} pieces of {each}, each {self.nest}"
 
 
-def plan_course(intervals: int, steps: int, device_states: int, slots: Mapping[Tier, int]) -> Course:
+def plan_offload(intervals: int, steps: int, device_states: int, slots: Mapping[StorageTier, int]) -> OffloadPlan:
     """The cheapest course in which a piece holds at most `device_states` states and the tiers at most `slots`."""
-    best: Course | None = None
+    best: OffloadPlan | None = None
     for course in _courses(intervals, steps, device_states, slots):
         if best is None or course.cost < best.cost:
             best = course
@@ -73,7 +73,7 @@ def plan_course(intervals: int, steps: int, device_states: int, slots: Mapping[T
     return best
 
 
-def _courses(intervals: int, steps: int, device_states: int, slots: Mapping[Tier, int]) -> Iterator[Course]:
+def _courses(intervals: int, steps: int, device_states: int, slots: Mapping[StorageTier, int]) -> Iterator[OffloadPlan]:
     """For every number of levels the largest pieces that fit, and some smaller ones that may need less padding."""
     if sum(slots.values()) < 1:
         return
@@ -82,20 +82,20 @@ def _courses(intervals: int, steps: int, device_states: int, slots: Mapping[Tier
         for cut in _cuts(intervals, steps):
             inner = nest(cut.group, cut.length, levels)
             if inner.stored <= device_states:
-                yield Course(intervals, steps, cut, inner, choose_schedule(cut.count(intervals, steps), slots))
+                yield OffloadPlan(intervals, steps, cut, inner, choose_schedule(cut.count(intervals, steps), slots))
                 tried += 1
             if tried == 8:
                 break
 
 
-def _cuts(intervals: int, steps: int) -> Iterator[Cut]:
+def _cuts(intervals: int, steps: int) -> Iterator[Chunking]:
     """Pieces of whole intervals, then of equal parts of one, the largest first."""
     size = intervals
     while size >= 1:
-        yield Cut(size, steps)
+        yield Chunking(size, steps)
         size = min(size - 1, int(size / 1.1)) if size > 1 else 0
     parts = 2
     while parts < steps:
-        yield Cut(1, math.ceil(steps / parts))
+        yield Chunking(1, math.ceil(steps / parts))
         parts = max(parts + 1, int(parts * 1.1))
-    yield Cut(1, 1)
+    yield Chunking(1, 1)

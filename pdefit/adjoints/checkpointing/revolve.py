@@ -6,12 +6,12 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from pdefit.adjoints.checkpointing.actions import Action, Advance, Restore, Reverse, Store, Tier
+from pdefit.adjoints.checkpointing.actions import Action, Advance, Restore, Reverse, StorageTier, Store
 from pdefit.adjoints.checkpointing.schedule import AbstractSchedule
 
 
-def place(accesses: Sequence[int], slots: Mapping[Tier, int]) -> list[tuple[Tier, int]]:
-    """Tier and slot for each checkpoint of a stack: the most often used in the fastest tier, among equals the newest.
+def place(accesses: Sequence[int], slots: Mapping[StorageTier, int]) -> list[tuple[StorageTier, int]]:
+    """StorageTier and slot for each checkpoint of a stack: the most often used in the fastest tier, among equals the newest.
 
     Source: Stumm and Walther (2009), doi:10.1137/080718036.
     """

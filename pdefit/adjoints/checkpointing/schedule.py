@@ -4,9 +4,9 @@ import abc
 import dataclasses
 from collections.abc import Iterator, Mapping
 
-from pdefit.adjoints.checkpointing.actions import Action, Advance, Restore, Reverse, Store, Tier
+from pdefit.adjoints.checkpointing.actions import Action, Advance, Restore, Reverse, StorageTier, Store
 
-_PLACES = {Tier.HOST: "in host memory", Tier.FILE: "in the file"}
+_PLACES = {StorageTier.HOST: "in host memory", StorageTier.FILE: "in the file"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,7 +20,7 @@ class AbstractSchedule(abc.ABC):
     """
 
     blocks: int
-    slots: Mapping[Tier, int]
+    slots: Mapping[StorageTier, int]
 
     def __post_init__(self):
         if self.blocks < 1:
@@ -48,7 +48,7 @@ class AbstractSchedule(abc.ABC):
         """One line for a human."""
 
     @property
-    def peak(self) -> dict[Tier, int]:
+    def peak(self) -> dict[StorageTier, int]:
         """Slots in use, by tier: no more than there are blocks, the fastest tiers first."""
         left, used = self.blocks, {}
         for tier in sorted(self.slots):

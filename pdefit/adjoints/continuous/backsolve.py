@@ -15,7 +15,7 @@ from pdefit._util.errors import PdefitError
 from pdefit.adjoints.base import Account
 from pdefit.adjoints.continuous.base import AbstractContinuous, Field, split
 from pdefit.integrate.loop.stepper import Stepper
-from pdefit.integrate.loop.time_grid import TimePlan
+from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.integrate.loop.time_loop import TimesSizes, grouped, precision, stepped
 from pdefit.systems.capabilities import AbstractStable
 
@@ -76,7 +76,7 @@ class Backsolve(AbstractContinuous):
 
         return lax.scan(part, adjoint, (kept, self._parts(steps)), reverse=True)[0]
 
-    def reconstruction(self, stepper: Stepper, y0: PyTree, plan: TimePlan) -> Float[Array, " I"]:
+    def reconstruction(self, stepper: Stepper, y0: PyTree, plan: TimeGrid) -> Float[Array, " I"]:
         """For each interval, how far the state integrated backward is from the stored one where it is reset, at worst, in
         units of its own norm; infinite where it is not finite."""
         moving, fixed, still = split(stepper)
@@ -124,7 +124,7 @@ class Backsolve(AbstractContinuous):
         return lax.scan(one, z, steps, reverse=True)[0]
 
 
-def _backups(plan: TimePlan, longest: float) -> int:
+def _backups(plan: TimeGrid, longest: float) -> int:
     """The fewest backups in each interval of a batch of plans that are no further apart than `longest` (or, where steps are
     longer than that, one for each step)."""
     steps = plan.step if plan.frozen else plan.step[..., None]

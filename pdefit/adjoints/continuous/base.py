@@ -12,7 +12,7 @@ from jaxtyping import Array, PyTree
 
 from pdefit._util.errors import PdefitError
 from pdefit.adjoints.base import AbstractReverse
-from pdefit.integrate.loop.levels import Nest
+from pdefit.integrate.loop.levels import CheckpointLevels
 from pdefit.integrate.loop.stepper import Stepper
 from pdefit.integrate.loop.time_loop import TimesSizes, checkpoint, time_loop
 from pdefit.integrate.solvers.explicit import VectorField, tableau_step
@@ -91,7 +91,7 @@ class AbstractContinuous(AbstractReverse):
             )
         moving, fixed, still = split(stepper)
         flow = self._flow(still)
-        loops = Nest((plan.intervals,), (plan.length,), merged=True)
+        loops = CheckpointLevels((plan.intervals,), (plan.length,), merged=True)
         return time_loop(
             stepper, y0, plan, emit, inputs, probes, loops, checkpoint, lambda c, s: flow(moving, fixed, c, s)
         )

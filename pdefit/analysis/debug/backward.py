@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, PyTree
 from pdefit.analysis.debug.diagnosis import Diagnosis, finite, spot, term
 from pdefit.analysis.debug.forward import Forward, diagnosis, fields, in_words, place, segment_start
 from pdefit.analysis.debug.origin import origin
-from pdefit.analysis.debug.walk import Back, Beats, Walk, back, beats_of, block_starts, part, pulled_back
+from pdefit.analysis.debug.walk import Back, SteppedTrajectory, Steps, back, beats_of, block_starts, part, pulled_back
 from pdefit.inverse.objective.accumulate import Misfit
 
 _GUARD = (
@@ -32,7 +32,9 @@ class Backward:
     largest: dict[str, Any]
 
 
-def sick_backward(walk: Walk, theta: Float[Array, " p"], forward: Forward) -> Diagnosis | Backward:
+def first_nonfinite_backward(
+    walk: SteppedTrajectory, theta: Float[Array, " p"], forward: Forward
+) -> Diagnosis | Backward:
     """The first place, from the end, at which a cotangent is not finite."""
     functional = walk.functional
     extra, ends = jax.grad(Misfit(functional).finish, argnums=(0, 1))(theta, forward.ends)
@@ -50,7 +52,7 @@ def sick_backward(walk: Walk, theta: Float[Array, " p"], forward: Forward) -> Di
 
     def controls(theta: Array) -> PyTree:
         problem = functional.at(theta)
-        return {c: x for c, x in Walk(functional, problem).params.items()}, functional.starts(problem)
+        return {c: x for c, x in SteppedTrajectory(functional, problem).params.items()}, functional.starts(problem)
 
     def pulled(theta: Array, cotangent: PyTree) -> Array:
         return jax.vjp(controls, theta)[1](cotangent)[0]
@@ -69,7 +71,7 @@ def sick_backward(walk: Walk, theta: Float[Array, " p"], forward: Forward) -> Di
     return diagnosis("controls", sentence, remedy, {"field": name}, None, found)
 
 
-def sick_extra(walk: Walk, theta: Float[Array, " p"], ends: PyTree, backward: bool) -> Diagnosis:
+def sick_extra(walk: SteppedTrajectory, theta: Float[Array, " p"], ends: PyTree, backward: bool) -> Diagnosis:
     """Why priors, regularizers and jumps, or their derivatives, are not finite."""
     finish = Misfit(walk.functional).finish
     found = origin(jax.grad(finish, argnums=(0, 1)) if backward else finish, theta, ends)
@@ -78,7 +80,9 @@ def sick_extra(walk: Walk, theta: Float[Array, " p"], ends: PyTree, backward: bo
     return diagnosis("extra", f"{what} is not finite{term(found, backward)}; {remedy}.", remedy, {}, None, found)
 
 
-def _through(walk: Walk, s: int, end: PyTree, gradient: Any) -> Diagnosis | tuple[PyTree, Any, dict[str, Any]]:
+def _through(
+    walk: SteppedTrajectory, s: int, end: PyTree, gradient: Any
+) -> Diagnosis | tuple[PyTree, Any, dict[str, Any]]:
     """Back through one segment, in blocks of about sqrt(N) steps: the cotangent of its start."""
     beats = beats_of(walk.functional, s, walk.functional.layout.plan)
     count = int(beats.t.size)
@@ -108,7 +112,7 @@ def _through(walk: Walk, s: int, end: PyTree, gradient: Any) -> Diagnosis | tupl
     return cotangent[0], gradient, largest
 
 
-def _padded(beats: Beats, more: int) -> Beats:
+def _padded(beats: Steps, more: int) -> Steps:
     """The beats with others before them that stand still and look at nothing. Not behind them: there they would evaluate
     equations at a state where no step does."""
 
@@ -116,7 +120,7 @@ def _padded(beats: Beats, more: int) -> Beats:
         return jnp.concatenate([jnp.full((more, *x.shape[1:]), first, x.dtype), x])
 
     real = {n: longer(x, False) for n, x in beats.real.items()}
-    return Beats(
+    return Steps(
         longer(beats.t, beats.t[0]), longer(beats.h, 0.0), longer(beats.seen, False), longer(beats.index, 0), real
     )
 
@@ -125,7 +129,7 @@ def _blocks(x: Array, length: int) -> Array:
     return x.reshape(-1, length, *x.shape[1:])
 
 
-def _sick_beat(walk: Walk, s: int, beats: Beats, n: int, kept: Back, first: float) -> Diagnosis:
+def _sick_beat(walk: SteppedTrajectory, s: int, beats: Steps, n: int, kept: Back, first: float) -> Diagnosis:
     """The operation whose derivative spoils the cotangents of one step."""
     beat, (moving, still) = part(beats, n), eqx.partition(kept.carries, eqx.is_inexact_array)
 

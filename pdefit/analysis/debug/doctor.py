@@ -7,11 +7,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from pdefit._util.errors import with_space
-from pdefit.analysis.debug.backward import sick_backward, sick_extra
+from pdefit.analysis.debug.backward import first_nonfinite_backward, sick_extra
 from pdefit.analysis.debug.diagnosis import Diagnosis
-from pdefit.analysis.debug.forward import sick_forward
+from pdefit.analysis.debug.forward import first_nonfinite_forward
 from pdefit.analysis.debug.inputs import sick_input
-from pdefit.analysis.debug.walk import Walk
+from pdefit.analysis.debug.walk import SteppedTrajectory
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.accumulate import Misfit
 from pdefit.inverse.objective.functional import Functional
@@ -44,8 +44,8 @@ def doctor(functional: AbstractObjective, theta: Float[Array, " p"] | None = Non
 def _examined(functional: Functional, theta: Float[Array, " p"]) -> Diagnosis:
     if sick := sick_input(functional, theta):
         return sick
-    walk = Walk(functional, functional.at(theta))
-    forward = sick_forward(walk)
+    walk = SteppedTrajectory(functional, functional.at(theta))
+    forward = first_nonfinite_forward(walk)
     if isinstance(forward, Diagnosis):
         return forward
     extra = float(Misfit(functional).finish(theta, forward.ends))
@@ -57,7 +57,7 @@ def _examined(functional: Functional, theta: Float[Array, " p"]) -> Diagnosis:
         return Diagnosis(
             "overflow", f"Every residual is finite, but the sum of their squares overflows; {remedy}.", remedy
         )
-    backward = sick_backward(walk, theta, forward)
+    backward = first_nonfinite_backward(walk, theta, forward)
     if isinstance(backward, Diagnosis):
         return backward
     norm, unit = float(jnp.linalg.norm(backward.gradient)), with_space(functional.problem.system.time_unit)

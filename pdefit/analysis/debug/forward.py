@@ -13,7 +13,7 @@ from pdefit._util.errors import PdefitError, with_space
 from pdefit._util.trees import named_fields
 from pdefit.analysis.debug.diagnosis import Diagnosis, spot, term
 from pdefit.analysis.debug.origin import Origin, origin
-from pdefit.analysis.debug.walk import Beats, Seen, Walk, beats_of, carry_before, part, survey
+from pdefit.analysis.debug.walk import Seen, SteppedTrajectory, Steps, beats_of, carry_before, part, survey
 from pdefit.integrate.loop.stable_step import stability_limit
 
 # values that grew by so much before they overflowed did not fail at once
@@ -32,12 +32,12 @@ class Forward:
     largest: dict[str, Any]
 
 
-def segment_start(walk: Walk, segment: int) -> PyTree:
+def segment_start(walk: SteppedTrajectory, segment: int) -> PyTree:
     """Where a trajectory starts."""
     return jax.tree.map(lambda x: x[segment], walk.functional.starts(walk.problem))
 
 
-def place(walk: Walk, segment: int, beats: Beats, n: int) -> dict[str, Any]:
+def place(walk: SteppedTrajectory, segment: int, beats: Steps, n: int) -> dict[str, Any]:
     """Time and step of a beat, for a diagnosis."""
     steps = np.cumsum(np.asarray(beats.h) > 0)
     return {
@@ -49,14 +49,14 @@ def place(walk: Walk, segment: int, beats: Beats, n: int) -> dict[str, Any]:
     }
 
 
-def in_words(walk: Walk, at: dict[str, Any]) -> str:
+def in_words(walk: SteppedTrajectory, at: dict[str, Any]) -> str:
     """The same as the middle of a sentence."""
     segment = f", segment {at['segment']} of {at['segments']}" if at["segments"] > 1 else ""
     unit = with_space(walk.problem.system.time_unit)
     return f"t = {at['time']:.6g}{unit} (step {at['step']} of {at['steps']}{segment})"
 
 
-def sick_forward(walk: Walk) -> Diagnosis | Forward:
+def first_nonfinite_forward(walk: SteppedTrajectory) -> Diagnosis | Forward:
     """The first time at which a state or a residual is not finite, of all segments."""
     plan, functional = walk.functional.layout.plan, walk.functional
     sick, ends, total = [], [], 0.0
@@ -86,13 +86,13 @@ def _bad(seen: Seen) -> np.ndarray:
     return ~(np.asarray(seen.finite).all(axis=1) & np.isfinite(np.asarray(seen.misfit)))
 
 
-def _largest(walk: Walk, beats: Beats, seen: Seen) -> dict[str, Any]:
+def _largest(walk: SteppedTrajectory, beats: Steps, seen: Seen) -> dict[str, Any]:
     size = np.asarray(seen.size)
     n, f = np.unravel_index(int(np.argmax(size)), size.shape)
     return {"value": float(size[n, f]), "field": fields(walk)[f], "time": float(beats.t[n] + beats.h[n])}
 
 
-def fields(walk: Walk) -> list[str]:
+def fields(walk: SteppedTrajectory) -> list[str]:
     """The names of the fields that `Seen` has columns for."""
     return [n for n, x in named_fields(walk.problem.y0).items() if eqx.is_inexact_array(x)]
 
@@ -100,7 +100,7 @@ def fields(walk: Walk) -> list[str]:
 # --- a step ------------------------------------------------------------------------------------------------------------
 
 
-def _sick_step(walk: Walk, s: int, beats: Beats, n: int, carry: Any, seen: Seen, more: str) -> Diagnosis:
+def _sick_step(walk: SteppedTrajectory, s: int, beats: Steps, n: int, carry: Any, seen: Seen, more: str) -> Diagnosis:
     moving, still = eqx.partition(carry, eqx.is_inexact_array)
 
     def step(params: dict[str, Array], moving: Any) -> PyTree:
@@ -117,7 +117,7 @@ def _sick_step(walk: Walk, s: int, beats: Beats, n: int, carry: Any, seen: Seen,
     return diagnosis("state", sentence, remedy, at, where, found)
 
 
-def _grew(walk: Walk, seen: Seen, n: int) -> str:
+def _grew(walk: SteppedTrajectory, seen: Seen, n: int) -> str:
     """How much the field had grown in the steps before."""
     f = int(np.argmin(np.asarray(seen.finite[n])))
     size = np.asarray(seen.size)[:n, f]
@@ -127,7 +127,7 @@ def _grew(walk: Walk, seen: Seen, n: int) -> str:
     return f", after |{fields(walk)[f]}| had grown from {size[0]:.3g} to {size[-1]:.3g} in {steps} steps"
 
 
-def _step_remedy(walk: Walk, s: int, operation: str | None) -> str:
+def _step_remedy(walk: SteppedTrajectory, s: int, operation: str | None) -> str:
     """What to do about a step that fails at once in this operation, or after values had grown."""
     functional, unit = walk.functional, with_space(walk.problem.system.time_unit)
     halved = beats_of(functional, s, functional.layout.plan.halved())
@@ -146,7 +146,7 @@ def _step_remedy(walk: Walk, s: int, operation: str | None) -> str:
     return f"half the step does not help, so {other}{', or bound what it is given' if operation else ''}"
 
 
-def _limit(walk: Walk, s: int) -> float | None:
+def _limit(walk: SteppedTrajectory, s: int) -> float | None:
     try:
         return stability_limit(walk.problem.system, segment_start(walk, s), walk.functional.sweep.solver)
     except PdefitError:
@@ -156,7 +156,7 @@ def _limit(walk: Walk, s: int) -> float | None:
 # --- a look ------------------------------------------------------------------------------------------------------------
 
 
-def _sick_look(walk: Walk, s: int, beats: Beats, n: int, carry: Any, more: str) -> Diagnosis:
+def _sick_look(walk: SteppedTrajectory, s: int, beats: Steps, n: int, carry: Any, more: str) -> Diagnosis:
     functional, beat, y = walk.functional, part(beats, n), carry[0]
     y = walk.stepped(walk.problem, carry, beat)[0]
 

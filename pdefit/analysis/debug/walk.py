@@ -10,13 +10,13 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, PyTree
 
 from pdefit.integrate.loop.stepper import Stepper
-from pdefit.integrate.loop.time_grid import TimePlan
+from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.inverse.objective.accumulate import half_square
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.problem.problem import Problem
 
 
-class Beats(NamedTuple):
+class Steps(NamedTuple):
     """Steps (of zero length before the first observation, and where a plan pads), each with a look after it or without:
     time, size, whether and which observation is looked at, and which variables count."""
 
@@ -36,7 +36,7 @@ class Seen(NamedTuple):
     misfit: Float[Array, "*N"]
 
 
-class Walk(eqx.Module):
+class SteppedTrajectory(eqx.Module):
     """The trajectory of one segment; `params` are the controls that its steps and looks depend on."""
 
     functional: Functional
@@ -51,14 +51,14 @@ class Walk(eqx.Module):
     def params(self) -> dict[str, Array]:
         return {c.path: c.where(self.problem) for c in self._leaves}
 
-    def start(self, y0: PyTree, beats: Beats) -> Any:
+    def start(self, y0: PyTree, beats: Steps) -> Any:
         dtype = jax.tree.leaves(y0)[0].dtype
         return self._stepper(self.problem).init(beats.t[0].astype(dtype), y0)
 
     def _stepper(self, problem: Problem) -> Stepper:
         return Stepper(problem.system, self.functional.sweep.solver, problem.args)
 
-    def beat(self, params: dict[str, Array], carry: Any, beat: Beats) -> tuple[Any, Float[Array, ""]]:
+    def beat(self, params: dict[str, Array], carry: Any, beat: Steps) -> tuple[Any, Float[Array, ""]]:
         """A step, and half the squared residuals of the look after it."""
         problem = self.filled(params)
         return (carry := self.stepped(problem, carry, beat)), self.looked(problem, carry[0], beat)
@@ -69,11 +69,11 @@ class Walk(eqx.Module):
         values = [params[c.path] for c in self._leaves]
         return eqx.tree_at(lambda p: [c.where(p) for c in self._leaves], self.problem, values)
 
-    def stepped(self, problem: Problem, carry: Any, beat: Beats) -> Any:
+    def stepped(self, problem: Problem, carry: Any, beat: Steps) -> Any:
         dtype = jax.tree.leaves(carry[0])[0].dtype
         return self._stepper(problem)(beat.t.astype(dtype), beat.h.astype(dtype), carry)
 
-    def looked(self, problem: Problem, y: PyTree, beat: Beats) -> Float[Array, ""]:
+    def looked(self, problem: Problem, y: PyTree, beat: Steps) -> Float[Array, ""]:
         def misfit(y: PyTree) -> Array:
             window = self.functional.window
             return half_square(window.residuals(problem.observe, y, (beat.index, beat.real)))
@@ -81,7 +81,7 @@ class Walk(eqx.Module):
         return lax.cond(beat.seen, misfit, lambda y: jnp.zeros(()), y)
 
 
-def beats_of(functional: Functional, segment: int, plan: TimePlan) -> Beats:
+def beats_of(functional: Functional, segment: int, plan: TimeGrid) -> Steps:
     """The beats of one segment, with these steps."""
     one = jax.tree.map(lambda x: x[segment], plan)
     times, sizes = map(np.asarray, one.times_and_sizes())
@@ -97,19 +97,19 @@ def beats_of(functional: Functional, segment: int, plan: TimePlan) -> Beats:
     first.append({n: np.asarray(r[segment])[:1] for n, r in looks.real.items()})
     if one.look_first:
         parts = jax.tree.map(lambda a, b: np.concatenate([a, b]), first, parts)
-    return Beats(*jax.tree.map(jnp.asarray, parts))
+    return Steps(*jax.tree.map(jnp.asarray, parts))
 
 
-def part(beats: Beats, where: Any) -> Beats:
+def part(beats: Steps, where: Any) -> Steps:
     """Some of the beats, or one."""
     return jax.tree.map(lambda x: x[where], beats)
 
 
 @eqx.filter_jit
-def survey(walk: Walk, y0: PyTree, beats: Beats) -> tuple[PyTree, Seen]:
+def survey(walk: SteppedTrajectory, y0: PyTree, beats: Steps) -> tuple[PyTree, Seen]:
     """The state at the end, and what was seen on the way."""
 
-    def one(carry: Any, beat: Beats) -> tuple[Any, Seen]:
+    def one(carry: Any, beat: Steps) -> tuple[Any, Seen]:
         carry, misfit = walk.beat(walk.params, carry, beat)
         return carry, Seen(*_looked_at(carry[0]), misfit)
 
@@ -118,7 +118,7 @@ def survey(walk: Walk, y0: PyTree, beats: Beats) -> tuple[PyTree, Seen]:
 
 
 @eqx.filter_jit
-def carry_before(walk: Walk, y0: PyTree, beats: Beats, n: Array) -> Any:
+def carry_before(walk: SteppedTrajectory, y0: PyTree, beats: Steps, n: Array) -> Any:
     """The carry before beat n."""
 
     def one(i: Array, carry: Any) -> Any:
@@ -128,16 +128,18 @@ def carry_before(walk: Walk, y0: PyTree, beats: Beats, n: Array) -> Any:
 
 
 @eqx.filter_jit
-def block_starts(walk: Walk, y0: PyTree, blocks: Beats) -> Any:
+def block_starts(walk: SteppedTrajectory, y0: PyTree, blocks: Steps) -> Any:
     """The carries at the starts of blocks of beats (B, K)."""
 
-    def one(carry: Any, beat: Beats) -> tuple[Any, None]:
+    def one(carry: Any, beat: Steps) -> tuple[Any, None]:
         return walk.stepped(walk.problem, carry, beat), None
 
     return lax.scan(lambda c, block: (lax.scan(one, c, block)[0], c), walk.start(y0, part(blocks, 0)), blocks)[1]
 
 
-def pulled_back(walk: Walk, params: dict[str, Array], carry: Any, beat: Beats, cotangent: Any) -> tuple[Any, Any]:
+def pulled_back(
+    walk: SteppedTrajectory, params: dict[str, Array], carry: Any, beat: Steps, cotangent: Any
+) -> tuple[Any, Any]:
     """The cotangents of params and of the carry before a beat, from that of the carry after it."""
     moving, still = eqx.partition(carry, eqx.is_inexact_array)
 
@@ -161,14 +163,16 @@ class Back(NamedTuple):
 
 
 @eqx.filter_jit
-def back(walk: Walk, carry: Any, beats: Beats, cotangent: Any, gradient: Any, keep: bool) -> tuple[Any, Any, Back]:
+def back(
+    walk: SteppedTrajectory, carry: Any, beats: Steps, cotangent: Any, gradient: Any, keep: bool
+) -> tuple[Any, Any, Back]:
     """A block from its end to its start: cotangent, gradient in params so far, and what was seen."""
     params = walk.params
 
-    def forward(carry: Any, beat: Beats) -> tuple[Any, Any]:
+    def forward(carry: Any, beat: Steps) -> tuple[Any, Any]:
         return walk.stepped(walk.problem, carry, beat), carry
 
-    def backward(so_far: tuple[Any, Any], x: tuple[Any, Beats]) -> tuple[Any, Any]:
+    def backward(so_far: tuple[Any, Any], x: tuple[Any, Steps]) -> tuple[Any, Any]:
         cotangent, gradient = so_far
         more, before = pulled_back(walk, params, *x, cotangent)
         added = [jnp.all(jnp.isfinite(g)) for g in jax.tree.leaves(more)]

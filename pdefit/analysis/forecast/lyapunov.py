@@ -15,11 +15,11 @@ from pdefit._util.errors import PdefitError
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.stable_step import choose_steps, settle
 from pdefit.integrate.loop.stepper import Stepper
-from pdefit.integrate.loop.time_grid import TimePlan
+from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.integrate.loop.time_loop import stepped
 from pdefit.integrate.solve import time_plan
 from pdefit.integrate.solvers.rk4 import RK4
-from pdefit.inverse.objective.tangent_linear import Pushed, push
+from pdefit.inverse.objective.tangent_linear import TangentLinearStepper, push
 from pdefit.systems.capabilities import AbstractConstrained
 from pdefit.systems.system import AbstractSystem
 
@@ -90,10 +90,10 @@ def lyapunov(
 
 
 @eqx.filter_jit
-def _growth(stepper: Stepper, y0: PyTree, tangent: PyTree, plan: TimePlan) -> Float[Array, " I"]:
+def _growth(stepper: Stepper, y0: PyTree, tangent: PyTree, plan: TimeGrid) -> Float[Array, " I"]:
     """The logarithm of the growth over every interval."""
     # no parameter moves, only the state
-    pushed = Pushed(stepper, jax.tree.map(lambda _: None, stepper))
+    pushed = TangentLinearStepper(stepper, jax.tree.map(lambda _: None, stepper))
     scales = jax.tree.map(_scale, y0)
 
     def interval(carry: Any, t_h: tuple[Array, Array]) -> tuple[Any, Array]:

@@ -105,7 +105,7 @@ def _fit(
     moved, doubt = discretisation(exp, found, found_intervals), distrust(exp, verdict)
     rows = parameter_rows(exp, found, found_intervals, moved.worst, not doubt)
     write_parameters(directory / "parameters.csv", rows)
-    console.print(_table(rows, () if found_intervals is None else found_intervals.vague))
+    console.print(_table(rows, () if found_intervals is None else found_intervals.unidentifiable))
     verdict = _with_doubts(verdict, rows, moved, doubt, console)
 
     console.print(f"writing fields.h5{' and the forecast' if exp.forecasts else ''}")
@@ -159,9 +159,9 @@ def _intervals(found: fitting.Fit, stated: bool, console: Console) -> Intervals 
         log.warning("%s", error)
         console.print(f"[yellow]no intervals:[/] {escape(str(error))}")
         return None
-    if out.vague:
-        log.warning("not identifiable: %s", ", ".join(out.vague))
-        console.print(f"[yellow]not identifiable from these data:[/] {', '.join(out.vague)}")
+    if out.unidentifiable:
+        log.warning("not identifiable: %s", ", ".join(out.unidentifiable))
+        console.print(f"[yellow]not identifiable from these data:[/] {', '.join(out.unidentifiable)}")
     return out
 
 
@@ -186,7 +186,7 @@ def _with_doubts(
     return dataclasses.replace(verdict, reason="; ".join(said))
 
 
-def _table(rows: list[ParameterRow], vague: tuple[str, ...]) -> Table:
+def _table(rows: list[ParameterRow], unidentifiable: tuple[str, ...]) -> Table:
     """The estimates in 80 columns, a field in one line; parameters.csv has every element, all digits and units. Intervals
     that are not to be trusted stand in brackets; what finer steps or cells would do is shown where it matters."""
     table = Table(box=None, header_style="bold")
@@ -200,7 +200,9 @@ def _table(rows: list[ParameterRow], vague: tuple[str, ...]) -> Table:
             table.add_row(*_summarised(together))
             continue
         for r in together:
-            half = ("unknown" if r.control in vague else "") if r.half_width is None else f"±{r.half_width:.1e}"
+            half = (
+                ("unknown" if r.control in unidentifiable else "") if r.half_width is None else f"±{r.half_width:.1e}"
+            )
             cells = [
                 r.control,
                 f"{r.guess:.4g}",
@@ -272,7 +274,7 @@ def _summary(
         "intervals": None if found_intervals is None else {
             "method": found_intervals.method,
             "degrees_of_freedom": found_intervals.degrees,
-            "not_identifiable": found_intervals.vague,
+            "not_identifiable": found_intervals.unidentifiable,
         },
         "fields": field_errors(exp, found),
         "forecast": ahead,

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pdefit._util.errors import PdefitError, unknown
-from pdefit.inverse.controls.controls import Resolved
+from pdefit.inverse.controls.controls import BoundControl
 from pdefit.inverse.controls.paths import leaf
 from pdefit.inverse.problem.problem import Problem
 
@@ -28,7 +28,7 @@ def problem_at(problem: Problem, stated: Mapping[str, Any]) -> Problem:
     return problem
 
 
-def check_stated(stated: Sequence[str], controls: Sequence[Resolved], truth: Problem) -> None:
+def check_stated(stated: Sequence[str], controls: Sequence[BoundControl], truth: Problem) -> None:
     """Refuse a true value of what is not fitted, or outside what its transform can reach."""
     for path in stated:
         told = [c for c in controls if c.path == path]

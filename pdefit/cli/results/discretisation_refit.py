@@ -21,7 +21,7 @@ from pdefit.inverse.uncertainty.intervals import Intervals, intervals
 def refit_finer(exp: Experiment, functional: Functional, theta: Array, console: Console) -> dict[str, Any]:
     """Fit again with half the step and, where the grid can be refined, with half the cell width: prints a table for each,
     and returns what discretisation.json holds."""
-    if not functional.controls.recorded.items:
+    if not functional.controls.tabulated.items:
         raise PdefitError(
             "No unknown of this run is a number with an interval, so there is nothing to measure a shift by"
         )
@@ -46,10 +46,10 @@ def _compared(
     functional: Functional, known: Intervals, theta: Array, again: fitting.Fit, what: str, console: Console
 ) -> dict[str, Any]:
     """The table of one fit, and its content."""
-    name, names = FINER[what][0], functional.controls.recorded.names()
+    name, names = FINER[what][0], functional.controls.tabulated.names()
     usable = np.isfinite(known.reach) & (known.reach > 0)
     shift = np.where(usable, np.asarray(again.theta - theta) / np.where(usable, known.reach, 1.0), np.nan)
-    recorded = again.functional.controls.recorded
+    recorded = again.functional.controls.tabulated
     values = recorded.values(again.theta[: recorded.size])
     finer = np.concatenate([np.zeros(0), *(np.ravel(np.asarray(v)) for v in values.values())])
     table = Table("control", "estimate", f"with {name}", "shift / half width of 95 %", box=None, header_style="bold")

@@ -68,5 +68,5 @@ def _reweighted(exp: Experiment) -> bool:
 
 def _sigma_known(exp: Experiment, observed: tuple[str, ...]) -> bool:
     """Whether sigma was stated, or well estimated, before the fit; one made from residuals makes chi2 about 1."""
-    vague = [name for name, n in exp.noise.items() if n.error > _KNOWN_TO]
-    return not _reweighted(exp) and not any(name in (*exp.unstated, *vague) for name in observed)
+    unidentifiable = [name for name, n in exp.noise.items() if n.error > _KNOWN_TO]
+    return not _reweighted(exp) and not any(name in (*exp.unstated, *unidentifiable) for name in observed)

@@ -8,7 +8,7 @@ import numpy as np
 from pdefit.cli.experiment.experiment import Experiment
 from pdefit.cli.experiment.truth import is_known
 from pdefit.cli.runs.discretisation_check import DECIDES
-from pdefit.inverse.controls.controls import FEW, Resolved
+from pdefit.inverse.controls.controls import FEW, BoundControl
 from pdefit.inverse.fit.fit import Fit
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.uncertainty.intervals import Intervals
@@ -81,7 +81,7 @@ def field_errors(exp: Experiment, found: Fit) -> dict[str, dict[str, float]]:
     return out
 
 
-def _physical(control: Resolved, theta: np.ndarray) -> np.ndarray:
+def _physical(control: BoundControl, theta: np.ndarray) -> np.ndarray:
     return np.ravel(np.asarray(control.to_physical(jnp.asarray(theta))))
 
 

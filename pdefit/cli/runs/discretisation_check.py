@@ -112,7 +112,7 @@ def discretisation(exp: Experiment, found: Fit, known: Intervals | None) -> Disc
             continue
         shifts[what] = np.full(theta.size, np.nan)
         # of node states nothing is tabulated
-        few = min(functional.controls.recorded.size, shift.size)
+        few = min(functional.controls.tabulated.size, shift.size)
         shifts[what][:few] = shift[:few]
     return Discretisation(functional.controls.names(), shifts, unchecked)
 

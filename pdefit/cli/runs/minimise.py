@@ -34,7 +34,7 @@ def minimise(
 ) -> fitting.Fit:
     """Fit from the start, or from a saved state. After every chunk the history grows first, then the state is replaced, so
     that the history always holds every evaluation that a state has behind it."""
-    recorded = exp.functional.controls.recorded.names()
+    recorded = exp.functional.controls.tabulated.names()
     physical = eqx.filter_jit(jax.vmap(_flat_values, in_axes=(None, 0)))
     hashes = fingerprint(exp.functional)
     resume = None if saved is None else _checked(saved, hashes, console)
@@ -84,4 +84,4 @@ def _extended(stages: list[fitting.Stage], max_iterations: int | None) -> list[f
 
 
 def _flat_values(functional: Functional, theta: Any) -> Any:
-    return jnp.concatenate([jnp.ravel(v) for v in functional.controls.recorded.values(theta).values()])
+    return jnp.concatenate([jnp.ravel(v) for v in functional.controls.tabulated.values(theta).values()])

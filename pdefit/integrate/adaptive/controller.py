@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, PyTree
 from pdefit._util.errors import PdefitError
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.stable_step import longest_step
-from pdefit.integrate.loop.time_grid import TimePlan, frozen_plan
+from pdefit.integrate.loop.time_grid import TimeGrid, frozen_plan
 from pdefit.integrate.solvers.method import method_of
 from pdefit.systems.system import AbstractSystem
 
@@ -27,7 +27,7 @@ MOST_STEPS = 1_000_000
 _TRIES = 1024
 
 
-def adaptive_plan(
+def adaptive_grid(
     system: AbstractSystem,
     y0: PyTree,
     ts: np.ndarray,
@@ -36,7 +36,7 @@ def adaptive_plan(
     steps: Adaptive,
     t0: float,
     args: PyTree = None,
-) -> TimePlan:
+) -> TimeGrid:
     """The steps of an adaptive pass from y0 at t0 that observes at ts (the first may be t0 itself), frozen."""
     steps.check(system, y0, solver)
     ts = np.asarray(ts, np.float64)

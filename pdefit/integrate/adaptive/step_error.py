@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, PyTree
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.batch import AbstractBatch, Vmap
 from pdefit.integrate.loop.stepper import AbstractStepper
-from pdefit.integrate.loop.time_grid import TimePlan
+from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.integrate.loop.time_loop import store_all
 from pdefit.integrate.solvers.method import method_of
 from pdefit.systems.system import AbstractSystem
@@ -36,7 +36,7 @@ class _Judged(AbstractStepper):
 def step_error(
     system: AbstractSystem,
     starts: PyTree,
-    plan: TimePlan,
+    plan: TimeGrid,
     *,
     solver: diffrax.AbstractSolver,
     steps: Adaptive,
@@ -45,7 +45,7 @@ def step_error(
 ) -> Float[Array, ""]:
     """The largest error of all steps of a batch of plans from these starts, 1 at the tolerance: one forward run."""
 
-    def worst(y0: PyTree, plan: TimePlan) -> Array:
+    def worst(y0: PyTree, plan: TimeGrid) -> Array:
         inputs = np.zeros(plan.intervals + plan.look_first)
         stepper = _Judged(system, solver, steps, args)
         (_, found), _ = store_all(stepper, (y0, jnp.zeros(())), plan, lambda y, _: jnp.zeros(()), inputs)

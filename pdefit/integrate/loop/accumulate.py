@@ -8,14 +8,14 @@ from jax import lax
 from jaxtyping import PyTree
 
 from pdefit.integrate.loop.stepper import AbstractStepper
-from pdefit.integrate.loop.time_grid import TimePlan
+from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.integrate.loop.time_loop import Through, TimesSizes, precision, stepped
 
 
 def fold(
     stepper: AbstractStepper,
     y0: PyTree,
-    plan: TimePlan,
+    plan: TimeGrid,
     look: Callable[[PyTree, PyTree, PyTree], PyTree],
     inputs: PyTree,
     total: PyTree,

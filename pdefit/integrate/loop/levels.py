@@ -11,7 +11,7 @@ from pdefit._util.errors import PdefitError
 MOST_LEVELS = 4
 
 
-class Nest(NamedTuple):
+class CheckpointLevels(NamedTuple):
     """Loops in loops: over groups of intervals, intervals, groups of steps, steps, outermost first.
 
     The loops of `intervals` have a product that covers all intervals, those of `steps` all steps of one. Every loop is one
@@ -57,37 +57,37 @@ class Nest(NamedTuple):
 
 
 @functools.lru_cache(maxsize=256)
-def nest(intervals: int, steps: int, levels: int) -> Nest:
+def nest(intervals: int, steps: int, levels: int) -> CheckpointLevels:
     """The nest of so many levels that holds the fewest states for a trajectory of `intervals` of `steps` each; a little more
     where that avoids padding, which costs time."""
     if not 1 <= levels <= MOST_LEVELS:
         raise PdefitError(f"Checkpoints have 1 to {MOST_LEVELS} levels, but {levels} are asked for")
 
-    def badness(n: Nest) -> float:
+    def badness(n: CheckpointLevels) -> float:
         return n.stored * (n.padded / (intervals * steps)) ** 2
 
     return min(_candidates(intervals, steps, levels), key=badness)
 
 
-def cheapest(intervals: int, steps: int, most_states: float | int) -> Nest | None:
+def cheapest(intervals: int, steps: int, most_states: float | int) -> CheckpointLevels | None:
     """The nest of the fewest levels that holds no more states than this, or None."""
     found = (nest(intervals, steps, levels) for levels in range(1, MOST_LEVELS + 1))
     return next((n for n in found if n.stored <= most_states), None)
 
 
-def _candidates(intervals: int, steps: int, levels: int) -> Iterator[Nest]:
+def _candidates(intervals: int, steps: int, levels: int) -> Iterator[CheckpointLevels]:
     """Nests worth comparing: with at most one loop on each side of the seam that is not balanced."""
     for outer in range(1, levels + 1):
         inner = levels - outer
         if inner:
-            yield Nest(_split(intervals, outer), _split(steps, inner), merged=False)
+            yield CheckpointLevels(_split(intervals, outer), _split(steps, inner), merged=False)
         # merged: groups of whole intervals, or parts of intervals
         if inner == 0:
             for group in _around(intervals) if outer > 1 else [intervals]:
-                yield Nest((*_split(math.ceil(intervals / group), outer - 1), group), (steps,), merged=True)
+                yield CheckpointLevels((*_split(math.ceil(intervals / group), outer - 1), group), (steps,), merged=True)
         elif outer == 1:
             for part in _around(steps):
-                yield Nest((intervals,), (part, *_split(math.ceil(steps / part), inner)), merged=True)
+                yield CheckpointLevels((intervals,), (part, *_split(math.ceil(steps / part), inner)), merged=True)
 
 
 def _split(n: int, k: int) -> tuple[int, ...]:

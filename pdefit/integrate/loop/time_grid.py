@@ -13,7 +13,7 @@ from pdefit._util.errors import PdefitError
 _MOST_STEPS = 1e9
 
 
-class TimePlan(eqx.Module):
+class TimeGrid(eqx.Module):
     """Steps between observation times, regular or not.
 
     Interval i, between two observations, takes `count[i]` steps from `start[i]`: equal ones of size `step[i]`, or, where
@@ -67,10 +67,10 @@ class TimePlan(eqx.Module):
         """The largest step of all trajectories."""
         return float(np.max(self.step))
 
-    def halved(self) -> "TimePlan":
+    def halved(self) -> "TimeGrid":
         """Every step in two."""
         step = (np.repeat(self.step, 2, axis=-1) if self.frozen else self.step) / 2
-        return TimePlan(self.start, step, 2 * self.count, 2 * self.length, self.look_first)
+        return TimeGrid(self.start, step, 2 * self.count, 2 * self.length, self.look_first)
 
     def times_and_sizes(self) -> tuple[Array, Array]:
         """Start and size of every step of one plan, (I, length) each, in float64."""
@@ -84,7 +84,7 @@ class TimePlan(eqx.Module):
         return start + jnp.minimum(j, count) * step, jnp.where(j < count, step, 0.0)
 
 
-def plan_steps(t0: float, ts: np.ndarray, dt: float) -> TimePlan:
+def constant_grid(t0: float, ts: np.ndarray, dt: float) -> TimeGrid:
     """The plan that starts at t0, steps by at most dt and observes at ts (the first may be t0 itself)."""
     ts = np.asarray(ts, np.float64)
     if not dt > 0:
@@ -100,7 +100,7 @@ def plan_steps(t0: float, ts: np.ndarray, dt: float) -> TimePlan:
         )
     # 1e-9: a duration that is a whole number of steps up to round-off must not get one step more
     count = np.maximum(np.ceil(duration / dt - 1e-9), 1).astype(np.int64)
-    return TimePlan(
+    return TimeGrid(
         start=edges[:-1],
         step=duration / count,
         count=count,
@@ -109,19 +109,19 @@ def plan_steps(t0: float, ts: np.ndarray, dt: float) -> TimePlan:
     )
 
 
-def stack_plans(plans: Sequence[TimePlan]) -> TimePlan:
+def stack_plans(plans: Sequence[TimeGrid]) -> TimeGrid:
     """A batch of plans; shorter ones end with intervals of zero length, whose observations carry no weight."""
     intervals, length = max(plan.start.size for plan in plans), max(plan.length for plan in plans)
 
     def pad(x: np.ndarray, fill: int | float) -> np.ndarray:
         return np.concatenate([x, np.full((intervals - len(x), *x.shape[1:]), fill, x.dtype)])
 
-    def padded_steps(plan: TimePlan) -> np.ndarray:
+    def padded_steps(plan: TimeGrid) -> np.ndarray:
         return pad(np.pad(plan.step, ((0, 0), (0, length - plan.length))) if plan.frozen else plan.step, 0.0)
 
     if len({(plan.look_first, plan.frozen) for plan in plans}) > 1:
         raise ValueError("Plans in a batch must all observe their first state, or none; and be of one kind")
-    return TimePlan(
+    return TimeGrid(
         start=np.stack([pad(plan.start, plan.end) for plan in plans]),
         step=np.stack([padded_steps(plan) for plan in plans]),
         count=np.stack([pad(plan.count, 0) for plan in plans]),
@@ -130,27 +130,27 @@ def stack_plans(plans: Sequence[TimePlan]) -> TimePlan:
     )
 
 
-def beginning(plan: TimePlan, most: int) -> TimePlan:
+def beginning(plan: TimeGrid, most: int) -> TimeGrid:
     """At most so many steps of every interval: another trajectory, of the same kind."""
     length = min(plan.length, most)
     step = plan.step[..., :length] if plan.frozen else plan.step
-    return TimePlan(plan.start, step, np.minimum(plan.count, length), length, plan.look_first)
+    return TimeGrid(plan.start, step, np.minimum(plan.count, length), length, plan.look_first)
 
 
-def frozen_plan(edges: np.ndarray, sizes: Sequence[np.ndarray], look_first: bool) -> TimePlan:
+def frozen_plan(edges: np.ndarray, sizes: Sequence[np.ndarray], look_first: bool) -> TimeGrid:
     """The plan that takes steps of these sizes between edges (I + 1,). Its length is a power of two, so that a plan of a
     few steps more or less runs through the same compiled program."""
     count = np.asarray([s.size for s in sizes], np.int64)
     length = 1 << (int(count.max(initial=1)) - 1).bit_length()
     step = np.stack([np.pad(s, (0, length - s.size)) for s in sizes])
-    return TimePlan(np.asarray(edges[:-1], np.float64), step, count, length, look_first)
+    return TimeGrid(np.asarray(edges[:-1], np.float64), step, count, length, look_first)
 
 
-def begun(plan: TimePlan, like: TimePlan) -> TimePlan:
+def begun(plan: TimeGrid, like: TimeGrid) -> TimeGrid:
     """The beginning of a batch of frozen plans that has the trajectories and intervals of another batch."""
     s, i = like.count.shape
     kept = like.count > 0
-    return TimePlan(
+    return TimeGrid(
         start=like.start,
         step=np.where(kept[..., None], plan.step[:s, :i], 0.0),
         count=np.where(kept, plan.count[:s, :i], 0),

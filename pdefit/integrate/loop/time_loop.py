@@ -10,9 +10,9 @@ from jax import lax
 from jaxtyping import Array, Float, PyTree
 
 from pdefit.integrate.loop.adjoint_norms import watch
-from pdefit.integrate.loop.levels import Nest, nest
+from pdefit.integrate.loop.levels import CheckpointLevels, nest
 from pdefit.integrate.loop.stepper import AbstractStepper
-from pdefit.integrate.loop.time_grid import TimePlan
+from pdefit.integrate.loop.time_grid import TimeGrid
 
 Emit = Callable[[PyTree, PyTree], PyTree]
 Probes = Float[Array, "E 2"] | None
@@ -26,11 +26,11 @@ Keep = Callable[[Callable], Callable]
 def time_loop(
     stepper: AbstractStepper,
     y0: PyTree,
-    plan: TimePlan,
+    plan: TimeGrid,
     emit: Emit,
     inputs: PyTree,
     probes: Probes,
-    shape: Nest,
+    shape: CheckpointLevels,
     keep: Keep,
     through: Through | None = None,
 ) -> tuple[PyTree, PyTree]:
@@ -66,7 +66,7 @@ def time_loop(
 
 
 def store_all(
-    stepper: AbstractStepper, y0: PyTree, plan: TimePlan, emit: Emit, inputs: PyTree, probes: Probes = None
+    stepper: AbstractStepper, y0: PyTree, plan: TimeGrid, emit: Emit, inputs: PyTree, probes: Probes = None
 ) -> tuple[PyTree, PyTree]:
     """The time loop whose reverse pass finds every intermediate value stored; also the one of a run without any."""
     shape = nest(plan.intervals, plan.length, 1)

@@ -10,7 +10,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from pdefit.inverse.controls.controls import Controls, Resolved
+from pdefit.inverse.controls.controls import BoundControl, Controls
 from pdefit.inverse.controls.transforms import Identity, Scale
 
 # Relative steps halve from the first. So many are always tried, more while they tell more.
@@ -75,7 +75,7 @@ def direction(controls: Controls, theta: Float[Array, " p"], key: PRNGKeyArray) 
     return jnp.concatenate(parts)
 
 
-def _size(control: Resolved, part: Array, v: Array) -> float:
+def _size(control: BoundControl, part: Array, v: Array) -> float:
     """The factor that makes v change the physical value by as much as the value is large."""
     value, change = jax.jvp(control.to_physical, (part,), (v,))
     large, small = (float(jnp.sqrt(jnp.mean(x**2))) for x in (value, change))

@@ -50,7 +50,7 @@ class Control:
             raise PdefitError(f"The scope of a control is `shared` or `experiment`, but got '{self.scope}'")
 
 
-class Resolved(eqx.Module):
+class BoundControl(eqx.Module):
     """One control bound to its leaf of the problem. `base` is the search-space field around which a Sobolev variable moves."""
 
     path: str = eqx.field(static=True)
@@ -113,10 +113,10 @@ class Controls(eqx.Module):
     """All controls of a problem. theta is one float64 vector: the controls' search variables one after the other, numbers
     before fields, states last."""
 
-    items: tuple[Resolved, ...]
+    items: tuple[BoundControl, ...]
 
     @property
-    def nodes(self) -> tuple[Resolved, ...]:
+    def nodes(self) -> tuple[BoundControl, ...]:
         """The controls that are node states, with the segments as first axis."""
         return tuple(c for c in self.items if c.is_node)
 
@@ -135,12 +135,12 @@ class Controls(eqx.Module):
         return Controls(tuple(c for c in self.items if c.is_state))
 
     @property
-    def stateless(self) -> "Controls":
+    def without_states(self) -> "Controls":
         """The controls that are not."""
         return Controls(tuple(c for c in self.items if not c.is_state))
 
     @property
-    def recorded(self) -> "Controls":
+    def tabulated(self) -> "Controls":
         """The controls that histories and tables follow element by element: the shared ones that are no fields, as long as
         they are few; the first elements of theta."""
         totals = np.cumsum([c.size for c in self.shared.items])
@@ -181,7 +181,7 @@ class Controls(eqx.Module):
         """How far elements of theta move to change their control by as much as it is large; 1 where it is zero, and at most 1
         where a transform bends."""
 
-        def size(control: Resolved, part: Array) -> Array:
+        def size(control: BoundControl, part: Array) -> Array:
             value, change = jax.jvp(control.to_physical, (part,), (jnp.ones_like(part),))
             large, small = (jnp.sqrt(jnp.mean(x.astype(jnp.float64) ** 2)) for x in (value, change))
             known = (large > 0) & (small > 0)
@@ -229,7 +229,7 @@ def resolve(
     **Arguments:** `declared` is nested like the problem: parameters of the system at its root, and `y0`, `observe` and
     `nodes`; every leaf is a `Control` or a transform.
     """
-    items: list[Resolved] = []
+    items: list[BoundControl] = []
     for path, control in _declared_leaves(problem, declared):
         where = leaf(problem, path)
         nominal = where(problem)
@@ -245,7 +245,7 @@ def resolve(
         if not control.estimate:
             continue
         items.append(
-            Resolved(
+            BoundControl(
                 path=path,
                 where=where,
                 transform=control.transform,

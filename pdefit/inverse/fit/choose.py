@@ -151,7 +151,7 @@ def _with_state(functional: Functional, few: str) -> StagesChoice:
             f"{few}; the guess is far from the data and the initial state is free, so the first {lengths}{unit} of the "
             f"record come before all of it",
         )
-    if not functional.controls.stateless.items or not _begins_right(functional):
+    if not functional.controls.without_states.items or not _begins_right(functional):
         return StagesChoice([whole], few)
     return StagesChoice(
         [Stage(_PREPARING, 20, Single(held=True)), whole],

@@ -48,7 +48,7 @@ def advance(functional: AbstractObjective, optimizer: AbstractOptimizer, carry: 
 
 def empty_log(functional: AbstractObjective) -> Log:
     """Room for the evaluations of a chunk."""
-    p = functional.controls.recorded.size
+    p = functional.controls.tabulated.size
     return Log(jnp.zeros(MOST), jnp.zeros(MOST), jnp.zeros(MOST, bool), jnp.zeros((MOST, p)), jnp.zeros(MOST))
 
 

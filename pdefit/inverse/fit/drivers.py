@@ -12,8 +12,8 @@ from jaxtyping import Array, Float, PyTree
 from pdefit._util.errors import PdefitError
 from pdefit._util.memory import in_words, size_in_bytes
 from pdefit.adjoints.base import Checkpointed
-from pdefit.adjoints.checkpointing.actions import Tier
-from pdefit.adjoints.checkpointing.planner import Course, plan_course
+from pdefit.adjoints.checkpointing.actions import StorageTier
+from pdefit.adjoints.checkpointing.planner import OffloadPlan, plan_offload
 from pdefit.adjoints.checkpointing.storage import IN_FLIGHT, CheckpointStore, HostStore
 from pdefit.integrate.loop.levels import MOST_LEVELS, cheapest, nest
 from pdefit.inverse.fit import compiled_loop as chunk
@@ -23,9 +23,9 @@ from pdefit.inverse.objective.accumulate import Misfit
 from pdefit.inverse.objective.compiled import GRADIENT, NORMAL, PRODUCT, VALUE
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.offload.cost import Cost, Trial, gradient_cost, state_bytes, tangent_cost, trial
-from pdefit.inverse.offload.hosted import HostedFunctional, Route
+from pdefit.inverse.offload.hosted import HostedFunctional, OffloadedRun
 from pdefit.inverse.offload.target_source import InMemory, TargetSource
-from pdefit.inverse.offload.time_chunks import Pieces
+from pdefit.inverse.offload.time_chunks import TimeChunks
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 
 Size = str | float | int
@@ -143,7 +143,10 @@ class Hosted(AbstractDriver):
         targets: TargetSource | None = None,
     ):
         self.device = size_in_bytes(device, "adjoint.device")
-        self.tiers = {Tier.HOST: size_in_bytes(host, "adjoint.host"), Tier.FILE: size_in_bytes(file, "adjoint.file")}
+        self.tiers = {
+            StorageTier.HOST: size_in_bytes(host, "adjoint.host"),
+            StorageTier.FILE: size_in_bytes(file, "adjoint.file"),
+        }
         self.open_file, self.targets = open_file, targets
         self._tried: Trial | None = None
         self._last: tuple[Functional, HostedFunctional] | None = None
@@ -170,8 +173,8 @@ class Hosted(AbstractDriver):
             stored_states=course.nest.stored,
             working_bytes=tried.working,
             # states on their way to the file and back are in host memory, too
-            host_bytes=(used.get(Tier.HOST, 0) + IN_FLIGHT * (used.get(Tier.FILE, 0) > 0)) * size,
-            file_bytes=used.get(Tier.FILE, 0) * size,
+            host_bytes=(used.get(StorageTier.HOST, 0) + IN_FLIGHT * (used.get(StorageTier.FILE, 0) > 0)) * size,
+            file_bytes=used.get(StorageTier.FILE, 0) * size,
             recompute_factor=course.recompute_factor,
             seconds=course.schedule.advanced * forward + course.schedule.blocks * back,
             seconds_forward=course.schedule.blocks * forward,
@@ -215,11 +218,11 @@ class Hosted(AbstractDriver):
             self._last[1].close()
             self._last = None
 
-    def course(self, functional: Functional, like: PyTree) -> Course:
+    def course(self, functional: Functional, like: PyTree) -> OffloadPlan:
         """How trajectories of a functional with a state like this run within the budgets."""
         plan, one = functional.layout.plan, state_bytes(like)
         slots = {tier: int(size // one) for tier, size in self.tiers.items()}
-        return plan_course(plan.intervals, plan.length, self._room(functional, like), slots)
+        return plan_offload(plan.intervals, plan.length, self._room(functional, like), slots)
 
     def _room(self, functional: Functional, like: PyTree) -> int:
         """How many states the device holds beside what differentiating takes."""
@@ -239,17 +242,17 @@ class Hosted(AbstractDriver):
             self._tried = trial(functional)
         return self._tried
 
-    def _route(self, functional: Functional, like: PyTree) -> Route:
+    def _route(self, functional: Functional, like: PyTree) -> OffloadedRun:
         course = self.course(functional, like)
         targets = InMemory(functional.observations) if self.targets is None else self.targets
-        used = course.schedule.peak.get(Tier.FILE, 0)
-        stores: dict[Tier, CheckpointStore] = {Tier.HOST: HostStore()}
+        used = course.schedule.peak.get(StorageTier.FILE, 0)
+        stores: dict[StorageTier, CheckpointStore] = {StorageTier.HOST: HostStore()}
         if used:
             if self.open_file is None:
                 raise PdefitError("Checkpoints in a file expect open_file, which makes it; or set file=0")
-            stores[Tier.FILE] = self.open_file(jax.tree.leaves(like), used)
-        pieces = Pieces(functional.window, course.cut, targets)
-        return Route(pieces, Checkpointed(course.nest.levels), course.schedule, stores)
+            stores[StorageTier.FILE] = self.open_file(jax.tree.leaves(like), used)
+        pieces = TimeChunks(functional.window, course.cut, targets)
+        return OffloadedRun(pieces, Checkpointed(course.nest.levels), course.schedule, stores)
 
 
 def _state(functional: Functional) -> PyTree:

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError, with_space
-from pdefit.integrate.loop.time_grid import TimePlan
+from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.inverse.fit.result import pack
 from pdefit.inverse.fit.stability import is_open, share_of_limit, stable_step, suits
 from pdefit.inverse.objective.abstract import AbstractObjective
@@ -180,8 +180,8 @@ class StepWatch:
         step = np.asarray(arrays["plan.step"])
         start, count = np.asarray(arrays["plan.start"]), np.asarray(arrays["plan.count"])
         look_first = functional.layout.plan.look_first
-        return functional.with_plan(TimePlan(start, step, count, step.shape[-1], look_first))
+        return functional.with_plan(TimeGrid(start, step, count, step.shape[-1], look_first))
 
 
-def _same(a: TimePlan, b: TimePlan) -> bool:
+def _same(a: TimeGrid, b: TimeGrid) -> bool:
     return a.step.shape == b.step.shape and bool(jnp.array_equal(a.step, b.step))

@@ -13,8 +13,8 @@ from jaxtyping import Array, Float, Int
 from pdefit.data.observations import Observations
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.inverse.controls.controls import Controls
-from pdefit.inverse.objective.normal_equations import Groups
-from pdefit.inverse.objective.residuals import Sweep
+from pdefit.inverse.objective.normal_equations import SegmentNormalEquations
+from pdefit.inverse.objective.residuals import TrajectoryRunner
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.shooting.formulation import AbstractFormulation
 
@@ -30,7 +30,7 @@ class AbstractObjective(eqx.Module):
     observations: eqx.AbstractVar[Observations]
     controls: eqx.AbstractVar[Controls]
     formulation: eqx.AbstractVar[AbstractFormulation]
-    sweep: eqx.AbstractVar[Sweep]
+    sweep: eqx.AbstractVar[TrajectoryRunner]
     steps: eqx.AbstractVar[Adaptive | None]
     dt: eqx.AbstractVar[float]
     asked_solver: eqx.AbstractVar[diffrax.AbstractSolver]
@@ -82,7 +82,7 @@ class AbstractObjective(eqx.Module):
         """r and dr/dtheta by forward mode, all directions at once. For few controls."""
 
     @abc.abstractmethod
-    def grouped_equations(self, theta: Float[Array, " p"]) -> Groups:
+    def grouped_equations(self, theta: Float[Array, " p"]) -> SegmentNormalEquations:
         """The normal equations of every group of residuals, summed while the trajectories run: neither the Jacobian nor
         residuals are held. For few controls."""
 
@@ -110,7 +110,7 @@ class AbstractObjective(eqx.Module):
 
     @property
     @abc.abstractmethod
-    def jump_values(self) -> int:
+    def continuity_values(self) -> int:
         """How many jumps of free node states are residuals."""
 
     @property

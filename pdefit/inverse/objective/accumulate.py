@@ -8,11 +8,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from pdefit.integrate.loop.stepper import Stepper
-from pdefit.inverse.objective.residuals import Window
-from pdefit.inverse.objective.tangent_linear import Pushed, push
+from pdefit.inverse.objective.residuals import ObservationSchedule
+from pdefit.inverse.objective.tangent_linear import TangentLinearStepper, push
 
 
-class AbstractMarch(eqx.Module):
+class AbstractAccumulation(eqx.Module):
     """A scalar function of a vector x: start somewhere, march through one window after the other, each adding its part, and
     look at where it ended. `functional` says what a Functional is made of (which imports this file)."""
 
@@ -24,7 +24,7 @@ class AbstractMarch(eqx.Module):
 
     @abc.abstractmethod
     def through(
-        self, x: Float[Array, " p"], state: PyTree, window: Window, probes: Float[Array, "S E 2"] | None
+        self, x: Float[Array, " p"], state: PyTree, window: ObservationSchedule, probes: Float[Array, "S E 2"] | None
     ) -> tuple[PyTree, Float[Array, ""]]:
         """The state after a window, and what the window adds."""
 
@@ -38,7 +38,7 @@ class AbstractMarch(eqx.Module):
         return part + self.finish(x, state)
 
 
-class Misfit(AbstractMarch):
+class Misfit(AbstractAccumulation):
     """J(theta)."""
 
     functional: Any
@@ -54,7 +54,7 @@ class Misfit(AbstractMarch):
         return sum(map(_half, self.functional.remaining_residuals(x, state)), start=jnp.zeros(()))
 
 
-class TangentMisfit(AbstractMarch):
+class TangentLinearMisfit(AbstractAccumulation):
     """1/2 |J_r v|^2 as a function of v, whose gradient is J_r^T J_r v: the tangent-linear model is stepped beside the
     trajectory, so that neither the Jacobian nor residuals are held."""
 
@@ -76,7 +76,7 @@ class TangentMisfit(AbstractMarch):
             y, dy = pair
             return half_square(push(residuals, (problem.observe, y), (tangent.observe, dy))[1])
 
-        stepper = Pushed(_stepper(problem, sweep), _stepper(tangent, sweep))
+        stepper = TangentLinearStepper(_stepper(problem, sweep), _stepper(tangent, sweep))
         halves, ends = sweep.run(stepper, state, window, emit, probes)
         return ends, jnp.sum(halves)
 

@@ -18,19 +18,19 @@ from pdefit.integrate.adaptive.step_error import step_error
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.batch import AbstractBatch, Vmap
 from pdefit.integrate.loop.stable_step import MARGIN, choose_steps, settle
-from pdefit.integrate.loop.time_grid import TimePlan
+from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.inverse.controls.controls import Controls, resolve
 from pdefit.inverse.controls.regularizers import AbstractRegularizer
 from pdefit.inverse.objective.abstract import AbstractObjective
-from pdefit.inverse.objective.accumulate import Misfit, TangentMisfit
+from pdefit.inverse.objective.accumulate import Misfit, TangentLinearMisfit
 from pdefit.inverse.objective.normal_equations import Tangents
-from pdefit.inverse.objective.residuals import Reduce, Sweep, Window, residual_kinds
-from pdefit.inverse.objective.segment_jacobian import jumps, pattern, push_blocks, refuse_dense
+from pdefit.inverse.objective.residuals import ObservationSchedule, Reduce, TrajectoryRunner, residual_kinds
+from pdefit.inverse.objective.segment_jacobian import jumps, jvp_blocks, pattern, refuse_dense
 from pdefit.inverse.objective.smooth_tangents import check_switches
 from pdefit.inverse.problem.instrument import check_observed
 from pdefit.inverse.problem.problem import Problem
-from pdefit.inverse.shooting.continuity import jump_sigma
+from pdefit.inverse.shooting.continuity import continuity_sigma
 from pdefit.inverse.shooting.formulation import AbstractFormulation, Layout, Single
 from pdefit.inverse.shooting.frozen_steps import frozen_steps, refuse_dt
 from pdefit.inverse.shooting.nodes import check_free, node_path
@@ -56,9 +56,9 @@ class Functional(AbstractObjective):
     measured_sigma: dict[str, Array]
     controls: Controls
     # what a jump of a free node state is divided by, by control, (1, ...)
-    jump_sigma: dict[str, Array]
+    continuity_sigma: dict[str, Array]
     layout: Layout
-    sweep: Sweep
+    sweep: TrajectoryRunner
     formulation: AbstractFormulation
     regularizers: tuple[AbstractRegularizer, ...]
     steps: Adaptive | None
@@ -111,7 +111,7 @@ class Functional(AbstractObjective):
                     "Segments start from the data, so y0 has no influence; make nodes.<field> the control, or none"
                 )
             check_free(problem, observations, layout.nodes, [c.path for c in self.controls.nodes])
-        self.jump_sigma = jump_sigma(self.problem, self.controls.nodes, self.formulation)
+        self.continuity_sigma = continuity_sigma(self.problem, self.controls.nodes, self.formulation)
         self.steps, self.asked_solver, self.asked_dt = steps, solver, dt
         if steps is None:
             solver, self.dt = choose_steps([(self.problem.system, self.problem.y0)], dt, solver, MARGIN)
@@ -121,7 +121,7 @@ class Functional(AbstractObjective):
             starts, args = self.starts(self.problem), self.problem.args
             plan = frozen_steps(self.problem.system, starts, ts, layout, solver, steps, args)
             self.layout, self.dt = eqx.tree_at(lambda x: x.plan, layout, plan), plan.smallest
-        self.sweep = Sweep(settle([], None, solver), adjoint or Checkpointed(), batch or Vmap())
+        self.sweep = TrajectoryRunner(settle([], None, solver), adjoint or Checkpointed(), batch or Vmap())
         self.regularizers = tuple(regularizers)
         for regularizer in self.regularizers:
             paths = [c.path for c in self.controls.items]
@@ -140,10 +140,10 @@ class Functional(AbstractObjective):
         return self.controls.problem(self.problem, theta)
 
     @property
-    def window(self) -> Window:
+    def window(self) -> ObservationSchedule:
         """The whole record, as the formulation cuts it."""
         real = {n: self._real(n) for n in self.observed}
-        return Window(self.layout.plan, self.layout.index, real, self.observations)
+        return ObservationSchedule(self.layout.plan, self.layout.index, real, self.observations)
 
     def starts(self, problem: Problem) -> PyTree:
         """Where the trajectories of all segments start, with a leading axis."""
@@ -186,7 +186,7 @@ class Functional(AbstractObjective):
         reached = eqx.tree_at(lambda p: p.nodes, problem, ends, is_leaf=lambda x: x is None)
 
         def flat(p: Problem) -> Array:
-            parts = [jnp.reshape(c.where(p) / self.jump_sigma[c.path], (s, -1)) for c in self.controls.nodes]
+            parts = [jnp.reshape(c.where(p) / self.continuity_sigma[c.path], (s, -1)) for c in self.controls.nodes]
             return jnp.concatenate([jnp.zeros((s, 0)), *parts], axis=1)
 
         return flat(reached), flat(problem)
@@ -224,7 +224,7 @@ class Functional(AbstractObjective):
         return jax.jvp(self.value, (theta,), (v,))
 
     def gauss_newton_product(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> Float[Array, " p"]:
-        return jax.grad(TangentMisfit(self, theta).whole)(v)
+        return jax.grad(TangentLinearMisfit(self, theta).whole)(v)
 
     def hessian_vector_product(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> Float[Array, " p"]:
         return jax.jvp(jax.grad(self.value), (theta,), (v,))[1]
@@ -254,7 +254,7 @@ class Functional(AbstractObjective):
         m, p = self.residual_shape
         refuse_dense(m, p)
         demand_tangents(self.sweep.adjoint)
-        blocks = push_blocks(self._parts, theta, pattern(self.controls, self.layout.segments))
+        blocks = jvp_blocks(self._parts, theta, pattern(self.controls, self.layout.segments))
         r, jac = self.extra_equations(theta)
         return jnp.concatenate([jnp.ravel(blocks.r), r]), jnp.concatenate([blocks.dense(p), jac])
 
@@ -277,7 +277,7 @@ class Functional(AbstractObjective):
         return self.controls.shared_size + sum(c.size // c.shape[0] for c in self.controls.nodes)
 
     @property
-    def jump_values(self) -> int:
+    def continuity_values(self) -> int:
         return sum(c.size - c.size // c.shape[0] for c in self.controls.nodes)
 
     @property
@@ -304,7 +304,7 @@ class Functional(AbstractObjective):
         nodes = formulation.node_states(problem, self.observations, layout)
         # an initial state stays free where trajectories start from it
         free = nodes is None and self.problem.nodes is None and not formulation.holds_state
-        controls = self.controls if free else self.controls.stateless
+        controls = self.controls if free else self.controls.without_states
         if not controls.items:
             raise PdefitError(
                 "A stage with windows or a held state needs a control that is no state; remove stage.window"
@@ -312,7 +312,7 @@ class Functional(AbstractObjective):
         problem = eqx.tree_at(lambda p: p.nodes, problem, nodes, is_leaf=lambda x: x is None)
         kept = tuple(r for r in self.regularizers if r.control in [c.path for c in controls.items])
         functional = eqx.tree_at(
-            lambda f: (f.formulation, f.layout, f.problem, f.controls, f.jump_sigma, f.regularizers),
+            lambda f: (f.formulation, f.layout, f.problem, f.controls, f.continuity_sigma, f.regularizers),
             self,
             (formulation, layout, problem, controls, {}, kept),
             is_leaf=lambda x: x is None,
@@ -331,7 +331,7 @@ class Functional(AbstractObjective):
         plan = frozen_steps(problem.system, starts, ts, self.layout, solver, self.steps, problem.args)
         return self.with_plan(plan)
 
-    def with_plan(self, plan: TimePlan) -> "Functional":
+    def with_plan(self, plan: TimeGrid) -> "Functional":
         """The same functional with other steps of the same trajectories."""
         return eqx.tree_at(lambda f: f.layout.plan, self, plan)
 

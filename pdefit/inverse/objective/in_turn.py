@@ -26,7 +26,7 @@ class InTurn(AbstractStepper):
     The state goes two steps ahead. Of each step it leaves f'(y) with its coefficients collected, and what every control adds,
     in arrays: a compiler that fuses them into the tangents would evaluate them again for each. Then one tangent after the
     other goes through both steps. For ten parameters of a reaction-diffusion
-    system that takes three fifths of the time of `Pushed`, and the memory of about one state a tangent more.
+    system that takes three fifths of the time of `TangentLinearStepper`, and the memory of about one state a tangent more.
 
     `moved` has for every tangent the arrays of the stepper that move with it, and None elsewhere.
     """

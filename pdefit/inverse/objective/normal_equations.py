@@ -13,33 +13,33 @@ from pdefit.integrate.loop.accumulate import fold
 from pdefit.integrate.loop.stepper import Stepper
 from pdefit.inverse.controls.controls import Controls
 from pdefit.inverse.objective.in_turn import InTurn, goes_in_turn, stacked, unstacked
-from pdefit.inverse.objective.residuals import Window
-from pdefit.inverse.objective.segment_jacobian import added, added_matrices, jump_blocks, jumps, pattern
+from pdefit.inverse.objective.residuals import ObservationSchedule
+from pdefit.inverse.objective.segment_jacobian import added, added_matrices, continuity_blocks, jumps, pattern
 from pdefit.inverse.objective.smooth_tangents import followed
-from pdefit.inverse.objective.tangent_linear import Pushed, push_all
+from pdefit.inverse.objective.tangent_linear import TangentLinearStepper, jvp_many
 
 # values of tangents, or of the matrix, that are held at most: 2 GB in float64
 _MOST_VALUES = 250_000_000
 
 
-class Tally(NamedTuple):
+class NormalEquations(NamedTuple):
     """J, its gradient and the Gauss-Newton matrix of what was seen of a trajectory, in k directions; float64."""
 
     half_square: Float[Array, "..."]
     gradient: Float[Array, "... k"]
     matrix: Float[Array, "... k k"]
 
-    def plus(self, r: PyTree, jac: PyTree) -> "Tally":
+    def plus(self, r: PyTree, jac: PyTree) -> "NormalEquations":
         """With more residuals (...), and how they move: (k, ...) each."""
         half_square, gradient, matrix = self
         for residual, moved in zip(jax.tree.leaves(r), jax.tree.leaves(jac), strict=True):
             x = jnp.ravel(residual).astype(jnp.float64)
             rows = moved.reshape(moved.shape[0], -1).astype(jnp.float64)
             half_square, gradient, matrix = half_square + x @ x / 2, gradient + rows @ x, matrix + rows @ rows.T
-        return Tally(half_square, gradient, matrix)
+        return NormalEquations(half_square, gradient, matrix)
 
 
-class Groups(NamedTuple):
+class SegmentNormalEquations(NamedTuple):
     """The normal equations of every one of S groups of residuals (segments), in the elements `columns` (S, c) of theta, and
     the residuals of regularizers and priors `extra` (e,) with their Jacobian (e, p)."""
 
@@ -58,7 +58,7 @@ class Groups(NamedTuple):
         return value, gradient, added_matrices(self.matrix, self.columns, p) + jac.T @ jac
 
 
-class Walk(NamedTuple):
+class TangentState(NamedTuple):
     """Where S trajectories are, their k tangents (S, k, ...), and what was seen so far."""
 
     states: PyTree
@@ -86,20 +86,20 @@ class Tangents(eqx.Module):
             return self.seeds
         return jnp.asarray(pattern(functional.controls, functional.layout.segments).seeds)
 
-    def start(self, empty: Any = None) -> Walk:
+    def start(self, empty: Any = None) -> TangentState:
         """Before the first step; `empty` is a tally of another kind, (S, ...)."""
         seeds, values = self._seeds, sum(x.size for x in jax.tree.leaves(self.functional.problem.y0))
         _refuse_many(seeds.shape[0], seeds.shape[1] if empty is None else 0, values)
-        states, tangents = push_all(lambda x: self.functional.starts(self.functional.at(x)), (self.theta,), (seeds,))
+        states, tangents = jvp_many(lambda x: self.functional.starts(self.functional.at(x)), (self.theta,), (seeds,))
         s, k = self.functional.layout.segments, seeds.shape[0]
-        none = Tally(jnp.zeros(s), jnp.zeros((s, k)), jnp.zeros((s, k, k)))
-        return Walk(states, _swapped(tangents), none if empty is None else empty)
+        none = NormalEquations(jnp.zeros(s), jnp.zeros((s, k)), jnp.zeros((s, k, k)))
+        return TangentState(states, _swapped(tangents), none if empty is None else empty)
 
-    def through(self, walk: Walk, window: Window) -> Walk:
+    def through(self, walk: TangentState, window: ObservationSchedule) -> TangentState:
         """From one end of a window to the other."""
         sweep = self.functional.sweep
         functional, k = self.functional, self._seeds.shape[0]
-        problem, moved = push_all(lambda x: followed(functional, x), (self.theta,), (self._seeds,))
+        problem, moved = jvp_many(lambda x: followed(functional, x), (self.theta,), (self._seeds,))
         moved = functional.controls.touched(moved)
 
         def stepping(p: Any) -> Stepper:
@@ -110,22 +110,22 @@ class Tangents(eqx.Module):
 
         def look(seen: Any, pair: tuple[PyTree, PyTree], i: Any) -> Any:
             y, dy = pair
-            found = push_all(lambda o, y: window.residuals(o, y, i), (problem.observe, y), (moved.observe, dy))
+            found = jvp_many(lambda o, y: window.residuals(o, y, i), (problem.observe, y), (moved.observe, dy))
             return seen.plus(*found)
 
-        def trajectory(walk: Walk, plan: Any, inputs: Any) -> Walk:
-            pushed = Pushed(stepper, stepping(moved), twin, several=True)
+        def trajectory(walk: TangentState, plan: Any, inputs: Any) -> TangentState:
+            pushed = TangentLinearStepper(stepper, stepping(moved), twin, several=True)
             (y, dy), seen = fold(pushed, (walk.states, walk.tangents), plan, look, inputs, walk.seen)
-            return Walk(y, dy, seen)
+            return TangentState(y, dy, seen)
 
-        def trajectory_in_turn(walk: Walk, plan: Any, inputs: Any) -> Walk:
+        def trajectory_in_turn(walk: TangentState, plan: Any, inputs: Any) -> TangentState:
             def look_at_all(seen: Any, pair: tuple[PyTree, list[PyTree]], i: Any) -> Any:
                 return look(seen, (pair[0], stacked(pair[1])), i)
 
             each = InTurn(stepper, [stepping(p) for p in self._alone(moved)])
             begin = walk.states, unstacked(walk.tangents, k)
             (y, dys), seen = fold(each, begin, plan, look_at_all, inputs, walk.seen, each.through)
-            return Walk(y, stacked(dys), seen)
+            return TangentState(y, stacked(dys), seen)
 
         if twin is None and goes_in_turn(sweep.solver, walk.states, k):
             return sweep.batch(trajectory_in_turn, walk, window.plan, window.inputs)
@@ -140,18 +140,18 @@ class Tangents(eqx.Module):
         owners += [Controls(())] * (self._seeds.shape[0] - len(owners))
         return [owner.touched(each) for owner, each in zip(owners, unstacked(moved, len(owners)), strict=True)]
 
-    def finish(self, walk: Walk) -> Groups:
+    def finish(self, walk: TangentState) -> SegmentNormalEquations:
         """With the jumps between segments, and what regularizers and priors ask."""
         functional, (states, tangents, seen) = self.functional, walk
         layout = pattern(functional.controls, functional.layout.segments)
-        (ends, starts), moved = push_all(
+        (ends, starts), moved = jvp_many(
             functional.ends_and_starts, (self.theta, states), (self._seeds, _swapped(tangents))
         )
         d_ends, d_starts = (jnp.moveaxis(x, 0, -1) for x in moved)
-        r, jac = jumps(ends, starts).astype(jnp.float64), jump_blocks(d_ends, d_starts).astype(jnp.float64)
+        r, jac = jumps(ends, starts).astype(jnp.float64), continuity_blocks(d_ends, d_starts).astype(jnp.float64)
         width = [(0, jac.shape[2] - seen.gradient.shape[1])]
         extra, extra_jac = functional.extra_equations(self.theta)
-        return Groups(
+        return SegmentNormalEquations(
             half_square=seen.half_square + jnp.sum(r**2, axis=1) / 2,
             gradient=jnp.pad(seen.gradient, [(0, 0), *width]) + jnp.einsum("snc,sn->sc", jac, r),
             matrix=jnp.pad(seen.matrix, [(0, 0), *width, *width]) + jnp.einsum("snc,snd->scd", jac, jac),
@@ -160,7 +160,7 @@ class Tangents(eqx.Module):
             extra_jac=extra_jac,
         )
 
-    def groups(self) -> Groups:
+    def groups(self) -> SegmentNormalEquations:
         """All of it, in one window."""
         return self.finish(self.through(self.start(), self.functional.window))
 

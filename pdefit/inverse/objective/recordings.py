@@ -12,11 +12,11 @@ from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.errors import PdefitError
 from pdefit.integrate.loop.batch import AbstractBatch, Vmap
-from pdefit.inverse.controls.controls import Controls, Resolved
+from pdefit.inverse.controls.controls import BoundControl, Controls
 from pdefit.inverse.controls.regularizers import AbstractRegularizer
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
-from pdefit.inverse.objective.normal_equations import Groups
+from pdefit.inverse.objective.normal_equations import SegmentNormalEquations
 from pdefit.inverse.objective.segment_jacobian import Blocks, added, refuse_dense
 from pdefit.inverse.objective.stacking import Extent, extent, sliced, stacked, unstacked
 from pdefit.inverse.problem.problem import Problem
@@ -201,7 +201,7 @@ class Recordings(AbstractObjective):
         half_square, gradient, matrix, columns, r, jac = self.each_stacked(Functional.grouped_equations, theta)
         shared, p = self.extra_residuals(theta), self.controls.size
         own = jax.vmap(lambda mine, inside: mine[inside])(jnp.asarray(self.columns), columns)
-        return Groups(
+        return SegmentNormalEquations(
             *(jnp.concatenate(x) for x in (half_square, gradient, matrix, own)),
             extra=jnp.concatenate([jnp.ravel(r), shared]),
             extra_jac=jnp.concatenate([Blocks(r, jac, self.columns).dense(p), jax.jacfwd(self.extra_residuals)(theta)]),
@@ -218,8 +218,8 @@ class Recordings(AbstractObjective):
         return sum(part.observed_values for part, _ in self.parts(self.theta0))
 
     @property
-    def jump_values(self):
-        return sum(part.jump_values for part, _ in self.parts(self.theta0))
+    def continuity_values(self):
+        return sum(part.continuity_values for part, _ in self.parts(self.theta0))
 
     @property
     def groups(self):
@@ -271,10 +271,10 @@ class _Of:
         return self.where(problem)[self.recording]
 
 
-def _items(functionals: Sequence[Functional]) -> list[Resolved]:
+def _items(functionals: Sequence[Functional]) -> list[BoundControl]:
     """The controls of all recordings in the order of theta, bound to the stacked problem."""
 
-    def bound(c: Resolved, e: int) -> Resolved:
+    def bound(c: BoundControl, e: int) -> BoundControl:
         path = f"{c.path}[{e}]" if c.own else c.path
         return dataclasses.replace(c, path=path, where=_Of(c.where, e))
 

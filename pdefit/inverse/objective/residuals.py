@@ -14,20 +14,20 @@ from pdefit.adjoints.base import AbstractAdjoint
 from pdefit.data.observations import Observations
 from pdefit.integrate.loop.batch import AbstractBatch
 from pdefit.integrate.loop.stepper import AbstractStepper, Stepper
-from pdefit.integrate.loop.time_grid import TimePlan
+from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.inverse.problem.instrument import AbstractObservationOperator
 from pdefit.inverse.problem.problem import Problem
 
 Reduce = Callable[[dict[str, Array]], PyTree]
 
 
-class Window(eqx.Module):
+class ObservationSchedule(eqx.Module):
     """A record, or a part of it, that S trajectories of I observations each run through.
 
     `index` (S, I) into `observations`, by variable `real` (S, I) which of them are residuals, once each.
     """
 
-    plan: TimePlan
+    plan: TimeGrid
     index: Array | np.ndarray
     real: dict[str, Array]
     observations: Observations
@@ -52,31 +52,36 @@ class Window(eqx.Module):
         return jnp.asarray(self.index), self.real
 
 
-class Sweep(eqx.Module):
+class TrajectoryRunner(eqx.Module):
     """How trajectories are run: the solver, its adjoint, and how several are batched."""
 
     solver: diffrax.AbstractSolver
     adjoint: AbstractAdjoint
     batch: AbstractBatch
 
-    def settled(self, problems: Sequence[Problem], plan: TimePlan) -> "Sweep":
+    def settled(self, problems: Sequence[Problem], plan: TimeGrid) -> "TrajectoryRunner":
         """The same with everything decided that depends on the problem, which may be any of these."""
         adjoint = self.adjoint.settled([(p.system, p.y0) for p in problems], plan, self.solver)
-        return Sweep(self.solver, adjoint, self.batch)
+        return TrajectoryRunner(self.solver, adjoint, self.batch)
 
     def __call__(
-        self, problem: Problem, starts: PyTree, window: Window, reduce: Reduce, probes: Array | None = None
+        self, problem: Problem, starts: PyTree, window: ObservationSchedule, reduce: Reduce, probes: Array | None = None
     ) -> tuple[PyTree, PyTree]:
         """`reduce` of the residuals of every observation, stacked (S, I, ...), and the states at the ends (S, ...)."""
         stepper = Stepper(problem.system, self.solver, problem.args)
         return self.run(stepper, starts, window, lambda y, i: reduce(window.residuals(problem.observe, y, i)), probes)
 
     def run(
-        self, stepper: AbstractStepper, starts: PyTree, window: Window, emit: Callable, probes: Array | None = None
+        self,
+        stepper: AbstractStepper,
+        starts: PyTree,
+        window: ObservationSchedule,
+        emit: Callable,
+        probes: Array | None = None,
     ) -> tuple[PyTree, PyTree]:
         """`emit` of every observation, stacked (S, I, ...), and what the stepper steps at the ends (S, ...)."""
 
-        def trajectory(y0: PyTree, plan: TimePlan, inputs: Any, probes: Array | None) -> tuple[PyTree, PyTree]:
+        def trajectory(y0: PyTree, plan: TimeGrid, inputs: Any, probes: Array | None) -> tuple[PyTree, PyTree]:
             end, outputs = self.adjoint.run(stepper, y0, plan, emit, inputs, probes)
             return outputs, end
 

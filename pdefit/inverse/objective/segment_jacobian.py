@@ -67,7 +67,7 @@ def added_matrices(matrices: Float[Array, "S c c"], columns: Array | np.ndarray,
     return jnp.zeros((p, p)).at[columns[:, :, None], columns[:, None, :]].add(matrices)
 
 
-def push_blocks(
+def jvp_blocks(
     parts: Callable[[Array], tuple[Array, Array, Array]], theta: Float[Array, " p"], pattern: Pattern
 ) -> Blocks:
     """The blocks of a function with the pattern given.
@@ -82,11 +82,11 @@ def push_blocks(
     (seen, ends, starts), (d_seen, d_ends, d_starts) = jax.vmap(push, out_axes=(None, -1))(jnp.asarray(pattern.seeds))
     r = jnp.concatenate([seen, jumps(ends, starts)], axis=1)
     unseen = jnp.zeros((*seen.shape, ends.shape[1]))
-    jac = jnp.concatenate([jnp.concatenate([d_seen, unseen], axis=2), jump_blocks(d_ends, d_starts)], axis=1)
+    jac = jnp.concatenate([jnp.concatenate([d_seen, unseen], axis=2), continuity_blocks(d_ends, d_starts)], axis=1)
     return Blocks(r, jac, pattern.columns)
 
 
-def jump_blocks(d_ends: Float[Array, "S n k"], d_starts: Float[Array, "S n k"]) -> Float[Array, "S n c"]:
+def continuity_blocks(d_ends: Float[Array, "S n k"], d_starts: Float[Array, "S n k"]) -> Float[Array, "S n c"]:
     """How the jump at the end of every segment moves with the k elements that the segment depends on, and with the node of
     the next, whose n elements are the last of these."""
     s, n, k = d_ends.shape

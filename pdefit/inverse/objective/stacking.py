@@ -11,7 +11,7 @@ from jaxtyping import Array, PyTree
 
 from pdefit._util.errors import PdefitError
 from pdefit.data.observations import Observations
-from pdefit.integrate.loop.time_grid import TimePlan
+from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.shooting.formulation import Layout
 
@@ -82,7 +82,7 @@ def unstacked(functional: Functional, e: int, size: Extent) -> Functional:
     step = plan.step[s, i, : size.steps] if plan.frozen else plan.step[s, i]
     looks = size.intervals + plan.look_first
     layout = Layout(
-        TimePlan(plan.start[s, i], step, plan.count[s, i], size.steps, plan.look_first),
+        TimeGrid(plan.start[s, i], step, plan.count[s, i], size.steps, plan.look_first),
         layout.index[s, :looks],
         layout.real[s, :looks],
         layout.nodes[s],
@@ -148,7 +148,7 @@ def _padded_layout(layout: Layout, most: Extent) -> Layout:
     more = (0, rows), (0, columns)
     steps = [(0, most.steps - plan.length)] if plan.frozen else []
     return Layout(
-        TimePlan(start, np.pad(plan.step, [*more, *steps]), np.pad(plan.count, more), most.steps, plan.look_first),
+        TimeGrid(start, np.pad(plan.step, [*more, *steps]), np.pad(plan.count, more), most.steps, plan.look_first),
         np.pad(layout.index, more, mode="edge"),
         np.pad(layout.real, more),
         np.pad(layout.nodes, more[0], mode="edge"),

@@ -20,7 +20,7 @@ def push(function: Any, primals: tuple, tangents: tuple) -> tuple[PyTree, PyTree
     return out, jax.tree.map(filled, out, moved)
 
 
-def push_all(function: Any, primals: tuple, tangents: tuple) -> tuple[PyTree, PyTree]:
+def jvp_many(function: Any, primals: tuple, tangents: tuple) -> tuple[PyTree, PyTree]:
     """The same along several directions, which are the leading axis of `tangents` and of what moves."""
     static: list[PyTree] = []
 
@@ -36,7 +36,7 @@ def push_all(function: Any, primals: tuple, tangents: tuple) -> tuple[PyTree, Py
     return eqx.combine(arrays, static[-1]), moved
 
 
-class Pushed(AbstractStepper):
+class TangentLinearStepper(AbstractStepper):
     """Steps a state and its tangent together.
 
     `tangent` has the arrays of the stepper that move. With `several`, its leaves and the state's tangents have a leading
@@ -60,5 +60,5 @@ class Pushed(AbstractStepper):
     def _push(self, function: Any, primal: PyTree, tangent: PyTree) -> tuple[PyTree, PyTree]:
         moved = eqx.filter(self.tangent, eqx.is_inexact_array)
         followed = self.stepper if self.twin is None else self.twin
-        out, d_out = (push_all if self.several else push)(function, (followed, primal), (moved, tangent))
+        out, d_out = (jvp_many if self.several else push)(function, (followed, primal), (moved, tangent))
         return out if self.twin is None else function(self.stepper, primal), d_out

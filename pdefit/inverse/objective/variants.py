@@ -9,16 +9,16 @@ from jaxtyping import Array, Float
 
 from pdefit.adjoints.base import AbstractAdjoint, Checkpointed
 from pdefit.integrate.loop.stable_step import MARGIN, steps_for
-from pdefit.inverse.controls.controls import Controls, Resolved
+from pdefit.inverse.controls.controls import BoundControl, Controls
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
 from pdefit.inverse.objective.functional import Functional
-from pdefit.inverse.objective.residuals import Sweep
+from pdefit.inverse.objective.residuals import TrajectoryRunner
 from pdefit.inverse.shooting.frozen_steps import shortened_layout
 
 
 def with_adjoint(functional: Functional, adjoint: AbstractAdjoint) -> Functional:
     """The functional with this algorithm, settled for its problem."""
-    sweep = Sweep(functional.sweep.solver, adjoint, functional.sweep.batch)
+    sweep = TrajectoryRunner(functional.sweep.solver, adjoint, functional.sweep.batch)
     sweep = sweep.settled(functional.controls.extremes(functional.problem), functional.layout.plan)
     return eqx.tree_at(lambda f: f.sweep, functional, sweep)
 
@@ -54,7 +54,7 @@ def _shortened(functional: Functional, theta: Float[Array, " p"], count: int) ->
         is_leaf=lambda x: x is None,
     )
 
-    def kept(control: Resolved) -> Resolved:
+    def kept(control: BoundControl) -> BoundControl:
         if not control.is_node:
             return control
         shape = (layout.segments, *control.shape[1:])
@@ -75,7 +75,7 @@ def _shortened(functional: Functional, theta: Float[Array, " p"], count: int) ->
 def with_dt(functional: Functional, dt: float, solver: diffrax.AbstractSolver | None = None) -> Functional:
     """The functional with another constant step, which counts as chosen, not as given."""
     plan = functional.formulation.layout(functional.observations.ts, dt).plan
-    sweep = Sweep(solver or functional.sweep.solver, functional.sweep.adjoint, functional.sweep.batch)
+    sweep = TrajectoryRunner(solver or functional.sweep.solver, functional.sweep.adjoint, functional.sweep.batch)
     sweep = sweep.settled(functional.controls.extremes(functional.problem), plan)
     return eqx.tree_at(lambda f: (f.dt, f.sweep, f.layout.plan), functional, (dt, sweep, plan))
 

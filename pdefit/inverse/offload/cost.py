@@ -14,11 +14,11 @@ from jaxtyping import Array, PyTree
 
 from pdefit._util.memory import in_words
 from pdefit.adjoints.base import Account, Checkpointed, StoreAll
-from pdefit.integrate.loop.time_grid import TimePlan
+from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.inverse.objective.accumulate import Misfit
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.normal_equations import Tangents
-from pdefit.inverse.objective.residuals import Window
+from pdefit.inverse.objective.residuals import ObservationSchedule
 from pdefit.inverse.offload import programs
 
 # the steps that are tried: enough for loops to be loops, few enough to be quick; and for how many seconds
@@ -174,12 +174,12 @@ def _kept_per_step(functional: Functional, tried: Trial) -> float:
     return max(closed_over / (window.plan.intervals * window.plan.length), float(tried.state_bytes))
 
 
-def _few_steps(functional: Functional) -> Window:
+def _few_steps(functional: Functional) -> ObservationSchedule:
     """The beginning of a record: a few steps of every trajectory, each few with an observation."""
     whole = functional.window
     plan = whole.plan
     intervals, length = min(_INTERVALS, plan.intervals), min(_MOST_STEPS, plan.length)
-    part = TimePlan(
+    part = TimeGrid(
         start=plan.start[:, :intervals],
         step=plan.step[:, :intervals, :length] if plan.frozen else plan.step[:, :intervals],
         # an interval without steps pads a shorter record, and says nothing about time
@@ -189,7 +189,9 @@ def _few_steps(functional: Functional) -> Window:
     )
     first = int(plan.look_first)
     seen = slice(first, first + intervals)
-    return Window(part, whole.index[:, seen], {n: r[:, seen] for n, r in whole.real.items()}, whole.observations)
+    return ObservationSchedule(
+        part, whole.index[:, seen], {n: r[:, seen] for n, r in whole.real.items()}, whole.observations
+    )
 
 
 def _seconds(run: Callable[[], Any]) -> float:

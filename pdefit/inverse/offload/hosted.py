@@ -12,27 +12,27 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from pdefit.adjoints.base import AbstractAdjoint
-from pdefit.adjoints.checkpointing.actions import Advance, Restore, Reverse, Store, Tier
+from pdefit.adjoints.checkpointing.actions import Advance, Restore, Reverse, StorageTier, Store
 from pdefit.adjoints.checkpointing.schedule import AbstractSchedule
 from pdefit.adjoints.checkpointing.storage import CheckpointStore
 from pdefit.integrate.loop.adjoint_norms import growth
 from pdefit.inverse.controls.controls import Controls
-from pdefit.inverse.objective.accumulate import AbstractMarch, Misfit, TangentMisfit
+from pdefit.inverse.objective.accumulate import AbstractAccumulation, Misfit, TangentLinearMisfit
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.normal_equations import Tangents
-from pdefit.inverse.objective.residuals import Window
+from pdefit.inverse.objective.residuals import ObservationSchedule
 from pdefit.inverse.offload import programs
-from pdefit.inverse.offload.time_chunks import Pieces
+from pdefit.inverse.offload.time_chunks import TimeChunks
 
 
 @dataclasses.dataclass(frozen=True)
-class Route:
+class OffloadedRun:
     """How a march is carried out: its pieces, how each is differentiated, where states are kept meanwhile."""
 
-    pieces: Pieces
+    pieces: TimeChunks
     adjoint: AbstractAdjoint
     schedule: AbstractSchedule
-    stores: Mapping[Tier, CheckpointStore]
+    stores: Mapping[StorageTier, CheckpointStore]
 
 
 class HostedFunctional:
@@ -42,14 +42,14 @@ class HostedFunctional:
     (products with tangents have a state twice as large).
     """
 
-    def __init__(self, functional: Functional, route: Callable[[PyTree], Route]):
+    def __init__(self, functional: Functional, route: Callable[[PyTree], OffloadedRun]):
         self.functional, self._make = functional, route
-        self._routes: dict[Any, Route] = {}
+        self._routes: dict[Any, OffloadedRun] = {}
         # the pieces bring the observations: the device must not hold all of them
         data = functional.observations.at(slice(0, 1))
         self._bare = eqx.tree_at(lambda f: (f.observations, f.measured_sigma), functional, (data, {}))
 
-    def route(self, march: AbstractMarch, x: Array) -> Route:
+    def route(self, march: AbstractAccumulation, x: Array) -> OffloadedRun:
         """How a march runs."""
         like = jax.eval_shape(march.start, x)
         key = tuple((leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(like))
@@ -57,7 +57,7 @@ class HostedFunctional:
             self._routes[key] = self._make(like)
         return self._routes[key]
 
-    def _routed(self, march: AbstractMarch, x: Array) -> tuple[Route, AbstractMarch]:
+    def _routed(self, march: AbstractAccumulation, x: Array) -> tuple[OffloadedRun, AbstractAccumulation]:
         """How a march runs, and the march whose pieces are differentiated so."""
         route = self.route(march, x)
         return route, eqx.tree_at(lambda m: m.functional.sweep.adjoint, march, route.adjoint)
@@ -93,7 +93,7 @@ class HostedFunctional:
 
     def gauss_newton_product(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> Float[Array, " p"]:
         """J_r^T J_r v."""
-        return self._gradient(TangentMisfit(self._bare, theta), v)[1]
+        return self._gradient(TangentLinearMisfit(self._bare, theta), v)[1]
 
     def jvp(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """J and its derivative along v, by the tangent-linear model."""
@@ -145,7 +145,7 @@ class HostedFunctional:
 
     # --- marching --------------------------------------------------------------------------------------------------------
 
-    def _gradient(self, march: AbstractMarch, x: Array) -> tuple[Array, Array, Array]:
+    def _gradient(self, march: AbstractAccumulation, x: Array) -> tuple[Array, Array, Array]:
         """A march and its derivative, as the schedule says; and the growth of the adjoint."""
         route, march = self._routed(march, x)
         pieces, stores = route.pieces, route.stores
@@ -194,7 +194,7 @@ def _joined(norms: list[Array]) -> Array:
     return jnp.concatenate([*inside, norms[-1][:, -1:]], axis=1)
 
 
-def _in_order(pieces: Pieces) -> Iterator[Window]:
+def _in_order(pieces: TimeChunks) -> Iterator[ObservationSchedule]:
     """All pieces, each announced to the targets one ahead."""
     for b in range(pieces.count):
         pieces.prefetch(b + 1)

@@ -5,13 +5,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from pdefit.inverse.objective.accumulate import AbstractMarch
-from pdefit.inverse.objective.normal_equations import Tangents, Walk
-from pdefit.inverse.objective.residuals import Window
+from pdefit.inverse.objective.accumulate import AbstractAccumulation
+from pdefit.inverse.objective.normal_equations import Tangents, TangentState
+from pdefit.inverse.objective.residuals import ObservationSchedule
 
 
 @eqx.filter_jit
-def start(march: AbstractMarch, x: Array, first: Window | None) -> tuple[PyTree, Array]:
+def start(march: AbstractAccumulation, x: Array, first: ObservationSchedule | None) -> tuple[PyTree, Array]:
     """The state before the first piece, and what a look at it adds."""
     state = march.start(x)
     if first is None:
@@ -20,13 +20,18 @@ def start(march: AbstractMarch, x: Array, first: Window | None) -> tuple[PyTree,
 
 
 @eqx.filter_jit
-def advance(march: AbstractMarch, x: Array, state: PyTree, window: Window) -> tuple[PyTree, Array]:
+def advance(march: AbstractAccumulation, x: Array, state: PyTree, window: ObservationSchedule) -> tuple[PyTree, Array]:
     return march.through(x, state, window, None)
 
 
 @eqx.filter_jit
 def reverse(
-    march: AbstractMarch, x: Array, state: PyTree, window: Window, cotangent: PyTree, gradient: Array
+    march: AbstractAccumulation,
+    x: Array,
+    state: PyTree,
+    window: ObservationSchedule,
+    cotangent: PyTree,
+    gradient: Array,
 ) -> tuple[PyTree, Array, Array]:
     """Through a piece and back: the cotangent of its start, what it adds to the gradient, and norms of the adjoint."""
     probes = jnp.zeros((*window.index.shape[:1], window.index.shape[1] + 1, 2))
@@ -36,47 +41,51 @@ def reverse(
 
 
 @eqx.filter_jit
-def reverse_start(march: AbstractMarch, x: Array, first: Window | None, cotangent: PyTree, gradient: Array) -> Array:
+def reverse_start(
+    march: AbstractAccumulation, x: Array, first: ObservationSchedule | None, cotangent: PyTree, gradient: Array
+) -> Array:
     _, pull = jax.vjp(lambda x: start(march, x, first), x)
     return gradient + pull((cotangent, jnp.ones(())))[0]
 
 
 @eqx.filter_jit
-def finish(march: AbstractMarch, x: Array, state: PyTree) -> tuple[Array, tuple[Array, PyTree]]:
+def finish(march: AbstractAccumulation, x: Array, state: PyTree) -> tuple[Array, tuple[Array, PyTree]]:
     """What is added at the end, with its derivatives in x and in the state."""
     return jax.value_and_grad(march.finish, argnums=(0, 1))(x, state)
 
 
 @eqx.filter_jit
-def push_start(march: AbstractMarch, x: Array, v: Array, first: Window | None) -> tuple[PyTree, PyTree]:
+def push_start(
+    march: AbstractAccumulation, x: Array, v: Array, first: ObservationSchedule | None
+) -> tuple[PyTree, PyTree]:
     return jax.jvp(lambda x: start(march, x, first), (x,), (v,))
 
 
 @eqx.filter_jit
 def push(
-    march: AbstractMarch, x: Array, v: Array, state: PyTree, tangent: PyTree, window: Window
+    march: AbstractAccumulation, x: Array, v: Array, state: PyTree, tangent: PyTree, window: ObservationSchedule
 ) -> tuple[PyTree, PyTree]:
     return jax.jvp(lambda x, state: march.through(x, state, window, None), (x, state), (v, tangent))
 
 
 @eqx.filter_jit
-def push_finish(march: AbstractMarch, x: Array, v: Array, state: PyTree, tangent: PyTree) -> tuple[Array, Array]:
+def push_finish(march: AbstractAccumulation, x: Array, v: Array, state: PyTree, tangent: PyTree) -> tuple[Array, Array]:
     return jax.jvp(march.finish, (x, state), (v, tangent))
 
 
 @eqx.filter_jit
-def walk_start(tangents: Tangents) -> Walk:
+def walk_start(tangents: Tangents) -> TangentState:
     """All tangents before the first piece."""
     return tangents.start()
 
 
 @eqx.filter_jit
-def walk(tangents: Tangents, walked: Walk, window: Window) -> Walk:
+def walk(tangents: Tangents, walked: TangentState, window: ObservationSchedule) -> TangentState:
     """All tangents through a piece, and what its observations add to the normal equations."""
     return tangents.through(walked, window)
 
 
 @eqx.filter_jit
-def walk_end(tangents: Tangents, walked: Walk) -> tuple[Array, Array, Array]:
+def walk_end(tangents: Tangents, walked: TangentState) -> tuple[Array, Array, Array]:
     """J, its gradient and the Gauss-Newton matrix."""
     return tangents.finish(walked).total()

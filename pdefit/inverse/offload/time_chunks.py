@@ -7,21 +7,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from pdefit.adjoints.checkpointing.planner import Cut
+from pdefit.adjoints.checkpointing.planner import Chunking
 from pdefit.data.observations import Observations
-from pdefit.integrate.loop.time_grid import TimePlan
-from pdefit.inverse.objective.residuals import Window
+from pdefit.integrate.loop.time_grid import TimeGrid
+from pdefit.inverse.objective.residuals import ObservationSchedule
 from pdefit.inverse.offload.target_source import TargetSource
 
 
-class Pieces:
+class TimeChunks:
     """The pieces of a record: piece `b` is a window that begins where piece `b - 1` ends.
 
     The last is filled up with intervals of zero length whose observations are no residuals. Each holds the frames that it
     needs and no others, read from `targets` when it is asked for.
     """
 
-    def __init__(self, whole: Window, cut: Cut, targets: TargetSource):
+    def __init__(self, whole: ObservationSchedule, cut: Chunking, targets: TargetSource):
         self._targets = targets
         self._dtype = jax.tree.leaves(whole.observations.values)[0].dtype
         self._real = {n: np.asarray(r) for n, r in whole.real.items()}
@@ -39,11 +39,11 @@ class Pieces:
         self._group = cut.group
         self._most_frames = max(self._frames(self._columns(b)).size for b in range(self.count))
 
-    def __getitem__(self, b: int) -> Window:
+    def __getitem__(self, b: int) -> ObservationSchedule:
         """Piece b, with its observations."""
         columns = self._columns(b)
         plan = self._plan
-        part = TimePlan(
+        part = TimeGrid(
             start=plan.start[:, columns],
             step=plan.step[:, columns],
             count=plan.count[:, columns],
@@ -65,12 +65,12 @@ class Pieces:
         """The frames that some trajectory looks at in these intervals."""
         return np.unique(self._index[:, columns])
 
-    def _window(self, columns: slice, plan: TimePlan, most_frames: int) -> Window:
+    def _window(self, columns: slice, plan: TimeGrid, most_frames: int) -> ObservationSchedule:
         frames = self._frames(columns)
         filled = np.concatenate([frames, np.full(most_frames - frames.size, frames[-1])])
         index = np.searchsorted(frames, self._index[:, columns])
         real = {n: jnp.asarray(r[:, columns]) for n, r in self._real.items()}
-        return Window(plan, index, real, self._read(filled))
+        return ObservationSchedule(plan, index, real, self._read(filled))
 
     def _read(self, frames: np.ndarray) -> Observations:
         """Some frames, the last perhaps repeated, read in as few runs of neighbours as possible."""
@@ -93,11 +93,11 @@ class Pieces:
 
     # --- cutting -------------------------------------------------------------------------------------------------------
 
-    def _still(self) -> TimePlan:
+    def _still(self) -> TimeGrid:
         """One interval of zero length at the start, behind which the first frame is looked at."""
         plan = self._plan
         none = np.zeros_like(plan.count[:, :1])
-        return TimePlan(plan.start[:, :1], np.zeros(none.shape), none, length=1, look_first=False)
+        return TimeGrid(plan.start[:, :1], np.zeros(none.shape), none, length=1, look_first=False)
 
     def _split(self, parts: int, length: int) -> None:
         """Every interval in parts of `length` steps; what was observed at its end is a residual of the last one only."""
@@ -115,7 +115,7 @@ class Pieces:
             start = plan.start[..., None] + np.minimum(before, plan.count[..., None]) * plan.step[..., None]
             steps = np.repeat(plan.step, parts, axis=1)
         last = np.tile(np.arange(parts) == parts - 1, i)
-        self._plan = TimePlan(start.reshape(s, -1), steps, count.reshape(s, -1), length, look_first=False)
+        self._plan = TimeGrid(start.reshape(s, -1), steps, count.reshape(s, -1), length, look_first=False)
         self._index = np.repeat(self._index, parts, axis=1)
         self._real = {n: np.repeat(r, parts, axis=1) & last for n, r in self._real.items()}
 
@@ -129,7 +129,7 @@ class Pieces:
             return np.concatenate([x, np.zeros_like(x[:, :1]).repeat(more, axis=1)], axis=1)
 
         plan = self._plan
-        self._plan = TimePlan(
+        self._plan = TimeGrid(
             last(plan.start), nothing(plan.step), nothing(plan.count), plan.length, look_first=False
         )  # fmt: skip
         self._index, self._real = last(self._index), {n: nothing(r) for n, r in self._real.items()}

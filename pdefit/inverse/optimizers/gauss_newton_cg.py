@@ -10,7 +10,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluation, by_gradient
-from pdefit.inverse.optimizers.preconditioner import Arrow, arrow, has_points
+from pdefit.inverse.optimizers.preconditioner import BlockArrow, block_arrow, has_points
 
 # more products follow while the second half of them brought more than this fraction of the decrease
 _GAIN = 0.1
@@ -75,10 +75,10 @@ class GaussNewtonCG(AbstractOptimizer):
         good = found.finite & _improves(state, found)
         free = ~state.box.blocked(trial, -found.gradient)
         curvature = self._curvature(functional, trial, state, good)
-        arrow = self._arrow(functional, trial, good)
+        block_arrow = self._arrow(functional, trial, good)
 
         def scaled(r: Array) -> Array:
-            return jnp.where(free, r / curvature if arrow is None else arrow.solve(r), 0.0)
+            return jnp.where(free, r / curvature if block_arrow is None else block_arrow.solve(r), 0.0)
 
         slope = jnp.where(free, -found.gradient, 0.0)
         norm = jnp.sqrt(jnp.vdot(slope, scaled(slope)))
@@ -87,13 +87,13 @@ class GaussNewtonCG(AbstractOptimizer):
         direction = self._solve(functional, trial, slope, scaled, free, most, good)
         return found._replace(direction=direction, curvature=curvature, norm=norm)
 
-    def _arrow(self, functional: Any, theta: Array, wanted: Bool[Array, ""]) -> Arrow | None:
+    def _arrow(self, functional: Any, theta: Array, wanted: Bool[Array, ""]) -> BlockArrow | None:
         """The matrix as if points did not feel each other, where the unknowns are numbers and an initial state."""
         if not has_points(functional):
             return None
-        shapes = eqx.filter_eval_shape(arrow, functional, theta)
+        shapes = eqx.filter_eval_shape(block_arrow, functional, theta)
         nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-        return lax.cond(wanted, lambda: arrow(functional, theta), lambda: nothing)
+        return lax.cond(wanted, lambda: block_arrow(functional, theta), lambda: nothing)
 
     def _curvature(self, functional: Any, theta: Array, state: _State, wanted: Bool[Array, ""]) -> Float[Array, " p"]:
         """The mean curvature of every control, measured at the first point."""

@@ -19,13 +19,13 @@ from jaxtyping import Array, Float, PyTree
 from pdefit.inverse.controls.controls import Controls
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.normal_equations import Tangents
-from pdefit.inverse.objective.tangent_linear import push_all
+from pdefit.inverse.objective.tangent_linear import jvp_many
 
 # added to the diagonal, as a part of it
 _LEAST = 1e-9
 
 
-class Arrow(NamedTuple):
+class BlockArrow(NamedTuple):
     """The inverse of an arrow matrix in parts: of every point's block, the borders, and the inverse of what is left of C."""
 
     points: Float[Array, "n f f"]
@@ -60,34 +60,34 @@ def has_points(functional: Any) -> TypeGuard[Functional]:
     if not isinstance(functional, Functional) or functional.groups != 1:
         return False
     controls = functional.controls
-    fields = controls.items[len(controls.recorded.items) :]
+    fields = controls.items[len(controls.tabulated.items) :]
     if not fields or not all(c.path.split(".")[0] == "y0" and c.smoothing is None for c in fields):
         return False
     shapes = {c.shape for c in fields}
     return len(shapes) == 1 and shapes <= {x.shape for x in functional.observed.values()}
 
 
-def arrow(functional: Functional, theta: Float[Array, " p"]) -> Arrow:
+def block_arrow(functional: Functional, theta: Float[Array, " p"]) -> BlockArrow:
     """The arrow at theta, by one tangent for each number and for each field."""
     controls = functional.controls
-    k, fields = controls.recorded.size, controls.items[len(controls.recorded.items) :]
+    k, fields = controls.tabulated.size, controls.items[len(controls.tabulated.items) :]
     n = fields[0].size
     seeds = np.zeros((k + len(fields), theta.size))
     seeds[:k, :k] = np.eye(k)
     for i in range(len(fields)):
         seeds[k + i, k + i * n : k + (i + 1) * n] = 1
-    owners = tuple(Controls((c,)) for c in controls.recorded.items for _ in range(c.size))
+    owners = tuple(Controls((c,)) for c in controls.tabulated.items for _ in range(c.size))
     owners += tuple(Controls((c,)) for c in fields)
     empty = _PointTally(jnp.zeros((1, len(seeds), len(seeds), n)))
     tangents = Tangents(functional, theta, jnp.asarray(seeds), owners)
     gram = tangents.through(tangents.start(empty), functional.window).seen.gram[0]
-    extra = push_all(functional.extra_residuals, (theta,), (jnp.asarray(seeds[:k]),))[1]
+    extra = jvp_many(functional.extra_residuals, (theta,), (jnp.asarray(seeds[:k]),))[1]
     blocks = jnp.moveaxis(gram[k:, k:], -1, 0)
     borders = jnp.moveaxis(gram[k:, :k], -1, 0)
     points = jnp.linalg.inv(_lifted(blocks))
     corner = jnp.sum(gram[:k, :k], axis=-1) + sum(moved @ moved.T for moved in extra)
     left = corner - jnp.einsum("xik,xij,xjl->kl", borders, points, borders)
-    return Arrow(points, borders, jnp.linalg.inv(_lifted(left + _LEAST * jnp.diag(jnp.diag(corner)))))
+    return BlockArrow(points, borders, jnp.linalg.inv(_lifted(left + _LEAST * jnp.diag(jnp.diag(corner)))))
 
 
 def _lifted(matrix: Float[Array, "... m m"]) -> Float[Array, "... m m"]:

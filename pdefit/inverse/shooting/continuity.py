@@ -6,17 +6,21 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from pdefit._util.trees import named_fields
-from pdefit.inverse.controls.controls import Resolved
+from pdefit.inverse.controls.controls import BoundControl
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.shooting.formulation import AbstractFormulation
 from pdefit.inverse.shooting.nodes import node_path
 from pdefit.systems.capabilities import AbstractGridded
 
 
-def jump_sigma(problem: Problem, free: Sequence[Resolved], formulation: AbstractFormulation) -> dict[str, Array]:
+def continuity_sigma(
+    problem: Problem, free: Sequence[BoundControl], formulation: AbstractFormulation
+) -> dict[str, Array]:
     """The deviation of a jump of every free node state (1, ...), from the nodes at their guess."""
     system = problem.system
     coords = system.coords() if isinstance(system, AbstractGridded) else {}
     fields = {node_path(problem, n): n for n in named_fields(problem.y0)}
-    found = {c.path: formulation.jump_sigma(fields[c.path], c.where(problem), coords.get(fields[c.path])) for c in free}
+    found = {
+        c.path: formulation.continuity_sigma(fields[c.path], c.where(problem), coords.get(fields[c.path])) for c in free
+    }
     return {c.path: jnp.broadcast_to(found[c.path], (1, *c.shape[1:])) for c in free}

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.errors import PdefitError
 from pdefit.data.observations import Observations
-from pdefit.integrate.loop.time_grid import TimePlan, plan_steps, stack_plans
+from pdefit.integrate.loop.time_grid import TimeGrid, constant_grid, stack_plans
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.shooting.nodes import node_states
 from pdefit.systems.capabilities import FieldCoords
@@ -23,7 +23,7 @@ class Layout(eqx.Module):
     `index` (S, I) into the observation times; `real` (S, I), False for padding; `nodes` (S,) indices of the start times.
     """
 
-    plan: TimePlan
+    plan: TimeGrid
     index: np.ndarray
     real: np.ndarray
     nodes: np.ndarray
@@ -45,7 +45,9 @@ class AbstractFormulation(eqx.Module):
         """The states at the starts of the segments, (S, ...) on every leaf, or None if the initial state is the only one."""
 
     @abc.abstractmethod
-    def jump_sigma(self, name: str, nodes: Float[Array, "S ..."], where: FieldCoords | None) -> Float[Array, "..."]:
+    def continuity_sigma(
+        self, name: str, nodes: Float[Array, "S ..."], where: FieldCoords | None
+    ) -> Float[Array, "..."]:
         """The standard deviation of a jump between segments of the field `name` with these free node states; it broadcasts
         to one state's field."""
 
@@ -95,14 +97,14 @@ class Single(AbstractFormulation):
             raise PdefitError(
                 f"until = {self.until:g} leaves fewer than two frames; the record's second is at {ts[1]:g}"
             )
-        plan = stack_plans([plan_steps(float(ts[0]), seen, dt)])
+        plan = stack_plans([constant_grid(float(ts[0]), seen, dt)])
         everything = np.arange(seen.size)[None]
         return Layout(plan, everything, np.ones_like(everything, bool), np.zeros(1, int))
 
     def node_states(self, problem, observations, layout):
         return None
 
-    def jump_sigma(self, name, nodes, where):
+    def continuity_sigma(self, name, nodes, where):
         return jnp.asarray(jnp.inf)
 
 
@@ -151,7 +153,7 @@ class Segments(AbstractFormulation):
         nodes, ends = nodes[:: self.every], [*nodes[1:], ts.size - 1][:: self.every]
         parts = [np.arange(a, b + 1) for a, b in zip(nodes, ends, strict=True)]
         longest = max(p.size for p in parts)
-        plan = stack_plans([plan_steps(float(ts[n]), ts[p], dt) for n, p in zip(nodes, parts, strict=True)])
+        plan = stack_plans([constant_grid(float(ts[n]), ts[p], dt) for n, p in zip(nodes, parts, strict=True)])
         index = np.stack([np.concatenate([p, np.full(longest - p.size, p[-1])]) for p in parts])
         real = np.stack([np.arange(longest) < p.size for p in parts])
         # what was seen at a node belongs to the end of the window before
@@ -161,7 +163,7 @@ class Segments(AbstractFormulation):
     def node_states(self, problem, observations, layout):
         return node_states(problem, observations, layout.nodes)
 
-    def jump_sigma(self, name, nodes, where):
+    def continuity_sigma(self, name, nodes, where):
         if self.every > 1:
             raise PdefitError(
                 f"Windows of which only one in {self.every} is run have no jumps between them, so the node states of "

@@ -6,9 +6,9 @@ import numpy as np
 from jaxtyping import PyTree
 
 from pdefit._util.errors import PdefitError
-from pdefit.integrate.adaptive.controller import adaptive_plan
+from pdefit.integrate.adaptive.controller import adaptive_grid
 from pdefit.integrate.adaptive.tolerance import Adaptive
-from pdefit.integrate.loop.time_grid import TimePlan, begun, stack_plans
+from pdefit.integrate.loop.time_grid import TimeGrid, begun, stack_plans
 from pdefit.inverse.shooting.formulation import AbstractFormulation, Layout
 from pdefit.systems.system import AbstractSystem
 
@@ -21,13 +21,13 @@ def frozen_steps(
     solver: diffrax.AbstractSolver,
     steps: Adaptive,
     args: PyTree = None,
-) -> TimePlan:
+) -> TimeGrid:
     """The plan of every trajectory of a layout from `starts` (S, ...)."""
 
-    def one(s: int) -> TimePlan:
+    def one(s: int) -> TimeGrid:
         y0, first = jax.tree.map(lambda x: x[s], starts), float(ts[layout.nodes[s]])
         seen = ts[np.unique(layout.index[s])]
-        return adaptive_plan(system, y0, seen, solver=solver, steps=steps, t0=first, args=args)
+        return adaptive_grid(system, y0, seen, solver=solver, steps=steps, t0=first, args=args)
 
     return stack_plans([one(s) for s in range(layout.segments)])
 
@@ -38,7 +38,7 @@ def refuse_dt(dt: float | None) -> None:
         raise PdefitError(f"dt = {dt:g} and adaptive steps exclude each other; set dt=null, or bound steps.dtmax")
 
 
-def shortened_layout(formulation: AbstractFormulation, ts: np.ndarray, dt: float, whole: TimePlan) -> Layout:
+def shortened_layout(formulation: AbstractFormulation, ts: np.ndarray, dt: float, whole: TimeGrid) -> Layout:
     """The layout of the beginning of a record, with the steps of the whole if those are frozen."""
     layout = formulation.layout(ts, dt)
     if not whole.frozen:

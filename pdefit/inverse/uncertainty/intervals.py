@@ -10,11 +10,11 @@ from jaxtyping import Array, Float
 from scipy import linalg, special
 
 from pdefit._util.errors import PdefitError
-from pdefit.inverse.controls.controls import Resolved
+from pdefit.inverse.controls.controls import BoundControl
 from pdefit.inverse.controls.transforms import Log, Log10, Softplus
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import VALUE
-from pdefit.inverse.objective.normal_equations import Groups
+from pdefit.inverse.objective.normal_equations import SegmentNormalEquations
 from pdefit.inverse.objective.variants import with_tangents
 from pdefit.inverse.uncertainty.marginal import marginal_inverse
 
@@ -25,7 +25,9 @@ _ZERO = 1e-13
 
 
 @eqx.filter_jit
-def equations(functional: AbstractObjective, theta: Float[Array, " p"]) -> tuple[Groups, Float[Array, "p p"]]:
+def equations(
+    functional: AbstractObjective, theta: Float[Array, " p"]
+) -> tuple[SegmentNormalEquations, Float[Array, "p p"]]:
     """The normal equations of every group, and J_r^T J_r of all."""
     groups = with_tangents(functional).grouped_equations(theta)
     return groups, groups.total()[2]
@@ -38,7 +40,7 @@ class Intervals:
     `method` says how the covariance was made; `estimate`, `low`, `high` (p,) are physical, the interval being symmetric in
     search space; `error` (p,) the standard error of theta and `reach` (p,) the half width, both in search space; where
     fields are unknown besides numbers, the covariance is that of the numbers and the rest NaN; `degrees` of freedom of
-    Student's t; `inverse` the rows of (J_r^T J_r)^-1 that belong to the covariance, (k, p); `vague` names what the data
+    Student's t; `inverse` the rows of (J_r^T J_r)^-1 that belong to the covariance, (k, p); `unidentifiable` names what the data
     cannot tell.
     """
 
@@ -51,7 +53,7 @@ class Intervals:
     high: np.ndarray
     degrees: int
     inverse: np.ndarray
-    vague: tuple[str, ...]
+    unidentifiable: tuple[str, ...]
 
     def z_score(self, theta: np.ndarray, truth: np.ndarray) -> np.ndarray:
         """(theta - truth) in standard errors, both in search space; NaN where the data say nothing."""
@@ -94,7 +96,7 @@ def _beside_fields(
     functional: AbstractObjective, theta: Float[Array, " p"], level: float, sigma_stated: bool
 ) -> Intervals:
     """Intervals of the numbers where fields are unknown, too: NaN for these."""
-    controls, k = functional.controls, functional.controls.recorded.size
+    controls, k = functional.controls, functional.controls.tabulated.size
     if k == 0 or controls.nodes:
         raise PdefitError(
             f"Intervals of {theta.size} controls are refused above {_MANY}; use fewer or longer segments, or fewer controls"
@@ -142,7 +144,7 @@ def _intervals(
         high=_physical(functional, theta_np + reach),
         degrees=degrees,
         inverse=inverse,
-        vague=_vague(functional, error),
+        unidentifiable=_vague(functional, error),
     )
 
 
@@ -173,13 +175,17 @@ def _inverse(matrix: np.ndarray, norms: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def _covariance(
-    functional: AbstractObjective, groups: Groups, matrix: np.ndarray, inverse: np.ndarray, norms: np.ndarray
+    functional: AbstractObjective,
+    groups: SegmentNormalEquations,
+    matrix: np.ndarray,
+    inverse: np.ndarray,
+    norms: np.ndarray,
 ) -> tuple[np.ndarray, str, int]:
     """The covariance of theta, how it was made, and its degrees of freedom. A prior's score has variance 1 by definition."""
     segments, p = functional.groups, norms.size
     prior = groups.extra_jac.T @ groups.extra_jac
     if segments <= functional.controls.shared_size:
-        degrees = max(functional.observed_values + functional.jump_values - p, 1)
+        degrees = max(functional.observed_values + functional.continuity_values - p, 1)
         variance = 2 * float(np.sum(groups.half_square)) / degrees
         middle = variance * (matrix - prior) + prior
         return inverse @ middle @ inverse, "Gauss-Newton covariance times the residual variance", degrees
@@ -214,6 +220,6 @@ def _vague(functional: AbstractObjective, error: np.ndarray) -> tuple[str, ...]:
     return tuple(name for name, u in zip(functional.controls.names(), unknown, strict=True) if u)
 
 
-def _factor(control: Resolved) -> float:
+def _factor(control: BoundControl) -> float:
     """The change of a positive control's search variable that is a factor e."""
     return (np.log10(np.e) if isinstance(control.transform, Log10) else 1.0) / control.scale

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.variants import with_tangents
-from pdefit.inverse.optimizers.preconditioner import arrow, has_points
+from pdefit.inverse.optimizers.preconditioner import block_arrow, has_points
 
 # a diagonal element is known when this many products together raised it by no more than a fraction of itself
 _PRODUCTS, _FRACTION = 3, 5e-3
@@ -19,8 +19,8 @@ _ROUND_OFF = 1e-18
 _MOST_PRODUCTS = 300
 
 _PRODUCT: Callable = eqx.filter_jit(lambda functional, theta, v: functional.gauss_newton_product(theta, v))
-_ARROW: Callable = eqx.filter_jit(arrow)
-_SOLVE: Callable = eqx.filter_jit(lambda arrow, r: arrow.solve(r))
+_ARROW: Callable = eqx.filter_jit(block_arrow)
+_SOLVE: Callable = eqx.filter_jit(lambda block_arrow, r: block_arrow.solve(r))
 
 
 def marginal_inverse(functional: AbstractObjective, theta: Float[Array, " p"]) -> Float[np.ndarray, "k p"]:
@@ -32,7 +32,7 @@ def marginal_inverse(functional: AbstractObjective, theta: Float[Array, " p"]) -
     """
     functional = with_tangents(functional)
     scaled = _preconditioner(functional, theta)
-    k = functional.controls.recorded.size
+    k = functional.controls.tabulated.size
     units = [jnp.zeros(theta.size).at[j].set(1.0) for j in range(k)]
     return np.stack([_solved(lambda v: _PRODUCT(functional, theta, v), scaled, b) for b in units])
 

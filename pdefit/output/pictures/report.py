@@ -129,9 +129,9 @@ def _result(files: RunFiles, summary: dict[str, Any]) -> str:
     more = f"{len(rows) - _MOST_ROWS} more in parameters.csv" if len(rows) > _MOST_ROWS else ""
     intervals = summary.get("intervals") or {}
     method = intervals.get("method")
-    vague = intervals.get("not_identifiable")
+    unidentifiable = intervals.get("not_identifiable")
     notes = [more, f"Intervals: {method}." if method else ""]
-    notes.append(f"Not identifiable from these data: {', '.join(map(str, vague))}." if vague else "")
+    notes.append(f"Not identifiable from these data: {', '.join(map(str, unidentifiable))}." if unidentifiable else "")
     if doubted:
         why = intervals.get("doubt") or "the discretisation moves the estimate by more than the interval"
         notes.append(f"Intervals in brackets are not to be trusted: {why}.")

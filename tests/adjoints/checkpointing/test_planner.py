@@ -3,8 +3,8 @@
 import pytest
 
 from pdefit._util.errors import PdefitError
-from pdefit.adjoints.checkpointing.actions import Tier
-from pdefit.adjoints.checkpointing.planner import Cut, plan_course
+from pdefit.adjoints.checkpointing.actions import StorageTier
+from pdefit.adjoints.checkpointing.planner import Chunking, plan_offload
 
 SIZES = [(1, 7), (10, 1), (100, 10), (2, 5000), (97, 13), (1, 100_000)]
 BUDGETS = [(2, 1, 0), (3, 2, 5), (20, 10, 0), (50, 0, 256), (50, 100, 1000)]
@@ -13,10 +13,10 @@ BUDGETS = [(2, 1, 0), (3, 2, 5), (20, 10, 0), (50, 0, 256), (50, 100, 1000)]
 @pytest.mark.parametrize(("device", "host", "file"), BUDGETS)
 @pytest.mark.parametrize(("intervals", "steps"), SIZES)
 def test_every_budget_is_kept(intervals, steps, device, host, file):
-    course = plan_course(intervals, steps, device, {Tier.HOST: host, Tier.FILE: file})
+    course = plan_offload(intervals, steps, device, {StorageTier.HOST: host, StorageTier.FILE: file})
     assert course.nest.stored <= device
     used = course.schedule.peak
-    assert used.get(Tier.HOST, 0) <= host and used.get(Tier.FILE, 0) <= file
+    assert used.get(StorageTier.HOST, 0) <= host and used.get(StorageTier.FILE, 0) <= file
     pieces = course.cut.count(intervals, steps)
     assert course.schedule.blocks == pieces
     covered = pieces * course.cut.group * course.cut.length
@@ -25,24 +25,24 @@ def test_every_budget_is_kept(intervals, steps, device, host, file):
 
 
 def test_more_memory_never_costs_more():
-    costs = [plan_course(2, 5000, device, {Tier.HOST: 20}).cost for device in (2, 4, 8, 16, 32, 64, 128, 1000)]
+    costs = [plan_offload(2, 5000, device, {StorageTier.HOST: 20}).cost for device in (2, 4, 8, 16, 32, 64, 128, 1000)]
     assert all(later <= earlier * 1.02 for earlier, later in zip(costs, costs[1:], strict=False))
-    costs = [plan_course(2, 5000, 10, {Tier.HOST: slots}).cost for slots in (1, 2, 4, 8, 64, 512)]
+    costs = [plan_offload(2, 5000, 10, {StorageTier.HOST: slots}).cost for slots in (1, 2, 4, 8, 64, 512)]
     assert all(later <= earlier for earlier, later in zip(costs, costs[1:], strict=False))
 
 
 def test_everything_fits():
     """One piece, every step kept: forward, forward again, and once in each step's own reverse."""
-    assert plan_course(10, 10, 1000, {Tier.HOST: 1}).recompute_factor == 3
+    assert plan_offload(10, 10, 1000, {StorageTier.HOST: 1}).recompute_factor == 3
 
 
 def test_pieces_of_a_record():
-    assert Cut(4, 10).count(100, 10) == 25
-    assert Cut(3, 10).count(100, 10) == 34
-    assert Cut(1, 4).count(100, 10) == 300
+    assert Chunking(4, 10).count(100, 10) == 25
+    assert Chunking(3, 10).count(100, 10) == 34
+    assert Chunking(1, 4).count(100, 10) == 300
 
 
 @pytest.mark.parametrize(("device", "slots"), [(1, 10), (100, 0)])
 def test_no_room_at_all(device, slots):
     with pytest.raises(PdefitError, match=r"set adjoint.device, adjoint.host or adjoint.file higher"):
-        plan_course(10, 10, device, {Tier.HOST: slots})
+        plan_offload(10, 10, device, {StorageTier.HOST: slots})

@@ -9,7 +9,7 @@ import checkpoint_schedules as oracle
 import numpy as np
 import pytest
 
-from pdefit.adjoints.checkpointing.actions import Advance, Restore, Reverse, Store, Tier
+from pdefit.adjoints.checkpointing.actions import Advance, Restore, Reverse, StorageTier, Store
 from pdefit.adjoints.checkpointing.planner import choose_schedule
 from pdefit.adjoints.checkpointing.revolve import Binomial, accesses, advances, place, split
 from pdefit.adjoints.checkpointing.schedule import AbstractSchedule, StoreAll
@@ -20,7 +20,7 @@ _LARGE = [(35, 3), (36, 3), (160, 160), (160, 159), (200, 10), (500, 2), (1000, 
 
 def _interpret(schedule: AbstractSchedule) -> dict[str, int]:
     """Execute the actions on numbers, refuse whatever is wrong, and count."""
-    kept: dict[tuple[Tier, int], int] = {}
+    kept: dict[tuple[StorageTier, int], int] = {}
     in_hand: int | None = 0
     swept, left = 0, schedule.blocks
     count = {"advanced": 0, "file": 0}
@@ -35,13 +35,13 @@ def _interpret(schedule: AbstractSchedule) -> dict[str, int]:
                 count["advanced"] += last - first
             case Store(state, tier, slot):
                 assert in_hand == state < left, "a state that is not in hand, or not needed, is stored"
-                assert 0 <= slot < schedule.slots[tier] and type(tier) is Tier
+                assert 0 <= slot < schedule.slots[tier] and type(tier) is StorageTier
                 kept[tier, slot] = state
-                count["file"] += tier is Tier.FILE
+                count["file"] += tier is StorageTier.FILE
             case Restore(state, tier, slot):
                 assert kept[tier, slot] == state != in_hand
                 in_hand = state
-                count["file"] += tier is Tier.FILE
+                count["file"] += tier is StorageTier.FILE
             case Reverse(block):
                 assert swept == schedule.blocks, "the value is not known before the first block is reversed"
                 assert in_hand == block == left - 1
@@ -54,10 +54,10 @@ def _interpret(schedule: AbstractSchedule) -> dict[str, int]:
     return count
 
 
-def _tiers(slots: int) -> list[dict[Tier, int]]:
+def _tiers(slots: int) -> list[dict[StorageTier, int]]:
     """The same number of slots in one tier, in the other, and in both."""
-    mixed = [{Tier.FILE: slots - fast, Tier.HOST: fast} for fast in {slots // 3, slots // 2, slots - 1}]
-    return [{Tier.HOST: slots}, {Tier.FILE: slots}, *mixed]
+    mixed = [{StorageTier.FILE: slots - fast, StorageTier.HOST: fast} for fast in {slots // 3, slots // 2, slots - 1}]
+    return [{StorageTier.HOST: slots}, {StorageTier.FILE: slots}, *mixed]
 
 
 @functools.cache
@@ -115,11 +115,11 @@ def test_counts_agree_with_an_independent_package(kind, blocks, slots):
                 return total
         raise AssertionError
 
-    assert choose_schedule(blocks, {Tier.HOST: slots}).advanced == executed(blocks + 1) - (blocks + 1)
+    assert choose_schedule(blocks, {StorageTier.HOST: slots}).advanced == executed(blocks + 1) - (blocks + 1)
 
 
 def test_two_hundred_blocks_in_ten_slots():
-    schedule = choose_schedule(200, {Tier.FILE: 10})
+    schedule = choose_schedule(200, {StorageTier.FILE: 10})
     # 722 in the literature, without a first sweep through the last block
     assert (schedule.advanced, schedule.executed) == (525, 725)
     assert schedule.describe() == "binomial, 10 checkpoints in the file, 3.6 x"
@@ -128,10 +128,13 @@ def test_two_hundred_blocks_in_ten_slots():
 @pytest.mark.parametrize(
     ("tiers", "words"),
     [
-        ({Tier.FILE: 200}, "store-all, 160 checkpoints in the file"),
-        ({Tier.FILE: 200, Tier.HOST: 60}, "store-all, 160 checkpoints (60 in host memory, 100 in the file)"),
-        ({Tier.FILE: 20, Tier.HOST: 0}, "binomial, 20 checkpoints in the file, 2.9 x"),
-        ({Tier.HOST: 1}, "binomial, 1 checkpoint in host memory, 81.5 x"),
+        ({StorageTier.FILE: 200}, "store-all, 160 checkpoints in the file"),
+        (
+            {StorageTier.FILE: 200, StorageTier.HOST: 60},
+            "store-all, 160 checkpoints (60 in host memory, 100 in the file)",
+        ),
+        ({StorageTier.FILE: 20, StorageTier.HOST: 0}, "binomial, 20 checkpoints in the file, 2.9 x"),
+        ({StorageTier.HOST: 1}, "binomial, 1 checkpoint in host memory, 81.5 x"),
     ],
 )
 def test_a_schedule_is_told_in_one_line(tiers, words):
@@ -140,12 +143,12 @@ def test_a_schedule_is_told_in_one_line(tiers, words):
 
 def test_with_a_slot_for_each_block_nothing_is_recomputed():
     for blocks in (1, 2, 17):
-        tiers = {Tier.HOST: blocks}
+        tiers = {StorageTier.HOST: blocks}
         assert list(Binomial(blocks, tiers).actions()) == list(StoreAll(blocks, tiers).actions())
 
 
 def test_states_that_are_needed_first_lie_in_the_fastest_tier():
-    stored = [a for a in StoreAll(5, {Tier.FILE: 9, Tier.HOST: 2}).actions() if isinstance(a, Store)]
+    stored = [a for a in StoreAll(5, {StorageTier.FILE: 9, StorageTier.HOST: 2}).actions() if isinstance(a, Store)]
     assert [(a.state, a.tier.name, a.slot) for a in stored] == [
         (0, "FILE", 0),
         (1, "FILE", 1),
@@ -159,7 +162,7 @@ def test_states_that_are_needed_first_lie_in_the_fastest_tier():
 def test_accesses_are_those_of_the_actions(blocks, slots):
     slots = min(slots, blocks)
     used = [0] * slots
-    for action in Binomial(blocks, {Tier.HOST: slots}).actions():
+    for action in Binomial(blocks, {StorageTier.HOST: slots}).actions():
         if isinstance(action, Store | Restore):
             used[action.slot] += 1
     assert used == accesses(blocks, slots)
@@ -169,7 +172,7 @@ def test_accesses_are_those_of_the_actions(blocks, slots):
 def test_no_choice_of_slots_touches_the_file_less(blocks, slots):
     used = accesses(blocks, slots)
     for fast in range(slots):
-        tiers = {Tier.HOST: fast, Tier.FILE: slots - fast}
+        tiers = {StorageTier.HOST: fast, StorageTier.FILE: slots - fast}
         fewest = min(sum(choice) for choice in itertools.combinations(used, slots - fast))
         assert _interpret(Binomial(blocks, tiers))["file"] == fewest
         assert len(set(place(used, tiers))) == slots
@@ -189,7 +192,7 @@ def test_every_advance_stays_where_the_theory_is_optimal():
 @pytest.mark.parametrize("slots", [1, 2, 3, 100, 10**6 - 1, 10**6])
 def test_a_million_blocks_are_planned_at_once(slots):
     start = time.process_time()
-    schedule = choose_schedule(10**6, {Tier.HOST: slots // 2, Tier.FILE: slots - slots // 2})
+    schedule = choose_schedule(10**6, {StorageTier.HOST: slots // 2, StorageTier.FILE: slots - slots // 2})
     assert schedule.advanced >= 10**6 and sum(schedule.peak.values()) == slots
     assert schedule.describe().count("\n") == 0
     assert time.process_time() - start < 1.0
@@ -201,11 +204,11 @@ def test_a_million_blocks_are_planned_at_once(slots):
 @pytest.mark.parametrize(("blocks", "slots"), [(0, 1), (-1, 3), (5, 0), (5, -1)])
 def test_a_schedule_that_cannot_be_is_refused(blocks, slots):
     with pytest.raises(ValueError, match="expects at least"):
-        choose_schedule(blocks, {Tier.HOST: slots})
+        choose_schedule(blocks, {StorageTier.HOST: slots})
 
 
 def test_storing_all_needs_all_slots():
     with pytest.raises(ValueError, match="StoreAll expects at least 5 slots"):
-        StoreAll(5, {Tier.HOST: 4})
+        StoreAll(5, {StorageTier.HOST: 4})
     with pytest.raises(ValueError, match="expects at least"):
-        Binomial(5, {Tier.HOST: 4, Tier.FILE: -1})
+        Binomial(5, {StorageTier.HOST: 4, StorageTier.FILE: -1})

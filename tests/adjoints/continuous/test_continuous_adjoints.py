@@ -154,7 +154,7 @@ def test_the_size_of_the_misfit_does_not_matter(adjoint, scale):
     """A mean over pixels, or other units, in single precision: the cotangent is normalised."""
     system = Decay(k=jnp.asarray(0.7, jnp.float32))
     y0 = jax.tree.map(lambda x: x.astype(jnp.float32), system.init(None))
-    plan = pdefit.integrate.loop.time_grid.plan_steps(0.0, np.linspace(0.0, 2.0, 3), 0.05)
+    plan = pdefit.integrate.loop.time_grid.constant_grid(0.0, np.linspace(0.0, 2.0, 3), 0.05)
 
     def end(adjoint, system, scale):
         y, _ = adjoint.run(Stepper(system, pdefit.RK4()), y0, plan, lambda y, _: y, jnp.zeros(3))

@@ -9,7 +9,7 @@ from pdefit_particles import Gravity
 from small_systems import Decay, State, Swing
 
 import pdefit
-from pdefit.integrate.adaptive.controller import adaptive_plan
+from pdefit.integrate.adaptive.controller import adaptive_grid
 from pdefit.integrate.adaptive.step_error import step_error
 from pdefit.integrate.loop.stepper import Stepper
 from pdefit.integrate.solvers.method import method_of
@@ -51,7 +51,7 @@ def test_heun_keeps_a_coarse_tolerance():
 @pytest.mark.parametrize("ts", [TS, np.array([0.0, 0.01, 0.3, 0.30001, 2.0]), np.array([0.5, 1.7])])
 def test_steps_end_at_every_observation(ts):
     system = Decay(k=1.5)
-    plan = adaptive_plan(
+    plan = adaptive_grid(
         system, system.init(None), ts, solver=diffrax.Tsit5(), steps=pdefit.Adaptive(1e-8, 1e-10), t0=0.0
     )
     edges = ts if ts[0] == 0 else np.concatenate([[0.0], ts])
@@ -76,7 +76,7 @@ def test_a_close_encounter_takes_small_steps_there_only():
     system = orbit()
     y0, ts = system.init(None), np.linspace(0.0, 2 * np.pi, 9)
     solver, steps = diffrax.Dopri8(), pdefit.Adaptive(1e-9, 1e-9)
-    plan = adaptive_plan(system, y0, ts, solver=solver, steps=steps, t0=0.0)
+    plan = adaptive_grid(system, y0, ts, solver=solver, steps=steps, t0=0.0)
     begin = (plan.start[:, None] + np.cumsum(plan.step, axis=1) - plan.step)[plan.step > 0]
     sizes = plan.step[plan.step > 0]
     near = np.abs(begin - np.pi) < 0.1
@@ -113,7 +113,7 @@ def test_the_error_of_frozen_steps_is_that_of_the_pass_and_grows_with_the_rate()
         return float(step_error(system, starts, plan, solver=solver, steps=steps))
 
     system = Decay(k=1.5)
-    plan = adaptive_plan(system, system.init(None), TS, solver=solver, steps=steps, t0=0.0)
+    plan = adaptive_grid(system, system.init(None), TS, solver=solver, steps=steps, t0=0.0)
     batch = jax.tree.map(lambda x: x[None], plan)
     own = of(1.5, batch)
     assert 0.1 < own <= 0.5
@@ -124,7 +124,7 @@ def test_the_error_of_frozen_steps_is_that_of_the_pass_and_grows_with_the_rate()
 def test_a_largest_step_is_kept():
     system = Decay(k=1.5)
     steps = pdefit.Adaptive(1e-3, 1e-3, dtmax=0.05)
-    plan = adaptive_plan(system, system.init(None), TS, solver=diffrax.Tsit5(), steps=steps, t0=0.0)
+    plan = adaptive_grid(system, system.init(None), TS, solver=diffrax.Tsit5(), steps=steps, t0=0.0)
     assert plan.step.max() <= 0.05 * (1 + 1e-9)
 
 
@@ -133,7 +133,7 @@ def test_tolerances_of_fields():
     y0, solver = system.init(None), diffrax.Tsit5()
 
     def count(atol):
-        return adaptive_plan(system, y0, TS, solver=solver, steps=pdefit.Adaptive(0.0, atol), t0=0.0).steps
+        return adaptive_grid(system, y0, TS, solver=solver, steps=pdefit.Adaptive(0.0, atol), t0=0.0).steps
 
     assert count({"x": 1e-6, "v": 1e-6}) == count(1e-6) > count({"x": 1e-3, "v": 1e-3})
     assert count({"x": 1e-9, "v": 1e3}) > count(1e-6)
@@ -184,7 +184,7 @@ def test_impossible_tolerances_are_refused(wrong):
 
 def test_long_passes_go_on_where_they_were(monkeypatch):
     system, solver, steps = Decay(k=1.5), diffrax.Bosh3(), pdefit.Adaptive(1e-9, 1e-12)
-    plan = adaptive_plan(system, system.init(None), TS, solver=solver, steps=steps, t0=0.0)
+    plan = adaptive_grid(system, system.init(None), TS, solver=solver, steps=steps, t0=0.0)
     # more steps than one call of the compiled loop tries
     assert plan.steps > 1024
     assert end_error(solver, 1e-9) < 1e-8

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pdefit._util.errors import PdefitError
-from pdefit.integrate.loop.levels import MOST_LEVELS, Nest, cheapest, nest
+from pdefit.integrate.loop.levels import MOST_LEVELS, CheckpointLevels, cheapest, nest
 
 SIZES = [
     (1, 1),
@@ -51,7 +51,10 @@ def test_no_nest_of_two_levels_is_better(intervals, steps):
 
     shapes = [((1, 1), False), ((2, 1), True), ((1, 2), True)]
     every = [
-        Nest(i, s, merged) for (a, b), merged in shapes for i in covering(intervals, a) for s in covering(steps, b)
+        CheckpointLevels(i, s, merged)
+        for (a, b), merged in shapes
+        for i in covering(intervals, a)
+        for s in covering(steps, b)
     ]
 
     def badness(n):

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
-from pdefit.integrate.loop.time_grid import plan_steps, stack_plans
+from pdefit.integrate.loop.time_grid import constant_grid, stack_plans
 
 
 def test_regular_times_get_equal_counts():
-    plan = plan_steps(0.0, np.linspace(0.1, 1.0, 10), 0.05)
+    plan = constant_grid(0.0, np.linspace(0.1, 1.0, 10), 0.05)
     np.testing.assert_array_equal(plan.count, 2)
     np.testing.assert_allclose(plan.step, 0.05)
     assert plan.length == 2 and not plan.look_first
@@ -13,7 +13,7 @@ def test_regular_times_get_equal_counts():
 
 def test_irregular_times_get_as_many_steps_as_they_need():
     ts = np.array([0.0, 0.3, 0.35, 2.0])
-    plan = plan_steps(0.0, ts, 0.1)
+    plan = constant_grid(0.0, ts, 0.1)
     np.testing.assert_array_equal(plan.count, [3, 1, 17])
     assert plan.look_first and plan.length == 17
     np.testing.assert_allclose(plan.start + plan.count * plan.step, ts[1:], rtol=1e-15)
@@ -22,12 +22,12 @@ def test_irregular_times_get_as_many_steps_as_they_need():
 
 def test_a_whole_number_of_steps_is_not_rounded_up():
     # 0.3 / 0.1 is 2.9999999999999996, 0.7 / 0.1 is 6.999999999999999 and 1.1 - 0.8 is 0.30000000000000004
-    assert plan_steps(0.8, np.array([1.1]), 0.1).count[0] == 3
-    assert plan_steps(0.0, np.array([0.7]), 0.1).count[0] == 7
+    assert constant_grid(0.8, np.array([1.1]), 0.1).count[0] == 3
+    assert constant_grid(0.0, np.array([0.7]), 0.1).count[0] == 7
 
 
 def test_shorter_plans_are_padded_with_nothing_to_do():
-    long, short = plan_steps(0.0, np.array([1.0, 2.0, 3.0]), 0.5), plan_steps(5.0, np.array([5.5]), 0.5)
+    long, short = constant_grid(0.0, np.array([1.0, 2.0, 3.0]), 0.5), constant_grid(5.0, np.array([5.5]), 0.5)
     batch = stack_plans([long, short])
     np.testing.assert_array_equal(batch.count, [[2, 2, 2], [1, 0, 0]])
     np.testing.assert_array_equal(batch.step[1], [0.5, 0.0, 0.0])
@@ -39,4 +39,4 @@ def test_shorter_plans_are_padded_with_nothing_to_do():
 )
 def test_impossible_plans_are_refused(t0, ts, dt):
     with pytest.raises(ValueError):
-        plan_steps(t0, np.asarray(ts), dt)
+        constant_grid(t0, np.asarray(ts), dt)

@@ -12,7 +12,7 @@ from small_systems import Decay, State
 
 import pdefit
 from pdefit._util.trees import cast
-from pdefit.integrate.adaptive.controller import adaptive_plan
+from pdefit.integrate.adaptive.controller import adaptive_grid
 from pdefit.integrate.solvers.method import method_of
 
 VALUE = eqx.filter_jit(pdefit.Functional.value)
@@ -45,7 +45,7 @@ def test_a_cell_dies_in_hundreds_of_implicit_steps_and_more_than_100000_explicit
     system, ts = apoptosis(), np.linspace(0.0, 10 * DAYS, 11)
     y0, steps = system.init(None), pdefit.Adaptive(1e-6, 1e-3)
     implicit, explicit = (
-        adaptive_plan(system, y0, ts, solver=s, steps=steps, t0=0.0).steps
+        adaptive_grid(system, y0, ts, solver=s, steps=steps, t0=0.0).steps
         for s in (diffrax.Kvaerno5(), diffrax.Tsit5())
     )
     assert implicit < 500 and explicit > 100_000, (implicit, explicit)

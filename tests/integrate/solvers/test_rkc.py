@@ -11,7 +11,7 @@ from problems import GRID, fisher, fisher_functional
 from small_systems import Decay, Swing
 
 import pdefit
-from pdefit.integrate.adaptive.controller import adaptive_plan
+from pdefit.integrate.adaptive.controller import adaptive_grid
 from pdefit.integrate.loop.stable_step import choose_steps, real_stability
 from pdefit.integrate.solvers.method import method_of
 from pdefit.integrate.solvers.rkc import real_interval
@@ -117,7 +117,7 @@ def test_adaptive_steps_are_kept_stable():
     solver, steps = pdefit.RKC(4), pdefit.Adaptive(0.1, 0.1)
     limit = real_interval(4) / 2 * system.stable_step(None)
     # the front has left: nothing but stability bounds a step
-    plan = adaptive_plan(system, system.init(None), ts, solver=solver, steps=steps, t0=0.0)
+    plan = adaptive_grid(system, system.init(None), ts, solver=solver, steps=steps, t0=0.0)
     assert 0.9 * limit < plan.step.max() < limit
 
 

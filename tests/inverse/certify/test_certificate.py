@@ -18,7 +18,7 @@ from pdefit.adjoints.checkpointing.storage import HostStore
 from pdefit.inverse.certify import certificate
 from pdefit.inverse.fit import drivers
 from pdefit.inverse.objective.fingerprint import fingerprint
-from pdefit.inverse.objective.normal_equations import Groups
+from pdefit.inverse.objective.normal_equations import SegmentNormalEquations
 
 WHOLE = 1e4  # forward solves: enough for every check on the whole problem
 ALL = "all controls"
@@ -237,12 +237,12 @@ def test_a_sign_in_the_products_is_caught(monkeypatch):
 
 
 def test_a_lost_segment_of_the_normal_equations_is_caught(monkeypatch):
-    right = Groups.total
+    right = SegmentNormalEquations.total
 
     def wrong(self):
         return right(self._replace(gradient=self.gradient.at[1].set(0.0), matrix=self.matrix.at[1].set(0.0)))
 
-    monkeypatch.setattr(Groups, "total", wrong)
+    monkeypatch.setattr(SegmentNormalEquations, "total", wrong)
     functional = planets_functional(length=1.25)
     found = pdefit.certify(functional, functional.theta0, optimizers=[pdefit.LevenbergMarquardt()])
     assert failed(found) == [f"Gauss-Newton {GRADIENT_CHECK}", "Gauss-Newton matrix against tangents"]

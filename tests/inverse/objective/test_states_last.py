@@ -25,13 +25,13 @@ def test_numbers_come_first_and_states_last_however_they_are_declared(small_fiel
     controls = front().controls
     assert [c.path for c in controls.items] == ["D", "r", "y0.u"]
     assert [c.path for c in controls.states.items] == ["y0.u"] and controls.states.size == 64
-    assert [c.path for c in controls.stateless.items] == [c.path for c in controls.recorded.items] == ["D", "r"]
+    assert [c.path for c in controls.without_states.items] == [c.path for c in controls.tabulated.items] == ["D", "r"]
     assert controls.names()[:3] == ["D", "r", "y0.u.0"]
 
 
 def test_a_small_state_is_followed_like_numbers():
     controls = front().controls
-    assert controls.recorded.size == 66 and controls.stateless.size == 2
+    assert controls.tabulated.size == 66 and controls.without_states.size == 2
 
 
 def test_windows_prepare_the_numbers_and_the_last_stage_has_the_state_free(small_fields):

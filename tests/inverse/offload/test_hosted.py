@@ -9,12 +9,12 @@ from problems import central_difference, fisher_functional, planets_functional, 
 
 import pdefit
 from pdefit._util.trees import cast
-from pdefit.adjoints.checkpointing.actions import Tier
-from pdefit.adjoints.checkpointing.planner import Cut, choose_schedule
+from pdefit.adjoints.checkpointing.actions import StorageTier
+from pdefit.adjoints.checkpointing.planner import Chunking, choose_schedule
 from pdefit.adjoints.checkpointing.storage import HostStore
-from pdefit.inverse.offload.hosted import HostedFunctional, Route
+from pdefit.inverse.offload.hosted import HostedFunctional, OffloadedRun
 from pdefit.inverse.offload.target_source import InMemory
-from pdefit.inverse.offload.time_chunks import Pieces
+from pdefit.inverse.offload.time_chunks import TimeChunks
 from pdefit.output.store.adjoint_scratch import CheckpointFile
 
 FIELD = {"D": pdefit.Log(), "y0": {"u": pdefit.Control(smoothing=2.0)}}
@@ -32,15 +32,15 @@ PIECES = {"interval": (1, None), "three intervals": (3, None), "part of an inter
 def hosted(functional, group, length, slots, path=None):
     """A functional cut in a given way, with this many checkpoints; in a file at `path`, if there is one."""
     plan = functional.layout.plan
-    cut = Cut(group, length or plan.length)
-    tiers = {Tier.HOST: slots} if path is None else {Tier.FILE: slots}
+    cut = Chunking(group, length or plan.length)
+    tiers = {StorageTier.HOST: slots} if path is None else {StorageTier.FILE: slots}
     schedule = choose_schedule(cut.count(plan.intervals, plan.length), tiers)
 
     def route(like):
         leaves = jax.tree.leaves(like)
         store = HostStore() if path is None else CheckpointFile(path, leaves, slots)
-        pieces = Pieces(functional.window, cut, InMemory(functional.observations))
-        return Route(pieces, pdefit.Checkpointed(2), schedule, {next(iter(tiers)): store})
+        pieces = TimeChunks(functional.window, cut, InMemory(functional.observations))
+        return OffloadedRun(pieces, pdefit.Checkpointed(2), schedule, {next(iter(tiers)): store})
 
     return HostedFunctional(functional, route)
 

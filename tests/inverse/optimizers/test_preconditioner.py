@@ -9,7 +9,7 @@ import pytest
 from problems import fisher, fisher_functional
 
 import pdefit
-from pdefit.inverse.optimizers.preconditioner import arrow, has_points
+from pdefit.inverse.optimizers.preconditioner import block_arrow, has_points
 from pdefit.inverse.uncertainty.marginal import marginal_inverse
 
 POINTS = 40
@@ -60,11 +60,11 @@ def test_the_arrow_is_the_inverse_where_points_are_by_themselves():
     functional = cells_functional()
     theta, r = functional.theta0, jax.random.normal(jax.random.key(3), functional.theta0.shape)
     assert has_points(functional) and functional.controls.names()[:2] == ["a", "b"]
-    found = arrow(functional, theta)
+    found = block_arrow(functional, theta)
     matrix = dense(functional, theta)
     np.testing.assert_allclose(found.solve(r), np.linalg.solve(matrix, r), rtol=1e-5)
     alone = cells_functional(STATE)
-    found = arrow(alone, alone.theta0).solve(r[2:])
+    found = block_arrow(alone, alone.theta0).solve(r[2:])
     np.testing.assert_allclose(found, np.linalg.solve(matrix[2:, 2:], r[2:]), rtol=1e-5)
 
 
@@ -73,8 +73,8 @@ def test_a_prior_of_a_number_is_in_the_arrow():
     functional = cells_functional({"a": prior, "b": pdefit.Log(), **STATE})
     theta, r = functional.theta0, jax.random.normal(jax.random.key(3), functional.theta0.shape)
     expected = np.linalg.solve(dense(functional, theta), r)
-    np.testing.assert_allclose(arrow(functional, theta).solve(r), expected, rtol=1e-5)
-    loose = arrow(cells_functional(), theta).solve(r)
+    np.testing.assert_allclose(block_arrow(functional, theta).solve(r), expected, rtol=1e-5)
+    loose = block_arrow(cells_functional(), theta).solve(r)
     assert abs(float(loose[0])) > 1.5 * abs(float(expected[0]))
 
 
@@ -155,7 +155,7 @@ def test_intervals_of_many_unknowns_are_those_of_the_numbers(monkeypatch):
     assert "fields unknown too" in few.method and few.degrees == whole.degrees
     np.testing.assert_allclose(few.error[:2], whole.error[:2], rtol=1e-3)
     np.testing.assert_allclose(few.low[:2], whole.low[:2], rtol=1e-3)
-    assert np.all(np.isnan(few.error[2:])) and not few.vague
+    assert np.all(np.isnan(few.error[2:])) and not few.unidentifiable
     alone = cells_functional(STATE)
     with pytest.raises(pdefit.PdefitError, match="are refused above 10"):
         pdefit.intervals(alone, alone.theta0)

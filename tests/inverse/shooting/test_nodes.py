@@ -37,7 +37,7 @@ def test_a_jump_is_a_residual_of_the_segment_before_it():
     assert np.all(found[3] == 0)
     half_squares = functional.grouped_equations(theta).half_square
     np.testing.assert_allclose(half_squares, np.sum(np.asarray(r) ** 2, axis=1) / 2, rtol=1e-12)
-    assert functional.jump_values == 18
+    assert functional.continuity_values == 18
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_intervals_cover_the_scatter_of_the_estimates():
         )
         found = pdefit.fit(functional, [pdefit.LevenbergMarquardt(tolerance=1e-6)])
         intervals = pdefit.intervals(found.functional, found.theta)
-        assert intervals.method.startswith("sandwich") and intervals.degrees == 11 and not intervals.vague
+        assert intervals.method.startswith("sandwich") and intervals.degrees == 11 and not intervals.unidentifiable
         estimates.append(np.asarray(found.theta[:3]))
         errors.append(intervals.error[:3])
         inside.append((intervals.low[:3] <= system.gm) & (system.gm <= intervals.high[:3]))

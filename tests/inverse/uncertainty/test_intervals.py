@@ -96,7 +96,7 @@ def test_a_control_without_any_influence_is_named():
         for controls in ({"D": pdefit.Log(), **state}, state, {"D": pdefit.Log()})
     )
     found = pdefit.intervals(both, both.theta0)
-    assert found.vague == ("D",) and np.isinf(found.error[0])
+    assert found.unidentifiable == ("D",) and np.isinf(found.error[0])
     assert np.isnan(found.z_score(*[np.asarray(both.theta0)] * 2)[0])
     # the others are known as well as without it
     np.testing.assert_allclose(found.error[1:], pdefit.intervals(known, known.theta0).error, rtol=1e-6)
@@ -107,9 +107,9 @@ def test_a_control_without_any_influence_is_named():
 def test_a_vague_control_is_named():
     """One frame after a very short time says little about diffusion under strong noise; a long film says enough."""
     short = fisher_functional(times=[0.0, 0.05], noise=0.5, guess=(1.0, 1.0))
-    assert "D" in pdefit.intervals(short, short.theta0).vague
+    assert "D" in pdefit.intervals(short, short.theta0).unidentifiable
     long = fisher_functional(noise=0.02, guess=(1.0, 1.0))
-    assert pdefit.intervals(long, long.theta0).vague == ()
+    assert pdefit.intervals(long, long.theta0).unidentifiable == ()
 
 
 class Sum(pdefit.AbstractSystem):
@@ -137,7 +137,7 @@ def test_what_cannot_be_told_apart_has_infinite_errors():
     functional = decay(0.02, {"a": pdefit.Identity(), "b": pdefit.Identity()})
     found = pdefit.fit(functional, [pdefit.LevenbergMarquardt()])
     intervals = pdefit.intervals(found.functional, found.theta)
-    assert intervals.vague == ("a", "b") and np.all(np.isinf(intervals.error))
+    assert intervals.unidentifiable == ("a", "b") and np.all(np.isinf(intervals.error))
     np.testing.assert_allclose(intervals.estimate.sum(), 1.5, rtol=0.05)
 
 
