@@ -930,9 +930,9 @@ def in_program(
     )
 
 
-def _late_piece(window: Any) -> bool:
+def _late_piece(schedule: Any) -> bool:
     """Whether a piece begins after half of the record."""
-    return float(np.asarray(window.plan.start).ravel()[0]) > 5.0
+    return float(np.asarray(schedule.plan.start).ravel()[0]) > 5.0
 
 
 in_program(
@@ -1198,7 +1198,7 @@ def watched_gradient_sign_in_single_precision():
 def answer(objective: Any, driver: Any, what: str, theta: jax.Array) -> np.ndarray:
     """What a fit is told, through its driver."""
     driver = driver or pdefit.Traced()
-    objective = driver.settled(objective) if isinstance(driver, pdefit.Hosted) else objective
+    objective = driver.resolve_for(objective) if isinstance(driver, pdefit.Hosted) else objective
     if what == "product":
         return np.asarray(driver.product(objective, theta, jnp.ones_like(theta)))
     if what == "gradient":
@@ -1212,7 +1212,7 @@ def error(found: np.ndarray, expected: np.ndarray) -> float:
 
 def certificate(planted: Planted) -> pdefit.Certificate:
     """By default settings."""
-    functional = planted.objective if planted.driver is None else planted.driver.settled(planted.objective)
+    functional = planted.objective if planted.driver is None else planted.driver.resolve_for(planted.objective)
     return pdefit.certify(functional, functional.theta0, driver=planted.driver)
 
 

@@ -71,7 +71,7 @@ class AbstractAdjoint(eqx.Module):
         is large."""
 
     @abc.abstractmethod
-    def settled(
+    def resolve_for(
         self: Self, starts: Sequence[tuple[AbstractSystem, PyTree]], plan: TimeGrid, solver: diffrax.AbstractSolver
     ) -> Self:
         """The adjoint with everything decided that depends on the problem: systems with a state each, a batch of plans, and
@@ -108,7 +108,7 @@ class StoreAll(AbstractReverse):
     def run(self, stepper, y0, plan, emit, inputs, probes=None):
         return store_all(stepper, y0, plan, emit, inputs, probes)
 
-    def settled(self, starts, plan, solver):
+    def resolve_for(self, starts, plan, solver):
         return self
 
     def account(self, plan, unknowns):
@@ -131,7 +131,7 @@ class Checkpointed(AbstractReverse):
     def run(self, stepper, y0, plan, emit, inputs, probes=None):
         return time_loop(stepper, y0, plan, emit, inputs, probes, _nest(plan, self.levels), checkpoint)
 
-    def settled(self, starts, plan, solver):
+    def resolve_for(self, starts, plan, solver):
         return self
 
     def account(self, plan, unknowns):

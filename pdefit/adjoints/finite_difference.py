@@ -47,7 +47,7 @@ class FiniteDifference(AbstractAdjoint):
 
         return function(theta, None), lax.map(slope, jnp.arange(theta.size)), jnp.zeros(())
 
-    def settled(self, starts, plan, solver):
+    def resolve_for(self, starts, plan, solver):
         return self
 
     def account(self, plan, unknowns):

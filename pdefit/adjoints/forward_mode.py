@@ -44,7 +44,7 @@ class Tangent(AbstractAdjoint):
             value = values[0]
         return value, slopes, jnp.zeros(())
 
-    def settled(self, starts, plan, solver):
+    def resolve_for(self, starts, plan, solver):
         return self
 
     def account(self, plan, unknowns):

@@ -158,9 +158,9 @@ def _candidates(functional: Functional) -> list[_Candidate]:
         _Candidate("tangent", "adjoint=tangent", Tangent()),
         _Candidate("finite differences", "adjoint=finite_difference", FiniteDifference()),
     ]
-    settled = [with_adjoint(functional, c.adjoint).sweep.adjoint for c in found]
+    settled = [with_adjoint(functional, c.adjoint).runner.adjoint for c in found]
     distinct = [c for i, c in enumerate(found) if settled[i] not in settled[:i]]
-    own = functional.sweep.adjoint
+    own = functional.runner.adjoint
     remark = _reconstruction if isinstance(own, Backsolve) else _Candidate.remark
     return distinct if own in settled else [*distinct, _Candidate("as configured", "as configured", own, remark)]
 
@@ -184,7 +184,7 @@ def _measured(
 ) -> tuple[Measured, Array | None]:
     """What one algorithm takes, its error apart, and its gradient; None where it would take too long, or does not fit."""
     functional = with_adjoint(part, candidate.adjoint)
-    cost, adjoint = gradient_cost(functional, tried), functional.sweep.adjoint
+    cost, adjoint = gradient_cost(functional, tried), functional.runner.adjoint
     row = Measured(
         algorithm=candidate.name,
         option=candidate.option,
@@ -244,10 +244,10 @@ def _reconstruction(functional: Functional, theta: Array) -> str:
 
 @eqx.filter_jit
 def _reconstructed(functional: Functional, theta: Array) -> Array:
-    problem, adjoint = functional.at(theta), functional.sweep.adjoint
-    stepper = Stepper(problem.system, functional.sweep.solver, problem.args)
+    problem, adjoint = functional.at(theta), functional.runner.adjoint
+    stepper = Stepper(problem.system, functional.runner.solver, problem.args)
     assert isinstance(adjoint, Backsolve)
-    return functional.sweep.batch(
+    return functional.runner.batch(
         lambda y0, plan: adjoint.reconstruction(stepper, y0, plan), functional.starts(problem), functional.layout.plan
     )
 

@@ -151,7 +151,7 @@ def p7(cells: int = 64) -> Row:
     difference = abs((8 * near - far) / (12 * eps) / slope - 1)
     others = [pdefit.StoreAll(), *map(pdefit.Checkpointed, (1, 3, 4))]
     gaps = [
-        float(jnp.linalg.norm(GRADIENT(eqx.tree_at(lambda f: f.sweep.adjoint, double, a), theta)[1] - exact)) / scale
+        float(jnp.linalg.norm(GRADIENT(eqx.tree_at(lambda f: f.runner.adjoint, double, a), theta)[1] - exact)) / scale
         for a in others
     ]
     return Row(

@@ -44,7 +44,7 @@ class Backsolve(AbstractContinuous):
         if self.backups is not None and self.backups < 1:
             raise PdefitError(f"Backsolve expects backups of 1 or more in each interval, but got {self.backups}")
 
-    def settled(self, starts, plan, solver):
+    def resolve_for(self, starts, plan, solver):
         if self.backups is not None and not self.counted:
             return self
         steps = [s.stable_step(y) for s, y in starts if isinstance(s, AbstractStable)]

@@ -33,7 +33,7 @@ class Interpolating(AbstractContinuous):
     substeps: int | None = None
     solver: diffrax.AbstractERK | None = None
 
-    def settled(self, starts, plan, solver):
+    def resolve_for(self, starts, plan, solver):
         if self.substeps is not None:
             return self
         order = solver.order(None) or _ORDER

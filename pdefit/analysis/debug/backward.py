@@ -37,7 +37,7 @@ def first_nonfinite_backward(
 ) -> Diagnosis | Backward:
     """The first place, from the end, at which a cotangent is not finite."""
     functional = walk.functional
-    extra, ends = jax.grad(Misfit(functional).finish, argnums=(0, 1))(theta, forward.ends)
+    extra, ends = jax.grad(Misfit(functional).close, argnums=(0, 1))(theta, forward.ends)
     if not finite((extra, ends)):
         return sick_extra(walk, theta, forward.ends, backward=True)
     gradient, starts = jax.tree.map(jnp.zeros_like, walk.params), []
@@ -73,7 +73,7 @@ def first_nonfinite_backward(
 
 def sick_extra(walk: SteppedTrajectory, theta: Float[Array, " p"], ends: PyTree, backward: bool) -> Diagnosis:
     """Why priors, regularizers and jumps, or their derivatives, are not finite."""
-    finish = Misfit(walk.functional).finish
+    finish = Misfit(walk.functional).close
     found = origin(jax.grad(finish, argnums=(0, 1)) if backward else finish, theta, ends)
     remedy = "correct the prior or the regularizer, or choose another guess"
     what = "The derivative of priors, regularizers and jumps" if backward else "What priors, regularizers and jumps add"
@@ -119,9 +119,9 @@ def _padded(beats: Steps, more: int) -> Steps:
     def longer(x: Array, first: Any) -> Array:
         return jnp.concatenate([jnp.full((more, *x.shape[1:]), first, x.dtype), x])
 
-    real = {n: longer(x, False) for n, x in beats.real.items()}
+    counts = {n: longer(x, False) for n, x in beats.counts.items()}
     return Steps(
-        longer(beats.t, beats.t[0]), longer(beats.h, 0.0), longer(beats.seen, False), longer(beats.index, 0), real
+        longer(beats.t, beats.t[0]), longer(beats.h, 0.0), longer(beats.seen, False), longer(beats.index, 0), counts
     )
 
 

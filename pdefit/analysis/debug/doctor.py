@@ -48,7 +48,7 @@ def _examined(functional: Functional, theta: Float[Array, " p"]) -> Diagnosis:
     forward = first_nonfinite_forward(walk)
     if isinstance(forward, Diagnosis):
         return forward
-    extra = float(Misfit(functional).finish(theta, forward.ends))
+    extra = float(Misfit(functional).close(theta, forward.ends))
     if not np.isfinite(extra):
         return sick_extra(walk, theta, forward.ends, backward=False)
     loss = forward.half_square + extra

@@ -148,7 +148,7 @@ def _step_remedy(walk: SteppedTrajectory, s: int, operation: str | None) -> str:
 
 def _limit(walk: SteppedTrajectory, s: int) -> float | None:
     try:
-        return stability_limit(walk.problem.system, segment_start(walk, s), walk.functional.sweep.solver)
+        return stability_limit(walk.problem.system, segment_start(walk, s), walk.functional.runner.solver)
     except PdefitError:
         return None
 
@@ -161,7 +161,7 @@ def _sick_look(walk: SteppedTrajectory, s: int, beats: Steps, n: int, carry: Any
     y = walk.stepped(walk.problem, carry, beat)[0]
 
     def residuals(params: dict[str, Array], y: PyTree) -> PyTree:
-        return functional.window.residuals(walk.filled(params).observe, y, (beat.index, beat.real))
+        return functional.schedule.residuals(walk.filled(params).observe, y, (beat.index, beat.counts))
 
     at, where = place(walk, s, beats, n), spot(residuals(walk.params, y))
     if where is None:

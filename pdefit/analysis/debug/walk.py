@@ -24,7 +24,7 @@ class Steps(NamedTuple):
     h: Array
     seen: Array
     index: Array
-    real: dict[str, Array]
+    counts: dict[str, Array]
 
 
 class Seen(NamedTuple):
@@ -56,7 +56,7 @@ class SteppedTrajectory(eqx.Module):
         return self._stepper(self.problem).init(beats.t[0].astype(dtype), y0)
 
     def _stepper(self, problem: Problem) -> Stepper:
-        return Stepper(problem.system, self.functional.sweep.solver, problem.args)
+        return Stepper(problem.system, self.functional.runner.solver, problem.args)
 
     def beat(self, params: dict[str, Array], carry: Any, beat: Steps) -> tuple[Any, Float[Array, ""]]:
         """A step, and half the squared residuals of the look after it."""
@@ -75,8 +75,8 @@ class SteppedTrajectory(eqx.Module):
 
     def looked(self, problem: Problem, y: PyTree, beat: Steps) -> Float[Array, ""]:
         def misfit(y: PyTree) -> Array:
-            window = self.functional.window
-            return half_square(window.residuals(problem.observe, y, (beat.index, beat.real)))
+            schedule = self.functional.schedule
+            return half_square(schedule.residuals(problem.observe, y, (beat.index, beat.counts)))
 
         return lax.cond(beat.seen, misfit, lambda y: jnp.zeros(()), y)
 
@@ -87,14 +87,14 @@ def beats_of(functional: Functional, segment: int, plan: TimeGrid) -> Steps:
     times, sizes = map(np.asarray, one.times_and_sizes())
     seen = np.zeros(times.shape, bool)
     seen[:, -1] = True
-    looks = functional.window
+    looks = functional.schedule
     index = np.repeat(np.asarray(looks.index[segment])[one.look_first :], times.shape[1])
-    real = {
-        n: np.repeat(np.asarray(r[segment])[one.look_first :], times.shape[1], axis=0) for n, r in looks.real.items()
+    counts = {
+        n: np.repeat(np.asarray(r[segment])[one.look_first :], times.shape[1], axis=0) for n, r in looks.counts.items()
     }
-    parts = [times.ravel(), sizes.ravel(), seen.ravel(), index, real]
+    parts = [times.ravel(), sizes.ravel(), seen.ravel(), index, counts]
     first: list[Any] = [times[0, :1], np.zeros(1), np.ones(1, bool), np.asarray(looks.index[segment])[:1]]
-    first.append({n: np.asarray(r[segment])[:1] for n, r in looks.real.items()})
+    first.append({n: np.asarray(r[segment])[:1] for n, r in looks.counts.items()})
     if one.look_first:
         parts = jax.tree.map(lambda a, b: np.concatenate([a, b]), first, parts)
     return Steps(*jax.tree.map(jnp.asarray, parts))

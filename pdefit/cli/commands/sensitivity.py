@@ -25,7 +25,7 @@ def run_sensitivity(cfg: dict[str, Any], directory: Path, name: str, console: Co
     exp = experiment(cfg)
     functional, ts = exp.functional, exp.record.ts[: exp.fitted]
     problem = functional.problem if exp.truth is None else exp.truth
-    numerics = {"solver": functional.sweep.solver, "dt": functional.dt if functional.steps is None else None}
+    numerics = {"solver": functional.runner.solver, "dt": functional.dt if functional.steps is None else None}
     with RunsProgress(console) as bar:
         effects = sensitivity(problem, ts, factor=FACTOR, steps=functional.steps, **numerics, said=bar)
     if all(e.left_out for e in effects):

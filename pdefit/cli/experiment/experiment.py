@@ -151,7 +151,7 @@ def _assemble(cfg: Config, dt: float | None = None) -> Experiment:
         smooth_tangents=bool(cfg["smooth_tangents"]),
         key=jax.random.key(cfg["seed"]),
     )
-    functional = driver.settled(functional if dt is None else with_dt(functional, dt))
+    functional = driver.resolve_for(functional if dt is None else with_dt(functional, dt))
     truth = problem if made.truth is None else cast(made.truth, cfg["dtype"])
     if made.truth is not None:
         check_stated(made.true_paths, functional.controls.items, truth)

@@ -34,7 +34,7 @@ def refit_finer(exp: Experiment, functional: Functional, theta: Array, console: 
             console.print(f"{name}: not looked at ({escape(str(error))})", highlight=False)
             continue
         # the fit begins where the problem is
-        start = exp.driver.settled(eqx.tree_at(lambda f: f.problem, finer, finer.at(theta)))
+        start = exp.driver.resolve_for(eqx.tree_at(lambda f: f.problem, finer, finer.at(theta)))
         console.print(f"one more fit with {name}: {start.layout.plan.steps} steps, compiling ...", highlight=False)
         last = exp.stages[-1]
         again = fitting.fit(start, [fitting.Stage(last.optimizer, last.max_iterations)], driver=exp.driver)

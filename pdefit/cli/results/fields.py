@@ -22,7 +22,12 @@ from pdefit.systems.field_coords import field_coords
 def predicted(exp: Experiment, found: Fit) -> Iterator[PyTree]:
     """The model's state at every time of the record: segment by segment over the fit, then on from its end."""
     functional, problem = found.functional, found.problem
-    numerics = {"solver": functional.sweep.solver, "dt": functional.dt, "steps": functional.steps, "args": problem.args}
+    numerics = {
+        "solver": functional.runner.solver,
+        "dt": functional.dt,
+        "steps": functional.steps,
+        "args": problem.args,
+    }
     layout, ts = functional.layout, exp.record.ts
     starts = functional.formulation.starts(problem.y0, problem.nodes)
     state = jax.tree.map(lambda x: x[0], starts)
@@ -30,7 +35,7 @@ def predicted(exp: Experiment, found: Fit) -> Iterator[PyTree]:
         yield state
     for s in range(layout.segments):
         state = jax.tree.map(lambda x, s=s: x[s], starts)
-        when = ts[layout.index[s][layout.real[s]]]
+        when = ts[layout.index[s][layout.counts[s]]]
         for frame in frames(problem.system, state, when, t0=float(ts[layout.nodes[s]]), **numerics):
             state = frame
             yield frame

@@ -127,7 +127,7 @@ def _lyapunov(exp: Experiment, found: Fit, last: PyTree, console: Console) -> Ly
     """The exponent of the fitted model on its own trajectory, from the end of the fit to that of the forecast."""
     functional = found.functional
     numerics = {
-        "solver": functional.sweep.solver,
+        "solver": functional.runner.solver,
         "dt": functional.dt,
         "steps": functional.steps,
         "args": found.problem.args,

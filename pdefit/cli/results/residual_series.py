@@ -20,8 +20,8 @@ def residual_series(functional: Functional, theta: Float[Array, " p"]) -> dict[s
     value: Any
     for name, squares in sums.items():
         value = np.full((functional.observations.ts.size, *squares.shape[2:]), np.nan)
-        fitted = np.asarray(functional.fitted(name))[layout.real]
-        value[layout.index[layout.real]] = np.where(fitted, np.asarray(squares)[layout.real], np.nan)
+        fitted = np.asarray(functional.fitted(name))[layout.counts]
+        value[layout.index[layout.counts]] = np.where(fitted, np.asarray(squares)[layout.counts], np.nan)
         axis = coords[name] if name in coords else None
         labels = axis.coords[axis.dims[0]] if axis and axis.dims else np.zeros(0)
         if labels.dtype.kind in "US" and value.ndim > 1 and labels.size == value.shape[1]:

@@ -61,8 +61,8 @@ class Metered(AbstractDriver):
         self.peak_bytes = meter.rise()
         return found
 
-    def settled(self, functional):
-        return self.driver.settled(functional)
+    def resolve_for(self, functional):
+        return self.driver.resolve_for(functional)
 
     def cost(self, functional, tangents):
         return self.driver.cost(functional, tangents)

@@ -110,7 +110,7 @@ def _each_control(residuals: Residuals, key: PRNGKeyArray, used: Used) -> list[C
             # in units of what random w make of it
             gap = over(abs(float(jnp.vdot(gradient, v) - jnp.vdot(w, answer))), float(jnp.linalg.norm(answer)))
             remedy = "the adjoint is wrong: compare with adjoint=store_all"
-            limit = residuals.limit(residuals.objective.sweep.adjoint.accuracy)
+            limit = residuals.limit(residuals.objective.runner.adjoint.accuracy)
             checks.append(at_most(f"{path}: gradient against tangent", gap, limit, remedy))
     return checks
 

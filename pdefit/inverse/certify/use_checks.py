@@ -48,7 +48,7 @@ class Used:
     def by(optimizers: Sequence[AbstractOptimizer] | None, objective: AbstractObjective) -> "Used":
         """What these optimizers ask for; without any named, all that the objective can give."""
         if optimizers is None:
-            tangents = objective.sweep.adjoint.has_tangents
+            tangents = objective.runner.adjoint.has_tangents
             return Used(True, tangents, tangents and objective.controls.size <= FEW)
         return Used(
             any(not o.tangents for o in optimizers),
@@ -78,7 +78,7 @@ def use_checks(
     # targets that a driver reads from a file are those that were measured
     fixed = isinstance(driver, Hosted) and driver.targets is not None
     shifted = objective if fixed else _shifted(objective, residuals, key)
-    accuracy = residuals.limit(ROUND_OFF if isinstance(driver, Hosted) else objective.sweep.adjoint.accuracy)
+    accuracy = residuals.limit(ROUND_OFF if isinstance(driver, Hosted) else objective.runner.adjoint.accuracy)
     exact = residuals.limit(ROUND_OFF)
     probe = _Probe(shifted, theta, (residuals.v, direction(objective.controls, theta, jax.random.fold_in(key, 3))))
     kind = "hosted " if isinstance(driver, Hosted) else ""

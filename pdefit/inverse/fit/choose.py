@@ -113,7 +113,7 @@ def _fastest(rate: Any, y: Float[Array, " n"]) -> tuple[float, float]:
 def choose_stages(functional: Functional) -> StagesChoice:
     """The stages for the unknowns of a functional."""
     size = functional.controls.shared_size
-    if size > FEW or not functional.sweep.adjoint.has_tangents:
+    if size > FEW or not functional.runner.adjoint.has_tangents:
         what = f"{size} unknowns are a field" if size > FEW else "a continuous adjoint has gradients only"
         return StagesChoice([Stage(LBFGS(), 500)], f"L-BFGS: {what}")
     few = f"Gauss-Newton (Levenberg-Marquardt): {size} unknowns are few"

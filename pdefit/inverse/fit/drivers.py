@@ -37,7 +37,7 @@ class AbstractDriver(abc.ABC):
     """Evaluates functionals for optimizers. Drivers give the same answers to round-off; they differ in memory and time."""
 
     @abc.abstractmethod
-    def settled(self, functional: Functional) -> Functional:
+    def resolve_for(self, functional: Functional) -> Functional:
         """The functional with an adjoint that keeps within the driver's budget."""
 
     @abc.abstractmethod
@@ -87,11 +87,11 @@ class Traced(AbstractDriver):
     def __init__(self, memory: Size | None = None):
         self.memory = None if memory is None else size_in_bytes(memory, "adjoint.memory")
 
-    def settled(self, functional):
+    def resolve_for(self, functional):
         if self.memory is None:
             return functional
         tried, layout = trial(functional), functional.layout
-        one = tried.state_bytes * functional.sweep.batch.at_once(layout.segments) / layout.segments
+        one = tried.state_bytes * functional.runner.batch.at_once(layout.segments) / layout.segments
         work = tried.working
         found = cheapest(layout.plan.intervals, layout.plan.length, (self.memory - work) / one)
         if found is None:
@@ -100,7 +100,7 @@ class Traced(AbstractDriver):
                 f"A gradient takes at least {in_words(least)} on the device, more than adjoint.memory = "
                 f"{in_words(self.memory)}; set it higher, or use adjoint=hosted"
             )
-        return eqx.tree_at(lambda f: f.sweep.adjoint, functional, Checkpointed(found.levels))
+        return eqx.tree_at(lambda f: f.runner.adjoint, functional, Checkpointed(found.levels))
 
     def cost(self, functional, tangents):
         tried = trial(functional)
@@ -151,12 +151,12 @@ class Hosted(AbstractDriver):
         self._tried: Trial | None = None
         self._last: tuple[Functional, HostedFunctional] | None = None
 
-    def settled(self, functional):
+    def resolve_for(self, functional):
         # for what is asked of the whole record at once, a certificate above all
         plan, room = functional.layout.plan, self._room(functional, _state(functional))
         found = cheapest(plan.intervals, plan.length, room)
         levels = MOST_LEVELS if found is None else found.levels
-        return eqx.tree_at(lambda f: f.sweep.adjoint, functional, Checkpointed(levels))
+        return eqx.tree_at(lambda f: f.runner.adjoint, functional, Checkpointed(levels))
 
     def cost(self, functional, tangents):
         tried = self._trial(functional)
@@ -251,7 +251,7 @@ class Hosted(AbstractDriver):
             if self.open_file is None:
                 raise PdefitError("Checkpoints in a file expect open_file, which makes it; or set file=0")
             stores[StorageTier.FILE] = self.open_file(jax.tree.leaves(like), used)
-        pieces = TimeChunks(functional.window, course.cut, targets)
+        pieces = TimeChunks(functional.schedule, course.cut, targets)
         return OffloadedRun(pieces, Checkpointed(course.nest.levels), course.schedule, stores)
 
 

@@ -91,7 +91,7 @@ class FitRun(Generic[Objective]):
             return False
         # another number of constant steps may take other checkpoints
         constant = isinstance(functional, Functional) and functional.steps is None
-        chosen: Any = self.driver.settled(functional) if constant else functional
+        chosen: Any = self.driver.resolve_for(functional) if constant else functional
         self.functional = chosen
         return True
 

@@ -24,7 +24,7 @@ def stable_step(objective: AbstractObjective, theta: Float[Array, " p"]) -> floa
 
 def share_of_limit(objective: AbstractObjective, theta: Float[Array, " p"]) -> float:
     """The step over its stability limit at theta, the largest of all recordings; 0 where nothing limits it."""
-    reach, shares = real_stability(objective.sweep.solver) / 2, [0.0]
+    reach, shares = real_stability(objective.runner.solver) / 2, [0.0]
     for problem, dt in objective.problems_and_steps(theta):
         stable = stated_step([(problem.system, problem.y0)])
         shares.append(0.0 if stable is None else dt / (stable * reach))
@@ -33,7 +33,7 @@ def share_of_limit(objective: AbstractObjective, theta: Float[Array, " p"]) -> f
 
 def is_open(objective: AbstractObjective) -> bool:
     """Whether constant steps may be chosen again: the step or the number of stages was left open."""
-    staged = isinstance(objective.asked_solver, AbstractStaged) and objective.asked_solver != objective.sweep.solver
+    staged = isinstance(objective.asked_solver, AbstractStaged) and objective.asked_solver != objective.runner.solver
     return objective.steps is None and (objective.asked_dt is None or staged)
 
 

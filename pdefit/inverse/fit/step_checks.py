@@ -143,7 +143,7 @@ class StepWatch:
         except PdefitError as error:
             return functional, f"steps kept, {before}: {error}"
         self.stable = stable
-        stages = [getattr(f.sweep.solver, "stages", None) for f in (functional, renewed)]
+        stages = [getattr(f.runner.solver, "stages", None) for f in (functional, renewed)]
         now = f"dt = {renewed.dt:.3g} {unit}" if functional.asked_dt is None else f"{stages[0]} -> {stages[1]} stages"
         return renewed, f"steps renewed, {before}, now {now}"
 

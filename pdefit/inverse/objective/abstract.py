@@ -30,7 +30,7 @@ class AbstractObjective(eqx.Module):
     observations: eqx.AbstractVar[Observations]
     controls: eqx.AbstractVar[Controls]
     formulation: eqx.AbstractVar[AbstractFormulation]
-    sweep: eqx.AbstractVar[TrajectoryRunner]
+    runner: eqx.AbstractVar[TrajectoryRunner]
     steps: eqx.AbstractVar[Adaptive | None]
     dt: eqx.AbstractVar[float]
     asked_solver: eqx.AbstractVar[diffrax.AbstractSolver]

@@ -23,19 +23,19 @@ class AbstractAccumulation(eqx.Module):
         """The state (S, ...) before the first window."""
 
     @abc.abstractmethod
-    def through(
-        self, x: Float[Array, " p"], state: PyTree, window: ObservationSchedule, probes: Float[Array, "S E 2"] | None
+    def advance(
+        self, x: Float[Array, " p"], state: PyTree, schedule: ObservationSchedule, probes: Float[Array, "S E 2"] | None
     ) -> tuple[PyTree, Float[Array, ""]]:
         """The state after a window, and what the window adds."""
 
     @abc.abstractmethod
-    def finish(self, x: Float[Array, " p"], state: PyTree) -> Float[Array, ""]:
+    def close(self, x: Float[Array, " p"], state: PyTree) -> Float[Array, ""]:
         """What is added at the end."""
 
     def whole(self, x: Float[Array, " p"], probes: Float[Array, "S E 2"] | None = None) -> Float[Array, ""]:
         """The function itself, in one window."""
-        state, part = self.through(x, self.start(x), self.functional.window, probes)
-        return part + self.finish(x, state)
+        state, part = self.advance(x, self.start(x), self.functional.schedule, probes)
+        return part + self.close(x, state)
 
 
 class Misfit(AbstractAccumulation):
@@ -46,11 +46,11 @@ class Misfit(AbstractAccumulation):
     def start(self, x):
         return self.functional.starts(self.functional.at(x))
 
-    def through(self, x, state, window, probes):
-        halves, ends = self.functional.sweep(self.functional.at(x), state, window, half_square, probes)
+    def advance(self, x, state, schedule, probes):
+        halves, ends = self.functional.runner(self.functional.at(x), state, schedule, half_square, probes)
         return ends, jnp.sum(halves)
 
-    def finish(self, x, state):
+    def close(self, x, state):
         return sum(map(_half, self.functional.remaining_residuals(x, state)), start=jnp.zeros(()))
 
 
@@ -64,30 +64,30 @@ class TangentLinearMisfit(AbstractAccumulation):
     def start(self, x):
         return push(lambda theta: self.functional.starts(self.functional.at(theta)), (self.theta,), (x,))
 
-    def through(self, x, state, window, probes):
+    def advance(self, x, state, schedule, probes):
         problem, tangent = push(self.functional.at, (self.theta,), (x,))
         tangent = self.functional.controls.touched(tangent)
-        sweep = self.functional.sweep
+        runner = self.functional.runner
 
         def emit(pair: tuple[PyTree, PyTree], i: Any) -> Array:
             def residuals(observe: Any, y: PyTree) -> dict[str, Array]:
-                return window.residuals(observe, y, i)
+                return schedule.residuals(observe, y, i)
 
             y, dy = pair
             return half_square(push(residuals, (problem.observe, y), (tangent.observe, dy))[1])
 
-        stepper = TangentLinearStepper(_stepper(problem, sweep), _stepper(tangent, sweep))
-        halves, ends = sweep.run(stepper, state, window, emit, probes)
+        stepper = TangentLinearStepper(_stepper(problem, runner), _stepper(tangent, runner))
+        halves, ends = runner.run(stepper, state, schedule, emit, probes)
         return ends, jnp.sum(halves)
 
-    def finish(self, x, state):
+    def close(self, x, state):
         functional = self.functional
         parts = push(functional.remaining_residuals, (self.theta, state[0]), (x, state[1]))[1]
         return sum(map(_half, parts), start=jnp.zeros(()))
 
 
-def _stepper(problem: Any, sweep: Any) -> Stepper:
-    return Stepper(problem.system, sweep.solver, problem.args)
+def _stepper(problem: Any, runner: Any) -> Stepper:
+    return Stepper(problem.system, runner.solver, problem.args)
 
 
 def half_square(residuals: dict[str, Array]) -> Float[Array, ""]:

@@ -58,7 +58,7 @@ class Functional(AbstractObjective):
     # what a jump of a free node state is divided by, by control, (1, ...)
     continuity_sigma: dict[str, Array]
     layout: Layout
-    sweep: TrajectoryRunner
+    runner: TrajectoryRunner
     formulation: AbstractFormulation
     regularizers: tuple[AbstractRegularizer, ...]
     steps: Adaptive | None
@@ -121,14 +121,14 @@ class Functional(AbstractObjective):
             starts, args = self.starts(self.problem), self.problem.args
             plan = frozen_steps(self.problem.system, starts, ts, layout, solver, steps, args)
             self.layout, self.dt = eqx.tree_at(lambda x: x.plan, layout, plan), plan.smallest
-        self.sweep = TrajectoryRunner(settle([], None, solver), adjoint or Checkpointed(), batch or Vmap())
+        self.runner = TrajectoryRunner(settle([], None, solver), adjoint or Checkpointed(), batch or Vmap())
         self.regularizers = tuple(regularizers)
         for regularizer in self.regularizers:
             paths = [c.path for c in self.controls.items]
             if regularizer.control not in paths:
                 raise unknown("control", regularizer.control, paths)
         check_observed(self.observed, {n: v.shape[1:] for n, v in observations.values.items()})
-        self.sweep = self.sweep.settled(self.controls.extremes(self.problem), self.layout.plan)
+        self.runner = self.runner.resolve_for(self.controls.extremes(self.problem), self.layout.plan)
 
     # --- the map from theta to residuals -----------------------------------------------------------------------------
 
@@ -140,10 +140,10 @@ class Functional(AbstractObjective):
         return self.controls.problem(self.problem, theta)
 
     @property
-    def window(self) -> ObservationSchedule:
+    def schedule(self) -> ObservationSchedule:
         """The whole record, as the formulation cuts it."""
-        real = {n: self._real(n) for n in self.observed}
-        return ObservationSchedule(self.layout.plan, self.layout.index, real, self.observations)
+        counts = {n: self._counts(n) for n in self.observed}
+        return ObservationSchedule(self.layout.plan, self.layout.index, counts, self.observations)
 
     def starts(self, problem: Problem) -> PyTree:
         """Where the trajectories of all segments start, with a leading axis."""
@@ -153,30 +153,30 @@ class Functional(AbstractObjective):
         """The largest error of the steps, which adaptive ones have, at theta: 1 at the tolerance. One forward run."""
         if self.steps is None:
             raise PdefitError("Constant steps have no tolerance; give the functional steps=pdefit.Adaptive()")
-        problem, sweep = self.at(theta), self.sweep
-        given = {"steps": self.steps, "args": problem.args, "solver": sweep.solver, "batch": sweep.batch}
+        problem, runner = self.at(theta), self.runner
+        given = {"steps": self.steps, "args": problem.args, "solver": runner.solver, "batch": runner.batch}
         return step_error(problem.system, self.starts(problem), self.layout.plan, **given)
 
     def trajectories(self, theta: Float[Array, " p"], reduce: Reduce) -> tuple[PyTree, PyTree]:
         """`reduce` of the weighted residuals of every observation, stacked (S, I, ...), padding having residual zero; and
         the states (S, ...) at the ends of the segments."""
         problem = self.at(theta)
-        return self.sweep(problem, self.starts(problem), self.window, reduce)
+        return self.runner(problem, self.starts(problem), self.schedule, reduce)
 
-    def _real(self, name: str) -> Bool[Array, "S I"]:
+    def _counts(self, name: str) -> Bool[Array, "S I"]:
         """Which observations of a variable may be residuals: each once, and not those at the first node that the node state
         itself was made of."""
-        real = jnp.asarray(self.layout.real)
+        counts = jnp.asarray(self.layout.counts)
         if self.problem.nodes is not None:
             free = [c.path for c in self.controls.nodes]
             made = name in named_fields(self.problem.y0) and node_path(self.problem, name) not in free
-            real = real.at[0, 0].set(False) if made or not free else real
-        return real
+            counts = counts.at[0, 0].set(False) if made or not free else counts
+        return counts
 
     def fitted(self, name: str) -> Bool[Array, "S I ..."]:
         """Which values of a variable are residuals: those that were measured, where they may be."""
-        seen, real = self.observations.mask[name][self.layout.index], self._real(name)
-        return seen & real.reshape(real.shape + (1,) * (seen.ndim - 2))
+        seen, counts = self.observations.mask[name][self.layout.index], self._counts(name)
+        return seen & counts.reshape(counts.shape + (1,) * (seen.ndim - 2))
 
     def ends_and_starts(
         self, theta: Float[Array, " p"], ends: PyTree
@@ -217,10 +217,10 @@ class Functional(AbstractObjective):
         self, theta: Float[Array, " p"]
     ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, ""]]:
         probes = jnp.zeros((self.layout.segments, self.layout.plan.intervals + 1, 2))
-        return self.sweep.adjoint.gradient(self.value, theta, probes, self.controls.sizes(theta))
+        return self.runner.adjoint.gradient(self.value, theta, probes, self.controls.sizes(theta))
 
     def jvp(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        demand_tangents(self.sweep.adjoint)
+        demand_tangents(self.runner.adjoint)
         return jax.jvp(self.value, (theta,), (v,))
 
     def gauss_newton_product(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> Float[Array, " p"]:
@@ -253,7 +253,7 @@ class Functional(AbstractObjective):
     def residuals_and_jacobian(self, theta: Float[Array, " p"]) -> tuple[Float[Array, " m"], Float[Array, "m p"]]:
         m, p = self.residual_shape
         refuse_dense(m, p)
-        demand_tangents(self.sweep.adjoint)
+        demand_tangents(self.runner.adjoint)
         blocks = jvp_blocks(self._parts, theta, pattern(self.controls, self.layout.segments))
         r, jac = self.extra_equations(theta)
         return jnp.concatenate([jnp.ravel(blocks.r), r]), jnp.concatenate([blocks.dense(p), jac])
@@ -263,7 +263,7 @@ class Functional(AbstractObjective):
         return self.residuals_and_jacobian(theta)[1]
 
     def grouped_equations(self, theta):
-        demand_tangents(self.sweep.adjoint)
+        demand_tangents(self.runner.adjoint)
         return Tangents(self, theta).groups()
 
     @property
@@ -326,7 +326,7 @@ class Functional(AbstractObjective):
         """The same functional with the steps that an adaptive pass takes at theta, if it has adaptive steps."""
         if self.steps is None:
             return self
-        problem, (ts, solver) = self.at(theta), (self.observations.ts, self.sweep.solver)
+        problem, (ts, solver) = self.at(theta), (self.observations.ts, self.runner.solver)
         starts = self.starts(problem)
         plan = frozen_steps(problem.system, starts, ts, self.layout, solver, self.steps, problem.args)
         return self.with_plan(plan)

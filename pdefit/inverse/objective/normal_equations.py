@@ -95,22 +95,22 @@ class Tangents(eqx.Module):
         none = NormalEquations(jnp.zeros(s), jnp.zeros((s, k)), jnp.zeros((s, k, k)))
         return TangentState(states, _swapped(tangents), none if empty is None else empty)
 
-    def through(self, walk: TangentState, window: ObservationSchedule) -> TangentState:
+    def advance(self, walk: TangentState, schedule: ObservationSchedule) -> TangentState:
         """From one end of a window to the other."""
-        sweep = self.functional.sweep
+        runner = self.functional.runner
         functional, k = self.functional, self._seeds.shape[0]
         problem, moved = jvp_many(lambda x: followed(functional, x), (self.theta,), (self._seeds,))
         moved = functional.controls.touched(moved)
 
         def stepping(p: Any) -> Stepper:
-            return Stepper(p.system, sweep.solver, p.args)
+            return Stepper(p.system, runner.solver, p.args)
 
         stepper = stepping(functional.at(self.theta))
         twin = stepping(problem) if functional.smooth_tangents else None
 
         def look(seen: Any, pair: tuple[PyTree, PyTree], i: Any) -> Any:
             y, dy = pair
-            found = jvp_many(lambda o, y: window.residuals(o, y, i), (problem.observe, y), (moved.observe, dy))
+            found = jvp_many(lambda o, y: schedule.residuals(o, y, i), (problem.observe, y), (moved.observe, dy))
             return seen.plus(*found)
 
         def trajectory(walk: TangentState, plan: Any, inputs: Any) -> TangentState:
@@ -127,9 +127,9 @@ class Tangents(eqx.Module):
             (y, dys), seen = fold(each, begin, plan, look_at_all, inputs, walk.seen, each.through)
             return TangentState(y, stacked(dys), seen)
 
-        if twin is None and goes_in_turn(sweep.solver, walk.states, k):
-            return sweep.batch(trajectory_in_turn, walk, window.plan, window.inputs)
-        return sweep.batch(trajectory, walk, window.plan, window.inputs)
+        if twin is None and goes_in_turn(runner.solver, walk.states, k):
+            return runner.batch(trajectory_in_turn, walk, schedule.plan, schedule.inputs)
+        return runner.batch(trajectory, walk, schedule.plan, schedule.inputs)
 
     def _alone(self, moved: PyTree) -> list[PyTree]:
         """Of k problems that move (k, ...), each with the one control that moves it; node states move nothing of it."""
@@ -140,7 +140,7 @@ class Tangents(eqx.Module):
         owners += [Controls(())] * (self._seeds.shape[0] - len(owners))
         return [owner.touched(each) for owner, each in zip(owners, unstacked(moved, len(owners)), strict=True)]
 
-    def finish(self, walk: TangentState) -> SegmentNormalEquations:
+    def close(self, walk: TangentState) -> SegmentNormalEquations:
         """With the jumps between segments, and what regularizers and priors ask."""
         functional, (states, tangents, seen) = self.functional, walk
         layout = pattern(functional.controls, functional.layout.segments)
@@ -162,7 +162,7 @@ class Tangents(eqx.Module):
 
     def groups(self) -> SegmentNormalEquations:
         """All of it, in one window."""
-        return self.finish(self.through(self.start(), self.functional.window))
+        return self.close(self.advance(self.start(), self.functional.schedule))
 
 
 def _refuse_many(k: int, p: int, values: int) -> None:

@@ -86,8 +86,8 @@ class Recordings(AbstractObjective):
         return self.members.formulation
 
     @property
-    def sweep(self):
-        return self.members.sweep
+    def runner(self):
+        return self.members.runner
 
     @property
     def steps(self):

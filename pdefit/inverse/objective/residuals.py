@@ -24,23 +24,23 @@ Reduce = Callable[[dict[str, Array]], PyTree]
 class ObservationSchedule(eqx.Module):
     """A record, or a part of it, that S trajectories of I observations each run through.
 
-    `index` (S, I) into `observations`, by variable `real` (S, I) which of them are residuals, once each.
+    `index` (S, I) into `observations`, by variable `counts` (S, I) which of them are residuals, once each.
     """
 
     plan: TimeGrid
     index: Array | np.ndarray
-    real: dict[str, Array]
+    counts: dict[str, Array]
     observations: Observations
 
     def residuals(self, observe: AbstractObservationOperator, y: PyTree, i: Any) -> dict[str, Array]:
         """W (H(y) - d) of one observation, 0 where it is missing or no residual; `i` are an index and flags as in `inputs`."""
-        index, real = i
+        index, counts = i
         seen, data = observe(y), self.observations
 
         def one(name: str) -> Array:
             target, sigma = data.values[name][index], data.sigma[name]
             sigma = jnp.broadcast_to(sigma[index if sigma.shape[0] > 1 else 0], target.shape)
-            fitted = data.mask[name][index] & real[name]
+            fitted = data.mask[name][index] & counts[name]
             # 1/sigma is made before the guard, which keeps a masked NaN of the model out of the gradient
             return jnp.where(fitted, (1 / sigma) * (seen[name] - target), 0.0)
 
@@ -49,7 +49,7 @@ class ObservationSchedule(eqx.Module):
     @property
     def inputs(self) -> tuple[Array, dict[str, Array]]:
         """What tells the observations of a run apart."""
-        return jnp.asarray(self.index), self.real
+        return jnp.asarray(self.index), self.counts
 
 
 class TrajectoryRunner(eqx.Module):
@@ -59,23 +59,30 @@ class TrajectoryRunner(eqx.Module):
     adjoint: AbstractAdjoint
     batch: AbstractBatch
 
-    def settled(self, problems: Sequence[Problem], plan: TimeGrid) -> "TrajectoryRunner":
+    def resolve_for(self, problems: Sequence[Problem], plan: TimeGrid) -> "TrajectoryRunner":
         """The same with everything decided that depends on the problem, which may be any of these."""
-        adjoint = self.adjoint.settled([(p.system, p.y0) for p in problems], plan, self.solver)
+        adjoint = self.adjoint.resolve_for([(p.system, p.y0) for p in problems], plan, self.solver)
         return TrajectoryRunner(self.solver, adjoint, self.batch)
 
     def __call__(
-        self, problem: Problem, starts: PyTree, window: ObservationSchedule, reduce: Reduce, probes: Array | None = None
+        self,
+        problem: Problem,
+        starts: PyTree,
+        schedule: ObservationSchedule,
+        reduce: Reduce,
+        probes: Array | None = None,
     ) -> tuple[PyTree, PyTree]:
         """`reduce` of the residuals of every observation, stacked (S, I, ...), and the states at the ends (S, ...)."""
         stepper = Stepper(problem.system, self.solver, problem.args)
-        return self.run(stepper, starts, window, lambda y, i: reduce(window.residuals(problem.observe, y, i)), probes)
+        return self.run(
+            stepper, starts, schedule, lambda y, i: reduce(schedule.residuals(problem.observe, y, i)), probes
+        )
 
     def run(
         self,
         stepper: AbstractStepper,
         starts: PyTree,
-        window: ObservationSchedule,
+        schedule: ObservationSchedule,
         emit: Callable,
         probes: Array | None = None,
     ) -> tuple[PyTree, PyTree]:
@@ -85,7 +92,7 @@ class TrajectoryRunner(eqx.Module):
             end, outputs = self.adjoint.run(stepper, y0, plan, emit, inputs, probes)
             return outputs, end
 
-        return self.batch(trajectory, starts, window.plan, window.inputs, probes)
+        return self.batch(trajectory, starts, schedule.plan, schedule.inputs, probes)
 
 
 def residual_kinds(functional: Any) -> Int[np.ndarray, " m"]:

@@ -84,7 +84,7 @@ def unstacked(functional: Functional, e: int, size: Extent) -> Functional:
     layout = Layout(
         TimeGrid(plan.start[s, i], step, plan.count[s, i], size.steps, plan.look_first),
         layout.index[s, :looks],
-        layout.real[s, :looks],
+        layout.counts[s, :looks],
         layout.nodes[s],
     )
     nodes = jax.tree.map(lambda x: x[s], problem.nodes)
@@ -150,7 +150,7 @@ def _padded_layout(layout: Layout, most: Extent) -> Layout:
     return Layout(
         TimeGrid(start, np.pad(plan.step, [*more, *steps]), np.pad(plan.count, more), most.steps, plan.look_first),
         np.pad(layout.index, more, mode="edge"),
-        np.pad(layout.real, more),
+        np.pad(layout.counts, more),
         np.pad(layout.nodes, more[0], mode="edge"),
     )
 

@@ -18,17 +18,17 @@ from pdefit.inverse.shooting.frozen_steps import shortened_layout
 
 def with_adjoint(functional: Functional, adjoint: AbstractAdjoint) -> Functional:
     """The functional with this algorithm, settled for its problem."""
-    sweep = TrajectoryRunner(functional.sweep.solver, adjoint, functional.sweep.batch)
-    sweep = sweep.settled(functional.controls.extremes(functional.problem), functional.layout.plan)
-    return eqx.tree_at(lambda f: f.sweep, functional, sweep)
+    runner = TrajectoryRunner(functional.runner.solver, adjoint, functional.runner.batch)
+    runner = runner.resolve_for(functional.controls.extremes(functional.problem), functional.layout.plan)
+    return eqx.tree_at(lambda f: f.runner, functional, runner)
 
 
 def with_tangents(objective: Objective) -> Objective:
     """The objective with an algorithm that has tangents: its own, or the discrete adjoint. Tangents, unlike gradients, are
     the same whatever the algorithm."""
-    if objective.sweep.adjoint.has_tangents:
+    if objective.runner.adjoint.has_tangents:
         return objective
-    return eqx.tree_at(lambda f: f.sweep.adjoint, objective, Checkpointed())
+    return eqx.tree_at(lambda f: f.runner.adjoint, objective, Checkpointed())
 
 
 def shortened(
@@ -75,9 +75,9 @@ def _shortened(functional: Functional, theta: Float[Array, " p"], count: int) ->
 def with_dt(functional: Functional, dt: float, solver: diffrax.AbstractSolver | None = None) -> Functional:
     """The functional with another constant step, which counts as chosen, not as given."""
     plan = functional.formulation.layout(functional.observations.ts, dt).plan
-    sweep = TrajectoryRunner(solver or functional.sweep.solver, functional.sweep.adjoint, functional.sweep.batch)
-    sweep = sweep.settled(functional.controls.extremes(functional.problem), plan)
-    return eqx.tree_at(lambda f: (f.dt, f.sweep, f.layout.plan), functional, (dt, sweep, plan))
+    runner = TrajectoryRunner(solver or functional.runner.solver, functional.runner.adjoint, functional.runner.batch)
+    runner = runner.resolve_for(functional.controls.extremes(functional.problem), plan)
+    return eqx.tree_at(lambda f: (f.dt, f.runner, f.layout.plan), functional, (dt, runner, plan))
 
 
 def stepped(objective: Objective, stable: float | None) -> Objective:

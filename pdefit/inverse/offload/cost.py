@@ -97,32 +97,32 @@ def state_bytes(like: PyTree) -> int:
 
 def trial(functional: Functional) -> Trial:
     """Run a few steps forward and back, from the start of the record at theta0."""
-    window, theta = _few_steps(functional), functional.theta0
-    march = eqx.tree_at(lambda m: m.functional.sweep.adjoint, Misfit(functional), Checkpointed(2))
-    state = march.start(theta)
-    size, steps = state_bytes(state), window.plan.intervals * window.plan.length
+    schedule, theta = _few_steps(functional), functional.theta0
+    accumulation = eqx.tree_at(lambda m: m.functional.runner.adjoint, Misfit(functional), Checkpointed(2))
+    state = accumulation.start(theta)
+    size, steps = state_bytes(state), schedule.plan.intervals * schedule.plan.length
     zeros = jax.tree.map(jnp.zeros_like, state)
-    back = programs.reverse.lower(march, theta, state, window, zeros, theta).compile()
+    back = programs.reverse.lower(accumulation, theta, state, schedule, zeros, theta).compile()
     account = back.compiled.memory_analysis()
-    stored = Checkpointed(2).account(window.plan, theta.size).stored * size
+    stored = Checkpointed(2).account(schedule.plan, theta.size).stored * size
     return Trial(
         state_bytes=size,
         temporary=max(int(account.temp_size_in_bytes) - stored, 0),
         passed=2 * size + int(account.output_size_in_bytes),
-        forward=_seconds(lambda: programs.advance(march, theta, state, window)) / steps,
-        back=_seconds(lambda: back(march, theta, state, window, zeros, theta)) / steps,
+        forward=_seconds(lambda: programs.advance(accumulation, theta, state, schedule)) / steps,
+        back=_seconds(lambda: back(accumulation, theta, state, schedule, zeros, theta)) / steps,
     )
 
 
 def gradient_cost(functional: Functional, tried: Trial) -> Cost:
     """A gradient by the functional's own adjoint, everything on the device."""
-    plan, batch, segments = functional.layout.plan, functional.sweep.batch, functional.layout.segments
+    plan, batch, segments = functional.layout.plan, functional.runner.batch, functional.layout.segments
     # an algorithm without a reverse pass has nothing to run again for it
-    account = functional.sweep.adjoint.account(plan, functional.controls.size)
+    account = functional.runner.adjoint.account(plan, functional.controls.size)
     again = batch.recompute(segments) if account.reverse else 0
     stored = account.stored
     # without checkpoints a step leaves more behind than its state
-    if isinstance(functional.sweep.adjoint, StoreAll):
+    if isinstance(functional.runner.adjoint, StoreAll):
         stored = math.ceil(stored * _kept_per_step(functional, tried) / tried.state_bytes)
     return Cost(
         driver="traced",
@@ -140,11 +140,11 @@ def gradient_cost(functional: Functional, tried: Trial) -> Cost:
 def tangent_cost(functional: Functional, tried: Trial) -> Cost:
     """The normal equations by one tangent for each column of the Jacobian, all at once."""
     plan, count = functional.layout.plan, functional.tangents
-    window, tangents = _few_steps(functional), Tangents(functional, functional.theta0)
+    schedule, tangents = _few_steps(functional), Tangents(functional, functional.theta0)
     walked = programs.walk_start(tangents)
-    program = programs.walk.lower(tangents, walked, window).compile()
+    program = programs.walk.lower(tangents, walked, schedule).compile()
     account = program.compiled.memory_analysis()
-    seconds = _seconds(lambda: program(tangents, walked, window))
+    seconds = _seconds(lambda: program(tangents, walked, schedule))
     steps, size = plan.intervals * plan.length, tried.state_bytes
     return Cost(
         driver="traced",
@@ -155,7 +155,7 @@ def tangent_cost(functional: Functional, tried: Trial) -> Cost:
         # those that are returned are not those that were given
         working_bytes=int(account.temp_size_in_bytes) + int(account.output_size_in_bytes),
         recompute_factor=1.0,
-        seconds=steps * seconds / (window.plan.intervals * window.plan.length),
+        seconds=steps * seconds / (schedule.plan.intervals * schedule.plan.length),
         seconds_forward=steps * tried.forward,
     )
 
@@ -163,20 +163,20 @@ def tangent_cost(functional: Functional, tried: Trial) -> Cost:
 def _kept_per_step(functional: Functional, tried: Trial) -> float:
     """Bytes that the reverse pass of one step needs, if nothing is run again: every value that enters a product with its
     cotangent. They are counted by tracing alone, as what the transpose of a few steps closes over."""
-    window, march = _few_steps(functional), Misfit(functional)
-    march = eqx.tree_at(lambda m: m.functional.sweep.adjoint, march, StoreAll())
+    schedule, accumulation = _few_steps(functional), Misfit(functional)
+    accumulation = eqx.tree_at(lambda m: m.functional.runner.adjoint, accumulation, StoreAll())
 
     def transpose(theta: Array) -> Any:
-        state = march.start(theta)
-        return jax.vjp(lambda theta, state: march.through(theta, state, window, None), theta, state)[1]
+        state = accumulation.start(theta)
+        return jax.vjp(lambda theta, state: accumulation.advance(theta, state, schedule, None), theta, state)[1]
 
     closed_over = state_bytes(jax.eval_shape(transpose, functional.theta0))
-    return max(closed_over / (window.plan.intervals * window.plan.length), float(tried.state_bytes))
+    return max(closed_over / (schedule.plan.intervals * schedule.plan.length), float(tried.state_bytes))
 
 
 def _few_steps(functional: Functional) -> ObservationSchedule:
     """The beginning of a record: a few steps of every trajectory, each few with an observation."""
-    whole = functional.window
+    whole = functional.schedule
     plan = whole.plan
     intervals, length = min(_INTERVALS, plan.intervals), min(_MOST_STEPS, plan.length)
     part = TimeGrid(
@@ -190,7 +190,7 @@ def _few_steps(functional: Functional) -> ObservationSchedule:
     first = int(plan.look_first)
     seen = slice(first, first + intervals)
     return ObservationSchedule(
-        part, whole.index[:, seen], {n: r[:, seen] for n, r in whole.real.items()}, whole.observations
+        part, whole.index[:, seen], {n: r[:, seen] for n, r in whole.counts.items()}, whole.observations
     )
 
 

@@ -49,18 +49,18 @@ class HostedFunctional:
         data = functional.observations.at(slice(0, 1))
         self._bare = eqx.tree_at(lambda f: (f.observations, f.measured_sigma), functional, (data, {}))
 
-    def route(self, march: AbstractAccumulation, x: Array) -> OffloadedRun:
+    def route(self, accumulation: AbstractAccumulation, x: Array) -> OffloadedRun:
         """How a march runs."""
-        like = jax.eval_shape(march.start, x)
+        like = jax.eval_shape(accumulation.start, x)
         key = tuple((leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(like))
         if key not in self._routes:
             self._routes[key] = self._make(like)
         return self._routes[key]
 
-    def _routed(self, march: AbstractAccumulation, x: Array) -> tuple[OffloadedRun, AbstractAccumulation]:
+    def _routed(self, accumulation: AbstractAccumulation, x: Array) -> tuple[OffloadedRun, AbstractAccumulation]:
         """How a march runs, and the march whose pieces are differentiated so."""
-        route = self.route(march, x)
-        return route, eqx.tree_at(lambda m: m.functional.sweep.adjoint, march, route.adjoint)
+        route = self.route(accumulation, x)
+        return route, eqx.tree_at(lambda m: m.functional.runner.adjoint, accumulation, route.adjoint)
 
     def close(self) -> None:
         """Forget all checkpoints, and remove their files."""
@@ -73,13 +73,13 @@ class HostedFunctional:
 
     def value(self, theta: Float[Array, " p"]) -> Float[Array, ""]:
         """J(theta)."""
-        march = Misfit(self._bare)
-        pieces = self.route(march, theta).pieces
-        state, value = programs.start(march, theta, pieces.first)
-        for window in _in_order(pieces):
-            state, part = jax.block_until_ready(programs.advance(march, theta, state, window))
+        accumulation = Misfit(self._bare)
+        pieces = self.route(accumulation, theta).pieces
+        state, value = programs.start(accumulation, theta, pieces.first)
+        for schedule in _in_order(pieces):
+            state, part = jax.block_until_ready(programs.advance(accumulation, theta, state, schedule))
             value = value + part
-        return value + programs.finish(march, theta, state)[0]
+        return value + programs.close(accumulation, theta, state)[0]
 
     def value_and_grad(self, theta: Float[Array, " p"]) -> tuple[Float[Array, ""], Float[Array, " p"]]:
         """J and its gradient by the discrete adjoint."""
@@ -97,13 +97,13 @@ class HostedFunctional:
 
     def jvp(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """J and its derivative along v, by the tangent-linear model."""
-        march = Misfit(self._bare)
-        pieces = self.route(march, theta).pieces
-        (state, value), (tangent, slope) = programs.push_start(march, theta, v, pieces.first)
-        for window in _in_order(pieces):
-            (state, more), (tangent, more_slope) = programs.push(march, theta, v, state, tangent, window)
+        accumulation = Misfit(self._bare)
+        pieces = self.route(accumulation, theta).pieces
+        (state, value), (tangent, slope) = programs.push_start(accumulation, theta, v, pieces.first)
+        for schedule in _in_order(pieces):
+            (state, more), (tangent, more_slope) = programs.push(accumulation, theta, v, state, tangent, schedule)
             value, slope = jax.block_until_ready((value + more, slope + more_slope))
-        more, more_slope = programs.push_finish(march, theta, v, state, tangent)
+        more, more_slope = programs.push_finish(accumulation, theta, v, state, tangent)
         return value + more, slope + more_slope
 
     def normal_equations(
@@ -114,8 +114,8 @@ class HostedFunctional:
         tangents = Tangents(self._bare, theta)
         pieces = self.route(Misfit(self._bare), theta).pieces
         walked, windows = programs.walk_start(tangents), _in_order(pieces)
-        for window in windows if pieces.first is None else itertools.chain([pieces.first], windows):
-            walked = jax.block_until_ready(programs.walk(tangents, walked, window))
+        for schedule in windows if pieces.first is None else itertools.chain([pieces.first], windows):
+            walked = jax.block_until_ready(programs.walk(tangents, walked, schedule))
         return programs.walk_end(tangents, walked)
 
     def repeat(self, condition: Callable[[Any], Any], body: Callable[[Any], Any], carry: Any) -> Any:
@@ -132,24 +132,24 @@ class HostedFunctional:
     def warm_up(self, theta: Float[Array, " p"]) -> tuple[float, float]:
         """Compile what a gradient runs, by running its first piece; seconds that the piece takes, forward and there and
         back."""
-        route, march = self._routed(Misfit(self._bare), theta)
-        window = route.pieces[0]
-        state, value = programs.start(march, theta, route.pieces.first)
-        (after, part), forward = _timed(lambda: programs.advance(march, theta, state, window))
-        _, (gradient, cotangent) = programs.finish(march, theta, after)
-        found, back = _timed(lambda: programs.reverse(march, theta, state, window, cotangent, gradient))
-        jax.block_until_ready(programs.reverse_start(march, theta, route.pieces.first, *found[:2]))
+        route, accumulation = self._routed(Misfit(self._bare), theta)
+        schedule = route.pieces[0]
+        state, value = programs.start(accumulation, theta, route.pieces.first)
+        (after, part), forward = _timed(lambda: programs.advance(accumulation, theta, state, schedule))
+        _, (gradient, cotangent) = programs.close(accumulation, theta, after)
+        found, back = _timed(lambda: programs.reverse(accumulation, theta, state, schedule, cotangent, gradient))
+        jax.block_until_ready(programs.reverse_start(accumulation, theta, route.pieces.first, *found[:2]))
         jax.block_until_ready((value + part, jnp.zeros_like(theta)))
         growth(_joined([jnp.zeros_like(found[2])] * route.pieces.count))
         return forward, back
 
     # --- marching --------------------------------------------------------------------------------------------------------
 
-    def _gradient(self, march: AbstractAccumulation, x: Array) -> tuple[Array, Array, Array]:
+    def _gradient(self, accumulation: AbstractAccumulation, x: Array) -> tuple[Array, Array, Array]:
         """A march and its derivative, as the schedule says; and the growth of the adjoint."""
-        route, march = self._routed(march, x)
+        route, accumulation = self._routed(accumulation, x)
         pieces, stores = route.pieces, route.stores
-        state, value = programs.start(march, x, pieces.first)
+        state, value = programs.start(accumulation, x, pieces.first)
         tree = jax.tree.structure(state)
         # counted once, however often a piece runs
         counted, norms = 0, []
@@ -162,11 +162,11 @@ class HostedFunctional:
                     for b in range(first, last):
                         pieces.prefetch(b + 1)
                         # one piece at a time: results of pieces that wait in a queue would fill the memory
-                        state, part = jax.block_until_ready(programs.advance(march, x, state, pieces[b]))
+                        state, part = jax.block_until_ready(programs.advance(accumulation, x, state, pieces[b]))
                         if b == counted:
                             value, counted = value + part, b + 1
                             if counted == pieces.count:
-                                part, (gradient, cotangent) = programs.finish(march, x, state)
+                                part, (gradient, cotangent) = programs.close(accumulation, x, state)
                                 value = value + part
                 case Store(_, tier, slot):
                     stores[tier].write(slot, jax.tree.leaves(state))
@@ -174,10 +174,10 @@ class HostedFunctional:
                     state = jax.tree.unflatten(tree, map(jnp.asarray, stores[tier].read(slot)))
                 case Reverse(b):
                     pieces.prefetch(b - 1)
-                    found = programs.reverse(march, x, state, pieces[b], cotangent, gradient)
+                    found = programs.reverse(accumulation, x, state, pieces[b], cotangent, gradient)
                     cotangent, gradient, adjoint = jax.block_until_ready(found)
                     norms.append(adjoint)
-        gradient = programs.reverse_start(march, x, pieces.first, cotangent, gradient)
+        gradient = programs.reverse_start(accumulation, x, pieces.first, cotangent, gradient)
         return value, gradient, growth(_joined(norms[::-1]))
 
 

@@ -11,66 +11,75 @@ from pdefit.inverse.objective.residuals import ObservationSchedule
 
 
 @eqx.filter_jit
-def start(march: AbstractAccumulation, x: Array, first: ObservationSchedule | None) -> tuple[PyTree, Array]:
+def start(accumulation: AbstractAccumulation, x: Array, first: ObservationSchedule | None) -> tuple[PyTree, Array]:
     """The state before the first piece, and what a look at it adds."""
-    state = march.start(x)
+    state = accumulation.start(x)
     if first is None:
         return state, jnp.zeros(())
-    return march.through(x, state, first, None)
+    return accumulation.advance(x, state, first, None)
 
 
 @eqx.filter_jit
-def advance(march: AbstractAccumulation, x: Array, state: PyTree, window: ObservationSchedule) -> tuple[PyTree, Array]:
-    return march.through(x, state, window, None)
+def advance(
+    accumulation: AbstractAccumulation, x: Array, state: PyTree, schedule: ObservationSchedule
+) -> tuple[PyTree, Array]:
+    return accumulation.advance(x, state, schedule, None)
 
 
 @eqx.filter_jit
 def reverse(
-    march: AbstractAccumulation,
+    accumulation: AbstractAccumulation,
     x: Array,
     state: PyTree,
-    window: ObservationSchedule,
+    schedule: ObservationSchedule,
     cotangent: PyTree,
     gradient: Array,
 ) -> tuple[PyTree, Array, Array]:
     """Through a piece and back: the cotangent of its start, what it adds to the gradient, and norms of the adjoint."""
-    probes = jnp.zeros((*window.index.shape[:1], window.index.shape[1] + 1, 2))
-    _, pull = jax.vjp(lambda x, state, probes: march.through(x, state, window, probes), x, state, probes)
+    probes = jnp.zeros((*schedule.index.shape[:1], schedule.index.shape[1] + 1, 2))
+    _, pull = jax.vjp(lambda x, state, probes: accumulation.advance(x, state, schedule, probes), x, state, probes)
     more, cotangent, norms = pull((cotangent, jnp.ones(())))
     return cotangent, gradient + more, norms
 
 
 @eqx.filter_jit
 def reverse_start(
-    march: AbstractAccumulation, x: Array, first: ObservationSchedule | None, cotangent: PyTree, gradient: Array
+    accumulation: AbstractAccumulation, x: Array, first: ObservationSchedule | None, cotangent: PyTree, gradient: Array
 ) -> Array:
-    _, pull = jax.vjp(lambda x: start(march, x, first), x)
+    _, pull = jax.vjp(lambda x: start(accumulation, x, first), x)
     return gradient + pull((cotangent, jnp.ones(())))[0]
 
 
 @eqx.filter_jit
-def finish(march: AbstractAccumulation, x: Array, state: PyTree) -> tuple[Array, tuple[Array, PyTree]]:
+def close(accumulation: AbstractAccumulation, x: Array, state: PyTree) -> tuple[Array, tuple[Array, PyTree]]:
     """What is added at the end, with its derivatives in x and in the state."""
-    return jax.value_and_grad(march.finish, argnums=(0, 1))(x, state)
+    return jax.value_and_grad(accumulation.close, argnums=(0, 1))(x, state)
 
 
 @eqx.filter_jit
 def push_start(
-    march: AbstractAccumulation, x: Array, v: Array, first: ObservationSchedule | None
+    accumulation: AbstractAccumulation, x: Array, v: Array, first: ObservationSchedule | None
 ) -> tuple[PyTree, PyTree]:
-    return jax.jvp(lambda x: start(march, x, first), (x,), (v,))
+    return jax.jvp(lambda x: start(accumulation, x, first), (x,), (v,))
 
 
 @eqx.filter_jit
 def push(
-    march: AbstractAccumulation, x: Array, v: Array, state: PyTree, tangent: PyTree, window: ObservationSchedule
+    accumulation: AbstractAccumulation,
+    x: Array,
+    v: Array,
+    state: PyTree,
+    tangent: PyTree,
+    schedule: ObservationSchedule,
 ) -> tuple[PyTree, PyTree]:
-    return jax.jvp(lambda x, state: march.through(x, state, window, None), (x, state), (v, tangent))
+    return jax.jvp(lambda x, state: accumulation.advance(x, state, schedule, None), (x, state), (v, tangent))
 
 
 @eqx.filter_jit
-def push_finish(march: AbstractAccumulation, x: Array, v: Array, state: PyTree, tangent: PyTree) -> tuple[Array, Array]:
-    return jax.jvp(march.finish, (x, state), (v, tangent))
+def push_finish(
+    accumulation: AbstractAccumulation, x: Array, v: Array, state: PyTree, tangent: PyTree
+) -> tuple[Array, Array]:
+    return jax.jvp(accumulation.close, (x, state), (v, tangent))
 
 
 @eqx.filter_jit
@@ -80,12 +89,12 @@ def walk_start(tangents: Tangents) -> TangentState:
 
 
 @eqx.filter_jit
-def walk(tangents: Tangents, walked: TangentState, window: ObservationSchedule) -> TangentState:
+def walk(tangents: Tangents, walked: TangentState, schedule: ObservationSchedule) -> TangentState:
     """All tangents through a piece, and what its observations add to the normal equations."""
-    return tangents.through(walked, window)
+    return tangents.advance(walked, schedule)
 
 
 @eqx.filter_jit
 def walk_end(tangents: Tangents, walked: TangentState) -> tuple[Array, Array, Array]:
     """J, its gradient and the Gauss-Newton matrix."""
-    return tangents.finish(walked).total()
+    return tangents.close(walked).total()

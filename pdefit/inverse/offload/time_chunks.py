@@ -24,14 +24,14 @@ class TimeChunks:
     def __init__(self, whole: ObservationSchedule, cut: Chunking, targets: TargetSource):
         self._targets = targets
         self._dtype = jax.tree.leaves(whole.observations.values)[0].dtype
-        self._real = {n: np.asarray(r) for n, r in whole.real.items()}
+        self._counts = {n: np.asarray(r) for n, r in whole.counts.items()}
         self._index = np.asarray(whole.index)
         self._plan = jax.tree.map(np.asarray, whole.plan)
         self.first = (
             self._window(slice(0, 1), self._still(), self._frames(slice(0, 1)).size) if self._plan.look_first else None
         )
         if self._plan.look_first:
-            self._index, self._real = self._index[:, 1:], {n: r[:, 1:] for n, r in self._real.items()}
+            self._index, self._counts = self._index[:, 1:], {n: r[:, 1:] for n, r in self._counts.items()}
         parts = -(-self._plan.length // cut.length)
         self._split(parts, cut.length)
         self.count = -(-self._plan.intervals // cut.group)
@@ -69,8 +69,8 @@ class TimeChunks:
         frames = self._frames(columns)
         filled = np.concatenate([frames, np.full(most_frames - frames.size, frames[-1])])
         index = np.searchsorted(frames, self._index[:, columns])
-        real = {n: jnp.asarray(r[:, columns]) for n, r in self._real.items()}
-        return ObservationSchedule(plan, index, real, self._read(filled))
+        counts = {n: jnp.asarray(r[:, columns]) for n, r in self._counts.items()}
+        return ObservationSchedule(plan, index, counts, self._read(filled))
 
     def _read(self, frames: np.ndarray) -> Observations:
         """Some frames, the last perhaps repeated, read in as few runs of neighbours as possible."""
@@ -117,7 +117,7 @@ class TimeChunks:
         last = np.tile(np.arange(parts) == parts - 1, i)
         self._plan = TimeGrid(start.reshape(s, -1), steps, count.reshape(s, -1), length, look_first=False)
         self._index = np.repeat(self._index, parts, axis=1)
-        self._real = {n: np.repeat(r, parts, axis=1) & last for n, r in self._real.items()}
+        self._counts = {n: np.repeat(r, parts, axis=1) & last for n, r in self._counts.items()}
 
     def _pad(self, more: int) -> None:
         """More intervals of zero length at the end."""
@@ -132,4 +132,4 @@ class TimeChunks:
         self._plan = TimeGrid(
             last(plan.start), nothing(plan.step), nothing(plan.count), plan.length, look_first=False
         )  # fmt: skip
-        self._index, self._real = last(self._index), {n: nothing(r) for n, r in self._real.items()}
+        self._index, self._counts = last(self._index), {n: nothing(r) for n, r in self._counts.items()}

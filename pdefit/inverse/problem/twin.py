@@ -40,10 +40,10 @@ class Twin:
         """The noisy film of this truth from its own fine y0, and the true states on the instrument's grid (leading axis
         time)."""
         solver, dt = choose_steps([(self.system, y0)], self.dt, self.solver)
-        march = frames(self.system, y0, ts, solver=solver, dt=dt, t0=float(ts[0]), args=args)
+        accumulation = frames(self.system, y0, ts, solver=solver, dt=dt, t0=float(ts[0]), args=args)
         averaged = eqx.filter_jit(self.averaged)
         # in host memory: the film may be longer than what is fitted, which is all that a device must hold
-        film = [jax.tree.map(np.asarray, averaged(y)) for y in march]
+        film = [jax.tree.map(np.asarray, averaged(y)) for y in accumulation]
         states = jax.tree.map(lambda *x: np.stack(x), *film)
         clean = Observations.build(ts, jax.vmap(observe)(states))
         if not all(bool(np.all(np.asarray(m))) for m in clean.mask.values()):

@@ -20,12 +20,12 @@ from pdefit.systems.capabilities import FieldCoords
 class Layout(eqx.Module):
     """S trajectories over a record: where each starts, its time plan, and which of its I observations is which.
 
-    `index` (S, I) into the observation times; `real` (S, I), False for padding; `nodes` (S,) indices of the start times.
+    `index` (S, I) into the observation times; `counts` (S, I), False for padding; `nodes` (S,) indices of the start times.
     """
 
     plan: TimeGrid
     index: np.ndarray
-    real: np.ndarray
+    counts: np.ndarray
     nodes: np.ndarray
 
     @property
@@ -155,10 +155,10 @@ class Segments(AbstractFormulation):
         longest = max(p.size for p in parts)
         plan = stack_plans([constant_grid(float(ts[n]), ts[p], dt) for n, p in zip(nodes, parts, strict=True)])
         index = np.stack([np.concatenate([p, np.full(longest - p.size, p[-1])]) for p in parts])
-        real = np.stack([np.arange(longest) < p.size for p in parts])
+        counts = np.stack([np.arange(longest) < p.size for p in parts])
         # what was seen at a node belongs to the end of the window before
-        real[1:, 0] = False
-        return Layout(plan, index, real, np.asarray(nodes))
+        counts[1:, 0] = False
+        return Layout(plan, index, counts, np.asarray(nodes))
 
     def node_states(self, problem, observations, layout):
         return node_states(problem, observations, layout.nodes)

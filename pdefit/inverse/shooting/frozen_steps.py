@@ -43,4 +43,4 @@ def shortened_layout(formulation: AbstractFormulation, ts: np.ndarray, dt: float
     layout = formulation.layout(ts, dt)
     if not whole.frozen:
         return layout
-    return Layout(begun(whole, layout.plan), layout.index, layout.real, layout.nodes)
+    return Layout(begun(whole, layout.plan), layout.index, layout.counts, layout.nodes)

@@ -47,6 +47,6 @@ def with_residuals_moved(functional: Functional, moved: dict[str, Array]) -> Fun
     layout, data, values = functional.layout, functional.observations, {}
     for name, change in moved.items():
         by = np.zeros(data.values[name].shape)
-        by[layout.index[layout.real]] = np.asarray(change)[layout.real]
+        by[layout.index[layout.counts]] = np.asarray(change)[layout.counts]
         values[name] = jnp.asarray(data.values[name] - data.sigma[name] * by, data.values[name].dtype)
     return eqx.tree_at(lambda f: f.observations.values, functional, {**data.values, **values})

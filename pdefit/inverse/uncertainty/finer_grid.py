@@ -66,13 +66,13 @@ def finer_grid(functional: Functional, theta: Float[Array, " p"]) -> Functional:
     made = Problem(fine, y0, observe, nodes, problem.args)
     finer = eqx.tree_at(lambda f: f.problem, functional, made)
     if functional.steps is None:
-        dt = _stable(functional.dt, stability_limit(fine, y0, functional.sweep.solver))
+        dt = _stable(functional.dt, stability_limit(fine, y0, functional.runner.solver))
         layout = functional.formulation.layout(functional.observations.ts, dt)
         finer = eqx.tree_at(lambda f: (f.dt, f.layout), finer, (dt, layout))
     else:
         finer = finer.renewed(theta)
-    sweep = finer.sweep.settled([made], finer.layout.plan)
-    return eqx.tree_at(lambda f: f.sweep, finer, sweep)
+    runner = finer.runner.resolve_for([made], finer.layout.plan)
+    return eqx.tree_at(lambda f: f.runner, finer, runner)
 
 
 def _refined(system: Any, grid: CartesianGrid) -> Any:

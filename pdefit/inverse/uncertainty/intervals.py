@@ -40,8 +40,8 @@ class Intervals:
     `method` says how the covariance was made; `estimate`, `low`, `high` (p,) are physical, the interval being symmetric in
     search space; `error` (p,) the standard error of theta and `reach` (p,) the half width, both in search space; where
     fields are unknown besides numbers, the covariance is that of the numbers and the rest NaN; `degrees` of freedom of
-    Student's t; `inverse` the rows of (J_r^T J_r)^-1 that belong to the covariance, (k, p); `unidentifiable` names what the data
-    cannot tell.
+    Student's t; `inverse` the rows of (J_r^T J_r)^-1 that belong to the covariance, (k, p); `unidentifiable` names
+    what the data cannot tell.
     """
 
     method: str

@@ -125,9 +125,9 @@ def test_backsolve_is_right_or_flagged():
     found = {}
     for adjoint in (pdefit.Backsolve(backups=1), pdefit.Backsolve()):
         own = with_adjoint(functional, adjoint)
-        problem, settled = own.problem, own.sweep.adjoint
+        problem, settled = own.problem, own.runner.adjoint
         plan = jax.tree.map(lambda x: x[0], own.layout.plan)
-        off = settled.reconstruction(Stepper(problem.system, own.sweep.solver), problem.y0, plan)
+        off = settled.reconstruction(Stepper(problem.system, own.runner.solver), problem.y0, plan)
         error = relative(GRADIENT(own, own.theta0)[1], expected)
         found[settled.backups] = float(jnp.max(off)), error
     (one, lost), (many, kept) = found.items()
@@ -140,12 +140,12 @@ def test_the_number_of_backups_is_that_of_the_stability_estimate():
     functional = fine_front(adjoint=pdefit.Backsolve())
     system, plan = functional.problem.system, functional.layout.plan
     fastest = 2 / system.stable_step(functional.problem.y0)
-    backups = functional.sweep.adjoint.backups
+    backups = functional.runner.adjoint.backups
     spans = [np.ceil(plan.length / b) * plan.step.max() * fastest for b in (backups, backups - 1)]
     assert spans[0] <= 5 < spans[1]
     # given ones are kept, and a system that states no stable step gets one
-    assert fine_front(adjoint=pdefit.Backsolve(backups=3)).sweep.adjoint.backups == 3
-    assert prey_functional(adjoint=pdefit.Backsolve()).sweep.adjoint.backups == 1
+    assert fine_front(adjoint=pdefit.Backsolve(backups=3)).runner.adjoint.backups == 3
+    assert prey_functional(adjoint=pdefit.Backsolve()).runner.adjoint.backups == 1
 
 
 @pytest.mark.parametrize("adjoint", [pdefit.Backsolve(), pdefit.Interpolating()])
@@ -229,7 +229,7 @@ def test_each_says_what_it_stores():
     steps = plan.intervals * plan.length
 
     def account(adjoint):
-        return with_adjoint(functional, adjoint).sweep.adjoint.account(plan, p)
+        return with_adjoint(functional, adjoint).runner.adjoint.account(plan, p)
 
     assert account(pdefit.Interpolating()).stored == steps + plan.intervals
     assert account(pdefit.Backsolve(backups=4)).stored == 5 * plan.intervals

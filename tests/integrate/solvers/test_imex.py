@@ -52,7 +52,7 @@ def test_gradients_are_certified_and_do_not_depend_on_the_adjoint():
     assert pdefit.certify(functional, functional.theta0).passed
     gradient = eqx.filter_jit(lambda f, t: f.value_and_grad(t)[1])
     stored, kept = (
-        gradient(eqx.tree_at(lambda f: f.sweep.adjoint, functional, a), functional.theta0)
+        gradient(eqx.tree_at(lambda f: f.runner.adjoint, functional, a), functional.theta0)
         for a in (pdefit.StoreAll(), pdefit.Checkpointed(2))
     )
     np.testing.assert_allclose(stored, kept, rtol=1e-12)

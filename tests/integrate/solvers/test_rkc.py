@@ -64,7 +64,7 @@ def test_stages_suit_the_step_and_the_guess():
     )
     # of a fit with a margin, but not for its bounds
     asked = 2 * 0.4 / fisher(0.6, 1.5).stable_step(None)
-    assert 1.5 * asked <= real_stability(functional.sweep.solver) < 5 * asked < 2 * 0.4 / fisher(9.0).stable_step(None)
+    assert 1.5 * asked <= real_stability(functional.runner.solver) < 5 * asked < 2 * 0.4 / fisher(9.0).stable_step(None)
 
 
 def test_a_step_far_beyond_that_of_runge_kutta_is_right():
@@ -133,11 +133,11 @@ def test_the_estimate_is_of_third_order():
 @pytest.mark.parametrize("options", [{"dt": 0.4}, {"dt": None, "steps": pdefit.Adaptive(1e-4, 1e-5)}])
 def test_gradients_are_certified_and_do_not_depend_on_the_adjoint(options):
     functional = fisher_functional(solver=pdefit.RKC(), **options)
-    assert functional.sweep.solver.stages is not None
+    assert functional.runner.solver.stages is not None
     assert pdefit.certify(functional, functional.theta0).passed
     gradient = eqx.filter_jit(lambda f, t: f.value_and_grad(t)[1])
     found = [
-        gradient(eqx.tree_at(lambda f: f.sweep.adjoint, functional, a), functional.theta0)
+        gradient(eqx.tree_at(lambda f: f.runner.adjoint, functional, a), functional.theta0)
         for a in (pdefit.StoreAll(), pdefit.Checkpointed(1), pdefit.Checkpointed(3))
     ]
     np.testing.assert_allclose(found[1], found[0], rtol=1e-12)

@@ -38,7 +38,7 @@ class Wrapped(pdefit.AbstractReverse):
     def run(self, stepper, y0, plan, emit, inputs, probes=None):
         return self.spoiled(*pdefit.Checkpointed().run(stepper, y0, plan, emit, inputs))
 
-    def settled(self, starts, plan, solver):
+    def resolve_for(self, starts, plan, solver):
         return self
 
     def account(self, plan, unknowns):
@@ -256,7 +256,7 @@ def test_a_host_checkpoint_off_by_one_is_caught(monkeypatch):
             return super().read(slot - 1 if slot >= 4 else slot)
 
     functional, driver = fisher_functional(count=17), pdefit.Hosted(device="12 kB", host="40 kB")
-    functional = driver.settled(functional)
+    functional = driver.resolve_for(functional)
     good = pdefit.certify(functional, functional.theta0, optimizers=[pdefit.LBFGS()], driver=driver)
     assert good.passed, good.reason
     driver.close()

@@ -62,7 +62,7 @@ def test_gradients_with_frozen_steps(make):
     functional = make()
     theta = functional.theta0
     _, gradient = eqx.filter_jit(pdefit.Functional.value_and_grad)(functional, theta)
-    stored = eqx.tree_at(lambda f: f.sweep.adjoint, functional, pdefit.StoreAll())
+    stored = eqx.tree_at(lambda f: f.runner.adjoint, functional, pdefit.StoreAll())
     _, expected = eqx.filter_jit(pdefit.Functional.value_and_grad)(stored, theta)
     np.testing.assert_allclose(gradient, expected, rtol=1e-10, atol=1e-12 * float(jnp.max(jnp.abs(expected))))
 

@@ -101,7 +101,7 @@ def test_a_given_step_stays_and_an_estimate_beyond_its_limit_is_named():
 def test_stages_that_were_left_open_are_counted_again():
     functional = front(solver=pdefit.RKC(), dt=0.25)
     fit = pdefit.fit(functional, LM)
-    before, after = functional.sweep.solver.stages, fit.functional.sweep.solver.stages
+    before, after = functional.runner.solver.stages, fit.functional.runner.solver.stages
     assert fit.converged and renewals(fit) and after > before
     assert fit.functional.dt == 0.25 and share_of_limit(fit.functional, fit.theta) <= 0.95
 
@@ -120,8 +120,8 @@ def test_recordings_take_the_step_that_all_of_them_need():
 def test_backups_are_counted_again_for_other_steps():
     functional = front(adjoint=pdefit.Backsolve())
     finer = stepped(functional, 0.02)
-    assert finer.sweep.adjoint.backups >= functional.sweep.adjoint.backups
-    expected = front(adjoint=pdefit.Backsolve(), dt=finer.dt).sweep.adjoint.backups
-    assert finer.sweep.adjoint.backups == expected
+    assert finer.runner.adjoint.backups >= functional.runner.adjoint.backups
+    expected = front(adjoint=pdefit.Backsolve(), dt=finer.dt).runner.adjoint.backups
+    assert finer.runner.adjoint.backups == expected
     given = stepped(front(adjoint=pdefit.Backsolve(backups=1)), 0.02)
-    assert given.sweep.adjoint.backups == 1
+    assert given.runner.adjoint.backups == 1

@@ -31,7 +31,7 @@ guess = pdefit.Problem(FisherKPP(grid=grid, D=1.2, r=0.9, front=20.0), y0)
 J = pdefit.Functional(guess, ts, data, {"D": pdefit.Log(), "y0": {"u": pdefit.Identity()}}, dt=0.02)
 budgets = json.loads(sys.argv[1])
 driver = pdefit.Hosted(**budgets) if "device" in budgets else pdefit.Traced(**budgets)
-J = driver.settled(J)
+J = driver.resolve_for(J)
 cost = driver.cost(J, tangents=False)
 if "device" in budgets:
     run = lambda: driver.functional(J).value_and_grad(J.theta0)

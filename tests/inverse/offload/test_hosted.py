@@ -39,7 +39,7 @@ def hosted(functional, group, length, slots, path=None):
     def route(like):
         leaves = jax.tree.leaves(like)
         store = HostStore() if path is None else CheckpointFile(path, leaves, slots)
-        pieces = TimeChunks(functional.window, cut, InMemory(functional.observations))
+        pieces = TimeChunks(functional.schedule, cut, InMemory(functional.observations))
         return OffloadedRun(pieces, pdefit.Checkpointed(2), schedule, {next(iter(tiers)): store})
 
     return HostedFunctional(functional, route)
@@ -131,10 +131,10 @@ def test_budgets_that_cannot_be_kept():
     with pytest.raises(
         pdefit.PdefitError, match=r"at least .* adjoint.memory = 2 kB; set it higher, or use adjoint=hosted"
     ):
-        pdefit.Traced("2 kB").settled(functional)
+        pdefit.Traced("2 kB").resolve_for(functional)
 
 
 def test_a_budget_chooses_the_levels():
     functional = fisher_functional(count=33, dt=0.02)
-    found = [pdefit.Traced(memory).settled(functional).sweep.adjoint.levels for memory in (1.2e6, 90_000, 25_000)]
+    found = [pdefit.Traced(memory).resolve_for(functional).runner.adjoint.levels for memory in (1.2e6, 90_000, 25_000)]
     assert found == sorted(found) and found[0] == 1 and found[-1] >= 3

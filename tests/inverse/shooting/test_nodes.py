@@ -20,7 +20,12 @@ def jumps(functional, theta):
         start = jax.tree.map(lambda x, s=s: x[s], problem.nodes)
         span = np.array([ts[layout.nodes[s + 1]]])
         end = pdefit.solve(
-            problem.system, start, span, solver=functional.sweep.solver, dt=functional.dt, t0=float(ts[layout.nodes[s]])
+            problem.system,
+            start,
+            span,
+            solver=functional.runner.solver,
+            dt=functional.dt,
+            t0=float(ts[layout.nodes[s]]),
         )
         out.append(np.asarray(end.velocity[0] - problem.nodes.velocity[s + 1]))
     return np.stack(out)
