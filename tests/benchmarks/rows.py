@@ -91,7 +91,7 @@ def _gradient(cells: int, levels: int, **size: int) -> tuple[float, int, int]:
     arrays, rest = eqx.partition(J, eqx.is_array)
     program = jax.jit(lambda a, t: eqx.combine(a, rest).value_and_grad(t)).lower(arrays, theta).compile()
     held = program.memory_analysis().temp_size_in_bytes / state
-    return gradient / value, J.sweep.adjoint.account(J.layout.plan, J.controls.size).stored, round(held)
+    return gradient / value, J.runner.adjoint.account(J.layout.plan, J.controls.size).stored, round(held)
 
 
 def p3(cells: int = 128, **size: int) -> Row:
