@@ -138,7 +138,6 @@ def _assemble(cfg: Config, dt: float | None = None) -> Experiment:
     driver = adjoint if isinstance(adjoint, AbstractDriver) else Traced()
     functional = Functional(
         problem,
-        window.ts,
         cast(window, cfg["dtype"]),
         controls,
         solver=solver,

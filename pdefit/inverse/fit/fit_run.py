@@ -83,15 +83,16 @@ class FitRun(Generic[Objective]):
         self.theta = resized(self.own, self.functional, self.theta)
         self._with_steps(*self.steps.start(self.functional, self.theta))
 
-    def _with_steps(self, functional: Any, event: str = "") -> bool:
+    def _with_steps(self, functional: Objective, event: str = "") -> bool:
         """Go on with the steps of this functional; whether they are others."""
         if event:
             self.events.append(f"iteration {self.iterations}: {event}")
         if functional is self.functional:
             return False
-        # another number of constant steps may take other checkpoints
-        constant = isinstance(functional, Functional) and functional.steps is None
-        chosen: Any = self.driver.resolve_for(functional) if constant else functional
+        chosen: Any = functional
+        if isinstance(functional, Functional) and functional.steps is None:
+            # another number of constant steps may take other checkpoints
+            chosen = self.driver.resolve_for(functional)
         self.functional = chosen
         return True
 

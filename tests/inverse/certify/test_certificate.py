@@ -117,7 +117,7 @@ def front(cls, **options):
     data = pdefit.simulate(fisher(), y0, ts, dt=0.05)
     system = cls(grid=GRID, D=jnp.asarray(0.6), r=jnp.asarray(1.5), front=-5.0)
     problem = pdefit.Problem(system, y0)
-    return pdefit.Functional(problem, ts, data, {"D": pdefit.Log(), "r": pdefit.Log()}, dt=0.05, **options)
+    return pdefit.Functional(problem, data, {"D": pdefit.Log(), "r": pdefit.Log()}, dt=0.05, **options)
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ def test_a_control_without_influence_is_named():
     y0, ts = fisher().init(None), np.linspace(0.0, 4.0, 9)
     data = pdefit.simulate(fisher(), y0, ts, dt=0.05)
     problem = pdefit.Problem(Idle(grid=GRID, D=jnp.asarray(0.6), r=jnp.asarray(1.5), front=-5.0), y0)
-    functional = pdefit.Functional(problem, ts, data, {"D": pdefit.Log(), "idle": pdefit.Log()}, dt=0.05)
+    functional = pdefit.Functional(problem, data, {"D": pdefit.Log(), "idle": pdefit.Log()}, dt=0.05)
     found = pdefit.certify(functional, functional.theta0)
     assert failed(found) == ["controls without influence"]
     assert "say nothing about idle" in found.reason
