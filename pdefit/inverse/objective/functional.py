@@ -1,7 +1,7 @@
 """The functional J(theta): half the squared norm of residuals, and everything optimizers ask of it."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self, TypeGuard
+from typing import Any, TypeGuard, TypeVar
 
 import diffrax
 import equinox as eqx
@@ -37,6 +37,8 @@ from pdefit.inverse.shooting.continuity import continuity_sigma
 from pdefit.inverse.shooting.formulation import AbstractFormulation, Layout, Single
 from pdefit.inverse.shooting.frozen_steps import frozen_steps, refuse_dt
 from pdefit.inverse.shooting.nodes import check_free
+
+Same = TypeVar("Same", bound="Functional")
 
 
 class Functional(AbstractResidualMap):
@@ -202,7 +204,7 @@ class Functional(AbstractResidualMap):
     def problems_and_steps(self, theta):
         return [(self.at(theta), self.layout.plan.largest)]
 
-    def renewed(self, theta: Float[Array, " p"]) -> Self:
+    def renewed(self: Same, theta: Float[Array, " p"]) -> Same:
         """The same functional with the steps that an adaptive pass takes at theta, if it has adaptive steps."""
         if self.steps is None:
             return self
@@ -211,7 +213,7 @@ class Functional(AbstractResidualMap):
         plan = frozen_steps(problem.system, starts, ts, self.layout, solver, self.steps, problem.args)
         return self.with_plan(plan)
 
-    def with_plan(self, plan: TimeGrid) -> Self:
+    def with_plan(self: Same, plan: TimeGrid) -> Same:
         """The same functional with other steps of the same trajectories."""
         return eqx.tree_at(lambda f: f.layout.plan, self, plan)
 
