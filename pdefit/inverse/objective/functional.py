@@ -119,8 +119,8 @@ class Functional(AbstractObjective):
         else:
             refuse_dt(dt)
             starts, args = self.starts(self.problem), self.problem.args
-            plan = frozen_steps(self.problem.system, starts, ts, layout, solver, steps, args)
-            self.layout, self.dt = eqx.tree_at(lambda x: x.plan, layout, plan), plan.smallest
+            grid = frozen_steps(self.problem.system, starts, ts, layout, solver, steps, args)
+            self.layout, self.dt = eqx.tree_at(lambda x: x.time_grid, layout, grid), grid.smallest
         self.runner = TrajectoryRunner(settle([], None, solver), adjoint or Checkpointed(), batch or Vmap())
         self.regularizers = tuple(regularizers)
         for regularizer in self.regularizers:
@@ -128,7 +128,7 @@ class Functional(AbstractObjective):
             if regularizer.control not in paths:
                 raise unknown("control", regularizer.control, paths)
         check_observed(self.observed, {n: v.shape[1:] for n, v in observations.values.items()})
-        self.runner = self.runner.resolve_for(self.controls.extremes(self.problem), self.layout.plan)
+        self.runner = self.runner.resolve_for(self.controls.extremes(self.problem), self.layout.time_grid)
 
     # --- the map from theta to residuals -----------------------------------------------------------------------------
 
@@ -143,7 +143,7 @@ class Functional(AbstractObjective):
     def schedule(self) -> ObservationSchedule:
         """The whole record, as the formulation cuts it."""
         counts = {n: self._counts(n) for n in self.observed}
-        return ObservationSchedule(self.layout.plan, self.layout.index, counts, self.observations)
+        return ObservationSchedule(self.layout.time_grid, self.layout.index, counts, self.observations)
 
     def starts(self, problem: Problem) -> PyTree:
         """Where the trajectories of all segments start, with a leading axis."""
@@ -155,7 +155,7 @@ class Functional(AbstractObjective):
             raise PdefitError("Constant steps have no tolerance; give the functional steps=pdefit.Adaptive()")
         problem, runner = self.at(theta), self.runner
         given = {"steps": self.steps, "args": problem.args, "solver": runner.solver, "batch": runner.batch}
-        return step_error(problem.system, self.starts(problem), self.layout.plan, **given)
+        return step_error(problem.system, self.starts(problem), self.layout.time_grid, **given)
 
     def trajectories(self, theta: Float[Array, " p"], reduce: Reduce) -> tuple[PyTree, PyTree]:
         """`reduce` of the weighted residuals of every observation, stacked (S, I, ...), padding having residual zero; and
@@ -216,7 +216,7 @@ class Functional(AbstractObjective):
     def watched_gradient(
         self, theta: Float[Array, " p"]
     ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, ""]]:
-        probes = jnp.zeros((self.layout.segments, self.layout.plan.intervals + 1, 2))
+        probes = jnp.zeros((self.layout.segments, self.layout.time_grid.intervals + 1, 2))
         return self.runner.adjoint.gradient(self.value, theta, probes, self.controls.sizes(theta))
 
     def jvp(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
@@ -320,7 +320,7 @@ class Functional(AbstractObjective):
         return functional.renewed(functional.theta0)
 
     def problems_and_steps(self, theta):
-        return [(self.at(theta), self.layout.plan.largest)]
+        return [(self.at(theta), self.layout.time_grid.largest)]
 
     def renewed(self, theta: Float[Array, " p"]) -> "Functional":
         """The same functional with the steps that an adaptive pass takes at theta, if it has adaptive steps."""
@@ -328,12 +328,12 @@ class Functional(AbstractObjective):
             return self
         problem, (ts, solver) = self.at(theta), (self.observations.ts, self.runner.solver)
         starts = self.starts(problem)
-        plan = frozen_steps(problem.system, starts, ts, self.layout, solver, self.steps, problem.args)
-        return self.with_plan(plan)
+        grid = frozen_steps(problem.system, starts, ts, self.layout, solver, self.steps, problem.args)
+        return self.with_time_grid(grid)
 
-    def with_plan(self, plan: TimeGrid) -> "Functional":
+    def with_time_grid(self, grid: TimeGrid) -> "Functional":
         """The same functional with other steps of the same trajectories."""
-        return eqx.tree_at(lambda f: f.layout.plan, self, plan)
+        return eqx.tree_at(lambda f: f.layout.time_grid, self, grid)
 
     def each(self, change, theta):
         return change(self, theta)
