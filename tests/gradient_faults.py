@@ -202,7 +202,7 @@ class Wrapped(pdefit.AbstractReverse):
     def run(self, stepper, y0, grid, emit, inputs, probes=None):
         return self.spoiled(*pdefit.Checkpointed().run(stepper, y0, grid, emit, inputs, probes))
 
-    def settled(self, starts, grid, solver):
+    def resolve_for(self, starts, grid, solver):
         return self
 
     def account(self, grid, unknowns):
@@ -363,7 +363,7 @@ class RestoresTheOneBefore(pdefit.AbstractReverse):
         (_, y), outputs = lax.scan(turn, (lax.stop_gradient(y0), y0), xs)
         return y, jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), seen[0], outputs)
 
-    def settled(self, starts, grid, solver):
+    def resolve_for(self, starts, grid, solver):
         return self
 
     def account(self, grid, unknowns):
