@@ -132,5 +132,5 @@ def _updates(objective: AbstractObjective) -> float:
     found = 0.0
     for part, _ in objective.parts(objective.theta0):
         values = sum(x.size for x in jax.tree.leaves(part.problem.y0))
-        found += part.layout.plan.steps * max(values, _SMALL_STATE)
+        found += part.layout.time_grid.steps * max(values, _SMALL_STATE)
     return found

@@ -93,9 +93,9 @@ class Traced(AbstractDriver):
         tried, layout = trial(functional), functional.layout
         one = tried.state_bytes * functional.runner.batch.at_once(layout.segments) / layout.segments
         work = tried.working
-        found = cheapest(layout.plan.intervals, layout.plan.length, (self.memory - work) / one)
+        found = cheapest(layout.time_grid.intervals, layout.time_grid.length, (self.memory - work) / one)
         if found is None:
-            least = nest(layout.plan.intervals, layout.plan.length, MOST_LEVELS).stored * one + work
+            least = nest(layout.time_grid.intervals, layout.time_grid.length, MOST_LEVELS).stored * one + work
             raise PdefitError(
                 f"A gradient takes at least {in_words(least)} on the device, more than adjoint.memory = "
                 f"{in_words(self.memory)}; set it higher, or use adjoint=hosted"
@@ -153,8 +153,8 @@ class Hosted(AbstractDriver):
 
     def resolve_for(self, functional):
         # for what is asked of the whole record at once, a certificate above all
-        plan, room = functional.layout.plan, self._room(functional, _state(functional))
-        found = cheapest(plan.intervals, plan.length, room)
+        grid, room = functional.layout.time_grid, self._room(functional, _state(functional))
+        found = cheapest(grid.intervals, grid.length, room)
         levels = MOST_LEVELS if found is None else found.levels
         return eqx.tree_at(lambda f: f.runner.adjoint, functional, Checkpointed(levels))
 
@@ -168,7 +168,7 @@ class Hosted(AbstractDriver):
         return Cost(
             driver="hosted",
             schedule=str(course),
-            steps=functional.layout.plan.longest,
+            steps=functional.layout.time_grid.longest,
             state_bytes=size,
             stored_states=course.nest.stored,
             working_bytes=tried.working,
@@ -220,9 +220,9 @@ class Hosted(AbstractDriver):
 
     def course(self, functional: Functional, like: PyTree) -> OffloadPlan:
         """How trajectories of a functional with a state like this run within the budgets."""
-        plan, one = functional.layout.plan, state_bytes(like)
+        grid, one = functional.layout.time_grid, state_bytes(like)
         slots = {tier: int(size // one) for tier, size in self.tiers.items()}
-        return plan_offload(plan.intervals, plan.length, self._room(functional, like), slots)
+        return plan_offload(grid.intervals, grid.length, self._room(functional, like), slots)
 
     def _room(self, functional: Functional, like: PyTree) -> int:
         """How many states the device holds beside what differentiating takes."""

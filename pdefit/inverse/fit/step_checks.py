@@ -53,7 +53,7 @@ def explain_growth(
 
 def halved(functional: Functional, theta: Array) -> tuple[Functional, Array]:
     """The functional with half the step."""
-    return functional.with_plan(functional.layout.plan.halved()), theta
+    return functional.with_time_grid(functional.layout.time_grid.halved()), theta
 
 
 def _decades(growth: float) -> float:
@@ -128,10 +128,10 @@ class StepWatch:
             self.error = None
             return functional, f"steps kept, error {before:.2g} of the tolerance: {error}"
         assert isinstance(renewed, Functional)
-        plan, old = renewed.layout.plan, functional.layout.plan
-        if _same(plan, old):
+        grid, old = renewed.layout.time_grid, functional.layout.time_grid
+        if _same(grid, old):
             return functional, ""
-        return renewed, f"steps renewed, error {before:.2g} of the tolerance, {old.steps} -> {plan.steps} steps"
+        return renewed, f"steps renewed, error {before:.2g} of the tolerance, {old.steps} -> {grid.steps} steps"
 
     def _restep(self, functional: Objective, theta: Float[Array, " p"]) -> tuple[Objective, str]:
         """The functional with constant steps chosen at theta, and what happened."""
@@ -170,7 +170,7 @@ class StepWatch:
 
     def arrays(self, functional: AbstractObjective) -> dict[str, np.ndarray]:
         """What a saved state holds of frozen steps."""
-        return pack("plan", functional.layout.plan) if is_adaptive(functional) else {}
+        return pack("time_grid", functional.layout.time_grid) if is_adaptive(functional) else {}
 
     def restored(self, functional: Objective, numbers: dict[str, Any], arrays: dict[str, np.ndarray]) -> Objective:
         """The functional with the steps of a saved state."""
@@ -178,10 +178,10 @@ class StepWatch:
         self.unstable, self.stable = bool(numbers.get("unstable")), numbers.get("stable")
         if not (isinstance(functional, Functional) and functional.steps is not None):
             return self.applied(functional)
-        step = np.asarray(arrays["plan.step"])
-        start, count = np.asarray(arrays["plan.start"]), np.asarray(arrays["plan.count"])
-        look_first = functional.layout.plan.look_first
-        return functional.with_plan(TimeGrid(start, step, count, step.shape[-1], look_first))
+        step = np.asarray(arrays["time_grid.step"])
+        start, count = np.asarray(arrays["time_grid.start"]), np.asarray(arrays["time_grid.count"])
+        observes_start = functional.layout.time_grid.observes_start
+        return functional.with_time_grid(TimeGrid(start, step, count, step.shape[-1], observes_start))
 
 
 def _same(a: TimeGrid, b: TimeGrid) -> bool:

@@ -116,7 +116,7 @@ class Functional(AbstractResidualMap):
         solver, self.dt, self.layout = self._steps(layout)
         # settle the adjoint
         runner = TrajectoryRunner(settle([], None, solver), adjoint or Checkpointed(), batch or Vmap())
-        self.runner = runner.resolve_for(self.controls.extremes(self.problem), self.layout.plan)
+        self.runner = runner.resolve_for(self.controls.extremes(self.problem), self.layout.time_grid)
 
     def _steps(self, layout: Layout) -> tuple[diffrax.AbstractSolver, float, Layout]:
         """Solver, largest step and time grid at the guess."""
@@ -126,8 +126,8 @@ class Functional(AbstractResidualMap):
             return solver, dt, self.formulation.layout(ts, dt)
         refuse_dt(self.asked_dt)
         starts, solver = self.starts(problem), self.asked_solver
-        plan = frozen_steps(problem.system, starts, ts, layout, solver, self.steps, problem.args)
-        return solver, plan.smallest, eqx.tree_at(lambda x: x.plan, layout, plan)
+        grid = frozen_steps(problem.system, starts, ts, layout, solver, self.steps, problem.args)
+        return solver, grid.smallest, eqx.tree_at(lambda x: x.time_grid, layout, grid)
 
     def step_error(self, theta: Float[Array, " p"]) -> Float[Array, ""]:
         """The largest error of the steps, which adaptive ones have, at theta: 1 at the tolerance. One forward run."""
@@ -135,7 +135,7 @@ class Functional(AbstractResidualMap):
             raise PdefitError("Constant steps have no tolerance; give the functional steps=pdefit.Adaptive()")
         problem, runner = self.at(theta), self.runner
         given = {"steps": self.steps, "args": problem.args, "solver": runner.solver, "batch": runner.batch}
-        return step_error(problem.system, self.starts(problem), self.layout.plan, **given)
+        return step_error(problem.system, self.starts(problem), self.layout.time_grid, **given)
 
     # --- what optimizers ask -------------------------------------------------------------------------------------------
 
@@ -149,7 +149,7 @@ class Functional(AbstractResidualMap):
     def watched_gradient(
         self, theta: Float[Array, " p"]
     ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, ""]]:
-        probes = jnp.zeros((self.layout.segments, self.layout.plan.intervals + 1, 2))
+        probes = jnp.zeros((self.layout.segments, self.layout.time_grid.intervals + 1, 2))
         return self.runner.adjoint.gradient(self.value, theta, probes, self.controls.sizes(theta))
 
     def jvp(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
@@ -202,7 +202,7 @@ class Functional(AbstractResidualMap):
         return functional.renewed(functional.theta0)
 
     def problems_and_steps(self, theta):
-        return [(self.at(theta), self.layout.plan.largest)]
+        return [(self.at(theta), self.layout.time_grid.largest)]
 
     def renewed(self: Same, theta: Float[Array, " p"]) -> Same:
         """The same functional with the steps that an adaptive pass takes at theta, if it has adaptive steps."""
@@ -210,12 +210,12 @@ class Functional(AbstractResidualMap):
             return self
         problem, (ts, solver) = self.at(theta), (self.observations.ts, self.runner.solver)
         starts = self.starts(problem)
-        plan = frozen_steps(problem.system, starts, ts, self.layout, solver, self.steps, problem.args)
-        return self.with_plan(plan)
+        grid = frozen_steps(problem.system, starts, ts, self.layout, solver, self.steps, problem.args)
+        return self.with_time_grid(grid)
 
-    def with_plan(self: Same, plan: TimeGrid) -> Same:
+    def with_time_grid(self: Same, grid: TimeGrid) -> Same:
         """The same functional with other steps of the same trajectories."""
-        return eqx.tree_at(lambda f: f.layout.plan, self, plan)
+        return eqx.tree_at(lambda f: f.layout.time_grid, self, grid)
 
     def each(self, change, theta):
         return change(self, theta)

@@ -93,23 +93,23 @@ class Tangents(eqx.Module):
             found = jvp_many(lambda o, y: schedule.residuals(o, y, i), (problem.observe, y), (moved.observe, dy))
             return seen.plus(*found)
 
-        def trajectory(walk: TangentState, plan: Any, inputs: Any) -> TangentState:
+        def trajectory(walk: TangentState, grid: Any, inputs: Any) -> TangentState:
             pushed = TangentLinearStepper(stepper, stepping(moved), twin, several=True)
-            (y, dy), seen = fold(pushed, (walk.states, walk.tangents), plan, look, inputs, walk.seen)
+            (y, dy), seen = fold(pushed, (walk.states, walk.tangents), grid, look, inputs, walk.seen)
             return TangentState(y, dy, seen)
 
-        def trajectory_in_turn(walk: TangentState, plan: Any, inputs: Any) -> TangentState:
+        def trajectory_in_turn(walk: TangentState, grid: Any, inputs: Any) -> TangentState:
             def look_at_all(seen: Any, pair: tuple[PyTree, list[PyTree]], i: Any) -> Any:
                 return look(seen, (pair[0], stacked(pair[1])), i)
 
             each = InTurn(stepper, [stepping(p) for p in self._alone(moved)])
             begin = walk.states, unstacked(walk.tangents, k)
-            (y, dys), seen = fold(each, begin, plan, look_at_all, inputs, walk.seen, each.through)
+            (y, dys), seen = fold(each, begin, grid, look_at_all, inputs, walk.seen, each.through)
             return TangentState(y, stacked(dys), seen)
 
         if twin is None and goes_in_turn(runner.solver, walk.states, k):
-            return runner.batch(trajectory_in_turn, walk, schedule.plan, schedule.inputs)
-        return runner.batch(trajectory, walk, schedule.plan, schedule.inputs)
+            return runner.batch(trajectory_in_turn, walk, schedule.time_grid, schedule.inputs)
+        return runner.batch(trajectory, walk, schedule.time_grid, schedule.inputs)
 
     def _alone(self, moved: PyTree) -> list[PyTree]:
         """Of k problems that move (k, ...), each with the one control that moves it; node states move nothing of it."""

@@ -41,7 +41,7 @@ class AbstractResidualMap(AbstractObjective):
     def schedule(self) -> ObservationSchedule:
         """The whole record, as the formulation cuts it."""
         counts = {n: self._counts(n) for n in self.observed}
-        return ObservationSchedule(self.layout.plan, self.layout.index, counts, self.observations)
+        return ObservationSchedule(self.layout.time_grid, self.layout.index, counts, self.observations)
 
     def starts(self, problem: Problem) -> PyTree:
         """Where the trajectories of all segments start, with a leading axis."""

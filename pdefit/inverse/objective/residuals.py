@@ -27,7 +27,7 @@ class ObservationSchedule(eqx.Module):
     `index` (S, I) into `observations`, by variable `counts` (S, I) which of them are residuals, once each.
     """
 
-    plan: TimeGrid
+    time_grid: TimeGrid
     index: Array | np.ndarray
     counts: dict[str, Array]
     observations: Observations
@@ -59,9 +59,9 @@ class TrajectoryRunner(eqx.Module):
     adjoint: AbstractAdjoint
     batch: AbstractBatch
 
-    def resolve_for(self, problems: Sequence[Problem], plan: TimeGrid) -> "TrajectoryRunner":
+    def resolve_for(self, problems: Sequence[Problem], grid: TimeGrid) -> "TrajectoryRunner":
         """The same with everything decided that depends on the problem, which may be any of these."""
-        adjoint = self.adjoint.resolve_for([(p.system, p.y0) for p in problems], plan, self.solver)
+        adjoint = self.adjoint.resolve_for([(p.system, p.y0) for p in problems], grid, self.solver)
         return TrajectoryRunner(self.solver, adjoint, self.batch)
 
     def __call__(
@@ -88,11 +88,11 @@ class TrajectoryRunner(eqx.Module):
     ) -> tuple[PyTree, PyTree]:
         """`emit` of every observation, stacked (S, I, ...), and what the stepper steps at the ends (S, ...)."""
 
-        def trajectory(y0: PyTree, plan: TimeGrid, inputs: Any, probes: Array | None) -> tuple[PyTree, PyTree]:
-            end, outputs = self.adjoint.run(stepper, y0, plan, emit, inputs, probes)
+        def trajectory(y0: PyTree, grid: TimeGrid, inputs: Any, probes: Array | None) -> tuple[PyTree, PyTree]:
+            end, outputs = self.adjoint.run(stepper, y0, grid, emit, inputs, probes)
             return outputs, end
 
-        return self.batch(trajectory, starts, schedule.plan, schedule.inputs, probes)
+        return self.batch(trajectory, starts, schedule.time_grid, schedule.inputs, probes)
 
 
 def typical_size(kinds: Int[np.ndarray, " m"], values: Float[Array, " m"]) -> Float[Array, " m"]:

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.errors import PdefitError
 from pdefit.data.observations import Observations
-from pdefit.integrate.loop.time_grid import TimeGrid, constant_grid, stack_plans
+from pdefit.integrate.loop.time_grid import TimeGrid, constant_grid, stack_grids
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.shooting.nodes import node_states
 from pdefit.systems.capabilities import FieldCoords
@@ -23,7 +23,7 @@ class Layout(eqx.Module):
     `index` (S, I) into the observation times; `counts` (S, I), False for padding; `nodes` (S,) indices of the start times.
     """
 
-    plan: TimeGrid
+    time_grid: TimeGrid
     index: np.ndarray
     counts: np.ndarray
     nodes: np.ndarray
@@ -97,9 +97,9 @@ class Single(AbstractFormulation):
             raise PdefitError(
                 f"until = {self.until:g} leaves fewer than two frames; the record's second is at {ts[1]:g}"
             )
-        plan = stack_plans([constant_grid(float(ts[0]), seen, dt)])
+        grid = stack_grids([constant_grid(float(ts[0]), seen, dt)])
         everything = np.arange(seen.size)[None]
-        return Layout(plan, everything, np.ones_like(everything, bool), np.zeros(1, int))
+        return Layout(grid, everything, np.ones_like(everything, bool), np.zeros(1, int))
 
     def node_states(self, problem, observations, layout):
         return None
@@ -153,12 +153,12 @@ class Segments(AbstractFormulation):
         nodes, ends = nodes[:: self.every], [*nodes[1:], ts.size - 1][:: self.every]
         parts = [np.arange(a, b + 1) for a, b in zip(nodes, ends, strict=True)]
         longest = max(p.size for p in parts)
-        plan = stack_plans([constant_grid(float(ts[n]), ts[p], dt) for n, p in zip(nodes, parts, strict=True)])
+        grid = stack_grids([constant_grid(float(ts[n]), ts[p], dt) for n, p in zip(nodes, parts, strict=True)])
         index = np.stack([np.concatenate([p, np.full(longest - p.size, p[-1])]) for p in parts])
         counts = np.stack([np.arange(longest) < p.size for p in parts])
         # what was seen at a node belongs to the end of the window before
         counts[1:, 0] = False
-        return Layout(plan, index, counts, np.asarray(nodes))
+        return Layout(grid, index, counts, np.asarray(nodes))
 
     def node_states(self, problem, observations, layout):
         return node_states(problem, observations, layout.nodes)

@@ -200,7 +200,7 @@ def test_adaptive_steps_are_followed_as_they_were_frozen():
     found = pdefit.doctor(J, jnp.asarray([2.0]))
     # 3.5 < 2 (1 + t) from t = 0.75
     assert found.kind == "state" and found.operation == "log" and 0.75 < found.time < 1.2
-    assert found.steps == J.layout.plan.steps and "safe_sqrt" in found.remedy
+    assert found.steps == J.layout.time_grid.steps and "safe_sqrt" in found.remedy
 
 
 def test_a_root_behind_a_where_spoils_the_way_back():

@@ -35,14 +35,14 @@ class Wrapped(pdefit.AbstractReverse):
     accuracy: ClassVar[float] = 1e-8
     has_tangents: ClassVar[bool] = True
 
-    def run(self, stepper, y0, plan, emit, inputs, probes=None):
-        return self.spoiled(*pdefit.Checkpointed().run(stepper, y0, plan, emit, inputs))
+    def run(self, stepper, y0, grid, emit, inputs, probes=None):
+        return self.spoiled(*pdefit.Checkpointed().run(stepper, y0, grid, emit, inputs))
 
-    def resolve_for(self, starts, plan, solver):
+    def resolve_for(self, starts, grid, solver):
         return self
 
-    def account(self, plan, unknowns):
-        return pdefit.Checkpointed().account(plan, unknowns)
+    def account(self, grid, unknowns):
+        return pdefit.Checkpointed().account(grid, unknowns)
 
 
 class DropsLast(Wrapped):
@@ -54,9 +54,9 @@ class DropsLast(Wrapped):
 class OffByOne(Wrapped):
     """Restores the checkpoint before the one it needs."""
 
-    def run(self, stepper, y0, plan, emit, inputs, probes=None):
+    def run(self, stepper, y0, grid, emit, inputs, probes=None):
         def interval(stepper, y, start, step):
-            for j in range(plan.length):
+            for j in range(grid.length):
                 y, _ = stepper(start + j * step, step, (y, None))
             return y
 
@@ -71,8 +71,8 @@ class OffByOne(Wrapped):
         restored.def_fwd(lambda perturbed, moving, before, start, step: (interval(*moving, start, step), before))
         restored.def_bwd(backward)
         before, y, outputs = y0, y0, [emit(y0, jax.tree.map(lambda x: x[0], inputs))]
-        for i in range(plan.start.size):
-            start, step = (jnp.asarray(x[i]) for x in (plan.start, plan.step))
+        for i in range(grid.start.size):
+            start, step = (jnp.asarray(x[i]) for x in (grid.start, grid.step))
             before, y = y, restored((stepper, y), jax.lax.stop_gradient(before), start, step)
             outputs.append(emit(y, jax.tree.map(lambda x, i=i: x[i + 1], inputs)))
         return y, jax.tree.map(lambda *x: jnp.stack(x), *outputs)

@@ -118,7 +118,7 @@ def test_a_stage_that_blows_up_leaves_the_stages_before_it():
     class Broken(pdefit.Single):
         def layout(self, ts, dt):
             layout = super().layout(ts, dt)
-            return eqx.tree_at(lambda x: x.plan.step, layout, layout.plan.step * 1e6)
+            return eqx.tree_at(lambda x: x.time_grid.step, layout, layout.time_grid.step * 1e6)
 
     stages = [pdefit.LevenbergMarquardt(), pdefit.Stage(pdefit.LevenbergMarquardt(), formulation=Broken())]
     found = pdefit.fit(fisher_functional(), stages)

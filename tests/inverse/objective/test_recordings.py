@@ -124,7 +124,7 @@ def test_recordings_come_out_as_they_went_in(singles):
     np.testing.assert_allclose(np.exp(joint.theta0), [0.7, 1.3, 1.4, 1.2])
     for (part, own), functional, answers in zip(joint.parts(theta), functionals, parts, strict=True):
         assert part.observations.ts.tolist() == functional.observations.ts.tolist()
-        assert part.layout.plan.length == functional.layout.plan.length and part.dt == functional.dt
+        assert part.layout.time_grid.length == functional.layout.time_grid.length and part.dt == functional.dt
         np.testing.assert_allclose(VALUE(part, own), answers["value"], rtol=1e-13)
     system = joint.at(theta).system
     np.testing.assert_allclose(system.D, np.full(3, np.exp(theta[0])))
