@@ -41,5 +41,5 @@ class FisherKPP(pdefit.ReactionDiffusion, pdefit.AbstractExact, pdefit.AbstractV
     @classmethod
     def example(cls, resolution):
         grid = pdefit.CartesianGrid(shape=(4 * resolution,), extent=(80.0,), origin=(-40.0,), length_unit="mm")
-        system, dt = cls(grid, D=1.0, r=1.0, front=-4.0), 0.15 * grid.spacing[0] ** 2
+        system, dt = cls(grid, jnp.asarray(1.0), jnp.asarray(1.0), -4.0), 0.15 * grid.spacing[0] ** 2
         return pdefit.Example(system, system.init(None), np.linspace(0.0, 2.0, 5), dt, space_order=2, time_order=4)

@@ -40,12 +40,12 @@ class GrayScott(pdefit.ReactionDiffusion, pdefit.AbstractVerifiable):
         grid = self.grid
         places = jax.random.uniform(key, (5, grid.ndim)) * jnp.asarray(grid.extent) + jnp.asarray(grid.corner)
         squares = [sum((x - p) ** 2 for x, p in zip(grid.mesh(), place, strict=True)) for place in places]
-        v = 0.3 * sum(jnp.exp(-square / 0.04**2) for square in squares)
+        v = 0.3 * jnp.sum(jnp.exp(-jnp.stack(squares) / 0.04**2), axis=0)
         return State(1 - v, v)
 
     @classmethod
     def example(cls, resolution):
         grid = pdefit.CartesianGrid((2 * resolution,), (0.64,), boundary=pdefit.Periodic())
-        system = cls(grid, D_u=2e-5, D_v=1e-5, feed=0.04, kill=0.06)
+        system = cls(grid, *map(jnp.asarray, (2e-5, 1e-5, 0.04, 0.06)))
         y0, ts = system.init(jax.random.key(0)), np.linspace(0.0, 20.0, 5)
         return pdefit.Example(system, y0, ts, 1.0, space_order=2, time_order=4)
