@@ -27,7 +27,7 @@ class ReactionDiffusion(AbstractFieldSystem, AbstractSplit, AbstractStable):
     time_unit: ClassVar[str] = "1"
 
     @abc.abstractmethod
-    def reaction(self, t: Array, y: PyTree, args: PyTree) -> PyTree:
+    def reaction(self, t: Array | float, y: PyTree, args: PyTree) -> PyTree:
         """R(t, y), point by point: the rates in a cell depend on the fields in that cell only.
 
         Parameters that are numbers arrive as rows that broadcast against a field (`broadcast_scalars`).
@@ -65,7 +65,7 @@ class ReactionDiffusion(AbstractFieldSystem, AbstractSplit, AbstractStable):
         spread = 4 * D * sum(1 / h**2 for h in self.grid.spacing)
         return 2 / (spread + float(self.stiffness(y)))
 
-    def _rates(self, t: Array, y: PyTree, args: PyTree) -> PyTree:
+    def _rates(self, t: Array | float, y: PyTree, args: PyTree) -> PyTree:
         return broadcast_scalars(self, jax.tree.leaves(y)[0]).reaction(t, y, args)
 
     def _diffused(self, y: PyTree) -> PyTree:

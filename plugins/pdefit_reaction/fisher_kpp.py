@@ -42,4 +42,6 @@ class FisherKPP(pdefit.ReactionDiffusion, pdefit.AbstractExact, pdefit.AbstractV
     def example(cls, resolution):
         grid = pdefit.CartesianGrid(shape=(4 * resolution,), extent=(80.0,), origin=(-40.0,), length_unit="mm")
         system, dt = cls(grid, jnp.asarray(1.0), jnp.asarray(1.0), -4.0), 0.15 * grid.spacing[0] ** 2
-        return pdefit.Example(system, system.init(None), np.linspace(0.0, 2.0, 5), dt, space_order=2, time_order=4)
+        return pdefit.Example(
+            system, system.exact(jnp.zeros(())), np.linspace(0.0, 2.0, 5), dt, space_order=2, time_order=4
+        )
