@@ -113,7 +113,7 @@ def test_parameters_may_be_patches(name):
     patches = {n: Patches(numbers[n], [[[0.0, 1.2], [0.0, 9.0]]], 1.2 * numbers[n]) for n in FIELDS[name]}
     system = model(grid, **{**numbers, **patches})
     assert all(getattr(system, n).shape == grid.shape for n in FIELDS[name])
-    rows = pdefit.with_rows(system, system.init(None).u)
+    rows = pdefit.broadcast_scalars(system, system.init(None).u)
     assert all(getattr(rows, n) is getattr(system, n) for n in FIELDS[name])
     # away from the border, each half is what the numbers of its own make it
     y = system.init(None)
