@@ -81,7 +81,7 @@ def _refuse_too_large(cost: Cost) -> None:
     if wanted > room.left:
         raise PdefitError(
             f"An evaluation would hold {in_words(wanted)}, more than the {in_words(room.left)} {room.name}; keep fewer "
-            f"checkpoints (adjoint=checkpointed adjoint.levels=3, or adjoint=hosted), use a smaller grid, or allow more"
+            f"checkpoints (adjoint=checkpointed adjoint.levels=3, or driver=hosted), use a smaller grid, or allow more"
         )
 
 
