@@ -52,7 +52,7 @@ from pdefit.integrate.solvers.velocity_verlet import VelocityVerlet as VelocityV
 from pdefit.integrate.solvers.yoshida4 import Yoshida4 as Yoshida4
 from pdefit.inverse.certify.certificate import Certificate as Certificate
 from pdefit.inverse.certify.certificate import certify as certify
-from pdefit.inverse.controls.controls import Control as Control
+from pdefit.inverse.controls.declare import Control as Control
 from pdefit.inverse.controls.guesses import AbstractGuess as AbstractGuess
 from pdefit.inverse.controls.guesses import FromData as FromData
 from pdefit.inverse.controls.guesses import Perturb as Perturb

@@ -45,7 +45,7 @@ class SteppedTrajectory(eqx.Module):
     @property
     def _leaves(self) -> list[Any]:
         items = self.functional.controls.items
-        return [c for c in items if c.declared.split(".")[0] not in ("y0", "nodes")]
+        return [c for c in items if not c.is_state]
 
     @property
     def params(self) -> dict[str, Array]:

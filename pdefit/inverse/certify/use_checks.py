@@ -16,7 +16,7 @@ from pdefit.inverse.certify.record import Check, at_most, over
 from pdefit.inverse.certify.residual_checks import Residuals
 from pdefit.inverse.certify.sketch import KEPT, SKETCH, Sketch, pull_sketch, push_sketch
 from pdefit.inverse.certify.taylor import direction
-from pdefit.inverse.controls.controls import FEW
+from pdefit.inverse.controls.vector import FEW
 from pdefit.inverse.fit.drivers import AbstractDriver, Hosted
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.variants import shortened, with_tangents

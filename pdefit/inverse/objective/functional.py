@@ -20,8 +20,9 @@ from pdefit.integrate.loop.batch import AbstractBatch, Vmap
 from pdefit.integrate.loop.stable_step import MARGIN, choose_steps, settle
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.integrate.solvers.rk4 import RK4
-from pdefit.inverse.controls.controls import Controls, resolve
+from pdefit.inverse.controls.bind import bind
 from pdefit.inverse.controls.regularizers import AbstractRegularizer
+from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.accumulate import Misfit, TangentLinearMisfit
 from pdefit.inverse.objective.normal_equations import Tangents
@@ -40,7 +41,7 @@ class Functional(AbstractObjective):
     """J(theta) = 1/2 |r(theta)|^2 with r = (W (H(y(t_i)) - d_i), jumps between segments, regularizers, priors).
 
     **Arguments:** `problem` holds the nominal values; `ts` the times at which it is observed, the first being that of the
-    initial state; `observations` at these times; `controls` nested like the problem (see `pdefit.inverse.controls.controls`);
+    initial state; `observations` at these times; `controls` nested like the problem (see `pdefit.inverse.controls.declare`);
     `dt` the largest step (default: 0.8 of what is stable at the guess; a fit chooses it again where it must), or `steps` in
     its place, chosen at the guess and frozen until `renewed`; with `smooth_tangents` hard switches keep their residuals while
     Gauss-Newton follows the smooth twin (see `pdefit.inverse.objective.smooth_tangents`); `key` draws perturbed guesses.
@@ -104,9 +105,9 @@ class Functional(AbstractObjective):
         nodes = self.formulation.node_states(problem, observations, layout)
         problem = eqx.tree_at(lambda p: p.nodes, problem, nodes, is_leaf=lambda x: x is None)
         key = jax.random.key(0) if key is None else key
-        self.controls, self.problem = resolve(problem, controls, key, observations)
+        self.controls, self.problem = bind(problem, controls, key, observations)
         if nodes is not None:
-            if any(c.path.split(".")[0] == "y0" for c in self.controls.items):
+            if any(c.kind == "initial" for c in self.controls.items):
                 raise PdefitError(
                     "Segments start from the data, so y0 has no influence; make nodes.<field> the control, or none"
                 )

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PyTree
 from pdefit._util.errors import PdefitError
 from pdefit.integrate.loop.accumulate import fold
 from pdefit.integrate.loop.stepper import Stepper
-from pdefit.inverse.controls.controls import Controls
+from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective.in_turn import InTurn, goes_in_turn, stacked, unstacked
 from pdefit.inverse.objective.residuals import ObservationSchedule
 from pdefit.inverse.objective.segment_jacobian import added, added_matrices, continuity_blocks, jumps, pattern

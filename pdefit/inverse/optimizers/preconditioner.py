@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from pdefit.inverse.controls.controls import Controls
+from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.normal_equations import Tangents
 from pdefit.inverse.objective.tangent_linear import jvp_many
@@ -61,7 +61,7 @@ def has_points(functional: Any) -> TypeGuard[Functional]:
         return False
     controls = functional.controls
     fields = controls.items[len(controls.tabulated.items) :]
-    if not fields or not all(c.path.split(".")[0] == "y0" and c.smoothing is None for c in fields):
+    if not fields or not all(c.kind == "initial" and c.smoothing is None for c in fields):
         return False
     shapes = {c.shape for c in fields}
     return len(shapes) == 1 and shapes <= {x.shape for x in functional.observed.values()}

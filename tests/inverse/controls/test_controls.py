@@ -6,7 +6,6 @@ from pdefit_particles import Gravity
 from problems import fisher, fisher_functional, planets_functional
 
 import pdefit
-from pdefit.inverse.controls.controls import resolve
 
 
 def resolved(controls, seed=0):

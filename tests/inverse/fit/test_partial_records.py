@@ -53,7 +53,7 @@ def test_every_nth_window_is_a_part_of_all():
 
 
 def test_a_state_is_carried_on_from_part_to_whole(monkeypatch):
-    monkeypatch.setattr("pdefit.inverse.controls.controls.FEW", 20)
+    monkeypatch.setattr("pdefit.inverse.controls.vector.FEW", 20)
     functional = front(FREE)
     parts = [pdefit.Stage(LM, 3, pdefit.Segments(1.0)), pdefit.Stage(LM, 4, pdefit.Single(until=1.5))]
     part, both = pdefit.fit(functional, parts), pdefit.fit(functional, [*parts, pdefit.Stage(LM, 5)])

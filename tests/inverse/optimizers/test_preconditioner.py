@@ -19,7 +19,7 @@ STATE = {"y0": {"u": pdefit.Identity(), "v": pdefit.Identity()}}
 @pytest.fixture(autouse=True)
 def small_fields(monkeypatch):
     """What is a field here would be numbers to histories and tables."""
-    monkeypatch.setattr("pdefit.inverse.controls.controls.FEW", 20)
+    monkeypatch.setattr("pdefit.inverse.controls.vector.FEW", 20)
 
 
 class Pair(NamedTuple):
