@@ -15,7 +15,7 @@ from problems import GRID, fisher, fisher_functional, planets_functional
 import pdefit
 from pdefit._util.trees import cast
 from pdefit.adjoints.checkpointing.storage import HostStore
-from pdefit.inverse.certify import certificate
+from pdefit.inverse.certify import subject
 from pdefit.inverse.fit import drivers
 from pdefit.inverse.objective.fingerprint import fingerprint
 from pdefit.inverse.objective.normal_equations import SegmentNormalEquations
@@ -198,7 +198,7 @@ def test_a_float32_run_is_certified_on_its_twin():
 def test_the_cost_is_capped_and_recorded(monkeypatch):
     functional = fisher_functional(count=33)
     assert pdefit.certify(functional, functional.theta0).scope["observations"] == 33, "a small problem, tested whole"
-    monkeypatch.setattr(certificate, "UPDATES", 0.0)
+    monkeypatch.setattr(subject, "UPDATES", 0.0)
     found = pdefit.certify(functional, functional.theta0)
     assert found.passed
     assert found.scope["observations"] < found.scope["of"] == 33
@@ -206,7 +206,7 @@ def test_the_cost_is_capped_and_recorded(monkeypatch):
 
 
 def test_what_lies_beyond_the_scope_is_tested_along_a_random_direction(monkeypatch):
-    monkeypatch.setattr(certificate, "UPDATES", 0.0)
+    monkeypatch.setattr(subject, "UPDATES", 0.0)
     functional = front(LostLate)
     found = pdefit.certify(functional, functional.theta0)
     assert found.scope["observations"] < 5, "each control is tested before anything is lost"
