@@ -34,7 +34,10 @@ OpenFile = Callable[[Sequence[jax.ShapeDtypeStruct], int], CheckpointStore]
 
 
 class AbstractDriver(abc.ABC):
-    """Evaluates functionals for optimizers. Drivers give the same answers to round-off; they differ in memory and time."""
+    """Evaluation of functionals for optimizers.
+
+    Drivers give the same answers to round-off. They differ in memory and time.
+    """
 
     @abc.abstractmethod
     def resolve_for(self, functional: Functional) -> Functional:
@@ -80,8 +83,8 @@ class AbstractDriver(abc.ABC):
 class Traced(AbstractDriver):
     """Everything on the device, many evaluations in one compiled loop.
 
-    With a budget for `memory` ("500 MB", or bytes) gradients take as few levels of checkpoints as it allows; without one
-    the functional's own adjoint says.
+    **Arguments:** `memory` is a budget for gradients, as "500 MB" or in bytes: they take as few levels of checkpoints as it allows.
+    Without it the functional's own adjoint decides.
     """
 
     def __init__(self, memory: Size | None = None):
@@ -127,10 +130,10 @@ class Traced(AbstractDriver):
 
 
 class Hosted(AbstractDriver):
-    """Piece by piece, with checkpoints in host memory and in a file: for trajectories that do not fit the device.
+    """Piece by piece, with checkpoints in host memory and in a file, for trajectories that do not fit the device.
 
-    **Arguments:** `device`, `host`, `file` what may be used of each memory, as "64 MB" or in bytes; `open_file` makes the
-    file's store; `targets` gives the observations, where they shall not be read from memory.
+    **Arguments:** `device`, `host`, `file` are what may be used of each memory, as "64 MB" or in bytes; `open_file` makes the file's
+    store; `targets` gives the observations, where they are not in memory.
     """
 
     def __init__(
