@@ -83,8 +83,8 @@ class AbstractDriver(abc.ABC):
 class Traced(AbstractDriver):
     """Everything on the device, many evaluations in one compiled loop.
 
-    **Arguments:** `memory` is a budget for gradients, as "500 MB" or in bytes: they take as few levels of checkpoints as it allows.
-    Without it the functional's own adjoint decides.
+    **Arguments:** `memory` is a budget for gradients, as "500 MB" or in bytes: they take as few levels of checkpoints as
+    it allows. Without it the functional's own adjoint decides.
     """
 
     def __init__(self, memory: Size | None = None):
@@ -132,8 +132,8 @@ class Traced(AbstractDriver):
 class Hosted(AbstractDriver):
     """Piece by piece, with checkpoints in host memory and in a file, for trajectories that do not fit the device.
 
-    **Arguments:** `device`, `host`, `file` are what may be used of each memory, as "64 MB" or in bytes; `open_file` makes the file's
-    store; `targets` gives the observations, where they are not in memory.
+    **Arguments:** `device`, `host`, `file` are what may be used of each memory, as "64 MB" or in bytes; `open_file` makes
+    the file's store; `targets` gives the observations, where they are not in memory.
     """
 
     def __init__(

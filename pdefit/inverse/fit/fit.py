@@ -33,9 +33,10 @@ def fit(
     - `functional`: what is minimised.
     - `stages`: optimizers, or stages with windows and weights of their own.
     - `max_iterations`: bound on the evaluations of all stages together.
-    - `callback`: called after every chunk of about a second. Raising `KeyboardInterrupt` there, or pressing Ctrl-C, ends the fit
-      with the best point so far.
-    - `resume`: a state that a callback took from an earlier call with the same functional and stages; the fit goes on from there.
+    - `callback`: called after every chunk of about a second. Raising `KeyboardInterrupt` there, or pressing Ctrl-C, ends
+      the fit with the best point so far.
+    - `resume`: a state that a callback took from an earlier call with the same functional and stages; the fit goes on
+      from there.
     - `driver`: evaluates the functional: `Traced` (the default) or `Hosted`.
 
     Raises `PdefitError` where the loss is not finite at the first guess.

@@ -14,15 +14,15 @@ from pdefit.inverse.shooting.formulation import AbstractFormulation
 
 
 class Reweight(eqx.Module):
-    """Iteratively reweighted least squares: sigma is the root mean square residual of a group, or the measured one where that is more.
+    """Iteratively reweighted least squares: sigma is the root mean square residual of a group, at least the measured one.
 
     A model that leaves something out misfits some observations by more than their noise; this keeps them from dominating.
     Residuals contain the noise, so the two are not added. Jumps between segments keep their deviation.
 
     **Arguments:**
 
-    - `axes`: axes of a variable, after time, whose entries have a residual level of their own (e.g. the bodies). One level is
-      shared along all others.
+    - `axes`: axes of a variable, after time, whose entries have a residual level of their own (e.g. the bodies). One
+      level is shared along all others.
     - `rounds`: how often at most.
     - `tolerance`: ends the rounds when no sigma changes by more than this part.
     """

@@ -51,7 +51,8 @@ class Select(AbstractObservationOperator):
 class Subsample(AbstractObservationOperator):
     """Every n-th point along the leading axes of all fields.
 
-    **Arguments:** `stride` is n for each axis, in cells; `offset` the first point along each (default: the middle of a stride).
+    **Arguments:** `stride` is n for each axis, in cells; `offset` the first point along each (default: the middle of a
+    stride).
     """
 
     stride: tuple[int, ...] = eqx.field(converter=lambda s: tuple(int(n) for n in s), static=True)

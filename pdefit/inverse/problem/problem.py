@@ -17,7 +17,8 @@ class Problem(eqx.Module):
     - `system`: the equations with their parameters.
     - `y0`: the initial state, of the shapes and units that the system declares.
     - `observe`: the instrument; by default it sees the whole state.
-    - `nodes`: for multiple shooting the state at the start of every segment, with a leading axis; made by the formulation.
+    - `nodes`: for multiple shooting the state at the start of every segment, with a leading axis; made by the
+      formulation.
     - `args`: exogenous inputs (a stimulus, a forcing) that `vector_field` is given.
     """
 
