@@ -122,7 +122,7 @@ def flow(
     data = pdefit.add_noise(data, noise, jax.random.key(1))
     wrong = [x * (guess if n in free else 1.0) for n, x in zip(names, at, strict=True)]
     problem = pdefit.Problem(cls(rate, *wrong, **extra), y0, look, args=args)
-    return pdefit.Functional(problem, ts, data, free, dt=dt, **options)
+    return pdefit.Functional(problem, data, free, dt=dt, **options)
 
 
 def segments(controls: Any = None, **options: Any) -> pdefit.Functional:
@@ -1141,7 +1141,7 @@ def relay(twist: str = "") -> pdefit.Functional:
     y0 = State(system.init(None).u)
     data = pdefit.add_noise(pdefit.simulate(system, y0, ts, dt=0.02), 0.02, jax.random.key(2))
     problem = pdefit.Problem(Two(1.2, d=0.25, twist=twist), y0)
-    return pdefit.Functional(problem, ts, data, {"k": LOG, "d": LOG}, dt=0.02, smooth_tangents=True)
+    return pdefit.Functional(problem, data, {"k": LOG, "d": LOG}, dt=0.02, smooth_tangents=True)
 
 
 _EXPLAINED = {

@@ -34,7 +34,10 @@ OpenFile = Callable[[Sequence[jax.ShapeDtypeStruct], int], CheckpointStore]
 
 
 class AbstractDriver(abc.ABC):
-    """Evaluates functionals for optimizers. Drivers give the same answers to round-off; they differ in memory and time."""
+    """Evaluation of functionals for optimizers.
+
+    Drivers give the same answers to round-off. They differ in memory and time.
+    """
 
     @abc.abstractmethod
     def resolve_for(self, functional: Functional) -> Functional:
@@ -80,12 +83,12 @@ class AbstractDriver(abc.ABC):
 class Traced(AbstractDriver):
     """Everything on the device, many evaluations in one compiled loop.
 
-    With a budget for `memory` ("500 MB", or bytes) gradients take as few levels of checkpoints as it allows; without one
-    the functional's own adjoint says.
+    **Arguments:** `memory` is a budget for gradients, as "500 MB" or in bytes: they take as few levels of checkpoints as
+    it allows. Without it the functional's own adjoint decides.
     """
 
     def __init__(self, memory: Size | None = None):
-        self.memory = None if memory is None else size_in_bytes(memory, "adjoint.memory")
+        self.memory = None if memory is None else size_in_bytes(memory, "driver.memory")
 
     def resolve_for(self, functional):
         if self.memory is None:
@@ -97,8 +100,8 @@ class Traced(AbstractDriver):
         if found is None:
             least = nest(layout.time_grid.intervals, layout.time_grid.length, MOST_LEVELS).stored * one + work
             raise PdefitError(
-                f"A gradient takes at least {in_words(least)} on the device, more than adjoint.memory = "
-                f"{in_words(self.memory)}; set it higher, or use adjoint=hosted"
+                f"A gradient takes at least {in_words(least)} on the device, more than driver.memory = "
+                f"{in_words(self.memory)}; set it higher, or use driver=hosted"
             )
         return eqx.tree_at(lambda f: f.runner.adjoint, functional, Checkpointed(found.levels))
 
@@ -127,10 +130,10 @@ class Traced(AbstractDriver):
 
 
 class Hosted(AbstractDriver):
-    """Piece by piece, with checkpoints in host memory and in a file: for trajectories that do not fit the device.
+    """Piece by piece, with checkpoints in host memory and in a file, for trajectories that do not fit the device.
 
-    **Arguments:** `device`, `host`, `file` what may be used of each memory, as "64 MB" or in bytes; `open_file` makes the
-    file's store; `targets` gives the observations, where they shall not be read from memory.
+    **Arguments:** `device`, `host`, `file` are what may be used of each memory, as "64 MB" or in bytes; `open_file` makes
+    the file's store; `targets` gives the observations, where they are not in memory.
     """
 
     def __init__(
@@ -142,10 +145,10 @@ class Hosted(AbstractDriver):
         open_file: OpenFile | None = None,
         targets: TargetSource | None = None,
     ):
-        self.device = size_in_bytes(device, "adjoint.device")
+        self.device = size_in_bytes(device, "driver.device")
         self.tiers = {
-            StorageTier.HOST: size_in_bytes(host, "adjoint.host"),
-            StorageTier.FILE: size_in_bytes(file, "adjoint.file"),
+            StorageTier.HOST: size_in_bytes(host, "driver.host"),
+            StorageTier.FILE: size_in_bytes(file, "driver.file"),
         }
         self.open_file, self.targets = open_file, targets
         self._tried: Trial | None = None
@@ -231,7 +234,7 @@ class Hosted(AbstractDriver):
         room = int((self.device - work) // one)
         if room < 2:
             raise PdefitError(
-                f"Differentiating one step takes {in_words(work + 2 * one)}, more than adjoint.device = "
+                f"Differentiating one step takes {in_words(work + 2 * one)}, more than driver.device = "
                 f"{in_words(self.device)}; set it higher, or use a smaller grid"
             )
         return room

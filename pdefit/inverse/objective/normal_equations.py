@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.errors import PdefitError
@@ -13,8 +12,9 @@ from pdefit.integrate.loop.accumulate import fold
 from pdefit.integrate.loop.stepper import Stepper
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective.in_turn import InTurn, goes_in_turn, stacked, unstacked
+from pdefit.inverse.objective.residual_map import AbstractResidualMap
 from pdefit.inverse.objective.residuals import ObservationSchedule
-from pdefit.inverse.objective.segment_jacobian import added, added_matrices, continuity_blocks, jumps, pattern
+from pdefit.inverse.objective.segment_jacobian import SegmentNormalEquations, continuity_blocks, jumps, pattern
 from pdefit.inverse.objective.smooth_tangents import followed
 from pdefit.inverse.objective.tangent_linear import TangentLinearStepper, jvp_many
 
@@ -39,25 +39,6 @@ class NormalEquations(NamedTuple):
         return NormalEquations(half_square, gradient, matrix)
 
 
-class SegmentNormalEquations(NamedTuple):
-    """The normal equations of every one of S groups of residuals (segments), in the elements `columns` (S, c) of theta, and
-    the residuals of regularizers and priors `extra` (e,) with their Jacobian (e, p)."""
-
-    half_square: Float[Array, " S"]
-    gradient: Float[Array, "S c"]
-    matrix: Float[Array, "S c c"]
-    columns: Array | np.ndarray
-    extra: Float[Array, " e"]
-    extra_jac: Float[Array, "e p"]
-
-    def total(self) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, "p p"]]:
-        """J, J_r^T r and J_r^T J_r."""
-        p, r, jac = self.extra_jac.shape[1], self.extra, self.extra_jac
-        value = jnp.sum(self.half_square) + r @ r / 2
-        gradient = added(self.gradient, self.columns, p) + jac.T @ r
-        return value, gradient, added_matrices(self.matrix, self.columns, p) + jac.T @ jac
-
-
 class TangentState(NamedTuple):
     """Where S trajectories are, their k tangents (S, k, ...), and what was seen so far."""
 
@@ -70,11 +51,10 @@ class Tangents(eqx.Module):
     """A functional's trajectories with one tangent for each shared control and each element of one node state.
 
     The state and its tangents are stepped together and what they show is added at every observation, so that the memory
-    is that of 1 + k states, whatever the length. `functional` says what a Functional is made of (which imports this file);
-    `seeds` are other directions, of which each moves one control, its owner.
+    is that of 1 + k states, whatever the length. `seeds` are other directions, of which each moves one control, its owner.
     """
 
-    functional: Any
+    functional: AbstractResidualMap
     theta: Float[Array, " p"]
     seeds: Float[Array, "k p"] | None = None
     owners: tuple[Controls, ...] | None = None

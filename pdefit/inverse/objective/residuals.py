@@ -1,4 +1,4 @@
-"""Weighted residuals along one run of the time loop, and which of them are of one kind."""
+"""Weighted residuals along one run of the time loop, and their typical sizes."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -93,20 +93,6 @@ class TrajectoryRunner(eqx.Module):
             return outputs, end
 
         return self.batch(trajectory, starts, schedule.time_grid, schedule.inputs, probes)
-
-
-def residual_kinds(functional: Any) -> Int[np.ndarray, " m"]:
-    """A number for the kind of every residual of a Functional (which imports this file): an observed variable, the jumps of a
-    free field, a regularizer, a prior."""
-    observed = [x.size for x in functional.observed.values()]
-    jumps = [c.size // c.shape[0] for c in functional.controls.nodes]
-    extra = [x.size for x in jax.eval_shape(functional.extra_residuals, functional.theta0)]
-    segments, times = functional.layout.index.shape
-    sizes = [*observed * times, *jumps]
-    kinds = [*range(len(observed))] * times + [len(observed) + k for k in range(len(jumps))]
-    inside = np.tile(np.repeat(np.asarray(kinds, int), sizes), segments)
-    first = len(observed) + len(jumps)
-    return np.concatenate([inside, np.repeat(first + np.arange(len(extra)), extra)]).astype(int)
 
 
 def typical_size(kinds: Int[np.ndarray, " m"], values: Float[Array, " m"]) -> Float[Array, " m"]:

@@ -21,7 +21,7 @@ _ALIKE = {
     "problem.y0": "states of equal shape",
     "problem.observe": "the same observation operator",
     "controls": "the same controls, bounds, units and priors",
-    "sweep": "the same solver, adjoint and batch of segments",
+    "runner": "the same solver, adjoint and batch of segments",
     "formulation": "the same formulation",
     "regularizers": "the same regularizers",
 }

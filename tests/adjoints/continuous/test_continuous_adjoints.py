@@ -50,7 +50,7 @@ def prey_functional(**options):
     data = pdefit.simulate(truth, y0, ts, dt=0.02)
     guess = pdefit.Problem(Forced(a=1.2, b=0.6, c=0.9, season=truth.season), y0)
     controls = {n: pdefit.Log() for n in "abc"} | {"y0": {"u": pdefit.Log(), "v": pdefit.Identity()}}
-    return pdefit.Functional(guess, ts, data, controls, dt=0.02, **options)
+    return pdefit.Functional(guess, data, controls, dt=0.02, **options)
 
 
 def fine_front(**options):

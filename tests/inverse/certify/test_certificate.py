@@ -15,7 +15,7 @@ from problems import GRID, fisher, fisher_functional, planets_functional
 import pdefit
 from pdefit._util.trees import cast
 from pdefit.adjoints.checkpointing.storage import HostStore
-from pdefit.inverse.certify import certificate
+from pdefit.inverse.certify import subject
 from pdefit.inverse.fit import drivers
 from pdefit.inverse.objective.fingerprint import fingerprint
 from pdefit.inverse.objective.normal_equations import SegmentNormalEquations
@@ -117,7 +117,7 @@ def front(cls, **options):
     data = pdefit.simulate(fisher(), y0, ts, dt=0.05)
     system = cls(grid=GRID, D=jnp.asarray(0.6), r=jnp.asarray(1.5), front=-5.0)
     problem = pdefit.Problem(system, y0)
-    return pdefit.Functional(problem, ts, data, {"D": pdefit.Log(), "r": pdefit.Log()}, dt=0.05, **options)
+    return pdefit.Functional(problem, data, {"D": pdefit.Log(), "r": pdefit.Log()}, dt=0.05, **options)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_a_float32_run_is_certified_on_its_twin():
 def test_the_cost_is_capped_and_recorded(monkeypatch):
     functional = fisher_functional(count=33)
     assert pdefit.certify(functional, functional.theta0).scope["observations"] == 33, "a small problem, tested whole"
-    monkeypatch.setattr(certificate, "UPDATES", 0.0)
+    monkeypatch.setattr(subject, "UPDATES", 0.0)
     found = pdefit.certify(functional, functional.theta0)
     assert found.passed
     assert found.scope["observations"] < found.scope["of"] == 33
@@ -206,7 +206,7 @@ def test_the_cost_is_capped_and_recorded(monkeypatch):
 
 
 def test_what_lies_beyond_the_scope_is_tested_along_a_random_direction(monkeypatch):
-    monkeypatch.setattr(certificate, "UPDATES", 0.0)
+    monkeypatch.setattr(subject, "UPDATES", 0.0)
     functional = front(LostLate)
     found = pdefit.certify(functional, functional.theta0)
     assert found.scope["observations"] < 5, "each control is tested before anything is lost"
@@ -273,7 +273,7 @@ def test_a_control_without_influence_is_named():
     y0, ts = fisher().init(None), np.linspace(0.0, 4.0, 9)
     data = pdefit.simulate(fisher(), y0, ts, dt=0.05)
     problem = pdefit.Problem(Idle(grid=GRID, D=jnp.asarray(0.6), r=jnp.asarray(1.5), front=-5.0), y0)
-    functional = pdefit.Functional(problem, ts, data, {"D": pdefit.Log(), "idle": pdefit.Log()}, dt=0.05)
+    functional = pdefit.Functional(problem, data, {"D": pdefit.Log(), "idle": pdefit.Log()}, dt=0.05)
     found = pdefit.certify(functional, functional.theta0)
     assert failed(found) == ["controls without influence"]
     assert "say nothing about idle" in found.reason

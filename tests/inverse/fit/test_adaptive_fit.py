@@ -32,7 +32,6 @@ def comet(factor=1.5, solver=None, steps=FINE, dt=None, length=None, e=0.8):
     data = pdefit.simulate(truth, y0, ts, solver=diffrax.Dopri8(), steps=pdefit.Adaptive(1e-12, 1e-13))
     return pdefit.Functional(
         pdefit.Problem(guess, y0, pdefit.Select("position")),
-        ts,
         pdefit.Observations.build(ts, data.values, 1e-2),
         {"gm": pdefit.Control(pdefit.Log())},
         solver=solver or diffrax.Dopri5(),

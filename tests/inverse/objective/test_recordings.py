@@ -29,7 +29,7 @@ def recording(
     controls = SHARED_D if controls is None else controls
     # one stage and one level: programs compile in a third of the time
     options = {"solver": diffrax.Euler(), "adjoint": pdefit.StoreAll(), **options}
-    return pdefit.Functional(pdefit.Problem(start, y0), ts, data, controls, dt=0.05, **options)
+    return pdefit.Functional(pdefit.Problem(start, y0), data, controls, dt=0.05, **options)
 
 
 def ragged():
@@ -187,7 +187,7 @@ def test_segments_from_data_may_differ_in_number():
         part = data.between(0.0, stop)
         problem = pdefit.Problem(system, system.init(None), pdefit.Select("position"))
         return pdefit.Functional(
-            problem, part.ts, part, {"gm": pdefit.Control(pdefit.Log(), pdefit.Value(np.array([1.1, 2e-3, 3e-3])))},
+            problem, part, {"gm": pdefit.Control(pdefit.Log(), pdefit.Value(np.array([1.1, 2e-3, 3e-3])))},
             formulation=pdefit.Segments(1.5), dt=0.02, **options,
         )  # fmt: skip
 
