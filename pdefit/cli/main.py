@@ -44,7 +44,7 @@ _USAGE = """usage: pdefit VERB [key=value ...]
   render RUN                 figures, movie, ParaView's fields.xdmf of a run or a folder of runs; format=svg movie=false
   report RUN                 one page about a run, report.html, that needs no other file
   export RUN                 its fields as format=netcdf, tiff or numpy; fields=[u]
-  list [experiments|systems|solvers|adjoints|stages]
+  list [experiments|systems|solvers|adjoints|drivers|stages]
   new NAME                   write a working plugin of your own into the folder NAME/
   verify [SYSTEM ...]        test installed systems: gradients, orders, conservation, recovery
 

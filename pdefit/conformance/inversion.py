@@ -13,9 +13,10 @@ from pdefit.conformance.report import Finding, at_most, not_applicable
 from pdefit.conformance.subject import Subject
 from pdefit.integrate.loop.stable_step import stability_limit
 from pdefit.inverse.certify.certificate import certify
-from pdefit.inverse.controls.controls import FEW, Control
+from pdefit.inverse.controls.declare import Control
 from pdefit.inverse.controls.guesses import Value
 from pdefit.inverse.controls.transforms import Identity, Log
+from pdefit.inverse.controls.vector import FEW
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.optimizers.base import Box, Evaluation
 from pdefit.inverse.optimizers.lbfgs import LBFGS
@@ -86,7 +87,7 @@ def _functional(subject: Subject, with_state: bool) -> tuple[Functional, Any]:
         controls["y0"] = Control() if name == "y" and eqx.is_array(y0) else {name: Control()}
     dt = _step(subject, system, controls)
     data = simulate(system, y0, ts, solver=subject.solver, dt=dt)
-    functional = Functional(Problem(system, y0), ts, data, controls, solver=subject.solver, dt=dt)
+    functional = Functional(Problem(system, y0), data, controls, solver=subject.solver, dt=dt)
     return functional, functional.controls.theta(Problem(system, y0))
 
 

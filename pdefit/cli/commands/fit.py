@@ -73,7 +73,7 @@ def _fit(
     for line in describe(exp.noise):
         log.info(line)
         console.print(line, highlight=False)
-    steps = functional.layout.plan.steps
+    steps = functional.layout.time_grid.steps
     unit = functional.problem.system.time_unit
     stepping = (
         step_choice(functional)
@@ -151,7 +151,7 @@ def _fit(
 
 def _intervals(found: fitting.Fit, stated: bool, console: Console) -> Intervals | None:
     """Intervals for few controls, with a word about those the data cannot tell."""
-    if not found.functional.controls.recorded.items:
+    if not found.functional.controls.tabulated.items:
         return None
     try:
         out = intervals(found.functional, found.theta, sigma_stated=stated)

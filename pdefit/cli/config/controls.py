@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pdefit._util.errors import PdefitError, unknown
-from pdefit.inverse.controls.controls import Control
+from pdefit.inverse.controls.declare import Control
 from pdefit.inverse.controls.guesses import AbstractGuess, FromData, Perturb, Value
 from pdefit.inverse.controls.priors import AbstractPrior, LogNormal, Normal
 from pdefit.inverse.controls.transforms import AbstractTransform, Identity, Log, Log10, Logit, Scale, Softplus

@@ -15,6 +15,7 @@ _MAPPINGS = (
     "times",
     "solver",
     "adjoint",
+    "driver",
     "formulation",
     "batch",
     "observe",

@@ -12,7 +12,7 @@ from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
 from pdefit.inverse.shooting.formulation import AbstractFormulation, Segments, Single
 
 # in place of a solver, or of an optimizer: whatever suits
-AUTO = {"auto": True}
+AUTO = {"name": "auto"}
 _STAGE = ("optimizer", "max_iterations", "window", "every", "until", "held", "reweight")
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from pdefit._util.errors import PdefitError
 from pdefit.data.units import Conversion, conversion
-from pdefit.inverse.controls.controls import Control
+from pdefit.inverse.controls.declare import Control
 from pdefit.systems.capabilities import AbstractGridded
 from pdefit.systems.system import AbstractSystem, parameters
 

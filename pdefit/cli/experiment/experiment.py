@@ -14,10 +14,10 @@ from jaxtyping import PyTree
 from pdefit._util.block_mean import block_mean
 from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.trees import cast
-from pdefit.adjoints.base import AbstractAdjoint
+from pdefit.adjoints.base import AbstractAdjoint, Checkpointed
 from pdefit.analysis.goodness.holdout import held_frames, withhold
 from pdefit.cli.config.controls import read_controls
-from pdefit.cli.config.instantiate import build, make, resolve
+from pdefit.cli.config.instantiate import build, make
 from pdefit.cli.config.sections import is_number, whole_number
 from pdefit.cli.config.stages import left_open, read_stages
 from pdefit.cli.experiment.automatic_sigma import split_sigma
@@ -36,7 +36,7 @@ from pdefit.data.readers.observations import read_arrays
 from pdefit.integrate.loop.batch import AbstractBatch
 from pdefit.integrate.loop.stable_step import choose_steps, stability_limit
 from pdefit.inverse.controls.regularizers import AbstractRegularizer
-from pdefit.inverse.fit.drivers import AbstractDriver, Traced
+from pdefit.inverse.fit.drivers import AbstractDriver, Hosted, Traced
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.variants import with_dt
@@ -134,17 +134,21 @@ def _assemble(cfg: Config, dt: float | None = None) -> Experiment:
     regularizers = tuple(make(r, f"regularizers.{n}", AbstractRegularizer) for n, r in cfg["regularizers"].items())
     controls = read_controls(cfg["controls"])
     check_control_units(controls, problem.system)
-    adjoint: Any = make(cfg["adjoint"], "adjoint", AbstractAdjoint, AbstractDriver)
-    driver = adjoint if isinstance(adjoint, AbstractDriver) else Traced()
+    adjoint, driver = make(cfg["adjoint"], "adjoint", AbstractAdjoint), make(cfg["driver"], "driver", AbstractDriver)
+    chooses = isinstance(driver, Hosted) or (isinstance(driver, Traced) and driver.memory is not None)
+    if chooses and not isinstance(adjoint, Checkpointed):
+        raise PdefitError(
+            f"driver={cfg['driver']['name']} chooses how many checkpoints there are, so it expects adjoint=checkpointed; "
+            f"{type(adjoint).__name__} runs with driver=traced driver.memory=null"
+        )
     functional = Functional(
         problem,
-        window.ts,
         cast(window, cfg["dtype"]),
         controls,
         solver=solver,
         dt=cfg["dt"],
         steps=steps,
-        adjoint=adjoint if isinstance(adjoint, AbstractAdjoint) else None,
+        adjoint=adjoint,
         batch=make(cfg["batch"], "batch", AbstractBatch),
         formulation=formulation,
         regularizers=regularizers,
@@ -300,11 +304,8 @@ def _averaged(fine: Any, coarse: Any) -> Any:
 
 def make_system(node: Config) -> AbstractSystem:
     """The system of a configuration."""
-    if not isinstance(node, Mapping) or "_target_" not in node:
+    if not isinstance(node, Mapping) or not {"name", "_target_"} & {*node}:
         raise PdefitError("An experiment expects a system; choose one with system=... (pdefit list systems)")
-    cls = resolve(node["_target_"], "system")
-    if not (isinstance(cls, type) and issubclass(cls, AbstractSystem)):
-        raise PdefitError(f"system._target_ '{node['_target_']}' is not a system")
     system = make(node, "system", AbstractSystem)
     for name, info in parameters(system).items():
         value = getattr(system, name)

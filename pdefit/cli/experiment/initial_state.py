@@ -45,9 +45,9 @@ def _state(
         return system.init(jax.random.key(seed)), None
     if isinstance(initial, Mapping) and set(initial) == {"path"}:
         return state_from_file(locate(str(initial["path"])), system.init(jax.random.key(seed)), name), None
-    if isinstance(initial, Mapping) and "_target_" in initial:
+    if isinstance(initial, Mapping) and {"name", "_target_"} & {*initial}:
         return prepared_state(make(initial, "initial", AbstractPreparation), system, seed)
     raise PdefitError(
-        f"initial expects `system`, `data`, a file as {{path: fields.h5}}, or a preparation with its _target_, but got "
+        f"initial expects `system`, `data`, a file as {{path: fields.h5}}, or a preparation as {{name: ...}}, but got "
         f"'{initial}'"
     )

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from pdefit._util.errors import PdefitError, unknown
-from pdefit.inverse.controls.controls import BoundControl
 from pdefit.inverse.controls.paths import leaf
+from pdefit.inverse.controls.vector import BoundControl
 from pdefit.inverse.problem.problem import Problem
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from pdefit.cli.experiment.experiment import Experiment
 from pdefit.cli.experiment.truth import is_known
 from pdefit.cli.runs.discretisation_check import DECIDES
-from pdefit.inverse.controls.controls import FEW, BoundControl
+from pdefit.inverse.controls.vector import FEW, BoundControl
 from pdefit.inverse.fit.fit import Fit
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.uncertainty.intervals import Intervals

@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from pdefit.cli.experiment.experiment import Experiment
-from pdefit._util.errors import PdefitError
 from pdefit._util.atomic import read_json, write_json
-from pdefit.inverse.fit import fit as fitting
+from pdefit._util.errors import PdefitError
+from pdefit.cli.experiment.experiment import Experiment
 from pdefit.inverse.certify.certificate import Certificate, certify
+from pdefit.inverse.fit import fit as fitting
 from pdefit.inverse.objective.functional import Functional
 
 log = logging.getLogger("pdefit")

@@ -10,18 +10,18 @@ import jax.numpy as jnp
 import numpy as np
 from rich.console import Console
 
-from pdefit.cli.experiment.experiment import Experiment
-from pdefit.cli.runtime.progress import FitProgress
-from pdefit.cli.runs.recorded_run import changed_problem, origin
-from pdefit._util.errors import PdefitError
 from pdefit._util import interrupts
-from pdefit.output.store.history import HistoryFile
-from pdefit.output.store.fit_checkpoint import Saved, save_state
+from pdefit._util.errors import PdefitError
+from pdefit.cli.experiment.experiment import Experiment
+from pdefit.cli.runs.recorded_run import changed_problem, origin
+from pdefit.cli.runtime.progress import FitProgress
 from pdefit.inverse.fit import fit as fitting
 from pdefit.inverse.fit.drivers import AbstractDriver
+from pdefit.inverse.fit.result import RunState
 from pdefit.inverse.objective.fingerprint import fingerprint
 from pdefit.inverse.objective.functional import Functional
-from pdefit.inverse.fit.result import RunState
+from pdefit.output.store.fit_checkpoint import Saved, save_state
+from pdefit.output.store.history import HistoryFile
 
 
 def minimise(

@@ -5,15 +5,15 @@ from typing import Any
 
 import jax
 
-from pdefit.cli.runs.certificates import fit_cost
-from pdefit.cli.experiment.experiment import Experiment
-from pdefit.cli.config.store import check_store, film_bytes
-from pdefit._util.memory import Limit, available, in_words
 from pdefit._util.errors import PdefitError
-from pdefit.inverse.offload.cost import Cost
-from pdefit.inverse.objective.functional import Functional
+from pdefit._util.memory import Limit, available, in_words
+from pdefit.cli.config.store import check_store, film_bytes
+from pdefit.cli.experiment.experiment import Experiment
+from pdefit.cli.runs.certificates import fit_cost
 from pdefit.inverse.fit.stability import step_choice
 from pdefit.inverse.fit.stages import keeps, with_windows
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.offload.cost import Cost
 from pdefit.systems.field_coords import field_coords
 
 # fields.h5 holds what was observed, what is predicted, and the truth of a twin
@@ -81,7 +81,7 @@ def _refuse_too_large(cost: Cost) -> None:
     if wanted > room.left:
         raise PdefitError(
             f"An evaluation would hold {in_words(wanted)}, more than the {in_words(room.left)} {room.name}; keep fewer "
-            f"checkpoints (adjoint=checkpointed adjoint.levels=3, or adjoint=hosted), use a smaller grid, or allow more"
+            f"checkpoints (adjoint=checkpointed adjoint.levels=3, or driver=hosted), use a smaller grid, or allow more"
         )
 
 

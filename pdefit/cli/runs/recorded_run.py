@@ -10,11 +10,11 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
-from pdefit.cli.config.configuration import readable, resolved
-from pdefit._util.errors import PdefitError, first_line
 from pdefit._util.atomic import read_json
-from pdefit.output.store.runs import RunFiles
+from pdefit._util.errors import PdefitError, first_line
+from pdefit.cli.config.configuration import readable, resolved
 from pdefit.output.store.fit_checkpoint import Saved, differences, load_state
+from pdefit.output.store.runs import RunFiles
 
 
 @dataclasses.dataclass(frozen=True)

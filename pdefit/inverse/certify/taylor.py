@@ -10,8 +10,8 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from pdefit.inverse.controls.controls import BoundControl, Controls
 from pdefit.inverse.controls.transforms import Identity, Scale
+from pdefit.inverse.controls.vector import BoundControl, Controls
 
 # Relative steps halve from the first. So many are always tried, more while they tell more.
 _LARGEST, _BASE, _MOST = 2.0**-4, 9, 30

@@ -17,7 +17,7 @@ from pdefit._util.trees import named_fields
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.integrate.solvers.rkc import RKC
-from pdefit.inverse.controls.controls import FEW
+from pdefit.inverse.controls.vector import FEW
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.optimizers.lbfgs import LBFGS

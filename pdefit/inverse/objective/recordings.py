@@ -12,8 +12,8 @@ from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.errors import PdefitError
 from pdefit.integrate.loop.batch import AbstractBatch, Vmap
-from pdefit.inverse.controls.controls import BoundControl, Controls
 from pdefit.inverse.controls.regularizers import AbstractRegularizer
+from pdefit.inverse.controls.vector import BoundControl, Controls
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.normal_equations import SegmentNormalEquations
@@ -250,7 +250,7 @@ class Recordings(AbstractObjective):
     def problems_and_steps(self, theta):
         arrays, rest = eqx.partition(self.at(theta), eqx.is_array)
         each = [eqx.combine(jax.tree.map(lambda x, e=e: x[e], arrays), rest) for e in range(len(self.extents))]
-        steps = self.members.layout.plan.step
+        steps = self.members.layout.time_grid.step
         return [(problem, float(np.max(step))) for problem, step in zip(each, steps, strict=True)]
 
     def emptied(self):
@@ -275,8 +275,7 @@ def _items(functionals: Sequence[Functional]) -> list[BoundControl]:
     """The controls of all recordings in the order of theta, bound to the stacked problem."""
 
     def bound(c: BoundControl, e: int) -> BoundControl:
-        path = f"{c.path}[{e}]" if c.own else c.path
-        return dataclasses.replace(c, path=path, where=_Of(c.where, e))
+        return dataclasses.replace(c, recording=e if c.own else None, where=_Of(c.where, e))
 
     shared = [bound(c, 0) for c in functionals[0].controls.items if not c.own]
     own = [bound(c, e) for e, f in enumerate(functionals) for c in f.controls.items if c.own]

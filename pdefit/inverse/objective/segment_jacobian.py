@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError
-from pdefit.inverse.controls.controls import Controls
+from pdefit.inverse.controls.vector import Controls
 
 # entries of a dense Jacobian, 2 GB in float64
 _DENSE_LIMIT = 250_000_000
@@ -65,6 +65,25 @@ def added(vectors: Float[Array, "S c"], columns: Array | np.ndarray, p: int) -> 
 def added_matrices(matrices: Float[Array, "S c c"], columns: Array | np.ndarray, p: int) -> Float[Array, "p p"]:
     """Matrices of blocks, each added where its rows and columns lie."""
     return jnp.zeros((p, p)).at[columns[:, :, None], columns[:, None, :]].add(matrices)
+
+
+class SegmentNormalEquations(NamedTuple):
+    """The normal equations of every one of S groups of residuals (segments), in the elements `columns` (S, c) of theta, and
+    the residuals of regularizers and priors `extra` (e,) with their Jacobian (e, p)."""
+
+    half_square: Float[Array, " S"]
+    gradient: Float[Array, "S c"]
+    matrix: Float[Array, "S c c"]
+    columns: Array | np.ndarray
+    extra: Float[Array, " e"]
+    extra_jac: Float[Array, "e p"]
+
+    def total(self) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, "p p"]]:
+        """J, J_r^T r and J_r^T J_r."""
+        p, r, jac = self.extra_jac.shape[1], self.extra, self.extra_jac
+        value = jnp.sum(self.half_square) + r @ r / 2
+        gradient = added(self.gradient, self.columns, p) + jac.T @ r
+        return value, gradient, added_matrices(self.matrix, self.columns, p) + jac.T @ jac
 
 
 def jvp_blocks(

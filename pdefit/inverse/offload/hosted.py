@@ -16,7 +16,7 @@ from pdefit.adjoints.checkpointing.actions import Advance, Restore, Reverse, Sto
 from pdefit.adjoints.checkpointing.schedule import AbstractSchedule
 from pdefit.adjoints.checkpointing.storage import CheckpointStore
 from pdefit.integrate.loop.adjoint_norms import growth
-from pdefit.inverse.controls.controls import Controls
+from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective.accumulate import AbstractAccumulation, Misfit, TangentLinearMisfit
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.normal_equations import Tangents

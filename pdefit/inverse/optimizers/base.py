@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from pdefit.inverse.controls.controls import Controls
+from pdefit.inverse.controls.vector import Controls
 
 
 @runtime_checkable

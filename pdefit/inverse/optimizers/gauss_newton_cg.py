@@ -1,7 +1,7 @@
 """Gauss-Newton for fields: no matrix, only products with it."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluation, by_gradient
+from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluated, Evaluation, by_gradient
 from pdefit.inverse.optimizers.preconditioner import BlockArrow, block_arrow, has_points
 
 # more products follow while the second half of them brought more than this fraction of the decrease
@@ -75,10 +75,10 @@ class GaussNewtonCG(AbstractOptimizer):
         good = found.finite & _improves(state, found)
         free = ~state.box.blocked(trial, -found.gradient)
         curvature = self._curvature(functional, trial, state, good)
-        block_arrow = self._arrow(functional, trial, good)
+        points = self._arrow(functional, trial, good)
 
         def scaled(r: Array) -> Array:
-            return jnp.where(free, r / curvature if block_arrow is None else block_arrow.solve(r), 0.0)
+            return jnp.where(free, r / curvature if points is None else points.solve(r), 0.0)
 
         slope = jnp.where(free, -found.gradient, 0.0)
         norm = jnp.sqrt(jnp.vdot(slope, scaled(slope)))
@@ -87,7 +87,7 @@ class GaussNewtonCG(AbstractOptimizer):
         direction = self._solve(functional, trial, slope, scaled, free, most, good)
         return found._replace(direction=direction, curvature=curvature, norm=norm)
 
-    def _arrow(self, functional: Any, theta: Array, wanted: Bool[Array, ""]) -> BlockArrow | None:
+    def _arrow(self, functional: Evaluated, theta: Array, wanted: Bool[Array, ""]) -> BlockArrow | None:
         """The matrix as if points did not feel each other, where the unknowns are numbers and an initial state."""
         if not has_points(functional):
             return None
@@ -95,7 +95,9 @@ class GaussNewtonCG(AbstractOptimizer):
         nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
         return lax.cond(wanted, lambda: block_arrow(functional, theta), lambda: nothing)
 
-    def _curvature(self, functional: Any, theta: Array, state: _State, wanted: Bool[Array, ""]) -> Float[Array, " p"]:
+    def _curvature(
+        self, functional: Evaluated, theta: Array, state: _State, wanted: Bool[Array, ""]
+    ) -> Float[Array, " p"]:
         """The mean curvature of every control, measured at the first point."""
         masks = jnp.stack([jnp.asarray(mask, theta.dtype) for mask in functional.controls.elements.values()])
         signs = jax.random.rademacher(jax.random.key(0), theta.shape, theta.dtype)
@@ -115,7 +117,7 @@ class GaussNewtonCG(AbstractOptimizer):
 
     def _solve(
         self,
-        functional: Any,
+        functional: Evaluated,
         theta: Array,
         slope: Array,
         scaled: Callable[[Array], Array],

@@ -9,14 +9,14 @@ and df how they move with a field of the initial state that changes everywhere a
 preconditioner: it has the influence of the numbers in full, and that of the initial state wherever it stays local.
 """
 
-from typing import Any, NamedTuple, TypeGuard
+from typing import NamedTuple, TypeGuard
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from pdefit.inverse.controls.controls import Controls
+from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.normal_equations import Tangents
 from pdefit.inverse.objective.tangent_linear import jvp_many
@@ -55,13 +55,13 @@ class _PointTally(NamedTuple):
         return _PointTally(gram)
 
 
-def has_points(functional: Any) -> TypeGuard[Functional]:
+def has_points(functional: object) -> TypeGuard[Functional]:
     """Whether the unknowns are numbers and, from one initial state, fields of equal shape that the instrument sees."""
     if not isinstance(functional, Functional) or functional.groups != 1:
         return False
     controls = functional.controls
     fields = controls.items[len(controls.tabulated.items) :]
-    if not fields or not all(c.path.split(".")[0] == "y0" and c.smoothing is None for c in fields):
+    if not fields or not all(c.kind == "initial" and c.smoothing is None for c in fields):
         return False
     shapes = {c.shape for c in fields}
     return len(shapes) == 1 and shapes <= {x.shape for x in functional.observed.values()}

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from pdefit._util.trees import named_fields
-from pdefit.inverse.controls.controls import BoundControl
+from pdefit.inverse.controls.vector import BoundControl
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.shooting.formulation import AbstractFormulation
 from pdefit.inverse.shooting.nodes import node_path

@@ -10,8 +10,8 @@ from jaxtyping import Array, Float
 from scipy import linalg, special
 
 from pdefit._util.errors import PdefitError
-from pdefit.inverse.controls.controls import BoundControl
 from pdefit.inverse.controls.transforms import Log, Log10, Softplus
+from pdefit.inverse.controls.vector import BoundControl
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import VALUE
 from pdefit.inverse.objective.normal_equations import SegmentNormalEquations

@@ -12,7 +12,7 @@ import pytest
 from pdefit_cardiac import ALIEV_PANFILOV, BOCF, EPI, TUTORIAL, AlievPanfilov, Patches, Stimulus
 
 import pdefit
-from pdefit.cli.config.instantiate import instantiate
+from pdefit.cli.config.instantiate import make
 
 MODELS = {"bocf": (BOCF, TUTORIAL), "aliev_panfilov": (AlievPanfilov, ALIEV_PANFILOV)}
 HOLE = Patches(1.0, [[[0.8, 1.2], [0.5, 1.9]]], 0.0)
@@ -113,7 +113,7 @@ def test_parameters_may_be_patches(name):
     patches = {n: Patches(numbers[n], [[[0.0, 1.2], [0.0, 9.0]]], 1.2 * numbers[n]) for n in FIELDS[name]}
     system = model(grid, **{**numbers, **patches})
     assert all(getattr(system, n).shape == grid.shape for n in FIELDS[name])
-    rows = pdefit.with_rows(system, system.init(None).u)
+    rows = pdefit.broadcast_scalars(system, system.init(None).u)
     assert all(getattr(rows, n) is getattr(system, n) for n in FIELDS[name])
     # away from the border, each half is what the numbers of its own make it
     y = system.init(None)
@@ -136,7 +136,7 @@ def test_the_gradient_in_fields_is_right(name):
     data = pdefit.simulate(truth, y0, ts, solver=diffrax.Euler(), dt=0.05)
     fields = {n: getattr(truth, n) * (1 + 0.1 * np.cos(np.indices(grid.shape)[0])) for n in ("D", FIELDS[name][1])}
     problem = pdefit.Problem(dataclasses.replace(truth, **fields), y0)
-    J = pdefit.Functional(problem, ts, data, dict.fromkeys(fields, pdefit.Log()), solver=diffrax.Euler(), dt=0.05)
+    J = pdefit.Functional(problem, data, dict.fromkeys(fields, pdefit.Log()), solver=diffrax.Euler(), dt=0.05)
     direction = np.random.default_rng(0).normal(size=J.theta0.size)
     value, gradient = jax.jit(lambda x: J.value(x)), jax.jit(lambda x: J.value_and_grad(x)[1])(J.theta0)
     h = 1e-5
@@ -164,22 +164,22 @@ def test_a_field_of_another_shape_is_one_sentence(name):
 def test_it_is_built_from_a_configuration(name):
     model, numbers = MODELS[name]
     patches = {
-        "_target_": "pdefit_cardiac.Patches",
+        "name": "cardiac/patches",
         "background": 1.0,
         "boxes": [[[0.8, 1.2], [0.5, 1.9]]],
         "values": 0.0,
     }
-    grid = {"_target_": "pdefit.CartesianGrid", "shape": [48, 48], "extent": [2.4, 2.4]}
-    node = {"_target_": f"pdefit_cardiac.{model.__name__}", "grid": grid, **numbers, "tissue": patches}
-    system = instantiate(node, "system")
+    grid = {"shape": [48, 48], "extent": [2.4, 2.4]}
+    node = {"name": f"cardiac/{name}", "grid": grid, **numbers, "tissue": patches}
+    system = make(node, "system", model)
     assert system.tissue.sum() == 48**2 - 8 * 28
-    assert instantiate(node | {"D": patches}, "system").D.shape == (48, 48)
-    refined = instantiate(node | {"grid": grid | {"shape": [96, 96]}}, "system")
+    assert make(node | {"D": patches}, "system", model).D.shape == (48, 48)
+    refined = make(node | {"grid": grid | {"shape": [96, 96]}}, "system", model)
     np.testing.assert_array_equal(refined.grid.coarsen(refined.tissue, 2), system.tissue)
     with pytest.raises(pdefit.PdefitError, match="boxes have 1 axes, but the grid has 2; a box is"):
-        instantiate(node | {"tissue": patches | {"boxes": [[[0.8, 1.2]]]}}, "system")
+        make(node | {"tissue": patches | {"boxes": [[[0.8, 1.2]]]}}, "system", model)
     with pytest.raises(pdefit.PdefitError, match="tissue has shape"):
-        instantiate(node | {"tissue": [[1, 0], [1, 1]]}, "system")
+        make(node | {"tissue": [[1, 0], [1, 1]]}, "system", model)
 
 
 @pytest.mark.parametrize("name", MODELS)

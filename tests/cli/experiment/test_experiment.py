@@ -5,11 +5,13 @@ from hydra.errors import HydraException
 from pdefit._util.errors import PdefitError
 from pdefit.cli import main
 from pdefit.cli.commands.list import KINDS
+from pdefit.cli.config import registry
 from pdefit.cli.config.catalogue import experiments
 from pdefit.cli.config.configuration import readable
 from pdefit.cli.config.store import check_store
 from pdefit.cli.experiment.experiment import experiment
 from pdefit.systems.field_coords import field_coords
+from pdefit.systems.system import AbstractSystem
 
 FRONT = ("experiment=reaction/fisher_front", "system.grid.shape=[80]", "times.count=13")
 
@@ -24,7 +26,7 @@ def test_every_experiment_composes(compose):
     } <= set(names)
     for name in names:
         cfg = compose(f"experiment={name}")
-        assert cfg["system"]["_target_"].startswith("pdefit_"), name
+        assert cfg["system"]["name"] in registry.names(AbstractSystem), name
 
 
 def test_a_twin_keeps_its_later_frames_for_the_forecast(compose):
@@ -36,7 +38,7 @@ def test_a_twin_keeps_its_later_frames_for_the_forecast(compose):
 
 
 def test_a_field_is_averaged_from_the_twins_finer_grid(compose):
-    patch = "{_target_: pdefit_cardiac.Patches, background: 0.001, boxes: [[[0.35, 1.6], [0, 1.6]]], values: 0.002}"
+    patch = "{name: cardiac/patches, background: 0.001, boxes: [[[0.35, 1.6], [0, 1.6]]], values: 0.002}"
     cfg = compose(
         "experiment=reaction/fisher_front", "system=cardiac/aliev_panfilov", "system.grid.shape=[8,8]", "times.count=3",
         "system.grid.extent=[1.6,1.6]", f"system.D={patch}", "~controls.r", "~controls.D.bounds",
@@ -95,8 +97,11 @@ def test_a_control_may_spell_its_unit_in_another_way(compose):
         (["~stages"], ("stages", "at least one stage")),
         (["+stages.main.window=-1.0"], ("stages.main",)),
         (["formulation=segments"], ("formulation.length is missing",)),
-        (["solver=rk4", "solver._target_=os.system"], ("solver", "not allowed")),
-        (["system._target_=pdefit.RK4"], ("system", "not a system")),
+        (["solver=rk4", "+solver._target_=os.system"], ("solver", "not allowed")),
+        (["system.name=rk4"], ("system", "'rk4' is a kind of solver")),
+        (["adjoint.name=rk4"], ("adjoint", "'rk4' is a kind of solver", "checkpointed")),
+        (["solver=rk4", "solver.name=rk5"], ("solver", "did you mean rkc or rk4")),
+        (["adjoint=store_all", "driver=hosted"], ("driver=hosted", "expects adjoint=checkpointed", "StoreAll")),
         (["system.D=null"], ("system",)),
         (["system.grid.shape=[80,80]"], ("grid",)),
     ],

@@ -19,7 +19,7 @@ from pdefit.cli.experiment.initial_state import initial_state
 from pdefit.cli.experiment.prepared import prepared_state
 from pdefit.cli.runtime.environment import cache_folder
 
-KICK = "initial={_target_: pdefit_cardiac.RandomExcitation, rounds: 0, squares: 2, last: 1.0}"
+KICK = "initial={name: cardiac/random_excitation, rounds: 0, squares: 2, last: 1.0}"
 TISSUE = (
     "experiment=reaction/fisher_front", "system=cardiac/aliev_panfilov", "twin=self", "system.grid.shape=[8,8]",
     "system.grid.extent=[1.6,1.6]", "~controls.r", "~controls.D.bounds", "times.stop=1.0", "times.count=3",
@@ -227,8 +227,8 @@ def test_a_truncated_or_missing_file_is_refused(tmp_path, keep):
         ({"path": "a.h5", "frame": 3}, "initial expects"),
         ({}, "initial expects"),
         (None, "initial expects"),
-        ({"_target_": "pdefit.RK4"}, "AbstractPreparation"),
-        ({"_target_": "pdefit_cardiac.RandomExcitation", "size": 9}, "within the grid"),
+        ({"name": "rk4"}, "'rk4' is a kind of solver"),
+        ({"name": "cardiac/random_excitation", "size": 9}, "within the grid"),
     ],
 )
 def test_no_initial_state(initial, words):

@@ -34,7 +34,7 @@ def test_tables_follow_the_numbers_beside_a_state(pdefit_inside, tmp_path, monke
 
 
 def test_a_stage_that_is_null_is_left_out(compose):
-    first = "+stages.first={optimizer: {_target_: pdefit.LBFGS}, max_iterations: 7, window: 2.0}"
+    first = "+stages.first={optimizer: {name: lbfgs}, max_iterations: 7, window: 2.0}"
     chosen = "stages=levenberg_marquardt"
     assert len(read_stages(compose(*FRONT, chosen, first)["stages"])) == 2
     (stage,) = read_stages(compose(*FRONT, chosen, "+stages.first=null")["stages"])
@@ -61,8 +61,8 @@ def test_a_stage_that_is_null_is_left_out(compose):
     ],
 )
 def test_parts_of_a_record_are_named_by_one_key_and_never_last(compose, first, said):
-    last = "" if "is the last stage" in said else ", last: {optimizer: {_target_: pdefit.LBFGS}}"
-    stages = f"stages={{first: {{optimizer: {{_target_: pdefit.LBFGS}}, {first}}}{last}}}"
+    last = "" if "is the last stage" in said else ", last: {optimizer: {name: lbfgs}}"
+    stages = f"stages={{first: {{optimizer: {{name: lbfgs}}, {first}}}{last}}}"
     with pytest.raises(PdefitError, match=said):
         read_stages(compose(*FRONT, "~stages", f"+{stages}")["stages"])
 

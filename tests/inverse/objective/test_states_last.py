@@ -13,7 +13,7 @@ FREE = {"y0": {"u": pdefit.Identity()}, "D": pdefit.Log(), "r": pdefit.Log()}
 @pytest.fixture
 def small_fields(monkeypatch):
     """What is a field here would be numbers to histories and tables."""
-    monkeypatch.setattr("pdefit.inverse.controls.controls.FEW", 20)
+    monkeypatch.setattr("pdefit.inverse.controls.vector.FEW", 20)
 
 
 def front():

@@ -31,10 +31,10 @@ PIECES = {"interval": (1, None), "three intervals": (3, None), "part of an inter
 
 def hosted(functional, group, length, slots, path=None):
     """A functional cut in a given way, with this many checkpoints; in a file at `path`, if there is one."""
-    plan = functional.layout.plan
-    cut = Chunking(group, length or plan.length)
+    grid = functional.layout.time_grid
+    cut = Chunking(group, length or grid.length)
     tiers = {StorageTier.HOST: slots} if path is None else {StorageTier.FILE: slots}
-    schedule = choose_schedule(cut.count(plan.intervals, plan.length), tiers)
+    schedule = choose_schedule(cut.count(grid.intervals, grid.length), tiers)
 
     def route(like):
         leaves = jax.tree.leaves(like)
@@ -124,12 +124,12 @@ def test_a_state_goes_on_with_the_other_driver():
 
 def test_budgets_that_cannot_be_kept():
     functional = MAKERS["front"]()
-    with pytest.raises(pdefit.PdefitError, match=r"Differentiating one step takes .* more than adjoint.device = 2 kB"):
+    with pytest.raises(pdefit.PdefitError, match=r"Differentiating one step takes .* more than driver.device = 2 kB"):
         pdefit.fit(functional, [pdefit.LBFGS()], driver=pdefit.Hosted(device="2 kB"))
     with pytest.raises(pdefit.PdefitError, match="open_file"):
         pdefit.fit(functional, [pdefit.LBFGS()], driver=pdefit.Hosted(device="40 kB", host=0, file="4 kB"))
     with pytest.raises(
-        pdefit.PdefitError, match=r"at least .* adjoint.memory = 2 kB; set it higher, or use adjoint=hosted"
+        pdefit.PdefitError, match=r"at least .* driver.memory = 2 kB; set it higher, or use driver=hosted"
     ):
         pdefit.Traced("2 kB").resolve_for(functional)
 

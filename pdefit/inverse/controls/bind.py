@@ -1,0 +1,111 @@
+"""Binding of declared controls to the arrays of a problem, at their guesses."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from pdefit._util.errors import PdefitError
+from pdefit.data.observations import Observations
+from pdefit.inverse.controls.declare import Control, Declaration, declared_leaves
+from pdefit.inverse.controls.paths import leaf
+from pdefit.inverse.controls.vector import BoundControl, Controls, in_order, kind_of
+from pdefit.inverse.problem.problem import Problem
+from pdefit.systems.capabilities import AbstractGridded
+from pdefit.systems.system import ParameterInfo, parameters
+
+
+def bind(
+    problem: Problem, declared: Declaration, key: PRNGKeyArray, observations: Observations
+) -> tuple[Controls, Problem]:
+    """Controls bound to the leaves of a problem, and the problem at their guesses.
+
+    **Arguments:** `problem` holds the nominal values. `declared` is nested like the problem: parameters of the system at its
+    root, and `y0`, `observe` and `nodes`; every leaf is a `Control` or a transform. `key` draws perturbed guesses, and
+    `observations` are what guesses from data are made of.
+    """
+    items: list[BoundControl] = []
+    for path, control in declared_leaves(problem, declared):
+        where = leaf(problem, path)
+        nominal = where(problem)
+        guess = (
+            nominal if control.guess is None else control.guess.value(nominal, path, key, observations, problem.system)
+        )
+        guess = jnp.asarray(guess, nominal.dtype)
+        # the leaves of a module are declared by its name
+        info = parameters(problem.system).get(path.split(".")[0])
+        lower, upper = control.bounds or (-np.inf, np.inf)
+        _check(path, control, np.asarray(guess), lower, upper, info)
+        problem = eqx.tree_at(where, problem, guess)
+        if not control.estimate:
+            continue
+        items.append(
+            BoundControl(
+                name=path,
+                kind=kind_of(path, guess.size),
+                where=where,
+                transform=control.transform,
+                shape=guess.shape,
+                scale=control.scale,
+                lower=lower,
+                upper=upper,
+                prior=control.prior,
+                unit=control.unit or (info.unit if info else "1"),
+                labels=_labels(problem, info, guess.shape),
+                smoothing=control.smoothing,
+                base=None if control.smoothing is None else control.transform.to_search(guess),
+                own=control.scope == "experiment" or kind_of(path, guess.size) == "node",
+            )
+        )
+    if not items:
+        raise PdefitError("A fit expects at least one control; declare an unknown under controls, e.g. controls.D")
+    return in_order(items), problem
+
+
+def _labels(problem: Problem, info: ParameterInfo | None, shape: tuple[int, ...]) -> tuple[str, ...]:
+    """What distinguishes the elements of a control: the coordinates of its declared dimensions, or numbers."""
+    if not shape:
+        return ("",)
+    axes: list[Any] = [range(n) for n in shape]
+    if info and len(info.dims) == len(shape) and isinstance(problem.system, AbstractGridded):
+        known = {d: c for field in problem.system.coords().values() for d, c in field.coords.items()}
+        axes = [known.get(d, range(n)) for d, n in zip(info.dims, shape, strict=True)]
+    index = np.indices(shape).reshape(len(shape), -1).T
+    return tuple(".".join(str(axes[k][i]) for k, i in enumerate(row)) for row in index)
+
+
+def _check(path: str, control: Control, guess: np.ndarray, lower: float, upper: float, info: ParameterInfo | None):
+    """Refuse a start that the bounds, the sign or the transform exclude."""
+    if not lower < upper:
+        raise PdefitError(f"The bounds of '{path}' expect low < high, but are [{lower}, {upper}]")
+    if np.any(guess < lower) or np.any(guess > upper):
+        raise PdefitError(f"The guess of '{path}' is {_show(guess)}, outside its bounds [{lower:g}, {upper:g}]")
+    if control.smoothing is not None and path.split(".")[0] == "nodes":
+        raise PdefitError(f"'{path}' has smoothing, which would tie segments to each other; remove it")
+    if control.smoothing is not None and control.bounds is not None:
+        raise PdefitError(
+            f"'{path}' has smoothing, whose search variable has no box; use a logit transform instead of bounds"
+        )
+    for bound in (lower, upper):
+        if np.isfinite(bound) and np.isnan(float(control.transform.to_search(jnp.asarray(float(bound))))):
+            raise PdefitError(
+                f"The bound {bound:g} of '{path}' is outside the domain of {type(control.transform).__name__}; "
+                f"choose another bound or transform"
+            )
+    if info and info.positive and np.any(guess <= 0):
+        raise PdefitError(f"The guess of '{path}' is {_show(guess)}, but it must be positive")
+    if not np.all(np.isfinite(np.asarray(control.transform.to_search(jnp.asarray(guess))))):
+        raise PdefitError(
+            f"The guess of '{path}' is {_show(guess)}, which {type(control.transform).__name__} cannot represent; "
+            f"choose another guess or transform"
+        )
+    if control.prior is not None and not np.all(np.isfinite(np.asarray(control.prior.residual(jnp.asarray(guess))))):
+        raise PdefitError(f"The prior of '{path}' is not finite at its guess {_show(guess)}")
+    if not control.scale > 0:
+        raise PdefitError(f"The scale of '{path}' must be positive, but is {control.scale}")
+
+
+def _show(x: np.ndarray) -> str:
+    return f"{x.item():g}" if x.size == 1 else np.array2string(x.ravel(), precision=4, threshold=6)

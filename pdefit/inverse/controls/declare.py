@@ -1,0 +1,77 @@
+"""Declarations of controls: what a user says of an unknown, and the arrays that a declaration names."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from pdefit._util.errors import PdefitError
+from pdefit.inverse.controls.guesses import AbstractGuess
+from pdefit.inverse.controls.paths import leaf_paths
+from pdefit.inverse.controls.priors import AbstractPrior
+from pdefit.inverse.controls.transforms import AbstractTransform, Identity
+from pdefit.inverse.problem.problem import Problem
+
+
+@dataclasses.dataclass(frozen=True)
+class Control:
+    """Declaration of an unknown; all numbers in physical units.
+
+    **Arguments:**
+
+    - `transform`: the map to search space.
+    - `guess`: where the fit starts (default: the value that the problem holds).
+    - `bounds`: a box that it may not leave.
+    - `prior`: knowledge from elsewhere, as a density.
+    - `unit`: checked against the unit that the system declares.
+    - `scale`: size of a typical change in search space, by which theta is divided.
+    - `smoothing`: smooths an unknown field over this many grid cells: its search variable is a Sobolev variable.
+    - `scope`: `shared` by all recordings, or each `experiment` has its own; node states always belong to one.
+    - `estimate`: false keeps it at its guess.
+    """
+
+    transform: AbstractTransform = Identity()
+    guess: AbstractGuess | None = None
+    bounds: tuple[float, float] | None = None
+    prior: AbstractPrior | None = None
+    unit: str | None = None
+    scale: float = 1.0
+    smoothing: float | None = None
+    scope: str = "shared"
+    estimate: bool = True
+
+    def __post_init__(self):
+        if self.scope not in ("shared", "experiment"):
+            raise PdefitError(f"The scope of a control is `shared` or `experiment`, but got '{self.scope}'")
+
+
+Declaration = Mapping[str, Any]
+
+
+def declared_leaves(problem: Problem, declared: Declaration) -> list[tuple[str, Control]]:
+    """Every array that is declared a control: of a module (a network, an interpolant) all of its arrays."""
+    found: dict[str, Control] = {}
+    for path, control in _flatten(declared):
+        inside = leaf_paths(problem, path)
+        if inside != [path] and control.smoothing is not None:
+            raise PdefitError(f"'{path}' is a module, whose arrays are no fields; remove smoothing")
+        for inner in inside:
+            if inner in found:
+                raise PdefitError(f"The control '{inner}' is declared twice; remove one")
+            found[inner] = control
+    return list(found.items())
+
+
+def _flatten(declared: Declaration, prefix: str = "") -> list[tuple[str, Control]]:
+    """Leaves of the nested mapping with their dotted paths."""
+    found: list[tuple[str, Control]] = []
+    for name, node in declared.items():
+        path = f"{prefix}{name}"
+        if isinstance(node, Control):
+            found.append((path, node))
+        elif isinstance(node, AbstractTransform):
+            found.append((path, Control(transform=node)))
+        elif isinstance(node, Mapping):
+            found.extend(_flatten(node, f"{path}."))
+        else:
+            raise PdefitError(f"controls.{path} expects a Control, a transform or a mapping, but got {node!r}")
+    return found

@@ -1,0 +1,210 @@
+"""Bound controls and the vector theta that stands for their values."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PyTree
+
+from pdefit.inverse.controls.priors import AbstractPrior
+from pdefit.inverse.controls.sobolev import smooth, unsmooth
+from pdefit.inverse.controls.transforms import AbstractTransform, Identity, Scale
+from pdefit.inverse.problem.problem import Problem
+
+# up to this many elements controls are tabulated one by one and get intervals; beyond, they are fields
+FEW = 200
+
+Kind = Literal["parameter", "field", "initial", "node"]
+
+
+def kind_of(path: str, size: int) -> Kind:
+    """What a control is, from the part of the problem that its path begins with."""
+    root = path.split(".")[0]
+    if root in ("y0", "nodes"):
+        return "initial" if root == "y0" else "node"
+    return "field" if size > FEW else "parameter"
+
+
+class BoundControl(eqx.Module):
+    """One control bound to its leaf of the problem.
+
+    **Arguments:** `name` is its path as declared, `y0.u`; `kind` what it is: a parameter of few numbers, a field of many, an
+    initial state, or node states of segments; `where` takes its leaf out of a problem; `shape` that of the leaf; `lower` and
+    `upper` bound its physical value, in `unit`; `labels` name its elements; `smoothing` is a length in grid cells; `base` the
+    search-space field around which a Sobolev variable moves; `own` says that each recording has its own, and `recording`
+    which one this belongs to.
+    """
+
+    name: str = eqx.field(static=True)
+    kind: Kind = eqx.field(static=True)
+    where: Callable[[Problem], Array] = eqx.field(static=True)
+    transform: AbstractTransform
+    shape: tuple[int, ...] = eqx.field(static=True)
+    scale: float = eqx.field(static=True)
+    lower: float = eqx.field(static=True)
+    upper: float = eqx.field(static=True)
+    prior: AbstractPrior | None
+    unit: str = eqx.field(static=True)
+    labels: tuple[str, ...] = eqx.field(static=True)
+    smoothing: float | None = eqx.field(static=True)
+    base: Array | None
+    own: bool = eqx.field(static=True, default=False)
+    recording: int | None = eqx.field(static=True, default=None)
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape))
+
+    @property
+    def path(self) -> str:
+        """The name in tables: with the number of the recording where there are several, `y0.u[3]`."""
+        return self.name if self.recording is None else f"{self.name}[{self.recording}]"
+
+    @property
+    def is_node(self) -> bool:
+        """Whether it holds node states, with the segments as first axis."""
+        return self.kind == "node"
+
+    @property
+    def is_state(self) -> bool:
+        """Whether trajectories start from it."""
+        return self.kind in ("initial", "node")
+
+    def to_theta(self, x: Array) -> Float[Array, " size"]:
+        """The part of theta that stands for the physical value x."""
+        search = self.transform.to_search(x)
+        if self.base is not None and self.smoothing is not None:
+            search = unsmooth(search - self.base, self.smoothing)
+        return jnp.ravel(search) / self.scale
+
+    def to_physical(self, theta: Float[Array, " size"]) -> Array:
+        """The physical value that a part of theta stands for."""
+        search = jnp.reshape(theta * self.scale, self.shape)
+        if self.base is not None and self.smoothing is not None:
+            search = self.base + smooth(search, self.smoothing)
+        return self.transform.to_physical(search)
+
+    def box(self) -> tuple[np.ndarray, np.ndarray]:
+        """The bounds in search space."""
+        lower, upper = (
+            np.asarray(self.transform.to_search(jnp.asarray(b))) / self.scale if np.isfinite(b) else b
+            for b in (self.lower, self.upper)
+        )
+        return np.full(self.size, lower), np.full(self.size, upper)
+
+
+class Controls(eqx.Module):
+    """All controls of a problem. theta is one float64 vector: the controls' search variables one after the other, numbers
+    before fields, states last."""
+
+    items: tuple[BoundControl, ...]
+
+    @property
+    def nodes(self) -> tuple[BoundControl, ...]:
+        """The controls that are node states, with the segments as first axis."""
+        return tuple(c for c in self.items if c.is_node)
+
+    @property
+    def shared(self) -> "Controls":
+        """The controls that all segments share: the first `shared_size` elements of theta."""
+        return Controls(tuple(c for c in self.items if not c.is_node))
+
+    @property
+    def shared_size(self) -> int:
+        return self.shared.size
+
+    @property
+    def states(self) -> "Controls":
+        """The controls that are starts of trajectories: the last ones."""
+        return Controls(tuple(c for c in self.items if c.is_state))
+
+    @property
+    def without_states(self) -> "Controls":
+        """The controls that are not."""
+        return Controls(tuple(c for c in self.items if not c.is_state))
+
+    @property
+    def tabulated(self) -> "Controls":
+        """The controls that histories and tables follow element by element: the shared ones that are no fields, as long as
+        they are few; the first elements of theta."""
+        totals = np.cumsum([c.size for c in self.shared.items])
+        return Controls(tuple(c for c, total in zip(self.shared.items, totals, strict=True) if total <= FEW))
+
+    @property
+    def size(self) -> int:
+        return sum(c.size for c in self.items)
+
+    def theta(self, problem: Problem) -> Float[Array, " p"]:
+        """The vector that stands for the values the problem holds."""
+        return jnp.concatenate([c.to_theta(c.where(problem)).astype(jnp.float64) for c in self.items])
+
+    def values(self, theta: Float[Array, " p"]) -> dict[str, Array]:
+        """The physical value of every control by path."""
+        return {c.path: c.to_physical(part) for c, part in zip(self.items, self.split(theta), strict=True)}
+
+    def problem(self, problem: Problem, theta: Float[Array, " p"]) -> Problem:
+        """The problem with the controls that theta stands for."""
+        new = list(self.values(theta).values())
+        old = self._leaves(problem)
+        new = [x.astype(o.dtype) for x, o in zip(new, old, strict=True)]
+        return eqx.tree_at(self._leaves, problem, new)
+
+    def touched(self, problem: PyTree) -> PyTree:
+        """What the controls put values into; None elsewhere, which tangents take for "does not move" and leave out."""
+        chosen = eqx.tree_at(self._leaves, jax.tree.map(lambda _: False, problem), [True] * len(self.items))
+        return eqx.filter(problem, chosen)
+
+    def _leaves(self, problem: Any) -> list[Any]:
+        return [c.where(problem) for c in self.items]
+
+    def split(self, theta: Float[Array, " p"]) -> list[Array]:
+        """theta cut into the parts of each control."""
+        return jnp.split(theta, np.cumsum([c.size for c in self.items])[:-1]) if self.items else []
+
+    def sizes(self, theta: Float[Array, " p"]) -> Float[Array, " p"]:
+        """How far elements of theta move to change their control by as much as it is large; 1 where it is zero, and at most 1
+        where a transform bends."""
+
+        def size(control: BoundControl, part: Array) -> Array:
+            value, change = jax.jvp(control.to_physical, (part,), (jnp.ones_like(part),))
+            large, small = (jnp.sqrt(jnp.mean(x.astype(jnp.float64) ** 2)) for x in (value, change))
+            known = (large > 0) & (small > 0)
+            factor = jnp.where(known, large / jnp.where(known, small, 1.0), 1.0)
+            straight = isinstance(control.transform, Identity | Scale)
+            return jnp.full(part.shape, factor if straight else jnp.minimum(factor, 1.0))
+
+        return jnp.concatenate([jnp.zeros(0), *map(size, self.items, self.split(theta))])
+
+    @property
+    def elements(self) -> dict[str, np.ndarray]:
+        """(p,) by path as declared: which elements of theta belong to a control, of all recordings together."""
+        owner = np.repeat([c.name for c in self.items], [c.size for c in self.items])
+        return {path: owner == path for path in dict.fromkeys(c.name for c in self.items)}
+
+    def box(self) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper bounds of theta."""
+        boxes = [c.box() for c in self.items]
+        return np.concatenate([b[0] for b in boxes]), np.concatenate([b[1] for b in boxes])
+
+    def extremes(self, problem: Problem) -> list[Problem]:
+        """The problem itself, with all elements at their lower bounds, and with all at their upper, where they have any."""
+        theta = self.theta(problem)
+        corners = [jnp.where(np.isfinite(bound), bound, theta) for bound in self.box()]
+        return [self.problem(problem, x) for x in (theta, *corners)]
+
+    def prior_residuals(self, theta: Float[Array, " p"]) -> list[Array]:
+        """The residuals of all priors."""
+        parts = zip(self.items, self.split(theta), strict=True)
+        return [jnp.ravel(c.prior.residual(c.to_physical(part))) for c, part in parts if c.prior is not None]
+
+    def names(self) -> list[str]:
+        """A name for every element of theta: `D`, `gm.Mars`, `y0.u.17`."""
+        return [f"{c.path}.{label}" if label else c.path for c in self.items for label in c.labels]
+
+
+def in_order(items: Sequence[BoundControl]) -> Controls:
+    """Controls in the order that theta has: few numbers, fields, initial states, node states."""
+    return Controls(tuple(sorted(items, key=lambda c: (c.is_node, c.is_state, c.size > FEW))))
