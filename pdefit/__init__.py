@@ -106,6 +106,7 @@ from pdefit.systems.boundary import AbstractBoundary as AbstractBoundary
 from pdefit.systems.boundary import Dirichlet as Dirichlet
 from pdefit.systems.boundary import NoFlux as NoFlux
 from pdefit.systems.boundary import Periodic as Periodic
+from pdefit.systems.broadcast import broadcast_scalars as broadcast_scalars
 from pdefit.systems.capabilities import AbstractBaseline as AbstractBaseline
 from pdefit.systems.capabilities import AbstractConservative as AbstractConservative
 from pdefit.systems.capabilities import AbstractConstrained as AbstractConstrained
@@ -122,17 +123,18 @@ from pdefit.systems.capabilities import AbstractVerifiable as AbstractVerifiable
 from pdefit.systems.capabilities import Example as Example
 from pdefit.systems.capabilities import FieldCoords as FieldCoords
 from pdefit.systems.diffusion_solve import diffusion_solve as diffusion_solve
+from pdefit.systems.fields import AbstractFieldSystem as AbstractFieldSystem
+from pdefit.systems.fields import field as field
 from pdefit.systems.grid import CartesianGrid as CartesianGrid
 from pdefit.systems.operators import diffuse as diffuse
 from pdefit.systems.operators import div as div
 from pdefit.systems.operators import grad as grad
 from pdefit.systems.operators import laplacian as laplacian
 from pdefit.systems.preparation import AbstractPreparation as AbstractPreparation
-from pdefit.systems.rows import as_row as as_row
-from pdefit.systems.rows import with_rows as with_rows
+from pdefit.systems.reaction_diffusion import ReactionDiffusion as ReactionDiffusion
 from pdefit.systems.system import AbstractSystem as AbstractSystem
 from pdefit.systems.system import constant as constant
 from pdefit.systems.system import parameter as parameter
 from pdefit.systems.system import parameters as parameters
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

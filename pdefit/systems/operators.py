@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array
 
+from pdefit.systems.broadcast import broadcast_scalar
 from pdefit.systems.grid import CartesianGrid
-from pdefit.systems.rows import as_row
 
 
 def face_differences(grid: CartesianGrid, u: Array, axis: int) -> Array:
@@ -61,7 +61,7 @@ def diffuse(grid: CartesianGrid, D: Array, u: Array, conducting: Array | None = 
     `conducting`, of the grid's shape, is 1 in cells that conduct and 0 in blocks: nothing crosses the faces of a block.
     """
     if D.ndim == 0 and conducting is None:
-        return as_row(D, u) * laplacian(grid, u)
+        return broadcast_scalar(D, u) * laplacian(grid, u)
     out = jnp.zeros_like(u)
     for axis in range(grid.ndim):
         flux = face_differences(grid, u, axis)
@@ -78,7 +78,7 @@ def diffuse(grid: CartesianGrid, D: Array, u: Array, conducting: Array | None = 
                 first = last = first * last
             flux = _on_faces(lower * upper, (first, last), axis) * flux
         out = out + face_divergence(grid, flux, axis)
-    return out if D.ndim else as_row(D, u) * out
+    return out if D.ndim else broadcast_scalar(D, u) * out
 
 
 def _ends(u: Array, axis: int) -> tuple[Array, Array]:

@@ -15,15 +15,13 @@ from pdefit_cardiac.turning_wave import ahead_of_front, behind_front
 class State(NamedTuple):
     """u: scaled voltage (0 at rest, 1 at its peak, V = 100 u - 80 mV); v: recovery. Both of the grid's shape."""
 
-    u: Float[Array, "*grid"]
-    v: Float[Array, "*grid"]
+    u: Float[Array, "*grid"] = pdefit.field(doc="voltage")
+    v: Float[Array, "*grid"] = pdefit.field(doc="recovery")
 
 
 class AlievPanfilov(
-    pdefit.AbstractSystem,
+    pdefit.AbstractFieldSystem,
     pdefit.AbstractVerifiable,
-    pdefit.AbstractGridded,
-    pdefit.AbstractRefinable,
     pdefit.AbstractStable,
     AbstractTissue,
 ):
@@ -47,7 +45,6 @@ class AlievPanfilov(
 
     time_unit: ClassVar[str] = "ms"
 
-    grid: pdefit.CartesianGrid
     D: Array = pdefit.parameter(unit="cm^2/ms", positive=True, doc="diffusivity")
     a: Array = pdefit.parameter(positive=True, doc="threshold of excitation")
     k: Array = pdefit.parameter(positive=True, doc="strength of excitation")
@@ -62,7 +59,7 @@ class AlievPanfilov(
             setattr(self, name, field)
 
     def vector_field(self, t, y, args):
-        p = pdefit.with_rows(self, y.u)
+        p = pdefit.broadcast_scalars(self, y.u)
         u, v = y
         excitation = -p.k * u * (u - p.a) * (u - 1) - u * v
         recovery = (p.eps0 + p.mu1 * v / (u + p.mu2)) * (-v - p.k * u * (u - p.a - 1))
@@ -93,13 +90,6 @@ class AlievPanfilov(
         recovery = self.eps0 + 2 * self.mu1 * v / (jnp.minimum(0.0, jnp.min(y.u)) + self.mu2)
         diffusion = 4 * jnp.max(self.D) * sum(1 / h**2 for h in self.grid.spacing)
         return float(2 / (diffusion + jnp.max(jnp.maximum(excitation, recovery) / self.time_scale)))
-
-    def coords(self):
-        names = {"u": "voltage", "v": "recovery"}
-        return {field: self.grid.coords(unit="1", long_name=name) for field, name in names.items()}
-
-    def coarsen(self, y, factor):
-        return State(*(self.grid.coarsen(x, factor) for x in y))
 
     @classmethod
     def example(cls, resolution):

@@ -23,10 +23,10 @@ _LEAK = 0.05
 class State(NamedTuple):
     """u: scaled voltage (0 at rest, V = 85.7 u - 84 mV); v, w, s: gates from 0 to 1. All of the grid's shape."""
 
-    u: Float[Array, "*grid"]
-    v: Float[Array, "*grid"]
-    w: Float[Array, "*grid"]
-    s: Float[Array, "*grid"]
+    u: Float[Array, "*grid"] = pdefit.field(doc="voltage")
+    v: Float[Array, "*grid"] = pdefit.field(doc="fast gate")
+    w: Float[Array, "*grid"] = pdefit.field(doc="slow gate")
+    s: Float[Array, "*grid"] = pdefit.field(doc="slow inward gate")
 
 
 class Sharpness(NamedTuple):
@@ -43,10 +43,8 @@ def _as_sharpness(k: Any) -> Sharpness:
 
 
 class BOCF(
-    pdefit.AbstractSystem,
+    pdefit.AbstractFieldSystem,
     pdefit.AbstractVerifiable,
-    pdefit.AbstractGridded,
-    pdefit.AbstractRefinable,
     pdefit.AbstractStable,
     pdefit.AbstractSwitched,
     AbstractTissue,
@@ -89,7 +87,6 @@ class BOCF(
 
     time_unit: ClassVar[str] = "ms"
 
-    grid: pdefit.CartesianGrid
     D: Array = pdefit.parameter(unit="cm^2/ms", positive=True, doc="diffusivity")
     u_o: Array = pdefit.parameter(doc="voltage at rest")
     u_u: Array = pdefit.parameter(positive=True, doc="upper voltage, where the fast inward current vanishes")
@@ -152,7 +149,7 @@ class BOCF(
 
     def vector_field(self, t, y, args):
         # as rows, the gradient of ten parameters costs two thirds
-        p, k = pdefit.with_rows(self, y.u), self.sharpness
+        p, k = pdefit.broadcast_scalars(self, y.u), self.sharpness
         u, v, w, s = y
         above_v, above_w = self._above(u - p.theta_v, k.theta_v), self._above(u - p.theta_w, k.theta_w)
         above_v_minus = self._above(u - p.theta_v_minus, k.theta_v_minus)
@@ -212,13 +209,6 @@ class BOCF(
         gates = [self.tau_v1_minus, self.tau_v2_minus, self.tau_v_plus, self.tau_w1_minus, self.tau_w2_minus]
         gates += [self.tau_w_plus, self.tau_s1, self.tau_s2]
         return float(2 / jnp.maximum(voltage, max(jnp.max(1 / tau) for tau in gates)))
-
-    def coords(self):
-        names = {"u": "voltage", "v": "fast gate", "w": "slow gate", "s": "slow inward gate"}
-        return {field: self.grid.coords(unit="1", long_name=name) for field, name in names.items()}
-
-    def coarsen(self, y, factor):
-        return State(*(self.grid.coarsen(x, factor) for x in y))
 
     @classmethod
     def example(cls, resolution):

@@ -3,5 +3,6 @@
 from pdefit_reaction.association import Association as Association
 from pdefit_reaction.association import one_sided_source as one_sided_source
 from pdefit_reaction.fisher_kpp import FisherKPP as FisherKPP
+from pdefit_reaction.gray_scott import GrayScott as GrayScott
 
-SYSTEMS = {"reaction/fisher_kpp": FisherKPP, "reaction/association": Association}
+SYSTEMS = {"reaction/fisher_kpp": FisherKPP, "reaction/association": Association, "reaction/gray_scott": GrayScott}

@@ -10,21 +10,14 @@ import pdefit
 
 
 class Species(NamedTuple):
-    """Concentrations of the two partners and of what they make, each of the grid's shape."""
+    """The state: concentrations of the two partners and of what they make."""
 
-    A: Float[Array, "*grid"]
-    B: Float[Array, "*grid"]
-    C: Float[Array, "*grid"]
+    A: Float[Array, "*grid"] = pdefit.field(unit="mol/L", doc="concentration of A", diffusivity="D")
+    B: Float[Array, "*grid"] = pdefit.field(unit="mol/L", doc="concentration of B", diffusivity="D")
+    C: Float[Array, "*grid"] = pdefit.field(unit="mol/L", doc="concentration of C", diffusivity="D")
 
 
-class Association(
-    pdefit.AbstractSystem,
-    pdefit.AbstractVerifiable,
-    pdefit.AbstractGridded,
-    pdefit.AbstractRefinable,
-    pdefit.AbstractStable,
-    pdefit.AbstractSplit,
-):
+class Association(pdefit.ReactionDiffusion, pdefit.AbstractVerifiable):
     """Reversible association with sources, decay and diffusion, in one, two or three dimensions.
 
         A_t = D lap A + a(x) - k_A A - k_on A B + k_off C
@@ -41,7 +34,6 @@ class Association(
 
     time_unit: ClassVar[str] = "s"
 
-    grid: pdefit.CartesianGrid
     D: Array = pdefit.parameter(unit="um^2/s", positive=True, doc="diffusivity")
     a: Array = pdefit.parameter(unit="mol/L/s", doc="source of A", dims=("x", "y", "z"))
     b: Array = pdefit.parameter(unit="mol/L/s", default=1.0, doc="source of B")
@@ -52,46 +44,18 @@ class Association(
     k_on: Array = pdefit.parameter(unit="L/mol/s", positive=True, default=1.0, doc="association rate")
     k_off: Array = pdefit.parameter(unit="1/s", positive=True, default=1.0, doc="dissociation rate")
 
-    def vector_field(self, t, y, args):
-        return self._rates(y, *(pdefit.diffuse(self.grid, self.D, u) for u in y))
-
-    def explicit(self, t, y, args):
-        return self._rates(y, *(self._wall(u) for u in y))
-
-    def linear(self, y):
-        return Species(*(pdefit.diffuse(self.grid, self.D, u) - self._wall(u) for u in y))
-
-    def linear_solve(self, y, h):
-        return Species(*(pdefit.diffusion_solve(self.grid, self.D, h, u) for u in y))
-
-    def _wall(self, u: Array) -> Array:
-        """What a Dirichlet value brings in, whatever u is."""
-        return pdefit.diffuse(self.grid, self.D, jnp.zeros_like(u))
-
-    def _rates(self, y: Species, of_A: Array, of_B: Array, of_C: Array) -> Species:
-        """Sources and reactions on top of something else."""
-        p = pdefit.with_rows(self, y.A)
-        made = p.k_on * y.A * y.B - p.k_off * y.C
-        return Species(
-            of_A + p.a - p.k_A * y.A - made, of_B + p.b - p.k_B * y.B - made, of_C + p.c - p.k_C * y.C + made
-        )
+    def reaction(self, t, y, args):
+        made = self.k_on * y.A * y.B - self.k_off * y.C
+        return Species(self.a - self.k_A * y.A - made, self.b - self.k_B * y.B - made, self.c - self.k_C * y.C + made)
 
     def init(self, key):
         nothing = jnp.zeros(self.grid.shape, self.D.dtype)
         return Species(nothing, nothing, nothing)
 
-    def stable_step(self, y):
-        spread = 4 * float(jnp.max(self.D)) * sum(1 / h**2 for h in self.grid.spacing)
+    def stiffness(self, y):
         # the eigenvalues of the exchange alone are 0 and its trace; decay adds its fastest rate at most
-        decay = float(jnp.max(jnp.stack([self.k_A, self.k_B, self.k_C])))
-        exchange = float(jnp.max(self.k_on * jnp.maximum(y.A + y.B, 0.0)) + self.k_off)
-        return 2 / (spread + decay + exchange)
-
-    def coords(self):
-        return {name: self.grid.coords(unit="mol/L", long_name=f"concentration of {name}") for name in "ABC"}
-
-    def coarsen(self, y, factor):
-        return Species(*(self.grid.coarsen(u, factor) for u in y))
+        decay = jnp.max(jnp.stack([self.k_A, self.k_B, self.k_C]))
+        return decay + jnp.max(self.k_on * jnp.maximum(y.A + y.B, 0.0)) + self.k_off
 
     @classmethod
     def example(cls, resolution):

@@ -113,7 +113,7 @@ def test_parameters_may_be_patches(name):
     patches = {n: Patches(numbers[n], [[[0.0, 1.2], [0.0, 9.0]]], 1.2 * numbers[n]) for n in FIELDS[name]}
     system = model(grid, **{**numbers, **patches})
     assert all(getattr(system, n).shape == grid.shape for n in FIELDS[name])
-    rows = pdefit.with_rows(system, system.init(None).u)
+    rows = pdefit.broadcast_scalars(system, system.init(None).u)
     assert all(getattr(rows, n) is getattr(system, n) for n in FIELDS[name])
     # away from the border, each half is what the numbers of its own make it
     y = system.init(None)
@@ -136,7 +136,7 @@ def test_the_gradient_in_fields_is_right(name):
     data = pdefit.simulate(truth, y0, ts, solver=diffrax.Euler(), dt=0.05)
     fields = {n: getattr(truth, n) * (1 + 0.1 * np.cos(np.indices(grid.shape)[0])) for n in ("D", FIELDS[name][1])}
     problem = pdefit.Problem(dataclasses.replace(truth, **fields), y0)
-    J = pdefit.Functional(problem, ts, data, dict.fromkeys(fields, pdefit.Log()), solver=diffrax.Euler(), dt=0.05)
+    J = pdefit.Functional(problem, data, dict.fromkeys(fields, pdefit.Log()), solver=diffrax.Euler(), dt=0.05)
     direction = np.random.default_rng(0).normal(size=J.theta0.size)
     value, gradient = jax.jit(lambda x: J.value(x)), jax.jit(lambda x: J.value_and_grad(x)[1])(J.theta0)
     h = 1e-5

@@ -1,0 +1,62 @@
+"""Systems whose state is a tuple of scalar fields on one grid, each declared with unit, description and diffusivity."""
+
+import dataclasses
+from typing import Any
+
+import jax
+from jaxtyping import PyTree
+
+from pdefit.systems.capabilities import AbstractGridded, AbstractRefinable
+from pdefit.systems.grid import CartesianGrid
+from pdefit.systems.system import AbstractSystem
+
+
+@dataclasses.dataclass(frozen=True)
+class FieldInfo:
+    """How a field of a state was declared."""
+
+    unit: str
+    doc: str
+    diffusivity: str | float | None
+
+
+def field(*, unit: str = "1", doc: str = "", diffusivity: str | float | None = None) -> Any:
+    """Declaration of a field of the state, as its default value in a `NamedTuple`.
+
+        class State(NamedTuple):
+            u: Float[Array, "*grid"] = pdefit.field(unit="mol/L", doc="concentration", diffusivity="D")
+
+    **Arguments:** `unit` and `doc` appear in files and pictures. `diffusivity` is the name of a parameter or a number; None
+    for a field that does not diffuse. Only `ReactionDiffusion` reads it.
+    """
+    return FieldInfo(unit, doc, diffusivity)
+
+
+def declared_fields(state: PyTree) -> dict[str, FieldInfo]:
+    """The declarations of a state's fields by name, in the order of its leaves."""
+    declared = getattr(type(state), "_field_defaults", {})
+    if not declared or tuple(declared) != type(state)._fields:
+        raise TypeError(
+            f"A field system expects a NamedTuple with pdefit.field(...) for each of its fields, but its state is "
+            f"{type(state).__name__}"
+        )
+    return declared
+
+
+class AbstractFieldSystem(AbstractSystem, AbstractGridded, AbstractRefinable):
+    """Equations for scalar fields at the centres of one grid.
+
+    The state is a `NamedTuple` of arrays of the grid's shape, each declared with `pdefit.field`. Coordinates, units and
+    averages over coarser cells follow from that.
+
+    **Arguments:** `grid` the cells.
+    """
+
+    grid: CartesianGrid
+
+    def coords(self):
+        state = jax.eval_shape(lambda: self.init(jax.random.key(0)))
+        return {name: self.grid.coords(info.unit, info.doc) for name, info in declared_fields(state).items()}
+
+    def coarsen(self, y, factor):
+        return jax.tree.map(lambda u: self.grid.coarsen(u, factor), y)

@@ -1,0 +1,87 @@
+"""Reaction-diffusion equations from a reaction and one diffusivity for each field."""
+
+import abc
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+from pdefit.systems.broadcast import broadcast_scalars
+from pdefit.systems.capabilities import AbstractSplit, AbstractStable
+from pdefit.systems.diffusion_solve import diffusion_solve
+from pdefit.systems.fields import AbstractFieldSystem, declared_fields
+from pdefit.systems.operators import diffuse
+
+
+class ReactionDiffusion(AbstractFieldSystem, AbstractSplit, AbstractStable):
+    """Fields that react at every point and diffuse: u_i' = D_i lap u_i + R_i(t, u).
+
+    A subclass declares its state, its parameters, `init` and `reaction`. The diffusivity of a field is declared with it,
+    `pdefit.field(diffusivity="D")`: the name of a parameter (a scalar, or a field of the grid's shape) or a number.
+    Everything else follows: the vector field, the IMEX split, the stable step, coordinates and coarser grids.
+
+    `time_unit` is "1" (dimensionless) unless the subclass states another.
+    """
+
+    time_unit: ClassVar[str] = "1"
+
+    @abc.abstractmethod
+    def reaction(self, t: Array | float, y: PyTree, args: PyTree) -> PyTree:
+        """R(t, y), point by point: the rates in a cell depend on the fields in that cell only.
+
+        Parameters that are numbers arrive as rows that broadcast against a field (`broadcast_scalars`).
+        """
+
+    def stiffness(self, y: PyTree) -> Array:
+        """The fastest rate of the reaction at y, in 1 / time: a scalar. By default the largest row sum of |dR/dy|.
+
+        Override it where the reaction becomes much faster later than it is at the initial state.
+        """
+        leaves, tree = jax.tree.flatten(y)
+        time = jnp.zeros((), leaves[0].dtype)
+        rows = [jnp.zeros_like(u) for u in leaves]
+        for j in range(len(leaves)):
+            unit = tree.unflatten([jnp.full_like(u, float(i == j)) for i, u in enumerate(leaves)])
+            column = jax.jvp(lambda y: self.reaction(time, y, None), (y,), (unit,))[1]
+            rows = [row + jnp.abs(x) for row, x in zip(rows, jax.tree.leaves(column), strict=True)]
+        return jnp.max(jnp.stack(rows))
+
+    def vector_field(self, t, y, args):
+        return jax.tree.map(jnp.add, self._diffused(y), self._rates(t, y, args))
+
+    def explicit(self, t, y, args):
+        return jax.tree.map(jnp.add, self._rates(t, y, args), self._walls(y))
+
+    def linear(self, y):
+        return jax.tree.map(jnp.subtract, self._diffused(y), self._walls(y))
+
+    def linear_solve(self, y, h):
+        solved = (u if D is None else diffusion_solve(self.grid, D, h, u) for D, u in self._with_diffusivities(y))
+        return type(y)(*solved)
+
+    def stable_step(self, y):
+        D = max((float(jnp.max(D)) for D, _ in self._with_diffusivities(y) if D is not None), default=0.0)
+        spread = 4 * D * sum(1 / h**2 for h in self.grid.spacing)
+        return 2 / (spread + float(self.stiffness(y)))
+
+    def _rates(self, t: Array | float, y: PyTree, args: PyTree) -> PyTree:
+        return broadcast_scalars(self, jax.tree.leaves(y)[0]).reaction(t, y, args)
+
+    def _diffused(self, y: PyTree) -> PyTree:
+        pairs = self._with_diffusivities(y)
+        return type(y)(*(jnp.zeros_like(u) if D is None else diffuse(self.grid, D, u) for D, u in pairs))
+
+    def _walls(self, y: PyTree) -> PyTree:
+        """What Dirichlet values bring in, whatever y is."""
+        return self._diffused(jax.tree.map(jnp.zeros_like, y))
+
+    def _with_diffusivities(self, y: PyTree) -> list[tuple[Array | None, Array]]:
+        """Each field with its diffusivity."""
+        declared = [info.diffusivity for info in declared_fields(y).values()]
+        fields = zip(declared, jax.tree.leaves(y), strict=True)
+        return [(getattr(self, D) if isinstance(D, str) else _number(D, u), u) for D, u in fields]
+
+
+def _number(D: float | None, u: Array) -> Array | None:
+    return None if D is None else jnp.asarray(D, u.dtype)

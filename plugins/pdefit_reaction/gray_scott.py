@@ -1,0 +1,51 @@
+"""The Gray-Scott equations: spots that divide, stripes, labyrinths."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+import pdefit
+
+
+class State(NamedTuple):
+    u: Float[Array, "*grid"] = pdefit.field(doc="substrate", diffusivity="D_u")
+    v: Float[Array, "*grid"] = pdefit.field(doc="activator", diffusivity="D_v")
+
+
+class GrayScott(pdefit.ReactionDiffusion, pdefit.AbstractVerifiable):
+    """An activator that eats a substrate, u + 2 v -> 3 v, both fed and washed out.
+
+        u_t = D_u lap u - u v^2 + feed (1 - u)
+        v_t = D_v lap v + u v^2 - (feed + kill) v
+
+    At first u = 1 and v = 0 but for five spots, whose places the seed decides. Good values (Pearson): D_u = 2e-5, D_v = 1e-5,
+    feed 0.01 to 0.07, kill 0.05 to 0.07, cells of 0.01 in a periodic box.
+
+    Source: J. E. Pearson, Science 261:189 (1993), doi:10.1126/science.261.5118.189.
+    """
+
+    D_u: Array = pdefit.parameter(positive=True, doc="diffusivity of the substrate")
+    D_v: Array = pdefit.parameter(positive=True, doc="diffusivity of the activator")
+    feed: Array = pdefit.parameter(positive=True, doc="feed rate")
+    kill: Array = pdefit.parameter(positive=True, doc="removal rate of the activator")
+
+    def reaction(self, t, y, args):
+        eaten = y.u * y.v**2
+        return State(self.feed * (1 - y.u) - eaten, eaten - (self.feed + self.kill) * y.v)
+
+    def init(self, key):
+        grid = self.grid
+        places = jax.random.uniform(key, (5, grid.ndim)) * jnp.asarray(grid.extent) + jnp.asarray(grid.corner)
+        squares = [sum((x - p) ** 2 for x, p in zip(grid.mesh(), place, strict=True)) for place in places]
+        v = 0.3 * jnp.sum(jnp.exp(-jnp.stack(squares) / 0.04**2), axis=0)
+        return State(1 - v, v)
+
+    @classmethod
+    def example(cls, resolution):
+        grid = pdefit.CartesianGrid((2 * resolution,), (0.64,), boundary=pdefit.Periodic())
+        system = cls(grid, *map(jnp.asarray, (2e-5, 1e-5, 0.04, 0.06)))
+        y0, ts = system.init(jax.random.key(0)), np.linspace(0.0, 20.0, 5)
+        return pdefit.Example(system, y0, ts, 1.0, space_order=2, time_order=4)
