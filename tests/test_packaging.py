@@ -37,7 +37,7 @@ def test_a_clone_called_pdefit_does_not_hide_the_package_from_a_script_beside_it
 def wheel(tmp_path_factory) -> Path:
     """The wheel of a copy of the sources: a build leaves traces beside them."""
     copy, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
-    for name in ("pyproject.toml", "README.md", "LICENSE", "pdefit", "plugins", "conf", "data"):
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "pdefit", "plugins", "conf", "data"):
         if (ROOT / name).is_dir():
             shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
         elif (ROOT / name).exists():
@@ -87,8 +87,8 @@ def test_the_wheel_declares_command_and_plugins(wheel):
         (name,) = [n for n in archive.namelist() if n.endswith(".dist-info/entry_points.txt")]
         entries.read_string(archive.read(name).decode())
     assert entries["console_scripts"]["pdefit"] == "pdefit.cli.main:main"
-    plugins = {name: f"pdefit_{name}" for name in ("cardiac", "particles", "reaction")}
-    assert dict(entries["pdefit.plugins"]) == plugins
+    plugins = {p.parent.name for p in (ROOT / "plugins").glob("pdefit_*/__init__.py")}
+    assert dict(entries["pdefit.plugins"]) == {name.removeprefix("pdefit_"): name for name in plugins}
 
 
 def test_the_unpacked_wheel_works_from_anywhere(wheel, tmp_path):

@@ -30,7 +30,7 @@ def of_the_machine(error: BaseException, place: str = "") -> str | None:
     if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _NO_MEMORY.search(str(error))):
         return (
             f"There is not enough memory ({first_line(error)}); keep fewer checkpoints (adjoint.levels=3, or "
-            f"adjoint=traced adjoint.memory='2 GB', or adjoint=hosted), run segments in turn (batch=loop), or use a smaller "
+            f"driver=traced driver.memory='2 GB', or driver=hosted), run segments in turn (batch=loop), or use a smaller "
             f"grid or dtype=float32"
         )
     if not isinstance(error, OSError) or not error.strerror:

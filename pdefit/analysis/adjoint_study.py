@@ -37,7 +37,7 @@ def recommended(rows: Sequence[Any]) -> str:
     approximate one, and one that holds less rather than more, where that costs little time."""
     right = [r for r in rows if r.error is not None and r.error <= RIGHT and r.fits]
     if not right:
-        return "no algorithm is right and fits this machine: use a smaller grid, or adjoint=hosted"
+        return "no algorithm is right and fits this machine: use a smaller grid, or driver=hosted"
     fastest = min(right, key=lambda r: r.seconds)
     exact = [r for r in right if r.accuracy < RIGHT and r.seconds <= _WORTH_EXACT * fastest.seconds]
     quick = min(exact, key=lambda r: r.seconds) if exact else fastest

@@ -185,8 +185,8 @@ def test_bad_words_about_data(pdefit_inside, tmp_path, arguments, words):
         (["stages=levenberg_marquardt", "+stages.main.optimizer.toleranze=1"], ["toleranze", "did you mean tolerance"]),
         (["formulation=segments"], ["formulation", "length"]),
         (["formulation=segments", "formulation.length=-1.0"], ["length"]),
-        (["observe={_target_: pdefit.Select, fields: [w]}"], ["observe", "+observe.NAME"]),
-        (["observe._target_=pdefit.Subsample", "+observe.stride=[0]"], ["stride"]),
+        (["observe={name: select, fields: [w]}"], ["observe", "+observe.NAME"]),
+        (["observe.name=subsample", "+observe.stride=[0]"], ["stride"]),
         (["twin.refine=1.5"], ["refine"]),
         (["experiment=reaction/fisher_frond"], ["did you mean reaction/fisher_front"]),
         (["+nonsense"], ["nonsense"]),
@@ -206,6 +206,10 @@ def test_bad_configurations(pdefit_inside, tmp_path, arguments, words):
         ("elsewhere.BOCF", ["elsewhere", "not allowed"]),
         ("diffrax._integrate.jax._src.config.os.getcwd", ["not allowed"]),
         ("diffrax.jax.numpy.save", ["not allowed"]),
+        ("pdefit.RK4", ["written as in pdefit 0.1", "name: rk4"]),
+        ("diffrax.Kvaerno5", ["name: kvaerno5"]),
+        ("optax.adamw", ["name: adamw"]),
+        ("optimistix.Newton", ["name: newton"]),
         ("pdefit._util.atomic.write_text", ["not allowed"]),
         ("pdefit.cli.main.main", ["not allowed"]),
         ("pdefit_reaction.pdefit.FisherKPP", ["not allowed"]),
@@ -220,8 +224,8 @@ def test_bad_configurations(pdefit_inside, tmp_path, arguments, words):
     ],
 )
 def test_targets_that_are_not_allowed(pdefit_inside, tmp_path, target, words):
-    refused(pdefit_inside, tmp_path, [*FRONT, f"system._target_='{target}'"], *words)
-    refused(pdefit_inside, tmp_path, [*FRONT, "solver=rk4", f"solver._target_='{target}'"])
+    refused(pdefit_inside, tmp_path, [*FRONT, f"+system._target_='{target}'"], *words)
+    refused(pdefit_inside, tmp_path, [*FRONT, "solver=rk4", f"+solver._target_='{target}'"])
 
 
 def test_the_run_directory_of_another_experiment(pdefit_inside, tmp_path):
@@ -262,13 +266,14 @@ def test_words_that_are_no_configuration(pdefit_inside, tmp_path, arguments, wor
 
 
 def test_what_a_sentence_proposes_is_understood(compose):
-    cfg = compose(*FRONT[1:], "~controls.D.guess", "+controls.D.guess=[1,2,3]", '+data.path="a=b[\'c.h5"')
-    assert cfg["controls"]["D"]["guess"] == [1, 2, 3] and cfg["data"]["path"] == "a=b['c.h5"
+    film = ("+data.variables={u: u}", '+data.path="a=b[\'c.h5"')
+    cfg = compose(*FRONT[1:], "~controls.D.guess", "+controls.D.guess=[1,2,3]", *film)
+    assert list(cfg.controls["D"].guess.number) == [1, 2, 3] and cfg.data.path == "a=b['c.h5"
 
 
 @pytest.mark.parametrize("override", ["observe=all", "~observe"])
 def test_an_operator_that_is_left_out_observes_everything(compose, override):
-    assert compose(*FRONT[1:], override)["observe"] == compose(*FRONT[1:])["observe"]
+    assert compose(*FRONT[1:], override).observe == compose(*FRONT[1:]).observe
 
 
 def test_observe_null_on_the_command_line_observes_everything():

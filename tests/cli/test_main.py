@@ -118,7 +118,7 @@ def test_list_names_experiments_and_systems(pdefit_command):
         ([*FIT, "twin=null"], "twin"),
         ([*FIT, "device=abacus"], "abacus"),
         (["fit", "experiment=particles/solar_system", "data.path=nofile.h5"], "nofile.h5"),
-        ([*FIT, "solver=rk4", "solver._target_=os.system"], "os.system"),
+        ([*FIT, "solver=rk4", "+solver._target_=os.system"], "os.system"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_leaves_no_result(pdefit_command, tmp_path, arguments, words):

@@ -87,6 +87,11 @@ VALUES: list[Any] = [
     {1: 2},
     {None: 1},
     {True: 1},
+    {"name": "rk4"},
+    {"name": None},
+    {"name": ["rk4"]},
+    {"name": {}},
+    {"name": "rk4", "": 1},
     {"_target_": "pdefit.RK4"},
     {"_target_": None},
     {"_target_": ["pdefit.RK4"]},
@@ -203,6 +208,14 @@ TARGETS = [
     "pdefit.Stage",
 ]
 
+NAMES = [
+    "rk4", "tsit5", "kvaerno5", "implicit_euler", "velocity_verlet", "auto", "checkpointed", "store_all", "tangent", "traced",
+    "hosted", "single", "segments", "all", "select", "subsample", "compose", "adam", "optax", "lbfgs", "lion", "newton",
+    "vmap", "chunk", "log", "value", "normal", "cartesian_grid", "periodic", "reaction/fisher_kpp", "reaction/association",
+    "reaction/one_sided_source", "particles/gravity", "cardiac/bocf", "cardiac/rest", "cardiac/stimulus", "cardiac/patches",
+    "", "/", "cardiac/", "../rk4", "os.system", "pdefit.RK4", "RK4",
+]  # fmt: skip
+
 Path = tuple[Any, ...]
 
 
@@ -265,13 +278,15 @@ def _nested(cfg: dict[str, Any], rng: random.Random) -> str:
 
 
 def _retargeted(cfg: dict[str, Any], rng: random.Random) -> str:
-    path = rng.choice([p for p in _paths(cfg) if p[-1] == "_target_"] or [("system", "_target_")])
-    new = rng.choice(TARGETS)
+    path = rng.choice([p for p in _paths(cfg) if p[-1] == "name"] or [("system", "name")])
+    key, new = rng.choice([("name", rng.choice(NAMES)), ("_target_", rng.choice(TARGETS))])
     try:
-        _parent(cfg, path)["_target_"] = new
-    except (KeyError, TypeError):
-        cfg["system"] = {"_target_": new}
-    return f"{path} = {new!r}"
+        node = _parent(cfg, path)
+        node.pop("name", None)
+        node[key] = new
+    except (KeyError, TypeError, AttributeError):
+        cfg["system"] = {key: new}
+    return f"{path[:-1]}.{key} = {new!r}"
 
 
 def _swapped(cfg: dict[str, Any], rng: random.Random) -> str:
@@ -286,7 +301,21 @@ def _added(cfg: dict[str, Any], rng: random.Random) -> str:
     path = rng.choice(paths)
     node = _parent(cfg, path)[path[-1]] if path else cfg
     key = rng.choice(
-        ["", "x", "_target_", "_args_", "_partial_", "guess", "unit", "prior", "smoothing", "window", "ü", "a.b"]
+        [
+            "",
+            "x",
+            "name",
+            "_target_",
+            "_args_",
+            "_partial_",
+            "guess",
+            "unit",
+            "prior",
+            "smoothing",
+            "window",
+            "ü",
+            "a.b",
+        ]
     )
     node[key] = copy.deepcopy(rng.choice(VALUES))
     return f"{path} + {key!r}: {str(node[key])[:60]!r}"

@@ -68,7 +68,7 @@ def plan_offload(intervals: int, steps: int, device_states: int, slots: Mapping[
     if best is None:
         raise PdefitError(
             f"The device's budget holds {device_states} states and the checkpoints' {sum(slots.values())}; differentiating "
-            f"one step takes 2, and going back 1: set adjoint.device, adjoint.host or adjoint.file higher"
+            f"one step takes 2, and going back 1: set driver.device, driver.host or driver.file higher"
         )
     return best
 

@@ -12,7 +12,7 @@ from pdefit.cli.runtime.plugins import systems
 from pdefit.systems.capabilities import AbstractVerifiable
 from pdefit.systems.system import parameters
 
-KINDS = ("experiments", "systems", "solvers", "adjoints", "stages")
+KINDS = ("experiments", "systems", "solvers", "adjoints", "drivers", "stages")
 
 
 def run_list(kinds: list[str], console: Console) -> None:
@@ -30,14 +30,14 @@ def _configurations(kind: str) -> Table:
     group = kind if kind == "stages" else kind.removesuffix("s")
     rows = experiments() if kind == "experiments" else dict(descriptions(core / group))
     for name, text in rows.items():
-        target = _target(core / group / f"{name}.yaml") if kind != "experiments" else ""
+        target = _name(core / group / f"{name}.yaml") if kind != "experiments" else ""
         table.add_row(name, text or target)
     return table
 
 
-def _target(file: Path) -> str:
+def _name(file: Path) -> str:
     lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-    return next((x.split(":", 1)[1].strip() for x in lines if x.startswith("_target_")), "")
+    return next((x.split(":", 1)[1].strip() for x in lines if x.startswith("name:")), "")
 
 
 def _systems() -> Table:

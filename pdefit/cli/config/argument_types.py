@@ -12,11 +12,14 @@ import jax
 import numpy as np
 from jaxtyping import AbstractArray
 
+# arguments of these types are no objects of their own
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), list, tuple, dict, Mapping, Sequence)
+
 
 def misfit(target: Any, arguments: Mapping[str, Any]) -> str | None:
     """The first argument that cannot be what `target` declares, in words. Fields that convert what they are given are left
     to their converters (see `misbuilt`)."""
-    hints = _hints(target)
+    hints = argument_hints(target)
     converted = _converted(target)
     for name, value in arguments.items():
         if name in hints and name not in converted and not fits(hints[name], value):
@@ -28,7 +31,7 @@ def misbuilt(made: Any) -> str | None:
     """The first field of an object that did not become what its class declares, in words."""
     if not dataclasses.is_dataclass(made):
         return None
-    hints = _hints(type(made))
+    hints = argument_hints(type(made))
     for name in _converted(type(made)):
         value = getattr(made, name)
         if name in hints and not fits(hints[name], value):
@@ -36,9 +39,22 @@ def misbuilt(made: Any) -> str | None:
     return None
 
 
+def argument_hints(target: Any) -> dict[str, Any]:
+    """The type hints of the arguments of a class or function."""
+    # a class whose __init__ is its own declares its arguments there
+    own = inspect.isclass(target) and not (
+        dataclasses.is_dataclass(target) and set(inspect.signature(target).parameters) <= set(_field_names(target))
+    )
+    try:
+        return typing.get_type_hints(target.__init__ if own else target)
+    # names that a library imports for type checkers only
+    except (NameError, TypeError, AttributeError):
+        return {}
+
+
 def returned(target: Any) -> Any:
     """What calling a class or function makes, as far as it says."""
-    return target if inspect.isclass(target) else _hints(target).get("return")
+    return target if inspect.isclass(target) else argument_hints(target).get("return")
 
 
 def fits(hint: Any, value: Any) -> bool:
@@ -90,20 +106,20 @@ def _converted(target: Any) -> set[str]:
     return {f.name for f in dataclasses.fields(target) if "converter" in f.metadata}
 
 
-def _hints(target: Any) -> dict[str, Any]:
-    # a class whose __init__ is its own declares its arguments there
-    own = inspect.isclass(target) and not (
-        dataclasses.is_dataclass(target) and set(inspect.signature(target).parameters) <= set(_field_names(target))
-    )
-    try:
-        return typing.get_type_hints(target.__init__ if own else target)
-    # names that a library imports for type checkers only
-    except (NameError, TypeError, AttributeError):
-        return {}
-
-
 def _field_names(target: Any) -> list[str]:
     return [f.name for f in dataclasses.fields(target)]
+
+
+def classes_in(hint: Any) -> tuple[type, ...]:
+    """The classes whose objects an argument may hold, of what its type hint says; an array, and what the hint leaves open,
+    may be any module: a network, an interpolant."""
+    if inspect.isclass(hint) and typing.get_origin(hint) is None:
+        if issubclass(hint, AbstractArray | jax.Array | np.ndarray):
+            return (eqx.Module,)
+        return () if hint in _PLAIN else (hint,)
+    if isinstance(hint, typing.TypeVar) or hint is Any or hint is Callable or typing.get_origin(hint) is Callable:
+        return (eqx.Module,)
+    return tuple(dict.fromkeys(c for h in typing.get_args(hint) for c in classes_in(h)))
 
 
 def _name(hint: Any) -> str:

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pdefit.output.store.adjoint_scratch import CheckpointFile
 from pdefit.inverse.fit.drivers import AbstractDriver, Hosted
+from pdefit.output.store.adjoint_scratch import CheckpointFile
 
 _NAME = "checkpoints"
 

@@ -9,14 +9,14 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from pdefit.cli.runs.certificates import evaluation_cost
-from pdefit.cli.experiment.experiment import Experiment
 from pdefit._util.errors import PdefitError
+from pdefit.cli.experiment.build import Experiment
+from pdefit.cli.runs.certificates import evaluation_cost
+from pdefit.inverse.fit.fit import Fit
+from pdefit.inverse.fit.step_checks import halved
+from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.uncertainty.discretisation import first_order_shift
 from pdefit.inverse.uncertainty.finer_grid import finer_grid
-from pdefit.inverse.fit.fit import Fit
-from pdefit.inverse.objective.functional import Functional
-from pdefit.inverse.fit.step_checks import halved
 from pdefit.inverse.uncertainty.intervals import Intervals
 
 # half widths of an interval: beyond the second it is the discretisation that decides, beyond the first it is said

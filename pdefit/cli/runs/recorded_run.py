@@ -10,20 +10,22 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
-from pdefit.cli.config.configuration import readable, resolved
-from pdefit._util.errors import PdefitError, first_line
 from pdefit._util.atomic import read_json
-from pdefit.output.store.runs import RunFiles
+from pdefit._util.errors import PdefitError, first_line
+from pdefit.cli.config.configuration import readable
+from pdefit.cli.config.read import read_settings
+from pdefit.cli.config.settings import Settings
 from pdefit.output.store.fit_checkpoint import Saved, differences, load_state
+from pdefit.output.store.runs import RunFiles
 
 
 @dataclasses.dataclass(frozen=True)
 class RecordedRun:
-    """What `pdefit fit` left: `plain` is the resolved configuration, `saved` the newest state, if there is one."""
+    """What `pdefit fit` left: `settings` its configuration, `saved` the newest state, if there is one."""
 
     directory: Path
     experiment: str
-    plain: dict[str, Any]
+    settings: Settings
     saved: Saved | None
 
 
@@ -56,7 +58,7 @@ def open_run(arguments: list[str], verb: str) -> RecordedRun:
         raise PdefitError(
             f"'{directory}' has no saved state yet, so nothing may change; resume it without {arguments[1]}"
         )
-    return RecordedRun(directory, str(made.get("experiment")), resolved(cfg), saved)
+    return RecordedRun(directory, str(made.get("experiment")), read_settings(cfg), saved)
 
 
 def origin(directory: Path) -> dict[str, Any]:

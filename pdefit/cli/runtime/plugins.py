@@ -1,7 +1,8 @@
-"""Plugins: packages that bring systems, found by entry points."""
+"""Plugins: packages that bring systems, found by entry points, and in the folder `plugins` of a checkout."""
 
 import importlib
 import importlib.metadata
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -13,22 +14,36 @@ from pdefit._util.errors import PdefitError
 from pdefit.systems.system import AbstractSystem
 
 GROUP = "pdefit.plugins"
+_ROOT = Path(__file__).parents[3]
 
 
 def plugins() -> dict[str, ModuleType]:
-    """Every installed plugin by the name of its package."""
+    """Every plugin by the name of its package."""
     found: dict[str, ModuleType] = {}
-    for entry in importlib.metadata.entry_points(group=GROUP):
+    for name in dict.fromkeys((*_installed(), *_beside())):
         try:
-            module = importlib.import_module(entry.value)
+            module = importlib.import_module(name)
         except ImportError as error:
-            raise PdefitError(
-                f"The plugin '{entry.value}' cannot be imported ({error}); reinstall or remove it"
-            ) from None
+            raise PdefitError(f"The plugin '{name}' cannot be imported ({error}); reinstall or remove it") from None
         if not isinstance(getattr(module, "SYSTEMS", None), dict):
-            raise PdefitError(f"The plugin '{entry.value}' has no SYSTEMS, a mapping from names to system classes")
+            raise PdefitError(f"The plugin '{name}' has no SYSTEMS, a mapping from names to system classes")
         found[module.__name__] = module
     return found
+
+
+def _installed() -> list[str]:
+    return [entry.value for entry in importlib.metadata.entry_points(group=GROUP)]
+
+
+def _beside() -> list[str]:
+    """Packages `plugins/pdefit_*` of the checkout that this file is in, if it is in one; they need no installation."""
+    folder = _ROOT / "plugins"
+    if not (_ROOT / "pyproject.toml").is_file():
+        return []
+    names = sorted(file.parent.name for file in folder.glob("pdefit_*/__init__.py"))
+    if names and str(folder) not in sys.path:
+        sys.path.append(str(folder))
+    return names
 
 
 def systems() -> dict[str, type[AbstractSystem]]:

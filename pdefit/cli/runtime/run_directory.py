@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 from hydra.core.hydra_config import HydraConfig
@@ -23,6 +23,15 @@ from pdefit.output.store.runs import MARKS, locked
 log = logging.getLogger("pdefit")
 
 _PACKAGES = ("pdefit", "jax", "jaxlib", "equinox", "diffrax", "optax", "numpy", "scipy", "h5py", "hydra-core")
+
+
+class Reproducible(Protocol):
+    """What of a run's settings its provenance repeats."""
+
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def seed(self) -> int: ...
 
 
 def run_name() -> str:
@@ -52,14 +61,16 @@ def refuse_used(overrides: list[str]) -> None:
 
 
 @contextmanager
-def recorded(directory: Path, command: list[str], cfg: Any, experiment: str, resumed: bool = False) -> Iterator[None]:
+def recorded(
+    directory: Path, command: list[str], settings: Reproducible, experiment: str, resumed: bool = False
+) -> Iterator[None]:
     """The directory is locked; provenance at the start; at the end DONE, or INTERRUPTED or FAILED with the reason."""
     with locked(directory):
         # a run stays what it was as long as going on with it has changed nothing
         before, untouched = {mark: _text(directory / mark) for mark in MARKS[:2]}, _states(directory)
         try:
             interrupts.begin()
-            _start(directory, _provenance(command, cfg, experiment), resumed)
+            _start(directory, _provenance(command, settings, experiment), resumed)
             yield
             with interrupts.uninterrupted():
                 if interrupts.received():
@@ -115,7 +126,7 @@ def _states(directory: Path) -> list[tuple[str, int]]:
     return sorted((f.name, f.stat().st_mtime_ns) for f in files if f.exists())
 
 
-def _provenance(command: list[str], cfg: Any, experiment: str) -> dict[str, Any]:
+def _provenance(command: list[str], settings: Reproducible, experiment: str) -> dict[str, Any]:
     device = jax.devices()[0]
     return {
         "experiment": experiment,
@@ -126,8 +137,8 @@ def _provenance(command: list[str], cfg: Any, experiment: str) -> dict[str, Any]
         "device": {"platform": device.platform, "kind": device.device_kind, "count": jax.device_count()},
         "machine": platform.machine(),
         "cpus": os.cpu_count(),
-        "dtype": cfg["dtype"],
-        "seed": cfg["seed"],
+        "dtype": settings.dtype,
+        "seed": settings.seed,
         "xla_flags": os.environ.get("XLA_FLAGS", ""),
     }
 

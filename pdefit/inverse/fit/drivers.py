@@ -85,7 +85,7 @@ class Traced(AbstractDriver):
     """
 
     def __init__(self, memory: Size | None = None):
-        self.memory = None if memory is None else size_in_bytes(memory, "adjoint.memory")
+        self.memory = None if memory is None else size_in_bytes(memory, "driver.memory")
 
     def resolve_for(self, functional):
         if self.memory is None:
@@ -97,8 +97,8 @@ class Traced(AbstractDriver):
         if found is None:
             least = nest(layout.plan.intervals, layout.plan.length, MOST_LEVELS).stored * one + work
             raise PdefitError(
-                f"A gradient takes at least {in_words(least)} on the device, more than adjoint.memory = "
-                f"{in_words(self.memory)}; set it higher, or use adjoint=hosted"
+                f"A gradient takes at least {in_words(least)} on the device, more than driver.memory = "
+                f"{in_words(self.memory)}; set it higher, or use driver=hosted"
             )
         return eqx.tree_at(lambda f: f.runner.adjoint, functional, Checkpointed(found.levels))
 
@@ -142,10 +142,10 @@ class Hosted(AbstractDriver):
         open_file: OpenFile | None = None,
         targets: TargetSource | None = None,
     ):
-        self.device = size_in_bytes(device, "adjoint.device")
+        self.device = size_in_bytes(device, "driver.device")
         self.tiers = {
-            StorageTier.HOST: size_in_bytes(host, "adjoint.host"),
-            StorageTier.FILE: size_in_bytes(file, "adjoint.file"),
+            StorageTier.HOST: size_in_bytes(host, "driver.host"),
+            StorageTier.FILE: size_in_bytes(file, "driver.file"),
         }
         self.open_file, self.targets = open_file, targets
         self._tried: Trial | None = None
@@ -231,7 +231,7 @@ class Hosted(AbstractDriver):
         room = int((self.device - work) // one)
         if room < 2:
             raise PdefitError(
-                f"Differentiating one step takes {in_words(work + 2 * one)}, more than adjoint.device = "
+                f"Differentiating one step takes {in_words(work + 2 * one)}, more than driver.device = "
                 f"{in_words(self.device)}; set it higher, or use a smaller grid"
             )
         return room

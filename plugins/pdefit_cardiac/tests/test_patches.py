@@ -5,7 +5,7 @@ import pytest
 from pdefit_cardiac import Patches
 
 import pdefit
-from pdefit.cli.config.instantiate import instantiate
+from pdefit.cli.config.instantiate import make
 
 # shared edges, overlaps, a box inside a cell, one that leaves the grid
 BOXES = [
@@ -67,10 +67,10 @@ def test_values_can_be_differentiated():
 
 
 def test_it_is_built_from_a_configuration():
-    node = {"_target_": "pdefit_cardiac.Patches", "background": 1, "boxes": [[[0, 0.5], [0, 1]]], "values": 0}
-    np.testing.assert_allclose(instantiate(node).on(grid(2, 3)), [[0.0] * 3, [1.0] * 3], atol=1e-15)
+    node = {"name": "cardiac/patches", "background": 1, "boxes": [[[0, 0.5], [0, 1]]], "values": 0}
+    np.testing.assert_allclose(make(node, "tissue", Patches).on(grid(2, 3)), [[0.0] * 3, [1.0] * 3], atol=1e-15)
     with pytest.raises(pdefit.PdefitError, match="tissue .*x0 < x1, one pair for each axis"):
-        instantiate(node | {"boxes": [[0.5, 0.1]]}, "tissue")
+        make(node | {"boxes": [[0.5, 0.1]]}, "tissue", Patches)
 
 
 @pytest.mark.parametrize(

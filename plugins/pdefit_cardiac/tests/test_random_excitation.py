@@ -8,7 +8,7 @@ from pdefit_cardiac import ALIEV_PANFILOV, BOCF, TUTORIAL, AlievPanfilov, Patche
 from pdefit_reaction import FisherKPP
 
 import pdefit
-from pdefit.cli.config.instantiate import instantiate
+from pdefit.cli.config.instantiate import make
 
 
 def tissue(*shape, model=BOCF, numbers=TUTORIAL, **changes):
@@ -137,7 +137,8 @@ def test_mistakes_are_one_sentence(key):
 
 
 def test_it_is_built_from_a_configuration():
-    made = instantiate({"_target_": "pdefit_cardiac.RandomExcitation", "rounds": 3, "last": None})
-    assert isinstance(made, pdefit.AbstractPreparation) and made.rounds == 3 and made.last is None
+    node = {"name": "cardiac/random_excitation", "rounds": 3, "last": None}
+    made = make(node, "initial", pdefit.AbstractPreparation)
+    assert isinstance(made, RandomExcitation) and made.rounds == 3 and made.last is None
     with pytest.raises(pdefit.PdefitError, match="rounds expects a whole number"):
-        instantiate({"_target_": "pdefit_cardiac.RandomExcitation", "rounds": 3.5})
+        make(node | {"rounds": 3.5}, "initial", pdefit.AbstractPreparation)

@@ -5,7 +5,7 @@ import pytest
 from pdefit_cardiac import BOCF, AlievPanfilov, Stimulus
 
 import pdefit
-from pdefit.cli.config.instantiate import instantiate
+from pdefit.cli.config.instantiate import make
 
 LINE = pdefit.CartesianGrid(shape=(4,), extent=(1.0,))
 PLANE = pdefit.CartesianGrid(shape=(4, 2), extent=(1.0, 1.0))
@@ -85,12 +85,12 @@ def test_solvers_keep_their_order():
 
 
 def test_it_is_built_from_a_configuration():
-    node = {"_target_": "pdefit_cardiac.Stimulus", "times": [0, 5], "duration": 1, "strength": 0.4}
-    np.testing.assert_allclose(instantiate(node)(5.5, LINE), 0.4)
+    node = {"name": "cardiac/stimulus", "times": [0, 5], "duration": 1, "strength": 0.4}
+    np.testing.assert_allclose(make(node, "args", Stimulus)(5.5, LINE), 0.4)
     node |= {"boxes": [[0, 0.25], [0, 1]]}
-    np.testing.assert_allclose(instantiate(node)(5.5, PLANE)[:, 0], [0.4, 0, 0, 0], atol=1e-15)
+    np.testing.assert_allclose(make(node, "args", Stimulus)(5.5, PLANE)[:, 0], [0.4, 0, 0, 0], atol=1e-15)
     with pytest.raises(pdefit.PdefitError, match="args .*duration expects one number, or one for each of 2 pulses"):
-        instantiate(node | {"duration": [1, 2, 3]}, "args")
+        make(node | {"duration": [1, 2, 3]}, "args", Stimulus)
 
 
 @pytest.mark.parametrize(

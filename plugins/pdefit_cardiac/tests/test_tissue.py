@@ -12,7 +12,7 @@ import pytest
 from pdefit_cardiac import ALIEV_PANFILOV, BOCF, EPI, TUTORIAL, AlievPanfilov, Patches, Stimulus
 
 import pdefit
-from pdefit.cli.config.instantiate import instantiate
+from pdefit.cli.config.instantiate import make
 
 MODELS = {"bocf": (BOCF, TUTORIAL), "aliev_panfilov": (AlievPanfilov, ALIEV_PANFILOV)}
 HOLE = Patches(1.0, [[[0.8, 1.2], [0.5, 1.9]]], 0.0)
@@ -164,22 +164,22 @@ def test_a_field_of_another_shape_is_one_sentence(name):
 def test_it_is_built_from_a_configuration(name):
     model, numbers = MODELS[name]
     patches = {
-        "_target_": "pdefit_cardiac.Patches",
+        "name": "cardiac/patches",
         "background": 1.0,
         "boxes": [[[0.8, 1.2], [0.5, 1.9]]],
         "values": 0.0,
     }
-    grid = {"_target_": "pdefit.CartesianGrid", "shape": [48, 48], "extent": [2.4, 2.4]}
-    node = {"_target_": f"pdefit_cardiac.{model.__name__}", "grid": grid, **numbers, "tissue": patches}
-    system = instantiate(node, "system")
+    grid = {"shape": [48, 48], "extent": [2.4, 2.4]}
+    node = {"name": f"cardiac/{name}", "grid": grid, **numbers, "tissue": patches}
+    system = make(node, "system", model)
     assert system.tissue.sum() == 48**2 - 8 * 28
-    assert instantiate(node | {"D": patches}, "system").D.shape == (48, 48)
-    refined = instantiate(node | {"grid": grid | {"shape": [96, 96]}}, "system")
+    assert make(node | {"D": patches}, "system", model).D.shape == (48, 48)
+    refined = make(node | {"grid": grid | {"shape": [96, 96]}}, "system", model)
     np.testing.assert_array_equal(refined.grid.coarsen(refined.tissue, 2), system.tissue)
     with pytest.raises(pdefit.PdefitError, match="boxes have 1 axes, but the grid has 2; a box is"):
-        instantiate(node | {"tissue": patches | {"boxes": [[[0.8, 1.2]]]}}, "system")
+        make(node | {"tissue": patches | {"boxes": [[[0.8, 1.2]]]}}, "system", model)
     with pytest.raises(pdefit.PdefitError, match="tissue has shape"):
-        instantiate(node | {"tissue": [[1, 0], [1, 1]]}, "system")
+        make(node | {"tissue": [[1, 0], [1, 1]]}, "system", model)
 
 
 @pytest.mark.parametrize("name", MODELS)

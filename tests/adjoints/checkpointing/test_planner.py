@@ -44,5 +44,5 @@ def test_pieces_of_a_record():
 
 @pytest.mark.parametrize(("device", "slots"), [(1, 10), (100, 0)])
 def test_no_room_at_all(device, slots):
-    with pytest.raises(PdefitError, match=r"set adjoint.device, adjoint.host or adjoint.file higher"):
+    with pytest.raises(PdefitError, match=r"set driver.device, driver.host or driver.file higher"):
         plan_offload(10, 10, device, {StorageTier.HOST: slots})

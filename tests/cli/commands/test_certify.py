@@ -81,8 +81,8 @@ def test_each_end_is_certified_for_the_stage_that_minimises_there(pdefit_inside,
     monkeypatch.setattr(certificates, "certify", certify)
     stages = (
         "~stages",
-        "+stages={first: {optimizer: {_target_: pdefit.LevenbergMarquardt}, max_iterations: 1}, "
-        "last: {optimizer: {_target_: pdefit.LBFGS}, max_iterations: 1}}",
+        "+stages={first: {optimizer: {name: levenberg_marquardt}, max_iterations: 1}, "
+        "last: {optimizer: {name: lbfgs}, max_iterations: 1}}",
     )
     code, _, err = pdefit_inside("fit", *JOB, *stages, "render=false", "hydra.run.dir=two")
     assert code == 0, err

@@ -12,7 +12,7 @@ from pdefit.cli.runtime.memory_meter import Meter
 from pdefit.inverse.fit.drivers import Hosted
 
 FRONT = ("experiment=reaction/fisher_front", "twin=self", "times.count=9", "times.stop=2.0", "system.grid.shape=[80]")
-HOSTED = ("adjoint=hosted", "adjoint.device=20 kB", "adjoint.host=1300", "adjoint.file=4 kB")
+HOSTED = ("driver=hosted", "driver.device=20 kB", "driver.host=1300", "driver.file=4 kB")
 
 
 def run(inside, folder, verb, *overrides):
@@ -84,15 +84,15 @@ def test_checkpoints_that_a_kill_left_are_removed(tmp_path):
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
-        (("adjoint=hosted", "adjoint.device=1 kB"), "more than adjoint.device = 1 kB"),
-        (("adjoint=hosted", "adjoint.device=lots"), "adjoint.device expects a size like '2 GB', but got 'lots'"),
+        (("driver=hosted", "driver.device=1 kB"), "more than driver.device = 1 kB"),
+        (("driver=hosted", "driver.device=lots"), "driver.device expects a size like '2 GB', but got 'lots'"),
         (
-            ("adjoint=hosted", "adjoint.host=0", "adjoint.file=0"),
-            "set adjoint.device, adjoint.host or adjoint.file higher",
+            ("driver=hosted", "driver.host=0", "driver.file=0"),
+            "set driver.device, driver.host or driver.file higher",
         ),
-        (("adjoint=traced", "adjoint.memory=1 kB"), "more than adjoint.memory = 1 kB"),
+        (("driver=traced", "driver.memory=1 kB"), "more than driver.memory = 1 kB"),
         (("adjoint=checkpointed", "adjoint.levels=9"), "1 to 4 levels"),
-        (("adjoint._target_=pdefit.RK4",), "adjoint expects a kind of AbstractAdjoint or AbstractDriver"),
+        (("adjoint.name=rk4",), "adjoint expects the name of a kind of adjoint, but 'rk4' is a kind of solver"),
     ],
 )
 def test_what_cannot_be_planned(pdefit_inside, tmp_path, overrides, words):
@@ -121,7 +121,7 @@ def test_memory_that_runs_out_is_no_bug(pdefit_inside, tmp_path, monkeypatch, er
 
     monkeypatch.setattr("pdefit.cli.commands.fit.experiment", out_of_memory)
     code, _, err = run(pdefit_inside, tmp_path / "run", "fit")
-    assert code == 1 and err.startswith("error: There is not enough memory") and "adjoint=hosted" in err, err
+    assert code == 1 and err.startswith("error: There is not enough memory") and "driver=hosted" in err, err
     assert (tmp_path / "run" / "FAILED").read_text().startswith("There is not enough memory")
 
 

@@ -19,7 +19,7 @@ from pdefit._util.errors import PdefitError
 from pdefit.cli.commands import fit as fit_command
 from pdefit.cli.commands.certify import run_certify_on_a_run as run_certify
 from pdefit.cli.commands.resume import run_resume
-from pdefit.cli.config.configuration import resolved
+from pdefit.cli.config.read import read_settings
 from pdefit.cli.runs import minimise
 from pdefit.cli.runtime.run_directory import recorded
 from pdefit.inverse.fit import fit_run
@@ -36,7 +36,7 @@ class Died(BaseException):
 
 
 def begin(directory):
-    cfg = resolved(OmegaConf.load(directory / ".hydra" / "config.yaml"))
+    cfg = read_settings(OmegaConf.load(directory / ".hydra" / "config.yaml"))
     with recorded(directory, ["pdefit", "fit"], cfg, NAME):
         fit_command.run_fit(cfg, directory, NAME, QUIET)
 
@@ -263,11 +263,11 @@ def test_one_signal_ends_a_job_and_two_end_a_sweep(pdefit_inside, tmp_path, monk
     begun = []
 
     def job(cfg, directory, name, console):
-        begun.append(cfg["seed"])
-        for _ in range({1: 1, 2: 2}.get(cfg["seed"], 0)):
+        begun.append(cfg.seed)
+        for _ in range({1: 1, 2: 2}.get(cfg.seed, 0)):
             with contextlib.suppress(KeyboardInterrupt):
                 os.kill(os.getpid(), signal.SIGTERM)
-        if cfg["seed"] in (1, 2):
+        if cfg.seed in (1, 2):
             raise KeyboardInterrupt
 
     monkeypatch.setattr(fit_command, "run_fit", job)

@@ -1,24 +1,43 @@
 import diffrax
 import optax
+import pdefit_cardiac
+import pdefit_particles
 import pdefit_reaction
 import pytest
 
 import pdefit
 from pdefit._util.errors import PdefitError
-from pdefit.cli.config.instantiate import instantiate, resolve
+from pdefit.cli.config.instantiate import make, resolve
+from pdefit.cli.config.registry import lookup, names
 
 
 @pytest.mark.parametrize(
-    ("target", "expected"),
+    ("name", "base", "expected"),
     [
-        ("pdefit.RK4", pdefit.RK4),
-        ("optax.adam", optax.adam),
-        ("diffrax.Dopri8", diffrax.Dopri8),
-        ("pdefit_reaction.FisherKPP", pdefit_reaction.FisherKPP),
+        ("rk4", diffrax.AbstractSolver, pdefit.RK4),
+        ("kvaerno5", diffrax.AbstractSolver, diffrax.Kvaerno5),
+        ("gauss_newton_cg", pdefit.AbstractOptimizer, pdefit.GaussNewtonCG),
+        ("adam", pdefit.AbstractOptimizer, pdefit.Adam),
+        ("adam", optax.GradientTransformation, optax.adam),
+        ("all", pdefit.AbstractObservationOperator, pdefit.ObserveAll),
+        ("reaction/fisher_kpp", pdefit.AbstractSystem, pdefit_reaction.FisherKPP),
+        ("reaction/one_sided_source", pdefit.AbstractSystem, pdefit_reaction.one_sided_source),
+        ("particles/gravity", pdefit.AbstractSystem, pdefit_particles.Gravity),
+        ("cardiac/rest", pdefit.AbstractPreparation, pdefit_cardiac.Rest),
     ],
 )
-def test_what_the_libraries_export_is_allowed(target, expected):
-    assert resolve(target) is expected
+def test_names_of_the_core_and_of_plugins(name, base, expected):
+    assert lookup(name, base, "x") is expected
+
+
+def test_a_place_takes_names_of_its_own_kind():
+    assert "checkpointed" in names(pdefit.AbstractAdjoint) and "rk4" not in names(pdefit.AbstractAdjoint)
+    with pytest.raises(
+        PdefitError, match="adjoint expects the name of a kind of adjoint, but 'rk4' is a kind of solver"
+    ):
+        lookup("rk4", pdefit.AbstractAdjoint, "adjoint")
+    with pytest.raises(PdefitError, match=r"No adjoint \(adjoint\) is called 'chekpointed'; did you mean checkpointed"):
+        lookup("chekpointed", pdefit.AbstractAdjoint, "adjoint")
 
 
 @pytest.mark.parametrize(
@@ -33,12 +52,23 @@ def test_what_the_libraries_export_is_allowed(target, expected):
         "optax.jax.jit",
         "diffrax._integrate.jax._src.config.os.getcwd",
         "diffrax._integrate.diffeqsolve",
+        "pdefit.RK4",
         "pdefit.RK4.__init__",
         "pdefit.RK4.order",
+        "pdefit.simulate",
         "pdefit.cli.main._report",
         "pdefit.cli.main.Console",
+        "pdefit.cli.main.main",
+        "pdefit._util.atomic.write_text",
+        "pdefit.cli.config.instantiate.build",
+        "pdefit.output.store.growing.create",
         "pdefit.cli.runtime.run_directory.subprocess.run",
         "pdefit_reaction.pdefit.RK4",
+        "pdefit_reaction.SYSTEMS",
+        "pdefit_reaction.fisher_kpp",
+        "pdefit_reaction.fisher_kpp.FisherKPP",
+        "pdefit_reaction.FisherKPP.init",
+        "pdefit_reaction.__builtins__",
         "pdefit._util.errors",
         "pdefit",
         "pdefit.",
@@ -48,60 +78,44 @@ def test_what_the_libraries_export_is_allowed(target, expected):
         3,
     ],
 )
-def test_everything_else_is_refused(target):
-    with pytest.raises(PdefitError, match="not allowed|No _target_"):
+def test_a_target_is_a_class_that_a_plugin_exports(target):
+    assert resolve("pdefit_reaction.FisherKPP", "system") is pdefit_reaction.FisherKPP
+    with pytest.raises(PdefitError, match="not allowed|No _target_|as in pdefit 0.1"):
         resolve(target, "solver")
 
 
 @pytest.mark.parametrize(
-    "target", ["pdefit.cli.main.main", "pdefit._util.atomic.write_text", "pdefit.cli.config.instantiate.build"]
-)
-def test_what_pdefit_does_not_export_is_refused(target):
-    """The inner functions of the application are no vocabulary of a configuration."""
-    with pytest.raises(PdefitError):
-        resolve(target, "solver")
-
-
-def test_a_configuration_cannot_overwrite_a_file(tmp_path):
-    (tmp_path / "thesis.txt").write_text("dear")
-    with pytest.raises(PdefitError):
-        instantiate({"_target_": "pdefit.output.store.growing.create", "path": str(tmp_path / "thesis.txt")}, "solver")
-    assert (tmp_path / "thesis.txt").read_text() == "dear"
-
-
-@pytest.mark.parametrize(
-    ("node", "words"),
+    ("node", "base", "words"),
     [
-        ({"_target_": "pdefit.RK5"}, "did you mean RKC or RK4"),
-        ({"_target_": "pdefit.Adam", "learning_rat": 0.1}, "did you mean learning_rate"),
-        ({"_target_": "pdefit.Segments", "length": "???"}, "length is missing"),
-        ({"_target_": "pdefit.Segments"}, "length"),
-        ({"_target_": "pdefit.Perturb", "low": 3.0, "high": 1.0}, "low <= high"),
+        ({"name": "rk5"}, diffrax.AbstractSolver, "did you mean rk"),
+        ({"name": "adam", "learning_rat": 0.1}, pdefit.AbstractOptimizer, "did you mean learning_rate"),
+        ({"name": "segments", "length": "???"}, pdefit.AbstractFormulation, "length is missing"),
+        ({"name": "segments"}, pdefit.AbstractFormulation, "length"),
+        ({"name": "perturb", "low": 3.0, "high": 1.0}, pdefit.AbstractGuess, "low <= high"),
+        ({"name": "rk4", "_target_": "pdefit_cardiac.Rest"}, diffrax.AbstractSolver, "keep one of them"),
+        ({"_target_": "pdefit_cardiac.Rest"}, diffrax.AbstractSolver, "expects a kind of solver"),
+        ({"_target_": "pdefit.RK4"}, diffrax.AbstractSolver, "write outer.inner={name: rk4, ...} in its place"),
+        ({}, diffrax.AbstractSolver, "expects the name of a kind of solver"),
     ],
 )
-def test_a_mistake_is_one_sentence_that_names_the_place(node, words):
+def test_a_mistake_is_one_sentence_that_names_the_place(node, base, words):
     with pytest.raises(PdefitError) as error:
-        instantiate({"inner": node}, "outer")
+        make(node, "outer.inner", base)
     assert words in str(error.value) and "outer.inner" in str(error.value) and "\n" not in str(error.value)
 
 
-def test_nested_targets_are_built_innermost_first():
+def test_objects_inside_objects():
+    """A grid's class is said by its place, a boundary's and a field's by their names."""
     node = {
-        "_target_": "pdefit_reaction.FisherKPP",
-        "grid": {
-            "_target_": "pdefit.CartesianGrid",
-            "shape": [8],
-            "extent": [4.0],
-            "origin": [0.0],
-            "length_unit": "mm",
-        },
-        "D": 2.0,
-        "r": 1.0,
+        "name": "cardiac/aliev_panfilov",
+        "grid": {"shape": [8, 4], "extent": [4.0, 2.0], "boundary": [{"name": "periodic"}, {"name": "no_flux"}]},
+        **pdefit_cardiac.ALIEV_PANFILOV,
+        "D": {"name": "cardiac/patches", "background": 1e-3, "boxes": [[[0, 1], [0, 1]]], "values": 2e-3},
     }
-    system = instantiate([node], "systems")[0]
-    assert isinstance(system, pdefit_reaction.FisherKPP) and isinstance(system.grid, pdefit.CartesianGrid)
-    assert system.grid.spacing == (0.5,) and float(system.D) == 2.0
-
-
-def test_what_has_no_target_stays_what_it_is():
-    assert instantiate({"a": [1, {"b": "text"}], "c": None}, "x") == {"a": [1, {"b": "text"}], "c": None}
+    system = make(node, "system", pdefit.AbstractSystem)
+    assert system.grid.spacing == (0.5, 0.5) and system.grid.boundary == (pdefit.Periodic(), pdefit.NoFlux())
+    assert float(system.D.max()) == 2e-3
+    optimizer = {"name": "optax", "transformation": {"name": "lion", "learning_rate": 1e-3}}
+    assert isinstance(make(optimizer, "x", pdefit.AbstractOptimizer), pdefit.Optax)
+    seen = {"name": "compose", "operators": [{"name": "select", "fields": ["u"]}, {"name": "subsample", "stride": [2]}]}
+    assert len(make(seen, "observe", pdefit.AbstractObservationOperator).operators) == 2

@@ -9,16 +9,16 @@ from rich.console import Console
 
 from pdefit._util.errors import PdefitError
 from pdefit.cli.commands.simulate import run_simulate
-from pdefit.cli.experiment.experiment import experiment
+from pdefit.cli.experiment.build import build_experiment
 from pdefit.inverse.fit.fit import fit
 
 REST = (
     "experiment=reaction/fisher_front", "system=cardiac/aliev_panfilov", "twin=self", "system.grid.shape=[6]",
-    "system.grid.extent=[1.2]", "initial={_target_: pdefit_cardiac.Rest}", "~controls.r", "~controls.D", "dt=0.1",
+    "system.grid.extent=[1.2]", "initial={name: cardiac/rest}", "~controls.r", "~controls.D", "dt=0.1",
     "times.stop=4.0", "times.count=9", "times.fit_until=null", "certificate=warn", "render=false", "noise=0.001",
     "solver=rk4",
 )  # fmt: skip
-PULSE = "args={_target_: pdefit_cardiac.Stimulus, times: [0.5], duration: 1.0, strength: 0.3, rise: 0.5}"
+PULSE = "args={name: cardiac/stimulus, times: [0.5], duration: 1.0, strength: 0.3, rise: 0.5}"
 STRENGTH = "+controls.args.strength={transform: log, guess: 0.2}"
 
 
@@ -28,7 +28,7 @@ def cache(tmp_path, monkeypatch):
 
 
 def test_a_strength_is_found(compose):
-    exp = experiment(compose(*REST, PULSE, STRENGTH))
+    exp = build_experiment(compose(*REST, PULSE, STRENGTH))
     assert exp.functional.controls.names() == ["args.strength"] and exp.functional.dt == 0.1
     found = fit(exp.functional, exp.stages)
     assert abs(float(found.problem.args.strength) / 0.3 - 1) < 0.01
@@ -66,12 +66,12 @@ def test_simulate_is_driven(compose, tmp_path, steps, dtype):
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        ("args={_target_: pdefit.Twin}", "args expects a kind of Module, which 'pdefit.Twin' is not"),
-        ("args={_target_: pdefit_cardiac.Stimulu}", "Stimulu"),
+        ("args={_target_: pdefit_particles.State}", "args expects a kind of input"),
+        ("args={name: cardiac/stimulu}", "did you mean cardiac/stimulus"),
         ("args={_target_: os.system}", "not allowed"),
-        ("args={strength: 1.0}", "args expects a _target_"),
+        ("args={strength: 1.0}", "args expects the name"),
         ("args=[1, 2]", "args expects a mapping"),
-        ("args={_target_: pdefit.RK4}", "RK4"),
+        ("args={name: rk4}", "'rk4' is a kind of solver"),
         (PULSE.replace("strength: 0.3", "strength: [0.3, 0.4]"), "strength expects one number"),
         (PULSE.replace("strength", "strenght"), "did you mean strength"),
         (PULSE.replace("duration: 1.0", "duration: -1.0"), "duration expects times above 0"),
@@ -79,10 +79,10 @@ def test_simulate_is_driven(compose, tmp_path, steps, dtype):
 )
 def test_inputs_that_cannot_be(compose, args, words):
     with pytest.raises(PdefitError) as error:
-        experiment(compose(*REST, args, "+controls.k.transform=log"))
+        build_experiment(compose(*REST, args, "+controls.k.transform=log"))
     assert words in str(error.value) and "\n" not in str(error.value)
 
 
 def test_a_control_without_inputs_is_named(compose):
     with pytest.raises(PdefitError, match="'args'"):
-        experiment(compose(*REST, STRENGTH))
+        build_experiment(compose(*REST, STRENGTH))

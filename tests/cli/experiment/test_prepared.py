@@ -13,13 +13,15 @@ from pdefit_cardiac import ALIEV_PANFILOV, AlievPanfilov, RandomExcitation
 
 import pdefit
 from pdefit._util.errors import PdefitError
+from pdefit.cli.config.settings import StateFile
+from pdefit.cli.config.sources import read_initial
 from pdefit.cli.experiment import prepared
-from pdefit.cli.experiment.experiment import experiment
+from pdefit.cli.experiment.build import build_experiment
 from pdefit.cli.experiment.initial_state import initial_state
 from pdefit.cli.experiment.prepared import prepared_state
 from pdefit.cli.runtime.environment import cache_folder
 
-KICK = "initial={_target_: pdefit_cardiac.RandomExcitation, rounds: 0, squares: 2, last: 1.0}"
+KICK = "initial={name: cardiac/random_excitation, rounds: 0, squares: 2, last: 1.0}"
 TISSUE = (
     "experiment=reaction/fisher_front", "system=cardiac/aliev_panfilov", "twin=self", "system.grid.shape=[8,8]",
     "system.grid.extent=[1.6,1.6]", "~controls.r", "~controls.D.bounds", "times.stop=1.0", "times.count=3",
@@ -138,7 +140,7 @@ def test_a_plan_says_what_the_preparation_took(compose, pdefit_inside, tmp_path)
         took.append(json.loads((tmp_path / name / "plan.json").read_text())["preparation"])
     assert [t["cached"] for t in took] == [False, True] and took[0]["seconds"] > 0 == took[1]["seconds"]
     assert took[0]["duration"] == 1.0 and took[0]["path"] == took[1]["path"] and took[0]["path"].endswith(".h5")
-    exp = experiment(compose(*TISSUE))
+    exp = build_experiment(compose(*TISSUE))
     assert exp.prepared is None
 
 
@@ -156,7 +158,7 @@ def state(value, frames=1, shape=(8, 8)):
 
 
 def from_file(path):
-    return initial_state({"initial": {"path": str(path)}, "seed": 0}, tissue(), None)
+    return initial_state(StateFile(str(path)), 0, tissue(), None)
 
 
 def test_a_run_goes_on_from_the_last_frame_of_another(pdefit_inside, tmp_path):
@@ -227,11 +229,11 @@ def test_a_truncated_or_missing_file_is_refused(tmp_path, keep):
         ({"path": "a.h5", "frame": 3}, "initial expects"),
         ({}, "initial expects"),
         (None, "initial expects"),
-        ({"_target_": "pdefit.RK4"}, "AbstractPreparation"),
-        ({"_target_": "pdefit_cardiac.RandomExcitation", "size": 9}, "within the grid"),
+        ({"name": "rk4"}, "'rk4' is a kind of solver"),
+        ({"name": "cardiac/random_excitation", "size": 9}, "within the grid"),
     ],
 )
 def test_no_initial_state(initial, words):
     with pytest.raises(PdefitError) as error:
-        initial_state({"initial": initial, "seed": 0}, tissue(), None)
+        initial_state(read_initial(initial), 0, tissue(), None)
     assert words in str(error.value)

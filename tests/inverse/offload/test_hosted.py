@@ -124,12 +124,12 @@ def test_a_state_goes_on_with_the_other_driver():
 
 def test_budgets_that_cannot_be_kept():
     functional = MAKERS["front"]()
-    with pytest.raises(pdefit.PdefitError, match=r"Differentiating one step takes .* more than adjoint.device = 2 kB"):
+    with pytest.raises(pdefit.PdefitError, match=r"Differentiating one step takes .* more than driver.device = 2 kB"):
         pdefit.fit(functional, [pdefit.LBFGS()], driver=pdefit.Hosted(device="2 kB"))
     with pytest.raises(pdefit.PdefitError, match="open_file"):
         pdefit.fit(functional, [pdefit.LBFGS()], driver=pdefit.Hosted(device="40 kB", host=0, file="4 kB"))
     with pytest.raises(
-        pdefit.PdefitError, match=r"at least .* adjoint.memory = 2 kB; set it higher, or use adjoint=hosted"
+        pdefit.PdefitError, match=r"at least .* driver.memory = 2 kB; set it higher, or use driver=hosted"
     ):
         pdefit.Traced("2 kB").resolve_for(functional)
 
