@@ -18,6 +18,7 @@ class LennardJones(
     pdefit.AbstractGridded,
     pdefit.AbstractMechanical,
     pdefit.AbstractConservative,
+    pdefit.AbstractDataGuess,
 ):
     """n spheres that repel each other where they touch and attract each other a little further away, in a box.
 
@@ -86,6 +87,14 @@ class LennardJones(
         sites = np.stack(np.unravel_index(np.arange(n), counts), axis=1)
         velocity = jax.random.truncated_normal(key, -2.0, 2.0, (n, box.size), self.mass.dtype)
         return State(jnp.asarray((sites + 0.5) * box / counts, self.mass.dtype), velocity)
+
+    def guess_from_data(self, parameter, observations):
+        """Half of the smallest distance that a sphere ever has from another: no guess overlaps, and no force is huge."""
+        if parameter != "radius" or "position" not in observations.values:
+            return None
+        x = np.asarray(observations.values["position"])
+        apart = np.linalg.norm(x[:, :, None] - x[:, None], axis=-1)
+        return np.nanmin(np.where(np.eye(x.shape[1], dtype=bool), np.inf, apart), axis=(0, 1)) / 2
 
     def invariants(self, y):
         return {"energy": jnp.sum(self.mass[:, None] * y.velocity**2) / 2 + self.potential(y.position)}

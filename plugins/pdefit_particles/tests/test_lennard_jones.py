@@ -50,7 +50,7 @@ def test_masses_and_radii_are_found_again():
     truth, y0 = spheres()
     ts = np.linspace(0.0, 1.5, 31)
     data = pdefit.simulate(truth, y0, ts, solver=pdefit.VelocityVerlet(), dt=5e-3)
-    start = {"mass": pdefit.Perturb(0.5, 2.0), "radius": pdefit.Perturb(0.7, 1.0)}
+    start = {"mass": pdefit.Value(3.0), "radius": pdefit.FromData()}
     controls = {name: pdefit.Control(pdefit.Log(), guess) for name, guess in start.items()}
     J = pdefit.Functional(
         pdefit.Problem(truth, y0), ts, data, controls, solver=pdefit.VelocityVerlet(), dt=5e-3,
