@@ -14,21 +14,20 @@ from typing import Any
 
 import hydra._internal.hydra as hydra_main
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
-from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.types import RunMode
-from omegaconf import DictConfig, ListConfig, OmegaConf, flag_override
+from omegaconf import DictConfig, ListConfig
 from omegaconf.errors import InterpolationToMissingValueError, MissingMandatoryValue
 
 from pdefit._util.errors import PdefitError
 from pdefit.cli.config.configuration import readable, register_resolvers
+from pdefit.cli.config.hydra_launchers import SHIPPED, judge_plugin
+from pdefit.cli.config.hydra_values import INTERPOLATED, freeze, raw_value, resolved_value, unresolved
 from pdefit.cli.config.instantiate import resolve
 
-# as they come with Hydra and its plugins; the sweepers that optimise a returned number find none here
-_SHIPPED = {"launcher": ("basic", "joblib", "submitit_local", "submitit_slurm"), "sweeper": ("basic",)}
 _DIRECTORIES = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir")
-_SETTABLE = (*_DIRECTORIES, "hydra.job.name", "hydra.verbose", *(f"hydra.{group}" for group in _SHIPPED))
+_SETTABLE = (*_DIRECTORIES, "hydra.job.name", "hydra.verbose", *(f"hydra.{group}" for group in SHIPPED))
 # what Hydra itself writes whenever it composes; `_check_filled` looks at the first two
 _FILLED = ("hydra.overrides", "hydra.runtime.choices", "hydra.runtime.config_sources", "hydra.job.override_dirname")
 _REMEDIES = {
@@ -37,15 +36,11 @@ _REMEDIES = {
     "hydra.job.env_copy": "set environment variables before you start pdefit",
 }
 
-_INTERPOLATED = "${"
 # known to Hydra only when a job begins, and the same whoever asks
 _LATE = re.compile(r"\$\{hydra\.job\.(num|id)\}")
 _ENVIRONMENT = re.compile(r"\$\{oc\.env:(\w+)\}")
-# what a launcher's text may point to: values that are judged here, or that Hydra writes
-_OF_HYDRA = re.compile(r"\$\{hydra\.(job\.(name|num|id)|sweep\.(dir|subdir)|run\.dir|runtime\.(cwd|output_dir))\}")
 # a name that means nothing to a shell, and does not hide itself
 _PLAIN = re.compile(r"\w[\w .,=+@%:-]*")
-_PARAMETER = re.compile(r"\w[\w./]*")
 # entries of a configuration, its interpolations followed, and how deep they nest
 _MOST_ENTRIES, _DEEPEST = 20_000, 60
 
@@ -73,10 +68,10 @@ class _Guarded(ConfigLoaderImpl):
             _check_override(override)
         cfg = super().load_configuration(config_name, overrides, run_mode, *arguments, **named)
         typed = [str(o.input_line) for o in given if o.is_hydra_override()]
-        expected = _plain(super().load_configuration(config_name, typed, run_mode))["hydra"]
+        expected = unresolved(super().load_configuration(config_name, typed, run_mode))["hydra"]
         plain = [str(o.input_line) for o in given if o.is_hydra_override() and not _of_plugin(o)]
-        pristine = _plain(self._without_own_folder().load_configuration(config_name, plain, run_mode))["hydra"]
-        _judge(cfg, {**pristine, **{group: expected[group] for group in _SHIPPED}}, given, run_mode)
+        pristine = unresolved(self._without_own_folder().load_configuration(config_name, plain, run_mode))["hydra"]
+        _judge(cfg, {**pristine, **{group: expected[group] for group in SHIPPED}}, given, run_mode)
         if run_mode == RunMode.RUN:
             _check_entries(cfg)
         return cfg
@@ -90,7 +85,7 @@ class _Guarded(ConfigLoaderImpl):
     def load_sweep_config(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
         cfg = super().load_sweep_config(master_config, sweep_overrides)
         # the jobs of a sweep share its directory, whose name holds the time
-        _freeze(cfg, "hydra.sweep.dir", master_config.hydra.sweep.dir)
+        freeze(cfg, "hydra.sweep.dir", master_config.hydra.sweep.dir)
         return cfg
 
 
@@ -108,29 +103,29 @@ def _check_override(override: Override) -> None:
 def _of_plugin(override: Override) -> bool:
     """True for an override that chooses a launcher or sweeper, or sets its parameters."""
     parts = re.split(r"[./]", str(override.key_or_group))
-    return len(parts) > 1 and parts[1] in _SHIPPED
+    return len(parts) > 1 and parts[1] in SHIPPED
 
 
 def _judge(cfg: DictConfig, expected: Mapping[str, Any], given: Sequence[Override], run_mode: RunMode) -> None:
     """Compare the node `hydra` with the one composed without the experiment, and fix the values that may differ."""
-    node = _plain(cfg)["hydra"]
+    node = unresolved(cfg)["hydra"]
     if path := _difference(node, expected, "hydra"):
         raise _refused(path)
     _check_filled(node, given)
     typed = {str(o.key_or_group) for o in given if o.is_hydra_override()}
     # the job's own directories need the job's own values
     for key in _DIRECTORIES if run_mode == RunMode.RUN else ("hydra.sweep.dir",):
-        _freeze(cfg, key, _directory(cfg, key, key in typed))
-    name = _value(cfg, "hydra.job.name")
+        freeze(cfg, key, _directory(cfg, key, key in typed))
+    name = resolved_value(cfg, "hydra.job.name")
     if not isinstance(name, str) or not _PLAIN.fullmatch(name):
         raise PdefitError(f"hydra.job.name expects a plain name, but got {name!r}; use letters, digits, '-' and '_'")
-    _freeze(cfg, "hydra.job.name", name)
-    verbose = _value(cfg, "hydra.verbose")
+    freeze(cfg, "hydra.job.name", name)
+    verbose = resolved_value(cfg, "hydra.verbose")
     if not isinstance(verbose, bool | str) and not all(isinstance(v, str) for v in _listed(verbose)):
         raise PdefitError(f"hydra.verbose expects true, false or names of loggers, but got {verbose!r}")
-    _freeze(cfg, "hydra.verbose", verbose)
-    for group in _SHIPPED:
-        _judge_plugin(cfg, group, node[group], expected[group], given)
+    freeze(cfg, "hydra.verbose", verbose)
+    for group in SHIPPED:
+        judge_plugin(cfg, group, node[group], expected[group], given)
 
 
 def _difference(node: Any, expected: Any, path: str) -> str | None:
@@ -156,27 +151,27 @@ def _check_filled(node: Mapping[str, Any], given: Sequence[Override]) -> None:
     if node["overrides"] != lines:
         raise _refused("hydra.overrides")
     choices = node["runtime"]["choices"]
-    if not isinstance(choices, Mapping) or _INTERPOLATED in str(list(choices.values())):
+    if not isinstance(choices, Mapping) or INTERPOLATED in str(list(choices.values())):
         raise _refused("hydra.runtime.choices")
 
 
 def _directory(cfg: DictConfig, key: str, typed: bool) -> str:
     """The directory of a run. What a file says, or what a file's values make of it, stays below the folder pdefit runs in;
     what is typed may be anywhere, and values that it interpolates stay below what is typed before them."""
-    raw = str(_raw(cfg, key))
+    raw = str(raw_value(cfg, key))
     # number and id of a job are put back afterwards
     late = {f"late-{i}": m.group() for i, m in enumerate(_LATE.finditer(raw))}
     text = raw
     for name, interpolation in late.items():
         text = text.replace(interpolation, name, 1)
-    _freeze(cfg, key, text)
-    value = _value(cfg, key)
+    freeze(cfg, key, text)
+    value = resolved_value(cfg, key)
     if not isinstance(value, str) or not value.strip():
         raise PdefitError(f"{key} expects a directory, but got {value!r}; name one, or leave {key} out")
     if typed:
         text = _ENVIRONMENT.sub(lambda m: os.environ.get(m.group(1), m.group()), text)
-    if not typed or _INTERPOLATED in text:
-        root = os.path.abspath(os.path.dirname(text.partition(_INTERPOLATED)[0]) if typed else "")
+    if not typed or INTERPOLATED in text:
+        root = os.path.abspath(os.path.dirname(text.partition(INTERPOLATED)[0]) if typed else "")
         below = os.path.relpath(os.path.abspath(value), root)
         if any(not _PLAIN.fullmatch(part) for part in below.split(os.sep)):
             raise PdefitError(
@@ -185,52 +180,6 @@ def _directory(cfg: DictConfig, key: str, typed: bool) -> str:
     for name, interpolation in late.items():
         value = value.replace(name, interpolation, 1)
     return value
-
-
-def _judge_plugin(cfg: DictConfig, group: str, node: Any, expected: Any, given: Sequence[Override]) -> None:
-    """The launcher or sweeper is one of Hydra's. Its parameters may be commands and flags: an experiment sets numbers only,
-    the rest is typed, or stands in a file of the user's own that the command line chooses."""
-    path, names = f"hydra.{group}", _SHIPPED[group]
-    shipped = {content["_target_"]: content for name in names if (content := _stored(group, name)) is not None}
-    target = node.get("_target_") if isinstance(node, Mapping) else None
-    if not isinstance(node, Mapping) or target not in shipped:
-        raise PdefitError(f"{path} '{target or node}' is not allowed; choose one of {', '.join(names)}")
-    chosen = [o.value() for o in given if o.key_or_group == f"hydra/{group}"]
-    own_file = bool(chosen) and chosen[-1] not in names and isinstance(expected, Mapping)
-    base = expected if own_file else shipped[target]
-    typed = {str(o.key_or_group) for o in given}
-    for key, value in node.items():
-        where = f"{path}.{key}"
-        if (key.startswith("_") and key not in shipped[target]) or "_target_" in _keys(value):
-            raise PdefitError(f"{where} is not allowed; name parameters of the {group} only")
-        if where == "hydra.sweeper.params":
-            _freeze(cfg, where, _parameters(cfg, value))
-        elif key in shipped[target] and shipped[target][key] == value:
-            continue
-        elif (key in base and base[key] == value) or _is_typed(where, typed) and expected.get(key) == value:
-            if any(_INTERPOLATED in _OF_HYDRA.sub("", text) for text in _texts(value)):
-                raise PdefitError(f"{where} may take values of hydra only; write what stands for ${{...}} itself")
-        else:
-            found = _value(cfg, where)
-            if found is not None and not isinstance(found, bool | int | float):
-                raise PdefitError(
-                    f"{where} is no number, so an experiment may not set it; type {where}=... on the command line, or choose "
-                    f"a {group} file of your own with hydra/{group}=NAME"
-                )
-            _freeze(cfg, where, found)
-
-
-def _parameters(cfg: DictConfig, params: Any) -> dict[str, str] | None:
-    """Overrides that a sweeper varies: none of Hydra's own keys."""
-    if params is None:
-        return None
-    found = _value(cfg, "hydra.sweeper.params")
-    if not isinstance(found, Mapping):
-        raise PdefitError(f"hydra.sweeper.params expects a mapping, but got {found!r}")
-    for key in found:
-        if not _PARAMETER.fullmatch(str(key)) or re.split(r"[./]", str(key))[0] == "hydra":
-            raise PdefitError(f"hydra.sweeper.params may vary keys of an experiment only, not '{key}'")
-    return {str(k): str(v) for k, v in found.items()}
 
 
 def _check_entries(cfg: DictConfig) -> None:
@@ -266,76 +215,8 @@ def _check_entries(cfg: DictConfig) -> None:
     walk(cfg, "", 0)
 
 
-def _value(cfg: DictConfig, path: str) -> Any:
-    """What an entry resolves to, in which nothing is left to be resolved again."""
-    try:
-        found = OmegaConf.select(cfg, path, throw_on_missing=True)
-        found = OmegaConf.to_container(found, resolve=True) if isinstance(found, DictConfig | ListConfig) else found
-    # resolvers fail in any way
-    except Exception as error:
-        raise PdefitError(f"{path} cannot be resolved: {readable(error)}") from None
-    if any(_INTERPOLATED in text for text in _texts(found)):
-        raise PdefitError(f"{path} resolves to '{found}', which would be resolved again; write the value itself")
-    return found
-
-
-def _freeze(cfg: DictConfig, path: str, value: Any) -> None:
-    """Put a value in the place of its text."""
-    with flag_override(cfg, ["struct", "readonly"], [False, False]):
-        OmegaConf.update(cfg, path, value, merge=False)
-
-
-def _raw(cfg: DictConfig, path: str) -> Any:
-    node: Any = _plain(cfg)
-    for key in path.split("."):
-        node = node[key]
-    return node
-
-
-def _plain(cfg: Any) -> dict[Any, Any]:
-    content = OmegaConf.to_container(cfg, resolve=False)
-    assert isinstance(content, dict)
-    return content
-
-
-def _stored(group: str, name: str) -> dict[Any, Any] | None:
-    """The parameters of a launcher or sweeper as it came, if it is installed."""
-    options = ConfigStore.instance().repo["hydra"].get(group, {})
-    found = options.get(f"{name}.yaml")
-    return None if found is None else _plain(OmegaConf.structured(found.node))
-
-
-def _is_typed(path: str, typed: set[str]) -> bool:
-    """Whether the command line sets an entry, or something that holds it."""
-    parts = path.split(".")
-    return any(".".join(parts[:n]) in typed for n in range(2, len(parts) + 1)) or any(
-        key.startswith(f"{path}.") for key in typed
-    )
-
-
 def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
-
-
-def _keys(node: Any) -> Iterator[str]:
-    if isinstance(node, Mapping):
-        for key, value in node.items():
-            yield str(key)
-            yield from _keys(value)
-    elif isinstance(node, list):
-        for value in node:
-            yield from _keys(value)
-
-
-def _texts(node: Any) -> Iterator[str]:
-    if isinstance(node, Mapping):
-        for key, value in node.items():
-            yield from (*_texts(key), *_texts(value))
-    elif isinstance(node, list):
-        for value in node:
-            yield from _texts(value)
-    elif isinstance(node, str):
-        yield node
 
 
 def _refused(path: str) -> PdefitError:

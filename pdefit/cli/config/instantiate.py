@@ -122,10 +122,10 @@ def _target(node: Mapping[str, Any], path: str, bases: tuple[type, ...]) -> Targ
         return target
     if "name" not in node:
         return next(filter(_concrete, bases))
-    for base in bases[:-1]:
-        if node["name"] in names(base):
-            return lookup(node["name"], base, path)
-    return lookup(node["name"], bases[-1], path)
+    name = node["name"]
+    if not isinstance(name, str):
+        raise PdefitError(f"{path}.name expects text, but got {name!r}")
+    return lookup(name, next((base for base in bases if name in names(base)), bases[-1]), path)
 
 
 def _concrete(base: type) -> bool:

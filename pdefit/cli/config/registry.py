@@ -130,10 +130,10 @@ def word(base: type) -> str:
     return next((kind.word for kind in KINDS if issubclass(base, kind.base)), base.__name__)
 
 
-def lookup(name: object, base: type, path: str) -> Target:
+def lookup(name: str, base: type, path: str) -> Target:
     """The class of a name, which must be of this type."""
     found = names(base)
-    if isinstance(name, str) and name in found:
+    if name in found:
         return found[name]
     for kind in KINDS:
         others = {**kind.classes, **{n: t for n, t in _of_plugins() if _kind(t) is kind}}
@@ -142,7 +142,7 @@ def lookup(name: object, base: type, path: str) -> Target:
                 f"{path} expects the name of a kind of {word(base)}, but '{name}' is a kind of {kind.word}; "
                 f"there are: {', '.join(sorted(found)) or 'none'}"
             )
-    raise unknown(f"{word(base)} ({path})", str(name), found)
+    raise unknown(f"{word(base)} ({path})", name, found)
 
 
 def name_of(target: str) -> str | None:

@@ -1,0 +1,64 @@
+"""Entries of a composed configuration: raw, resolved, and fixed to what they resolve to."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from omegaconf import DictConfig, ListConfig, OmegaConf, flag_override
+
+from pdefit._util.errors import PdefitError
+from pdefit.cli.config.configuration import readable
+
+INTERPOLATED = "${"
+
+
+def resolved_value(cfg: DictConfig, path: str) -> Any:
+    """What an entry resolves to, in which nothing is left to be resolved again."""
+    try:
+        found = OmegaConf.select(cfg, path, throw_on_missing=True)
+        found = OmegaConf.to_container(found, resolve=True) if isinstance(found, DictConfig | ListConfig) else found
+    # resolvers fail in any way
+    except Exception as error:
+        raise PdefitError(f"{path} cannot be resolved: {readable(error)}") from None
+    if any(INTERPOLATED in text for text in texts(found)):
+        raise PdefitError(f"{path} resolves to '{found}', which would be resolved again; write the value itself")
+    return found
+
+
+def freeze(cfg: DictConfig, path: str, value: Any) -> None:
+    """Put a value in the place of its text."""
+    with flag_override(cfg, ["struct", "readonly"], [False, False]):
+        OmegaConf.update(cfg, path, value, merge=False)
+
+
+def raw_value(cfg: DictConfig, path: str) -> Any:
+    node: Any = unresolved(cfg)
+    for key in path.split("."):
+        node = node[key]
+    return node
+
+
+def unresolved(cfg: Any) -> dict[Any, Any]:
+    content = OmegaConf.to_container(cfg, resolve=False)
+    assert isinstance(content, dict)
+    return content
+
+
+def keys(node: Any) -> Iterator[str]:
+    if isinstance(node, Mapping):
+        for key, value in node.items():
+            yield str(key)
+            yield from keys(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from keys(value)
+
+
+def texts(node: Any) -> Iterator[str]:
+    if isinstance(node, Mapping):
+        for key, value in node.items():
+            yield from (*texts(key), *texts(value))
+    elif isinstance(node, list):
+        for value in node:
+            yield from texts(value)
+    elif isinstance(node, str):
+        yield node
