@@ -2,14 +2,17 @@
 
 import abc
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, PyTree
 
 from pdefit.inverse.controls.vector import Controls
+
+# what a loop carries along
+Carry = TypeVar("Carry")
 
 
 @runtime_checkable
@@ -37,15 +40,22 @@ class Evaluated(Protocol):
         """J, its gradient J_r^T r and the Gauss-Newton matrix J_r^T J_r."""
         ...
 
-    def repeat(self, condition: Callable[[Any], Any], body: Callable[[Any], Any], carry: Any) -> Any:
+    def repeat(self, condition: Callable[[Carry], Array], body: Callable[[Carry], Carry], carry: Carry) -> Carry:
         """`carry = body(carry)` while `condition(carry)`."""
         ...
 
 
 class Evaluation(NamedTuple):
-    """What an optimizer is told of a point: J, its gradient and, for Gauss-Newton kinds, the matrix J_r^T J_r, or a direction
-    that products with it gave, the curvature of each element that they showed and the gradient's norm in such units. `growth`
-    is that of the adjoint, where there was one."""
+    """Value, gradient and, for Gauss-Newton kinds, curvature of J at a point.
+
+    **Arguments:**
+
+    - `value`, `gradient` (p,): J and its gradient.
+    - `matrix` (p, p): J_r^T J_r, where it is formed.
+    - `growth`: of the adjoint on its way back, where there was one.
+    - `direction`, `curvature` (p,), `norm`: a step that products with the matrix gave, the curvature of each element that
+      they showed, and the gradient's norm in such units.
+    """
 
     value: Float[Array, ""]
     gradient: Float[Array, " p"]
@@ -76,16 +86,19 @@ class Box(NamedTuple):
 
 
 class AbstractOptimizer(eqx.Module):
-    """Minimises by proposing points and being told what was found there.
+    """A minimiser as an ask/tell object.
 
-    `ask` proposes the next point; `tell` takes the evaluation there. A point that is not finite is rejected and the step
-    reduced. The state is a pytree of arrays. `tangents` says whether it asks for forward tangents instead of the adjoint.
+    `ask` proposes the next point, and `tell` takes the evaluation there. A point that is not finite is rejected and the
+    step reduced. The state is a pytree of arrays, so it can be jitted in chunks, stepped one by one, and saved between
+    any two evaluations.
+
+    **Arguments:** `tangents` is true where it needs forward tangents instead of the adjoint.
     """
 
     tangents: eqx.AbstractClassVar[bool]
 
     @abc.abstractmethod
-    def evaluate(self, functional: Evaluated, state: Any) -> Evaluation:
+    def evaluate(self, functional: Evaluated, state: PyTree) -> Evaluation:
         """What this optimizer needs to know of the point that it asks for."""
 
     @property
@@ -94,26 +107,26 @@ class AbstractOptimizer(eqx.Module):
         return 0
 
     @abc.abstractmethod
-    def init(self, theta: Float[Array, " p"], box: Box) -> Any:
+    def init(self, theta: Float[Array, " p"], box: Box) -> PyTree:
         """The state before the first evaluation."""
 
     @abc.abstractmethod
-    def ask(self, state: Any) -> Float[Array, " p"]:
+    def ask(self, state: PyTree) -> Float[Array, " p"]:
         """The point to evaluate next."""
 
     @abc.abstractmethod
-    def tell(self, state: Any, found: Evaluation) -> tuple[Any, Bool[Array, ""]]:
+    def tell(self, state: PyTree, found: Evaluation) -> tuple[PyTree, Bool[Array, ""]]:
         """The state after an evaluation, and whether the point was accepted."""
 
     @abc.abstractmethod
-    def converged(self, state: Any) -> Bool[Array, ""]:
+    def converged(self, state: PyTree) -> Bool[Array, ""]:
         """Whether the best point is a minimum, as far as the optimizer can tell."""
 
     @abc.abstractmethod
-    def finished(self, state: Any) -> Bool[Array, ""]:
+    def finished(self, state: PyTree) -> Bool[Array, ""]:
         """Whether further evaluations are pointless: converged, or stuck."""
 
-    def remark(self, state: Any) -> str | None:
+    def remark(self, state: PyTree) -> str | None:
         """Why it stopped without having converged, where there is something to be said about that."""
         return None
 

@@ -39,21 +39,26 @@ class _State(NamedTuple):
 
 
 class GaussNewtonCG(AbstractOptimizer):
-    """A d = -g with A = J_r^T J_r by conjugate gradients, truncated; then a line search along d.
+    """Gauss-Newton steps by truncated conjugate gradients, for unknown fields.
 
-    For fields: A is never formed; every product A v costs about two gradients, and at most `products` are spent on a step,
-    fewer far from the minimum: until the linear residual has fallen to min(1/2, sqrt(|g| / |g_0|)) and the second half of
-    the products brought less than a tenth of the decrease of the quadratic model. A control with `smoothing` is
-    searched in its Sobolev variable, which preconditions its field; controls are scaled to each other by their mean
-    curvature, from one product for each at the start. Where the unknowns are numbers and a whole initial state, their matrix
-    at every point by itself preconditions all of them together (see `preconditioner`).
-    Bounds: elements on a bound whose descent leads out of it are held.
-    Converged when the decrease that the step promises is below `tolerance` of J, or when no step improves J any more and
-    the residuals have fallen to round-off.
+    Solves A d = -g with A = J_r^T J_r, then searches along d. A is never formed. Every product A v costs about two
+    gradients. Far from the minimum fewer are spent: until the linear residual has fallen to min(1/2, sqrt(|g| / |g_0|))
+    and the second half of the products brought less than a tenth of the decrease of the quadratic model.
 
-    Source: J. Nocedal, S. Wright, Numerical Optimization, 7.1 and 10.3 (2006), doi:10.1007/978-0-387-40065-5;
-    S. Eisenstat, H. Walker, SIAM J. Sci. Comput. 17:16 (1996), doi:10.1137/0917003;
-    S. Nash, A. Sofer, Oper. Res. Lett. 9:219 (1990), doi:10.1016/0167-6377(90)90065-D (why the model's decrease tells more).
+    A control with `smoothing` is searched in its Sobolev variable, which preconditions its field. Controls are scaled to
+    each other by their mean curvature, from one product for each at the start. Where the unknowns are numbers and a whole
+    initial state, their matrix at every point by itself preconditions all of them together (see `preconditioner`).
+    Elements on a bound whose descent leads out of it are held.
+
+    **Arguments:**
+
+    - `products`: the most products of one step, at least 1.
+    - `tolerance`: converged when the decrease that the step promises is below this part of J, or when no step improves J
+      any more and the residuals have fallen to round-off.
+
+    Source: J. Nocedal, S. Wright, Numerical Optimization, 7.1 and 10.3 (2006), doi:10.1007/978-0-387-40065-5; S.
+    Eisenstat, H. Walker, SIAM J. Sci. Comput. 17:16 (1996), doi:10.1137/0917003; S. Nash, A. Sofer, Oper. Res. Lett.
+    9:219 (1990), doi:10.1016/0167-6377(90)90065-D (why the decrease of the model is the better measure).
     """
 
     tangents: ClassVar[bool] = False

@@ -1,11 +1,11 @@
 """Limited-memory BFGS."""
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from pdefit.inverse.optimizers import line_search
 from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, by_gradient
@@ -19,7 +19,7 @@ class _State(NamedTuple):
     # the gradient at the best trial of the running line search
     low_gradient: Array
     search: line_search.Search
-    memory: Any
+    memory: PyTree
     started: Array
     done: Array
     stuck: Array
@@ -30,11 +30,16 @@ class _State(NamedTuple):
 
 
 class LBFGS(AbstractOptimizer):
-    """Quasi-Newton steps from the last `memory` gradients, with a zoom line search for the strong Wolfe conditions.
+    """Limited-memory quasi-Newton steps with a zoom line search for the strong Wolfe conditions.
 
-    Bounds: components on a bound whose descent leads out of it are held, and a step ends where it meets a bound. Converged
-    when the gradient has fallen by `gradient_tolerance`, when J falls by less than `value_tolerance` of itself in a step,
-    or when no step along steepest descent improves it any more.
+    Components on a bound whose descent leads out of it are held, and a step ends where it meets a bound.
+
+    **Arguments:**
+
+    - `memory`: the number of gradients that are kept.
+    - `gradient_tolerance`: converged when the gradient has fallen by this factor.
+    - `value_tolerance`: converged when J falls by less than this part of itself in a step, or when no step along steepest
+      descent improves it any more.
 
     Source: D. Liu, J. Nocedal, Math. Program. 45:503 (1989), doi:10.1007/BF01589116.
     """
