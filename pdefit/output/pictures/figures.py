@@ -67,8 +67,8 @@ def draw_all(run: Path, form: str = "png") -> Drawn:
     baseline = str((forecast.get("baseline") or {}).get("name", "baseline"))
     # a picture for each file; rows of parameters.csv name the controls of history.h5
     drawings: list[tuple[str, str, Callable[[Path], Any]]] = [
-        ("parameters.csv", "parameters", lambda p: draw_parameters(p, rows)),
         ("history.h5", "convergence", lambda p: draw_convergence(p, run / "history.h5", rows)),
+        ("parameters.csv", "parameters", lambda p: draw_parameters(p, rows)),
         ("residuals.csv", "residuals", lambda p: draw_residuals(p, run / "residuals.csv", unit)),
         ("forecast.csv", "forecast", lambda p: draw_forecast(p, run / "forecast.csv", unit, error_unit, baseline)),
     ]
