@@ -1,4 +1,4 @@
-"""Sensitivity algorithms beside each other."""
+"""Comparison of the algorithms for the gradient."""
 
 import json
 from pathlib import Path
@@ -15,8 +15,7 @@ _RIGHT = 1e-6
 
 
 def draw_adjoints(path: Path, comparison: Path) -> None:
-    """Error, time and memory of every algorithm; below, the error of finite differences against their step, and that of
-    automatic differentiation. From compare.json."""
+    """Draw compare.json: error, time and memory of every algorithm, and below the error of finite differences by their step."""
     found: dict[str, Any] = json.loads(comparison.read_text(encoding="utf-8"))
     rows = [r for r in found["rows"] if r["seconds"] is not None][::-1]
     with figure(path, height=2.9 + 0.26 * len(rows)) as fig:

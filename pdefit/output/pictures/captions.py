@@ -1,4 +1,4 @@
-"""What is to be seen in each picture of a run: below it, and for those who cannot see it."""
+"""Captions of the pictures of a run, and texts for readers who cannot see them."""
 
 _CAPTIONS = {
     "parameters": (
@@ -34,7 +34,7 @@ _CAPTIONS = {
 
 
 def caption_of(stem: str) -> tuple[str, str]:
-    """Caption and alternative text of a picture by its name, e.g. `fields_voltage`."""
+    """Caption and alternative text of a picture named `stem`, e.g. `fields_voltage`."""
     first, _, rest = stem.partition("_")
     caption, alternative = _CAPTIONS.get(first, ("", first))
     shown = rest.replace("_", " ").strip()

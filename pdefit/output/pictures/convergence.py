@@ -1,4 +1,4 @@
-"""How the fit converged."""
+"""Convergence of a fit."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from pdefit.output.store.parameters import ParameterRow
 
 
 def draw_convergence(path: Path, history: Path, rows: list[ParameterRow]) -> None:
-    """Loss against iteration, and beside it the error of every control where its truth is known (else its change)."""
+    """Draw the loss against the iteration, and beside it the error of every control (its change, without a truth)."""
     with opened(history) as file:
         columns = ("n_done", "loss", "stage", "accepted", "control", "control_name")
         done, *rows_of, named = (variable(file, column, history) for column in columns)

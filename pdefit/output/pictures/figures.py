@@ -1,4 +1,4 @@
-"""All figures of a run, from its directory alone."""
+"""Figures and movie of a run, drawn from its directory alone."""
 
 import dataclasses
 import logging
@@ -11,13 +11,13 @@ from pdefit.data.readers.fields import Film, open_film
 from pdefit.output.pictures.convergence import draw_convergence
 from pdefit.output.pictures.maps import draw_map
 from pdefit.output.pictures.movie import draw_movie, has_movie
-from pdefit.output.pictures.orbits import draw_body_traces, draw_orbits
+from pdefit.output.pictures.orbits import draw_orbits
 from pdefit.output.pictures.parameters import draw_parameters
 from pdefit.output.pictures.quantities import bodies, quantities
 from pdefit.output.pictures.series import draw_forecast, draw_residuals
 from pdefit.output.pictures.spacetime import draw_spacetime
 from pdefit.output.pictures.style import FORMATS
-from pdefit.output.pictures.traces import draw_components, draw_traces
+from pdefit.output.pictures.traces import draw_body_traces, draw_components, draw_traces
 from pdefit.output.store.parameters import ParameterRow, read_parameters
 from pdefit.output.store.runs import RunFiles
 
@@ -29,7 +29,7 @@ _MOST_MAPS = 6
 
 @dataclasses.dataclass
 class Drawn:
-    """The pictures that were drawn, and in one sentence each what could not be."""
+    """Pictures that were drawn, and a sentence for each that could not be."""
 
     files: list[Path] = dataclasses.field(default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)
@@ -49,7 +49,10 @@ class Drawn:
 
 
 def draw_all(run: Path, form: str = "png") -> Drawn:
-    """Draw what the run's files allow into `figures/`; what is missing is told, not an error."""
+    """Draw the figures that the files of a run allow, into its folder `figures`; what is missing becomes a note.
+
+    **Arguments:** `run` is the directory, `form` one of png, svg and pdf.
+    """
     if form not in FORMATS:
         raise unknown("format", form, FORMATS)
     files, drawn = RunFiles(run), Drawn()
@@ -58,34 +61,28 @@ def draw_all(run: Path, form: str = "png") -> Drawn:
     lacking = files.lacking()
     if lacking:
         drawn.notes.append(f"{files.state}; not there: {', '.join(lacking)}")
-    summary = files.content("summary.json")
-
-    def path(name: str) -> Path:
-        return folder / f"{name}.{form}"
-
-    rows: list[ParameterRow] = []
+    summary, rows = files.content("summary.json"), list[ParameterRow]()
+    forecast = summary.get("forecast") or {}
+    unit, error_unit = str(summary.get("time_unit", "")), str(forecast.get("unit", ""))
+    baseline = str((forecast.get("baseline") or {}).get("name", "baseline"))
+    # a picture for each file; rows of parameters.csv name the controls of history.h5
+    drawings: list[tuple[str, str, Callable[[Path], Any]]] = [
+        ("history.h5", "convergence", lambda p: draw_convergence(p, run / "history.h5", rows)),
+        ("parameters.csv", "parameters", lambda p: draw_parameters(p, rows)),
+        ("residuals.csv", "residuals", lambda p: draw_residuals(p, run / "residuals.csv", unit)),
+        ("forecast.csv", "forecast", lambda p: draw_forecast(p, run / "forecast.csv", unit, error_unit, baseline)),
+    ]
     if files.has("parameters.csv"):
-        drawn_rows = Drawn()
-        drawn_rows.attempt(run / "parameters.csv", lambda p: rows.extend(read_parameters(p)))
-        drawn.notes += drawn_rows.notes
-    if files.has("history.h5"):
-        drawn.attempt(path("convergence"), lambda p: draw_convergence(p, run / "history.h5", rows))
-    if rows:
-        drawn.attempt(path("parameters"), lambda p: draw_parameters(p, rows))
-    unit = str(summary.get("time_unit", ""))
-    if files.has("residuals.csv"):
-        drawn.attempt(path("residuals"), lambda p: draw_residuals(p, run / "residuals.csv", unit))
-    if files.has("forecast.csv"):
-        forecast = summary.get("forecast") or {}
-        baseline = (forecast.get("baseline") or {}).get("name", "baseline")
-        drawn.attempt(
-            path("forecast"),
-            lambda p: draw_forecast(p, run / "forecast.csv", unit, str(forecast.get("unit", "")), str(baseline)),
-        )
+        read = Drawn()
+        read.attempt(run / "parameters.csv", lambda p: rows.extend(read_parameters(p)))
+        drawn.notes += read.notes
+    for file, name, draw in drawings:
+        if files.has(file) and (rows or name != "parameters"):
+            drawn.attempt(folder / f"{name}.{form}", draw)
     if files.has("fields.h5"):
         try:
             with open_film(run / "fields.h5") as film:
-                _draw_film(film, path, drawn)
+                _draw_film(film, lambda name: folder / f"{name}.{form}", drawn)
         except PdefitError as error:
             drawn.notes.append(f"no fields: {error}")
     return drawn

@@ -44,10 +44,15 @@ def draw_map(path: Path, film: Film, quantity: Quantity) -> None:
     else:
         height = 0.95 + len(names) * (down + 0.12)
     with figure(path, width, height, layout="compressed") as fig:
-        rows, columns = (times * len(names), 2) if is_strip else (len(names), times)
-        spec = fig.add_gridspec(rows + is_strip, columns, height_ratios=[1.0] * rows + [0.1 / down] * is_strip)
-        places = [spec[r, :] if is_strip else spec[r, k] for k in range(times) for r in range(rows)]
-        grid: Any = np.asarray([fig.add_subplot(place) for place in places[: times * len(names)]]).reshape(times, -1).T
+        if is_strip:
+            # a column for each of two colour bars, and a gap between them
+            rows, widths = times * len(names), (1.0, 0.06, 1.0)
+            spec = fig.add_gridspec(rows + 1, 3, height_ratios=[1.0] * rows + [0.1 / down], width_ratios=widths)
+            places = [spec[r, :] for r in range(rows)]
+        else:
+            spec = fig.add_gridspec(len(names), times)
+            places = [spec[r, k] for k in range(times) for r in range(len(names))]
+        grid: Any = np.asarray([fig.add_subplot(place) for place in places]).reshape(times, -1).T
         images: dict[str, Any] = {}
         for k, (number, pair) in enumerate(zip(numbers, pairs, strict=True)):
             later = number >= film.forecast
@@ -66,7 +71,7 @@ def draw_map(path: Path, film: Film, quantity: Quantity) -> None:
             named["error"] = (errors, with_unit(f"prediction{minus}{names[0]}", quantity.field.unit))
         for i, (name, (scale, label)) in enumerate(named.items()):
             if is_strip:
-                place: dict[str, Any] = {"cax": fig.add_subplot(spec[-1, i]), "orientation": "horizontal"}
+                place: dict[str, Any] = {"cax": fig.add_subplot(spec[-1, 2 * i]), "orientation": "horizontal"}
             else:
                 beside = grid[2:] if name == "error" else grid[: max(len(names) - 1, 1)]
                 place = {"ax": list(beside.flat), "aspect": 15 * len(beside), "pad": 0.015}
@@ -103,7 +108,7 @@ def colorbar(fig: Any, drawn: Any, scale: Scale, label: str, **place: Any) -> An
 
 
 def draw_image(axes: Any, quantity: Quantity, values: np.ndarray, scale: Scale) -> Any:
-    """Values (rows, columns) in the plane of the two axes; cells of unequal size keep their sizes."""
+    """Draw values (rows, columns) in a plane; cells of unequal size keep their sizes."""
     vertical, horizontal = quantity.axes
     axes.grid(False)
     look: Any = {"cmap": scale.colormap(), "norm": scale.norm()}
@@ -122,7 +127,7 @@ def draw_image(axes: Any, quantity: Quantity, values: np.ndarray, scale: Scale) 
 
 
 def telling_frames(film: Film, most: int = 4) -> list[int]:
-    """The fit's first and last frames, the forecast's middle and last; without a forecast, evenly taken."""
+    """Frames of the fit's begin and end, and of the forecast's middle and end; without a forecast, evenly taken."""
     last = film.ts.size - 1
     if film.forecast > last or film.forecast == 0:
         return film.chosen(most)
@@ -130,19 +135,19 @@ def telling_frames(film: Film, most: int = 4) -> list[int]:
 
 
 def panels(reference: str | None) -> list[str]:
-    """What is drawn beside each other."""
+    """Names of the panels that are drawn beside each other."""
     return ["prediction"] if reference is None else [NAMES[reference], "prediction", "error"]
 
 
 def value_of(panel: str, reference: np.ndarray | None, prediction: np.ndarray) -> np.ndarray:
-    """The numbers of one of the panels."""
+    """Values that a panel shows."""
     if panel == "prediction" or reference is None:
         return prediction
     return prediction - reference if panel == "error" else reference
 
 
 def scales(pairs: list[tuple[np.ndarray | None, np.ndarray]]) -> tuple[Scale, Scale]:
-    """The range that truth and prediction share, and that of the error."""
+    """Scale that truth and prediction share, and scale of the error."""
     values = [x for pair in pairs for x in pair if x is not None]
     wrong = [p - r for r, p in pairs if r is not None]
     return scale_of(np.stack(values)), scale_of_errors(np.stack(wrong) if wrong else np.zeros(1))

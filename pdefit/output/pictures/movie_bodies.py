@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from pdefit.data.readers.fields import Film
-from pdefit.output.pictures.orbits import color_of, frame_of, turns_too_fast, widest, windows
-from pdefit.output.pictures.quantities import Bodies
+from pdefit.output.pictures.orbits import color_of, frame_of, turns_too_fast, windows
+from pdefit.output.pictures.quantities import Bodies, widest
 from pdefit.output.pictures.stage import Stage
 from pdefit.output.pictures.style import NAMES
 
@@ -18,8 +18,10 @@ _NAMED = 12
 
 
 def bodies_scene(film: Film, moving: Bodies, numbers: list[int]) -> tuple[Stage, Iterator[np.ndarray]]:
-    """Predicted bodies as points with tails, the true (or observed) ones as rings around them; the inner ones a second time
-    where the outer ones are much further away."""
+    """Stage and frames of bodies: predicted ones as points with tails, true (or observed) ones as rings around them.
+
+    The inner bodies are shown a second time where the outer ones are much further away.
+    """
     look = moving.positions(film, "predicted", film.chosen(_LOOKED_AT))
     begin = moving.positions(film, "predicted", range(min(film.ts.size, _LOOKED_AT)))
     plane = widest(look)
@@ -46,7 +48,7 @@ _RING: dict[str, Any] = {"ls": "", "marker": "o", "ms": 7, "mfc": "none", "mec":
 
 
 def _bodies(stage: Stage, axes: Any, dotted: list[bool], reference: str | None) -> tuple[list[Any], Any, Any]:
-    """A tail for each body; all points, and all rings, are one artist."""
+    """Artists of the bodies: a tail for each, and one for all points and one for all rings."""
     looks: list[Any] = [{"ls": "", "marker": ".", "ms": 2.0} if dots else {"lw": 1.2} for dots in dotted]
     tails = [
         stage.moving(axes.plot([], [], color=color_of(k), alpha=0.6, **look)[0]) for k, look in enumerate(looks)

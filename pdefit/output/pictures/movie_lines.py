@@ -10,19 +10,14 @@ from pdefit.output.pictures.maps import scales
 from pdefit.output.pictures.quantities import Quantity, with_unit
 from pdefit.output.pictures.scales import margin, scale_of
 from pdefit.output.pictures.stage import Stage
-from pdefit.output.pictures.style import BAD, NAMES, OBSERVED, PREDICTED, TRUE
+from pdefit.output.pictures.style import BAD, NAMES, looks
 
 _LOOKED_AT = 24
 _MOST_ROWS = 3
-_LOOKS: dict[str, Any] = {
-    "observed": {"color": OBSERVED, "ls": "", "marker": ".", "ms": 4, "mew": 0},
-    "true": {"color": TRUE, "lw": 1.0},
-    "predicted": {"color": PREDICTED, "lw": 1.6, "ls": "--"},
-}
 
 
 def lines_scene(film: Film, shown: Sequence[Quantity], numbers: list[int]) -> tuple[Stage, Iterator[np.ndarray]]:
-    """Up to three fields below each other: observed, true and predicted to the left, the error to the right; no axis moves."""
+    """Stage and frames of up to three fields below each other: values to the left, the error to the right."""
     shown = [q for q in shown if len(q.axes) == 1][:_MOST_ROWS]
     columns = 1 + any(q.field.reference for q in shown)
     stage = Stage(4.4 * columns, 0.3 + 2.7 * len(shown))
@@ -39,14 +34,10 @@ def _prepare(stage: Stage, film: Film, quantity: Quantity, row: Any) -> dict[str
     scale = scale_of(np.stack(values))
     row[0].set(xlabel=space.label, ylabel=quantity.label, xlim=sorted(space.edges), ylim=margin(scale))
     row[0].set_yscale("log" if scale.is_log else "linear")
-    dots = min(4.0, max(2.4, 600 / space.values.size))
     lines: dict[str, Any] = {}
-    for kind, look_ in _LOOKS.items():
-        if kind in quantity.field.kinds:
-            style = {**look_, "ms": dots} if kind == "observed" else look_
-            (line,) = row[0].plot(space.values, np.full(space.values.size, np.nan), **style)
-            row[0].plot([], [], label=NAMES[kind], **look_)
-            lines[kind] = stage.moving(line)
+    for kind, style in looks(quantity.field.kinds).items():
+        nothing = np.full(space.values.size, np.nan)
+        lines[kind] = stage.moving(row[0].plot(space.values, nothing, label=NAMES[kind], **style)[0])
     row[0].legend(
         loc="upper left" if scale.is_log else "upper right", fontsize=7, frameon=True, framealpha=0.8, edgecolor="none"
     )

@@ -18,8 +18,10 @@ _SIDE, _LONG, _BESIDE = 2.7, 6.6, 1.0
 
 
 def maps_scene(film: Film, shown: Sequence[Quantity], numbers: list[int]) -> tuple[Stage, Iterator[np.ndarray]]:
-    """Up to three fields, each in a row of its own: truth, prediction and error. Long planes lie below each other, and only
-    the first field is shown."""
+    """Stage and frames of up to three fields, each in a row: truth, prediction and error.
+
+    Of long planes only the first field is shown, with the panels below each other.
+    """
     is_strip = aspect(shown[0]) > STRIP
     shown = [q for q in shown if len(q.axes) == 2][: 1 if is_strip else _MOST_ROWS]
     names = max((panels(q.field.reference) for q in shown), key=len)

@@ -1,4 +1,4 @@
-"""Bodies: their ways in the plane of the two widest axes, and how far off the prediction is."""
+"""Orbits of bodies in the plane of their two widest axes, and the error of their prediction."""
 
 from pathlib import Path
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from pdefit.data.readers.fields import Film
-from pdefit.output.pictures.quantities import Bodies, with_unit
+from pdefit.output.pictures.quantities import Bodies, widest, with_unit
 from pdefit.output.pictures.spacetime import mark_forecast
-from pdefit.output.pictures.style import COLORS, NAMES, OBSERVED, PREDICTED, TRUE, figure
+from pdefit.output.pictures.style import COLORS, NAMES, figure
 
 # between two frames a way that turns more than this, in radians, is drawn as dots: chords would be invented
 _TURN = 0.3
@@ -16,12 +16,13 @@ _TURN = 0.3
 _WIDER = 4.0
 _MOST_FRAMES = 3000
 _NAMED = 12
-_PROBES = 4
 
 
 def draw_orbits(path: Path, film: Film, moving: Bodies) -> None:
-    """Ways of truth (or what was observed; thin) and prediction (dots, or a line where frames lie close enough), and the
-    distance between the two over time."""
+    """Draw the orbits of truth (or what was observed) and prediction, and the distance between the two over time.
+
+    A prediction is a line where frames lie close enough, else dots.
+    """
     numbers = film.chosen(_MOST_FRAMES)
     reference = moving.field.reference
     predicted = moving.positions(film, "predicted", numbers)
@@ -50,41 +51,6 @@ def draw_orbits(path: Path, film: Film, moving: Bodies) -> None:
         row[0][-1].legend(handles=marks, loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
-def draw_body_traces(path: Path, film: Film, moving: Bodies) -> None:
-    """Coordinates of four bodies over time, those that move most."""
-    numbers = film.chosen(_MOST_FRAMES)
-    series = {kind: moving.positions(film, kind, numbers) for kind in moving.field.kinds}
-    moved = np.nan_to_num(series["predicted"]).std(axis=0).max(axis=-1)
-    # those that move most would crowd at the outside: from all sizes of orbits, the largest among them
-    order = np.argsort(moved)[::-1]
-    bodies = sorted(order[np.unique(np.linspace(0, order.size - 1, min(_PROBES, order.size)).astype(int))].tolist())
-    (i, j), ts = widest(series["predicted"]), film.ts[numbers]
-    with figure(path, 7.0, 0.8 + 1.35 * len(bodies)) as fig:
-        grid: Any = fig.subplots(len(bodies), 2, sharex=True, squeeze=False)
-        for row, k in zip(grid, bodies, strict=True):
-            for axes, c in zip(row, (i, j), strict=True):
-                for kind, look in _LOOKS.items():
-                    if kind in series:
-                        axes.plot(ts, series[kind][:, k, c], **look)
-                axes.set_ylabel(with_unit(moving.axis_names[c], moving.field.unit))
-                mark_forecast(axes, film)
-            row[0].set_title(moving.names[k], fontsize=9)
-        for axes in grid[-1]:
-            axes.set_xlabel(with_unit("time", film.time_unit))
-        for kind, look in _LOOKS.items():
-            if kind in series:
-                grid[0][0].plot([], [], label=NAMES[kind], **look)
-        handles, labels = grid[0][0].get_legend_handles_labels()
-        fig.legend(handles, labels, loc="outside lower center", ncols=3, markerscale=2)
-
-
-_LOOKS: dict[str, Any] = {
-    "observed": {"color": OBSERVED, "ls": "", "marker": ".", "ms": 5, "mew": 0},
-    "true": {"color": TRUE, "lw": 0.9},
-    "predicted": {"color": PREDICTED, "lw": 0.9},
-}
-
-
 def _errors(axes: Any, film: Film, moving: Bodies, numbers: list[int], predicted: np.ndarray, true: np.ndarray) -> None:
     ts = film.ts[numbers]
     off = np.linalg.norm(predicted - true, axis=-1)
@@ -99,14 +65,8 @@ def _errors(axes: Any, film: Film, moving: Bodies, numbers: list[int], predicted
     )
 
 
-def widest(positions: np.ndarray) -> list[int]:
-    """The two axes along which bodies spread most, in their order."""
-    spread = np.ptp(np.nan_to_num(positions), axis=(0, 1))
-    return sorted(np.argsort(-spread, kind="stable")[:2].tolist())
-
-
 def windows(ways: np.ndarray) -> list[tuple[float, float, float]]:
-    """Squares (x, y, half side) that show ways (frames, n, 2): all of them, and the inner ones where those would be lost."""
+    """Squares (x, y, half side) that show orbits (frames, n, 2): all, and the inner ones where those would be lost."""
     finite = np.nan_to_num(ways)
     low, high = finite.min(axis=(0, 1)), finite.max(axis=(0, 1))
     middle = (low + high) / 2
@@ -121,7 +81,7 @@ def windows(ways: np.ndarray) -> list[tuple[float, float, float]]:
 
 
 def frame_of(axes: Any, moving: Bodies, plane: list[int], view: tuple[float, float, float]) -> None:
-    """The same length along both axes."""
+    """Limits and labels of axes with the same length along both."""
     x, y, half = view
     axes.set(xlim=(x - half, x + half), ylim=(y - half, y + half), aspect="equal")
     axes.set_xlabel(with_unit(moving.axis_names[plane[0]], moving.field.unit))
@@ -133,7 +93,7 @@ def color_of(k: int) -> str:
 
 
 def turns_too_fast(way: np.ndarray) -> bool:
-    """Whether frames of a way (frames, 2) lie too far apart to join them."""
+    """Whether frames of an orbit (frames, 2) lie too far apart to join them."""
     steps = np.diff(way, axis=0)
     a, b = steps[:-1], steps[1:]
     turn = np.abs(np.arctan2(a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0], (a * b).sum(axis=1)))
@@ -142,7 +102,7 @@ def turns_too_fast(way: np.ndarray) -> bool:
 
 
 def _way(way: np.ndarray, color: str, thin: bool = False) -> dict[str, Any]:
-    """The truth thin and black upon a prediction wide and coloured."""
+    """Look of an orbit: the truth thin and black upon a wide, coloured prediction."""
     look: dict[str, Any] = {"color": "black" if thin else color, "zorder": 3 if thin else 2}
     if turns_too_fast(way):
         return {"ls": "", "marker": ".", "mew": 0, "ms": 1.3 if thin else 4.5, **look}

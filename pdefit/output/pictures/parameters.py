@@ -1,4 +1,4 @@
-"""Estimates against truth, with their intervals."""
+"""Estimates with their intervals and, where the truth is known, errors."""
 
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,11 @@ _DOUBTED: dict[str, Any] = {
 
 
 def draw_parameters(path: Path, rows: list[ParameterRow]) -> None:
-    """One line for each control: a bar as long as half its 95 % interval, and a dot at its error; both relative and
-    logarithmic, because errors of one fit span decades. The dot's color says whether the interval holds the truth; bars of
-    intervals that are not to be trusted are only outlined."""
+    """Draw a bar for each control, as long as half its 95 % interval, and a dot at its error.
+
+    Both are relative and logarithmic, because errors of one fit span decades. The colour of a dot shows whether the interval
+    holds the truth. Bars of intervals that are not to be trusted are only outlined.
+    """
     rows = rows[:_SHOWN]
     half = np.asarray([_relative_half_width(r) for r in rows])
     error = np.asarray([np.nan if r.relative_error is None else abs(r.relative_error) for r in rows])

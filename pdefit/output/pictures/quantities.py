@@ -1,4 +1,4 @@
-"""What of a film can be drawn: fields on zero, one or two axes, and bodies that move; found from its coordinates."""
+"""Quantities of a film that can be drawn: fields on zero, one or two axes, and bodies that move."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ _FIRST = ("x", "longitude", "lon")
 
 
 def with_unit(name: str, unit: str) -> str:
-    """What an axis shows, and in what; numbers have no unit."""
+    """Name of an axis with its unit; numbers have none."""
     return name if unit in ("", "1") else f"{name} ({unit})"
 
 
@@ -32,7 +32,7 @@ class Axis:
 
     @property
     def edges(self) -> tuple[float, float]:
-        """Where the outer cells end."""
+        """Outer edges of the outer cells."""
         first, last = float(self.values[0]), float(self.values[-1])
         half = (last - first) / (2 * (self.values.size - 1)) if self.values.size > 1 else 0.5
         return first - half, last + half
@@ -45,10 +45,10 @@ class Axis:
 
 @dataclasses.dataclass(frozen=True)
 class Quantity:
-    """Numbers over `axes`, of which there are none, one (n,) or two (rows, columns): a field, or a part of it.
+    """A field, or a part of it, over no axis, one (n,) or two (rows, columns).
 
-    `select` picks the part (a label, the middle of a third axis), which `note` tells; `flip` exchanges the two axes, so that
-    columns run along x, or along the longer side.
+    **Arguments:** `select` picks the part (a label, the middle of a third axis), and `note` names it. `flip` exchanges the
+    two axes, so that columns run along x, or along the longer side.
     """
 
     field: Field
@@ -64,17 +64,17 @@ class Quantity:
 
     @property
     def slug(self) -> str:
-        """The name as a part of a file name."""
+        """Name as a part of a file name."""
         return "".join(c if c.isascii() and c.isalnum() else "_" for c in self.name)
 
     def frames(self, film: Film, kind: str, numbers: Sequence[int]) -> Iterator[np.ndarray]:
-        """Frames in float64, their axes in the order of `axes`; infinity is missing, too."""
+        """Frames in float64, in the order of `axes`; infinite values are missing, too."""
         for frame in film.frames(self.field.name, kind, numbers):
             part = _finite(frame[self.select])
             yield part.T if self.flip else part
 
     def pairs(self, film: Film, numbers: Sequence[int]) -> Iterator[tuple[np.ndarray | None, np.ndarray]]:
-        """What a prediction is compared with, if there is such a thing, and the prediction."""
+        """Pairs of a reference (truth or observation, None without one) and the prediction."""
         reference = self.field.reference
         predicted = self.frames(film, "predicted", numbers)
         if reference is None:
@@ -85,14 +85,14 @@ class Quantity:
 
 @dataclasses.dataclass(frozen=True)
 class Bodies:
-    """Points that move: positions (n, 2 or 3) with the names of the points."""
+    """Bodies that move: positions (n, 2 or 3) with the names of bodies and axes."""
 
     field: Field
     names: tuple[str, ...]
     axis_names: tuple[str, ...]
 
     def positions(self, film: Film, kind: str, numbers: Sequence[int]) -> np.ndarray:
-        """Their positions (frames, n, d)."""
+        """Positions (frames, n, d)."""
         return _finite(np.stack(list(film.frames(self.field.name, kind, numbers))))
 
 
@@ -102,7 +102,7 @@ def _finite(values: np.ndarray) -> np.ndarray:
 
 
 def bodies(film: Film) -> Bodies | None:
-    """The positions in a film of particles: the field on (anything, axis) that is called so, or else the first one."""
+    """Bodies of a film: the field on (anything, axis) called `position`, or else the first such field."""
     found = [f for f in film.fields.values() if len(f.dims) == 2 and f.dims[1] == "axis" and f.shape[1] in (2, 3)]
     found.sort(key=lambda f: f.name != "position")
     if not found or "predicted" not in found[0].kinds:
@@ -112,8 +112,14 @@ def bodies(film: Film) -> Bodies | None:
     return Bodies(first, names, axes)
 
 
+def widest(positions: np.ndarray) -> list[int]:
+    """Indices of the two axes along which bodies spread most."""
+    spread = np.ptp(np.nan_to_num(positions), axis=(0, 1))
+    return sorted(np.argsort(-spread, kind="stable")[:2].tolist())
+
+
 def quantities(film: Film) -> list[Quantity]:
-    """Everything with a prediction, what was observed first; a vector or a list of species counts as its components."""
+    """All quantities with a prediction, observed ones first; vectors and lists of species are split into components."""
     fields = sorted(film.fields.values(), key=lambda f: "observed" not in f.kinds)
     return [q for field in fields if "predicted" in field.kinds for q in _parts(field)]
 

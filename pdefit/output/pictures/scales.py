@@ -1,4 +1,4 @@
-"""From numbers to colours: one range for all frames, logarithmic where that shows more."""
+"""Colour scales: one range for all frames, logarithmic where that shows more."""
 
 import dataclasses
 from typing import Any
@@ -18,7 +18,7 @@ _PLATEAU = 0.2
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
-    """A range of numbers and the map that colours it."""
+    """A range of numbers and the colour map that shows it."""
 
     low: float
     high: float
@@ -30,16 +30,16 @@ class Scale:
         return DIVERGING if self.is_error else SEQUENTIAL
 
     def norm(self) -> Any:
-        """Matplotlib's norm for it."""
+        """Norm of matplotlib for the range."""
         return (LogNorm if self.is_log else Normalize)(self.low, self.high)
 
     def colormap(self) -> Any:
-        """Matplotlib's map for it; what is missing is grey."""
+        """Colour map of matplotlib; what is missing is grey."""
         return matplotlib.colormaps[self.map].with_extremes(bad=MISSING)
 
 
 def scale_of(values: np.ndarray) -> Scale:
-    """The range of finite numbers: logarithmic if all are positive and they span more than four decades."""
+    """Scale of finite numbers, logarithmic if all are positive and span more than four decades."""
     found = values[np.isfinite(values)]
     if found.size == 0:
         return Scale(0.0, 1.0)
@@ -53,14 +53,14 @@ def scale_of(values: np.ndarray) -> Scale:
 
 
 def scale_of_errors(values: np.ndarray) -> Scale:
-    """A range as wide below zero as above."""
+    """Scale of errors, as wide below zero as above."""
     found = np.abs(values[np.isfinite(values)])
     largest = float(found.max()) if found.size else 0.0
     return Scale(-(largest or 1.0), largest or 1.0, is_error=True)
 
 
 def margin(scale: Scale) -> tuple[float, float]:
-    """Limits of an axis that shows this range with some room."""
+    """Limits of an axis that shows a scale with some room."""
     if scale.is_log:
         return scale.low / 1.5, scale.high * 1.5
     room = 0.05 * (scale.high - scale.low)

@@ -1,4 +1,4 @@
-"""Which parameters matter."""
+"""Sensitivity: the effect of each parameter on what is observed."""
 
 import json
 import re
@@ -14,8 +14,10 @@ _SPAN, _DECADES = 30.0, 8
 
 
 def draw_sensitivity(path: Path, table: Path) -> None:
-    """A bar for each parameter, as long as the larger of its two effects, and a mark at the effect of each direction; the
-    controls in another color. From sensitivity.json."""
+    """Draw sensitivity.json: a bar for each parameter, and a mark at the effect of each of its two changes.
+
+    A bar is as long as the larger effect. Controls have a colour of their own.
+    """
     found: dict[str, Any] = json.loads(table.read_text(encoding="utf-8"))
     rows = [r for r in found["parameters"] if not r["left_out"]]
     # what blew up is null in the file
@@ -60,7 +62,7 @@ def draw_sensitivity(path: Path, table: Path) -> None:
 
 
 def _marks(axes: Any, both: np.ndarray, y: np.ndarray, low: float, edge: float, color: str) -> None:
-    """The two directions: filled for times the factor, hollow for divided by it."""
+    """Marks of the two changes: filled for times the factor, hollow for divided by it."""
     for effect, face in ((both[:, 0], color), (both[:, 1], "white")):
         seen = np.isfinite(effect) & (effect > low) & (effect <= edge)
         axes.plot(effect[seen], y[seen], "o", ms=4, mfc=face, mec=color, mew=1.0)

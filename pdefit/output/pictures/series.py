@@ -10,7 +10,7 @@ from pdefit.output.store.tables import read_series
 
 
 def draw_residuals(path: Path, table: Path, time_unit: str) -> None:
-    """Root mean square residual in standard deviations, one panel for each series; 1 is the noise."""
+    """Draw the root mean square residual in standard deviations, a panel for each series; 1 is the noise."""
     ts, columns = read_series(table)
     across = min(3, len(columns))
     down = -(-len(columns) // across)
@@ -30,7 +30,7 @@ def draw_residuals(path: Path, table: Path, time_unit: str) -> None:
 
 
 def draw_forecast(path: Path, table: Path, time_unit: str, unit: str, baseline: str) -> None:
-    """Error of the forecast (full) and of the baseline (dashed)."""
+    """Draw the error of the forecast (full) and of the baseline (dashed)."""
     ts, columns = read_series(table)
     names = [n for n in columns if not n.endswith(" baseline")]
     with figure(path, 7.0, 4.0) as fig:

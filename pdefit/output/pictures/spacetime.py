@@ -1,4 +1,4 @@
-"""Fields on a line: time to the right, space upwards; truth, prediction and error."""
+"""Fields on a line in space and time: truth, prediction and error."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -63,7 +63,7 @@ def _draw_row(fig: Any, row: Any, film: Film, quantity: Quantity, numbers: list[
 
 
 def mark_forecast(axes: Any, film: Film, named: bool = False) -> None:
-    """A vertical line between the last fitted frame and the first beyond."""
+    """Draw a vertical line between the last fitted frame and the first beyond."""
     if 0 < film.forecast < film.ts.size:
         edge = float(film.ts[film.forecast - 1 : film.forecast + 1].mean())
         axes.axvline(edge, color=BEYOND, lw=1.0, ls="--")
@@ -73,7 +73,7 @@ def mark_forecast(axes: Any, film: Film, named: bool = False) -> None:
 
 
 def _middles(values: np.ndarray) -> np.ndarray:
-    """Edges (n + 1,) of cells around n places."""
+    """Edges (n + 1,) of the cells around n places."""
     if values.size == 1:
         return np.asarray([values[0] - 0.5, values[0] + 0.5])
     inner = (values[1:] + values[:-1]) / 2

@@ -1,4 +1,4 @@
-"""A picture of which only some parts change from frame to frame."""
+"""Stage of a movie: a figure of which only some parts change from frame to frame."""
 
 from typing import Any
 
@@ -27,26 +27,26 @@ class Stage:
         self.phase = self.moving(self.figure.text(0.988, 0.985, "", ha="right", va="top", fontsize=10, weight="bold"))
 
     def moving(self, artist: Any) -> Any:
-        """An artist that is drawn in every frame."""
+        """Register an artist that is drawn in every frame; returns it."""
         artist.set_animated(True)
         self._moving.append(artist)
         return artist
 
     def tell(self, film: Film, number: int) -> None:
-        """The time of a frame, and whether the model was fitted to it."""
+        """Show the time of a frame, and whether the model was fitted to it."""
         self.clock.set_text(f"t = {film.when(number)}")
         if film.forecast < film.ts.size:
             later = number >= film.forecast
             self.phase.set(text="forecast" if later else "fit", color=BEYOND if later else "black")
 
     def keep(self) -> None:
-        """Draw what never changes."""
+        """Draw what never changes, and fix the places of all parts."""
         self._canvas.draw()
         self.figure.set_layout_engine("none")
         self._kept = self._canvas.copy_from_bbox(self.figure.bbox)
 
     def shot(self) -> np.ndarray:
-        """The picture as it is now: what was kept, and upon it what moves."""
+        """Picture as it is now: what was kept, and upon it what moves."""
         self._canvas.restore_region(self._kept)
         for artist in self._moving:
             self.figure.draw_artist(artist)

@@ -1,6 +1,6 @@
-"""One look for every figure."""
+"""Look of every figure: colours, lines, sizes."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,11 @@ GOOD, BAD, PALE = COLORS[0], COLORS[1], "#C9D6E2"
 # what is true, what was measured, what the model says, and where its forecast begins
 TRUE, OBSERVED, PREDICTED, BEYOND = "#000000", COLORS[6], COLORS[0], COLORS[1]
 NAMES = {"true": "truth", "observed": "observed", "predicted": "prediction"}
+_LOOKS: dict[str, dict[str, Any]] = {
+    "observed": {"color": OBSERVED, "ls": "", "marker": ".", "ms": 5, "mew": 0},
+    "true": {"color": TRUE, "lw": 0.9},
+    "predicted": {"color": PREDICTED, "lw": 1.4},
+}
 # perceptually uniform; errors around a white zero
 SEQUENTIAL, DIVERGING, MISSING = "viridis", "RdBu_r", "#D9D9D9"
 DPI = 160
@@ -45,17 +50,26 @@ _RC: Any = {
 }
 
 
+def looks(kinds: Collection[str], **predicted: Any) -> dict[str, dict[str, Any]]:
+    """How lines of these kinds are drawn, in their order; a prediction upon the truth is dashed, or as `predicted` says."""
+    found = {kind: look for kind, look in _LOOKS.items() if kind in kinds}
+    found["predicted"] = {**found["predicted"], "ls": "--" if "true" in kinds else "-", **predicted}
+    return found
+
+
 @contextmanager
 def styled() -> Iterator[None]:
-    """The look, for as long as the block lasts; no window, no global state."""
+    """The look of figures while the block lasts; no window is opened and no global state is left."""
     with matplotlib.rc_context(_RC):
         yield
 
 
 @contextmanager
 def figure(path: Path, width: float = 7.0, height: float = 3.6, layout: Any = "constrained") -> Iterator[Figure]:
-    """A figure of this size in inches, saved when the block ends; the suffix of `path` says how. Without `layout` every
-    part is where it was put."""
+    """A figure that is saved when the block ends, in the format that the suffix of `path` names.
+
+    **Arguments:** `width` and `height` in inches; `layout` is that of matplotlib, None where parts stay where they are put.
+    """
     with styled():
         fig = Figure(figsize=(width, height), layout=layout)
         FigureCanvasAgg(fig)

@@ -1,19 +1,21 @@
-"""Values over time, at a few places of a field, or of a system without space."""
+"""Traces: values over time at a few places of a field, of bodies, or of a system without space."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.lines import Line2D
 
 from pdefit.data.readers.fields import Film
-from pdefit.output.pictures.quantities import Quantity, with_unit
+from pdefit.output.pictures.quantities import Bodies, Quantity, widest, with_unit
 from pdefit.output.pictures.scales import margin, scale_of
 from pdefit.output.pictures.spacetime import mark_forecast
-from pdefit.output.pictures.style import BAD, COLORS, OBSERVED, PREDICTED, TRUE, figure
+from pdefit.output.pictures.style import BAD, BEYOND, NAMES, figure, looks
 
 # a film that does not fit into memory is drawn through so many of its frames
 _MOST_FRAMES = 400
+_MOST_POSITIONS = 3000
 _LOOKED_AT = 24
 _PLACES, _EDGE = 4, 0.1
 _MOST_ROWS = 5
@@ -24,42 +26,33 @@ _MOST_LINES = 12
 
 
 def draw_traces(path: Path, film: Film, shown: Sequence[Quantity]) -> None:
-    """Observed (dots), true (thin) and predicted at places where the field changes most, far from each other. One quantity
-    fills a page of four places; of several, each has a row of three, or one panel where all places are alike."""
+    """Values over time at places where a field changes most, far from each other.
+
+    One quantity fills a page of four places. Of several, each has a row of three, or one panel where all places are alike.
+    """
     shown = shown[:_MOST_ROWS]
     found = [probes(film, q, _PLACES if len(shown) == 1 else 3) for q in shown]
-    is_alike = all(len(places) == 1 for places in found)
-    across = min(2, len(shown)) if is_alike else 2 if len(shown) == 1 else max(map(len, found))
-    down = -(-len(shown) // across) if is_alike else 2 if len(shown) == 1 else len(shown)
-    height = 0.95 + 1.6 * down
-    with figure(path, 7.0, height, layout=None) as fig:
+    is_alike, is_single = all(len(places) == 1 for places in found), len(shown) == 1
+    across = min(2, len(shown)) if is_alike else 2 if is_single else max(map(len, found))
+    down = -(-len(shown) // across) if is_alike else 2 if is_single else len(shown)
+    with figure(path, 7.0, 0.95 + 1.6 * down) as fig:
         grid: Any = fig.subplots(down, across, sharex=True, sharey="none" if is_alike else "row", squeeze=False)
-        between = {"wspace": 0.3 if is_alike else 0.08, "hspace": 0.15 if is_alike else 0.3}
-        fig.subplots_adjust(0.8 / 7, 0.75 / height, 1 - 0.12 / 7, 1 - 0.25 / height, **between)
-        rows = grid.reshape(-1, 1) if is_alike else [grid.ravel()] if len(shown) == 1 else list(grid)
-        for axes in grid.ravel()[len(shown) :] if is_alike else ():
+        for axes in grid.flat:
             axes.set_visible(False)
+        rows = grid.reshape(-1, 1) if is_alike else grid.reshape(len(shown), -1)
         for quantity, row, places in zip(shown, rows, found, strict=False):
             series, numbers = _series(film, quantity, places)
-            for k, axes in enumerate(row):
-                axes.set_visible(k < len(places))
-                if k >= len(places):
-                    continue
-                _draw(axes, film, film.ts[numbers], {kind: x[:, k] for kind, x in series.items()})
-                if not is_alike:
-                    axes.set_title(_place(quantity, places[k]), fontsize=8)
             limits = margin(scale_of(np.concatenate([x.ravel() for x in series.values()])))
-            for k, axes in enumerate(row):
-                axes.set_ylim(*limits)
-                if is_alike or k % across == 0:
-                    axes.set_ylabel(quantity.label)
-        for axes in grid[-1]:
-            axes.set_xlabel(with_unit("time", film.time_unit))
-        _legend(fig, {kind for q in shown for kind in q.field.kinds}, film)
+            for k, (axes, place) in enumerate(zip(row, places, strict=False)):
+                axes.set_visible(True)
+                draw_kinds(axes, film, film.ts[numbers], {kind: x[:, k] for kind, x in series.items()})
+                axes.set(ylim=limits, ylabel=quantity.label if is_alike or k % across == 0 else "")
+                axes.set_title("" if is_alike else _place(quantity, place), fontsize=8)
+        _finish(fig, grid, film, {kind for q in shown for kind in q.field.kinds})
 
 
 def draw_components(path: Path, film: Film, shown: Sequence[Quantity]) -> None:
-    """Systems without space: every quantity over time, and beside it the error of its prediction."""
+    """Quantities of a system without space over time, and beside each the error of its prediction."""
     shown = shown[:_MOST_LINES]
     with_error = any(q.field.reference for q in shown)
     with figure(path, 7.0, 0.9 + 1.35 * len(shown)) as fig:
@@ -68,7 +61,7 @@ def draw_components(path: Path, film: Film, shown: Sequence[Quantity]) -> None:
             series, numbers = _series(film, quantity, [()])
             values = {kind: x[:, 0] for kind, x in series.items()}
             ts, reference = film.ts[numbers], quantity.field.reference
-            _draw(row[0], film, ts, values)
+            draw_kinds(row[0], film, ts, values)
             scale = scale_of(np.concatenate(list(values.values())))
             row[0].set(ylabel=quantity.label, yscale="log" if scale.is_log else "linear", ylim=margin(scale))
             if reference is not None:
@@ -78,14 +71,34 @@ def draw_components(path: Path, film: Film, shown: Sequence[Quantity]) -> None:
                 mark_forecast(row[1], film)
             elif with_error:
                 row[1].set_visible(False)
-        for axes in grid[-1]:
-            axes.set_xlabel(with_unit("time", film.time_unit))
-        _legend(fig, {kind for q in shown for kind in q.field.kinds}, film)
+        _finish(fig, grid, film, {kind for q in shown for kind in q.field.kinds})
+
+
+def draw_body_traces(path: Path, film: Film, moving: Bodies) -> None:
+    """Coordinates over time of four bodies, from all sizes of orbits, along the two axes in which they spread most."""
+    numbers = film.chosen(_MOST_POSITIONS)
+    series = {kind: moving.positions(film, kind, numbers) for kind in moving.field.kinds}
+    moved = np.nan_to_num(series["predicted"]).std(axis=0).max(axis=-1)
+    # those that move most would crowd at the outside
+    order = np.argsort(moved)[::-1]
+    bodies = sorted(order[np.unique(np.linspace(0, order.size - 1, min(_PLACES, order.size)).astype(int))].tolist())
+    with figure(path, 7.0, 0.8 + 1.35 * len(bodies)) as fig:
+        grid: Any = fig.subplots(len(bodies), 2, sharex=True, squeeze=False)
+        for row, k in zip(grid, bodies, strict=True):
+            for axes, c in zip(row, widest(series["predicted"]), strict=True):
+                values = {kind: x[:, k, c] for kind, x in series.items()}
+                # dashes would hide many turns
+                draw_kinds(axes, film, film.ts[numbers], values, lw=0.9, ls="-")
+                axes.set_ylabel(with_unit(moving.axis_names[c], moving.field.unit))
+            row[0].set_title(moving.names[k], fontsize=9)
+        _finish(fig, grid, film, set(moving.field.kinds), lw=0.9, ls="-")
 
 
 def probes(film: Film, quantity: Quantity, count: int = _PLACES) -> list[tuple[int, ...]]:
-    """Places where the standard deviation in time is large, each as far as possible from those before; one where the field
-    is the same everywhere."""
+    """Places (indices) where a field changes most in time, each far from those before.
+
+    There is one place where the field is the same everywhere.
+    """
     look = np.stack(list(quantity.frames(film, "predicted", film.chosen(_LOOKED_AT))))
     look = np.where(np.isfinite(look), look, 0.0)
     size = np.abs(look).max() or 1.0
@@ -118,14 +131,11 @@ def _series(film: Film, quantity: Quantity, places: list[tuple[int, ...]]) -> tu
     }, numbers
 
 
-def _draw(axes: Any, film: Film, ts: np.ndarray, values: dict[str, np.ndarray]) -> None:
-    if "observed" in values:
-        axes.plot(ts, values["observed"], ".", ms=3.5, color=OBSERVED)
-    if "true" in values:
-        axes.plot(ts, values["true"], color=TRUE, lw=0.9)
-    # one frame alone makes no line
-    dot = "o" if ts.size == 1 else None
-    axes.plot(ts, values["predicted"], color=PREDICTED, lw=1.4, ls="--" if "true" in values else "-", marker=dot, ms=4)
+def draw_kinds(axes: Any, film: Film, ts: np.ndarray, values: Mapping[str, np.ndarray], **predicted: Any) -> None:
+    """Observed (dots), true (thin) and predicted values over time; `predicted` changes the look of the last."""
+    for kind, look in looks(values, **predicted).items():
+        # one frame alone makes no line
+        axes.plot(ts, values[kind], **look, **({"marker": "o"} if ts.size == 1 and kind == "predicted" else {}))
     mark_forecast(axes, film)
 
 
@@ -134,20 +144,12 @@ def _place(quantity: Quantity, place: tuple[int, ...]) -> str:
     return ", ".join(at[::-1] if quantity.flip else at)
 
 
-def _legend(fig: Any, kinds: set[str], film: Film) -> None:
-    lines: list[Any] = []
-    axes = fig.axes[0]
-    if "observed" in kinds:
-        lines += axes.plot([], [], ".", ms=5, color=OBSERVED, label="observed")
-    if "true" in kinds:
-        lines += axes.plot([], [], color=TRUE, lw=0.9, label="truth")
-    lines += axes.plot([], [], color=PREDICTED, ls="--" if "true" in kinds else "-", label="prediction")
+def _finish(fig: Any, grid: Any, film: Film, kinds: Set[str], **predicted: Any) -> None:
+    """The time below the last row, and a legend; a simulation alone needs none."""
+    for axes in grid[-1]:
+        axes.set_xlabel(with_unit("time", film.time_unit))
+    lines = [Line2D([], [], label=NAMES[kind], **look) for kind, look in looks(kinds, **predicted).items()]
     if 0 < film.forecast < film.ts.size:
-        lines += axes.plot([], [], color=COLORS[1], ls="--", lw=1.0, label="the forecast begins")
-    # a simulation alone needs no name
-    if len(lines) == 1:
-        lines[0].remove()
-        return
-    # inside the room that is left below, or where a layout makes it
-    where = "lower center" if fig.get_layout_engine() is None else "outside lower center"
-    fig.legend(handles=lines, loc=where, ncols=len(lines))
+        lines.append(Line2D([], [], color=BEYOND, ls="--", lw=1.0, label="the forecast begins"))
+    if len(lines) > 1:
+        fig.legend(handles=lines, loc="outside lower center", ncols=len(lines))

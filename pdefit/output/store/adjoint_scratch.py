@@ -1,4 +1,4 @@
-"""Checkpoints that do not fit into memory: a scratch file, written and read in the background."""
+"""Scratch file for adjoint checkpoints that do not fit into memory, written and read in the background."""
 
 import contextlib
 import math
@@ -21,12 +21,12 @@ _IN_FLIGHT = 2
 class CheckpointFile:
     """Slots for states in an HDF5 file that lives as long as this object; a file left by a killed run is replaced.
 
-    One thread does all reading and writing, in the order of the calls, so a slot holds what was written last. `write`
-    returns when the state is copied, and waits only where two are on their way already: at most four states are in memory.
-    A failure in the background, a full disk above all, is raised by the next call. Leaves are kept as bytes, contiguous
-    and uncompressed: any dtype comes back bit for bit, nothing is converted.
+    One thread reads and writes in the order of the calls, so a slot holds what was written last. `write` returns when the
+    state is copied. It waits only where two are on their way already, so that at most four states are in memory. A failure in
+    the background, such as a full disk, is raised by the next call. Leaves are kept as bytes: any dtype comes back bit for bit.
 
-    **Arguments:** `like` arrays, or anything with `shape` and `dtype`, for the leaves of a state.
+    **Arguments:** `path` of the file; `like` holds arrays, or anything with `shape` and `dtype`, for the leaves of a state;
+    `slots` is the number of states.
     """
 
     def __init__(self, path: Path, like: Sequence[Any], slots: int):
@@ -45,11 +45,11 @@ class CheckpointFile:
 
     @property
     def state_bytes(self) -> int:
-        """The size of one state."""
+        """Bytes of one state."""
         return sum(math.prod(shape) * dtype.itemsize for shape, dtype in self._kinds)
 
     def write(self, slot: int, leaves: Sequence[Any]) -> None:
-        """Keep a copy of a state."""
+        """Keep a copy of a state in a slot."""
         self._check(slot)
         given = [np.asarray(leaf) for leaf in leaves]
         if (kinds := [(array.shape, array.dtype) for array in given]) != self._kinds:
@@ -63,7 +63,7 @@ class CheckpointFile:
         self._worker.submit(self._write, slot, buffer)
 
     def read(self, slot: int) -> list[np.ndarray]:
-        """The state that was written last into a slot; the arrays are the caller's own."""
+        """State that was written last into a slot; the arrays are the caller's own."""
         self._check(slot)
         if slot not in self._written:
             raise KeyError(f"Slot {slot} holds no checkpoint")
@@ -74,7 +74,7 @@ class CheckpointFile:
         return leaves
 
     def prefetch(self, slot: int) -> None:
-        """Begin to read a slot. Of more hints than two the oldest is forgotten."""
+        """Begin to read a slot in advance. Of more hints than two the oldest is forgotten."""
         self._check(slot)
         if slot in self._coming or slot not in self._written:
             return
@@ -83,7 +83,7 @@ class CheckpointFile:
         self._coming[slot] = self._worker.submit(self._read, slot)
 
     def close(self) -> None:
-        """Stop, and delete the file."""
+        """Stop the background thread and delete the file."""
         self._worker.shutdown(wait=True, cancel_futures=True)
         self._coming.clear()
         # what cannot be written any more is deleted anyway
@@ -98,7 +98,7 @@ class CheckpointFile:
         self.close()
 
     def _create(self) -> tuple[Any, list[Any]]:
-        """The new file, with a dataset for each leaf."""
+        """New file with a dataset for each leaf."""
         folder, needed = self._path.parent, self._slots * self.state_bytes
         try:
             self._path.unlink(missing_ok=True)
@@ -142,7 +142,7 @@ class CheckpointFile:
         return leaves
 
     def _transfer(self, one: Callable[[Any, np.ndarray], None], leaves: list[np.ndarray], verb: str) -> None:
-        """Every leaf to or from its dataset; after a failure nothing more."""
+        """Transfer of every leaf to or from its dataset; nothing after a failure."""
         if self._failure is not None:
             return
         try:

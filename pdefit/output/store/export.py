@@ -19,7 +19,11 @@ _LARGEST_TIFF = 4_000_000_000
 
 
 def export(fields: Path, folder: Path, form: str, wanted: Sequence[str] | None = None) -> list[Path]:
-    """Write all fields of a film, or some, into `folder`; returns the files."""
+    """Write fields into a folder in another format; returns the files.
+
+    **Arguments:** `fields` is the path of a fields.h5, `form` one of netcdf, tiff and numpy; `wanted` names fields
+    (default: all).
+    """
     if form not in _FORMS:
         raise unknown("format", form, list(_FORMS))
     with open_film(fields) as film:

@@ -1,4 +1,4 @@
-"""fields.h5: observed, predicted and true fields over time, written frame by frame."""
+"""fields.h5: observed, predicted and true fields over time, written frame by frame (NetCDF-4)."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,10 +15,10 @@ _BLOCK = 1 << 20
 
 
 class FieldsFile:
-    """A film of fields on shared times, readable by xarray (engine h5netcdf) while it grows and after a kill.
+    """Writer of fields.h5: fields on shared times, readable by xarray (engine h5netcdf) while it grows and after a kill.
 
-    Variables are called `<field>_<kind>` with kind `observed`, `predicted` or `true`, have dimension scales on every axis
-    and are NaN where nothing was written. `phase` is 0 during the fit and 1 in the forecast.
+    Variables are called `<field>_<kind>` with kind `observed`, `predicted` or `true`. They have dimension scales on every
+    axis, and are NaN where nothing was written.
     """
 
     def __init__(
@@ -32,7 +32,10 @@ class FieldsFile:
         phase: np.ndarray,
         title: str,
     ):
-        """`kinds` says for each field which variables it has; `phase` (T,) 0 or 1."""
+        """
+        **Arguments:** `ts` (T,) are all times that are to come, in `time_unit`; `coords` says of each field where it lives;
+        `kinds` which variables it has; `dtype` is that of the numbers; `phase` (T,) is 0 in the fit and 1 in the forecast.
+        """
         with growing.created(path) as self._file:
             self._file.attrs.update(Conventions="CF-1.8", title=title)
             # the file lists its variables by name; pictures show fields in the order of the state
@@ -77,7 +80,7 @@ class FieldsFile:
         scale.make_scale(name)
 
     def append(self, frame: Mapping[str, Any]) -> None:
-        """The next time: arrays by variable name; a variable left out stays NaN."""
+        """Add the next frame: arrays by the name of their variable. A variable that is left out stays NaN."""
         self._pending.append({name: np.asarray(value) for name, value in frame.items()})
         if len(self._pending) >= self._block:
             self._write()

@@ -1,4 +1,4 @@
-"""state/: what a fit needs to go on after it was stopped, in two generations of which one is always whole."""
+"""Checkpoints of a fit, from which it goes on after a stop: two generations, of which one is always whole."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ NEWEST, BEFORE = "state.h5", "state_before.h5"
 
 
 class Saved(NamedTuple):
-    """Numbers (plain JSON), arrays by name, and the text that says what they belong to."""
+    """Content of a checkpoint: numbers (plain JSON), arrays by name, and the run that they belong to."""
 
     numbers: dict[str, Any]
     arrays: dict[str, np.ndarray]
@@ -30,7 +30,7 @@ class Saved(NamedTuple):
 
 @uninterrupted()
 def save_state(folder: Path, saved: Saved) -> None:
-    """Write a new generation: into a neighbour first, then by renaming, so that a kill at any moment leaves one whole."""
+    """Write a new generation into a neighbour and rename it, so that a kill at any moment leaves a whole one."""
     folder.mkdir(exist_ok=True)
     with beside(folder / NEWEST) as neighbour:
         with SurvivingFile(neighbour, folder / NEWEST) as file:
@@ -48,7 +48,7 @@ def save_state(folder: Path, saved: Saved) -> None:
 
 
 def load_state(folder: Path) -> Saved | None:
-    """The newest generation that is whole, or None if none was ever written."""
+    """Newest generation that is whole, or None if none was ever written."""
     generations = [folder / name for name in (NEWEST, BEFORE) if (folder / name).exists()]
     for path in generations:
         saved = _read(path)
@@ -61,7 +61,7 @@ def load_state(folder: Path) -> Saved | None:
 
 
 def _read(path: Path) -> Saved | None:
-    """A generation, or None if it fails its checksum, or is not what `save_state` writes."""
+    """Generation in a file, or None if it fails its checksum or is not what `save_state` writes."""
     try:
         # what is no file could keep a reader waiting
         if not path.is_file():
@@ -80,7 +80,7 @@ def _read(path: Path) -> Saved | None:
 
 
 def _array(dataset: Any) -> np.ndarray:
-    """An array, which must lie in the file as it is: what expands when it is read could fill the memory."""
+    """Array of a dataset that is not compressed: a small file must not fill the memory when it is read."""
     size = dataset.size * dataset.dtype.itemsize
     if dataset.dtype.kind not in "biufc" or dataset.chunks is not None or dataset.id.get_storage_size() < size:
         raise ValueError("not an array that save_state has written")
@@ -88,7 +88,7 @@ def _array(dataset: Any) -> np.ndarray:
 
 
 def _is_complete(saved: Saved) -> bool:
-    """Whether everything is there that a run is recognised by."""
+    """Whether a checkpoint names the run that it belongs to."""
     numbers, origin = saved.numbers, saved.origin
     if not (isinstance(numbers, dict) and isinstance(origin, dict)):
         return False
@@ -98,7 +98,7 @@ def _is_complete(saved: Saved) -> bool:
 
 
 def _checksum(saved: Saved) -> str:
-    """SHA-256 of everything in a state."""
+    """SHA-256 of all numbers, arrays and texts of a checkpoint."""
     total = hashlib.sha256(json.dumps([saved.numbers, saved.origin], sort_keys=True).encode())
     for name, array in sorted(saved.arrays.items()):
         total.update(f"{name}{array.dtype}{array.shape}".encode() + np.ascontiguousarray(array).tobytes())
@@ -106,7 +106,7 @@ def _checksum(saved: Saved) -> str:
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any], prefix: str = "") -> dict[str, tuple[Any, Any]]:
-    """The entries, by dotted path, in which two nested mappings differ; a missing one counts as None."""
+    """Entries in which two nested mappings differ, by dotted path; a missing one counts as None."""
     found: dict[str, tuple[Any, Any]] = {}
     for key in sorted({*before, *now}, key=str):
         old, new = before.get(key), now.get(key)

@@ -1,4 +1,4 @@
-"""HDF5 files that grow and can be killed at any moment."""
+"""Growing HDF5 files, whose writer may be killed at any moment."""
 
 import contextlib
 from collections.abc import Iterator
@@ -16,8 +16,12 @@ TEXT = h5py.string_dtype()
 
 @contextlib.contextmanager
 def created(path: Path, name: Path | None = None) -> Iterator[Any]:
-    """A new file that opens without repair after a kill -9, as long as every write is followed by `commit`. It stays open
-    behind the block, unless the block fails. `name` is what errors call it."""
+    """A new file that opens without repair after a kill -9, as long as every write is followed by `commit`.
+
+    It stays open behind the block, unless the block fails.
+
+    **Arguments:** `path` of the file, and the `name` that errors give it (default: `path`).
+    """
     with uninterrupted():
         file = SurvivingFile(path, name)
         try:
@@ -29,14 +33,14 @@ def created(path: Path, name: Path | None = None) -> Iterator[Any]:
 
 
 def start(file: Any) -> None:
-    """Add the counter of complete rows and write the structure to disk, before the first row."""
+    """Write the structure to disk before the first row, with a counter of complete rows."""
     file.create_dataset("n_done", data=0)
     file["n_done"].attrs["long_name"] = "number of complete rows"
     file.flush()
 
 
 def commit(file: Any, rows: int) -> None:
-    """Rows are on disk before they are counted: a reader that trusts `n_done` never sees half a row."""
+    """Count rows after they are on disk, so that a reader who trusts `n_done` never sees half a row."""
     file.flush()
     file["n_done"][...] = rows
     file.flush()

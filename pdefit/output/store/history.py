@@ -1,4 +1,4 @@
-"""history.h5: what happened in every evaluation of a fit, appended as it runs."""
+"""history.h5: loss, gradient norm and controls of every evaluation of a fit, appended as it runs."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,9 +24,10 @@ _COLUMNS = {
 
 
 class HistoryFile:
-    """One row for each evaluation; `control` (n, p) holds the physical values of few controls, named in `control_name`.
+    """Writer of history.h5, one row for each evaluation.
 
-    `keep` continues an existing file after that many of its rows.
+    **Arguments:** `names` (p,) of the controls whose physical values are kept in `control` (n, p); `keep` continues an
+    existing file after that many of its rows.
     """
 
     def __init__(self, path: Path, names: Sequence[str], keep: int = 0):
@@ -50,7 +51,7 @@ class HistoryFile:
                 self._write(kept)
 
     def append(self, rows: Sequence[Any], controls: np.ndarray) -> None:
-        """Rows with the attributes named as the columns, and the physical controls (n, p) of each."""
+        """Add rows, whose attributes are named as the columns, and the physical controls (n, p) of each."""
         self._write({**{c: [getattr(row, c) for row in rows] for c in _COLUMNS}, "control": controls})
 
     @uninterrupted()

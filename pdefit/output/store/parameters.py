@@ -1,4 +1,4 @@
-"""parameters.csv: every estimated scalar with its interval, one row each."""
+"""parameters.csv: estimates with their intervals, one row for each scalar."""
 
 import csv
 import dataclasses
@@ -12,11 +12,12 @@ from pdefit._util.atomic import write_text
 
 @dataclasses.dataclass(frozen=True)
 class ParameterRow:
-    """One element of a control, in physical units; truth, relative error and z-score only where the truth is known.
+    """Estimate of one element of a control, in physical units.
 
-    `z_score` is (estimate - truth) in standard errors, in search space; `discretisation_shift` how far finer steps or cells
-    would move the estimate, in half widths of its interval and in search space, where that was estimated;
-    `interval_trusted` whether the interval means what it says. Files of older versions lack the last two.
+    **Arguments:** `truth`, `relative_error` and `z_score` are None where the truth is unknown. `z_score` is
+    (estimate - truth) in standard errors, in search space. `discretisation_shift` says how far finer steps or cells would move
+    the estimate, in half widths of its interval. `interval_trusted` says whether the interval means what it says. A file
+    without the last two is read, too.
     """
 
     control: str
@@ -35,7 +36,7 @@ class ParameterRow:
 
     @property
     def half_width(self) -> float | None:
-        """Half of the interval, if there is one."""
+        """Half the width of the interval, or None without one."""
         if self.ci95_low is None or self.ci95_high is None:
             return None
         return (self.ci95_high - self.ci95_low) / 2
@@ -45,7 +46,7 @@ _COLUMNS = get_type_hints(ParameterRow)
 
 
 def write_parameters(path: Path, rows: Sequence[ParameterRow]) -> None:
-    """Write the table; numbers keep all their digits, what is unknown is empty."""
+    """Write the table. Numbers keep all their digits; what is unknown is empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(_COLUMNS)

@@ -1,4 +1,4 @@
-"""Run directories on disk: one, or all in a folder; what they hold, what they lack, and who writes to them."""
+"""Run directories: how they are found, read without following links out of them, and locked."""
 
 import dataclasses
 import fcntl
@@ -20,14 +20,19 @@ _MARKS = ("provenance.json", "summary.json", "fields.h5", "history.h5")
 
 @dataclasses.dataclass(frozen=True)
 class RunFiles:
-    """A run directory as it is now. JSON files that are missing, damaged, half-written or links to elsewhere read as
-    empty."""
+    """Files of a run directory as it is now.
+
+    JSON files that are missing, damaged, half-written or links to elsewhere read as empty.
+    """
 
     directory: Path
 
     def path(self, name: str) -> Path:
-        """Where a file or folder of the run is, or would be. A link that leads out of the directory is refused: somebody
-        else's run must not bring other files of this machine into a report, nor write there."""
+        """Path of a file or folder of the run, whether it exists or not.
+
+        A link that leads out of the directory is refused. A run from somebody else must not bring other files of this machine
+        into a report, nor cause them to be overwritten.
+        """
         path = self.directory / name
         if not _is_inside(path, self.directory):
             raise PdefitError(
@@ -36,38 +41,38 @@ class RunFiles:
         return path
 
     def content(self, name: str) -> dict[str, Any]:
-        """What a JSON file holds."""
+        """Content of a JSON file."""
         try:
             return read_json(self.directory / name) if self.has(name) else {}
         except PdefitError:
             return {}
 
     def text(self, name: str) -> str:
-        """A text file, or nothing."""
+        """Content of a text file, or an empty string."""
         try:
             return (self.directory / name).read_text(encoding="utf-8", errors="replace") if self.has(name) else ""
         except OSError:
             return ""
 
     def has(self, name: str) -> bool:
-        """Whether a file is there, and no link to elsewhere."""
+        """Whether a file exists that is no link to elsewhere."""
         path = self.directory / name
         return path.is_file() and _is_inside(path, self.directory)
 
     def links(self) -> list[str]:
-        """Links that lead out of the run, and are not followed."""
+        """Paths of the links that lead out of the run; they are not followed."""
         found = (path for path in self.directory.rglob("*") if path.is_symlink())
         return sorted(str(p.relative_to(self.directory)) for p in found if not _is_inside(p, self.directory))
 
     @property
     def verb(self) -> str:
-        """What made the run: `fit`, `simulate`, ..."""
+        """Verb that made the run: `fit`, `simulate`, ..."""
         command = self.content("provenance.json").get("command")
         return str(command[1]) if isinstance(command, list) and len(command) > 1 else "fit"
 
     @property
     def state(self) -> str:
-        """done, interrupted or failed with the reason, or not (yet) ended."""
+        """State of the run in words: done, interrupted or failed with the reason, or not ended."""
         for mark in ("FAILED", "INTERRUPTED"):
             if self.has(mark):
                 return f"{mark.lower()}: {self.text(mark).strip() or 'it could not say why'}"
@@ -77,7 +82,7 @@ class RunFiles:
         return str(status) if status else "not ended: the run is still going on, or was killed"
 
     def lacking(self) -> list[str]:
-        """Files that a finished run of its kind would have."""
+        """Names of missing files that a finished run of its kind would have."""
         wanted = ["fields.h5", "summary.json"]
         if self.verb == "fit":
             wanted += ["history.h5", "parameters.csv", "residuals.csv"]
@@ -94,7 +99,7 @@ def _is_inside(path: Path, folder: Path) -> bool:
 
 
 def find_runs(folder: Path) -> list[Path]:
-    """The folder itself if it is a run, or all runs below it."""
+    """Runs in a folder: the folder itself if it is a run, else all below it."""
     if not folder.is_dir():
         raise PdefitError(f"'{folder}' is no directory; name that of a run, or of a sweep")
     if _is_run(folder):
@@ -110,13 +115,13 @@ def _is_run(folder: Path) -> bool:
 
 
 def _natural(path: Path) -> list[tuple[int, str]]:
-    """Jobs of a sweep are folders 0, 1, ..., 10."""
+    """Key that sorts the jobs of a sweep as numbers: 0, 1, ..., 10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in path.parts]
 
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Hold the lock of a directory; it ends with the process, however that ends."""
+    """Lock of a directory; it ends with the process, however that ends."""
     with open(directory / ".lock", "a+", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

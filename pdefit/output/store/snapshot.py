@@ -1,4 +1,4 @@
-"""One frame of fields: a state, in a file of the same kind as a whole film."""
+"""States in files: one frame of fields, in the format of fields.h5."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,7 +22,11 @@ def write_frame(
     coords: Mapping[str, FieldCoords],
     title: str,
 ) -> None:
-    """Write a state as a film of one frame, as a whole or not at all."""
+    """Write a state as a film of one frame, which appears when it is complete.
+
+    **Arguments:** `fields` are arrays by name, at time `t` in `time_unit`; `coords` says where each lives; `title` names the
+    model.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     kinds = {name: (_KIND,) for name in fields}
     dtype = str(next(iter(fields.values())).dtype)
@@ -34,9 +38,11 @@ def write_frame(
 
 
 def read_frame(path: Path, shapes: Mapping[str, tuple[int, ...]], model: str) -> dict[str, np.ndarray]:
-    """The last complete frame of `<field>_predicted`, or of `<field>`, for every field of a state with these shapes.
+    """Read a state: the last complete frame of `<field>_predicted`, or of `<field>`, for every field.
 
     A file of another model, or of another grid, is refused.
+
+    **Arguments:** `shapes` of the fields by name; `model` is the name that errors use.
     """
     with opened(path) as file:
         has = set(file)
@@ -70,7 +76,7 @@ def read_frame(path: Path, shapes: Mapping[str, tuple[int, ...]], model: str) ->
 
 
 def _count(n_done: np.ndarray, path: Path) -> int:
-    """How many frames are complete."""
+    """Number of complete frames."""
     if n_done.shape != () or n_done.dtype.kind != "f" or not np.isfinite(n_done):
         raise PdefitError(f"'n_done' in '{path.name}' is no number of frames; the file is damaged, copy it again")
     return int(n_done)

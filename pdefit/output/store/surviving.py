@@ -17,7 +17,10 @@ from pdefit._util.interrupts import uninterrupted
 
 
 class Sink(io.RawIOBase):
-    """A new file to write and read, whose first failure waits in `failure`. `name` is what errors call it."""
+    """A new file that accepts every write; its first failure is kept in `failure`.
+
+    **Arguments:** `path` of the file, and the `name` that errors give it.
+    """
 
     def __init__(self, path: Path, name: Path):
         self._name, self._file = str(name), open(path, "w+b", buffering=0)
@@ -118,6 +121,6 @@ class SurvivingFile(h5py.File):
         self.check()
 
     def check(self) -> None:
-        """Raise what the disk has failed with."""
+        """Raise the first failure of the disk."""
         if self.sink.failure is not None:
             raise self.sink.failure

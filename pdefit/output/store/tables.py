@@ -1,4 +1,4 @@
-"""Small CSV tables: residuals.csv, forecast.csv, compare.csv."""
+"""Small tables in CSV: residuals.csv, forecast.csv, compare.csv, sensitivity.csv."""
 
 import csv
 import io
@@ -12,7 +12,7 @@ from pdefit._util.atomic import write_text
 
 
 def write_series(path: Path, ts: np.ndarray, columns: Mapping[str, np.ndarray]) -> None:
-    """A column for the time and one for each named series (T,); empty where not finite."""
+    """Write a column for the times `ts` (T,) and one for each named series (T,); cells are empty where not finite."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["time", *columns])
@@ -22,7 +22,7 @@ def write_series(path: Path, ts: np.ndarray, columns: Mapping[str, np.ndarray]) 
 
 
 def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """One line for each mapping, under the names of the first; empty where there is nothing."""
+    """Write one line for each mapping, under the names of the first; None is an empty cell."""
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()

@@ -7,7 +7,7 @@ Values stand at the nodes of these meshes, which are the centres of cells. Lists
 each label. Systems without space have nothing to show there, and no file is written.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
@@ -68,33 +68,29 @@ def _is_text(field: Field, dim: str) -> bool:
 
 
 def _mesh(field: Field, dims: tuple[str, ...]) -> str:
-    axes = [np.asarray(field.coords[d], float) for d in dims]
-    names = list(dims)
+    """Topology and geometry of a grid; a line is a plane of height one."""
     if set(dims) == {"colatitude", "longitude"}:
         return _sphere(field, dims)
-    if len(axes) == 1:
-        axes, names = [np.zeros(1), *axes], ["nothing", *names]
-    kind, count = f"{len(axes)}D", " ".join(str(a.size) for a in axes)
-    units = "; ".join(
-        f"{'ZYX'[-len(axes) :][i]} is {n} ({field.coord_units.get(n, '1')})"
-        for i, n in enumerate(names)
-        if n != "nothing"
-    )
-    told = f'<Information Name="axes" Value={quoteattr(units)}/>\n'
+    axes = [np.asarray(field.coords[d], float) for d in dims]
+    units = [f"{'ZYX'[i - len(dims)]} is {d} ({field.coord_units.get(d, '1')})" for i, d in enumerate(dims)]
+    axes = [np.zeros(1), *axes] if len(axes) == 1 else axes
+    kind = f"{len(axes)}D"
     if all(_is_uniform(a) for a in axes):
-        origin, steps = [a[0] for a in axes], [a[1] - a[0] if a.size > 1 else 1.0 for a in axes]
-        form = {"2D": "ORIGIN_DXDY", "3D": "ORIGIN_DXDYDZ"}[kind]
-        return (
-            f'{told}<Topology TopologyType="{kind}CoRectMesh" Dimensions="{count}"/>\n'
-            f'<Geometry GeometryType="{form}">{_inline(np.asarray(origin))}{_inline(np.asarray(steps))}</Geometry>\n'
-        )
-    # coordinates are listed from the fastest axis
-    parts = "".join(_inline(a) for a in axes[::-1])
-    form = {"2D": "VXVY", "3D": "VXVYVZ"}[kind]
-    return (
-        f'{told}<Topology TopologyType="{kind}RectMesh" Dimensions="{count}"/>\n'
-        f'<Geometry GeometryType="{form}">{parts}</Geometry>\n'
-    )
+        mesh, form = "CoRectMesh", {"2D": "ORIGIN_DXDY", "3D": "ORIGIN_DXDYDZ"}[kind]
+        steps = [a[1] - a[0] if a.size > 1 else 1.0 for a in axes]
+        places = _inline(np.asarray([a[0] for a in axes])) + _inline(np.asarray(steps))
+    else:
+        # coordinates are listed from the fastest axis
+        mesh, form = "RectMesh", {"2D": "VXVY", "3D": "VXVYVZ"}[kind]
+        places = "".join(_inline(a) for a in axes[::-1])
+    about = f'<Information Name="axes" Value={quoteattr("; ".join(units))}/>\n'
+    return about + _topology(f"{kind}{mesh}", [a.size for a in axes], form, places)
+
+
+def _topology(kind: str, shape: Sequence[int], form: str, places: str) -> str:
+    count = " ".join(map(str, shape))
+    size = f'NumberOfElements="{count}" NodesPerElement="1"' if kind == "Polyvertex" else f'Dimensions="{count}"'
+    return f'<Topology TopologyType="{kind}" {size}/>\n<Geometry GeometryType="{form}">{places}</Geometry>\n'
 
 
 def _sphere(field: Field, dims: tuple[str, ...]) -> str:
@@ -104,22 +100,14 @@ def _sphere(field: Field, dims: tuple[str, ...]) -> str:
     grid = dict(zip(dims, np.meshgrid(*angles, indexing="ij"), strict=True))
     down, around = grid["colatitude"], grid["longitude"]
     points = np.stack([np.sin(down) * np.cos(around), np.sin(down) * np.sin(around), np.cos(down)], axis=-1)
-    count = " ".join(str(n) for n in points.shape[:2])
-    return (
-        f'<Topology TopologyType="3DSMesh" Dimensions="1 {count}"/>\n'
-        f'<Geometry GeometryType="XYZ">{_inline(points.reshape(-1, 3))}</Geometry>\n'
-    )
+    return _topology("3DSMesh", (1, *points.shape[:2]), "XYZ", _inline(points.reshape(-1, 3)))
 
 
 def _points(film: Film, places: Field) -> str:
     """Where the bodies of a frame are predicted to be."""
-    count, form = places.shape[0], {2: "XY", 3: "XYZ"}[places.shape[1]]
     kind = "predicted" if "predicted" in places.kinds else places.kinds[0]
     item = _slab(film, places, kind, (slice(None), slice(None)))
-    return (
-        f'<Topology TopologyType="Polyvertex" NumberOfElements="{count}" NodesPerElement="1"/>\n'
-        f'<Geometry GeometryType="{form}">{item}</Geometry>\n'
-    )
+    return _topology("Polyvertex", places.shape[:1], {2: "XY", 3: "XYZ"}[places.shape[1]], item)
 
 
 def _attributes(film: Film, field: Field, vectors: bool) -> str:

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from pdefit.data.readers.fields import open_film
 from pdefit.output.pictures.figures import draw_all
 from pdefit.output.pictures.maps import colorbar, telling_frames
-from pdefit.output.pictures.orbits import turns_too_fast, widest, windows
-from pdefit.output.pictures.quantities import bodies, quantities, with_unit
+from pdefit.output.pictures.orbits import turns_too_fast, windows
+from pdefit.output.pictures.quantities import bodies, quantities, widest, with_unit
 from pdefit.output.pictures.scales import margin, scale_of, scale_of_errors
 from pdefit.output.pictures.traces import probes
 from pdefit.systems.capabilities import FieldCoords
