@@ -110,6 +110,7 @@ from pdefit.systems.broadcast import broadcast_scalars as broadcast_scalars
 from pdefit.systems.capabilities import AbstractBaseline as AbstractBaseline
 from pdefit.systems.capabilities import AbstractConservative as AbstractConservative
 from pdefit.systems.capabilities import AbstractConstrained as AbstractConstrained
+from pdefit.systems.capabilities import AbstractDataGuess as AbstractDataGuess
 from pdefit.systems.capabilities import AbstractDataState as AbstractDataState
 from pdefit.systems.capabilities import AbstractDiagnosed as AbstractDiagnosed
 from pdefit.systems.capabilities import AbstractExact as AbstractExact

@@ -27,8 +27,9 @@ from switches import KINKS, SWITCHES, moved
 from zoo import CASES
 
 import pdefit
-from pdefit.cli.config.configuration import register_resolvers, resolved
-from pdefit.cli.experiment.experiment import experiment
+from pdefit.cli.config.configuration import register_resolvers
+from pdefit.cli.config.read import read_settings
+from pdefit.cli.experiment.build import build_experiment
 from pdefit.cli.runs.certificates import certified
 from pdefit.cli.runtime import plugins
 from pdefit.cli.runtime.environment import forget_programs
@@ -86,17 +87,17 @@ def shipped(name: str, seeds: int) -> Iterator[tuple[str, pdefit.Certificate]]:
     for seed in range(seeds):
         with hydra.initialize_config_module("pdefit_conf", version_base="1.3"):
             overrides = [f"experiment={name}", f"seed={seed}", *SHIPPED[name].split()]
-            cfg = resolved(hydra.compose("config", overrides=overrides))
-        exp = experiment(cfg)
+            settings = read_settings(hydra.compose("config", overrides=overrides))
+        exp = build_experiment(settings)
         functional = first_functional(exp.functional, exp.stages)
-        yield f"seed {seed}, guess", certified(functional, functional.theta0, exp, cfg, exp.stages[0])
+        yield f"seed {seed}, guess", certified(functional, functional.theta0, exp, settings, exp.stages[0])
         if exp.truth is not None:
             rng = np.random.default_rng(seed)
             theta = exp.functional.controls.theta(
                 eqx.tree_at(lambda p: p.nodes, exp.truth, exp.functional.problem.nodes, is_leaf=lambda x: x is None)
             )
             theta = theta * (1 + 1e-3 * rng.normal(size=theta.size))
-            yield f"seed {seed}, near", certified(exp.functional, theta, exp, cfg, exp.stages[-1])
+            yield f"seed {seed}, near", certified(exp.functional, theta, exp, settings, exp.stages[-1])
 
 
 def alarms(only: list[str], seeds: int, of_shipped: int) -> bool:

@@ -172,7 +172,7 @@ def test_no_file_reaches_above_its_room(module):
         ("pdefit.output.store.runs", "import jax"),
         ("pdefit.output.pictures.figures", "from pdefit.cli import results"),
         ("pdefit.output.pictures.figures", "import omegaconf"),
-        ("pdefit.cli.config.sections", "from pdefit.cli.experiment.experiment import Experiment"),
+        ("pdefit.cli.config.sections", "from pdefit.cli.experiment.build import Experiment"),
         ("pdefit", "from pdefit.cli.main import main"),
         ("pdefit.somewhere", "import os"),
         ("pdefit.inverse.somewhere", "import os"),

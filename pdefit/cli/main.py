@@ -18,8 +18,9 @@ from pdefit._util import interrupts
 from pdefit._util.errors import PdefitError, first_line, of_the_machine, sentence, unknown
 from pdefit.cli.config import command_line
 from pdefit.cli.config.catalogue import experiments, version
-from pdefit.cli.config.configuration import readable, register_resolvers, resolved
+from pdefit.cli.config.configuration import readable, register_resolvers
 from pdefit.cli.config.hydra_guard import guarded
+from pdefit.cli.config.read import read_settings
 from pdefit.cli.runtime import plugins, run_directory
 from pdefit.cli.runtime.environment import forget_programs, prepare
 
@@ -159,10 +160,10 @@ def _task(verb: str, cfg: DictConfig, wants_traceback: bool) -> None:
     try:
         if name is None:
             raise PdefitError(f"Choose an experiment with experiment=NAME; there are: {', '.join(experiments())}.")
-        plain = resolved(cfg)
+        settings = read_settings(cfg)
         directory = run_directory.current()
-        with run_directory.recorded(directory, ["pdefit", verb, *HydraConfig.get().overrides.task], plain, name):
-            _command(verb)(plain, directory, name, console)
+        with run_directory.recorded(directory, ["pdefit", verb, *HydraConfig.get().overrides.task], settings, name):
+            _command(verb)(settings, directory, name, console)
     except PdefitError as error:
         _report(str(error))
     # one signal ends a job, two end a sweep

@@ -150,6 +150,14 @@ class AbstractDataState(eqx.Module):
         """The state at `observations.ts[index]` from what was observed there and around it."""
 
 
+class AbstractDataGuess(eqx.Module):
+    """A system that can guess parameters from data."""
+
+    @abc.abstractmethod
+    def guess_from_data(self, parameter: str, observations: Observations) -> np.ndarray | None:
+        """A value of the parameter's shape; None where the data do not show it."""
+
+
 class AbstractDiagnosed(eqx.Module):
     """A system with scalars worth recording over time."""
 

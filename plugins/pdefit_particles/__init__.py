@@ -1,7 +1,8 @@
-"""Particles: gravity between bodies."""
+"""Particles: gravity between bodies, and spheres that collide."""
 
 from pdefit_particles.gravity import Gravity as Gravity
 from pdefit_particles.gravity import State as State
+from pdefit_particles.lennard_jones import LennardJones as LennardJones
 from pdefit_particles.pleiades import pleiades as pleiades
 
-SYSTEMS = {"particles/gravity": Gravity}
+SYSTEMS = {"particles/gravity": Gravity, "particles/lennard_jones": LennardJones}

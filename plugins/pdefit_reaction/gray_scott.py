@@ -37,9 +37,9 @@ class GrayScott(pdefit.ReactionDiffusion, pdefit.AbstractVerifiable):
         return State(self.feed * (1 - y.u) - eaten, eaten - (self.feed + self.kill) * y.v)
 
     def init(self, key):
-        grid = self.grid
-        places = jax.random.uniform(key, (5, grid.ndim)) * jnp.asarray(grid.extent) + jnp.asarray(grid.corner)
-        squares = [sum((x - p) ** 2 for x, p in zip(grid.mesh(), place, strict=True)) for place in places]
+        edges, corner = jnp.asarray([self.grid.extent]), jnp.asarray([self.grid.corner])
+        places = corner + edges * jax.random.uniform(key, (5, self.grid.ndim))
+        squares = [sum((x - p) ** 2 for x, p in zip(self.grid.mesh(), place, strict=True)) for place in places]
         v = 0.3 * jnp.sum(jnp.exp(-jnp.stack(squares) / 0.04**2), axis=0)
         return State(1 - v, v)
 

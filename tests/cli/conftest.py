@@ -13,16 +13,18 @@ import pytest
 from omegaconf import OmegaConf
 
 from pdefit.cli import main
-from pdefit.cli.config.configuration import register_resolvers, resolved
+from pdefit.cli.config.configuration import register_resolvers
+from pdefit.cli.config.read import read_settings
+from pdefit.cli.config.settings import Settings
 from pdefit.cli.runtime import plugins
 
 
 @pytest.fixture
-def compose() -> Callable[..., dict[str, Any]]:
-    """From overrides to the checked configuration, as the command line makes it."""
+def compose() -> Callable[..., Settings]:
+    """From overrides to settings, as the command line makes them."""
 
-    def compose_(*overrides: str) -> dict[str, Any]:
-        return resolved(_compose(overrides))
+    def compose_(*overrides: str) -> Settings:
+        return read_settings(_compose(overrides))
 
     return compose_
 

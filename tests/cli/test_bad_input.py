@@ -164,6 +164,7 @@ def test_bad_words_about_data(pdefit_inside, tmp_path, arguments, words):
         (["dtype=float16"], ["dtype", "'float16'"]),
         (["device=abacus"], ["device", "'abacus'"]),
         (["solver=tsit6"], ["did you mean tsit5"]),
+        (["adjoint=hosted"], ["write driver=hosted"]),
         (["stages=adm"], ["did you mean adam"]),
         (["certificate=maybe"], ["certificate expects stop, warn or end", "'maybe'"]),
         (["store.every=0"], ["store.every"]),
@@ -266,13 +267,14 @@ def test_words_that_are_no_configuration(pdefit_inside, tmp_path, arguments, wor
 
 
 def test_what_a_sentence_proposes_is_understood(compose):
-    cfg = compose(*FRONT[1:], "~controls.D.guess", "+controls.D.guess=[1,2,3]", '+data.path="a=b[\'c.h5"')
-    assert cfg["controls"]["D"]["guess"] == [1, 2, 3] and cfg["data"]["path"] == "a=b['c.h5"
+    film = ("+data.variables={u: u}", '+data.path="a=b[\'c.h5"')
+    cfg = compose(*FRONT[1:], "~controls.D.guess", "+controls.D.guess=[1,2,3]", *film)
+    assert list(cfg.controls["D"].guess.number) == [1, 2, 3] and cfg.data.path == "a=b['c.h5"
 
 
 @pytest.mark.parametrize("override", ["observe=all", "~observe"])
 def test_an_operator_that_is_left_out_observes_everything(compose, override):
-    assert compose(*FRONT[1:], override)["observe"] == compose(*FRONT[1:])["observe"]
+    assert compose(*FRONT[1:], override).observe == compose(*FRONT[1:]).observe
 
 
 def test_observe_null_on_the_command_line_observes_everything():

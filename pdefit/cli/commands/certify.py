@@ -8,7 +8,8 @@ from rich.markup import escape
 
 from pdefit._util.atomic import read_json, write_json
 from pdefit._util.errors import PdefitError
-from pdefit.cli.experiment.experiment import experiment
+from pdefit.cli.config.settings import Settings
+from pdefit.cli.experiment.build import build_experiment
 from pdefit.cli.results.discretisation_refit import refit_finer
 from pdefit.cli.results.pictures_of_runs import boolean
 from pdefit.cli.runs.adjoint_scratch import checkpoints_in
@@ -21,12 +22,12 @@ from pdefit.inverse.fit.result import RunState
 _KEY = "discretisation"
 
 
-def run_certify(cfg: dict[str, Any], directory: Path, name: str, console: Console) -> None:
+def run_certify(settings: Settings, directory: Path, name: str, console: Console) -> None:
     """Certify an experiment where its fit would start."""
     path = directory / "certificate.json"
-    exp = experiment(cfg)
+    exp = build_experiment(settings)
     with checkpoints_in(directory, exp.driver):
-        found = certified_start(exp, cfg, path)
+        found = certified_start(exp, settings, path)
     show(found, console)
     console.print(f"written to {escape(str(path))}")
     demand(found)
@@ -42,13 +43,13 @@ def run_certify_on_a_run(arguments: list[str], console: Console) -> None:
         raise PdefitError(f"'{run.directory}' has no estimate yet, so nothing moves; pdefit resume it first")
     recorded = read_json(run.directory / "certificate.json")
     before = _hashes(recorded, run.directory)
-    exp = experiment(run.plain)
+    exp = build_experiment(run.settings)
     functional, theta = exp.functional, exp.functional.theta0
     if run.saved is not None:
         state = RunState(run.saved.numbers, run.saved.arrays)
         functional, theta = fitting.restored(exp.functional, exp.stages, state)
     with checkpoints_in(run.directory, exp.driver):
-        found = certified(functional, theta, exp, run.plain, exp.stages[-1])
+        found = certified(functional, theta, exp, run.settings, exp.stages[-1])
     same = {part: before.get(part) == value for part, value in found.hashes.items()}
     write_json(run.directory / "certificate_again.json", {"end": found.as_dict(), "same": same})
     show(found, console)

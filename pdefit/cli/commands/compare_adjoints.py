@@ -1,7 +1,6 @@
 """pdefit compare-adjoints experiment=NAME: every sensitivity algorithm on a user's own problem."""
 
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -10,15 +9,16 @@ from rich.table import Table
 from pdefit._util.atomic import write_json
 from pdefit._util.memory import in_words
 from pdefit.analysis.adjoint_study import Comparison, Measured, compare
-from pdefit.cli.experiment.experiment import experiment
+from pdefit.cli.config.settings import Settings
+from pdefit.cli.experiment.build import build_experiment
 from pdefit.cli.runs.planning import device_memory
 from pdefit.output.pictures.adjoints import draw_adjoints
 from pdefit.output.store.tables import write_rows
 
 
-def run_compare_adjoints(cfg: dict[str, Any], directory: Path, name: str, console: Console) -> None:
+def run_compare_adjoints(settings: Settings, directory: Path, name: str, console: Console) -> None:
     """Compare the algorithms where a fit would start; compare.json, compare.csv and a figure."""
-    functional = experiment(cfg).functional
+    functional = build_experiment(settings).functional
     with console.status("comparing", spinner="line") as status:
         found = compare(functional, memory=device_memory().left, said=lambda what: status.update(f"comparing: {what}"))
     write_json(directory / "compare.json", found.as_dict())

@@ -1,7 +1,6 @@
 """pdefit doctor: where an experiment, or a run that exists, first stops being finite."""
 
 from pathlib import Path
-from typing import Any
 
 import jax.numpy as jnp
 from jaxtyping import Array
@@ -11,16 +10,17 @@ from rich.markup import escape
 from pdefit._util.atomic import write_json
 from pdefit._util.errors import PdefitError
 from pdefit.analysis.debug.doctor import doctor
-from pdefit.cli.experiment.experiment import experiment
+from pdefit.cli.config.settings import Settings
+from pdefit.cli.experiment.build import build_experiment
 from pdefit.cli.runs.recorded_run import open_run
 from pdefit.inverse.fit import fit as fitting
 from pdefit.inverse.fit.result import RunState
 from pdefit.inverse.objective.functional import Functional
 
 
-def run_doctor(cfg: dict[str, Any], directory: Path, name: str, console: Console) -> None:
+def run_doctor(settings: Settings, directory: Path, name: str, console: Console) -> None:
     """Examine an experiment where its fit would start."""
-    exp = experiment(cfg)
+    exp = build_experiment(settings)
     functional = fitting.first_functional(exp.functional, exp.stages)
     examine(functional, functional.theta0, directory / "doctor.json", console)
 
@@ -39,7 +39,7 @@ def examine(functional: Functional, theta: Array, path: Path, console: Console) 
 def run_doctor_on_a_run(arguments: list[str], console: Console) -> None:
     """Examine a run at its best point; at its guess where it never came to one."""
     run = open_run(arguments, "examine")
-    exp = experiment(run.plain)
+    exp = build_experiment(run.settings)
     functional = fitting.first_functional(exp.functional, exp.stages)
     theta = functional.theta0
     if run.saved is not None:

@@ -19,8 +19,9 @@ from pdefit._util import interrupts
 from pdefit._util.atomic import write_json
 from pdefit._util.errors import PdefitError, with_space
 from pdefit.analysis.goodness.verdict import FITTED, Verdict
+from pdefit.cli.config.settings import Settings
 from pdefit.cli.experiment.automatic_sigma import describe, noise_summary
-from pdefit.cli.experiment.experiment import Experiment, experiment
+from pdefit.cli.experiment.build import Experiment, build_experiment
 from pdefit.cli.results.fields import write_film
 from pdefit.cli.results.fit_quality import distrust, fit_quality, sigma_stated
 from pdefit.cli.results.forecast_summary import check_lyapunov, forecast_summary, write_forecast
@@ -48,19 +49,19 @@ log = logging.getLogger("pdefit")
 _MOST_ROWS = 16
 
 
-def run_fit(cfg: dict[str, Any], directory: Path, name: str, console: Console, saved: Saved | None = None) -> None:
+def run_fit(settings: Settings, directory: Path, name: str, console: Console, saved: Saved | None = None) -> None:
     """Fit an experiment, from the start or from a saved state, and leave a complete run directory."""
     begin = time.perf_counter()
-    console.print(f"[bold]{name}[/]: {'reading data' if cfg['data'] else 'making the twin'}")
-    exp = experiment(cfg)
-    check_lyapunov(cfg["lyapunov"], exp)
+    console.print(f"[bold]{name}[/]: {'reading data' if settings.data else 'making the twin'}")
+    exp = build_experiment(settings)
+    check_lyapunov(settings.lyapunov, exp)
     with checkpoints_in(directory, exp.driver):
-        _fit(exp, cfg, directory, name, console, saved, begin)
+        _fit(exp, settings, directory, name, console, saved, begin)
 
 
 def _fit(
     exp: Experiment,
-    cfg: dict[str, Any],
+    settings: Settings,
     directory: Path,
     name: str,
     console: Console,
@@ -90,13 +91,13 @@ def _fit(
     for line in exp.remarks:
         log.warning(line)
         console.print(f"[yellow]warning:[/] {escape(line)}", highlight=False)
-    certificates, driver = Certificates(exp, cfg, directory), Metered(exp.driver)
-    planned = plan(exp, cfg)
+    certificates, driver = Certificates(exp, settings, directory), Metered(exp.driver)
+    planned = plan(exp, settings)
     console.print(f"plan: {planned['text']}", highlight=False)
     if saved is None:
         write_json(directory / "plan.json", planned)
         certificates.start(console)
-    found = minimise(exp, cfg, directory, console, saved, driver)
+    found = minimise(exp, settings, directory, console, saved, driver)
     interrupts.finish()
     for event in found.events:
         log.warning(event)
@@ -109,12 +110,12 @@ def _fit(
     verdict = _with_doubts(verdict, rows, moved, doubt, console)
 
     console.print(f"writing fields.h5{' and the forecast' if exp.forecasts else ''}")
-    skill, last = write_film(exp, found, cfg["store"], directory / "fields.h5", name)
+    skill, last = write_film(exp, found, settings.store, directory / "fields.h5", name)
     fitted_ts = found.functional.observations.ts
     write_series(directory / "residuals.csv", fitted_ts, residual_series(found.functional, found.theta))
     ahead = None
     if skill is not None:
-        ahead = forecast_summary(exp, found, skill, last, cfg["lyapunov"], console)
+        ahead = forecast_summary(exp, found, skill, last, settings.lyapunov, console)
         write_forecast(directory / "forecast.csv", skill)
     summary = _summary(exp, found, found_intervals, rows, ahead, name)
     summary["fit"], summary["discretisation"] = quality, moved.as_dict()
@@ -133,11 +134,11 @@ def _fit(
     console.print(outcome, highlight=False)
     write_json(directory / "summary.json", summary)
     drawing = time.perf_counter()
-    tell(pictures(directory) if cfg["render"] else description(directory), console)
+    tell(pictures(directory) if settings.render else description(directory), console)
     summary["seconds"]["pictures"] = time.perf_counter() - drawing
     summary["seconds"]["total"] = time.perf_counter() - begin
     write_json(directory / "summary.json", summary)
-    if cfg["render"]:
+    if settings.render:
         tell(report(directory), console)
     certificates.demand()
     log.info("loss %.6g after %d iterations", found.loss, found.iterations)

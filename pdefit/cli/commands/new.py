@@ -17,7 +17,6 @@ from pdefit._util.errors import PdefitError
 # the files of a plugin, by template; names follow the same placeholders
 _FILES = {
     "pyproject.toml.template": "pyproject.toml",
-    "README.md.template": "README.md",
     "init.py.template": "<<package>>/__init__.py",
     "bistable.py.template": "<<package>>/bistable.py",
     "system.yaml.template": "<<package>>/conf/system/<<package>>/bistable.yaml",

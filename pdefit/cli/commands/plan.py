@@ -1,7 +1,6 @@
 """pdefit plan experiment=NAME: what a fit will take, before it is started."""
 
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -10,19 +9,20 @@ from rich.table import Table
 from pdefit._util.atomic import write_json
 from pdefit._util.errors import with_space
 from pdefit._util.memory import in_words
-from pdefit.cli.experiment.experiment import experiment
+from pdefit.cli.config.settings import Settings
+from pdefit.cli.experiment.build import build_experiment
 from pdefit.cli.runs.adjoint_scratch import checkpoints_in
 from pdefit.cli.runs.planning import and_products, plan
 from pdefit.inverse.fit.stability import step_choice
 
 
-def run_plan(cfg: dict[str, Any], directory: Path, name: str, console: Console) -> None:
+def run_plan(settings: Settings, directory: Path, name: str, console: Console) -> None:
     """Print the plan of an experiment, and write it to plan.json."""
-    exp = experiment(cfg)
+    exp = build_experiment(settings)
     for line in (*exp.choices, *exp.remarks):
         console.print(line, highlight=False)
     with checkpoints_in(directory, exp.driver):
-        found = plan(exp, cfg)
+        found = plan(exp, settings)
     write_json(directory / "plan.json", found)
     cost = found["evaluation"]
     table = Table(box=None, show_header=False)

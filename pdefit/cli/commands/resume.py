@@ -10,6 +10,6 @@ from pdefit.cli.runtime.run_directory import recorded
 def run_resume(arguments: list[str], console: Console) -> None:
     """Continue a run directory; the result is that of a run that was never stopped, to the last bit on the same machine."""
     run = open_run(arguments, "resume")
-    with recorded(run.directory, ["pdefit", "resume", *arguments], run.plain, run.experiment, resumed=True):
+    with recorded(run.directory, ["pdefit", "resume", *arguments], run.settings, run.experiment, resumed=True):
         log_to(run.directory)
-        run_fit(run.plain, run.directory, run.experiment, console, run.saved)
+        run_fit(run.settings, run.directory, run.experiment, console, run.saved)

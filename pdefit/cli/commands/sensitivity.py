@@ -11,7 +11,8 @@ from rich.table import Table
 from pdefit._util.atomic import write_json
 from pdefit._util.errors import PdefitError, with_space
 from pdefit.analysis.sensitivity import Effect, sensitivity
-from pdefit.cli.experiment.experiment import experiment
+from pdefit.cli.config.settings import Settings
+from pdefit.cli.experiment.build import build_experiment
 from pdefit.cli.runtime.progress import RunsProgress
 from pdefit.output.pictures.sensitivity import draw_sensitivity
 from pdefit.output.store.tables import write_rows
@@ -19,10 +20,10 @@ from pdefit.output.store.tables import write_rows
 FACTOR = 1.5
 
 
-def run_sensitivity(cfg: dict[str, Any], directory: Path, name: str, console: Console) -> None:
+def run_sensitivity(settings: Settings, directory: Path, name: str, console: Console) -> None:
     """Rank the parameters around the truth (around the guess where it is unknown) over the fitted frames; sensitivity.json,
     sensitivity.csv and a figure."""
-    exp = experiment(cfg)
+    exp = build_experiment(settings)
     functional, ts = exp.functional, exp.record.ts[: exp.fitted]
     problem = functional.problem if exp.truth is None else exp.truth
     numerics = {"solver": functional.runner.solver, "dt": functional.dt if functional.steps is None else None}

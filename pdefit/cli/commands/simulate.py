@@ -15,10 +15,8 @@ from rich.markup import escape
 from pdefit._util.atomic import write_json
 from pdefit._util.errors import PdefitError, unknown, with_space
 from pdefit._util.trees import cast, named_fields
-from pdefit.cli.config.sections import is_number
-from pdefit.cli.config.store import check_store
-from pdefit.cli.experiment.choices import solver_and_steps
-from pdefit.cli.experiment.experiment import Config, make_args, make_system
+from pdefit.cli.config.settings import Reference, Settings
+from pdefit.cli.experiment.choices import choose_numerics
 from pdefit.cli.experiment.frame_times import frame_times
 from pdefit.cli.experiment.initial_state import initial_state
 from pdefit.cli.experiment.trial import try_step
@@ -27,33 +25,36 @@ from pdefit.data.readers.locate import locate
 from pdefit.data.readers.tables import read_table
 from pdefit.integrate.loop.stable_step import choose_steps
 from pdefit.integrate.solve import frames
+from pdefit.inverse.problem.problem import Problem
 from pdefit.output.store.fields import FieldsFile
 from pdefit.systems.capabilities import AbstractConservative, AbstractExact
 from pdefit.systems.field_coords import field_coords
 from pdefit.systems.system import AbstractSystem
 
 
-def run_simulate(cfg: dict[str, Any], directory: Path, name: str, console: Console) -> None:
+def run_simulate(settings: Settings, directory: Path, name: str, console: Console) -> None:
     """Integrate, write fields.h5, and compare with what is known: invariants, an exact solution, a reference table."""
     begin = time.perf_counter()
-    if cfg["data"] is not None:
+    if settings.data is not None:
         raise PdefitError("simulate takes its state from the system, but this experiment reads data; use pdefit fit")
-    system = cast(make_system(cfg["system"]), cfg["dtype"])
-    y0, args = cast(initial_state(cfg, system, None)[0], cfg["dtype"]), cast(make_args(cfg), cfg["dtype"])
-    ts = frame_times(cfg)
-    solver, steps, why = solver_and_steps(cfg, system, y0, float(ts[-1] - ts[0]), args)
+    system = cast(settings.system.build(), settings.dtype)
+    y0, _ = initial_state(settings.initial, settings.seed, system, None)
+    y0, args = cast(y0, settings.dtype), cast(settings.args, settings.dtype)
+    ts = frame_times(settings.times)
+    problem = Problem(system, y0, settings.observe, args=args)
+    solver, steps, why = choose_numerics(settings, problem, float(ts[-1] - ts[0]))
     for line in why:
         console.print(line, highlight=False)
     try_step(system, y0, solver, "solver", args)
-    solver, dt = choose_steps([(system, y0)], cfg["dt"], solver) if steps is None else (solver, np.inf)
+    solver, dt = choose_steps([(system, y0)], settings.dt, solver) if steps is None else (solver, np.inf)
     coords = field_coords(system, y0)
-    store = cfg["store"]
-    wanted = check_store(store, coords, ts.size, 1)
-    kept = np.arange(0, ts.size, store["every"])
+    store = settings.store
+    wanted = store.wanted(coords, ts.size, 1)
+    kept = np.arange(0, ts.size, store.every)
     kinds = {field: ("predicted",) for field in wanted}
     state = y0
     with FieldsFile(
-        directory / "fields.h5", ts[kept], system.time_unit, coords, kinds, store["dtype"], np.zeros(kept.size), name
+        directory / "fields.h5", ts[kept], system.time_unit, coords, kinds, store.dtype, np.zeros(kept.size), name
     ) as film:
         march = frames(system, y0, ts, solver=solver, dt=dt, t0=float(ts[0]), steps=steps, args=args)
         for i, state in enumerate(march):
@@ -62,7 +63,7 @@ def run_simulate(cfg: dict[str, Any], directory: Path, name: str, console: Conso
                     f"The simulation is not finite at t = {ts[i]:g}{with_space(system.time_unit)}; set dt below {dt:g}, or "
                     f"smaller tolerances (fields.h5 holds the frames before)"
                 )
-            if i % store["every"] == 0:
+            if i % store.every == 0:
                 film.append({f"{n}_predicted": np.asarray(x) for n, x in named_fields(state).items() if n in wanted})
     drift = _drift(system, y0, state)
     summary = {
@@ -74,12 +75,12 @@ def run_simulate(cfg: dict[str, Any], directory: Path, name: str, console: Conso
         "frames": int(kept.size),
         "invariant_drift": drift,
         "exact_error": _exact_error(system, state, float(ts[-1])),
-        "reference_error": _reference_error(cfg, state, float(ts[-1])),
+        "reference_error": _reference_error(settings.reference, state, float(ts[-1])),
         "seconds": {"total": time.perf_counter() - begin},
     }
     write_json(directory / "summary.json", summary)
-    tell(pictures(directory) if cfg["render"] else description(directory), console)
-    if cfg["render"]:
+    tell(pictures(directory) if settings.render else description(directory), console)
+    if settings.render:
         tell(report(directory), console)
     for label, key in (("exact solution", "exact_error"), ("reference", "reference_error")):
         if summary[key] is not None:
@@ -108,24 +109,18 @@ def _exact_error(system: AbstractSystem, state: PyTree, t: float) -> float | Non
     return float(max(jax.tree.leaves(wrong)))
 
 
-def _reference_error(cfg: Config, state: PyTree, t: float) -> float | None:
+def _reference_error(reference: Reference | None, state: PyTree, t: float) -> float | None:
     """The largest difference of the end state from the entries of a table, named field by field in the configuration."""
-    reference = cfg["reference"]
     if reference is None:
         return None
-    for key in ("path", "column", "time", "fields"):
-        if key not in reference:
-            raise PdefitError(f"reference.{key} is missing; a reference expects path, column, time and fields")
-    if not is_number(reference["time"]) or not isinstance(reference["fields"], Mapping):
-        raise PdefitError("reference expects a number as its time, and fields, e.g. {position: [[x1, y1], [x2, y2]]}")
-    if t != reference["time"]:
-        raise PdefitError(f"The reference is for t = {reference['time']:g}, but the run ends at {t:g}; set times.stop")
-    table, fields = read_table(locate(str(reference["path"]))), named_fields(state)
+    if t != reference.time:
+        raise PdefitError(f"The reference is for t = {reference.time:g}, but the run ends at {t:g}; set times.stop")
+    table, fields = read_table(locate(reference.path)), named_fields(state)
     worst = 0.0
-    for field, names in reference["fields"].items():
+    for field, names in reference.fields.items():
         if field not in fields:
             raise unknown("field (reference.fields)", str(field), fields)
-        rows, found = _look_up(names, table, str(reference["column"])), np.asarray(fields[field])
+        rows, found = _look_up(names, table, reference.column), np.asarray(fields[field])
         try:
             expected = np.asarray(rows, float)
         except ValueError:

@@ -1,4 +1,4 @@
-"""A composed configuration as plain, checked Python; and what is wrong with it, in one sentence."""
+"""Resolvers of interpolations, and Hydra's complaints about a configuration in one sentence."""
 
 import os
 import re
@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
 from hydra import compose, initialize_config_module
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, OverrideParseException
@@ -17,10 +16,11 @@ from omegaconf.errors import OmegaConfBaseException
 from pdefit._util.errors import PdefitError, unknown
 from pdefit.cli.config.catalogue import experiments
 from pdefit.cli.config.controls import WORDS
-from pdefit.cli.config.sections import check_sections, is_number, shipped, whole_number
+from pdefit.cli.config.registry import names
 from pdefit.cli.runtime import run_directory
 from pdefit.cli.runtime.plugins import folders
 from pdefit.data.readers.locate import locate
+from pdefit.inverse.fit.drivers import AbstractDriver
 
 
 def register_resolvers() -> None:
@@ -40,47 +40,6 @@ def _environment(name: str, default: str | None = None, *, _node_: Any) -> str |
     if found is None:
         raise PdefitError(f"The environment variable {name} is not set; set it, or write the path itself")
     return found
-
-
-def resolved(cfg: DictConfig) -> dict[str, Any]:
-    """The configuration as plain Python, checked where every experiment is alike."""
-    try:
-        plain = OmegaConf.to_container(cfg, resolve=True)
-    # interpolations that contain themselves, or resolvers, fail in any way
-    except Exception as error:
-        raise readable(error) from None
-    if not isinstance(plain, dict):
-        raise PdefitError("A configuration expects keys and values; this one has none")
-    # nobody who leaves the operator out means to observe nothing
-    if plain.get("observe") is None:
-        plain["observe"] = shipped("observe/all.yaml")
-    check_sections({**plain})
-    if plain["dtype"] not in ("float32", "float64"):
-        raise PdefitError(f"dtype expects float32 or float64, but got '{plain['dtype']}'")
-    for key in ("seed", "max_iterations"):
-        if plain[key] is not None or key == "seed":
-            whole_number(plain[key], key)
-    if plain["max_iterations"] == 0:
-        raise PdefitError(
-            "max_iterations expects 1 or more, but got 0; pdefit plan and pdefit certify look at the guess without fitting"
-        )
-    for key in ("dt", "noise"):
-        if plain[key] is not None and not is_number(plain[key]):
-            raise PdefitError(f"{key} expects a number, but got '{plain[key]}'")
-        plain[key] = None if plain[key] is None else float(plain[key])
-    if plain["dt"] is not None and not plain["dt"] > 0:
-        raise PdefitError(f"dt expects a positive time step, but got {plain['dt']}")
-    if not isinstance(plain["lyapunov"], bool):
-        raise PdefitError(f"lyapunov expects true or false, but got '{plain['lyapunov']}'")
-    if plain["device"] not in (None, "cpu", "gpu"):
-        raise PdefitError(f"device expects cpu or gpu, but got '{plain['device']}'")
-    if plain["device"] is not None:
-        jax.config.update("jax_platforms", {"gpu": "cuda"}.get(plain["device"], plain["device"]))
-    try:
-        jax.devices()
-    except RuntimeError:
-        raise PdefitError(f"There is no {plain['device']} that JAX can use here; set device=cpu") from None
-    return {str(k): v for k, v in plain.items()}
 
 
 def readable(error: BaseException, overrides: Sequence[str] = (), own: Sequence[str] = ()) -> PdefitError:
@@ -119,6 +78,10 @@ def readable(error: BaseException, overrides: Sequence[str] = (), own: Sequence[
         )
     if missing := re.search(r"Could not find '(\w+)/([^']+)'", sentence):
         group, name = missing.groups()
+        if group == "adjoint" and name in names(AbstractDriver):
+            return PdefitError(
+                f"'{name}' is a driver, not an adjoint; write driver={name} (and driver.KEY for its keys)"
+            )
         options = sentence.partition("Available options in")[2].partition("Config search path")[0].split()[1:]
         return unknown(group, name, experiments() if group == "experiment" else options)
     return PdefitError(f"Configuration: {sentence}")

@@ -40,8 +40,6 @@ def check_sections(cfg: Mapping[Any, Any]) -> None:
     for name in (*_MAPPINGS, *_OPTIONAL_MAPPINGS):
         if not (isinstance(cfg[name], Mapping) or (cfg[name] is None and name in _OPTIONAL_MAPPINGS)):
             raise PdefitError(f"{name} expects a mapping, but got {cfg[name]!r}")
-    if not isinstance(cfg["render"], bool):
-        raise PdefitError(f"render expects true or false, but got {cfg['render']!r}")
     _exactly(cfg["times"], known["times"], "times")
     _exactly(cfg["store"], shipped("store/all.yaml"), "store")
     if cfg["twin"] is not None:

@@ -1,5 +1,6 @@
 """The `stages` section of a configuration."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,7 +17,16 @@ AUTO = {"name": "auto"}
 _STAGE = ("optimizer", "max_iterations", "window", "every", "until", "held", "reweight")
 
 
-def read_stages(node: Any) -> list[Stage]:
+@dataclasses.dataclass(frozen=True)
+class Stages:
+    """The stages in order; `open` says that the only one has no optimizer yet, and `limit` are its evaluations, if given."""
+
+    stages: tuple[Stage, ...]
+    open: bool = False
+    limit: int | None = None
+
+
+def read_stages(node: Any) -> Stages:
     """The stages in the order they are written; null leaves one out that another experiment named."""
     if not isinstance(node, Mapping) or all(s is None for s in node.values()):
         raise PdefitError("stages expects at least one stage, e.g. stages=levenberg_marquardt")
@@ -30,13 +40,10 @@ def read_stages(node: Any) -> list[Stage]:
         raise PdefitError(
             f"stages.{last} is the last stage and would leave the initial state at its guess; remove held"
         )
-    return list(stages.values())
-
-
-def left_open(node: Any) -> bool:
-    """Whether the one stage that there is has no optimizer yet."""
-    stages = [s for s in node.values() if s is not None]
-    return len(stages) == 1 and stages[0]["optimizer"] == AUTO
+    only = node[last] if len(stages) == 1 else None
+    if only is not None and only["optimizer"] == AUTO:
+        return Stages(tuple(stages.values()), True, only.get("max_iterations"))
+    return Stages(tuple(stages.values()))
 
 
 def _stage(name: str, node: Any) -> Stage:

@@ -1,5 +1,6 @@
 """The `store` section of a configuration: which fields are written, how often, and how much they take."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,34 +10,50 @@ from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.memory import size_in_bytes
 from pdefit.systems.capabilities import FieldCoords
 
-
-def check_store(store: Mapping[str, Any], coords: Mapping[str, FieldCoords], frames_: int, kinds: int) -> list[str]:
-    """The fields to keep; refuses unknown names and what would not fit the budget."""
-    for key in store:
-        if key not in ("fields", "every", "dtype", "budget"):
-            raise unknown("key of store", str(key), ("fields", "every", "dtype", "budget"))
-    if not isinstance(store["fields"], list | None):
-        raise PdefitError(f"store.fields expects a list of names, or null for all, but got '{store['fields']}'")
-    wanted = list(coords) if store["fields"] is None else [str(name) for name in store["fields"]]
-    for name in wanted:
-        if name not in coords:
-            raise unknown("field (store.fields)", name, coords)
-    if isinstance(store["every"], bool) or not isinstance(store["every"], int) or store["every"] < 1:
-        raise PdefitError(f"store.every expects a whole number >= 1, but got {store['every']}")
-    if store["dtype"] not in ("float32", "float64"):
-        raise PdefitError(f"store.dtype expects float32 or float64, but got '{store['dtype']}'")
-    size = film_bytes(store, coords, wanted, frames_, kinds)
-    if size > size_in_bytes(store["budget"], "store.budget"):
-        raise PdefitError(
-            f"fields.h5 would take {size / 1e9:.2f} GB, more than store.budget = {store['budget']}; keep fewer fields "
-            f"(store.fields) or frames (store.every), use store.dtype=float32, or raise the budget"
-        )
-    return wanted
+_KEYS = ("fields", "every", "dtype", "budget")
 
 
-def film_bytes(
-    store: Mapping[str, Any], coords: Mapping[str, FieldCoords], wanted: list[str], frames_: int, kinds: int
-) -> int:
-    """What so many frames of these fields take, each as `kinds` variables (observed, predicted, true)."""
-    values = sum(int(np.prod([c.size for c in coords[n].coords.values()])) for n in wanted)
-    return values * np.dtype(store["dtype"]).itemsize * kinds * (frames_ // store["every"] + 1)
+@dataclasses.dataclass(frozen=True)
+class Store:
+    """What fields.h5 holds: `fields` by name (None for all), every `every`-th frame, within a `budget` such as "2 GB"."""
+
+    fields: tuple[str, ...] | None
+    every: int
+    dtype: str
+    budget: str | float
+
+    def wanted(self, coords: Mapping[str, FieldCoords], frames: int, kinds: int) -> list[str]:
+        """The fields to keep; refuses unknown names and what would not fit the budget. `kinds` is the number of variables of
+        a field (observed, predicted, true)."""
+        wanted = list(coords) if self.fields is None else list(self.fields)
+        for name in wanted:
+            if name not in coords:
+                raise unknown("field (store.fields)", name, coords)
+        size = self.size(coords, wanted, frames, kinds)
+        if size > size_in_bytes(self.budget, "store.budget"):
+            raise PdefitError(
+                f"fields.h5 would take {size / 1e9:.2f} GB, more than store.budget = {self.budget}; keep fewer fields "
+                f"(store.fields) or frames (store.every), use store.dtype=float32, or raise the budget"
+            )
+        return wanted
+
+    def size(self, coords: Mapping[str, FieldCoords], wanted: list[str], frames: int, kinds: int) -> int:
+        """Bytes that so many frames of these fields take."""
+        values = sum(int(np.prod([c.size for c in coords[n].coords.values()])) for n in wanted)
+        return values * np.dtype(self.dtype).itemsize * kinds * (frames // self.every + 1)
+
+
+def read_store(node: Mapping[str, Any]) -> Store:
+    """What a configuration says of fields.h5."""
+    for key in node:
+        if key not in _KEYS:
+            raise unknown("key of store", str(key), _KEYS)
+    fields, every = node["fields"], node["every"]
+    if not isinstance(fields, list | None):
+        raise PdefitError(f"store.fields expects a list of names, or null for all, but got '{fields}'")
+    if isinstance(every, bool) or not isinstance(every, int) or every < 1:
+        raise PdefitError(f"store.every expects a whole number >= 1, but got {every}")
+    if node["dtype"] not in ("float32", "float64"):
+        raise PdefitError(f"store.dtype expects float32 or float64, but got '{node['dtype']}'")
+    size_in_bytes(node["budget"], "store.budget")
+    return Store(None if fields is None else tuple(map(str, fields)), every, node["dtype"], node["budget"])

@@ -1,13 +1,10 @@
 """Where a trajectory starts: the system's own state, the data, a preparation, or a file."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import jax
 from jaxtyping import PyTree
 
 from pdefit._util.errors import PdefitError, first_line
-from pdefit.cli.config.instantiate import make
+from pdefit.cli.config.settings import Initial, StateFile
 from pdefit.cli.experiment.prepared import Prepared, prepared_state, state_from_file
 from pdefit.data.observations import Observations
 from pdefit.data.readers.locate import locate
@@ -17,11 +14,11 @@ from pdefit.systems.system import AbstractSystem
 
 
 def initial_state(
-    cfg: Mapping[str, Any], system: AbstractSystem, observations: Observations | None
+    initial: Initial, seed: int, system: AbstractSystem, observations: Observations | None
 ) -> tuple[PyTree, Prepared | None]:
     """The state that `initial` asks for, and what its preparation took, if it had one."""
     try:
-        y0, prepared = _state(cfg["initial"], system, observations, cfg["seed"])
+        y0, prepared = _state(initial, system, observations, seed)
         return (system.project(y0) if isinstance(system, AbstractConstrained) else y0), prepared
     except PdefitError:
         raise
@@ -31,7 +28,7 @@ def initial_state(
 
 
 def _state(
-    initial: Any, system: AbstractSystem, observations: Observations | None, seed: int
+    initial: Initial, system: AbstractSystem, observations: Observations | None, seed: int
 ) -> tuple[PyTree, Prepared | None]:
     name = type(system).__name__
     if initial == "data" and observations is not None:
@@ -41,13 +38,8 @@ def _state(
             f"{name} cannot take its initial state from data, having no init_from_data; set initial=system, and give "
             f"unknown fields that were observed `guess: data` (controls.y0.FIELD)"
         )
-    if initial in ("system", "data"):
-        return system.init(jax.random.key(seed)), None
-    if isinstance(initial, Mapping) and set(initial) == {"path"}:
-        return state_from_file(locate(str(initial["path"])), system.init(jax.random.key(seed)), name), None
-    if isinstance(initial, Mapping) and {"name", "_target_"} & {*initial}:
-        return prepared_state(make(initial, "initial", AbstractPreparation), system, seed)
-    raise PdefitError(
-        f"initial expects `system`, `data`, a file as {{path: fields.h5}}, or a preparation as {{name: ...}}, but got "
-        f"'{initial}'"
-    )
+    if isinstance(initial, StateFile):
+        return state_from_file(locate(initial.path), system.init(jax.random.key(seed)), name), None
+    if isinstance(initial, AbstractPreparation):
+        return prepared_state(initial, system, seed)
+    return system.init(jax.random.key(seed)), None

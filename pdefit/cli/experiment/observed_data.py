@@ -1,6 +1,5 @@
 """Observations from a file, checked against what the model sees before their values are read."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from pdefit._util.errors import PdefitError
+from pdefit.cli.config.settings import DataSettings, Settings
 from pdefit.cli.experiment.positions import check_positions
 from pdefit.cli.experiment.trial import try_observe
 from pdefit.data.observations import Observations
@@ -29,43 +28,27 @@ class Observed(NamedTuple):
     remarks: tuple[str, ...]
 
 
-def observed_data(
-    cfg: Mapping[str, Any],
-    path: Path,
-    system: AbstractSystem,
-    observe: AbstractObservationOperator,
-    sigma: Mapping[str, str | float],
-) -> Observed:
+def observed_data(settings: Settings, data: DataSettings, path: Path, system: AbstractSystem) -> Observed:
     """What `data` names, between `times.start` and `times.stop`."""
-    data, times = cfg["data"], cfg["times"]
+    times, observe = settings.times, settings.observe
     coords = system.coords() if isinstance(system, AbstractGridded) else {}
-    named = _coordinates(data.get("coordinates"))
     with Frames(
         path,
-        data["variables"],
-        sigma=sigma,
+        data.variables,
+        sigma=data.sigma,
         units={field: where.unit for field, where in coords.items()},
         time_unit=system.time_unit,
-        time=data.get("time") or "time",
-        start=-np.inf if times["start"] is None else times["start"],
-        stop=np.inf if times["stop"] is None else times["stop"],
+        time=data.time or "time",
+        start=-np.inf if times.start is None else times.start,
+        stop=np.inf if times.stop is None else times.stop,
     ) as frames:
-        y, assumed = _some_state(system, cfg["seed"]), None
+        y, assumed = _some_state(system, settings.seed), None
         if y is not None:
             try_observe(observe, y)
             check_observed(eqx.filter_eval_shape(observe, y), frames.shapes, f"the data in '{frames.name}'")
-            assumed = check_positions(frames, _positions(observe, y, coords), named)
+            assumed = check_positions(frames, _positions(observe, y, coords), data.coordinates)
         observations, remarks = read_all(frames)
     return Observed(observations, () if assumed is None else (assumed,), tuple(remarks))
-
-
-def _coordinates(node: Any) -> dict[str, str | None]:
-    """`data.coordinates`: for each axis the variable with its positions, or None."""
-    if not isinstance(node or {}, Mapping) or not all(isinstance(v, str | None) for v in (node or {}).values()):
-        raise PdefitError(
-            f"data.coordinates expects axis: variable, e.g. {{x: lon}}, or x: null to compare nothing, but got {node!r}"
-        )
-    return dict(node or {})
 
 
 def _some_state(system: AbstractSystem, seed: int) -> PyTree | None:

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from pdefit._util.errors import PdefitError
-from pdefit.cli.experiment.experiment import Experiment
+from pdefit.cli.experiment.build import Experiment
 from pdefit.cli.results.fit_quality import sigma_stated
 from pdefit.cli.runs.discretisation_check import FINER, Discretisation
 from pdefit.inverse.fit import fit as fitting

@@ -1,6 +1,6 @@
 """The film a run leaves: what was observed, what the model predicts, what was true; and how good the forecast is."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import equinox as eqx
@@ -10,8 +10,8 @@ from jaxtyping import PyTree
 
 from pdefit._util.trees import named_fields
 from pdefit.analysis.forecast.skill import Skill, skill
-from pdefit.cli.config.store import check_store
-from pdefit.cli.experiment.experiment import Experiment
+from pdefit.cli.config.store import Store
+from pdefit.cli.experiment.build import Experiment
 from pdefit.integrate.solve import frames
 from pdefit.inverse.fit.fit import Fit
 from pdefit.output.store.fields import FieldsFile
@@ -42,13 +42,11 @@ def predicted(exp: Experiment, found: Fit) -> Iterator[PyTree]:
     yield from frames(problem.system, state, ts[exp.fitted :], t0=float(ts[exp.fitted - 1]), **numerics)
 
 
-def write_film(
-    exp: Experiment, found: Fit, store: Mapping[str, Any], path: Any, title: str
-) -> tuple[Skill | None, PyTree]:
+def write_film(exp: Experiment, found: Fit, store: Store, path: Any, title: str) -> tuple[Skill | None, PyTree]:
     """Write fields.h5 and score the forecast on the way; beside its skill, the state at the end of the fit."""
     problem, record, total = found.problem, exp.record, exp.record.ts.size
     coords = field_coords(problem.system, problem.y0)
-    wanted = check_store(store, coords, total, 3)
+    wanted = store.wanted(coords, total, 3)
     frame_shapes = {n: np.shape(x) for n, x in named_fields(problem.y0).items()}
     film_kinds = {
         name: ("predicted",)
@@ -57,19 +55,19 @@ def write_film(
         for name in wanted
     }
     true = None if exp.true_states is None else named_fields(exp.true_states)
-    kept = np.arange(0, total, store["every"])
+    kept = np.arange(0, total, store.every)
     phase = (np.arange(total) >= exp.fitted).astype(np.int8)
     ahead: list[dict[str, np.ndarray]] = []
     last: PyTree = problem.y0
     observe = eqx.filter_jit(problem.observe)
     unit = problem.system.time_unit
-    with FieldsFile(path, record.ts[kept], unit, coords, film_kinds, store["dtype"], phase[kept], title) as film:
+    with FieldsFile(path, record.ts[kept], unit, coords, film_kinds, store.dtype, phase[kept], title) as film:
         for i, state in enumerate(predicted(exp, found)):
             if i < exp.fitted:
                 last = state
             else:
                 ahead.append({n: np.asarray(v) for n, v in observe(state).items()})
-            if i % store["every"]:
+            if i % store.every:
                 continue
             row: dict[str, np.ndarray] = {}
             for name, value in named_fields(state).items():

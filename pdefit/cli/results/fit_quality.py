@@ -6,7 +6,7 @@ from typing import Any
 from pdefit.analysis.goodness.holdout import chi2, heldout_score
 from pdefit.analysis.goodness.verdict import FAR_BELOW, MISSES, STOPPED, Verdict, judge
 from pdefit.analysis.goodness.whiteness import whiteness
-from pdefit.cli.experiment.experiment import Experiment
+from pdefit.cli.experiment.build import Experiment
 from pdefit.inverse.fit.fit import Fit
 
 # an estimate of sigma with a larger standard error does not tell good residuals from bad

@@ -5,7 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from pdefit.cli.experiment.experiment import Experiment
+from pdefit.cli.experiment.build import Experiment
 from pdefit.cli.experiment.truth import is_known
 from pdefit.cli.runs.discretisation_check import DECIDES
 from pdefit.inverse.controls.vector import FEW, BoundControl

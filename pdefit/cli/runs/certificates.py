@@ -13,7 +13,8 @@ from rich.table import Table
 
 from pdefit._util.atomic import read_json, write_json
 from pdefit._util.errors import PdefitError
-from pdefit.cli.experiment.experiment import Experiment
+from pdefit.cli.config.settings import Settings
+from pdefit.cli.experiment.build import Experiment
 from pdefit.inverse.certify.certificate import Certificate, certify
 from pdefit.inverse.fit import fit as fitting
 from pdefit.inverse.objective.functional import Functional
@@ -27,24 +28,22 @@ class Certificates:
     `certificate: stop` ends the run before the fit, `warn` goes on, `end` tests the estimate only and stops there.
     """
 
-    def __init__(self, exp: Experiment, cfg: dict[str, Any], directory: Path):
-        if cfg["certificate"] not in ("stop", "warn", "end"):
-            raise PdefitError(f"certificate expects stop, warn or end, but got '{cfg['certificate']}'")
-        self._exp, self._cfg, self._path = exp, cfg, directory / "certificate.json"
+    def __init__(self, exp: Experiment, settings: Settings, directory: Path):
+        self._exp, self._settings, self._path = exp, settings, directory / "certificate.json"
         self._failed = ""
         # of both certificates, compilation included
         self.seconds = 0.0
 
     def start(self, console: Console) -> None:
         """Certify what the first stage minimises, at its guess; a failure stops the run before it has cost anything."""
-        if self._cfg["certificate"] == "end":
+        if self._settings.certificate == "end":
             return
-        self._judge(certified_start(self._exp, self._cfg, self._path), "at the guess", console)
+        self._judge(certified_start(self._exp, self._settings, self._path), "at the guess", console)
         self.demand()
 
     def end(self, found: fitting.Fit, console: Console) -> dict[str, Any]:
         """Certify the last functional at the estimate; `demand` complains later, when all results are written."""
-        certificate = certified(found.functional, found.theta, self._exp, self._cfg, self._exp.stages[-1])
+        certificate = certified(found.functional, found.theta, self._exp, self._settings, self._exp.stages[-1])
         recorded = read_json(self._path) if self._path.is_file() else {}
         write_json(self._path, {**recorded, "end": certificate.as_dict()})
         self._judge(certificate, "at the estimate", console)
@@ -52,7 +51,7 @@ class Certificates:
 
     def demand(self) -> None:
         """Raise if a certificate failed and the run is to stop for it."""
-        if self._failed and self._cfg["certificate"] != "warn":
+        if self._failed and self._settings.certificate != "warn":
             raise PdefitError(f"{self._failed} (certificate=warn goes on all the same)")
 
     def _judge(self, found: Certificate, where: str, console: Console) -> None:
@@ -64,7 +63,7 @@ class Certificates:
             return
         self._failed = f"The gradient fails its certificate {where}: {found.reason}"
         log.warning(self._failed)
-        if self._cfg["certificate"] == "warn":
+        if self._settings.certificate == "warn":
             console.print(f"[yellow]{escape(self._failed)}[/]")
 
 
@@ -83,34 +82,34 @@ def _praise(found: Certificate, where: str) -> str:
     return f"gradient certified {where}: differences agree to {worst:.0e}{part}{notes}"
 
 
-def certified_start(exp: Experiment, cfg: dict[str, Any], path: Path) -> Certificate:
+def certified_start(exp: Experiment, settings: Settings, path: Path) -> Certificate:
     """The certificate of what the first stage minimises, at its guess; written to `path`."""
     functional = fitting.first_functional(exp.functional, exp.stages)
-    found = certified(functional, functional.theta0, exp, cfg, exp.stages[0])
+    found = certified(functional, functional.theta0, exp, settings, exp.stages[0])
     write_json(path, {"start": found.as_dict()})
     return found
 
 
 def certified(
-    functional: Functional, theta: Array, exp: Experiment, cfg: dict[str, Any], stage: fitting.Stage
+    functional: Functional, theta: Array, exp: Experiment, settings: Settings, stage: fitting.Stage
 ) -> Certificate:
     """The certificate of what a stage minimises, within the cost that this experiment's fit allows."""
     return certify(
         functional,
         jnp.asarray(theta),
-        key=jax.random.key(cfg["seed"]),
-        fit_cost=fit_cost(exp, cfg),
+        key=jax.random.key(settings.seed),
+        fit_cost=fit_cost(exp, settings),
         # another stage may have fewer unknowns, and an optimizer that is for few
         optimizers=[stage.optimizer],
         driver=exp.driver,
     )
 
 
-def fit_cost(exp: Experiment, cfg: dict[str, Any]) -> float:
+def fit_cost(exp: Experiment, settings: Settings) -> float:
     """Forward solves that a fit may take, if it uses up its iterations."""
     each = [stage.max_iterations * evaluation_cost(exp.functional, stage) for stage in exp.stages]
     most = sum(stage.max_iterations for stage in exp.stages)
-    bound = most if cfg["max_iterations"] is None else min(most, cfg["max_iterations"])
+    bound = most if settings.max_iterations is None else min(most, settings.max_iterations)
     return sum(each) * bound / most
 
 

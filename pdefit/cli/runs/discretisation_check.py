@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array
 
 from pdefit._util.errors import PdefitError
-from pdefit.cli.experiment.experiment import Experiment
+from pdefit.cli.experiment.build import Experiment
 from pdefit.cli.runs.certificates import evaluation_cost
 from pdefit.inverse.fit.fit import Fit
 from pdefit.inverse.fit.step_checks import halved

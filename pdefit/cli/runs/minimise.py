@@ -12,21 +12,22 @@ from rich.console import Console
 
 from pdefit._util import interrupts
 from pdefit._util.errors import PdefitError
-from pdefit.cli.experiment.experiment import Experiment
-from pdefit.cli.runs.recorded_run import changed_problem, origin
+from pdefit.cli.config.recorded import origin
+from pdefit.cli.config.settings import Settings
+from pdefit.cli.experiment.build import Experiment
+from pdefit.cli.runs.recorded_run import changed_problem
 from pdefit.cli.runtime.progress import FitProgress
 from pdefit.inverse.fit import fit as fitting
 from pdefit.inverse.fit.drivers import AbstractDriver
 from pdefit.inverse.fit.result import RunState
 from pdefit.inverse.objective.fingerprint import fingerprint
-from pdefit.inverse.objective.functional import Functional
 from pdefit.output.store.fit_checkpoint import Saved, save_state
 from pdefit.output.store.history import HistoryFile
 
 
 def minimise(
     exp: Experiment,
-    cfg: dict[str, Any],
+    settings: Settings,
     directory: Path,
     console: Console,
     saved: Saved | None,
@@ -38,8 +39,8 @@ def minimise(
     physical = eqx.filter_jit(jax.vmap(_flat_values, in_axes=(None, 0)))
     hashes = fingerprint(exp.functional)
     resume = None if saved is None else _checked(saved, hashes, console)
-    belongs = {"config": origin(directory), "max_iterations": cfg["max_iterations"], "hashes": hashes}
-    stages = exp.stages if resume is None else _extended(exp.stages, cfg["max_iterations"])
+    belongs = {"config": origin(directory), "max_iterations": settings.max_iterations, "hashes": hashes}
+    stages = exp.stages if resume is None else _extended(exp.stages, settings.max_iterations)
     keep = 0 if resume is None else resume.iterations
     with HistoryFile(directory / "history.h5", recorded, keep) as history, FitProgress(console) as bar:
 
@@ -60,7 +61,7 @@ def minimise(
         return fitting.fit(
             exp.functional,
             stages,
-            max_iterations=cfg["max_iterations"],
+            max_iterations=settings.max_iterations,
             callback=callback,
             resume=resume,
             driver=driver,
@@ -83,5 +84,5 @@ def _extended(stages: list[fitting.Stage], max_iterations: int | None) -> list[f
     return [*stages[:-1], dataclasses.replace(stages[-1], max_iterations=most)]
 
 
-def _flat_values(functional: Functional, theta: Any) -> Any:
+def _flat_values(functional: AbstractObjective, theta: Any) -> Any:
     return jnp.concatenate([jnp.ravel(v) for v in functional.controls.tabulated.values(theta).values()])

@@ -7,8 +7,8 @@ import jax
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.memory import Limit, available, in_words
-from pdefit.cli.config.store import check_store, film_bytes
-from pdefit.cli.experiment.experiment import Experiment
+from pdefit.cli.config.settings import Settings
+from pdefit.cli.experiment.build import Experiment
 from pdefit.cli.runs.certificates import fit_cost
 from pdefit.inverse.fit.stability import step_choice
 from pdefit.inverse.fit.stages import keeps, with_windows
@@ -20,17 +20,17 @@ from pdefit.systems.field_coords import field_coords
 _KINDS = 3
 
 
-def plan(exp: Experiment, cfg: dict[str, Any]) -> dict[str, Any]:
+def plan(exp: Experiment, settings: Settings) -> dict[str, Any]:
     """What a fit will take, for plan.json; refused where it cannot fit this machine."""
     problem, frames = exp.functional.problem, exp.record.ts.size
     coords = field_coords(problem.system, problem.y0)
-    wanted = check_store(cfg["store"], coords, frames, _KINDS)
+    wanted = settings.store.wanted(coords, frames, _KINDS)
     cost = exp.driver.cost(_last_functional(exp), exp.stages[-1].optimizer.tangents)
     _refuse_too_large(cost)
     most = sum(stage.max_iterations for stage in exp.stages)
     work = sum(stage.max_iterations * _with(stage.optimizer.most_products) for stage in exp.stages)
-    if cfg["max_iterations"] is not None:
-        most = min(most, cfg["max_iterations"])
+    if settings.max_iterations is not None:
+        most = min(most, settings.max_iterations)
         work = min(work, most * max(_with(stage.optimizer.most_products) for stage in exp.stages))
     products = exp.stages[-1].optimizer.most_products
     steps = exp.functional.steps
@@ -40,8 +40,8 @@ def plan(exp: Experiment, cfg: dict[str, Any]) -> dict[str, Any]:
         "evaluation": {**cost.as_dict(), "most_products": products},
         "most_evaluations": most,
         "most_seconds": work * cost.seconds,
-        "forward_solves": fit_cost(exp, cfg),
-        "fields_bytes": film_bytes(cfg["store"], coords, wanted, frames, _KINDS),
+        "forward_solves": fit_cost(exp, settings),
+        "fields_bytes": settings.store.size(coords, wanted, frames, _KINDS),
         "preparation": None if exp.prepared is None else exp.prepared.as_dict(),
         "device": jax.devices()[0].device_kind,
     }

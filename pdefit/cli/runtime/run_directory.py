@@ -6,11 +6,11 @@ import os
 import platform
 import subprocess
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 from hydra.core.hydra_config import HydraConfig
@@ -25,6 +25,15 @@ log = logging.getLogger("pdefit")
 _PACKAGES = ("pdefit", "jax", "jaxlib", "equinox", "diffrax", "optax", "numpy", "scipy", "h5py", "hydra-core")
 
 
+class Reproducible(Protocol):
+    """What of a run's settings its provenance repeats."""
+
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def seed(self) -> int: ...
+
+
 def run_name() -> str:
     """A name that two sweeps started in the same second do not share."""
     return f"{datetime.now():%Y-%m-%d_%H-%M-%S}-{uuid.uuid4().hex[:4]}"
@@ -33,6 +42,18 @@ def run_name() -> str:
 def current() -> Path:
     """The directory Hydra made for this run."""
     return Path(HydraConfig.get().runtime.output_dir)
+
+
+def refuse_old(directory: Path) -> None:
+    """Refuse a run of pdefit 0.1, whose configuration and files have other names."""
+    file = directory / "provenance.json"
+    versions = read_json(file).get("versions") if file.is_file() else None
+    made_by = str(versions.get("pdefit")) if isinstance(versions, Mapping) else ""
+    if made_by.startswith("0.1."):
+        raise PdefitError(
+            f"'{directory}' was made by pdefit {made_by}, whose runs this version does not read; go on with it by pdefit 0.1, "
+            f"or start a new run"
+        )
 
 
 def refuse_used(overrides: list[str]) -> None:
@@ -52,14 +73,16 @@ def refuse_used(overrides: list[str]) -> None:
 
 
 @contextmanager
-def recorded(directory: Path, command: list[str], cfg: Any, experiment: str, resumed: bool = False) -> Iterator[None]:
+def recorded(
+    directory: Path, command: list[str], settings: Reproducible, experiment: str, resumed: bool = False
+) -> Iterator[None]:
     """The directory is locked; provenance at the start; at the end DONE, or INTERRUPTED or FAILED with the reason."""
     with locked(directory):
         # a run stays what it was as long as going on with it has changed nothing
         before, untouched = {mark: _text(directory / mark) for mark in MARKS[:2]}, _states(directory)
         try:
             interrupts.begin()
-            _start(directory, _provenance(command, cfg, experiment), resumed)
+            _start(directory, _provenance(command, settings, experiment), resumed)
             yield
             with interrupts.uninterrupted():
                 if interrupts.received():
@@ -115,7 +138,7 @@ def _states(directory: Path) -> list[tuple[str, int]]:
     return sorted((f.name, f.stat().st_mtime_ns) for f in files if f.exists())
 
 
-def _provenance(command: list[str], cfg: Any, experiment: str) -> dict[str, Any]:
+def _provenance(command: list[str], settings: Reproducible, experiment: str) -> dict[str, Any]:
     device = jax.devices()[0]
     return {
         "experiment": experiment,
@@ -126,8 +149,8 @@ def _provenance(command: list[str], cfg: Any, experiment: str) -> dict[str, Any]
         "device": {"platform": device.platform, "kind": device.device_kind, "count": jax.device_count()},
         "machine": platform.machine(),
         "cpus": os.cpu_count(),
-        "dtype": cfg["dtype"],
-        "seed": cfg["seed"],
+        "dtype": settings.dtype,
+        "seed": settings.seed,
         "xla_flags": os.environ.get("XLA_FLAGS", ""),
     }
 

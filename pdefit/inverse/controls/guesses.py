@@ -11,7 +11,7 @@ from jaxtyping import Array, PRNGKeyArray
 from pdefit._util.errors import PdefitError, first_line
 from pdefit._util.trees import named_fields
 from pdefit.data.observations import Observations
-from pdefit.systems.capabilities import AbstractDataState
+from pdefit.systems.capabilities import AbstractDataGuess, AbstractDataState
 from pdefit.systems.system import AbstractSystem
 
 
@@ -66,7 +66,8 @@ class Perturb(AbstractGuess):
 class FromData(AbstractGuess):
     """The observed value of a field of `y0` at the first time, with missing points at their nominal values.
 
-    A field that was not observed as a whole is made of the data by the system's `init_from_data`.
+    A field that was not observed as a whole is made of the data by the system's `init_from_data`, a parameter by its
+    `guess_from_data`.
     """
 
     def value(self, nominal, path, key, observations, system):
@@ -75,9 +76,13 @@ class FromData(AbstractGuess):
             # nodes are taken from the data when the formulation makes them
             return np.asarray(nominal)
         if root != "y0":
-            raise PdefitError(
-                f"The guess of '{path}' cannot come from data, which only fields of y0 and nodes can; give a number or an array"
-            )
+            found = system.guess_from_data(path, observations) if isinstance(system, AbstractDataGuess) else None
+            if found is None:
+                raise PdefitError(
+                    f"The guess of '{path}' cannot come from data, which fields of y0 and nodes can, and parameters for which "
+                    f"the system has guess_from_data; give a number or an array"
+                )
+            return found
         # a state that is one bare array is observed as `y`
         field = name or "y"
         observed = observations.values.get(field)

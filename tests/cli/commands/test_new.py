@@ -67,14 +67,66 @@ def test_a_new_plugin_is_listed_verified_fitted_and_swept(tmp_path, environment)
     assert len(guesses) == 4
 
 
+_EQUATION = """\
+from collections import namedtuple
+import jax
+import pdefit
+State = namedtuple("State", "u", defaults=[pdefit.field(doc="density", diffusivity="D")])
+class Logistic(pdefit.ReactionDiffusion):
+    D: jax.Array = pdefit.parameter(positive=True, doc="diffusivity")
+    r: jax.Array = pdefit.parameter(positive=True, doc="growth rate")
+    def reaction(self, t, y, args):
+        return State(self.r * y.u * (1 - y.u))
+    def init(self, key):
+        return State(jax.numpy.exp(-(self.grid.mesh()[0] ** 2)))
+SYSTEMS = {"growth/logistic": Logistic}
+"""
+_EXPERIMENT = """\
+# @package _global_
+defaults: [override /twin: independent]
+system: {name: growth/logistic, grid: {shape: [64], extent: [16.0]}, D: 1.0, r: 2.0}
+times: {start: 0.0, stop: 3.0, count: 13}
+noise: 0.02
+controls:
+  D: {transform: log, guess: {perturb: [0.5, 2.0]}}
+  r: {transform: log, guess: {perturb: [0.5, 2.0]}}
+"""
+
+
+def test_an_equation_takes_twelve_lines_and_its_fit_eight(tmp_path, environment):
+    assert (len(_EQUATION.splitlines()), len(_EXPERIMENT.splitlines())) == (12, 8)
+    files = {
+        "growth/__init__.py": _EQUATION,
+        "growth/conf/experiment/growth.yaml": _EXPERIMENT,
+        "growth-1.dist-info/entry_points.txt": "[pdefit.plugins]\ngrowth = growth\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    done = subprocess.run(
+        [Path(sys.executable).with_name("pdefit"), "fit", "experiment=growth", "render=false"],
+        cwd=tmp_path,
+        env={**environment, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (table,) = tmp_path.rglob("parameters.csv")
+    with open(table, newline="") as file:
+        found = {r["control"]: float(r["estimate"]) for r in csv.DictReader(file)}
+    assert found == {"D": pytest.approx(1.0, rel=0.05), "r": pytest.approx(2.0, rel=0.05)}
+
+
 @pytest.mark.parametrize(("name", "package"), [("fronts", "fronts"), ("My-Fronts2", "my_fronts2")])
 def test_the_package_is_named_after_the_project(tmp_path, name, package):
     assert package_name(name) == package
     folder = write_plugin(tmp_path, name, package)
     assert (folder / package / "conf" / "experiment" / package / "front.yaml").is_file()
     assert [p.name for p in tmp_path.iterdir()] == [name]
-    for file in (p for p in folder.rglob("*") if p.is_file()):
-        assert "<<" not in file.read_text() and ">>" not in file.read_text()
+    texts = [file.read_text() for file in folder.rglob("*") if file.is_file()]
+    assert not any("<<" in text or ">>" in text for text in texts)
+    assert sum(len(text.splitlines()) for text in texts) <= 80
 
 
 @pytest.mark.parametrize(

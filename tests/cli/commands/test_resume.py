@@ -18,8 +18,9 @@ from pdefit._util.atomic import write_json
 from pdefit._util.errors import PdefitError
 from pdefit.cli.commands import fit as fit_command
 from pdefit.cli.commands.certify import run_certify_on_a_run as run_certify
+from pdefit.cli.commands.report import run_report
 from pdefit.cli.commands.resume import run_resume
-from pdefit.cli.config.configuration import resolved
+from pdefit.cli.config.read import read_settings
 from pdefit.cli.runs import minimise
 from pdefit.cli.runtime.run_directory import recorded
 from pdefit.inverse.fit import fit_run
@@ -36,7 +37,7 @@ class Died(BaseException):
 
 
 def begin(directory):
-    cfg = resolved(OmegaConf.load(directory / ".hydra" / "config.yaml"))
+    cfg = read_settings(OmegaConf.load(directory / ".hydra" / "config.yaml"))
     with recorded(directory, ["pdefit", "fit"], cfg, NAME):
         fit_command.run_fit(cfg, directory, NAME, QUIET)
 
@@ -168,6 +169,15 @@ def test_a_run_with_links_to_elsewhere_does_not_go_on(prepare_run, tmp_path):
     assert mine.read_text() == "mine"
 
 
+def test_a_run_of_the_version_before_is_refused(prepare_run):
+    run = prepare_run("old", *SMALL)
+    provenance = {"command": ["pdefit", "fit"], "experiment": NAME, "versions": {"pdefit": "0.1.0"}}
+    write_json(run / "provenance.json", provenance)
+    for command in (run_resume, run_certify, run_report):
+        with pytest.raises(PdefitError, match="was made by pdefit 0.1.0, whose runs this version does not read; go on"):
+            command([str(run)], QUIET)
+
+
 def test_changed_data_are_noticed(prepare_run, monkeypatch):
     run = prepare_run("run", *SMALL)
     begin(run)
@@ -263,11 +273,11 @@ def test_one_signal_ends_a_job_and_two_end_a_sweep(pdefit_inside, tmp_path, monk
     begun = []
 
     def job(cfg, directory, name, console):
-        begun.append(cfg["seed"])
-        for _ in range({1: 1, 2: 2}.get(cfg["seed"], 0)):
+        begun.append(cfg.seed)
+        for _ in range({1: 1, 2: 2}.get(cfg.seed, 0)):
             with contextlib.suppress(KeyboardInterrupt):
                 os.kill(os.getpid(), signal.SIGTERM)
-        if cfg["seed"] in (1, 2):
+        if cfg.seed in (1, 2):
             raise KeyboardInterrupt
 
     monkeypatch.setattr(fit_command, "run_fit", job)

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from pdefit._util.errors import PdefitError
 from pdefit.cli.commands.simulate import run_simulate
-from pdefit.cli.experiment.experiment import experiment
+from pdefit.cli.experiment.build import build_experiment
 from pdefit.inverse.fit.fit import fit
 
 REST = (
@@ -28,7 +28,7 @@ def cache(tmp_path, monkeypatch):
 
 
 def test_a_strength_is_found(compose):
-    exp = experiment(compose(*REST, PULSE, STRENGTH))
+    exp = build_experiment(compose(*REST, PULSE, STRENGTH))
     assert exp.functional.controls.names() == ["args.strength"] and exp.functional.dt == 0.1
     found = fit(exp.functional, exp.stages)
     assert abs(float(found.problem.args.strength) / 0.3 - 1) < 0.01
@@ -79,10 +79,10 @@ def test_simulate_is_driven(compose, tmp_path, steps, dtype):
 )
 def test_inputs_that_cannot_be(compose, args, words):
     with pytest.raises(PdefitError) as error:
-        experiment(compose(*REST, args, "+controls.k.transform=log"))
+        build_experiment(compose(*REST, args, "+controls.k.transform=log"))
     assert words in str(error.value) and "\n" not in str(error.value)
 
 
 def test_a_control_without_inputs_is_named(compose):
     with pytest.raises(PdefitError, match="'args'"):
-        experiment(compose(*REST, STRENGTH))
+        build_experiment(compose(*REST, STRENGTH))

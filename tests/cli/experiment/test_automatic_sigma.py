@@ -6,7 +6,7 @@ import pytest
 
 from pdefit._util.errors import PdefitError
 from pdefit.cli.experiment.automatic_sigma import describe, noise_summary
-from pdefit.cli.experiment.experiment import experiment
+from pdefit.cli.experiment.build import build_experiment
 
 FRONT = ("experiment=reaction/fisher_front", "times.start=null", "times.stop=null", "times.count=null")
 
@@ -14,7 +14,7 @@ FRONT = ("experiment=reaction/fisher_front", "times.start=null", "times.stop=nul
 @pytest.fixture
 def film(compose, tmp_path) -> Path:
     """The record of the shipped experiment as a laboratory's file, with the truth's noise beside it."""
-    record = experiment(compose("experiment=reaction/fisher_front")).record
+    record = build_experiment(compose("experiment=reaction/fisher_front")).record
     with h5py.File(tmp_path / "film.h5", "w") as file:
         file["time"], file["intensity"] = record.ts, np.asarray(record.values["u"])
         file.attrs["sigma"] = float(np.ravel(record.sigma["u"])[0])
@@ -27,7 +27,7 @@ def _data(film: Path, sigma: str) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("sigma", [", sigma: auto", ", sigma: {u: auto}"])
 def test_sigma_auto_is_found_and_told(compose, film, sigma):
-    exp = experiment(compose(*_data(film, sigma)))
+    exp = build_experiment(compose(*_data(film, sigma)))
     with h5py.File(film) as file:
         true = float(file.attrs["sigma"])  # pyright: ignore[reportArgumentType]
     assert exp.noise["u"].sigma == pytest.approx(true, rel=0.05)
@@ -38,15 +38,15 @@ def test_sigma_auto_is_found_and_told(compose, film, sigma):
 
 
 def test_what_is_kept_for_the_forecast_is_not_looked_at(compose, film):
-    before = experiment(compose(*_data(film, ", sigma: auto"))).noise["u"]
+    before = build_experiment(compose(*_data(film, ", sigma: auto"))).noise["u"]
     with h5py.File(film, "r+") as file:
         # times up to 6 s, of 12, are fitted
         file["intensity"][25:] = np.random.default_rng(0).normal(size=(24, 320))  # pyright: ignore[reportIndexIssue]
-    assert experiment(compose(*_data(film, ", sigma: auto"))).noise["u"] == before
+    assert build_experiment(compose(*_data(film, ", sigma: auto"))).noise["u"] == before
 
 
 def test_a_stated_sigma_is_kept_and_a_missing_one_is_remembered(compose, film):
-    stated, unstated = (experiment(compose(*_data(film, s))) for s in (", sigma: {u: 0.07}", ""))
+    stated, unstated = (build_experiment(compose(*_data(film, s))) for s in (", sigma: {u: 0.07}", ""))
     assert float(np.ravel(stated.functional.observations.sigma["u"])[0]) == 0.07 and stated.unstated == ()
     assert unstated.unstated == ("u",) and noise_summary({}, unstated.unstated) == {"u": "not stated"}
 
@@ -61,6 +61,6 @@ def test_a_stated_sigma_is_kept_and_a_missing_one_is_remembered(compose, film):
 )
 def test_a_mistake_is_one_sentence(compose, film, sigma, words):
     with pytest.raises(PdefitError) as error:
-        experiment(compose(*_data(film, sigma)))
+        build_experiment(compose(*_data(film, sigma)))
     for word in words:
         assert word in str(error.value)

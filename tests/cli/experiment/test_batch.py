@@ -8,19 +8,19 @@ import pytest
 
 import pdefit
 from pdefit._util.errors import PdefitError
-from pdefit.cli.experiment.experiment import experiment
+from pdefit.cli.experiment.build import build_experiment
 
 PLANETS = "experiment=particles/solar_system"
 
 
 def test_every_batch_composes_and_gives_the_same_answer(compose):
-    found = {b: experiment(compose(PLANETS, "times.fit_until=1200", *b.split())).functional for b in (
+    found = {b: build_experiment(compose(PLANETS, "times.fit_until=1200", *b.split())).functional for b in (
         "batch=vmap", "batch=loop", "batch=chunk batch.size=3")}  # fmt: skip
     assert [type(f.runner.batch) for f in found.values()] == [pdefit.Vmap, pdefit.Loop, pdefit.Chunk]
     values = [float(f.value(f.theta0)) for f in found.values()]
     np.testing.assert_allclose(values, values[0], rtol=1e-12)
     with pytest.raises(PdefitError, match="batch"):
-        experiment(compose(PLANETS, "batch=chunk", "batch.size=0"))
+        build_experiment(compose(PLANETS, "batch=chunk", "batch.size=0"))
 
 
 def test_a_fit_with_one_segment_after_the_other(pdefit_command, tmp_path):

@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 from hydra.errors import HydraException
@@ -8,8 +10,8 @@ from pdefit.cli.commands.list import KINDS
 from pdefit.cli.config import registry
 from pdefit.cli.config.catalogue import experiments
 from pdefit.cli.config.configuration import readable
-from pdefit.cli.config.store import check_store
-from pdefit.cli.experiment.experiment import experiment
+from pdefit.cli.config.store import read_store
+from pdefit.cli.experiment.build import build_experiment
 from pdefit.systems.field_coords import field_coords
 from pdefit.systems.system import AbstractSystem
 
@@ -26,11 +28,11 @@ def test_every_experiment_composes(compose):
     } <= set(names)
     for name in names:
         cfg = compose(f"experiment={name}")
-        assert cfg["system"]["name"] in registry.names(AbstractSystem), name
+        assert cfg.system.node["name"] in registry.names(AbstractSystem), name
 
 
 def test_a_twin_keeps_its_later_frames_for_the_forecast(compose):
-    exp = experiment(compose(*FRONT))
+    exp = build_experiment(compose(*FRONT))
     assert exp.record.ts.size == 13 and exp.fitted == 7 and exp.functional.observations.ts[-1] == 6.0
     assert exp.variant == "twin (independent)" and set(exp.true_paths) == {"D", "r"}
     assert exp.functional.controls.names() == ["D", "r"]
@@ -43,13 +45,13 @@ def test_a_field_is_averaged_from_the_twins_finer_grid(compose):
         "experiment=reaction/fisher_front", "system=cardiac/aliev_panfilov", "system.grid.shape=[8,8]", "times.count=3",
         "system.grid.extent=[1.6,1.6]", f"system.D={patch}", "~controls.r", "~controls.D.bounds",
     )  # fmt: skip
-    exp = experiment(cfg)
+    exp = build_experiment(cfg)
     assert exp.truth is not None and exp.truth.system.D.shape == (8, 8) and exp.functional.theta0.size == 64
     np.testing.assert_allclose(exp.truth.system.D[:, 3], [1e-3, 1.25e-3, *[2e-3] * 6], rtol=1e-12)
 
 
 def test_the_seed_decides_guess_and_noise(compose):
-    first, again, other = (experiment(compose(*FRONT, f"seed={s}")) for s in (0, 0, 1))
+    first, again, other = (build_experiment(compose(*FRONT, f"seed={s}")) for s in (0, 0, 1))
     np.testing.assert_array_equal(first.functional.theta0, again.functional.theta0)
     np.testing.assert_array_equal(first.record.values["u"], again.record.values["u"])
     assert np.all(np.asarray(first.functional.theta0 != other.functional.theta0))
@@ -57,12 +59,12 @@ def test_the_seed_decides_guess_and_noise(compose):
 
 
 def test_a_run_in_single_precision(compose):
-    exp = experiment(compose(*FRONT, "dtype=float32"))
+    exp = build_experiment(compose(*FRONT, "dtype=float32"))
     assert exp.functional.problem.y0.u.dtype == np.float32 and exp.functional.theta0.dtype == np.float64
 
 
 def test_a_control_may_spell_its_unit_in_another_way(compose):
-    exp = experiment(compose(*FRONT, "+controls.D.unit='mm2 s-1'"))
+    exp = build_experiment(compose(*FRONT, "+controls.D.unit='mm2 s-1'"))
     assert exp.functional.controls.items[0].unit == "mm2 s-1"
 
 
@@ -109,7 +111,7 @@ def test_a_control_may_spell_its_unit_in_another_way(compose):
 def test_a_mistake_is_one_sentence(compose, overrides, words):
     try:
         with pytest.raises(PdefitError) as caught:
-            experiment(compose(*FRONT, *overrides))
+            build_experiment(compose(*FRONT, *overrides))
         error = caught.value
     except HydraException as problem:
         # what the command line makes of Hydra's own complaints
@@ -121,7 +123,7 @@ def test_a_mistake_is_one_sentence(compose, overrides, words):
 
 def test_a_fit_without_observations_is_one_sentence(compose):
     with pytest.raises(PdefitError, match="observations"):
-        experiment(compose("experiment=particles/pleiades"))
+        build_experiment(compose("experiment=particles/pleiades"))
 
 
 @pytest.mark.parametrize(
@@ -138,7 +140,7 @@ def test_a_fit_without_observations_is_one_sentence(compose):
 )
 def test_a_mistake_about_data_is_one_sentence(compose, overrides, words):
     with pytest.raises(PdefitError) as error:
-        experiment(compose("experiment=particles/solar_system", *overrides))
+        build_experiment(compose("experiment=particles/solar_system", *overrides))
     assert "\n" not in str(error.value)
     for word in words:
         assert word in str(error.value)
@@ -157,11 +159,11 @@ def test_a_mistake_about_data_is_one_sentence(compose, overrides, words):
 )
 def test_what_cannot_be_stored_is_refused_before_anything_runs(compose, change, words):
     cfg = compose(*FRONT)
-    exp = experiment(cfg)
+    exp = build_experiment(cfg)
     coords = field_coords(exp.functional.problem.system, exp.functional.problem.y0)
-    assert check_store(cfg["store"], coords, 13, 3) == ["u"]
+    assert cfg.store.wanted(coords, 13, 3) == ["u"]
     with pytest.raises(PdefitError) as error:
-        check_store({**cfg["store"], **change}, coords, 13, 3)
+        read_store({**dataclasses.asdict(cfg.store), "fields": None, **change}).wanted(coords, 13, 3)
     for word in words:
         assert word in str(error.value)
 

@@ -4,28 +4,29 @@ import numpy as np
 import pytest
 
 from pdefit._util.errors import PdefitError
-from pdefit.cli.experiment import experiment as module
-from pdefit.cli.experiment.experiment import experiment
-from pdefit.cli.experiment.frame_times import frame_times, last_fitted
+from pdefit.cli.config.sources import read_times
+from pdefit.cli.experiment import from_twin as module
+from pdefit.cli.experiment.build import build_experiment
+from pdefit.cli.experiment.frame_times import frame_times
 from pdefit.inverse.fit.stability import share_of_limit
 
 FRONT = ("experiment=reaction/fisher_front", "twin=self", "system.grid.shape=[80]", "dt=0.05")
 
 
 def times(**changes):
-    return {"times": {"start": 0.0, "stop": 2.0, "count": 5, "fit_until": None, "forecast": None, **changes}}
+    return read_times({"start": 0.0, "stop": 2.0, "count": 5, "fit_until": None, "forecast": None, **changes})
 
 
 def test_without_a_forecast_all_frames_are_fitted():
     np.testing.assert_array_equal(frame_times(times()), [0.0, 0.5, 1.0, 1.5, 2.0])
-    assert last_fitted(times()) is None and last_fitted(times(fit_until=1.0)) == 1.0
+    assert times().last_fitted is None and times(fit_until=1.0).last_fitted == 1.0
 
 
 def test_frames_of_the_forecast_follow_and_are_not_fitted():
     cfg = times(forecast={"stop": 8.0, "count": 3})
     np.testing.assert_array_equal(frame_times(cfg), [0.0, 0.5, 1.0, 1.5, 2.0, 4.0, 6.0, 8.0])
-    assert last_fitted(cfg) == 2.0
-    assert last_fitted(times(fit_until=1.0, forecast={"stop": 8.0, "count": 3})) == 1.0
+    assert cfg.last_fitted == 2.0
+    assert times(fit_until=1.0, forecast={"stop": 8.0, "count": 3}).last_fitted == 1.0
     assert frame_times(times(forecast={"stop": 8.0, "count": 1}))[-2:].tolist() == [2.0, 8.0]
 
 
@@ -54,7 +55,7 @@ def test_times_that_cannot_be(changes, words):
 
 
 def test_a_twin_goes_on_into_its_forecast(compose):
-    exp = experiment(
+    exp = build_experiment(
         compose(*FRONT, "times={start: 0, stop: 2, count: 5, fit_until: null, forecast: {stop: 6, count: 2}}")
     )
     assert exp.record.ts.tolist() == [0.0, 0.5, 1.0, 1.5, 2.0, 4.0, 6.0] and exp.fitted == 5
@@ -63,7 +64,7 @@ def test_a_twin_goes_on_into_its_forecast(compose):
 
 def test_of_data_from_a_file_frames_are_there_already(compose):
     with pytest.raises(PdefitError, match=r"of data from a file set times\.fit_until"):
-        experiment(compose("experiment=particles/solar_system", "times.forecast={stop: 30000, count: 3}"))
+        build_experiment(compose("experiment=particles/solar_system", "times.forecast={stop: 30000, count: 3}"))
 
 
 @pytest.mark.parametrize(
@@ -77,20 +78,22 @@ def test_of_data_from_a_file_frames_are_there_already(compose):
     ],
 )
 def test_the_twins_own_step(compose, monkeypatch, overrides, expected):
-    seen, real = [], module.Twin
+    seen, real = [], module.Twin.record
 
-    def watched(system, solver, dt, refine=1, noise=0.0, seed=0):
-        seen.append(dt)
-        return real(system, solver, dt, refine, noise, seed)
+    def watched(twin, *arguments):
+        seen.append(twin.dt)
+        return real(twin, *arguments)
 
-    monkeypatch.setattr(module, "Twin", watched)
-    exp = experiment(compose("experiment=reaction/fisher_front", "system.grid.shape=[80]", "times.count=5", *overrides))
+    monkeypatch.setattr(module.Twin, "record", watched)
+    exp = build_experiment(
+        compose("experiment=reaction/fisher_front", "system.grid.shape=[80]", "times.count=5", *overrides)
+    )
     assert seen == [expected] and exp.functional.dt == 0.05
 
 
 def test_without_any_step_a_twin_of_itself_takes_the_models(compose):
     low = ("controls.D.guess=0.2", "controls.r.guess=0.2")
-    exp = experiment(
+    exp = build_experiment(
         compose("experiment=reaction/fisher_front", "twin=self", "system.grid.shape=[80]", "noise=0.0", *low)
     )
     # the truth is reproduced to round-off, by steps that suit it too and that a fit may choose again

@@ -13,8 +13,10 @@ from pdefit_cardiac import ALIEV_PANFILOV, AlievPanfilov, RandomExcitation
 
 import pdefit
 from pdefit._util.errors import PdefitError
+from pdefit.cli.config.settings import StateFile
+from pdefit.cli.config.sources import read_initial
 from pdefit.cli.experiment import prepared
-from pdefit.cli.experiment.experiment import experiment
+from pdefit.cli.experiment.build import build_experiment
 from pdefit.cli.experiment.initial_state import initial_state
 from pdefit.cli.experiment.prepared import prepared_state
 from pdefit.cli.runtime.environment import cache_folder
@@ -138,7 +140,7 @@ def test_a_plan_says_what_the_preparation_took(compose, pdefit_inside, tmp_path)
         took.append(json.loads((tmp_path / name / "plan.json").read_text())["preparation"])
     assert [t["cached"] for t in took] == [False, True] and took[0]["seconds"] > 0 == took[1]["seconds"]
     assert took[0]["duration"] == 1.0 and took[0]["path"] == took[1]["path"] and took[0]["path"].endswith(".h5")
-    exp = experiment(compose(*TISSUE))
+    exp = build_experiment(compose(*TISSUE))
     assert exp.prepared is None
 
 
@@ -156,7 +158,7 @@ def state(value, frames=1, shape=(8, 8)):
 
 
 def from_file(path):
-    return initial_state({"initial": {"path": str(path)}, "seed": 0}, tissue(), None)
+    return initial_state(StateFile(str(path)), 0, tissue(), None)
 
 
 def test_a_run_goes_on_from_the_last_frame_of_another(pdefit_inside, tmp_path):
@@ -233,5 +235,5 @@ def test_a_truncated_or_missing_file_is_refused(tmp_path, keep):
 )
 def test_no_initial_state(initial, words):
     with pytest.raises(PdefitError) as error:
-        initial_state({"initial": initial, "seed": 0}, tissue(), None)
+        initial_state(read_initial(initial), 0, tissue(), None)
     assert words in str(error.value)

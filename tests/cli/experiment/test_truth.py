@@ -7,7 +7,7 @@ import pytest
 
 from pdefit._util.errors import PdefitError
 from pdefit.cli.commands.fit import _table
-from pdefit.cli.experiment.experiment import experiment
+from pdefit.cli.experiment.build import build_experiment
 from pdefit.cli.results.parameter_rows import true_theta
 from pdefit.output.store.parameters import ParameterRow
 
@@ -22,7 +22,7 @@ def built(compose, tmp_path, monkeypatch):
     front = ("experiment=reaction/fisher_front", "system.grid.shape=[20]", "~twin", "+data.path=film.h5")
 
     def build(*overrides):
-        return experiment(compose(*front, "+data.variables.u=u", "+data.sigma.u=0.1", *overrides))
+        return build_experiment(compose(*front, "+data.variables.u=u", "+data.sigma.u=0.1", *overrides))
 
     return build
 

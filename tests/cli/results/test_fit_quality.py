@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from pdefit.analysis.goodness.verdict import FITTED, MISSES, STOPPED
-from pdefit.cli.experiment.experiment import experiment
+from pdefit.cli.experiment.build import build_experiment
 from pdefit.cli.results.fit_quality import distrust, fit_quality, sigma_stated
 from pdefit.inverse.fit.fit import fit
 
@@ -23,7 +23,7 @@ WRONG = ("controls.D.guess=2.0", "+controls.D.estimate=false")
     ],
 )
 def test_the_verdict_on_a_front(compose, overrides, iterations, word, reason):
-    exp = experiment(compose(*FRONT, *overrides))
+    exp = build_experiment(compose(*FRONT, *overrides))
     found = fit(exp.functional, exp.stages, max_iterations=iterations)
     section, verdict = fit_quality(exp, found)
     assert verdict.word == word and reason in verdict.reason
@@ -42,7 +42,7 @@ def test_the_verdict_on_a_front(compose, overrides, iterations, word, reason):
 
 def test_priors_are_no_data(compose):
     overrides = ("controls.D.guess=1.0", "+controls.D.prior={normal: [5.0, 0.1]}")
-    exp = experiment(compose(*FRONT, *overrides))
+    exp = build_experiment(compose(*FRONT, *overrides))
     found = fit(exp.functional, exp.stages, max_iterations=1)
     section, _ = fit_quality(exp, found)
     assert section["chi2"] < 2 * found.loss - 100

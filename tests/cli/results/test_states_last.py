@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pdefit._util.errors import PdefitError
-from pdefit.cli.config.stages import left_open, read_stages
+from pdefit.cli.config.stages import read_stages
 
 FRONT = (
     "experiment=reaction/fisher_front", "twin=self", "system.grid.shape=[80]", "times.count=9", "times.stop=4.0",
@@ -36,13 +36,13 @@ def test_tables_follow_the_numbers_beside_a_state(pdefit_inside, tmp_path, monke
 def test_a_stage_that_is_null_is_left_out(compose):
     first = "+stages.first={optimizer: {name: lbfgs}, max_iterations: 7, window: 2.0}"
     chosen = "stages=levenberg_marquardt"
-    assert len(read_stages(compose(*FRONT, chosen, first)["stages"])) == 2
-    (stage,) = read_stages(compose(*FRONT, chosen, "+stages.first=null")["stages"])
+    assert len(compose(*FRONT, chosen, first).stages.stages) == 2
+    (stage,) = compose(*FRONT, chosen, "+stages.first=null").stages.stages
     assert stage.formulation is None
-    (stage,) = read_stages(compose(*FRONT, chosen, first, "stages.main=null")["stages"])
+    (stage,) = compose(*FRONT, chosen, first, "stages.main=null").stages.stages
     assert stage.max_iterations == 7
     # the one that is left may be open
-    assert left_open(compose(*FRONT, "+stages.first=null")["stages"])
+    assert compose(*FRONT, "+stages.first=null").stages.open
     with pytest.raises(PdefitError, match="stages expects at least one stage"):
         read_stages({"main": None})
 
@@ -64,7 +64,7 @@ def test_parts_of_a_record_are_named_by_one_key_and_never_last(compose, first, s
     last = "" if "is the last stage" in said else ", last: {optimizer: {name: lbfgs}}"
     stages = f"stages={{first: {{optimizer: {{name: lbfgs}}, {first}}}{last}}}"
     with pytest.raises(PdefitError, match=said):
-        read_stages(compose(*FRONT, "~stages", f"+{stages}")["stages"])
+        compose(*FRONT, "~stages", f"+{stages}")
 
 
 def test_a_fit_itself_sees_the_whole_record(pdefit_inside, tmp_path):

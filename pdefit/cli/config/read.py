@@ -1,0 +1,153 @@
+"""From a composed configuration to its settings: every key is read and checked here, and nowhere else."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import diffrax
+import equinox as eqx
+import jax
+from omegaconf import DictConfig, OmegaConf
+
+from pdefit._util.errors import PdefitError
+from pdefit.adjoints.base import AbstractAdjoint, Checkpointed
+from pdefit.cli.config.configuration import readable
+from pdefit.cli.config.controls import read_controls
+from pdefit.cli.config.instantiate import make
+from pdefit.cli.config.sections import check_sections, is_number, shipped, whole_number
+from pdefit.cli.config.settings import Settings
+from pdefit.cli.config.sources import read_data, read_initial, read_reference, read_times, read_twin
+from pdefit.cli.config.stages import AUTO, read_stages
+from pdefit.cli.config.store import read_store
+from pdefit.cli.config.system import read_system
+from pdefit.integrate.adaptive.tolerance import Adaptive
+from pdefit.integrate.loop.batch import AbstractBatch
+from pdefit.inverse.controls.regularizers import AbstractRegularizer
+from pdefit.inverse.fit.drivers import AbstractDriver, Hosted, Traced
+from pdefit.inverse.problem.instrument import AbstractObservationOperator
+from pdefit.inverse.shooting.formulation import AbstractFormulation
+
+
+def read_settings(cfg: DictConfig) -> Settings:
+    """What a configuration describes, checked where it can be without data."""
+    node = _plain(cfg)
+    _choose_device(node["device"])
+    if node["data"] is not None and node["times"]["forecast"] is not None:
+        raise PdefitError("times.forecast says which frames a twin makes; of data from a file set times.fit_until")
+    adjoint, driver = _adjoint_and_driver(node)
+    formulation = make(node["formulation"], "formulation", AbstractFormulation)
+    if formulation.partial:
+        raise PdefitError(
+            "formulation leaves out a part of the record; every and until belong to stages (times.fit_until)"
+        )
+    return Settings(
+        seed=_count(node, "seed"),
+        dtype=_one_of(node, "dtype", ("float32", "float64"), "float32 or float64"),
+        certificate=_one_of(node, "certificate", ("stop", "warn", "end"), "stop, warn or end"),
+        max_iterations=_iterations(node),
+        render=_flag(node, "render"),
+        holdout=_holdout(node["holdout"]),
+        dt=_step(node["dt"]),
+        lyapunov=_flag(node, "lyapunov"),
+        smooth_tangents=_flag(node, "smooth_tangents"),
+        times=read_times(node["times"]),
+        data=read_data(node["data"]),
+        twin=read_twin(node["twin"]),
+        system=read_system(node["system"]),
+        initial=read_initial(node["initial"]),
+        args=None if node["args"] is None else make(node["args"], "args", eqx.Module),
+        observe=make(node["observe"], "observe", AbstractObservationOperator),
+        solver=None if node["solver"] == AUTO else make(node["solver"], "solver", diffrax.AbstractSolver),
+        steps=None if node["steps"] is None else make(node["steps"], "steps", Adaptive),
+        adjoint=adjoint,
+        driver=driver,
+        batch=make(node["batch"], "batch", AbstractBatch),
+        formulation=formulation,
+        stages=read_stages(node["stages"]),
+        controls=read_controls(node["controls"]),
+        regularizers=tuple(make(r, f"regularizers.{n}", AbstractRegularizer) for n, r in node["regularizers"].items()),
+        store=read_store(node["store"]),
+        reference=read_reference(node["reference"]),
+    )
+
+
+def _plain(cfg: DictConfig) -> dict[str, Any]:
+    """The configuration as plain Python, all of its sections there."""
+    try:
+        plain = OmegaConf.to_container(cfg, resolve=True)
+    # interpolations that contain themselves, or resolvers, fail in any way
+    except Exception as error:
+        raise readable(error) from None
+    if not isinstance(plain, dict):
+        raise PdefitError("A configuration expects keys and values; this one has none")
+    # nobody who leaves the operator out means to observe nothing
+    if plain.get("observe") is None:
+        plain["observe"] = shipped("observe/all.yaml")
+    check_sections({**plain})
+    if plain["noise"] is not None and not is_number(plain["noise"]):
+        raise PdefitError(f"noise expects a number, but got '{plain['noise']}'")
+    return {str(k): v for k, v in plain.items()}
+
+
+def _choose_device(device: Any) -> None:
+    if device not in (None, "cpu", "gpu"):
+        raise PdefitError(f"device expects cpu or gpu, but got '{device}'")
+    if device is not None:
+        jax.config.update("jax_platforms", {"gpu": "cuda"}.get(device, device))
+    try:
+        jax.devices()
+    except RuntimeError:
+        raise PdefitError(f"There is no {device} that JAX can use here; set device=cpu") from None
+
+
+def _adjoint_and_driver(node: Mapping[str, Any]) -> tuple[AbstractAdjoint, AbstractDriver]:
+    adjoint, driver = make(node["adjoint"], "adjoint", AbstractAdjoint), make(node["driver"], "driver", AbstractDriver)
+    chooses = isinstance(driver, Hosted) or (isinstance(driver, Traced) and driver.memory is not None)
+    if chooses and not isinstance(adjoint, Checkpointed):
+        raise PdefitError(
+            f"driver={node['driver']['name']} chooses how many checkpoints there are, so it expects adjoint=checkpointed; "
+            f"{type(adjoint).__name__} runs with driver=traced driver.memory=null"
+        )
+    return adjoint, driver
+
+
+def _count(node: Mapping[str, Any], key: str) -> int:
+    whole_number(node[key], key)
+    return node[key]
+
+
+def _iterations(node: Mapping[str, Any]) -> int | None:
+    if node["max_iterations"] is None:
+        return None
+    if _count(node, "max_iterations") == 0:
+        raise PdefitError(
+            "max_iterations expects 1 or more, but got 0; pdefit plan and pdefit certify look at the guess without fitting"
+        )
+    return node["max_iterations"]
+
+
+def _one_of(node: Mapping[str, Any], key: str, allowed: tuple[str, ...], told: str) -> Any:
+    if node[key] not in allowed:
+        raise PdefitError(f"{key} expects {told}, but got '{node[key]}'")
+    return node[key]
+
+
+def _flag(node: Mapping[str, Any], key: str) -> bool:
+    if not isinstance(node[key], bool):
+        raise PdefitError(f"{key} expects true or false, but got '{node[key]}'")
+    return node[key]
+
+
+def _step(dt: Any) -> float | None:
+    if dt is None:
+        return None
+    if not is_number(dt):
+        raise PdefitError(f"dt expects a number, but got '{dt}'")
+    if not dt > 0:
+        raise PdefitError(f"dt expects a positive time step, but got {dt}")
+    return float(dt)
+
+
+def _holdout(fraction: Any) -> float:
+    if fraction is not None and not (is_number(fraction) and 0 <= fraction <= 0.5):
+        raise PdefitError(f"holdout expects a fraction of the fitted frames between 0 and 0.5, but got '{fraction}'")
+    return 0.0 if fraction is None else float(fraction)
