@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 import diffrax
 import equinox as eqx
@@ -40,7 +40,7 @@ class Account(NamedTuple):
 # two derivatives of the same discrete map differ by round-off alone
 ROUND_OFF = 1e-8
 # J of theta and of probes (see `AbstractAdjoint.run`), or of theta and None
-Probed = Callable[[Array, Any], Array]
+Probed = Callable[[Array, PyTree], Array]
 Self = TypeVar("Self", bound="AbstractAdjoint")
 
 
@@ -74,7 +74,7 @@ class AbstractAdjoint(eqx.Module):
 
     @abc.abstractmethod
     def gradient(
-        self, function: Probed, theta: Float[Array, " p"], probes: Any, size: Float[Array, " p"]
+        self, function: Probed, theta: Float[Array, " p"], probes: PyTree, size: Float[Array, " p"]
     ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, ""]]:
         """Value, gradient, and the growth of the adjoint on its way back, which is 0 where there is no adjoint.
 

@@ -1,7 +1,6 @@
 """Initial states made by a protocol of kicks."""
 
 from collections.abc import Callable
-from typing import Any
 
 import diffrax
 import equinox as eqx
@@ -29,7 +28,7 @@ def prepare(
     key: PRNGKeyArray,
     *,
     dt: float | None = None,
-    report: Callable[[int, int], Any] = lambda done, kicks: None,
+    report: Callable[[int, int], object] = lambda done, kicks: None,
 ) -> PyTree:
     """The state in which a protocol of kicks ends, in the precision of its start.
 

@@ -87,9 +87,9 @@ def plan_offload(intervals: int, steps: int, device_states: int, slots: Mapping[
     - `slots`: the number of checkpoints that each tier holds.
     """
     best: OffloadPlan | None = None
-    for course in _courses(intervals, steps, device_states, slots):
-        if best is None or course.cost < best.cost:
-            best = course
+    for candidate in _candidates(intervals, steps, device_states, slots):
+        if best is None or candidate.cost < best.cost:
+            best = candidate
     if best is None:
         raise PdefitError(
             f"The device's budget holds {device_states} states and the checkpoints' {sum(slots.values())}; differentiating "
@@ -98,7 +98,9 @@ def plan_offload(intervals: int, steps: int, device_states: int, slots: Mapping[
     return best
 
 
-def _courses(intervals: int, steps: int, device_states: int, slots: Mapping[StorageTier, int]) -> Iterator[OffloadPlan]:
+def _candidates(
+    intervals: int, steps: int, device_states: int, slots: Mapping[StorageTier, int]
+) -> Iterator[OffloadPlan]:
     """For every number of levels the largest pieces that fit, and some smaller ones that may need less padding."""
     if sum(slots.values()) < 1:
         return

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from typing import Any
 
 import diffrax
 import jax
@@ -17,6 +16,7 @@ from pdefit.adjoints.continuous.base import AbstractContinuous, Field, split
 from pdefit.integrate.loop.stepper import Stepper
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.integrate.loop.time_loop import TimesSizes, grouped, precision, stepped
+from pdefit.integrate.solvers.explicit import VectorField
 from pdefit.systems.capabilities import AbstractStable
 
 # lambda_max times the longest time that a state is integrated backward: errors grow by up to exp(5) = 150
@@ -64,7 +64,7 @@ class Backsolve(AbstractContinuous):
         return Account(text, stored, grid.intervals * grid.length, 1.0 + self.substeps, float(self.substeps))
 
     def forward(self, stepper, carry, steps):
-        def part(carry: Any, steps: TimesSizes) -> tuple[Any, PyTree]:
+        def part(carry: PyTree, steps: TimesSizes) -> tuple[PyTree, PyTree]:
             carry, _ = lax.scan(lambda c, s: (stepped(stepper, c, s), None), carry, steps)
             return carry, carry[0]
 
@@ -75,7 +75,7 @@ class Backsolve(AbstractContinuous):
             y, a, _ = z
             return field.pulled(moving, t, y, a)
 
-        def part(adjoint: PyTree, x: Any) -> tuple[PyTree, None]:
+        def part(adjoint: PyTree, x: PyTree) -> tuple[PyTree, None]:
             y, steps = x
             return self._backward(field, slopes, (y, *adjoint), steps)[1:], None
 
@@ -98,12 +98,12 @@ class Backsolve(AbstractContinuous):
         def slopes(t: Array, y: PyTree, args: None) -> PyTree:
             return field(moving, t, y)
 
-        def part(worst: Array, x: Any) -> tuple[Array, None]:
+        def part(worst: Array, x: PyTree) -> tuple[Array, None]:
             start, end, steps = x
             off = _distance(self._backward(field, slopes, end, steps), start)
             return jnp.maximum(worst, jnp.where(jnp.isfinite(off), off, jnp.inf)), None
 
-        def interval(carry: Any, steps: TimesSizes) -> tuple[Any, Array]:
+        def interval(carry: PyTree, steps: TimesSizes) -> tuple[PyTree, Array]:
             after, ends = self.forward(stepper, carry, steps)
             starts = jax.tree.map(lambda y, e: jnp.concatenate([y[None], e[:-1]]), carry[0], ends)
             return after, lax.scan(part, jnp.zeros(()), (starts, ends, self._parts(steps)))[0]
@@ -121,7 +121,7 @@ class Backsolve(AbstractContinuous):
         loops = backups, math.ceil(t.shape[0] / backups)
         return grouped(t, loops, 0), grouped(h, loops, 0, zeros=True)
 
-    def _backward(self, field: Field, slopes: Any, z: PyTree, steps: TimesSizes) -> PyTree:
+    def _backward(self, field: Field, slopes: VectorField, z: PyTree, steps: TimesSizes) -> PyTree:
         """The solution z at the start of some steps, from that at their end."""
         dtype = precision(z)
 

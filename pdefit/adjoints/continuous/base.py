@@ -2,7 +2,8 @@
 
 import abc
 import dataclasses
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import ClassVar
 
 import diffrax
 import equinox as eqx
@@ -31,7 +32,7 @@ class Field:
     """
 
     fixed: PyTree
-    still: Any
+    still: PyTree
     solver: diffrax.AbstractERK
 
     def stepper(self, moving: PyTree) -> Stepper:
@@ -85,7 +86,7 @@ class AbstractContinuous(AbstractReverse):
             raise PdefitError(f"{type(self).__name__} expects substeps of 1 or more, but got {self.substeps}")
 
     @abc.abstractmethod
-    def forward(self, stepper: Stepper, carry: Any, steps: TimesSizes) -> tuple[Any, PyTree]:
+    def forward(self, stepper: Stepper, carry: PyTree, steps: TimesSizes) -> tuple[PyTree, PyTree]:
         """The carry after the steps of an interval, and the states that the way back needs."""
 
     @abc.abstractmethod
@@ -105,18 +106,18 @@ class AbstractContinuous(AbstractReverse):
             stepper, y0, grid, emit, inputs, probes, loops, checkpoint, lambda c, s: flow(moving, fixed, c, s)
         )
 
-    def _flow(self, still: Any) -> Any:
+    def _flow(self, still: PyTree) -> Callable[..., PyTree]:
         """A function through the steps of an interval, with a reverse rule of its own."""
 
         @jax.custom_vjp
-        def flow(moving: PyTree, fixed: PyTree, carry: Any, steps: TimesSizes) -> Any:
+        def flow(moving: PyTree, fixed: PyTree, carry: PyTree, steps: TimesSizes) -> PyTree:
             return self.forward(eqx.combine(moving, fixed, still), carry, steps)[0]
 
-        def forward(moving: PyTree, fixed: PyTree, carry: Any, steps: TimesSizes) -> tuple[Any, PyTree]:
+        def forward(moving: PyTree, fixed: PyTree, carry: PyTree, steps: TimesSizes) -> tuple[PyTree, PyTree]:
             carry, kept = self.forward(eqx.combine(moving, fixed, still), carry, steps)
             return carry, (moving, fixed, kept, steps)
 
-        def backward(kept: PyTree, cotangent: Any) -> tuple[PyTree, None, Any, None]:
+        def backward(kept: PyTree, cotangent: PyTree) -> tuple[PyTree, None, PyTree, None]:
             moving, fixed, kept, steps = kept
             field = Field(fixed, still, self.method(still.solver))
             # the equation is linear, so the scale is a number that no derivative passes through
@@ -141,7 +142,7 @@ class AbstractContinuous(AbstractReverse):
         return solver if isinstance(solver, diffrax.AbstractERK) else RK4()
 
 
-def split(stepper: Stepper) -> tuple[Any, Any, Any]:
+def split(stepper: Stepper) -> tuple[PyTree, PyTree, PyTree]:
     """A stepper in three parts: arrays in which a gradient may be taken, other arrays, and what is no array.
 
     Other arrays are those declared `constant`, and those that hold no real numbers.

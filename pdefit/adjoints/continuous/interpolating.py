@@ -1,7 +1,6 @@
 """The continuous adjoint with the state from an interpolant of the forward trajectory."""
 
 import dataclasses
-from typing import Any
 
 import diffrax
 import jax
@@ -55,7 +54,7 @@ class Interpolating(AbstractContinuous):
     def back(self, field, moving, kept, steps, adjoint):
         substeps = self.substeps or 1
 
-        def step(adjoint: PyTree, x: Any) -> tuple[PyTree, None]:
+        def step(adjoint: PyTree, x: PyTree) -> tuple[PyTree, None]:
             y, (t, h) = x
             starts = t + h / substeps * jnp.arange(substeps)
             sizes = jnp.broadcast_to(h / substeps, starts.shape)
@@ -74,7 +73,7 @@ def _nodes(field: Field, moving: PyTree, y: PyTree, starts: Array, sizes: Array)
     """States and slopes at the ends of all substeps, the first included, on a leading axis."""
     stepper, dtype = field.stepper(moving), precision(y)
 
-    def step(carry: Any, t_h: TimesSizes) -> tuple[Any, PyTree]:
+    def step(carry: PyTree, t_h: TimesSizes) -> tuple[PyTree, PyTree]:
         carry = stepped(stepper, carry, t_h)
         return carry, carry[0]
 
@@ -84,7 +83,7 @@ def _nodes(field: Field, moving: PyTree, y: PyTree, starts: Array, sizes: Array)
     return states, lax.map(lambda x: field(moving, *x), (times, states))
 
 
-def _through(field: Field, moving: PyTree, left: Any, right: Any, step: TimesSizes, adjoint: PyTree) -> PyTree:
+def _through(field: Field, moving: PyTree, left: PyTree, right: PyTree, step: TimesSizes, adjoint: PyTree) -> PyTree:
     """The adjoint a and the gradient at the start of a step from those at its end, with state and slope at both."""
     start, h = (x.astype(precision(left)) for x in step)
     # a step of zero length has one state only

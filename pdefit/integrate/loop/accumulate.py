@@ -1,7 +1,6 @@
 """Trajectories of which only a running total is kept, for what needs no reverse pass."""
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 from jax import lax
@@ -37,12 +36,12 @@ def fold(
     if grid.observes_start:
         total = add(total, y0, jax.tree.map(lambda x: x[0], inputs))
 
-    def stepwise(carry: Any, t_h: TimesSizes) -> Any:
+    def stepwise(carry: PyTree, t_h: TimesSizes) -> PyTree:
         return lax.scan(lambda carry, t_h: (stepped(stepper, carry, t_h), None), carry, t_h)[0]
 
     steps = through or stepwise
 
-    def interval(carry: Any, x: Any) -> tuple[Any, None]:
+    def interval(carry: PyTree, x: PyTree) -> tuple[PyTree, None]:
         (inside, total), (t_h, inputs_i) = carry, x
         inside = steps(inside, t_h)
         return (inside, add(total, inside[0], inputs_i)), None

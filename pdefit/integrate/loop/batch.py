@@ -2,7 +2,6 @@
 
 import abc
 from collections.abc import Callable
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -17,7 +16,7 @@ class AbstractBatch(eqx.Module):
     """Applies a function to every slice along the leading axis of its arguments, and stacks what it returns."""
 
     @abc.abstractmethod
-    def __call__(self, function: Callable, *arguments: Any) -> PyTree: ...
+    def __call__(self, function: Callable, *arguments: PyTree) -> PyTree: ...
 
     @abc.abstractmethod
     def at_once(self, count: int) -> int:
@@ -85,11 +84,11 @@ class Chunk(AbstractBatch):
         return int(count > self.size)
 
 
-def _count(arguments: Any) -> int:
+def _count(arguments: PyTree) -> int:
     return int(jax.tree.leaves(arguments)[0].shape[0])
 
 
-def _in_turn(function: Callable, size: int, arguments: Any) -> PyTree:
+def _in_turn(function: Callable, size: int, arguments: PyTree) -> PyTree:
     if _count(arguments) <= size:
         return Vmap()(function, *arguments)
     # without the checkpoint every chunk would keep what its reverse pass needs until the last has run

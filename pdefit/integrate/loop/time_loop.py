@@ -7,7 +7,6 @@ program, and its reverse pass reports the growth of the adjoint. A float32 state
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +24,7 @@ Probes = Float[Array, "E 2"] | None
 # start and size of steps
 TimesSizes = tuple[Array, Array]
 # from the carry before the steps of an interval to that after them
-Through = Callable[[Any, TimesSizes], Any]
+Through = Callable[[PyTree, TimesSizes], PyTree]
 Keep = Callable[[Callable], Callable]
 
 
@@ -53,7 +52,7 @@ def time_loop(
     carry = stepper.init(times[0, 0].astype(precision(y0)), y0)
     steps = through or _stepwise(stepper, len(shape.steps), keep)
 
-    def interval(carry: Any, x: Any) -> tuple[Any, PyTree]:
+    def interval(carry: PyTree, x: PyTree) -> tuple[PyTree, PyTree]:
         t_h, inputs_i, probe = x
         if probe is not None:
             carry = with_adjoint_norm(carry, probe[0])
@@ -92,14 +91,14 @@ def store_all(
 def _stepwise(stepper: AbstractStepper, loops: int, keep: Keep) -> Through:
     """One step after the other, in so many loops."""
 
-    def one_step(carry: Any, t_h: TimesSizes) -> tuple[Any, None]:
+    def one_step(carry: PyTree, t_h: TimesSizes) -> tuple[PyTree, None]:
         return stepped(stepper, carry, t_h), None
 
     steps = _nested(one_step, loops, keep, innermost=True)
     return lambda carry, t_h: steps(carry, t_h)[0]
 
 
-def stepped(stepper: AbstractStepper, carry: Any, t_h: TimesSizes) -> Any:
+def stepped(stepper: AbstractStepper, carry: PyTree, t_h: TimesSizes) -> PyTree:
     """A carry after one step. Times are computed in float64 and handed over in the state's precision."""
     t, h = (x.astype(precision(carry)) for x in t_h)
     return stepper(t, h, carry)
@@ -111,7 +110,7 @@ def precision(y: PyTree) -> np.dtype:
 
 
 def _nested(body: Callable, loops: int, keep: Keep, innermost: bool) -> Callable:
-    """`loops` scans inside each other around a body. Every turn is kept, that of the innermost loop only if asked for."""
+    """`loops` scans inside each other around a body. Turns are wrapped in `keep`, the innermost only where `innermost`."""
     function = body
     for k in range(loops):
         turn = keep(function) if k or innermost else function
