@@ -138,4 +138,4 @@ from pdefit.systems.system import constant as constant
 from pdefit.systems.system import parameter as parameter
 from pdefit.systems.system import parameters as parameters
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

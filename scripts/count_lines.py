@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 
 # what the core of an inversion consists of
-CORE = ("systems", "data", "solve", "adjoints") + tuple(
+CORE = ("systems", "data", "integrate", "adjoints") + tuple(
     f"inverse/{room}" for room in ("problem", "controls", "shooting", "objective", "optimizers", "fit")
 )
 

@@ -122,7 +122,7 @@ def flow(
     data = pdefit.add_noise(data, noise, jax.random.key(1))
     wrong = [x * (guess if n in free else 1.0) for n, x in zip(names, at, strict=True)]
     problem = pdefit.Problem(cls(rate, *wrong, **extra), y0, look, args=args)
-    return pdefit.Functional(problem, ts, data, free, dt=dt, **options)
+    return pdefit.Functional(problem, data, free, dt=dt, **options)
 
 
 def segments(controls: Any = None, **options: Any) -> pdefit.Functional:
@@ -199,14 +199,14 @@ class Wrapped(pdefit.AbstractReverse):
     accuracy: ClassVar[float] = 1e-8
     has_tangents: ClassVar[bool] = True
 
-    def run(self, stepper, y0, plan, emit, inputs, probes=None):
-        return self.spoiled(*pdefit.Checkpointed().run(stepper, y0, plan, emit, inputs, probes))
+    def run(self, stepper, y0, grid, emit, inputs, probes=None):
+        return self.spoiled(*pdefit.Checkpointed().run(stepper, y0, grid, emit, inputs, probes))
 
-    def settled(self, starts, plan, solver):
+    def resolve_for(self, starts, grid, solver):
         return self
 
-    def account(self, plan, unknowns):
-        return pdefit.Checkpointed().account(plan, unknowns)
+    def account(self, grid, unknowns):
+        return pdefit.Checkpointed().account(grid, unknowns)
 
 
 def on_outputs(change: Callable) -> type:
@@ -243,9 +243,9 @@ adjoint_fault("last_tenth_weak", lambda c: _from(c, 37, 0.99) if len(c) > 37 els
 class Rounded(Wrapped):
     """Cotangents of what is observed lose half their digits."""
 
-    def run(self, stepper, y0, plan, emit, inputs, probes=None):
+    def run(self, stepper, y0, grid, emit, inputs, probes=None):
         rounded = wrong_transpose(lambda ct: jax.tree.map(lambda c: c.astype(jnp.float32).astype(c.dtype), ct))
-        return pdefit.Checkpointed().run(stepper, y0, plan, lambda y, i: emit(rounded(y), i), inputs, probes)
+        return pdefit.Checkpointed().run(stepper, y0, grid, lambda y, i: emit(rounded(y), i), inputs, probes)
 
 
 @fault("adjoint", explained="7 digits are right: the best that a fit in float32 has")
@@ -331,12 +331,12 @@ class RestoresTheOneBefore(pdefit.AbstractReverse):
     accuracy: ClassVar[float] = 1e-8
     has_tangents: ClassVar[bool] = True
 
-    def run(self, stepper, y0, plan, emit, inputs, probes=None):
-        times, sizes = plan.times_and_sizes()
+    def run(self, stepper, y0, grid, emit, inputs, probes=None):
+        times, sizes = grid.times_and_sizes()
 
         def interval(carry, start, step):
             (moving_stepper, y) = carry
-            for j in range(plan.length):
+            for j in range(grid.length):
                 y, _ = moving_stepper(start[j], step[j], (y, None))
             return y
 
@@ -363,11 +363,11 @@ class RestoresTheOneBefore(pdefit.AbstractReverse):
         (_, y), outputs = lax.scan(turn, (lax.stop_gradient(y0), y0), xs)
         return y, jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), seen[0], outputs)
 
-    def settled(self, starts, plan, solver):
+    def resolve_for(self, starts, grid, solver):
         return self
 
-    def account(self, plan, unknowns):
-        return pdefit.Checkpointed().account(plan, unknowns)
+    def account(self, grid, unknowns):
+        return pdefit.Checkpointed().account(grid, unknowns)
 
 
 @fault("adjoint")
@@ -932,7 +932,7 @@ def in_program(
 
 def _late_piece(schedule: Any) -> bool:
     """Whether a piece begins after half of the record."""
-    return float(np.asarray(schedule.plan.start).ravel()[0]) > 5.0
+    return float(np.asarray(schedule.time_grid.start).ravel()[0]) > 5.0
 
 
 in_program(
@@ -957,7 +957,7 @@ in_program(
     lambda: flow(free={**FREE_3, "y0": {"u": pdefit.Identity()}}),
     device="4 kB",
 )
-in_program("hosted_priors_lost", "finish", lambda out, a: (out[0], (jnp.zeros_like(out[1][0]), out[1][1])), priors)
+in_program("hosted_priors_lost", "close", lambda out, a: (out[0], (jnp.zeros_like(out[1][0]), out[1][1])), priors)
 in_program(
     "hosted_walk_loses_a_piece",
     "walk",
@@ -1141,7 +1141,7 @@ def relay(twist: str = "") -> pdefit.Functional:
     y0 = State(system.init(None).u)
     data = pdefit.add_noise(pdefit.simulate(system, y0, ts, dt=0.02), 0.02, jax.random.key(2))
     problem = pdefit.Problem(Two(1.2, d=0.25, twist=twist), y0)
-    return pdefit.Functional(problem, ts, data, {"k": LOG, "d": LOG}, dt=0.02, smooth_tangents=True)
+    return pdefit.Functional(problem, data, {"k": LOG, "d": LOG}, dt=0.02, smooth_tangents=True)
 
 
 _EXPLAINED = {

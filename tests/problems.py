@@ -24,7 +24,7 @@ def fisher_functional(controls=None, noise=0.0, count=9, times=None, guess=(0.6,
     options = {"dt": 0.05, **options}
     data = pdefit.add_noise(pdefit.simulate(truth, y0, ts, dt=0.05), noise, jax.random.key(1))
     problem = pdefit.Problem(fisher(*guess), y0)
-    return pdefit.Functional(problem, ts, data, controls or {"D": pdefit.Log(), "r": pdefit.Log()}, **options)
+    return pdefit.Functional(problem, data, controls or {"D": pdefit.Log(), "r": pdefit.Log()}, **options)
 
 
 def planets():
@@ -46,7 +46,6 @@ def planets_functional(controls=None, length=1.5, data=None, continuity=1e-6, **
     problem = pdefit.Problem(system, system.init(None), pdefit.Select("position"))
     return pdefit.Functional(
         problem,
-        data.ts,
         data,
         controls or {"gm": MASSES},
         formulation=pdefit.Segments(length, continuity),

@@ -122,7 +122,7 @@ class Kind:
         guess = (x * np.exp(off * rng.choice([-1.0, 1.0]) * (0.5 + rng.random())) for x in (a, b))
         problem = pdefit.Problem(Flow(self.rate, *guess, size), y0)
         data = pdefit.Observations.build(ts, {"u": values}, SIGMA)
-        return pdefit.Functional(problem, ts, data, {"a": LOG, "b": LOG}, dt=self.dt)
+        return pdefit.Functional(problem, data, {"a": LOG, "b": LOG}, dt=self.dt)
 
 
 SWITCHES: dict[str, Kind] = {

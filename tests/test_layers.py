@@ -34,7 +34,7 @@ ROOMS = {
     "pdefit.conformance": f"{_ARRAYS} diffrax",
     "pdefit": "jax",
     "pdefit.output.store": _FILES,
-    "pdefit.output.pictures": f"{_FILES} matplotlib PIL imageio_ffmpeg",
+    "pdefit.output.pictures": f"{_FILES} matplotlib imageio av jinja2",
     "pdefit.cli.runtime": _ALL,
     "pdefit.cli.config": _ALL,
     "pdefit.cli.experiment": _ALL,

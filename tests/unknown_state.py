@@ -73,7 +73,7 @@ def korteweg_de_vries(seed, noise=0.01):
     observations = pdefit.Observations.build([0.2, 0.8], {"u": data}, sigma)
     problem = pdefit.Problem(system, State(jnp.asarray(guess)), Fine())
     controls = {"l1": pdefit.Log(), "l2": pdefit.Log(), "y0": {"u": pdefit.Identity()}}
-    functional = pdefit.Functional(problem, observations.ts, observations, controls, dt=0.0008)
+    functional = pdefit.Functional(problem, observations, controls, dt=0.0008)
     return Draw(functional, np.concatenate([[0.0, np.log(0.0025)], first]), factors)
 
 
@@ -87,7 +87,7 @@ def front(seed, noise=0.01, cells=160):
     factors = _start(np.random.default_rng(seed))
     controls = {"D": pdefit.Log(), "r": pdefit.Log(), "y0": {"u": pdefit.Control(guess=pdefit.FromData())}}
     problem = pdefit.Problem(FisherKPP(grid, *map(jnp.asarray, factors)), y0)
-    functional = pdefit.Functional(problem, ts, data, controls, dt=0.08)
+    functional = pdefit.Functional(problem, data, controls, dt=0.08)
     return Draw(functional, np.concatenate([[0.0, 0.0], np.asarray(y0.u)]), factors)
 
 

@@ -306,7 +306,7 @@ class Case:
         data = pdefit.simulate(truth, y0, self.ts, dt=self.dt, observe=self.observe, args=self.args, **solver)
         data = pdefit.add_noise(data, self.noise, key)
         problem = pdefit.Problem(wrong, y0, self.observe, args=self.args)
-        return pdefit.Functional(problem, self.ts, data, self.free, **steps, **solver, **self.options)
+        return pdefit.Functional(problem, data, self.free, **steps, **solver, **self.options)
 
     def draw(self, seed: int, off: float = 1.0) -> Any:
         """The objective of a seed: data of drawn parameters, and a guess off by `spread`, or this part of it."""

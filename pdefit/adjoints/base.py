@@ -53,7 +53,7 @@ class AbstractAdjoint(eqx.Module):
 
     @abc.abstractmethod
     def run(
-        self, stepper: AbstractStepper, y0: PyTree, plan: TimeGrid, emit: Emit, inputs: PyTree, probes: Probes = None
+        self, stepper: AbstractStepper, y0: PyTree, grid: TimeGrid, emit: Emit, inputs: PyTree, probes: Probes = None
     ) -> tuple[PyTree, PyTree]:
         """The final state, and `emit(y, inputs[i])` at every observation i, stacked.
 
@@ -72,13 +72,13 @@ class AbstractAdjoint(eqx.Module):
 
     @abc.abstractmethod
     def resolve_for(
-        self: Self, starts: Sequence[tuple[AbstractSystem, PyTree]], plan: TimeGrid, solver: diffrax.AbstractSolver
+        self: Self, starts: Sequence[tuple[AbstractSystem, PyTree]], grid: TimeGrid, solver: diffrax.AbstractSolver
     ) -> Self:
         """The adjoint with everything decided that depends on the problem: systems with a state each, a batch of plans, and
         what steps through them."""
 
     @abc.abstractmethod
-    def account(self, plan: TimeGrid, unknowns: int) -> Account:
+    def account(self, grid: TimeGrid, unknowns: int) -> Account:
         """What a gradient in so many unknowns stores and runs."""
 
 
@@ -105,14 +105,14 @@ class StoreAll(AbstractReverse):
     accuracy: ClassVar[float] = ROUND_OFF
     has_tangents: ClassVar[bool] = True
 
-    def run(self, stepper, y0, plan, emit, inputs, probes=None):
-        return store_all(stepper, y0, plan, emit, inputs, probes)
+    def run(self, stepper, y0, grid, emit, inputs, probes=None):
+        return store_all(stepper, y0, grid, emit, inputs, probes)
 
-    def resolve_for(self, starts, plan, solver):
+    def resolve_for(self, starts, grid, solver):
         return self
 
-    def account(self, plan, unknowns):
-        return _account(_nest(plan, 1))
+    def account(self, grid, unknowns):
+        return _account(_nest(grid, 1))
 
 
 class Checkpointed(AbstractReverse):
@@ -128,18 +128,18 @@ class Checkpointed(AbstractReverse):
 
     levels: int = 2
 
-    def run(self, stepper, y0, plan, emit, inputs, probes=None):
-        return time_loop(stepper, y0, plan, emit, inputs, probes, _nest(plan, self.levels), checkpoint)
+    def run(self, stepper, y0, grid, emit, inputs, probes=None):
+        return time_loop(stepper, y0, grid, emit, inputs, probes, _nest(grid, self.levels), checkpoint)
 
-    def resolve_for(self, starts, plan, solver):
+    def resolve_for(self, starts, grid, solver):
         return self
 
-    def account(self, plan, unknowns):
-        return _account(_nest(plan, self.levels))
+    def account(self, grid, unknowns):
+        return _account(_nest(grid, self.levels))
 
 
-def _nest(plan: TimeGrid, levels: int) -> CheckpointLevels:
-    return nest(plan.intervals, plan.length, levels)
+def _nest(grid: TimeGrid, levels: int) -> CheckpointLevels:
+    return nest(grid.intervals, grid.length, levels)
 
 
 def _account(loops: CheckpointLevels) -> Account:

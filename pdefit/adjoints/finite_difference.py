@@ -34,9 +34,9 @@ class FiniteDifference(AbstractAdjoint):
         if self.step is not None and not 0 < self.step < 1:
             raise PdefitError(f"FiniteDifference expects a relative step between 0 and 1, but got {self.step}")
 
-    def run(self, stepper, y0, plan, emit, inputs, probes=None):
+    def run(self, stepper, y0, grid, emit, inputs, probes=None):
         # backward for what else is asked of the loop: products with J_r^T in a certificate
-        return Checkpointed().run(stepper, y0, plan, emit, inputs, probes)
+        return Checkpointed().run(stepper, y0, grid, emit, inputs, probes)
 
     def gradient(self, function, theta, probes, size):
         steps = STEPS if self.step is None else np.asarray([self.step])
@@ -47,12 +47,12 @@ class FiniteDifference(AbstractAdjoint):
 
         return function(theta, None), lax.map(slope, jnp.arange(theta.size)), jnp.zeros(())
 
-    def resolve_for(self, starts, plan, solver):
+    def resolve_for(self, starts, grid, solver):
         return self
 
-    def account(self, plan, unknowns):
+    def account(self, grid, unknowns):
         passes = 1.0 + 2 * unknowns * (STEPS.size if self.step is None else 1)
-        return Account("finite differences", 1, plan.intervals * plan.length, passes, 0.0)
+        return Account("finite differences", 1, grid.intervals * grid.length, passes, 0.0)
 
 
 def quotients(

@@ -28,9 +28,9 @@ class Tangent(AbstractAdjoint):
         if self.at_once is not None and self.at_once < 1:
             raise PdefitError(f"Tangent expects at_once of 1 or more, but got {self.at_once}")
 
-    def run(self, stepper, y0, plan, emit, inputs, probes=None):
+    def run(self, stepper, y0, grid, emit, inputs, probes=None):
         # backward for what else is asked of the loop: products with J_r^T in a certificate
-        return Checkpointed().run(stepper, y0, plan, emit, inputs, probes)
+        return Checkpointed().run(stepper, y0, grid, emit, inputs, probes)
 
     def gradient(self, function, theta, probes, size):
         def push(v: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -44,13 +44,13 @@ class Tangent(AbstractAdjoint):
             value = values[0]
         return value, slopes, jnp.zeros(())
 
-    def resolve_for(self, starts, plan, solver):
+    def resolve_for(self, starts, grid, solver):
         return self
 
-    def account(self, plan, unknowns):
+    def account(self, grid, unknowns):
         group = self._group(unknowns)
         passes = float(-(-unknowns // group) + unknowns)
-        return Account(f"{unknowns} tangents, {group} at once", 1 + group, plan.intervals * plan.length, passes, 0.0)
+        return Account(f"{unknowns} tangents, {group} at once", 1 + group, grid.intervals * grid.length, passes, 0.0)
 
     def _group(self, unknowns: int) -> int:
         return min(self.at_once or unknowns, unknowns)

@@ -233,8 +233,8 @@ def _timed(run: Callable[[], Array]) -> tuple[Array, float]:
 def _reconstruction(functional: Functional, theta: Array) -> str:
     """How well the state is integrated backward."""
     off = np.asarray(_reconstructed(functional, theta))
-    plan = functional.layout.plan
-    worst, at = float(off.max()), float(np.ravel(plan.start)[int(off.argmax())])
+    grid = functional.layout.time_grid
+    worst, at = float(off.max()), float(np.ravel(grid.start)[int(off.argmax())])
     if worst <= _LOST:
         return f"state reconstructed backward to {worst:.0e}"
     unit = with_space(functional.problem.system.time_unit)
@@ -248,7 +248,9 @@ def _reconstructed(functional: Functional, theta: Array) -> Array:
     stepper = Stepper(problem.system, functional.runner.solver, problem.args)
     assert isinstance(adjoint, Backsolve)
     return functional.runner.batch(
-        lambda y0, plan: adjoint.reconstruction(stepper, y0, plan), functional.starts(problem), functional.layout.plan
+        lambda y0, grid: adjoint.reconstruction(stepper, y0, grid),
+        functional.starts(problem),
+        functional.layout.time_grid,
     )
 
 

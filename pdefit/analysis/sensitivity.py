@@ -16,7 +16,7 @@ from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.stable_step import choose_steps, settle, stability_limit
 from pdefit.integrate.loop.stepper import Stepper
 from pdefit.integrate.loop.time_grid import TimeGrid
-from pdefit.integrate.solve import time_plan
+from pdefit.integrate.solve import choose_grid
 from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.inverse.problem.instrument import AbstractObservationOperator
 from pdefit.inverse.problem.problem import Problem
@@ -111,7 +111,7 @@ class _Runs:
             limits = [stability_limit(s, y, solver) for s, y in everything]
             self._dt = min(self._dt, *(_SAFETY * limit for limit in limits if limit is not None), np.inf)
         self._solver = settle([], None, solver)
-        self._film = _film(self._stepper(problem.system), problem.y0, problem.observe, self._plan(problem.system))
+        self._film = _film(self._stepper(problem.system), problem.y0, problem.observe, self._grid(problem.system))
         wrong = [name for name, film in self._film.items() if not bool(jnp.all(jnp.isfinite(film)))]
         if wrong:
             raise PdefitError(f"The unperturbed run is not finite in {wrong[0]}; set dt smaller, or see pdefit doctor")
@@ -120,28 +120,28 @@ class _Runs:
     def distance(self, system: AbstractSystem) -> float:
         """The rms difference from the film in units of ranges; infinite where the system blows up."""
         try:
-            plan = self._plan(system)
+            grid = self._grid(system)
         # adaptive steps that collapse
         except PdefitError:
             return np.inf
         observe, film = self._problem.observe, self._film
-        squares = _squares(self._stepper(system), self._problem.y0, observe, plan, film, self._range)
+        squares = _squares(self._stepper(system), self._problem.y0, observe, grid, film, self._range)
         found = float(np.sqrt(squares))
         return found if np.isfinite(found) else np.inf
 
     def _stepper(self, system: AbstractSystem) -> Stepper:
         return Stepper(system, self._solver, self._problem.args)
 
-    def _plan(self, system: AbstractSystem) -> TimeGrid:
+    def _grid(self, system: AbstractSystem) -> TimeGrid:
         problem, ts = self._problem, self._ts
-        return time_plan(system, problem.y0, ts, self._solver, self._dt, float(ts[0]), self._steps, problem.args)
+        return choose_grid(system, problem.y0, ts, self._solver, self._dt, float(ts[0]), self._steps, problem.args)
 
 
 # the system is an argument: one program for all of its parameters
 @eqx.filter_jit
-def _film(stepper: Stepper, y0: PyTree, observe: AbstractObservationOperator, plan: TimeGrid) -> dict[str, Array]:
-    times = np.zeros(plan.count.size + plan.look_first)
-    return StoreAll().run(stepper, y0, plan, lambda y, _: observe(y), times)[1]
+def _film(stepper: Stepper, y0: PyTree, observe: AbstractObservationOperator, grid: TimeGrid) -> dict[str, Array]:
+    times = np.zeros(grid.count.size + grid.observes_start)
+    return StoreAll().run(stepper, y0, grid, lambda y, _: observe(y), times)[1]
 
 
 @eqx.filter_jit
@@ -149,7 +149,7 @@ def _squares(
     stepper: Stepper,
     y0: PyTree,
     observe: AbstractObservationOperator,
-    plan: TimeGrid,
+    grid: TimeGrid,
     film: dict[str, Array],
     ranges: dict[str, Array],
 ) -> Float[Array, ""]:
@@ -159,7 +159,7 @@ def _squares(
         off = [(x.astype(jnp.float64) - seen[name]) / ranges[name] for name, x in observe(y).items()]
         return jnp.mean(jnp.stack([jnp.mean(jnp.square(x)) for x in off]))
 
-    return jnp.mean(StoreAll().run(stepper, y0, plan, emit, film)[1])
+    return jnp.mean(StoreAll().run(stepper, y0, grid, emit, film)[1])
 
 
 def _range(film: Array) -> Float[Array, ""]:

@@ -87,7 +87,7 @@ def _functional(subject: Subject, with_state: bool) -> tuple[Functional, Any]:
         controls["y0"] = Control() if name == "y" and eqx.is_array(y0) else {name: Control()}
     dt = _step(subject, system, controls)
     data = simulate(system, y0, ts, solver=subject.solver, dt=dt)
-    functional = Functional(Problem(system, y0), ts, data, controls, solver=subject.solver, dt=dt)
+    functional = Functional(Problem(system, y0), data, controls, solver=subject.solver, dt=dt)
     return functional, functional.controls.theta(Problem(system, y0))
 
 

@@ -83,23 +83,23 @@ def solver_of_order(order: int) -> diffrax.AbstractSolver:
 def trajectory(example: Example, halvings: int = 0) -> PyTree:
     """The states at the example's times, stacked on a leading axis."""
     ts = np.asarray(example.ts, float)
-    plan = constant_grid(float(ts[0]), ts, example.dt)
+    grid = constant_grid(float(ts[0]), ts, example.dt)
     more = 2**halvings
     # as many steps as the finest run, most of them of zero length: all halvings share one compilation
-    plan = TimeGrid(
-        start=plan.start,
-        step=plan.step / more,
-        count=plan.count * more,
-        length=plan.length * 2**HALVINGS,
-        look_first=plan.look_first,
+    grid = TimeGrid(
+        start=grid.start,
+        step=grid.step / more,
+        count=grid.count * more,
+        length=grid.length * 2**HALVINGS,
+        observes_start=grid.observes_start,
     )
     stepper = Stepper(example.system, solver_of_order(example.time_order))
-    return _run(stepper, example.y0, jax.tree.map(jnp.asarray, plan))
+    return _run(stepper, example.y0, jax.tree.map(jnp.asarray, grid))
 
 
 @eqx.filter_jit
-def _run(stepper: Stepper, y0: PyTree, plan: TimeGrid) -> PyTree:
-    return StoreAll().run(stepper, y0, plan, lambda y, _: y, jnp.zeros(plan.count.size + plan.look_first))[1]
+def _run(stepper: Stepper, y0: PyTree, grid: TimeGrid) -> PyTree:
+    return StoreAll().run(stepper, y0, grid, lambda y, _: y, jnp.zeros(grid.count.size + grid.observes_start))[1]
 
 
 @eqx.filter_jit

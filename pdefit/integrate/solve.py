@@ -18,11 +18,11 @@ from pdefit.systems.system import AbstractSystem
 
 
 @eqx.filter_jit
-def _solve(stepper: Stepper, y0: PyTree, plan: TimeGrid) -> PyTree:
-    return store_all(stepper, y0, plan, lambda y, _: y, np.zeros(plan.count.size + plan.look_first))[1]
+def _solve(stepper: Stepper, y0: PyTree, grid: TimeGrid) -> PyTree:
+    return store_all(stepper, y0, grid, lambda y, _: y, np.zeros(grid.count.size + grid.observes_start))[1]
 
 
-def time_plan(
+def choose_grid(
     system: AbstractSystem,
     y0: PyTree,
     ts: np.ndarray,
@@ -52,7 +52,7 @@ def solve(
     """The states at the times ts, stacked on a leading axis, from y0 at t0; with steps of at most dt, or adaptive ones. `args`
     are exogenous inputs of the system."""
     solver = settle([(system, y0)], dt, solver)
-    return _solve(Stepper(system, solver, args), y0, time_plan(system, y0, ts, solver, dt, t0, steps, args))
+    return _solve(Stepper(system, solver, args), y0, choose_grid(system, y0, ts, solver, dt, t0, steps, args))
 
 
 def frames(
@@ -75,7 +75,7 @@ def frames(
         ts = ts[1:]
     for first in range(0, ts.size, block):
         part = ts[first : first + block]
-        states = _solve(stepper, y0, time_plan(system, y0, part, solver, dt, t0, steps, args))
+        states = _solve(stepper, y0, choose_grid(system, y0, part, solver, dt, t0, steps, args))
         for i in range(part.size):
             yield jax.tree.map(lambda x, i=i: x[i], states)
         y0, t0 = jax.tree.map(lambda x: x[-1], states), float(part[-1])

@@ -97,7 +97,7 @@ def main() -> None:
     data = pdefit.Observations.build(ts, nothing)
     controls = {"D": pdefit.Log(), "eps": pdefit.Log(), "b": pdefit.Identity()}
     controls |= {"y0": {"u": pdefit.Control(), "v": pdefit.Control()}}
-    J = pdefit.Functional(guess, ts, data, controls, solver=diffrax.Euler(), dt=dt)
+    J = pdefit.Functional(guess, data, controls, solver=diffrax.Euler(), dt=dt)
     theta = J.theta0
     del data, nothing
 

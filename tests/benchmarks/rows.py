@@ -91,7 +91,7 @@ def _gradient(cells: int, levels: int, **size: int) -> tuple[float, int, int]:
     arrays, rest = eqx.partition(J, eqx.is_array)
     program = jax.jit(lambda a, t: eqx.combine(a, rest).value_and_grad(t)).lower(arrays, theta).compile()
     held = program.memory_analysis().temp_size_in_bytes / state
-    return gradient / value, J.runner.adjoint.account(J.layout.plan, J.controls.size).stored, round(held)
+    return gradient / value, J.runner.adjoint.account(J.layout.time_grid, J.controls.size).stored, round(held)
 
 
 def p3(cells: int = 128, **size: int) -> Row:
@@ -235,11 +235,11 @@ def p12(cells: int = 128, count: int = 1000) -> Row:
     def half_square(y):
         return sum(jnp.sum(x.astype(jnp.float64) ** 2) for x in jax.tree.leaves(y)) / 2
 
-    plan = constant_grid(0.0, np.asarray(J.observations.ts)[1:], DT)
+    grid = constant_grid(0.0, np.asarray(J.observations.ts)[1:], DT)
 
     def ours(p, y0):
         stepper = Stepper(system(p), diffrax.Euler())
-        y, _ = pdefit.Checkpointed(2).run(stepper, y0, plan, lambda y, _: jnp.zeros(()), np.zeros(plan.intervals))
+        y, _ = pdefit.Checkpointed(2).run(stepper, y0, grid, lambda y, _: jnp.zeros(()), np.zeros(grid.intervals))
         return half_square(y)
 
     def theirs(p, y0):

@@ -77,7 +77,7 @@ def functional(seed: int, dtype: Any = jnp.float64, dt: float = DT) -> pdefit.Fu
     data = pdefit.simulate(truth, y0, TS, solver=diffrax.Dopri8(), dt=0.005)
     problem = cast(pdefit.Problem(NeuralSpiral(network(seed)), y0), dtype)
     controls = {"net": pdefit.Identity()}
-    return pdefit.Functional(problem, TS, data, controls, solver=diffrax.Tsit5(), dt=dt, adjoint=pdefit.Checkpointed(1))
+    return pdefit.Functional(problem, data, controls, solver=diffrax.Tsit5(), dt=dt, adjoint=pdefit.Checkpointed(1))
 
 
 @dataclasses.dataclass(frozen=True)

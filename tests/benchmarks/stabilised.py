@@ -55,18 +55,18 @@ def run(system: Association, method: str, solver: Any, dt: float | None = None, 
     y0, ts = system.init(None), np.array([END])
     if dt is None:
         solver, steps = settle([(system, y0)], None, solver), pdefit.Adaptive(rtol, rtol)
-        plan = adaptive_grid(system, y0, ts, solver=solver, steps=steps, t0=0.0)
-        what = f"rtol {rtol:.0e}, {plan.steps} steps"
+        time_grid = adaptive_grid(system, y0, ts, solver=solver, steps=steps, t0=0.0)
+        what = f"rtol {rtol:.0e}, {time_grid.steps} steps"
     else:
-        solver, plan = settle([(system, END_STATE[system.grid.shape[0]])], dt, solver), constant_grid(0.0, ts, dt)
-        what = f"{plan.steps} steps"
+        solver, time_grid = settle([(system, END_STATE[system.grid.shape[0]])], dt, solver), constant_grid(0.0, ts, dt)
+        what = f"{time_grid.steps} steps"
     if isinstance(solver, pdefit.RKC):
         what += f" of {solver.stages} stages"
 
     def end(adjoint: Any) -> Callable:
         def state(a: Any, system: Association) -> Any:
             stepper = Stepper(eqx.tree_at(lambda s: s.a, system, a), solver)
-            return adjoint.run(stepper, y0, plan, lambda y, _: jnp.zeros(()), np.zeros(1))[0]
+            return adjoint.run(stepper, y0, time_grid, lambda y, _: jnp.zeros(()), np.zeros(1))[0]
 
         return state
 

@@ -49,4 +49,4 @@ def functional(
         controls["y0"] = {name: pdefit.Control() for name in y0._fields}
     guess = dataclasses.replace(system, **{n: getattr(system, n) * jnp.asarray(1.02, dtype) for n in parameters})
     options = {"solver": diffrax.Euler(), "dt": DT, **options}
-    return pdefit.Functional(pdefit.Problem(guess, y0), data.ts, data, controls, **options)
+    return pdefit.Functional(pdefit.Problem(guess, y0), data, controls, **options)

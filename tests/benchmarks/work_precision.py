@@ -57,7 +57,7 @@ def ours(solver: Any, **steps: Any) -> Callable:
     data = pdefit.Observations.build(TS, {"u": np.concatenate([np.full((1, CELLS), np.nan), DATA])})
     controls = {"D": pdefit.Identity(), "r": pdefit.Identity(), "y0": {"u": pdefit.Identity()}}
     problem = pdefit.Problem(front(X[0], X[1]), front(X[0], X[1]).init(None)._replace(u=Y0))
-    J = pdefit.Functional(problem, TS, data, controls, solver=solver, adjoint=pdefit.Checkpointed(1), **steps)
+    J = pdefit.Functional(problem, data, controls, solver=solver, adjoint=pdefit.Checkpointed(1), **steps)
     gradient = eqx.filter_jit(lambda f, theta: jax.grad(lambda t: f.value(t))(theta))
     scale = jax.jacfwd(lambda theta: jnp.concatenate([v.ravel() for v in J.controls.values(theta).values()]))(J.theta0)
     return lambda: gradient(J, J.theta0) / jnp.diag(scale)

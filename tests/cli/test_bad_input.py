@@ -164,6 +164,7 @@ def test_bad_words_about_data(pdefit_inside, tmp_path, arguments, words):
         (["dtype=float16"], ["dtype", "'float16'"]),
         (["device=abacus"], ["device", "'abacus'"]),
         (["solver=tsit6"], ["did you mean tsit5"]),
+        (["adjoint=hosted"], ["write driver=hosted"]),
         (["stages=adm"], ["did you mean adam"]),
         (["certificate=maybe"], ["certificate expects stop, warn or end", "'maybe'"]),
         (["store.every=0"], ["store.every"]),

@@ -44,19 +44,19 @@ class Backsolve(AbstractContinuous):
         if self.backups is not None and self.backups < 1:
             raise PdefitError(f"Backsolve expects backups of 1 or more in each interval, but got {self.backups}")
 
-    def resolve_for(self, starts, plan, solver):
+    def resolve_for(self, starts, grid, solver):
         if self.backups is not None and not self.counted:
             return self
         steps = [s.stable_step(y) for s, y in starts if isinstance(s, AbstractStable)]
-        backups = _backups(plan, _MOST_GROWTH * min(steps) / 2) if steps else 1
+        backups = _backups(grid, _MOST_GROWTH * min(steps) / 2) if steps else 1
         return dataclasses.replace(self, backups=backups, counted=True)
 
-    def account(self, plan, unknowns):
+    def account(self, grid, unknowns):
         # beside backups, the state at each observation
-        backups = self._backups(plan.length)
-        stored = plan.intervals * (backups + 1)
+        backups = self._backups(grid.length)
+        stored = grid.intervals * (backups + 1)
         text = f"backsolve ({backups} backups an interval)"
-        return Account(text, stored, plan.intervals * plan.length, 1.0 + self.substeps, float(self.substeps))
+        return Account(text, stored, grid.intervals * grid.length, 1.0 + self.substeps, float(self.substeps))
 
     def forward(self, stepper, carry, steps):
         def part(carry: Any, steps: TimesSizes) -> tuple[Any, PyTree]:
@@ -76,7 +76,7 @@ class Backsolve(AbstractContinuous):
 
         return lax.scan(part, adjoint, (kept, self._parts(steps)), reverse=True)[0]
 
-    def reconstruction(self, stepper: Stepper, y0: PyTree, plan: TimeGrid) -> Float[Array, " I"]:
+    def reconstruction(self, stepper: Stepper, y0: PyTree, grid: TimeGrid) -> Float[Array, " I"]:
         """For each interval, how far the state integrated backward is from the stored one where it is reset, at worst, in
         units of its own norm; infinite where it is not finite."""
         moving, fixed, still = split(stepper)
@@ -95,7 +95,7 @@ class Backsolve(AbstractContinuous):
             starts = jax.tree.map(lambda y, e: jnp.concatenate([y[None], e[:-1]]), carry[0], ends)
             return after, lax.scan(part, jnp.zeros(()), (starts, ends, self._parts(steps)))[0]
 
-        steps = plan.times_and_sizes()
+        steps = grid.times_and_sizes()
         return lax.scan(interval, stepper.init(steps[0][0, 0].astype(precision(y0)), y0), steps)[1]
 
     def _backups(self, length: int) -> int:
@@ -124,17 +124,17 @@ class Backsolve(AbstractContinuous):
         return lax.scan(one, z, steps, reverse=True)[0]
 
 
-def _backups(plan: TimeGrid, longest: float) -> int:
+def _backups(grid: TimeGrid, longest: float) -> int:
     """The fewest backups in each interval of a batch of plans that are no further apart than `longest` (or, where steps are
     longer than that, one for each step)."""
-    steps = plan.step if plan.frozen else plan.step[..., None]
-    sizes = np.where(np.arange(plan.length) < plan.count[..., None], steps, 0.0)
-    for backups in range(1, plan.length):
-        each = math.ceil(plan.length / backups)
-        parts = np.add.reduceat(sizes, np.arange(0, plan.length, each), axis=-1)
+    steps = grid.step if grid.frozen else grid.step[..., None]
+    sizes = np.where(np.arange(grid.length) < grid.count[..., None], steps, 0.0)
+    for backups in range(1, grid.length):
+        each = math.ceil(grid.length / backups)
+        parts = np.add.reduceat(sizes, np.arange(0, grid.length, each), axis=-1)
         if np.max(parts) <= longest * (1 + 1e-9):
             return backups
-    return plan.length
+    return grid.length
 
 
 def _distance(found: PyTree, expected: PyTree) -> Array:

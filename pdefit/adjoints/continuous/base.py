@@ -83,7 +83,7 @@ class AbstractContinuous(AbstractReverse):
     def back(self, field: Field, moving: PyTree, kept: PyTree, steps: TimesSizes, adjoint: PyTree) -> PyTree:
         """(a, gradient) at the start of an interval from those at its end."""
 
-    def run(self, stepper, y0, plan, emit, inputs, probes=None):
+    def run(self, stepper, y0, grid, emit, inputs, probes=None):
         if not isinstance(stepper, Stepper):
             raise PdefitError(
                 f"{type(self).__name__} steps a system and not its tangent, which Gauss-Newton products need; use "
@@ -91,9 +91,9 @@ class AbstractContinuous(AbstractReverse):
             )
         moving, fixed, still = split(stepper)
         flow = self._flow(still)
-        loops = CheckpointLevels((plan.intervals,), (plan.length,), merged=True)
+        loops = CheckpointLevels((grid.intervals,), (grid.length,), merged=True)
         return time_loop(
-            stepper, y0, plan, emit, inputs, probes, loops, checkpoint, lambda c, s: flow(moving, fixed, c, s)
+            stepper, y0, grid, emit, inputs, probes, loops, checkpoint, lambda c, s: flow(moving, fixed, c, s)
         )
 
     def _flow(self, still: Any) -> Any:

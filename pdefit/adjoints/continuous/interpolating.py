@@ -33,15 +33,15 @@ class Interpolating(AbstractContinuous):
     substeps: int | None = None
     solver: diffrax.AbstractERK | None = None
 
-    def resolve_for(self, starts, plan, solver):
+    def resolve_for(self, starts, grid, solver):
         if self.substeps is not None:
             return self
         order = solver.order(None) or _ORDER
         return dataclasses.replace(self, substeps=1 if order <= _ORDER else _FINER)
 
-    def account(self, plan, unknowns):
+    def account(self, grid, unknowns):
         # beside the steps, the state at each observation
-        stored, padded = plan.intervals * (plan.length + 1), plan.intervals * plan.length
+        stored, padded = grid.intervals * (grid.length + 1), grid.intervals * grid.length
         substeps = float(self.substeps or 1)
         return Account("interpolating (every step stored)", stored, padded, 1.0 + 2 * substeps, substeps)
 

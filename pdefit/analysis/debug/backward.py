@@ -84,7 +84,7 @@ def _through(
     walk: SteppedTrajectory, s: int, end: PyTree, gradient: Any
 ) -> Diagnosis | tuple[PyTree, Any, dict[str, Any]]:
     """Back through one segment, in blocks of about sqrt(N) steps: the cotangent of its start."""
-    beats = beats_of(walk.functional, s, walk.functional.layout.plan)
+    beats = beats_of(walk.functional, s, walk.functional.layout.time_grid)
     count = int(beats.t.size)
     length = math.isqrt(count - 1) + 1
     added = -count % length

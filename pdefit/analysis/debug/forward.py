@@ -58,11 +58,11 @@ def in_words(walk: SteppedTrajectory, at: dict[str, Any]) -> str:
 
 def first_nonfinite_forward(walk: SteppedTrajectory) -> Diagnosis | Forward:
     """The first time at which a state or a residual is not finite, of all segments."""
-    plan, functional = walk.functional.layout.plan, walk.functional
+    grid, functional = walk.functional.layout.time_grid, walk.functional
     sick, ends, total = [], [], 0.0
     largest = {"value": -1.0}
     for s in range(functional.layout.segments):
-        beats = beats_of(functional, s, plan)
+        beats = beats_of(functional, s, grid)
         end, seen = survey(walk, segment_start(walk, s), beats)
         bad = _bad(seen)
         if bad.any():
@@ -130,7 +130,7 @@ def _grew(walk: SteppedTrajectory, seen: Seen, n: int) -> str:
 def _step_remedy(walk: SteppedTrajectory, s: int, operation: str | None) -> str:
     """What to do about a step that fails at once in this operation, or after values had grown."""
     functional, unit = walk.functional, with_space(walk.problem.system.time_unit)
-    halved = beats_of(functional, s, functional.layout.plan.halved())
+    halved = beats_of(functional, s, functional.layout.time_grid.halved())
     helps = not _bad(survey(walk, segment_start(walk, s), halved)[1]).any()
     if helps and functional.steps is not None:
         return "half of every step stays finite, so set steps.rtol and steps.atol smaller"

@@ -81,21 +81,22 @@ class SteppedTrajectory(eqx.Module):
         return lax.cond(beat.seen, misfit, lambda y: jnp.zeros(()), y)
 
 
-def beats_of(functional: Functional, segment: int, plan: TimeGrid) -> Steps:
+def beats_of(functional: Functional, segment: int, grid: TimeGrid) -> Steps:
     """The beats of one segment, with these steps."""
-    one = jax.tree.map(lambda x: x[segment], plan)
+    one = jax.tree.map(lambda x: x[segment], grid)
     times, sizes = map(np.asarray, one.times_and_sizes())
     seen = np.zeros(times.shape, bool)
     seen[:, -1] = True
     looks = functional.schedule
-    index = np.repeat(np.asarray(looks.index[segment])[one.look_first :], times.shape[1])
+    index = np.repeat(np.asarray(looks.index[segment])[one.observes_start :], times.shape[1])
     counts = {
-        n: np.repeat(np.asarray(r[segment])[one.look_first :], times.shape[1], axis=0) for n, r in looks.counts.items()
+        n: np.repeat(np.asarray(r[segment])[one.observes_start :], times.shape[1], axis=0)
+        for n, r in looks.counts.items()
     }
     parts = [times.ravel(), sizes.ravel(), seen.ravel(), index, counts]
     first: list[Any] = [times[0, :1], np.zeros(1), np.ones(1, bool), np.asarray(looks.index[segment])[:1]]
     first.append({n: np.asarray(r[segment])[:1] for n, r in looks.counts.items()})
-    if one.look_first:
+    if one.observes_start:
         parts = jax.tree.map(lambda a, b: np.concatenate([a, b]), first, parts)
     return Steps(*jax.tree.map(jnp.asarray, parts))
 

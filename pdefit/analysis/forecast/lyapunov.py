@@ -17,7 +17,7 @@ from pdefit.integrate.loop.stable_step import choose_steps, settle
 from pdefit.integrate.loop.stepper import Stepper
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.integrate.loop.time_loop import stepped
-from pdefit.integrate.solve import time_plan
+from pdefit.integrate.solve import choose_grid
 from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.inverse.objective.tangent_linear import TangentLinearStepper, push
 from pdefit.systems.capabilities import AbstractConstrained
@@ -81,16 +81,16 @@ def lyapunov(
         solver, dt = choose_steps([(system, y0)], dt, solver)
     else:
         solver, dt = settle([(system, y0)], None, solver), np.inf
-    plan = time_plan(system, y0, ts, solver, dt, float(ts[0]), steps, args)
+    grid = choose_grid(system, y0, ts, solver, dt, float(ts[0]), steps, args)
     tangent = _random(y0, jax.random.key(0) if key is None else key)
     if isinstance(system, AbstractConstrained):
         tangent = push(system.project, (y0,), (tangent,))[1]
-    growth = np.asarray(_growth(Stepper(system, solver, args), y0, tangent, plan))
+    growth = np.asarray(_growth(Stepper(system, solver, args), y0, tangent, grid))
     return _result(growth, np.diff(ts))
 
 
 @eqx.filter_jit
-def _growth(stepper: Stepper, y0: PyTree, tangent: PyTree, plan: TimeGrid) -> Float[Array, " I"]:
+def _growth(stepper: Stepper, y0: PyTree, tangent: PyTree, grid: TimeGrid) -> Float[Array, " I"]:
     """The logarithm of the growth over every interval."""
     # no parameter moves, only the state
     pushed = TangentLinearStepper(stepper, jax.tree.map(lambda _: None, stepper))
@@ -103,7 +103,7 @@ def _growth(stepper: Stepper, y0: PyTree, tangent: PyTree, plan: TimeGrid) -> Fl
         dy, d_state = _divided((dy, d_state), length)
         return ((y, dy), (state, d_state)), jnp.log(length)
 
-    times, sizes = plan.times_and_sizes()
+    times, sizes = grid.times_and_sizes()
     unit = _divided(tangent, _length(tangent, scales))
     begin = pushed.init(times[0, 0].astype(jax.tree.leaves(y0)[0].dtype), (y0, unit))
     return lax.scan(interval, begin, (times, sizes))[1]

@@ -74,7 +74,7 @@ def _fit(
     for line in describe(exp.noise):
         log.info(line)
         console.print(line, highlight=False)
-    steps = functional.layout.plan.steps
+    steps = functional.layout.time_grid.steps
     unit = functional.problem.system.time_unit
     stepping = (
         step_choice(functional)

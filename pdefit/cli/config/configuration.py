@@ -16,9 +16,11 @@ from omegaconf.errors import OmegaConfBaseException
 from pdefit._util.errors import PdefitError, unknown
 from pdefit.cli.config.catalogue import experiments
 from pdefit.cli.config.controls import WORDS
+from pdefit.cli.config.registry import names
 from pdefit.cli.runtime import run_directory
 from pdefit.cli.runtime.plugins import folders
 from pdefit.data.readers.locate import locate
+from pdefit.inverse.fit.drivers import AbstractDriver
 
 
 def register_resolvers() -> None:
@@ -76,6 +78,10 @@ def readable(error: BaseException, overrides: Sequence[str] = (), own: Sequence[
         )
     if missing := re.search(r"Could not find '(\w+)/([^']+)'", sentence):
         group, name = missing.groups()
+        if group == "adjoint" and name in names(AbstractDriver):
+            return PdefitError(
+                f"'{name}' is a driver, not an adjoint; write driver={name} (and driver.KEY for its keys)"
+            )
         options = sentence.partition("Available options in")[2].partition("Config search path")[0].split()[1:]
         return unknown(group, name, experiments() if group == "experiment" else options)
     return PdefitError(f"Configuration: {sentence}")

@@ -82,7 +82,6 @@ def build_experiment(settings: Settings) -> Experiment:
     check_control_units(settings.controls, problem.system)
     functional = Functional(
         problem,
-        window.ts,
         cast(window, settings.dtype),
         settings.controls,
         solver=numerics.solver,

@@ -35,7 +35,7 @@ def refit_finer(exp: Experiment, functional: Functional, theta: Array, console: 
             continue
         # the fit begins where the problem is
         start = exp.driver.resolve_for(eqx.tree_at(lambda f: f.problem, finer, finer.at(theta)))
-        console.print(f"one more fit with {name}: {start.layout.plan.steps} steps, compiling ...", highlight=False)
+        console.print(f"one more fit with {name}: {start.layout.time_grid.steps} steps, compiling ...", highlight=False)
         last = exp.stages[-1]
         again = fitting.fit(start, [fitting.Stage(last.optimizer, last.max_iterations)], driver=exp.driver)
         found[what] = _compared(functional, known, theta, again, what, console)
@@ -63,7 +63,7 @@ def _compared(
         console.print(f"[yellow]the fit with {name} has not converged, so shifts may be larger[/]", highlight=False)
     return {
         "finer": name,
-        "steps": again.functional.layout.plan.steps,
+        "steps": again.functional.layout.time_grid.steps,
         "converged": again.converged,
         "iterations": again.iterations,
         "decides": moved.decides,

@@ -31,7 +31,7 @@ def predicted(exp: Experiment, found: Fit) -> Iterator[PyTree]:
     layout, ts = functional.layout, exp.record.ts
     starts = functional.formulation.starts(problem.y0, problem.nodes)
     state = jax.tree.map(lambda x: x[0], starts)
-    if not layout.plan.look_first:
+    if not layout.time_grid.observes_start:
         yield state
     for s in range(layout.segments):
         state = jax.tree.map(lambda x, s=s: x[s], starts)

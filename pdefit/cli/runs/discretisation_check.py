@@ -129,4 +129,4 @@ def _refuse_dear(exp: Experiment, found: Fit, finer: Functional) -> None:
 
 def _work(functional: Functional) -> float:
     """Values times steps of all trajectories."""
-    return float(sum(x.size for x in jax.tree.leaves(functional.problem.y0))) * functional.layout.plan.steps
+    return float(sum(x.size for x in jax.tree.leaves(functional.problem.y0))) * functional.layout.time_grid.steps

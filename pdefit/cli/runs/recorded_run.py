@@ -15,6 +15,7 @@ from pdefit._util.errors import PdefitError, first_line
 from pdefit.cli.config.configuration import readable
 from pdefit.cli.config.read import read_settings
 from pdefit.cli.config.settings import Settings
+from pdefit.cli.runtime import run_directory
 from pdefit.output.store.fit_checkpoint import Saved, differences, load_state
 from pdefit.output.store.runs import RunFiles
 
@@ -39,6 +40,7 @@ def open_run(arguments: list[str], verb: str) -> RecordedRun:
             f"'{directory}' is not the directory of a run (it has no .hydra/config.yaml or provenance.json)"
         )
     made = read_json(directory / "provenance.json")
+    run_directory.refuse_old(directory)
     command = made.get("command")
     if not isinstance(command, list) or command[1:2] != ["fit"]:
         raise PdefitError(f"'{directory}' was not made by pdefit fit, so there is nothing to {verb}")

@@ -6,7 +6,7 @@ import os
 import platform
 import subprocess
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -42,6 +42,18 @@ def run_name() -> str:
 def current() -> Path:
     """The directory Hydra made for this run."""
     return Path(HydraConfig.get().runtime.output_dir)
+
+
+def refuse_old(directory: Path) -> None:
+    """Refuse a run of pdefit 0.1, whose configuration and files have other names."""
+    file = directory / "provenance.json"
+    versions = read_json(file).get("versions") if file.is_file() else None
+    made_by = str(versions.get("pdefit")) if isinstance(versions, Mapping) else ""
+    if made_by.startswith("0.1."):
+        raise PdefitError(
+            f"'{directory}' was made by pdefit {made_by}, whose runs this version does not read; go on with it by pdefit 0.1, "
+            f"or start a new run"
+        )
 
 
 def refuse_used(overrides: list[str]) -> None:

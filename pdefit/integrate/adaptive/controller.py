@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, PyTree
 from pdefit._util.errors import PdefitError
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.stable_step import longest_step
-from pdefit.integrate.loop.time_grid import TimeGrid, frozen_plan
+from pdefit.integrate.loop.time_grid import TimeGrid, frozen_grid
 from pdefit.integrate.solvers.method import method_of
 from pdefit.systems.system import AbstractSystem
 
@@ -40,8 +40,8 @@ def adaptive_grid(
     """The steps of an adaptive pass from y0 at t0 that observes at ts (the first may be t0 itself), frozen."""
     steps.check(system, y0, solver)
     ts = np.asarray(ts, np.float64)
-    look_first = bool(ts[0] == t0)
-    edges = ts if look_first else np.concatenate([[t0], ts])
+    observes_start = bool(ts[0] == t0)
+    edges = ts if observes_start else np.concatenate([[t0], ts])
     walk = _begin(system, solver, steps, y0, jnp.asarray(edges), args)
     longest = longest_step(system, y0, solver)
     longest = jnp.asarray(longest if steps.dtmax is None else min(longest, steps.dtmax))
@@ -66,7 +66,7 @@ def adaptive_grid(
             )
     size, interval = np.concatenate(sizes), np.concatenate(intervals)
     cut = np.searchsorted(interval, np.arange(1, edges.size - 1))
-    return frozen_plan(edges, np.split(size, cut), look_first)
+    return frozen_grid(edges, np.split(size, cut), observes_start)
 
 
 class _Walk(NamedTuple):

@@ -36,7 +36,7 @@ class _Judged(AbstractStepper):
 def step_error(
     system: AbstractSystem,
     starts: PyTree,
-    plan: TimeGrid,
+    grid: TimeGrid,
     *,
     solver: diffrax.AbstractSolver,
     steps: Adaptive,
@@ -45,10 +45,10 @@ def step_error(
 ) -> Float[Array, ""]:
     """The largest error of all steps of a batch of plans from these starts, 1 at the tolerance: one forward run."""
 
-    def worst(y0: PyTree, plan: TimeGrid) -> Array:
-        inputs = np.zeros(plan.intervals + plan.look_first)
+    def worst(y0: PyTree, grid: TimeGrid) -> Array:
+        inputs = np.zeros(grid.intervals + grid.observes_start)
         stepper = _Judged(system, solver, steps, args)
-        (_, found), _ = store_all(stepper, (y0, jnp.zeros(())), plan, lambda y, _: jnp.zeros(()), inputs)
+        (_, found), _ = store_all(stepper, (y0, jnp.zeros(())), grid, lambda y, _: jnp.zeros(()), inputs)
         return found
 
-    return jnp.max((batch or Vmap())(worst, starts, plan))
+    return jnp.max((batch or Vmap())(worst, starts, grid))

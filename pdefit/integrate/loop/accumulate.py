@@ -15,7 +15,7 @@ from pdefit.integrate.loop.time_loop import Through, TimesSizes, precision, step
 def fold(
     stepper: AbstractStepper,
     y0: PyTree,
-    plan: TimeGrid,
+    grid: TimeGrid,
     look: Callable[[PyTree, PyTree, PyTree], PyTree],
     inputs: PyTree,
     total: PyTree,
@@ -23,8 +23,8 @@ def fold(
 ) -> tuple[PyTree, PyTree]:
     """The final state, and what `total = look(total, y, inputs[i])` has become at the last observation: the memory of one
     state, whatever the length. `through` goes through the steps of one interval, if not by one step after the other."""
-    times, sizes = plan.times_and_sizes()
-    looked = int(plan.look_first)
+    times, sizes = grid.times_and_sizes()
+    looked = int(grid.observes_start)
     if looked:
         total = look(total, y0, jax.tree.map(lambda x: x[0], inputs))
 

@@ -19,7 +19,7 @@ class TimeGrid(eqx.Module):
     Interval i, between two observations, takes `count[i]` steps from `start[i]`: equal ones of size `step[i]`, or, where
     `step` has one more axis of `length` entries, those of row i (steps that an adaptive solver took). All intervals are
     scanned with `length >= max(count)` steps; where an interval needs fewer, the last ones have zero length. With
-    `look_first` the state at `start[0]` is observed too, before any step.
+    `observes_start` the state at `start[0]` is observed too, before any step.
     A batch of plans has one leading axis on every array.
     """
 
@@ -27,7 +27,7 @@ class TimeGrid(eqx.Module):
     step: np.ndarray
     count: np.ndarray
     length: int = eqx.field(static=True)
-    look_first: bool = eqx.field(static=True)
+    observes_start: bool = eqx.field(static=True)
 
     @property
     def frozen(self) -> bool:
@@ -70,7 +70,7 @@ class TimeGrid(eqx.Module):
     def halved(self) -> "TimeGrid":
         """Every step in two."""
         step = (np.repeat(self.step, 2, axis=-1) if self.frozen else self.step) / 2
-        return TimeGrid(self.start, step, 2 * self.count, 2 * self.length, self.look_first)
+        return TimeGrid(self.start, step, 2 * self.count, 2 * self.length, self.observes_start)
 
     def times_and_sizes(self) -> tuple[Array, Array]:
         """Start and size of every step of one plan, (I, length) each, in float64."""
@@ -91,8 +91,8 @@ def constant_grid(t0: float, ts: np.ndarray, dt: float) -> TimeGrid:
         raise ValueError(f"A step size dt > 0 is expected, but got {dt}")
     if ts.size == 0 or ts[-1] == t0 or ts[0] < t0 or np.any(np.diff(ts) <= 0):
         raise ValueError(f"Observation times must increase from t0 = {t0}, but are {ts}")
-    look_first = bool(ts[0] == t0)
-    edges = ts if look_first else np.concatenate([[t0], ts])
+    observes_start = bool(ts[0] == t0)
+    edges = ts if observes_start else np.concatenate([[t0], ts])
     duration = np.diff(edges)
     if (ts[-1] - t0) / dt > _MOST_STEPS:
         raise PdefitError(
@@ -105,55 +105,55 @@ def constant_grid(t0: float, ts: np.ndarray, dt: float) -> TimeGrid:
         step=duration / count,
         count=count,
         length=int(count.max(initial=0)),
-        look_first=look_first,
+        observes_start=observes_start,
     )
 
 
-def stack_plans(plans: Sequence[TimeGrid]) -> TimeGrid:
+def stack_grids(grids: Sequence[TimeGrid]) -> TimeGrid:
     """A batch of plans; shorter ones end with intervals of zero length, whose observations carry no weight."""
-    intervals, length = max(plan.start.size for plan in plans), max(plan.length for plan in plans)
+    intervals, length = max(grid.start.size for grid in grids), max(grid.length for grid in grids)
 
     def pad(x: np.ndarray, fill: int | float) -> np.ndarray:
         return np.concatenate([x, np.full((intervals - len(x), *x.shape[1:]), fill, x.dtype)])
 
-    def padded_steps(plan: TimeGrid) -> np.ndarray:
-        return pad(np.pad(plan.step, ((0, 0), (0, length - plan.length))) if plan.frozen else plan.step, 0.0)
+    def padded_steps(grid: TimeGrid) -> np.ndarray:
+        return pad(np.pad(grid.step, ((0, 0), (0, length - grid.length))) if grid.frozen else grid.step, 0.0)
 
-    if len({(plan.look_first, plan.frozen) for plan in plans}) > 1:
+    if len({(grid.observes_start, grid.frozen) for grid in grids}) > 1:
         raise ValueError("Plans in a batch must all observe their first state, or none; and be of one kind")
     return TimeGrid(
-        start=np.stack([pad(plan.start, plan.end) for plan in plans]),
-        step=np.stack([padded_steps(plan) for plan in plans]),
-        count=np.stack([pad(plan.count, 0) for plan in plans]),
+        start=np.stack([pad(grid.start, grid.end) for grid in grids]),
+        step=np.stack([padded_steps(grid) for grid in grids]),
+        count=np.stack([pad(grid.count, 0) for grid in grids]),
         length=length,
-        look_first=plans[0].look_first,
+        observes_start=grids[0].observes_start,
     )
 
 
-def beginning(plan: TimeGrid, most: int) -> TimeGrid:
+def beginning(grid: TimeGrid, most: int) -> TimeGrid:
     """At most so many steps of every interval: another trajectory, of the same kind."""
-    length = min(plan.length, most)
-    step = plan.step[..., :length] if plan.frozen else plan.step
-    return TimeGrid(plan.start, step, np.minimum(plan.count, length), length, plan.look_first)
+    length = min(grid.length, most)
+    step = grid.step[..., :length] if grid.frozen else grid.step
+    return TimeGrid(grid.start, step, np.minimum(grid.count, length), length, grid.observes_start)
 
 
-def frozen_plan(edges: np.ndarray, sizes: Sequence[np.ndarray], look_first: bool) -> TimeGrid:
+def frozen_grid(edges: np.ndarray, sizes: Sequence[np.ndarray], observes_start: bool) -> TimeGrid:
     """The plan that takes steps of these sizes between edges (I + 1,). Its length is a power of two, so that a plan of a
     few steps more or less runs through the same compiled program."""
     count = np.asarray([s.size for s in sizes], np.int64)
     length = 1 << (int(count.max(initial=1)) - 1).bit_length()
     step = np.stack([np.pad(s, (0, length - s.size)) for s in sizes])
-    return TimeGrid(np.asarray(edges[:-1], np.float64), step, count, length, look_first)
+    return TimeGrid(np.asarray(edges[:-1], np.float64), step, count, length, observes_start)
 
 
-def begun(plan: TimeGrid, like: TimeGrid) -> TimeGrid:
+def cropped_like(grid: TimeGrid, like: TimeGrid) -> TimeGrid:
     """The beginning of a batch of frozen plans that has the trajectories and intervals of another batch."""
     s, i = like.count.shape
     kept = like.count > 0
     return TimeGrid(
         start=like.start,
-        step=np.where(kept[..., None], plan.step[:s, :i], 0.0),
-        count=np.where(kept, plan.count[:s, :i], 0),
-        length=plan.length,
-        look_first=plan.look_first,
+        step=np.where(kept[..., None], grid.step[:s, :i], 0.0),
+        count=np.where(kept, grid.count[:s, :i], 0),
+        length=grid.length,
+        observes_start=grid.observes_start,
     )

@@ -26,7 +26,7 @@ Keep = Callable[[Callable], Callable]
 def time_loop(
     stepper: AbstractStepper,
     y0: PyTree,
-    plan: TimeGrid,
+    grid: TimeGrid,
     emit: Emit,
     inputs: PyTree,
     probes: Probes,
@@ -36,10 +36,10 @@ def time_loop(
 ) -> tuple[PyTree, PyTree]:
     """What `AbstractAdjoint.run` returns, by loops nested as `shape` says; `keep` wraps what is run again in the reverse
     pass. `through` goes through the steps of one interval, if not by one step after the other."""
-    times, sizes = plan.times_and_sizes()
+    times, sizes = grid.times_and_sizes()
     carry = stepper.init(times[0, 0].astype(precision(y0)), y0)
     steps = through or _stepwise(stepper, len(shape.steps), keep)
-    looked = [emit(y0, jax.tree.map(lambda x: x[0], inputs))] if plan.look_first else []
+    looked = [emit(y0, jax.tree.map(lambda x: x[0], inputs))] if grid.observes_start else []
 
     def interval(carry: Any, x: Any) -> tuple[Any, PyTree]:
         t_h, inputs_i, probe = x
@@ -58,7 +58,7 @@ def time_loop(
         None if probes is None else grouped(probes[:-1], shape.intervals, 0),
     )
     carry, outputs = intervals(carry, xs)
-    depth, count = len(shape.intervals), plan.intervals
+    depth, count = len(shape.intervals), grid.intervals
     outputs = jax.tree.map(lambda x: x.reshape(-1, *x.shape[depth:])[:count], outputs)
     for seen in looked:
         outputs = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), seen, outputs)
@@ -66,11 +66,11 @@ def time_loop(
 
 
 def store_all(
-    stepper: AbstractStepper, y0: PyTree, plan: TimeGrid, emit: Emit, inputs: PyTree, probes: Probes = None
+    stepper: AbstractStepper, y0: PyTree, grid: TimeGrid, emit: Emit, inputs: PyTree, probes: Probes = None
 ) -> tuple[PyTree, PyTree]:
     """The time loop whose reverse pass finds every intermediate value stored; also the one of a run without any."""
-    shape = nest(plan.intervals, plan.length, 1)
-    return time_loop(stepper, y0, plan, emit, inputs, probes, shape, keep=lambda f: f)
+    shape = nest(grid.intervals, grid.length, 1)
+    return time_loop(stepper, y0, grid, emit, inputs, probes, shape, keep=lambda f: f)
 
 
 def _stepwise(stepper: AbstractStepper, loops: int, keep: Keep) -> Through:

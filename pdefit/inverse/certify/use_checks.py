@@ -1,26 +1,20 @@
-"""What optimizers are given on a whole record, by the driver of the fit, against tangents."""
+"""Checks of what optimizers are given on a whole record, by the driver of the fit, against tangents."""
 
-import dataclasses
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray
 
-from pdefit._util.trees import cast
 from pdefit.adjoints.base import ROUND_OFF
 from pdefit.inverse.certify.record import Check, at_most, over
-from pdefit.inverse.certify.residual_checks import Residuals
-from pdefit.inverse.certify.sketch import KEPT, SKETCH, Sketch, pull_sketch, push_sketch
+from pdefit.inverse.certify.subject import Probe, Subject
 from pdefit.inverse.certify.taylor import direction
 from pdefit.inverse.controls.vector import FEW
-from pdefit.inverse.fit.drivers import AbstractDriver, Hosted
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.variants import shortened, with_tangents
-from pdefit.inverse.optimizers.base import AbstractOptimizer
 
 # gradient of a float32 run against its float64 twin
 SINGLE = 1e-2
@@ -28,118 +22,85 @@ SINGLE = 1e-2
 _HELD = 20_000_000
 # random sums give the square of a norm to a few standard errors of sqrt(2 / number of sums)
 _ESTIMATE = 8.0
-# kinds of residuals that answer weakly are shifted more, by at most this
-_MOST_SHIFT = 1e6
-
-_ADJOINT = "the run's gradient is wrong: compare with adjoint=store_all, or use stages=levenberg_marquardt"
-_JACOBIAN = "the assembled Jacobian is wrong: use stages=lbfgs"
-_PRODUCTS = "products with the Jacobian are wrong: use stages=lbfgs"
 
 
-@dataclasses.dataclass(frozen=True)
-class Used:
-    """Which derivatives the optimizers of a fit ask for."""
-
-    gradient: bool
-    products: bool
-    normal_equations: bool
-
-    @staticmethod
-    def by(optimizers: Sequence[AbstractOptimizer] | None, objective: AbstractObjective) -> "Used":
-        """What these optimizers ask for; without any named, all that the objective can give."""
-        if optimizers is None:
-            tangents = objective.runner.adjoint.has_tangents
-            return Used(True, tangents, tangents and objective.controls.size <= FEW)
-        return Used(
-            any(not o.tangents for o in optimizers),
-            any(o.most_products > 0 for o in optimizers),
-            any(o.tangents for o in optimizers),
-        )
-
-    def without_tangents(self) -> "Used":
-        """What is left where a reverse rule hides tangents."""
-        return Used(True, False, False)
+def gradient_of_the_run(subject: Subject) -> list[Check]:
+    """Value and gradient of J, where an optimizer asks for them."""
+    if not subject.used.gradient:
+        return []
+    value, gradient = subject.gradient
+    remedy = "the run's gradient is wrong: compare with adjoint=store_all, or use stages=levenberg_marquardt"
+    slopes = subject.probe.slopes(f"{subject.kind}gradient", value, gradient, subject.accuracy, remedy)
+    return [_finite(gradient), *slopes]
 
 
-def use_checks(
-    objective: AbstractObjective,
-    theta: Float[Array, " p"],
-    residuals: Residuals,
-    key: PRNGKeyArray,
-    used: Used,
-    driver: AbstractDriver,
-    single: AbstractObjective | None,
-) -> list[Check]:
-    """Value, gradient, products and normal equations of J along two random directions over all controls.
+def normal_equations_of_the_run(subject: Subject) -> list[Check]:
+    """Gradient and matrix of Gauss-Newton, where an optimizer asks for them."""
+    if not subject.used.normal_equations:
+        return []
+    value, slope, matrix = subject.equations
+    exact, remedy = subject.residuals.limit(ROUND_OFF), "the assembled Jacobian is wrong: use stages=lbfgs"
 
-    Random errors are added to the data, so that gradients do not vanish at a perfect fit. `single` is the same objective in
-    float32, where the fit is.
-    """
-    # targets that a driver reads from a file are those that were measured
-    fixed = isinstance(driver, Hosted) and driver.targets is not None
-    shifted = objective if fixed else _shifted(objective, residuals, key)
-    accuracy = residuals.limit(ROUND_OFF if isinstance(driver, Hosted) else objective.runner.adjoint.accuracy)
-    exact = residuals.limit(ROUND_OFF)
-    probe = _Probe(shifted, theta, (residuals.v, direction(objective.controls, theta, jax.random.fold_in(key, 3))))
-    kind = "hosted " if isinstance(driver, Hosted) else ""
-    checks: list[Check] = []
-    if used.gradient:
-        value, gradient, _ = driver.watched_gradient(shifted, theta)
-        checks += [_finite(gradient), *probe.slopes(f"{kind}gradient", value, gradient, accuracy, _ADJOINT)]
-        checks += _influence(objective, gradient)
-        if single is not None:
-            coarse = driver.watched_gradient(_with_data(single, shifted), theta)[1]
-            checks.append(_single(coarse, gradient))
-    if used.normal_equations:
-        value, slope, matrix = driver.normal_equations(shifted, theta)
-        checks += [_finite(slope), *probe.slopes(f"{kind}Gauss-Newton gradient", value, slope, exact, _JACOBIAN)]
-        if not used.gradient:
-            checks += _influence(objective, jnp.diag(matrix))
-            if single is not None:
-                checks.append(_single(driver.normal_equations(_with_data(single, shifted), theta)[1], slope))
+    def column(f: AbstractObjective, x: Array, v: Array) -> Array:
+        return (matrix if f is subject.shifted else subject.driver.normal_equations(f, x)[2]) @ v
 
-        def column(f: AbstractObjective, x: Array, v: Array) -> Array:
-            return (matrix if f is shifted else driver.normal_equations(f, x)[2]) @ v
-
-        checks += _quadratic(f"{kind}Gauss-Newton matrix", probe, column, exact, _JACOBIAN, key)
-    if used.products:
-        checks += _quadratic(f"{kind}Gauss-Newton products", probe, driver.product, exact, _PRODUCTS, key)
-    return checks
+    slopes = subject.probe.slopes(f"{subject.kind}Gauss-Newton gradient", value, slope, exact, remedy)
+    name = f"{subject.kind}Gauss-Newton matrix"
+    return [_finite(slope), *slopes, *_quadratic(name, subject.probe, column, exact, remedy, subject.key)]
 
 
-class _Probe:
-    """J at theta, its slopes along some directions, and how the residuals move along each."""
+def products_of_the_run(subject: Subject) -> list[Check]:
+    """Products with the Gauss-Newton matrix, where an optimizer asks for them."""
+    if not subject.used.products:
+        return []
+    exact, remedy = subject.residuals.limit(ROUND_OFF), "products with the Jacobian are wrong: use stages=lbfgs"
+    name = f"{subject.kind}Gauss-Newton products"
+    return _quadratic(name, subject.probe, subject.driver.product, exact, remedy, subject.key)
 
-    def __init__(self, objective: AbstractObjective, theta: Array, along: tuple[Array, ...]):
-        self.objective, self.theta, self.along = objective, theta, along
-        here = SKETCH(objective, theta)
-        self.value = float(here.half_square)
-        try:
-            moved = [push_sketch(with_tangents(objective), theta, v)[1] for v in along]
-            self.slope = [float(m.half_square) for m in moved]
-            self.moved: list[Sketch] | None = moved
-        except TypeError:
-            # equations with a reverse rule of their own
-            nothing = jax.tree.map(jnp.zeros_like, here.kinds)
-            gradient = pull_sketch(objective, theta, Sketch(nothing, jnp.ones(())))
-            self.slope, self.moved = [float(jnp.vdot(gradient, v)) for v in along], None
 
-    def slopes(self, name: str, value: Any, gradient: Array, limit: float, remedy: str) -> list[Check]:
-        """A value and a gradient of J against those of the residuals."""
-        size = float(np.linalg.norm(self.slope))
-        gaps = [abs(float(jnp.vdot(gradient, v)) - s) for v, s in zip(self.along, self.slope, strict=True)]
-        off = over(abs(float(value) - self.value), abs(self.value))
-        return [
-            at_most(f"{name} against tangents", over(max(gaps), size), limit, remedy),
-            at_most(
-                f"J beside its {name}, against its residuals", off, ROUND_OFF, "J and its residuals are not the same"
-            ),
-        ]
+def influence(subject: Subject) -> list[Check]:
+    """Elements of theta on which nothing depends; of a field some may, e.g. far from every instrument."""
+    controls = subject.whole.controls
+    if not (subject.used.gradient or subject.used.normal_equations):
+        return []
+    felt = subject.gradient[1] if subject.used.gradient else jnp.diag(subject.equations[2])
+    silent, zero, first = [], np.asarray(felt) == 0, 0
+    names = controls.names() if controls.size <= FEW else []
+    for control in controls.items:
+        own = zero[first : first + control.size]
+        if own.all():
+            silent.append(control.path)
+        elif control.size <= FEW and names:
+            silent += [names[first + int(k)] for k in np.flatnonzero(own)]
+        first += control.size
+    remedy = f"the data say nothing about {', '.join(silent)}: give a prior, observe more, or remove the control"
+    return [at_most("controls without influence", len(silent), 0.0, remedy)]
+
+
+def single_precision(subject: Subject) -> list[Check]:
+    """The gradient of a float32 run against that of its float64 twin."""
+    if subject.single is None:
+        return []
+    if subject.used.gradient:
+        coarse, fine = subject.driver.watched_gradient(subject.shifted_single, subject.theta)[1], subject.gradient[1]
+    elif subject.used.normal_equations:
+        coarse, fine = subject.driver.normal_equations(subject.shifted_single, subject.theta)[1], subject.equations[1]
+    else:
+        return []
+    error = over(float(jnp.linalg.norm(coarse - fine)), float(jnp.linalg.norm(fine)))
+    remedy = "single precision is not enough here; use dtype=float64"
+    return [at_most("gradient in float32 against float64", error, SINGLE, remedy)]
+
+
+def _finite(gradient: Array) -> Check:
+    wrong = int(jnp.sum(~jnp.isfinite(gradient)))
+    remedy = "guard the inputs of sqrt, division and powers with pdefit.safe_sqrt, safe_norm, safe_div"
+    return at_most("non-finite elements of the gradient", wrong, 0.0, remedy)
 
 
 def _quadratic(
     name: str,
-    probe: _Probe,
+    probe: Probe,
     product: Callable[[AbstractObjective, Array, Array], Array],
     limit: float,
     remedy: str,
@@ -170,58 +131,3 @@ def _dots(objective: AbstractObjective, theta: Array, v: Array, u: Array) -> tup
     """|J v|^2, |J u|^2 and <J u, J v>."""
     jv, ju = (jax.jvp(objective.residuals, (theta,), (x,))[1] for x in (v, u))
     return jnp.vdot(jv, jv), jnp.vdot(ju, ju), jnp.vdot(ju, jv)
-
-
-def _shifted(objective: AbstractObjective, residuals: Residuals, key: PRNGKeyArray) -> AbstractObjective:
-    """The objective with random errors, as large as its residuals and at least one sigma, added to the data; more to variables
-    that answer weakly, so that all weigh alike."""
-    data = objective.observations
-    count = max(objective.observed_values, 1)
-    size = max(1.0, float(jnp.sqrt(2 * residuals.here.half_square / count)))
-    # sums of more values are larger
-    part = objective.parts(residuals.theta)[0][0]
-    answers = [
-        s / np.sqrt(max(x.size / KEPT, 1.0)) for s, x in zip(residuals.sizes, part.observed.values(), strict=False)
-    ]
-    strongest = max(map(float, answers), default=1.0)
-
-    def shift(i: int, name: str) -> Array:
-        value = data.values[name]
-        draw = jax.random.normal(jax.random.fold_in(key, 100 + i), value.shape)
-        factor = min(strongest / float(answers[i]), _MOST_SHIFT)
-        return (value + (size * factor * draw * data.sigma[name])).astype(value.dtype)
-
-    values = {name: shift(i, name) for i, name in enumerate(part.observed)}
-    return eqx.tree_at(lambda f: f.observations.values, objective, {**data.values, **values})
-
-
-def _with_data(single: AbstractObjective, shifted: AbstractObjective) -> AbstractObjective:
-    """The float32 objective with the data of its twin."""
-    return eqx.tree_at(lambda f: f.observations.values, single, cast(shifted.observations.values, jnp.float32))
-
-
-def _single(coarse: Array, fine: Array) -> Check:
-    error = over(float(jnp.linalg.norm(coarse - fine)), float(jnp.linalg.norm(fine)))
-    remedy = "single precision is not enough here; use dtype=float64"
-    return at_most("gradient in float32 against float64", error, SINGLE, remedy)
-
-
-def _finite(gradient: Array) -> Check:
-    wrong = int(jnp.sum(~jnp.isfinite(gradient)))
-    remedy = "guard the inputs of sqrt, division and powers with pdefit.safe_sqrt, safe_norm, safe_div"
-    return at_most("non-finite elements of the gradient", wrong, 0.0, remedy)
-
-
-def _influence(objective: AbstractObjective, gradient: Array) -> list[Check]:
-    """Elements of theta on which nothing depends; of a field some may, e.g. far from every instrument."""
-    silent, zero, first = [], np.asarray(gradient) == 0, 0
-    names = objective.controls.names() if objective.controls.size <= FEW else []
-    for control in objective.controls.items:
-        own = zero[first : first + control.size]
-        if own.all():
-            silent.append(control.path)
-        elif control.size <= FEW and names:
-            silent += [names[first + int(k)] for k in np.flatnonzero(own)]
-        first += control.size
-    remedy = f"the data say nothing about {', '.join(silent)}: give a prior, observe more, or remove the control"
-    return [at_most("controls without influence", len(silent), 0.0, remedy)]

@@ -14,12 +14,19 @@ from pdefit.inverse.problem.problem import Problem
 
 @dataclasses.dataclass(frozen=True)
 class Control:
-    """An unknown, as the user declares it; all numbers in physical units.
+    """Declaration of an unknown; all numbers in physical units.
 
-    `guess` where it starts (default: the problem's value); `bounds` a box it may not leave; `prior`; `scale` the size of a
-    typical change in search space, which rescales theta; `smoothing` a length, in grid cells, below which a field is not
-    resolved: its search variable is then a Sobolev variable; `scope` says whether many recordings share it, or each
-    `experiment` has its own (node states always belong to one); `estimate: false` keeps it at its guess.
+    **Arguments:**
+
+    - `transform`: the map to search space.
+    - `guess`: where the fit starts (default: the value that the problem holds).
+    - `bounds`: a box that it may not leave.
+    - `prior`: knowledge from elsewhere, as a density.
+    - `unit`: checked against the unit that the system declares.
+    - `scale`: size of a typical change in search space, by which theta is divided.
+    - `smoothing`: smooths an unknown field over this many grid cells: its search variable is a Sobolev variable.
+    - `scope`: `shared` by all recordings, or each `experiment` has its own; node states always belong to one.
+    - `estimate`: false keeps it at its guess.
     """
 
     transform: AbstractTransform = Identity()

@@ -26,7 +26,10 @@ class AbstractGuess(eqx.Module):
 
 
 class Value(AbstractGuess):
-    """A number, or an array of the control's shape."""
+    """A given first value.
+
+    **Arguments:** `number` is one number, or an array of the control's shape, in physical units.
+    """
 
     number: float | np.ndarray
 
@@ -42,7 +45,10 @@ class Value(AbstractGuess):
 
 
 class Perturb(AbstractGuess):
-    """The nominal value times a factor drawn from U(low, high), one for each element; the run's seed decides it."""
+    """The nominal value times a random factor, one for each element. The run's seed decides it.
+
+    **Arguments:** `low` and `high` bound the factor, which is uniform between them.
+    """
 
     low: float
     high: float
@@ -58,8 +64,11 @@ class Perturb(AbstractGuess):
 
 
 class FromData(AbstractGuess):
-    """The observed value of a field of `y0` at the first time, missing points at their nominal values; of a field that was not
-    observed as a whole, what the system makes of the data (`init_from_data`); of a parameter, its `guess_from_data`."""
+    """The observed value of a field of `y0` at the first time, with missing points at their nominal values.
+
+    A field that was not observed as a whole is made of the data by the system's `init_from_data`, a parameter by its
+    `guess_from_data`.
+    """
 
     def value(self, nominal, path, key, observations, system):
         root, _, name = path.partition(".")

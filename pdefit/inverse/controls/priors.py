@@ -16,7 +16,10 @@ class AbstractPrior(eqx.Module):
 
 
 class Normal(AbstractPrior):
-    """x = mean +- deviation."""
+    """A normal density, x = mean +- deviation.
+
+    **Arguments:** `mean` and `deviation`, in the control's unit.
+    """
 
     mean: float
     deviation: float
@@ -30,7 +33,10 @@ class Normal(AbstractPrior):
 
 
 class LogNormal(AbstractPrior):
-    """ln x = ln median +- deviation: known up to a factor exp(deviation)."""
+    """A log-normal density, for a quantity known up to a factor exp(deviation).
+
+    **Arguments:** `median` in the control's unit, and the `deviation` of ln x.
+    """
 
     median: float
     deviation: float

@@ -8,7 +8,10 @@ from jaxtyping import Array
 
 
 class AbstractRegularizer(eqx.Module):
-    """Half a squared norm of residuals of one control, added to the objective; `control` is its dotted path."""
+    """Half a squared norm of residuals of one control, added to the objective.
+
+    **Arguments:** `control` is its dotted path.
+    """
 
     control: eqx.AbstractVar[str]
 
@@ -18,7 +21,10 @@ class AbstractRegularizer(eqx.Module):
 
 
 class L2(AbstractRegularizer):
-    """weight/2 * mean (x - reference)^2: keeps a control near a value."""
+    """weight/2 * mean (x - reference)^2, which keeps a control near a value.
+
+    **Arguments:** `control` is its dotted path, `reference` in its unit, `weight` in one over its unit squared.
+    """
 
     control: str
     weight: float
@@ -29,7 +35,10 @@ class L2(AbstractRegularizer):
 
 
 class H1(AbstractRegularizer):
-    """weight/2 * mean |grad x|^2 over a field with cells of size `spacing`: keeps a field smooth."""
+    """weight/2 * mean |grad x|^2, which keeps a field smooth.
+
+    **Arguments:** `control` is its dotted path, `weight` the weight, `spacing` the size of a cell.
+    """
 
     control: str
     weight: float

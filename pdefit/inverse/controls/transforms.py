@@ -54,7 +54,10 @@ class Log10(AbstractTransform):
 
 
 class Logit(AbstractTransform):
-    """theta = ln((x - lower) / (upper - x)), for a quantity that can never leave (lower, upper)."""
+    """theta = ln((x - lower) / (upper - x)), for a quantity that can never leave an interval.
+
+    **Arguments:** `lower` and `upper` are the ends of the interval, in the control's unit.
+    """
 
     lower: float = 0.0
     upper: float = 1.0
@@ -81,7 +84,10 @@ class Softplus(AbstractTransform):
 
 
 class Scale(AbstractTransform):
-    """theta = x / factor, for a quantity of either sign whose size is `factor`."""
+    """theta = x / factor, for a quantity of either sign.
+
+    **Arguments:** `factor` is the quantity's size, in its unit.
+    """
 
     factor: float = 1.0
 

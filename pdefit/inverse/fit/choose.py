@@ -64,11 +64,17 @@ class StagesChoice:
 def choose_solver(
     system: AbstractSystem, y0: PyTree, span: float, adaptive: bool = True, args: PyTree = None
 ) -> SolverChoice:
-    """The solver for a system that starts at y0 and runs for `span` time units with inputs `args`. `adaptive`
-    says whether steps may be chosen by their error: where a step was given they may not.
+    """The solver that suits a system, with the reason.
 
-    Stiff: some direction decays so fast that explicit steps over the record would be many. Diffusion-dominated: the fastest
-    direction decays, and far faster than the state changes.
+    Equations are stiff where some direction decays so fast that explicit steps over the record would be many. They are
+    dominated by diffusion where the fastest direction decays far faster than the state changes.
+
+    **Arguments:**
+
+    - `system`, `y0`: the equations and the initial state.
+    - `span`: the length of the record, in the system's time unit.
+    - `adaptive`: false where a step was given, so that steps may not be chosen by their error.
+    - `args`: exogenous inputs of the system.
     """
     flat, back = ravel_pytree(y0)
 
@@ -111,7 +117,7 @@ def _fastest(rate: Any, y: Float[Array, " n"]) -> tuple[float, float]:
 
 
 def choose_stages(functional: Functional) -> StagesChoice:
-    """The stages for the unknowns of a functional."""
+    """The stages that suit the unknowns of a functional, with the reason."""
     size = functional.controls.shared_size
     if size > FEW or not functional.runner.adjoint.has_tangents:
         what = f"{size} unknowns are a field" if size > FEW else "a continuous adjoint has gradients only"

@@ -34,7 +34,10 @@ OpenFile = Callable[[Sequence[jax.ShapeDtypeStruct], int], CheckpointStore]
 
 
 class AbstractDriver(abc.ABC):
-    """Evaluates functionals for optimizers. Drivers give the same answers to round-off; they differ in memory and time."""
+    """Evaluation of functionals for optimizers.
+
+    Drivers give the same answers to round-off. They differ in memory and time.
+    """
 
     @abc.abstractmethod
     def resolve_for(self, functional: Functional) -> Functional:
@@ -80,8 +83,8 @@ class AbstractDriver(abc.ABC):
 class Traced(AbstractDriver):
     """Everything on the device, many evaluations in one compiled loop.
 
-    With a budget for `memory` ("500 MB", or bytes) gradients take as few levels of checkpoints as it allows; without one
-    the functional's own adjoint says.
+    **Arguments:** `memory` is a budget for gradients, as "500 MB" or in bytes: they take as few levels of checkpoints as
+    it allows. Without it the functional's own adjoint decides.
     """
 
     def __init__(self, memory: Size | None = None):
@@ -93,9 +96,9 @@ class Traced(AbstractDriver):
         tried, layout = trial(functional), functional.layout
         one = tried.state_bytes * functional.runner.batch.at_once(layout.segments) / layout.segments
         work = tried.working
-        found = cheapest(layout.plan.intervals, layout.plan.length, (self.memory - work) / one)
+        found = cheapest(layout.time_grid.intervals, layout.time_grid.length, (self.memory - work) / one)
         if found is None:
-            least = nest(layout.plan.intervals, layout.plan.length, MOST_LEVELS).stored * one + work
+            least = nest(layout.time_grid.intervals, layout.time_grid.length, MOST_LEVELS).stored * one + work
             raise PdefitError(
                 f"A gradient takes at least {in_words(least)} on the device, more than driver.memory = "
                 f"{in_words(self.memory)}; set it higher, or use driver=hosted"
@@ -127,10 +130,10 @@ class Traced(AbstractDriver):
 
 
 class Hosted(AbstractDriver):
-    """Piece by piece, with checkpoints in host memory and in a file: for trajectories that do not fit the device.
+    """Piece by piece, with checkpoints in host memory and in a file, for trajectories that do not fit the device.
 
-    **Arguments:** `device`, `host`, `file` what may be used of each memory, as "64 MB" or in bytes; `open_file` makes the
-    file's store; `targets` gives the observations, where they shall not be read from memory.
+    **Arguments:** `device`, `host`, `file` are what may be used of each memory, as "64 MB" or in bytes; `open_file` makes
+    the file's store; `targets` gives the observations, where they are not in memory.
     """
 
     def __init__(
@@ -153,8 +156,8 @@ class Hosted(AbstractDriver):
 
     def resolve_for(self, functional):
         # for what is asked of the whole record at once, a certificate above all
-        plan, room = functional.layout.plan, self._room(functional, _state(functional))
-        found = cheapest(plan.intervals, plan.length, room)
+        grid, room = functional.layout.time_grid, self._room(functional, _state(functional))
+        found = cheapest(grid.intervals, grid.length, room)
         levels = MOST_LEVELS if found is None else found.levels
         return eqx.tree_at(lambda f: f.runner.adjoint, functional, Checkpointed(levels))
 
@@ -168,7 +171,7 @@ class Hosted(AbstractDriver):
         return Cost(
             driver="hosted",
             schedule=str(course),
-            steps=functional.layout.plan.longest,
+            steps=functional.layout.time_grid.longest,
             state_bytes=size,
             stored_states=course.nest.stored,
             working_bytes=tried.working,
@@ -220,9 +223,9 @@ class Hosted(AbstractDriver):
 
     def course(self, functional: Functional, like: PyTree) -> OffloadPlan:
         """How trajectories of a functional with a state like this run within the budgets."""
-        plan, one = functional.layout.plan, state_bytes(like)
+        grid, one = functional.layout.time_grid, state_bytes(like)
         slots = {tier: int(size // one) for tier, size in self.tiers.items()}
-        return plan_offload(plan.intervals, plan.length, self._room(functional, like), slots)
+        return plan_offload(grid.intervals, grid.length, self._room(functional, like), slots)
 
     def _room(self, functional: Functional, like: PyTree) -> int:
         """How many states the device holds beside what differentiating takes."""

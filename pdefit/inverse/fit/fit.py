@@ -26,12 +26,20 @@ def fit(
     resume: RunState | None = None,
     driver: AbstractDriver | None = None,
 ) -> Fit[Objective]:
-    """Minimise a functional stage by stage, each from the best point of the one before.
+    """The minimum of a functional, stage by stage, each from the best point of the one before.
 
-    `max_iterations` bounds the evaluations of all stages together. `callback` is called after every chunk of about a
-    second; raising `KeyboardInterrupt` there (or pressing Ctrl-C) ends the fit with the best point so far. `resume` is a
-    state that a callback took from an earlier call with the same functional and stages: the fit goes on from there. `driver`
-    says who evaluates: `Traced` (the default) or `Hosted`.
+    **Arguments:**
+
+    - `functional`: what is minimised.
+    - `stages`: optimizers, or stages with windows and weights of their own.
+    - `max_iterations`: bound on the evaluations of all stages together.
+    - `callback`: called after every chunk of about a second. Raising `KeyboardInterrupt` there, or pressing Ctrl-C, ends
+      the fit with the best point so far.
+    - `resume`: a state that a callback took from an earlier call with the same functional and stages; the fit goes on
+      from there.
+    - `driver`: evaluates the functional: `Traced` (the default) or `Hosted`.
+
+    Raises `PdefitError` where the loss is not finite at the first guess.
     """
     plan = [s if isinstance(s, Stage) else Stage(s) for s in stages]
     if not plan:

@@ -1,6 +1,6 @@
 """The bookkeeping of a fit: stages, rounds and evaluations, the best point, and what is saved to go on from."""
 
-import copy
+import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic
@@ -12,6 +12,7 @@ from pdefit._util.errors import PdefitError, first_line
 from pdefit.integrate.loop.adjoint_norms import EXPLOSIVE
 from pdefit.inverse.fit.compiled_loop import MOST, Carry, Log, power_of_two
 from pdefit.inverse.fit.drivers import AbstractDriver
+from pdefit.inverse.fit.place import Place
 from pdefit.inverse.fit.result import Fit as Fit
 from pdefit.inverse.fit.result import Progress as Progress
 from pdefit.inverse.fit.result import Record as Record
@@ -24,14 +25,9 @@ from pdefit.inverse.objective.abstract import Objective
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.optimizers.base import AbstractOptimizer, Box
 
-# where a fit is, in numbers
-_PLACE = (
-    "stage", "round", "count", "iterations", "windows", "windows_before", "settled", "watched", "events", "seconds",
-)  # fmt: skip
-
 
 class FitRun(Generic[Objective]):
-    """The bookkeeping of one fit. Where it is: stage, round of that stage, evaluations of that round (`count`)."""
+    """The bookkeeping of one fit; `place` says where it is."""
 
     def __init__(
         self,
@@ -44,37 +40,47 @@ class FitRun(Generic[Objective]):
         self.driver = driver
         self.own, self.functional, self.theta = functional, functional, functional.theta0
         self.stages, self.callback, self.budget = stages, callback, max_iterations
-        self.stage = self.round = self.count = self.iterations = 0
-        # the stage whose windows are in force; -1 for the functional's own
-        self.windows = -1
-        # windows, weights and point before this stage
-        self.windows_before, self.sigma_before, self.theta_before = -1, functional.observations.sigma, self.theta
-        self.settled = self.watched = False
+        self.place = Place()
+        # weights and point before this stage
+        self.sigma_before, self.theta_before = functional.observations.sigma, self.theta
         self.steps = StepWatch()
         self.carry: Carry | None = None
         self.history: list[Record] = []
-        self.events: list[str] = []
-        self.seconds = {"compile": 0.0, "evaluations": 0.0}
         self.loss, self.converged = float("nan"), False
+
+    @property
+    def iterations(self) -> int:
+        """Evaluations so far, of all stages."""
+        return self.place.iterations
+
+    def _move(self, **changes: Any) -> None:
+        """Go to another place."""
+        self.place = dataclasses.replace(self.place, **changes)
+
+    def _note(self, event: str) -> None:
+        """Keep an event for whoever reads the result."""
+        self._move(events=(*self.place.events, event))
 
     # --- stages and rounds -------------------------------------------------------------------------------------------
 
     def minimise(self) -> None:
         """All stages, from wherever the fit is."""
-        while self.stage < len(self.stages):
+        while self.place.stage < len(self.stages):
             if self.carry is None and self._left() > 0:
                 self._enter()
             self._rounds()
-            self.stage, self.round, self.settled, self.carry = self.stage + 1, 0, False, None
+            self._move(stage=self.place.stage + 1, round=0, settled=False)
+            self.carry = None
 
     def _enter(self) -> None:
         """Begin a stage: its windows, and what to return to if the model blows up in them."""
         sigma = self.functional.observations.sigma
-        self.windows_before, self.sigma_before, self.theta_before = self.windows, sigma, self.theta
-        formulation = self.stages[self.stage].formulation
+        self._move(windows_before=self.place.windows)
+        self.sigma_before, self.theta_before = sigma, self.theta
+        formulation = self.stages[self.place.stage].formulation
         if prepares(self.own, formulation):
-            self._use(self.stage, sigma)
-        elif not keeps(self.own, self.stages[self.windows].formulation if self.windows >= 0 else None):
+            self._use(self.place.stage, sigma)
+        elif not keeps(self.own, self.stages[self.place.windows].formulation if self.place.windows >= 0 else None):
             self._use(-1, sigma)
         self._carry_over()
 
@@ -83,82 +89,82 @@ class FitRun(Generic[Objective]):
         self.theta = resized(self.own, self.functional, self.theta)
         self._with_steps(*self.steps.start(self.functional, self.theta))
 
-    def _with_steps(self, functional: Any, event: str = "") -> bool:
+    def _with_steps(self, functional: Objective, event: str = "") -> bool:
         """Go on with the steps of this functional; whether they are others."""
         if event:
-            self.events.append(f"iteration {self.iterations}: {event}")
+            self._note(f"iteration {self.iterations}: {event}")
         if functional is self.functional:
             return False
-        # another number of constant steps may take other checkpoints
-        constant = isinstance(functional, Functional) and functional.steps is None
-        chosen: Any = self.driver.resolve_for(functional) if constant else functional
+        chosen: Any = functional
+        if isinstance(functional, Functional) and functional.steps is None:
+            # another number of constant steps may take other checkpoints
+            chosen = self.driver.resolve_for(functional)
         self.functional = chosen
         return True
 
     def _use(self, windows: int, sigma: Mapping[str, Any]) -> None:
         """Minimise with the windows of a stage and these weights from now on."""
-        self.windows = windows
+        self._move(windows=windows)
         formulation = None if windows < 0 else self.stages[windows].formulation
         self.functional = with_windows(self.own, formulation).reweighted(sigma)
         self._with_steps(self.steps.applied(self.functional))
 
     def _rounds(self) -> None:
         """As many rounds of a stage as its reweighting asks for."""
-        reweight = self.stages[self.stage].reweight
+        reweight = self.stages[self.place.stage].reweight
         while True:
             self._round()
-            if reweight is None or self.settled or self._left() == 0 or self.carry is None:
+            if reweight is None or self.place.settled or self._left() == 0 or self.carry is None:
                 return
             self.functional, change = reweight.apply(self.functional, self.theta)
-            self.events.append(
-                f"stage {self.stage + 1}: sigma re-estimated from residuals, largest change {change:.1%}"
-            )
+            self._note(f"stage {self.place.stage + 1}: sigma re-estimated from residuals, largest change {change:.1%}")
             # the loss reported last belongs to the last weights
-            self.settled = change < reweight.tolerance or self.round + 1 == reweight.rounds
-            self.round, self.carry = self.round + 1, None
+            settled = change < reweight.tolerance or self.place.round + 1 == reweight.rounds
+            self._move(settled=settled, round=self.place.round + 1)
+            self.carry = None
 
     def _left(self) -> int:
         """How many evaluations a new round of this stage may take."""
-        left = self.stages[self.stage].max_iterations
+        left = self.stages[self.place.stage].max_iterations
         return left if self.budget is None else min(left, self.budget - self.iterations)
 
     def _round(self) -> None:
-        optimizer = self.stages[self.stage].optimizer
+        optimizer = self.stages[self.place.stage].optimizer
         if self.carry is None:
             if self._left() <= 0:
                 return
-            self.count = 0
+            self._move(count=0)
         self.carry = carry = self.carry or self._begin(optimizer)
-        limit = self.stages[self.stage].max_iterations
+        limit = self.stages[self.place.stage].max_iterations
         if self.budget is not None:
-            limit = min(limit, self.budget - (self.iterations - self.count))
+            limit = min(limit, self.budget - (self.iterations - self.place.count))
         self.converged = False
         self._compile(optimizer, carry)
         chunk = 1
-        while self.count < limit and (self.steps.due or not bool(carry.done)):
+        while self.place.count < limit and (self.steps.due or not bool(carry.done)):
             carry = self._renew(optimizer, carry)
             # chunks end at multiples of a power of two, wherever the fit was resumed
-            end = min((self.count // chunk + 1) * chunk, limit)
+            end = min((self.place.count // chunk + 1) * chunk, limit)
             begin = time.perf_counter()
-            done, carry, log = self.driver.advance(self.functional, optimizer, carry, end - self.count)
+            done, carry, log = self.driver.advance(self.functional, optimizer, carry, end - self.place.count)
             self.carry, elapsed = carry, time.perf_counter() - begin
             self._account(log, done, elapsed)
             self._watch(log, done)
             if self.callback is not None:
                 self.callback(self._progress(done, limit))
-            most = self.steps.most(self.functional, self.count)
+            most = self.steps.most(self.functional, self.place.count)
             chunk = min(power_of_two(done / max(elapsed, 1e-9)), most or MOST)
         self.converged = bool(optimizer.converged(carry.state)) and not self.steps.due
         remark = optimizer.remark(carry.state)
         if remark is not None:
-            self.events.append(f"stage {self.stage + 1}: {remark}")
+            self._note(f"stage {self.place.stage + 1}: {remark}")
         if not np.isfinite(carry.best_value):
             self._give_up()
 
     def _compile(self, optimizer: AbstractOptimizer, carry: Carry) -> None:
         begin = time.perf_counter()
         self.driver.advance(self.functional, optimizer, carry, 0)
-        self.seconds["compile"] += time.perf_counter() - begin
+        self._move(compiling=self.place.compiling + time.perf_counter() - begin)
 
     def _begin(self, optimizer: AbstractOptimizer) -> Carry:
         state = optimizer.init(jnp.asarray(self.theta), Box(*self.functional.controls.box()))
@@ -182,8 +188,8 @@ class FitRun(Generic[Objective]):
                 "The loss is not finite at the first guess: the model blows up there; use a smaller dt, "
                 "a better guess, or shorter segments (formulation=segments); `pdefit doctor` names the first step and term"
             )
-        self.events.append(f"stage {self.stage + 1}: the model blows up where the stage before ended; stage skipped")
-        self._use(self.windows_before, self.sigma_before)
+        self._note(f"stage {self.place.stage + 1}: the model blows up where the stage before ended; stage skipped")
+        self._use(self.place.windows_before, self.sigma_before)
         self.theta, self.carry = self.theta_before, None
 
     def _watch(self, log: Log, done: int) -> None:
@@ -191,10 +197,10 @@ class FitRun(Generic[Objective]):
         counts = np.asarray(log.accepted[:done]) | (not np.isfinite(self.loss))
         worst = float(np.max(np.asarray(log.growth[:done]), where=counts, initial=0.0))
         # steps that will be chosen anew explain it
-        if worst > EXPLOSIVE and not self.watched and suits(self.functional, jnp.asarray(self.theta)):
-            self.watched = True
+        if worst > EXPLOSIVE and not self.place.watched and suits(self.functional, jnp.asarray(self.theta)):
+            self._move(watched=True)
             watched = self.driver.watched_gradient
-            self.events.append(explain_growth(self.functional, jnp.asarray(self.theta), worst, watched))
+            self._note(explain_growth(self.functional, jnp.asarray(self.theta), worst, watched))
 
     # --- saving and going on -----------------------------------------------------------------------------------------
 
@@ -203,8 +209,7 @@ class FitRun(Generic[Objective]):
         before = {"sigma_before": self.sigma_before, "theta_before": self.theta_before}
         now = {"sigma": self.functional.observations.sigma, "theta": self.theta, "carry": self.carry}
         packed = [pack(name, tree) for name, tree in {"loss": np.asarray(self.loss), **now, **before}.items()]
-        numbers = copy.deepcopy({n: getattr(self, n) for n in _PLACE})
-        numbers["steps"] = self.steps.numbers()
+        numbers = self.place.as_numbers() | {"steps": self.steps.numbers()}
         arrays = {k: v for part in packed for k, v in part.items()}
         return RunState(numbers, arrays | self.steps.arrays(self.functional))
 
@@ -217,21 +222,16 @@ class FitRun(Generic[Objective]):
             raise PdefitError(f"The saved state does not fit this experiment ({what}); start a new run") from None
 
     def _restore(self, saved: RunState) -> None:
-        numbers = copy.deepcopy(saved.numbers)
-        kinds = {n: type(getattr(self, n)) for n in _PLACE} | {"steps": dict}
-        if {n: type(value) for n, value in numbers.items()} != kinds or numbers[
-            "seconds"
-        ].keys() != self.seconds.keys():
-            raise ValueError("other numbers are expected")
-        if not 0 <= numbers["stage"] <= len(self.stages) or min(numbers["count"], numbers["iterations"]) < 0:
+        numbers = dict(saved.numbers)
+        steps = numbers.pop("steps")
+        place = Place.from_numbers(numbers)
+        if not isinstance(steps, dict) or not 0 <= place.stage <= len(self.stages):
             raise ValueError("no stage of this fit")
         if not all(np.all(np.isfinite(x)) for name, x in saved.arrays.items() if "theta" in name):
             raise ValueError("its point is not finite")
         if np.ndim(saved.arrays["theta_before"]) != 1:
             raise ValueError("its point is no vector")
-        steps = numbers.pop("steps")
-        for name, value in numbers.items():
-            setattr(self, name, value)
+        self.place = place
         names = self.own.observations.sigma
         # re-estimated ones have shapes of their own
         self.sigma_before, sigma = ({n: saved.arrays[f"{a}['{n}']"] for n in names} for a in ("sigma_before", "sigma"))
@@ -239,29 +239,29 @@ class FitRun(Generic[Objective]):
             if value.dtype.kind != "f" or not np.all(value > 0):
                 raise ValueError(f"sigma of {name} is not positive")
             np.broadcast_to(value, self.own.observations.values[name].shape)
-        self._use(self.windows, sigma)
+        self._use(self.place.windows, sigma)
         self._with_steps(self.steps.restored(self.functional, steps, saved.arrays))
         self.theta_before = jnp.asarray(saved.arrays["theta_before"])
         self.theta = unpack("theta", self.functional.theta0, saved.arrays)
         self.loss = float(saved.arrays["loss"])
-        self.carry = unpack("carry", self._begin(self.stages[self.stage].optimizer), saved.arrays)
+        self.carry = unpack("carry", self._begin(self.stages[self.place.stage].optimizer), saved.arrays)
 
     # --- accounts ----------------------------------------------------------------------------------------------------
 
     def _account(self, log: Log, done: int, elapsed: float) -> None:
         assert self.carry is not None
-        self.seconds["evaluations"] += elapsed
+        self._move(evaluating=self.place.evaluating + elapsed)
         if np.isfinite(self.carry.best_value):
             self.theta, self.loss = self.carry.best_theta, float(self.carry.best_value)
             accepted, finished = bool(np.any(log.accepted[:done])), bool(self.carry.done)
-            if self.steps.looks(self.functional, self.count + done, accepted, finished):
+            if self.steps.looks(self.functional, self.place.count + done, accepted, finished):
                 self.steps.look(self.functional, self.theta)
         self._record(log, done, elapsed)
-        self.count += done
+        self._move(count=self.place.count + done)
 
     def _progress(self, done: int, limit: int) -> Progress:
         return Progress(
-            stage=self.stage,
+            stage=self.place.stage,
             stages=len(self.stages),
             iteration=self.iterations,
             max_iterations=limit,
@@ -276,16 +276,14 @@ class FitRun(Generic[Objective]):
         for i in range(done):
             loss, accepted = float(log.loss[i]), bool(log.accepted[i])
             theta = np.asarray(log.theta[i]) if log.theta.shape[1] else None
-            self.iterations += 1
+            self._move(iterations=self.iterations + 1)
             norm = float(log.gradient_norm[i])
             error = self.steps.error if accepted and self.steps.error is not None else float("nan")
             self.history.append(
-                Record(self.iterations, self.stage + 1, loss, norm, accepted, elapsed / done, theta, error)
+                Record(self.iterations, self.place.stage + 1, loss, norm, accepted, elapsed / done, theta, error)
             )
             if not np.isfinite(loss):
-                self.events.append(
-                    f"iteration {self.iterations}: the loss is not finite, the step was rejected and reduced"
-                )
+                self._note(f"iteration {self.iterations}: the loss is not finite, the step was rejected and reduced")
 
     def _whole(self) -> None:
         """A fit that ends in a stage that prepares is still judged by the whole record."""
@@ -306,7 +304,8 @@ class FitRun(Generic[Objective]):
         first, last = (
             float(self.driver.value(f, jnp.asarray(t))) for f, t in ((at_guess, guess), (self.functional, self.theta))
         )
-        self.events += near_stability(self.functional, jnp.asarray(self.theta))
+        for event in near_stability(self.functional, jnp.asarray(self.theta)):
+            self._note(event)
         return Fit(
             functional=self.functional,
             theta=self.theta,
@@ -316,6 +315,6 @@ class FitRun(Generic[Objective]):
             iterations=self.iterations,
             status=status,
             converged=self.converged,
-            seconds=self.seconds,
-            events=self.events,
+            seconds={"compile": self.place.compiling, "evaluations": self.place.evaluating},
+            events=list(self.place.events),
         )

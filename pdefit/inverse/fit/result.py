@@ -68,9 +68,20 @@ class Record(NamedTuple):
 
 @dataclasses.dataclass
 class Fit(Generic[Objective]):
-    """What a fit found: `functional` with the weights and windows of its last stage, `theta` the best point there; `loss`
-    and `loss_initial` are its values there and at the first guess; `iterations` counts all evaluations, `history` holds
-    those since the fit was last resumed."""
+    """The outcome of a fit.
+
+    **Arguments:**
+
+    - `functional`: with the weights and windows of the last stage.
+    - `theta` (p,): its best point there.
+    - `loss`, `loss_initial`: its values there and at the first guess.
+    - `history`: every evaluation since the fit was last resumed.
+    - `iterations`: the number of all evaluations.
+    - `status`: `done` or `interrupted`.
+    - `converged`: whether the last optimizer found a minimum.
+    - `seconds`: time spent compiling and evaluating.
+    - `events`: what happened, in sentences.
+    """
 
     functional: Objective
     theta: Float[Array, " p"]
@@ -90,7 +101,7 @@ class Fit(Generic[Objective]):
 
 
 class Progress(NamedTuple):
-    """What a callback learns after every chunk of evaluations."""
+    """The state of a running fit, which a callback is given after every chunk of evaluations."""
 
     stage: int
     stages: int

@@ -14,13 +14,17 @@ from pdefit.inverse.shooting.formulation import AbstractFormulation
 
 
 class Reweight(eqx.Module):
-    """Iteratively reweighted least squares: sigma is the root mean square residual of a group, or what was measured if that
-    is more (residuals contain the noise, so the two are not added).
+    """Iteratively reweighted least squares: sigma is the root mean square residual of a group, at least the measured one.
 
-    A model that leaves something out misfits some observations more than their noise; this keeps them from dominating.
-    Only observations are weighed again, jumps between segments keep their deviation.
-    `axes` are the axes of a variable, after time, whose entries have a residual level of their own (e.g. the bodies);
-    one level is shared along all others. Repeated until no sigma changes by more than `tolerance`, or `rounds` times.
+    A model that leaves something out misfits some observations by more than their noise; this keeps them from dominating.
+    Residuals contain the noise, so the two are not added. Jumps between segments keep their deviation.
+
+    **Arguments:**
+
+    - `axes`: axes of a variable, after time, whose entries have a residual level of their own (e.g. the bodies). One
+      level is shared along all others.
+    - `rounds`: how often at most.
+    - `tolerance`: ends the rounds when no sigma changes by more than this part.
     """
 
     axes: tuple[int, ...] = eqx.field(converter=tuple, default=())
@@ -60,8 +64,15 @@ class Reweight(eqx.Module):
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """One optimizer at work: `formulation` may cut the record in another way than the fit's own (windows that grow stage by
-    stage); `reweight` repeats the stage with the errors its residuals suggest."""
+    """One optimizer at work.
+
+    **Arguments:**
+
+    - `optimizer`: the method.
+    - `max_iterations`: bound on its evaluations.
+    - `formulation`: cuts the record in another way than the fit's own, as windows that grow stage by stage.
+    - `reweight`: repeats the stage with the errors that its residuals suggest.
+    """
 
     optimizer: AbstractOptimizer
     max_iterations: int = 100

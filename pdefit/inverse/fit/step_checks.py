@@ -12,8 +12,8 @@ from pdefit._util.errors import PdefitError, with_space
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.inverse.fit.result import pack
 from pdefit.inverse.fit.stability import is_open, share_of_limit, stable_step, suits
-from pdefit.inverse.objective.abstract import AbstractObjective
-from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.abstract import AbstractObjective, Objective
+from pdefit.inverse.objective.functional import Functional, is_adaptive
 from pdefit.inverse.objective.variants import stepped
 
 # adjoints of a converged step agree better than this, in powers of ten
@@ -37,7 +37,7 @@ def explain_growth(
         )
     if not math.isfinite(growth) or abs(_decades(finer) - _decades(growth)) > _ALIKE * _decades(growth):
         found = f"The adjoint grows by {growth:.0e} over the record, but by {finer:.0e} with half the step: "
-        if functional.steps is not None:
+        if is_adaptive(functional):
             raise PdefitError(
                 f"{found}adaptive steps are too large for the linearised equations; set rtol, atol smaller"
             )
@@ -53,7 +53,7 @@ def explain_growth(
 
 def halved(functional: Functional, theta: Array) -> tuple[Functional, Array]:
     """The functional with half the step."""
-    return functional.with_plan(functional.layout.plan.halved()), theta
+    return functional.with_time_grid(functional.layout.time_grid.halved()), theta
 
 
 def _decades(growth: float) -> float:
@@ -88,38 +88,38 @@ class StepWatch:
             return self.unstable
         return not min(_LOW, _FALLEN * self.chosen) <= self.error <= _HIGH
 
-    def start(self, functional: Any, theta: Float[Array, " p"]) -> tuple[Any, str]:
+    def start(self, functional: Objective, theta: Float[Array, " p"]) -> tuple[Objective, str]:
         """The functional with steps that suit theta, and what happened to constant ones."""
-        if functional.steps is None:
+        if not (isinstance(functional, Functional) and functional.steps is not None):
             self.look(functional, theta)
             return self._restep(functional, theta) if self.due else (functional, "")
-        functional = functional.renewed(theta)
-        self.error = self.chosen = float(functional.step_error(theta))
-        return functional, ""
+        renewed = functional.renewed(theta)
+        self.error = self.chosen = float(renewed.step_error(theta))
+        return renewed, ""
 
-    def look(self, functional: Any, theta: Float[Array, " p"]) -> None:
+    def look(self, functional: AbstractObjective, theta: Float[Array, " p"]) -> None:
         """Measure how well the steps suit the best point."""
-        if functional.steps is not None:
+        if is_adaptive(functional):
             self.error = float(functional.step_error(theta))
         elif is_open(functional):
             self.unstable = not suits(functional, theta)
 
-    def most(self, functional: Any, count: int) -> int | None:
+    def most(self, functional: AbstractObjective, count: int) -> int | None:
         """How many evaluations may pass before steps are looked at again, after `count` of them; None for any number. The
         clock must not decide when steps are renewed."""
-        if functional.steps is None and not is_open(functional):
+        if not is_adaptive(functional) and not is_open(functional):
             return None
-        return 1 if functional.steps is not None or count < _OFTEN else _SELDOM
+        return 1 if is_adaptive(functional) or count < _OFTEN else _SELDOM
 
-    def looks(self, functional: Any, count: int, accepted: bool, done: bool) -> bool:
+    def looks(self, functional: AbstractObjective, count: int, accepted: bool, done: bool) -> bool:
         """Whether steps are looked at after `count` evaluations, of which the last ones were `accepted` or not, and the
         optimizer is `done` or not."""
         most = self.most(functional, count)
-        return most is not None and (accepted if functional.steps is not None else done or count % most == 0)
+        return most is not None and (accepted if is_adaptive(functional) else done or count % most == 0)
 
-    def renew(self, functional: Any, theta: Float[Array, " p"]) -> tuple[Any, str]:
+    def renew(self, functional: Objective, theta: Float[Array, " p"]) -> tuple[Objective, str]:
         """The functional with steps chosen at theta, and what happened; itself if these are the same or there are none."""
-        if functional.steps is None:
+        if not (isinstance(functional, Functional) and functional.steps is not None):
             return self._restep(functional, theta)
         before = self.error
         try:
@@ -127,12 +127,13 @@ class StepWatch:
         except PdefitError as error:
             self.error = None
             return functional, f"steps kept, error {before:.2g} of the tolerance: {error}"
-        plan, old = renewed.layout.plan, functional.layout.plan
-        if _same(plan, old):
+        assert isinstance(renewed, Functional)
+        grid, old = renewed.layout.time_grid, functional.layout.time_grid
+        if _same(grid, old):
             return functional, ""
-        return renewed, f"steps renewed, error {before:.2g} of the tolerance, {old.steps} -> {plan.steps} steps"
+        return renewed, f"steps renewed, error {before:.2g} of the tolerance, {old.steps} -> {grid.steps} steps"
 
-    def _restep(self, functional: Any, theta: Float[Array, " p"]) -> tuple[Any, str]:
+    def _restep(self, functional: Objective, theta: Float[Array, " p"]) -> tuple[Objective, str]:
         """The functional with constant steps chosen at theta, and what happened."""
         unit, share = functional.problem.system.time_unit, share_of_limit(functional, theta)
         before = f"{share:.2g} of the stability limit of dt = {functional.dt:.3g} {unit} at the best point"
@@ -147,14 +148,14 @@ class StepWatch:
         now = f"dt = {renewed.dt:.3g} {unit}" if functional.asked_dt is None else f"{stages[0]} -> {stages[1]} stages"
         return renewed, f"steps renewed, {before}, now {now}"
 
-    def applied(self, functional: Any) -> Any:
+    def applied(self, functional: Objective) -> Objective:
         """The functional with the constant steps that were chosen last."""
         return functional if self.stable is None else stepped(functional, self.stable)
 
-    def suited(self, functional: Any, theta: Float[Array, " p"]) -> Any:
+    def suited(self, functional: Objective, theta: Float[Array, " p"]) -> Objective:
         """The functional with steps for a look at theta, which is not the best point."""
         try:
-            if functional.steps is not None:
+            if isinstance(functional, Functional) and functional.steps is not None:
                 return functional.renewed(theta)
             return stepped(functional, stable_step(functional, theta)) if not suits(functional, theta) else functional
         except PdefitError:
@@ -167,20 +168,20 @@ class StepWatch:
         """What a saved state holds of the watch."""
         return {"error": self.error, "chosen": self.chosen, "unstable": self.unstable, "stable": self.stable}
 
-    def arrays(self, functional: Any) -> dict[str, np.ndarray]:
+    def arrays(self, functional: AbstractObjective) -> dict[str, np.ndarray]:
         """What a saved state holds of frozen steps."""
-        return {} if functional.steps is None else pack("plan", functional.layout.plan)
+        return pack("time_grid", functional.layout.time_grid) if is_adaptive(functional) else {}
 
-    def restored(self, functional: Any, numbers: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+    def restored(self, functional: Objective, numbers: dict[str, Any], arrays: dict[str, np.ndarray]) -> Objective:
         """The functional with the steps of a saved state."""
         self.error, self.chosen = numbers["error"], numbers["chosen"]
         self.unstable, self.stable = bool(numbers.get("unstable")), numbers.get("stable")
-        if functional.steps is None:
+        if not (isinstance(functional, Functional) and functional.steps is not None):
             return self.applied(functional)
-        step = np.asarray(arrays["plan.step"])
-        start, count = np.asarray(arrays["plan.start"]), np.asarray(arrays["plan.count"])
-        look_first = functional.layout.plan.look_first
-        return functional.with_plan(TimeGrid(start, step, count, step.shape[-1], look_first))
+        step = np.asarray(arrays["time_grid.step"])
+        start, count = np.asarray(arrays["time_grid.start"]), np.asarray(arrays["time_grid.count"])
+        observes_start = functional.layout.time_grid.observes_start
+        return functional.with_time_grid(TimeGrid(start, step, count, step.shape[-1], observes_start))
 
 
 def _same(a: TimeGrid, b: TimeGrid) -> bool:

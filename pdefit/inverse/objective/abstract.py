@@ -13,8 +13,8 @@ from jaxtyping import Array, Float, Int
 from pdefit.data.observations import Observations
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.inverse.controls.vector import Controls
-from pdefit.inverse.objective.normal_equations import SegmentNormalEquations
 from pdefit.inverse.objective.residuals import TrajectoryRunner
+from pdefit.inverse.objective.segment_jacobian import SegmentNormalEquations
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.shooting.formulation import AbstractFormulation
 

@@ -8,15 +8,17 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from pdefit.integrate.loop.stepper import Stepper
-from pdefit.inverse.objective.residuals import ObservationSchedule
+from pdefit.inverse.objective.residual_map import AbstractResidualMap
+from pdefit.inverse.objective.residuals import ObservationSchedule, TrajectoryRunner
 from pdefit.inverse.objective.tangent_linear import TangentLinearStepper, push
+from pdefit.inverse.problem.problem import Problem
 
 
 class AbstractAccumulation(eqx.Module):
     """A scalar function of a vector x: start somewhere, march through one window after the other, each adding its part, and
-    look at where it ended. `functional` says what a Functional is made of (which imports this file)."""
+    look at where it ended."""
 
-    functional: eqx.AbstractVar[Any]
+    functional: eqx.AbstractVar[AbstractResidualMap]
 
     @abc.abstractmethod
     def start(self, x: Float[Array, " p"]) -> PyTree:
@@ -41,7 +43,7 @@ class AbstractAccumulation(eqx.Module):
 class Misfit(AbstractAccumulation):
     """J(theta)."""
 
-    functional: Any
+    functional: AbstractResidualMap
 
     def start(self, x):
         return self.functional.starts(self.functional.at(x))
@@ -58,7 +60,7 @@ class TangentLinearMisfit(AbstractAccumulation):
     """1/2 |J_r v|^2 as a function of v, whose gradient is J_r^T J_r v: the tangent-linear model is stepped beside the
     trajectory, so that neither the Jacobian nor residuals are held."""
 
-    functional: Any
+    functional: AbstractResidualMap
     theta: Float[Array, " p"]
 
     def start(self, x):
@@ -86,7 +88,7 @@ class TangentLinearMisfit(AbstractAccumulation):
         return sum(map(_half, parts), start=jnp.zeros(()))
 
 
-def _stepper(problem: Any, runner: Any) -> Stepper:
+def _stepper(problem: Problem, runner: TrajectoryRunner) -> Stepper:
     return Stepper(problem.system, runner.solver, problem.args)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from pdefit._util.digest import contents, digest, without_addresses
 from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.functional import is_adaptive
 
 
 def fingerprint(functional: AbstractObjective) -> dict[str, str]:
@@ -20,9 +21,9 @@ def fingerprint(functional: AbstractObjective) -> dict[str, str]:
     return {"equations": _equations(bare), "data": _data(bare), "flags": _flags(functional)}
 
 
-def _without_steps(functional: Any) -> Any:
+def _without_steps(functional: AbstractObjective) -> AbstractObjective:
     """Adaptive steps are results, which differ by round-off from machine to machine: their tolerances count."""
-    if functional.steps is None:
+    if not is_adaptive(functional):
         return functional
     layout = functional.formulation.layout(functional.observations.ts, np.inf)
     return eqx.tree_at(lambda f: f.layout, functional, layout)

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.errors import PdefitError
@@ -13,8 +12,9 @@ from pdefit.integrate.loop.accumulate import fold
 from pdefit.integrate.loop.stepper import Stepper
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective.in_turn import InTurn, goes_in_turn, stacked, unstacked
+from pdefit.inverse.objective.residual_map import AbstractResidualMap
 from pdefit.inverse.objective.residuals import ObservationSchedule
-from pdefit.inverse.objective.segment_jacobian import added, added_matrices, continuity_blocks, jumps, pattern
+from pdefit.inverse.objective.segment_jacobian import SegmentNormalEquations, continuity_blocks, jumps, pattern
 from pdefit.inverse.objective.smooth_tangents import followed
 from pdefit.inverse.objective.tangent_linear import TangentLinearStepper, jvp_many
 
@@ -39,25 +39,6 @@ class NormalEquations(NamedTuple):
         return NormalEquations(half_square, gradient, matrix)
 
 
-class SegmentNormalEquations(NamedTuple):
-    """The normal equations of every one of S groups of residuals (segments), in the elements `columns` (S, c) of theta, and
-    the residuals of regularizers and priors `extra` (e,) with their Jacobian (e, p)."""
-
-    half_square: Float[Array, " S"]
-    gradient: Float[Array, "S c"]
-    matrix: Float[Array, "S c c"]
-    columns: Array | np.ndarray
-    extra: Float[Array, " e"]
-    extra_jac: Float[Array, "e p"]
-
-    def total(self) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, "p p"]]:
-        """J, J_r^T r and J_r^T J_r."""
-        p, r, jac = self.extra_jac.shape[1], self.extra, self.extra_jac
-        value = jnp.sum(self.half_square) + r @ r / 2
-        gradient = added(self.gradient, self.columns, p) + jac.T @ r
-        return value, gradient, added_matrices(self.matrix, self.columns, p) + jac.T @ jac
-
-
 class TangentState(NamedTuple):
     """Where S trajectories are, their k tangents (S, k, ...), and what was seen so far."""
 
@@ -70,11 +51,10 @@ class Tangents(eqx.Module):
     """A functional's trajectories with one tangent for each shared control and each element of one node state.
 
     The state and its tangents are stepped together and what they show is added at every observation, so that the memory
-    is that of 1 + k states, whatever the length. `functional` says what a Functional is made of (which imports this file);
-    `seeds` are other directions, of which each moves one control, its owner.
+    is that of 1 + k states, whatever the length. `seeds` are other directions, of which each moves one control, its owner.
     """
 
-    functional: Any
+    functional: AbstractResidualMap
     theta: Float[Array, " p"]
     seeds: Float[Array, "k p"] | None = None
     owners: tuple[Controls, ...] | None = None
@@ -113,23 +93,23 @@ class Tangents(eqx.Module):
             found = jvp_many(lambda o, y: schedule.residuals(o, y, i), (problem.observe, y), (moved.observe, dy))
             return seen.plus(*found)
 
-        def trajectory(walk: TangentState, plan: Any, inputs: Any) -> TangentState:
+        def trajectory(walk: TangentState, grid: Any, inputs: Any) -> TangentState:
             pushed = TangentLinearStepper(stepper, stepping(moved), twin, several=True)
-            (y, dy), seen = fold(pushed, (walk.states, walk.tangents), plan, look, inputs, walk.seen)
+            (y, dy), seen = fold(pushed, (walk.states, walk.tangents), grid, look, inputs, walk.seen)
             return TangentState(y, dy, seen)
 
-        def trajectory_in_turn(walk: TangentState, plan: Any, inputs: Any) -> TangentState:
+        def trajectory_in_turn(walk: TangentState, grid: Any, inputs: Any) -> TangentState:
             def look_at_all(seen: Any, pair: tuple[PyTree, list[PyTree]], i: Any) -> Any:
                 return look(seen, (pair[0], stacked(pair[1])), i)
 
             each = InTurn(stepper, [stepping(p) for p in self._alone(moved)])
             begin = walk.states, unstacked(walk.tangents, k)
-            (y, dys), seen = fold(each, begin, plan, look_at_all, inputs, walk.seen, each.through)
+            (y, dys), seen = fold(each, begin, grid, look_at_all, inputs, walk.seen, each.through)
             return TangentState(y, stacked(dys), seen)
 
         if twin is None and goes_in_turn(runner.solver, walk.states, k):
-            return runner.batch(trajectory_in_turn, walk, schedule.plan, schedule.inputs)
-        return runner.batch(trajectory, walk, schedule.plan, schedule.inputs)
+            return runner.batch(trajectory_in_turn, walk, schedule.time_grid, schedule.inputs)
+        return runner.batch(trajectory, walk, schedule.time_grid, schedule.inputs)
 
     def _alone(self, moved: PyTree) -> list[PyTree]:
         """Of k problems that move (k, ...), each with the one control that moves it; node states move nothing of it."""

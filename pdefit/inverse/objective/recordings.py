@@ -250,7 +250,7 @@ class Recordings(AbstractObjective):
     def problems_and_steps(self, theta):
         arrays, rest = eqx.partition(self.at(theta), eqx.is_array)
         each = [eqx.combine(jax.tree.map(lambda x, e=e: x[e], arrays), rest) for e in range(len(self.extents))]
-        steps = self.members.layout.plan.step
+        steps = self.members.layout.time_grid.step
         return [(problem, float(np.max(step))) for problem, step in zip(each, steps, strict=True)]
 
     def emptied(self):

@@ -1,4 +1,4 @@
-"""Weighted residuals along one run of the time loop, and which of them are of one kind."""
+"""Weighted residuals along one run of the time loop, and their typical sizes."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,7 +27,7 @@ class ObservationSchedule(eqx.Module):
     `index` (S, I) into `observations`, by variable `counts` (S, I) which of them are residuals, once each.
     """
 
-    plan: TimeGrid
+    time_grid: TimeGrid
     index: Array | np.ndarray
     counts: dict[str, Array]
     observations: Observations
@@ -59,9 +59,9 @@ class TrajectoryRunner(eqx.Module):
     adjoint: AbstractAdjoint
     batch: AbstractBatch
 
-    def resolve_for(self, problems: Sequence[Problem], plan: TimeGrid) -> "TrajectoryRunner":
+    def resolve_for(self, problems: Sequence[Problem], grid: TimeGrid) -> "TrajectoryRunner":
         """The same with everything decided that depends on the problem, which may be any of these."""
-        adjoint = self.adjoint.resolve_for([(p.system, p.y0) for p in problems], plan, self.solver)
+        adjoint = self.adjoint.resolve_for([(p.system, p.y0) for p in problems], grid, self.solver)
         return TrajectoryRunner(self.solver, adjoint, self.batch)
 
     def __call__(
@@ -88,25 +88,11 @@ class TrajectoryRunner(eqx.Module):
     ) -> tuple[PyTree, PyTree]:
         """`emit` of every observation, stacked (S, I, ...), and what the stepper steps at the ends (S, ...)."""
 
-        def trajectory(y0: PyTree, plan: TimeGrid, inputs: Any, probes: Array | None) -> tuple[PyTree, PyTree]:
-            end, outputs = self.adjoint.run(stepper, y0, plan, emit, inputs, probes)
+        def trajectory(y0: PyTree, grid: TimeGrid, inputs: Any, probes: Array | None) -> tuple[PyTree, PyTree]:
+            end, outputs = self.adjoint.run(stepper, y0, grid, emit, inputs, probes)
             return outputs, end
 
-        return self.batch(trajectory, starts, schedule.plan, schedule.inputs, probes)
-
-
-def residual_kinds(functional: Any) -> Int[np.ndarray, " m"]:
-    """A number for the kind of every residual of a Functional (which imports this file): an observed variable, the jumps of a
-    free field, a regularizer, a prior."""
-    observed = [x.size for x in functional.observed.values()]
-    jumps = [c.size // c.shape[0] for c in functional.controls.nodes]
-    extra = [x.size for x in jax.eval_shape(functional.extra_residuals, functional.theta0)]
-    segments, times = functional.layout.index.shape
-    sizes = [*observed * times, *jumps]
-    kinds = [*range(len(observed))] * times + [len(observed) + k for k in range(len(jumps))]
-    inside = np.tile(np.repeat(np.asarray(kinds, int), sizes), segments)
-    first = len(observed) + len(jumps)
-    return np.concatenate([inside, np.repeat(first + np.arange(len(extra)), extra)]).astype(int)
+        return self.batch(trajectory, starts, schedule.time_grid, schedule.inputs, probes)
 
 
 def typical_size(kinds: Int[np.ndarray, " m"], values: Float[Array, " m"]) -> Float[Array, " m"]:

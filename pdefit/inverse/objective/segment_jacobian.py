@@ -67,6 +67,25 @@ def added_matrices(matrices: Float[Array, "S c c"], columns: Array | np.ndarray,
     return jnp.zeros((p, p)).at[columns[:, :, None], columns[:, None, :]].add(matrices)
 
 
+class SegmentNormalEquations(NamedTuple):
+    """The normal equations of every one of S groups of residuals (segments), in the elements `columns` (S, c) of theta, and
+    the residuals of regularizers and priors `extra` (e,) with their Jacobian (e, p)."""
+
+    half_square: Float[Array, " S"]
+    gradient: Float[Array, "S c"]
+    matrix: Float[Array, "S c c"]
+    columns: Array | np.ndarray
+    extra: Float[Array, " e"]
+    extra_jac: Float[Array, "e p"]
+
+    def total(self) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, "p p"]]:
+        """J, J_r^T r and J_r^T J_r."""
+        p, r, jac = self.extra_jac.shape[1], self.extra, self.extra_jac
+        value = jnp.sum(self.half_square) + r @ r / 2
+        gradient = added(self.gradient, self.columns, p) + jac.T @ r
+        return value, gradient, added_matrices(self.matrix, self.columns, p) + jac.T @ jac
+
+
 def jvp_blocks(
     parts: Callable[[Array], tuple[Array, Array, Array]], theta: Float[Array, " p"], pattern: Pattern
 ) -> Blocks:

@@ -6,7 +6,7 @@ linearised along the hard trajectory. Where the residuals r can vanish nothing i
 J^T r = 0, which is not quite the minimum of |r|^2: `inexact_bias` says how far it is.
 """
 
-from typing import Any
+from typing import TypeVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -16,8 +16,12 @@ from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError
 from pdefit.inverse.objective.compiled import NORMAL, VALUE
+from pdefit.inverse.objective.residual_map import AbstractResidualMap
+from pdefit.inverse.problem.problem import Problem
 from pdefit.systems.capabilities import AbstractSwitched
 from pdefit.systems.system import AbstractSystem
+
+ResidualMap = TypeVar("ResidualMap", bound=AbstractResidualMap)
 
 
 def check_switches(system: AbstractSystem, smooth_tangents: bool) -> None:
@@ -29,22 +33,28 @@ def check_switches(system: AbstractSystem, smooth_tangents: bool) -> None:
         )
 
 
-def followed(functional: Any, theta: Float[Array, " p"]) -> Any:
+def _twin(system: AbstractSystem) -> AbstractSystem:
+    """The smooth system in the place of one with hard switches."""
+    assert isinstance(system, AbstractSwitched)
+    return system.smoothed()
+
+
+def followed(functional: AbstractResidualMap, theta: Float[Array, " p"]) -> Problem:
     """The problem that tangents follow: that of theta, or its smooth twin."""
     problem = functional.at(theta)
     if not functional.smooth_tangents:
         return problem
-    return eqx.tree_at(lambda p: p.system, problem, problem.system.smoothed())
+    return eqx.tree_at(lambda p: p.system, problem, _twin(problem.system))
 
 
-def smoothed(functional: Any) -> Any:
+def smoothed(functional: ResidualMap) -> ResidualMap:
     """The functional whose residuals are smooth, too: what its tangents are the derivative of."""
     return eqx.tree_at(
-        lambda f: (f.problem.system, f.smooth_tangents), functional, (functional.problem.system.smoothed(), False)
+        lambda f: (f.problem.system, f.smooth_tangents), functional, (_twin(functional.problem.system), False)
     )
 
 
-def difference_gradient(functional: Any, theta: Float[Array, " p"], steps: np.ndarray) -> np.ndarray:
+def difference_gradient(functional: AbstractResidualMap, theta: Float[Array, " p"], steps: np.ndarray) -> np.ndarray:
     """dJ/dtheta of the residuals as they are, by central differences: 2 p forward runs."""
 
     def slope(k: int) -> float:
@@ -54,7 +64,7 @@ def difference_gradient(functional: Any, theta: Float[Array, " p"], steps: np.nd
     return np.asarray([slope(k) for k in range(theta.size)])
 
 
-def inexact_bias(functional: Any, theta: Float[Array, " p"]) -> np.ndarray:
+def inexact_bias(functional: AbstractResidualMap, theta: Float[Array, " p"]) -> np.ndarray:
     """How far an estimate with smooth tangents is from the minimum of J, in search space: one Gauss-Newton step with the
     gradient by differences, -A^-1 dJ/dtheta. Steps are a third of a standard error, so that switches crossing from one
     instant of a trajectory to the next average out."""

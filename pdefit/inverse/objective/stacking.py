@@ -21,7 +21,7 @@ _ALIKE = {
     "problem.y0": "states of equal shape",
     "problem.observe": "the same observation operator",
     "controls": "the same controls, bounds, units and priors",
-    "sweep": "the same solver, adjoint and batch of segments",
+    "runner": "the same solver, adjoint and batch of segments",
     "formulation": "the same formulation",
     "regularizers": "the same regularizers",
 }
@@ -41,7 +41,11 @@ def extent(functional: Functional) -> Extent:
     """How large the record of a functional is."""
     layout = functional.layout
     return Extent(
-        functional.observations.ts.size, layout.segments, layout.plan.intervals, layout.plan.length, functional.dt
+        functional.observations.ts.size,
+        layout.segments,
+        layout.time_grid.intervals,
+        layout.time_grid.length,
+        functional.dt,
     )
 
 
@@ -78,11 +82,11 @@ def unstacked(functional: Functional, e: int, size: Extent) -> Functional:
     data = Observations(
         data.ts[: size.frames], *(jax.tree.map(frames, part) for part in (data.values, data.mask, data.sigma))
     )
-    plan, s, i = layout.plan, slice(size.segments), slice(size.intervals)
-    step = plan.step[s, i, : size.steps] if plan.frozen else plan.step[s, i]
-    looks = size.intervals + plan.look_first
+    grid, s, i = layout.time_grid, slice(size.segments), slice(size.intervals)
+    step = grid.step[s, i, : size.steps] if grid.frozen else grid.step[s, i]
+    looks = size.intervals + grid.observes_start
     layout = Layout(
-        TimeGrid(plan.start[s, i], step, plan.count[s, i], size.steps, plan.look_first),
+        TimeGrid(grid.start[s, i], step, grid.count[s, i], size.steps, grid.observes_start),
         layout.index[s, :looks],
         layout.counts[s, :looks],
         layout.nodes[s],
@@ -139,16 +143,16 @@ def _padded(functional: Functional, most: Extent) -> Functional:
 
 def _padded_layout(layout: Layout, most: Extent) -> Layout:
     """The layout with more intervals and segments, all of zero length, whose observations are no residuals."""
-    plan = layout.plan
-    rows, columns = most.segments - layout.segments, most.intervals - plan.intervals
-    used = plan.step[:, -1].sum(axis=-1) if plan.frozen else plan.count[:, -1] * plan.step[:, -1]
-    end = (plan.start[:, -1] + used)[:, None]
-    start = np.concatenate([plan.start, np.repeat(end, columns, axis=1)], axis=1)
+    grid = layout.time_grid
+    rows, columns = most.segments - layout.segments, most.intervals - grid.intervals
+    used = grid.step[:, -1].sum(axis=-1) if grid.frozen else grid.count[:, -1] * grid.step[:, -1]
+    end = (grid.start[:, -1] + used)[:, None]
+    start = np.concatenate([grid.start, np.repeat(end, columns, axis=1)], axis=1)
     start = np.concatenate([start, np.full((rows, start.shape[1]), end[-1, 0])])
     more = (0, rows), (0, columns)
-    steps = [(0, most.steps - plan.length)] if plan.frozen else []
+    steps = [(0, most.steps - grid.length)] if grid.frozen else []
     return Layout(
-        TimeGrid(start, np.pad(plan.step, [*more, *steps]), np.pad(plan.count, more), most.steps, plan.look_first),
+        TimeGrid(start, np.pad(grid.step, [*more, *steps]), np.pad(grid.count, more), most.steps, grid.observes_start),
         np.pad(layout.index, more, mode="edge"),
         np.pad(layout.counts, more),
         np.pad(layout.nodes, more[0], mode="edge"),

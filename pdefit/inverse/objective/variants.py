@@ -19,7 +19,7 @@ from pdefit.inverse.shooting.frozen_steps import shortened_layout
 def with_adjoint(functional: Functional, adjoint: AbstractAdjoint) -> Functional:
     """The functional with this algorithm, settled for its problem."""
     runner = TrajectoryRunner(functional.runner.solver, adjoint, functional.runner.batch)
-    runner = runner.resolve_for(functional.controls.extremes(functional.problem), functional.layout.plan)
+    runner = runner.resolve_for(functional.controls.extremes(functional.problem), functional.layout.time_grid)
     return eqx.tree_at(lambda f: f.runner, functional, runner)
 
 
@@ -45,7 +45,7 @@ def _shortened(functional: Functional, theta: Float[Array, " p"], count: int) ->
     if count >= functional.observations.ts.size:
         return functional, theta
     observations = functional.observations.at(slice(0, count))
-    layout = shortened_layout(functional.formulation, observations.ts, functional.dt, functional.layout.plan)
+    layout = shortened_layout(functional.formulation, observations.ts, functional.dt, functional.layout.time_grid)
     problem = functional.at(theta)
     problem = eqx.tree_at(
         lambda p: p.nodes,
@@ -74,10 +74,10 @@ def _shortened(functional: Functional, theta: Float[Array, " p"], count: int) ->
 
 def with_dt(functional: Functional, dt: float, solver: diffrax.AbstractSolver | None = None) -> Functional:
     """The functional with another constant step, which counts as chosen, not as given."""
-    plan = functional.formulation.layout(functional.observations.ts, dt).plan
+    grid = functional.formulation.layout(functional.observations.ts, dt).time_grid
     runner = TrajectoryRunner(solver or functional.runner.solver, functional.runner.adjoint, functional.runner.batch)
-    runner = runner.resolve_for(functional.controls.extremes(functional.problem), plan)
-    return eqx.tree_at(lambda f: (f.dt, f.runner, f.layout.plan), functional, (dt, runner, plan))
+    runner = runner.resolve_for(functional.controls.extremes(functional.problem), grid)
+    return eqx.tree_at(lambda f: (f.dt, f.runner, f.layout.time_grid), functional, (dt, runner, grid))
 
 
 def stepped(objective: Objective, stable: float | None) -> Objective:

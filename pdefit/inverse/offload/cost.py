@@ -100,11 +100,11 @@ def trial(functional: Functional) -> Trial:
     schedule, theta = _few_steps(functional), functional.theta0
     accumulation = eqx.tree_at(lambda m: m.functional.runner.adjoint, Misfit(functional), Checkpointed(2))
     state = accumulation.start(theta)
-    size, steps = state_bytes(state), schedule.plan.intervals * schedule.plan.length
+    size, steps = state_bytes(state), schedule.time_grid.intervals * schedule.time_grid.length
     zeros = jax.tree.map(jnp.zeros_like, state)
     back = programs.reverse.lower(accumulation, theta, state, schedule, zeros, theta).compile()
     account = back.compiled.memory_analysis()
-    stored = Checkpointed(2).account(schedule.plan, theta.size).stored * size
+    stored = Checkpointed(2).account(schedule.time_grid, theta.size).stored * size
     return Trial(
         state_bytes=size,
         temporary=max(int(account.temp_size_in_bytes) - stored, 0),
@@ -116,9 +116,9 @@ def trial(functional: Functional) -> Trial:
 
 def gradient_cost(functional: Functional, tried: Trial) -> Cost:
     """A gradient by the functional's own adjoint, everything on the device."""
-    plan, batch, segments = functional.layout.plan, functional.runner.batch, functional.layout.segments
+    grid, batch, segments = functional.layout.time_grid, functional.runner.batch, functional.layout.segments
     # an algorithm without a reverse pass has nothing to run again for it
-    account = functional.runner.adjoint.account(plan, functional.controls.size)
+    account = functional.runner.adjoint.account(grid, functional.controls.size)
     again = batch.recompute(segments) if account.reverse else 0
     stored = account.stored
     # without checkpoints a step leaves more behind than its state
@@ -127,35 +127,35 @@ def gradient_cost(functional: Functional, tried: Trial) -> Cost:
     return Cost(
         driver="traced",
         schedule=account.schedule,
-        steps=plan.longest,
+        steps=grid.longest,
         state_bytes=tried.state_bytes * batch.at_once(segments) // segments,
         stored_states=stored,
         working_bytes=tried.working,
         recompute_factor=account.forward + again,
         seconds=account.padded * (tried.gradient(account) + again * tried.forward),
-        seconds_forward=plan.intervals * plan.length * tried.forward,
+        seconds_forward=grid.intervals * grid.length * tried.forward,
     )
 
 
 def tangent_cost(functional: Functional, tried: Trial) -> Cost:
     """The normal equations by one tangent for each column of the Jacobian, all at once."""
-    plan, count = functional.layout.plan, functional.tangents
+    grid, count = functional.layout.time_grid, functional.tangents
     schedule, tangents = _few_steps(functional), Tangents(functional, functional.theta0)
     walked = programs.walk_start(tangents)
     program = programs.walk.lower(tangents, walked, schedule).compile()
     account = program.compiled.memory_analysis()
     seconds = _seconds(lambda: program(tangents, walked, schedule))
-    steps, size = plan.intervals * plan.length, tried.state_bytes
+    steps, size = grid.intervals * grid.length, tried.state_bytes
     return Cost(
         driver="traced",
         schedule=f"{count} tangents",
-        steps=plan.longest,
+        steps=grid.longest,
         state_bytes=size,
         stored_states=1 + count,
         # those that are returned are not those that were given
         working_bytes=int(account.temp_size_in_bytes) + int(account.output_size_in_bytes),
         recompute_factor=1.0,
-        seconds=steps * seconds / (schedule.plan.intervals * schedule.plan.length),
+        seconds=steps * seconds / (schedule.time_grid.intervals * schedule.time_grid.length),
         seconds_forward=steps * tried.forward,
     )
 
@@ -171,23 +171,23 @@ def _kept_per_step(functional: Functional, tried: Trial) -> float:
         return jax.vjp(lambda theta, state: accumulation.advance(theta, state, schedule, None), theta, state)[1]
 
     closed_over = state_bytes(jax.eval_shape(transpose, functional.theta0))
-    return max(closed_over / (schedule.plan.intervals * schedule.plan.length), float(tried.state_bytes))
+    return max(closed_over / (schedule.time_grid.intervals * schedule.time_grid.length), float(tried.state_bytes))
 
 
 def _few_steps(functional: Functional) -> ObservationSchedule:
     """The beginning of a record: a few steps of every trajectory, each few with an observation."""
     whole = functional.schedule
-    plan = whole.plan
-    intervals, length = min(_INTERVALS, plan.intervals), min(_MOST_STEPS, plan.length)
+    grid = whole.time_grid
+    intervals, length = min(_INTERVALS, grid.intervals), min(_MOST_STEPS, grid.length)
     part = TimeGrid(
-        start=plan.start[:, :intervals],
-        step=plan.step[:, :intervals, :length] if plan.frozen else plan.step[:, :intervals],
+        start=grid.start[:, :intervals],
+        step=grid.step[:, :intervals, :length] if grid.frozen else grid.step[:, :intervals],
         # an interval without steps pads a shorter record, and says nothing about time
-        count=np.full((plan.count.shape[0], intervals), length),
+        count=np.full((grid.count.shape[0], intervals), length),
         length=length,
-        look_first=False,
+        observes_start=False,
     )
-    first = int(plan.look_first)
+    first = int(grid.observes_start)
     seen = slice(first, first + intervals)
     return ObservationSchedule(
         part, whole.index[:, seen], {n: r[:, seen] for n, r in whole.counts.items()}, whole.observations

@@ -26,29 +26,31 @@ class TimeChunks:
         self._dtype = jax.tree.leaves(whole.observations.values)[0].dtype
         self._counts = {n: np.asarray(r) for n, r in whole.counts.items()}
         self._index = np.asarray(whole.index)
-        self._plan = jax.tree.map(np.asarray, whole.plan)
+        self._grid = jax.tree.map(np.asarray, whole.time_grid)
         self.first = (
-            self._window(slice(0, 1), self._still(), self._frames(slice(0, 1)).size) if self._plan.look_first else None
+            self._window(slice(0, 1), self._still(), self._frames(slice(0, 1)).size)
+            if self._grid.observes_start
+            else None
         )
-        if self._plan.look_first:
+        if self._grid.observes_start:
             self._index, self._counts = self._index[:, 1:], {n: r[:, 1:] for n, r in self._counts.items()}
-        parts = -(-self._plan.length // cut.length)
+        parts = -(-self._grid.length // cut.length)
         self._split(parts, cut.length)
-        self.count = -(-self._plan.intervals // cut.group)
-        self._pad(self.count * cut.group - self._plan.intervals)
+        self.count = -(-self._grid.intervals // cut.group)
+        self._pad(self.count * cut.group - self._grid.intervals)
         self._group = cut.group
         self._most_frames = max(self._frames(self._columns(b)).size for b in range(self.count))
 
     def __getitem__(self, b: int) -> ObservationSchedule:
         """Piece b, with its observations."""
         columns = self._columns(b)
-        plan = self._plan
+        grid = self._grid
         part = TimeGrid(
-            start=plan.start[:, columns],
-            step=plan.step[:, columns],
-            count=plan.count[:, columns],
-            length=plan.length,
-            look_first=False,
+            start=grid.start[:, columns],
+            step=grid.step[:, columns],
+            count=grid.count[:, columns],
+            length=grid.length,
+            observes_start=False,
         )
         return self._window(columns, part, self._most_frames)
 
@@ -65,12 +67,12 @@ class TimeChunks:
         """The frames that some trajectory looks at in these intervals."""
         return np.unique(self._index[:, columns])
 
-    def _window(self, columns: slice, plan: TimeGrid, most_frames: int) -> ObservationSchedule:
+    def _window(self, columns: slice, grid: TimeGrid, most_frames: int) -> ObservationSchedule:
         frames = self._frames(columns)
         filled = np.concatenate([frames, np.full(most_frames - frames.size, frames[-1])])
         index = np.searchsorted(frames, self._index[:, columns])
         counts = {n: jnp.asarray(r[:, columns]) for n, r in self._counts.items()}
-        return ObservationSchedule(plan, index, counts, self._read(filled))
+        return ObservationSchedule(grid, index, counts, self._read(filled))
 
     def _read(self, frames: np.ndarray) -> Observations:
         """Some frames, the last perhaps repeated, read in as few runs of neighbours as possible."""
@@ -95,27 +97,27 @@ class TimeChunks:
 
     def _still(self) -> TimeGrid:
         """One interval of zero length at the start, behind which the first frame is looked at."""
-        plan = self._plan
-        none = np.zeros_like(plan.count[:, :1])
-        return TimeGrid(plan.start[:, :1], np.zeros(none.shape), none, length=1, look_first=False)
+        grid = self._grid
+        none = np.zeros_like(grid.count[:, :1])
+        return TimeGrid(grid.start[:, :1], np.zeros(none.shape), none, length=1, observes_start=False)
 
     def _split(self, parts: int, length: int) -> None:
         """Every interval in parts of `length` steps; what was observed at its end is a residual of the last one only."""
-        plan = self._plan
-        s, i = plan.count.shape
+        grid = self._grid
+        s, i = grid.count.shape
         before = length * np.arange(parts)
-        count = np.clip(plan.count[..., None] - before, 0, length)
-        if plan.frozen:
-            missing = parts * length - plan.length
-            steps = np.pad(plan.step, ((0, 0), (0, 0), (0, missing))).reshape(s, i, parts, length)
+        count = np.clip(grid.count[..., None] - before, 0, length)
+        if grid.frozen:
+            missing = parts * length - grid.length
+            steps = np.pad(grid.step, ((0, 0), (0, 0), (0, missing))).reshape(s, i, parts, length)
             used = np.where(np.arange(length) < count[..., None], steps, 0.0).sum(axis=-1)
-            start = plan.start[..., None] + np.cumsum(used, axis=-1) - used
+            start = grid.start[..., None] + np.cumsum(used, axis=-1) - used
             steps = steps.reshape(s, i * parts, length)
         else:
-            start = plan.start[..., None] + np.minimum(before, plan.count[..., None]) * plan.step[..., None]
-            steps = np.repeat(plan.step, parts, axis=1)
+            start = grid.start[..., None] + np.minimum(before, grid.count[..., None]) * grid.step[..., None]
+            steps = np.repeat(grid.step, parts, axis=1)
         last = np.tile(np.arange(parts) == parts - 1, i)
-        self._plan = TimeGrid(start.reshape(s, -1), steps, count.reshape(s, -1), length, look_first=False)
+        self._grid = TimeGrid(start.reshape(s, -1), steps, count.reshape(s, -1), length, observes_start=False)
         self._index = np.repeat(self._index, parts, axis=1)
         self._counts = {n: np.repeat(r, parts, axis=1) & last for n, r in self._counts.items()}
 
@@ -128,8 +130,8 @@ class TimeChunks:
         def nothing(x: np.ndarray) -> np.ndarray:
             return np.concatenate([x, np.zeros_like(x[:, :1]).repeat(more, axis=1)], axis=1)
 
-        plan = self._plan
-        self._plan = TimeGrid(
-            last(plan.start), nothing(plan.step), nothing(plan.count), plan.length, look_first=False
+        grid = self._grid
+        self._grid = TimeGrid(
+            last(grid.start), nothing(grid.step), nothing(grid.count), grid.length, observes_start=False
         )  # fmt: skip
         self._index, self._counts = last(self._index), {n: nothing(r) for n, r in self._counts.items()}

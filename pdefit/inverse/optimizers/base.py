@@ -43,9 +43,16 @@ class Evaluated(Protocol):
 
 
 class Evaluation(NamedTuple):
-    """What an optimizer is told of a point: J, its gradient and, for Gauss-Newton kinds, the matrix J_r^T J_r, or a direction
-    that products with it gave, the curvature of each element that they showed and the gradient's norm in such units. `growth`
-    is that of the adjoint, where there was one."""
+    """Value, gradient and, for Gauss-Newton kinds, curvature of J at a point.
+
+    **Arguments:**
+
+    - `value`, `gradient` (p,): J and its gradient.
+    - `matrix` (p, p): J_r^T J_r, where it is formed.
+    - `growth`: of the adjoint on its way back, where there was one.
+    - `direction`, `curvature` (p,), `norm`: a step that products with the matrix gave, the curvature of each element that
+      they showed, and the gradient's norm in such units.
+    """
 
     value: Float[Array, ""]
     gradient: Float[Array, " p"]
@@ -76,10 +83,13 @@ class Box(NamedTuple):
 
 
 class AbstractOptimizer(eqx.Module):
-    """Minimises by proposing points and being told what was found there.
+    """A minimiser as an ask/tell object.
 
-    `ask` proposes the next point; `tell` takes the evaluation there. A point that is not finite is rejected and the step
-    reduced. The state is a pytree of arrays. `tangents` says whether it asks for forward tangents instead of the adjoint.
+    `ask` proposes the next point, and `tell` takes the evaluation there. A point that is not finite is rejected and the
+    step reduced. The state is a pytree of arrays, so it can be jitted in chunks, stepped one by one, and saved between
+    any two evaluations.
+
+    **Arguments:** `tangents` is true where it needs forward tangents instead of the adjoint.
     """
 
     tangents: eqx.AbstractClassVar[bool]

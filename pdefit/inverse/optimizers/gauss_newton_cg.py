@@ -1,7 +1,7 @@
 """Gauss-Newton for fields: no matrix, only products with it."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluation, by_gradient
+from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluated, Evaluation, by_gradient
 from pdefit.inverse.optimizers.preconditioner import BlockArrow, block_arrow, has_points
 
 # more products follow while the second half of them brought more than this fraction of the decrease
@@ -39,21 +39,26 @@ class _State(NamedTuple):
 
 
 class GaussNewtonCG(AbstractOptimizer):
-    """A d = -g with A = J_r^T J_r by conjugate gradients, truncated; then a line search along d.
+    """Gauss-Newton steps by truncated conjugate gradients, for unknown fields.
 
-    For fields: A is never formed; every product A v costs about two gradients, and at most `products` are spent on a step,
-    fewer far from the minimum: until the linear residual has fallen to min(1/2, sqrt(|g| / |g_0|)) and the second half of
-    the products brought less than a tenth of the decrease of the quadratic model. A control with `smoothing` is
-    searched in its Sobolev variable, which preconditions its field; controls are scaled to each other by their mean
-    curvature, from one product for each at the start. Where the unknowns are numbers and a whole initial state, their matrix
-    at every point by itself preconditions all of them together (see `preconditioner`).
-    Bounds: elements on a bound whose descent leads out of it are held.
-    Converged when the decrease that the step promises is below `tolerance` of J, or when no step improves J any more and
-    the residuals have fallen to round-off.
+    Solves A d = -g with A = J_r^T J_r, then searches along d. A is never formed. Every product A v costs about two
+    gradients. Far from the minimum fewer are spent: until the linear residual has fallen to min(1/2, sqrt(|g| / |g_0|))
+    and the second half of the products brought less than a tenth of the decrease of the quadratic model.
 
-    Source: J. Nocedal, S. Wright, Numerical Optimization, 7.1 and 10.3 (2006), doi:10.1007/978-0-387-40065-5;
-    S. Eisenstat, H. Walker, SIAM J. Sci. Comput. 17:16 (1996), doi:10.1137/0917003;
-    S. Nash, A. Sofer, Oper. Res. Lett. 9:219 (1990), doi:10.1016/0167-6377(90)90065-D (why the model's decrease tells more).
+    A control with `smoothing` is searched in its Sobolev variable, which preconditions its field. Controls are scaled to
+    each other by their mean curvature, from one product for each at the start. Where the unknowns are numbers and a whole
+    initial state, their matrix at every point by itself preconditions all of them together (see `preconditioner`).
+    Elements on a bound whose descent leads out of it are held.
+
+    **Arguments:**
+
+    - `products`: the most products of one step, at least 1.
+    - `tolerance`: converged when the decrease that the step promises is below this part of J, or when no step improves J
+      any more and the residuals have fallen to round-off.
+
+    Source: J. Nocedal, S. Wright, Numerical Optimization, 7.1 and 10.3 (2006), doi:10.1007/978-0-387-40065-5; S.
+    Eisenstat, H. Walker, SIAM J. Sci. Comput. 17:16 (1996), doi:10.1137/0917003; S. Nash, A. Sofer, Oper. Res. Lett.
+    9:219 (1990), doi:10.1016/0167-6377(90)90065-D (why the decrease of the model is the better measure).
     """
 
     tangents: ClassVar[bool] = False
@@ -75,10 +80,10 @@ class GaussNewtonCG(AbstractOptimizer):
         good = found.finite & _improves(state, found)
         free = ~state.box.blocked(trial, -found.gradient)
         curvature = self._curvature(functional, trial, state, good)
-        block_arrow = self._arrow(functional, trial, good)
+        points = self._arrow(functional, trial, good)
 
         def scaled(r: Array) -> Array:
-            return jnp.where(free, r / curvature if block_arrow is None else block_arrow.solve(r), 0.0)
+            return jnp.where(free, r / curvature if points is None else points.solve(r), 0.0)
 
         slope = jnp.where(free, -found.gradient, 0.0)
         norm = jnp.sqrt(jnp.vdot(slope, scaled(slope)))
@@ -87,7 +92,7 @@ class GaussNewtonCG(AbstractOptimizer):
         direction = self._solve(functional, trial, slope, scaled, free, most, good)
         return found._replace(direction=direction, curvature=curvature, norm=norm)
 
-    def _arrow(self, functional: Any, theta: Array, wanted: Bool[Array, ""]) -> BlockArrow | None:
+    def _arrow(self, functional: Evaluated, theta: Array, wanted: Bool[Array, ""]) -> BlockArrow | None:
         """The matrix as if points did not feel each other, where the unknowns are numbers and an initial state."""
         if not has_points(functional):
             return None
@@ -95,7 +100,9 @@ class GaussNewtonCG(AbstractOptimizer):
         nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
         return lax.cond(wanted, lambda: block_arrow(functional, theta), lambda: nothing)
 
-    def _curvature(self, functional: Any, theta: Array, state: _State, wanted: Bool[Array, ""]) -> Float[Array, " p"]:
+    def _curvature(
+        self, functional: Evaluated, theta: Array, state: _State, wanted: Bool[Array, ""]
+    ) -> Float[Array, " p"]:
         """The mean curvature of every control, measured at the first point."""
         masks = jnp.stack([jnp.asarray(mask, theta.dtype) for mask in functional.controls.elements.values()])
         signs = jax.random.rademacher(jax.random.key(0), theta.shape, theta.dtype)
@@ -115,7 +122,7 @@ class GaussNewtonCG(AbstractOptimizer):
 
     def _solve(
         self,
-        functional: Any,
+        functional: Evaluated,
         theta: Array,
         slope: Array,
         scaled: Callable[[Array], Array],

@@ -21,10 +21,12 @@ class _State(NamedTuple):
 
 
 class Optax(AbstractOptimizer):
-    """theta += update(gradient), projected onto the bounds.
+    """Any optax gradient transformation, projected onto the bounds.
 
-    When the new point is not finite it is rejected, the step halved and tried again; the step size recovers by 1.2 with
+    When the new point is not finite it is rejected, the step halved and tried again. The step size recovers by 1.2 with
     every accepted point.
+
+    **Arguments:** `transformation` is what optax makes, as `optax.lion(1e-2)`.
     """
 
     tangents: ClassVar[bool] = False
@@ -62,5 +64,10 @@ class Optax(AbstractOptimizer):
 
 
 def Adam(learning_rate: float = 1e-2) -> Optax:
-    """Adam with a constant learning rate in search space. Source: D. Kingma, J. Ba (2015), arXiv:1412.6980."""
+    """Adam with a constant learning rate in search space.
+
+    Source: D. Kingma, J. Ba (2015), arXiv:1412.6980.
+
+    **Arguments:** `learning_rate` is the size of a step of theta.
+    """
     return Optax(optax.adam(learning_rate))

@@ -30,11 +30,16 @@ class _State(NamedTuple):
 
 
 class LBFGS(AbstractOptimizer):
-    """Quasi-Newton steps from the last `memory` gradients, with a zoom line search for the strong Wolfe conditions.
+    """Limited-memory quasi-Newton steps with a zoom line search for the strong Wolfe conditions.
 
-    Bounds: components on a bound whose descent leads out of it are held, and a step ends where it meets a bound. Converged
-    when the gradient has fallen by `gradient_tolerance`, when J falls by less than `value_tolerance` of itself in a step,
-    or when no step along steepest descent improves it any more.
+    Components on a bound whose descent leads out of it are held, and a step ends where it meets a bound.
+
+    **Arguments:**
+
+    - `memory`: the number of gradients that are kept.
+    - `gradient_tolerance`: converged when the gradient has fallen by this factor.
+    - `value_tolerance`: converged when J falls by less than this part of itself in a step, or when no step along steepest
+      descent improves it any more.
 
     Source: D. Liu, J. Nocedal, Math. Program. 45:503 (1989), doi:10.1007/BF01589116.
     """

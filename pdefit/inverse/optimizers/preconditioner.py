@@ -9,7 +9,7 @@ and df how they move with a field of the initial state that changes everywhere a
 preconditioner: it has the influence of the numbers in full, and that of the initial state wherever it stays local.
 """
 
-from typing import Any, NamedTuple, TypeGuard
+from typing import NamedTuple, TypeGuard
 
 import jax
 import jax.numpy as jnp
@@ -55,7 +55,7 @@ class _PointTally(NamedTuple):
         return _PointTally(gram)
 
 
-def has_points(functional: Any) -> TypeGuard[Functional]:
+def has_points(functional: object) -> TypeGuard[Functional]:
     """Whether the unknowns are numbers and, from one initial state, fields of equal shape that the instrument sees."""
     if not isinstance(functional, Functional) or functional.groups != 1:
         return False

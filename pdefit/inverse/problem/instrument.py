@@ -15,8 +15,10 @@ from pdefit.systems.capabilities import FieldCoords
 
 
 class AbstractObservationOperator(eqx.Module):
-    """A differentiable map from a state (or from what another operator saw) to named arrays. Its array leaves are nuisance
-    parameters of the instrument and may be controls."""
+    """A differentiable map from a state, or from what another operator saw, to named arrays.
+
+    Its array leaves are nuisance parameters of the instrument and may be controls.
+    """
 
     @abc.abstractmethod
     def __call__(self, y: PyTree) -> dict[str, Array]:
@@ -31,7 +33,10 @@ class ObserveAll(AbstractObservationOperator):
 
 
 class Select(AbstractObservationOperator):
-    """Some fields of the state, by name."""
+    """Some fields of the state.
+
+    **Arguments:** `fields` are their names, or one name.
+    """
 
     fields: tuple[str, ...] = eqx.field(converter=lambda f: (f,) if isinstance(f, str) else tuple(f), static=True)
 
@@ -44,7 +49,11 @@ class Select(AbstractObservationOperator):
 
 
 class Subsample(AbstractObservationOperator):
-    """Every `stride`-th point along each of the leading axes, starting at `offset` (default: the middle of a stride)."""
+    """Every n-th point along the leading axes of all fields.
+
+    **Arguments:** `stride` is n for each axis, in cells; `offset` the first point along each (default: the middle of a
+    stride).
+    """
 
     stride: tuple[int, ...] = eqx.field(converter=lambda s: tuple(int(n) for n in s), static=True)
     offset: tuple[int, ...] | None = eqx.field(
@@ -64,7 +73,10 @@ class Subsample(AbstractObservationOperator):
 
 
 class Compose(AbstractObservationOperator):
-    """Operators one after the other, the first nearest to the state."""
+    """Operators one after the other.
+
+    **Arguments:** `operators`, the first nearest to the state.
+    """
 
     operators: tuple[AbstractObservationOperator, ...] = eqx.field(converter=tuple)
 

@@ -8,10 +8,18 @@ from pdefit.systems.system import AbstractSystem
 
 
 class Problem(eqx.Module):
-    """A system, its initial state, the instrument that observes it, for multiple shooting the state at every node, and the
-    exogenous inputs (a stimulus, a forcing) that `vector_field` is given as `args`.
+    """Everything that may hold an unknown, in one tree.
 
     Controls select leaves of this tree: `D` of the system, `y0.u`, `observe.gain`, `nodes.position`, `args.strength`.
+
+    **Arguments:**
+
+    - `system`: the equations with their parameters.
+    - `y0`: the initial state, of the shapes and units that the system declares.
+    - `observe`: the instrument; by default it sees the whole state.
+    - `nodes`: for multiple shooting the state at the start of every segment, with a leading axis; made by the
+      formulation.
+    - `args`: exogenous inputs (a stimulus, a forcing) that `vector_field` is given.
     """
 
     system: AbstractSystem

@@ -27,8 +27,17 @@ def simulate(
     observe: AbstractObservationOperator | None = None,
     args: PyTree = None,
 ) -> Observations:
-    """What an instrument without noise sees of the solution that starts from y0 at ts[0]; with steps of at most dt, or
-    adaptive `steps` in their place."""
+    """Observations without noise of the solution that starts from y0 at ts[0].
+
+    **Arguments:**
+
+    - `system`, `y0`: the equations and the initial state.
+    - `ts` (n,): increasing times, in the system's time unit.
+    - `solver`, `dt`: the method (default: RK4) and its largest step; `None` takes the stable step.
+    - `steps`: adaptive steps in place of `dt`.
+    - `observe`: the instrument (default: the whole state).
+    - `args`: exogenous inputs of the system.
+    """
     ts = np.asarray(ts, np.float64)
     solver = RK4() if solver is None else solver
     solver, dt = choose_steps([(system, y0)], dt, solver) if steps is None else (solver, np.inf)

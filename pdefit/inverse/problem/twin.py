@@ -21,10 +21,14 @@ from pdefit.systems.system import AbstractSystem
 
 @dataclasses.dataclass(frozen=True)
 class Twin:
-    """How the data of a twin experiment are made; all of it apart from the model that is fitted.
+    """How the data of a twin experiment are made, apart from the model that is fitted.
 
-    `system` the truth, on a grid `refine` times finer than the instrument's, averaged to it; `solver` and `dt` its own
-    numerics; `noise` the standard deviation in units of each variable's range over the film; `seed` of the noise.
+    **Arguments:**
+
+    - `system`: the truth, on a grid `refine` times finer than the instrument's and averaged to it.
+    - `solver`, `dt`: its own numerics; `dt` in the system's time unit, `None` for the stable step.
+    - `noise`: standard deviation in units of each variable's range over the film.
+    - `seed`: seed of the noise.
     """
 
     system: AbstractSystem
@@ -61,9 +65,11 @@ class Twin:
 
 
 def add_noise(clean: Observations, fraction: float, key: PRNGKeyArray) -> Observations:
-    """Gaussian noise with sigma = fraction * (max - min) of each variable over the film.
+    """Observations with Gaussian noise of sigma = fraction * (max - min) of each variable over the film.
 
     Without noise, sigma is the range itself, so that variables of different size weigh alike.
+
+    **Arguments:** `clean` are observations without noise, `fraction` is at least 0, `key` draws the noise.
     """
     if fraction < 0:
         raise PdefitError(f"noise is a fraction of each variable's range and cannot be {fraction}")

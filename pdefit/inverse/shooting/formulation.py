@@ -11,19 +11,20 @@ from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.errors import PdefitError
 from pdefit.data.observations import Observations
-from pdefit.integrate.loop.time_grid import TimeGrid, constant_grid, stack_plans
+from pdefit.integrate.loop.time_grid import TimeGrid, constant_grid, stack_grids
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.shooting.nodes import node_states
 from pdefit.systems.capabilities import FieldCoords
 
 
 class Layout(eqx.Module):
-    """S trajectories over a record: where each starts, its time plan, and which of its I observations is which.
+    """S trajectories over a record, each of I observations.
 
-    `index` (S, I) into the observation times; `counts` (S, I), False for padding; `nodes` (S,) indices of the start times.
+    **Arguments:** `time_grid` holds the steps of each; `index` (S, I) points into the observation times; `counts` (S, I)
+    is False for padding; `nodes` (S,) are indices of the start times.
     """
 
-    plan: TimeGrid
+    time_grid: TimeGrid
     index: np.ndarray
     counts: np.ndarray
     nodes: np.ndarray
@@ -34,7 +35,7 @@ class Layout(eqx.Module):
 
 
 class AbstractFormulation(eqx.Module):
-    """A way to shoot."""
+    """How a record is cut into trajectories: single or multiple shooting."""
 
     @abc.abstractmethod
     def layout(self, ts: np.ndarray, dt: float) -> Layout:
@@ -69,12 +70,14 @@ class AbstractFormulation(eqx.Module):
 class Single(AbstractFormulation):
     """Single shooting: one trajectory from the initial state, which is observed too.
 
-    With `until`, a time of the record, over the observations to then only. Stages that follow a free initial state further
-    and further find minima that the whole record hides behind others, where trajectories depend strongly on how they begin.
+    **Arguments:**
 
-    With `held` a free initial state waits at its guess while the numbers are fitted. A state that is free from the start
-    takes up the misfit of wrong numbers in its fine structure. Where fine structure turns many times within the record
-    (dispersion), the numbers can then move by a fraction of one turn at a time, and the fit creeps.
+    - `until`: a time of the record; later observations are left out. Stages that follow a free initial state further and
+      further find minima that the whole record hides behind others. This helps where trajectories depend strongly on how
+      they begin.
+    - `held`: keeps a free initial state at its guess while the numbers are fitted. A state that is free from the start
+      takes up the misfit of wrong numbers in its fine structure. Where fine structure turns many times within the record
+      (dispersion), the numbers can then move by a fraction of one turn at a time, and the fit creeps.
 
     Source: C. Pires, R. Vautard, O. Talagrand, Tellus A 48:96 (1996), doi:10.3402/tellusa.v48i1.11634 (quasi-static
     variational assimilation).
@@ -97,9 +100,9 @@ class Single(AbstractFormulation):
             raise PdefitError(
                 f"until = {self.until:g} leaves fewer than two frames; the record's second is at {ts[1]:g}"
             )
-        plan = stack_plans([constant_grid(float(ts[0]), seen, dt)])
+        grid = stack_grids([constant_grid(float(ts[0]), seen, dt)])
         everything = np.arange(seen.size)[None]
-        return Layout(plan, everything, np.ones_like(everything, bool), np.zeros(1, int))
+        return Layout(grid, everything, np.ones_like(everything, bool), np.zeros(1, int))
 
     def node_states(self, problem, observations, layout):
         return None
@@ -109,21 +112,25 @@ class Single(AbstractFormulation):
 
 
 class Segments(AbstractFormulation):
-    """Multiple shooting: the record is cut into windows of `length` time units, each started from a node state.
+    """Multiple shooting: the record is cut into windows, each started from a node state.
 
     Windows keep trajectories close to the data where a long one would lose its way. Node states come from the data, where
-    a field is observed, and stay there: their noise is then an error in the variables, so use long windows where the data
+    a field is observed, and stay there. Their noise is then an error in the variables, so use long windows where the data
     are noisy. Where `nodes.<field>` is a control they are free, and every window but the last adds the residual
 
         (end of the window - next node) / sigma
 
-    which is the equation "one trajectory" as a penalty. Sigma is `continuity` times the root mean square of the field over
-    all nodes at their guess (of each label along the field's first axis, where that has labels: each body), or, if
-    `continuity` maps fields to numbers, that number in the field's unit. It is the error that the model may make in one
-    window beyond what the data show; much smaller than that it only makes the fit slow.
+    which is the equation "one trajectory" as a penalty.
 
-    With `every` = n only each n-th window is run, at an n-th of the cost: for a stage that prepares a fit of large fields,
-    where a part of the record tells enough. Such windows are apart, so their node states cannot be free.
+    **Arguments:**
+
+    - `length`: of a window, in the system's time unit.
+    - `continuity`: sigma of that residual. A number is in units of the root mean square of the field over all nodes at
+      their guess, for each label along the field's first axis (each body) where that has labels. A mapping gives fields a
+      sigma in their unit. It is the error that the model may make in one window beyond what the data show; a much smaller
+      one only makes the fit slow.
+    - `every`: n runs only each n-th window, at an n-th of the cost. This suits a stage that prepares a fit of large
+      fields, where a part of the record is enough. Such windows are apart, so their node states cannot be free.
     """
 
     length: float
@@ -153,12 +160,12 @@ class Segments(AbstractFormulation):
         nodes, ends = nodes[:: self.every], [*nodes[1:], ts.size - 1][:: self.every]
         parts = [np.arange(a, b + 1) for a, b in zip(nodes, ends, strict=True)]
         longest = max(p.size for p in parts)
-        plan = stack_plans([constant_grid(float(ts[n]), ts[p], dt) for n, p in zip(nodes, parts, strict=True)])
+        grid = stack_grids([constant_grid(float(ts[n]), ts[p], dt) for n, p in zip(nodes, parts, strict=True)])
         index = np.stack([np.concatenate([p, np.full(longest - p.size, p[-1])]) for p in parts])
         counts = np.stack([np.arange(longest) < p.size for p in parts])
         # what was seen at a node belongs to the end of the window before
         counts[1:, 0] = False
-        return Layout(plan, index, counts, np.asarray(nodes))
+        return Layout(grid, index, counts, np.asarray(nodes))
 
     def node_states(self, problem, observations, layout):
         return node_states(problem, observations, layout.nodes)

@@ -8,7 +8,7 @@ from jaxtyping import PyTree
 from pdefit._util.errors import PdefitError
 from pdefit.integrate.adaptive.controller import adaptive_grid
 from pdefit.integrate.adaptive.tolerance import Adaptive
-from pdefit.integrate.loop.time_grid import TimeGrid, begun, stack_plans
+from pdefit.integrate.loop.time_grid import TimeGrid, cropped_like, stack_grids
 from pdefit.inverse.shooting.formulation import AbstractFormulation, Layout
 from pdefit.systems.system import AbstractSystem
 
@@ -29,7 +29,7 @@ def frozen_steps(
         seen = ts[np.unique(layout.index[s])]
         return adaptive_grid(system, y0, seen, solver=solver, steps=steps, t0=first, args=args)
 
-    return stack_plans([one(s) for s in range(layout.segments)])
+    return stack_grids([one(s) for s in range(layout.segments)])
 
 
 def refuse_dt(dt: float | None) -> None:
@@ -43,4 +43,4 @@ def shortened_layout(formulation: AbstractFormulation, ts: np.ndarray, dt: float
     layout = formulation.layout(ts, dt)
     if not whole.frozen:
         return layout
-    return Layout(begun(whole, layout.plan), layout.index, layout.counts, layout.nodes)
+    return Layout(cropped_like(whole, layout.time_grid), layout.index, layout.counts, layout.nodes)

@@ -71,7 +71,7 @@ def finer_grid(functional: Functional, theta: Float[Array, " p"]) -> Functional:
         finer = eqx.tree_at(lambda f: (f.dt, f.layout), finer, (dt, layout))
     else:
         finer = finer.renewed(theta)
-    runner = finer.runner.resolve_for([made], finer.layout.plan)
+    runner = finer.runner.resolve_for([made], finer.layout.time_grid)
     return eqx.tree_at(lambda f: f.runner, finer, runner)
 
 

@@ -37,11 +37,15 @@ def equations(
 class Intervals:
     """Uncertainty of every element of theta and of the physical values.
 
-    `method` says how the covariance was made; `estimate`, `low`, `high` (p,) are physical, the interval being symmetric in
-    search space; `error` (p,) the standard error of theta and `reach` (p,) the half width, both in search space; where
-    fields are unknown besides numbers, the covariance is that of the numbers and the rest NaN; `degrees` of freedom of
-    Student's t; `inverse` the rows of (J_r^T J_r)^-1 that belong to the covariance, (k, p); `unidentifiable` names
-    what the data cannot tell.
+    **Arguments:**
+
+    - `method`: how the covariance was made, in words.
+    - `covariance` (p, p), `error` (p,), `reach` (p,): covariance, standard error and half width in search space. Where
+      fields are unknown besides numbers, those of the fields are NaN.
+    - `estimate`, `low`, `high` (p,): physical values; the interval is symmetric in search space.
+    - `degrees`: of freedom of Student's t.
+    - `inverse` (k, p): the rows of (J_r^T J_r)^-1 that belong to the covariance.
+    - `unidentifiable`: names of what the data cannot tell.
     """
 
     method: str
@@ -69,16 +73,23 @@ def intervals(
 ) -> Intervals:
     """Confidence intervals at a least-squares estimate.
 
-    With S segments, more than controls that they share: the sandwich A^-1 B A^-1 with A = J_r^T J_r and B the sum over
-    segments of their score's outer product, so that errors may be correlated within a segment and of unknown size; scores
-    are those of the jackknife (CR3), without which few segments give intervals that are too short; t with S - 1 degrees of
-    freedom. Free node states are estimated along, and the jump at the end of a segment belongs to it.
-    Otherwise A^-1 times the residual variance, which supposes independent residuals. Priors and regularizers count with
-    the variance they state. A control that the data cannot tell has an infinite error, and takes no part in the others'.
+    With more segments than controls that they share, the covariance is the sandwich A^-1 B A^-1 with A = J_r^T J_r and B
+    the sum over segments of their score's outer product. So errors may be correlated within a segment and of unknown
+    size. Scores are those of the jackknife (CR3), without which few segments give intervals that are too short. The
+    quantile is that of t with S - 1 degrees of freedom. Free node states are estimated along, and the jump at the end of
+    a segment belongs to it.
 
-    With `sigma_stated` the standard deviations of the observations were known before the fit. Residuals may then widen an
-    interval, but never make it shorter than what these deviations give: the normal interval of A^-1. Control by control the
-    longer of both is taken, because a sandwich of few segments is too noisy to be compared direction by direction.
+    Otherwise the covariance is A^-1 times the residual variance, which supposes independent residuals. Priors and
+    regularizers count with the variance they state. A control that the data cannot tell has an infinite error, and takes
+    no part in the others'.
+
+    **Arguments:**
+
+    - `functional`, `theta` (p,): the objective and its minimum.
+    - `level`: the probability that an interval shall have.
+    - `sigma_stated`: the standard deviations of the observations were known before the fit. Residuals may then widen an
+      interval, but never make it shorter than the normal interval of A^-1. Control by control the longer of both is
+      taken, because a sandwich of few segments is too noisy to be compared direction by direction.
 
     Source: A. C. Cameron, D. L. Miller, J. Hum. Resour. 50:317 (2015), doi:10.3368/jhr.50.2.317.
     """

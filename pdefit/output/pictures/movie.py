@@ -31,7 +31,7 @@ def draw_movie(path: Path, film: Film, most_frames: int = 300) -> Path:
     with styled():
         stage, shots = _scene(film)(numbers)
         path.parent.mkdir(parents=True, exist_ok=True)
-        return write_movie(path, shots, len(numbers), stage.size)
+        return write_movie(path, shots, len(numbers))
 
 
 def has_movie(film: Film) -> bool:

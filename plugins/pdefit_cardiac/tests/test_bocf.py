@@ -114,7 +114,7 @@ def spirals(is_smooth):
     model = dataclasses.replace(truth, is_smooth=is_smooth, **values)
     controls = {n: pdefit.Log() for n in CONTROLS} | {"y0": {n: pdefit.Control() for n in State._fields}}
     problem = pdefit.Problem(model, y0)
-    return pdefit.Functional(problem, ts, data, controls, solver=diffrax.Euler(), dt=0.05)
+    return pdefit.Functional(problem, data, controls, solver=diffrax.Euler(), dt=0.05)
 
 
 @functools.cache

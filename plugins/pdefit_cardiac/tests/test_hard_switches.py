@@ -29,7 +29,7 @@ def errors(record, smooth_tangents):
     guess = {n: jnp.asarray(TUTORIAL[n] * f) for n, f in FACTORS.items()}
     model = dataclasses.replace(tissue, is_smooth=not smooth_tangents, sharpness=None, **guess)
     functional = pdefit.Functional(
-        pdefit.Problem(model, y0), data.ts, data, {n: pdefit.Log() for n in FACTORS}, solver=diffrax.Euler(), dt=0.05,
+        pdefit.Problem(model, y0), data, {n: pdefit.Log() for n in FACTORS}, solver=diffrax.Euler(), dt=0.05,
         formulation=pdefit.Segments(0.5), smooth_tangents=smooth_tangents,
     )  # fmt: skip
     found = pdefit.fit(functional, [pdefit.Stage(pdefit.LevenbergMarquardt(), 25)])

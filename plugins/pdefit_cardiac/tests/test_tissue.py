@@ -136,7 +136,7 @@ def test_the_gradient_in_fields_is_right(name):
     data = pdefit.simulate(truth, y0, ts, solver=diffrax.Euler(), dt=0.05)
     fields = {n: getattr(truth, n) * (1 + 0.1 * np.cos(np.indices(grid.shape)[0])) for n in ("D", FIELDS[name][1])}
     problem = pdefit.Problem(dataclasses.replace(truth, **fields), y0)
-    J = pdefit.Functional(problem, ts, data, dict.fromkeys(fields, pdefit.Log()), solver=diffrax.Euler(), dt=0.05)
+    J = pdefit.Functional(problem, data, dict.fromkeys(fields, pdefit.Log()), solver=diffrax.Euler(), dt=0.05)
     direction = np.random.default_rng(0).normal(size=J.theta0.size)
     value, gradient = jax.jit(lambda x: J.value(x)), jax.jit(lambda x: J.value_and_grad(x)[1])(J.theta0)
     h = 1e-5

@@ -49,5 +49,5 @@ def test_the_source_is_a_field_that_can_be_a_control():
     y0 = truth.init(None)
     data = pdefit.add_noise(pdefit.simulate(truth, y0, ts, solver=pdefit.RKC(), dt=0.1), 0.0, jax.random.key(0))
     problem = pdefit.Problem(box(8, edge=60.0), y0)
-    J = pdefit.Functional(problem, ts, data, {"a": pdefit.Identity()}, solver=pdefit.RKC(), dt=0.1)
+    J = pdefit.Functional(problem, data, {"a": pdefit.Identity()}, solver=pdefit.RKC(), dt=0.1)
     assert J.controls.size == 64 and pdefit.certify(J, J.theta0).passed

@@ -50,7 +50,7 @@ def prey_functional(**options):
     data = pdefit.simulate(truth, y0, ts, dt=0.02)
     guess = pdefit.Problem(Forced(a=1.2, b=0.6, c=0.9, season=truth.season), y0)
     controls = {n: pdefit.Log() for n in "abc"} | {"y0": {"u": pdefit.Log(), "v": pdefit.Identity()}}
-    return pdefit.Functional(guess, ts, data, controls, dt=0.02, **options)
+    return pdefit.Functional(guess, data, controls, dt=0.02, **options)
 
 
 def fine_front(**options):
@@ -114,8 +114,8 @@ def test_a_continuous_gradient_comes_nearer_with_the_order_of_the_steps(adjoint)
 
 def prey_functional_with(dt):
     functional = prey_functional()
-    plan = functional.formulation.layout(functional.observations.ts, dt).plan
-    return functional.with_plan(plan)
+    grid = functional.formulation.layout(functional.observations.ts, dt).time_grid
+    return functional.with_time_grid(grid)
 
 
 def test_backsolve_is_right_or_flagged():
@@ -126,8 +126,8 @@ def test_backsolve_is_right_or_flagged():
     for adjoint in (pdefit.Backsolve(backups=1), pdefit.Backsolve()):
         own = with_adjoint(functional, adjoint)
         problem, settled = own.problem, own.runner.adjoint
-        plan = jax.tree.map(lambda x: x[0], own.layout.plan)
-        off = settled.reconstruction(Stepper(problem.system, own.runner.solver), problem.y0, plan)
+        grid = jax.tree.map(lambda x: x[0], own.layout.time_grid)
+        off = settled.reconstruction(Stepper(problem.system, own.runner.solver), problem.y0, grid)
         error = relative(GRADIENT(own, own.theta0)[1], expected)
         found[settled.backups] = float(jnp.max(off)), error
     (one, lost), (many, kept) = found.items()
@@ -138,10 +138,10 @@ def test_backsolve_is_right_or_flagged():
 
 def test_the_number_of_backups_is_that_of_the_stability_estimate():
     functional = fine_front(adjoint=pdefit.Backsolve())
-    system, plan = functional.problem.system, functional.layout.plan
+    system, grid = functional.problem.system, functional.layout.time_grid
     fastest = 2 / system.stable_step(functional.problem.y0)
     backups = functional.runner.adjoint.backups
-    spans = [np.ceil(plan.length / b) * plan.step.max() * fastest for b in (backups, backups - 1)]
+    spans = [np.ceil(grid.length / b) * grid.step.max() * fastest for b in (backups, backups - 1)]
     assert spans[0] <= 5 < spans[1]
     # given ones are kept, and a system that states no stable step gets one
     assert fine_front(adjoint=pdefit.Backsolve(backups=3)).runner.adjoint.backups == 3
@@ -154,10 +154,10 @@ def test_the_size_of_the_misfit_does_not_matter(adjoint, scale):
     """A mean over pixels, or other units, in single precision: the cotangent is normalised."""
     system = Decay(k=jnp.asarray(0.7, jnp.float32))
     y0 = jax.tree.map(lambda x: x.astype(jnp.float32), system.init(None))
-    plan = pdefit.integrate.loop.time_grid.constant_grid(0.0, np.linspace(0.0, 2.0, 3), 0.05)
+    grid = pdefit.integrate.loop.time_grid.constant_grid(0.0, np.linspace(0.0, 2.0, 3), 0.05)
 
     def end(adjoint, system, scale):
-        y, _ = adjoint.run(Stepper(system, pdefit.RK4()), y0, plan, lambda y, _: y, jnp.zeros(3))
+        y, _ = adjoint.run(Stepper(system, pdefit.RK4()), y0, grid, lambda y, _: y, jnp.zeros(3))
         return jnp.sum((jnp.asarray(scale, jnp.float32) * y.u) ** 2)
 
     def slope(adjoint, scale):
@@ -225,14 +225,14 @@ def test_what_makes_no_sense_is_refused(make, words):
 
 def test_each_says_what_it_stores():
     functional = fine_front()
-    plan, p = functional.layout.plan, functional.controls.size
-    steps = plan.intervals * plan.length
+    grid, p = functional.layout.time_grid, functional.controls.size
+    steps = grid.intervals * grid.length
 
     def account(adjoint):
-        return with_adjoint(functional, adjoint).runner.adjoint.account(plan, p)
+        return with_adjoint(functional, adjoint).runner.adjoint.account(grid, p)
 
-    assert account(pdefit.Interpolating()).stored == steps + plan.intervals
-    assert account(pdefit.Backsolve(backups=4)).stored == 5 * plan.intervals
+    assert account(pdefit.Interpolating()).stored == steps + grid.intervals
+    assert account(pdefit.Backsolve(backups=4)).stored == 5 * grid.intervals
     assert account(pdefit.Tangent()).stored == 1 + p and account(pdefit.Tangent(at_once=3)).stored == 4
     assert account(pdefit.FiniteDifference()).stored == 1
     assert account(pdefit.FiniteDifference(step=1e-5)).forward == 1 + 2 * p

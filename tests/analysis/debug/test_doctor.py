@@ -106,7 +106,7 @@ def functional(rate, controls=None, data=None, k=1.0, y0=None, dtype=None, obser
     if dtype is not None:
         problem = jax.tree.map(lambda x: x.astype(dtype) if eqx.is_inexact_array(x) else x, problem)
     options = {"dt": 0.05, **options} if "steps" not in options else options
-    return pdefit.Functional(problem, TS, data or record(), controls or {"k": pdefit.Identity()}, **options)
+    return pdefit.Functional(problem, data or record(), controls or {"k": pdefit.Identity()}, **options)
 
 
 def test_an_overflow_is_named_with_its_time_field_place_and_line():
@@ -200,7 +200,7 @@ def test_adaptive_steps_are_followed_as_they_were_frozen():
     found = pdefit.doctor(J, jnp.asarray([2.0]))
     # 3.5 < 2 (1 + t) from t = 0.75
     assert found.kind == "state" and found.operation == "log" and 0.75 < found.time < 1.2
-    assert found.steps == J.layout.plan.steps and "safe_sqrt" in found.remedy
+    assert found.steps == J.layout.time_grid.steps and "safe_sqrt" in found.remedy
 
 
 def test_a_root_behind_a_where_spoils_the_way_back():
@@ -293,7 +293,7 @@ class Plane(pdefit.AbstractSystem, pdefit.AbstractGridded):
 def test_the_position_of_a_cell_in_two_dimensions():
     system = Plane(pdefit.CartesianGrid(shape=(3, 4), extent=(3.0, 4.0)))
     data = pdefit.Observations.build(TS, {"u": np.zeros((11, 3, 4))})
-    J = pdefit.Functional(pdefit.Problem(system, system.init(None)), TS, data, {"k": pdefit.Identity()}, dt=0.2)
+    J = pdefit.Functional(pdefit.Problem(system, system.init(None)), data, {"k": pdefit.Identity()}, dt=0.2)
     found = pdefit.doctor(J)
     assert found.index == (2, 0) and found.position == {"x": 2.5, "y": 0.5} and found.operation == "div"
     assert found.time == pytest.approx(1.0) and "at x = 2.5, y = 0.5 (index [2, 0])" in found.sentence

@@ -18,6 +18,7 @@ from pdefit._util.atomic import write_json
 from pdefit._util.errors import PdefitError
 from pdefit.cli.commands import fit as fit_command
 from pdefit.cli.commands.certify import run_certify_on_a_run as run_certify
+from pdefit.cli.commands.report import run_report
 from pdefit.cli.commands.resume import run_resume
 from pdefit.cli.config.read import read_settings
 from pdefit.cli.runs import minimise
@@ -166,6 +167,15 @@ def test_a_run_with_links_to_elsewhere_does_not_go_on(prepare_run, tmp_path):
         with pytest.raises(PdefitError, match=r"has links that lead out of it \(.lock, fields.h5, run.log\)"):
             command([str(run)], QUIET)
     assert mine.read_text() == "mine"
+
+
+def test_a_run_of_the_version_before_is_refused(prepare_run):
+    run = prepare_run("old", *SMALL)
+    provenance = {"command": ["pdefit", "fit"], "experiment": NAME, "versions": {"pdefit": "0.1.0"}}
+    write_json(run / "provenance.json", provenance)
+    for command in (run_resume, run_certify, run_report):
+        with pytest.raises(PdefitError, match="was made by pdefit 0.1.0, whose runs this version does not read; go on"):
+            command([str(run)], QUIET)
 
 
 def test_changed_data_are_noticed(prepare_run, monkeypatch):

@@ -51,18 +51,18 @@ def test_heun_keeps_a_coarse_tolerance():
 @pytest.mark.parametrize("ts", [TS, np.array([0.0, 0.01, 0.3, 0.30001, 2.0]), np.array([0.5, 1.7])])
 def test_steps_end_at_every_observation(ts):
     system = Decay(k=1.5)
-    plan = adaptive_grid(
+    grid = adaptive_grid(
         system, system.init(None), ts, solver=diffrax.Tsit5(), steps=pdefit.Adaptive(1e-8, 1e-10), t0=0.0
     )
     edges = ts if ts[0] == 0 else np.concatenate([[0.0], ts])
-    np.testing.assert_array_equal(plan.start, edges[:-1])
-    np.testing.assert_allclose(plan.start + plan.step.sum(axis=1), edges[1:], rtol=1e-15)
-    assert plan.look_first == (ts[0] == 0)
-    assert plan.length == 2 ** int(np.ceil(np.log2(plan.count.max())))
+    np.testing.assert_array_equal(grid.start, edges[:-1])
+    np.testing.assert_allclose(grid.start + grid.step.sum(axis=1), edges[1:], rtol=1e-15)
+    assert grid.observes_start == (ts[0] == 0)
+    assert grid.length == 2 ** int(np.ceil(np.log2(grid.count.max())))
     # steps that are taken come first, and none is a splinter
-    taken = np.arange(plan.length) < plan.count[:, None]
-    assert np.all((plan.step > 0) == taken)
-    assert np.all(plan.step.max(axis=1) < 30 * np.min(plan.step, axis=1, where=taken, initial=np.inf))
+    taken = np.arange(grid.length) < grid.count[:, None]
+    assert np.all((grid.step > 0) == taken)
+    assert np.all(grid.step.max(axis=1) < 30 * np.min(grid.step, axis=1, where=taken, initial=np.inf))
 
 
 def test_states_at_irregular_times_are_right():
@@ -76,16 +76,16 @@ def test_a_close_encounter_takes_small_steps_there_only():
     system = orbit()
     y0, ts = system.init(None), np.linspace(0.0, 2 * np.pi, 9)
     solver, steps = diffrax.Dopri8(), pdefit.Adaptive(1e-9, 1e-9)
-    plan = adaptive_grid(system, y0, ts, solver=solver, steps=steps, t0=0.0)
-    begin = (plan.start[:, None] + np.cumsum(plan.step, axis=1) - plan.step)[plan.step > 0]
-    sizes = plan.step[plan.step > 0]
+    grid = adaptive_grid(system, y0, ts, solver=solver, steps=steps, t0=0.0)
+    begin = (grid.start[:, None] + np.cumsum(grid.step, axis=1) - grid.step)[grid.step > 0]
+    sizes = grid.step[grid.step > 0]
     near = np.abs(begin - np.pi) < 0.1
     # Kepler's second law: the angle covered in a time goes as 1/r^2, here (1.9 / 0.1)^2
     assert sizes.min() == sizes[near].min() and sizes[~near].max() > 30 * sizes.min()
     found = pdefit.simulate(system, y0, ts, solver=solver, steps=steps).values["position"][-1, 1]
     np.testing.assert_allclose(found, [1.9, 0.0], atol=1e-6)
     # constant steps as accurate are many more
-    end, dt = np.array([1.9, 0.0]), 2 * np.pi / (4 * plan.steps)
+    end, dt = np.array([1.9, 0.0]), 2 * np.pi / (4 * grid.steps)
     constant = pdefit.simulate(system, y0, ts, solver=solver, dt=dt).values["position"][-1, 1]
     assert np.max(np.abs(constant - end)) > np.max(np.abs(found - end))
 
@@ -107,14 +107,14 @@ def test_the_embedded_method_shares_its_stages_with_the_step():
 def test_the_error_of_frozen_steps_is_that_of_the_pass_and_grows_with_the_rate():
     solver, steps = diffrax.Tsit5(), pdefit.Adaptive(1e-6, 1e-9)
 
-    def of(k, plan):
+    def of(k, grid):
         system = Decay(k=k)
         starts = jax.tree.map(lambda x: x[None], system.init(None))
-        return float(step_error(system, starts, plan, solver=solver, steps=steps))
+        return float(step_error(system, starts, grid, solver=solver, steps=steps))
 
     system = Decay(k=1.5)
-    plan = adaptive_grid(system, system.init(None), TS, solver=solver, steps=steps, t0=0.0)
-    batch = jax.tree.map(lambda x: x[None], plan)
+    grid = adaptive_grid(system, system.init(None), TS, solver=solver, steps=steps, t0=0.0)
+    batch = jax.tree.map(lambda x: x[None], grid)
     own = of(1.5, batch)
     assert 0.1 < own <= 0.5
     # the estimate of a fifth-order method falls as k^5, and a little less as y falls too
@@ -124,8 +124,8 @@ def test_the_error_of_frozen_steps_is_that_of_the_pass_and_grows_with_the_rate()
 def test_a_largest_step_is_kept():
     system = Decay(k=1.5)
     steps = pdefit.Adaptive(1e-3, 1e-3, dtmax=0.05)
-    plan = adaptive_grid(system, system.init(None), TS, solver=diffrax.Tsit5(), steps=steps, t0=0.0)
-    assert plan.step.max() <= 0.05 * (1 + 1e-9)
+    grid = adaptive_grid(system, system.init(None), TS, solver=diffrax.Tsit5(), steps=steps, t0=0.0)
+    assert grid.step.max() <= 0.05 * (1 + 1e-9)
 
 
 def test_tolerances_of_fields():
@@ -184,7 +184,7 @@ def test_impossible_tolerances_are_refused(wrong):
 
 def test_long_passes_go_on_where_they_were(monkeypatch):
     system, solver, steps = Decay(k=1.5), diffrax.Bosh3(), pdefit.Adaptive(1e-9, 1e-12)
-    plan = adaptive_grid(system, system.init(None), TS, solver=solver, steps=steps, t0=0.0)
+    grid = adaptive_grid(system, system.init(None), TS, solver=solver, steps=steps, t0=0.0)
     # more steps than one call of the compiled loop tries
-    assert plan.steps > 1024
+    assert grid.steps > 1024
     assert end_error(solver, 1e-9) < 1e-8

@@ -54,7 +54,7 @@ def functional(cls, k, stop, dt, count=11, guess=1.01, solver=None, transform=No
     y0 = truth.init(None)
     data = pdefit.simulate(truth, y0, ts, dt=dt / 8)
     problem = pdefit.Problem(cls(k * guess), y0)
-    return pdefit.Functional(problem, ts, data, {"k": transform or pdefit.Log()}, dt=dt, solver=solver, **options)
+    return pdefit.Functional(problem, data, {"k": transform or pdefit.Log()}, dt=dt, solver=solver, **options)
 
 
 @pytest.mark.parametrize("levels", [1, 2, 3])

@@ -1,23 +1,23 @@
 import numpy as np
 import pytest
 
-from pdefit.integrate.loop.time_grid import constant_grid, stack_plans
+from pdefit.integrate.loop.time_grid import constant_grid, stack_grids
 
 
 def test_regular_times_get_equal_counts():
-    plan = constant_grid(0.0, np.linspace(0.1, 1.0, 10), 0.05)
-    np.testing.assert_array_equal(plan.count, 2)
-    np.testing.assert_allclose(plan.step, 0.05)
-    assert plan.length == 2 and not plan.look_first
+    grid = constant_grid(0.0, np.linspace(0.1, 1.0, 10), 0.05)
+    np.testing.assert_array_equal(grid.count, 2)
+    np.testing.assert_allclose(grid.step, 0.05)
+    assert grid.length == 2 and not grid.observes_start
 
 
 def test_irregular_times_get_as_many_steps_as_they_need():
     ts = np.array([0.0, 0.3, 0.35, 2.0])
-    plan = constant_grid(0.0, ts, 0.1)
-    np.testing.assert_array_equal(plan.count, [3, 1, 17])
-    assert plan.look_first and plan.length == 17
-    np.testing.assert_allclose(plan.start + plan.count * plan.step, ts[1:], rtol=1e-15)
-    assert np.all(plan.step <= 0.1 * (1 + 1e-9))
+    grid = constant_grid(0.0, ts, 0.1)
+    np.testing.assert_array_equal(grid.count, [3, 1, 17])
+    assert grid.observes_start and grid.length == 17
+    np.testing.assert_allclose(grid.start + grid.count * grid.step, ts[1:], rtol=1e-15)
+    assert np.all(grid.step <= 0.1 * (1 + 1e-9))
 
 
 def test_a_whole_number_of_steps_is_not_rounded_up():
@@ -28,7 +28,7 @@ def test_a_whole_number_of_steps_is_not_rounded_up():
 
 def test_shorter_plans_are_padded_with_nothing_to_do():
     long, short = constant_grid(0.0, np.array([1.0, 2.0, 3.0]), 0.5), constant_grid(5.0, np.array([5.5]), 0.5)
-    batch = stack_plans([long, short])
+    batch = stack_grids([long, short])
     np.testing.assert_array_equal(batch.count, [[2, 2, 2], [1, 0, 0]])
     np.testing.assert_array_equal(batch.step[1], [0.5, 0.0, 0.0])
     np.testing.assert_array_equal(batch.start[1], [5.0, 5.5, 5.5])

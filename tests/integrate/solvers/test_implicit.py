@@ -34,7 +34,7 @@ def dying(ts, **options):
         pdefit.simulate(system, system.init(None), ts, observe=observe, **forward), 0.02, jax.random.key(0)
     )
     return pdefit.Functional(
-        pdefit.Problem(system, system.init(None), observe), ts, data, {k: pdefit.Log() for k in RATES}, **options
+        pdefit.Problem(system, system.init(None), observe), data, {k: pdefit.Log() for k in RATES}, **options
     )
 
 
@@ -91,7 +91,7 @@ def test_the_certificate_passes():
     system, controls = apoptosis(), {"k1": pdefit.Log(), "km8": pdefit.Log()}
     ts, options = TS[:5], {"solver": diffrax.Kvaerno5(), "steps": pdefit.Adaptive(1e-7, 1e-4)}
     data = pdefit.add_noise(pdefit.simulate(system, system.init(None), ts, **options), 0.02, jax.random.key(0))
-    functional = pdefit.Functional(pdefit.Problem(system, system.init(None)), ts, data, controls, **options)
+    functional = pdefit.Functional(pdefit.Problem(system, system.init(None)), data, controls, **options)
     assert pdefit.certify(functional, functional.theta0).passed
 
 
@@ -102,7 +102,7 @@ def test_a_fit_of_two_rates_returns_them():
     data = pdefit.add_noise(data, 0.0, jax.random.key(0))
     problem = pdefit.Problem(apoptosis(k1=8e-5, km8=400.0), truth.init(None))
     controls = {"k1": pdefit.Log(), "km8": pdefit.Log()}
-    J = pdefit.Functional(problem, ts, data, controls, solver=solver, steps=steps)
+    J = pdefit.Functional(problem, data, controls, solver=solver, steps=steps)
     found = pdefit.fit(J, [pdefit.LevenbergMarquardt()]).problem.system
     np.testing.assert_allclose([found.k1, found.km8], [RATES["k1"], RATES["km8"]], rtol=1e-4)
 

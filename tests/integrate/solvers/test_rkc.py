@@ -117,8 +117,8 @@ def test_adaptive_steps_are_kept_stable():
     solver, steps = pdefit.RKC(4), pdefit.Adaptive(0.1, 0.1)
     limit = real_interval(4) / 2 * system.stable_step(None)
     # the front has left: nothing but stability bounds a step
-    plan = adaptive_grid(system, system.init(None), ts, solver=solver, steps=steps, t0=0.0)
-    assert 0.9 * limit < plan.step.max() < limit
+    grid = adaptive_grid(system, system.init(None), ts, solver=solver, steps=steps, t0=0.0)
+    assert 0.9 * limit < grid.step.max() < limit
 
 
 def test_the_estimate_is_of_third_order():

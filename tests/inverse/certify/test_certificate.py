@@ -15,7 +15,7 @@ from problems import GRID, fisher, fisher_functional, planets_functional
 import pdefit
 from pdefit._util.trees import cast
 from pdefit.adjoints.checkpointing.storage import HostStore
-from pdefit.inverse.certify import certificate
+from pdefit.inverse.certify import subject
 from pdefit.inverse.fit import drivers
 from pdefit.inverse.objective.fingerprint import fingerprint
 from pdefit.inverse.objective.normal_equations import SegmentNormalEquations
@@ -35,14 +35,14 @@ class Wrapped(pdefit.AbstractReverse):
     accuracy: ClassVar[float] = 1e-8
     has_tangents: ClassVar[bool] = True
 
-    def run(self, stepper, y0, plan, emit, inputs, probes=None):
-        return self.spoiled(*pdefit.Checkpointed().run(stepper, y0, plan, emit, inputs))
+    def run(self, stepper, y0, grid, emit, inputs, probes=None):
+        return self.spoiled(*pdefit.Checkpointed().run(stepper, y0, grid, emit, inputs))
 
-    def resolve_for(self, starts, plan, solver):
+    def resolve_for(self, starts, grid, solver):
         return self
 
-    def account(self, plan, unknowns):
-        return pdefit.Checkpointed().account(plan, unknowns)
+    def account(self, grid, unknowns):
+        return pdefit.Checkpointed().account(grid, unknowns)
 
 
 class DropsLast(Wrapped):
@@ -54,9 +54,9 @@ class DropsLast(Wrapped):
 class OffByOne(Wrapped):
     """Restores the checkpoint before the one it needs."""
 
-    def run(self, stepper, y0, plan, emit, inputs, probes=None):
+    def run(self, stepper, y0, grid, emit, inputs, probes=None):
         def interval(stepper, y, start, step):
-            for j in range(plan.length):
+            for j in range(grid.length):
                 y, _ = stepper(start + j * step, step, (y, None))
             return y
 
@@ -71,8 +71,8 @@ class OffByOne(Wrapped):
         restored.def_fwd(lambda perturbed, moving, before, start, step: (interval(*moving, start, step), before))
         restored.def_bwd(backward)
         before, y, outputs = y0, y0, [emit(y0, jax.tree.map(lambda x: x[0], inputs))]
-        for i in range(plan.start.size):
-            start, step = (jnp.asarray(x[i]) for x in (plan.start, plan.step))
+        for i in range(grid.start.size):
+            start, step = (jnp.asarray(x[i]) for x in (grid.start, grid.step))
             before, y = y, restored((stepper, y), jax.lax.stop_gradient(before), start, step)
             outputs.append(emit(y, jax.tree.map(lambda x, i=i: x[i + 1], inputs)))
         return y, jax.tree.map(lambda *x: jnp.stack(x), *outputs)
@@ -117,7 +117,7 @@ def front(cls, **options):
     data = pdefit.simulate(fisher(), y0, ts, dt=0.05)
     system = cls(grid=GRID, D=jnp.asarray(0.6), r=jnp.asarray(1.5), front=-5.0)
     problem = pdefit.Problem(system, y0)
-    return pdefit.Functional(problem, ts, data, {"D": pdefit.Log(), "r": pdefit.Log()}, dt=0.05, **options)
+    return pdefit.Functional(problem, data, {"D": pdefit.Log(), "r": pdefit.Log()}, dt=0.05, **options)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_a_float32_run_is_certified_on_its_twin():
 def test_the_cost_is_capped_and_recorded(monkeypatch):
     functional = fisher_functional(count=33)
     assert pdefit.certify(functional, functional.theta0).scope["observations"] == 33, "a small problem, tested whole"
-    monkeypatch.setattr(certificate, "UPDATES", 0.0)
+    monkeypatch.setattr(subject, "UPDATES", 0.0)
     found = pdefit.certify(functional, functional.theta0)
     assert found.passed
     assert found.scope["observations"] < found.scope["of"] == 33
@@ -206,7 +206,7 @@ def test_the_cost_is_capped_and_recorded(monkeypatch):
 
 
 def test_what_lies_beyond_the_scope_is_tested_along_a_random_direction(monkeypatch):
-    monkeypatch.setattr(certificate, "UPDATES", 0.0)
+    monkeypatch.setattr(subject, "UPDATES", 0.0)
     functional = front(LostLate)
     found = pdefit.certify(functional, functional.theta0)
     assert found.scope["observations"] < 5, "each control is tested before anything is lost"
@@ -273,7 +273,7 @@ def test_a_control_without_influence_is_named():
     y0, ts = fisher().init(None), np.linspace(0.0, 4.0, 9)
     data = pdefit.simulate(fisher(), y0, ts, dt=0.05)
     problem = pdefit.Problem(Idle(grid=GRID, D=jnp.asarray(0.6), r=jnp.asarray(1.5), front=-5.0), y0)
-    functional = pdefit.Functional(problem, ts, data, {"D": pdefit.Log(), "idle": pdefit.Log()}, dt=0.05)
+    functional = pdefit.Functional(problem, data, {"D": pdefit.Log(), "idle": pdefit.Log()}, dt=0.05)
     found = pdefit.certify(functional, functional.theta0)
     assert failed(found) == ["controls without influence"]
     assert "say nothing about idle" in found.reason

@@ -12,7 +12,7 @@ def resolved(controls, seed=0):
     truth = fisher()
     y0 = truth.init(None)
     data = pdefit.simulate(truth, y0, np.array([0.0, 1.0]), dt=0.05)
-    return resolve(pdefit.Problem(truth, y0), controls, jax.random.key(seed), data)
+    return bind(pdefit.Problem(truth, y0), controls, jax.random.key(seed), data)
 
 
 def test_theta_and_problem_are_two_views_of_the_same():
@@ -55,7 +55,7 @@ def _bodies(guess, fields=("position",), **changes):
     start = type(state)(state.position, jnp.zeros((3, 3)))
     controls = {"y0": {"velocity": pdefit.Control(guess=guess)}}
     return (
-        resolve(pdefit.Problem(system, start), controls, jax.random.key(0), data)[1].y0.velocity,
+        bind(pdefit.Problem(system, start), controls, jax.random.key(0), data)[1].y0.velocity,
         state.velocity,
         velocity,
     )
@@ -80,7 +80,7 @@ def test_a_guess_from_data_that_cannot_be_says_what_works():
     size = problem.y0.u.shape
     for observations, why in ((data, "it is not observed"), (few, f"it has shape {size} and was observed as (32,)")):
         with pytest.raises(pdefit.PdefitError) as error:
-            resolve(problem, controls, jax.random.key(0), observations)
+            bind(problem, controls, jax.random.key(0), observations)
         for words in (
             why,
             "FisherKPP has no init_from_data",
@@ -99,7 +99,7 @@ def test_an_init_from_data_that_fails_is_one_sentence(monkeypatch):
     with pytest.raises(
         pdefit.PdefitError, match="init_from_data of Gravity fails .'velocity'.; give a number or an array"
     ):
-        resolve(pdefit.Problem(system, system.init(None)), controls, jax.random.key(0), data)
+        bind(pdefit.Problem(system, system.init(None)), controls, jax.random.key(0), data)
 
 
 def test_a_perturbed_guess_depends_on_the_seed_and_on_nothing_else():

@@ -45,7 +45,7 @@ def functional(controls, seed=1, dtype=None):
     data = pdefit.simulate(truth, truth.init(None), TS, dt=0.1)
     y0 = truth.init(None)
     problem = pdefit.Problem(Neural(network(seed)), y0 if dtype is None else y0.astype(dtype))
-    return pdefit.Functional(problem, TS, data, controls, dt=0.1)
+    return pdefit.Functional(problem, data, controls, dt=0.1)
 
 
 def test_every_array_of_a_module_moves_from_its_own_weights():
@@ -111,7 +111,7 @@ def test_a_module_without_arrays_is_refused():
     y0 = system.init(None)
     data = pdefit.simulate(system, y0, TS, dt=0.1)
     with pytest.raises(pdefit.PdefitError, match="module without arrays"):
-        pdefit.Functional(pdefit.Problem(system, y0), TS, data, {"net": pdefit.Identity()}, dt=0.1)
+        pdefit.Functional(pdefit.Problem(system, y0), data, {"net": pdefit.Identity()}, dt=0.1)
 
 
 def test_many_recordings_share_a_network():

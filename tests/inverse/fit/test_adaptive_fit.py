@@ -32,7 +32,6 @@ def comet(factor=1.5, solver=None, steps=FINE, dt=None, length=None, e=0.8):
     data = pdefit.simulate(truth, y0, ts, solver=diffrax.Dopri8(), steps=pdefit.Adaptive(1e-12, 1e-13))
     return pdefit.Functional(
         pdefit.Problem(guess, y0, pdefit.Select("position")),
-        ts,
         pdefit.Observations.build(ts, data.values, 1e-2),
         {"gm": pdefit.Control(pdefit.Log())},
         solver=solver or diffrax.Dopri5(),
@@ -54,7 +53,7 @@ def test_the_value_is_that_of_fine_constant_steps():
     for adaptive, fine in ((front(), front(steps=None, dt=0.005)), (comet(), comet(steps=None, dt=5e-4))):
         found, expected = (float(VALUE(f, f.theta0)) for f in (adaptive, fine))
         assert abs(found / expected - 1) < 1e-5
-        assert adaptive.layout.plan.steps < fine.layout.plan.steps / 5
+        assert adaptive.layout.time_grid.steps < fine.layout.time_grid.steps / 5
 
 
 @pytest.mark.parametrize("make", [front, comet, windows])
@@ -104,13 +103,13 @@ def test_a_front_is_recovered_with_fewer_steps():
     system = adaptive.problem.system
     np.testing.assert_allclose([system.D, system.r], [1.0, 1.0], rtol=1e-4)
     assert adaptive.converged
-    assert adaptive.functional.layout.plan.steps < constant.functional.layout.plan.steps / 2
+    assert adaptive.functional.layout.time_grid.steps < constant.functional.layout.time_grid.steps / 2
 
 
 def test_masses_of_planets_are_recovered():
     fit = pdefit.fit(planets_functional(dt=None, solver=diffrax.Tsit5(), steps=FINE), LM)
     np.testing.assert_allclose(fit.problem.system.gm, [1.0, 1e-3, 3e-3], rtol=1e-4)
-    assert fit.functional.layout.plan.steps < planets_functional().layout.plan.steps / 2
+    assert fit.functional.layout.time_grid.steps < planets_functional().layout.time_grid.steps / 2
 
 
 def test_steps_are_renewed_where_the_guess_was_less_stiff():
@@ -164,7 +163,7 @@ def test_every_state_leads_to_the_same_end(functional, stages):
         assert np.asarray(found.theta).tobytes() == np.asarray(whole.theta).tobytes()
         assert bits(rows[: state.iterations] + later) == bits(rows)
         assert (found.loss, found.events) == (whole.loss, whole.events)
-        assert found.functional.layout.plan.step.tobytes() == whole.functional.layout.plan.step.tobytes()
+        assert found.functional.layout.time_grid.step.tobytes() == whole.functional.layout.time_grid.step.tobytes()
 
 
 def test_a_finished_fit_is_extended():
@@ -188,11 +187,11 @@ def test_the_beginning_of_a_record_keeps_its_steps(make):
     functional = make()
     for count in (4, 7):
         short, _ = shortened(functional, functional.theta0, count)
-        s, i = short.layout.plan.count.shape
-        whole = functional.layout.plan
-        taken = short.layout.plan.count > 0
-        np.testing.assert_array_equal(short.layout.plan.count[taken], whole.count[:s, :i][taken])
-        np.testing.assert_array_equal(short.layout.plan.step[taken], whole.step[:s, :i][taken])
+        s, i = short.layout.time_grid.count.shape
+        whole = functional.layout.time_grid
+        taken = short.layout.time_grid.count > 0
+        np.testing.assert_array_equal(short.layout.time_grid.count[taken], whole.count[:s, :i][taken])
+        np.testing.assert_array_equal(short.layout.time_grid.step[taken], whole.step[:s, :i][taken])
         assert int(taken.sum()) == count - 1
 
 
@@ -215,9 +214,9 @@ def test_dt_and_adaptive_steps_exclude_each_other():
 
 def test_half_the_steps_make_half_the_error_estimate():
     functional = front()
-    halved = functional.with_plan(functional.layout.plan.halved())
+    halved = functional.with_time_grid(functional.layout.time_grid.halved())
     ratio = float(functional.step_error(functional.theta0)) / float(halved.step_error(functional.theta0))
     # of fifth order
     assert 16 < ratio < 64
     constant = front(steps=None, dt=0.05)
-    assert constant.layout.plan.halved().steps == 2 * constant.layout.plan.steps
+    assert constant.layout.time_grid.halved().steps == 2 * constant.layout.time_grid.steps

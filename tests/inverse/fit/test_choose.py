@@ -52,7 +52,7 @@ def test_few_unknowns_take_gauss_newton_and_fields_their_gradients():
     wide = FisherKPP(grid, D=1.0, r=1.0, front=-5.0)
     y0, ts = wide.init(None), np.linspace(0, 0.2, 3)
     data = pdefit.simulate(wide, y0, ts)
-    field = pdefit.Functional(pdefit.Problem(wide, y0), ts, data, {"y0": {"u": pdefit.Identity()}})
+    field = pdefit.Functional(pdefit.Problem(wide, y0), data, {"y0": {"u": pdefit.Identity()}})
     choice = choose_stages(field)
     assert isinstance(choice.stages[0].optimizer, pdefit.LBFGS) and "field" in choice.reason
 

@@ -34,7 +34,7 @@ def test_an_initial_field_is_found_by_a_sobolev_variable():
     data = pdefit.simulate(truth, y0, ts, dt=0.05)
     flat = pdefit.Problem(truth, type(y0)(jnp.full_like(y0.u, 0.4)))
     controls = {"y0": {"u": pdefit.Control(pdefit.Identity(), smoothing=1.0)}}
-    functional = pdefit.Functional(flat, ts, data, controls, dt=0.05)
+    functional = pdefit.Functional(flat, data, controls, dt=0.05)
     found = pdefit.fit(functional, [pdefit.LBFGS()])
     error = np.linalg.norm(found.problem.y0.u - y0.u) / np.linalg.norm(y0.u)
     assert error < 1e-3
@@ -118,7 +118,7 @@ def test_a_stage_that_blows_up_leaves_the_stages_before_it():
     class Broken(pdefit.Single):
         def layout(self, ts, dt):
             layout = super().layout(ts, dt)
-            return eqx.tree_at(lambda x: x.plan.step, layout, layout.plan.step * 1e6)
+            return eqx.tree_at(lambda x: x.time_grid.step, layout, layout.time_grid.step * 1e6)
 
     stages = [pdefit.LevenbergMarquardt(), pdefit.Stage(pdefit.LevenbergMarquardt(), formulation=Broken())]
     found = pdefit.fit(fisher_functional(), stages)

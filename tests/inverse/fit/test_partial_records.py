@@ -26,7 +26,7 @@ def lorenz():
     record = pdefit.simulate(truth, truth.init(None), ts, dt=0.01)
     data = pdefit.add_noise(record, 0.03, jax.random.key(0))
     problem = pdefit.Problem(Lorenz(rho=27.0), State(jnp.asarray(data.values["u"][0])))
-    return pdefit.Functional(problem, ts, data, {"rho": pdefit.Log(), "y0": {"u": pdefit.Identity()}}, dt=0.01)
+    return pdefit.Functional(problem, data, {"rho": pdefit.Log(), "y0": {"u": pdefit.Identity()}}, dt=0.01)
 
 
 @pytest.mark.parametrize("controls", [None, FREE], ids=["numbers", "a free state"])
@@ -34,7 +34,7 @@ def test_the_first_frames_are_those_of_a_shorter_record(controls):
     whole, short = front(controls), front(controls, times=TIMES[:4])
     # the noise is that of the whole record
     data = whole.observations.at(slice(0, 4))
-    short = pdefit.Functional(short.problem, data.ts, data, controls or {"D": pdefit.Log(), "r": pdefit.Log()}, dt=0.1)
+    short = pdefit.Functional(short.problem, data, controls or {"D": pdefit.Log(), "r": pdefit.Log()}, dt=0.1)
     part = whole.reformulated(pdefit.Single(until=1.5), whole.theta0)
     assert part.theta0.size == whole.theta0.size and part.observed_values == short.observed_values == 4 * 64
     theta = whole.theta0 + 0.01
@@ -115,6 +115,6 @@ def test_what_cannot_be():
     with pytest.raises(pdefit.PdefitError, match="of which only one in 2 is run have no jumps between them"):
         planets = planets_functional()
         pdefit.Functional(
-            planets.problem, planets.observations.ts, planets.observations, {"nodes": {"velocity": pdefit.Identity()}},
+            planets.problem, planets.observations, {"nodes": {"velocity": pdefit.Identity()}},
             formulation=pdefit.Segments(1.5, every=2), dt=0.02,
         )  # fmt: skip

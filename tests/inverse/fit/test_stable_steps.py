@@ -28,7 +28,7 @@ def test_the_step_is_chosen_for_the_guess_whatever_the_bounds():
     functional, free = front(controls=wide), front()
     stable = HALF.stable_step(None)
     np.testing.assert_allclose(functional.dt, 0.8 * stable)
-    assert functional.layout.plan.steps == free.layout.plan.steps == 8 * int(np.ceil(0.5 / (0.8 * stable)))
+    assert functional.layout.time_grid.steps == free.layout.time_grid.steps == 8 * int(np.ceil(0.5 / (0.8 * stable)))
 
 
 def test_the_plan_says_which_control_decides():
@@ -36,7 +36,7 @@ def test_the_plan_says_which_control_decides():
     choice = step_choice(functional)
     limit = functional.problem.system.stable_step(None) * 2.785 / 2
     assert (choice.decided_by, choice.given) == ("D", False)
-    np.testing.assert_allclose(choice.share, functional.layout.plan.largest / limit, rtol=1e-2)
+    np.testing.assert_allclose(choice.share, functional.layout.time_grid.largest / limit, rtol=1e-2)
     assert "of what is stable at the guess; decided by D (" in str(choice)
     # growth decides where diffusion is slow; a field that the limit does not depend on never does
     assert deciding_control(front((1e-3, 3.0)), front((1e-3, 3.0)).theta0) == "r"
@@ -67,7 +67,7 @@ def test_a_fit_that_needs_smaller_steps_than_its_guess():
         # losses that are not finite are equal as texts
         assert repr(bits(rows[: state.iterations] + later)) == repr(bits(rows))
         assert (again.loss, again.events) == (whole.loss, whole.events)
-        assert again.functional.layout.plan.step.tobytes() == whole.functional.layout.plan.step.tobytes()
+        assert again.functional.layout.time_grid.step.tobytes() == whole.functional.layout.time_grid.step.tobytes()
 
 
 def test_neither_the_clock_nor_the_next_windows_change_the_steps(monkeypatch):

@@ -54,7 +54,7 @@ def functional(controls, k=1.0, strength=1.5, adaptive=False, **options):
         options |= {"solver": diffrax.Tsit5(), "steps": pdefit.Adaptive(1e-8, 1e-10)}
     else:
         options |= {"dt": 0.02}
-    return pdefit.Functional(problem, TS, data, controls, **options)
+    return pdefit.Functional(problem, data, controls, **options)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_intervals_see_inputs_and_a_twin_is_driven():
     record, states = twin.record(system.init(None), TS, pdefit.ObserveAll(), Force(1.5))
     np.testing.assert_allclose(states.u, exact(1.0, 1.5, TS), atol=1e-7)
     problem = pdefit.Functional(
-        pdefit.Problem(Driven(k=0.8), system.init(None), args=Force(1.0)), TS, record, controls, dt=0.02
+        pdefit.Problem(Driven(k=0.8), system.init(None), args=Force(1.0)), record, controls, dt=0.02
     )
     found = pdefit.fit(problem, [pdefit.LevenbergMarquardt()])
     intervals = pdefit.intervals(problem, found.theta)
@@ -148,5 +148,5 @@ def test_inputs_that_are_not_there_are_no_control():
     data = pdefit.Observations.build(TS, {"u": exact(1.0, 1.5, TS)}, 0.01)
     with pytest.raises(pdefit.PdefitError, match="'args'"):
         pdefit.Functional(
-            pdefit.Problem(system, system.init(None)), TS, data, {"args": {"strength": pdefit.Log()}}, dt=0.02
+            pdefit.Problem(system, system.init(None)), data, {"args": {"strength": pdefit.Log()}}, dt=0.02
         )

@@ -22,7 +22,6 @@ def test_value_is_half_the_weighted_squared_misfit_plus_extras():
     prior, ridge = pdefit.Normal(1.2, 0.5), pdefit.L2("r", 3.0, 0.5)
     functional = pdefit.Functional(
         pdefit.Problem(fisher(0.6), y0),
-        data.ts,
         data,
         {"D": pdefit.Control(pdefit.Log(), prior=prior), "r": pdefit.Log()},
         dt=0.05,
@@ -46,7 +45,7 @@ def test_missing_values_change_neither_loss_nor_gradient():
     holes = pdefit.Observations.build(data.ts, {"u": values})
     controls = {"D": pdefit.Log(), "r": pdefit.Log()}
     problem = pdefit.Problem(fisher(0.6), y0)
-    functional = pdefit.Functional(problem, data.ts, holes, controls, dt=0.05)
+    functional = pdefit.Functional(problem, holes, controls, dt=0.05)
     value, gradient = functional.value_and_grad(functional.theta0)
     poisoned = eqx.tree_at(lambda f: f.observations.values["u"], functional, jnp.where(holes.mask["u"], values, 1e9))
     again = poisoned.value_and_grad(functional.theta0)
@@ -59,7 +58,7 @@ def test_missing_values_change_neither_loss_nor_gradient():
 def test_a_variable_that_was_never_seen_gives_zero():
     truth, y0, data = front_data()
     nothing = pdefit.Observations.build(data.ts, {"u": np.full((3, 64), np.nan)})
-    functional = pdefit.Functional(pdefit.Problem(fisher(0.6), y0), data.ts, nothing, {"D": pdefit.Log()}, dt=0.05)
+    functional = pdefit.Functional(pdefit.Problem(fisher(0.6), y0), nothing, {"D": pdefit.Log()}, dt=0.05)
     value, gradient = functional.value_and_grad(functional.theta0)
     assert value == 0 and gradient[0] == 0
 
@@ -78,8 +77,8 @@ def test_segments_and_single_agree_on_noise_free_data_at_the_truth():
     system, data = planets()
     for formulation in (pdefit.Single(), pdefit.Segments(1.5), pdefit.Segments(100.0)):
         functional = pdefit.Functional(
-            pdefit.Problem(system, system.init(None), pdefit.Select("position")),
-            data.ts, data, {"gm": pdefit.Log()}, formulation=formulation, dt=0.02,
+            pdefit.Problem(system, system.init(None), pdefit.Select("position")), data,
+            {"gm": pdefit.Log()}, formulation=formulation, dt=0.02,
         )  # fmt: skip
         assert functional.value(functional.theta0) < 1e-20
 
@@ -100,7 +99,6 @@ def test_a_float32_run_keeps_its_dtype_and_sums_in_float64():
     functional = fisher_functional(times=np.linspace(0.0, 1.0, 11))
     small = pdefit.Functional(
         cast(functional.problem, "float32"),
-        functional.observations.ts,
         cast(functional.observations, "float32"),
         {"D": pdefit.Log(), "r": pdefit.Log()},
         dt=0.05,
@@ -116,13 +114,12 @@ def test_a_float32_run_keeps_its_dtype_and_sums_in_float64():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"ts": [0.0, 1.0, 3.0]}, "not those of the 3 observations"),
         ({"values": {"w": np.zeros((3, 64))}}, "set observe to the fields"),
         ({"values": {"u": np.zeros((3, 32))}}, "make the grid match"),
         ({"dt": 5.0}, "beyond the stability limit"),
         ({"regularizers": (pdefit.L2("r", 1.0),)}, "No control is called 'r'"),
         ({"formulation": pdefit.Segments(1.0), "controls": {"y0": {"u": pdefit.Identity()}}}, "y0 has no influence"),
-        ({"ts": [0.0]}, "two times or more"),
+        ({"frames": 1}, "two times or more"),
         ({"formulation": pdefit.Segments(1.0), "values": {"w": np.zeros((3, 64))}}, "FisherKPP has no init_from_data"),
     ],
 )
@@ -133,8 +130,8 @@ def test_what_does_not_fit_together_is_refused(change, message):
     options = {"dt": 0.05, **{k: v for k, v in change.items() if k in ("dt", "regularizers", "formulation")}}
     with pytest.raises(pdefit.PdefitError) as error:
         controls = change.get("controls", {"D": pdefit.Log()})
-        data = data.at(slice(0, 1)) if change.get("ts") == [0.0] else data
-        pdefit.Functional(pdefit.Problem(truth, y0), change.get("ts", data.ts), data, controls, **options)
+        data = data.at(slice(0, change.get("frames", data.ts.size)))
+        pdefit.Functional(pdefit.Problem(truth, y0), data, controls, **options)
     assert message in str(error.value)
 
 

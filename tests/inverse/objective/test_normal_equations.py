@@ -30,7 +30,7 @@ def tissue_functional(observations: int, between: int = 4, solver=None) -> pdefi
     guess = dataclasses.replace(system, **{n: getattr(system, n) * 1.02 for n in PARAMETERS})
     controls = {n: pdefit.Log() for n in PARAMETERS}
     options = {"solver": solver or diffrax.Euler(), "dt": DT}
-    return pdefit.Functional(pdefit.Problem(guess, y0), ts, pdefit.Observations.build(ts, values), controls, **options)
+    return pdefit.Functional(pdefit.Problem(guess, y0), pdefit.Observations.build(ts, values), controls, **options)
 
 
 @pytest.mark.parametrize("solver", [diffrax.Euler(), pdefit.RK4(), diffrax.Tsit5()], ids=["Euler", "RK4", "Tsit5"])

@@ -30,7 +30,6 @@ def _fisher(dtype, field):
     # data in float64, as files give them
     return pdefit.Functional(
         cast(pdefit.Problem(guess, y0), dtype),
-        ts,
         data,
         controls,
         dt=0.05,
@@ -43,7 +42,7 @@ def _gravity(dtype):
     system, data = planets()
     problem = cast(pdefit.Problem(system, system.init(None), pdefit.Select("position")), dtype)
     controls = {"gm": pdefit.Control(pdefit.Log(), pdefit.Perturb(0.5, 3.0))}
-    functional = pdefit.Functional(problem, data.ts, data, controls, formulation=pdefit.Segments(1.5), dt=0.02)
+    functional = pdefit.Functional(problem, data, controls, formulation=pdefit.Segments(1.5), dt=0.02)
     return pdefit.Reweight(axes=(0,)).apply(functional, functional.theta0)[0]
 
 

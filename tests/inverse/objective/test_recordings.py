@@ -29,7 +29,7 @@ def recording(
     controls = SHARED_D if controls is None else controls
     # one stage and one level: programs compile in a third of the time
     options = {"solver": diffrax.Euler(), "adjoint": pdefit.StoreAll(), **options}
-    return pdefit.Functional(pdefit.Problem(start, y0), ts, data, controls, dt=0.05, **options)
+    return pdefit.Functional(pdefit.Problem(start, y0), data, controls, dt=0.05, **options)
 
 
 def ragged():
@@ -124,7 +124,7 @@ def test_recordings_come_out_as_they_went_in(singles):
     np.testing.assert_allclose(np.exp(joint.theta0), [0.7, 1.3, 1.4, 1.2])
     for (part, own), functional, answers in zip(joint.parts(theta), functionals, parts, strict=True):
         assert part.observations.ts.tolist() == functional.observations.ts.tolist()
-        assert part.layout.plan.length == functional.layout.plan.length and part.dt == functional.dt
+        assert part.layout.time_grid.length == functional.layout.time_grid.length and part.dt == functional.dt
         np.testing.assert_allclose(VALUE(part, own), answers["value"], rtol=1e-13)
     system = joint.at(theta).system
     np.testing.assert_allclose(system.D, np.full(3, np.exp(theta[0])))
@@ -187,7 +187,7 @@ def test_segments_from_data_may_differ_in_number():
         part = data.between(0.0, stop)
         problem = pdefit.Problem(system, system.init(None), pdefit.Select("position"))
         return pdefit.Functional(
-            problem, part.ts, part, {"gm": pdefit.Control(pdefit.Log(), pdefit.Value(np.array([1.1, 2e-3, 3e-3])))},
+            problem, part, {"gm": pdefit.Control(pdefit.Log(), pdefit.Value(np.array([1.1, 2e-3, 3e-3])))},
             formulation=pdefit.Segments(1.5), dt=0.02, **options,
         )  # fmt: skip
 

@@ -19,7 +19,7 @@ def relay(noise=0.0, smooth_tangents=True, seed=0, guess=1.3, dt=0.02):
     y0, ts = truth.init(None), np.linspace(0.0, 1.2, 13)
     data = pdefit.add_noise(pdefit.simulate(truth, y0, ts, dt=dt), noise, jax.random.key(seed))
     problem = pdefit.Problem(Relay(k=jnp.asarray(guess)), y0)
-    return pdefit.Functional(problem, ts, data, {"k": pdefit.Log()}, dt=dt, smooth_tangents=smooth_tangents)
+    return pdefit.Functional(problem, data, {"k": pdefit.Log()}, dt=dt, smooth_tangents=smooth_tangents)
 
 
 def test_hard_data_are_fitted_exactly_and_a_smooth_model_is_biased():

@@ -75,7 +75,7 @@ def test_store_all_is_planned_with_every_value_that_a_step_leaves_behind(system)
     problem = pdefit.Problem(example.system, example.y0)
     name = named_fields(example.y0).popitem()[0]
     J = pdefit.Functional(
-        problem, ts, data, {"y0": {name: pdefit.Identity()}}, dt=dt, solver=pdefit.RK4(), adjoint=pdefit.StoreAll()
+        problem, data, {"y0": {name: pdefit.Identity()}}, dt=dt, solver=pdefit.RK4(), adjoint=pdefit.StoreAll()
     )
     arrays, rest = eqx.partition(J, eqx.is_array)
     program = jax.jit(lambda a, theta: eqx.combine(a, rest).value_and_grad(theta)).lower(arrays, J.theta0).compile()

@@ -31,10 +31,10 @@ PIECES = {"interval": (1, None), "three intervals": (3, None), "part of an inter
 
 def hosted(functional, group, length, slots, path=None):
     """A functional cut in a given way, with this many checkpoints; in a file at `path`, if there is one."""
-    plan = functional.layout.plan
-    cut = Chunking(group, length or plan.length)
+    grid = functional.layout.time_grid
+    cut = Chunking(group, length or grid.length)
     tiers = {StorageTier.HOST: slots} if path is None else {StorageTier.FILE: slots}
-    schedule = choose_schedule(cut.count(plan.intervals, plan.length), tiers)
+    schedule = choose_schedule(cut.count(grid.intervals, grid.length), tiers)
 
     def route(like):
         leaves = jax.tree.leaves(like)

@@ -48,7 +48,7 @@ def cells_functional(controls=None, noise=0.02, guess=(1.3, 0.6), **options):
     data = pdefit.add_noise(pdefit.simulate(truth, y0, ts, dt=0.05), noise, jax.random.key(0))
     problem = pdefit.Problem(Cells(a=guess[0], b=guess[1]), jax.tree.map(lambda x: 0.9 * x, y0))
     controls = controls or {"a": pdefit.Log(), "b": pdefit.Log(), **STATE}
-    return pdefit.Functional(problem, ts, data, controls, dt=0.05, **options)
+    return pdefit.Functional(problem, data, controls, dt=0.05, **options)
 
 
 def dense(functional, theta):

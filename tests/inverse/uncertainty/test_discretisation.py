@@ -36,7 +36,7 @@ def decay(**options):
     exact = pdefit.Observations.build(ts, {"u": np.exp(-ts)[:, None] * Decay.start}, 1.0)
     data = pdefit.add_noise(exact, 0.01, jax.random.key(0))
     problem = pdefit.Problem(system, system.init(None))
-    return pdefit.Functional(problem, ts, data, solver=diffrax.Euler(), dt=0.1, **options)
+    return pdefit.Functional(problem, data, solver=diffrax.Euler(), dt=0.1, **options)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_cells_of_half_the_width():
     film = pdefit.simulate(fine, fine.init(None), ts, dt=0.005).values["u"]
     data = pdefit.Observations.build(ts, {"u": jax.vmap(lambda u: fine.grid.coarsen(u, 8))(film)}, 0.01)
     coarse = pdefit.Problem(front(32), fine.coarsen(fine.init(None), 8))
-    start = pdefit.Functional(coarse, ts, data, {"D": pdefit.Log(), "r": pdefit.Log()}, dt=0.1)
+    start = pdefit.Functional(coarse, data, {"D": pdefit.Log(), "r": pdefit.Log()}, dt=0.1)
     functional, theta, known = fitted(start)
     finer = finer_grid(functional, theta)
     assert finer.problem.y0.u.shape == (64,) and finer.dt == 0.1

@@ -68,8 +68,8 @@ def test_clustered_intervals_see_errors_that_a_segment_shares():
         values["position"][s + 1 : s + 3] += 1e-7 * rng.normal(size=(1, 3, 2))
     noisy = pdefit.Observations.build(data.ts, values, {"position": 1e-7, "velocity": 1.0})
     functional = pdefit.Functional(
-        pdefit.Problem(system, system.init(None), pdefit.Select("position")),
-        data.ts, noisy, {"gm": pdefit.Log()}, formulation=pdefit.Segments(0.5), dt=0.02,
+        pdefit.Problem(system, system.init(None), pdefit.Select("position")), noisy,
+        {"gm": pdefit.Log()}, formulation=pdefit.Segments(0.5), dt=0.02,
     )  # fmt: skip
     # node states free of the errors that the observations have
     nodes = functional.formulation.node_states(functional.problem, data, functional.layout)
@@ -92,7 +92,7 @@ def test_a_control_without_any_influence_is_named():
     data = pdefit.add_noise(data, 0.0, jax.random.key(0))
     state = {"y0": {"u": pdefit.Identity()}}
     both, known, alone = (
-        pdefit.Functional(pdefit.Problem(truth, full), data.ts, data, controls, dt=0.05)
+        pdefit.Functional(pdefit.Problem(truth, full), data, controls, dt=0.05)
         for controls in ({"D": pdefit.Log(), **state}, state, {"D": pdefit.Log()})
     )
     found = pdefit.intervals(both, both.theta0)
@@ -130,7 +130,7 @@ def decay(noise, controls):
     ts = np.linspace(0.0, 2.0, 21)
     clean = pdefit.simulate(Sum(), jnp.ones(1), ts, dt=0.02)
     data = pdefit.add_noise(clean, noise, jax.random.key(0))
-    return pdefit.Functional(pdefit.Problem(Sum(), jnp.ones(1)), ts, data, controls, dt=0.02)
+    return pdefit.Functional(pdefit.Problem(Sum(), jnp.ones(1)), data, controls, dt=0.02)
 
 
 def test_what_cannot_be_told_apart_has_infinite_errors():
@@ -158,7 +158,7 @@ def test_few_segments_still_cover_the_truth():
     system, data = planets()
     functional = pdefit.Functional(
         pdefit.Problem(system, system.init(None), pdefit.Select("position")),
-        data.ts, pdefit.Observations.build(data.ts, data.values, {"position": 1e-6, "velocity": 1.0}),
+        pdefit.Observations.build(data.ts, data.values, {"position": 1e-6, "velocity": 1.0}),
         {"gm": pdefit.Log()}, formulation=pdefit.Segments(0.5), dt=0.05,
     )  # fmt: skip
     rng, inside = np.random.default_rng(0), []

@@ -1,0 +1,155 @@
+"""The residual map r(theta) of one record."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, PyTree
+
+from pdefit._util.trees import named_fields
+from pdefit.inverse.controls.regularizers import AbstractRegularizer
+from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.residuals import ObservationSchedule, Reduce
+from pdefit.inverse.objective.segment_jacobian import jumps
+from pdefit.inverse.problem.problem import Problem
+from pdefit.inverse.shooting.formulation import Layout
+from pdefit.inverse.shooting.nodes import node_path
+
+
+class AbstractResidualMap(AbstractObjective):
+    """The map from theta to r = (W (H(y(t_i)) - d_i), jumps between segments, regularizers, priors), without derivatives.
+
+    **Arguments:** `layout` is the record cut into S segments of I observations each; `continuity_sigma` holds by control what
+    a jump of a free node state is divided by, (1, ...); `measured_sigma` is sigma as measured, where that of `observations`
+    may have been estimated anew; with `smooth_tangents` derivatives follow the smooth twin of hard switches.
+    """
+
+    layout: eqx.AbstractVar[Layout]
+    regularizers: eqx.AbstractVar[tuple[AbstractRegularizer, ...]]
+    measured_sigma: eqx.AbstractVar[dict[str, Array]]
+    continuity_sigma: eqx.AbstractVar[dict[str, Array]]
+    smooth_tangents: eqx.AbstractVar[bool]
+
+    @property
+    def theta0(self) -> Float[Array, " p"]:
+        return self.controls.theta(self.problem)
+
+    def at(self, theta: Float[Array, " p"]) -> Problem:
+        return self.controls.problem(self.problem, theta)
+
+    @property
+    def schedule(self) -> ObservationSchedule:
+        """The whole record, as the formulation cuts it."""
+        counts = {n: self._counts(n) for n in self.observed}
+        return ObservationSchedule(self.layout.time_grid, self.layout.index, counts, self.observations)
+
+    def starts(self, problem: Problem) -> PyTree:
+        """Where the trajectories of all segments start, with a leading axis."""
+        return self.formulation.starts(problem.y0, problem.nodes)
+
+    def trajectories(self, theta: Float[Array, " p"], reduce: Reduce) -> tuple[PyTree, PyTree]:
+        """`reduce` of the weighted residuals of every observation, stacked (S, I, ...), padding having residual zero; and
+        the states (S, ...) at the ends of the segments."""
+        problem = self.at(theta)
+        return self.runner(problem, self.starts(problem), self.schedule, reduce)
+
+    def _counts(self, name: str) -> Bool[Array, "S I"]:
+        """Which observations of a variable may be residuals: each once, and not those at the first node that the node state
+        itself was made of."""
+        counts = jnp.asarray(self.layout.counts)
+        if self.problem.nodes is not None:
+            free = [c.path for c in self.controls.nodes]
+            made = name in named_fields(self.problem.y0) and node_path(self.problem, name) not in free
+            counts = counts.at[0, 0].set(False) if made or not free else counts
+        return counts
+
+    def fitted(self, name: str) -> Bool[Array, "S I ..."]:
+        """Which values of a variable are residuals: those that were measured, where they may be."""
+        seen, counts = self.observations.mask[name][self.layout.index], self._counts(name)
+        return seen & counts.reshape(counts.shape + (1,) * (seen.ndim - 2))
+
+    def ends_and_starts(
+        self, theta: Float[Array, " p"], ends: PyTree
+    ) -> tuple[Float[Array, "S n"], Float[Array, "S n"]]:
+        """The free fields of the ends and of the node states of all segments, in deviations of a jump."""
+        problem, s = self.at(theta), self.layout.segments
+        reached = eqx.tree_at(lambda p: p.nodes, problem, ends, is_leaf=lambda x: x is None)
+
+        def flat(p: Problem) -> Array:
+            parts = [jnp.reshape(c.where(p) / self.continuity_sigma[c.path], (s, -1)) for c in self.controls.nodes]
+            return jnp.concatenate([jnp.zeros((s, 0)), *parts], axis=1)
+
+        return flat(reached), flat(problem)
+
+    def squared_residuals(self, theta: Float[Array, " p"]) -> dict[str, Array]:
+        """The squares of the weighted residuals of every observation by variable (S, I, ...)."""
+        return self.trajectories(theta, lambda r: {n: jnp.square(x) for n, x in r.items()})[0]
+
+    def extra_residuals(self, theta: Float[Array, " p"]) -> list[Array]:
+        """Residuals of regularizers and priors."""
+        values = self.controls.values(theta)
+        return [r.residual(values[r.control]) for r in self.regularizers] + self.controls.prior_residuals(theta)
+
+    def remaining_residuals(self, theta: Float[Array, " p"], ends: PyTree) -> list[Array]:
+        """Residuals of jumps from these ends of the segments, of regularizers and of priors."""
+        return [jumps(*self.ends_and_starts(theta, ends)), *self.extra_residuals(theta)]
+
+    def residuals(self, theta: Float[Array, " p"]) -> Float[Array, " m"]:
+        """The whole vector r(theta): for each segment its observations and the jump at its end, then regularizers and
+        priors."""
+        seen, ends, starts = self.parts_by_segment(theta)
+        inside = jnp.concatenate([seen, jumps(ends, starts)], axis=1)
+        return jnp.concatenate([jnp.ravel(inside), *self.extra_residuals(theta)]).astype(jnp.float64)
+
+    def parts_by_segment(
+        self, theta: Float[Array, " p"]
+    ) -> tuple[Float[Array, "S m"], Float[Array, "S n"], Float[Array, "S n"]]:
+        """Residuals of the observations, ends and starts of every segment."""
+        seen, ends = self.trajectories(theta, lambda r: jnp.concatenate([jnp.ravel(x) for x in jax.tree.leaves(r)]))
+        flat = jnp.reshape(seen, (self.layout.segments, -1))
+        return jax.tree.map(lambda x: x.astype(jnp.float64), (flat, *self.ends_and_starts(theta, ends)))
+
+    def extra_equations(self, theta: Float[Array, " p"]) -> tuple[Float[Array, " e"], Float[Array, "e p"]]:
+        """Residuals of regularizers and priors as one vector, and their Jacobian."""
+
+        def extra(theta: Array) -> Array:
+            return jnp.concatenate([jnp.zeros(0), *self.extra_residuals(theta)])
+
+        return extra(theta), jax.jacfwd(extra)(theta)
+
+    @property
+    def residual_shape(self) -> tuple[int, int]:
+        """(m, p): residuals, padding included, and controls."""
+        return int(jax.eval_shape(self.residuals, self.theta0).shape[0]), self.controls.size
+
+    @property
+    def tangents(self) -> int:
+        # one for each shared control and each element of one node state
+        return self.controls.shared_size + sum(c.size // c.shape[0] for c in self.controls.nodes)
+
+    @property
+    def continuity_values(self) -> int:
+        return sum(c.size - c.size // c.shape[0] for c in self.controls.nodes)
+
+    @property
+    def groups(self) -> int:
+        return self.layout.segments
+
+    def kinds(self):
+        observed = [x.size for x in self.observed.values()]
+        free = [c.size // c.shape[0] for c in self.controls.nodes]
+        extra = [x.size for x in jax.eval_shape(self.extra_residuals, self.theta0)]
+        segments, times = self.layout.index.shape
+        kinds = [*range(len(observed))] * times + [len(observed) + k for k in range(len(free))]
+        inside = np.tile(np.repeat(np.asarray(kinds, int), [*observed * times, *free]), segments)
+        first = len(observed) + len(free)
+        return np.concatenate([inside, np.repeat(first + np.arange(len(extra)), extra)]).astype(int)
+
+    @property
+    def observed(self) -> dict[str, jax.ShapeDtypeStruct]:
+        """Shape and dtype of what the instrument sees of a state, by variable."""
+        return jax.eval_shape(self.problem.observe, self.problem.y0)
+
+    @property
+    def observed_values(self) -> int:
+        return sum(int(jnp.sum(self.fitted(n))) for n in self.observed)
