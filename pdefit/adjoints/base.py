@@ -1,4 +1,4 @@
-"""Sensitivity algorithms: how the gradient of a whole trajectory is computed, and what that costs."""
+"""Sensitivity algorithms: the gradient of a whole trajectory, and its cost."""
 
 import abc
 from collections.abc import Callable, Sequence
@@ -19,11 +19,15 @@ from pdefit.systems.system import AbstractSystem
 
 
 class Account(NamedTuple):
-    """One gradient along one trajectory.
+    """The cost of one gradient along one trajectory.
 
-    `schedule` in words; `stored` states held at the peak; `padded` steps of one pass, those of zero length included;
-    `forward` passes and `reverse` passes: a reverse pass is the transpose of every step, beside the forward passes that it
-    needs.
+    **Arguments:**
+
+    - `schedule`: what is stored, in words.
+    - `stored`: the number of states held at the peak.
+    - `padded`: the number of steps of one pass, those of zero length included.
+    - `forward`: the number of forward passes.
+    - `reverse`: the number of reverse passes, each of which is the transpose of every step.
     """
 
     schedule: str
@@ -41,11 +45,10 @@ Self = TypeVar("Self", bound="AbstractAdjoint")
 
 
 class AbstractAdjoint(eqx.Module):
-    """A sensitivity algorithm: runs the time loop so that differentiating it costs what the algorithm promises. The value
-    never depends on it.
+    """A sensitivity algorithm, which runs the time loop so that a gradient costs what the algorithm promises.
 
-    `accuracy` is the relative error that its gradient may have against the derivative of the discrete trajectory;
-    `has_tangents` says whether the loop can be differentiated forward.
+    The value never depends on it. `accuracy` is the relative error that the gradient may have against the derivative of the
+    discrete trajectory. `has_tangents` is whether the loop can be differentiated forward.
     """
 
     accuracy: eqx.AbstractClassVar[float]
@@ -57,29 +60,54 @@ class AbstractAdjoint(eqx.Module):
     ) -> tuple[PyTree, PyTree]:
         """The final state, and `emit(y, inputs[i])` at every observation i, stacked.
 
-        The derivative in `probes` (zeros, one row for each interval and one more) is the norm of the adjoint at the
-        interval's start and of what the observation at its end adds to it; of the last row, the norm of what comes in at
-        the end of the trajectory (see `pdefit.integrate.loop.adjoint_norms`).
+        **Arguments:**
+
+        - `stepper`: what steps the state.
+        - `y0`: the state at the start.
+        - `grid`: the steps, of I intervals.
+        - `emit`: what an observation keeps of a state.
+        - `inputs`: what belongs to each observation, on a leading axis.
+        - `probes`: zeros, (I + 1, 2). Their derivative in row i is the norm of the adjoint at the start of interval i, and
+          of what the observation at its end adds to it. In the last row it is the norm of what enters at the end of the
+          trajectory (see `pdefit.integrate.loop.adjoint_norms`).
         """
 
     @abc.abstractmethod
     def gradient(
         self, function: Probed, theta: Float[Array, " p"], probes: Any, size: Float[Array, " p"]
     ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, ""]]:
-        """Value and gradient of `function(theta, probes)`, and how much the adjoint grew on its way back: 0 where there is
-        none. Elements of theta are of this `size`: a change by as much changes a control by as much as it
-        is large."""
+        """Value, gradient, and the growth of the adjoint on its way back, which is 0 where there is no adjoint.
 
-    @abc.abstractmethod
+        **Arguments:**
+
+        - `function`: J(theta, probes).
+        - `theta`: the unknowns, (p,).
+        - `probes`: as of `run`.
+        - `size`: the sizes of the unknowns, (p,). A change by as much changes a control by as much as it is large.
+        """
+
     def resolve_for(
         self: Self, starts: Sequence[tuple[AbstractSystem, PyTree]], grid: TimeGrid, solver: diffrax.AbstractSolver
     ) -> Self:
-        """The adjoint with everything decided that depends on the problem: systems with a state each, a batch of plans, and
-        what steps through them."""
+        """The adjoint with everything decided that depends on the problem; itself, where nothing does.
+
+        **Arguments:**
+
+        - `starts`: systems with a state each.
+        - `grid`: the steps of all trajectories, on a leading axis.
+        - `solver`: the solver of the trajectories.
+        """
+        return self
 
     @abc.abstractmethod
     def account(self, grid: TimeGrid, unknowns: int) -> Account:
-        """What a gradient in so many unknowns stores and runs."""
+        """The cost of a gradient.
+
+        **Arguments:**
+
+        - `grid`: the steps of one trajectory.
+        - `unknowns`: the number of unknowns.
+        """
 
 
 def demand_tangents(adjoint: AbstractAdjoint) -> None:
@@ -99,8 +127,19 @@ class AbstractReverse(AbstractAdjoint):
         return value, gradient, growth(norms)
 
 
+class AbstractForward(AbstractAdjoint):
+    """An algorithm that finds the gradient by forward runs alone."""
+
+    def run(self, stepper, y0, grid, emit, inputs, probes=None):
+        # checkpointed, because a certificate takes products with the transposed Jacobian as well
+        return Checkpointed().run(stepper, y0, grid, emit, inputs, probes)
+
+
 class StoreAll(AbstractReverse):
-    """Keeps every intermediate value of every step: what all others are tested against. For short trajectories only."""
+    """The adjoint that keeps every intermediate value of every step, for short trajectories.
+
+    All others are tested against it.
+    """
 
     accuracy: ClassVar[float] = ROUND_OFF
     has_tangents: ClassVar[bool] = True
@@ -108,19 +147,20 @@ class StoreAll(AbstractReverse):
     def run(self, stepper, y0, grid, emit, inputs, probes=None):
         return store_all(stepper, y0, grid, emit, inputs, probes)
 
-    def resolve_for(self, starts, grid, solver):
-        return self
-
     def account(self, grid, unknowns):
         return _account(_nest(grid, 1))
 
 
 class Checkpointed(AbstractReverse):
-    """Discretise-then-optimise with one to four levels of checkpoints. The gradient is that of the discrete trajectory, to
-    round-off, whatever the levels.
+    """The discrete adjoint with checkpoints. Its gradient is that of the discrete trajectory, to round-off.
 
-    For N steps one level holds N states (and the whole trajectory runs twice), two levels about 2 sqrt(N) (three times),
-    three levels 3 N^(1/3) (four times). Blocks of the outer levels span several observation intervals, or a part of one.
+    For N steps one level holds N states, and the trajectory runs twice. Two levels hold about 2 sqrt(N) states, and it runs
+    three times. Three levels hold 3 N^(1/3) states, and it runs four times. A block of an outer level spans several
+    observation intervals, or a part of one.
+
+    **Arguments:**
+
+    - `levels`: the number of levels of checkpoints, 1 to 4.
     """
 
     accuracy: ClassVar[float] = ROUND_OFF
@@ -130,9 +170,6 @@ class Checkpointed(AbstractReverse):
 
     def run(self, stepper, y0, grid, emit, inputs, probes=None):
         return time_loop(stepper, y0, grid, emit, inputs, probes, _nest(grid, self.levels), checkpoint)
-
-    def resolve_for(self, starts, grid, solver):
-        return self
 
     def account(self, grid, unknowns):
         return _account(_nest(grid, self.levels))

@@ -9,20 +9,23 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError
-from pdefit.adjoints.base import AbstractAdjoint, Account, Checkpointed
+from pdefit.adjoints.base import AbstractForward, Account
 
-# relative steps of a study: from one that bends every map to one below which nothing but round-off is left
+# relative steps that are tried: at the largest every map is curved, below the smallest only round-off is left
 STEPS = 10.0 ** -np.arange(1.0, 12.0)
 
 
-class FiniteDifference(AbstractAdjoint):
-    """Central differences of J along every unknown.
+class FiniteDifference(AbstractForward):
+    """The gradient by central differences of J along every unknown.
 
         dJ/dtheta_k = (J(theta + h e_k) - J(theta - h e_k)) / 2h + O(h^2) + O(round-off / h)
 
-    The step h is `step` times the size of the unknown's control. By default the step is found for each unknown: of 10^-1 ...
-    10^-11 the one between truncation and round-off, where quotients change least (22 p runs in place of 2 p). Needs no
-    derivative of the equations: a check, or for equations that cannot be differentiated.
+    No derivative of the equations is needed. It is a check, or for equations that cannot be differentiated.
+
+    **Arguments:**
+
+    - `step`: h relative to the size of the unknown's control. By default it is found for each unknown: of 10^-1 ... 10^-11
+      the one between truncation and round-off, where quotients change least. That takes 22 p runs in place of 2 p.
     """
 
     accuracy: ClassVar[float] = 1e-6
@@ -34,10 +37,6 @@ class FiniteDifference(AbstractAdjoint):
         if self.step is not None and not 0 < self.step < 1:
             raise PdefitError(f"FiniteDifference expects a relative step between 0 and 1, but got {self.step}")
 
-    def run(self, stepper, y0, grid, emit, inputs, probes=None):
-        # backward for what else is asked of the loop: products with J_r^T in a certificate
-        return Checkpointed().run(stepper, y0, grid, emit, inputs, probes)
-
     def gradient(self, function, theta, probes, size):
         steps = STEPS if self.step is None else np.asarray([self.step])
 
@@ -47,9 +46,6 @@ class FiniteDifference(AbstractAdjoint):
 
         return function(theta, None), lax.map(slope, jnp.arange(theta.size)), jnp.zeros(())
 
-    def resolve_for(self, starts, grid, solver):
-        return self
-
     def account(self, grid, unknowns):
         passes = 1.0 + 2 * unknowns * (STEPS.size if self.step is None else 1)
         return Account("finite differences", 1, grid.intervals * grid.length, passes, 0.0)
@@ -58,7 +54,15 @@ class FiniteDifference(AbstractAdjoint):
 def quotients(
     function: Callable[[Array], Array], theta: Float[Array, " p"], v: Float[Array, " p"], steps: Float[np.ndarray, " k"]
 ) -> Float[Array, " k"]:
-    """(f(theta + h v) - f(theta - h v)) / 2h for every step h."""
+    """Difference quotients (f(theta + h v) - f(theta - h v)) / 2h.
+
+    **Arguments:**
+
+    - `function`: f.
+    - `theta`: where, (p,).
+    - `v`: along which direction, (p,).
+    - `steps`: the steps h, (k,).
+    """
 
     def one(h: Array) -> Array:
         return (function(theta + h * v) - function(theta - h * v)) / (2 * h)
@@ -67,8 +71,10 @@ def quotients(
 
 
 def bottom(found: Float[Array, " k"]) -> Array:
-    """Which of several quotients, of steps that shrink, is the best: the one that differs least from its neighbours. Those
-    with larger steps show its truncation, those with smaller ones its round-off."""
+    """The index of the best of several difference quotients, of steps that shrink.
+
+    It is the one that differs least from its neighbours: larger steps have more truncation, smaller ones more round-off.
+    """
     if found.shape[0] < 3:
         return jnp.zeros((), int)
     change = jnp.abs(jnp.diff(found))

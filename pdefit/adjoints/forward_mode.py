@@ -1,4 +1,4 @@
-"""The gradient by forward mode."""
+"""The gradient by forward mode: one tangent for each unknown."""
 
 from typing import ClassVar
 
@@ -7,16 +7,20 @@ import jax.numpy as jnp
 from jax import lax
 
 from pdefit._util.errors import PdefitError
-from pdefit.adjoints.base import ROUND_OFF, AbstractAdjoint, Account, Checkpointed
+from pdefit.adjoints.base import ROUND_OFF, AbstractForward, Account
 
 
-class Tangent(AbstractAdjoint):
-    """One tangent for each of p unknowns, stepped beside the trajectory: no reverse pass, and no state is stored.
+class Tangent(AbstractForward):
+    """The gradient by one tangent for each of p unknowns, for a few unknowns.
 
         dJ/dtheta_k = J'(theta) e_k
 
-    Exact as the discrete adjoint, at the cost of about p forward runs: for a few unknowns. `at_once` tangents run together
-    (default: all); each group runs the trajectory again.
+    Tangents are stepped beside the trajectory. There is no reverse pass, and no state is stored. The gradient is as exact
+    as that of the discrete adjoint, and takes about p forward runs.
+
+    **Arguments:**
+
+    - `at_once`: how many tangents run together; all by default. Each group runs the trajectory again.
     """
 
     accuracy: ClassVar[float] = ROUND_OFF
@@ -27,10 +31,6 @@ class Tangent(AbstractAdjoint):
     def __check_init__(self):
         if self.at_once is not None and self.at_once < 1:
             raise PdefitError(f"Tangent expects at_once of 1 or more, but got {self.at_once}")
-
-    def run(self, stepper, y0, grid, emit, inputs, probes=None):
-        # backward for what else is asked of the loop: products with J_r^T in a certificate
-        return Checkpointed().run(stepper, y0, grid, emit, inputs, probes)
 
     def gradient(self, function, theta, probes, size):
         def push(v: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -43,9 +43,6 @@ class Tangent(AbstractAdjoint):
             values, slopes = lax.map(push, seeds, batch_size=group)
             value = values[0]
         return value, slopes, jnp.zeros(())
-
-    def resolve_for(self, starts, grid, solver):
-        return self
 
     def account(self, grid, unknowns):
         group = self._group(unknowns)

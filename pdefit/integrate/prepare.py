@@ -31,10 +31,18 @@ def prepare(
     dt: float | None = None,
     report: Callable[[int, int], Any] = lambda done, kicks: None,
 ) -> PyTree:
-    """The state a protocol ends in, in the precision of its start.
+    """The state in which a protocol of kicks ends, in the precision of its start.
 
-    Explicit Euler in float32, with steps of at most `dt` (default: 0.8 of what is stable): whatever state a system gets
-    into, it may start from, so that accuracy would be spent for nothing. `report` is called after every kick.
+    Steps are those of explicit Euler in float32. Any state that a system gets into is one it may start from, so accuracy
+    would be of no use.
+
+    **Arguments:**
+
+    - `preparation`: the protocol: a start, and kicks with the times between them.
+    - `system`: the equations.
+    - `key`: of random kicks.
+    - `dt`: the largest step, in the system's time unit; by default 0.8 of the stable one.
+    - `report`: called after every kick with the numbers of kicks done and of all kicks.
     """
     dtype = jax.tree.leaves(preparation.start(system, key))[0].dtype
     rough = cast(system, "float32")

@@ -1,4 +1,4 @@
-"""Solving a system forward."""
+"""Forward solutions of a system."""
 
 from collections.abc import Iterator
 
@@ -32,7 +32,10 @@ def choose_grid(
     steps: Adaptive | None,
     args: PyTree,
 ) -> TimeGrid:
-    """The steps from t0 to the times ts: of at most dt, or adaptive ones."""
+    """The time grid from t0 to the times ts, of steps of at most dt, or of adaptive ones.
+
+    **Arguments:** as of `solve`.
+    """
     if steps is None:
         return constant_grid(t0, ts, dt)
     return adaptive_grid(system, y0, ts, solver=solver, steps=steps, t0=t0, args=args)
@@ -49,8 +52,19 @@ def solve(
     steps: Adaptive | None = None,
     args: PyTree = None,
 ) -> PyTree:
-    """The states at the times ts, stacked on a leading axis, from y0 at t0; with steps of at most dt, or adaptive ones. `args`
-    are exogenous inputs of the system."""
+    """The states at given times, stacked on a leading axis.
+
+    **Arguments:**
+
+    - `system`: the equations.
+    - `y0`: the state at t0.
+    - `ts`: the times, increasing, (I,), in the system's time unit; the first may be t0 itself.
+    - `solver`: the solver.
+    - `dt`: the largest step, in the system's time unit.
+    - `t0`: the time of y0.
+    - `steps`: the tolerance of adaptive steps, which replace those of `dt`.
+    - `args`: exogenous inputs of the system.
+    """
     solver = settle([(system, y0)], dt, solver)
     return _solve(Stepper(system, solver, args), y0, choose_grid(system, y0, ts, solver, dt, t0, steps, args))
 
@@ -67,7 +81,12 @@ def frames(
     args: PyTree = None,
     block: int = 32,
 ) -> Iterator[PyTree]:
-    """The states at the times ts one after the other, holding no more than `block` of them."""
+    """The states at given times, one after the other.
+
+    **Arguments:** as of `solve`, and
+
+    - `block`: how many states are held in memory.
+    """
     solver = settle([(system, y0)], dt, solver)
     stepper, ts = Stepper(system, solver, args), np.asarray(ts, np.float64)
     if ts.size and ts[0] == t0:

@@ -1,4 +1,4 @@
-"""What a reverse sweep through time is made of: pure integers, executed elsewhere.
+"""Actions of a reverse sweep through time: plain integers, executed elsewhere.
 
 A trajectory is cut into blocks 0..n-1. State j is the state before block j: state 0 is the initial one, state n the final
 one. One state is in hand at a time.
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class StorageTier(enum.IntEnum):
-    """Where a checkpoint lives, the fastest first."""
+    """Media for checkpoints, the fastest first."""
 
     HOST = 0
     FILE = 1

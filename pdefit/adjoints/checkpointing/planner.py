@@ -1,4 +1,4 @@
-"""The checkpoints that a budget of memory allows, decided before anything runs, from whole numbers alone."""
+"""The checkpoints that a budget of memory allows, chosen before anything runs from whole numbers alone."""
 
 import dataclasses
 import math
@@ -12,28 +12,46 @@ from pdefit.integrate.loop.levels import MOST_LEVELS, CheckpointLevels, nest
 
 
 def choose_schedule(blocks: int, slots: Mapping[StorageTier, int]) -> AbstractSchedule:
-    """Store every state where there is room for all, else recompute as few blocks as possible."""
+    """The schedule that stores every state where there is room for all, else recomputes as few blocks as possible.
+
+    **Arguments:**
+
+    - `blocks`: the number of blocks of the trajectory.
+    - `slots`: the number of checkpoints that each tier holds.
+    """
     enough = sum(slots.values()) >= blocks
     return StoreAll(blocks, slots) if enough else Binomial(blocks, slots)
 
 
 @dataclasses.dataclass(frozen=True)
 class Chunking:
-    """How a record is cut into pieces: each spans `group` intervals (then `length` is that of an interval), or a part of one
-    interval that has `length` steps (then `group` is one)."""
+    """The size of the pieces of a trajectory, each of which spans several intervals or a part of one.
+
+    **Arguments:**
+
+    - `group`: the number of intervals of a piece; one, where it is a part of an interval.
+    - `length`: the number of steps of a piece in each interval.
+    """
 
     group: int
     length: int
 
     def count(self, intervals: int, steps: int) -> int:
-        """How many pieces a trajectory of `intervals` of `steps` each has."""
+        """The number of pieces of a trajectory of `intervals` of `steps` each."""
         return -(-intervals * -(-steps // self.length) // self.group)
 
 
 @dataclasses.dataclass(frozen=True)
 class OffloadPlan:
-    """How the hosted driver runs a trajectory of `intervals` of `steps` each: pieces, the loops inside one of them on the
-    device, and the pieces whose states are kept."""
+    """The run of a trajectory in pieces, of which states are kept outside the device.
+
+    **Arguments:**
+
+    - `intervals`, `steps`: the number of intervals of the trajectory, and of steps of each.
+    - `cut`: the size of the pieces.
+    - `nest`: the loops inside a piece, on the device.
+    - `schedule`: the pieces whose states are kept.
+    """
 
     intervals: int
     steps: int
@@ -43,13 +61,13 @@ class OffloadPlan:
 
     @property
     def recompute_factor(self) -> float:
-        """Steps executed by a gradient over steps of the trajectory."""
+        """The number of steps executed by a gradient, over that of the trajectory."""
         executed = self.schedule.advanced + self.nest.recompute_factor * self.schedule.blocks
         return executed * self.nest.padded / (self.intervals * self.steps)
 
     @property
     def cost(self) -> float:
-        """The same with what moving states between memories costs: about two steps for each piece that runs."""
+        """The same with the cost of moving states between memories: about two steps for each piece that runs."""
         moved = 2 * self.schedule.executed / (self.intervals * self.steps)
         return self.recompute_factor + moved
 
@@ -60,7 +78,14 @@ class OffloadPlan:
 
 
 def plan_offload(intervals: int, steps: int, device_states: int, slots: Mapping[StorageTier, int]) -> OffloadPlan:
-    """The cheapest course in which a piece holds at most `device_states` states and the tiers at most `slots`."""
+    """The cheapest way to run a trajectory in pieces.
+
+    **Arguments:**
+
+    - `intervals`, `steps`: the number of intervals of the trajectory, and of steps of each.
+    - `device_states`: the number of states for which the device has room.
+    - `slots`: the number of checkpoints that each tier holds.
+    """
     best: OffloadPlan | None = None
     for course in _courses(intervals, steps, device_states, slots):
         if best is None or course.cost < best.cost:

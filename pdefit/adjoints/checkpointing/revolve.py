@@ -1,4 +1,4 @@
-"""Binomial checkpointing: the fewest blocks run again for a number of checkpoints."""
+"""Binomial checkpointing (Revolve): the fewest blocks run again for a number of checkpoints."""
 
 import dataclasses
 import itertools
@@ -11,7 +11,12 @@ from pdefit.adjoints.checkpointing.schedule import AbstractSchedule
 
 
 def place(accesses: Sequence[int], slots: Mapping[StorageTier, int]) -> list[tuple[StorageTier, int]]:
-    """StorageTier and slot for each checkpoint of a stack: the most often used in the fastest tier, among equals the newest.
+    """Tier and slot for each checkpoint of a stack: the most often used in the fastest tier, among equals the newest.
+
+    **Arguments:**
+
+    - `accesses`: how often each checkpoint is written and read, oldest first.
+    - `slots`: the number of slots in each tier.
 
     Source: Stumm and Walther (2009), doi:10.1137/080718036.
     """
@@ -24,7 +29,7 @@ def place(accesses: Sequence[int], slots: Mapping[StorageTier, int]) -> list[tup
 
 @dataclasses.dataclass(frozen=True)
 class Binomial(AbstractSchedule):
-    """Revolve: no schedule with as many slots runs fewer blocks.
+    """The schedule that runs the fewest blocks for its number of slots (Revolve).
 
     With s slots and r repetitions C(s + r, s) blocks can be reversed; of n + 1 (the objective is one of them)
 
@@ -74,7 +79,7 @@ class Binomial(AbstractSchedule):
 
 
 def advances(blocks: int, slots: int) -> int:
-    """The fewest blocks that a first sweep through all of them, and then reversing them, has to advance."""
+    """The smallest number of blocks that are advanced by a sweep through all of them and their reversal."""
     length = blocks + 1
     # one slot takes as many repetitions as there are blocks: no search
     repetitions = blocks if slots == 1 else _repetitions(length, slots)[0]
@@ -82,9 +87,12 @@ def advances(blocks: int, slots: int) -> int:
 
 
 def split(length: int, slots: int) -> int:
-    """How far to advance from a stored state, with `length` blocks to reverse and this many slots, its own included.
+    """The number of blocks to advance from a stored state. Where one block is left then, no checkpoint is placed.
 
-    Where the next one is the last block, no checkpoint is placed.
+    **Arguments:**
+
+    - `length`: the number of blocks to reverse.
+    - `slots`: the number of free slots, that of the stored state included.
     """
     if slots == 1 or length == 1:
         return length - 1
@@ -95,7 +103,7 @@ def split(length: int, slots: int) -> int:
 
 
 def accesses(blocks: int, slots: int) -> list[int]:
-    """How often each slot is written and read, counted for all segments of one length at once."""
+    """The number of times that each slot is written and read, counted for all segments of one length at once."""
     used = [0] * slots
     # segments that start from this slot, by length; few lengths differ
     segments = Counter({blocks + 1: 1})

@@ -1,4 +1,4 @@
-"""Checkpoint schedules: what each promises, and the one that keeps every state."""
+"""Checkpoint schedules: their interface, and the one that keeps every state."""
 
 import abc
 import dataclasses
@@ -11,12 +11,16 @@ _PLACES = {StorageTier.HOST: "in host memory", StorageTier.FILE: "in the file"}
 
 @dataclasses.dataclass(frozen=True)
 class AbstractSchedule(abc.ABC):
-    """Reverses `blocks` blocks with at most `slots[tier]` checkpoints in each tier.
+    """The order in which a trajectory of blocks is run, stored and reversed.
 
-    The first sweep runs every block once, the last one too: the value of an objective that looks at the final state is
-    known before the first block is reversed. So the objective takes the place of one more block that costs nothing, and
-    n blocks need here as many advances as n + 1 need where the sweep stops before the last block.
-    State 0 takes a slot as any other.
+    The first sweep runs every block, because the value of an objective of the final state is needed before the first
+    block is reversed. So the objective takes the place of one more block that costs nothing. n blocks need here as many
+    advances as n + 1 need where the sweep stops before the last block. State 0 takes a slot as any other.
+
+    **Arguments:**
+
+    - `blocks`: the number of blocks.
+    - `slots`: the largest number of checkpoints in each tier.
     """
 
     blocks: int
@@ -32,7 +36,7 @@ class AbstractSchedule(abc.ABC):
     @property
     @abc.abstractmethod
     def least_slots(self) -> int:
-        """Slots without which this schedule cannot be made."""
+        """The smallest number of slots with which this schedule exists."""
 
     @abc.abstractmethod
     def actions(self) -> Iterator[Action]:
@@ -41,15 +45,15 @@ class AbstractSchedule(abc.ABC):
     @property
     @abc.abstractmethod
     def advanced(self) -> int:
-        """Blocks run by all `Advance` together."""
+        """The number of blocks run by all `Advance` together."""
 
     @abc.abstractmethod
     def describe(self) -> str:
-        """One line for a human."""
+        """The schedule in one line of text."""
 
     @property
     def peak(self) -> dict[StorageTier, int]:
-        """Slots in use, by tier: no more than there are blocks, the fastest tiers first."""
+        """The number of slots in use by tier: no more than there are blocks, the fastest tiers first."""
         left, used = self.blocks, {}
         for tier in sorted(self.slots):
             used[tier] = min(left, self.slots[tier])
@@ -58,7 +62,7 @@ class AbstractSchedule(abc.ABC):
 
     @property
     def executed(self) -> int:
-        """Blocks run by a whole gradient: each is run once more when it is reversed."""
+        """The number of blocks run by a whole gradient: each is run once more when it is reversed."""
         return self.advanced + self.blocks
 
     @property

@@ -1,4 +1,4 @@
-"""Where checkpoints are kept while a trajectory is reversed."""
+"""Stores for checkpoints while a trajectory is reversed."""
 
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable

@@ -1,4 +1,4 @@
-"""The continuous adjoint that integrates the state backward, too."""
+"""The continuous adjoint that integrates the state backward beside the adjoint."""
 
 import dataclasses
 import math
@@ -19,25 +19,30 @@ from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.integrate.loop.time_loop import TimesSizes, grouped, precision, stepped
 from pdefit.systems.capabilities import AbstractStable
 
-# how far a state may be integrated backward: errors grow by exp(5) = 150
+# lambda_max times the longest time that a state is integrated backward: errors grow by up to exp(5) = 150
 _MOST_GROWTH = 5.0
 
 
 class Backsolve(AbstractContinuous):
-    """The continuous adjoint that integrates the state backward beside the adjoint, and so stores almost nothing.
+    """The continuous adjoint that integrates the state backward beside the adjoint, and stores almost nothing.
 
         y' = f(t, y),    a' = -(df/dy)^T a,    g' = -(df/dp)^T a,    from the end of an interval to its start
 
-    Backward, what decays forward grows: errors of the state by exp(lambda_max t), for diffusion with lambda_max = 4 D/h^2 in
-    each dimension. So the state is reset to stored ones, `backups` in each interval between observations. By default there
-    are so many that lambda_max times the time between them is at most 5, with lambda_max = 2 / `stable_step` at the guess and
-    at the bounds; one, where a system states no stable step. `reconstruction` says how wrong the state is before resets.
+    What decays forward grows backward: errors of the state by exp(lambda_max t), for diffusion with lambda_max = 4 D/h^2 in
+    each dimension. So the state is reset to stored ones. `reconstruction` measures the error of the state before resets.
+
+    **Arguments:**
+
+    - `backups`: the number of stored states in each interval between observations. By default there are so many that
+      lambda_max times the time between them is at most 5, with lambda_max = 2 / `stable_step` at the guess and at the
+      bounds. Where a system states no stable step, there is one.
+    - `substeps`, `solver`: as of `AbstractContinuous`.
+    - `counted`: whether the backups were counted for a time grid, so that another one counts them again.
     """
 
     backups: int | None = None
     substeps: int = 1
     solver: diffrax.AbstractERK | None = None
-    # whether the backups were counted for a plan, so that another plan counts them again
     counted: bool = False
 
     def __check_init__(self):
@@ -77,8 +82,16 @@ class Backsolve(AbstractContinuous):
         return lax.scan(part, adjoint, (kept, self._parts(steps)), reverse=True)[0]
 
     def reconstruction(self, stepper: Stepper, y0: PyTree, grid: TimeGrid) -> Float[Array, " I"]:
-        """For each interval, how far the state integrated backward is from the stored one where it is reset, at worst, in
-        units of its own norm; infinite where it is not finite."""
+        """The largest relative error, in each interval, of a state integrated backward before it is reset.
+
+        It is infinite where the state is not finite.
+
+        **Arguments:**
+
+        - `stepper`: what steps the state.
+        - `y0`: the state at the start.
+        - `grid`: the steps of one trajectory, of I intervals.
+        """
         moving, fixed, still = split(stepper)
         field = Field(fixed, still, self.method(still.solver))
 
@@ -109,7 +122,7 @@ class Backsolve(AbstractContinuous):
         return grouped(t, loops, 0), grouped(h, loops, 0, zeros=True)
 
     def _backward(self, field: Field, slopes: Any, z: PyTree, steps: TimesSizes) -> PyTree:
-        """z at the start of some steps from that at their end."""
+        """The solution z at the start of some steps, from that at their end."""
         dtype = precision(z)
 
         def one(z: PyTree, t_h: TimesSizes) -> tuple[PyTree, None]:
@@ -125,8 +138,13 @@ class Backsolve(AbstractContinuous):
 
 
 def _backups(grid: TimeGrid, longest: float) -> int:
-    """The fewest backups in each interval of a batch of plans that are no further apart than `longest` (or, where steps are
-    longer than that, one for each step)."""
+    """The fewest backups in each interval that are no further apart than a given time, or one for each step.
+
+    **Arguments:**
+
+    - `grid`: the steps of all trajectories, on a leading axis.
+    - `longest`: the time, in the system's unit.
+    """
     steps = grid.step if grid.frozen else grid.step[..., None]
     sizes = np.where(np.arange(grid.length) < grid.count[..., None], steps, 0.0)
     for backups in range(1, grid.length):
@@ -138,7 +156,7 @@ def _backups(grid: TimeGrid, longest: float) -> int:
 
 
 def _distance(found: PyTree, expected: PyTree) -> Array:
-    """|found - expected| / |expected|."""
+    """The relative distance |found - expected| / |expected|."""
     gap, size = jnp.zeros(()), jnp.zeros(())
     for x, y in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         gap, size = gap + jnp.sum((x - y).astype(jnp.float64) ** 2), size + jnp.sum(y.astype(jnp.float64) ** 2)

@@ -1,4 +1,4 @@
-"""What the continuous adjoints share: the adjoint equation, solved backward through one interval after the other."""
+"""Base of the continuous adjoints: the adjoint equation, solved backward through one interval after the other."""
 
 import abc
 import dataclasses
@@ -15,21 +15,27 @@ from pdefit.adjoints.base import AbstractReverse
 from pdefit.integrate.loop.levels import CheckpointLevels
 from pdefit.integrate.loop.stepper import Stepper
 from pdefit.integrate.loop.time_loop import TimesSizes, checkpoint, time_loop
-from pdefit.integrate.solvers.explicit import VectorField, tableau_step
+from pdefit.integrate.solvers.explicit import VectorField, tableau_of, tableau_step
 from pdefit.integrate.solvers.rk4 import RK4
 
 
 @dataclasses.dataclass(frozen=True)
 class Field:
-    """The right-hand side f(t, y) as a function of the arrays `moving` that a gradient is taken in; and the method that
-    steps it, and its adjoint, on the way back."""
+    """The right-hand side f(t, y) as a function of the arrays in which a gradient is taken.
+
+    **Arguments:**
+
+    - `fixed`: the other arrays of the stepper.
+    - `still`: what is no array in it.
+    - `solver`: what steps f, and its adjoint, on the way back.
+    """
 
     fixed: PyTree
     still: Any
     solver: diffrax.AbstractERK
 
     def stepper(self, moving: PyTree) -> Stepper:
-        """What the trajectory was made with."""
+        """The stepper of the trajectory."""
         return eqx.combine(moving, self.fixed, self.still)
 
     def __call__(self, moving: PyTree, t: Array, y: PyTree) -> PyTree:
@@ -39,28 +45,31 @@ class Field:
 
     def step(self, slopes: VectorField, t: Array, h: Array, z: PyTree) -> PyTree:
         """z at t + h by one step for z' = slopes(t, z, args)."""
-        tableau: Any = self.solver.tableau
-        return tableau_step(slopes, tableau, t, h, z, None)
+        return tableau_step(slopes, tableau_of(self.solver), t, h, z, None)
 
     def pulled(self, moving: PyTree, t: Array, y: PyTree, a: PyTree) -> tuple[PyTree, PyTree, PyTree]:
-        """f, and the right-hand sides of a and of the gradient: f, -(df/dy)^T a, -(df/dp)^T a (in float64)."""
+        """The right-hand sides of y, of a, and of the gradient in float64: f, -(df/dy)^T a, -(df/dp)^T a."""
         slope, pull = jax.vjp(lambda moving, y: self(moving, t, y), moving, y)
         d_moving, d_y = pull(a)
         return slope, jax.tree.map(jnp.negative, d_y), jax.tree.map(lambda d: -d.astype(jnp.float64), d_moving)
 
 
 class AbstractContinuous(AbstractReverse):
-    """Optimise-then-discretise: the adjoint equation of the exact flow, with steps of its own.
+    """The adjoint equation of the exact flow, with steps of its own (optimise, then discretise).
 
         a' = -(df/dy)^T a,    dJ/dp = integral of (df/dp)^T a,    backward through each interval between observations
 
-    What observations add to a between intervals is differentiated as ever. On its way through an interval a has norm one,
-    so that neither its scale (of a mean over pixels, of units) nor the precision's smallest number matters. The gradient is
-    that of the differential equation, not of its steps: it differs from that of the discrete trajectory by as much as the
-    trajectory has errors, and equals it as the steps go to zero. No tangents.
+    The gradient is that of the differential equation, not of its steps. It differs from that of the discrete trajectory by
+    about the error of the trajectory, and equals it as the steps go to zero. There are no tangents.
 
-    `substeps` of the way back for each step of the trajectory, by the explicit Runge-Kutta method `solver` (default: the
-    trajectory's own, RK4 where that is of another kind).
+    What observations add to a between intervals is differentiated automatically. Through an interval a is scaled to norm
+    one, so that neither its unit nor the smallest number of its precision matters.
+
+    **Arguments:**
+
+    - `substeps`: the number of steps on the way back for each step of the trajectory.
+    - `solver`: the explicit Runge-Kutta method on the way back. By default it is the trajectory's own, or RK4 where that is
+      of another kind.
 
     Source: R. T. Q. Chen et al., NeurIPS (2018), arXiv:1806.07366.
     """
@@ -77,11 +86,11 @@ class AbstractContinuous(AbstractReverse):
 
     @abc.abstractmethod
     def forward(self, stepper: Stepper, carry: Any, steps: TimesSizes) -> tuple[Any, PyTree]:
-        """The carry behind the steps of an interval, and the states that the way back needs."""
+        """The carry after the steps of an interval, and the states that the way back needs."""
 
     @abc.abstractmethod
     def back(self, field: Field, moving: PyTree, kept: PyTree, steps: TimesSizes, adjoint: PyTree) -> PyTree:
-        """(a, gradient) at the start of an interval from those at its end."""
+        """The adjoint a and the gradient at the start of an interval, from those at its end."""
 
     def run(self, stepper, y0, grid, emit, inputs, probes=None):
         if not isinstance(stepper, Stepper):
@@ -97,7 +106,7 @@ class AbstractContinuous(AbstractReverse):
         )
 
     def _flow(self, still: Any) -> Any:
-        """Through the steps of an interval, with a reverse rule of its own."""
+        """A function through the steps of an interval, with a reverse rule of its own."""
 
         @jax.custom_vjp
         def flow(moving: PyTree, fixed: PyTree, carry: Any, steps: TimesSizes) -> Any:
@@ -126,14 +135,17 @@ class AbstractContinuous(AbstractReverse):
         return flow
 
     def method(self, solver: diffrax.AbstractSolver) -> diffrax.AbstractERK:
-        """What steps back through a trajectory of this solver."""
+        """The method that steps back through a trajectory of this solver."""
         if self.solver is not None:
             return self.solver
         return solver if isinstance(solver, diffrax.AbstractERK) else RK4()
 
 
 def split(stepper: Stepper) -> tuple[Any, Any, Any]:
-    """What a gradient may be taken in, all other arrays (declared `constant`, or no real numbers), and what is no array."""
+    """A stepper in three parts: arrays in which a gradient may be taken, other arrays, and what is no array.
+
+    Other arrays are those declared `constant`, and those that hold no real numbers.
+    """
     arrays, still = eqx.partition(stepper, eqx.is_array)
     declared = [f.name for f in dataclasses.fields(stepper.system) if "constant" in f.metadata]
     # those that are NumPy's are no arrays to JAX

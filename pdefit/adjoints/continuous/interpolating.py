@@ -1,4 +1,4 @@
-"""The continuous adjoint that looks the state up in an interpolant of the forward trajectory."""
+"""The continuous adjoint with the state from an interpolant of the forward trajectory."""
 
 import dataclasses
 from typing import Any
@@ -22,10 +22,14 @@ class Interpolating(AbstractContinuous):
 
         y(t_j + s h) = H00(s) y_j + H10(s) h f_j + H01(s) y_(j+1) + H11(s) h f_(j+1)
 
-    Stable for diffusion, at the price of storing the state at every step. The interpolant's error is h^4/384 times the fourth
-    derivative of y; with substeps the trajectory is stepped anew from each stored state, so that nodes are h / substeps
-    apart (default: 1, and 4 for solvers of higher order than four, whose steps are longer). Slopes are computed again, not
-    stored.
+    It is stable for diffusion, and stores the state at every step. Slopes are computed again. The error of the interpolant
+    is h^4/384 times the fourth derivative of y.
+
+    **Arguments:**
+
+    - `substeps`: the trajectory is stepped again from each stored state, so that nodes are h / substeps apart. The default
+      is 1, and 4 for solvers of higher order than four, whose steps are longer.
+    - `solver`: as of `AbstractContinuous`.
 
     Source: A. C. Hindmarsh et al., ACM Trans. Math. Softw. 31:363 (2005), doi:10.1145/1089014.1089020 (CVODES).
     """
@@ -81,7 +85,7 @@ def _nodes(field: Field, moving: PyTree, y: PyTree, starts: Array, sizes: Array)
 
 
 def _through(field: Field, moving: PyTree, left: Any, right: Any, step: TimesSizes, adjoint: PyTree) -> PyTree:
-    """(a, gradient) at the start of a step from those at its end, with state and slope at both."""
+    """The adjoint a and the gradient at the start of a step from those at its end, with state and slope at both."""
     start, h = (x.astype(precision(left)) for x in step)
     # a step of zero length has one state only
     length = jnp.where(h > 0, h, 1.0)

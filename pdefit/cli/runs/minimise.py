@@ -12,15 +12,15 @@ from rich.console import Console
 
 from pdefit._util import interrupts
 from pdefit._util.errors import PdefitError
+from pdefit.cli.config.recorded import origin
 from pdefit.cli.config.settings import Settings
 from pdefit.cli.experiment.build import Experiment
-from pdefit.cli.runs.recorded_run import changed_problem, origin
+from pdefit.cli.runs.recorded_run import changed_problem
 from pdefit.cli.runtime.progress import FitProgress
 from pdefit.inverse.fit import fit as fitting
 from pdefit.inverse.fit.drivers import AbstractDriver
 from pdefit.inverse.fit.result import RunState
 from pdefit.inverse.objective.fingerprint import fingerprint
-from pdefit.inverse.objective.functional import Functional
 from pdefit.output.store.fit_checkpoint import Saved, save_state
 from pdefit.output.store.history import HistoryFile
 
@@ -84,5 +84,5 @@ def _extended(stages: list[fitting.Stage], max_iterations: int | None) -> list[f
     return [*stages[:-1], dataclasses.replace(stages[-1], max_iterations=most)]
 
 
-def _flat_values(functional: Functional, theta: Any) -> Any:
+def _flat_values(functional: AbstractObjective, theta: Any) -> Any:
     return jnp.concatenate([jnp.ravel(v) for v in functional.controls.tabulated.values(theta).values()])

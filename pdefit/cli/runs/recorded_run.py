@@ -6,17 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
 from pdefit._util.atomic import read_json
-from pdefit._util.errors import PdefitError, first_line
-from pdefit.cli.config.configuration import readable
+from pdefit._util.errors import PdefitError
 from pdefit.cli.config.read import read_settings
+from pdefit.cli.config.recorded import keep_limit, read_recorded, refuse_changes
 from pdefit.cli.config.settings import Settings
 from pdefit.cli.runtime import run_directory
-from pdefit.output.store.fit_checkpoint import Saved, differences, load_state
+from pdefit.output.store.fit_checkpoint import Saved, load_state
 from pdefit.output.store.runs import RunFiles
 
 
@@ -51,27 +49,15 @@ def open_run(arguments: list[str], verb: str) -> RecordedRun:
             f"files themselves there, or remove the links"
         )
     saved = load_state(directory / "state")
-    cfg = _configuration(config, arguments[1:])
+    cfg = read_recorded(config, arguments[1:])
     if saved is not None:
-        _refuse_changes(saved, cfg, verb)
-        if cfg.max_iterations is None or not any(a.startswith("max_iterations=") for a in arguments[1:]):
-            cfg.max_iterations = saved.origin["max_iterations"]
+        refuse_changes(saved.origin["config"], cfg, verb)
+        keep_limit(cfg, saved.origin["max_iterations"], arguments[1:])
     elif len(arguments) > 1:
         raise PdefitError(
             f"'{directory}' has no saved state yet, so nothing may change; resume it without {arguments[1]}"
         )
     return RecordedRun(directory, str(made.get("experiment")), read_settings(cfg), saved)
-
-
-def origin(directory: Path) -> dict[str, Any]:
-    """The configuration of a run as it was written, without what may change when it is resumed."""
-    return _lasting(OmegaConf.load(directory / ".hydra" / "config.yaml"))
-
-
-def _lasting(cfg: Any) -> dict[str, Any]:
-    content = OmegaConf.to_container(cfg, resolve=False)
-    assert isinstance(content, dict)
-    return {str(k): v for k, v in content.items() if k != "max_iterations"}
 
 
 def changed_problem(before: Mapping[str, Any], now: Mapping[str, str], console: Console) -> list[str]:
@@ -93,35 +79,3 @@ def log_to(directory: Path) -> None:
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(logging.INFO)
-
-
-def _configuration(path: Path, overrides: list[str]) -> DictConfig:
-    # from_dotlist takes anything; `key=value` is what was promised
-    for override in overrides:
-        if not override.partition("=")[0].strip() or "=" not in override:
-            raise PdefitError(f"'{override}' is not of the form key=value")
-    try:
-        cfg = OmegaConf.load(path)
-    except OmegaConfBaseException as error:
-        raise readable(error) from None
-    # YAML answers damaged text with almost any exception
-    except Exception as error:
-        raise PdefitError(f"'{path}' is damaged ({type(error).__name__}); put it back from a copy") from None
-    try:
-        cfg = OmegaConf.merge(cfg, OmegaConf.from_dotlist(overrides))
-    # and OmegaConf overrides that lead into a number, or that do not parse
-    except Exception as error:
-        raise PdefitError(f"{' '.join(overrides)} cannot be set in '{path}' ({first_line(error)})") from None
-    if not isinstance(cfg, DictConfig) or "max_iterations" not in cfg:
-        raise PdefitError(f"'{path}' is damaged; put it back from a copy")
-    return cfg
-
-
-def _refuse_changes(saved: Saved, cfg: DictConfig, verb: str) -> None:
-    changed = differences(saved.origin["config"], _lasting(cfg))
-    if changed:
-        listed = ", ".join(f"{path} ({old!r} -> {new!r})" for path, (old, new) in changed.items())
-        raise PdefitError(
-            f"{verb} goes on with the same fit, of which only max_iterations may change; these differ: {listed}; "
-            f"start a new run for them"
-        )

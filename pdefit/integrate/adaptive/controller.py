@@ -1,6 +1,15 @@
-"""An adaptive pass: the steps that a tolerance allows, as a plan."""
+"""The choice of adaptive steps: the time grid that a tolerance allows.
 
-from typing import Any, NamedTuple
+The controller is ours and not the one of diffrax (0.7.2), for the grid that comes out. A trajectory takes its frozen steps
+hundreds of times in a fit, and every interval is padded to the longest one. `ClipStepSizeController(PIDController)` with
+the same gains shortens only the last step before an observation, down to 1/550 of its neighbours. Of five problems it takes
+0.99 to 1.16 times as many steps, in the worst of them (Fisher-KPP, Tsit5, 21 observations) 9 in the longest interval in
+place of 7, padded to 16 in place of 8. PI gains of 0.3 and 0.4 take 1.2 to 1.9 times as many steps. One pass takes 1.0 to
+1.3 times as long with room for 10^6 steps, and a first call, with its compilation, 1.05 to 2.4 times. `diffeqsolve` also
+turns a float32 state into the float64 of its times, and has one `atol` for all fields.
+"""
+
+from typing import NamedTuple
 
 import diffrax
 import equinox as eqx
@@ -13,8 +22,9 @@ from jaxtyping import Array, Float, PyTree
 from pdefit._util.errors import PdefitError
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.stable_step import longest_step
-from pdefit.integrate.loop.time_grid import TimeGrid, frozen_grid
-from pdefit.integrate.solvers.method import method_of
+from pdefit.integrate.loop.time_grid import TimeGrid, edges_of, frozen_grid
+from pdefit.integrate.loop.time_loop import precision
+from pdefit.integrate.solvers.method import embedded_method_of
 from pdefit.systems.system import AbstractSystem
 
 # a pass accepts errors up to ACCEPTED of the tolerance and aims at AIM: frozen steps serve other parameters too, whose
@@ -23,55 +33,67 @@ AIM, ACCEPTED = 0.25, 0.5
 # by what one step may differ from the one before
 _SHRINK, _GROW = 0.2, 5.0
 MOST_STEPS = 1_000_000
-# steps tried by one call of the compiled loop
+# steps tried by one call of the compiled loop: memory for these is all that a pass holds, however long it is
 _TRIES = 1024
 
 
 def adaptive_grid(
     system: AbstractSystem,
     y0: PyTree,
-    ts: np.ndarray,
+    ts: Float[np.ndarray, " I"],
     *,
     solver: diffrax.AbstractSolver,
     steps: Adaptive,
     t0: float,
     args: PyTree = None,
 ) -> TimeGrid:
-    """The steps of an adaptive pass from y0 at t0 that observes at ts (the first may be t0 itself), frozen."""
-    steps.check(system, y0, solver)
-    ts = np.asarray(ts, np.float64)
-    observes_start = bool(ts[0] == t0)
-    edges = ts if observes_start else np.concatenate([[t0], ts])
-    walk = _begin(system, solver, steps, y0, jnp.asarray(edges), args)
+    """The steps of an adaptive pass, frozen.
+
+    **Arguments:**
+
+    - `system`: the equations.
+    - `y0`: the state at t0.
+    - `ts`: the observation times, in the system's time unit; the first may be t0 itself.
+    - `solver`: a solver that estimates its error.
+    - `steps`: the tolerance.
+    - `t0`: when the pass begins.
+    - `args`: exogenous inputs of the system.
+    """
+    embedded_method_of(solver)  # refused here, before anything is compiled
+    steps.check(system, y0)
+    edges, observes_start = edges_of(t0, ts)
+    state = _begin(system, solver, steps, y0, jnp.asarray(edges), args)
     longest = longest_step(system, y0, solver)
     longest = jnp.asarray(longest if steps.dtmax is None else min(longest, steps.dtmax))
     sizes, intervals = [np.zeros(0)], [np.zeros(0, int)]
     taken = 0
-    while int(walk.interval) < edges.size - 1:
-        walk = _walk(system, solver, steps, walk, jnp.asarray(edges), longest, args)
-        count = int(walk.taken)
+    while int(state.interval) < edges.size - 1:
+        state = _advance(system, solver, steps, state, jnp.asarray(edges), longest, args)
+        count = int(state.taken)
         taken += count
-        sizes.append(np.asarray(walk.sizes)[:count])
-        intervals.append(np.asarray(walk.intervals)[:count])
-        unit, where = system.time_unit, f"at t = {float(walk.t):g} {system.time_unit}"
-        if bool(walk.collapsed):
+        sizes.append(np.asarray(state.sizes)[:count])
+        intervals.append(np.asarray(state.intervals)[:count])
+        unit, where = system.time_unit, f"at t = {float(state.t):g} {system.time_unit}"
+        if bool(state.collapsed):
             raise PdefitError(
-                f"The adaptive step of {type(system).__name__} collapses to {float(walk.h):.1g} {unit} {where}: the model "
+                f"The adaptive step of {type(system).__name__} collapses to {float(state.h):.1g} {unit} {where}: the model "
                 f"blows up there, or the tolerance is below round-off; correct the parameters, or set rtol and atol larger"
             )
         if taken > MOST_STEPS:
             raise PdefitError(
                 f"{type(system).__name__} takes more than {MOST_STEPS:.0e} adaptive steps, the last of "
-                f"{float(walk.h):.1g} {unit} {where}; set rtol and atol larger"
+                f"{float(state.h):.1g} {unit} {where}; set rtol and atol larger"
             )
     size, interval = np.concatenate(sizes), np.concatenate(intervals)
     cut = np.searchsorted(interval, np.arange(1, edges.size - 1))
     return frozen_grid(edges, np.split(size, cut), observes_start)
 
 
-class _Walk(NamedTuple):
-    """An adaptive pass under way: the state y at t, the next step h, and the steps taken by this call, each with the
-    interval it lies in."""
+class _Pass(NamedTuple):
+    """An adaptive pass under way.
+
+    The state y at t, the next step h, and the steps that this call has taken, each with the interval it lies in.
+    """
 
     t: Array
     y: PyTree
@@ -92,71 +114,65 @@ def _begin(
     y0: PyTree,
     edges: Float[Array, " E"],
     args: PyTree,
-) -> _Walk:
-    zero = jnp.zeros((), int)
-    h = jnp.minimum(_first_step(system, _order(solver), steps, edges[0], y0, args), edges[-1] - edges[0])
+) -> _Pass:
+    zero, order = jnp.zeros((), int), embedded_method_of(solver).estimate_order
+    h = jnp.minimum(_first_step(system, order, steps, edges[0], y0, args), edges[-1] - edges[0])
     h = jnp.where(jnp.isfinite(h) & (h > 0), h, 1e-6 * (edges[-1] - edges[0]))
     empty = jnp.zeros(_TRIES), jnp.zeros(_TRIES, int)
-    return _Walk(edges[0], y0, h, zero, jnp.zeros((), bool), zero, zero, *empty)
+    return _Pass(edges[0], y0, h, zero, jnp.zeros((), bool), zero, zero, *empty)
 
 
 @eqx.filter_jit
-def _walk(
+def _advance(
     system: AbstractSystem,
     solver: diffrax.AbstractSolver,
     steps: Adaptive,
-    walk: _Walk,
+    state: _Pass,
     edges: Float[Array, " E"],
     longest: Float[Array, ""],
     args: PyTree,
-) -> _Walk:
-    """As many steps as one call may try, or to the end."""
-    method, order = method_of(solver), _order(solver)
-    dtype = jax.tree.leaves(walk.y)[0].dtype
+) -> _Pass:
+    """The pass after as many steps as one call may try, or at its end."""
+    method, dtype = embedded_method_of(solver), precision(state.y)
     smallest = 16 * jnp.finfo(jnp.float64).eps * jnp.maximum(jnp.abs(edges[0]), jnp.abs(edges[-1]))
 
-    def running(w: _Walk) -> Array:
-        return (w.interval < edges.size - 1) & (w.tried < _TRIES) & ~w.collapsed
+    def running(s: _Pass) -> Array:
+        return (s.interval < edges.size - 1) & (s.tried < _TRIES) & ~s.collapsed
 
-    def body(w: _Walk) -> _Walk:
-        left = edges[w.interval + 1] - w.t
-        wanted = jnp.minimum(w.h, longest)
+    def body(s: _Pass) -> _Pass:
+        left = edges[s.interval + 1] - s.t
+        wanted = jnp.minimum(s.h, longest)
         # the last two steps before an observation share what is left: none is tiny
         last = wanted >= left * (1 - 1e-9)
         h = jnp.where(last, left, jnp.where(2 * wanted > left, left / 2, wanted))
-        y, error = method.step_with_error(system, w.t.astype(dtype), h.astype(dtype), w.y, args)
-        norm = steps.error(error, w.y, y)
-        # not finite: rejected, and the step reduced
+        y, error = method.step_with_error(system, s.t.astype(dtype), h.astype(dtype), s.y, args)
+        norm = steps.error(error, s.y, y)
+        # a step that is not finite is rejected, and reduced
         good = norm <= ACCEPTED
-        factor = jnp.clip((AIM / jnp.maximum(norm, 1e-12)) ** (1 / order), _SHRINK, _GROW)
+        factor = jnp.clip((AIM / jnp.maximum(norm, 1e-12)) ** (1 / method.estimate_order), _SHRINK, _GROW)
         proposed = h * jnp.where(jnp.isfinite(norm), factor, _SHRINK)
-        # a step that an observation cut short says nothing against the one that was wanted
+        # a step that an observation cut short is no reason against the one that was wanted
         proposed = jnp.where(good & (h < wanted), jnp.maximum(proposed, wanted), proposed)
         ends = good & last
-        return _Walk(
-            t=jnp.where(ends, edges[w.interval + 1], jnp.where(good, w.t + h, w.t)),
-            y=jax.tree.map(lambda new, old: jnp.where(good, new, old), y, w.y),
+        return _Pass(
+            t=jnp.where(ends, edges[s.interval + 1], jnp.where(good, s.t + h, s.t)),
+            y=jax.tree.map(lambda new, old: jnp.where(good, new, old), y, s.y),
             h=proposed,
-            interval=w.interval + ends,
+            interval=s.interval + ends,
             collapsed=~good & (proposed < smallest),
-            tried=w.tried + 1,
-            taken=w.taken + good,
+            tried=s.tried + 1,
+            taken=s.taken + good,
             # a step that is rejected is overwritten by the next
-            sizes=w.sizes.at[w.taken].set(h),
-            intervals=w.intervals.at[w.taken].set(w.interval),
+            sizes=s.sizes.at[s.taken].set(h),
+            intervals=s.intervals.at[s.taken].set(s.interval),
         )
 
-    return lax.while_loop(running, body, walk._replace(tried=jnp.zeros((), int), taken=jnp.zeros((), int)))
-
-
-def _order(solver: Any) -> int:
-    """The estimated error of a step falls as this power of its size."""
-    return method_of(solver).estimate_order or 1
+    return lax.while_loop(running, body, state._replace(tried=jnp.zeros((), int), taken=jnp.zeros((), int)))
 
 
 def _first_step(system: AbstractSystem, order: int, steps: Adaptive, t: Array, y: PyTree, args: PyTree) -> Array:
     """A first step from the sizes of y, y' and y'' (Hairer, Norsett, Wanner II.4)."""
-    dtype = jax.tree.leaves(y)[0].dtype
+    dtype = precision(y)
     slope = system.vector_field(t.astype(dtype), y, args)
     size, speed = steps.error(y, y, y), steps.error(slope, y, y)
     h = jnp.where((size < 1e-5) | (speed < 1e-5), 1e-6, 0.01 * size / jnp.where(speed > 0, speed, 1.0))

@@ -1,4 +1,4 @@
-"""The error of steps that were chosen elsewhere."""
+"""The error of frozen steps at other parameters than those they were chosen for."""
 
 import diffrax
 import equinox as eqx
@@ -11,11 +11,11 @@ from pdefit.integrate.loop.batch import AbstractBatch, Vmap
 from pdefit.integrate.loop.stepper import AbstractStepper
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.integrate.loop.time_loop import store_all
-from pdefit.integrate.solvers.method import method_of
+from pdefit.integrate.solvers.method import embedded_method_of
 from pdefit.systems.system import AbstractSystem
 
 
-class _Judged(AbstractStepper):
+class _LargestError(AbstractStepper):
     """Steps a state beside the largest error so far."""
 
     system: AbstractSystem
@@ -28,7 +28,7 @@ class _Judged(AbstractStepper):
 
     def __call__(self, t, h, carry):
         (y, worst), _ = carry
-        after, error = method_of(self.solver).step_with_error(self.system, t, h, y, self.args)
+        after, error = embedded_method_of(self.solver).step_with_error(self.system, t, h, y, self.args)
         return (after, jnp.maximum(worst, self.steps.error(error, y, after))), None
 
 
@@ -43,11 +43,22 @@ def step_error(
     batch: AbstractBatch | None = None,
     args: PyTree = None,
 ) -> Float[Array, ""]:
-    """The largest error of all steps of a batch of plans from these starts, 1 at the tolerance: one forward run."""
+    """The largest error of all steps of a batch of trajectories, 1 at the tolerance, found by one forward run.
+
+    **Arguments:**
+
+    - `system`: the equations.
+    - `starts`: the initial states, on a leading axis.
+    - `grid`: the steps, on a leading axis.
+    - `solver`: a solver that estimates its error.
+    - `steps`: the tolerance.
+    - `batch`: how trajectories are batched; by default all run at once.
+    - `args`: exogenous inputs of the system.
+    """
 
     def worst(y0: PyTree, grid: TimeGrid) -> Array:
         inputs = np.zeros(grid.intervals + grid.observes_start)
-        stepper = _Judged(system, solver, steps, args)
+        stepper = _LargestError(system, solver, steps, args)
         (_, found), _ = store_all(stepper, (y0, jnp.zeros(())), grid, lambda y, _: jnp.zeros(()), inputs)
         return found
 

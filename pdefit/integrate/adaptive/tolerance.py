@@ -1,9 +1,8 @@
-"""Steps as large as a tolerance allows: what the tolerance means."""
+"""The tolerance that adaptive steps keep."""
 
 from collections.abc import Mapping
 from typing import Any
 
-import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -11,7 +10,6 @@ from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.trees import named_fields
-from pdefit.integrate.solvers.method import method_of
 from pdefit.systems.system import AbstractSystem
 
 
@@ -21,15 +19,21 @@ def _floats(x: Any) -> Any:
 
 
 class Adaptive(eqx.Module):
-    """Steps whose error, as the solver estimates it, is at most the tolerance: the norm over all n values of the state
+    """Steps whose error, as the solver estimates it, is at most a tolerance.
+
+    The norm over all n values of the state, with y before and y' after the step, is at most one:
 
         sqrt(1/n sum (e / (atol + rtol max(|y|, |y'|)))^2) <= 1
 
-    with y before and y' after the step. **Arguments:** `rtol`; `atol`, one number in the unit of the state, or a mapping
-    from fields to numbers where their sizes differ by decades; `dtmax` the largest step, in the system's time unit.
+    Steps end at every observation time. A trajectory is differentiated with its steps frozen: they are chosen at one value
+    of the parameters, and constants for others near it. They keep half the tolerance, so that they serve for a while.
 
-    Steps end at every observation time. A trajectory is differentiated with its steps frozen: chosen at one value of the
-    parameters they are constants for others near it. They are made for half the tolerance, so that they serve a while.
+    **Arguments:**
+
+    - `rtol`: the relative tolerance.
+    - `atol`: the absolute tolerance in the unit of the state. A mapping from fields to numbers where their sizes differ by
+      decades.
+    - `dtmax`: the largest step, in the system's time unit.
 
     Source: E. Hairer, S. Norsett, G. Wanner, Solving Ordinary Differential Equations I, II.4 (1993),
     doi:10.1007/978-3-540-78862-1.
@@ -47,7 +51,13 @@ class Adaptive(eqx.Module):
             raise PdefitError(f"Adaptive expects a positive dtmax, but got {self.dtmax}")
 
     def error(self, error: PyTree, before: PyTree, after: PyTree) -> Float[Array, ""]:
-        """The norm of an error, 1 at the tolerance."""
+        """The norm of an error, 1 at the tolerance.
+
+        **Arguments:**
+
+        - `error`: the error of a step, as a state.
+        - `before`, `after`: the states at its ends.
+        """
 
         def squares(name: str, e: Array, a: Array, b: Array) -> Array:
             scale = self._atol(name) + self.rtol * jnp.maximum(jnp.abs(a), jnp.abs(b))
@@ -57,13 +67,8 @@ class Adaptive(eqx.Module):
         total = sum((squares(name, e, a, b) for (name, e), a, b in fields), start=jnp.zeros(()))
         return jnp.sqrt(total / sum(x.size for x in jax.tree.leaves(error)))
 
-    def check(self, system: AbstractSystem, y0: PyTree, solver: diffrax.AbstractSolver) -> None:
-        """Refuse solvers without an error estimate, and tolerances of fields that are not there or lack one."""
-        if method_of(solver).estimate_order is None:
-            raise PdefitError(
-                f"Adaptive steps expect a solver that estimates its error, which {type(solver).__name__} does not; use "
-                f"Tsit5, Dopri5, Dopri8, Bosh3, Heun, RKC or Kvaerno5"
-            )
+    def check(self, system: AbstractSystem, y0: PyTree) -> None:
+        """Refuse tolerances of fields that are not there, and fields without one."""
         fields = list(named_fields(y0))
         if isinstance(self.atol, dict):
             for name in self.atol:

@@ -1,4 +1,4 @@
-"""How strongly the adjoint grows on its way back: a step that is stable forward can explode backward."""
+"""Growth of the adjoint on its way back: a step that is stable forward can explode backward."""
 
 import jax
 import jax.numpy as jnp
@@ -10,9 +10,14 @@ EXPLOSIVE = 1e6
 
 
 @jax.custom_vjp
-def watch(tree: PyTree, probe: Float[Array, ""]) -> PyTree:
-    """The tree itself. The derivative in `probe` is the norm of the cotangent that passes here: no derivative at all, but a
-    way for the reverse pass to report."""
+def with_adjoint_norm(tree: PyTree, probe: Float[Array, ""]) -> PyTree:
+    """The tree itself, in a form whose reverse pass reports the norm of the adjoint.
+
+    **Arguments:**
+
+    - `tree`: what the adjoint belongs to.
+    - `probe`: a zero. Its derivative is the norm of the cotangent that passes here, which is no derivative at all.
+    """
     return tree
 
 
@@ -26,13 +31,20 @@ def _backward(_: None, cotangent: PyTree) -> tuple[PyTree, Array]:
     return cotangent, jnp.sqrt(sum(squares, start=jnp.zeros((), jnp.float64)))
 
 
-watch.defvjp(_forward, _backward)
+with_adjoint_norm.defvjp(_forward, _backward)
 
 
 def growth(norms: Float[Array, "*S E 2"]) -> Float[Array, ""]:
-    """The largest ratio of the adjoint's norm at an observation to the norms of all that later observations, and what comes
-    in at the end, have put into it: at most one where perturbations decay, exp(lambda T) where they grow. Infinite where
-    it is not finite."""
+    """The largest growth of the adjoint over a trajectory, or several.
+
+    It is the ratio of the adjoint's norm at an observation to the sum of the norms that entered it before: from later
+    observations, and at the end of the trajectory. It is at most one where perturbations decay, and exp(lambda T) where
+    they grow. It is infinite where a norm is not finite.
+
+    **Arguments:**
+
+    - `norms`: for each interval, and the end, the norm of the adjoint and of what its observation adds.
+    """
     adjoint, added = norms[..., 0], norms[..., 1]
     put_in = jnp.cumsum(added[..., ::-1], axis=-1)[..., ::-1]
     tiny = np.finfo(np.float64).tiny

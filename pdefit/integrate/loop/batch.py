@@ -1,4 +1,4 @@
-"""Many trajectories of equal shape: at once, one after the other, or a few at a time."""
+"""Batches of trajectories of equal shape: all at once, one after the other, or a few at a time."""
 
 import abc
 from collections.abc import Callable
@@ -21,15 +21,15 @@ class AbstractBatch(eqx.Module):
 
     @abc.abstractmethod
     def at_once(self, count: int) -> int:
-        """How many of `count` are held in memory with all their checkpoints."""
+        """The number of trajectories of `count` that are in memory together, with all their checkpoints."""
 
     @abc.abstractmethod
     def recompute(self, count: int) -> int:
-        """How many more forward runs a gradient takes."""
+        """The number of forward runs that a gradient of `count` trajectories takes on top."""
 
 
 class Vmap(AbstractBatch):
-    """All at once: fastest, and as much memory as all together need."""
+    """All trajectories at once: the fastest way, in the memory of all together."""
 
     def __call__(self, function, *arguments):
         if _count(arguments) == 1:
@@ -46,7 +46,10 @@ class Vmap(AbstractBatch):
 
 
 class Loop(AbstractBatch):
-    """One after the other: the memory of one and the start of each; the reverse pass runs each once more."""
+    """One trajectory after the other, in the memory of one.
+
+    The reverse pass runs each once more.
+    """
 
     def __call__(self, function, *arguments):
         return _in_turn(function, 1, arguments)
@@ -59,7 +62,12 @@ class Loop(AbstractBatch):
 
 
 class Chunk(AbstractBatch):
-    """`size` at once, chunk after chunk: between `Vmap` and `Loop`."""
+    """A few trajectories at once, between `Vmap` and `Loop`.
+
+    **Arguments:**
+
+    - `size`: how many run together.
+    """
 
     size: int
 

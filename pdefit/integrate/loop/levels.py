@@ -1,4 +1,4 @@
-"""How the traced time loop is nested: pure integers, chosen before anything is traced."""
+"""Nested loops of the time loop, one for each level of checkpoints: integers, chosen before anything is traced."""
 
 import functools
 import math
@@ -12,12 +12,17 @@ MOST_LEVELS = 4
 
 
 class CheckpointLevels(NamedTuple):
-    """Loops in loops: over groups of intervals, intervals, groups of steps, steps, outermost first.
+    """Loops over groups of intervals, intervals, groups of steps, and steps, outermost first.
 
-    The loops of `intervals` have a product that covers all intervals, those of `steps` all steps of one. Every loop is one
-    level of checkpoints (it keeps the state at each of its turns for the reverse pass), but where `merged` the innermost
-    loop over intervals and the outermost over steps are one level: a block of it spans several intervals. A level costs
-    one more run of the trajectory: the reverse pass of a turn begins by running it again.
+    Every loop is one level of checkpoints: it keeps the state at each of its turns for the reverse pass. A level costs one
+    more run of the trajectory, because the reverse pass of a turn begins by running it again.
+
+    **Arguments:**
+
+    - `intervals`: the loops over intervals; their product is at least the number of intervals.
+    - `steps`: the loops over the steps of one interval; their product is at least their number.
+    - `merged`: whether the innermost loop over intervals and the outermost over steps are one level, of which a block
+      spans several intervals.
     """
 
     intervals: tuple[int, ...]
@@ -26,12 +31,12 @@ class CheckpointLevels(NamedTuple):
 
     @property
     def levels(self) -> int:
-        """How many levels of checkpoints there are."""
+        """The number of levels of checkpoints."""
         return len(self.intervals) + len(self.steps) - self.merged
 
     @property
     def stored(self) -> int:
-        """States that the reverse pass holds at its peak."""
+        """The number of states that the reverse pass holds at its peak."""
         inner, outer = self.steps, self.intervals
         if self.merged:
             # the end of every interval is kept beside its steps, for what is observed there; and the steps of the interval
@@ -42,12 +47,12 @@ class CheckpointLevels(NamedTuple):
 
     @property
     def padded(self) -> int:
-        """Steps that are executed by one pass, those of zero length included."""
+        """The number of steps of one pass, those of zero length included."""
         return math.prod(self.intervals) * math.prod(self.steps)
 
     @property
     def recompute_factor(self) -> float:
-        """Steps executed by a gradient over steps of the trajectory: forward, and once more for each level."""
+        """Forward runs of the trajectory that a gradient takes: one, and one more for each level."""
         return 1.0 + self.levels
 
     def __str__(self) -> str:
@@ -58,8 +63,14 @@ class CheckpointLevels(NamedTuple):
 
 @functools.lru_cache(maxsize=256)
 def nest(intervals: int, steps: int, levels: int) -> CheckpointLevels:
-    """The nest of so many levels that holds the fewest states for a trajectory of `intervals` of `steps` each; a little more
-    where that avoids padding, which costs time."""
+    """The loops that hold the fewest states, or a few more where that avoids padding, which costs time.
+
+    **Arguments:**
+
+    - `intervals`: the number of intervals of the trajectory.
+    - `steps`: the number of steps of each.
+    - `levels`: the number of levels of checkpoints.
+    """
     if not 1 <= levels <= MOST_LEVELS:
         raise PdefitError(f"Checkpoints have 1 to {MOST_LEVELS} levels, but {levels} are asked for")
 
@@ -70,13 +81,18 @@ def nest(intervals: int, steps: int, levels: int) -> CheckpointLevels:
 
 
 def cheapest(intervals: int, steps: int, most_states: float | int) -> CheckpointLevels | None:
-    """The nest of the fewest levels that holds no more states than this, or None."""
+    """The loops of the fewest levels that hold no more states than this; None where there are none.
+
+    **Arguments:** as of `nest`, and
+
+    - `most_states`: how many states there is room for.
+    """
     found = (nest(intervals, steps, levels) for levels in range(1, MOST_LEVELS + 1))
     return next((n for n in found if n.stored <= most_states), None)
 
 
 def _candidates(intervals: int, steps: int, levels: int) -> Iterator[CheckpointLevels]:
-    """Nests worth comparing: with at most one loop on each side of the seam that is not balanced."""
+    """Loops worth comparing: with at most one on each side of the seam that is not balanced."""
     for outer in range(1, levels + 1):
         inner = levels - outer
         if inner:

@@ -1,4 +1,4 @@
-"""Steps that a solver is stable with, settled once before anything is traced."""
+"""Stable steps: the limit of a system with a solver, and the step and the stages chosen below it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,32 +12,40 @@ from pdefit.integrate.solvers.method import AbstractStaged, method_of
 from pdefit.systems.capabilities import AbstractStable
 from pdefit.systems.system import AbstractSystem
 
-# of the limit, where a solver's stages were counted for the step, and of an adaptive one
+# part of the limit up to which stages are counted for a step, and up to which adaptive steps grow
 _SAFETY = 0.95
-# of the limit, where a step is chosen
+# part of the limit at which a step is chosen
 SHARE = 0.8
-# by how much the limit may fall before steps of a fit are chosen once more: they moved one way, and may go on
+# factor by which the limit may fall before a fit chooses its steps again: it moved one way, and may go on
 MARGIN = 1.6
 # a step is unstable beyond this part of its limit, which is an estimate
 BEYOND = 1.01
 
 
 def real_stability(solver: diffrax.AbstractSolver) -> float:
-    """The x up to which a method is stable for y' = -x y with step 1: Euler 2, RK4 2.785, RKC 0.653 (s^2 - 1), infinite for
-    implicit methods; 2 for methods that do not say."""
+    """The largest x for which a solver is stable for y' = -x y with step 1.
+
+    It is 2 for Euler, 2.785 for RK4, 0.653 (s^2 - 1) for RKC, and infinite for implicit solvers. For solvers that do not
+    state it, it is taken as 2.
+    """
     return method_of(solver).real_stability
 
 
 def stability_limit(system: AbstractSystem, y0: PyTree, solver: diffrax.AbstractSolver) -> float | None:
-    """The largest stable step of this solver at y0, from what the system says of explicit Euler; None if it says nothing."""
+    """The largest stable step of a solver at the state y0; None where the system states no stable step.
+
+    It follows from the stable step of explicit Euler, which a system may state (`AbstractStable`).
+    """
     if not isinstance(system, AbstractStable):
         return None
     return _stable_step(system, y0) * real_stability(solver) / 2
 
 
 def longest_step(system: AbstractSystem, y0: PyTree, solver: diffrax.AbstractSolver) -> float:
-    """What an adaptive step may be whatever its error: stable, for a solver whose stages are counted for that. The others
-    find their limit by failing."""
+    """The largest step that an adaptive pass may take, whatever its error.
+
+    For a solver with a number of stages it is a stable one. Other solvers find their limit by rejected steps.
+    """
     limit = stability_limit(system, y0, solver) if isinstance(solver, AbstractStaged) else None
     return np.inf if limit is None else _SAFETY * limit
 
@@ -48,13 +56,20 @@ def settle(
     solver: diffrax.AbstractSolver,
     margin: float = 1.0,
 ) -> diffrax.AbstractSolver:
-    """The solver with its number of stages, where that was left open: the fewest that are stable with dt for all systems,
-    and where their limit is smaller by the factor `margin`."""
+    """The solver with a fixed number of stages, where that was left open: the fewest that are stable.
+
+    **Arguments:**
+
+    - `problems`: systems, with a state each, for all of which the steps must be stable.
+    - `dt`: the step; None where it is open too.
+    - `solver`: the solver.
+    - `margin`: stages are counted for a limit that is smaller by this factor.
+    """
     return _settled(solver, dt, stated_step(problems), margin) if isinstance(solver, AbstractStaged) else solver
 
 
 def stated_step(problems: Sequence[tuple[AbstractSystem, PyTree]]) -> float | None:
-    """The largest step of explicit Euler that is stable for all systems that state one; None where none does."""
+    """The largest stable step of explicit Euler, for all systems that state one; None where none does."""
     return min((_stable_step(s, y) for s, y in problems if isinstance(s, AbstractStable)), default=None)
 
 
@@ -64,9 +79,16 @@ def choose_steps(
     solver: diffrax.AbstractSolver,
     margin: float = 1.0,
 ) -> tuple[diffrax.AbstractSolver, float]:
-    """The solver, settled, and its step size: the one asked for, refused beyond the stability limit of the first system at
-    its state; when none is asked for, `SHARE` of the limit (of Euler's, for solvers that need not mind theirs), the smallest
-    over all systems. Stages are counted for a limit that is smaller by the factor `margin`."""
+    """The solver with fixed stages, and its step.
+
+    **Arguments:**
+
+    - `problems`: systems with a state each.
+    - `dt`: the step. It is refused beyond the stability limit of the first system. None for `SHARE` of the smallest limit
+      of all systems; of Euler's limit, for solvers of which stages are not counted.
+    - `solver`: the solver.
+    - `margin`: stages are counted for a limit that is smaller by this factor.
+    """
     system, y0 = problems[0]
     solver = settle(problems, dt, solver, margin)
     limit = stability_limit(system, y0, solver)
@@ -85,7 +107,7 @@ def choose_steps(
 def steps_for(
     stable: float | None, dt: float | None, solver: diffrax.AbstractSolver, margin: float = 1.0
 ) -> tuple[diffrax.AbstractSolver, float]:
-    """As `choose_steps`, from the largest step of explicit Euler that is stable, less a `margin`."""
+    """The same as `choose_steps`, from the largest stable step of explicit Euler; None where no system states one."""
     solver = _settled(solver, dt, stable, margin)
     if dt is not None or stable is None:
         return solver, np.inf if dt is None else dt

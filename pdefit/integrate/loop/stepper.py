@@ -1,4 +1,4 @@
-"""One time step of a system with a solver: the only place that calls a solver."""
+"""Time steps of a system with a solver, the only place that calls a solver."""
 
 import abc
 
@@ -6,7 +6,7 @@ import diffrax
 import equinox as eqx
 from jaxtyping import Array, PyTree
 
-# files that say how a kind of solver is stepped
+# these register how a kind of solver is stepped
 import pdefit.integrate.solvers.explicit
 import pdefit.integrate.solvers.implicit
 import pdefit.integrate.solvers.symplectic  # noqa: F401
@@ -19,7 +19,7 @@ class AbstractStepper(eqx.Module):
 
     @abc.abstractmethod
     def init(self, t: Array, y: PyTree) -> Carry:
-        """The carry of the time loop at time t: the state and what the solver remembers between steps."""
+        """The carry of the time loop at time t: the state, and what the solver remembers between steps."""
 
     @abc.abstractmethod
     def __call__(self, t: Array, h: Array, carry: Carry) -> Carry:
@@ -27,7 +27,14 @@ class AbstractStepper(eqx.Module):
 
 
 class Stepper(AbstractStepper):
-    """A step of a system with a solver, as the solver's method takes it."""
+    """A step of a system with a solver.
+
+    **Arguments:**
+
+    - `system`: the equations.
+    - `solver`: the solver, of this package or of diffrax.
+    - `args`: exogenous inputs of the system.
+    """
 
     system: AbstractSystem
     solver: diffrax.AbstractSolver

@@ -1,26 +1,32 @@
-"""When to step and when to look: pure numbers, fixed before anything is traced."""
+"""Steps and observation times of trajectories: plain numbers, fixed before anything is traced."""
 
 from collections.abc import Sequence
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError
 
-# at a microsecond for the smallest step: a quarter of an hour for one solve
+# at a microsecond for the smallest of steps, one solve takes a quarter of an hour
 _MOST_STEPS = 1e9
 
 
 class TimeGrid(eqx.Module):
     """Steps between observation times, regular or not.
 
-    Interval i, between two observations, takes `count[i]` steps from `start[i]`: equal ones of size `step[i]`, or, where
-    `step` has one more axis of `length` entries, those of row i (steps that an adaptive solver took). All intervals are
-    scanned with `length >= max(count)` steps; where an interval needs fewer, the last ones have zero length. With
-    `observes_start` the state at `start[0]` is observed too, before any step.
-    A batch of plans has one leading axis on every array.
+    All I intervals between observations are scanned with `length` steps. Where an interval needs fewer, the last ones have
+    zero length. A batch of time grids has one leading axis on every array.
+
+    **Arguments:**
+
+    - `start`: where each interval begins, (I,), in the system's time unit.
+    - `step`: the size of the equal steps of each interval, (I,). Frozen steps, which an adaptive pass took, have a size
+      each, (I, length).
+    - `count`: how many steps each interval takes, (I,).
+    - `length`: at least the largest count.
+    - `observes_start`: whether the state at `start[0]` is observed too, before any step.
     """
 
     start: np.ndarray
@@ -36,23 +42,23 @@ class TimeGrid(eqx.Module):
 
     @property
     def longest(self) -> int:
-        """How many steps the longest trajectory takes."""
+        """The number of steps of the longest trajectory."""
         return int(np.max(np.sum(self.count, axis=-1)))
 
     @property
     def intervals(self) -> int:
-        """How many intervals one trajectory has, padding included."""
+        """The number of intervals of one trajectory, padding included."""
         return int(self.count.shape[-1])
 
     @property
     def end(self) -> float:
-        """When one plan ends."""
+        """The time at which one time grid ends."""
         last = self.step[-1, : self.count[-1]].sum() if self.frozen else self.count[-1] * self.step[-1]
         return float(self.start[-1] + last)
 
     @property
     def steps(self) -> int:
-        """How many steps are taken, padding apart, of all trajectories."""
+        """The number of steps of all trajectories, without padding."""
         return int(self.count.sum())
 
     @property
@@ -68,12 +74,12 @@ class TimeGrid(eqx.Module):
         return float(np.max(self.step))
 
     def halved(self) -> "TimeGrid":
-        """Every step in two."""
+        """The time grid with every step cut in two."""
         step = (np.repeat(self.step, 2, axis=-1) if self.frozen else self.step) / 2
         return TimeGrid(self.start, step, 2 * self.count, 2 * self.length, self.observes_start)
 
     def times_and_sizes(self) -> tuple[Array, Array]:
-        """Start and size of every step of one plan, (I, length) each, in float64."""
+        """Start and size of every step of one time grid, (I, length) each, in float64."""
         start, count = jnp.asarray(self.start, jnp.float64)[:, None], jnp.asarray(self.count)[:, None]
         j = jnp.arange(self.length)[None]
         if self.frozen:
@@ -84,15 +90,21 @@ class TimeGrid(eqx.Module):
         return start + jnp.minimum(j, count) * step, jnp.where(j < count, step, 0.0)
 
 
-def constant_grid(t0: float, ts: np.ndarray, dt: float) -> TimeGrid:
-    """The plan that starts at t0, steps by at most dt and observes at ts (the first may be t0 itself)."""
+def constant_grid(t0: float, ts: Float[np.ndarray, " K"], dt: float) -> TimeGrid:
+    """The time grid of steps of at most dt, equal in each interval.
+
+    **Arguments:**
+
+    - `t0`: where the trajectory begins.
+    - `ts`: the observation times, increasing; the first may be t0 itself.
+    - `dt`: the largest step, in the unit of the times.
+    """
     ts = np.asarray(ts, np.float64)
     if not dt > 0:
         raise ValueError(f"A step size dt > 0 is expected, but got {dt}")
     if ts.size == 0 or ts[-1] == t0 or ts[0] < t0 or np.any(np.diff(ts) <= 0):
         raise ValueError(f"Observation times must increase from t0 = {t0}, but are {ts}")
-    observes_start = bool(ts[0] == t0)
-    edges = ts if observes_start else np.concatenate([[t0], ts])
+    edges, observes_start = edges_of(t0, ts)
     duration = np.diff(edges)
     if (ts[-1] - t0) / dt > _MOST_STEPS:
         raise PdefitError(
@@ -109,8 +121,18 @@ def constant_grid(t0: float, ts: np.ndarray, dt: float) -> TimeGrid:
     )
 
 
+def edges_of(t0: float, ts: Float[np.ndarray, " K"]) -> tuple[Float[np.ndarray, " E"], bool]:
+    """The ends of all intervals of a trajectory from t0 that is observed at ts, and whether t0 is observed itself."""
+    ts = np.asarray(ts, np.float64)
+    observes_start = bool(ts[0] == t0)
+    return (ts if observes_start else np.concatenate([[t0], ts])), observes_start
+
+
 def stack_grids(grids: Sequence[TimeGrid]) -> TimeGrid:
-    """A batch of plans; shorter ones end with intervals of zero length, whose observations carry no weight."""
+    """A batch of time grids.
+
+    Shorter ones end with intervals of zero length, whose observations carry no weight.
+    """
     intervals, length = max(grid.start.size for grid in grids), max(grid.length for grid in grids)
 
     def pad(x: np.ndarray, fill: int | float) -> np.ndarray:
@@ -120,7 +142,7 @@ def stack_grids(grids: Sequence[TimeGrid]) -> TimeGrid:
         return pad(np.pad(grid.step, ((0, 0), (0, length - grid.length))) if grid.frozen else grid.step, 0.0)
 
     if len({(grid.observes_start, grid.frozen) for grid in grids}) > 1:
-        raise ValueError("Plans in a batch must all observe their first state, or none; and be of one kind")
+        raise ValueError("Time grids in a batch must all observe their first state, or none; and be of one kind")
     return TimeGrid(
         start=np.stack([pad(grid.start, grid.end) for grid in grids]),
         step=np.stack([padded_steps(grid) for grid in grids]),
@@ -130,16 +152,17 @@ def stack_grids(grids: Sequence[TimeGrid]) -> TimeGrid:
     )
 
 
-def beginning(grid: TimeGrid, most: int) -> TimeGrid:
-    """At most so many steps of every interval: another trajectory, of the same kind."""
-    length = min(grid.length, most)
-    step = grid.step[..., :length] if grid.frozen else grid.step
-    return TimeGrid(grid.start, step, np.minimum(grid.count, length), length, grid.observes_start)
-
-
 def frozen_grid(edges: np.ndarray, sizes: Sequence[np.ndarray], observes_start: bool) -> TimeGrid:
-    """The plan that takes steps of these sizes between edges (I + 1,). Its length is a power of two, so that a plan of a
-    few steps more or less runs through the same compiled program."""
+    """The time grid of steps that are given one by one.
+
+    Its length is a power of two, so that a grid of a few steps more or less runs through the same compiled program.
+
+    **Arguments:**
+
+    - `edges`: the ends of the intervals, (I + 1,).
+    - `sizes`: the steps of each interval.
+    - `observes_start`: whether the state at the first edge is observed.
+    """
     count = np.asarray([s.size for s in sizes], np.int64)
     length = 1 << (int(count.max(initial=1)) - 1).bit_length()
     step = np.stack([np.pad(s, (0, length - s.size)) for s in sizes])
@@ -147,7 +170,7 @@ def frozen_grid(edges: np.ndarray, sizes: Sequence[np.ndarray], observes_start: 
 
 
 def cropped_like(grid: TimeGrid, like: TimeGrid) -> TimeGrid:
-    """The beginning of a batch of frozen plans that has the trajectories and intervals of another batch."""
+    """The first trajectories and intervals of a batch of frozen time grids, as many as another batch has."""
     s, i = like.count.shape
     kept = like.count > 0
     return TimeGrid(

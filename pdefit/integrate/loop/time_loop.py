@@ -1,4 +1,10 @@
-"""The time loop that every adjoint runs: steps, observations between them, and what is kept for the reverse pass."""
+"""The time loop that every adjoint runs: steps, observations between them, and what is kept for the reverse pass.
+
+The loop is ours and not `diffrax.diffeqsolve`. Observations are reduced inside it, so that a record of a field never lies in
+memory. Its checkpoints are levels of a known number of states, so that memory is planned before a run and a trajectory can be
+cut into pieces that live elsewhere. Its derivatives are forward, reverse and forward over reverse through one and the same
+program, and its reverse pass reports the growth of the adjoint. A float32 state keeps its type beside float64 times.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +15,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, PyTree
 
-from pdefit.integrate.loop.adjoint_norms import watch
+from pdefit.integrate.loop.adjoint_norms import with_adjoint_norm
 from pdefit.integrate.loop.levels import CheckpointLevels, nest
 from pdefit.integrate.loop.stepper import AbstractStepper
 from pdefit.integrate.loop.time_grid import TimeGrid
@@ -18,7 +24,7 @@ Emit = Callable[[PyTree, PyTree], PyTree]
 Probes = Float[Array, "E 2"] | None
 # start and size of steps
 TimesSizes = tuple[Array, Array]
-# from the carry before the steps of an interval to that behind them
+# from the carry before the steps of an interval to that after them
 Through = Callable[[Any, TimesSizes], Any]
 Keep = Callable[[Callable], Callable]
 
@@ -34,19 +40,25 @@ def time_loop(
     keep: Keep,
     through: Through | None = None,
 ) -> tuple[PyTree, PyTree]:
-    """What `AbstractAdjoint.run` returns, by loops nested as `shape` says; `keep` wraps what is run again in the reverse
-    pass. `through` goes through the steps of one interval, if not by one step after the other."""
+    """The final state, and what `emit` returns at every observation, stacked.
+
+    **Arguments:**
+
+    - `stepper`, `y0`, `grid`, `emit`, `inputs`, `probes`: as of `AbstractAdjoint.run`.
+    - `shape`: how loops are nested.
+    - `keep`: wraps what is run again in the reverse pass.
+    - `through`: goes through the steps of one interval, if not by one step after the other.
+    """
     times, sizes = grid.times_and_sizes()
     carry = stepper.init(times[0, 0].astype(precision(y0)), y0)
     steps = through or _stepwise(stepper, len(shape.steps), keep)
-    looked = [emit(y0, jax.tree.map(lambda x: x[0], inputs))] if grid.observes_start else []
 
     def interval(carry: Any, x: Any) -> tuple[Any, PyTree]:
         t_h, inputs_i, probe = x
         if probe is not None:
-            carry = watch(carry, probe[0])
+            carry = with_adjoint_norm(carry, probe[0])
         carry = steps(carry, t_h)
-        y = carry[0] if probe is None else watch(carry[0], probe[1])
+        y = carry[0] if probe is None else with_adjoint_norm(carry[0], probe[1])
         return carry, keep(emit)(y, inputs_i)
 
     intervals = _nested(interval, len(shape.intervals), keep, innermost=not shape.merged)
@@ -54,21 +66,25 @@ def time_loop(
     # an interval that pads the last group stands still at the end
     xs = (
         (grouped(t_h[0], shape.intervals, 0), grouped(t_h[1], shape.intervals, 0, zeros=True)),
-        jax.tree.map(lambda x: grouped(jnp.asarray(x)[len(looked) :], shape.intervals, 0), inputs),
+        jax.tree.map(lambda x: grouped(jnp.asarray(x)[int(grid.observes_start) :], shape.intervals, 0), inputs),
         None if probes is None else grouped(probes[:-1], shape.intervals, 0),
     )
     carry, outputs = intervals(carry, xs)
     depth, count = len(shape.intervals), grid.intervals
     outputs = jax.tree.map(lambda x: x.reshape(-1, *x.shape[depth:])[:count], outputs)
-    for seen in looked:
-        outputs = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), seen, outputs)
-    return carry[0] if probes is None else watch(carry[0], probes[-1, 1]), outputs
+    if grid.observes_start:
+        first = emit(y0, jax.tree.map(lambda x: x[0], inputs))
+        outputs = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, outputs)
+    return carry[0] if probes is None else with_adjoint_norm(carry[0], probes[-1, 1]), outputs
 
 
 def store_all(
     stepper: AbstractStepper, y0: PyTree, grid: TimeGrid, emit: Emit, inputs: PyTree, probes: Probes = None
 ) -> tuple[PyTree, PyTree]:
-    """The time loop whose reverse pass finds every intermediate value stored; also the one of a run without any."""
+    """The time loop that stores every intermediate value for its reverse pass, or has none.
+
+    **Arguments:** as of `AbstractAdjoint.run`.
+    """
     shape = nest(grid.intervals, grid.length, 1)
     return time_loop(stepper, y0, grid, emit, inputs, probes, shape, keep=lambda f: f)
 
@@ -84,12 +100,12 @@ def _stepwise(stepper: AbstractStepper, loops: int, keep: Keep) -> Through:
 
 
 def stepped(stepper: AbstractStepper, carry: Any, t_h: TimesSizes) -> Any:
-    """A carry after one step: times are computed in float64 and handed over in the state's precision."""
+    """A carry after one step. Times are computed in float64 and handed over in the state's precision."""
     t, h = (x.astype(precision(carry)) for x in t_h)
     return stepper(t, h, carry)
 
 
-def precision(y: PyTree) -> Any:
+def precision(y: PyTree) -> np.dtype:
     """The type of a state's numbers."""
     return jax.tree.leaves(y)[0].dtype
 
@@ -108,7 +124,15 @@ def _scan(turn: Callable) -> Callable:
 
 
 def grouped(x: Array, loops: tuple[int, ...], axis: int, zeros: bool = False) -> Array:
-    """An axis cut into the axes of nested loops; what is missing at its end is zero, or its last entry again."""
+    """An array with one axis cut into the axes of nested loops.
+
+    **Arguments:**
+
+    - `x`: the array.
+    - `loops`: the lengths of the loops, outermost first.
+    - `axis`: the axis that is cut.
+    - `zeros`: what is missing at its end is zero; otherwise its last entry again.
+    """
     missing = int(np.prod(loops)) - x.shape[axis]
     if missing:
         width = [(0, missing) if a == axis else (0, 0) for a in range(x.ndim)]
@@ -117,6 +141,6 @@ def grouped(x: Array, loops: tuple[int, ...], axis: int, zeros: bool = False) ->
 
 
 def checkpoint(function: Callable) -> Callable:
-    """Runs a function again in the reverse pass, in place of keeping what it computed."""
+    """A function that is run again in the reverse pass, so that nothing it computed is kept."""
     # prevent_cse only matters outside a scan, and costs time inside
     return jax.checkpoint(function, prevent_cse=False)

@@ -1,6 +1,6 @@
 """An implicit-explicit method for systems with a stiff linear part."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import diffrax
 import jax
@@ -17,13 +17,14 @@ _DELTA = 1 - 1 / (2 * _GAMMA)
 
 
 class IMEX(AbstractMemoryless, AbstractOneStep):
-    """ARS(2,2,2) for y' = N(t, y) + L y (AbstractSplit): second order; L, which is solved for, may be as stiff as it likes,
-    and its fastest modes decay at once. N, which is not, must be stable by itself.
+    """The method ARS(2,2,2) of second order, for y' = N(t, y) + L y (`AbstractSplit`).
+
+    L may be as stiff as it likes, because it is solved for: its fastest modes decay at once. N must be stable by itself.
 
         Y_1 = y + h g N_0 + h g L Y_1                                                       g = 1 - 1/sqrt(2)
         Y_2 = y + h (d N_0 + (1 - d) N_1) + h ((1 - g) L Y_1 + g L Y_2),  y(t + h) = Y_2    d = 1 - 1/(2 g)
 
-    Two solves and two evaluations of N a step; no error estimate.
+    A step takes two solves and two evaluations of N. There is no error estimate, so steps are constant.
 
     Source: U. M. Ascher, S. J. Ruuth, R. J. Spiteri, Appl. Numer. Math. 25:151 (1997),
     doi:10.1016/S0168-9274(97)00056-1.
@@ -34,10 +35,6 @@ class IMEX(AbstractMemoryless, AbstractOneStep):
     @property
     def real_stability(self):
         return float("inf")
-
-    @property
-    def estimate_order(self):
-        return None
 
     def one_step(self, system, t, h, y, args):
         split = _split(system)
@@ -53,10 +50,7 @@ class IMEX(AbstractMemoryless, AbstractOneStep):
         two = split.linear_solve(jax.tree.map(second, rest, later, one, pull), _GAMMA * h)
         return jax.tree.map(jnp.add, y, two)
 
-    def step_with_error(self, system, t, h, y, args):
-        raise NotImplementedError
-
-    # --- what diffrax asks of its solvers ------------------------------------------------------------------------------
+    # --- the interface of diffrax ----------------------------------------------------------------------------------------
 
     def order(self, terms):
         return 2
@@ -66,7 +60,7 @@ class IMEX(AbstractMemoryless, AbstractOneStep):
         return y1, None, dict(y0=y0, y1=y1), None, diffrax.RESULTS.successful
 
 
-def _split(system: Any) -> AbstractSplit:
+def _split(system: object) -> AbstractSplit:
     if not isinstance(system, AbstractSplit):
         raise PdefitError(
             f"IMEX expects equations split into a linear and another part (AbstractSplit), which {type(system).__name__} "

@@ -1,4 +1,4 @@
-"""What the engine asks of a solver, whoever wrote it."""
+"""Interface between the time loop and solvers of any origin."""
 
 import abc
 import functools
@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
+from pdefit._util.errors import PdefitError
 from pdefit.systems.system import AbstractSystem
 
 # the state, and what a solver remembers between steps
@@ -17,31 +18,23 @@ Carry = tuple[PyTree, Any]
 
 
 class AbstractMethod(eqx.Module):
-    """Advances a system by a step, in forward and reverse mode, vmapped too; a step of zero length returns its state."""
+    """Advances a system by one step.
+
+    A step can be differentiated forward and in reverse, and vmapped. A step of zero length returns its state.
+    """
 
     @property
     @abc.abstractmethod
     def real_stability(self) -> float:
-        """The x up to which the method is stable for y' = -x y with step 1; infinite for implicit methods."""
-
-    @property
-    @abc.abstractmethod
-    def estimate_order(self) -> int | None:
-        """The estimated error of a step falls as this power of its size; None for a method without an estimate."""
+        """The largest x for which the method is stable for y' = -x y with step 1; infinite for implicit methods."""
 
     @abc.abstractmethod
     def begin(self, system: AbstractSystem, t: Array, y: PyTree, args: PyTree) -> Carry:
-        """What is carried from step to step, at time t."""
+        """The carry of the time loop at time t."""
 
     @abc.abstractmethod
     def advance(self, system: AbstractSystem, t: Array, h: Array, carry: Carry, args: PyTree) -> Carry:
-        """The carry at t + h."""
-
-    @abc.abstractmethod
-    def step_with_error(
-        self, system: AbstractSystem, t: Array, h: Array, y: PyTree, args: PyTree
-    ) -> tuple[PyTree, PyTree]:
-        """y after a step, and the error estimated in it, for the choice of steps: never differentiated."""
+        """The carry at time t + h."""
 
 
 class AbstractOneStep(AbstractMethod):
@@ -55,7 +48,30 @@ class AbstractOneStep(AbstractMethod):
 
     @abc.abstractmethod
     def one_step(self, system: AbstractSystem, t: Array, h: Array, y: PyTree, args: PyTree) -> PyTree:
-        """y after a step."""
+        """The state after a step.
+
+        **Arguments:**
+
+        - `system`: the equations.
+        - `t`, `h`: start and size of the step, in the system's time unit.
+        - `y`: the state at t.
+        - `args`: exogenous inputs of the system.
+        """
+
+
+class AbstractEmbedded(AbstractOneStep):
+    """A method that estimates the error of its steps, as adaptive steps need."""
+
+    @property
+    @abc.abstractmethod
+    def estimate_order(self) -> int:
+        """The power of the step's size with which the estimated error falls."""
+
+    @abc.abstractmethod
+    def step_with_error(
+        self, system: AbstractSystem, t: Array, h: Array, y: PyTree, args: PyTree
+    ) -> tuple[PyTree, PyTree]:
+        """The state after a step, and the estimated error in it. It is never differentiated."""
 
 
 class AbstractStaged(eqx.Module):
@@ -63,22 +79,23 @@ class AbstractStaged(eqx.Module):
 
     @abc.abstractmethod
     def settled(self, x: float | None) -> diffrax.AbstractSolver:
-        """This solver with as few stages as are stable for y' = -x y with step 1 (None: with a moderate number). A solver
-        whose stages are given returns itself."""
+        """This solver with a fixed number of stages; itself, where they are given.
+
+        **Arguments:**
+
+        - `x`: the fewest stages are taken that are stable for y' = -x y with step 1. None for a moderate number.
+        """
 
 
 class _Remembering(AbstractMethod):
-    """Any other solver of diffrax, which steps itself."""
+    """Any other solver of diffrax, stepped by its own `step`."""
 
     solver: diffrax.AbstractSolver
 
     @property
     def real_stability(self):
+        # that of explicit Euler: a diffrax solver does not state its own
         return 2.0
-
-    @property
-    def estimate_order(self):
-        return None
 
     def begin(self, system, t, y, args):
         return y, self.solver.init(_term(system), t, t, y, args)
@@ -86,24 +103,36 @@ class _Remembering(AbstractMethod):
     def advance(self, system, t, h, carry, args):
         y, state = carry
         stepped, _, _, remembered, _ = self.solver.step(_term(system), t, t + h, y, args, state, made_jump=False)
-        # what a solver remembers between steps must not see the steps of zero length that pad a plan
+        # what a solver remembers between steps must not see the steps of zero length that pad a time grid
         return jax.tree.map(lambda new, old: jnp.where(h != 0, new, old), (stepped, remembered), carry)
-
-    def step_with_error(self, system, t, h, y, args):
-        raise NotImplementedError
 
 
 def _term(system: AbstractSystem) -> diffrax.AbstractTerm:
+    # diffrax's type of a vector field names its arguments otherwise
     vector_field: Any = system.vector_field
     return diffrax.ODETerm(vector_field)
 
 
 @functools.singledispatch
 def method_of(solver: Any) -> AbstractMethod:
-    """How the engine steps with this solver; a file that steps a kind of solver itself registers it here."""
+    """The method that steps with a solver.
+
+    A file that steps a kind of solver in its own way registers it here.
+    """
     return _Remembering(solver)
 
 
 @method_of.register
 def _(solver: AbstractMethod) -> AbstractMethod:
     return solver
+
+
+def embedded_method_of(solver: diffrax.AbstractSolver) -> AbstractEmbedded:
+    """The method that steps with a solver and estimates the error; refused where there is no estimate."""
+    method = method_of(solver)
+    if not isinstance(method, AbstractEmbedded):
+        raise PdefitError(
+            f"Adaptive steps expect a solver that estimates its error, which {type(solver).__name__} does not; use Tsit5, "
+            f"Dopri5, Dopri8, Bosh3, Heun, RKC or Kvaerno5"
+        )
+    return method

@@ -18,7 +18,7 @@ class RK4(diffrax.AbstractERK):
     tableau: ClassVar[diffrax.ButcherTableau] = diffrax.ButcherTableau(
         a_lower=(np.array([0.5]), np.array([0.0, 0.5]), np.array([0.0, 0.0, 1.0])),
         b_sol=np.array([1 / 6, 1 / 3, 1 / 3, 1 / 6]),
-        # a tableau must state an error estimate; zeros: none
+        # diffrax wants an error estimate of every tableau: zeros stand for none
         b_error=np.zeros(4),
         c=np.array([0.5, 0.5, 1.0]),
     )

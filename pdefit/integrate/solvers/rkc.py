@@ -1,6 +1,6 @@
 """The Runge-Kutta-Chebyshev method of second order: explicit steps as long as many stages make stable."""
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import diffrax
 import jax
@@ -10,31 +10,35 @@ from jax import lax
 from jaxtyping import Array, PyTree
 
 from pdefit._util.errors import PdefitError
-from pdefit.integrate.solvers.method import AbstractOneStep, AbstractStaged
-from pdefit.integrate.solvers.term import AbstractMemoryless, system_of
+from pdefit.integrate.solvers.method import AbstractEmbedded, AbstractStaged
+from pdefit.integrate.solvers.term import AbstractMemoryless, HasVectorField, system_of
 
 _DAMPING = 2 / 13
-# where nothing says how stable a step must be
+# where it is not known how stable a step must be
 _MODERATE = 6
 # stages amplify round-off by their square
 _MOST = 1000
 
 
-class RKC(AbstractMemoryless, AbstractOneStep, AbstractStaged):
-    """Second order for diffusion on fine grids: s stages are stable for y' = -x y with step 1 up to x = 0.653 (s^2 - 1),
-    where as many steps of a classical method reach a multiple of s.
+class RKC(AbstractMemoryless, AbstractEmbedded, AbstractStaged):
+    """An explicit method of second order for diffusion on fine grids.
+
+    Its s stages are stable for y' = -x y with step 1 up to x = 0.653 (s^2 - 1). As many steps of a classical method reach
+    a multiple of s only.
 
         Y_0 = y,  Y_1 = Y_0 + m_1 h F_0,
         Y_j = (1 - mu_j - nu_j) Y_0 + mu_j Y_(j-1) + nu_j Y_(j-2) + m_j h F_(j-1) + g_j h F_0,  j = 2..s
 
-    with F_j = f(t + c_j h, Y_j) and coefficients from Chebyshev polynomials, damped by 2/13 so that every mode decays. Along
-    the imaginary axis it is hardly stable: not for waves or advection without diffusion.
+    with F_j = f(t + c_j h, Y_j) and coefficients from Chebyshev polynomials, damped by 2/13 so that every mode decays.
+    Along the imaginary axis it is hardly stable: it is not for waves, or advection without diffusion.
 
-    **Arguments:** `stages`, 2 or more. Left open, they are the fewest that are stable at the step asked for (a fit counts
-    them for its guess, and again where it moves beyond), which wants a system that knows its stable step; with adaptive
-    steps, or no step asked for, six.
+    **Arguments:**
 
-    Adaptive steps are judged by the estimate 0.8 (y_n - y_(n+1)) + 0.4 h (F_n + F_(n+1)), and kept stable.
+    - `stages`: 2 or more. Left open, they are the fewest that are stable with the step size given, for a system that
+      states its stable step. A fit counts them at its guess, and again where it moves beyond. With adaptive steps, or no
+      step size given, there are six.
+
+    The error of a step is estimated as 0.8 (y_n - y_(n+1)) + 0.4 h (F_n + F_(n+1)). Adaptive steps are kept stable, too.
 
     Source: B. P. Sommeijer, L. F. Shampine, J. G. Verwer, J. Comput. Appl. Math. 88:315 (1997),
     doi:10.1016/S0377-0427(97)00219-7.
@@ -91,7 +95,7 @@ class RKC(AbstractMemoryless, AbstractOneStep, AbstractStaged):
 
         return after, jax.tree.map(estimate, increment, first, last)
 
-    def _increment(self, system: Any, t: Array, h: Array, y: PyTree, first: PyTree, args: PyTree) -> PyTree:
+    def _increment(self, system: HasVectorField, t: Array, h: Array, y: PyTree, first: PyTree, args: PyTree) -> PyTree:
         """y after a step, minus y: exactly zero where h is."""
         c = coefficients(self._count)
 
@@ -112,7 +116,7 @@ class RKC(AbstractMemoryless, AbstractOneStep, AbstractStaged):
         # checkpointed, as the stages of a tableau are
         return lax.scan(jax.checkpoint(stage, prevent_cse=False), begin, rows)[0][1]
 
-    # --- what diffrax asks of its solvers ------------------------------------------------------------------------------
+    # --- the interface of diffrax ----------------------------------------------------------------------------------------
 
     def order(self, terms):
         return 2
@@ -123,7 +127,7 @@ class RKC(AbstractMemoryless, AbstractOneStep, AbstractStaged):
 
 
 class Coefficients(NamedTuple):
-    """m_1, and by stage j = 2..s mu_j, nu_j, m_j, g_j, and the c_(j-1) at which F_(j-1) is evaluated."""
+    """Coefficients of a step: m_1, and for the stages j = 2..s mu_j, nu_j, m_j, g_j, and the c_(j-1) of F_(j-1)."""
 
     first: float
     mu: np.ndarray
@@ -146,7 +150,7 @@ def _polynomials(stages: int) -> tuple[float, np.ndarray]:
 
 
 def real_interval(stages: int) -> float:
-    """beta(s) = (w_0 + 1) T_s''(w_0) / T_s'(w_0)."""
+    """The x up to which s stages are stable for y' = -x y: (w_0 + 1) T_s''(w_0) / T_s'(w_0)."""
     w0, t = _polynomials(stages)
     return float((w0 + 1) * t[2, -1] / t[1, -1])
 

@@ -1,5 +1,6 @@
-"""What the symplectic solvers share: a term that shows them positions, velocities and acceleration."""
+"""Base of the symplectic solvers, and the term that gives them positions, velocities and acceleration."""
 
+import abc
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -12,9 +13,17 @@ from pdefit.integrate.solvers.method import AbstractMethod, AbstractOneStep, met
 from pdefit.integrate.solvers.term import AbstractMemoryless
 from pdefit.systems.capabilities import AbstractMechanical
 
+Acceleration = Callable[[Array, PyTree], PyTree]
+
 
 class MechanicalTerm(diffrax.AbstractTerm):
-    """The right-hand side of a system with `AbstractMechanical`, in local time s = t - offset."""
+    """The right-hand side of a system with `AbstractMechanical`, in local time.
+
+    **Arguments:**
+
+    - `system`: the equations, with positions and velocities.
+    - `offset`: the time t at which the local time s = t - offset is zero.
+    """
 
     system: Any
     offset: Array
@@ -37,7 +46,10 @@ class MechanicalTerm(diffrax.AbstractTerm):
 
 
 class AbstractSymplectic(AbstractMemoryless):
-    """A fixed-step solver for x'' = a(t, x) that conserves the symplectic form; subclasses write `advance`."""
+    """A fixed-step solver for x'' = a(t, x) that conserves the symplectic form.
+
+    A subclass writes `advance`.
+    """
 
     term_structure: ClassVar = MechanicalTerm
 
@@ -47,13 +59,22 @@ class AbstractSymplectic(AbstractMemoryless):
         def acceleration(s: Array, x: PyTree) -> PyTree:
             return system.acceleration(terms.offset + s, x, args)
 
-        x, v = self.advance(acceleration, t0, t1 - t0, system.positions(y0), system.velocities(y0))
+        x, v = self.advance(
+            acceleration, jnp.asarray(t0), jnp.asarray(t1 - t0), system.positions(y0), system.velocities(y0)
+        )
         y1 = system.assemble(x, v)
         return y1, None, dict(y0=y0, y1=y1), None, diffrax.RESULTS.successful
 
-    def advance(self, acceleration: Callable, s: Any, h: Any, x: PyTree, v: PyTree) -> tuple[PyTree, PyTree]:
-        """Positions and velocities at s + h from those at s."""
-        raise NotImplementedError
+    @abc.abstractmethod
+    def advance(self, acceleration: Acceleration, s: Array, h: Array, x: PyTree, v: PyTree) -> tuple[PyTree, PyTree]:
+        """Positions and velocities after a step.
+
+        **Arguments:**
+
+        - `acceleration`: a(s, x).
+        - `s`, `h`: start and size of the step, in local time.
+        - `x`, `v`: positions and velocities at s.
+        """
 
 
 class Symplectic(AbstractOneStep):
@@ -65,17 +86,10 @@ class Symplectic(AbstractOneStep):
     def real_stability(self):
         return 2.0
 
-    @property
-    def estimate_order(self):
-        return None
-
     def one_step(self, system, t, h, y, args):
         # in local time 0..h, so that h keeps its precision however large t is
         term = MechanicalTerm(system, t)
         return self.solver.step(term, jnp.zeros_like(h), h, y, args, None, made_jump=False)[0]
-
-    def step_with_error(self, system, t, h, y, args):
-        raise NotImplementedError
 
 
 @method_of.register
@@ -83,8 +97,15 @@ def _(solver: AbstractSymplectic) -> AbstractMethod:
     return Symplectic(solver)
 
 
-def kick_drift_kick(acceleration: Callable, s: Array, h: Array, x: PyTree, v: PyTree) -> tuple[PyTree, PyTree]:
-    """v += h/2 a(s, x); x += h v; v += h/2 a(s + h, x): second order, symmetric, symplectic."""
+def kick_drift_kick(acceleration: Acceleration, s: Array, h: Array, x: PyTree, v: PyTree) -> tuple[PyTree, PyTree]:
+    """The step v += h/2 a(s, x); x += h v; v += h/2 a(s + h, x): second order, symmetric, symplectic.
+
+    **Arguments:**
+
+    - `acceleration`: a(s, x).
+    - `s`, `h`: start and size of the step, in local time.
+    - `x`, `v`: positions and velocities at s.
+    """
     v = jax.tree.map(lambda v, a: v + h / 2 * a, v, acceleration(s, x))
     x = jax.tree.map(lambda x, v: x + h * v, x, v)
     v = jax.tree.map(lambda v, a: v + h / 2 * a, v, acceleration(s + h, x))

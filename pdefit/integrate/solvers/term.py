@@ -1,16 +1,19 @@
-"""Between diffrax, whose solvers are shown terms, and ours, which step systems."""
+"""Adapters between diffrax, whose solvers step terms, and the solvers here, which step systems."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import diffrax
 import equinox as eqx
 import jax
+from jaxtyping import Array, PyTree
 
 
 class SystemTerm(diffrax.AbstractTerm):
-    """A system as a term, for solvers that want more of it than its vector field: `diffrax.diffeqsolve(SystemTerm(system),
-    pdefit.IMEX(), ...)`."""
+    """A system as a term of diffrax, for solvers that need more of it than its vector field.
+
+    For example `diffrax.diffeqsolve(SystemTerm(system), pdefit.IMEX(), ...)`.
+    """
 
     system: Any
 
@@ -24,8 +27,17 @@ class SystemTerm(diffrax.AbstractTerm):
         return jax.tree.map(lambda v: control * v, vf)
 
 
+@runtime_checkable
+class HasVectorField(Protocol):
+    """A system, or what a term of diffrax has in common with it."""
+
+    def vector_field(self, t: Array, y: PyTree, args: PyTree) -> PyTree:
+        """The right-hand side of the equations."""
+        ...
+
+
 class _Bare(eqx.Module):
-    """What a term shows of a system."""
+    """The vector field of a term, as a system has one."""
 
     term: Any
 
@@ -34,7 +46,7 @@ class _Bare(eqx.Module):
 
 
 class AbstractMemoryless(diffrax.AbstractSolver):
-    """What diffrax asks of a solver of ours that remembers nothing between steps."""
+    """The interface of diffrax for a solver that remembers nothing between steps."""
 
     interpolation_cls: ClassVar[Callable[..., diffrax.AbstractLocalInterpolation]] = diffrax.LocalLinearInterpolation
 
@@ -46,5 +58,5 @@ class AbstractMemoryless(diffrax.AbstractSolver):
 
 
 def system_of(term: Any) -> Any:
-    """The system of a term, or something with its vector field."""
+    """The system of a term, or an object with the vector field of the term."""
     return term.system if isinstance(term, SystemTerm) else _Bare(term)

@@ -154,7 +154,7 @@ class Probe:
             gradient = pull_sketch(objective, theta, Sketch(nothing, jnp.ones(())))
             self.slope, self.moved = [float(jnp.vdot(gradient, v)) for v in along], None
 
-    def slopes(self, name: str, value: Any, gradient: Array, limit: float, remedy: str) -> list[Check]:
+    def slopes(self, name: str, value: Array, gradient: Array, limit: float, remedy: str) -> list[Check]:
         """A value and a gradient of J against those of the residuals."""
         size = float(np.linalg.norm(self.slope))
         gaps = [abs(float(jnp.vdot(gradient, v)) - s) for v, s in zip(self.along, self.slope, strict=True)]

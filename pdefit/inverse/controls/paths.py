@@ -65,8 +65,8 @@ class _Leaf:
     root: str
     names: tuple[str, ...]
 
-    def __call__(self, p: Any) -> Any:
-        node: Any = getattr(p if self.root in _PARTS else p.system, self.root)
+    def __call__(self, p: PyTree) -> PyTree:
+        node: PyTree = getattr(p if self.root in _PARTS else p.system, self.root)
         for name in self.names:
             node = _children(node)[name]
         return node

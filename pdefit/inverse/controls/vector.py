@@ -1,7 +1,7 @@
 """Bound controls and the vector theta that stands for their values."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import equinox as eqx
 import jax
@@ -157,7 +157,7 @@ class Controls(eqx.Module):
         chosen = eqx.tree_at(self._leaves, jax.tree.map(lambda _: False, problem), [True] * len(self.items))
         return eqx.filter(problem, chosen)
 
-    def _leaves(self, problem: Any) -> list[Any]:
+    def _leaves(self, problem: PyTree) -> list[PyTree]:
         return [c.where(problem) for c in self.items]
 
     def split(self, theta: Float[Array, " p"]) -> list[Array]:

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import diffrax
 import equinox as eqx
@@ -102,10 +101,10 @@ def choose_solver(
     return SolverChoice(RK4(), None, "the equations are not stiff")
 
 
-def _fastest(rate: Any, y: Float[Array, " n"]) -> tuple[float, float]:
+def _fastest(rate: Callable[[Array], Array], y: Float[Array, " n"]) -> tuple[float, float]:
     """How fast the fastest direction decays, and how fast it changes at all, by the power method."""
 
-    def turn(_: Any, v: Array) -> Array:
+    def turn(_: Array, v: Array) -> Array:
         w = jax.jvp(rate, (y,), (v,))[1]
         return w / jnp.maximum(jnp.linalg.norm(w), 1e-300)
 

@@ -1,13 +1,13 @@
 """Chunks: many evaluations of an optimizer in one compiled loop, between two looks at the clock."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.optimizers.base import AbstractOptimizer, Evaluation
@@ -17,7 +17,7 @@ MOST = 64
 
 
 class Carry(NamedTuple):
-    state: Any
+    state: PyTree
     best_value: Array
     best_theta: Array
     done: Array
@@ -32,7 +32,9 @@ class Log(NamedTuple):
 
 
 @eqx.filter_jit
-def advance(functional: AbstractObjective, optimizer: AbstractOptimizer, carry: Carry, limit: Array) -> Any:
+def advance(
+    functional: AbstractObjective, optimizer: AbstractOptimizer, carry: Carry, limit: Array
+) -> tuple[Array, Carry, Log]:
     """Up to `limit` evaluations inside one compiled loop, and what happened in each."""
 
     def running(loop: tuple[Array, Carry, Log]) -> Array:

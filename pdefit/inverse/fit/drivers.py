@@ -2,7 +2,6 @@
 
 import abc
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -263,5 +262,5 @@ def _state(functional: Functional) -> PyTree:
 
 
 @eqx.filter_jit
-def _ask(optimizer: AbstractOptimizer, state: Any) -> Array:
+def _ask(optimizer: AbstractOptimizer, state: PyTree) -> Array:
     return optimizer.ask(state)

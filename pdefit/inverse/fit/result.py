@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.errors import PdefitError
-from pdefit.inverse.objective.abstract import Objective
+from pdefit.inverse.objective.abstract import AbstractObjective, Objective
 from pdefit.inverse.problem.problem import Problem
 
 
@@ -109,6 +109,6 @@ class Progress(NamedTuple):
     max_iterations: int
     loss: float
     records: list[Record]
-    functional: Any
+    functional: AbstractObjective
     theta: np.ndarray
     state: Callable[[], RunState]

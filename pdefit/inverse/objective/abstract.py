@@ -18,6 +18,10 @@ from pdefit.inverse.objective.segment_jacobian import SegmentNormalEquations
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.shooting.formulation import AbstractFormulation
 
+# what a loop carries along
+Carry = TypeVar("Carry")
+Self = TypeVar("Self", bound="AbstractObjective")
+
 
 class AbstractObjective(eqx.Module):
     """J(theta) = 1/2 |r(theta)|^2 of p unknowns and m residuals, those of padding included.
@@ -92,7 +96,7 @@ class AbstractObjective(eqx.Module):
         """J, its gradient J_r^T r and the Gauss-Newton matrix J_r^T J_r."""
         return self.grouped_equations(theta).total()
 
-    def repeat(self, condition: Callable[[Any], Any], body: Callable[[Any], Any], carry: Any) -> Any:
+    def repeat(self, condition: Callable[[Carry], Array], body: Callable[[Carry], Carry], carry: Carry) -> Carry:
         """`carry = body(carry)` while `condition(carry)`, for optimizers that ask several things of a point."""
         return lax.while_loop(condition, body, carry)
 
@@ -136,7 +140,7 @@ class AbstractObjective(eqx.Module):
         """The `Functional` of every recording, and its own theta."""
 
     @abc.abstractmethod
-    def reformulated(self, formulation: AbstractFormulation, theta: Float[Array, " p"]) -> Any:
+    def reformulated(self: Self, formulation: AbstractFormulation, theta: Float[Array, " p"]) -> Self:
         """The same with the record cut in another way, its shared controls starting from theta. Node states are made of the
         data again and are no controls any more: they belong to the windows for which they were declared."""
 
@@ -145,11 +149,11 @@ class AbstractObjective(eqx.Module):
         """The problem of every recording, and its largest step."""
 
     @abc.abstractmethod
-    def emptied(self) -> Any:
+    def emptied(self: Self) -> Self:
         """The same with zeros where theta puts its values."""
 
     @abc.abstractmethod
-    def reweighted(self, sigma: Mapping[str, Any]) -> Any:
+    def reweighted(self: Self, sigma: Mapping[str, Any]) -> Self:
         """The same with other standard deviations of some variables, in the shapes that `observations` have."""
 
 

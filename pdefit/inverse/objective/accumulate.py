@@ -1,7 +1,6 @@
 """Sums along trajectories that can be cut into parts: what both drivers, traced and hosted, differentiate."""
 
 import abc
-from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -11,6 +10,7 @@ from pdefit.integrate.loop.stepper import Stepper
 from pdefit.inverse.objective.residual_map import AbstractResidualMap
 from pdefit.inverse.objective.residuals import ObservationSchedule, TrajectoryRunner
 from pdefit.inverse.objective.tangent_linear import TangentLinearStepper, push
+from pdefit.inverse.problem.instrument import AbstractObservationOperator
 from pdefit.inverse.problem.problem import Problem
 
 
@@ -71,8 +71,8 @@ class TangentLinearMisfit(AbstractAccumulation):
         tangent = self.functional.controls.touched(tangent)
         runner = self.functional.runner
 
-        def emit(pair: tuple[PyTree, PyTree], i: Any) -> Array:
-            def residuals(observe: Any, y: PyTree) -> dict[str, Array]:
+        def emit(pair: tuple[PyTree, PyTree], i: PyTree) -> Array:
+            def residuals(observe: AbstractObservationOperator, y: PyTree) -> dict[str, Array]:
                 return schedule.residuals(observe, y, i)
 
             y, dy = pair

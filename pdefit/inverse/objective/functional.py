@@ -180,7 +180,7 @@ class Functional(AbstractResidualMap):
 
     # --- variants --------------------------------------------------------------------------------------------------------
 
-    def reformulated(self, formulation: AbstractFormulation, theta: Float[Array, " p"]) -> "Functional":
+    def reformulated(self: Same, formulation: AbstractFormulation, theta: Float[Array, " p"]) -> Same:
         layout = formulation.layout(self.observations.ts, self.dt)
         problem = self.at(theta)
         nodes = formulation.node_states(problem, self.observations, layout)
@@ -227,7 +227,7 @@ class Functional(AbstractResidualMap):
         items = self.controls.items
         return eqx.tree_at(lambda f: [c.where(f.problem) for c in items], self, replace_fn=jnp.zeros_like)
 
-    def reweighted(self, sigma: Mapping[str, Any]) -> "Functional":
+    def reweighted(self: Same, sigma: Mapping[str, Any]) -> Same:
         return eqx.tree_at(lambda f: f.observations, self, self.observations.with_sigma(sigma))
 
 

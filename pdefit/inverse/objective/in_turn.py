@@ -40,7 +40,7 @@ class InTurn(AbstractStepper):
     def __call__(self, t, h, carry):
         return self.through(carry, (t[None], h[None]))
 
-    def through(self, carry: Any, t_h: TimesSizes) -> Any:
+    def through(self, carry: PyTree, t_h: TimesSizes) -> PyTree:
         """Through the steps of an interval; a step of zero length makes their number even."""
         shape = (-(-t_h[0].shape[0] // _AHEAD), _AHEAD)
         blocks = grouped(t_h[0], shape, 0), grouped(t_h[1], shape, 0, zeros=True)

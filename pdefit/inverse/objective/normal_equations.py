@@ -1,6 +1,6 @@
 """The normal equations of Gauss-Newton, summed while the trajectories run: no Jacobian and no residuals are held."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, PyTree
 from pdefit._util.errors import PdefitError
 from pdefit.integrate.loop.accumulate import fold
 from pdefit.integrate.loop.stepper import Stepper
+from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective.in_turn import InTurn, goes_in_turn, stacked, unstacked
 from pdefit.inverse.objective.residual_map import AbstractResidualMap
@@ -17,6 +18,7 @@ from pdefit.inverse.objective.residuals import ObservationSchedule
 from pdefit.inverse.objective.segment_jacobian import SegmentNormalEquations, continuity_blocks, jumps, pattern
 from pdefit.inverse.objective.smooth_tangents import followed
 from pdefit.inverse.objective.tangent_linear import TangentLinearStepper, jvp_many
+from pdefit.inverse.problem.problem import Problem
 
 # values of tangents, or of the matrix, that are held at most: 2 GB in float64
 _MOST_VALUES = 250_000_000
@@ -44,7 +46,7 @@ class TangentState(NamedTuple):
 
     states: PyTree
     tangents: PyTree
-    seen: Any
+    seen: PyTree
 
 
 class Tangents(eqx.Module):
@@ -66,7 +68,7 @@ class Tangents(eqx.Module):
             return self.seeds
         return jnp.asarray(pattern(functional.controls, functional.layout.segments).seeds)
 
-    def start(self, empty: Any = None) -> TangentState:
+    def start(self, empty: PyTree = None) -> TangentState:
         """Before the first step; `empty` is a tally of another kind, (S, ...)."""
         seeds, values = self._seeds, sum(x.size for x in jax.tree.leaves(self.functional.problem.y0))
         _refuse_many(seeds.shape[0], seeds.shape[1] if empty is None else 0, values)
@@ -82,24 +84,24 @@ class Tangents(eqx.Module):
         problem, moved = jvp_many(lambda x: followed(functional, x), (self.theta,), (self._seeds,))
         moved = functional.controls.touched(moved)
 
-        def stepping(p: Any) -> Stepper:
+        def stepping(p: Problem) -> Stepper:
             return Stepper(p.system, runner.solver, p.args)
 
         stepper = stepping(functional.at(self.theta))
         twin = stepping(problem) if functional.smooth_tangents else None
 
-        def look(seen: Any, pair: tuple[PyTree, PyTree], i: Any) -> Any:
+        def look(seen: PyTree, pair: tuple[PyTree, PyTree], i: PyTree) -> PyTree:
             y, dy = pair
             found = jvp_many(lambda o, y: schedule.residuals(o, y, i), (problem.observe, y), (moved.observe, dy))
             return seen.plus(*found)
 
-        def trajectory(walk: TangentState, grid: Any, inputs: Any) -> TangentState:
+        def trajectory(walk: TangentState, grid: TimeGrid, inputs: PyTree) -> TangentState:
             pushed = TangentLinearStepper(stepper, stepping(moved), twin, several=True)
             (y, dy), seen = fold(pushed, (walk.states, walk.tangents), grid, look, inputs, walk.seen)
             return TangentState(y, dy, seen)
 
-        def trajectory_in_turn(walk: TangentState, grid: Any, inputs: Any) -> TangentState:
-            def look_at_all(seen: Any, pair: tuple[PyTree, list[PyTree]], i: Any) -> Any:
+        def trajectory_in_turn(walk: TangentState, grid: TimeGrid, inputs: PyTree) -> TangentState:
+            def look_at_all(seen: PyTree, pair: tuple[PyTree, list[PyTree]], i: PyTree) -> PyTree:
                 return look(seen, (pair[0], stacked(pair[1])), i)
 
             each = InTurn(stepper, [stepping(p) for p in self._alone(moved)])

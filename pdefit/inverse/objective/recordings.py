@@ -267,7 +267,7 @@ class _Of:
     where: Callable[[Any], Any]
     recording: int
 
-    def __call__(self, problem: Any) -> Any:
+    def __call__(self, problem: PyTree) -> PyTree:
         return self.where(problem)[self.recording]
 
 

@@ -1,7 +1,6 @@
 """Weighted residuals along one run of the time loop, and their typical sizes."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import diffrax
 import equinox as eqx
@@ -32,7 +31,7 @@ class ObservationSchedule(eqx.Module):
     counts: dict[str, Array]
     observations: Observations
 
-    def residuals(self, observe: AbstractObservationOperator, y: PyTree, i: Any) -> dict[str, Array]:
+    def residuals(self, observe: AbstractObservationOperator, y: PyTree, i: PyTree) -> dict[str, Array]:
         """W (H(y) - d) of one observation, 0 where it is missing or no residual; `i` are an index and flags as in `inputs`."""
         index, counts = i
         seen, data = observe(y), self.observations
@@ -88,7 +87,7 @@ class TrajectoryRunner(eqx.Module):
     ) -> tuple[PyTree, PyTree]:
         """`emit` of every observation, stacked (S, I, ...), and what the stepper steps at the ends (S, ...)."""
 
-        def trajectory(y0: PyTree, grid: TimeGrid, inputs: Any, probes: Array | None) -> tuple[PyTree, PyTree]:
+        def trajectory(y0: PyTree, grid: TimeGrid, inputs: PyTree, probes: Array | None) -> tuple[PyTree, PyTree]:
             end, outputs = self.adjoint.run(stepper, y0, grid, emit, inputs, probes)
             return outputs, end
 

@@ -1,5 +1,6 @@
 """Forward mode along trajectories: a state, and how it moves."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -10,7 +11,7 @@ from jaxtyping import PyTree
 from pdefit.integrate.loop.stepper import AbstractStepper, Stepper
 
 
-def push(function: Any, primals: tuple, tangents: tuple) -> tuple[PyTree, PyTree]:
+def push(function: Callable, primals: tuple, tangents: tuple) -> tuple[PyTree, PyTree]:
     """What a function returns, and how that moves with its arguments: zero where it does not."""
     out, moved = eqx.filter_jvp(function, primals, tangents)
 
@@ -20,7 +21,7 @@ def push(function: Any, primals: tuple, tangents: tuple) -> tuple[PyTree, PyTree
     return out, jax.tree.map(filled, out, moved)
 
 
-def jvp_many(function: Any, primals: tuple, tangents: tuple) -> tuple[PyTree, PyTree]:
+def jvp_many(function: Callable, primals: tuple, tangents: tuple) -> tuple[PyTree, PyTree]:
     """The same along several directions, which are the leading axis of `tangents` and of what moves."""
     static: list[PyTree] = []
 
@@ -57,7 +58,7 @@ class TangentLinearStepper(AbstractStepper):
         (y, state), (dy, d_state) = self._push(lambda stepper, c: stepper(t, h, c), (y, state), (dy, d_state))
         return (y, dy), (state, d_state)
 
-    def _push(self, function: Any, primal: PyTree, tangent: PyTree) -> tuple[PyTree, PyTree]:
+    def _push(self, function: Callable, primal: PyTree, tangent: PyTree) -> tuple[PyTree, PyTree]:
         moved = eqx.filter(self.tangent, eqx.is_inexact_array)
         followed = self.stepper if self.twin is None else self.twin
         out, d_out = (jvp_many if self.several else push)(function, (followed, primal), (moved, tangent))

@@ -23,6 +23,7 @@ from pdefit.inverse.objective.normal_equations import Tangents
 from pdefit.inverse.objective.residuals import ObservationSchedule
 from pdefit.inverse.offload import programs
 from pdefit.inverse.offload.time_chunks import TimeChunks
+from pdefit.inverse.optimizers.base import Carry
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,7 +119,7 @@ class HostedFunctional:
             walked = jax.block_until_ready(programs.walk(tangents, walked, schedule))
         return programs.walk_end(tangents, walked)
 
-    def repeat(self, condition: Callable[[Any], Any], body: Callable[[Any], Any], carry: Any) -> Any:
+    def repeat(self, condition: Callable[[Carry], Array], body: Callable[[Carry], Carry], carry: Carry) -> Carry:
         """`carry = body(carry)` while `condition(carry)`."""
         while bool(condition(carry)):
             carry = body(carry)

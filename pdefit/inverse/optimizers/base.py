@@ -2,14 +2,17 @@
 
 import abc
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, PyTree
 
 from pdefit.inverse.controls.vector import Controls
+
+# what a loop carries along
+Carry = TypeVar("Carry")
 
 
 @runtime_checkable
@@ -37,7 +40,7 @@ class Evaluated(Protocol):
         """J, its gradient J_r^T r and the Gauss-Newton matrix J_r^T J_r."""
         ...
 
-    def repeat(self, condition: Callable[[Any], Any], body: Callable[[Any], Any], carry: Any) -> Any:
+    def repeat(self, condition: Callable[[Carry], Array], body: Callable[[Carry], Carry], carry: Carry) -> Carry:
         """`carry = body(carry)` while `condition(carry)`."""
         ...
 
@@ -95,7 +98,7 @@ class AbstractOptimizer(eqx.Module):
     tangents: eqx.AbstractClassVar[bool]
 
     @abc.abstractmethod
-    def evaluate(self, functional: Evaluated, state: Any) -> Evaluation:
+    def evaluate(self, functional: Evaluated, state: PyTree) -> Evaluation:
         """What this optimizer needs to know of the point that it asks for."""
 
     @property
@@ -104,26 +107,26 @@ class AbstractOptimizer(eqx.Module):
         return 0
 
     @abc.abstractmethod
-    def init(self, theta: Float[Array, " p"], box: Box) -> Any:
+    def init(self, theta: Float[Array, " p"], box: Box) -> PyTree:
         """The state before the first evaluation."""
 
     @abc.abstractmethod
-    def ask(self, state: Any) -> Float[Array, " p"]:
+    def ask(self, state: PyTree) -> Float[Array, " p"]:
         """The point to evaluate next."""
 
     @abc.abstractmethod
-    def tell(self, state: Any, found: Evaluation) -> tuple[Any, Bool[Array, ""]]:
+    def tell(self, state: PyTree, found: Evaluation) -> tuple[PyTree, Bool[Array, ""]]:
         """The state after an evaluation, and whether the point was accepted."""
 
     @abc.abstractmethod
-    def converged(self, state: Any) -> Bool[Array, ""]:
+    def converged(self, state: PyTree) -> Bool[Array, ""]:
         """Whether the best point is a minimum, as far as the optimizer can tell."""
 
     @abc.abstractmethod
-    def finished(self, state: Any) -> Bool[Array, ""]:
+    def finished(self, state: PyTree) -> Bool[Array, ""]:
         """Whether further evaluations are pointless: converged, or stuck."""
 
-    def remark(self, state: Any) -> str | None:
+    def remark(self, state: PyTree) -> str | None:
         """Why it stopped without having converged, where there is something to be said about that."""
         return None
 

@@ -1,12 +1,12 @@
 """Any optax gradient transformation (Adam, Lion, ...) as an ask/tell optimizer."""
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, by_gradient
 
@@ -15,7 +15,7 @@ class _State(NamedTuple):
     trial: Array
     theta: Array
     update: Array
-    transformation: Any
+    transformation: PyTree
     scale: Array
     box: Box
 

@@ -1,11 +1,11 @@
 """Limited-memory BFGS."""
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from pdefit.inverse.optimizers import line_search
 from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, by_gradient
@@ -19,7 +19,7 @@ class _State(NamedTuple):
     # the gradient at the best trial of the running line search
     low_gradient: Array
     search: line_search.Search
-    memory: Any
+    memory: PyTree
     started: Array
     done: Array
     stuck: Array

@@ -1,6 +1,6 @@
 """Levenberg-Marquardt: damped Gauss-Newton steps."""
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
 from jax import lax
@@ -206,7 +206,7 @@ def _step(
     lowest, highest = jnp.maximum(box.lower - theta, -max_step), jnp.minimum(box.upper - theta, max_step)
     inverse = jnp.where(scale > 0, 1 / jnp.where(scale > 0, scale, 1.0), 0.0)
 
-    def hold(_: Any, found: tuple[Array, Array]) -> tuple[Array, Array]:
+    def hold(_: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
         held, at = found
         step = scale * solve(jnp.maximum(damping, round_off), held, at)
         limited = jnp.clip(step, lowest, highest)

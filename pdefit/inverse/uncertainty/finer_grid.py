@@ -29,7 +29,7 @@ class _Averaged(AbstractObservationOperator):
 
     system: AbstractSystem
 
-    def __call__(self, y: PyTree) -> Any:
+    def __call__(self, y: PyTree) -> dict[str, Array]:
         # the next operator takes a state
         return self.system.coarsen(y, 2)  # pyright: ignore[reportAttributeAccessIssue]
 

@@ -7,131 +7,89 @@ import numpy as np
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from pdefit.data.readers.fields import Film
-from pdefit.output.pictures.quantities import Axis, Quantity, with_unit
+from pdefit.output.pictures.quantities import Quantity, with_unit
 from pdefit.output.pictures.scales import Scale, scale_of, scale_of_errors
 from pdefit.output.pictures.style import BEYOND, NAMES, figure
 
 # a plane this much wider than high is drawn as strips above each other
-_STRIP = 2.2
+STRIP = 2.2
 # and one this much wider has room for two times only
 _WIDE = 1.5
-# numbers outside of these are shown as multiples of a power of ten, which the label tells
+# numbers outside of these are shown as multiples of a power of ten, which stands in the label
 _PLAIN = (1e-2, 1e4)
 
 
 def draw_map(path: Path, film: Film, quantity: Quantity) -> None:
-    """Images at up to four times (two of wide planes, three of strips): the fit's first and last, the forecast's middle and
-    last. Truth (or what was observed) and prediction share their colours; the error has its own. Columns run to the right,
-    rows upwards."""
-    numbers = telling_frames(film)
-    if _WIDE < aspect(quantity) <= _STRIP:
+    """Images of a field on a plane at a few times.
+
+    There are up to four times, two of wide planes and three of strips: the fit's first and last, the forecast's middle and
+    last. Truth (or what was observed) and prediction share their colours; the error has its own. Columns of the array run
+    to the right, rows upwards.
+    """
+    numbers, wide = telling_frames(film), aspect(quantity)
+    is_strip = wide > STRIP
+    if _WIDE < wide <= STRIP:
         numbers = numbers[1::2] or numbers
-    elif aspect(quantity) > _STRIP and len(numbers) > 3:
+    elif is_strip and len(numbers) > 3:
         numbers = [*numbers[:2], numbers[-1]]
-    pairs = list(quantity.pairs(film, numbers))
-    rows = panels(quantity.field.reference)
+    pairs, names, times = list(quantity.pairs(film, numbers)), panels(quantity.field.reference), len(numbers)
     shared, errors = scales(pairs)
-    sheet = (_Strips if aspect(quantity) > _STRIP else _Table)(len(numbers), len(rows), aspect(quantity))
-    with figure(path, sheet.width, sheet.height, layout=None) as fig:
-        drawn: dict[str, Any] = {}
+    # a label beside one row, which is not high, takes two lines
+    between, minus = (", ", " - ") if is_strip else ("\n", "\n- ")
+    # inches; strips of all times lie below each other, else each time has a column
+    width = 7.0 if is_strip or times > 1 else 4.2
+    down = max(5.7 / wide, 0.12) if is_strip else (width - 1.85) / times / wide
+    if is_strip:
+        height = 1.05 + times * (0.3 + len(names) * (down + 0.06))
+    else:
+        height = 0.95 + len(names) * (down + 0.12)
+    with figure(path, width, height, layout="compressed") as fig:
+        rows, columns = (times * len(names), 2) if is_strip else (len(names), times)
+        spec = fig.add_gridspec(rows + is_strip, columns, height_ratios=[1.0] * rows + [0.1 / down] * is_strip)
+        places = [spec[r, :] if is_strip else spec[r, k] for k in range(times) for r in range(rows)]
+        grid: Any = np.asarray([fig.add_subplot(place) for place in places[: times * len(names)]]).reshape(times, -1).T
+        images: dict[str, Any] = {}
         for k, (number, pair) in enumerate(zip(numbers, pairs, strict=True)):
-            for r, row in enumerate(rows):
-                axes = fig.add_axes(sheet.cell(k, r))
-                drawn[row] = draw_image(axes, quantity, value_of(row, *pair), errors if row == "error" else shared)
-                sheet.label(axes, k, r, row, quantity)
-                if r == 0:
-                    later = number >= film.forecast
-                    title = f"{when(film, number)}{sheet.between + 'forecast' if later else ''}"
-                    axes.set_title(title, fontsize=9, color=BEYOND if later else "black")
-        named = {
-            rows[-2 if len(rows) > 1 else 0]: quantity.label,
-            "error": with_unit(f"prediction{sheet.minus}{rows[0]}", quantity.field.unit),
-        }
-        for name, label in named.items():
-            if name in drawn:
-                beside = fig.add_axes(sheet.colorbar(name == "error", len(rows)))
-                colorbar(fig, drawn[name], beside, errors if name == "error" else shared, label, sheet.orientation)
+            later = number >= film.forecast
+            title = f"t = {film.when(number)}{between + 'forecast' if later else ''}"
+            grid[0, k].set_title(title, fontsize=9, color=BEYOND if later else "black")
+            for axes, name in zip(grid[:, k], names, strict=True):
+                images[name] = draw_image(axes, quantity, value_of(name, *pair), errors if name == "error" else shared)
+                axes.set(xlabel=quantity.axes[1].label, ylabel=f"{name}\n{quantity.axes[0].label}")
+                if is_strip:
+                    _name_strip(axes, quantity, name, is_last=axes is grid[-1, -1])
+                else:
+                    axes.locator_params(nbins=3)
+                    axes.label_outer()
+        named = {"prediction": (shared, quantity.label)}
+        if "error" in images:
+            named["error"] = (errors, with_unit(f"prediction{minus}{names[0]}", quantity.field.unit))
+        for i, (name, (scale, label)) in enumerate(named.items()):
+            if is_strip:
+                place: dict[str, Any] = {"cax": fig.add_subplot(spec[-1, i]), "orientation": "horizontal"}
+            else:
+                beside = grid[2:] if name == "error" else grid[: max(len(names) - 1, 1)]
+                place = {"ax": list(beside.flat), "aspect": 15 * len(beside), "pad": 0.015}
+            colorbar(fig, images[name], scale, label, **place)
         if quantity.note:
             fig.text(0.99, 0.995, quantity.note, ha="right", va="top", fontsize=8)
 
 
-class _Table:
-    """A column for each time, a row for each panel; all lengths in inches."""
-
-    # in a label beside one row, which is not high, two lines
-    between, minus, orientation = "\n", "\n- ", "vertical"
-    left, right, top, bottom, gap = 0.85, 1.0, 0.42, 0.5, 0.12
-
-    def __init__(self, times: int, rows: int, wide: float):
-        self.times, self.rows = times, rows
-        self.width = 7.0 if times > 1 else 4.2
-        self.across = (self.width - self.left - self.right - (times - 1) * self.gap) / times
-        self.down = self.across / wide
-        self.height = self.top + rows * self.down + (rows - 1) * self.gap + self.bottom
-
-    def cell(self, k: int, r: int) -> tuple[float, float, float, float]:
-        x = self.left + k * (self.across + self.gap)
-        y = self.height - self.top - r * (self.down + self.gap) - self.down
-        return self._part(x, y, self.across, self.down)
-
-    def colorbar(self, of_error: bool, rows: int) -> tuple[float, float, float, float]:
-        first, last = (rows - 1, rows - 1) if of_error else (0, max(rows - 2, 0))
-        y = self.height - self.top - last * (self.down + self.gap) - self.down
-        high = (last - first) * (self.down + self.gap) + self.down
-        return self._part(self.width - self.right + 0.1, y, 0.12, high)
-
-    def label(self, axes: Any, k: int, r: int, row: str, quantity: Quantity) -> None:
-        axes.tick_params(labelleft=k == 0, labelbottom=r == self.rows - 1)
-        # the last number of one panel would touch the first of the next
-        axes.locator_params(axis="x", nbins=3, prune="upper" if k < self.times - 1 else None)
-        axes.locator_params(axis="y", nbins=3, prune="upper" if r else None)
-        if k == 0:
-            axes.set_ylabel(f"{row}\n{quantity.axes[0].label}")
-        if r == self.rows - 1:
-            axes.set_xlabel(quantity.axes[1].label)
-
-    def _part(self, x: float, y: float, width: float, height: float) -> tuple[float, float, float, float]:
-        return x / self.width, y / self.height, width / self.width, height / self.height
+def _name_strip(axes: Any, quantity: Quantity, name: str, is_last: bool) -> None:
+    """A strip is too low for an axis: its ends are written below the last one."""
+    vertical, horizontal = quantity.axes
+    low, high = sorted(vertical.edges)
+    axes.set_yticks([])
+    axes.set_ylabel(name, rotation=0, ha="right", va="center")
+    axes.tick_params(labelbottom=is_last, length=3.0 if is_last else 0.0)
+    beside = f"{vertical.name} upwards from {low:.4g} to {high:.4g} {vertical.unit}"
+    axes.set_xlabel(f"{horizontal.label}; {beside}" if is_last else "", labelpad=1)
 
 
-class _Strips:
-    """Long planes: all below each other, time by time."""
-
-    between, minus, orientation = ", ", " - ", "horizontal"
-    width, left, right, bottom, gap, head = 7.0, 0.9, 0.2, 1.05, 0.06, 0.3
-
-    def __init__(self, times: int, rows: int, wide: float):
-        self.times, self.rows = times, rows
-        self.across = self.width - self.left - self.right
-        self.down = max(self.across / wide, 0.12)
-        self.group = self.head + rows * (self.down + self.gap)
-        self.height = times * self.group + self.bottom
-
-    def cell(self, k: int, r: int) -> tuple[float, float, float, float]:
-        y = self.height - k * self.group - self.head - r * (self.down + self.gap) - self.down
-        return self.left / self.width, y / self.height, self.across / self.width, self.down / self.height
-
-    def colorbar(self, of_error: bool, rows: int) -> tuple[float, float, float, float]:
-        across = 0.46 * self.across
-        x = self.left + (self.across - across if of_error else 0.0)
-        return x / self.width, 0.45 / self.height, across / self.width, 0.1 / self.height
-
-    def label(self, axes: Any, k: int, r: int, row: str, quantity: Quantity) -> None:
-        is_last = (k, r) == (self.times - 1, self.rows - 1)
-        axes.set_ylabel(row, rotation=0, ha="right", va="center")
-        axes.set_yticks([])
-        axes.tick_params(labelbottom=is_last, length=3.0 if is_last else 0.0)
-        if is_last:
-            vertical, horizontal = quantity.axes
-            low, high = sorted(vertical.edges)
-            beside = f"{vertical.name} upwards from {low:.4g} to {high:.4g} {vertical.unit}"
-            axes.set_xlabel(f"{horizontal.label}; {beside}", labelpad=1)
-
-
-def colorbar(fig: Any, drawn: Any, beside: Any, scale: Scale, label: str, orientation: Any = "vertical") -> Any:
-    """The colours of a scale; a power of ten stands in the label, where it covers nothing."""
-    bar = fig.colorbar(drawn, cax=beside, orientation=orientation)
-    beside.grid(False)
+def colorbar(fig: Any, drawn: Any, scale: Scale, label: str, **place: Any) -> Any:
+    """The colours of a scale at `cax` or beside `ax`; a power of ten stands in the label, where it covers nothing."""
+    bar = fig.colorbar(drawn, **place)
+    bar.ax.grid(False)
     largest = max(abs(scale.low), abs(scale.high))
     if not scale.is_log:
         bar.locator = MaxNLocator(5)
@@ -199,14 +157,5 @@ def aspect(quantity: Quantity) -> float:
     """Width over height of the plane; 1.4 where the axes are not alike."""
     if not is_plane(quantity):
         return 1.4
-    return _length(quantity.axes[1]) / _length(quantity.axes[0])
-
-
-def _length(axis: Axis) -> float:
-    first, last = axis.edges
-    return abs(last - first)
-
-
-def when(film: Film, number: int) -> str:
-    """The time of a frame, with its unit."""
-    return f"t = {film.when(number)}"
+    high, wide = (abs(axis.edges[1] - axis.edges[0]) for axis in quantity.axes)
+    return wide / high

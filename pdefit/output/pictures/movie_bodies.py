@@ -26,17 +26,18 @@ def bodies_scene(film: Film, moving: Bodies, numbers: list[int]) -> tuple[Stage,
     views = windows(look[..., plane])
     width = 0.3 + 4.2 * len(views) + (1.1 if len(moving.names) <= _NAMED else 0.0)
     stage = Stage(width, 4.4)
+    row: Any = stage.figure.subplots(1, len(views), squeeze=False)
+    dotted = [turns_too_fast(begin[:, i][:, plane]) for i in range(len(moving.names))]
     drawn = []
-    for k, view in enumerate(views):
-        axes = stage.figure.add_axes(((0.75 + 4.2 * k) / width, 0.5 / 4.4, 3.4 / width, 3.4 / 4.4))
+    for axes, view in zip(row[0], views, strict=True):
         frame_of(axes, moving, plane, view)
-        dotted = [turns_too_fast(begin[:, i][:, plane]) for i in range(len(moving.names))]
         drawn.append(_bodies(stage, axes, dotted, moving.field.reference))
-        if k == len(views) - 1 and len(moving.names) <= _NAMED:
-            marks = [axes.plot([], [], "o", ms=4, color=color_of(i), label=n)[0] for i, n in enumerate(moving.names)]
-            if moving.field.reference is not None:
-                marks += axes.plot([], [], **_RING, label=NAMES[moving.field.reference])
-            axes.legend(handles=marks, loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=7)
+    if len(moving.names) <= _NAMED:
+        last = row[0][-1]
+        marks = [last.plot([], [], "o", ms=4, color=color_of(i), label=n)[0] for i, n in enumerate(moving.names)]
+        if moving.field.reference is not None:
+            marks += last.plot([], [], **_RING, label=NAMES[moving.field.reference])
+        last.legend(handles=marks, loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=7)
     stage.keep()
     return stage, _shots(stage, film, moving, plane, drawn, numbers)
 

@@ -27,10 +27,6 @@ def lines_scene(film: Film, shown: Sequence[Quantity], numbers: list[int]) -> tu
     columns = 1 + any(q.field.reference for q in shown)
     stage = Stage(4.4 * columns, 0.3 + 2.7 * len(shown))
     grid: Any = stage.figure.subplots(len(shown), columns, sharex="row", squeeze=False)
-    height = stage.figure.get_figheight()
-    stage.figure.subplots_adjust(
-        left=0.75 / (4.4 * columns), right=0.985, top=1 - 0.5 / height, bottom=0.5 / height, wspace=0.24, hspace=0.3
-    )
     lines = [_prepare(stage, film, q, row) for q, row in zip(shown, grid, strict=True)]
     stage.keep()
     return stage, _shots(stage, film, shown, lines, numbers)

@@ -4,108 +4,76 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.cm import ScalarMappable
 
 from pdefit.data.readers.fields import Film
-from pdefit.output.pictures.maps import aspect, colorbar, panels, scales, value_of
+from pdefit.output.pictures.maps import STRIP, aspect, colorbar, draw_image, panels, scales, value_of
 from pdefit.output.pictures.quantities import Quantity, with_unit
-from pdefit.output.pictures.scales import Scale
-from pdefit.output.pictures.stage import Raster, Stage
+from pdefit.output.pictures.stage import Stage
 
 # colours are chosen from so many frames
 _LOOKED_AT = 24
-_STRIP = 2.2
 _MOST_ROWS = 3
-# inches: a panel's longer side, and the room around panels
-_SIDE, _LONG, _AROUND = 2.7, 6.6, 0.62
+# inches: a panel's longer side, with and without a colour bar beside it
+_SIDE, _LONG, _BESIDE = 2.7, 6.6, 1.0
 
 
 def maps_scene(film: Film, shown: Sequence[Quantity], numbers: list[int]) -> tuple[Stage, Iterator[np.ndarray]]:
     """Up to three fields, each in a row of its own: truth, prediction and error. Long planes lie below each other, and only
     the first field is shown."""
-    strips = aspect(shown[0]) > _STRIP
-    shown = [q for q in shown if len(q.axes) == 2][: 1 if strips else _MOST_ROWS]
-    rows = [panels(q.field.reference) for q in shown]
-    stage, boxes = _strips(rows[0], aspect(shown[0])) if strips else _table(rows, [aspect(q) for q in shown])
-    painters: list[list[tuple[str, Raster]]] = []
-    for r, (quantity, names) in enumerate(zip(shown, rows, strict=True)):
-        found = scales(list(quantity.pairs(film, film.chosen(_LOOKED_AT))))
-        painters.append([])
-        for k, name in enumerate(names):
-            scale = found[1] if name == "error" else found[0]
-            axes = stage.figure.add_axes(boxes[r][k])
-            is_last = r == len(shown) - 1 and (not strips or k == len(names) - 1)
-            _prepare(axes, quantity, first=strips or k == 0, last=is_last)
-            unit = with_unit("error", quantity.field.unit) if name == "error" else quantity.label
-            title = unit if name == "error" else f"{name}, {unit}"
-            axes.set_title(title if strips else "" if r else name, fontsize=9)
-            painters[-1].append((name, Raster(stage, axes, scale, quantity.axes[0].values, quantity.axes[1].values)))
-            # what truth and prediction share stands beside the prediction
-            if strips or name in ("prediction", "error"):
-                _colorbar(stage, axes, scale, "" if strips else unit)
+    is_strip = aspect(shown[0]) > STRIP
+    shown = [q for q in shown if len(q.axes) == 2][: 1 if is_strip else _MOST_ROWS]
+    names = max((panels(q.field.reference) for q in shown), key=len)
+    high = [max(round((_LONG if is_strip else _SIDE) / aspect(q), 2), 0.1) for q in shown]
+    if is_strip:
+        shape, width, height = (len(names), 1), _LONG + 1.75, 0.75 + len(names) * (high[0] + 0.34)
+    else:
+        shape, width, height = (
+            (len(shown), len(names)),
+            len(names) * (_SIDE + _BESIDE),
+            0.85 + sum(h + 0.2 for h in high),
+        )
+    stage = Stage(width, height)
+    grid: Any = stage.figure.subplots(*shape, squeeze=False, height_ratios=None if is_strip else high)
+    images = [
+        _images(stage, film, quantity, row, is_strip, r)
+        for r, (quantity, row) in enumerate(zip(shown, grid.T if is_strip else grid, strict=True))
+    ]
     stage.keep()
-    return stage, _shots(stage, film, shown, painters, numbers)
+    return stage, _shots(stage, film, shown, images, numbers)
+
+
+def _images(stage: Stage, film: Film, quantity: Quantity, row: Any, is_strip: bool, r: int) -> dict[str, Any]:
+    """An image for each panel of a field, still empty."""
+    shared, errors = scales(list(quantity.pairs(film, film.chosen(_LOOKED_AT))))
+    names, images = panels(quantity.field.reference), {}
+    vertical, horizontal = quantity.axes
+    nothing = np.full((vertical.values.size, horizontal.values.size), np.nan)
+    for axes, name in zip(row, names, strict=False):
+        scale = errors if name == "error" else shared
+        label = with_unit("error", quantity.field.unit) if name == "error" else quantity.label
+        images[name] = stage.moving(draw_image(axes, quantity, nothing, scale))
+        axes.set(xlabel=horizontal.label, ylabel=vertical.label)
+        axes.locator_params(nbins=4, axis="y")
+        title = label if name == "error" else f"{name}, {label}"
+        axes.set_title(title if is_strip else "" if r else name, fontsize=9)
+        axes.label_outer()
+        # what truth and prediction share stands beside the prediction
+        if is_strip or name in ("prediction", "error"):
+            place: dict[str, Any] = {"aspect": 8, "pad": 0.01} if is_strip else {"aspect": 25, "pad": 0.02}
+            bar = colorbar(stage.figure, images[name], scale, "" if is_strip else label, ax=axes, **place)
+            bar.ax.tick_params(labelsize=7)
+            bar.ax.yaxis.label.set_size(8)
+    for axes in row[len(names) :]:
+        axes.set_visible(False)
+    return images
 
 
 def _shots(
-    stage: Stage,
-    film: Film,
-    shown: Sequence[Quantity],
-    painters: list[list[tuple[str, Raster]]],
-    numbers: list[int],
+    stage: Stage, film: Film, shown: Sequence[Quantity], images: list[dict[str, Any]], numbers: list[int]
 ) -> Iterator[np.ndarray]:
     for number, *frames in zip(numbers, *(q.pairs(film, numbers) for q in shown), strict=True):
         stage.tell(film, number)
-        shot = stage.shot()
-        for pair, row in zip(frames, painters, strict=True):
-            for name, raster in row:
-                raster.paint(shot, value_of(name, *pair))
-        yield shot
-
-
-def _table(rows: list[list[str]], wide: list[float]) -> tuple[Stage, list[list[tuple[float, float, float, float]]]]:
-    """Panels beside each other; a colour bar stands right of all but the first of three."""
-    high = [round(_SIDE / w, 2) for w in wide]
-    lefts = [_AROUND, _AROUND + _SIDE + 0.24, _AROUND + 2 * _SIDE + 1.15][: max(len(names) for names in rows)]
-    width, height = lefts[-1] + _SIDE + 0.85, 0.55 + sum(h + 0.2 for h in high) + 0.3
-    stage, boxes, above = Stage(width, height), [], height - 0.55
-    for names, h in zip(rows, high, strict=True):
-        boxes.append([(x / width, (above - h) / height, _SIDE / width, h / height) for x in lefts[: len(names)]])
-        above -= h + 0.2
-    return stage, boxes
-
-
-def _strips(names: list[str], wide: float) -> tuple[Stage, list[list[tuple[float, float, float, float]]]]:
-    h = max(round(_LONG / wide, 2), 0.1)
-    width, height = _LONG + 1.75, 0.3 + len(names) * (h + 0.34) + 0.45
-    boxes = [
-        (_AROUND / width, (height - 0.3 - (k + 1) * (h + 0.34)) / height, _LONG / width, h / height)
-        for k in range(len(names))
-    ]
-    return Stage(width, height), [boxes]
-
-
-def _prepare(axes: Any, quantity: Quantity, first: bool, last: bool) -> None:
-    vertical, horizontal = quantity.axes
-    ends = sorted(vertical.edges, reverse=vertical.name == "colatitude")
-    axes.set(xlim=sorted(horizontal.edges), ylim=ends)
-    axes.grid(False)
-    axes.locator_params(nbins=4, axis="y")
-    axes.tick_params(labelleft=first, labelbottom=last)
-    if first:
-        axes.set_ylabel(vertical.label)
-    if last:
-        axes.set_xlabel(horizontal.label, labelpad=1)
-
-
-def _colorbar(stage: Stage, axes: Any, scale: Scale, label: str) -> None:
-    """Beside a panel; without a label it is low, and has three numbers."""
-    box, width = axes.get_position(), stage.figure.get_figwidth()
-    beside = stage.figure.add_axes((box.x1 + 0.06 / width, box.y0, 0.1 / width, box.height))
-    bar = colorbar(stage.figure, ScalarMappable(scale.norm(), scale.colormap()), beside, scale, label)
-    beside.tick_params(labelsize=7)
-    bar.set_label(bar.ax.get_ylabel(), fontsize=8, labelpad=4)
-    if not label and not scale.is_log:
-        ticks = np.linspace(scale.low, scale.high, 3)
-        nothing = 1e-3 * (scale.high - scale.low)
-        bar.set_ticks(list(ticks), labels=[f"{0.0 if abs(x) < nothing else x:.2g}" for x in ticks])
+        for pair, row in zip(frames, images, strict=True):
+            for name, image in row.items():
+                image.set_array(value_of(name, *pair))
+        yield stage.shot()

@@ -37,19 +37,6 @@ class Scale:
         """Matplotlib's map for it; what is missing is grey."""
         return matplotlib.colormaps[self.map].with_extremes(bad=MISSING)
 
-    def table(self) -> np.ndarray:
-        """Colours (257, 3) in bytes; the last is that of missing values."""
-        colors = self.colormap()(np.append(np.linspace(0, 1, 256), np.nan), bytes=True)
-        return np.ascontiguousarray(colors[:, :3])
-
-    def rows(self, values: np.ndarray) -> np.ndarray:
-        """For each number its row of `table`."""
-        low, high = (np.log10(x) if self.is_log else x for x in (self.low, self.high))
-        with np.errstate(all="ignore"):
-            x = np.log10(np.clip(values, self.low, None)) if self.is_log else values
-            place = np.clip((x - low) * (256.0 / (high - low)), 0, 255)
-            return np.where(np.isfinite(values), place, 256).astype(np.uint16)
-
 
 def scale_of(values: np.ndarray) -> Scale:
     """The range of finite numbers: logarithmic if all are positive and they span more than four decades."""

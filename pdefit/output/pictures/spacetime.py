@@ -16,77 +16,50 @@ _MOST_ROWS = 5
 
 
 def draw_spacetime(path: Path, film: Film, shown: Sequence[Quantity]) -> None:
-    """One row for each quantity; a line where the forecast begins. Of a simulation, which has nothing beside the prediction,
-    two quantities side by side."""
-    shown = shown[:_MOST_ROWS]
-    if not any(q.field.reference for q in shown):
-        _draw_pairs(path, film, shown)
-        return
-    columns = max((panels(q.field.reference) for q in shown), key=len)
-    numbers = film.chosen(_MOST_FRAMES)
-    # inches; a colour bar stands right of the prediction, and of the error
-    side, down = (1.62, 1.95) if len(columns) > 1 else (2.6, 1.95)
-    lefts = [0.75, 0.75 + side + 0.12, 0.75 + 2 * side + 1.2][: len(columns)]
-    width, height = lefts[-1] + side + 0.95, 0.3 + len(shown) * (down + 0.15) + 0.4
-    with figure(path, width, height, layout=None) as fig:
-        for r, quantity in enumerate(shown):
-            bottom = height - 0.3 - r * (down + 0.15) - down
-            boxes = [(x / width, bottom / height, side / width, down / height) for x in lefts]
-            row = [fig.add_axes(box) for box in boxes]
+    """Fields on a line over time, a row for each; a dashed line where the forecast begins.
+
+    A simulation has nothing beside its predictions: of those two stand side by side.
+    """
+    shown, numbers = shown[:_MOST_ROWS], film.chosen(_MOST_FRAMES)
+    names = max((panels(q.field.reference) for q in shown), key=len)
+    is_alone = len(names) == 1
+    across = min(2, len(shown)) if is_alone else len(names)
+    down = -(-len(shown) // across) if is_alone else len(shown)
+    with figure(path, 3.55 * across if is_alone else 7.6, 0.7 + 2.1 * down) as fig:
+        grid: Any = fig.subplots(down, across, sharex=True, squeeze=False)
+        for axes in grid.flat:
+            axes.set_visible(False)
+        rows = grid.reshape(-1, 1) if is_alone else grid
+        for quantity, row in zip(shown, rows, strict=False):
             _draw_row(fig, row, film, quantity, numbers)
-            for axes, name in zip(row, columns, strict=True):
-                if r == 0:
-                    axes.set_title(name, fontsize=9)
-                if r == len(shown) - 1:
-                    axes.set_xlabel(with_unit("time", film.time_unit))
-                else:
-                    axes.tick_params(labelbottom=False)
-
-
-def _draw_pairs(path: Path, film: Film, shown: Sequence[Quantity]) -> None:
-    """Predictions alone, two in a row; all lengths in inches."""
-    numbers, across = film.chosen(_MOST_FRAMES), min(2, len(shown))
-    down = -(-len(shown) // across)
-    side, high, right, below = 2.3, 1.8, 1.3, 0.2
-    width, height = 0.6 + across * (side + right) - 0.25, 0.15 + down * (high + below) + 0.3
-    with figure(path, width, height, layout=None) as fig:
-        for k, quantity in enumerate(shown):
-            r, c = divmod(k, across)
-            left, bottom = 0.6 + c * (side + right), height - 0.15 - r * (high + below) - high
-            axes = fig.add_axes((left / width, bottom / height, side / width, high / height))
-            _draw_row(fig, [axes], film, quantity, numbers)
-            is_lowest = k + across >= len(shown)
-            axes.tick_params(labelbottom=is_lowest, labelleft=c == 0)
+        for axes, name in zip(grid[0], [] if is_alone else names, strict=False):
+            axes.set_title(name, fontsize=9)
+        for k, axes in enumerate(grid.flat):
+            is_lowest = k + across >= len(shown) if is_alone else axes in grid[-1]
             axes.set_xlabel(with_unit("time", film.time_unit) if is_lowest else "")
-            if c:
-                axes.set_ylabel("")
+            axes.tick_params(labelbottom=is_lowest)
 
 
-def _draw_row(fig: Any, row: list[Any], film: Film, quantity: Quantity, numbers: list[int]) -> None:
+def _draw_row(fig: Any, row: Any, film: Film, quantity: Quantity, numbers: list[int]) -> None:
+    """Truth, prediction and error of a field; a colour bar stands right of the prediction, and of the error."""
     pairs = list(quantity.pairs(film, numbers))
     shared, errors = scales(pairs)
-    names = panels(quantity.field.reference)
     (space,) = quantity.axes
-    for axes, name in zip(row, names, strict=False):
-        values = np.stack([value_of(name, *pair) for pair in pairs]).T
-        scale = errors if name == "error" else shared
+    for axes, name in zip(row, panels(quantity.field.reference), strict=False):
+        axes.set_visible(True)
         axes.grid(False)
+        scale = errors if name == "error" else shared
+        values = np.stack([value_of(name, *pair) for pair in pairs]).T
         mesh = axes.pcolormesh(
             _middles(film.ts[numbers]), _middles(space.values), values, cmap=scale.colormap(), norm=scale.norm(),
             rasterized=True,
         )  # fmt: skip
         mark_forecast(axes, film, named=axes is row[0])
-        if axes is not row[0]:
-            axes.tick_params(labelleft=False)
+        axes.tick_params(labelleft=axes is row[0])
         if name in ("prediction", "error"):
-            box = axes.get_position()
-            width = fig.get_figwidth()
-            beside = fig.add_axes((box.x1 + 0.08 / width, box.y0, 0.1 / width, box.height))
             label = with_unit("error", quantity.field.unit) if name == "error" else quantity.label
-            colorbar(fig, mesh, beside, scale, label)
+            colorbar(fig, mesh, scale, label, ax=axes, aspect=20, pad=0.02)
     row[0].set_ylabel(space.label)
-    for axes in row[len(names) :]:
-        axes.set_visible(False)
 
 
 def mark_forecast(axes: Any, film: Film, named: bool = False) -> None:

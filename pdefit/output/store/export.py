@@ -1,18 +1,18 @@
-"""The film of a run in the formats of others: NetCDF, TIFF stacks, NumPy archives. Frames are copied one at a time."""
+"""Export of fields: NetCDF, TIFF stacks, NumPy archives. Frames are copied one at a time."""
 
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import h5netcdf
 import numpy as np
 import tifffile
 
 from pdefit._util.atomic import beside
 from pdefit._util.errors import PdefitError, unknown
 from pdefit.data.readers.fields import Field, Film, open_film
-from pdefit.output.store.surviving import SurvivingFile
+from pdefit.output.store.fields import FieldsFile
+from pdefit.systems.capabilities import FieldCoords
 
 # more than this does not fit the 32-bit offsets of ImageJ's TIFF
 _LARGEST_TIFF = 4_000_000_000
@@ -32,41 +32,17 @@ def export(fields: Path, folder: Path, form: str, wanted: Sequence[str] | None =
 
 
 def _netcdf(film: Film, fields: list[Field], folder: Path) -> list[Path]:
-    """One NetCDF-4 file, with coordinates and units; times keep their unit in `unit`, as xarray would decode `units`."""
+    """One NetCDF-4 file with the complete frames, coordinates and units: fields.h5 is of this format already."""
     path = folder / "fields.nc"
+    coords = {f.name: FieldCoords(f.dims, f.coords, f.unit, f.long_name, f.coord_units) for f in fields}
+    kinds, dtype = {f.name: f.kinds for f in fields}, str(_dtype(film, fields[0], fields[0].kinds[0]))
     with (
         beside(path) as neighbour,
-        SurvivingFile(neighbour, path, track_order=True) as surviving,
-        h5netcdf.File(surviving, "w") as file,
+        FieldsFile(neighbour, film.ts, film.time_unit, coords, kinds, dtype, _phase(film), film.title) as file,
     ):
-        names = " ".join(field.name for field in fields)
-        file.attrs.update({"Conventions": "CF-1.8", "title": film.title, "fields": names})
-        _coordinate(file, "time", film.ts, {"unit": film.time_unit})
-        for field in fields:
-            for dim in field.dims:
-                if dim not in file.dimensions:
-                    _coordinate(file, dim, field.coords[dim], {"units": field.coord_units[dim]})
-        later = (np.arange(film.ts.size) >= film.forecast).astype(np.int8)
-        file.create_variable("phase", ("time",), data=later).attrs["long_name"] = "0 fit, 1 forecast"
-        for field in fields:
-            for kind in field.kinds:
-                values: Any = file.create_variable(
-                    f"{field.name}_{kind}", ("time", *field.dims), _dtype(film, field, kind)
-                )
-                values.attrs.update({"units": field.unit, "long_name": f"{field.long_name}, {kind}"})
-                for number, frame in _numbered(film, field, kind):
-                    values[number] = frame
+        for number in range(film.ts.size):
+            file.append({f"{f.name}_{k}": film.frame(f.name, k, number) for f in fields for k in f.kinds})
     return [path]
-
-
-def _coordinate(file: Any, name: str, values: np.ndarray, attributes: dict[str, str]) -> None:
-    file.dimensions[name] = values.size
-    if values.dtype.kind in "US":
-        from h5py import string_dtype
-
-        file.create_variable(name, (name,), string_dtype())[...] = values.astype(object)
-        return
-    file.create_variable(name, (name,), data=values).attrs.update(attributes)
 
 
 def _tiff(film: Film, fields: list[Field], folder: Path) -> list[Path]:
@@ -79,12 +55,12 @@ def _tiff(film: Film, fields: list[Field], folder: Path) -> list[Path]:
             continue
         for kind in field.kinds:
             path = folder / f"{field.name}_{kind}.tif"
-            shape, axes = _image(film, field)
+            shape, axes = (film.ts.size, *field.shape[::-1]), {1: "YX", 2: "TYX", 3: "TZYX"}[len(field.dims)]
             if 4 * int(np.prod(shape)) > _LARGEST_TIFF:
                 raise PdefitError(
                     f"'{path.name}' would take more than 4 GB, which ImageJ cannot read; use format=netcdf"
                 )
-            frames = (np.ascontiguousarray(frame.T, np.float32) for _, frame in _numbered(film, field, kind))
+            frames = (np.ascontiguousarray(frame.T, np.float32) for frame in _frames(film, field, kind))
             data: Any = np.stack(list(frames)) if axes == "YX" else frames
             with beside(path) as neighbour:
                 tifffile.imwrite(
@@ -95,10 +71,6 @@ def _tiff(film: Film, fields: list[Field], folder: Path) -> list[Path]:
     if not written:
         raise PdefitError("No field lies on a grid, so there is no image to write; use format=netcdf or format=numpy")
     return written
-
-
-def _image(film: Film, field: Field) -> tuple[tuple[int, ...], str]:
-    return (film.ts.size, *field.shape[::-1]), {1: "YX", 2: "TYX", 3: "TZYX"}[len(field.dims)]
 
 
 def _resolution(field: Field) -> tuple[float, float]:
@@ -127,7 +99,7 @@ def _numpy(film: Film, fields: list[Field], folder: Path) -> list[Path]:
     """One .npz without pickle: times, coordinates, and every kind of every field."""
     path = folder / "fields.npz"
     with beside(path) as neighbour, zipfile.ZipFile(neighbour, "w", zipfile.ZIP_STORED) as archive:
-        whole = {"time": film.ts, "phase": (np.arange(film.ts.size) >= film.forecast).astype(np.int8)}
+        whole = {"time": film.ts, "phase": _phase(film)}
         for field in fields:
             whole |= {d: np.asarray(c, str) if c.dtype.kind in "US" else c for d, c in field.coords.items()}
         for name, values in whole.items():
@@ -139,18 +111,22 @@ def _numpy(film: Film, fields: list[Field], folder: Path) -> list[Path]:
                 header = {"descr": dtype.str, "fortran_order": False, "shape": (film.ts.size, *field.shape)}
                 with archive.open(f"{field.name}_{kind}.npy", "w", force_zip64=True) as file:
                     np.lib.format.write_array_header_1_0(file, header)
-                    for _, frame in _numbered(film, field, kind):
+                    for frame in _frames(film, field, kind):
                         file.write(np.ascontiguousarray(frame).tobytes())
     return [path]
+
+
+def _phase(film: Film) -> np.ndarray:
+    """Zero for the frames of the fit, one for those of the forecast."""
+    return (np.arange(film.ts.size) >= film.forecast).astype(np.int8)
 
 
 def _dtype(film: Film, field: Field, kind: str) -> np.dtype:
     return np.dtype(f"<f{film.item_size(field.name, kind)}")
 
 
-def _numbered(film: Film, field: Field, kind: str) -> Iterator[tuple[int, np.ndarray]]:
-    for number in range(film.ts.size):
-        yield number, film.frame(field.name, kind, number)
+def _frames(film: Film, field: Field, kind: str) -> Iterator[np.ndarray]:
+    return (film.frame(field.name, kind, number) for number in range(film.ts.size))
 
 
 _FORMS: dict[str, Callable[[Film, list[Field], Path], list[Path]]] = {"netcdf": _netcdf, "tiff": _tiff, "numpy": _numpy}

@@ -5,6 +5,7 @@ import dataclasses
 import io
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, get_args, get_type_hints
 
 from pdefit._util.atomic import write_text
 
@@ -40,11 +41,14 @@ class ParameterRow:
         return (self.ci95_high - self.ci95_low) / 2
 
 
+_COLUMNS = get_type_hints(ParameterRow)
+
+
 def write_parameters(path: Path, rows: Sequence[ParameterRow]) -> None:
     """Write the table; numbers keep all their digits, what is unknown is empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([field.name for field in dataclasses.fields(ParameterRow)])
+    writer.writerow(_COLUMNS)
     for row in rows:
         cells = dataclasses.astuple(row)
         writer.writerow(["" if c is None else repr(float(c)) if isinstance(c, float) else c for c in cells])
@@ -53,26 +57,17 @@ def write_parameters(path: Path, rows: Sequence[ParameterRow]) -> None:
 
 def read_parameters(path: Path) -> list[ParameterRow]:
     """The rows of a table that `write_parameters` made."""
-
-    def number(cell: str) -> float | None:
-        return None if cell == "" else float(cell)
-
     with open(path, newline="", encoding="utf-8") as file:
         return [
-            ParameterRow(
-                control=r["control"],
-                unit=r["unit"],
-                scale=r["scale"],
-                guess=float(r["guess"]),
-                estimate=float(r["estimate"]),
-                truth=number(r["truth"]),
-                relative_error=number(r["relative_error"]),
-                ci95_low=number(r["ci95_low"]),
-                ci95_high=number(r["ci95_high"]),
-                z_score=number(r["z_score"]),
-                at_bound=r["at_bound"] == "True",
-                discretisation_shift=number(r.get("discretisation_shift") or ""),
-                interval_trusted={"True": True, "False": False}.get(r.get("interval_trusted") or ""),
-            )
-            for r in csv.DictReader(file)
+            ParameterRow(**{name: _value(cells.get(name) or "", kind) for name, kind in _COLUMNS.items()})
+            for cells in csv.DictReader(file)
         ]
+
+
+def _value(cell: str, kind: type) -> Any:
+    """A cell as the type of its column; an empty one is unknown where the type allows that."""
+    if kind is str:
+        return cell
+    if cell == "" and type(None) in get_args(kind):
+        return None
+    return {"True": True, "False": False}[cell] if kind in (bool, bool | None) else float(cell)

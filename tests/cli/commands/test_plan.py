@@ -119,7 +119,7 @@ def test_memory_that_runs_out_is_no_bug(pdefit_inside, tmp_path, monkeypatch, er
     def out_of_memory(*_):
         raise error
 
-    monkeypatch.setattr("pdefit.cli.commands.fit.experiment", out_of_memory)
+    monkeypatch.setattr("pdefit.cli.commands.fit.build_experiment", out_of_memory)
     code, _, err = run(pdefit_inside, tmp_path / "run", "fit")
     assert code == 1 and err.startswith("error: There is not enough memory") and "driver=hosted" in err, err
     assert (tmp_path / "run" / "FAILED").read_text().startswith("There is not enough memory")

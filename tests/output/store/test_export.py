@@ -19,7 +19,7 @@ def run(tmp_path):
 def test_netcdf_is_what_xarray_reads_from_the_film(run):
     (path,) = export(run / "fields.h5", run / "export", "netcdf")
     with xarray.open_dataset(path, engine="h5netcdf") as copy:
-        copy.load()
+        copy = copy.drop_vars("n_done").load()
     with xarray.open_dataset(run / "fields.h5", engine="h5netcdf") as film:
         expected = film.drop_vars("n_done").isel(time=slice(0, 4)).load()
     xarray.testing.assert_identical(copy, expected)
