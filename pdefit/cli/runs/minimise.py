@@ -20,6 +20,7 @@ from pdefit.cli.runtime.progress import FitProgress
 from pdefit.inverse.fit import fit as fitting
 from pdefit.inverse.fit.drivers import AbstractDriver
 from pdefit.inverse.fit.result import RunState
+from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.fingerprint import fingerprint
 from pdefit.output.store.fit_checkpoint import Saved, save_state
 from pdefit.output.store.history import HistoryFile
