@@ -53,7 +53,7 @@ def test_masses_and_radii_are_found_again():
     start = {"mass": pdefit.Value(3.0), "radius": pdefit.FromData()}
     controls = {name: pdefit.Control(pdefit.Log(), guess) for name, guess in start.items()}
     J = pdefit.Functional(
-        pdefit.Problem(truth, y0), ts, data, controls, solver=pdefit.VelocityVerlet(), dt=5e-3,
+        pdefit.Problem(truth, y0), data, controls, solver=pdefit.VelocityVerlet(), dt=5e-3,
         formulation=pdefit.Segments(0.25),
     )  # fmt: skip
     found = pdefit.fit(J, [pdefit.LevenbergMarquardt()]).problem.system

@@ -45,7 +45,8 @@ def test_a_new_plugin_is_listed_verified_fitted_and_swept(tmp_path, environment)
     assert [p.name for p in work.iterdir()] == ["my-fronts"]
     ruff = [sys.executable, "-m", "ruff"]
     for command in (["check"], ["format", "--check"]):
-        done = subprocess.run([*ruff, *command, "--no-cache", work / "my-fronts"], capture_output=True, text=True)
+        command = [*ruff, *command, "--isolated", "--no-cache", "."]
+        done = subprocess.run(command, cwd=work / "my-fronts", capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
     _install(work / "my-fronts", target)
 
