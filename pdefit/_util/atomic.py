@@ -45,7 +45,7 @@ def write_text(path: Path, text: str) -> None:
         os.fsync(file.fileno())
 
 
-def write_json(path: Path, content: Any) -> None:
+def write_json(path: Path, content: object) -> None:
     """Strict JSON: NaN and infinity, which JSON lacks, become null."""
     write_text(path, json.dumps(_plain(content), indent=2, allow_nan=False) + "\n")
 
@@ -61,7 +61,7 @@ def read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def _plain(x: Any) -> Any:
+def _plain(x: object) -> object:
     if isinstance(x, dict):
         return {str(k): _plain(v) for k, v in x.items()}
     if isinstance(x, list | tuple):

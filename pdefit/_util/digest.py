@@ -3,9 +3,9 @@
 import hashlib
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 
 def digest(parts: Iterable[bytes]) -> str:
@@ -16,7 +16,7 @@ def digest(parts: Iterable[bytes]) -> str:
     return total.hexdigest()
 
 
-def contents(arrays: Iterable[Any]) -> Iterator[bytes]:
+def contents(arrays: Iterable[ArrayLike]) -> Iterator[bytes]:
     """The types, shapes and values of arrays."""
     for x in map(np.asarray, arrays):
         yield f"{x.dtype}{x.shape}".encode()

@@ -11,7 +11,6 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from types import FrameType
-from typing import Any
 
 _received: list[int] = []
 # blocks that signals wait for, and whether one waits
@@ -111,7 +110,7 @@ def _take(number: int, _: FrameType | None) -> None:
 _print = sys.unraisablehook
 
 
-def _unraisable(lost: Any) -> None:
+def _unraisable(lost: "sys.UnraisableHookArgs") -> None:
     if issubclass(lost.exc_type, KeyboardInterrupt):
         timer = threading.Timer(_SOON, _repeat)
         timer.daemon = True

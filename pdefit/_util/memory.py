@@ -6,7 +6,7 @@ import re
 import resource
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pdefit._util.errors import PdefitError
 
@@ -15,7 +15,7 @@ _SMALL = 2**20
 _SIZES = {"b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30}
 
 
-def size_in_bytes(size: Any, key: str) -> float:
+def size_in_bytes(size: object, key: str) -> float:
     """A size such as "64 MB", or a number of bytes, that a user gave for `key`."""
     parts = re.fullmatch(r"([-+.\de]+?) ?([a-z]*)", str(size).strip().lower())
     try:

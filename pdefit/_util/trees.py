@@ -1,14 +1,13 @@
 """Names and dtypes of the arrays in a pytree."""
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import PyTree
+from jax.typing import DTypeLike
+from jaxtyping import Array, PyTree
 
 
-def named_fields(tree: PyTree) -> dict[str, Any]:
+def named_fields(tree: PyTree) -> dict[str, Array]:
     """The leaves of a state by name: attribute names or dictionary keys, joined by dots; a bare array is called `y`.
 
     A mapping of names to arrays is returned as it is.
@@ -17,7 +16,7 @@ def named_fields(tree: PyTree) -> dict[str, Any]:
     return {jax.tree_util.keystr(path, simple=True, separator=".") or "y": leaf for path, leaf in leaves}
 
 
-def cast(tree: PyTree, dtype: Any) -> PyTree:
+def cast(tree: PyTree, dtype: DTypeLike) -> PyTree:
     """The tree with every floating-point JAX array in `dtype`; the rest untouched, NumPy's float64 times among it."""
     floating, rest = eqx.partition(tree, lambda x: isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jnp.inexact))
     return eqx.combine(jax.tree.map(lambda x: x.astype(dtype), floating), rest)

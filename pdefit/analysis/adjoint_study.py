@@ -1,6 +1,7 @@
 """Every sensitivity algorithm on one problem: accuracy, time and memory, and which one to use."""
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -32,22 +33,22 @@ RIGHT = 1e-6
 _WORTH_EXACT, _WORTH_SMALLER = 2.0, 1.5
 
 
-def recommended(rows: Sequence[Any]) -> str:
+def recommended(rows: Sequence["Measured"]) -> str:
     """The verdict in one sentence: of the gradients that are right and fit, the fastest; but an exact one rather than an
     approximate one, and one that holds less rather than more, where that costs little time."""
     right = [r for r in rows if r.error is not None and r.error <= RIGHT and r.fits]
     if not right:
         return "no algorithm is right and fits this machine: use a smaller grid, or driver=hosted"
-    fastest = min(right, key=lambda r: r.seconds)
-    exact = [r for r in right if r.accuracy < RIGHT and r.seconds <= _WORTH_EXACT * fastest.seconds]
-    quick = min(exact, key=lambda r: r.seconds) if exact else fastest
+    fastest = min(right, key=lambda r: r.time)
+    exact = [r for r in right if r.accuracy < RIGHT and r.time <= _WORTH_EXACT * fastest.time]
+    quick = min(exact, key=lambda r: r.time) if exact else fastest
     kind = exact or [fastest]
-    chosen = min((r for r in kind if r.seconds <= _WORTH_SMALLER * quick.seconds), key=lambda r: r.peak_bytes)
+    chosen = min((r for r in kind if r.time <= _WORTH_SMALLER * quick.time), key=lambda r: r.bytes)
     error = f"{chosen.error:.0e}" if chosen.error else "the last bit"
-    reason = f"right to {error}, {chosen.seconds:.2g} s and {in_words(chosen.peak_bytes)} a gradient"
+    reason = f"right to {error}, {chosen.time:.2g} s and {in_words(chosen.bytes)} a gradient"
     if chosen is not fastest:
-        but = "is not exact" if fastest.accuracy > chosen.accuracy else f"holds {in_words(fastest.peak_bytes)}"
-        reason += f"; {fastest.algorithm} takes {fastest.seconds / chosen.seconds:.2g} of the time but {but}"
+        but = "is not exact" if fastest.accuracy > chosen.accuracy else f"holds {in_words(fastest.bytes)}"
+        reason += f"; {fastest.algorithm} takes {fastest.time / chosen.time:.2g} of the time but {but}"
     wrong = [r.algorithm for r in rows if r.error is not None and not r.error <= RIGHT]
     if wrong:
         reason += f"; wrong by more than {RIGHT:.0e}: {', '.join(wrong)}"
@@ -78,6 +79,16 @@ class Measured:
     fits: bool
     accuracy: float
 
+    @property
+    def time(self) -> float:
+        """Seconds for a gradient; infinite where it did not run."""
+        return math.inf if self.seconds is None else self.seconds
+
+    @property
+    def bytes(self) -> float:
+        """Bytes for a gradient; infinite where it did not run."""
+        return math.inf if self.peak_bytes is None else self.peak_bytes
+
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
@@ -86,7 +97,7 @@ class Comparison:
 
     rows: tuple[Measured, ...]
     reference: str
-    scope: dict[str, Any]
+    scope: dict[str, int | str]
     verdict: str
     steps: tuple[float, ...]
     errors: tuple[float, ...]
@@ -126,8 +137,8 @@ def compare(
     said("a few steps")
     tried, candidates = trial(whole), _candidates(whole)
     count = _count(whole, tried, candidates, seconds)
-    part: Any
     part, theta = shortened(whole, theta, count)
+    assert isinstance(part, Functional)
     rows: list[Measured] = []
     reference, expected = "", None
     for candidate in candidates:

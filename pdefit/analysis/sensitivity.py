@@ -2,13 +2,13 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
 import diffrax
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
+from numpy.typing import ArrayLike
 
 from pdefit._util.errors import PdefitError
 from pdefit.adjoints.base import StoreAll
@@ -49,7 +49,7 @@ class Effect:
 
 def sensitivity(
     problem: Problem,
-    ts: Any,
+    ts: ArrayLike,
     *,
     factor: float = 1.5,
     solver: diffrax.AbstractSolver | None = None,

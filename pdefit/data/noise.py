@@ -1,7 +1,6 @@
 """The noise of a record, estimated from the record alone."""
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 
@@ -90,7 +89,7 @@ def _differences(times: np.ndarray, series: np.ndarray, counts: np.ndarray, orde
     windows = times.shape[0] - order
     if windows < 1:
         return np.zeros(0)
-    inside: Any = np.arange(windows)[:, None] + order < counts
+    inside: np.ndarray = np.arange(windows)[:, None] + order < counts
     span = np.where(inside, times[order:] - times[:windows], 1.0)
     total, squares = np.zeros(inside.shape), np.zeros(inside.shape)
     for i in range(order + 1):

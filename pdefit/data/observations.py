@@ -1,13 +1,15 @@
 """What an instrument recorded, as plain arrays."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
+from numpy.typing import ArrayLike
+
+Numbers = ArrayLike | float | int
 
 
 class Observations(eqx.Module):
@@ -23,7 +25,7 @@ class Observations(eqx.Module):
     sigma: dict[str, Array]
 
     @staticmethod
-    def build(ts: Any, values: Mapping[str, Any], sigma: Mapping[str, Any] | float = 1.0) -> "Observations":
+    def build(ts: Numbers, values: Mapping[str, Numbers], sigma: Mapping[str, Numbers] | float = 1.0) -> "Observations":
         """Observations from arrays in which NaN means missing; `sigma` is one number, or one entry for each variable."""
         arrays = {name: np.asarray(value) for name, value in values.items()}
         given = sigma if isinstance(sigma, Mapping) else dict.fromkeys(arrays, sigma)
@@ -45,7 +47,7 @@ class Observations(eqx.Module):
             if not np.all(np.asarray(self.sigma[name]) > 0):
                 raise ValueError(f"Observations of '{name}' expects sigma > 0 everywhere")
 
-    def at(self, index: Any) -> "Observations":
+    def at(self, index: slice | np.ndarray) -> "Observations":
         """The observations at some times: a slice or an increasing index array."""
 
         def pick(x: Array) -> Array:
@@ -71,7 +73,7 @@ class Observations(eqx.Module):
             sigma={n: self.sigma[n] for n in names},
         )
 
-    def with_sigma(self, sigma: Mapping[str, Any]) -> "Observations":
+    def with_sigma(self, sigma: Mapping[str, Numbers]) -> "Observations":
         """The same values with other standard deviations for some variables, in the precision of those they replace."""
         aligned = {
             n: _align(np.asarray(s, float), self.values[n].shape).astype(self.sigma[n].dtype) for n, s in sigma.items()

@@ -4,11 +4,15 @@ import dataclasses
 import functools
 import math
 import re
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pdefit._util.errors import PdefitError
+
+if TYPE_CHECKING:
+    import pint.facets.plain
 
 # longer texts are no units, and parsing time grows with length
 _LONGEST = 80
@@ -21,11 +25,15 @@ _SPELLINGS = {
     "µm": "um", "μm": "um", "µs": "us", "μs": "us", "percent": "%", "": "1",
 }  # fmt: skip
 
-_TOKEN = re.compile(
-    r"\s*(?:(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|(?P<name>[A-Za-zµμΩ°Å_]+|%)|(?P<power>\*\*|\^)"
-    r"|(?P<raised>⁻?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)|(?P<sign>[-+])|(?P<times>[*·⋅.])|(?P<over>/)|(?P<open>\()|(?P<close>\)))"
+_NUMBER = r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?"
+_PIECE = re.compile(
+    rf"\s*(?:(?P<number>{_NUMBER})|(?P<name>[A-Za-zµμΩ°Å_]+|%)|(?P<operator>[*·⋅./])|(?P<open>\()|(?P<close>\)))"
 )
-_RAISED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
+# ^2 and, behind a name or a bracket, 2 and -1 as in `mm s-1`
+_POWER = re.compile(rf"\s*\^\s*([-+]?\s*{_NUMBER})")
+_BARE_POWER = re.compile(rf"\s*\^?\s*([-+]?\s*{_NUMBER})")
+_RAISED = re.compile("⁻?[⁰¹²³⁴⁵⁶⁷⁸⁹]+")
+_DIGITS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +71,7 @@ def conversion(unit: str | None, expected: str | None) -> Conversion:
 @functools.lru_cache(maxsize=256)
 def _convert(have: str, want: str) -> Conversion:
     pint, registry = _pint()
-    old, new = _Parser(have).unit(), _Parser(want).unit()
+    old, new = _quantity(have), _quantity(want)
     try:
         points = [
             registry.Quantity(x * old.magnitude, old.units).to(new.units).magnitude / new.magnitude
@@ -82,83 +90,61 @@ def _convert(have: str, want: str) -> Conversion:
 
 
 @functools.cache
-def _pint() -> tuple[Any, Any]:
+def _pint() -> "tuple[ModuleType, pint.UnitRegistry]":
     """The library and its registry, on first use: they take half a second."""
     import pint
 
     return pint, pint.UnitRegistry(cache_folder=None)
 
 
-class _Parser:
-    """Reads a unit by a grammar of its own: pint would evaluate any expression, and never end on some."""
+def _quantity(text: str) -> "pint.facets.plain.PlainQuantity":
+    """A unit as a quantity of pint.
 
-    def __init__(self, text: str):
-        self.text = text
-        if len(text) > _LONGEST:
-            raise PdefitError(f"A unit of {len(text)} characters is no unit; write for example mm/s")
-        self.tokens: list[tuple[str, str]] = []
-        position = 0
-        while position < len(text):
-            match = _TOKEN.match(text, position)
-            if match is None or match.lastgroup is None:
-                raise self._error()
-            self.tokens.append((match.lastgroup, match[match.lastgroup]))
-            position = match.end()
+    pint evaluates any expression, and never ends on some. It is therefore given one that is written anew from numbers in
+    floating point, names, products, brackets and small whole exponents.
+    """
+    if len(text) > _LONGEST:
+        raise PdefitError(f"A unit of {len(text)} characters is no unit; write for example mm/s")
+    pint, registry = _pint()
+    try:
+        found = registry.Quantity(registry.parse_expression(_written_for_pint(text)))
+        if math.isfinite(found.magnitude) and found.magnitude > 0:
+            return found
+    except (pint.errors.PintError, ArithmeticError, ValueError, TypeError, AttributeError, AssertionError):
+        pass
+    raise PdefitError(f"'{text}' is no unit that is known; write for example mm/s, um, day, degC or 1")
 
-    def unit(self) -> Any:
-        """The whole text as a quantity of pint."""
-        pint, _ = _pint()
-        try:
-            found = self._product()
-        except (pint.errors.PintError, ArithmeticError, ValueError, TypeError, AttributeError, AssertionError):
-            raise self._error() from None
-        if self.tokens or not (math.isfinite(found.magnitude) and found.magnitude > 0):
-            raise self._error()
-        return found
 
-    def _error(self) -> PdefitError:
-        return PdefitError(f"'{self.text}' is no unit that is known; write for example mm/s, um, day, degC or 1")
-
-    def _next(self, *kinds: str) -> str | None:
-        """The next token, if it is of one of these kinds."""
-        return self.tokens.pop(0)[1] if self.tokens and self.tokens[0][0] in kinds else None
-
-    def _product(self) -> Any:
-        found = self._factor()
-        while self.tokens and self.tokens[0][0] not in ("close", "power", "sign", "raised"):
-            if self._next("over"):
-                found = found / self._factor()
-            else:
-                self._next("times")
-                found = found * self._factor()
-        return found
-
-    def _factor(self) -> Any:
-        """A number, a name with its exponent, or a product in brackets with its."""
-        _, registry = _pint()
-        if (number := self._next("number")) is not None:
-            return registry.Quantity(float(number)) ** self._exponent(bare=False)
-        if self._next("open"):
-            inside = self._product()
-            if self._next("close") is None:
-                raise self._error()
-        elif (name := self._next("name")) is not None:
-            name = _SPELLINGS.get(name, name)
-            inside = registry.Quantity(1.0, "percent" if name == "%" else name)
-        else:
-            raise self._error()
-        exponent = self._exponent(bare=True)
-        # a zero point cannot be raised, not even to the power 1
-        return inside if exponent == 1 else inside**exponent
-
-    def _exponent(self, *, bare: bool) -> int:
-        """^2, **2, ² and, after a name, 2 and -1 as in `mm s-1`."""
-        if (raised := self._next("raised")) is not None:
-            text = raised.translate(_RAISED)
-        elif self._next("power") or (bare and self.tokens and self.tokens[0][0] in ("number", "sign")):
-            text = (self._next("sign") or "") + (self._next("number") or "")
-        else:
-            return 1
-        if not re.fullmatch(r"[+-]?\d{1,2}", text) or abs(int(text)) > _LARGEST_EXPONENT:
-            raise self._error()
-        return int(text)
+def _written_for_pint(text: str) -> str:
+    """The same unit in the syntax of Python; ValueError where it breaks the grammar."""
+    text = _RAISED.sub(lambda raised: f"^{raised[0].translate(_DIGITS)} ", text).replace("**", "^").rstrip()
+    written, position, ended = [], 0, False
+    while position < len(text):
+        piece = _PIECE.match(text, position)
+        if piece is None or piece.lastgroup is None:
+            raise ValueError
+        kind, token, position = piece.lastgroup, piece[piece.lastgroup], piece.end()
+        follows = kind in ("operator", "close")
+        if follows and not ended:
+            raise ValueError
+        if ended and not follows:
+            written.append("*")
+        if kind == "name":
+            token = _SPELLINGS.get(token, token).replace("%", "percent")
+        elif kind == "number":
+            token = repr(float(token))
+        elif kind == "operator" and token != "/":
+            token = "*"
+        written.append(token)
+        ended = kind in ("number", "name", "close")
+        if ended and (power := (_POWER if kind == "number" else _BARE_POWER).match(text, position)):
+            position = power.end()
+            exponent = power[1].replace(" ", "")
+            if not re.fullmatch(r"[+-]?\d{1,2}", exponent) or abs(int(exponent)) > _LARGEST_EXPONENT:
+                raise ValueError
+            # a zero point cannot be raised, not even to the power 1
+            if int(exponent) != 1:
+                written.append(f"** {int(exponent)}")
+    if text.count("(") != text.count(")"):
+        raise ValueError
+    return " ".join(written)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -10,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from pdefit.analysis.debug.diagnosis import Diagnosis, finite, spot, term
-from pdefit.analysis.debug.forward import Forward, diagnosis, fields, in_words, place, segment_start
+from pdefit.analysis.debug.diagnosis import Diagnosis, Largest, diagnosis, finite, spot, term
+from pdefit.analysis.debug.forward import Forward, fields, in_words, place, segment_start
 from pdefit.analysis.debug.origin import origin
 from pdefit.analysis.debug.walk import Back, SteppedTrajectory, Steps, back, beats_of, block_starts, part, pulled_back
 from pdefit.inverse.objective.accumulate import Misfit
@@ -29,7 +28,7 @@ class Backward:
     """A gradient that is finite, and the largest cotangent of a state."""
 
     gradient: Float[Array, " p"]
-    largest: dict[str, Any]
+    largest: Largest
 
 
 def first_nonfinite_backward(
@@ -41,14 +40,14 @@ def first_nonfinite_backward(
     if not finite((extra, ends)):
         return sick_extra(walk, theta, forward.ends, backward=True)
     gradient, starts = jax.tree.map(jnp.zeros_like, walk.params), []
-    largest: dict[str, Any] = {"value": -1.0}
+    largest: Largest = Largest(-1.0, "", 0.0)
     for s in reversed(range(functional.layout.segments)):
         found = _through(walk, s, jax.tree.map(lambda x, s=s: x[s], ends), gradient)
         if isinstance(found, Diagnosis):
             return found
         start, gradient, most = found
         starts.insert(0, start)
-        largest = max(largest, most, key=lambda x: x["value"])
+        largest = max(largest, most)
 
     def controls(theta: Array) -> PyTree:
         problem = functional.at(theta)
@@ -64,11 +63,11 @@ def first_nonfinite_backward(
     i = int(np.argmin(np.isfinite(np.asarray(total))))
     name, found = functional.controls.names()[i], origin(pulled, theta, cotangent)
     remedy = "choose another transform or guess"
-    sentence = (
+    finding = (
         f"States and their cotangents are finite, but the derivative in the control '{name}' is not: its map from theta "
-        f"has none at {float(theta[i]):.4g}{term(found, backward=True)}; {remedy}."
+        f"has none at {float(theta[i]):.4g}{term(found, backward=True)}"
     )
-    return diagnosis("controls", sentence, remedy, {"field": name}, None, found)
+    return dataclasses.replace(diagnosis("controls", finding, remedy, origin=found), field=name)
 
 
 def sick_extra(walk: SteppedTrajectory, theta: Float[Array, " p"], ends: PyTree, backward: bool) -> Diagnosis:
@@ -77,12 +76,12 @@ def sick_extra(walk: SteppedTrajectory, theta: Float[Array, " p"], ends: PyTree,
     found = origin(jax.grad(finish, argnums=(0, 1)) if backward else finish, theta, ends)
     remedy = "correct the prior or the regularizer, or choose another guess"
     what = "The derivative of priors, regularizers and jumps" if backward else "What priors, regularizers and jumps add"
-    return diagnosis("extra", f"{what} is not finite{term(found, backward)}; {remedy}.", remedy, {}, None, found)
+    return diagnosis("extra", f"{what} is not finite{term(found, backward)}", remedy, origin=found)
 
 
 def _through(
-    walk: SteppedTrajectory, s: int, end: PyTree, gradient: Any
-) -> Diagnosis | tuple[PyTree, Any, dict[str, Any]]:
+    walk: SteppedTrajectory, s: int, end: PyTree, gradient: PyTree
+) -> Diagnosis | tuple[PyTree, PyTree, Largest]:
     """Back through one segment, in blocks of about sqrt(N) steps: the cotangent of its start."""
     beats = beats_of(walk.functional, s, walk.functional.layout.time_grid)
     count = int(beats.t.size)
@@ -93,7 +92,7 @@ def _through(
     like = jax.tree.map(lambda x: jnp.zeros_like(x[0]), eqx.filter(carries, eqx.is_inexact_array))
     cotangent = (jax.tree.map(lambda zero, x: zero + x, like[0], end), like[1])
     last = max((float(jnp.max(jnp.abs(x), initial=0.0)) for x in jax.tree.leaves(end)), default=0.0)
-    largest: dict[str, Any] = {"value": -1.0}
+    largest: Largest = Largest(-1.0, "", 0.0)
     for b in reversed(range(blocks.t.shape[0])):
         carry, block = jax.tree.map(lambda x, b=b: x[b], (carries, blocks))
         before, more, seen = back(walk, carry, block, cotangent, gradient, False)
@@ -106,23 +105,15 @@ def _through(
         size = np.asarray(seen.size)
         n, f = np.unravel_index(int(np.argmax(size)), size.shape)
         t = float(block.t[n])
-        largest = max(
-            largest, {"value": float(size[n, f]), "field": fields(walk)[f], "time": t}, key=lambda x: x["value"]
-        )
+        largest = max(largest, Largest(float(size[n, f]), fields(walk)[f], t))
     return cotangent[0], gradient, largest
 
 
 def _padded(beats: Steps, more: int) -> Steps:
     """The beats with others before them that stand still and look at nothing. Not behind them: there they would evaluate
     equations at a state where no step does."""
-
-    def longer(x: Array, first: Any) -> Array:
-        return jnp.concatenate([jnp.full((more, *x.shape[1:]), first, x.dtype), x])
-
-    counts = {n: longer(x, False) for n, x in beats.counts.items()}
-    return Steps(
-        longer(beats.t, beats.t[0]), longer(beats.h, 0.0), longer(beats.seen, False), longer(beats.index, 0), counts
-    )
+    longer = jax.tree.map(lambda x: jnp.concatenate([jnp.zeros((more, *x.shape[1:]), x.dtype), x]), beats)
+    return longer._replace(t=longer.t.at[:more].set(beats.t[0]))
 
 
 def _blocks(x: Array, length: int) -> Array:
@@ -133,7 +124,7 @@ def _sick_beat(walk: SteppedTrajectory, s: int, beats: Steps, n: int, kept: Back
     """The operation whose derivative spoils the cotangents of one step."""
     beat, (moving, still) = part(beats, n), eqx.partition(kept.carries, eqx.is_inexact_array)
 
-    def pull(params: dict[str, Array], moving: Any, cotangent: Any) -> tuple[Any, Any]:
+    def pull(params: dict[str, Array], moving: PyTree, cotangent: PyTree) -> tuple[PyTree, PyTree]:
         return pulled_back(walk, params, eqx.combine(moving, still), beat, cotangent)
 
     more, before = pull(walk.params, moving, kept.cotangents)
@@ -147,8 +138,8 @@ def _sick_beat(walk: SteppedTrajectory, s: int, beats: Steps, n: int, kept: Back
     if size > _GREW * max(first, 1.0) and (found is None or found.operation in ("mul", "add_any", "dot_general")):
         grew = f", after cotangents had grown to {size:.1e}"
         remedy = "set dt smaller, or cut the record into segments (formulation=segments)"
-    sentence = (
+    finding = (
         f"All values are finite, but on the way back the cotangent{whose} {becomes} at {in_words(walk, at)}{grew}"
-        f"{term(found, backward=True)}; {remedy}."
+        f"{term(found, backward=True)}"
     )
-    return diagnosis("cotangent", sentence, remedy, at, where, found)
+    return diagnosis("cotangent", finding, remedy, at, where, found)

@@ -1,8 +1,7 @@
 """What the doctor found, in one sentence and in parts."""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +12,26 @@ from pdefit._util.trees import named_fields
 from pdefit.analysis.debug.origin import Origin
 from pdefit.analysis.debug.source_line import SourceLine
 from pdefit.systems.capabilities import AbstractGridded
+from pdefit.systems.system import AbstractSystem
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Largest:
+    """Largest absolute value of a state or cotangent, the field that has it, and its time."""
+
+    value: float
+    field: str
+    time: float
+
+
+class Place(NamedTuple):
+    """Segment and step of a trajectory, both counted from 1, and the time after that step."""
+
+    segment: int | None = None
+    segments: int | None = None
+    time: float | None = None
+    step: int | None = None
+    steps: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,13 +56,13 @@ class Diagnosis:
     steps: int | None = None
     field: str | None = None
     index: tuple[int, ...] | None = None
-    position: dict[str, Any] | None = None
+    position: dict[str, float | str] | None = None
     operation: str | None = None
     line: SourceLine | None = None
     loss: float | None = None
     gradient_norm: float | None = None
-    largest_value: dict[str, Any] | None = None
-    largest_cotangent: dict[str, Any] | None = None
+    largest_value: Largest | None = None
+    largest_cotangent: Largest | None = None
 
     @property
     def healthy(self) -> bool:
@@ -60,17 +79,12 @@ class Spot:
 
     field: str
     index: tuple[int, ...]
-    position: dict[str, Any]
+    position: dict[str, float | str]
     value: str
     place: str
 
-    @property
-    def parts(self) -> dict[str, Any]:
-        """Its entries in a diagnosis."""
-        return {"field": self.field, "index": self.index, "position": self.position or None}
 
-
-def spot(tree: PyTree | Mapping[str, Any], system: Any = None) -> Spot | None:
+def spot(tree: PyTree, system: AbstractSystem | None = None) -> Spot | None:
     """The first element of a tree (a state of `system`, or named arrays) that is not finite."""
     for name, x in named_fields(tree).items():
         if not jnp.issubdtype(x.dtype, jnp.inexact):
@@ -83,7 +97,7 @@ def spot(tree: PyTree | Mapping[str, Any], system: Any = None) -> Spot | None:
     return None
 
 
-def _position(name: str, index: tuple[int, ...], system: Any) -> tuple[dict[str, Any], str]:
+def _position(name: str, index: tuple[int, ...], system: AbstractSystem | None) -> tuple[dict[str, float | str], str]:
     """The coordinates of an element, and in words."""
     if not index:
         return {}, ""
@@ -98,6 +112,29 @@ def _position(name: str, index: tuple[int, ...], system: Any) -> tuple[dict[str,
         for d, x in position.items()
     ]
     return position, f" at {', '.join(words)} (index {list(index)})"
+
+
+def diagnosis(
+    kind: str,
+    finding: str,
+    remedy: str,
+    at: Place | None = None,
+    where: Spot | None = None,
+    origin: Origin | None = None,
+    more: str = "",
+) -> Diagnosis:
+    """A diagnosis whose sentence is the finding and its remedy."""
+    return Diagnosis(
+        kind,
+        f"{finding}; {remedy}{more}.",
+        remedy,
+        **(at or Place())._asdict(),
+        field=where and where.field,
+        index=where and where.index,
+        position=(where and where.position) or None,
+        operation=origin and origin.operation,
+        line=origin and origin.line,
+    )
 
 
 def term(found: Origin | None, backward: bool = False) -> str:

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 from pdefit._util.errors import with_space
 from pdefit.analysis.debug.backward import first_nonfinite_backward, sick_extra
-from pdefit.analysis.debug.diagnosis import Diagnosis
+from pdefit.analysis.debug.diagnosis import Diagnosis, diagnosis
 from pdefit.analysis.debug.forward import first_nonfinite_forward
 from pdefit.analysis.debug.inputs import sick_input
 from pdefit.analysis.debug.walk import SteppedTrajectory
@@ -54,17 +54,16 @@ def _examined(functional: Functional, theta: Float[Array, " p"]) -> Diagnosis:
     loss = forward.half_square + extra
     if not np.isfinite(loss):
         remedy = "check the units of data and sigma, or start from a better guess"
-        return Diagnosis(
-            "overflow", f"Every residual is finite, but the sum of their squares overflows; {remedy}.", remedy
-        )
+        return diagnosis("overflow", "Every residual is finite, but the sum of their squares overflows", remedy)
     backward = first_nonfinite_backward(walk, theta, forward)
     if isinstance(backward, Diagnosis):
         return backward
     norm, unit = float(jnp.linalg.norm(backward.gradient)), with_space(functional.problem.system.time_unit)
-    (value, field, t), (adjoint, of, back) = (x.values() for x in (forward.largest, backward.largest))
+    value, back = forward.largest, backward.largest
     sentence = (
-        f"Healthy: J = {loss:.6g} and its gradient of norm {norm:.3g} are finite; the largest value is {value:.3g} ({field} at "
-        f"t = {t:.4g}{unit}), the largest cotangent {adjoint:.3g} (of {of} at t = {back:.4g}{unit})."
+        f"Healthy: J = {loss:.6g} and its gradient of norm {norm:.3g} are finite; the largest value is {value.value:.3g} "
+        f"({value.field} at t = {value.time:.4g}{unit}), the largest cotangent {back.value:.3g} (of {back.field} at "
+        f"t = {back.time:.4g}{unit})."
     )
     return Diagnosis(
         "healthy",

@@ -1,7 +1,6 @@
 """Forward, to the first step or look that is not finite."""
 
 import dataclasses
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -11,10 +10,11 @@ from jaxtyping import Array, PyTree
 
 from pdefit._util.errors import PdefitError, with_space
 from pdefit._util.trees import named_fields
-from pdefit.analysis.debug.diagnosis import Diagnosis, spot, term
-from pdefit.analysis.debug.origin import Origin, origin
+from pdefit.analysis.debug.diagnosis import Diagnosis, Largest, Place, diagnosis, spot, term
+from pdefit.analysis.debug.origin import origin
 from pdefit.analysis.debug.walk import Seen, SteppedTrajectory, Steps, beats_of, carry_before, part, survey
 from pdefit.integrate.loop.stable_step import stability_limit
+from pdefit.integrate.solvers.method import Carry
 
 # values that grew by so much before they overflowed did not fail at once
 _GREW = 1e6
@@ -29,7 +29,7 @@ class Forward:
 
     ends: PyTree
     half_square: float
-    largest: dict[str, Any]
+    largest: Largest
 
 
 def segment_start(walk: SteppedTrajectory, segment: int) -> PyTree:
@@ -37,30 +37,30 @@ def segment_start(walk: SteppedTrajectory, segment: int) -> PyTree:
     return jax.tree.map(lambda x: x[segment], walk.functional.starts(walk.problem))
 
 
-def place(walk: SteppedTrajectory, segment: int, beats: Steps, n: int) -> dict[str, Any]:
+def place(walk: SteppedTrajectory, segment: int, beats: Steps, n: int) -> Place:
     """Time and step of a beat, for a diagnosis."""
     steps = np.cumsum(np.asarray(beats.h) > 0)
-    return {
-        "segment": segment + 1,
-        "segments": walk.functional.layout.segments,
-        "time": float(beats.t[n] + beats.h[n]),
-        "step": int(steps[n]),
-        "steps": int(steps[-1]),
-    }
+    return Place(
+        segment=segment + 1,
+        segments=walk.functional.layout.segments,
+        time=float(beats.t[n] + beats.h[n]),
+        step=int(steps[n]),
+        steps=int(steps[-1]),
+    )
 
 
-def in_words(walk: SteppedTrajectory, at: dict[str, Any]) -> str:
+def in_words(walk: SteppedTrajectory, at: Place) -> str:
     """The same as the middle of a sentence."""
-    segment = f", segment {at['segment']} of {at['segments']}" if at["segments"] > 1 else ""
+    segment = f", segment {at.segment} of {at.segments}" if (at.segments or 1) > 1 else ""
     unit = with_space(walk.problem.system.time_unit)
-    return f"t = {at['time']:.6g}{unit} (step {at['step']} of {at['steps']}{segment})"
+    return f"t = {at.time:.6g}{unit} (step {at.step} of {at.steps}{segment})"
 
 
 def first_nonfinite_forward(walk: SteppedTrajectory) -> Diagnosis | Forward:
     """The first time at which a state or a residual is not finite, of all segments."""
     grid, functional = walk.functional.layout.time_grid, walk.functional
     sick, ends, total = [], [], 0.0
-    largest = {"value": -1.0}
+    largest = Largest(-1.0, "", 0.0)
     for s in range(functional.layout.segments):
         beats = beats_of(functional, s, grid)
         end, seen = survey(walk, segment_start(walk, s), beats)
@@ -71,7 +71,7 @@ def first_nonfinite_forward(walk: SteppedTrajectory) -> Diagnosis | Forward:
             continue
         ends.append(end)
         total += float(jnp.sum(seen.misfit))
-        largest = max(largest, _largest(walk, beats, seen), key=lambda x: x["value"])
+        largest = max(largest, _largest(walk, beats, seen))
     if not sick:
         return Forward(jax.tree.map(lambda *x: jnp.stack(x), *ends), total, largest)
     _, s, n, beats, seen = min(sick, key=lambda x: x[0])
@@ -86,10 +86,10 @@ def _bad(seen: Seen) -> np.ndarray:
     return ~(np.asarray(seen.finite).all(axis=1) & np.isfinite(np.asarray(seen.misfit)))
 
 
-def _largest(walk: SteppedTrajectory, beats: Steps, seen: Seen) -> dict[str, Any]:
+def _largest(walk: SteppedTrajectory, beats: Steps, seen: Seen) -> Largest:
     size = np.asarray(seen.size)
     n, f = np.unravel_index(int(np.argmax(size)), size.shape)
-    return {"value": float(size[n, f]), "field": fields(walk)[f], "time": float(beats.t[n] + beats.h[n])}
+    return Largest(float(size[n, f]), fields(walk)[f], float(beats.t[n] + beats.h[n]))
 
 
 def fields(walk: SteppedTrajectory) -> list[str]:
@@ -100,10 +100,10 @@ def fields(walk: SteppedTrajectory) -> list[str]:
 # --- a step ------------------------------------------------------------------------------------------------------------
 
 
-def _sick_step(walk: SteppedTrajectory, s: int, beats: Steps, n: int, carry: Any, seen: Seen, more: str) -> Diagnosis:
+def _sick_step(walk: SteppedTrajectory, s: int, beats: Steps, n: int, carry: Carry, seen: Seen, more: str) -> Diagnosis:
     moving, still = eqx.partition(carry, eqx.is_inexact_array)
 
-    def step(params: dict[str, Array], moving: Any) -> PyTree:
+    def step(params: dict[str, Array], moving: PyTree) -> PyTree:
         return walk.stepped(walk.filled(params), eqx.combine(moving, still), part(beats, n))[0]
 
     found = origin(step, walk.params, moving)
@@ -113,8 +113,8 @@ def _sick_step(walk: SteppedTrajectory, s: int, beats: Steps, n: int, carry: Any
     becomes = "stops being finite" if where is None else f"becomes {where.value}{where.place}"
     grew = _grew(walk, seen, n)
     remedy = _step_remedy(walk, s, None if grew or found is None else found.operation)
-    sentence = f"At {in_words(walk, at)} {named} {becomes}{grew}{term(found)}; {remedy}{more}."
-    return diagnosis("state", sentence, remedy, at, where, found)
+    finding = f"At {in_words(walk, at)} {named} {becomes}{grew}{term(found)}"
+    return diagnosis("state", finding, remedy, at, where, found, more)
 
 
 def _grew(walk: SteppedTrajectory, seen: Seen, n: int) -> str:
@@ -156,7 +156,7 @@ def _limit(walk: SteppedTrajectory, s: int) -> float | None:
 # --- a look ------------------------------------------------------------------------------------------------------------
 
 
-def _sick_look(walk: SteppedTrajectory, s: int, beats: Steps, n: int, carry: Any, more: str) -> Diagnosis:
+def _sick_look(walk: SteppedTrajectory, s: int, beats: Steps, n: int, carry: Carry, more: str) -> Diagnosis:
     functional, beat, y = walk.functional, part(beats, n), carry[0]
     y = walk.stepped(walk.problem, carry, beat)[0]
 
@@ -167,19 +167,12 @@ def _sick_look(walk: SteppedTrajectory, s: int, beats: Steps, n: int, carry: Any
     if where is None:
         found = origin(lambda params, y: walk.looked(walk.filled(params), y, beat), walk.params, y)
         remedy = "check the units of data and sigma, or start from a better guess"
-        sentence = f"At {in_words(walk, at)} the squared residuals overflow{term(found)}; {remedy}{more}."
-        return diagnosis("overflow", sentence, remedy, at, None, found)
+        finding = f"At {in_words(walk, at)} the squared residuals overflow{term(found)}"
+        return diagnosis("overflow", finding, remedy, at, None, found, more)
     found = origin(residuals, walk.params, y)
     remedy = "guard the input of that operation in the observation operator (pdefit.safe_div, safe_sqrt, safe_norm)"
-    sentence = (
+    finding = (
         f"At {in_words(walk, at)} the state is finite, but the observed '{where.field}' is {where.value}{where.place}"
-        f"{term(found)}; {remedy}{more}."
+        f"{term(found)}"
     )
-    return diagnosis("observation", sentence, remedy, at, where, found)
-
-
-def diagnosis(kind: str, sentence: str, remedy: str, at: dict[str, Any], where: Any, found: Origin | None) -> Diagnosis:
-    """The parts of a diagnosis put together."""
-    parts = {} if where is None else where.parts
-    operation = {} if found is None else {"operation": found.operation, "line": found.line}
-    return Diagnosis(kind, sentence, remedy, **at, **parts, **operation)
+    return diagnosis("observation", finding, remedy, at, where, found, more)

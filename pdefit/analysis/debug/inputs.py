@@ -1,5 +1,6 @@
 """What a functional is given, before anything is stepped: controls, parameters, states, data."""
 
+import dataclasses
 from collections.abc import Iterator
 
 import equinox as eqx
@@ -9,7 +10,7 @@ from jaxtyping import Array, Float
 
 from pdefit._util.errors import with_space
 from pdefit._util.trees import named_fields
-from pdefit.analysis.debug.diagnosis import Diagnosis, spot
+from pdefit.analysis.debug.diagnosis import Diagnosis, Place, diagnosis, spot
 from pdefit.inverse.objective.functional import Functional
 
 
@@ -31,9 +32,7 @@ def _controls(functional: Functional, theta: Float[Array, " p"]) -> Iterator[Dia
         given = float(jnp.ravel(parts[path])[0]) if parts[path].size == 1 else None
         at = "" if given is None else f" at theta = {given:.4g}"
         remedy = "choose another guess, or a transform that represents it"
-        yield Diagnosis(
-            "input", f"The control '{path}' is {found.value}{found.place}{at}; {remedy}.", remedy, **found.parts
-        )
+        yield diagnosis("input", f"The control '{path}' is {found.value}{found.place}{at}", remedy, where=found)
 
 
 def _arrays(functional: Functional, theta: Float[Array, " p"]) -> Iterator[Diagnosis]:
@@ -46,21 +45,16 @@ def _arrays(functional: Functional, theta: Float[Array, " p"]) -> Iterator[Diagn
     for what, (tree, system) in given.items():
         if found := spot(tree, system):
             remedy = "give it a finite value"
-            sentence = f"The {what} '{found.field}' is {found.value}{found.place} before any step; {remedy}."
-            yield Diagnosis("input", sentence, remedy, time=functional.observations.ts[0].item(), **found.parts)
+            finding = f"The {what} '{found.field}' is {found.value}{found.place} before any step"
+            yield diagnosis("input", finding, remedy, Place(time=functional.observations.ts[0].item()), found)
     for name, x in named_fields(functional.starts(problem)).items():
         wrong = np.argwhere(~np.isfinite(np.asarray(x)).reshape(x.shape[0], -1).all(axis=1))
         if wrong.size:
             s = int(wrong[0, 0])
             remedy = "observe the field at the starts of segments, or make its node states controls"
-            yield Diagnosis(
-                "input",
-                f"The start of segment {s + 1} of {x.shape[0]} is not finite in '{name}'; {remedy}.",
-                remedy,
-                segment=s + 1,
-                segments=x.shape[0],
-                field=name,
-            )
+            finding = f"The start of segment {s + 1} of {x.shape[0]} is not finite in '{name}'"
+            at = Place(segment=s + 1, segments=x.shape[0])
+            yield dataclasses.replace(diagnosis("input", finding, remedy, at), field=name)
 
 
 def _data(functional: Functional) -> Iterator[Diagnosis]:
@@ -79,12 +73,9 @@ def _data(functional: Functional) -> Iterator[Diagnosis]:
             number = np.broadcast_to(sigma if what == "sigma" else values, values.shape)[(frame, *index)]
             at = f", index {index}" if index else ""
             precision = f" in {values.dtype}" if number == 0 else ""
-            yield Diagnosis(
-                "input",
+            finding = (
                 f"A {what} of the observed '{name}' is {number:g}{precision} at t = {data.ts[frame]:.6g}{unit} "
-                f"(frame {frame}{at}); {remedy}.",
-                remedy,
-                time=float(data.ts[frame]),
-                field=name,
-                index=tuple(index),
+                f"(frame {frame}{at})"
             )
+            found = diagnosis("input", finding, remedy, Place(time=float(data.ts[frame])))
+            yield dataclasses.replace(found, field=name, index=tuple(index))

@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, jaxpr_as_fun
+from jax.typing import ArrayLike
 from jaxtyping import PyTree
 
 from pdefit.analysis.debug.source_line import SourceLine, source_line
@@ -39,11 +40,11 @@ def origin(function: Callable, *arguments: PyTree) -> Origin | None:
 
 
 # the equations that lead to an operation, each inside the one before; or the number of an argument
-_Found = list[Any] | int | None
+_Found = list[JaxprEqn] | int | None
 
 
 def _explain(
-    jaxpr: Jaxpr, consts: Sequence[Any], arguments: Sequence[Any], wanted: Sequence[int] | None = None
+    jaxpr: Jaxpr, consts: Sequence[ArrayLike], arguments: Sequence[ArrayLike], wanted: Sequence[int] | None = None
 ) -> _Found:
     """Why a program's results (those with the numbers `wanted`) are not finite."""
     given = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *arguments), strict=True))
@@ -53,7 +54,7 @@ def _explain(
     for equation, found in zip(jaxpr.eqns, results, strict=True):
         values |= dict(zip(equation.outvars, found, strict=True))
 
-    def read(x: Any) -> Any:
+    def read(x: Var | Literal) -> ArrayLike:
         return x.val if isinstance(x, Literal) else values[x]
 
     chosen = [x for k, x in enumerate(jaxpr.outvars) if wanted is None or k in wanted]
@@ -83,7 +84,7 @@ def _explain(
     return None
 
 
-def _selected(inputs: Sequence[Any], result: Any) -> list[bool]:
+def _selected(inputs: Sequence[ArrayLike], result: ArrayLike) -> list[bool]:
     """Which cases of a selection its bad results come from."""
     which, *cases = inputs
     wrong = ~jnp.isfinite(result)
@@ -91,9 +92,9 @@ def _selected(inputs: Sequence[Any], result: Any) -> list[bool]:
     return [False, *(bool(jnp.any(wrong & (number == k) & ~jnp.isfinite(x))) for k, x in enumerate(cases))]
 
 
-def _every_result(jaxpr: Jaxpr, given: Sequence[Any]) -> list[list[Any]]:
+def _every_result(jaxpr: Jaxpr, given: Sequence[ArrayLike]) -> list[list[ArrayLike]]:
     """The results of every equation of a program."""
-    values: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), given, strict=True))
+    values: dict[Var, ArrayLike] = dict(zip((*jaxpr.constvars, *jaxpr.invars), given, strict=True))
     for equation in jaxpr.eqns:
         inputs = [x.val if isinstance(x, Literal) else values[x] for x in equation.invars]
         found = equation.primitive.bind(*inputs, **equation.primitive.get_bind_params(equation.params))
@@ -101,7 +102,7 @@ def _every_result(jaxpr: Jaxpr, given: Sequence[Any]) -> list[list[Any]]:
     return [[values[x] for x in equation.outvars] for equation in jaxpr.eqns]
 
 
-def _bad(x: Any) -> bool:
+def _bad(x: ArrayLike) -> bool:
     dtype = getattr(x, "dtype", None)
     known = dtype is not None and jnp.issubdtype(dtype, jnp.inexact)
     return bool(~jnp.all(jnp.isfinite(x))) if known else isinstance(x, float) and not np.isfinite(x)
@@ -110,7 +111,7 @@ def _bad(x: Any) -> bool:
 # --- programs inside programs ------------------------------------------------------------------------------------------
 
 
-def _inside(equation: Any, inputs: list[Any], wanted: list[int]) -> _Found:
+def _inside(equation: JaxprEqn, inputs: list[ArrayLike], wanted: list[int]) -> _Found:
     """Why an equation that holds a program has bad results: the equations inside, or the number of its input."""
     name, parameters = equation.primitive.name, equation.params
     if name == "scan":
@@ -118,7 +119,7 @@ def _inside(equation: Any, inputs: list[Any], wanted: list[int]) -> _Found:
     if name == "while":
         return _in_while(parameters, inputs)
     if name == "cond":
-        branch = parameters["branches"][int(np.clip(int(inputs[0]), 0, len(parameters["branches"]) - 1))]
+        branch = parameters["branches"][int(np.clip(np.asarray(inputs[0]).item(), 0, len(parameters["branches"]) - 1))]
         found = _explain(branch.jaxpr, branch.consts, inputs[1:], wanted)
         return found + 1 if isinstance(found, int) else found
     for key in ("jaxpr", "call_jaxpr", "fun_jaxpr"):
@@ -130,7 +131,7 @@ def _inside(equation: Any, inputs: list[Any], wanted: list[int]) -> _Found:
     return None
 
 
-def _in_scan(parameters: Any, inputs: list[Any], wanted: list[int]) -> _Found:
+def _in_scan(parameters: dict[str, Any], inputs: list[ArrayLike], wanted: list[int]) -> _Found:
     """The first turn of a loop after which what it carries, or what is wanted of its outputs, is bad."""
     body, consts, carried = parameters["jaxpr"], parameters["num_consts"], parameters["num_carry"]
     fixed, carry, xs = inputs[:consts], inputs[consts : consts + carried], inputs[consts + carried :]
@@ -146,7 +147,7 @@ def _in_scan(parameters: Any, inputs: list[Any], wanted: list[int]) -> _Found:
     return None
 
 
-def _in_while(parameters: Any, inputs: list[Any]) -> _Found:
+def _in_while(parameters: dict[str, Any], inputs: list[ArrayLike]) -> _Found:
     condition, body = parameters["cond_jaxpr"], parameters["body_jaxpr"]
     first, second = parameters["cond_nconsts"], parameters["body_nconsts"]
     asked, fixed, carry = inputs[:first], inputs[first : first + second], inputs[first + second :]

@@ -7,10 +7,24 @@ import os
 import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Protocol, runtime_checkable
+
+from jax.extend.core import JaxprEqn
 
 # frames of these packages lie between the user's line and the operation
 _LIBRARIES = ("jax", "jaxlib", "equinox", "diffrax", "optax", "lineax", "optimistix", "jaxtyping", "beartype", "numpy")
+
+
+@runtime_checkable
+class _Frame(Protocol):
+    """A frame of a traceback of XLA."""
+
+    @property
+    def file_name(self) -> str: ...
+    @property
+    def function_name(self) -> str: ...
+    @property
+    def line_num(self) -> int: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +41,7 @@ class SourceLine:
         return f"{'/'.join(Path(self.file).parts[-2:])}:{self.line} `{self.text}`"
 
 
-def source_line(path: Sequence[Any]) -> SourceLine | None:
+def source_line(path: Sequence[JaxprEqn]) -> SourceLine | None:
     """The innermost line of the user that led to the last of these equations, each inside the one before; pdefit's own if
     there is none."""
     found = [_line(frame, own=False) for frame in map(_users, _inside(path)) if frame]
@@ -37,7 +51,7 @@ def source_line(path: Sequence[Any]) -> SourceLine | None:
     return own[-1] if own else None
 
 
-def _inside(path: Sequence[Any]) -> list[list[Any]]:
+def _inside(path: Sequence[JaxprEqn]) -> list[list[_Frame]]:
     """For every equation its frames, innermost first. What was compiled as a function of its own may have been traced for
     another caller: beyond that function its frames do not count."""
     found, function = [], None
@@ -52,7 +66,7 @@ def _inside(path: Sequence[Any]) -> list[list[Any]]:
     return found
 
 
-def _users(frames: list[Any]) -> Any:
+def _users(frames: list[_Frame]) -> _Frame | None:
     """The innermost frame of the user, whom pdefit has called: its own callers are none."""
     called = [i for i, frame in enumerate(frames) if _within(frame, _PDEFIT)]
     # a function that is compiled on its own is all the user's or not at all
@@ -62,17 +76,17 @@ def _users(frames: list[Any]) -> Any:
     return None
 
 
-def _pdefits(frames: list[Any]) -> list[Any]:
+def _pdefits(frames: list[_Frame]) -> list[_Frame]:
     return [frame for frame in frames if _within(frame, _PDEFIT) and not _within(frame, (str(Path(__file__).parent),))]
 
 
-def _within(frame: Any, folders: tuple[str, ...]) -> bool:
+def _within(frame: _Frame, folders: tuple[str, ...]) -> bool:
     return any(frame.file_name.startswith(folder + os.sep) for folder in folders) or (
         folders is _OTHERS and frame.file_name.startswith(_STANDARD) and "site-packages" not in frame.file_name
     )
 
 
-def _line(frame: Any, own: bool) -> SourceLine:
+def _line(frame: _Frame, own: bool) -> SourceLine:
     text = linecache.getline(frame.file_name, frame.line_num).strip()
     return SourceLine(frame.file_name, frame.line_num, text, own)
 

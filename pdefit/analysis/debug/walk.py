@@ -1,6 +1,6 @@
 """One trajectory step by step, forward and back: what the doctor looks at."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -11,6 +11,8 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from pdefit.integrate.loop.stepper import Stepper
 from pdefit.integrate.loop.time_grid import TimeGrid
+from pdefit.integrate.solvers.method import Carry
+from pdefit.inverse.controls.bind import BoundControl
 from pdefit.inverse.objective.accumulate import half_square
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.problem.problem import Problem
@@ -43,7 +45,7 @@ class SteppedTrajectory(eqx.Module):
     problem: Problem
 
     @property
-    def _leaves(self) -> list[Any]:
+    def _leaves(self) -> list[BoundControl]:
         items = self.functional.controls.items
         return [c for c in items if not c.is_state]
 
@@ -51,14 +53,14 @@ class SteppedTrajectory(eqx.Module):
     def params(self) -> dict[str, Array]:
         return {c.path: c.where(self.problem) for c in self._leaves}
 
-    def start(self, y0: PyTree, beats: Steps) -> Any:
+    def start(self, y0: PyTree, beats: Steps) -> Carry:
         dtype = jax.tree.leaves(y0)[0].dtype
         return self._stepper(self.problem).init(beats.t[0].astype(dtype), y0)
 
     def _stepper(self, problem: Problem) -> Stepper:
         return Stepper(problem.system, self.functional.runner.solver, problem.args)
 
-    def beat(self, params: dict[str, Array], carry: Any, beat: Steps) -> tuple[Any, Float[Array, ""]]:
+    def beat(self, params: dict[str, Array], carry: Carry, beat: Steps) -> tuple[Carry, Float[Array, ""]]:
         """A step, and half the squared residuals of the look after it."""
         problem = self.filled(params)
         return (carry := self.stepped(problem, carry, beat)), self.looked(problem, carry[0], beat)
@@ -69,7 +71,7 @@ class SteppedTrajectory(eqx.Module):
         values = [params[c.path] for c in self._leaves]
         return eqx.tree_at(lambda p: [c.where(p) for c in self._leaves], self.problem, values)
 
-    def stepped(self, problem: Problem, carry: Any, beat: Steps) -> Any:
+    def stepped(self, problem: Problem, carry: Carry, beat: Steps) -> Carry:
         dtype = jax.tree.leaves(carry[0])[0].dtype
         return self._stepper(problem)(beat.t.astype(dtype), beat.h.astype(dtype), carry)
 
@@ -87,21 +89,25 @@ def beats_of(functional: Functional, segment: int, grid: TimeGrid) -> Steps:
     times, sizes = map(np.asarray, one.times_and_sizes())
     seen = np.zeros(times.shape, bool)
     seen[:, -1] = True
-    looks = functional.schedule
-    index = np.repeat(np.asarray(looks.index[segment])[one.observes_start :], times.shape[1])
-    counts = {
-        n: np.repeat(np.asarray(r[segment])[one.observes_start :], times.shape[1], axis=0)
-        for n, r in looks.counts.items()
-    }
-    parts = [times.ravel(), sizes.ravel(), seen.ravel(), index, counts]
-    first: list[Any] = [times[0, :1], np.zeros(1), np.ones(1, bool), np.asarray(looks.index[segment])[:1]]
-    first.append({n: np.asarray(r[segment])[:1] for n, r in looks.counts.items()})
-    if one.observes_start:
-        parts = jax.tree.map(lambda a, b: np.concatenate([a, b]), first, parts)
-    return Steps(*jax.tree.map(jnp.asarray, parts))
+    schedule, start = functional.schedule, int(one.observes_start)
+
+    def by_step(x: Array | np.ndarray) -> Array:
+        rows = np.asarray(x[segment])
+        repeats = np.full(len(rows), times.shape[1])
+        # the observation at the start follows a single step of zero length
+        repeats[:start] = 1
+        return jnp.asarray(np.repeat(rows, repeats, axis=0))
+
+    return Steps(
+        t=jnp.concatenate([times[0, :start], times.ravel()]),
+        h=jnp.concatenate([np.zeros(start), sizes.ravel()]),
+        seen=jnp.concatenate([np.ones(start, bool), seen.ravel()]),
+        index=by_step(schedule.index),
+        counts=jax.tree.map(by_step, schedule.counts),
+    )
 
 
-def part(beats: Steps, where: Any) -> Steps:
+def part(beats: Steps, where: int | Array) -> Steps:
     """Some of the beats, or one."""
     return jax.tree.map(lambda x: x[where], beats)
 
@@ -110,7 +116,7 @@ def part(beats: Steps, where: Any) -> Steps:
 def survey(walk: SteppedTrajectory, y0: PyTree, beats: Steps) -> tuple[PyTree, Seen]:
     """The state at the end, and what was seen on the way."""
 
-    def one(carry: Any, beat: Steps) -> tuple[Any, Seen]:
+    def one(carry: Carry, beat: Steps) -> tuple[Carry, Seen]:
         carry, misfit = walk.beat(walk.params, carry, beat)
         return carry, Seen(*_looked_at(carry[0]), misfit)
 
@@ -119,32 +125,32 @@ def survey(walk: SteppedTrajectory, y0: PyTree, beats: Steps) -> tuple[PyTree, S
 
 
 @eqx.filter_jit
-def carry_before(walk: SteppedTrajectory, y0: PyTree, beats: Steps, n: Array) -> Any:
+def carry_before(walk: SteppedTrajectory, y0: PyTree, beats: Steps, n: Array) -> Carry:
     """The carry before beat n."""
 
-    def one(i: Array, carry: Any) -> Any:
+    def one(i: Array, carry: Carry) -> Carry:
         return walk.stepped(walk.problem, carry, part(beats, i))
 
     return lax.fori_loop(0, n, one, walk.start(y0, beats))
 
 
 @eqx.filter_jit
-def block_starts(walk: SteppedTrajectory, y0: PyTree, blocks: Steps) -> Any:
+def block_starts(walk: SteppedTrajectory, y0: PyTree, blocks: Steps) -> Carry:
     """The carries at the starts of blocks of beats (B, K)."""
 
-    def one(carry: Any, beat: Steps) -> tuple[Any, None]:
+    def one(carry: Carry, beat: Steps) -> tuple[Carry, None]:
         return walk.stepped(walk.problem, carry, beat), None
 
     return lax.scan(lambda c, block: (lax.scan(one, c, block)[0], c), walk.start(y0, part(blocks, 0)), blocks)[1]
 
 
 def pulled_back(
-    walk: SteppedTrajectory, params: dict[str, Array], carry: Any, beat: Steps, cotangent: Any
-) -> tuple[Any, Any]:
+    walk: SteppedTrajectory, params: dict[str, Array], carry: Carry, beat: Steps, cotangent: PyTree
+) -> tuple[PyTree, PyTree]:
     """The cotangents of params and of the carry before a beat, from that of the carry after it."""
     moving, still = eqx.partition(carry, eqx.is_inexact_array)
 
-    def one(params: dict[str, Array], moving: Any) -> tuple[Any, Array]:
+    def one(params: dict[str, Array], moving: PyTree) -> tuple[PyTree, Array]:
         after, misfit = walk.beat(params, eqx.combine(moving, still), beat)
         return eqx.filter(after, eqx.is_inexact_array), misfit
 
@@ -159,21 +165,21 @@ class Back(NamedTuple):
     size: Float[Array, "K F"]
     params: Bool[Array, "K P"]
     # the carries and the cotangents after the beats, if they were asked for
-    carries: Any
-    cotangents: Any
+    carries: Carry | None
+    cotangents: PyTree
 
 
 @eqx.filter_jit
 def back(
-    walk: SteppedTrajectory, carry: Any, beats: Steps, cotangent: Any, gradient: Any, keep: bool
-) -> tuple[Any, Any, Back]:
+    walk: SteppedTrajectory, carry: Carry, beats: Steps, cotangent: PyTree, gradient: PyTree, keep: bool
+) -> tuple[PyTree, PyTree, Back]:
     """A block from its end to its start: cotangent, gradient in params so far, and what was seen."""
     params = walk.params
 
-    def forward(carry: Any, beat: Steps) -> tuple[Any, Any]:
+    def forward(carry: Carry, beat: Steps) -> tuple[Carry, Carry]:
         return walk.stepped(walk.problem, carry, beat), carry
 
-    def backward(so_far: tuple[Any, Any], x: tuple[Any, Steps]) -> tuple[Any, Any]:
+    def backward(so_far: tuple[PyTree, PyTree], x: tuple[Carry, Steps]) -> tuple[PyTree, PyTree]:
         cotangent, gradient = so_far
         more, before = pulled_back(walk, params, *x, cotangent)
         added = [jnp.all(jnp.isfinite(g)) for g in jax.tree.leaves(more)]

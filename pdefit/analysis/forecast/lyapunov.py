@@ -1,7 +1,6 @@
 """How fast neighboring trajectories part: the largest Lyapunov exponent."""
 
 import dataclasses
-from typing import Any
 
 import diffrax
 import equinox as eqx
@@ -10,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+from numpy.typing import ArrayLike
 
 from pdefit._util.errors import PdefitError
 from pdefit.integrate.adaptive.tolerance import Adaptive
@@ -51,7 +51,7 @@ class LyapunovResult:
 def lyapunov(
     system: AbstractSystem,
     y0: PyTree,
-    ts: Any,
+    ts: ArrayLike,
     *,
     solver: diffrax.AbstractSolver | None = None,
     dt: float | None = None,
@@ -96,7 +96,7 @@ def _growth(stepper: Stepper, y0: PyTree, tangent: PyTree, grid: TimeGrid) -> Fl
     pushed = TangentLinearStepper(stepper, jax.tree.map(lambda _: None, stepper))
     scales = jax.tree.map(_scale, y0)
 
-    def interval(carry: Any, t_h: tuple[Array, Array]) -> tuple[Any, Array]:
+    def interval(carry: PyTree, t_h: tuple[Array, Array]) -> tuple[PyTree, Array]:
         ((y, dy), (state, d_state)), _ = lax.scan(lambda c, x: (stepped(pushed, c, x), None), carry, t_h)
         length = _length(dy, scales)
         # what the solver remembers of the tangent is linear in it

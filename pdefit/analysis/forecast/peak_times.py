@@ -1,7 +1,6 @@
 """When peaks pass: the error of a forecast in time rather than in value."""
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 
@@ -41,7 +40,9 @@ class _Peaks:
     time: np.ndarray
 
 
-def peak_times(field: str, ts: np.ndarray, forecast: Any, baseline: Any, truth: Any) -> PeakTimes | None:
+def peak_times(
+    field: str, ts: np.ndarray, forecast: np.ndarray, baseline: np.ndarray, truth: np.ndarray
+) -> PeakTimes | None:
     """Compare the peak times of films (T, ...) of one field; None if the truth has no peak.
 
     A wave is a stretch of a point's series above half the range of the true film (the minimum plus half of maximum minus

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -34,9 +33,9 @@ class Skill:
 def skill(
     ts: np.ndarray,
     t0: float,
-    forecast: Mapping[str, Any],
-    baseline: Mapping[str, Any],
-    truth: Mapping[str, Any],
+    forecast: Mapping[str, np.ndarray],
+    baseline: Mapping[str, np.ndarray],
+    truth: Mapping[str, np.ndarray],
     labels: tuple[str, ...] = (),
     spread: str | None = None,
 ) -> Skill:
@@ -57,7 +56,7 @@ def skill(
     )
 
 
-def _relative(fields: Mapping[str, Any], truth: Mapping[str, Any]) -> np.ndarray:
+def _relative(fields: Mapping[str, np.ndarray], truth: Mapping[str, np.ndarray]) -> np.ndarray:
     wrong = total = 0.0
     for name, true in truth.items():
         axes = tuple(range(1, np.ndim(true)))
@@ -69,7 +68,9 @@ def _relative(fields: Mapping[str, Any], truth: Mapping[str, Any]) -> np.ndarray
     return np.sqrt(np.asarray(wrong) / np.maximum(np.asarray(total), np.finfo(float).tiny))
 
 
-def _per_label(fields: Mapping[str, Any], truth: Mapping[str, Any], labels: tuple[str, ...]) -> dict[str, np.ndarray]:
+def _per_label(
+    fields: Mapping[str, np.ndarray], truth: Mapping[str, np.ndarray], labels: tuple[str, ...]
+) -> dict[str, np.ndarray]:
     """The norm of the error of the first scored variable, for each label of its first axis after time."""
     name, true = next(iter(truth.items()))
     if not labels or np.ndim(true) < 2 or np.shape(true)[1] != len(labels):

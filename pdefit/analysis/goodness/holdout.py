@@ -1,7 +1,6 @@
 """Frames kept out of a fit, to score it afterwards."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -14,7 +13,7 @@ from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.shooting.formulation import AbstractFormulation
 
 
-def held_frames(ts: np.ndarray, fraction: Any, formulations: Sequence[AbstractFormulation]) -> np.ndarray:
+def held_frames(ts: np.ndarray, fraction: object, formulations: Sequence[AbstractFormulation]) -> np.ndarray:
     """Indices of a fraction of the times, evenly spread over those that are neither the first, nor the last, nor the start
     of a window of any formulation (a start that is data has seen them)."""
     if isinstance(fraction, bool) or not isinstance(fraction, int | float) or not 0 <= fraction <= 0.5:

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import h5py
 import numpy as np
 
 from pdefit._util.errors import PdefitError
@@ -23,7 +24,7 @@ class Coordinate(NamedTuple):
 
 
 def coordinate(
-    file: Any, name: str, axis: int, dims: Sequence[str | None], named: Mapping[str, str | None], path: Path
+    file: h5py.File, name: str, axis: int, dims: Sequence[str | None], named: Mapping[str, str | None], path: Path
 ) -> Coordinate | None:
     """Positions along an axis of a variable (0 is time), or None where the file states none.
 
@@ -60,7 +61,7 @@ def coordinate(
     return None
 
 
-def _scales(file: Any, name: str, axis: int, path: Path) -> list[tuple[str, str, bool]]:
+def _scales(file: h5py.File, name: str, axis: int, path: Path) -> list[tuple[str, str, bool]]:
     """The dimension scales of an axis: their names in the file, what they are called, and whether they hold no positions."""
     try:
         scales = variable(file, name, path).dims[axis].values()
@@ -76,14 +77,14 @@ def _scales(file: Any, name: str, axis: int, path: Path) -> list[tuple[str, str,
     return found
 
 
-def _text(attribute: Any) -> str:
+def _text(attribute: object) -> str:
     """An attribute as text; nothing if it is none."""
     if isinstance(attribute, bytes):
         return attribute.decode(errors="replace")
     return attribute if isinstance(attribute, str) else ""
 
 
-def _read(file: Any, name: str, path: Path) -> Coordinate:
+def _read(file: h5py.File, name: str, path: Path) -> Coordinate:
     values, kind = array(file, name, path), variable(file, name, path).dtype
     if values.dtype.kind != "f" or not np.all(np.isfinite(values)):
         raise PdefitError(f"The positions '{name}' in '{path.name}' must be finite numbers; correct them")

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
@@ -17,7 +16,7 @@ _COPIES = 3
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Any]:
+def opened(path: Path) -> Iterator[h5py.File]:
     """The file, for reading."""
     if not path.is_file():
         raise PdefitError(f"The data file '{path}' does not exist")
@@ -35,13 +34,13 @@ def opened(path: Path) -> Iterator[Any]:
             file.close()
 
 
-def refuse_foreign(file: Any, path: Path) -> None:
+def refuse_foreign(file: h5py.File, path: Path) -> None:
     """Refuse a file that takes values from other files: by links, raw external storage or virtual datasets."""
 
-    def by_link(name: str, link: Any) -> str | None:
+    def by_link(name: str, link: object) -> str | None:
         return name if isinstance(link, h5py.ExternalLink) else None
 
-    def by_storage(name: str, item: Any) -> str | None:
+    def by_storage(name: str, item: object) -> str | None:
         return name if isinstance(item, h5py.Dataset) and (item.external or item.is_virtual) else None
 
     with _sound("", path):
@@ -51,7 +50,7 @@ def refuse_foreign(file: Any, path: Path) -> None:
         raise PdefitError(f"'{name}' in '{path}' takes its values from another file; copy them into this one")
 
 
-def array(file: Any, name: str, path: Path, frames: slice | None = None, count: int | None = None) -> np.ndarray:
+def array(file: h5py.File, name: str, path: Path, frames: slice | None = None, count: int | None = None) -> np.ndarray:
     """Numbers in float64, unpacked, NaN where missing; or text. All of a variable, or some of its `count` frames."""
     with _sound(name, path):
         dataset, where = variable(file, name, path), f"'{name}' in '{path.name}'"
@@ -70,13 +69,13 @@ def array(file: Any, name: str, path: Path, frames: slice | None = None, count: 
         return unpacked(np.asarray(raw), dataset.attrs, where)
 
 
-def shape(file: Any, name: str, path: Path) -> tuple[int, ...]:
+def shape(file: h5py.File, name: str, path: Path) -> tuple[int, ...]:
     """The shape of a variable; of one without values, none."""
     with _sound(name, path):
         return tuple(_named(file, name, path).shape or ())
 
 
-def unit(file: Any, name: str, path: Path) -> str | None:
+def unit(file: h5py.File, name: str, path: Path) -> str | None:
     """The unit a file states for a variable; CF times read "days since 1970-01-01"."""
     with _sound(name, path):
         attributes = _named(file, name, path).attrs
@@ -89,7 +88,7 @@ def unit(file: Any, name: str, path: Path) -> str | None:
     return raw.decode(errors="replace").split(" since ")[0].strip()
 
 
-def variable(file: Any, name: str, path: Path) -> Any:
+def variable(file: h5py.File, name: str, path: Path) -> h5py.Dataset:
     """The dataset of this name: numbers or text that lie in this very file."""
     with _sound(name, path):
         dataset, where = _named(file, name, path), f"'{name}' in '{path.name}'"
@@ -109,12 +108,12 @@ def variable(file: Any, name: str, path: Path) -> Any:
         return dataset
 
 
-def is_text(dataset: Any) -> bool:
+def is_text(dataset: h5py.Dataset) -> bool:
     """Whether a dataset holds strings."""
     return h5py.check_string_dtype(dataset.dtype) is not None
 
 
-def own(file: Any, path: Path) -> list[str]:
+def own(file: h5py.File, path: Path) -> list[str]:
     """The names of all datasets of a file. Links are not followed: they may lead to other files, or in circles."""
     found: list[str] = []
     with _sound("", path):
@@ -122,14 +121,16 @@ def own(file: Any, path: Path) -> list[str]:
     return found
 
 
-def _named(file: Any, name: str, path: Path) -> Any:
+def _named(file: h5py.File, name: str, path: Path) -> h5py.Dataset:
     if name not in (available := own(file, path)):
         if isinstance(file.get(name, getlink=True), h5py.SoftLink | h5py.ExternalLink):
             raise PdefitError(
                 f"'{name}' in '{path.name}' is a link; name the variable it leads to, or copy it into this file"
             )
         raise unknown(f"variable in '{path.name}'", name, available)
-    return file[name]
+    found = file[name]
+    assert isinstance(found, h5py.Dataset)
+    return found
 
 
 @contextmanager

@@ -1,8 +1,9 @@
 """Standard deviations of a film's values: a number, one for every frame alike, or one for each frame."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import h5py
 import numpy as np
 
 from pdefit._util.errors import PdefitError
@@ -17,7 +18,7 @@ class Deviations(NamedTuple):
     alike: np.ndarray | None
     conversion: Conversion
 
-    def frames(self, file: Any, path: Path, frames: slice, count: int) -> np.ndarray:
+    def frames(self, file: h5py.File, path: Path, frames: slice, count: int) -> np.ndarray:
         """Those of some of the file's `count` frames."""
         if self.alike is not None:
             return self.alike
@@ -26,7 +27,13 @@ class Deviations(NamedTuple):
 
 
 def deviations(
-    file: Any, source: str | float, path: Path, *, values: tuple[int, ...], stated: str | None, expected: str | None
+    file: h5py.File,
+    source: str | float,
+    path: Path,
+    *,
+    values: tuple[int, ...],
+    stated: str | None,
+    expected: str | None,
 ) -> Deviations:
     """From a number or a variable, for values of this shape whose own unit is `stated`; `expected` is the model's."""
     convert = Conversion()

@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
@@ -47,7 +46,7 @@ class Film:
     beyond the fit (T where there is none).
     """
 
-    def __init__(self, file: Any, path: Path):
+    def __init__(self, file: h5py.File, path: Path):
         self.path, self._file = path, file
         try:
             if any(file.get(name, getlink=True) is None for name in ("n_done", "time", "phase")):
@@ -80,11 +79,13 @@ class Film:
         """Bytes of one number in the file."""
         return self._variable(field, kind).dtype.itemsize
 
-    def _variable(self, field: str, kind: str) -> Any:
+    def _variable(self, field: str, kind: str) -> h5py.Dataset:
         # those of `fields` were checked when the film was opened
         if kind not in self.fields[field].kinds:
             raise KeyError(f"{field}_{kind}")
-        return self._file[f"{field}_{kind}"]
+        found = self._file[f"{field}_{kind}"]
+        assert isinstance(found, h5py.Dataset)
+        return found
 
     def chosen(self, most: int) -> list[int]:
         """At most so many frames, evenly taken, the first and the last among them."""
@@ -111,9 +112,9 @@ def open_film(path: Path) -> Iterator[Film]:
         yield Film(file, path)
 
 
-def _fields(file: Any, path: Path) -> dict[str, Field]:
+def _fields(file: h5py.File, path: Path) -> dict[str, Field]:
     kinds: dict[str, list[str]] = {}
-    for name in file:
+    for name in map(str, file):
         field, _, kind = name.rpartition("_")
         if not field or kind not in KINDS:
             continue
@@ -129,19 +130,19 @@ def _fields(file: Any, path: Path) -> dict[str, Field]:
     return {name: _field(file, name, sorted(kinds[name], key=KINDS.index), path) for name in names}
 
 
-def _field(file: Any, name: str, kinds: list[str], path: Path) -> Field:
-    stored = file[f"{name}_{kinds[0]}"]
+def _field(file: h5py.File, name: str, kinds: list[str], path: Path) -> Field:
+    stored = variable(file, f"{name}_{kinds[0]}", path)
     dims, coords, units = [], {}, {}
     for axis in range(1, stored.ndim):
         scale = variable(file, str(stored.dims[axis][0].name).lstrip("/"), path)
-        dim = scale.name.rpartition("/")[2]
+        dim = str(scale.name).rpartition("/")[2]
         dims.append(dim)
-        coords[dim] = scale.asstr()[()].astype(str) if is_text(scale) else scale[()]
+        coords[dim] = np.asarray(scale.asstr()[()], str) if is_text(scale) else scale[()]
         units[dim] = str(scale.attrs.get("units", "1"))
     long_name = str(stored.attrs.get("long_name", name)).rpartition(", ")[0] or name
     return Field(name, long_name, str(stored.attrs.get("units", "1")), tuple(dims), coords, units, tuple(kinds))
 
 
-def _numbers(stored: Any) -> None:
+def _numbers(stored: h5py.Dataset) -> None:
     if stored.dtype.kind != "f":
         raise TypeError("fields are floating-point numbers")

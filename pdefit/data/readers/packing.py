@@ -75,14 +75,14 @@ def _one(value: np.ndarray | None, default: float, key: str, where: str) -> floa
     return float(value[0])
 
 
-def _limits(known: Mapping[str, np.ndarray], where: str) -> tuple[Any, Any]:
+def _limits(known: Mapping[str, np.ndarray], where: str) -> tuple[np.ndarray, np.ndarray]:
     """The least and the largest valid value."""
-    low, high = np.float64(-np.inf), np.float64(np.inf)
+    low, high = -np.inf, np.inf
     if "valid_range" in known:
         if known["valid_range"].size != 2:
             raise PdefitError(f"valid_range of {where} is {known['valid_range'].tolist()}; two numbers are expected")
         low, high = known["valid_range"]
-    return known.get("valid_min", [low])[0], known.get("valid_max", [high])[0]
+    return np.asarray(known.get("valid_min", [low])[0]), np.asarray(known.get("valid_max", [high])[0])
 
 
 def _like(fill: np.ndarray, raw: np.ndarray) -> np.ndarray:

@@ -320,7 +320,7 @@ def test_a_healthy_functional_has_the_gradient_that_the_doctor_says(make):
     assert found.healthy and found.sentence.startswith("Healthy: J = ")
     assert found.loss == pytest.approx(float(value), rel=1e-10)
     assert found.gradient_norm == pytest.approx(float(jnp.linalg.norm(gradient)), rel=1e-9)
-    assert found.largest_value["value"] > 0 and found.largest_cotangent["value"] > 0
+    assert found.largest_value.value > 0 and found.largest_cotangent.value > 0
 
 
 def test_of_many_recordings_the_sick_one_is_named():
