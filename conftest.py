@@ -1,13 +1,15 @@
 """Strict arithmetic for every test: x64, no silent rank promotion, shapes in annotations checked at run time."""
 
+import jax
 import jaxtyping
+
+jax.config.update("jax_enable_x64", True)
 
 with jaxtyping.install_import_hook(
     ["pdefit", "pdefit_cardiac", "pdefit_particles", "pdefit_reaction"], "beartype.beartype"
 ):
-    import pdefit  # noqa: F401
+    import pdefit._public  # noqa: F401
 
-import jax
 import pytest
 
 from pdefit.cli.runtime.environment import forget_programs

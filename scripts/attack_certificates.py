@@ -36,6 +36,8 @@ from pdefit.cli.runtime.environment import forget_programs
 from pdefit.inverse.fit.fit import first_functional
 from pdefit.inverse.objective.compiled import RESIDUALS
 
+jax.config.update("jax_enable_x64", True)
+
 _TISSUE = (
     "system.grid.shape=[32,32] system.grid.extent=[3.2,3.2] times.forecast=null initial.rounds=2 lyapunov=false twin=self "
     "solver=euler times.stop=10.0 times.count=21 dt=0.07"

@@ -15,11 +15,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 from scipy import stats
 
 import pdefit
 from pdefit._util.errors import PdefitError
+
+jax.config.update("jax_enable_x64", True)
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 

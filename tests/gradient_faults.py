@@ -114,10 +114,10 @@ def flow(
     names = ("a", "b", "c")[: len(at)]
     right = {"symbol": extra["symbol"], "length": extra["length"]} if extra else {}
     truth = (SplitFlow if extra else Flow)(clean or rate, *at, **right)
-    look = pdefit.ObserveAll() if observe is None else observe
+    look = pdefit.instruments.ObserveAll() if observe is None else observe
     solver = {k: v for k, v in options.items() if k == "solver"}
     data = pdefit.simulate(
-        truth, y0, ts, dt=dt, observe=look, args=args, **({} if solver else {"solver": pdefit.RK4()})
+        truth, y0, ts, dt=dt, observe=look, args=args, **({} if solver else {"solver": pdefit.solvers.RK4()})
     )
     data = pdefit.add_noise(data, noise, jax.random.key(1))
     wrong = [x * (guess if n in free else 1.0) for n, x in zip(names, at, strict=True)]
@@ -127,14 +127,14 @@ def flow(
 
 def segments(controls: Any = None, **options: Any) -> pdefit.Functional:
     """Multiple shooting with free node states."""
-    controls = {**FREE_3, "nodes": {"u": pdefit.Identity()}} if controls is None else controls
-    return flow(free=controls, formulation=pdefit.Segments(2.0, 1e-2), **options)
+    controls = {**FREE_3, "nodes": {"u": pdefit.transforms.Identity()}} if controls is None else controls
+    return flow(free=controls, formulation=pdefit.formulations.Segments(2.0, 1e-2), **options)
 
 
 def recordings(**options: Any) -> Any:
     """Three of them, with a parameter of their own."""
     free = {
-        "a": pdefit.Control(LOG, prior=pdefit.LogNormal(1.3, 0.2)),
+        "a": pdefit.Control(LOG, prior=pdefit.priors.LogNormal(1.3, 0.2)),
         "b": pdefit.Control(LOG, scope="experiment"),
         "c": LOG,
     }
@@ -148,7 +148,7 @@ def recordings(**options: Any) -> Any:
 def field(rate: Callable = zoo.burgers, **options: Any) -> pdefit.Functional:
     """A front of which the initial state is unknown, too, and kept smooth."""
     free = {"a": LOG, "b": LOG, "y0": {"u": pdefit.Control(smoothing=2.0)}}
-    smooth = (pdefit.H1("y0.u", 1.0),)
+    smooth = (pdefit.regularizers.H1("y0.u", 1.0),)
     return flow(
         rate,
         (1.0, 0.02),
@@ -162,12 +162,14 @@ def field(rate: Callable = zoo.burgers, **options: Any) -> pdefit.Functional:
 
 
 def priors(**options: Any) -> pdefit.Functional:
-    return flow(free={"a": pdefit.Control(LOG, prior=pdefit.LogNormal(2.0, 0.02)), "b": LOG, "c": LOG}, **options)
+    return flow(
+        free={"a": pdefit.Control(LOG, prior=pdefit.priors.LogNormal(2.0, 0.02)), "b": LOG, "c": LOG}, **options
+    )
 
 
-def tiers(device: str = "3 kB", host: Any = 160, file: Any = 0, **options: Any) -> pdefit.Hosted:
+def tiers(device: str = "3 kB", host: Any = 160, file: Any = 0, **options: Any) -> pdefit.drivers.Hosted:
     """Fourteen pieces with ten checkpoints."""
-    return pdefit.Hosted(device, host, file, **options)
+    return pdefit.drivers.Hosted(device, host, file, **options)
 
 
 def wrong_transpose(wrong: Callable) -> Callable:
@@ -193,20 +195,20 @@ def as_class(objective: Any, cls: type) -> Any:
 # --- adjoints ------------------------------------------------------------------------------------------------------------
 
 
-class Wrapped(pdefit.AbstractReverse):
+class Wrapped(pdefit.adjoints.AbstractReverse):
     """The checkpointed adjoint with a fault in its reverse pass."""
 
     accuracy: ClassVar[float] = 1e-8
     has_tangents: ClassVar[bool] = True
 
     def run(self, stepper, y0, grid, emit, inputs, probes=None):
-        return self.spoiled(*pdefit.Checkpointed().run(stepper, y0, grid, emit, inputs, probes))
+        return self.spoiled(*pdefit.adjoints.Checkpointed().run(stepper, y0, grid, emit, inputs, probes))
 
     def resolve_for(self, starts, grid, solver):
         return self
 
     def account(self, grid, unknowns):
-        return pdefit.Checkpointed().account(grid, unknowns)
+        return pdefit.adjoints.Checkpointed().account(grid, unknowns)
 
 
 def on_outputs(change: Callable) -> type:
@@ -245,7 +247,7 @@ class Rounded(Wrapped):
 
     def run(self, stepper, y0, grid, emit, inputs, probes=None):
         rounded = wrong_transpose(lambda ct: jax.tree.map(lambda c: c.astype(jnp.float32).astype(c.dtype), ct))
-        return pdefit.Checkpointed().run(stepper, y0, grid, lambda y, i: emit(rounded(y), i), inputs, probes)
+        return pdefit.adjoints.Checkpointed().run(stepper, y0, grid, lambda y, i: emit(rounded(y), i), inputs, probes)
 
 
 @fault("adjoint", explained="7 digits are right: the best that a fit in float32 has")
@@ -265,7 +267,7 @@ def jumps_lost_in_reverse():
     return Planted(segments(adjoint=EndLost()), segments())
 
 
-class OfGradient(pdefit.Checkpointed):
+class OfGradient(pdefit.adjoints.Checkpointed):
     """The gradient itself is changed behind the reverse pass."""
 
     change: Callable = eqx.field(static=True, default=lambda g, probes: g)
@@ -298,7 +300,7 @@ def watched_gradient_wrong_with_long_probes():
     return Planted(flow(adjoint=OfGradient(change=change)), flow())
 
 
-class WrongSeed(pdefit.Tangent):
+class WrongSeed(pdefit.adjoints.Tangent):
     """Two tangents take each other's place."""
 
     def gradient(self, function, theta, probes, size):
@@ -322,10 +324,10 @@ def backsolve_of_diffusion_without_backups():
         "dt": 0.01,
         "free": {"a": LOG, "b": LOG},
     }
-    return Planted(flow(adjoint=pdefit.Backsolve(backups=1), **options), flow(**options))
+    return Planted(flow(adjoint=pdefit.adjoints.Backsolve(backups=1), **options), flow(**options))
 
 
-class RestoresTheOneBefore(pdefit.AbstractReverse):
+class RestoresTheOneBefore(pdefit.adjoints.AbstractReverse):
     """From the fourth checkpoint on the state of the checkpoint before is restored."""
 
     accuracy: ClassVar[float] = 1e-8
@@ -367,7 +369,7 @@ class RestoresTheOneBefore(pdefit.AbstractReverse):
         return self
 
     def account(self, grid, unknowns):
-        return pdefit.Checkpointed().account(grid, unknowns)
+        return pdefit.adjoints.Checkpointed().account(grid, unknowns)
 
 
 @fault("adjoint")
@@ -558,7 +560,7 @@ def sign_in_the_jumps():
 def in_starts(name: str, change: Callable) -> None:
     """A fault in the node states that trajectories start from."""
 
-    class Wrong(pdefit.Segments):
+    class Wrong(pdefit.formulations.Segments):
         def starts(self, y0, nodes):
             return change(nodes)
 
@@ -583,7 +585,7 @@ in_starts(
 # --- batches -------------------------------------------------------------------------------------------------------------
 
 
-class Forgetful(pdefit.Vmap):
+class Forgetful(pdefit.batches.Vmap):
     """The cotangent of one slice is lost."""
 
     def __call__(self, function, *arguments):
@@ -730,7 +732,7 @@ def split(cls: type = SplitFlow, rate: Callable = zoo.allen_cahn) -> pdefit.Func
         clean=zoo.allen_cahn,
         symbol=_heat,
         length=2 * np.pi,
-        solver=pdefit.IMEX(),
+        solver=pdefit.solvers.IMEX(),
     )
 
 
@@ -800,7 +802,7 @@ def newton_stops_far_from_the_root():
 # --- explicit solvers ----------------------------------------------------------------------------------------------------
 
 
-class StoppedStage(pdefit.RK4):
+class StoppedStage(pdefit.solvers.RK4):
     """A solver of which a part of each step is not differentiated."""
 
 
@@ -815,7 +817,7 @@ def _(solver: StoppedStage) -> Any:
     return _StoppedTableau(solver)
 
 
-class TwistedStep(pdefit.RK4):
+class TwistedStep(pdefit.solvers.RK4):
     """A solver whose reverse pass is late by a stage."""
 
 
@@ -954,7 +956,7 @@ in_program(
     "hosted_start_lost",
     "reverse_start",
     lambda out, a: a[4],
-    lambda: flow(free={**FREE_3, "y0": {"u": pdefit.Identity()}}),
+    lambda: flow(free={**FREE_3, "y0": {"u": pdefit.transforms.Identity()}}),
     device="4 kB",
 )
 in_program("hosted_priors_lost", "close", lambda out, a: (out[0], (jnp.zeros_like(out[1][0]), out[1][1])), priors)
@@ -1012,7 +1014,7 @@ def targets_a_frame_late():
 # --- controls ------------------------------------------------------------------------------------------------------------
 
 
-class WrongLog(pdefit.Log):
+class WrongLog(pdefit.transforms.Log):
     """ln x with a wrong derivative."""
 
     def to_physical(self, theta):
@@ -1020,21 +1022,21 @@ class WrongLog(pdefit.Log):
         return x + 0.01 * (lax.stop_gradient(x) - x)
 
 
-class OneCellHeld(pdefit.Identity):
+class OneCellHeld(pdefit.transforms.Identity):
     """One of 32 cells does not move."""
 
     def to_physical(self, theta):
         return theta.at[7].set(lax.stop_gradient(theta[7])) if theta.ndim else theta
 
 
-class WrongPrior(pdefit.LogNormal):
+class WrongPrior(pdefit.priors.LogNormal):
     """A prior that pulls nothing."""
 
     def residual(self, x):
         return lax.stop_gradient(super().residual(x))
 
 
-class WrongH1(pdefit.H1):
+class WrongH1(pdefit.regularizers.H1):
     """Slopes with a wrong derivative at one end."""
 
     def residual(self, x):
@@ -1053,7 +1055,7 @@ def _state(transform: Any) -> pdefit.Functional:
 
 @fault("controls")
 def one_cell_of_a_field_held():
-    return Planted(_state(OneCellHeld()), _state(pdefit.Identity()))
+    return Planted(_state(OneCellHeld()), _state(pdefit.transforms.Identity()))
 
 
 @fault("controls")
@@ -1064,10 +1066,12 @@ def prior_stopped():
 @fault("controls")
 def regularizer_stopped_at_one_end():
     # a weight at which it matters beside the data
-    return Planted(field(regularizers=(WrongH1("y0.u", 1e5),)), field(regularizers=(pdefit.H1("y0.u", 1e5),)))
+    return Planted(
+        field(regularizers=(WrongH1("y0.u", 1e5),)), field(regularizers=(pdefit.regularizers.H1("y0.u", 1e5),))
+    )
 
 
-class Gain(pdefit.AbstractObservationOperator):
+class Gain(pdefit.instruments.AbstractObservationOperator):
     """gain u."""
 
     gain: jax.Array
@@ -1098,7 +1102,7 @@ def forcing_stopped_after_half_the_time():
         "rate": zoo.duffing,
         "at": (0.2, 0.5, 1.0),
         "u0": np.array([1.0, 0.0]),
-        "free": {"a": LOG, "args": {"strength": LOG, "rate": pdefit.Identity()}},
+        "free": {"a": LOG, "args": {"strength": LOG, "rate": pdefit.transforms.Identity()}},
     }
     faulty, clean = (flow(args=cls(0.4, 1.2), **options) for cls in (HeldDrive, zoo.Drive))
     return Planted(faulty, clean)
@@ -1197,8 +1201,8 @@ def watched_gradient_sign_in_single_precision():
 
 def answer(objective: Any, driver: Any, what: str, theta: jax.Array) -> np.ndarray:
     """What a fit is told, through its driver."""
-    driver = driver or pdefit.Traced()
-    objective = driver.resolve_for(objective) if isinstance(driver, pdefit.Hosted) else objective
+    driver = driver or pdefit.drivers.Traced()
+    objective = driver.resolve_for(objective) if isinstance(driver, pdefit.drivers.Hosted) else objective
     if what == "product":
         return np.asarray(driver.product(objective, theta, jnp.ones_like(theta)))
     if what == "gradient":

@@ -24,7 +24,9 @@ def fisher_functional(controls=None, noise=0.0, count=9, times=None, guess=(0.6,
     options = {"dt": 0.05, **options}
     data = pdefit.add_noise(pdefit.simulate(truth, y0, ts, dt=0.05), noise, jax.random.key(1))
     problem = pdefit.Problem(fisher(*guess), y0)
-    return pdefit.Functional(problem, data, controls or {"D": pdefit.Log(), "r": pdefit.Log()}, **options)
+    return pdefit.Functional(
+        problem, data, controls or {"D": pdefit.transforms.Log(), "r": pdefit.transforms.Log()}, **options
+    )
 
 
 def planets():
@@ -36,19 +38,19 @@ def planets():
     return system, pdefit.simulate(system, system.init(None), np.linspace(0.0, 6.0, 25), dt=0.02)
 
 
-MASSES = pdefit.Control(pdefit.Log(), pdefit.Perturb(0.5, 3.0))
+MASSES = pdefit.Control(pdefit.transforms.Log(), pdefit.guesses.Perturb(0.5, 3.0))
 
 
 def planets_functional(controls=None, length=1.5, data=None, continuity=1e-6, **options):
     """The masses, from positions, by multiple shooting."""
     system, record = planets()
     data = record if data is None else data
-    problem = pdefit.Problem(system, system.init(None), pdefit.Select("position"))
+    problem = pdefit.Problem(system, system.init(None), pdefit.instruments.Select("position"))
     return pdefit.Functional(
         problem,
         data,
         controls or {"gm": MASSES},
-        formulation=pdefit.Segments(length, continuity),
+        formulation=pdefit.formulations.Segments(length, continuity),
         **{"dt": 0.02, **options},
     )
 
@@ -61,7 +63,7 @@ def positions_functional(sigma=1e-6, noise=None, controls=None, **options):
         seen = seen + sigma * noise.normal(size=seen.shape)
     data = pdefit.Observations.build(data.ts, {"position": seen}, sigma)
     return planets_functional(
-        controls=controls or {"gm": MASSES, "nodes": {"velocity": pdefit.Identity()}}, data=data, **options
+        controls=controls or {"gm": MASSES, "nodes": {"velocity": pdefit.transforms.Identity()}}, data=data, **options
     )
 
 

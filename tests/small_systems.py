@@ -20,10 +20,17 @@ class Motion(NamedTuple):
 
 def short_run(system):
     """An example of a system without a grid."""
-    return pdefit.Example(system, system.init(None), np.linspace(0.0, 1.0, 3), 0.1, space_order=None, time_order=4)
+    return pdefit.capabilities.Example(
+        system, system.init(None), np.linspace(0.0, 1.0, 3), 0.1, space_order=None, time_order=4
+    )
 
 
-class Decay(pdefit.AbstractSystem, pdefit.AbstractVerifiable, pdefit.AbstractGridded, pdefit.AbstractExact):
+class Decay(
+    pdefit.AbstractSystem,
+    pdefit.capabilities.AbstractVerifiable,
+    pdefit.capabilities.AbstractGridded,
+    pdefit.capabilities.AbstractExact,
+):
     """u' = -k u from (1, 2, 3)."""
 
     time_unit: ClassVar[str] = "s"
@@ -40,14 +47,14 @@ class Decay(pdefit.AbstractSystem, pdefit.AbstractVerifiable, pdefit.AbstractGri
         return State(jnp.exp(-self.k * t) * self.start)
 
     def coords(self):
-        return {"u": pdefit.FieldCoords(("cell",), {"cell": np.arange(3)})}
+        return {"u": pdefit.capabilities.FieldCoords(("cell",), {"cell": np.arange(3)})}
 
     @classmethod
     def example(cls, resolution):
         return short_run(cls(k=1.0))
 
 
-class Level(pdefit.AbstractSystem, pdefit.AbstractVerifiable, pdefit.AbstractConstrained):
+class Level(pdefit.AbstractSystem, pdefit.capabilities.AbstractVerifiable, pdefit.capabilities.AbstractConstrained):
     """u' = -k sin u, minus its mean: the sum of u stays zero."""
 
     time_unit: ClassVar[str] = "s"
@@ -67,7 +74,7 @@ class Level(pdefit.AbstractSystem, pdefit.AbstractVerifiable, pdefit.AbstractCon
         return short_run(cls(k=2.0))
 
 
-class Relay(pdefit.AbstractSystem, pdefit.AbstractVerifiable, pdefit.AbstractSwitched):
+class Relay(pdefit.AbstractSystem, pdefit.capabilities.AbstractVerifiable, pdefit.capabilities.AbstractSwitched):
     """u' = k while u is below 1, then 2 k: at once, or over a width."""
 
     time_unit: ClassVar[str] = "s"
@@ -94,10 +101,17 @@ class Relay(pdefit.AbstractSystem, pdefit.AbstractVerifiable, pdefit.AbstractSwi
     @classmethod
     def example(cls, resolution):
         system = cls(k=1.0)
-        return pdefit.Example(system, system.init(None), np.linspace(0.0, 1.2, 3), 0.1, space_order=None, time_order=4)
+        return pdefit.capabilities.Example(
+            system, system.init(None), np.linspace(0.0, 1.2, 3), 0.1, space_order=None, time_order=4
+        )
 
 
-class Swing(pdefit.AbstractSystem, pdefit.AbstractVerifiable, pdefit.AbstractMechanical, pdefit.AbstractConservative):
+class Swing(
+    pdefit.AbstractSystem,
+    pdefit.capabilities.AbstractVerifiable,
+    pdefit.capabilities.AbstractMechanical,
+    pdefit.capabilities.AbstractConservative,
+):
     """x'' = -k x."""
 
     time_unit: ClassVar[str] = "s"
@@ -127,7 +141,9 @@ class Swing(pdefit.AbstractSystem, pdefit.AbstractVerifiable, pdefit.AbstractMec
     @classmethod
     def example(cls, resolution):
         system = cls(k=2.0)
-        return pdefit.Example(system, system.init(None), np.linspace(0.0, 2.0, 5), 0.1, space_order=None, time_order=4)
+        return pdefit.capabilities.Example(
+            system, system.init(None), np.linspace(0.0, 2.0, 5), 0.1, space_order=None, time_order=4
+        )
 
 
 class Lorenz(pdefit.AbstractSystem):

@@ -17,7 +17,7 @@ from zoo import Flow, State, neighbours
 import pdefit
 
 SIGMA = 0.05
-LOG = pdefit.Log()
+LOG = pdefit.transforms.Log()
 X = np.linspace(0.0, 20.0, 40, endpoint=False)
 BUMP = 1 / (1 + np.exp(2 * (np.abs(X - 10.0) - 2.0)))
 

@@ -19,7 +19,7 @@ import pdefit
 _EQUATIONS = eqx.filter_jit(lambda functional, theta: functional.normal_equations(theta)[2])
 
 
-class Fine(pdefit.AbstractObservationOperator):
+class Fine(pdefit.instruments.AbstractObservationOperator):
     """The Fourier series on a grid eight times as fine."""
 
     def __call__(self, y):
@@ -72,7 +72,7 @@ def korteweg_de_vries(seed, noise=0.01):
     system = KdV(l1=jnp.asarray(factors[0]), l2=jnp.asarray(0.0025 * factors[1]))
     observations = pdefit.Observations.build([0.2, 0.8], {"u": data}, sigma)
     problem = pdefit.Problem(system, State(jnp.asarray(guess)), Fine())
-    controls = {"l1": pdefit.Log(), "l2": pdefit.Log(), "y0": {"u": pdefit.Identity()}}
+    controls = {"l1": pdefit.transforms.Log(), "l2": pdefit.transforms.Log(), "y0": {"u": pdefit.transforms.Identity()}}
     functional = pdefit.Functional(problem, observations, controls, dt=0.0008)
     return Draw(functional, np.concatenate([[0.0, np.log(0.0025)], first]), factors)
 
@@ -85,7 +85,11 @@ def front(seed, noise=0.01, cells=160):
     y0, ts = truth.init(None), np.linspace(0.0, 6.0, 25)
     data = pdefit.add_noise(pdefit.simulate(truth, y0, ts, dt=0.08), noise, jax.random.key(seed))
     factors = _start(np.random.default_rng(seed))
-    controls = {"D": pdefit.Log(), "r": pdefit.Log(), "y0": {"u": pdefit.Control(guess=pdefit.FromData())}}
+    controls = {
+        "D": pdefit.transforms.Log(),
+        "r": pdefit.transforms.Log(),
+        "y0": {"u": pdefit.Control(guess=pdefit.guesses.FromData())},
+    }
     problem = pdefit.Problem(FisherKPP(grid, *map(jnp.asarray, factors)), y0)
     functional = pdefit.Functional(problem, data, controls, dt=0.08)
     return Draw(functional, np.concatenate([[0.0, 0.0], np.asarray(y0.u)]), factors)

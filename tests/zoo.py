@@ -42,7 +42,7 @@ class Flow(pdefit.AbstractSystem):
         raise NotImplementedError
 
 
-class SplitFlow(Flow, pdefit.AbstractSplit):
+class SplitFlow(Flow, pdefit.capabilities.AbstractSplit):
     """u' = rate(t, u, p, args) + L u on a periodic line of the given length, with L = symbol(k, p) in Fourier space."""
 
     symbol: Callable = eqx.field(static=True, default=None)
@@ -268,13 +268,15 @@ class Case:
     u0: Any
     ts: np.ndarray
     dt: float
-    free: dict[str, Any] = dataclasses.field(default_factory=lambda: {"a": pdefit.Log(), "b": pdefit.Log()})
+    free: dict[str, Any] = dataclasses.field(
+        default_factory=lambda: {"a": pdefit.transforms.Log(), "b": pdefit.transforms.Log()}
+    )
     spread: float = 0.2
     noise: float = 0.01
     solver: Any = None
     options: dict[str, Any] = dataclasses.field(default_factory=dict)
     args: Any = None
-    observe: Any = pdefit.ObserveAll()  # noqa: RUF009
+    observe: Any = pdefit.instruments.ObserveAll()  # noqa: RUF009
     symbol: Callable | None = None
     length: float = 1.0
     recordings: int = 1
@@ -338,7 +340,7 @@ def two(n: int = 33, stop: float = 4.0) -> np.ndarray:
     return np.linspace(0.0, stop, n)
 
 
-LOG = pdefit.Log()
+LOG = pdefit.transforms.Log()
 FREE_3 = {"a": LOG, "b": LOG, "c": LOG}
 X32 = line(32, 2 * np.pi)
 SOLITON = 2.0 / np.cosh(line(64, 20.0) - 7.0) ** 2
@@ -360,7 +362,7 @@ FRONT = pdefit.CartesianGrid(shape=(48,), extent=(40.0,), origin=(-20.0,))
 SIR = np.array([0.98, 0.02, 0.0])
 KVAERNO = diffrax.Kvaerno3()
 MLP = eqx.nn.MLP(2, 2, 6, 1, activation=jnp.tanh, key=jax.random.key(5))
-SEGMENTS = {"formulation": pdefit.Segments(0.5)}
+SEGMENTS = {"formulation": pdefit.formulations.Segments(0.5)}
 
 
 def patterns(k, p):
@@ -384,12 +386,17 @@ CASES: dict[str, Case] = {
         [1.0, 0.0],
         two(41, 20.0),
         0.05,
-        {"a": LOG, "c": LOG, "args": {"strength": LOG, "rate": pdefit.Identity()}},
+        {"a": LOG, "c": LOG, "args": {"strength": LOG, "rate": pdefit.transforms.Identity()}},
         args=Drive(0.4, 1.2),
         spread=0.1,
     ),
     "pendulum": Case(
-        pendulum, (1.0, 0.05), [2.5, 0.0], two(41, 20.0), 0.05, {"a": LOG, "b": LOG, "y0": {"u": pdefit.Identity()}}
+        pendulum,
+        (1.0, 0.05),
+        [2.5, 0.0],
+        two(41, 20.0),
+        0.05,
+        {"a": LOG, "b": LOG, "y0": {"u": pdefit.transforms.Identity()}},
     ),
     "double_pendulum": Case(double_pendulum, (9.8, 1.5), [2.0, 2.2, 0.0, 0.0], two(33, 3.0), 0.01, spread=0.05),
     "lotka_volterra": Case(lotka_volterra, (1.0, 0.5, 1.2), [1.0, 2.0], two(41, 15.0), 0.05, FREE_3),
@@ -409,7 +416,9 @@ CASES: dict[str, Case] = {
         spread=0.02,
     ),
     "kuramoto": Case(kuramoto, (2.0, 1.0, 0.1), np.cos(3 * np.arange(8.0)), two(33, 10.0), 0.05, FREE_3),
-    "kdv": Case(kdv, (6.0, 1.0), SOLITON, two(21, 0.5), 0.002, {"a": LOG, "b": LOG, "y0": {"u": pdefit.Identity()}}),
+    "kdv": Case(
+        kdv, (6.0, 1.0), SOLITON, two(21, 0.5), 0.002, {"a": LOG, "b": LOG, "y0": {"u": pdefit.transforms.Identity()}}
+    ),
     "burgers": Case(burgers, (1.0, 0.02), 1 + np.sin(2 * np.pi * line(48, 1.0)), two(21, 0.6), 0.005),
     "kuramoto_sivashinsky": Case(
         kuramoto_sivashinsky,
@@ -418,7 +427,7 @@ CASES: dict[str, Case] = {
         two(31, 30.0),
         0.05,
         {"a": LOG, "b": LOG},
-        solver=pdefit.IMEX(),
+        solver=pdefit.solvers.IMEX(),
         symbol=lambda k, p: k**2 - p[1] * k**4,
         length=22.0,
         spread=0.05,
@@ -429,10 +438,10 @@ CASES: dict[str, Case] = {
         0.3 * np.cos(X32 * 4) + 0.1 * np.cos(X32),
         two(21, 10.0),
         0.1,
-        solver=pdefit.IMEX(),
+        solver=pdefit.solvers.IMEX(),
         symbol=patterns,
         length=8 * np.pi,
-        options={"adjoint": pdefit.StoreAll()},
+        options={"adjoint": pdefit.adjoints.StoreAll()},
     ),
     "allen_cahn": Case(
         allen_cahn,
@@ -440,10 +449,10 @@ CASES: dict[str, Case] = {
         np.sin(X32) + 0.3 * np.cos(3 * X32),
         two(21, 5.0),
         0.05,
-        solver=pdefit.IMEX(),
+        solver=pdefit.solvers.IMEX(),
         symbol=lambda k, p: -p[0] * k**2,
         length=2 * np.pi,
-        observe=pdefit.Subsample((3,)),
+        observe=pdefit.instruments.Subsample((3,)),
     ),
     "gray_scott": Case(
         gray_scott,
@@ -451,7 +460,7 @@ CASES: dict[str, Case] = {
         np.stack([1 - 0.5 * np.exp(-20 * (line(32, 4.0) - 2) ** 2), 0.25 * np.exp(-20 * (line(32, 4.0) - 2) ** 2)]),
         two(21, 60.0),
         0.3,
-        options={"adjoint": pdefit.Checkpointed(3)},
+        options={"adjoint": pdefit.adjoints.Checkpointed(3)},
     ),
     "schroedinger": Case(schroedinger, (1.0, 0.5), PACKET, two(21, 3.0), 0.02),
     "fisher": Case(
@@ -500,8 +509,8 @@ CASES: dict[str, Case] = {
         0.005,
         {"gm": LOG},
         spread=0.1,
-        observe=pdefit.Select("position"),
-        solver=pdefit.Yoshida4(),
+        observe=pdefit.instruments.Select("position"),
+        solver=pdefit.solvers.Yoshida4(),
         system=lambda gm: Gravity(gm=gm, **THREE),
     ),
     "three_bodies_nodes": Case(
@@ -510,10 +519,10 @@ CASES: dict[str, Case] = {
         None,
         two(41, 4.0),
         0.01,
-        {"gm": LOG, "nodes": {"velocity": pdefit.Identity()}},
+        {"gm": LOG, "nodes": {"velocity": pdefit.transforms.Identity()}},
         spread=0.1,
         system=lambda gm: Gravity(gm=gm, **THREE),
-        options={"formulation": pdefit.Segments(1.0, 1e-3)},
+        options={"formulation": pdefit.formulations.Segments(1.0, 1e-3)},
         noise=1e-4,
     ),
     "toda": Case(
@@ -526,7 +535,7 @@ CASES: dict[str, Case] = {
         two(33, 30.0),
         0.1,
         FREE_3,
-        options={"adjoint": pdefit.Tangent()},
+        options={"adjoint": pdefit.adjoints.Tangent()},
     ),
     "lennard_jones": Case(lennard_jones, (1.0, 1.0), BODIES, two(33, 2.0), 0.005, spread=0.02),
     "logistic": Case(
@@ -535,12 +544,12 @@ CASES: dict[str, Case] = {
         np.array([0.1, 0.2, 0.4]),
         two(17, 8.0),
         0.1,
-        {"a": pdefit.Control(LOG, prior=pdefit.LogNormal(1.0, 0.5)), "b": LOG},
+        {"a": pdefit.Control(LOG, prior=pdefit.priors.LogNormal(1.0, 0.5)), "b": LOG},
     ),
     "epidemic": Case(
-        epidemic, (0.8, 0.2, 0.02), SIR, two(33, 40.0), 0.25, FREE_3, driver=lambda: pdefit.Hosted("4 kB", 600)
+        epidemic, (0.8, 0.2, 0.02), SIR, two(33, 40.0), 0.25, FREE_3, driver=lambda: pdefit.drivers.Hosted("4 kB", 600)
     ),
     "network": Case(
-        network, (MLP, 1.0), [0.5, -0.3], two(33, 6.0), 0.05, {"a": pdefit.Identity(), "b": LOG}, spread=0.3
+        network, (MLP, 1.0), [0.5, -0.3], two(33, 6.0), 0.05, {"a": pdefit.transforms.Identity(), "b": LOG}, spread=0.3
     ),
 }

@@ -1,8 +1,14 @@
+# ruff: noqa: E402
 """The command line: `pdefit VERB key=value ...`, with Hydra behind every verb."""
+
+import os
+
+# loading compiled code from the cache logs kilobytes about pseudo-features ("prefer-no-gather") that no processor has;
+# the level is read when jaxlib is imported, which nothing before this line does
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import importlib
 import logging
-import os
 import sys
 from collections.abc import Callable
 

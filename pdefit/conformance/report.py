@@ -77,7 +77,7 @@ class Verification:
     @property
     def headline(self) -> str:
         if not self.verified:
-            return f"{self.system}: unverified, it has no example; implement pdefit.AbstractVerifiable"
+            return f"{self.system}: unverified, it has no example; implement pdefit.capabilities.AbstractVerifiable"
         count = sum(f.passed is not None for f in self.findings)
         return f"{self.system}: {count - len(self.failures)} of {count} checks passed in {self.seconds:.1f} s"
 

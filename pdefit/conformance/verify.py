@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 
+from pdefit._util.precision import demand_float64
 from pdefit.conformance.conserved import invariants, projection
 from pdefit.conformance.consistency import mechanics, split, switches
 from pdefit.conformance.declarations import coordinates, declarations, refinement
@@ -41,6 +42,7 @@ def verify(system_class: type[AbstractSystem]) -> Verification:
 
     In the tests of a plugin: `report = pdefit.verify(MySystem); assert report.passed, report`.
     """
+    demand_float64()
     begin, name = time.perf_counter(), system_class.__name__
     if not issubclass(system_class, AbstractVerifiable):
         return Verification(name, False, (), 0.0)

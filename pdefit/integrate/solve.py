@@ -8,6 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
+from pdefit._util.precision import demand_float64
 from pdefit.integrate.adaptive.controller import adaptive_grid
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.stable_step import settle
@@ -65,6 +66,7 @@ def solve(
     - `steps`: the tolerance of adaptive steps, which replace those of `dt`.
     - `args`: exogenous inputs of the system.
     """
+    demand_float64()
     solver = settle([(system, y0)], dt, solver)
     return _solve(Stepper(system, solver, args), y0, choose_grid(system, y0, ts, solver, dt, t0, steps, args))
 
@@ -87,6 +89,7 @@ def frames(
 
     - `block`: how many states are held in memory.
     """
+    demand_float64()
     solver = settle([(system, y0)], dt, solver)
     stepper, ts = Stepper(system, solver, args), np.asarray(ts, np.float64)
     if ts.size and ts[0] == t0:

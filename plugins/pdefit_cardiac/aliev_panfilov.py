@@ -21,8 +21,8 @@ class State(NamedTuple):
 
 class AlievPanfilov(
     pdefit.AbstractFieldSystem,
-    pdefit.AbstractVerifiable,
-    pdefit.AbstractStable,
+    pdefit.capabilities.AbstractVerifiable,
+    pdefit.capabilities.AbstractStable,
     AbstractTissue,
 ):
     """Heart tissue in two fields: an excitable voltage, and a recovery that is slow where u is low and fast where v is high.
@@ -98,4 +98,4 @@ class AlievPanfilov(
         # a front, and every phase of recovery: each parameter matters somewhere
         x = grid.axis(0)
         y0 = State(*map(jnp.asarray, (1 / (1 + np.exp((x - 2.0) / 0.12)), 0.8 + 0.7 * np.cos(5 * x))))
-        return pdefit.Example(system, y0, np.linspace(0.0, 10.0, 5), 0.5, space_order=2, time_order=4)
+        return pdefit.capabilities.Example(system, y0, np.linspace(0.0, 10.0, 5), 0.5, space_order=2, time_order=4)

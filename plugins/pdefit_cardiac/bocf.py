@@ -44,9 +44,9 @@ def _as_sharpness(k: Any) -> Sharpness:
 
 class BOCF(
     pdefit.AbstractFieldSystem,
-    pdefit.AbstractVerifiable,
-    pdefit.AbstractStable,
-    pdefit.AbstractSwitched,
+    pdefit.capabilities.AbstractVerifiable,
+    pdefit.capabilities.AbstractStable,
+    pdefit.capabilities.AbstractSwitched,
     AbstractTissue,
 ):
     """Human heart tissue: an action potential from three currents and three gates, which diffuses.
@@ -220,7 +220,7 @@ class BOCF(
         y0 = State(
             *map(jnp.asarray, (u, 0.5 + 0.4 * np.cos(7 * x), 0.5 + 0.4 * np.cos(11 * x), 0.5 + 0.4 * np.sin(5 * x)))
         )
-        return pdefit.Example(system, y0, np.linspace(0.0, 2.0, 5), 0.01, space_order=2, time_order=4)
+        return pdefit.capabilities.Example(system, y0, np.linspace(0.0, 2.0, 5), 0.01, space_order=2, time_order=4)
 
 
 def _smooth_step(x: Array) -> Array:

@@ -27,12 +27,12 @@ def _optional(x: Any) -> Array | None:
 
 class Gravity(
     pdefit.AbstractSystem,
-    pdefit.AbstractVerifiable,
-    pdefit.AbstractGridded,
-    pdefit.AbstractMechanical,
-    pdefit.AbstractConservative,
-    pdefit.AbstractBaseline,
-    pdefit.AbstractDataState,
+    pdefit.capabilities.AbstractVerifiable,
+    pdefit.capabilities.AbstractGridded,
+    pdefit.capabilities.AbstractMechanical,
+    pdefit.capabilities.AbstractConservative,
+    pdefit.capabilities.AbstractBaseline,
+    pdefit.capabilities.AbstractDataState,
 ):
     """n bodies under their mutual Newtonian attraction.
 
@@ -125,8 +125,10 @@ class Gravity(
         labels = {"body": np.asarray(names), "axis": np.asarray(axes)}
         dims, unit = ("body", "axis"), self.length_unit
         return {
-            "position": pdefit.FieldCoords(dims, labels, unit, "position"),
-            "velocity": pdefit.FieldCoords(dims, labels, f"{unit}/day" if unit != "1" else "1", "velocity"),
+            "position": pdefit.capabilities.FieldCoords(dims, labels, unit, "position"),
+            "velocity": pdefit.capabilities.FieldCoords(
+                dims, labels, f"{unit}/day" if unit != "1" else "1", "velocity"
+            ),
         }
 
     def baseline(self, t0, y0, ts):
@@ -136,4 +138,4 @@ class Gravity(
     def example(cls, resolution):
         system, y0 = pleiades(cls)
         dt = 0.02 / max(resolution / 16, 1)
-        return pdefit.Example(system, y0, np.linspace(0.0, 0.5, 6), dt, space_order=None, time_order=4)
+        return pdefit.capabilities.Example(system, y0, np.linspace(0.0, 0.5, 6), dt, space_order=None, time_order=4)

@@ -14,11 +14,11 @@ from pdefit_particles.gravity import State
 
 class LennardJones(
     pdefit.AbstractSystem,
-    pdefit.AbstractVerifiable,
-    pdefit.AbstractGridded,
-    pdefit.AbstractMechanical,
-    pdefit.AbstractConservative,
-    pdefit.AbstractDataGuess,
+    pdefit.capabilities.AbstractVerifiable,
+    pdefit.capabilities.AbstractGridded,
+    pdefit.capabilities.AbstractMechanical,
+    pdefit.capabilities.AbstractConservative,
+    pdefit.capabilities.AbstractDataGuess,
 ):
     """n spheres that repel each other where they touch and attract each other a little further away, in a box.
 
@@ -104,10 +104,10 @@ class LennardJones(
             "body": np.asarray([f"sphere{i + 1}" for i in range(self.mass.size)]),
             "axis": np.asarray(("x", "y", "z")[: len(self.box)]),
         }
-        return {name: pdefit.FieldCoords(("body", "axis"), labels, "1", name) for name in State._fields}
+        return {name: pdefit.capabilities.FieldCoords(("body", "axis"), labels, "1", name) for name in State._fields}
 
     @classmethod
     def example(cls, resolution):
         system = cls((3.0, 3.0), jnp.asarray([1.0, 4.0, 2.0, 7.0]), jnp.asarray([0.3, 0.5, 0.6, 0.4]))
         y0 = system.init(jax.random.key(0))
-        return pdefit.Example(system, y0, np.linspace(0.0, 0.5, 6), 5e-3, space_order=None, time_order=4)
+        return pdefit.capabilities.Example(system, y0, np.linspace(0.0, 0.5, 6), 5e-3, space_order=None, time_order=4)

@@ -17,7 +17,7 @@ class Species(NamedTuple):
     C: Float[Array, "*grid"] = pdefit.field(unit="mol/L", doc="concentration of C", diffusivity="D")
 
 
-class Association(pdefit.ReactionDiffusion, pdefit.AbstractVerifiable):
+class Association(pdefit.ReactionDiffusion, pdefit.capabilities.AbstractVerifiable):
     """Reversible association with sources, decay and diffusion, in one, two or three dimensions.
 
         A_t = D lap A + a(x) - k_A A - k_on A B + k_off C
@@ -66,7 +66,7 @@ class Association(pdefit.ReactionDiffusion, pdefit.AbstractVerifiable):
         # fronts of two partners that meet
         A, B = 2 / (1 + np.exp((x - 1.5) / 0.3)), 1.5 / (1 + np.exp((2.5 - x) / 0.3))
         y0 = Species(*map(jnp.asarray, (A, B, 0.2 + 0.1 * np.cos(x))))
-        return pdefit.Example(system, y0, np.linspace(0.0, 1.0, 5), 0.02, space_order=2, time_order=4)
+        return pdefit.capabilities.Example(system, y0, np.linspace(0.0, 1.0, 5), 0.02, space_order=2, time_order=4)
 
 
 def one_sided_source(

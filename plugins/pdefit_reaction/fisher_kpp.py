@@ -13,7 +13,7 @@ class State(NamedTuple):
     u: Float[Array, "*grid"] = pdefit.field(doc="density", diffusivity="D")
 
 
-class FisherKPP(pdefit.ReactionDiffusion, pdefit.AbstractExact, pdefit.AbstractVerifiable):
+class FisherKPP(pdefit.ReactionDiffusion, pdefit.capabilities.AbstractExact, pdefit.capabilities.AbstractVerifiable):
     """Logistic growth that spreads by diffusion: u_t = D lap u + r u (1 - u).
 
     Fronts run at 2 sqrt(r D) or faster. The initial state is the plane one with the closed form (1 + exp(z))^-2 with
@@ -42,6 +42,6 @@ class FisherKPP(pdefit.ReactionDiffusion, pdefit.AbstractExact, pdefit.AbstractV
     def example(cls, resolution):
         grid = pdefit.CartesianGrid(shape=(4 * resolution,), extent=(80.0,), origin=(-40.0,), length_unit="mm")
         system, dt = cls(grid, jnp.asarray(1.0), jnp.asarray(1.0), -4.0), 0.15 * grid.spacing[0] ** 2
-        return pdefit.Example(
+        return pdefit.capabilities.Example(
             system, system.exact(jnp.zeros(())), np.linspace(0.0, 2.0, 5), dt, space_order=2, time_order=4
         )

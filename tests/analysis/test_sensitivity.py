@@ -87,7 +87,7 @@ def test_adaptive_steps_and_a_run_that_blows_up_under_them():
 
 
 def test_only_what_is_observed_counts_and_each_field_by_its_range():
-    class Two(pdefit.AbstractObservationOperator):
+    class Two(pdefit.instruments.AbstractObservationOperator):
         def __call__(self, y):
             return {"all": y.u, "constant": 0.0 * y.u[:1] + 7.0}
 

@@ -32,6 +32,8 @@ from pdefit.data.readers.spooled import TargetFile
 from pdefit.integrate.solve import frames
 from pdefit.output.store.adjoint_scratch import CheckpointFile
 
+jax.config.update("jax_enable_x64", True)
+
 
 class State(NamedTuple):
     """u: what is excited, v: what recovers."""
@@ -40,7 +42,7 @@ class State(NamedTuple):
     v: Float[Array, "nx ny"]
 
 
-class FitzHughNagumo(pdefit.AbstractSystem, pdefit.AbstractGridded):
+class FitzHughNagumo(pdefit.AbstractSystem, pdefit.capabilities.AbstractGridded):
     """u_t = D lap u + u - u^3/3 - v, v_t = eps (u + b - c v). Source: R. FitzHugh (1961), doi:10.1016/S0006-3495(61)86902-6."""
 
     time_unit: ClassVar[str] = "1"
@@ -95,7 +97,7 @@ def main() -> None:
     first = targets.read(0, 1)
     nothing = {name: np.broadcast_to(x, (ts.size, *x.shape[1:])) for name, x in first.values.items()}
     data = pdefit.Observations.build(ts, nothing)
-    controls = {"D": pdefit.Log(), "eps": pdefit.Log(), "b": pdefit.Identity()}
+    controls = {"D": pdefit.transforms.Log(), "eps": pdefit.transforms.Log(), "b": pdefit.transforms.Identity()}
     controls |= {"y0": {"u": pdefit.Control(), "v": pdefit.Control()}}
     J = pdefit.Functional(guess, data, controls, solver=diffrax.Euler(), dt=dt)
     theta = J.theta0
@@ -104,7 +106,7 @@ def main() -> None:
     def open_file(like, slots):
         return CheckpointFile(folder / "checkpoints.h5", like, slots)
 
-    driver = pdefit.Hosted(asked.device, host=0, file=asked.file, open_file=open_file, targets=targets)
+    driver = pdefit.drivers.Hosted(asked.device, host=0, file=asked.file, open_file=open_file, targets=targets)
     cost = driver.cost(J, tangents=False)
     print(cost, flush=True)
     hosted = driver.functional(J)

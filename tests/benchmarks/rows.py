@@ -28,6 +28,8 @@ from pdefit.integrate.loop.time_grid import constant_grid
 from pdefit.inverse.fit.drivers import Hosted
 from pdefit.output.store.adjoint_scratch import CheckpointFile
 
+jax.config.update("jax_enable_x64", True)
+
 
 @dataclasses.dataclass(frozen=True)
 class Row:
@@ -78,13 +80,15 @@ def p1(cells: int = 512, count: int = 40) -> Row:
 def p2(cells: int = 512, count: int = 20) -> Row:
     """RK4 against Euler."""
     system, y0 = tissue(cells)
-    rk4, euler = seconds(stepping(system, y0, pdefit.RK4(), count), stepping(system, y0, diffrax.Euler(), count))
+    rk4, euler = seconds(
+        stepping(system, y0, pdefit.solvers.RK4(), count), stepping(system, y0, diffrax.Euler(), count)
+    )
     return Row(f"RK4 step against Euler step, {cells}^2", "<= 5 x", f"{rk4 / euler:.2f} x")
 
 
 def _gradient(cells: int, levels: int, **size: int) -> tuple[float, int, int]:
     """Gradient over forward, states by count, and by the compiler's account."""
-    J = functional(cells, adjoint=pdefit.Checkpointed(levels), **size)
+    J = functional(cells, adjoint=pdefit.adjoints.Checkpointed(levels), **size)
     theta = J.theta0
     value, gradient = seconds(lambda: VALUE(J, theta), lambda: GRADIENT(J, theta), repeats=3)
     state = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(J.problem.y0))
@@ -149,7 +153,7 @@ def p7(cells: int = 64) -> Row:
     eps = 1e-2
     near, far = (float(VALUE(double, theta + k * eps * v) - VALUE(double, theta - k * eps * v)) for k in (1, 2))
     difference = abs((8 * near - far) / (12 * eps) / slope - 1)
-    others = [pdefit.StoreAll(), *map(pdefit.Checkpointed, (1, 3, 4))]
+    others = [pdefit.adjoints.StoreAll(), *map(pdefit.adjoints.Checkpointed, (1, 3, 4))]
     gaps = [
         float(jnp.linalg.norm(GRADIENT(eqx.tree_at(lambda f: f.runner.adjoint, double, a), theta)[1] - exact)) / scale
         for a in others
@@ -239,7 +243,9 @@ def p12(cells: int = 128, count: int = 1000) -> Row:
 
     def ours(p, y0):
         stepper = Stepper(system(p), diffrax.Euler())
-        y, _ = pdefit.Checkpointed(2).run(stepper, y0, grid, lambda y, _: jnp.zeros(()), np.zeros(grid.intervals))
+        y, _ = pdefit.adjoints.Checkpointed(2).run(
+            stepper, y0, grid, lambda y, _: jnp.zeros(()), np.zeros(grid.intervals)
+        )
         return half_square(y)
 
     def theirs(p, y0):

@@ -28,6 +28,8 @@ from jaxtyping import Array
 import pdefit
 from pdefit._util.trees import cast
 
+jax.config.update("jax_enable_x64", True)
+
 PUBLISHED = 2.761669e-2
 TS = np.linspace(0.0, 1.5, 30)
 # two steps from one point to the next
@@ -76,8 +78,10 @@ def functional(seed: int, dtype: Any = jnp.float64, dt: float = DT) -> pdefit.Fu
     y0 = truth.init(None)
     data = pdefit.simulate(truth, y0, TS, solver=diffrax.Dopri8(), dt=0.005)
     problem = cast(pdefit.Problem(NeuralSpiral(network(seed)), y0), dtype)
-    controls = {"net": pdefit.Identity()}
-    return pdefit.Functional(problem, data, controls, solver=diffrax.Tsit5(), dt=dt, adjoint=pdefit.Checkpointed(1))
+    controls = {"net": pdefit.transforms.Identity()}
+    return pdefit.Functional(
+        problem, data, controls, solver=diffrax.Tsit5(), dt=dt, adjoint=pdefit.adjoints.Checkpointed(1)
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,7 +100,7 @@ class Training:
 def train(seed: int, iterations: int = 500, dtype: Any = jnp.float64) -> Training:
     J = functional(seed, dtype)
     begin = time.perf_counter()
-    found = pdefit.fit(J, [pdefit.Stage(pdefit.Adam(learning_rate=0.05), iterations)])
+    found = pdefit.fit(J, [pdefit.Stage(pdefit.optimizers.Adam(learning_rate=0.05), iterations)])
     wall = time.perf_counter() - begin
     finer = eqx.filter_jit(functional(seed, dtype, DT / 4).value)(found.theta)
     losses = [2 * float(x) for x in (found.loss, found.history[-1].loss, finer)]

@@ -32,6 +32,8 @@ from pdefit.integrate.loop.stepper import Stepper
 from pdefit.integrate.loop.time_grid import constant_grid
 from pdefit.output.pictures.style import COLORS, figure
 
+jax.config.update("jax_enable_x64", True)
+
 END = 10.0
 TARGETS = (1e-2, 1e-3, 1e-4, 1e-5)
 
@@ -60,7 +62,7 @@ def run(system: Association, method: str, solver: Any, dt: float | None = None, 
     else:
         solver, time_grid = settle([(system, END_STATE[system.grid.shape[0]])], dt, solver), constant_grid(0.0, ts, dt)
         what = f"{time_grid.steps} steps"
-    if isinstance(solver, pdefit.RKC):
+    if isinstance(solver, pdefit.solvers.RKC):
         what += f" of {solver.stages} stages"
 
     def end(adjoint: Any) -> Callable:
@@ -70,8 +72,8 @@ def run(system: Association, method: str, solver: Any, dt: float | None = None, 
 
         return state
 
-    forward = eqx.filter_jit(end(pdefit.Checkpointed(2)))
-    gradient = eqx.filter_jit(jax.grad(lambda a, s: half_square(end(pdefit.Checkpointed(2))(a, s))))
+    forward = eqx.filter_jit(end(pdefit.adjoints.Checkpointed(2)))
+    gradient = eqx.filter_jit(jax.grad(lambda a, s: half_square(end(pdefit.adjoints.Checkpointed(2))(a, s))))
     return Run(method, what, lambda: forward(system.a, system), lambda: gradient(system.a, system))
 
 
@@ -111,7 +113,8 @@ def compare(cells: int) -> dict[str, list[tuple[str, str, float, float]]]:
     runs = [run(system, "Tsit5", diffrax.Tsit5(), dt=0.98 * limit)]
     runs += [run(system, "Tsit5", diffrax.Tsit5(), rtol=r) for r in (1e-3, 1e-6)]
     runs += [
-        run(system, "RKC", pdefit.RKC(), dt=END / n) for n in (10, 14, 20, 28, 40, 57, 80, 113, 160, 320, 640, 1280)
+        run(system, "RKC", pdefit.solvers.RKC(), dt=END / n)
+        for n in (10, 14, 20, 28, 40, 57, 80, 113, 160, 320, 640, 1280)
     ]
     rows = {"forward": measured(runs, state, "forward", 3)}
     # of a loose tolerance the gradient is worthless: steps at the edge of stability

@@ -13,6 +13,8 @@ from pdefit_cardiac.parameter_sets import TUTORIAL
 import pdefit
 from pdefit._util.trees import cast
 
+jax.config.update("jax_enable_x64", True)
+
 PARAMETERS = ("u_s", "u_so", "k_so", "tau_so1", "tau_si", "k_s", "u_u", "theta_v", "D", "tau_fi")
 DT = 0.05
 
@@ -44,7 +46,7 @@ def functional(
         n: (0.5 * jax.random.uniform(k, shape, "float32")).astype(dtype) for n, k in zip(y0._fields, keys, strict=True)
     }
     data = pdefit.Observations.build(np.concatenate([[0.0], ts]), values)
-    controls = {name: pdefit.Log() for name in parameters}
+    controls = {name: pdefit.transforms.Log() for name in parameters}
     if fields:
         controls["y0"] = {name: pdefit.Control() for name in y0._fields}
     guess = dataclasses.replace(system, **{n: getattr(system, n) * jnp.asarray(1.02, dtype) for n in parameters})

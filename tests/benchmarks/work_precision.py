@@ -28,6 +28,8 @@ from timing import one_core, seconds
 import pdefit
 from pdefit.output.pictures.style import COLORS, figure
 
+jax.config.update("jax_enable_x64", True)
+
 one_core()
 CELLS = int(sys.argv[1]) if len(sys.argv) > 1 else 256
 GRID = pdefit.CartesianGrid(shape=(CELLS,), extent=(40.0,), origin=(-20.0,))
@@ -55,9 +57,13 @@ def field(system: FisherKPP) -> Callable:
 def ours(solver: Any, **steps: Any) -> Callable:
     """The gradient by the functional, whose theta is (D, r, u) itself."""
     data = pdefit.Observations.build(TS, {"u": np.concatenate([np.full((1, CELLS), np.nan), DATA])})
-    controls = {"D": pdefit.Identity(), "r": pdefit.Identity(), "y0": {"u": pdefit.Identity()}}
+    controls = {
+        "D": pdefit.transforms.Identity(),
+        "r": pdefit.transforms.Identity(),
+        "y0": {"u": pdefit.transforms.Identity()},
+    }
     problem = pdefit.Problem(front(X[0], X[1]), front(X[0], X[1]).init(None)._replace(u=Y0))
-    J = pdefit.Functional(problem, data, controls, solver=solver, adjoint=pdefit.Checkpointed(1), **steps)
+    J = pdefit.Functional(problem, data, controls, solver=solver, adjoint=pdefit.adjoints.Checkpointed(1), **steps)
     gradient = eqx.filter_jit(lambda f, theta: jax.grad(lambda t: f.value(t))(theta))
     scale = jax.jacfwd(lambda theta: jnp.concatenate([v.ravel() for v in J.controls.values(theta).values()]))(J.theta0)
     return lambda: gradient(J, J.theta0) / jnp.diag(scale)
@@ -92,7 +98,7 @@ def main() -> None:
     steps = [2.4 * stable / k for k in (1, 2, 4, 8)]
     tolerances = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
     curves = {
-        "RK4, constant steps": [ours(pdefit.RK4(), dt=dt) for dt in steps],
+        "RK4, constant steps": [ours(pdefit.solvers.RK4(), dt=dt) for dt in steps],
         "Tsit5, adaptive, frozen": [ours(diffrax.Tsit5(), steps=pdefit.Adaptive(t, t / 100)) for t in tolerances],
         "diffrax Tsit5, RecursiveCheckpoint": [by_diffrax(t) for t in tolerances],
         "jax odeint (backward in time)": [by_odeint(t) for t in tolerances[:5]],

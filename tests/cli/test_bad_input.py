@@ -207,7 +207,7 @@ def test_bad_configurations(pdefit_inside, tmp_path, arguments, words):
         ("elsewhere.BOCF", ["elsewhere", "not allowed"]),
         ("diffrax._integrate.jax._src.config.os.getcwd", ["not allowed"]),
         ("diffrax.jax.numpy.save", ["not allowed"]),
-        ("pdefit.RK4", ["written as in pdefit 0.1", "name: rk4"]),
+        ("pdefit.solvers.RK4", ["written as in pdefit 0.1", "name: rk4"]),
         ("diffrax.Kvaerno5", ["name: kvaerno5"]),
         ("optax.adamw", ["name: adamw"]),
         ("optimistix.Newton", ["name: newton"]),

@@ -79,12 +79,12 @@ class Loose(Decay):
 
 class WrongCoordinates(Decay):
     def coords(self):
-        return {"u": pdefit.FieldCoords(("cell",), {"cell": np.arange(4)})}
+        return {"u": pdefit.capabilities.FieldCoords(("cell",), {"cell": np.arange(4)})}
 
 
 class Unnamed(Decay):
     def coords(self):
-        return {"v": pdefit.FieldCoords(("cell",), {"cell": np.arange(3)})}
+        return {"v": pdefit.capabilities.FieldCoords(("cell",), {"cell": np.arange(3)})}
 
 
 class Still(Decay):

@@ -41,7 +41,7 @@ def _calls(rng: random.Random) -> Node:
             {"_target_": "pdefit._util.atomic.write_text", "path": "pwned", "text": ""},
             {"_target_": "hydra.utils.get_method", "path": "evil.run"},
             {"_target_": "numpy.savetxt", "_partial_": True, "fname": "pwned", "X": [1.0]},
-            {"_target_": "pdefit.RK4", "x": {"_target_": "numpy.savetxt", "fname": "pwned", "X": [1.0]}},
+            {"_target_": "pdefit.solvers.RK4", "x": {"_target_": "numpy.savetxt", "fname": "pwned", "X": [1.0]}},
         ]
     )
 
@@ -213,7 +213,10 @@ def names(rng: random.Random) -> Node:
     call = _calls(rng)
     name = call.pop("_target_")
     pointer = rng.choice(["${reference.name}", "${oc.select:reference.name}", "${oc.decode:${reference.name}}"])
-    return {"args": {"_target_": pointer, **call}, "reference": {"name": name if name != "pdefit.RK4" else "os.system"}}
+    return {
+        "args": {"_target_": pointer, **call},
+        "reference": {"name": name if name != "pdefit.solvers.RK4" else "os.system"},
+    }
 
 
 def secrets(rng: random.Random) -> Node:

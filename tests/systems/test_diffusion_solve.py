@@ -9,7 +9,11 @@ import pytest
 
 import pdefit
 
-BOUNDARIES = {"periodic": pdefit.Periodic(), "noflux": pdefit.NoFlux(), "dirichlet": pdefit.Dirichlet()}
+BOUNDARIES = {
+    "periodic": pdefit.boundaries.Periodic(),
+    "noflux": pdefit.boundaries.NoFlux(),
+    "dirichlet": pdefit.boundaries.Dirichlet(),
+}
 
 
 def field(grid, key=0):
@@ -34,7 +38,7 @@ def test_it_inverts_the_discrete_operator(names, odd):
 
 
 def test_it_is_differentiable_in_everything_and_keeps_single_precision():
-    grid = pdefit.CartesianGrid((9, 8), (1.0, 1.0), boundary=(pdefit.NoFlux(), pdefit.Periodic()))
+    grid = pdefit.CartesianGrid((9, 8), (1.0, 1.0), boundary=(pdefit.boundaries.NoFlux(), pdefit.boundaries.Periodic()))
     u, w = field(grid), field(grid, 1)
     x = (jnp.asarray(0.7), jnp.asarray(0.01), u)
 

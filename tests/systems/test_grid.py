@@ -30,7 +30,7 @@ def test_coarsening_averages_blocks_onto_the_coarse_cells():
         {"shape": (1,), "extent": (1.0,)},
         {"shape": (8,), "extent": (-1.0,)},
         {"shape": (4, 4, 4, 4), "extent": (1.0,) * 4},
-        {"shape": (8, 8), "extent": (1.0, 1.0), "boundary": (pdefit.NoFlux(),)},
+        {"shape": (8, 8), "extent": (1.0, 1.0), "boundary": (pdefit.boundaries.NoFlux(),)},
     ],
 )
 def test_impossible_grids_are_refused(arguments):

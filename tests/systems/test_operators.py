@@ -9,19 +9,19 @@ PI = np.pi
 # for each boundary condition a function on the unit interval that obeys it, with its first and second derivative
 MODES = {
     "periodic": (
-        pdefit.Periodic(),
+        pdefit.boundaries.Periodic(),
         lambda x: jnp.sin(2 * PI * x),
         lambda x: 2 * PI * jnp.cos(2 * PI * x),
         lambda x: -4 * PI**2 * jnp.sin(2 * PI * x),
     ),
     "noflux": (
-        pdefit.NoFlux(),
+        pdefit.boundaries.NoFlux(),
         lambda x: jnp.cos(PI * x),
         lambda x: -PI * jnp.sin(PI * x),
         lambda x: -(PI**2) * jnp.cos(PI * x),
     ),
     "dirichlet": (
-        pdefit.Dirichlet(2.0),
+        pdefit.boundaries.Dirichlet(2.0),
         lambda x: 2 + jnp.sin(PI * x),
         lambda x: PI * jnp.cos(PI * x),
         lambda x: -(PI**2) * jnp.sin(PI * x),
@@ -75,7 +75,9 @@ def test_poisson_solutions_are_second_order(name):
     np.testing.assert_allclose(rates(errors), 2.0, atol=0.1)
 
 
-@pytest.mark.parametrize("boundary", [pdefit.Periodic(), pdefit.NoFlux()], ids=["periodic", "noflux"])
+@pytest.mark.parametrize(
+    "boundary", [pdefit.boundaries.Periodic(), pdefit.boundaries.NoFlux()], ids=["periodic", "noflux"]
+)
 @pytest.mark.parametrize("ndim", [1, 2, 3])
 def test_diffusion_conserves_the_integral_and_is_symmetric(boundary, ndim, key):
     g = grid(6, boundary, ndim)
@@ -87,13 +89,15 @@ def test_diffusion_conserves_the_integral_and_is_symmetric(boundary, ndim, key):
 
 
 def test_variable_diffusivity_of_a_constant_is_the_scalar_one(key):
-    g = grid(8, pdefit.Dirichlet(1.0), 2)
+    g = grid(8, pdefit.boundaries.Dirichlet(1.0), 2)
     u = jax.random.uniform(key, g.shape)
     field = jnp.full(g.shape, 0.3)
     np.testing.assert_allclose(pdefit.diffuse(g, field, u), pdefit.diffuse(g, jnp.asarray(0.3), u), rtol=1e-12)
 
 
-@pytest.mark.parametrize("boundary", [pdefit.Periodic(), pdefit.NoFlux(), pdefit.Dirichlet(1.0)])
+@pytest.mark.parametrize(
+    "boundary", [pdefit.boundaries.Periodic(), pdefit.boundaries.NoFlux(), pdefit.boundaries.Dirichlet(1.0)]
+)
 @pytest.mark.parametrize("ndim", [1, 2, 3])
 def test_nothing_diffuses_into_or_out_of_blocks(boundary, ndim, key):
     g = grid(6, boundary, ndim)
@@ -103,7 +107,7 @@ def test_nothing_diffuses_into_or_out_of_blocks(boundary, ndim, key):
         out = pdefit.diffuse(g, D, u, conducting)
         np.testing.assert_array_equal(jnp.where(conducting == 0, out, 0), 0)
         np.testing.assert_array_equal(out, pdefit.diffuse(g, D, jnp.where(conducting > 0, u, 9.0), conducting))
-        if not isinstance(boundary, pdefit.Dirichlet):
+        if not isinstance(boundary, pdefit.boundaries.Dirichlet):
             assert abs(float(out.sum())) < 1e-11 * float(jnp.abs(out).sum())
             np.testing.assert_allclose((v * out).sum(), (u * pdefit.diffuse(g, D, v, conducting)).sum(), rtol=1e-12)
         free = pdefit.diffuse(g, D, u)
@@ -113,7 +117,7 @@ def test_nothing_diffuses_into_or_out_of_blocks(boundary, ndim, key):
 def test_a_wall_of_blocks_is_a_boundary_without_flux(key):
     """Two cells more that conduct nothing, and the rest does not notice."""
     u = jax.random.uniform(key, (8,))
-    walled = pdefit.CartesianGrid(shape=(10,), extent=(10.0,), boundary=pdefit.Periodic())
+    walled = pdefit.CartesianGrid(shape=(10,), extent=(10.0,), boundary=pdefit.boundaries.Periodic())
     free = pdefit.CartesianGrid(shape=(8,), extent=(8.0,))
     conducting = jnp.pad(jnp.ones(8), 1)
     out = pdefit.diffuse(walled, jnp.asarray(0.7), jnp.pad(u, 1, constant_values=5.0), conducting)
@@ -121,21 +125,23 @@ def test_a_wall_of_blocks_is_a_boundary_without_flux(key):
 
 
 def test_periodic_operators_commute_with_shifts(key):
-    g = grid(8, pdefit.Periodic(), 2)
+    g = grid(8, pdefit.boundaries.Periodic(), 2)
     u, D = jax.random.uniform(key, (2, *g.shape))
     shifted = pdefit.diffuse(g, jnp.roll(D, 3, 0), jnp.roll(u, 3, 0))
     np.testing.assert_allclose(shifted, jnp.roll(pdefit.diffuse(g, D, u), 3, 0), rtol=1e-13, atol=1e-13)
 
 
 def test_divergence_of_a_linear_field_is_constant_inside():
-    g = grid(8, pdefit.NoFlux(), 2)
+    g = grid(8, pdefit.boundaries.NoFlux(), 2)
     x, y = g.mesh()
     inner = pdefit.div(g, jnp.stack([2 * x, 3 * y]))[1:-1, 1:-1]
     np.testing.assert_allclose(inner, 5.0, rtol=1e-12)
 
 
 def test_boundaries_may_differ_between_axes():
-    g = pdefit.CartesianGrid(shape=(8, 16), extent=(1.0, 2.0), boundary=(pdefit.Periodic(), pdefit.NoFlux()))
+    g = pdefit.CartesianGrid(
+        shape=(8, 16), extent=(1.0, 2.0), boundary=(pdefit.boundaries.Periodic(), pdefit.boundaries.NoFlux())
+    )
     x, y = g.mesh()
     u = jnp.sin(2 * PI * x) * jnp.cos(PI * y / 2)
     wave = (2 - 2 * np.cos(2 * PI / 8)) * 64 + (2 - 2 * np.cos(PI / 16)) * 64

@@ -23,7 +23,8 @@ _MANY_MAPS = 25_000
 
 
 def prepare() -> None:
-    """Set compiler flags (unless XLA_FLAGS is set, or PDEFIT_XLA_FLAGS=none) and the compilation cache."""
+    """Set double precision, compiler flags (unless XLA_FLAGS is set, or PDEFIT_XLA_FLAGS=none) and the compilation cache."""
+    jax.config.update("jax_enable_x64", True)
     wanted = os.environ.get("PDEFIT_XLA_FLAGS", _FLAGS)
     if "XLA_FLAGS" not in os.environ and wanted != "none" and importlib.metadata.version("jaxlib") in _TRIED:
         os.environ["XLA_FLAGS"] = wanted

@@ -12,7 +12,7 @@ from jaxtyping import Array, PyTree
 class SystemTerm(diffrax.AbstractTerm):
     """A system as a term of diffrax, for solvers that need more of it than its vector field.
 
-    For example `diffrax.diffeqsolve(SystemTerm(system), pdefit.IMEX(), ...)`.
+    For example `diffrax.diffeqsolve(SystemTerm(system), pdefit.solvers.IMEX(), ...)`.
     """
 
     system: Any

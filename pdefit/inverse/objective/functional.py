@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from pdefit._util.errors import PdefitError, unknown
+from pdefit._util.precision import demand_float64
 from pdefit._util.trees import cast
 from pdefit.adjoints.base import AbstractAdjoint, Checkpointed, demand_tangents
 from pdefit.data.observations import Observations
@@ -97,6 +98,7 @@ class Functional(AbstractResidualMap):
         smooth_tangents: bool = False,
         key: PRNGKeyArray | None = None,
     ):
+        demand_float64()
         check_switches(problem.system, smooth_tangents)
         self.smooth_tangents, self.steps = smooth_tangents, steps
         self.asked_solver, self.asked_dt = solver or RK4(), dt

@@ -37,7 +37,9 @@ def action_potential(is_smooth):
     grid = pdefit.CartesianGrid(shape=(2,), extent=(1.0,))
     cell = BOCF(grid, **EPI, is_smooth=is_smooth)
     ts = np.linspace(0, 350, 35001)
-    return np.asarray(pdefit.solve(cell, cell.rest(), ts, solver=pdefit.RK4(), dt=0.01, t0=0.0, args=STIMULUS).u[:, 0])
+    return np.asarray(
+        pdefit.solve(cell, cell.rest(), ts, solver=pdefit.solvers.RK4(), dt=0.01, t0=0.0, args=STIMULUS).u[:, 0]
+    )
 
 
 def duration(u):
@@ -75,7 +77,7 @@ def test_the_hard_resting_state_stands_still():
 def test_the_smooth_resting_state_is_within_a_percent():
     grid = pdefit.CartesianGrid(shape=(2,), extent=(1.0,))
     y0 = tissue(grid, resting())
-    y = pdefit.solve(BOCF(grid, **EPI), y0, np.array([1000.0]), solver=pdefit.RK4(), dt=0.1, t0=0.0)
+    y = pdefit.solve(BOCF(grid, **EPI), y0, np.array([1000.0]), solver=pdefit.solvers.RK4(), dt=0.1, t0=0.0)
     np.testing.assert_allclose(jnp.stack(y)[:, 0], jnp.stack(y0), atol=0.01)
 
 
@@ -112,7 +114,7 @@ def spirals(is_smooth):
     data = pdefit.simulate(truth, y0, ts, solver=diffrax.Euler(), dt=0.05)
     values = {n: TUTORIAL[n] * (1.03 if i % 2 else 0.97) for i, n in enumerate(CONTROLS)}
     model = dataclasses.replace(truth, is_smooth=is_smooth, **values)
-    controls = {n: pdefit.Log() for n in CONTROLS} | {"y0": {n: pdefit.Control() for n in State._fields}}
+    controls = {n: pdefit.transforms.Log() for n in CONTROLS} | {"y0": {n: pdefit.Control() for n in State._fields}}
     problem = pdefit.Problem(model, y0)
     return pdefit.Functional(problem, data, controls, solver=diffrax.Euler(), dt=0.05)
 

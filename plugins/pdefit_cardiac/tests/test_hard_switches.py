@@ -29,10 +29,10 @@ def errors(record, smooth_tangents):
     guess = {n: jnp.asarray(TUTORIAL[n] * f) for n, f in FACTORS.items()}
     model = dataclasses.replace(tissue, is_smooth=not smooth_tangents, sharpness=None, **guess)
     functional = pdefit.Functional(
-        pdefit.Problem(model, y0), data, {n: pdefit.Log() for n in FACTORS}, solver=diffrax.Euler(), dt=0.05,
-        formulation=pdefit.Segments(0.5), smooth_tangents=smooth_tangents,
+        pdefit.Problem(model, y0), data, {n: pdefit.transforms.Log() for n in FACTORS}, solver=diffrax.Euler(), dt=0.05,
+        formulation=pdefit.formulations.Segments(0.5), smooth_tangents=smooth_tangents,
     )  # fmt: skip
-    found = pdefit.fit(functional, [pdefit.Stage(pdefit.LevenbergMarquardt(), 25)])
+    found = pdefit.fit(functional, [pdefit.Stage(pdefit.optimizers.LevenbergMarquardt(), 25)])
     return {n: abs(float(getattr(found.problem.system, n)) / TUTORIAL[n] - 1) for n in FACTORS}
 
 

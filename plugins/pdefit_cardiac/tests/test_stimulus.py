@@ -78,7 +78,11 @@ def test_solvers_keep_their_order():
     ends = []
     for dt in (0.05, 0.025, 0.0125, 0.00625):
         ends.append(
-            float(pdefit.solve(system, system.init(None), np.array([2.0]), solver=pdefit.RK4(), dt=dt, t0=0.0)[-1, 0])
+            float(
+                pdefit.solve(system, system.init(None), np.array([2.0]), solver=pdefit.solvers.RK4(), dt=dt, t0=0.0)[
+                    -1, 0
+                ]
+            )
         )
     differences = np.abs(np.diff(ends))
     assert np.log2(differences[1] / differences[2]) > 3.8

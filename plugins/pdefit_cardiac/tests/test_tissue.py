@@ -19,7 +19,7 @@ HOLE = Patches(1.0, [[[0.8, 1.2], [0.5, 1.9]]], 0.0)
 WALL = Patches(1.0, [[[1.2, 1.3], [-1.0, 9.0]]], 0.0)
 
 
-def square(n=48, extent=2.4, boundary=pdefit.NoFlux()):  # noqa: B008
+def square(n=48, extent=2.4, boundary=pdefit.boundaries.NoFlux()):  # noqa: B008
     return pdefit.CartesianGrid(shape=(n, n), extent=(extent, extent), boundary=boundary, length_unit="cm")
 
 
@@ -76,7 +76,7 @@ def arrival(u, i, j):
 
 
 def test_a_wave_goes_round_a_block_and_not_into_it():
-    free, hole = voltage("free", pdefit.NoFlux()), voltage("hole", pdefit.NoFlux())
+    free, hole = voltage("free", pdefit.boundaries.NoFlux()), voltage("hole", pdefit.boundaries.NoFlux())
     np.testing.assert_array_equal(hole[:, 16:24, 10:38], 0.0)
     # in front and beside it nothing changes, behind it the wave comes late
     assert arrival(hole, 12, 24) == arrival(free, 12, 24)
@@ -87,8 +87,8 @@ def test_a_wave_goes_round_a_block_and_not_into_it():
 
 
 def test_a_wall_stops_a_wave_unless_the_tissue_is_a_ring():
-    assert arrival(voltage("wall", pdefit.NoFlux()), 46, 24) is None
-    ring = voltage("wall", pdefit.Periodic())
+    assert arrival(voltage("wall", pdefit.boundaries.NoFlux()), 46, 24) is None
+    ring = voltage("wall", pdefit.boundaries.Periodic())
     assert arrival(ring, 46, 24) < 10
     assert arrival(ring, 26, 24) < 60
     np.testing.assert_array_equal(ring[:, 24:26], 0.0)
@@ -136,7 +136,9 @@ def test_the_gradient_in_fields_is_right(name):
     data = pdefit.simulate(truth, y0, ts, solver=diffrax.Euler(), dt=0.05)
     fields = {n: getattr(truth, n) * (1 + 0.1 * np.cos(np.indices(grid.shape)[0])) for n in ("D", FIELDS[name][1])}
     problem = pdefit.Problem(dataclasses.replace(truth, **fields), y0)
-    J = pdefit.Functional(problem, data, dict.fromkeys(fields, pdefit.Log()), solver=diffrax.Euler(), dt=0.05)
+    J = pdefit.Functional(
+        problem, data, dict.fromkeys(fields, pdefit.transforms.Log()), solver=diffrax.Euler(), dt=0.05
+    )
     direction = np.random.default_rng(0).normal(size=J.theta0.size)
     value, gradient = jax.jit(lambda x: J.value(x)), jax.jit(lambda x: J.value_and_grad(x)[1])(J.theta0)
     h = 1e-5

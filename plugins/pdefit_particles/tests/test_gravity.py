@@ -29,7 +29,12 @@ def test_pleiades_end_state_is_the_reference():
 
 @pytest.mark.parametrize(
     ("solver", "order", "steps"),
-    [(pdefit.VelocityVerlet(), 2, 40), (pdefit.Yoshida4(), 4, 40), (pdefit.RK4(), 4, 40), (diffrax.Dopri8(), 8, 6)],
+    [
+        (pdefit.solvers.VelocityVerlet(), 2, 40),
+        (pdefit.solvers.Yoshida4(), 4, 40),
+        (pdefit.solvers.RK4(), 4, 40),
+        (diffrax.Dopri8(), 8, 6),
+    ],
 )
 def test_energy_drift_falls_with_the_order(solver, order, steps):
     system, y0 = _ellipse()
@@ -40,7 +45,7 @@ def test_energy_drift_falls_with_the_order(solver, order, steps):
         after = system.invariants(jax.tree.map(lambda x: x[-1], end))
         drift.append(abs(float(after["energy"] / before["energy"]) - 1))
         np.testing.assert_allclose(after["momentum"], before["momentum"], atol=1e-13)
-        if isinstance(solver, pdefit.VelocityVerlet | pdefit.Yoshida4):
+        if isinstance(solver, pdefit.solvers.VelocityVerlet | pdefit.solvers.Yoshida4):
             np.testing.assert_allclose(after["angular_momentum"], before["angular_momentum"], atol=1e-13)
     assert np.log2(drift[0] / drift[1]) > order - 0.3
 

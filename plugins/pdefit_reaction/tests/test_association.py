@@ -20,7 +20,7 @@ def test_a_well_mixed_box_reaches_chemical_equilibrium():
     none = {name: 0.0 for name in ("a", "b", "c", "k_A", "k_B", "k_C")}
     system = Association(grid, D=1.0, k_on=2.0, k_off=0.5, **none)
     y0 = type(system.init(None))(jnp.full(4, 1.0), jnp.full(4, 0.6), jnp.full(4, 0.1))
-    y = pdefit.solve(system, y0, np.array([40.0]), solver=pdefit.RKC(), dt=0.05, t0=0.0)
+    y = pdefit.solve(system, y0, np.array([40.0]), solver=pdefit.solvers.RKC(), dt=0.05, t0=0.0)
     A, B, C = (float(u[-1, 0]) for u in y)
     np.testing.assert_allclose(A * B / C, 0.25, rtol=1e-9)
     np.testing.assert_allclose([A + C, B + C], [1.1, 0.7], rtol=1e-12)
@@ -30,12 +30,12 @@ def test_the_source_is_on_one_side_and_only_there():
     system = box()
     x = system.grid.axis(0)
     np.testing.assert_array_equal(system.a, np.repeat((x > 80).astype(float)[:, None], 16, axis=1))
-    y = pdefit.solve(system, system.init(None), np.array([1.0]), solver=pdefit.RKC(), dt=0.02, t0=0.0)
+    y = pdefit.solve(system, system.init(None), np.array([1.0]), solver=pdefit.solvers.RKC(), dt=0.02, t0=0.0)
     # nothing varies along y, and A falls from its source on
     assert np.ptp(np.asarray(y.A[-1]), axis=1).max() < 1e-13 and np.all(np.diff(np.asarray(y.A[-1, :, 0])) > 0)
 
 
-@pytest.mark.parametrize("solver", [pdefit.RKC(), pdefit.IMEX()], ids=["rkc", "imex"])
+@pytest.mark.parametrize("solver", [pdefit.solvers.RKC(), pdefit.solvers.IMEX()], ids=["rkc", "imex"])
 def test_stiff_solvers_agree_with_an_explicit_one(solver):
     system, ts = box(), np.array([0.0, 2.0])
     fine = pdefit.simulate(system, system.init(None), ts, solver=diffrax.Tsit5(), steps=pdefit.Adaptive(1e-9, 1e-11))
@@ -47,7 +47,7 @@ def test_stiff_solvers_agree_with_an_explicit_one(solver):
 def test_the_source_is_a_field_that_can_be_a_control():
     truth, ts = box(8), np.linspace(0.0, 2.0, 5)
     y0 = truth.init(None)
-    data = pdefit.add_noise(pdefit.simulate(truth, y0, ts, solver=pdefit.RKC(), dt=0.1), 0.0, jax.random.key(0))
+    data = pdefit.add_noise(pdefit.simulate(truth, y0, ts, solver=pdefit.solvers.RKC(), dt=0.1), 0.0, jax.random.key(0))
     problem = pdefit.Problem(box(8, edge=60.0), y0)
-    J = pdefit.Functional(problem, data, {"a": pdefit.Identity()}, solver=pdefit.RKC(), dt=0.1)
+    J = pdefit.Functional(problem, data, {"a": pdefit.transforms.Identity()}, solver=pdefit.solvers.RKC(), dt=0.1)
     assert J.controls.size == 64 and pdefit.certify(J, J.theta0).passed

@@ -16,7 +16,7 @@ def front(shape, extent, D=1.0, r=1.0, **options):
 
 
 def error(system, t, dt):
-    y = pdefit.solve(system, system.init(None), np.array([t]), solver=pdefit.RK4(), dt=dt, t0=0.0)
+    y = pdefit.solve(system, system.init(None), np.array([t]), solver=pdefit.solvers.RK4(), dt=dt, t0=0.0)
     return float(jnp.max(jnp.abs(y.u[-1] - system.exact(jnp.asarray(t)).u)))
 
 
@@ -31,10 +31,10 @@ def test_space_order_is_two_in_two_dimensions():
 def test_a_front_along_any_axis_is_the_same():
     """A plane front does not notice a second dimension, nor a periodic one."""
     flat = front((160,), (80.0,))
-    for boundary in (pdefit.NoFlux(), (pdefit.NoFlux(), pdefit.Periodic())):
+    for boundary in (pdefit.boundaries.NoFlux(), (pdefit.boundaries.NoFlux(), pdefit.boundaries.Periodic())):
         dish = front((160, 8), (80.0, 4.0), boundary=boundary)
         one, two = (
-            pdefit.solve(s, s.init(None), np.array([2.0]), solver=pdefit.RK4(), dt=0.02, t0=0.0).u[-1]
+            pdefit.solve(s, s.init(None), np.array([2.0]), solver=pdefit.solvers.RK4(), dt=0.02, t0=0.0).u[-1]
             for s in (flat, dish)
         )
         np.testing.assert_allclose(two, np.repeat(np.asarray(one)[:, None], 8, axis=1), atol=1e-12)
@@ -46,7 +46,7 @@ def test_the_front_runs_at_its_speed(D, r):
     length = np.sqrt(D / r)
     system = front((800,), (160.0 * length,), D, r)
     ts = np.array([4.0, 8.0]) / r
-    u = pdefit.solve(system, system.init(None), ts, solver=pdefit.RK4(), dt=0.01 / r, t0=0.0).u
+    u = pdefit.solve(system, system.init(None), ts, solver=pdefit.solvers.RK4(), dt=0.01 / r, t0=0.0).u
     x = system.grid.axis(0)
     positions = [float(np.interp(-0.25, -np.asarray(profile), x)) for profile in u]
     np.testing.assert_allclose((positions[1] - positions[0]) * r / 4.0, 5 * np.sqrt(r * D / 6), rtol=2e-3)

@@ -17,8 +17,15 @@ from pdefit.integrate.loop.stepper import Stepper
 from pdefit.inverse.objective.variants import with_adjoint
 
 GRADIENT = eqx.filter_jit(lambda functional, theta: functional.watched_gradient(theta))
-FRONT = {"D": pdefit.Log(), "r": pdefit.Log(), "y0": {"u": pdefit.Control(pdefit.Identity(), smoothing=2.0)}}
-MASSES_AND_STARTS = {"gm": pdefit.Log(), "nodes": {"position": pdefit.Identity(), "velocity": pdefit.Identity()}}
+FRONT = {
+    "D": pdefit.transforms.Log(),
+    "r": pdefit.transforms.Log(),
+    "y0": {"u": pdefit.Control(pdefit.transforms.Identity(), smoothing=2.0)},
+}
+MASSES_AND_STARTS = {
+    "gm": pdefit.transforms.Log(),
+    "nodes": {"position": pdefit.transforms.Identity(), "velocity": pdefit.transforms.Identity()},
+}
 
 
 class Prey(NamedTuple):
@@ -49,7 +56,9 @@ def prey_functional(**options):
     y0 = truth.init(None)
     data = pdefit.simulate(truth, y0, ts, dt=0.02)
     guess = pdefit.Problem(Forced(a=1.2, b=0.6, c=0.9, season=truth.season), y0)
-    controls = {n: pdefit.Log() for n in "abc"} | {"y0": {"u": pdefit.Log(), "v": pdefit.Identity()}}
+    controls = {n: pdefit.transforms.Log() for n in "abc"} | {
+        "y0": {"u": pdefit.transforms.Log(), "v": pdefit.transforms.Identity()}
+    }
     return pdefit.Functional(guess, data, controls, dt=0.02, **options)
 
 
@@ -65,18 +74,18 @@ MAKERS = {
     "segments": lambda **o: planets_functional(controls=MASSES_AND_STARTS, **o),
 }
 ADJOINTS = {
-    "backsolve": pdefit.Backsolve(),
-    "interpolating": pdefit.Interpolating(),
-    "tangent": pdefit.Tangent(),
-    "grouped tangents": pdefit.Tangent(at_once=4),
-    "finite differences": pdefit.FiniteDifference(),
+    "backsolve": pdefit.adjoints.Backsolve(),
+    "interpolating": pdefit.adjoints.Interpolating(),
+    "tangent": pdefit.adjoints.Tangent(),
+    "grouped tangents": pdefit.adjoints.Tangent(at_once=4),
+    "finite differences": pdefit.adjoints.FiniteDifference(),
 }
 
 
 @pytest.fixture(scope="module", params=MAKERS)
 def stored(request):
     """A functional with a point, and its gradient there by the adjoint that stores every step."""
-    functional = MAKERS[request.param](adjoint=pdefit.StoreAll())
+    functional = MAKERS[request.param](adjoint=pdefit.adjoints.StoreAll())
     # away from node states that fit perfectly, and smooth: errors of the steps themselves would show on a rough field
     theta = functional.theta0 + 1e-2
     return functional, theta, GRADIENT(functional, theta)
@@ -101,13 +110,13 @@ def test_every_algorithm_gives_the_stored_gradient(stored, name):
         assert relative(slope, gradient) <= 1e-12
 
 
-@pytest.mark.parametrize("adjoint", [pdefit.Backsolve(), pdefit.Interpolating()])
+@pytest.mark.parametrize("adjoint", [pdefit.adjoints.Backsolve(), pdefit.adjoints.Interpolating()])
 def test_a_continuous_gradient_comes_nearer_with_the_order_of_the_steps(adjoint):
     """The difference to the discrete gradient is real, and that of the trajectory's own errors: fourth order for RK4."""
     errors = []
     for dt in (0.1, 0.05):
         functional = prey_functional_with(dt)
-        expected = GRADIENT(with_adjoint(functional, pdefit.StoreAll()), functional.theta0)[1]
+        expected = GRADIENT(with_adjoint(functional, pdefit.adjoints.StoreAll()), functional.theta0)[1]
         errors.append(relative(GRADIENT(with_adjoint(functional, adjoint), functional.theta0)[1], expected))
     assert errors[0] > 1e-10 and np.log2(errors[0] / errors[1]) > 3.5, errors
 
@@ -123,7 +132,7 @@ def test_backsolve_is_right_or_flagged():
     functional = fine_front()
     expected = GRADIENT(functional, functional.theta0)[1]
     found = {}
-    for adjoint in (pdefit.Backsolve(backups=1), pdefit.Backsolve()):
+    for adjoint in (pdefit.adjoints.Backsolve(backups=1), pdefit.adjoints.Backsolve()):
         own = with_adjoint(functional, adjoint)
         problem, settled = own.problem, own.runner.adjoint
         grid = jax.tree.map(lambda x: x[0], own.layout.time_grid)
@@ -137,18 +146,18 @@ def test_backsolve_is_right_or_flagged():
 
 
 def test_the_number_of_backups_is_that_of_the_stability_estimate():
-    functional = fine_front(adjoint=pdefit.Backsolve())
+    functional = fine_front(adjoint=pdefit.adjoints.Backsolve())
     system, grid = functional.problem.system, functional.layout.time_grid
     fastest = 2 / system.stable_step(functional.problem.y0)
     backups = functional.runner.adjoint.backups
     spans = [np.ceil(grid.length / b) * grid.step.max() * fastest for b in (backups, backups - 1)]
     assert spans[0] <= 5 < spans[1]
     # given ones are kept, and a system that states no stable step gets one
-    assert fine_front(adjoint=pdefit.Backsolve(backups=3)).runner.adjoint.backups == 3
-    assert prey_functional(adjoint=pdefit.Backsolve()).runner.adjoint.backups == 1
+    assert fine_front(adjoint=pdefit.adjoints.Backsolve(backups=3)).runner.adjoint.backups == 3
+    assert prey_functional(adjoint=pdefit.adjoints.Backsolve()).runner.adjoint.backups == 1
 
 
-@pytest.mark.parametrize("adjoint", [pdefit.Backsolve(), pdefit.Interpolating()])
+@pytest.mark.parametrize("adjoint", [pdefit.adjoints.Backsolve(), pdefit.adjoints.Interpolating()])
 @pytest.mark.parametrize("scale", [1e-18, 1e15])
 def test_the_size_of_the_misfit_does_not_matter(adjoint, scale):
     """A mean over pixels, or other units, in single precision: the cotangent is normalised."""
@@ -157,7 +166,7 @@ def test_the_size_of_the_misfit_does_not_matter(adjoint, scale):
     grid = pdefit.integrate.loop.time_grid.constant_grid(0.0, np.linspace(0.0, 2.0, 3), 0.05)
 
     def end(adjoint, system, scale):
-        y, _ = adjoint.run(Stepper(system, pdefit.RK4()), y0, grid, lambda y, _: y, jnp.zeros(3))
+        y, _ = adjoint.run(Stepper(system, pdefit.solvers.RK4()), y0, grid, lambda y, _: y, jnp.zeros(3))
         return jnp.sum((jnp.asarray(scale, jnp.float32) * y.u) ** 2)
 
     def slope(adjoint, scale):
@@ -170,7 +179,7 @@ def test_the_size_of_the_misfit_does_not_matter(adjoint, scale):
 
 
 def test_finite_differences_have_a_valley_above_automatic_differentiation():
-    functional = prey_functional(adjoint=pdefit.StoreAll())
+    functional = prey_functional(adjoint=pdefit.adjoints.StoreAll())
     theta = functional.theta0
     gradient = GRADIENT(functional, theta)[1]
     v = functional.controls.sizes(theta)
@@ -188,13 +197,13 @@ def test_finite_differences_have_a_valley_above_automatic_differentiation():
 
 
 def test_a_second_derivative_is_that_of_the_continuous_gradient():
-    functional = prey_functional(adjoint=pdefit.Interpolating())
+    functional = prey_functional(adjoint=pdefit.adjoints.Interpolating())
     theta, v = functional.theta0, functional.controls.sizes(functional.theta0)
-    exact = with_adjoint(functional, pdefit.StoreAll()).hessian_vector_product(theta, v)
+    exact = with_adjoint(functional, pdefit.adjoints.StoreAll()).hessian_vector_product(theta, v)
     assert relative(functional.hessian_vector_product(theta, v), exact) < 1e-6
 
 
-@pytest.mark.parametrize("adjoint", [pdefit.Backsolve(), pdefit.Interpolating()])
+@pytest.mark.parametrize("adjoint", [pdefit.adjoints.Backsolve(), pdefit.adjoints.Interpolating()])
 def test_what_needs_tangents_is_refused_in_one_sentence(adjoint):
     functional = prey_functional(adjoint=adjoint)
     theta = functional.theta0
@@ -211,11 +220,11 @@ def test_what_needs_tangents_is_refused_in_one_sentence(adjoint):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: pdefit.Backsolve(backups=0), "backups of 1 or more"),
-        (lambda: pdefit.Backsolve(substeps=0), "substeps of 1 or more"),
-        (lambda: pdefit.Interpolating(substeps=0), "substeps of 1 or more"),
-        (lambda: pdefit.Tangent(at_once=0), "at_once of 1 or more"),
-        (lambda: pdefit.FiniteDifference(step=2.0), "relative step between 0 and 1"),
+        (lambda: pdefit.adjoints.Backsolve(backups=0), "backups of 1 or more"),
+        (lambda: pdefit.adjoints.Backsolve(substeps=0), "substeps of 1 or more"),
+        (lambda: pdefit.adjoints.Interpolating(substeps=0), "substeps of 1 or more"),
+        (lambda: pdefit.adjoints.Tangent(at_once=0), "at_once of 1 or more"),
+        (lambda: pdefit.adjoints.FiniteDifference(step=2.0), "relative step between 0 and 1"),
     ],
 )
 def test_what_makes_no_sense_is_refused(make, words):
@@ -231,16 +240,18 @@ def test_each_says_what_it_stores():
     def account(adjoint):
         return with_adjoint(functional, adjoint).runner.adjoint.account(grid, p)
 
-    assert account(pdefit.Interpolating()).stored == steps + grid.intervals
-    assert account(pdefit.Backsolve(backups=4)).stored == 5 * grid.intervals
-    assert account(pdefit.Tangent()).stored == 1 + p and account(pdefit.Tangent(at_once=3)).stored == 4
-    assert account(pdefit.FiniteDifference()).stored == 1
-    assert account(pdefit.FiniteDifference(step=1e-5)).forward == 1 + 2 * p
-    assert account(pdefit.StoreAll()).stored >= steps
+    assert account(pdefit.adjoints.Interpolating()).stored == steps + grid.intervals
+    assert account(pdefit.adjoints.Backsolve(backups=4)).stored == 5 * grid.intervals
+    assert (
+        account(pdefit.adjoints.Tangent()).stored == 1 + p and account(pdefit.adjoints.Tangent(at_once=3)).stored == 4
+    )
+    assert account(pdefit.adjoints.FiniteDifference()).stored == 1
+    assert account(pdefit.adjoints.FiniteDifference(step=1e-5)).forward == 1 + 2 * p
+    assert account(pdefit.adjoints.StoreAll()).stored >= steps
 
 
 @pytest.mark.parametrize(
-    ("adjoint", "passes"), [(pdefit.Backsolve(), True), (pdefit.Backsolve(backups=1), False)]
+    ("adjoint", "passes"), [(pdefit.adjoints.Backsolve(), True), (pdefit.adjoints.Backsolve(backups=1), False)]
 )  # fmt: skip
 def test_a_certificate_stops_a_continuous_adjoint_where_it_is_wrong(adjoint, passes):
     functional = fisher_functional(times=[0.0, 1.0, 2.0, 4.0], guess=(2.5, 1.5), dt=0.02, adjoint=adjoint)

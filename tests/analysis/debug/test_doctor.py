@@ -22,7 +22,7 @@ class State(NamedTuple):
     w: jax.Array
 
 
-class Pair(pdefit.AbstractSystem, pdefit.AbstractGridded):
+class Pair(pdefit.AbstractSystem, pdefit.capabilities.AbstractGridded):
     """u' = 1, w' = what `rate` says of it."""
 
     time_unit: ClassVar[str] = "s"
@@ -36,7 +36,7 @@ class Pair(pdefit.AbstractSystem, pdefit.AbstractGridded):
         return State(jnp.asarray([0.0, 0.5, 1.0]), jnp.ones(3))
 
     def coords(self):
-        where = pdefit.FieldCoords(("x",), {"x": np.asarray([1.0, 1.5, 2.0])}, coord_units={"x": "mm"})
+        where = pdefit.capabilities.FieldCoords(("x",), {"x": np.asarray([1.0, 1.5, 2.0])}, coord_units={"x": "mm"})
         return {"u": where, "w": where}
 
 
@@ -81,7 +81,7 @@ def stiff(t, y, k):
     return -80 * k * y.w - y.w**3
 
 
-class LogSensor(pdefit.AbstractObservationOperator):
+class LogSensor(pdefit.instruments.AbstractObservationOperator):
     gain: jax.Array
 
     def __call__(self, y):
@@ -106,7 +106,7 @@ def functional(rate, controls=None, data=None, k=1.0, y0=None, dtype=None, obser
     if dtype is not None:
         problem = jax.tree.map(lambda x: x.astype(dtype) if eqx.is_inexact_array(x) else x, problem)
     options = {"dt": 0.05, **options} if "steps" not in options else options
-    return pdefit.Functional(problem, data or record(), controls or {"k": pdefit.Identity()}, **options)
+    return pdefit.Functional(problem, data or record(), controls or {"k": pdefit.transforms.Identity()}, **options)
 
 
 def test_an_overflow_is_named_with_its_time_field_place_and_line():
@@ -144,7 +144,7 @@ def test_what_a_where_throws_away_is_no_sickness():
         junk = 1 / (y.u - y.u)
         return -k * y.w * jnp.where(jnp.isfinite(junk), junk, 1.0)
 
-    found = pdefit.doctor(functional(masked, controls={"k": pdefit.Identity()}))
+    found = pdefit.doctor(functional(masked, controls={"k": pdefit.transforms.Identity()}))
     assert found.kind != "state"
 
 
@@ -175,7 +175,7 @@ def test_only_the_second_of_three_segments_is_sick():
         return -k * y.w + jnp.where(jnp.abs(t - 1.1) < 0.04, 1 / jnp.minimum(jnp.abs(t - 1.1) - 0.02, 0.0) ** 400, 0.0)
 
     seen = record(0.5)
-    found = pdefit.doctor(functional(late, data=seen, formulation=pdefit.Segments(0.8)))
+    found = pdefit.doctor(functional(late, data=seen, formulation=pdefit.formulations.Segments(0.8)))
     assert found.kind == "state" and (found.segment, found.segments) == (2, 3)
     assert found.time == pytest.approx(1.1) and "segment 2 of 3" in found.sentence
 
@@ -204,7 +204,7 @@ def test_adaptive_steps_are_followed_as_they_were_frozen():
 
 
 def test_a_root_behind_a_where_spoils_the_way_back():
-    found = pdefit.doctor(functional(root, controls={"y0": {"u": pdefit.Identity()}}))
+    found = pdefit.doctor(functional(root, controls={"y0": {"u": pdefit.transforms.Identity()}}))
     assert found.kind == "cotangent" and found.field == "u" and found.index == (0,)
     # u is 0 in the first cell at the start only
     assert found.step == 1 and found.segment == 1 and "becomes NaN at x = 1 mm" in found.sentence
@@ -255,7 +255,7 @@ def test_what_it_is_given_is_looked_at_first(change, words):
 
 
 def test_controls_that_map_to_no_number():
-    J = functional(calm, controls={"k": pdefit.Log()})
+    J = functional(calm, controls={"k": pdefit.transforms.Log()})
     found = pdefit.doctor(J, jnp.asarray([800.0]))
     assert found.kind == "input" and "The control 'k' is infinite at theta = 800" in found.sentence
 
@@ -266,13 +266,13 @@ def test_residuals_whose_squares_overflow():
 
 
 def test_a_prior_that_is_not_finite_away_from_its_guess():
-    prior = pdefit.LogNormal(1.0, 0.5)
+    prior = pdefit.priors.LogNormal(1.0, 0.5)
     J = functional(calm, controls={"k": pdefit.Control(prior=prior)})
     found = pdefit.doctor(J, jnp.asarray([-1.0]))
     assert found.kind == "extra" and "priors" in found.sentence
 
 
-class Plane(pdefit.AbstractSystem, pdefit.AbstractGridded):
+class Plane(pdefit.AbstractSystem, pdefit.capabilities.AbstractGridded):
     """u' = k / (1 - t) in one cell, 0 in all others."""
 
     time_unit: ClassVar[str] = "s"
@@ -293,7 +293,7 @@ class Plane(pdefit.AbstractSystem, pdefit.AbstractGridded):
 def test_the_position_of_a_cell_in_two_dimensions():
     system = Plane(pdefit.CartesianGrid(shape=(3, 4), extent=(3.0, 4.0)))
     data = pdefit.Observations.build(TS, {"u": np.zeros((11, 3, 4))})
-    J = pdefit.Functional(pdefit.Problem(system, system.init(None)), data, {"k": pdefit.Identity()}, dt=0.2)
+    J = pdefit.Functional(pdefit.Problem(system, system.init(None)), data, {"k": pdefit.transforms.Identity()}, dt=0.2)
     found = pdefit.doctor(J)
     assert found.index == (2, 0) and found.position == {"x": 2.5, "y": 0.5} and found.operation == "div"
     assert found.time == pytest.approx(1.0) and "at x = 2.5, y = 0.5 (index [2, 0])" in found.sentence
@@ -304,13 +304,17 @@ def test_the_position_of_a_cell_in_two_dimensions():
     [
         lambda: fisher_functional(),
         lambda: fisher_functional(
-            controls={"r": pdefit.Log(), "D": pdefit.Log(), "y0": {"u": pdefit.Control(smoothing=2.0)}}
+            controls={
+                "r": pdefit.transforms.Log(),
+                "D": pdefit.transforms.Log(),
+                "y0": {"u": pdefit.Control(smoothing=2.0)},
+            }
         ),
         lambda: fisher_functional(dt=None, steps=pdefit.Adaptive(1e-4, 1e-6), solver=diffrax.Tsit5()),
         lambda: fisher_functional(dt=0.01, solver=diffrax.Bosh3()),
         planets_functional,
         positions_functional,
-        lambda: planets_functional(solver=pdefit.VelocityVerlet()),
+        lambda: planets_functional(solver=pdefit.solvers.VelocityVerlet()),
     ],
 )
 def test_a_healthy_functional_has_the_gradient_that_the_doctor_says(make):
@@ -333,4 +337,4 @@ def test_of_many_recordings_the_sick_one_is_named():
 
 def test_a_fit_that_cannot_start_points_to_the_doctor():
     with pytest.raises(pdefit.PdefitError, match="pdefit doctor"):
-        pdefit.fit(functional(blowing), [pdefit.LBFGS()], max_iterations=3)
+        pdefit.fit(functional(blowing), [pdefit.optimizers.LBFGS()], max_iterations=3)

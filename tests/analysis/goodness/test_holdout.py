@@ -55,7 +55,7 @@ def test_held_frames_have_no_influence_and_are_scored_afterwards():
     spoilt = eqx.tree_at(lambda f: f.observations.values["u"], fitted, everything.values["u"].at[held].set(1e3))
     gradient = eqx.filter_jit(pdefit.Functional.value_and_grad)
     jax.tree.map(np.testing.assert_array_equal, gradient(fitted, fitted.theta0), gradient(spoilt, fitted.theta0))
-    fit = pdefit.fit(fitted, [pdefit.LevenbergMarquardt()])
+    fit = pdefit.fit(fitted, [pdefit.optimizers.LevenbergMarquardt()])
     score, count = heldout_score(fit.functional, fit.theta, everything, held)
     assert count == 3 * 64 and score == pytest.approx(1.0, abs=4 * np.sqrt(2 / count))
     # the two parts are the whole

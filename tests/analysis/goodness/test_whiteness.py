@@ -37,8 +37,8 @@ def test_a_known_correlation_is_found_and_gaps_are_no_neighbours():
 
 @pytest.mark.parametrize("fixed", [1.0, 2.0])
 def test_a_wrong_parameter_shows_along_time_and_space(fixed):
-    functional = fisher_functional({"r": pdefit.Log()}, noise=0.02, count=25, guess=(fixed, 1.5))
-    fit = pdefit.fit(functional, [pdefit.LevenbergMarquardt()])
+    functional = fisher_functional({"r": pdefit.transforms.Log()}, noise=0.02, count=25, guess=(fixed, 1.5))
+    fit = pdefit.fit(functional, [pdefit.optimizers.LevenbergMarquardt()])
     found = whiteness(fit.functional, fit.theta)["u"]
     assert set(found) == {"time", "x"} and found["time"].pairs == 24 * 64 and found["x"].pairs == 25 * 63
     for c in found.values():

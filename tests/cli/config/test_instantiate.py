@@ -14,12 +14,12 @@ from pdefit.cli.config.registry import lookup, names
 @pytest.mark.parametrize(
     ("name", "base", "expected"),
     [
-        ("rk4", diffrax.AbstractSolver, pdefit.RK4),
+        ("rk4", diffrax.AbstractSolver, pdefit.solvers.RK4),
         ("kvaerno5", diffrax.AbstractSolver, diffrax.Kvaerno5),
-        ("gauss_newton_cg", pdefit.AbstractOptimizer, pdefit.GaussNewtonCG),
-        ("adam", pdefit.AbstractOptimizer, pdefit.Adam),
+        ("gauss_newton_cg", pdefit.optimizers.AbstractOptimizer, pdefit.optimizers.GaussNewtonCG),
+        ("adam", pdefit.optimizers.AbstractOptimizer, pdefit.optimizers.Adam),
         ("adam", optax.GradientTransformation, optax.adam),
-        ("all", pdefit.AbstractObservationOperator, pdefit.ObserveAll),
+        ("all", pdefit.instruments.AbstractObservationOperator, pdefit.instruments.ObserveAll),
         ("reaction/fisher_kpp", pdefit.AbstractSystem, pdefit_reaction.FisherKPP),
         ("reaction/one_sided_source", pdefit.AbstractSystem, pdefit_reaction.one_sided_source),
         ("particles/gravity", pdefit.AbstractSystem, pdefit_particles.Gravity),
@@ -31,13 +31,15 @@ def test_names_of_the_core_and_of_plugins(name, base, expected):
 
 
 def test_a_place_takes_names_of_its_own_kind():
-    assert "checkpointed" in names(pdefit.AbstractAdjoint) and "rk4" not in names(pdefit.AbstractAdjoint)
+    assert "checkpointed" in names(pdefit.adjoints.AbstractAdjoint) and "rk4" not in names(
+        pdefit.adjoints.AbstractAdjoint
+    )
     with pytest.raises(
         PdefitError, match="adjoint expects the name of a kind of adjoint, but 'rk4' is a kind of solver"
     ):
-        lookup("rk4", pdefit.AbstractAdjoint, "adjoint")
+        lookup("rk4", pdefit.adjoints.AbstractAdjoint, "adjoint")
     with pytest.raises(PdefitError, match=r"No adjoint \(adjoint\) is called 'chekpointed'; did you mean checkpointed"):
-        lookup("chekpointed", pdefit.AbstractAdjoint, "adjoint")
+        lookup("chekpointed", pdefit.adjoints.AbstractAdjoint, "adjoint")
 
 
 @pytest.mark.parametrize(
@@ -52,9 +54,9 @@ def test_a_place_takes_names_of_its_own_kind():
         "optax.jax.jit",
         "diffrax._integrate.jax._src.config.os.getcwd",
         "diffrax._integrate.diffeqsolve",
-        "pdefit.RK4",
-        "pdefit.RK4.__init__",
-        "pdefit.RK4.order",
+        "pdefit.solvers.RK4",
+        "pdefit.solvers.RK4.__init__",
+        "pdefit.solvers.RK4.order",
         "pdefit.simulate",
         "pdefit.cli.main._report",
         "pdefit.cli.main.Console",
@@ -88,13 +90,13 @@ def test_a_target_is_a_class_that_a_plugin_exports(target):
     ("node", "base", "words"),
     [
         ({"name": "rk5"}, diffrax.AbstractSolver, "did you mean rk"),
-        ({"name": "adam", "learning_rat": 0.1}, pdefit.AbstractOptimizer, "did you mean learning_rate"),
-        ({"name": "segments", "length": "???"}, pdefit.AbstractFormulation, "length is missing"),
-        ({"name": "segments"}, pdefit.AbstractFormulation, "length"),
-        ({"name": "perturb", "low": 3.0, "high": 1.0}, pdefit.AbstractGuess, "low <= high"),
+        ({"name": "adam", "learning_rat": 0.1}, pdefit.optimizers.AbstractOptimizer, "did you mean learning_rate"),
+        ({"name": "segments", "length": "???"}, pdefit.formulations.AbstractFormulation, "length is missing"),
+        ({"name": "segments"}, pdefit.formulations.AbstractFormulation, "length"),
+        ({"name": "perturb", "low": 3.0, "high": 1.0}, pdefit.guesses.AbstractGuess, "low <= high"),
         ({"name": "rk4", "_target_": "pdefit_cardiac.Rest"}, diffrax.AbstractSolver, "keep one of them"),
         ({"_target_": "pdefit_cardiac.Rest"}, diffrax.AbstractSolver, "expects a kind of solver"),
-        ({"_target_": "pdefit.RK4"}, diffrax.AbstractSolver, "write outer.inner={name: rk4, ...} in its place"),
+        ({"_target_": "pdefit.solvers.RK4"}, diffrax.AbstractSolver, "write outer.inner={name: rk4, ...} in its place"),
         ({}, diffrax.AbstractSolver, "expects the name of a kind of solver"),
     ],
 )
@@ -113,9 +115,12 @@ def test_objects_inside_objects():
         "D": {"name": "cardiac/patches", "background": 1e-3, "boxes": [[[0, 1], [0, 1]]], "values": 2e-3},
     }
     system = make(node, "system", pdefit.AbstractSystem)
-    assert system.grid.spacing == (0.5, 0.5) and system.grid.boundary == (pdefit.Periodic(), pdefit.NoFlux())
+    assert system.grid.spacing == (0.5, 0.5) and system.grid.boundary == (
+        pdefit.boundaries.Periodic(),
+        pdefit.boundaries.NoFlux(),
+    )
     assert float(system.D.max()) == 2e-3
     optimizer = {"name": "optax", "transformation": {"name": "lion", "learning_rate": 1e-3}}
-    assert isinstance(make(optimizer, "x", pdefit.AbstractOptimizer), pdefit.Optax)
+    assert isinstance(make(optimizer, "x", pdefit.optimizers.AbstractOptimizer), pdefit.optimizers.Optax)
     seen = {"name": "compose", "operators": [{"name": "select", "fields": ["u"]}, {"name": "subsample", "stride": [2]}]}
-    assert len(make(seen, "observe", pdefit.AbstractObservationOperator).operators) == 2
+    assert len(make(seen, "observe", pdefit.instruments.AbstractObservationOperator).operators) == 2

@@ -16,7 +16,11 @@ PLANETS = "experiment=particles/solar_system"
 def test_every_batch_composes_and_gives_the_same_answer(compose):
     found = {b: build_experiment(compose(PLANETS, "times.fit_until=1200", *b.split())).functional for b in (
         "batch=vmap", "batch=loop", "batch=chunk batch.size=3")}  # fmt: skip
-    assert [type(f.runner.batch) for f in found.values()] == [pdefit.Vmap, pdefit.Loop, pdefit.Chunk]
+    assert [type(f.runner.batch) for f in found.values()] == [
+        pdefit.batches.Vmap,
+        pdefit.batches.Loop,
+        pdefit.batches.Chunk,
+    ]
     values = [float(f.value(f.theta0)) for f in found.values()]
     np.testing.assert_allclose(values, values[0], rtol=1e-12)
     with pytest.raises(PdefitError, match="batch"):

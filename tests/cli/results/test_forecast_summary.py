@@ -62,6 +62,6 @@ def test_the_line_names_peaks_and_the_baseline():
 def test_bodies_and_numbered_cells_are_no_grid():
     grid = pdefit.CartesianGrid(shape=(4, 4), extent=(1.0, 1.0))
     assert _is_spread(grid.coords())
-    assert not _is_spread(pdefit.FieldCoords(("body",), {"body": np.asarray(["Sun", "Mars"])}))
-    assert not _is_spread(pdefit.FieldCoords(("cell",), {"cell": np.arange(3)}))
-    assert not _is_spread(pdefit.FieldCoords((), {}))
+    assert not _is_spread(pdefit.capabilities.FieldCoords(("body",), {"body": np.asarray(["Sun", "Mars"])}))
+    assert not _is_spread(pdefit.capabilities.FieldCoords(("cell",), {"cell": np.arange(3)}))
+    assert not _is_spread(pdefit.capabilities.FieldCoords((), {}))

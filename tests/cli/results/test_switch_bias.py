@@ -22,8 +22,8 @@ def found():
     y0, ts = truth.init(None), np.linspace(0.0, 1.2, 13)
     data = pdefit.add_noise(pdefit.simulate(truth, y0, ts, dt=0.02), 0.02, jax.random.key(0))
     problem = pdefit.Problem(Relay(k=jnp.asarray(1.3)), y0)
-    functional = pdefit.Functional(problem, data, {"k": pdefit.Log()}, dt=0.02, smooth_tangents=True)
-    return pdefit.fit(functional, [pdefit.LevenbergMarquardt()])
+    functional = pdefit.Functional(problem, data, {"k": pdefit.transforms.Log()}, dt=0.02, smooth_tangents=True)
+    return pdefit.fit(functional, [pdefit.optimizers.LevenbergMarquardt()])
 
 
 def said(found, known=None):

@@ -143,7 +143,9 @@ def test_tolerances_of_fields():
         count({"x": 1e-6, "v": 1e-6, "w": 1.0})
 
 
-@pytest.mark.parametrize("solver", [pdefit.RK4(), diffrax.Euler(), pdefit.VelocityVerlet(), pdefit.Yoshida4()])
+@pytest.mark.parametrize(
+    "solver", [pdefit.solvers.RK4(), diffrax.Euler(), pdefit.solvers.VelocityVerlet(), pdefit.solvers.Yoshida4()]
+)
 def test_solvers_without_an_estimate_are_refused(solver):
     system = Swing(k=2.0)
     with pytest.raises(pdefit.PdefitError, match=f"{type(solver).__name__} does not; use Tsit5"):

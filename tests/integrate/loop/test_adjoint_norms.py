@@ -54,12 +54,14 @@ def functional(cls, k, stop, dt, count=11, guess=1.01, solver=None, transform=No
     y0 = truth.init(None)
     data = pdefit.simulate(truth, y0, ts, dt=dt / 8)
     problem = pdefit.Problem(cls(k * guess), y0)
-    return pdefit.Functional(problem, data, {"k": transform or pdefit.Log()}, dt=dt, solver=solver, **options)
+    return pdefit.Functional(
+        problem, data, {"k": transform or pdefit.transforms.Log()}, dt=dt, solver=solver, **options
+    )
 
 
 @pytest.mark.parametrize("levels", [1, 2, 3])
 def test_an_adjoint_that_decays_never_exceeds_what_was_put_in(levels):
-    J = functional(Decay, 1.0, 3.0, 0.05, adjoint=pdefit.Checkpointed(levels))
+    J = functional(Decay, 1.0, 3.0, 0.05, adjoint=pdefit.adjoints.Checkpointed(levels))
     value, gradient, found = eqx.filter_jit(pdefit.Functional.watched_gradient)(J, J.theta0)
     expected = eqx.filter_jit(pdefit.Functional.value_and_grad)(J, J.theta0)
     assert value == expected[0] and gradient == expected[1]
@@ -68,7 +70,7 @@ def test_an_adjoint_that_decays_never_exceeds_what_was_put_in(levels):
 
 
 def test_the_growth_of_a_linear_system_is_known():
-    J = functional(Decay, -2.0, 5.0, 0.01, count=2, guess=0.9, transform=pdefit.Identity())
+    J = functional(Decay, -2.0, 5.0, 0.01, count=2, guess=0.9, transform=pdefit.transforms.Identity())
     norms = jax.grad(lambda probes: J.value(J.theta0, probes))(jnp.zeros((1, 2, 2)))
     np.testing.assert_allclose(growth(norms), np.exp(2.0 * 0.9 * 5.0), rtol=1e-6)
 
@@ -77,7 +79,7 @@ def test_a_step_too_large_for_the_linearised_equations_is_named():
     J = functional(Pull, 45.0, 10.0, 0.1, solver=diffrax.Euler())
     assert np.isfinite(J.value(J.theta0))
     with pytest.raises(pdefit.PdefitError, match=r"dt = 0.1 s is too large for the linearised equations; set dt=0.05"):
-        pdefit.fit(J, [pdefit.LBFGS()], max_iterations=5)
+        pdefit.fit(J, [pdefit.optimizers.LBFGS()], max_iterations=5)
 
 
 def test_its_certificate_names_the_step():
@@ -89,11 +91,11 @@ def test_its_certificate_names_the_step():
 
 def test_a_sensitive_trajectory_is_no_error():
     J = functional(Lorenz, 28.0, 25.0, 0.005, count=51)
-    found = pdefit.fit(J, [pdefit.Adam(1e-6)], max_iterations=2)
+    found = pdefit.fit(J, [pdefit.optimizers.Adam(1e-6)], max_iterations=2)
     assert sum("whatever the step" in event for event in found.events) == 1
 
 
 def test_nothing_is_said_of_an_ordinary_fit():
-    found = pdefit.fit(functional(Decay, 1.0, 3.0, 0.05), [pdefit.LBFGS()])
+    found = pdefit.fit(functional(Decay, 1.0, 3.0, 0.05), [pdefit.optimizers.LBFGS()])
     assert not any("adjoint" in event for event in found.events)
     np.testing.assert_allclose(found.problem.system.k, 1.0, rtol=1e-6)

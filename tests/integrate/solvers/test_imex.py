@@ -18,22 +18,34 @@ def stiff(boundary, shape=(256,)):
 
 
 @pytest.mark.parametrize(
-    "boundary", [pdefit.NoFlux(), pdefit.Periodic(), pdefit.Dirichlet(0.3)], ids=["noflux", "periodic", "dirichlet"]
+    "boundary",
+    [pdefit.boundaries.NoFlux(), pdefit.boundaries.Periodic(), pdefit.boundaries.Dirichlet(0.3)],
+    ids=["noflux", "periodic", "dirichlet"],
 )
 def test_second_order_far_beyond_explicit_stability(boundary):
     system, ts = stiff(boundary), np.array([1.0])
     # a smooth state that obeys the condition, so that the first step is not a jump
-    y0 = pdefit.solve(system, system.init(None), np.array([0.5]), solver=pdefit.IMEX(), dt=1e-3, t0=0.0)
+    y0 = pdefit.solve(system, system.init(None), np.array([0.5]), solver=pdefit.solvers.IMEX(), dt=1e-3, t0=0.0)
     y0 = type(y0)(y0.u[-1])
-    found = [pdefit.solve(system, y0, ts, solver=pdefit.IMEX(), dt=1 / n, t0=0.0).u[-1] for n in (10, 20, 40, 80, 160)]
+    found = [
+        pdefit.solve(system, y0, ts, solver=pdefit.solvers.IMEX(), dt=1 / n, t0=0.0).u[-1]
+        for n in (10, 20, 40, 80, 160)
+    ]
     gaps = [float(jnp.max(jnp.abs(a - b))) for a, b in zip(found[:-1], found[1:], strict=True)]
     np.testing.assert_allclose(np.log2(np.divide(gaps[:-1], gaps[1:])), 2.0, atol=0.2)
     assert 0.1 > 100 * system.stable_step(None)
-    exact = pdefit.solve(system, y0, ts, solver=pdefit.RKC(), dt=1e-3, t0=0.0).u[-1]
+    exact = pdefit.solve(system, y0, ts, solver=pdefit.solvers.RKC(), dt=1e-3, t0=0.0).u[-1]
     np.testing.assert_allclose(found[-1], exact, atol=2 * gaps[-1])
 
 
-@pytest.mark.parametrize("boundary", [pdefit.NoFlux(), pdefit.Dirichlet(0.3), (pdefit.Periodic(), pdefit.NoFlux())])
+@pytest.mark.parametrize(
+    "boundary",
+    [
+        pdefit.boundaries.NoFlux(),
+        pdefit.boundaries.Dirichlet(0.3),
+        (pdefit.boundaries.Periodic(), pdefit.boundaries.NoFlux()),
+    ],
+)
 def test_the_parts_of_a_split_are_the_whole(boundary):
     system = stiff(boundary, (24, 20) if isinstance(boundary, tuple) else (24,))
     y, t = system.init(None), jnp.zeros(())
@@ -44,16 +56,16 @@ def test_the_parts_of_a_split_are_the_whole(boundary):
 def test_a_step_of_zero_length_is_none():
     system, zero = fisher(), jnp.zeros(())
     y0 = system.init(None)
-    np.testing.assert_array_equal(pdefit.IMEX().one_step(system, zero, zero, y0, None).u, y0.u)
+    np.testing.assert_array_equal(pdefit.solvers.IMEX().one_step(system, zero, zero, y0, None).u, y0.u)
 
 
 def test_gradients_are_certified_and_do_not_depend_on_the_adjoint():
-    functional = fisher_functional(solver=pdefit.IMEX(), dt=0.25)
+    functional = fisher_functional(solver=pdefit.solvers.IMEX(), dt=0.25)
     assert pdefit.certify(functional, functional.theta0).passed
     gradient = eqx.filter_jit(lambda f, t: f.value_and_grad(t)[1])
     stored, kept = (
         gradient(eqx.tree_at(lambda f: f.runner.adjoint, functional, a), functional.theta0)
-        for a in (pdefit.StoreAll(), pdefit.Checkpointed(2))
+        for a in (pdefit.adjoints.StoreAll(), pdefit.adjoints.Checkpointed(2))
     )
     np.testing.assert_allclose(stored, kept, rtol=1e-12)
 
@@ -61,11 +73,13 @@ def test_gradients_are_certified_and_do_not_depend_on_the_adjoint():
 def test_what_is_not_split_is_refused():
     system = Decay(k=1.0)
     with pytest.raises(pdefit.PdefitError, match=r"AbstractSplit.*Decay is not; use solver=rkc"):
-        pdefit.simulate(system, system.init(None), [0.0, 1.0], solver=pdefit.IMEX(), dt=0.1)
+        pdefit.simulate(system, system.init(None), [0.0, 1.0], solver=pdefit.solvers.IMEX(), dt=0.1)
     grid = pdefit.CartesianGrid((16,), (4.0,))
     uneven = FisherKPP(grid, D=jnp.linspace(1.0, 2.0, 16), r=1.0)
     y0 = FisherKPP(grid, D=1.0, r=1.0).init(None)
     with pytest.raises(pdefit.PdefitError, match=r"D varies in space with shape \(16,\); use solver=rkc"):
-        pdefit.solve(uneven, y0, np.array([1.0]), solver=pdefit.IMEX(), dt=0.1, t0=0.0)
+        pdefit.solve(uneven, y0, np.array([1.0]), solver=pdefit.solvers.IMEX(), dt=0.1, t0=0.0)
     with pytest.raises(pdefit.PdefitError, match="IMEX does not; use Tsit5"):
-        pdefit.simulate(fisher(), fisher().init(None), [0.0, 1.0], solver=pdefit.IMEX(), steps=pdefit.Adaptive())
+        pdefit.simulate(
+            fisher(), fisher().init(None), [0.0, 1.0], solver=pdefit.solvers.IMEX(), steps=pdefit.Adaptive()
+        )

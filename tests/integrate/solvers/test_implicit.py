@@ -28,13 +28,13 @@ def dying(ts, **options):
     """All rate constants of a cell that dies, from its active caspases."""
     system = apoptosis()
     options = {"solver": diffrax.Kvaerno5(), "steps": pdefit.Adaptive(1e-7, 1e-4), **options}
-    observe = pdefit.Select(("C8a", "C3a"))
+    observe = pdefit.instruments.Select(("C8a", "C3a"))
     forward = {k: v for k, v in options.items() if k in ("solver", "dt", "steps")}
     data = pdefit.add_noise(
         pdefit.simulate(system, system.init(None), ts, observe=observe, **forward), 0.02, jax.random.key(0)
     )
     return pdefit.Functional(
-        pdefit.Problem(system, system.init(None), observe), data, {k: pdefit.Log() for k in RATES}, **options
+        pdefit.Problem(system, system.init(None), observe), data, {k: pdefit.transforms.Log() for k in RATES}, **options
     )
 
 
@@ -88,7 +88,7 @@ def test_the_gradient_in_every_rate_is_that_of_central_differences(steps):
 
 def test_the_certificate_passes():
     """With checkpointed against stored gradient."""
-    system, controls = apoptosis(), {"k1": pdefit.Log(), "km8": pdefit.Log()}
+    system, controls = apoptosis(), {"k1": pdefit.transforms.Log(), "km8": pdefit.transforms.Log()}
     ts, options = TS[:5], {"solver": diffrax.Kvaerno5(), "steps": pdefit.Adaptive(1e-7, 1e-4)}
     data = pdefit.add_noise(pdefit.simulate(system, system.init(None), ts, **options), 0.02, jax.random.key(0))
     functional = pdefit.Functional(pdefit.Problem(system, system.init(None)), data, controls, **options)
@@ -101,9 +101,9 @@ def test_a_fit_of_two_rates_returns_them():
     data = pdefit.simulate(truth, truth.init(None), ts, solver=solver, steps=steps)
     data = pdefit.add_noise(data, 0.0, jax.random.key(0))
     problem = pdefit.Problem(apoptosis(k1=8e-5, km8=400.0), truth.init(None))
-    controls = {"k1": pdefit.Log(), "km8": pdefit.Log()}
+    controls = {"k1": pdefit.transforms.Log(), "km8": pdefit.transforms.Log()}
     J = pdefit.Functional(problem, data, controls, solver=solver, steps=steps)
-    found = pdefit.fit(J, [pdefit.LevenbergMarquardt()]).problem.system
+    found = pdefit.fit(J, [pdefit.optimizers.LevenbergMarquardt()]).problem.system
     np.testing.assert_allclose([found.k1, found.km8], [RATES["k1"], RATES["km8"]], rtol=1e-4)
 
 

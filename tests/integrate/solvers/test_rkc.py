@@ -20,14 +20,18 @@ from pdefit.integrate.solvers.rkc import real_interval
 def growth(stages, x):
     """y after one step of size 1 of y' = -x y from 1."""
     step = jax.vmap(
-        lambda k: pdefit.RKC(stages).one_step(Decay(k=k), jnp.zeros(()), jnp.ones(()), Decay(k=k).init(None), None).u[0]
+        lambda k: (
+            pdefit.solvers.RKC(stages)
+            .one_step(Decay(k=k), jnp.zeros(()), jnp.ones(()), Decay(k=k).init(None), None)
+            .u[0]
+        )
     )
     return np.asarray(step(jnp.asarray(x)))
 
 
 @pytest.mark.parametrize("stages", [2, 3, 5, 10, 50, 200])
 def test_every_decay_in_the_interval_decays(stages):
-    beta = real_stability(pdefit.RKC(stages))
+    beta = real_stability(pdefit.solvers.RKC(stages))
     assert 0.64 * (stages**2 - 1) < beta < 0.67 * stages**2
     inside = growth(stages, np.linspace(1e-3 * beta, beta, 2000))
     # damped: no mode but the slowest stays
@@ -38,29 +42,33 @@ def test_every_decay_in_the_interval_decays(stages):
 
 def test_the_stages_are_the_fewest_that_are_stable():
     for x in (0.1, 2.0, 5.0, 37.0, 1e3, 1e5):
-        stages = pdefit.RKC().settled(x).stages
+        stages = pdefit.solvers.RKC().settled(x).stages
         assert real_interval(stages) >= x and (stages == 2 or real_interval(stages - 1) < x)
-    assert pdefit.RKC(7).settled(1e5).stages == 7
+    assert pdefit.solvers.RKC(7).settled(1e5).stages == 7
     with pytest.raises(pdefit.PdefitError, match="set dt smaller"):
-        pdefit.RKC().settled(1e9)
+        pdefit.solvers.RKC().settled(1e9)
     with pytest.raises(pdefit.PdefitError, match="2 to 1000 stages"):
-        pdefit.RKC(1)
+        pdefit.solvers.RKC(1)
 
 
 def test_stages_suit_the_step_and_the_guess():
     system = fisher()
     y0, euler = system.init(None), system.stable_step(None)
-    solver, dt = choose_steps([(system, y0)], 20 * euler, pdefit.RKC())
-    assert dt == 20 * euler and real_stability(solver) >= 40 > 0.8 * real_stability(pdefit.RKC(solver.stages - 1))
-    more, _ = choose_steps([(system, y0), (fisher(D=16.0), y0)], 20 * euler, pdefit.RKC())
+    solver, dt = choose_steps([(system, y0)], 20 * euler, pdefit.solvers.RKC())
+    assert dt == 20 * euler and real_stability(solver) >= 40 > 0.8 * real_stability(
+        pdefit.solvers.RKC(solver.stages - 1)
+    )
+    more, _ = choose_steps([(system, y0), (fisher(D=16.0), y0)], 20 * euler, pdefit.solvers.RKC())
     assert 3.2 < more.stages / solver.stages < 4.5
     with pytest.raises(pdefit.PdefitError, match="with RKC; set dt to at most"):
-        choose_steps([(system, y0)], 20 * euler, pdefit.RKC(3))
+        choose_steps([(system, y0)], 20 * euler, pdefit.solvers.RKC(3))
     # none asked for: as for other solvers, 0.8 of what is stable
-    solver, dt = choose_steps([(system, y0)], None, pdefit.RKC(9))
+    solver, dt = choose_steps([(system, y0)], None, pdefit.solvers.RKC(9))
     np.testing.assert_allclose(dt, 0.8 * real_interval(9) / 2 * euler)
     functional = fisher_functional(
-        {"D": pdefit.Control(pdefit.Log(), bounds=(0.1, 9.0)), "r": pdefit.Log()}, solver=pdefit.RKC(), dt=0.4
+        {"D": pdefit.Control(pdefit.transforms.Log(), bounds=(0.1, 9.0)), "r": pdefit.transforms.Log()},
+        solver=pdefit.solvers.RKC(),
+        dt=0.4,
     )
     # of a fit with a margin, but not for its bounds
     asked = 2 * 0.4 / fisher(0.6, 1.5).stable_step(None)
@@ -74,26 +82,26 @@ def test_a_step_far_beyond_that_of_runge_kutta_is_right():
     dt = 10 * system.stable_step(None)
     with pytest.raises(pdefit.PdefitError, match="beyond the stability limit"):
         pdefit.simulate(system, y0, ts, dt=dt)
-    found = pdefit.simulate(system, y0, ts, solver=pdefit.RKC(), dt=dt)
+    found = pdefit.simulate(system, y0, ts, solver=pdefit.solvers.RKC(), dt=dt)
     np.testing.assert_allclose(found.values["u"], fine.values["u"], atol=0.05)
     # the same through solve, and through diffrax with the stages given
-    again = pdefit.solve(system, y0, ts, solver=pdefit.RKC(), dt=dt, t0=0.0)
+    again = pdefit.solve(system, y0, ts, solver=pdefit.solvers.RKC(), dt=dt, t0=0.0)
     np.testing.assert_allclose(again.u, found.values["u"], atol=1e-13)
 
 
 def test_diffrax_can_use_it():
     system, y0 = fisher(), fisher().init(None)
     theirs = diffrax.diffeqsolve(
-        diffrax.ODETerm(lambda t, y, args: system.vector_field(t, y, args)), pdefit.RKC(8), 0.0, 2.0, 0.2, y0
+        diffrax.ODETerm(lambda t, y, args: system.vector_field(t, y, args)), pdefit.solvers.RKC(8), 0.0, 2.0, 0.2, y0
     ).ys.u[-1]
-    ours = pdefit.solve(system, y0, np.array([2.0]), solver=pdefit.RKC(8), dt=0.2, t0=0.0).u[-1]
+    ours = pdefit.solve(system, y0, np.array([2.0]), solver=pdefit.solvers.RKC(8), dt=0.2, t0=0.0).u[-1]
     np.testing.assert_allclose(ours, theirs, atol=1e-13)
 
 
 def test_a_step_of_zero_length_is_none():
     system, y0 = fisher(), fisher().init(None)
     zero = jnp.zeros(())
-    np.testing.assert_array_equal(pdefit.RKC(12).one_step(system, zero, zero, y0, None).u, y0.u)
+    np.testing.assert_array_equal(pdefit.solvers.RKC(12).one_step(system, zero, zero, y0, None).u, y0.u)
 
 
 @pytest.mark.parametrize("stages", [None, 4, 10])
@@ -103,7 +111,7 @@ def test_the_error_of_adaptive_steps_follows_the_tolerance(stages):
     fine = pdefit.simulate(system, y0, ts, solver=diffrax.Dopri8(), steps=pdefit.Adaptive(1e-11, 1e-13)).values["u"]
     errors, tolerances = [], (1e-3, 1e-4, 1e-5, 1e-6)
     for rtol in tolerances:
-        found = pdefit.simulate(system, y0, ts, solver=pdefit.RKC(stages), steps=pdefit.Adaptive(rtol, rtol))
+        found = pdefit.simulate(system, y0, ts, solver=pdefit.solvers.RKC(stages), steps=pdefit.Adaptive(rtol, rtol))
         errors.append(float(np.max(np.abs(found.values["u"] - fine))))
     assert np.all(np.diff(errors) < 0) and errors[-1] < 2e-4, errors
     if stages != 4:
@@ -114,7 +122,7 @@ def test_the_error_of_adaptive_steps_follows_the_tolerance(stages):
 
 def test_adaptive_steps_are_kept_stable():
     system, ts = fisher(), np.array([0.0, 40.0])
-    solver, steps = pdefit.RKC(4), pdefit.Adaptive(0.1, 0.1)
+    solver, steps = pdefit.solvers.RKC(4), pdefit.Adaptive(0.1, 0.1)
     limit = real_interval(4) / 2 * system.stable_step(None)
     # the front has left: nothing but stability bounds a step
     grid = adaptive_grid(system, system.init(None), ts, solver=solver, steps=steps, t0=0.0)
@@ -122,7 +130,7 @@ def test_adaptive_steps_are_kept_stable():
 
 
 def test_the_estimate_is_of_third_order():
-    method, y, t = method_of(pdefit.RKC(5)), Swing(k=2.0).init(None), jnp.zeros(())
+    method, y, t = method_of(pdefit.solvers.RKC(5)), Swing(k=2.0).init(None), jnp.zeros(())
 
     def estimate(h):
         return float(jnp.abs(method.step_with_error(Swing(k=2.0), t, jnp.asarray(h), y, None)[1].v[1]))
@@ -132,13 +140,13 @@ def test_the_estimate_is_of_third_order():
 
 @pytest.mark.parametrize("options", [{"dt": 0.4}, {"dt": None, "steps": pdefit.Adaptive(1e-4, 1e-5)}])
 def test_gradients_are_certified_and_do_not_depend_on_the_adjoint(options):
-    functional = fisher_functional(solver=pdefit.RKC(), **options)
+    functional = fisher_functional(solver=pdefit.solvers.RKC(), **options)
     assert functional.runner.solver.stages is not None
     assert pdefit.certify(functional, functional.theta0).passed
     gradient = eqx.filter_jit(lambda f, t: f.value_and_grad(t)[1])
     found = [
         gradient(eqx.tree_at(lambda f: f.runner.adjoint, functional, a), functional.theta0)
-        for a in (pdefit.StoreAll(), pdefit.Checkpointed(1), pdefit.Checkpointed(3))
+        for a in (pdefit.adjoints.StoreAll(), pdefit.adjoints.Checkpointed(1), pdefit.adjoints.Checkpointed(3))
     ]
     np.testing.assert_allclose(found[1], found[0], rtol=1e-12)
     np.testing.assert_allclose(found[2], found[0], rtol=1e-12)
@@ -147,12 +155,12 @@ def test_gradients_are_certified_and_do_not_depend_on_the_adjoint(options):
 def test_a_batch_is_each_alone():
     stepped = jax.vmap(
         lambda D: (
-            pdefit.RKC(6)
+            pdefit.solvers.RKC(6)
             .one_step(
                 FisherKPP(GRID, D=D, r=1.0, front=-5.0), jnp.zeros(()), jnp.asarray(0.1), fisher().init(None), None
             )
             .u
         )
     )(jnp.asarray([0.5, 1.0]))
-    alone = pdefit.RKC(6).one_step(fisher(), jnp.zeros(()), jnp.asarray(0.1), fisher().init(None), None).u
+    alone = pdefit.solvers.RKC(6).one_step(fisher(), jnp.zeros(()), jnp.asarray(0.1), fisher().init(None), None).u
     np.testing.assert_allclose(stepped[1], alone, atol=1e-14)

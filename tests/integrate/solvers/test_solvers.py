@@ -36,7 +36,7 @@ class Phase(NamedTuple):
     v: jax.Array
 
 
-class Oscillator(pdefit.AbstractSystem, pdefit.AbstractMechanical):
+class Oscillator(pdefit.AbstractSystem, pdefit.capabilities.AbstractMechanical):
     """x'' = -x + t^2 + 2 with x = cos t + t^2: the force depends on time."""
 
     time_unit: ClassVar[str] = "s"
@@ -64,10 +64,10 @@ ORDERS = [
     (diffrax.Euler(), 1),
     (diffrax.Heun(), 2),
     (diffrax.Bosh3(), 3),
-    (pdefit.RK4(), 4),
+    (pdefit.solvers.RK4(), 4),
     (diffrax.Tsit5(), 5),
     (diffrax.Dopri8(), 8),
-    (pdefit.RKC(5), 2),
+    (pdefit.solvers.RKC(5), 2),
 ]
 
 
@@ -103,7 +103,9 @@ def test_runge_kutta_orders(solver, order):
         np.testing.assert_allclose(rates[-1], order, atol=0.3)
 
 
-@pytest.mark.parametrize(("solver", "order"), [(pdefit.VelocityVerlet(), 2), (pdefit.Yoshida4(), 4)], ids=name)
+@pytest.mark.parametrize(
+    ("solver", "order"), [(pdefit.solvers.VelocityVerlet(), 2), (pdefit.solvers.Yoshida4(), 4)], ids=name
+)
 def test_symplectic_orders_with_a_force_that_depends_on_time(solver, order):
     errors = errors_at(Oscillator(), solver, (16, 32, 64, 128), lambda t: np.cos(t) + t**2)
     np.testing.assert_allclose(np.log2(np.divide(errors[:-1], errors[1:])), order, atol=0.2)
@@ -125,7 +127,9 @@ def test_our_steps_are_diffrax_steps(solver):
 
 
 @pytest.mark.parametrize(
-    "solver", [pdefit.RK4(), diffrax.Euler(), pdefit.Yoshida4(), pdefit.RKC(5), diffrax.Kvaerno5()], ids=name
+    "solver",
+    [pdefit.solvers.RK4(), diffrax.Euler(), pdefit.solvers.Yoshida4(), pdefit.solvers.RKC(5), diffrax.Kvaerno5()],
+    ids=name,
 )
 def test_padding_does_not_change_a_trajectory(solver):
     """Intervals of different length in one scan, against each alone."""
@@ -139,7 +143,7 @@ def test_padding_does_not_change_a_trajectory(solver):
         t = float(stop)
 
 
-class Pendulum(pdefit.AbstractSystem, pdefit.AbstractMechanical, pdefit.AbstractSplit):
+class Pendulum(pdefit.AbstractSystem, pdefit.capabilities.AbstractMechanical, pdefit.capabilities.AbstractSplit):
     """x'' = -sin x + cos t: smooth, nonlinear and driven, and of a form for every kind of solver; L is the harmonic part."""
 
     time_unit: ClassVar[str] = "s"
@@ -233,7 +237,7 @@ def test_late_times_do_not_spoil_the_step_in_float32():
         def init(self, key):
             return jnp.zeros((), jnp.float32)
 
-    for solver in (pdefit.RK4(), diffrax.Heun()):
+    for solver in (pdefit.solvers.RK4(), diffrax.Heun()):
         y = pdefit.solve(Constant(), jnp.zeros((), jnp.float32), np.array([1e4 + 0.1]), solver=solver, dt=1e-3, t0=1e4)
         assert y.dtype == jnp.float32
         np.testing.assert_allclose(y[-1], 0.1, rtol=1e-5)
@@ -241,12 +245,12 @@ def test_late_times_do_not_spoil_the_step_in_float32():
 
 def test_symplectic_solvers_want_a_mechanical_system():
     with pytest.raises(ValueError, match="choose a Runge-Kutta solver"):
-        pdefit.solve(Clock(), jnp.ones(()), np.array([1.0]), solver=pdefit.VelocityVerlet(), dt=0.1, t0=0.0)
+        pdefit.solve(Clock(), jnp.ones(()), np.array([1.0]), solver=pdefit.solvers.VelocityVerlet(), dt=0.1, t0=0.0)
 
 
 @pytest.mark.parametrize(
     ("solver", "reach"),
-    [(diffrax.Euler(), 2.0), (diffrax.Heun(), 2.0), (diffrax.Bosh3(), 2.513), (pdefit.RK4(), 2.785)],
+    [(diffrax.Euler(), 2.0), (diffrax.Heun(), 2.0), (diffrax.Bosh3(), 2.513), (pdefit.solvers.RK4(), 2.785)],
 )
 def test_the_stability_limit_is_that_of_the_method(solver, reach):
     np.testing.assert_allclose(real_stability(solver), reach, atol=0.01)

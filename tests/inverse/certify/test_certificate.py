@@ -29,20 +29,20 @@ def failed(certificate):
     return [check.name for check in certificate.checks if not check.passed]
 
 
-class Wrapped(pdefit.AbstractReverse):
+class Wrapped(pdefit.adjoints.AbstractReverse):
     """The checkpointed adjoint with a fault in its reverse pass."""
 
     accuracy: ClassVar[float] = 1e-8
     has_tangents: ClassVar[bool] = True
 
     def run(self, stepper, y0, grid, emit, inputs, probes=None):
-        return self.spoiled(*pdefit.Checkpointed().run(stepper, y0, grid, emit, inputs))
+        return self.spoiled(*pdefit.adjoints.Checkpointed().run(stepper, y0, grid, emit, inputs))
 
     def resolve_for(self, starts, grid, solver):
         return self
 
     def account(self, grid, unknowns):
-        return pdefit.Checkpointed().account(grid, unknowns)
+        return pdefit.adjoints.Checkpointed().account(grid, unknowns)
 
 
 class DropsLast(Wrapped):
@@ -86,7 +86,7 @@ class LostLate(FisherKPP):
         return State(pdefit.diffuse(self.grid, D, y.u) + self.r * y.u * (1 - y.u))
 
 
-class WrongNode(pdefit.Segments):
+class WrongNode(pdefit.formulations.Segments):
     """The gradient of one node state has the wrong sign."""
 
     def starts(self, y0, nodes):
@@ -117,17 +117,19 @@ def front(cls, **options):
     data = pdefit.simulate(fisher(), y0, ts, dt=0.05)
     system = cls(grid=GRID, D=jnp.asarray(0.6), r=jnp.asarray(1.5), front=-5.0)
     problem = pdefit.Problem(system, y0)
-    return pdefit.Functional(problem, data, {"D": pdefit.Log(), "r": pdefit.Log()}, dt=0.05, **options)
+    return pdefit.Functional(
+        problem, data, {"D": pdefit.transforms.Log(), "r": pdefit.transforms.Log()}, dt=0.05, **options
+    )
 
 
 @pytest.mark.parametrize(
     "functional",
     [
         fisher_functional(),
-        fisher_functional({"D": pdefit.Log(), "y0": {"u": pdefit.Control(smoothing=2.0)}}, noise=0.02),
-        fisher_functional(adjoint=pdefit.StoreAll(), times=[0.0, 0.3, 0.5, 1.7, 2.0]),
+        fisher_functional({"D": pdefit.transforms.Log(), "y0": {"u": pdefit.Control(smoothing=2.0)}}, noise=0.02),
+        fisher_functional(adjoint=pdefit.adjoints.StoreAll(), times=[0.0, 0.3, 0.5, 1.7, 2.0]),
         planets_functional(),
-        planets_functional({"gm": pdefit.Log(), "nodes": {"velocity": pdefit.Identity()}}),
+        planets_functional({"gm": pdefit.transforms.Log(), "nodes": {"velocity": pdefit.transforms.Identity()}}),
     ],
     ids=["front", "field", "irregular", "planets", "nodes"],
 )
@@ -171,7 +173,7 @@ def test_a_hard_switch_is_caught(seed):
 
 
 def test_a_sign_error_in_one_node_is_caught():
-    controls = {"gm": pdefit.Log(), "nodes": {"velocity": pdefit.Identity()}}
+    controls = {"gm": pdefit.transforms.Log(), "nodes": {"velocity": pdefit.transforms.Identity()}}
     functional = planets_functional(controls)
     theta = functional.theta0
     spoiled = eqx.tree_at(lambda f: f.formulation, functional, WrongNode(1.5))
@@ -223,7 +225,9 @@ def test_a_sign_in_the_gradient_of_long_records_is_caught(monkeypatch):
 
     monkeypatch.setattr(pdefit.Functional, "watched_gradient", wrong)
     functional = fisher_functional(count=10)
-    assert failed(pdefit.certify(functional, functional.theta0, optimizers=[pdefit.LBFGS()])) == [GRADIENT_CHECK]
+    assert failed(pdefit.certify(functional, functional.theta0, optimizers=[pdefit.optimizers.LBFGS()])) == [
+        GRADIENT_CHECK
+    ]
 
 
 def test_a_sign_in_the_products_is_caught(monkeypatch):
@@ -232,7 +236,7 @@ def test_a_sign_in_the_products_is_caught(monkeypatch):
         pdefit.Functional, "gauss_newton_product", lambda self, theta, v: right(self, theta, v).at[0].multiply(-1.0)
     )
     functional = fisher_functional(count=11)
-    found = pdefit.certify(functional, functional.theta0, optimizers=[pdefit.GaussNewtonCG()])
+    found = pdefit.certify(functional, functional.theta0, optimizers=[pdefit.optimizers.GaussNewtonCG()])
     assert failed(found) == ["Gauss-Newton products against tangents"]
 
 
@@ -244,7 +248,7 @@ def test_a_lost_segment_of_the_normal_equations_is_caught(monkeypatch):
 
     monkeypatch.setattr(SegmentNormalEquations, "total", wrong)
     functional = planets_functional(length=1.25)
-    found = pdefit.certify(functional, functional.theta0, optimizers=[pdefit.LevenbergMarquardt()])
+    found = pdefit.certify(functional, functional.theta0, optimizers=[pdefit.optimizers.LevenbergMarquardt()])
     assert failed(found) == [f"Gauss-Newton {GRADIENT_CHECK}", "Gauss-Newton matrix against tangents"]
 
 
@@ -255,15 +259,15 @@ def test_a_host_checkpoint_off_by_one_is_caught(monkeypatch):
         def read(self, slot):
             return super().read(slot - 1 if slot >= 4 else slot)
 
-    functional, driver = fisher_functional(count=17), pdefit.Hosted(device="12 kB", host="40 kB")
+    functional, driver = fisher_functional(count=17), pdefit.drivers.Hosted(device="12 kB", host="40 kB")
     functional = driver.resolve_for(functional)
-    good = pdefit.certify(functional, functional.theta0, optimizers=[pdefit.LBFGS()], driver=driver)
+    good = pdefit.certify(functional, functional.theta0, optimizers=[pdefit.optimizers.LBFGS()], driver=driver)
     assert good.passed, good.reason
     driver.close()
     monkeypatch.setattr(drivers, "HostStore", OffByOneStore)
-    assert failed(pdefit.certify(functional, functional.theta0, optimizers=[pdefit.LBFGS()], driver=driver)) == [
-        f"hosted {GRADIENT_CHECK}"
-    ]
+    assert failed(
+        pdefit.certify(functional, functional.theta0, optimizers=[pdefit.optimizers.LBFGS()], driver=driver)
+    ) == [f"hosted {GRADIENT_CHECK}"]
 
 
 def test_a_control_without_influence_is_named():
@@ -273,7 +277,9 @@ def test_a_control_without_influence_is_named():
     y0, ts = fisher().init(None), np.linspace(0.0, 4.0, 9)
     data = pdefit.simulate(fisher(), y0, ts, dt=0.05)
     problem = pdefit.Problem(Idle(grid=GRID, D=jnp.asarray(0.6), r=jnp.asarray(1.5), front=-5.0), y0)
-    functional = pdefit.Functional(problem, data, {"D": pdefit.Log(), "idle": pdefit.Log()}, dt=0.05)
+    functional = pdefit.Functional(
+        problem, data, {"D": pdefit.transforms.Log(), "idle": pdefit.transforms.Log()}, dt=0.05
+    )
     found = pdefit.certify(functional, functional.theta0)
     assert failed(found) == ["controls without influence"]
     assert "say nothing about idle" in found.reason
@@ -296,5 +302,5 @@ def test_fingerprints_tell_equations_from_data_from_flags():
     assert of["data"]["equations"] == of["base"]["equations"] and of["data"]["data"] != of["base"]["data"]
     assert of["hard"]["equations"] != of["smooth"]["equations"] and of["hard"]["data"] == of["smooth"]["data"]
     assert of["dtype"]["flags"] != of["base"]["flags"]
-    elsewhere = base.reformulated(pdefit.Single(), base.theta0 + 1)
+    elsewhere = base.reformulated(pdefit.formulations.Single(), base.theta0 + 1)
     assert fingerprint(elsewhere) == of["base"], "the point where a fit stands is not part of its problem"

@@ -18,9 +18,9 @@ def resolved(controls, seed=0):
 def test_theta_and_problem_are_two_views_of_the_same():
     functional = fisher_functional(
         controls={
-            "D": pdefit.Control(pdefit.Log(), scale=2.0),
-            "r": pdefit.Logit(0.0, 5.0),
-            "y0": {"u": pdefit.Control(pdefit.Identity(), smoothing=3.0)},
+            "D": pdefit.Control(pdefit.transforms.Log(), scale=2.0),
+            "r": pdefit.transforms.Logit(0.0, 5.0),
+            "y0": {"u": pdefit.Control(pdefit.transforms.Identity(), smoothing=3.0)},
         }
     )
     theta = functional.theta0 + 0.01 * jax.random.normal(jax.random.key(0), functional.theta0.shape)
@@ -33,9 +33,9 @@ def test_theta_and_problem_are_two_views_of_the_same():
 def test_guesses_are_values_factors_or_data():
     controls, problem = resolved(
         {
-            "D": pdefit.Control(pdefit.Log(), pdefit.Value(0.3)),
-            "r": pdefit.Control(guess=pdefit.Perturb(0.5, 0.6)),
-            "y0": {"u": pdefit.Control(guess=pdefit.FromData())},
+            "D": pdefit.Control(pdefit.transforms.Log(), pdefit.guesses.Value(0.3)),
+            "r": pdefit.Control(guess=pdefit.guesses.Perturb(0.5, 0.6)),
+            "y0": {"u": pdefit.Control(guess=pdefit.guesses.FromData())},
         }
     )
     assert float(problem.system.D) == 0.3
@@ -62,13 +62,13 @@ def _bodies(guess, fields=("position",), **changes):
 
 
 def test_the_guess_of_a_hidden_field_is_what_the_system_makes_of_the_data():
-    found, made, true = _bodies(pdefit.FromData())
+    found, made, true = _bodies(pdefit.guesses.FromData())
     np.testing.assert_array_equal(found, made)
     assert np.any(np.asarray(found) != 0)
     # an observed one is taken as it was seen, missing points at their nominal values
-    assert np.allclose(_bodies(pdefit.FromData(), ("position", "velocity"))[0], true)
+    assert np.allclose(_bodies(pdefit.guesses.FromData(), ("position", "velocity"))[0], true)
     holes = np.broadcast_to(np.where(np.arange(3) == 1, np.nan, true), (4, 3, 3))
-    found, _, _ = _bodies(pdefit.FromData(), velocity=holes)
+    found, _, _ = _bodies(pdefit.guesses.FromData(), velocity=holes)
     np.testing.assert_allclose(found, np.where(np.arange(3) == 1, 0, true))
 
 
@@ -76,7 +76,7 @@ def test_a_guess_from_data_that_cannot_be_says_what_works():
     data = pdefit.Observations.build([0.0, 1.0], {"v": np.ones((2, 3))})
     few = pdefit.Observations.build([0.0, 1.0], {"u": np.ones((2, 32))})
     problem = pdefit.Problem(fisher(), fisher().init(None))
-    controls = {"y0": {"u": pdefit.Control(guess=pdefit.FromData())}}
+    controls = {"y0": {"u": pdefit.Control(guess=pdefit.guesses.FromData())}}
     size = problem.y0.u.shape
     for observations, why in ((data, "it is not observed"), (few, f"it has shape {size} and was observed as (32,)")):
         with pytest.raises(pdefit.PdefitError) as error:
@@ -95,7 +95,7 @@ def test_an_init_from_data_that_fails_is_one_sentence(monkeypatch):
     monkeypatch.setattr(Gravity, "init_from_data", lambda *_: {}["velocity"])
     system = Gravity(gm=np.ones(3), position=np.ones((3, 3)), velocity=np.zeros((3, 3)))
     data = pdefit.Observations.build([0.0, 1.0], {"position": np.ones((2, 3, 3))})
-    controls = {"y0": {"velocity": pdefit.Control(guess=pdefit.FromData())}}
+    controls = {"y0": {"velocity": pdefit.Control(guess=pdefit.guesses.FromData())}}
     with pytest.raises(
         pdefit.PdefitError, match="init_from_data of Gravity fails .'velocity'.; give a number or an array"
     ):
@@ -103,7 +103,7 @@ def test_an_init_from_data_that_fails_is_one_sentence(monkeypatch):
 
 
 def test_a_perturbed_guess_depends_on_the_seed_and_on_nothing_else():
-    perturbed = pdefit.Control(guess=pdefit.Perturb(0.5, 2.0))
+    perturbed = pdefit.Control(guess=pdefit.guesses.Perturb(0.5, 2.0))
     alone = resolved({"r": perturbed})[1].system.r
     assert alone == resolved({"D": perturbed, "r": perturbed})[1].system.r
     assert alone != resolved({"r": perturbed}, seed=1)[1].system.r
@@ -114,7 +114,9 @@ def test_elements_are_named_by_their_labels():
 
 
 def test_a_control_that_is_not_estimated_keeps_its_guess():
-    controls, problem = resolved({"D": pdefit.Control(guess=pdefit.Value(0.4), estimate=False), "r": pdefit.Log()})
+    controls, problem = resolved(
+        {"D": pdefit.Control(guess=pdefit.guesses.Value(0.4), estimate=False), "r": pdefit.transforms.Log()}
+    )
     assert [c.path for c in controls.items] == ["r"] and float(problem.system.D) == 0.4
 
 
@@ -122,18 +124,18 @@ def test_a_control_that_is_not_estimated_keeps_its_guess():
     ("controls", "message"),
     [
         ({}, "at least one control"),
-        ({"Dd": pdefit.Log()}, "No control is called 'Dd'; did you mean D?"),
-        ({"y0": {"w": pdefit.Log()}}, "No control in 'y0' is called 'w'"),
-        ({"nodes": {"u": pdefit.Log()}}, "No control is called 'nodes'"),
-        ({"y0": pdefit.Log()}, "name one of its leaves: u"),
+        ({"Dd": pdefit.transforms.Log()}, "No control is called 'Dd'; did you mean D?"),
+        ({"y0": {"w": pdefit.transforms.Log()}}, "No control in 'y0' is called 'w'"),
+        ({"nodes": {"u": pdefit.transforms.Log()}}, "No control is called 'nodes'"),
+        ({"y0": pdefit.transforms.Log()}, "name one of its leaves: u"),
         ({"D": 3.0}, "expects a Control"),
-        ({"D": pdefit.Control(guess=pdefit.Value(5.0), bounds=(0.0, 1.0))}, "outside its bounds"),
-        ({"D": pdefit.Control(guess=pdefit.Value(-1.0))}, "must be positive"),
-        ({"D": pdefit.Control(pdefit.Logit(2.0, 3.0))}, "cannot represent"),
+        ({"D": pdefit.Control(guess=pdefit.guesses.Value(5.0), bounds=(0.0, 1.0))}, "outside its bounds"),
+        ({"D": pdefit.Control(guess=pdefit.guesses.Value(-1.0))}, "must be positive"),
+        ({"D": pdefit.Control(pdefit.transforms.Logit(2.0, 3.0))}, "cannot represent"),
         ({"D": pdefit.Control(bounds=(1.0, 1.0))}, "low < high"),
-        ({"D": pdefit.Control(guess=pdefit.Value(np.ones(3)))}, "has shape"),
-        ({"D": pdefit.Control(guess=pdefit.FromData())}, "cannot come from data"),
-        ({"D": pdefit.Control(pdefit.Log(), bounds=(-1.0, 4.0))}, "outside the domain of Log"),
+        ({"D": pdefit.Control(guess=pdefit.guesses.Value(np.ones(3)))}, "has shape"),
+        ({"D": pdefit.Control(guess=pdefit.guesses.FromData())}, "cannot come from data"),
+        ({"D": pdefit.Control(pdefit.transforms.Log(), bounds=(-1.0, 4.0))}, "outside the domain of Log"),
         ({"y0": {"u": pdefit.Control(smoothing=2.0, bounds=(-1.0, 2.0))}}, "use a logit transform"),
     ],
 )
@@ -144,7 +146,9 @@ def test_mistakes_are_named(controls, message):
 
 
 def test_bounds_become_a_box_in_search_space():
-    controls, _ = resolved({"D": pdefit.Control(pdefit.Log(), bounds=(0.1, 10.0)), "r": pdefit.Log()})
+    controls, _ = resolved(
+        {"D": pdefit.Control(pdefit.transforms.Log(), bounds=(0.1, 10.0)), "r": pdefit.transforms.Log()}
+    )
     lower, upper = controls.box()
     np.testing.assert_allclose(lower, [np.log(0.1), -np.inf])
     np.testing.assert_allclose(upper, [np.log(10.0), np.inf])

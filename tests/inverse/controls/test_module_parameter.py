@@ -49,7 +49,7 @@ def functional(controls, seed=1, dtype=None):
 
 
 def test_every_array_of_a_module_moves_from_its_own_weights():
-    J = functional({"net": pdefit.Identity(), "k": pdefit.Log()})
+    J = functional({"net": pdefit.transforms.Identity(), "k": pdefit.transforms.Log()})
     assert [c.path for c in J.controls.items] == [*NAMES, "k"]
     assert J.controls.size == 2 * 4 + 4 + 4 * 2 + 2 + 1
     assert J.controls.names()[0] == "net.layers.0.weight.0.0"
@@ -68,23 +68,23 @@ def test_a_configuration_says_it_in_one_word():
 
 
 def test_its_gradient_is_certified_and_a_fit_lowers_the_loss():
-    J = functional({"net": pdefit.Identity()})
+    J = functional({"net": pdefit.transforms.Identity()})
     assert pdefit.certify(J, J.theta0).passed
-    found = pdefit.fit(J, [pdefit.Stage(pdefit.LBFGS(), 30)])
+    found = pdefit.fit(J, [pdefit.Stage(pdefit.optimizers.LBFGS(), 30)])
     assert found.loss < 1e-3 * found.loss_initial
 
 
 def test_a_part_of_a_module_can_be_a_control():
-    J = functional({"net": {"layers": {"1": {"bias": pdefit.Identity()}}}})
+    J = functional({"net": {"layers": {"1": {"bias": pdefit.transforms.Identity()}}}})
     assert [c.path for c in J.controls.items] == ["net.layers.1.bias"]
-    J = functional({"net": {"layers": {"1": pdefit.Identity()}}})
+    J = functional({"net": {"layers": {"1": pdefit.transforms.Identity()}}})
     assert [c.path for c in J.controls.items] == NAMES[2:]
 
 
 def test_words_of_a_control_hold_for_every_array():
-    prior = pdefit.Normal(0.0, 2.0)
-    J = functional({"net": pdefit.Control(guess=pdefit.Perturb(0.5, 0.6), prior=prior, bounds=(-3.0, 3.0))})
-    factor = np.asarray(J.theta0 / functional({"net": pdefit.Identity()}).theta0)
+    prior = pdefit.priors.Normal(0.0, 2.0)
+    J = functional({"net": pdefit.Control(guess=pdefit.guesses.Perturb(0.5, 0.6), prior=prior, bounds=(-3.0, 3.0))})
+    factor = np.asarray(J.theta0 / functional({"net": pdefit.transforms.Identity()}).theta0)
     assert np.all((factor >= 0.5) & (factor <= 0.6)) and np.ptp(factor) > 0
     np.testing.assert_allclose(np.concatenate(J.controls.prior_residuals(J.theta0)), J.theta0 / 2)
     np.testing.assert_array_equal(J.controls.box()[1], np.full(J.controls.size, 3.0))
@@ -93,10 +93,13 @@ def test_words_of_a_control_hold_for_every_array():
 @pytest.mark.parametrize(
     ("controls", "message"),
     [
-        ({"net": {"layers": {"2": pdefit.Identity()}}}, "No control in 'net.layers' is called '2'"),
-        ({"net": {"activation": pdefit.Identity()}}, "'net.activation' is not an array"),
-        ({"net": pdefit.Identity(), "net.layers.0.bias": pdefit.Identity()}, "'net.layers.0.bias' is declared twice"),
-        ({"net": pdefit.Control(guess=pdefit.Value(np.ones(3)))}, "has shape"),
+        ({"net": {"layers": {"2": pdefit.transforms.Identity()}}}, "No control in 'net.layers' is called '2'"),
+        ({"net": {"activation": pdefit.transforms.Identity()}}, "'net.activation' is not an array"),
+        (
+            {"net": pdefit.transforms.Identity(), "net.layers.0.bias": pdefit.transforms.Identity()},
+            "'net.layers.0.bias' is declared twice",
+        ),
+        ({"net": pdefit.Control(guess=pdefit.guesses.Value(np.ones(3)))}, "has shape"),
         ({"net": pdefit.Control(smoothing=2.0)}, "smoothing"),
     ],
 )
@@ -111,11 +114,13 @@ def test_a_module_without_arrays_is_refused():
     y0 = system.init(None)
     data = pdefit.simulate(system, y0, TS, dt=0.1)
     with pytest.raises(pdefit.PdefitError, match="module without arrays"):
-        pdefit.Functional(pdefit.Problem(system, y0), data, {"net": pdefit.Identity()}, dt=0.1)
+        pdefit.Functional(pdefit.Problem(system, y0), data, {"net": pdefit.transforms.Identity()}, dt=0.1)
 
 
 def test_many_recordings_share_a_network():
-    parts = [functional({"net": pdefit.Identity(), "k": pdefit.Control(scope="experiment")}) for _ in range(2)]
+    parts = [
+        functional({"net": pdefit.transforms.Identity(), "k": pdefit.Control(scope="experiment")}) for _ in range(2)
+    ]
     J = pdefit.Recordings(parts)
     assert J.controls.size == parts[0].controls.size + 1
     np.testing.assert_allclose(J.value(J.theta0), 2 * parts[0].value(parts[0].theta0), rtol=1e-12)

@@ -15,7 +15,7 @@ from pdefit.inverse.objective.fingerprint import fingerprint
 from pdefit.inverse.objective.variants import shortened
 
 FINE = pdefit.Adaptive(1e-7, 1e-9)
-LM = [pdefit.Stage(pdefit.LevenbergMarquardt(), 30)]
+LM = [pdefit.Stage(pdefit.optimizers.LevenbergMarquardt(), 30)]
 
 
 def front(**options):
@@ -31,20 +31,23 @@ def comet(factor=1.5, solver=None, steps=FINE, dt=None, length=None, e=0.8):
     y0, ts = truth.init(None), np.linspace(0.0, 5.0, 11)
     data = pdefit.simulate(truth, y0, ts, solver=diffrax.Dopri8(), steps=pdefit.Adaptive(1e-12, 1e-13))
     return pdefit.Functional(
-        pdefit.Problem(guess, y0, pdefit.Select("position")),
+        pdefit.Problem(guess, y0, pdefit.instruments.Select("position")),
         pdefit.Observations.build(ts, data.values, 1e-2),
-        {"gm": pdefit.Control(pdefit.Log())},
+        {"gm": pdefit.Control(pdefit.transforms.Log())},
         solver=solver or diffrax.Dopri5(),
         steps=steps,
         dt=dt,
-        formulation=None if length is None else pdefit.Segments(length),
+        formulation=None if length is None else pdefit.formulations.Segments(length),
     )
 
 
 def windows(**options):
     """Multiple shooting of three planets with free velocities."""
     return planets_functional(
-        {"gm": pdefit.Control(pdefit.Log(), pdefit.Perturb(0.8, 1.2)), "nodes": {"velocity": pdefit.Identity()}},
+        {
+            "gm": pdefit.Control(pdefit.transforms.Log(), pdefit.guesses.Perturb(0.8, 1.2)),
+            "nodes": {"velocity": pdefit.transforms.Identity()},
+        },
         **{"dt": None, "solver": diffrax.Tsit5(), "steps": FINE, **options},
     )
 
@@ -61,7 +64,7 @@ def test_gradients_with_frozen_steps(make):
     functional = make()
     theta = functional.theta0
     _, gradient = eqx.filter_jit(pdefit.Functional.value_and_grad)(functional, theta)
-    stored = eqx.tree_at(lambda f: f.runner.adjoint, functional, pdefit.StoreAll())
+    stored = eqx.tree_at(lambda f: f.runner.adjoint, functional, pdefit.adjoints.StoreAll())
     _, expected = eqx.filter_jit(pdefit.Functional.value_and_grad)(stored, theta)
     np.testing.assert_allclose(gradient, expected, rtol=1e-10, atol=1e-12 * float(jnp.max(jnp.abs(expected))))
 
@@ -80,7 +83,7 @@ def test_gradients_with_frozen_steps(make):
 def test_both_drivers_agree(make):
     functional = make()
     theta = functional.theta0
-    with_pieces = pdefit.Hosted("1 MB", "20 kB").functional(functional)
+    with_pieces = pdefit.drivers.Hosted("1 MB", "20 kB").functional(functional)
     for found, expected in zip(
         with_pieces.value_and_grad(theta),
         eqx.filter_jit(pdefit.Functional.value_and_grad)(functional, theta),
@@ -92,7 +95,7 @@ def test_both_drivers_agree(make):
 def test_a_fit_is_the_same_piece_by_piece():
     functional = comet(3.0)
     traced = pdefit.fit(functional, LM)
-    hosted = pdefit.fit(functional, LM, driver=pdefit.Hosted("1 MB", "20 kB"))
+    hosted = pdefit.fit(functional, LM, driver=pdefit.drivers.Hosted("1 MB", "20 kB"))
     np.testing.assert_allclose(hosted.theta, traced.theta, rtol=1e-9)
     assert (hosted.iterations, len(hosted.events)) == (traced.iterations, len(traced.events))
 
@@ -143,12 +146,14 @@ def test_a_budget_bounds_renewed_fits_too():
     ("functional", "stages"),
     [
         (comet(0.5), LM),
-        (comet(0.5), [pdefit.Stage(pdefit.LBFGS(), 25)]),
+        (comet(0.5), [pdefit.Stage(pdefit.optimizers.LBFGS(), 25)]),
         (
             comet(0.5, length=2.0),
             [
-                pdefit.Stage(pdefit.LevenbergMarquardt(tolerance=1e-2), 6, pdefit.Segments(1.0)),
-                pdefit.Stage(pdefit.LevenbergMarquardt(), 8, reweight=pdefit.Reweight(rounds=2)),
+                pdefit.Stage(
+                    pdefit.optimizers.LevenbergMarquardt(tolerance=1e-2), 6, pdefit.formulations.Segments(1.0)
+                ),
+                pdefit.Stage(pdefit.optimizers.LevenbergMarquardt(), 8, reweight=pdefit.Reweight(rounds=2)),
             ],
         ),
     ],
@@ -205,7 +210,7 @@ def test_dt_and_adaptive_steps_exclude_each_other():
     with pytest.raises(pdefit.PdefitError, match="set dt=null"):
         comet(dt=0.1)
     with pytest.raises(pdefit.PdefitError, match="use Tsit5"):
-        comet(solver=pdefit.RK4())
+        comet(solver=pdefit.solvers.RK4())
     with pytest.raises(pdefit.PdefitError, match="no tolerance"):
         functional = comet(steps=None, dt=0.1)
         functional.step_error(functional.theta0)

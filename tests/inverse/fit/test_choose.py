@@ -20,7 +20,7 @@ def tissue():
 def test_equations_that_are_not_stiff_take_rk4():
     for system, span in ((fisher(), 4.0), (planets()[0], 6.0), (tissue(), 50.0)):
         choice = choose_solver(system, system.init(None), span)
-        assert isinstance(choice.solver, pdefit.RK4) and choice.steps is None and "not stiff" in choice.reason
+        assert isinstance(choice.solver, pdefit.solvers.RK4) and choice.steps is None and "not stiff" in choice.reason
 
 
 def test_stiff_kinetics_take_an_implicit_solver():
@@ -28,17 +28,17 @@ def test_stiff_kinetics_take_an_implicit_solver():
     choice = choose_solver(system, system.init(None), 1e5)
     assert isinstance(choice.solver, diffrax.Kvaerno5) and choice.steps is not None and "stiff" in choice.reason
     # for as long as nothing has decayed, explicit steps are few
-    assert isinstance(choose_solver(system, system.init(None), 1.0).solver, pdefit.RK4)
+    assert isinstance(choose_solver(system, system.init(None), 1.0).solver, pdefit.solvers.RK4)
 
 
 def test_diffusion_on_a_fine_grid_takes_stabilised_steps():
     grid = pdefit.CartesianGrid((64, 64), (100.0, 100.0))
     system = one_sided_source(grid)
     choice = choose_solver(system, system.init(None), 10.0)
-    assert isinstance(choice.solver, pdefit.RKC) and choice.steps is not None and "diffusion" in choice.reason
+    assert isinstance(choice.solver, pdefit.solvers.RKC) and choice.steps is not None and "diffusion" in choice.reason
     given = choose_solver(system, system.init(None), 10.0, adaptive=False)
     # as many stages as the step that was given asks for
-    assert given.solver == pdefit.RKC(None) and given.steps is None
+    assert given.solver == pdefit.solvers.RKC(None) and given.steps is None
     data = pdefit.simulate(system, system.init(None), np.linspace(0, 1, 3), solver=choice.solver, steps=choice.steps)
     fine = pdefit.simulate(system, system.init(None), np.linspace(0, 1, 3))
     for name, value in fine.values.items():
@@ -47,14 +47,16 @@ def test_diffusion_on_a_fine_grid_takes_stabilised_steps():
 
 def test_few_unknowns_take_gauss_newton_and_fields_their_gradients():
     near = choose_stages(fisher_functional(guess=(0.98, 1.01)))
-    assert [type(s.optimizer) for s in near.stages] == [pdefit.LevenbergMarquardt] and "2 unknowns" in near.reason
+    assert [type(s.optimizer) for s in near.stages] == [
+        pdefit.optimizers.LevenbergMarquardt
+    ] and "2 unknowns" in near.reason
     grid = pdefit.CartesianGrid((256,), (40.0,), (-20.0,))
     wide = FisherKPP(grid, D=1.0, r=1.0, front=-5.0)
     y0, ts = wide.init(None), np.linspace(0, 0.2, 3)
     data = pdefit.simulate(wide, y0, ts)
-    field = pdefit.Functional(pdefit.Problem(wide, y0), data, {"y0": {"u": pdefit.Identity()}})
+    field = pdefit.Functional(pdefit.Problem(wide, y0), data, {"y0": {"u": pdefit.transforms.Identity()}})
     choice = choose_stages(field)
-    assert isinstance(choice.stages[0].optimizer, pdefit.LBFGS) and "field" in choice.reason
+    assert isinstance(choice.stages[0].optimizer, pdefit.optimizers.LBFGS) and "field" in choice.reason
 
 
 def test_windows_grow_where_the_guess_is_far_from_data_that_show_every_state():
@@ -63,10 +65,10 @@ def test_windows_grow_where_the_guess_is_far_from_data_that_show_every_state():
     choice = choose_stages(far)
     lengths = [s.formulation.length for s in choice.stages[:-1]]
     np.testing.assert_allclose(lengths, [0.25, 0.5, 1.25])
-    assert isinstance(choice.stages[-1].formulation, pdefit.Single) and "far" in choice.reason
+    assert isinstance(choice.stages[-1].formulation, pdefit.formulations.Single) and "far" in choice.reason
     found = pdefit.fit(far, choice.stages)
     near = fisher_functional(guess=(1.0, 1.0), count=17, noise=0.02)
-    best = pdefit.fit(near, [pdefit.LevenbergMarquardt()])
+    best = pdefit.fit(near, [pdefit.optimizers.LevenbergMarquardt()])
     np.testing.assert_allclose(found.theta, best.theta, atol=1e-4)
     np.testing.assert_allclose(found.theta, 0.0, atol=0.1)
     for other in (planets_functional(), fisher_functional(guess=(0.2, 4.0), count=5)):
@@ -74,16 +76,20 @@ def test_windows_grow_where_the_guess_is_far_from_data_that_show_every_state():
 
 
 def test_numbers_beside_a_free_state_are_prepared_where_the_guess_is_far():
-    unknown = {"D": pdefit.Log(), "r": pdefit.Log(), "y0": {"u": pdefit.Identity()}}
+    unknown = {"D": pdefit.transforms.Log(), "r": pdefit.transforms.Log(), "y0": {"u": pdefit.transforms.Identity()}}
 
     def formulations(controls=unknown, guess=(0.2, 4.0), **options):
         chosen = choose_stages(fisher_functional(controls, guess=guess, **options))
         return [s.formulation for s in chosen.stages]
 
-    assert formulations(count=17) == [pdefit.Single(until=1.0), pdefit.Single(until=2.0), None]
+    assert formulations(count=17) == [
+        pdefit.formulations.Single(until=1.0),
+        pdefit.formulations.Single(until=2.0),
+        None,
+    ]
     assert formulations(count=17, guess=(1.0, 1.0), noise=0.02) == [None]
     # of few frames nothing can be left out; the numbers come first, where the state fits the frame it belongs to
-    assert formulations(count=5) == [pdefit.Single(held=True), None]
-    assert formulations({"y0": {"u": pdefit.Identity()}}, count=5) == [None]
-    wrong = {**unknown, "y0": {"u": pdefit.Control(guess=pdefit.Value(0.5))}}
+    assert formulations(count=5) == [pdefit.formulations.Single(held=True), None]
+    assert formulations({"y0": {"u": pdefit.transforms.Identity()}}, count=5) == [None]
+    wrong = {**unknown, "y0": {"u": pdefit.Control(guess=pdefit.guesses.Value(0.5))}}
     assert formulations(wrong, count=5) == [None]

@@ -9,7 +9,9 @@ from problems import fisher, fisher_functional, planets_functional
 import pdefit
 
 
-@pytest.mark.parametrize("optimizer", [pdefit.LevenbergMarquardt(), pdefit.LBFGS()], ids=lambda o: type(o).__name__)
+@pytest.mark.parametrize(
+    "optimizer", [pdefit.optimizers.LevenbergMarquardt(), pdefit.optimizers.LBFGS()], ids=lambda o: type(o).__name__
+)
 def test_a_twin_returns_its_parameters(optimizer):
     found = pdefit.fit(fisher_functional(), [optimizer])
     np.testing.assert_allclose([found.problem.system.D, found.problem.system.r], 1.0, rtol=1e-6)
@@ -19,8 +21,10 @@ def test_a_twin_returns_its_parameters(optimizer):
 
 def test_masses_are_found_from_far_off():
     stages = [
-        pdefit.Stage(pdefit.LevenbergMarquardt(), formulation=pdefit.Segments(0.25)),
-        pdefit.Stage(pdefit.LevenbergMarquardt(tolerance=1e-14), formulation=pdefit.Segments(3.0)),
+        pdefit.Stage(pdefit.optimizers.LevenbergMarquardt(), formulation=pdefit.formulations.Segments(0.25)),
+        pdefit.Stage(
+            pdefit.optimizers.LevenbergMarquardt(tolerance=1e-14), formulation=pdefit.formulations.Segments(3.0)
+        ),
     ]
     found = pdefit.fit(planets_functional(), stages)
     np.testing.assert_allclose(found.problem.system.gm, [1.0, 1e-3, 3e-3], rtol=1e-5)
@@ -33,9 +37,9 @@ def test_an_initial_field_is_found_by_a_sobolev_variable():
     y0, ts = truth.init(None), np.linspace(0.0, 0.5, 6)
     data = pdefit.simulate(truth, y0, ts, dt=0.05)
     flat = pdefit.Problem(truth, type(y0)(jnp.full_like(y0.u, 0.4)))
-    controls = {"y0": {"u": pdefit.Control(pdefit.Identity(), smoothing=1.0)}}
+    controls = {"y0": {"u": pdefit.Control(pdefit.transforms.Identity(), smoothing=1.0)}}
     functional = pdefit.Functional(flat, data, controls, dt=0.05)
-    found = pdefit.fit(functional, [pdefit.LBFGS()])
+    found = pdefit.fit(functional, [pdefit.optimizers.LBFGS()])
     error = np.linalg.norm(found.problem.y0.u - y0.u) / np.linalg.norm(y0.u)
     assert error < 1e-3
 
@@ -43,7 +47,7 @@ def test_an_initial_field_is_found_by_a_sobolev_variable():
 def test_the_budget_is_kept_and_every_evaluation_recorded():
     seen = []
     found = pdefit.fit(
-        fisher_functional(), [pdefit.Adam(0.01)], max_iterations=7, callback=lambda p: seen.extend(p.records)
+        fisher_functional(), [pdefit.optimizers.Adam(0.01)], max_iterations=7, callback=lambda p: seen.extend(p.records)
     )
     assert [r.iteration for r in found.history] == list(range(1, 8)) == [r.iteration for r in seen]
     assert not found.converged
@@ -51,7 +55,7 @@ def test_the_budget_is_kept_and_every_evaluation_recorded():
 
 
 def test_the_best_point_is_kept_even_if_the_last_is_worse():
-    found = pdefit.fit(fisher_functional(), [pdefit.Adam(0.8)], max_iterations=30)
+    found = pdefit.fit(fisher_functional(), [pdefit.optimizers.Adam(0.8)], max_iterations=30)
     losses = [r.loss for r in found.history]
     assert losses[-1] > min(losses) == found.loss
     np.testing.assert_allclose(found.functional.value(found.theta), found.loss, rtol=1e-12)
@@ -62,15 +66,17 @@ def test_an_interrupt_returns_the_best_so_far():
         if progress.iteration >= 3:
             raise KeyboardInterrupt
 
-    found = pdefit.fit(fisher_functional(), [pdefit.Adam(0.01)], callback=stop)
+    found = pdefit.fit(fisher_functional(), [pdefit.optimizers.Adam(0.01)], callback=stop)
     assert found.status == "interrupted" and len(found.history) >= 3
     assert found.loss == min(r.loss for r in found.history)
 
 
 def test_a_blow_up_on_the_way_is_rejected_and_logged():
-    functional = fisher_functional(controls={"D": pdefit.Log(), "r": pdefit.Log()}, guess=(3.0, 0.05))
+    functional = fisher_functional(
+        controls={"D": pdefit.transforms.Log(), "r": pdefit.transforms.Log()}, guess=(3.0, 0.05)
+    )
     # so large a step that the explicit scheme explodes
-    found = pdefit.fit(functional, [pdefit.Stage(pdefit.Adam(3.0), 40)])
+    found = pdefit.fit(functional, [pdefit.Stage(pdefit.optimizers.Adam(3.0), 40)])
     assert any("not finite" in event for event in found.events)
     assert np.isfinite(found.loss) and found.loss <= found.loss_initial
     assert any(not r.accepted for r in found.history)
@@ -79,9 +85,9 @@ def test_a_blow_up_on_the_way_is_rejected_and_logged():
 def test_a_first_guess_that_blows_up_is_an_error_with_a_remedy():
     functional = fisher_functional(guess=(1.0, 1.0), dt=0.2)
     theta = functional.theta0.at[0].set(5.0)
-    blown = functional.reformulated(pdefit.Single(), theta)
+    blown = functional.reformulated(pdefit.formulations.Single(), theta)
     with pytest.raises(pdefit.PdefitError, match="use a smaller dt"):
-        pdefit.fit(blown, [pdefit.LevenbergMarquardt()])
+        pdefit.fit(blown, [pdefit.optimizers.LevenbergMarquardt()])
 
 
 def test_a_fit_without_stages_is_refused():
@@ -91,7 +97,7 @@ def test_a_fit_without_stages_is_refused():
 
 def test_a_fit_without_evaluations_is_refused():
     with pytest.raises(pdefit.PdefitError, match="max_iterations expects 1 or more, but got 0"):
-        pdefit.fit(fisher_functional(), [pdefit.LevenbergMarquardt()], max_iterations=0)
+        pdefit.fit(fisher_functional(), [pdefit.optimizers.LevenbergMarquardt()], max_iterations=0)
 
 
 def stage_two(progress):
@@ -102,8 +108,8 @@ def stage_two(progress):
 def test_what_is_reported_belongs_to_the_last_functional():
     """Whether the budget ends in the first stage or the user interrupts the second."""
     stages = [
-        pdefit.Stage(pdefit.LevenbergMarquardt(), formulation=pdefit.Segments(0.25)),
-        pdefit.Stage(pdefit.Adam(1e-6), formulation=pdefit.Segments(3.0)),
+        pdefit.Stage(pdefit.optimizers.LevenbergMarquardt(), formulation=pdefit.formulations.Segments(0.25)),
+        pdefit.Stage(pdefit.optimizers.Adam(1e-6), formulation=pdefit.formulations.Segments(3.0)),
     ]
     for options in ({"max_iterations": 2}, {"callback": stage_two}):
         found = pdefit.fit(planets_functional(), stages, **options)
@@ -115,19 +121,22 @@ def test_what_is_reported_belongs_to_the_last_functional():
 def test_a_stage_that_blows_up_leaves_the_stages_before_it():
     """A grown window that is not finite from the point reached is skipped and said so."""
 
-    class Broken(pdefit.Single):
+    class Broken(pdefit.formulations.Single):
         def layout(self, ts, dt):
             layout = super().layout(ts, dt)
             return eqx.tree_at(lambda x: x.time_grid.step, layout, layout.time_grid.step * 1e6)
 
-    stages = [pdefit.LevenbergMarquardt(), pdefit.Stage(pdefit.LevenbergMarquardt(), formulation=Broken())]
+    stages = [
+        pdefit.optimizers.LevenbergMarquardt(),
+        pdefit.Stage(pdefit.optimizers.LevenbergMarquardt(), formulation=Broken()),
+    ]
     found = pdefit.fit(fisher_functional(), stages)
     np.testing.assert_allclose(found.problem.system.D, 1.0, rtol=1e-6)
     assert any("stage skipped" in event for event in found.events)
 
 
 def test_a_step_that_is_hardly_stable_at_the_estimate_is_mentioned():
-    found = pdefit.fit(fisher_functional(dt=0.22, times=0.22 * np.arange(19)), [pdefit.LevenbergMarquardt()])
+    found = pdefit.fit(fisher_functional(dt=0.22, times=0.22 * np.arange(19)), [pdefit.optimizers.LevenbergMarquardt()])
     limit = fisher().stable_step(None) * 2.785 / 2
     assert 0.8 * limit < 0.22 < limit
     assert any("close to the stability limit" in event for event in found.events)

@@ -11,8 +11,8 @@ from small_systems import Lorenz, State
 import pdefit
 from pdefit.inverse.fit import fit_run
 
-LM = pdefit.LevenbergMarquardt()
-FREE = {"y0": {"u": pdefit.Identity()}, "D": pdefit.Log(), "r": pdefit.Log()}
+LM = pdefit.optimizers.LevenbergMarquardt()
+FREE = {"y0": {"u": pdefit.transforms.Identity()}, "D": pdefit.transforms.Log(), "r": pdefit.transforms.Log()}
 TIMES = np.linspace(0.0, 4.0, 9)
 
 
@@ -26,7 +26,9 @@ def lorenz():
     record = pdefit.simulate(truth, truth.init(None), ts, dt=0.01)
     data = pdefit.add_noise(record, 0.03, jax.random.key(0))
     problem = pdefit.Problem(Lorenz(rho=27.0), State(jnp.asarray(data.values["u"][0])))
-    return pdefit.Functional(problem, data, {"rho": pdefit.Log(), "y0": {"u": pdefit.Identity()}}, dt=0.01)
+    return pdefit.Functional(
+        problem, data, {"rho": pdefit.transforms.Log(), "y0": {"u": pdefit.transforms.Identity()}}, dt=0.01
+    )
 
 
 @pytest.mark.parametrize("controls", [None, FREE], ids=["numbers", "a free state"])
@@ -34,8 +36,10 @@ def test_the_first_frames_are_those_of_a_shorter_record(controls):
     whole, short = front(controls), front(controls, times=TIMES[:4])
     # the noise is that of the whole record
     data = whole.observations.at(slice(0, 4))
-    short = pdefit.Functional(short.problem, data, controls or {"D": pdefit.Log(), "r": pdefit.Log()}, dt=0.1)
-    part = whole.reformulated(pdefit.Single(until=1.5), whole.theta0)
+    short = pdefit.Functional(
+        short.problem, data, controls or {"D": pdefit.transforms.Log(), "r": pdefit.transforms.Log()}, dt=0.1
+    )
+    part = whole.reformulated(pdefit.formulations.Single(until=1.5), whole.theta0)
     assert part.theta0.size == whole.theta0.size and part.observed_values == short.observed_values == 4 * 64
     theta = whole.theta0 + 0.01
     for a, b in zip(part.value_and_grad(theta), short.value_and_grad(theta), strict=True):
@@ -44,7 +48,7 @@ def test_the_first_frames_are_those_of_a_shorter_record(controls):
 
 def test_every_nth_window_is_a_part_of_all():
     whole = planets_functional(length=0.5)
-    some = whole.reformulated(pdefit.Segments(0.5, every=5), whole.theta0)
+    some = whole.reformulated(pdefit.formulations.Segments(0.5, every=5), whole.theta0)
     assert whole.layout.segments == 12
     np.testing.assert_array_equal(some.layout.nodes, whole.layout.nodes[::5])
     squares = [np.asarray(f.squared_residuals(f.theta0 + 0.01)["position"]) for f in (whole, some)]
@@ -55,7 +59,10 @@ def test_every_nth_window_is_a_part_of_all():
 def test_a_state_is_carried_on_from_part_to_whole(monkeypatch):
     monkeypatch.setattr("pdefit.inverse.controls.vector.FEW", 20)
     functional = front(FREE)
-    parts = [pdefit.Stage(LM, 3, pdefit.Segments(1.0)), pdefit.Stage(LM, 4, pdefit.Single(until=1.5))]
+    parts = [
+        pdefit.Stage(LM, 3, pdefit.formulations.Segments(1.0)),
+        pdefit.Stage(LM, 4, pdefit.formulations.Single(until=1.5)),
+    ]
     part, both = pdefit.fit(functional, parts), pdefit.fit(functional, [*parts, pdefit.Stage(LM, 5)])
     # a fit that ends with a part is judged by the whole
     for fit in (part, both):
@@ -68,21 +75,24 @@ def test_a_state_is_carried_on_from_part_to_whole(monkeypatch):
 
 def test_a_fit_that_is_stopped_in_a_part_is_judged_by_the_whole():
     functional = front(FREE)
-    for part in (pdefit.Single(until=1.5), pdefit.Segments(0.5, every=3)):
+    for part in (pdefit.formulations.Single(until=1.5), pdefit.formulations.Segments(0.5, every=3)):
         found = pdefit.fit(functional, [pdefit.Stage(LM, 5, part), pdefit.Stage(LM, 5)], max_iterations=2)
         assert found.iterations == 2 and found.functional.observed_values == 9 * 64 and not found.converged
         np.testing.assert_allclose(found.loss, VALUE(functional, jnp.asarray(found.theta)), rtol=1e-9)
 
 
 def test_a_stage_after_a_part_has_the_whole_record():
-    for part in (pdefit.Single(until=1.5), pdefit.Segments(0.5, every=3)):
+    for part in (pdefit.formulations.Single(until=1.5), pdefit.formulations.Segments(0.5, every=3)):
         found = pdefit.fit(front(), [pdefit.Stage(LM, 3, part), pdefit.Stage(LM, 3)])
         assert found.functional.layout.segments == 1 and found.functional.observed_values == 9 * 64
 
 
 def test_it_is_resumed_from_any_state(monkeypatch):
     monkeypatch.setattr(fit_run, "power_of_two", lambda rate: 2)
-    stages = [pdefit.Stage(LM, 4, p) for p in (pdefit.Segments(1.0, every=2), pdefit.Single(until=1.5), None)]
+    stages = [
+        pdefit.Stage(LM, 4, p)
+        for p in (pdefit.formulations.Segments(1.0, every=2), pdefit.formulations.Single(until=1.5), None)
+    ]
     functional = front(FREE)
     whole, rows, states = run(functional, stages)
     assert {s.numbers["stage"] for s in states} == {0, 1, 2}
@@ -95,7 +105,7 @@ def test_it_is_resumed_from_any_state(monkeypatch):
 def test_a_chaotic_record_is_followed_step_by_step():
     functional = lorenz()
     at_once = pdefit.fit(functional, [pdefit.Stage(LM, 100)])
-    steps = [pdefit.Stage(LM, 20, pdefit.Single(until=t)) for t in (1.0, 2.0, 4.0, 7.0)]
+    steps = [pdefit.Stage(LM, 20, pdefit.formulations.Single(until=t)) for t in (1.0, 2.0, 4.0, 7.0)]
     followed = pdefit.fit(functional, [*steps, pdefit.Stage(LM, 100)])
     values = functional.observed_values
     assert followed.converged and 0.8 < 2 * followed.loss / values < 1.2 and at_once.loss > 10 * followed.loss
@@ -107,14 +117,14 @@ def test_what_cannot_be():
     with pytest.raises(
         pdefit.PdefitError, match=r"until = 0\.2 leaves fewer than two frames; the record's second is at 0\.5"
     ):
-        functional.reformulated(pdefit.Single(until=0.2), functional.theta0)
-    assert functional.reformulated(pdefit.Single(until=99.0), functional.theta0).observed_values == 9 * 64
+        functional.reformulated(pdefit.formulations.Single(until=0.2), functional.theta0)
+    assert functional.reformulated(pdefit.formulations.Single(until=99.0), functional.theta0).observed_values == 9 * 64
     for every in (0, -1):
         with pytest.raises(ValueError, match="every to be at least 1"):
-            pdefit.Segments(1.0, every=every)
+            pdefit.formulations.Segments(1.0, every=every)
     with pytest.raises(pdefit.PdefitError, match="of which only one in 2 is run have no jumps between them"):
         planets = planets_functional()
         pdefit.Functional(
-            planets.problem, planets.observations, {"nodes": {"velocity": pdefit.Identity()}},
-            formulation=pdefit.Segments(1.5, every=2), dt=0.02,
+            planets.problem, planets.observations, {"nodes": {"velocity": pdefit.transforms.Identity()}},
+            formulation=pdefit.formulations.Segments(1.5, every=2), dt=0.02,
         )  # fmt: skip

@@ -13,9 +13,11 @@ def test_residual_levels_are_found_for_each_body_and_converge():
     values["position"] += levels[:, None] * rng.normal(size=values["position"].shape)
     noisy = pdefit.Observations.build(data.ts, values, {"position": 1e-6, "velocity": 1.0})
     functional = pdefit.Functional(
-        pdefit.Problem(system, system.init(None), pdefit.Select("position")), noisy, {"gm": pdefit.Log()}, dt=0.02,
+        pdefit.Problem(system, system.init(None), pdefit.instruments.Select("position")), noisy, {"gm": pdefit.transforms.Log()}, dt=0.02,
     )  # fmt: skip
-    stage = pdefit.Stage(pdefit.LevenbergMarquardt(), reweight=pdefit.Reweight(axes=(0,), rounds=20, tolerance=1e-3))
+    stage = pdefit.Stage(
+        pdefit.optimizers.LevenbergMarquardt(), reweight=pdefit.Reweight(axes=(0,), rounds=20, tolerance=1e-3)
+    )
     found = pdefit.fit(functional, [stage])
     sigma = np.asarray(found.functional.observations.sigma["position"])
     assert sigma.shape == (1, 3, 1)
@@ -30,7 +32,7 @@ def test_residual_levels_are_found_for_each_body_and_converge():
 def test_without_axes_there_is_one_level():
     system, data = planets()
     functional = pdefit.Functional(
-        pdefit.Problem(system, system.init(None), pdefit.Select("position")), data, {"gm": pdefit.Log()}, dt=0.02,
+        pdefit.Problem(system, system.init(None), pdefit.instruments.Select("position")), data, {"gm": pdefit.transforms.Log()}, dt=0.02,
     )  # fmt: skip
     new, _ = pdefit.Reweight().apply(functional, functional.theta0 + 0.1)
     assert new.observations.sigma["position"].shape == (1, 1, 1)
@@ -44,7 +46,7 @@ def test_errors_that_were_right_stay_as_they_are():
     values["position"] += 1e-4 * np.random.default_rng(2).normal(size=values["position"].shape)
     noisy = pdefit.Observations.build(data.ts, values, {"position": 1e-4, "velocity": 1.0})
     functional = pdefit.Functional(
-        pdefit.Problem(system, system.init(None), pdefit.Select("position")), noisy, {"gm": pdefit.Log()}, dt=0.02,
+        pdefit.Problem(system, system.init(None), pdefit.instruments.Select("position")), noisy, {"gm": pdefit.transforms.Log()}, dt=0.02,
     )  # fmt: skip
-    found = pdefit.fit(functional, [pdefit.Stage(pdefit.LevenbergMarquardt(), reweight=pdefit.Reweight())])
+    found = pdefit.fit(functional, [pdefit.Stage(pdefit.optimizers.LevenbergMarquardt(), reweight=pdefit.Reweight())])
     np.testing.assert_allclose(found.functional.observations.sigma["position"], 1e-4, rtol=0.1)

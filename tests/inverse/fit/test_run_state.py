@@ -16,11 +16,16 @@ def short_chunks(monkeypatch):
     monkeypatch.setattr(fit_run, "power_of_two", lambda rate: 2)
 
 
-ADAM = [pdefit.Stage(pdefit.Adam(0.05), 12)]
-LBFGS = [pdefit.Stage(pdefit.LBFGS(), 12)]
+ADAM = [pdefit.Stage(pdefit.optimizers.Adam(0.05), 12)]
+LBFGS = [pdefit.Stage(pdefit.optimizers.LBFGS(), 12)]
 GROWING = [
-    pdefit.Stage(pdefit.LevenbergMarquardt(tolerance=1e-3), 6, pdefit.Segments(0.5)),
-    pdefit.Stage(pdefit.LevenbergMarquardt(), 8, pdefit.Segments(1.5), pdefit.Reweight(axes=(0,), rounds=3)),
+    pdefit.Stage(pdefit.optimizers.LevenbergMarquardt(tolerance=1e-3), 6, pdefit.formulations.Segments(0.5)),
+    pdefit.Stage(
+        pdefit.optimizers.LevenbergMarquardt(),
+        8,
+        pdefit.formulations.Segments(1.5),
+        pdefit.Reweight(axes=(0,), rounds=3),
+    ),
 ]
 
 
@@ -68,7 +73,7 @@ def test_the_state_of_another_problem_is_refused(monkeypatch):
     short_chunks(monkeypatch)
     _, _, states = run(fisher_functional(noise=0.02), ADAM)
     with pytest.raises(PdefitError, match="does not fit this experiment"):
-        run(fisher_functional({"D": pdefit.Log()}), ADAM, resume=states[0])
+        run(fisher_functional({"D": pdefit.transforms.Log()}), ADAM, resume=states[0])
     with pytest.raises(PdefitError, match="does not fit this experiment"):
         run(fisher_functional(noise=0.02), LBFGS, resume=states[0])
     # nor one that somebody has edited
@@ -92,11 +97,14 @@ def test_the_state_of_another_problem_is_refused(monkeypatch):
 def test_free_node_states_go_on_too(monkeypatch):
     short_chunks(monkeypatch)
     functional = planets_functional(
-        {"gm": pdefit.Control(pdefit.Log(), pdefit.Perturb(0.5, 2.0)), "nodes": {"velocity": pdefit.Identity()}}
+        {
+            "gm": pdefit.Control(pdefit.transforms.Log(), pdefit.guesses.Perturb(0.5, 2.0)),
+            "nodes": {"velocity": pdefit.transforms.Identity()},
+        }
     )
     stages = [
-        pdefit.Stage(pdefit.LevenbergMarquardt(tolerance=0.5), 4, pdefit.Segments(0.5)),
-        pdefit.Stage(pdefit.LevenbergMarquardt(), 6),
+        pdefit.Stage(pdefit.optimizers.LevenbergMarquardt(tolerance=0.5), 4, pdefit.formulations.Segments(0.5)),
+        pdefit.Stage(pdefit.optimizers.LevenbergMarquardt(), 6),
     ]
     whole, rows, states = run(functional, stages)
     assert {s.numbers["windows"] for s in states} == {0, -1}

@@ -11,7 +11,7 @@ from pdefit.inverse.objective.variants import stepped
 
 # the stable step at the truth is a fifth of that here
 FAR = (0.19, 0.22)
-LM = [pdefit.Stage(pdefit.LevenbergMarquardt(), 40)]
+LM = [pdefit.Stage(pdefit.optimizers.LevenbergMarquardt(), 40)]
 HALF = fisher(*FAR)
 
 
@@ -24,7 +24,7 @@ def renewals(fit):
 
 
 def test_the_step_is_chosen_for_the_guess_whatever_the_bounds():
-    wide = {name: pdefit.Control(pdefit.Log(), bounds=(0.01, 100.0)) for name in ("D", "r")}
+    wide = {name: pdefit.Control(pdefit.transforms.Log(), bounds=(0.01, 100.0)) for name in ("D", "r")}
     functional, free = front(controls=wide), front()
     stable = HALF.stable_step(None)
     np.testing.assert_allclose(functional.dt, 0.8 * stable)
@@ -40,7 +40,7 @@ def test_the_plan_says_which_control_decides():
     assert "of what is stable at the guess; decided by D (" in str(choice)
     # growth decides where diffusion is slow; a field that the limit does not depend on never does
     assert deciding_control(front((1e-3, 3.0)), front((1e-3, 3.0)).theta0) == "r"
-    state = front(controls={"y0": {"u": pdefit.Identity()}})
+    state = front(controls={"y0": {"u": pdefit.transforms.Identity()}})
     assert deciding_control(state, state.theta0) is None and "no control decides" in str(step_choice(state))
     assert "dt 0.05 s as given" in str(step_choice(front(dt=0.05))).replace(functional.problem.system.time_unit, "s")
 
@@ -56,7 +56,7 @@ def test_a_fit_that_needs_smaller_steps_than_its_guess():
     assert 1 <= len(found) <= 4 and "of the stability limit of dt = " in found[0]
     assert share_of_limit(whole.functional, whole.theta) <= 0.95 < share_of_limit(functional, whole.theta)
 
-    hosted = pdefit.fit(functional, LM, driver=pdefit.Hosted("1 MB", "20 kB"))
+    hosted = pdefit.fit(functional, LM, driver=pdefit.drivers.Hosted("1 MB", "20 kB"))
     assert (hosted.iterations, hosted.events) == (whole.iterations, whole.events)
     np.testing.assert_allclose([r.theta for r in hosted.history], [r.theta for r in rows], rtol=1e-6)
     np.testing.assert_allclose(hosted.theta, whole.theta, rtol=1e-9)
@@ -72,7 +72,7 @@ def test_a_fit_that_needs_smaller_steps_than_its_guess():
 
 def test_neither_the_clock_nor_the_next_windows_change_the_steps(monkeypatch):
     functional = front()
-    windows = [pdefit.Stage(pdefit.Adam(0.1), 32, pdefit.Segments(2.0)), *LM]
+    windows = [pdefit.Stage(pdefit.optimizers.Adam(0.1), 32, pdefit.formulations.Segments(2.0)), *LM]
     monkeypatch.setattr(fit_run, "power_of_two", lambda rate: 1)
     whole, rows, states = run(functional, windows)
     assert whole.converged and renewals(whole)
@@ -99,7 +99,7 @@ def test_a_given_step_stays_and_an_estimate_beyond_its_limit_is_named():
 
 
 def test_stages_that_were_left_open_are_counted_again():
-    functional = front(solver=pdefit.RKC(), dt=0.25)
+    functional = front(solver=pdefit.solvers.RKC(), dt=0.25)
     fit = pdefit.fit(functional, LM)
     before, after = functional.runner.solver.stages, fit.functional.runner.solver.stages
     assert fit.converged and renewals(fit) and after > before
@@ -107,7 +107,7 @@ def test_stages_that_were_left_open_are_counted_again():
 
 
 def test_recordings_take_the_step_that_all_of_them_need():
-    own = {"D": pdefit.Log(), "r": pdefit.Control(pdefit.Log(), scope="experiment")}
+    own = {"D": pdefit.transforms.Log(), "r": pdefit.Control(pdefit.transforms.Log(), scope="experiment")}
     make = [front(guess, controls=own) for guess in ((0.3, 0.3), (0.3, 1.5))]
     together = pdefit.Recordings(make)
     assert make[0].dt > make[1].dt == together.part(1).dt
@@ -118,10 +118,10 @@ def test_recordings_take_the_step_that_all_of_them_need():
 
 
 def test_backups_are_counted_again_for_other_steps():
-    functional = front(adjoint=pdefit.Backsolve())
+    functional = front(adjoint=pdefit.adjoints.Backsolve())
     finer = stepped(functional, 0.02)
     assert finer.runner.adjoint.backups >= functional.runner.adjoint.backups
-    expected = front(adjoint=pdefit.Backsolve(), dt=finer.dt).runner.adjoint.backups
+    expected = front(adjoint=pdefit.adjoints.Backsolve(), dt=finer.dt).runner.adjoint.backups
     assert finer.runner.adjoint.backups == expected
-    given = stepped(front(adjoint=pdefit.Backsolve(backups=1)), 0.02)
+    given = stepped(front(adjoint=pdefit.adjoints.Backsolve(backups=1)), 0.02)
     assert given.runner.adjoint.backups == 1

@@ -16,7 +16,7 @@ SURPRISING = 13.8 / 2
 def test_numbers_are_found_to_the_noise_beside_an_unknown_state(seed):
     draw = korteweg_de_vries(seed)
     choice = choose_stages(draw.functional)
-    assert choice.stages[0].formulation == pdefit.Single(held=True) and len(choice.stages) == 2
+    assert choice.stages[0].formulation == pdefit.formulations.Single(held=True) and len(choice.stages) == 2
     fit = pdefit.fit(draw.functional, choice.stages)
     assert fit.converged and not fit.events
     held, free = ([r for r in fit.history if r.stage == k] for k in (1, 2))
@@ -29,7 +29,7 @@ def test_numbers_are_found_to_the_noise_beside_an_unknown_state(seed):
 
 def test_a_fit_that_creeps_stops_and_says_so():
     draw = korteweg_de_vries(17, noise=0.04)
-    fit = pdefit.fit(draw.functional, [pdefit.LevenbergMarquardt()])
+    fit = pdefit.fit(draw.functional, [pdefit.optimizers.LevenbergMarquardt()])
     assert not fit.converged and fit.iterations < 100
     assert any("stage 1: Levenberg-Marquardt creeps" in e and "held: true" in e for e in fit.events)
     # it is right: the numbers are still far from what the data tell, where they began

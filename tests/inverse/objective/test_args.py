@@ -13,7 +13,7 @@ from small_systems import State
 import pdefit
 
 TS = np.linspace(0.0, 4.0, 17)
-OPTIMIZERS = [pdefit.LevenbergMarquardt(), pdefit.LBFGS(), pdefit.GaussNewtonCG()]
+OPTIMIZERS = [pdefit.optimizers.LevenbergMarquardt(), pdefit.optimizers.LBFGS(), pdefit.optimizers.GaussNewtonCG()]
 
 
 class Force(eqx.Module):
@@ -74,7 +74,7 @@ def test_forward_runs_follow_the_exact_solution(numerics):
         TS[8:],
         t0=TS[8],
         args=force,
-        **{"solver": pdefit.RK4(), "dt": np.inf, **numerics},
+        **{"solver": pdefit.solvers.RK4(), "dt": np.inf, **numerics},
     )
     np.testing.assert_allclose(late.u, expected[8:], atol=1e-7)
 
@@ -82,7 +82,9 @@ def test_forward_runs_follow_the_exact_solution(numerics):
 @pytest.mark.parametrize("adaptive", [False, True], ids=["constant", "adaptive"])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda o: type(o).__name__)
 def test_strength_and_decay_are_found(optimizer, adaptive):
-    problem = functional({"k": pdefit.Log(), "args": {"strength": pdefit.Log()}}, 0.6, 0.8, adaptive)
+    problem = functional(
+        {"k": pdefit.transforms.Log(), "args": {"strength": pdefit.transforms.Log()}}, 0.6, 0.8, adaptive
+    )
     assert problem.controls.names() == ["k", "args.strength"]
     found = pdefit.fit(problem, [pdefit.Stage(optimizer, 100)])
     np.testing.assert_allclose([found.problem.system.k, found.problem.args.strength], [1.0, 1.5], rtol=1e-5)
@@ -91,14 +93,20 @@ def test_strength_and_decay_are_found(optimizer, adaptive):
 
 
 def test_the_driven_gradient_is_certified():
-    problem = functional({"k": pdefit.Log(), "args": {"strength": pdefit.Log(), "rate": pdefit.Log()}}, 0.9, 1.4)
+    problem = functional(
+        {"k": pdefit.transforms.Log(), "args": {"strength": pdefit.transforms.Log(), "rate": pdefit.transforms.Log()}},
+        0.9,
+        1.4,
+    )
     certificate = pdefit.certify(problem, problem.theta0, fit_cost=1e4)
     assert certificate.passed and len(certificate.checks) >= 3, certificate
 
 
-@pytest.mark.parametrize("adjoint", [pdefit.Backsolve(), pdefit.Interpolating(), pdefit.StoreAll()])
+@pytest.mark.parametrize(
+    "adjoint", [pdefit.adjoints.Backsolve(), pdefit.adjoints.Interpolating(), pdefit.adjoints.StoreAll()]
+)
 def test_every_adjoint_has_the_gradient_of_the_force(adjoint):
-    controls = {"args": {"strength": pdefit.Log(), "rate": pdefit.Log()}}
+    controls = {"args": {"strength": pdefit.transforms.Log(), "rate": pdefit.transforms.Log()}}
     gradients = [
         functional(controls, 0.9, 1.4, **options).value_and_grad(jnp.log(jnp.array([1.4, 2.1])))[1]
         for options in ({}, {"adjoint": adjoint})
@@ -107,7 +115,10 @@ def test_every_adjoint_has_the_gradient_of_the_force(adjoint):
 
 
 def test_segments_are_driven_at_their_own_times():
-    problem = functional({"k": pdefit.Log(), "args": {"rate": pdefit.Log()}}, formulation=pdefit.Segments(1.0))
+    problem = functional(
+        {"k": pdefit.transforms.Log(), "args": {"rate": pdefit.transforms.Log()}},
+        formulation=pdefit.formulations.Segments(1.0),
+    )
     assert problem.layout.segments == 4
     # at the truth nothing is left but the error of the steps
     assert float(problem.value(problem.theta0)) < 1e-6
@@ -116,15 +127,15 @@ def test_segments_are_driven_at_their_own_times():
 
 
 def test_intervals_see_inputs_and_a_twin_is_driven():
-    controls = {"k": pdefit.Log(), "args": {"strength": pdefit.Log()}}
+    controls = {"k": pdefit.transforms.Log(), "args": {"strength": pdefit.transforms.Log()}}
     system = Driven(k=1.0)
-    twin = pdefit.Twin(system, pdefit.RK4(), 0.01, noise=0.01)
-    record, states = twin.record(system.init(None), TS, pdefit.ObserveAll(), Force(1.5))
+    twin = pdefit.Twin(system, pdefit.solvers.RK4(), 0.01, noise=0.01)
+    record, states = twin.record(system.init(None), TS, pdefit.instruments.ObserveAll(), Force(1.5))
     np.testing.assert_allclose(states.u, exact(1.0, 1.5, TS), atol=1e-7)
     problem = pdefit.Functional(
         pdefit.Problem(Driven(k=0.8), system.init(None), args=Force(1.0)), record, controls, dt=0.02
     )
-    found = pdefit.fit(problem, [pdefit.LevenbergMarquardt()])
+    found = pdefit.fit(problem, [pdefit.optimizers.LevenbergMarquardt()])
     intervals = pdefit.intervals(problem, found.theta)
     assert np.all(np.abs(intervals.z_score(np.asarray(found.theta), np.log([1.0, 1.5]))) < 4)
     assert np.all(intervals.error < 0.05)
@@ -133,8 +144,8 @@ def test_intervals_see_inputs_and_a_twin_is_driven():
 @pytest.mark.parametrize(
     ("controls", "words"),
     [
-        ({"args": {"strenght": pdefit.Log()}}, "did you mean strength"),
-        ({"args": pdefit.Log()}, "'args' is not an array; name one of its leaves: strength, rate"),
+        ({"args": {"strenght": pdefit.transforms.Log()}}, "did you mean strength"),
+        ({"args": pdefit.transforms.Log()}, "'args' is not an array; name one of its leaves: strength, rate"),
     ],
 )
 def test_a_wrong_name_in_the_inputs(controls, words):
@@ -148,5 +159,5 @@ def test_inputs_that_are_not_there_are_no_control():
     data = pdefit.Observations.build(TS, {"u": exact(1.0, 1.5, TS)}, 0.01)
     with pytest.raises(pdefit.PdefitError, match="'args'"):
         pdefit.Functional(
-            pdefit.Problem(system, system.init(None)), data, {"args": {"strength": pdefit.Log()}}, dt=0.02
+            pdefit.Problem(system, system.init(None)), data, {"args": {"strength": pdefit.transforms.Log()}}, dt=0.02
         )

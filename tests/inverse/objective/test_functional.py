@@ -19,11 +19,11 @@ def front_data(ts=(0.0, 1.0, 2.0)):
 def test_value_is_half_the_weighted_squared_misfit_plus_extras():
     truth, y0, data = front_data()
     data = pdefit.Observations.build(data.ts, data.values, {"u": 0.1})
-    prior, ridge = pdefit.Normal(1.2, 0.5), pdefit.L2("r", 3.0, 0.5)
+    prior, ridge = pdefit.priors.Normal(1.2, 0.5), pdefit.regularizers.L2("r", 3.0, 0.5)
     functional = pdefit.Functional(
         pdefit.Problem(fisher(0.6), y0),
         data,
-        {"D": pdefit.Control(pdefit.Log(), prior=prior), "r": pdefit.Log()},
+        {"D": pdefit.Control(pdefit.transforms.Log(), prior=prior), "r": pdefit.transforms.Log()},
         dt=0.05,
         regularizers=(ridge,),
     )
@@ -43,7 +43,7 @@ def test_missing_values_change_neither_loss_nor_gradient():
     values[1] = np.nan
     values[2, ::3] = np.nan
     holes = pdefit.Observations.build(data.ts, {"u": values})
-    controls = {"D": pdefit.Log(), "r": pdefit.Log()}
+    controls = {"D": pdefit.transforms.Log(), "r": pdefit.transforms.Log()}
     problem = pdefit.Problem(fisher(0.6), y0)
     functional = pdefit.Functional(problem, holes, controls, dt=0.05)
     value, gradient = functional.value_and_grad(functional.theta0)
@@ -58,7 +58,7 @@ def test_missing_values_change_neither_loss_nor_gradient():
 def test_a_variable_that_was_never_seen_gives_zero():
     truth, y0, data = front_data()
     nothing = pdefit.Observations.build(data.ts, {"u": np.full((3, 64), np.nan)})
-    functional = pdefit.Functional(pdefit.Problem(fisher(0.6), y0), nothing, {"D": pdefit.Log()}, dt=0.05)
+    functional = pdefit.Functional(pdefit.Problem(fisher(0.6), y0), nothing, {"D": pdefit.transforms.Log()}, dt=0.05)
     value, gradient = functional.value_and_grad(functional.theta0)
     assert value == 0 and gradient[0] == 0
 
@@ -75,10 +75,14 @@ def test_segments_share_the_record_without_losing_or_doubling_observations():
 
 def test_segments_and_single_agree_on_noise_free_data_at_the_truth():
     system, data = planets()
-    for formulation in (pdefit.Single(), pdefit.Segments(1.5), pdefit.Segments(100.0)):
+    for formulation in (
+        pdefit.formulations.Single(),
+        pdefit.formulations.Segments(1.5),
+        pdefit.formulations.Segments(100.0),
+    ):
         functional = pdefit.Functional(
-            pdefit.Problem(system, system.init(None), pdefit.Select("position")), data,
-            {"gm": pdefit.Log()}, formulation=formulation, dt=0.02,
+            pdefit.Problem(system, system.init(None), pdefit.instruments.Select("position")), data,
+            {"gm": pdefit.transforms.Log()}, formulation=formulation, dt=0.02,
         )  # fmt: skip
         assert functional.value(functional.theta0) < 1e-20
 
@@ -86,12 +90,12 @@ def test_segments_and_single_agree_on_noise_free_data_at_the_truth():
 def test_operators_compose():
     grid = pdefit.CartesianGrid(shape=(8, 6), extent=(1.0, 1.0))
     y = {"u": jnp.arange(48.0).reshape(grid.shape), "v": jnp.zeros(grid.shape)}
-    seen = pdefit.Compose((pdefit.Select("u"), pdefit.Subsample((4, 3), (0, 1))))(y)
+    seen = pdefit.instruments.Compose((pdefit.instruments.Select("u"), pdefit.instruments.Subsample((4, 3), (0, 1))))(y)
     np.testing.assert_array_equal(seen["u"], [[1, 4], [25, 28]])
     assert list(seen) == ["u"]
-    assert pdefit.Subsample((3,))(jnp.arange(9.0))["y"].tolist() == [1, 4, 7]
+    assert pdefit.instruments.Subsample((3,))(jnp.arange(9.0))["y"].tolist() == [1, 4, 7]
     with pytest.raises(pdefit.PdefitError, match="did you mean u"):
-        pdefit.Select("uu")(y)
+        pdefit.instruments.Select("uu")(y)
 
 
 def test_a_float32_run_keeps_its_dtype_and_sums_in_float64():
@@ -100,7 +104,7 @@ def test_a_float32_run_keeps_its_dtype_and_sums_in_float64():
     small = pdefit.Functional(
         cast(functional.problem, "float32"),
         cast(functional.observations, "float32"),
-        {"D": pdefit.Log(), "r": pdefit.Log()},
+        {"D": pdefit.transforms.Log(), "r": pdefit.transforms.Log()},
         dt=0.05,
     )
     assert small.at(small.theta0).system.D.dtype == jnp.float32
@@ -117,10 +121,16 @@ def test_a_float32_run_keeps_its_dtype_and_sums_in_float64():
         ({"values": {"w": np.zeros((3, 64))}}, "set observe to the fields"),
         ({"values": {"u": np.zeros((3, 32))}}, "make the grid match"),
         ({"dt": 5.0}, "beyond the stability limit"),
-        ({"regularizers": (pdefit.L2("r", 1.0),)}, "No control is called 'r'"),
-        ({"formulation": pdefit.Segments(1.0), "controls": {"y0": {"u": pdefit.Identity()}}}, "y0 has no influence"),
+        ({"regularizers": (pdefit.regularizers.L2("r", 1.0),)}, "No control is called 'r'"),
+        (
+            {"formulation": pdefit.formulations.Segments(1.0), "controls": {"y0": {"u": pdefit.transforms.Identity()}}},
+            "y0 has no influence",
+        ),
         ({"frames": 1}, "two times or more"),
-        ({"formulation": pdefit.Segments(1.0), "values": {"w": np.zeros((3, 64))}}, "FisherKPP has no init_from_data"),
+        (
+            {"formulation": pdefit.formulations.Segments(1.0), "values": {"w": np.zeros((3, 64))}},
+            "FisherKPP has no init_from_data",
+        ),
     ],
 )
 def test_what_does_not_fit_together_is_refused(change, message):
@@ -129,7 +139,7 @@ def test_what_does_not_fit_together_is_refused(change, message):
         data = pdefit.Observations.build(data.ts, change["values"])
     options = {"dt": 0.05, **{k: v for k, v in change.items() if k in ("dt", "regularizers", "formulation")}}
     with pytest.raises(pdefit.PdefitError) as error:
-        controls = change.get("controls", {"D": pdefit.Log()})
+        controls = change.get("controls", {"D": pdefit.transforms.Log()})
         data = data.at(slice(0, change.get("frames", data.ts.size)))
         pdefit.Functional(pdefit.Problem(truth, y0), data, controls, **options)
     assert message in str(error.value)

@@ -14,17 +14,21 @@ import pdefit
 VALUE_AND_GRAD = eqx.filter_jit(pdefit.Functional.value_and_grad)
 
 FRONT = {
-    "D": pdefit.Log(),
-    "r": pdefit.Control(pdefit.Softplus(), prior=pdefit.Normal(1.0, 0.3)),
-    "y0": {"u": pdefit.Control(pdefit.Identity(), smoothing=2.0)},
+    "D": pdefit.transforms.Log(),
+    "r": pdefit.Control(pdefit.transforms.Softplus(), prior=pdefit.priors.Normal(1.0, 0.3)),
+    "y0": {"u": pdefit.Control(pdefit.transforms.Identity(), smoothing=2.0)},
 }
 MAKERS = {
-    "front": lambda **o: fisher_functional(controls=FRONT, regularizers=(pdefit.H1("y0.u", 1e-2),), **o),
+    "front": lambda **o: fisher_functional(controls=FRONT, regularizers=(pdefit.regularizers.H1("y0.u", 1e-2),), **o),
     "irregular": lambda **o: fisher_functional(times=[0.0, 0.2, 0.25, 1.7, 4.0], solver=diffrax.Tsit5(), **o),
     "planets": lambda **o: planets_functional(**o),
-    "verlet": lambda **o: planets_functional(solver=pdefit.VelocityVerlet(), **o),
+    "verlet": lambda **o: planets_functional(solver=pdefit.solvers.VelocityVerlet(), **o),
     "nodes": lambda **o: planets_functional(
-        controls={"gm": pdefit.Log(), "nodes": {"position": pdefit.Identity(), "velocity": pdefit.Identity()}}, **o
+        controls={
+            "gm": pdefit.transforms.Log(),
+            "nodes": {"position": pdefit.transforms.Identity(), "velocity": pdefit.transforms.Identity()},
+        },
+        **o,
     ),
     "velocities": lambda **o: positions_functional(sigma=1.0, continuity=1e-2, **o),
 }
@@ -105,7 +109,7 @@ def test_normal_equations_are_those_of_the_residuals(functional, theta):
 @pytest.mark.parametrize("name", MAKERS)
 def test_checkpointed_gradient_is_the_stored_one(name):
     values = []
-    for adjoint in (pdefit.StoreAll(), *map(pdefit.Checkpointed, (1, 2, 3, 4))):
+    for adjoint in (pdefit.adjoints.StoreAll(), *map(pdefit.adjoints.Checkpointed, (1, 2, 3, 4))):
         functional = MAKERS[name](adjoint=adjoint)
         values.append(VALUE_AND_GRAD(functional, functional.theta0 + 1e-3))
     for value, gradient in values[1:]:
@@ -116,7 +120,7 @@ def test_checkpointed_gradient_is_the_stored_one(name):
 def test_checkpointing_keeps_fewer_states():
     """The compiled gradient of a long trajectory needs less memory."""
     peak = {}
-    for adjoint in (pdefit.StoreAll(), pdefit.Checkpointed()):
+    for adjoint in (pdefit.adjoints.StoreAll(), pdefit.adjoints.Checkpointed()):
         functional = fisher_functional(count=33, dt=0.005, adjoint=adjoint)
         compiled = jax.jit(lambda t, f=functional: f.value_and_grad(t)).lower(functional.theta0).compile()
         peak[type(adjoint).__name__] = compiled.memory_analysis().temp_size_in_bytes

@@ -28,12 +28,14 @@ def tissue_functional(observations: int, between: int = 4, solver=None) -> pdefi
     y0, ts = system.init(None), DT * between * np.arange(observations + 1)
     values = {n: np.full((ts.size, CELLS, CELLS), 0.3) for n in y0._fields}
     guess = dataclasses.replace(system, **{n: getattr(system, n) * 1.02 for n in PARAMETERS})
-    controls = {n: pdefit.Log() for n in PARAMETERS}
+    controls = {n: pdefit.transforms.Log() for n in PARAMETERS}
     options = {"solver": solver or diffrax.Euler(), "dt": DT}
     return pdefit.Functional(pdefit.Problem(guess, y0), pdefit.Observations.build(ts, values), controls, **options)
 
 
-@pytest.mark.parametrize("solver", [diffrax.Euler(), pdefit.RK4(), diffrax.Tsit5()], ids=["Euler", "RK4", "Tsit5"])
+@pytest.mark.parametrize(
+    "solver", [diffrax.Euler(), pdefit.solvers.RK4(), diffrax.Tsit5()], ids=["Euler", "RK4", "Tsit5"]
+)
 def test_the_gradient_of_tissue_is_that_of_the_reverse_pass(solver):
     # an odd number of steps, which Euler's tangents take two at a time
     functional = tissue_functional(3, between=3, solver=solver)

@@ -24,7 +24,10 @@ def _fisher(dtype, field):
     guess, ts = fisher(0.6, 1.5), np.linspace(0.0, 4.0, 9)
     y0 = fisher().init(None)
     data = pdefit.add_noise(pdefit.simulate(fisher(), y0, ts, dt=0.05), 0.02, jax.random.key(1))
-    controls = {"D": pdefit.Log(), "r": pdefit.Control(pdefit.Log(), prior=pdefit.LogNormal(1.0, 0.5))}
+    controls = {
+        "D": pdefit.transforms.Log(),
+        "r": pdefit.Control(pdefit.transforms.Log(), prior=pdefit.priors.LogNormal(1.0, 0.5)),
+    }
     if field:
         controls |= {"y0": {"u": pdefit.Control(smoothing=2.0)}}
     # data in float64, as files give them
@@ -33,16 +36,16 @@ def _fisher(dtype, field):
         data,
         controls,
         dt=0.05,
-        regularizers=(pdefit.H1("y0.u", 1e-3),) if field else (),
+        regularizers=(pdefit.regularizers.H1("y0.u", 1e-3),) if field else (),
     )
 
 
 def _gravity(dtype):
     """Masses by multiple shooting, with sigma re-estimated as a reweighted stage does."""
     system, data = planets()
-    problem = cast(pdefit.Problem(system, system.init(None), pdefit.Select("position")), dtype)
-    controls = {"gm": pdefit.Control(pdefit.Log(), pdefit.Perturb(0.5, 3.0))}
-    functional = pdefit.Functional(problem, data, controls, formulation=pdefit.Segments(1.5), dt=0.02)
+    problem = cast(pdefit.Problem(system, system.init(None), pdefit.instruments.Select("position")), dtype)
+    controls = {"gm": pdefit.Control(pdefit.transforms.Log(), pdefit.guesses.Perturb(0.5, 3.0))}
+    functional = pdefit.Functional(problem, data, controls, formulation=pdefit.formulations.Segments(1.5), dt=0.02)
     return pdefit.Reweight(axes=(0,)).apply(functional, functional.theta0)[0]
 
 

@@ -10,13 +10,13 @@ from problems import fisher_functional, planets_functional, positions_functional
 import pdefit
 
 CONTROLS = {
-    "D": pdefit.Control(pdefit.Log(), prior=pdefit.LogNormal(1.0, 0.5)),
+    "D": pdefit.Control(pdefit.transforms.Log(), prior=pdefit.priors.LogNormal(1.0, 0.5)),
     "y0": {"u": pdefit.Control(smoothing=2.0)},
 }
 MAKERS = {
     "front": lambda: fisher_functional(noise=0.02),
-    "field": lambda: fisher_functional(CONTROLS, noise=0.02, regularizers=(pdefit.H1("y0.u", 1e-2),)),
-    "three levels": lambda: fisher_functional(CONTROLS, noise=0.02, adjoint=pdefit.Checkpointed(3)),
+    "field": lambda: fisher_functional(CONTROLS, noise=0.02, regularizers=(pdefit.regularizers.H1("y0.u", 1e-2),)),
+    "three levels": lambda: fisher_functional(CONTROLS, noise=0.02, adjoint=pdefit.adjoints.Checkpointed(3)),
     "segments": planets_functional,
     "nodes": lambda: positions_functional(noise=np.random.default_rng(0)),
 }
@@ -57,7 +57,7 @@ def test_products_take_no_room_for_residuals():
     """Twice the observations hardly take more memory, where the residuals alone would take twice as much."""
     held = {}
     for count in (41, 161):
-        functional = fisher_functional(count=count, dt=0.1, adjoint=pdefit.Checkpointed(3))
+        functional = fisher_functional(count=count, dt=0.1, adjoint=pdefit.adjoints.Checkpointed(3))
         arrays, rest = eqx.partition(functional, eqx.is_array)
 
         def product(arrays, theta, rest=rest):

@@ -11,9 +11,12 @@ from problems import GRID, planets, positions_functional
 
 import pdefit
 
-BATCHES = [pdefit.Vmap(), pdefit.Loop(), pdefit.Chunk(2)]
-BELIEF = pdefit.Normal(1.2, 0.1)
-SHARED_D = {"D": pdefit.Control(pdefit.Log(), prior=BELIEF), "r": pdefit.Control(pdefit.Log(), scope="experiment")}
+BATCHES = [pdefit.batches.Vmap(), pdefit.batches.Loop(), pdefit.batches.Chunk(2)]
+BELIEF = pdefit.priors.Normal(1.2, 0.1)
+SHARED_D = {
+    "D": pdefit.Control(pdefit.transforms.Log(), prior=BELIEF),
+    "r": pdefit.Control(pdefit.transforms.Log(), scope="experiment"),
+}
 
 
 def recording(
@@ -28,7 +31,7 @@ def recording(
     start = FisherKPP(grid=GRID, D=jnp.asarray(guess[0]), r=jnp.asarray(guess[1]), front=nominal)
     controls = SHARED_D if controls is None else controls
     # one stage and one level: programs compile in a third of the time
-    options = {"solver": diffrax.Euler(), "adjoint": pdefit.StoreAll(), **options}
+    options = {"solver": diffrax.Euler(), "adjoint": pdefit.adjoints.StoreAll(), **options}
     return pdefit.Functional(pdefit.Problem(start, y0), data, controls, dt=0.05, **options)
 
 
@@ -133,7 +136,7 @@ def test_recordings_come_out_as_they_went_in(singles):
 
 
 def test_gradients_against_differences_and_the_taylor_remainder():
-    joint = pdefit.Recordings(ragged(), batch=pdefit.Loop())
+    joint = pdefit.Recordings(ragged(), batch=pdefit.batches.Loop())
     theta, v = joint.theta0, jnp.asarray([0.3, -1.0, 0.4, 0.7])
     loss, gradient = eqx.filter_jit(lambda joint, theta: joint.value_and_grad(theta))(joint, theta)
     slope = float(gradient @ v)
@@ -148,14 +151,16 @@ def test_gradients_against_differences_and_the_taylor_remainder():
 
 
 def test_memory_falls_from_all_at_once_to_one_after_the_other():
-    functionals = [recording(f, count=9, stop=4.0, adjoint=pdefit.Checkpointed()) for f in (-5.0, 0.0, 5.0, 10.0)]
+    functionals = [
+        recording(f, count=9, stop=4.0, adjoint=pdefit.adjoints.Checkpointed()) for f in (-5.0, 0.0, 5.0, 10.0)
+    ]
 
     def bytes_of(batch):
         joint = pdefit.Recordings(functionals, batch=batch)
         gradient = eqx.filter_jit(lambda joint, theta: joint.value_and_grad(theta))
         return gradient.lower(joint, joint.theta0).compile().compiled.memory_analysis().temp_size_in_bytes
 
-    vmap, chunk, loop = map(bytes_of, (pdefit.Vmap(), pdefit.Chunk(2), pdefit.Loop()))
+    vmap, chunk, loop = map(bytes_of, (pdefit.batches.Vmap(), pdefit.batches.Chunk(2), pdefit.batches.Loop()))
     assert vmap > 1.3 * chunk > 1.3 * 1.5 * loop, (vmap, chunk, loop)
 
 
@@ -167,9 +172,9 @@ def orbits(sigma=1e-3, frames=25, length=1.5, controls=None, seed=0, **options):
 
 
 def test_segments_run_inside_the_batch_with_free_node_states():
-    mass = {"gm": pdefit.Control(pdefit.Log()), "nodes": {"velocity": pdefit.Identity()}}
+    mass = {"gm": pdefit.Control(pdefit.transforms.Log()), "nodes": {"velocity": pdefit.transforms.Identity()}}
     functionals = [orbits(seed=s, controls=mass) for s in (1, 2)]
-    joint = pdefit.Recordings(functionals, batch=pdefit.Loop())
+    joint = pdefit.Recordings(functionals, batch=pdefit.batches.Loop())
     assert joint.controls.size == 3 + 2 * 4 * 6 and joint.groups == 8
     theta = joint.theta0 + 0.01 * jax.random.normal(jax.random.key(0), (joint.controls.size,))
     squares = eqx.filter_jit(lambda f, theta: f.normal_equations(theta))
@@ -185,10 +190,10 @@ def test_segments_from_data_may_differ_in_number():
 
     def cut(stop, **options):
         part = data.between(0.0, stop)
-        problem = pdefit.Problem(system, system.init(None), pdefit.Select("position"))
+        problem = pdefit.Problem(system, system.init(None), pdefit.instruments.Select("position"))
         return pdefit.Functional(
-            problem, part, {"gm": pdefit.Control(pdefit.Log(), pdefit.Value(np.array([1.1, 2e-3, 3e-3])))},
-            formulation=pdefit.Segments(1.5), dt=0.02, **options,
+            problem, part, {"gm": pdefit.Control(pdefit.transforms.Log(), pdefit.guesses.Value(np.array([1.1, 2e-3, 3e-3])))},
+            formulation=pdefit.formulations.Segments(1.5), dt=0.02, **options,
         )  # fmt: skip
 
     functionals = [cut(6.0), cut(2.5)]
@@ -202,15 +207,17 @@ def test_segments_from_data_may_differ_in_number():
     assert "6 segments" in found.method and found.degrees == 5
 
 
-@pytest.mark.parametrize("optimizer", [pdefit.LevenbergMarquardt(), pdefit.LBFGS()], ids=lambda o: type(o).__name__)
+@pytest.mark.parametrize(
+    "optimizer", [pdefit.optimizers.LevenbergMarquardt(), pdefit.optimizers.LBFGS()], ids=lambda o: type(o).__name__
+)
 def test_shared_and_own_parameters_of_different_fronts_are_recovered(optimizer):
     rates = (0.8, 1.0, 1.25)
-    both = {"D": pdefit.Log(), "r": pdefit.Control(pdefit.Log(), scope="experiment")}
+    both = {"D": pdefit.transforms.Log(), "r": pdefit.Control(pdefit.transforms.Log(), scope="experiment")}
     functionals = [
         recording(front, r, count=5 + e, stop=2.0, noise=1e-7, guess=(0.6, 1.5), controls=both)
         for e, (front, r) in enumerate(zip((-8.0, -4.0, 0.0), rates, strict=True))
     ]
-    fit = pdefit.fit(pdefit.Recordings(functionals, batch=pdefit.Loop()), [optimizer])
+    fit = pdefit.fit(pdefit.Recordings(functionals, batch=pdefit.batches.Loop()), [optimizer])
     assert fit.converged and fit.status == "done"
     np.testing.assert_allclose(fit.problem.system.D, np.ones(3), rtol=1e-5)
     np.testing.assert_allclose(fit.problem.system.r, rates, rtol=1e-5)
@@ -218,10 +225,13 @@ def test_shared_and_own_parameters_of_different_fronts_are_recovered(optimizer):
 
 
 def test_initial_states_of_each_recording_are_found_with_a_shared_diffusivity():
-    controls = {"D": pdefit.Log(), "y0": {"u": pdefit.Control(pdefit.Identity(), scope="experiment")}}
+    controls = {
+        "D": pdefit.transforms.Log(),
+        "y0": {"u": pdefit.Control(pdefit.transforms.Identity(), scope="experiment")},
+    }
     functionals = [recording(f, noise=0.0, count=3, guess=(0.8, 1.0), controls=controls) for f in (-5.0, 3.0)]
     wrong = [eqx.tree_at(lambda f: f.problem.y0.u, f, 0.9 * f.problem.y0.u) for f in functionals]
-    fit = pdefit.fit(pdefit.Recordings(wrong), [pdefit.LevenbergMarquardt()])
+    fit = pdefit.fit(pdefit.Recordings(wrong), [pdefit.optimizers.LevenbergMarquardt()])
     np.testing.assert_allclose(fit.problem.system.D, 1.0, rtol=1e-5)
     for found, functional in zip(fit.problem.y0.u, functionals, strict=True):
         np.testing.assert_allclose(found, functional.problem.y0.u, atol=1e-6)
@@ -240,7 +250,7 @@ def test_certificates_pass_and_name_a_recording_that_says_nothing():
 
 
 def test_more_recordings_make_intervals_shorter():
-    both = {"D": pdefit.Log(), "r": pdefit.Log()}
+    both = {"D": pdefit.transforms.Log(), "r": pdefit.transforms.Log()}
     one = recording(noise=0.02, guess=(1.0, 1.0), controls=both)
     joint = pdefit.Recordings([one, one])
     single, many = (pdefit.intervals(j, one.theta0) for j in (one, joint))
@@ -249,14 +259,18 @@ def test_more_recordings_make_intervals_shorter():
 
 
 def test_stages_with_windows_and_weights_resume_with_the_same_bits():
-    both = {"D": pdefit.Log(), "r": pdefit.Control(pdefit.Log(), scope="experiment")}
+    both = {"D": pdefit.transforms.Log(), "r": pdefit.Control(pdefit.transforms.Log(), scope="experiment")}
     functionals = [recording(f, noise=0.01, controls=both, count=5 + k) for k, f in enumerate((-5.0, 0.0))]
     joint = pdefit.Recordings(
         [eqx.tree_at(lambda f: f.observations.sigma["u"], f, f.observations.sigma["u"] / 2) for f in functionals]
     )
     stages = [
-        pdefit.Stage(pdefit.LevenbergMarquardt(), formulation=pdefit.Segments(0.5)),
-        pdefit.Stage(pdefit.LevenbergMarquardt(), formulation=pdefit.Single(), reweight=pdefit.Reweight(rounds=2)),
+        pdefit.Stage(pdefit.optimizers.LevenbergMarquardt(), formulation=pdefit.formulations.Segments(0.5)),
+        pdefit.Stage(
+            pdefit.optimizers.LevenbergMarquardt(),
+            formulation=pdefit.formulations.Single(),
+            reweight=pdefit.Reweight(rounds=2),
+        ),
     ]
     states = []
     whole = pdefit.fit(joint, stages, callback=lambda p: states.append(p.state()))
@@ -268,10 +282,13 @@ def test_stages_with_windows_and_weights_resume_with_the_same_bits():
 
 
 def test_regularizers_of_shared_controls_count_once_and_of_own_ones_each():
-    both = {"D": pdefit.Log(), "r": pdefit.Control(pdefit.Log(), scope="experiment", prior=pdefit.Normal(1.0, 1.0))}
-    regularizers = (pdefit.L2("D", 2.0), pdefit.L2("r", 3.0))
+    both = {
+        "D": pdefit.transforms.Log(),
+        "r": pdefit.Control(pdefit.transforms.Log(), scope="experiment", prior=pdefit.priors.Normal(1.0, 1.0)),
+    }
+    regularizers = (pdefit.regularizers.L2("D", 2.0), pdefit.regularizers.L2("r", 3.0))
     functionals = [recording(f, controls=both, regularizers=regularizers, guess=(0.7, 2.0)) for f in (-5.0, 0.0)]
-    plain = [recording(f, controls={"D": pdefit.Log()}, guess=(0.7, 2.0)) for f in (-5.0, 0.0)]
+    plain = [recording(f, controls={"D": pdefit.transforms.Log()}, guess=(0.7, 2.0)) for f in (-5.0, 0.0)]
     joint = pdefit.Recordings(functionals)
     extra = VALUE(joint, joint.theta0) - sum(VALUE(f, f.theta0) for f in plain)
     np.testing.assert_allclose(extra, 0.7**2 + 2 * (1.5 * 2.0**2 + 0.5), rtol=1e-10)
@@ -282,10 +299,10 @@ def test_regularizers_of_shared_controls_count_once_and_of_own_ones_each():
     ("second", "message"),
     [
         ({"guess": (0.8, 1.3)}, "'D' is shared, but its guess in recording 1"),
-        ({"controls": {"D": pdefit.Log()}}, "the same controls, bounds, units and priors"),
-        ({"controls": {"r": pdefit.Log()}}, "the same shared controls in all, but number 1 has r"),
-        ({"solver": pdefit.VelocityVerlet()}, "the same solver, adjoint and batch"),
-        ({"formulation": pdefit.Segments(0.5)}, "the same formulation"),
+        ({"controls": {"D": pdefit.transforms.Log()}}, "the same controls, bounds, units and priors"),
+        ({"controls": {"r": pdefit.transforms.Log()}}, "the same shared controls in all, but number 1 has r"),
+        ({"solver": pdefit.solvers.VelocityVerlet()}, "the same solver, adjoint and batch"),
+        ({"formulation": pdefit.formulations.Segments(0.5)}, "the same formulation"),
     ],
 )
 def test_what_cannot_be_stacked_is_refused(second, message):
@@ -297,6 +314,6 @@ def test_no_recordings_and_the_hosted_driver_are_refused():
     with pytest.raises(pdefit.PdefitError, match="one functional or more"):
         pdefit.Recordings([])
     with pytest.raises(pdefit.PdefitError, match="Hosted evaluates one recording"):
-        pdefit.fit(pdefit.Recordings([recording()]), [pdefit.LBFGS()], driver=pdefit.Hosted())
+        pdefit.fit(pdefit.Recordings([recording()]), [pdefit.optimizers.LBFGS()], driver=pdefit.drivers.Hosted())
     with pytest.raises(pdefit.PdefitError, match="scope"):
         pdefit.Control(scope="embryo")  # pyright: ignore[reportArgumentType]

@@ -19,14 +19,14 @@ def relay(noise=0.0, smooth_tangents=True, seed=0, guess=1.3, dt=0.02):
     y0, ts = truth.init(None), np.linspace(0.0, 1.2, 13)
     data = pdefit.add_noise(pdefit.simulate(truth, y0, ts, dt=dt), noise, jax.random.key(seed))
     problem = pdefit.Problem(Relay(k=jnp.asarray(guess)), y0)
-    return pdefit.Functional(problem, data, {"k": pdefit.Log()}, dt=dt, smooth_tangents=smooth_tangents)
+    return pdefit.Functional(problem, data, {"k": pdefit.transforms.Log()}, dt=dt, smooth_tangents=smooth_tangents)
 
 
 def test_hard_data_are_fitted_exactly_and_a_smooth_model_is_biased():
     functional = relay()
-    found = pdefit.fit(functional, [pdefit.LevenbergMarquardt()])
+    found = pdefit.fit(functional, [pdefit.optimizers.LevenbergMarquardt()])
     assert abs(float(found.problem.system.k) - 1) < 1e-6
-    smooth = pdefit.fit(smoothed(functional), [pdefit.LevenbergMarquardt()])
+    smooth = pdefit.fit(smoothed(functional), [pdefit.optimizers.LevenbergMarquardt()])
     assert abs(float(smooth.problem.system.k) - 1) > 0.01
 
 
@@ -44,7 +44,7 @@ def test_residuals_are_hard_and_the_gradient_is_that_of_the_smooth_twin():
 def test_the_bias_that_noise_leaves_is_told(seed):
     # J is as rough as steps are long: a threshold is crossed in one or the next
     functional = relay(noise=0.05, seed=seed, dt=0.002)
-    found = pdefit.fit(functional, [pdefit.LevenbergMarquardt()])
+    found = pdefit.fit(functional, [pdefit.optimizers.LevenbergMarquardt()])
     best = minimize_scalar(lambda x: float(VALUE(functional, jnp.asarray([x]))), bounds=(-0.5, 0.5), method="bounded")
     left = best.x - float(found.theta[0])
     told = float(inexact_bias(functional, jnp.asarray(found.theta))[0])

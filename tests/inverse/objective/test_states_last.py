@@ -7,7 +7,7 @@ from problems import fisher_functional
 
 import pdefit
 
-FREE = {"y0": {"u": pdefit.Identity()}, "D": pdefit.Log(), "r": pdefit.Log()}
+FREE = {"y0": {"u": pdefit.transforms.Identity()}, "D": pdefit.transforms.Log(), "r": pdefit.transforms.Log()}
 
 
 @pytest.fixture
@@ -36,8 +36,8 @@ def test_a_small_state_is_followed_like_numbers():
 
 def test_windows_prepare_the_numbers_and_the_last_stage_has_the_state_free(small_fields):
     functional = front()
-    short = pdefit.Stage(pdefit.LevenbergMarquardt(), 4, formulation=pdefit.Segments(1.0))
-    last = pdefit.Stage(pdefit.GaussNewtonCG(), 30)
+    short = pdefit.Stage(pdefit.optimizers.LevenbergMarquardt(), 4, formulation=pdefit.formulations.Segments(1.0))
+    last = pdefit.Stage(pdefit.optimizers.GaussNewtonCG(), 30)
     alone, both = (pdefit.fit(functional, stages) for stages in ([short], [short, last]))
     assert alone.functional.layout.segments == 3 and alone.theta.size == 2
     assert alone.functional.problem.nodes is not None
@@ -54,6 +54,6 @@ def test_windows_prepare_the_numbers_and_the_last_stage_has_the_state_free(small
 
 
 def test_a_state_alone_has_nothing_to_prepare():
-    functional = fisher_functional({"y0": {"u": pdefit.Identity()}}, dt=0.1)
+    functional = fisher_functional({"y0": {"u": pdefit.transforms.Identity()}}, dt=0.1)
     with pytest.raises(pdefit.PdefitError, match=r"a control that is no state; remove stage\.window"):
-        functional.reformulated(pdefit.Segments(1.0), functional.theta0)
+        functional.reformulated(pdefit.formulations.Segments(1.0), functional.theta0)

@@ -28,9 +28,9 @@ truth = FisherKPP(grid=grid, D=1.0, r=1.0, front=20.0)
 y0, ts = truth.init(None), np.linspace(0.0, 1.6, 9)
 data = pdefit.simulate(truth, y0, ts, dt=0.02)
 guess = pdefit.Problem(FisherKPP(grid=grid, D=1.2, r=0.9, front=20.0), y0)
-J = pdefit.Functional(guess, ts, data, {"D": pdefit.Log(), "y0": {"u": pdefit.Identity()}}, dt=0.02)
+J = pdefit.Functional(guess, ts, data, {"D": pdefit.transforms.Log(), "y0": {"u": pdefit.transforms.Identity()}}, dt=0.02)
 budgets = json.loads(sys.argv[1])
-driver = pdefit.Hosted(**budgets) if "device" in budgets else pdefit.Traced(**budgets)
+driver = pdefit.drivers.Hosted(**budgets) if "device" in budgets else pdefit.drivers.Traced(**budgets)
 J = driver.resolve_for(J)
 cost = driver.cost(J, tangents=False)
 if "device" in budgets:
@@ -75,7 +75,12 @@ def test_store_all_is_planned_with_every_value_that_a_step_leaves_behind(system)
     problem = pdefit.Problem(example.system, example.y0)
     name = named_fields(example.y0).popitem()[0]
     J = pdefit.Functional(
-        problem, data, {"y0": {name: pdefit.Identity()}}, dt=dt, solver=pdefit.RK4(), adjoint=pdefit.StoreAll()
+        problem,
+        data,
+        {"y0": {name: pdefit.transforms.Identity()}},
+        dt=dt,
+        solver=pdefit.solvers.RK4(),
+        adjoint=pdefit.adjoints.StoreAll(),
     )
     arrays, rest = eqx.partition(J, eqx.is_array)
     program = jax.jit(lambda a, theta: eqx.combine(a, rest).value_and_grad(theta)).lower(arrays, J.theta0).compile()

@@ -17,7 +17,7 @@ from pdefit.inverse.offload.target_source import InMemory
 from pdefit.inverse.offload.time_chunks import TimeChunks
 from pdefit.output.store.adjoint_scratch import CheckpointFile
 
-FIELD = {"D": pdefit.Log(), "y0": {"u": pdefit.Control(smoothing=2.0)}}
+FIELD = {"D": pdefit.transforms.Log(), "y0": {"u": pdefit.Control(smoothing=2.0)}}
 MAKERS = {
     "front": lambda: fisher_functional(noise=0.01),
     "irregular": lambda: fisher_functional(noise=0.01, times=[0.0, 0.3, 0.5, 1.7, 2.0]),
@@ -40,7 +40,7 @@ def hosted(functional, group, length, slots, path=None):
         leaves = jax.tree.leaves(like)
         store = HostStore() if path is None else CheckpointFile(path, leaves, slots)
         pieces = TimeChunks(functional.schedule, cut, InMemory(functional.observations))
-        return OffloadedRun(pieces, pdefit.Checkpointed(2), schedule, {next(iter(tiers)): store})
+        return OffloadedRun(pieces, pdefit.adjoints.Checkpointed(2), schedule, {next(iter(tiers)): store})
 
     return HostedFunctional(functional, route)
 
@@ -101,11 +101,15 @@ def test_the_taylor_remainder_through_each_tier(tier, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("optimizer", [pdefit.Adam(0.05), pdefit.LBFGS(), pdefit.LevenbergMarquardt()], ids=str)
+@pytest.mark.parametrize(
+    "optimizer",
+    [pdefit.optimizers.Adam(0.05), pdefit.optimizers.LBFGS(), pdefit.optimizers.LevenbergMarquardt()],
+    ids=str,
+)
 def test_the_same_iterates(optimizer):
     functional = MAKERS["front"]()
     thetas = []
-    for driver in (pdefit.Traced(), pdefit.Hosted(device=40_000, host=3000)):
+    for driver in (pdefit.drivers.Traced(), pdefit.drivers.Hosted(device=40_000, host=3000)):
         found = pdefit.fit(functional, [optimizer], max_iterations=12, driver=driver)
         thetas.append(np.stack([r.theta for r in found.history]))
     assert thetas[0].shape == thetas[1].shape
@@ -116,25 +120,32 @@ def test_the_same_iterates(optimizer):
 def test_a_state_goes_on_with_the_other_driver():
     """What was begun on one machine ends on another that has less memory."""
     functional, states = MAKERS["front"](), []
-    whole = pdefit.fit(functional, [pdefit.LBFGS()], max_iterations=9, callback=lambda p: states.append(p.state()))
-    driver = pdefit.Hosted(device=40_000, host=3000)
-    found = pdefit.fit(functional, [pdefit.LBFGS()], max_iterations=9, resume=states[0], driver=driver)
+    whole = pdefit.fit(
+        functional, [pdefit.optimizers.LBFGS()], max_iterations=9, callback=lambda p: states.append(p.state())
+    )
+    driver = pdefit.drivers.Hosted(device=40_000, host=3000)
+    found = pdefit.fit(functional, [pdefit.optimizers.LBFGS()], max_iterations=9, resume=states[0], driver=driver)
     np.testing.assert_allclose(found.theta, whole.theta, rtol=1e-8)
 
 
 def test_budgets_that_cannot_be_kept():
     functional = MAKERS["front"]()
     with pytest.raises(pdefit.PdefitError, match=r"Differentiating one step takes .* more than driver.device = 2 kB"):
-        pdefit.fit(functional, [pdefit.LBFGS()], driver=pdefit.Hosted(device="2 kB"))
+        pdefit.fit(functional, [pdefit.optimizers.LBFGS()], driver=pdefit.drivers.Hosted(device="2 kB"))
     with pytest.raises(pdefit.PdefitError, match="open_file"):
-        pdefit.fit(functional, [pdefit.LBFGS()], driver=pdefit.Hosted(device="40 kB", host=0, file="4 kB"))
+        pdefit.fit(
+            functional, [pdefit.optimizers.LBFGS()], driver=pdefit.drivers.Hosted(device="40 kB", host=0, file="4 kB")
+        )
     with pytest.raises(
         pdefit.PdefitError, match=r"at least .* driver.memory = 2 kB; set it higher, or use driver=hosted"
     ):
-        pdefit.Traced("2 kB").resolve_for(functional)
+        pdefit.drivers.Traced("2 kB").resolve_for(functional)
 
 
 def test_a_budget_chooses_the_levels():
     functional = fisher_functional(count=33, dt=0.02)
-    found = [pdefit.Traced(memory).resolve_for(functional).runner.adjoint.levels for memory in (1.2e6, 90_000, 25_000)]
+    found = [
+        pdefit.drivers.Traced(memory).resolve_for(functional).runner.adjoint.levels
+        for memory in (1.2e6, 90_000, 25_000)
+    ]
     assert found == sorted(found) and found[0] == 1 and found[-1] >= 3

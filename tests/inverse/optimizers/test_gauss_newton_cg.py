@@ -13,7 +13,7 @@ import pdefit
 from pdefit.inverse.optimizers.base import Box
 
 FIELD = {"y0": {"u": pdefit.Control(smoothing=1.0)}}
-BOTH = {"D": pdefit.Log(), **FIELD}
+BOTH = {"D": pdefit.transforms.Log(), **FIELD}
 
 
 class Products:
@@ -42,7 +42,7 @@ def minimise(residuals, start, limit=100, box=None, parts=None, **options):
     """The points that were accepted, whether it converged, and how many products it took."""
     start = jnp.asarray(start)
     mask = {n: jnp.asarray(m) for n, m in (parts or {"x": np.ones(start.size, bool)}).items()}
-    optimizer, objective = pdefit.GaussNewtonCG(**options), Products(residuals, mask)
+    optimizer, objective = pdefit.optimizers.GaussNewtonCG(**options), Products(residuals, mask)
     state, points = optimizer.init(start, box or Box(np.full(start.shape, -np.inf), np.full(start.shape, np.inf))), []
     for _ in range(limit):
         found = optimizer.evaluate(objective, state)
@@ -123,8 +123,8 @@ def test_a_field_is_found_with_far_fewer_evaluations_than_by_gradients(controls)
     functional = fisher_functional(controls, noise=1e-3, count=9, times=np.linspace(0.0, 1.0, 9), guess=(0.8, 1.0))
     y0 = type(truth.init(None))(truth.init(None).u * 0.7)
     functional = eqx.tree_at(lambda f: f.problem.y0, functional, y0)
-    newton = pdefit.fit(functional, [pdefit.GaussNewtonCG()])
-    gradients = pdefit.fit(functional, [pdefit.Stage(pdefit.LBFGS(), 500)])
+    newton = pdefit.fit(functional, [pdefit.optimizers.GaussNewtonCG()])
+    gradients = pdefit.fit(functional, [pdefit.Stage(pdefit.optimizers.LBFGS(), 500)])
     assert newton.converged and newton.iterations <= 40 and gradients.iterations > 5 * newton.iterations
     np.testing.assert_allclose(newton.loss, gradients.loss, rtol=1e-4)
     np.testing.assert_allclose(newton.problem.y0.u, gradients.problem.y0.u, atol=2e-3)
@@ -133,8 +133,8 @@ def test_a_field_is_found_with_far_fewer_evaluations_than_by_gradients(controls)
 def test_both_drivers_take_the_same_way():
     functional = fisher_functional(BOTH, noise=1e-3, times=np.linspace(0.0, 1.0, 5), guess=(0.8, 1.0))
     ways = [
-        pdefit.fit(functional, [pdefit.Stage(pdefit.GaussNewtonCG(products=5), 5)], driver=driver)
-        for driver in (pdefit.Traced(), pdefit.Hosted(device="20 kB"))
+        pdefit.fit(functional, [pdefit.Stage(pdefit.optimizers.GaussNewtonCG(products=5), 5)], driver=driver)
+        for driver in (pdefit.drivers.Traced(), pdefit.drivers.Hosted(device="20 kB"))
     ]
     losses = [[r.loss for r in way.history] for way in ways]
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-8)

@@ -42,9 +42,9 @@ ZOO = {
     ),
 }
 OPTIMIZERS = {
-    "lm": (pdefit.LevenbergMarquardt(tolerance=1e-14), 200, 1e-5),
-    "lbfgs": (pdefit.LBFGS(), 400, 1e-4),
-    "adam": (pdefit.Adam(0.05), 20000, 2e-2),
+    "lm": (pdefit.optimizers.LevenbergMarquardt(tolerance=1e-14), 200, 1e-5),
+    "lbfgs": (pdefit.optimizers.LBFGS(), 400, 1e-4),
+    "adam": (pdefit.optimizers.Adam(0.05), 20000, 2e-2),
 }
 
 
@@ -99,13 +99,16 @@ def test_rosenbrock_takes_few_evaluations(kind, most):
 
 def test_levenberg_marquardt_solves_a_linear_problem_at_once():
     points = minimise(
-        pdefit.LevenbergMarquardt(damping=1e-10, max_step=100.0), ZOO["quadratic"].residuals, np.full(3, 5.0), 9
+        pdefit.optimizers.LevenbergMarquardt(damping=1e-10, max_step=100.0),
+        ZOO["quadratic"].residuals,
+        np.full(3, 5.0),
+        9,
     )
     np.testing.assert_allclose(points[1][0], np.arange(3.0), atol=1e-6)
 
 
 def test_accepted_values_never_rise():
-    for optimizer in (pdefit.LevenbergMarquardt(), pdefit.LBFGS()):
+    for optimizer in (pdefit.optimizers.LevenbergMarquardt(), pdefit.optimizers.LBFGS()):
         values = [v for _, v, ok in minimise(optimizer, ZOO["rosenbrock"].residuals, np.array([-1.2, 1.0]), 100) if ok]
         assert np.all(np.diff(values) <= 1e-12)
 
@@ -127,7 +130,7 @@ def test_a_region_without_values_is_walked_around(kind):
 def test_the_step_into_the_void_is_really_taken():
     """Without this, the test above would prove nothing about rejection."""
     points = minimise(
-        pdefit.LevenbergMarquardt(max_step=50.0),
+        pdefit.optimizers.LevenbergMarquardt(max_step=50.0),
         lambda x: jnp.where(x > 2.5, jnp.nan, jnp.exp(x) - jnp.exp(2.0)),
         np.array([-3.0]),
         200,
@@ -147,7 +150,9 @@ def test_bounds_are_never_left_and_the_bounded_minimum_is_found(kind):
 
 
 def test_any_optax_transformation_is_an_optimizer():
-    points = minimise(pdefit.Optax(optax.rmsprop(0.02)), ZOO["rosenbrock"].residuals, np.array([-1.2, 1.0]), 3000)
+    points = minimise(
+        pdefit.optimizers.Optax(optax.rmsprop(0.02)), ZOO["rosenbrock"].residuals, np.array([-1.2, 1.0]), 3000
+    )
     # from 12.1; its steps have a fixed size and cannot settle
     assert best(points)[1] < 0.1
 
@@ -167,7 +172,7 @@ def test_states_are_arrays_that_can_be_saved_between_evaluations():
 
 def test_lbfgs_finds_bounded_minima_from_anywhere():
     """Convex quadratics with a bound in the way; held elements must not spoil the directions of the others."""
-    optimizer, rng = pdefit.LBFGS(), np.random.default_rng(0)
+    optimizer, rng = pdefit.optimizers.LBFGS(), np.random.default_rng(0)
     root = rng.normal(size=(3, 3))
     matrix = root @ root.T + np.diag([1.0, 10.0, 100.0])
     box = Box(np.full(3, -np.inf), np.array([0.3, np.inf, np.inf]))
@@ -184,7 +189,7 @@ def test_lbfgs_finds_bounded_minima_from_anywhere():
 
 def test_a_wall_of_nan_is_not_convergence():
     """The minimum lies behind a wall where J is not finite: the fit stops before it, and does not claim to be done."""
-    optimizer = pdefit.LevenbergMarquardt()
+    optimizer = pdefit.optimizers.LevenbergMarquardt()
     box = Box(np.full(1, -np.inf), np.full(1, np.inf))
     state = optimizer.init(jnp.zeros(1), box)
     for _ in range(300):
@@ -206,7 +211,7 @@ def test_levenberg_marquardt_meets_bounds_in_few_steps(seed):
     box = Box(np.full(5, -1.0), np.full(5, 1.0))
     expected = lsq_linear(matrix, data, (box.lower, box.upper), tol=1e-14)
     assert np.sum(np.abs(expected.x) > 1 - 1e-9) >= 1
-    optimizer = pdefit.LevenbergMarquardt(damping=1e-9, max_step=100.0)
+    optimizer = pdefit.optimizers.LevenbergMarquardt(damping=1e-9, max_step=100.0)
     points = minimise(optimizer, lambda x: matrix @ x - data, np.zeros(5), 30, box)
     np.testing.assert_allclose(best(points)[0], expected.x, atol=1e-6)
     assert len(points) <= 8
@@ -215,7 +220,7 @@ def test_levenberg_marquardt_meets_bounds_in_few_steps(seed):
 def test_an_element_that_would_step_too_far_does_not_spoil_the_others():
     """x + y and a little of y are seen: y is far away and is held at max_step, where x follows it at once."""
     matrix = np.array([[1.0, 1.0], [0.0, 1e-2]])
-    optimizer = pdefit.LevenbergMarquardt(damping=1e-12, max_step=2.0)
+    optimizer = pdefit.optimizers.LevenbergMarquardt(damping=1e-12, max_step=2.0)
     points = minimise(optimizer, lambda x: matrix @ x - matrix @ np.array([0.0, 50.0]), np.array([50.0, 0.0]), 60)
     # along the valley x + y = 50, two at a time
     np.testing.assert_allclose(points[1][0], [48.0, 2.0], rtol=1e-6)
@@ -229,7 +234,7 @@ def test_a_step_too_small_to_matter_ends_a_fit_without_noise():
     zoo = ZOO["rosenbrock"]
     counts = []
     for step_tolerance in (1e-3, 1e-13):
-        optimizer = pdefit.LevenbergMarquardt(tolerance=0.0, step_tolerance=step_tolerance)
+        optimizer = pdefit.optimizers.LevenbergMarquardt(tolerance=0.0, step_tolerance=step_tolerance)
         box = Box(np.full(2, -np.inf), np.full(2, np.inf))
         state, count = optimizer.init(jnp.asarray(zoo.start), box), 0
         while not optimizer.finished(state) and count < 200:
@@ -258,7 +263,7 @@ def test_levenberg_marquardt_sees_that_it_creeps():
     def helix(x):
         return jnp.stack([1e3 * (x[1] - jnp.cos(300 * x[0])), 1e3 * (x[2] - jnp.sin(300 * x[0])), x[0] - 5.0])
 
-    optimizer = pdefit.LevenbergMarquardt()
+    optimizer = pdefit.optimizers.LevenbergMarquardt()
     count, state = creeping(optimizer, helix, [0.0, 1.0, 0.0])
     assert count < 200 and not optimizer.converged(state)
     assert "creeps" in optimizer.remark(state)
@@ -266,7 +271,7 @@ def test_levenberg_marquardt_sees_that_it_creeps():
 
 def test_a_valley_that_is_merely_curved_is_no_creeping():
     """Rosenbrock's, and one that is a hundred times as narrow, which takes hundreds of steps and gains by each."""
-    optimizer = pdefit.LevenbergMarquardt()
+    optimizer = pdefit.optimizers.LevenbergMarquardt()
     for scale in (10.0, 1e3):
         _, state = creeping(optimizer, lambda x, s=scale: jnp.array([s * (x[1] - x[0] ** 2), 1 - x[0]]), [-1.2, 1.0])
         assert optimizer.remark(state) is None and bool(optimizer.converged(state)) == (scale == 10.0)

@@ -13,7 +13,7 @@ from pdefit.inverse.optimizers.preconditioner import block_arrow, has_points
 from pdefit.inverse.uncertainty.marginal import marginal_inverse
 
 POINTS = 40
-STATE = {"y0": {"u": pdefit.Identity(), "v": pdefit.Identity()}}
+STATE = {"y0": {"u": pdefit.transforms.Identity(), "v": pdefit.transforms.Identity()}}
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +47,7 @@ def cells_functional(controls=None, noise=0.02, guess=(1.3, 0.6), **options):
     y0, ts = truth.init(None), np.linspace(0.0, 2.0, 9)
     data = pdefit.add_noise(pdefit.simulate(truth, y0, ts, dt=0.05), noise, jax.random.key(0))
     problem = pdefit.Problem(Cells(a=guess[0], b=guess[1]), jax.tree.map(lambda x: 0.9 * x, y0))
-    controls = controls or {"a": pdefit.Log(), "b": pdefit.Log(), **STATE}
+    controls = controls or {"a": pdefit.transforms.Log(), "b": pdefit.transforms.Log(), **STATE}
     return pdefit.Functional(problem, data, controls, dt=0.05, **options)
 
 
@@ -69,8 +69,8 @@ def test_the_arrow_is_the_inverse_where_points_are_by_themselves():
 
 
 def test_a_prior_of_a_number_is_in_the_arrow():
-    prior = pdefit.Control(pdefit.Log(), prior=pdefit.LogNormal(1.0, 1e-3))
-    functional = cells_functional({"a": prior, "b": pdefit.Log(), **STATE})
+    prior = pdefit.Control(pdefit.transforms.Log(), prior=pdefit.priors.LogNormal(1.0, 1e-3))
+    functional = cells_functional({"a": prior, "b": pdefit.transforms.Log(), **STATE})
     theta, r = functional.theta0, jax.random.normal(jax.random.key(3), functional.theta0.shape)
     expected = np.linalg.solve(dense(functional, theta), r)
     np.testing.assert_allclose(block_arrow(functional, theta).solve(r), expected, rtol=1e-5)
@@ -81,7 +81,7 @@ def test_a_prior_of_a_number_is_in_the_arrow():
 def test_one_product_is_a_newton_step_where_points_are_by_themselves():
     few, exact = (
         pdefit.fit(cells_functional(), [pdefit.Stage(optimizer, 30)])
-        for optimizer in (pdefit.GaussNewtonCG(products=1), pdefit.LevenbergMarquardt())
+        for optimizer in (pdefit.optimizers.GaussNewtonCG(products=1), pdefit.optimizers.LevenbergMarquardt())
     )
     assert few.converged and few.iterations <= 10
     np.testing.assert_allclose(few.theta, exact.theta, atol=1e-5)
@@ -90,10 +90,10 @@ def test_one_product_is_a_newton_step_where_points_are_by_themselves():
 @pytest.mark.parametrize(
     ("controls", "expected"),
     [
-        ({"a": pdefit.Log(), **STATE}, True),
+        ({"a": pdefit.transforms.Log(), **STATE}, True),
         (STATE, True),
-        ({"a": pdefit.Log()}, False),
-        ({"a": pdefit.Log(), "y0": {"u": pdefit.Control(smoothing=2.0)}}, False),
+        ({"a": pdefit.transforms.Log()}, False),
+        ({"a": pdefit.transforms.Log(), "y0": {"u": pdefit.Control(smoothing=2.0)}}, False),
     ],
 )
 def test_which_unknowns_have_points(controls, expected):
@@ -102,16 +102,16 @@ def test_which_unknowns_have_points(controls, expected):
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_recordings_have_no_points(count):
-    own = {"a": pdefit.Log(), "y0": {n: pdefit.Control(scope="experiment") for n in ("u", "v")}}
+    own = {"a": pdefit.transforms.Log(), "y0": {n: pdefit.Control(scope="experiment") for n in ("u", "v")}}
     recordings = pdefit.Recordings([cells_functional(own)] * count)
     assert not has_points(recordings)
-    found = pdefit.fit(recordings, [pdefit.Stage(pdefit.GaussNewtonCG(products=1), 1)])
+    found = pdefit.fit(recordings, [pdefit.Stage(pdefit.optimizers.GaussNewtonCG(products=1), 1)])
     assert found.iterations == 1 and np.isfinite(found.loss)
 
 
 def front():
     """D and r of a front, and where it starts from, out of a noisy film."""
-    controls = {"D": pdefit.Log(), "r": pdefit.Log(), "y0": {"u": pdefit.Identity()}}
+    controls = {"D": pdefit.transforms.Log(), "r": pdefit.transforms.Log(), "y0": {"u": pdefit.transforms.Identity()}}
     times = np.linspace(0.0, 3.0, 7)
     return fisher_functional(controls, noise=0.01, times=times, guess=(0.8, 1.2), dt=0.1)
 
@@ -121,7 +121,7 @@ def test_with_diffusion_it_finds_the_minimum_that_levenberg_marquardt_finds():
     assert has_points(functional)
     products, exact = (
         pdefit.fit(functional, [pdefit.Stage(optimizer, 60)])
-        for optimizer in (pdefit.GaussNewtonCG(), pdefit.LevenbergMarquardt())
+        for optimizer in (pdefit.optimizers.GaussNewtonCG(), pdefit.optimizers.LevenbergMarquardt())
     )
     assert products.converged and exact.converged
     np.testing.assert_allclose(products.loss, exact.loss, rtol=1e-6)
@@ -140,7 +140,7 @@ def test_the_inverse_of_the_numbers_is_a_block_of_the_dense_inverse(make):
 
 def test_smoothed_fields_are_beside_numbers_too():
     """Without points the mean curvatures are what helps."""
-    controls = {"D": pdefit.Log(), "y0": {"u": pdefit.Control(smoothing=1.0)}}
+    controls = {"D": pdefit.transforms.Log(), "y0": {"u": pdefit.Control(smoothing=1.0)}}
     functional = fisher_functional(controls, noise=0.01, times=np.linspace(0.0, 3.0, 7), guess=(0.8, 1.0), dt=0.1)
     expected = np.linalg.inv(dense(functional, functional.theta0))[0, 0]
     np.testing.assert_allclose(marginal_inverse(functional, functional.theta0)[0, 0], expected, rtol=1e-3)
@@ -148,7 +148,7 @@ def test_smoothed_fields_are_beside_numbers_too():
 
 def test_intervals_of_many_unknowns_are_those_of_the_numbers(monkeypatch):
     functional = cells_functional()
-    found = pdefit.fit(functional, [pdefit.GaussNewtonCG()])
+    found = pdefit.fit(functional, [pdefit.optimizers.GaussNewtonCG()])
     whole = pdefit.intervals(functional, found.theta)
     monkeypatch.setattr("pdefit.inverse.uncertainty.intervals._MANY", 10)
     few = pdefit.intervals(functional, found.theta)
@@ -163,4 +163,4 @@ def test_intervals_of_many_unknowns_are_those_of_the_numbers(monkeypatch):
 
 def test_no_products_are_refused():
     with pytest.raises(ValueError, match="products of at least 1, but got 0"):
-        pdefit.GaussNewtonCG(products=0)
+        pdefit.optimizers.GaussNewtonCG(products=0)

@@ -18,14 +18,14 @@ STATE = {"u": jnp.asarray(np.random.default_rng(0).uniform(0.3, 0.7, (12, 6))), 
 COORDS = {"u": GRID.coords(), "n": FieldCoords((), {})}
 
 
-class Blocks(pdefit.AbstractObservationOperator):
+class Blocks(pdefit.instruments.AbstractObservationOperator):
     """Means over blocks of cells."""
 
     def __call__(self, y):
         return {"u": named_fields(y)["u"].reshape(4, 3, 3, 2).mean(axis=(1, 3))}
 
 
-class Camera(pdefit.AbstractObservationOperator):
+class Camera(pdefit.instruments.AbstractObservationOperator):
     """A blurred, nonlinear image with gain and offset, under another name."""
 
     def __call__(self, y):
@@ -33,21 +33,21 @@ class Camera(pdefit.AbstractObservationOperator):
         return {"light": 3 * (u[:-2, 1:-1] + u[1:-1, 1:-1] + u[2:, 1:-1] + u[1:-1, 2:]) ** 2 + 7}
 
 
-class Flipped(pdefit.AbstractObservationOperator):
+class Flipped(pdefit.instruments.AbstractObservationOperator):
     """Upside down."""
 
     def __call__(self, y):
         return {"u": named_fields(y)["u"][::-1]}
 
 
-class Column(pdefit.AbstractObservationOperator):
+class Column(pdefit.instruments.AbstractObservationOperator):
     """The mean along x: a profile."""
 
     def __call__(self, y):
         return {"u": named_fields(y)["u"].mean(axis=0)}
 
 
-class Total(pdefit.AbstractObservationOperator):
+class Total(pdefit.instruments.AbstractObservationOperator):
     """A number that depends on every point."""
 
     def __call__(self, y):
@@ -57,14 +57,14 @@ class Total(pdefit.AbstractObservationOperator):
 @pytest.mark.parametrize(
     ("operator", "name", "expected"),
     [
-        (pdefit.ObserveAll(), "u", (X, Y)),
-        (pdefit.Select("u"), "u", (X, Y)),
+        (pdefit.instruments.ObserveAll(), "u", (X, Y)),
+        (pdefit.instruments.Select("u"), "u", (X, Y)),
         # the middle of an odd stride; of an even one, the point before it
-        (pdefit.Compose([pdefit.Select("u"), pdefit.Subsample([3, 2])]), "u", (X[1::3], Y[::2])),
-        (pdefit.Compose([pdefit.Select("u"), pdefit.Subsample([2, 2], offset=[1, 0])]), "u", (X[1::2], Y[::2])),
-        (pdefit.Compose([pdefit.Select("u"), pdefit.Subsample([2, 6])]), "u", (X[::2], Y[2:3])),
+        (pdefit.instruments.Compose([pdefit.instruments.Select("u"), pdefit.instruments.Subsample([3, 2])]), "u", (X[1::3], Y[::2])),
+        (pdefit.instruments.Compose([pdefit.instruments.Select("u"), pdefit.instruments.Subsample([2, 2], offset=[1, 0])]), "u", (X[1::2], Y[::2])),
+        (pdefit.instruments.Compose([pdefit.instruments.Select("u"), pdefit.instruments.Subsample([2, 6])]), "u", (X[::2], Y[2:3])),
         (Blocks(), "u", BLOCKS),
-        (pdefit.Compose([Blocks(), pdefit.Subsample([2, 1])]), "u", (BLOCKS[0][::2], BLOCKS[1])),
+        (pdefit.instruments.Compose([Blocks(), pdefit.instruments.Subsample([2, 1])]), "u", (BLOCKS[0][::2], BLOCKS[1])),
         (Camera(), "light", (X, Y)),
         (Flipped(), "u", (X[::-1], Y)),
         (Column(), "u", (Y,)),
@@ -81,11 +81,11 @@ def test_positions(operator, name, expected):
 
 def test_labels_are_no_positions():
     bodies = FieldCoords(("body",), {"body": np.asarray(["Sun", "Mars"])})
-    found = seen_positions(pdefit.ObserveAll(), {"gm": jnp.ones(2)}, {"gm": bodies})["gm"]
+    found = seen_positions(pdefit.instruments.ObserveAll(), {"gm": jnp.ones(2)}, {"gm": bodies})["gm"]
     assert found.dims == ("",) and found.coords == {}
 
 
 def test_single_precision_states_keep_their_positions():
     state = jax.tree.map(lambda x: x.astype(jnp.float32), STATE)
-    found = seen_positions(pdefit.ObserveAll(), state, COORDS)["u"]
+    found = seen_positions(pdefit.instruments.ObserveAll(), state, COORDS)["u"]
     np.testing.assert_allclose(found.coords["x"], X, rtol=0, atol=1e-3 * 0.5)

@@ -32,7 +32,7 @@ def test_an_independent_twin_is_averaged_to_the_instrument():
     fine = refined(4)
     twin = pdefit.Twin(system=fine, solver=diffrax.Dopri5(), dt=None, refine=4)
     ts = np.linspace(0, 1, 3)
-    record, states = twin.record(fine.init(None), ts, pdefit.ObserveAll())
+    record, states = twin.record(fine.init(None), ts, pdefit.instruments.ObserveAll())
     assert record.values["u"].shape == (3, 64) == states.u.shape
     model = pdefit.simulate(fisher(), fisher().init(None), ts, dt=0.05)
     difference = np.max(np.abs(np.asarray(record.values["u"] - model.values["u"])))
@@ -42,8 +42,10 @@ def test_an_independent_twin_is_averaged_to_the_instrument():
 
 def test_the_same_seed_makes_the_same_twin():
     def values(seed):
-        twin = pdefit.Twin(system=fisher(), solver=pdefit.RK4(), dt=0.05, noise=0.02, seed=seed)
-        return np.asarray(twin.record(fisher().init(None), np.linspace(0, 1, 3), pdefit.ObserveAll())[0].values["u"])
+        twin = pdefit.Twin(system=fisher(), solver=pdefit.solvers.RK4(), dt=0.05, noise=0.02, seed=seed)
+        return np.asarray(
+            twin.record(fisher().init(None), np.linspace(0, 1, 3), pdefit.instruments.ObserveAll())[0].values["u"]
+        )
 
     np.testing.assert_array_equal(values(3), values(3))
     assert np.any(values(3) != values(4))
@@ -51,6 +53,6 @@ def test_the_same_seed_makes_the_same_twin():
 
 def test_a_truth_that_blows_up_is_an_error():
     # negative densities run to minus infinity within a second
-    twin = pdefit.Twin(system=fisher(), solver=pdefit.RK4(), dt=None)
+    twin = pdefit.Twin(system=fisher(), solver=pdefit.solvers.RK4(), dt=None)
     with pytest.raises(pdefit.PdefitError, match=r"set twin\.dt smaller"):
-        twin.record(type(fisher().init(None))(-np.ones(64)), np.linspace(0, 20, 3), pdefit.ObserveAll())
+        twin.record(type(fisher().init(None))(-np.ones(64)), np.linspace(0, 20, 3), pdefit.instruments.ObserveAll())

@@ -9,7 +9,7 @@ from problems import MASSES, planets, planets_functional, positions_functional
 
 import pdefit
 
-VELOCITY = {"velocity": pdefit.Identity()}
+VELOCITY = {"velocity": pdefit.transforms.Identity()}
 
 
 def jumps(functional, theta):
@@ -47,7 +47,11 @@ def test_a_jump_is_a_residual_of_the_segment_before_it():
 
 @pytest.mark.parametrize(
     ("nodes", "values", "tangents"),
-    [({}, 24 * 6, 3), (VELOCITY, 24 * 6, 3 + 6), ({"position": pdefit.Identity(), **VELOCITY}, 25 * 6, 3 + 12)],
+    [
+        ({}, 24 * 6, 3),
+        (VELOCITY, 24 * 6, 3 + 6),
+        ({"position": pdefit.transforms.Identity(), **VELOCITY}, 25 * 6, 3 + 12),
+    ],
 )
 def test_every_datum_counts_once_and_the_first_only_where_its_node_is_free(nodes, values, tangents):
     functional = planets_functional(controls={"gm": MASSES, "nodes": nodes})
@@ -68,8 +72,12 @@ def test_masses_and_velocities_are_found_from_positions_alone():
     guess = np.asarray(functional.problem.nodes.velocity)
     # of two-body orbits: good, but not exact
     assert 1e-5 < np.max(np.abs(guess - truth)) < 1e-3
-    stages = [pdefit.Stage(pdefit.LevenbergMarquardt(tolerance=0.1), formulation=pdefit.Segments(0.25))]
-    found = pdefit.fit(functional, [*stages, pdefit.LevenbergMarquardt()])
+    stages = [
+        pdefit.Stage(
+            pdefit.optimizers.LevenbergMarquardt(tolerance=0.1), formulation=pdefit.formulations.Segments(0.25)
+        )
+    ]
+    found = pdefit.fit(functional, [*stages, pdefit.optimizers.LevenbergMarquardt()])
     assert found.loss < 1e-3
     np.testing.assert_allclose(found.problem.system.gm, system.gm, rtol=1e-4)
     assert np.max(np.abs(np.asarray(found.problem.nodes.velocity) - truth)) < 1e-6
@@ -80,7 +88,9 @@ def test_masses_and_velocities_are_found_from_positions_alone():
 def test_intervals_cover_the_scatter_of_the_estimates():
     """30 realisations of noise, 12 segments: standard errors against the spread of the estimates, and coverage. The
     jackknife cuts the trajectory where it leaves a segment out, so it overstates the errors, here about threefold."""
-    clean = positions_functional(controls={"gm": pdefit.Log(), "nodes": VELOCITY}, length=0.5, continuity=1e-7)
+    clean = positions_functional(
+        controls={"gm": pdefit.transforms.Log(), "nodes": VELOCITY}, length=0.5, continuity=1e-7
+    )
     system, rng = clean.problem.system, np.random.default_rng(0)
     estimates, errors, inside = [], [], []
     for _ in range(30):
@@ -91,7 +101,7 @@ def test_intervals_cover_the_scatter_of_the_estimates():
             clean,
             (noisy, noisy[clean.layout.nodes]),
         )
-        found = pdefit.fit(functional, [pdefit.LevenbergMarquardt(tolerance=1e-6)])
+        found = pdefit.fit(functional, [pdefit.optimizers.LevenbergMarquardt(tolerance=1e-6)])
         intervals = pdefit.intervals(found.functional, found.theta)
         assert intervals.method.startswith("sandwich") and intervals.degrees == 11 and not intervals.unidentifiable
         estimates.append(np.asarray(found.theta[:3]))
@@ -104,8 +114,8 @@ def test_intervals_cover_the_scatter_of_the_estimates():
 
 def test_a_stage_with_other_windows_only_prepares_the_shared_controls():
     functional = positions_functional()
-    short = pdefit.Stage(pdefit.LevenbergMarquardt(), 5, formulation=pdefit.Segments(0.25))
-    last = pdefit.Stage(pdefit.LevenbergMarquardt(), 5)
+    short = pdefit.Stage(pdefit.optimizers.LevenbergMarquardt(), 5, formulation=pdefit.formulations.Segments(0.25))
+    last = pdefit.Stage(pdefit.optimizers.LevenbergMarquardt(), 5)
     for stages, segments, size in (([short, last], 4, 3 + 24), ([last, short], 24, 3)):
         found = pdefit.fit(functional, stages)
         assert found.functional.layout.segments == segments and found.theta.size == size
@@ -138,11 +148,11 @@ def test_a_missing_velocity_at_a_node_is_estimated_where_it_is_free():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"controls": {"gm": pdefit.Log()}}, "'velocity' is not observed; make nodes.velocity a control"),
+        ({"controls": {"gm": pdefit.transforms.Log()}}, "'velocity' is not observed; make nodes.velocity a control"),
         ({"continuity": {"position": 1e-3}}, "add velocity, or give one number"),
         ({"controls": {"nodes": {"velocity": pdefit.Control(smoothing=2.0)}}}, "tie segments to each other"),
         (
-            {"controls": {"nodes": {"velocity": pdefit.Control(guess=pdefit.Value(0.0))}}},
+            {"controls": {"nodes": {"velocity": pdefit.Control(guess=pdefit.guesses.Value(0.0))}}},
             "which gives its jumps no scale",
         ),
     ],
@@ -156,10 +166,10 @@ def test_what_cannot_be_tied_is_refused(options, message):
 def test_other_windows_need_something_else_to_find():
     functional = positions_functional(controls={"nodes": VELOCITY})
     with pytest.raises(pdefit.PdefitError, match=r"remove stage\.window"):
-        functional.reformulated(pdefit.Segments(0.5), functional.theta0)
+        functional.reformulated(pdefit.formulations.Segments(0.5), functional.theta0)
 
 
 @pytest.mark.parametrize("arguments", [(-1.0,), (1.0, 0.0), (1.0, {"velocity": -1.0})])
 def test_segments_expect_positive_numbers(arguments):
     with pytest.raises(ValueError, match="positive"):
-        pdefit.Segments(*arguments)
+        pdefit.formulations.Segments(*arguments)

@@ -15,7 +15,7 @@ from pdefit.inverse.fit.step_checks import halved
 from pdefit.inverse.uncertainty.discretisation import first_order_shift
 from pdefit.inverse.uncertainty.finer_grid import finer_grid
 
-LM = pdefit.LevenbergMarquardt(tolerance=1e-12)
+LM = pdefit.optimizers.LevenbergMarquardt(tolerance=1e-12)
 
 
 def fitted(functional):
@@ -42,8 +42,11 @@ def decay(**options):
 @pytest.mark.parametrize(
     "options",
     [
-        {"controls": {"k": pdefit.Log()}},
-        {"controls": {"k": pdefit.Log(), "nodes": {"u": pdefit.Identity()}}, "formulation": pdefit.Segments(1.0)},
+        {"controls": {"k": pdefit.transforms.Log()}},
+        {
+            "controls": {"k": pdefit.transforms.Log(), "nodes": {"u": pdefit.transforms.Identity()}},
+            "formulation": pdefit.formulations.Segments(1.0),
+        },
     ],
     ids=["one trajectory", "free nodes"],
 )
@@ -66,7 +69,7 @@ def test_cells_of_half_the_width():
     film = pdefit.simulate(fine, fine.init(None), ts, dt=0.005).values["u"]
     data = pdefit.Observations.build(ts, {"u": jax.vmap(lambda u: fine.grid.coarsen(u, 8))(film)}, 0.01)
     coarse = pdefit.Problem(front(32), fine.coarsen(fine.init(None), 8))
-    start = pdefit.Functional(coarse, data, {"D": pdefit.Log(), "r": pdefit.Log()}, dt=0.1)
+    start = pdefit.Functional(coarse, data, {"D": pdefit.transforms.Log(), "r": pdefit.transforms.Log()}, dt=0.1)
     functional, theta, known = fitted(start)
     finer = finer_grid(functional, theta)
     assert finer.problem.y0.u.shape == (64,) and finer.dt == 0.1
@@ -79,7 +82,10 @@ def test_cells_of_half_the_width():
 @pytest.mark.parametrize(
     ("functional", "reason"),
     [
-        (lambda: fisher_functional({"D": pdefit.Log(), "y0": {"u": pdefit.Identity()}}), "unknown y0.u"),
+        (
+            lambda: fisher_functional({"D": pdefit.transforms.Log(), "y0": {"u": pdefit.transforms.Identity()}}),
+            "unknown y0.u",
+        ),
         (lambda: planets_functional(), "no grid"),
     ],
 )

@@ -14,7 +14,7 @@ import pdefit
 
 def test_intervals_of_a_linear_problem_are_the_textbook_ones():
     """At the minimum of a nearly linear problem: (J^T J)^-1 s^2."""
-    found = pdefit.fit(fisher_functional(noise=0.02), [pdefit.LevenbergMarquardt()])
+    found = pdefit.fit(fisher_functional(noise=0.02), [pdefit.optimizers.LevenbergMarquardt()])
     intervals = pdefit.intervals(found.functional, found.theta)
     jac, r = found.functional.jacobian(found.theta), found.functional.residuals(found.theta)
     variance = r @ r / (r.size - 2)
@@ -29,7 +29,9 @@ def test_intervals_cover_the_truth_as_often_as_they_say():
     clean, inside, inside_stated, wider = fisher_functional(guess=(1.0, 1.0)), [], [], []
     for i in range(100):
         noisy = pdefit.add_noise(clean.observations, 0.02, jax.random.key(100 + i))
-        found = pdefit.fit(eqx.tree_at(lambda f: f.observations, clean, noisy), [pdefit.LevenbergMarquardt()])
+        found = pdefit.fit(
+            eqx.tree_at(lambda f: f.observations, clean, noisy), [pdefit.optimizers.LevenbergMarquardt()]
+        )
         intervals = pdefit.intervals(found.functional, found.theta)
         inside.append((intervals.low <= 1.0) & (intervals.high >= 1.0))
         stated = pdefit.intervals(found.functional, found.theta, sigma_stated=True)
@@ -40,7 +42,7 @@ def test_intervals_cover_the_truth_as_often_as_they_say():
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: fisher_functional(guess=(1.0, 1.0)), lambda: planets_functional({"gm": pdefit.Log()})]
+    "make", [lambda: fisher_functional(guess=(1.0, 1.0)), lambda: planets_functional({"gm": pdefit.transforms.Log()})]
 )
 def test_residuals_below_a_stated_sigma_do_not_shrink_intervals(make):
     """Data without noise whose sigma is said to be 0.01: 1.96 (J^T J)^-1/2, where residuals give nothing."""
@@ -68,13 +70,13 @@ def test_clustered_intervals_see_errors_that_a_segment_shares():
         values["position"][s + 1 : s + 3] += 1e-7 * rng.normal(size=(1, 3, 2))
     noisy = pdefit.Observations.build(data.ts, values, {"position": 1e-7, "velocity": 1.0})
     functional = pdefit.Functional(
-        pdefit.Problem(system, system.init(None), pdefit.Select("position")), noisy,
-        {"gm": pdefit.Log()}, formulation=pdefit.Segments(0.5), dt=0.02,
+        pdefit.Problem(system, system.init(None), pdefit.instruments.Select("position")), noisy,
+        {"gm": pdefit.transforms.Log()}, formulation=pdefit.formulations.Segments(0.5), dt=0.02,
     )  # fmt: skip
     # node states free of the errors that the observations have
     nodes = functional.formulation.node_states(functional.problem, data, functional.layout)
     functional = eqx.tree_at(lambda f: f.problem.nodes, functional, nodes)
-    found = pdefit.fit(functional, [pdefit.LevenbergMarquardt(tolerance=1e-12)])
+    found = pdefit.fit(functional, [pdefit.optimizers.LevenbergMarquardt(tolerance=1e-12)])
     intervals = pdefit.intervals(found.functional, found.theta)
     assert intervals.method.startswith("sandwich") and intervals.degrees == 11
     jac = found.functional.jacobian(found.theta)
@@ -90,10 +92,10 @@ def test_a_control_without_any_influence_is_named():
     full = type(truth.init(None))(jnp.ones(64))
     data = pdefit.simulate(truth, full, np.linspace(0, 1, 3), dt=0.05)
     data = pdefit.add_noise(data, 0.0, jax.random.key(0))
-    state = {"y0": {"u": pdefit.Identity()}}
+    state = {"y0": {"u": pdefit.transforms.Identity()}}
     both, known, alone = (
         pdefit.Functional(pdefit.Problem(truth, full), data, controls, dt=0.05)
-        for controls in ({"D": pdefit.Log(), **state}, state, {"D": pdefit.Log()})
+        for controls in ({"D": pdefit.transforms.Log(), **state}, state, {"D": pdefit.transforms.Log()})
     )
     found = pdefit.intervals(both, both.theta0)
     assert found.unidentifiable == ("D",) and np.isinf(found.error[0])
@@ -134,8 +136,8 @@ def decay(noise, controls):
 
 
 def test_what_cannot_be_told_apart_has_infinite_errors():
-    functional = decay(0.02, {"a": pdefit.Identity(), "b": pdefit.Identity()})
-    found = pdefit.fit(functional, [pdefit.LevenbergMarquardt()])
+    functional = decay(0.02, {"a": pdefit.transforms.Identity(), "b": pdefit.transforms.Identity()})
+    found = pdefit.fit(functional, [pdefit.optimizers.LevenbergMarquardt()])
     intervals = pdefit.intervals(found.functional, found.theta)
     assert intervals.unidentifiable == ("a", "b") and np.all(np.isinf(intervals.error))
     np.testing.assert_allclose(intervals.estimate.sum(), 1.5, rtol=0.05)
@@ -144,9 +146,12 @@ def test_what_cannot_be_told_apart_has_infinite_errors():
 @pytest.mark.parametrize("noise", [0.0, 1e-4])
 def test_a_prior_counts_with_the_deviation_it_states(noise):
     """a = 1 +- 0.1 is all that is known of a, and the data tell a + b: both are known to 0.1, noise or not."""
-    controls = {"a": pdefit.Control(pdefit.Identity(), prior=pdefit.Normal(1.0, 0.1)), "b": pdefit.Identity()}
+    controls = {
+        "a": pdefit.Control(pdefit.transforms.Identity(), prior=pdefit.priors.Normal(1.0, 0.1)),
+        "b": pdefit.transforms.Identity(),
+    }
     functional = decay(noise, controls)
-    found = pdefit.fit(functional, [pdefit.LevenbergMarquardt()])
+    found = pdefit.fit(functional, [pdefit.optimizers.LevenbergMarquardt()])
     intervals = pdefit.intervals(found.functional, found.theta)
     # without noise sigma is the range of the data: residuals of size one would be allowed, and the prior gives the rest
     np.testing.assert_allclose(intervals.error[0], 0.1, rtol=0.35 if noise == 0 else 0.01)
@@ -157,9 +162,9 @@ def test_few_segments_still_cover_the_truth():
     """150 realisations of errors that each of 12 segments shares, 3 masses: 95 % within what 450 trials can tell."""
     system, data = planets()
     functional = pdefit.Functional(
-        pdefit.Problem(system, system.init(None), pdefit.Select("position")),
+        pdefit.Problem(system, system.init(None), pdefit.instruments.Select("position")),
         pdefit.Observations.build(data.ts, data.values, {"position": 1e-6, "velocity": 1.0}),
-        {"gm": pdefit.Log()}, formulation=pdefit.Segments(0.5), dt=0.05,
+        {"gm": pdefit.transforms.Log()}, formulation=pdefit.formulations.Segments(0.5), dt=0.05,
     )  # fmt: skip
     rng, inside = np.random.default_rng(0), []
     clean = np.asarray(data.values["position"])
@@ -168,7 +173,7 @@ def test_few_segments_still_cover_the_truth():
         for s in range(0, 24, 2):
             shared[s + 1 : s + 3] = 1e-6 * rng.normal(size=(1, *clean.shape[1:]))
         noisy = eqx.tree_at(lambda f: f.observations.values["position"], functional, jnp.asarray(clean + shared))
-        found = pdefit.fit(noisy, [pdefit.LevenbergMarquardt()])
+        found = pdefit.fit(noisy, [pdefit.optimizers.LevenbergMarquardt()])
         intervals = pdefit.intervals(noisy, found.theta)
         inside.append((intervals.low <= system.gm) & (system.gm <= intervals.high))
     # the three masses of a realisation are not independent: 4 standard errors of 150 trials
@@ -178,7 +183,11 @@ def test_few_segments_still_cover_the_truth():
 def test_a_true_sigma_hardly_widens_the_intervals_of_few_segments():
     """Independent noise of the stated size, 12 segments: a noisy sandwich is compared with it control by control."""
     system, data = planets()
-    functional, rng, wider = planets_functional({"gm": pdefit.Log()}, length=0.5, dt=0.05), np.random.default_rng(0), []
+    functional, rng, wider = (
+        planets_functional({"gm": pdefit.transforms.Log()}, length=0.5, dt=0.05),
+        np.random.default_rng(0),
+        [],
+    )
     functional = functional.reweighted({"position": 1e-6})
     clean = np.asarray(data.values["position"])
     for _ in range(60):

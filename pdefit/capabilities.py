@@ -1,0 +1,18 @@
+"""Optional interfaces of a system."""
+
+from pdefit.systems.capabilities import AbstractBaseline as AbstractBaseline
+from pdefit.systems.capabilities import AbstractConservative as AbstractConservative
+from pdefit.systems.capabilities import AbstractConstrained as AbstractConstrained
+from pdefit.systems.capabilities import AbstractDataGuess as AbstractDataGuess
+from pdefit.systems.capabilities import AbstractDataState as AbstractDataState
+from pdefit.systems.capabilities import AbstractDiagnosed as AbstractDiagnosed
+from pdefit.systems.capabilities import AbstractExact as AbstractExact
+from pdefit.systems.capabilities import AbstractGridded as AbstractGridded
+from pdefit.systems.capabilities import AbstractMechanical as AbstractMechanical
+from pdefit.systems.capabilities import AbstractRefinable as AbstractRefinable
+from pdefit.systems.capabilities import AbstractSplit as AbstractSplit
+from pdefit.systems.capabilities import AbstractStable as AbstractStable
+from pdefit.systems.capabilities import AbstractSwitched as AbstractSwitched
+from pdefit.systems.capabilities import AbstractVerifiable as AbstractVerifiable
+from pdefit.systems.capabilities import Example as Example
+from pdefit.systems.capabilities import FieldCoords as FieldCoords

@@ -1,0 +1,6 @@
+"""Guesses: where controls start."""
+
+from pdefit.inverse.controls.guesses import AbstractGuess as AbstractGuess
+from pdefit.inverse.controls.guesses import FromData as FromData
+from pdefit.inverse.controls.guesses import Perturb as Perturb
+from pdefit.inverse.controls.guesses import Value as Value

@@ -1,0 +1,7 @@
+"""Observation operators: what an instrument sees of a state."""
+
+from pdefit.inverse.problem.instrument import AbstractObservationOperator as AbstractObservationOperator
+from pdefit.inverse.problem.instrument import Compose as Compose
+from pdefit.inverse.problem.instrument import ObserveAll as ObserveAll
+from pdefit.inverse.problem.instrument import Select as Select
+from pdefit.inverse.problem.instrument import Subsample as Subsample

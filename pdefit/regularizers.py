@@ -1,0 +1,5 @@
+"""Regularizers: what is asked of controls beyond fitting the data."""
+
+from pdefit.inverse.controls.regularizers import H1 as H1
+from pdefit.inverse.controls.regularizers import L2 as L2
+from pdefit.inverse.controls.regularizers import AbstractRegularizer as AbstractRegularizer

@@ -1,0 +1,7 @@
+"""Time stepping methods of pdefit. Those of diffrax can be used beside them."""
+
+from pdefit.integrate.solvers.imex import IMEX as IMEX
+from pdefit.integrate.solvers.rk4 import RK4 as RK4
+from pdefit.integrate.solvers.rkc import RKC as RKC
+from pdefit.integrate.solvers.velocity_verlet import VelocityVerlet as VelocityVerlet
+from pdefit.integrate.solvers.yoshida4 import Yoshida4 as Yoshida4
