@@ -1,3 +1,4 @@
+# ruff: noqa: E402
 """Strict arithmetic for every test: x64, no silent rank promotion, shapes in annotations checked at run time."""
 
 import jax

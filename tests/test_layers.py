@@ -68,9 +68,10 @@ def _within(module: str, package: str) -> bool:
 
 
 def _room(module: str) -> str | None:
-    """The innermost room that holds a module; the package itself is a room of one file."""
+    """The innermost room that holds a module; the files at the top, which gather public names, are a room of their own."""
     holding = [r for r in ROOMS if module == r or (r != "pdefit" and module.startswith(f"{r}."))]
-    return max(holding, key=len, default=None)
+    at_top = (ROOT / "pdefit" / f"{module.removeprefix('pdefit.')}.py").is_file()
+    return max(holding, key=len, default="pdefit" if at_top and module.startswith("pdefit.") else None)
 
 
 def _imports(source: str) -> list[tuple[int, str]]:
@@ -90,7 +91,7 @@ def _imports(source: str) -> list[tuple[int, str]]:
 def _plugin_may(module: str, name: str) -> bool:
     """A plugin imports the public names of pdefit, arrays, and itself."""
     if name.split(".")[0] == "pdefit":
-        return name == "pdefit" or (name.count(".") == 1 and _room(name) is None and name not in _PACKAGES)
+        return name == "pdefit" or (name.count(".") == 1 and _room(name) in (None, "pdefit") and name not in _PACKAGES)
     return name.split(".")[0] in (*_ARRAYS.split(), module.split(".")[0])
 
 
@@ -194,6 +195,7 @@ def test_a_planted_violation_is_caught(module, source):
     [
         ("pdefit_reaction.fisher_kpp", "import pdefit\nfrom pdefit import AbstractSystem\nimport jax.numpy as jnp"),
         ("pdefit_reaction.fisher_kpp", "from pdefit import parameter\nimport pdefit_reaction.other"),
+        ("pdefit_reaction.fisher_kpp", "from pdefit import capabilities\nfrom pdefit.boundaries import Periodic"),
         (
             "pdefit.inverse.fit.fit",
             "import diffrax\nimport os.path\nfrom pdefit.integrate.loop.time_grid import constant_grid",

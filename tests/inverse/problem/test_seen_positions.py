@@ -60,17 +60,35 @@ class Total(pdefit.instruments.AbstractObservationOperator):
         (pdefit.instruments.ObserveAll(), "u", (X, Y)),
         (pdefit.instruments.Select("u"), "u", (X, Y)),
         # the middle of an odd stride; of an even one, the point before it
-        (pdefit.instruments.Compose([pdefit.instruments.Select("u"), pdefit.instruments.Subsample([3, 2])]), "u", (X[1::3], Y[::2])),
-        (pdefit.instruments.Compose([pdefit.instruments.Select("u"), pdefit.instruments.Subsample([2, 2], offset=[1, 0])]), "u", (X[1::2], Y[::2])),
-        (pdefit.instruments.Compose([pdefit.instruments.Select("u"), pdefit.instruments.Subsample([2, 6])]), "u", (X[::2], Y[2:3])),
+        (
+            pdefit.instruments.Compose([pdefit.instruments.Select("u"), pdefit.instruments.Subsample([3, 2])]),
+            "u",
+            (X[1::3], Y[::2]),
+        ),
+        (
+            pdefit.instruments.Compose(
+                [pdefit.instruments.Select("u"), pdefit.instruments.Subsample([2, 2], offset=[1, 0])]
+            ),
+            "u",
+            (X[1::2], Y[::2]),
+        ),
+        (
+            pdefit.instruments.Compose([pdefit.instruments.Select("u"), pdefit.instruments.Subsample([2, 6])]),
+            "u",
+            (X[::2], Y[2:3]),
+        ),
         (Blocks(), "u", BLOCKS),
-        (pdefit.instruments.Compose([Blocks(), pdefit.instruments.Subsample([2, 1])]), "u", (BLOCKS[0][::2], BLOCKS[1])),
+        (
+            pdefit.instruments.Compose([Blocks(), pdefit.instruments.Subsample([2, 1])]),
+            "u",
+            (BLOCKS[0][::2], BLOCKS[1]),
+        ),
         (Camera(), "light", (X, Y)),
         (Flipped(), "u", (X[::-1], Y)),
         (Column(), "u", (Y,)),
         (Total(), "u", ()),
     ],
-)  # fmt: skip
+)
 def test_positions(operator, name, expected):
     found = seen_positions(operator, STATE, COORDS)[name]
     dims = {2: ("x", "y"), 1: ("y",), 0: ()}[len(expected)]
