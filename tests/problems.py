@@ -72,3 +72,8 @@ def central_difference(functional, theta, v, eps):
     near = VALUE(functional, theta + eps * v) - VALUE(functional, theta - eps * v)
     far = VALUE(functional, theta + 2 * eps * v) - VALUE(functional, theta - 2 * eps * v)
     return float(8 * near - far) / (12 * eps)
+
+
+def stable(system):
+    """The stable step of a system at its own initial state."""
+    return system.stable_step(system.init(None))

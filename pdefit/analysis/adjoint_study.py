@@ -21,7 +21,7 @@ from pdefit.adjoints.continuous.interpolating import Interpolating
 from pdefit.adjoints.finite_difference import STEPS, FiniteDifference, quotients
 from pdefit.adjoints.forward_mode import Tangent
 from pdefit.integrate.loop.stepper import Stepper
-from pdefit.inverse.certify.taylor import direction
+from pdefit.inverse.certify.direction import direction
 from pdefit.inverse.objective.compiled import GRADIENT
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.variants import shortened, with_adjoint

@@ -7,20 +7,20 @@ import numpy as np
 from jaxtyping import Array, Float
 
 import pdefit
+from pdefit.capabilities import AbstractExact, AbstractVerifiable, Example
 
 
 class State(NamedTuple):
     u: Float[Array, "*grid"] = pdefit.field(doc="density", diffusivity="D")
 
 
-class FisherKPP(pdefit.ReactionDiffusion, pdefit.capabilities.AbstractExact, pdefit.capabilities.AbstractVerifiable):
+class FisherKPP(pdefit.ReactionDiffusion, AbstractExact, AbstractVerifiable):
     """Logistic growth that spreads by diffusion: u_t = D lap u + r u (1 - u).
 
     Fronts run at 2 sqrt(r D) or faster. The initial state is the plane one with the closed form (1 + exp(z))^-2 with
     z = (x - front - c t) / sqrt(6 D / r) and c = 5 sqrt(r D / 6). Good values: D = r = 1, cells of at most 0.25.
 
-    Sources: R. A. Fisher, Ann. Eugen. 7:355 (1937), doi:10.1111/j.1469-1809.1937.tb02153.x; M. J. Ablowitz and
-    A. Zeppetella, Bull. Math. Biol. 41:835 (1979), doi:10.1007/BF02462380.
+    Sources: R. A. Fisher (1937), doi:10.1111/j.1469-1809.1937.tb02153.x; M. Ablowitz, A. Zeppetella, doi:10.1007/BF02462380.
     """
 
     time_unit: ClassVar[str] = "s"
@@ -42,6 +42,4 @@ class FisherKPP(pdefit.ReactionDiffusion, pdefit.capabilities.AbstractExact, pde
     def example(cls, resolution):
         grid = pdefit.CartesianGrid(shape=(4 * resolution,), extent=(80.0,), origin=(-40.0,), length_unit="mm")
         system, dt = cls(grid, jnp.asarray(1.0), jnp.asarray(1.0), -4.0), 0.15 * grid.spacing[0] ** 2
-        return pdefit.capabilities.Example(
-            system, system.exact(jnp.zeros(())), np.linspace(0.0, 2.0, 5), dt, space_order=2, time_order=4
-        )
+        return Example(system, system.exact(jnp.zeros(())), np.linspace(0.0, 2.0, 5), dt, space_order=2, time_order=4)

@@ -8,6 +8,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 import pdefit
+from pdefit.boundaries import Periodic
+from pdefit.capabilities import AbstractVerifiable, Example
 
 
 class State(NamedTuple):
@@ -15,7 +17,7 @@ class State(NamedTuple):
     v: Float[Array, "*grid"] = pdefit.field(doc="activator", diffusivity="D_v")
 
 
-class GrayScott(pdefit.ReactionDiffusion, pdefit.capabilities.AbstractVerifiable):
+class GrayScott(pdefit.ReactionDiffusion, AbstractVerifiable):
     """An activator that eats a substrate, u + 2 v -> 3 v, both fed and washed out.
 
         u_t = D_u lap u - u v^2 + feed (1 - u)
@@ -45,7 +47,7 @@ class GrayScott(pdefit.ReactionDiffusion, pdefit.capabilities.AbstractVerifiable
 
     @classmethod
     def example(cls, resolution):
-        grid = pdefit.CartesianGrid((2 * resolution,), (0.64,), boundary=pdefit.boundaries.Periodic())
+        grid = pdefit.CartesianGrid((2 * resolution,), (0.64,), boundary=Periodic())
         system = cls(grid, *map(jnp.asarray, (2e-5, 1e-5, 0.04, 0.06)))
         y0, ts = system.init(jax.random.key(0)), np.linspace(0.0, 20.0, 5)
-        return pdefit.capabilities.Example(system, y0, ts, 1.0, space_order=2, time_order=4)
+        return Example(system, y0, ts, 1.0, space_order=2, time_order=4)

@@ -1,9 +1,9 @@
 """pdefit fit: observations or a twin -> controls -> forecast -> files and figures."""
 
 import dataclasses
-import itertools
 import logging
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from pdefit._util import interrupts
 from pdefit._util.atomic import write_json
@@ -26,12 +25,13 @@ from pdefit.cli.results.fields import write_film
 from pdefit.cli.results.fit_quality import distrust, fit_quality, sigma_stated
 from pdefit.cli.results.forecast_summary import check_lyapunov, forecast_summary, write_forecast
 from pdefit.cli.results.parameter_rows import field_errors, parameter_rows
+from pdefit.cli.results.parameter_table import parameter_table
 from pdefit.cli.results.pictures_of_runs import description, pictures, report, tell
 from pdefit.cli.results.residual_series import residual_series
 from pdefit.cli.results.switch_bias import switch_bias
 from pdefit.cli.runs.adjoint_scratch import checkpoints_in
 from pdefit.cli.runs.certificates import Certificates
-from pdefit.cli.runs.discretisation_check import FINER, NOTED, Discretisation, discretisation
+from pdefit.cli.runs.discretisation_check import FINER, Discretisation, discretisation
 from pdefit.cli.runs.minimise import minimise
 from pdefit.cli.runs.planning import adjoint_summary, compared, memory_summary, plan
 from pdefit.cli.runtime.memory_meter import Metered
@@ -44,9 +44,6 @@ from pdefit.output.store.parameters import ParameterRow, write_parameters
 from pdefit.output.store.tables import write_series
 
 log = logging.getLogger("pdefit")
-
-# more elements of one control than this are a field, which the terminal shows in a line
-_MOST_ROWS = 16
 
 
 def run_fit(settings: Settings, directory: Path, name: str, console: Console, saved: Saved | None = None) -> None:
@@ -71,9 +68,7 @@ def _fit(
     """Everything from the plan to the verdict; `begin` is when the run started."""
     functional = exp.functional
     seconds = {"data": time.perf_counter() - begin}
-    for line in describe(exp.noise):
-        log.info(line)
-        console.print(line, highlight=False)
+    _note(describe(exp.noise), console)
     steps = functional.layout.time_grid.steps
     unit = functional.problem.system.time_unit
     stepping = (
@@ -85,9 +80,7 @@ def _fit(
         f"{exp.variant}: {functional.observed_values} values at {exp.fitted} times, {functional.controls.size} controls, "
         f"{functional.layout.segments} segment{'s' * (functional.layout.segments > 1)}, {stepping}; compiling ..."
     )
-    for line in exp.choices:
-        log.info(line)
-        console.print(line, highlight=False)
+    _note(exp.choices, console)
     for line in exp.remarks:
         log.warning(line)
         console.print(f"[yellow]warning:[/] {escape(line)}", highlight=False)
@@ -106,7 +99,7 @@ def _fit(
     moved, doubt = discretisation(exp, found, found_intervals), distrust(exp, verdict)
     rows = parameter_rows(exp, found, found_intervals, moved.worst, not doubt)
     write_parameters(directory / "parameters.csv", rows)
-    console.print(_table(rows, () if found_intervals is None else found_intervals.unidentifiable))
+    console.print(parameter_table(rows, () if found_intervals is None else found_intervals.unidentifiable))
     verdict = _with_doubts(verdict, rows, moved, doubt, console)
 
     console.print(f"writing fields.h5{' and the forecast' if exp.forecasts else ''}")
@@ -130,8 +123,7 @@ def _fit(
     summary["adjoint"] = {**adjoint_summary(planned), "gradient_to_forward": gradient / forward}
     summary["memory"] = memory_summary(planned, driver.peak_bytes)
     outcome = compared(planned, driver.peak_bytes, gradient)
-    log.info(outcome)
-    console.print(outcome, highlight=False)
+    _note([outcome], console)
     write_json(directory / "summary.json", summary)
     drawing = time.perf_counter()
     tell(pictures(directory) if settings.render else description(directory), console)
@@ -148,6 +140,13 @@ def _fit(
     )
     log.info("%s", verdict)
     console.print(f"[bold]{verdict.word}[/]: {escape(verdict.reason)}", highlight=False, soft_wrap=True)
+
+
+def _note(lines: Iterable[str], console: Console) -> None:
+    """Lines for the log and for the terminal."""
+    for line in lines:
+        log.info(line)
+        console.print(line, highlight=False)
 
 
 def _intervals(found: fitting.Fit, stated: bool, console: Console) -> Intervals | None:
@@ -185,60 +184,6 @@ def _with_doubts(
     if doubt and rows and verdict.word == FITTED:
         said.append(doubt if moved.decides else f"intervals are not to be trusted: {doubt}")
     return dataclasses.replace(verdict, reason="; ".join(said))
-
-
-def _table(rows: list[ParameterRow], unidentifiable: tuple[str, ...]) -> Table:
-    """The estimates in 80 columns, a field in one line; parameters.csv has every element, all digits and units. Intervals
-    that are not to be trusted stand in brackets; what finer steps or cells would do is shown where it matters."""
-    table = Table(box=None, header_style="bold")
-    table.add_column("control", no_wrap=True)
-    shifts = any(abs(r.discretisation_shift or 0.0) > NOTED for r in rows)
-    for column in ("guess", "estimate", "95 %", "truth", "error", "z", *(["shift"] if shifts else [])):
-        table.add_column(column, justify="right", no_wrap=True)
-    for _, found in itertools.groupby(rows, lambda r: r.control.rpartition(".")[0] or r.control):
-        together = list(found)
-        if len(together) > _MOST_ROWS:
-            table.add_row(*_summarised(together))
-            continue
-        for r in together:
-            half = (
-                ("unknown" if r.control in unidentifiable else "") if r.half_width is None else f"±{r.half_width:.1e}"
-            )
-            cells = [
-                r.control,
-                f"{r.guess:.4g}",
-                f"{r.estimate:.7g}",
-                f"({half})" if half and r.interval_trusted is False else half,
-                "" if r.truth is None else f"{r.truth:.7g}",
-                "" if r.relative_error is None else f"{r.relative_error:+.1e}",
-                "" if r.z_score is None else f"{r.z_score:+.1f}",
-            ]
-            if shifts:
-                cells.append("" if r.discretisation_shift is None else f"{r.discretisation_shift:+.1g}")
-            table.add_row(*cells)
-    return table
-
-
-def _summarised(rows: list[ParameterRow]) -> tuple[str, ...]:
-    """The elements of one field in a line: ranges, the median interval, relative L2 error and rms of z."""
-
-    def range_of(values: list[float]) -> str:
-        return f"{min(values):.2g}..{max(values):.2g}" if values else ""
-
-    widths = [r.half_width for r in rows if r.half_width is not None]
-    pairs = [(r.estimate, r.truth) for r in rows if r.truth is not None]
-    scores = [r.z_score for r in rows if r.z_score is not None]
-    truth = np.asarray([t for _, t in pairs])
-    error = np.linalg.norm([e - t for e, t in pairs]) / np.linalg.norm(truth) if np.any(truth) else None
-    return (
-        f"{rows[0].control.rpartition('.')[0]} ({len(rows)})",
-        range_of([r.guess for r in rows]),
-        range_of([r.estimate for r in rows]),
-        f"±{np.median(widths):.1e}" if widths else "",
-        range_of([t for _, t in pairs]),
-        "" if error is None else f"{error:.1e}",
-        f"{np.sqrt(np.mean(np.square(scores))):.1f}" if scores else "",
-    )
 
 
 def _summary(

@@ -14,10 +14,10 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from pdefit._util.trees import cast
 from pdefit.adjoints.base import ROUND_OFF
+from pdefit.inverse.certify.direction import direction
 from pdefit.inverse.certify.record import Check, at_most, over
 from pdefit.inverse.certify.residual_checks import Residuals
 from pdefit.inverse.certify.sketch import KEPT, SKETCH, Sketch, pull_sketch, push_sketch
-from pdefit.inverse.certify.taylor import direction
 from pdefit.inverse.controls.vector import FEW
 from pdefit.inverse.fit.drivers import AbstractDriver, Hosted
 from pdefit.inverse.objective.abstract import AbstractObjective

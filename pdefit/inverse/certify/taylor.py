@@ -4,14 +4,9 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float, PRNGKeyArray
-
-from pdefit.inverse.controls.transforms import Identity, Scale
-from pdefit.inverse.controls.vector import BoundControl, Controls
+from jaxtyping import Array
 
 # Relative steps halve from the first. So many are always tried, more while they tell more.
 _LARGEST, _BASE, _MOST = 2.0**-4, 9, 30
@@ -62,26 +57,6 @@ class Differences:
     def limit(self) -> float:
         """What the constant may be by chance."""
         return _SIGMAS * self.error_bar
-
-
-def direction(controls: Controls, theta: Float[Array, " p"], key: PRNGKeyArray) -> Float[Array, " p"]:
-    """A random direction that changes every control by about its own size."""
-    parts = []
-    for i, (control, part) in enumerate(zip(controls.items, controls.split(theta), strict=True)):
-        v = jax.random.normal(jax.random.fold_in(key, i), part.shape)
-        # a single number may be drawn near zero, and would then hardly move
-        v = v / jnp.sqrt(jnp.mean(v**2))
-        parts.append(v * _size(control, part, v))
-    return jnp.concatenate(parts)
-
-
-def _size(control: BoundControl, part: Array, v: Array) -> float:
-    """The factor that makes v change the physical value by as much as the value is large."""
-    value, change = jax.jvp(control.to_physical, (part,), (v,))
-    large, small = (float(jnp.sqrt(jnp.mean(x**2))) for x in (value, change))
-    factor = large / small if large > 0 and small > 0 else 1.0
-    # a saturated transform would ask for huge steps
-    return factor if isinstance(control.transform, Identity | Scale) else min(factor, 1.0)
 
 
 def round_off(f: Callable[[Array], Array], x: Array, v: Array) -> float:

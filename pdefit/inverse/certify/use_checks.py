@@ -9,9 +9,9 @@ import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
 from pdefit.adjoints.base import ROUND_OFF
+from pdefit.inverse.certify.direction import direction
 from pdefit.inverse.certify.record import Check, at_most, over
 from pdefit.inverse.certify.subject import Probe, Subject
-from pdefit.inverse.certify.taylor import direction
 from pdefit.inverse.controls.vector import FEW
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.variants import shortened, with_tangents

@@ -13,13 +13,9 @@ from pdefit.integrate.loop.adjoint_norms import EXPLOSIVE
 from pdefit.inverse.fit.compiled_loop import MOST, Carry, Log, power_of_two
 from pdefit.inverse.fit.drivers import AbstractDriver
 from pdefit.inverse.fit.place import Place
-from pdefit.inverse.fit.result import Fit as Fit
-from pdefit.inverse.fit.result import Progress as Progress
-from pdefit.inverse.fit.result import Record as Record
-from pdefit.inverse.fit.result import RunState, pack, unpack
+from pdefit.inverse.fit.result import Fit, Progress, Record, RunState, pack, saved_weights, unpack
 from pdefit.inverse.fit.stability import near_stability, suits
-from pdefit.inverse.fit.stages import Stage as Stage
-from pdefit.inverse.fit.stages import keeps, prepares, resized, with_windows
+from pdefit.inverse.fit.stages import Stage, keeps, prepares, resized, with_windows
 from pdefit.inverse.fit.step_checks import StepWatch, explain_growth
 from pdefit.inverse.objective.abstract import Objective
 from pdefit.inverse.objective.functional import Functional
@@ -227,21 +223,10 @@ class FitRun(Generic[Objective]):
         place = Place.from_numbers(numbers)
         if not isinstance(steps, dict) or not 0 <= place.stage <= len(self.stages):
             raise ValueError("no stage of this fit")
-        if not all(np.all(np.isfinite(x)) for name, x in saved.arrays.items() if "theta" in name):
-            raise ValueError("its point is not finite")
-        if np.ndim(saved.arrays["theta_before"]) != 1:
-            raise ValueError("its point is no vector")
         self.place = place
-        names = self.own.observations.sigma
-        # re-estimated ones have shapes of their own
-        self.sigma_before, sigma = ({n: saved.arrays[f"{a}['{n}']"] for n in names} for a in ("sigma_before", "sigma"))
-        for name, value in {**sigma, **self.sigma_before}.items():
-            if value.dtype.kind != "f" or not np.all(value > 0):
-                raise ValueError(f"sigma of {name} is not positive")
-            np.broadcast_to(value, self.own.observations.values[name].shape)
+        self.sigma_before, sigma, self.theta_before = saved_weights(saved, self.own.observations)
         self._use(self.place.windows, sigma)
         self._with_steps(self.steps.restored(self.functional, steps, saved.arrays))
-        self.theta_before = jnp.asarray(saved.arrays["theta_before"])
         self.theta = unpack("theta", self.functional.theta0, saved.arrays)
         self.loss = float(saved.arrays["loss"])
         self.carry = unpack("carry", self._begin(self.stages[self.place.stage].optimizer), saved.arrays)
@@ -279,9 +264,8 @@ class FitRun(Generic[Objective]):
             self._move(iterations=self.iterations + 1)
             norm = float(log.gradient_norm[i])
             error = self.steps.error if accepted and self.steps.error is not None else float("nan")
-            self.history.append(
-                Record(self.iterations, self.place.stage + 1, loss, norm, accepted, elapsed / done, theta, error)
-            )
+            stage = self.place.stage + 1
+            self.history.append(Record(self.iterations, stage, loss, norm, accepted, elapsed / done, theta, error))
             if not np.isfinite(loss):
                 self._note(f"iteration {self.iterations}: the loss is not finite, the step was rejected and reduced")
 

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.errors import PdefitError
+from pdefit.data.observations import Observations
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
 from pdefit.inverse.problem.problem import Problem
 
@@ -50,6 +51,24 @@ def unpack(name: str, like: PyTree, arrays: dict[str, np.ndarray]) -> PyTree:
         return value if isinstance(leaf, np.ndarray) else jnp.asarray(value)
 
     return eqx.combine(jax.tree_util.tree_map_with_path(restored, dynamic), static)
+
+
+def saved_weights(
+    saved: RunState, observations: Observations
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], Float[Array, " p"]]:
+    """Sigma before the stage and now, and the point before the stage. Raises `ValueError` where they cannot be those."""
+    if not all(np.all(np.isfinite(x)) for name, x in saved.arrays.items() if "theta" in name):
+        raise ValueError("its point is not finite")
+    if np.ndim(saved.arrays["theta_before"]) != 1:
+        raise ValueError("its point is no vector")
+    # re-estimated ones have shapes of their own
+    names = observations.sigma
+    before, now = ({n: saved.arrays[f"{a}['{n}']"] for n in names} for a in ("sigma_before", "sigma"))
+    for name, value in {**now, **before}.items():
+        if value.dtype.kind != "f" or not np.all(value > 0):
+            raise ValueError(f"sigma of {name} is not positive")
+        np.broadcast_to(value, observations.values[name].shape)
+    return before, now, jnp.asarray(saved.arrays["theta_before"])
 
 
 class Record(NamedTuple):

@@ -13,11 +13,12 @@ from jaxtyping import Array, Float, PyTree
 from pdefit._util.errors import PdefitError
 from pdefit.integrate.loop.batch import AbstractBatch, Vmap
 from pdefit.inverse.controls.regularizers import AbstractRegularizer
-from pdefit.inverse.controls.vector import BoundControl, Controls
+from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.normal_equations import SegmentNormalEquations
 from pdefit.inverse.objective.segment_jacobian import Blocks, added, refuse_dense
+from pdefit.inverse.objective.shared_controls import check_shared, stacked_items, theta_columns, without_shared
 from pdefit.inverse.objective.stacking import Extent, extent, sliced, stacked, unstacked
 from pdefit.inverse.problem.problem import Problem
 
@@ -51,7 +52,7 @@ class Recordings(AbstractObjective):
         first = functionals[0]
         shared = [c for c in first.controls.items if not c.own]
         for e, functional in enumerate(functionals):
-            _check_shared(e, functional, first)
+            check_shared(e, functional, first)
             if functional.steps is not None:
                 raise PdefitError("Recordings expects constant steps; set dt in place of adaptive steps")
         # the step is open in all where it is in one
@@ -65,9 +66,9 @@ class Recordings(AbstractObjective):
         ]
         paths = [c.path for c in shared]
         self.regularizers = tuple(r for r in first.regularizers if r.control in paths)
-        self.members = stacked([_without_shared(f) for f in functionals])
-        self.controls = Controls(tuple(_items(functionals)))
-        self.columns = _columns(self.controls, first.controls, len(functionals))
+        self.members = stacked([without_shared(f) for f in functionals])
+        self.controls = Controls(tuple(stacked_items(functionals)))
+        self.columns = theta_columns(self.controls, first.controls, len(functionals))
         self.batch = batch or Vmap()
         self.extents = tuple(map(extent, functionals))
 
@@ -258,58 +259,3 @@ class Recordings(AbstractObjective):
 
     def reweighted(self, sigma: Mapping[str, Any]):
         return eqx.tree_at(lambda r: r.members, self, self.members.reweighted(sigma))
-
-
-@dataclasses.dataclass(frozen=True)
-class _Of:
-    """A leaf of one recording in the stacked problem."""
-
-    where: Callable[[Any], Any]
-    recording: int
-
-    def __call__(self, problem: PyTree) -> PyTree:
-        return self.where(problem)[self.recording]
-
-
-def _items(functionals: Sequence[Functional]) -> list[BoundControl]:
-    """The controls of all recordings in the order of theta, bound to the stacked problem."""
-
-    def bound(c: BoundControl, e: int) -> BoundControl:
-        return dataclasses.replace(c, recording=e if c.own else None, where=_Of(c.where, e))
-
-    shared = [bound(c, 0) for c in functionals[0].controls.items if not c.own]
-    own = [bound(c, e) for e, f in enumerate(functionals) for c in f.controls.items if c.own]
-    return [*shared, *(c for c in own if not c.is_node), *(c for c in own if c.is_node)]
-
-
-def _columns(controls: Controls, one: Controls, count: int) -> np.ndarray:
-    """(E, q) the elements of theta that are the theta of each recording."""
-    edges = np.cumsum([0, *(c.size for c in controls.items)])
-    found = {c.path: np.arange(a, a + c.size) for c, a in zip(controls.items, edges[:-1], strict=True)}
-    rows = [[found[f"{c.path}[{e}]" if c.own else c.path] for c in one.items] for e in range(count)]
-    return np.stack([np.concatenate(row) for row in rows])
-
-
-def _without_shared(functional: Functional) -> Functional:
-    """The functional without priors and regularizers of shared controls, which count once."""
-    items = tuple(c if c.own else dataclasses.replace(c, prior=None) for c in functional.controls.items)
-    own = [c.path for c in items if c.own]
-    kept = tuple(r for r in functional.regularizers if r.control in own)
-    return eqx.tree_at(lambda f: (f.controls, f.regularizers), functional, (Controls(items), kept))
-
-
-def _check_shared(e: int, functional: Functional, first: Functional) -> None:
-    """Refuse shared controls that do not start from the same value."""
-    one, other = ({c.path: c for c in f.controls.items if not c.own} for f in (first, functional))
-    if one.keys() != other.keys():
-        raise PdefitError(
-            f"Recordings expects the same shared controls in all, but number {e} has {', '.join(other) or 'none'} and "
-            f"number 0 {', '.join(one) or 'none'}"
-        )
-    for path in one:
-        guesses = [np.asarray(c[path].where(f.problem)) for c, f in ((one, first), (other, functional))]
-        if guesses[0].shape != guesses[1].shape or not np.allclose(*guesses, rtol=1e-6, atol=0):
-            raise PdefitError(
-                f"The control '{path}' is shared, but its guess in recording {e} is not that in recording 0; give it one "
-                f'guess, or scope="experiment"'
-            )

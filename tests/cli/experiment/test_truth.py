@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from pdefit._util.errors import PdefitError
-from pdefit.cli.commands.fit import _table
 from pdefit.cli.experiment.build import build_experiment
 from pdefit.cli.results.parameter_rows import true_theta
+from pdefit.cli.results.parameter_table import parameter_table as _table
 from pdefit.output.store.parameters import ParameterRow
 
 

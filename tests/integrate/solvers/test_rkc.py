@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from pdefit_reaction import FisherKPP
-from problems import GRID, fisher, fisher_functional
+from problems import GRID, fisher, fisher_functional, stable
 from small_systems import Decay, Swing
 
 import pdefit
@@ -53,7 +53,7 @@ def test_the_stages_are_the_fewest_that_are_stable():
 
 def test_stages_suit_the_step_and_the_guess():
     system = fisher()
-    y0, euler = system.init(None), system.stable_step(None)
+    y0, euler = system.init(None), stable(system)
     solver, dt = choose_steps([(system, y0)], 20 * euler, pdefit.solvers.RKC())
     assert dt == 20 * euler and real_stability(solver) >= 40 > 0.8 * real_stability(
         pdefit.solvers.RKC(solver.stages - 1)
@@ -71,15 +71,15 @@ def test_stages_suit_the_step_and_the_guess():
         dt=0.4,
     )
     # of a fit with a margin, but not for its bounds
-    asked = 2 * 0.4 / fisher(0.6, 1.5).stable_step(None)
-    assert 1.5 * asked <= real_stability(functional.runner.solver) < 5 * asked < 2 * 0.4 / fisher(9.0).stable_step(None)
+    asked = 2 * 0.4 / stable(fisher(0.6, 1.5))
+    assert 1.5 * asked <= real_stability(functional.runner.solver) < 5 * asked < 2 * 0.4 / stable(fisher(9.0))
 
 
 def test_a_step_far_beyond_that_of_runge_kutta_is_right():
     system, ts = fisher(), np.array([0.0, 4.0])
     y0 = system.init(None)
     fine = pdefit.simulate(system, y0, ts, solver=diffrax.Dopri8(), steps=pdefit.Adaptive(1e-10, 1e-12))
-    dt = 10 * system.stable_step(None)
+    dt = 10 * stable(system)
     with pytest.raises(pdefit.PdefitError, match="beyond the stability limit"):
         pdefit.simulate(system, y0, ts, dt=dt)
     found = pdefit.simulate(system, y0, ts, solver=pdefit.solvers.RKC(), dt=dt)
@@ -123,7 +123,7 @@ def test_the_error_of_adaptive_steps_follows_the_tolerance(stages):
 def test_adaptive_steps_are_kept_stable():
     system, ts = fisher(), np.array([0.0, 40.0])
     solver, steps = pdefit.solvers.RKC(4), pdefit.Adaptive(0.1, 0.1)
-    limit = real_interval(4) / 2 * system.stable_step(None)
+    limit = real_interval(4) / 2 * stable(system)
     # the front has left: nothing but stability bounds a step
     grid = adaptive_grid(system, system.init(None), ts, solver=solver, steps=steps, t0=0.0)
     assert 0.9 * limit < grid.step.max() < limit

@@ -4,7 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from problems import fisher, fisher_functional, planets_functional
+from problems import fisher, fisher_functional, planets_functional, stable
 
 import pdefit
 
@@ -137,6 +137,6 @@ def test_a_stage_that_blows_up_leaves_the_stages_before_it():
 
 def test_a_step_that_is_hardly_stable_at_the_estimate_is_mentioned():
     found = pdefit.fit(fisher_functional(dt=0.22, times=0.22 * np.arange(19)), [pdefit.optimizers.LevenbergMarquardt()])
-    limit = fisher().stable_step(None) * 2.785 / 2
+    limit = stable(fisher()) * 2.785 / 2
     assert 0.8 * limit < 0.22 < limit
     assert any("close to the stability limit" in event for event in found.events)

@@ -1,7 +1,7 @@
 """Constant steps that were left open: chosen for the guess, and again where the best point asks for smaller ones."""
 
 import numpy as np
-from problems import fisher, fisher_functional
+from problems import fisher, fisher_functional, stable
 from resumed import bits, run
 
 import pdefit
@@ -26,7 +26,7 @@ def renewals(fit):
 def test_the_step_is_chosen_for_the_guess_whatever_the_bounds():
     wide = {name: pdefit.Control(pdefit.transforms.Log(), bounds=(0.01, 100.0)) for name in ("D", "r")}
     functional, free = front(controls=wide), front()
-    stable = HALF.stable_step(None)
+    stable = stable(HALF)
     np.testing.assert_allclose(functional.dt, 0.8 * stable)
     assert functional.layout.time_grid.steps == free.layout.time_grid.steps == 8 * int(np.ceil(0.5 / (0.8 * stable)))
 
@@ -34,7 +34,7 @@ def test_the_step_is_chosen_for_the_guess_whatever_the_bounds():
 def test_the_plan_says_which_control_decides():
     functional = front((0.6, 1.5))
     choice = step_choice(functional)
-    limit = functional.problem.system.stable_step(None) * 2.785 / 2
+    limit = stable(functional.problem.system) * 2.785 / 2
     assert (choice.decided_by, choice.given) == ("D", False)
     np.testing.assert_allclose(choice.share, functional.layout.time_grid.largest / limit, rtol=1e-2)
     assert "of what is stable at the guess; decided by D (" in str(choice)
@@ -47,7 +47,7 @@ def test_the_plan_says_which_control_decides():
 
 def test_a_fit_that_needs_smaller_steps_than_its_guess():
     functional = front()
-    assert 5 < HALF.stable_step(None) / fisher().stable_step(None) < 6
+    assert 5 < stable(HALF) / stable(fisher()) < 6
     whole, rows, states = run(functional, LM)
     assert whole.converged
     # the truth is 1, 1

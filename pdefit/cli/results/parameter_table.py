@@ -1,0 +1,66 @@
+"""The table of estimates on the terminal."""
+
+import itertools
+
+import numpy as np
+from rich.table import Table
+
+from pdefit.cli.runs.discretisation_check import NOTED
+from pdefit.output.store.parameters import ParameterRow
+
+# more elements of one control than this are a field, which the terminal shows in a line
+_MOST_ROWS = 16
+
+
+def parameter_table(rows: list[ParameterRow], unidentifiable: tuple[str, ...]) -> Table:
+    """The estimates in 80 columns, a field in one line; parameters.csv has every element, all digits and units. Intervals
+    that are not to be trusted stand in brackets; what finer steps or cells would do is shown where it matters."""
+    table = Table(box=None, header_style="bold")
+    table.add_column("control", no_wrap=True)
+    shifts = any(abs(r.discretisation_shift or 0.0) > NOTED for r in rows)
+    for column in ("guess", "estimate", "95 %", "truth", "error", "z", *(["shift"] if shifts else [])):
+        table.add_column(column, justify="right", no_wrap=True)
+    for _, found in itertools.groupby(rows, lambda r: r.control.rpartition(".")[0] or r.control):
+        together = list(found)
+        if len(together) > _MOST_ROWS:
+            table.add_row(*_summarised(together))
+            continue
+        for r in together:
+            half = (
+                ("unknown" if r.control in unidentifiable else "") if r.half_width is None else f"±{r.half_width:.1e}"
+            )
+            cells = [
+                r.control,
+                f"{r.guess:.4g}",
+                f"{r.estimate:.7g}",
+                f"({half})" if half and r.interval_trusted is False else half,
+                "" if r.truth is None else f"{r.truth:.7g}",
+                "" if r.relative_error is None else f"{r.relative_error:+.1e}",
+                "" if r.z_score is None else f"{r.z_score:+.1f}",
+            ]
+            if shifts:
+                cells.append("" if r.discretisation_shift is None else f"{r.discretisation_shift:+.1g}")
+            table.add_row(*cells)
+    return table
+
+
+def _summarised(rows: list[ParameterRow]) -> tuple[str, ...]:
+    """The elements of one field in a line: ranges, the median interval, relative L2 error and rms of z."""
+
+    def range_of(values: list[float]) -> str:
+        return f"{min(values):.2g}..{max(values):.2g}" if values else ""
+
+    widths = [r.half_width for r in rows if r.half_width is not None]
+    pairs = [(r.estimate, r.truth) for r in rows if r.truth is not None]
+    scores = [r.z_score for r in rows if r.z_score is not None]
+    truth = np.asarray([t for _, t in pairs])
+    error = np.linalg.norm([e - t for e, t in pairs]) / np.linalg.norm(truth) if np.any(truth) else None
+    return (
+        f"{rows[0].control.rpartition('.')[0]} ({len(rows)})",
+        range_of([r.guess for r in rows]),
+        range_of([r.estimate for r in rows]),
+        f"±{np.median(widths):.1e}" if widths else "",
+        range_of([t for _, t in pairs]),
+        "" if error is None else f"{error:.1e}",
+        f"{np.sqrt(np.mean(np.square(scores))):.1f}" if scores else "",
+    )

@@ -1,0 +1,28 @@
+"""Random directions in search space."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from pdefit.inverse.controls.transforms import Identity, Scale
+from pdefit.inverse.controls.vector import BoundControl, Controls
+
+
+def direction(controls: Controls, theta: Float[Array, " p"], key: PRNGKeyArray) -> Float[Array, " p"]:
+    """A random direction that changes every control by about its own size."""
+    parts = []
+    for i, (control, part) in enumerate(zip(controls.items, controls.split(theta), strict=True)):
+        v = jax.random.normal(jax.random.fold_in(key, i), part.shape)
+        # a single number may be drawn near zero, and would then hardly move
+        v = v / jnp.sqrt(jnp.mean(v**2))
+        parts.append(v * _size(control, part, v))
+    return jnp.concatenate(parts)
+
+
+def _size(control: BoundControl, part: Array, v: Array) -> float:
+    """The factor that makes v change the physical value by as much as the value is large."""
+    value, change = jax.jvp(control.to_physical, (part,), (v,))
+    large, small = (float(jnp.sqrt(jnp.mean(x**2))) for x in (value, change))
+    factor = large / small if large > 0 and small > 0 else 1.0
+    # a saturated transform would ask for huge steps
+    return factor if isinstance(control.transform, Identity | Scale) else min(factor, 1.0)
