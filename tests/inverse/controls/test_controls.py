@@ -6,6 +6,7 @@ from pdefit_particles import Gravity
 from problems import fisher, fisher_functional, planets_functional
 
 import pdefit
+from pdefit.inverse.controls.bind import bind
 
 
 def resolved(controls, seed=0):

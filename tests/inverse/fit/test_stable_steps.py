@@ -26,9 +26,9 @@ def renewals(fit):
 def test_the_step_is_chosen_for_the_guess_whatever_the_bounds():
     wide = {name: pdefit.Control(pdefit.transforms.Log(), bounds=(0.01, 100.0)) for name in ("D", "r")}
     functional, free = front(controls=wide), front()
-    stable = stable(HALF)
-    np.testing.assert_allclose(functional.dt, 0.8 * stable)
-    assert functional.layout.time_grid.steps == free.layout.time_grid.steps == 8 * int(np.ceil(0.5 / (0.8 * stable)))
+    step = stable(HALF)
+    np.testing.assert_allclose(functional.dt, 0.8 * step)
+    assert functional.layout.time_grid.steps == free.layout.time_grid.steps == 8 * int(np.ceil(0.5 / (0.8 * step)))
 
 
 def test_the_plan_says_which_control_decides():
