@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-MOST_LINES = 350
+MOST_LINES = 300
 
 _ARRAYS = "jax equinox jaxtyping numpy"
 _FILES = "numpy h5py h5netcdf xarray tifffile"

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
+from pdefit._util.precision import demand_float64
 from pdefit.data.observations import Observations
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.stable_step import choose_steps
@@ -38,6 +39,7 @@ def simulate(
     - `observe`: the instrument (default: the whole state).
     - `args`: exogenous inputs of the system.
     """
+    demand_float64()
     ts = np.asarray(ts, np.float64)
     solver = RK4() if solver is None else solver
     solver, dt = choose_steps([(system, y0)], dt, solver) if steps is None else (solver, np.inf)
