@@ -46,9 +46,10 @@ def test_a_name_that_is_not_there():
 
 def test_single_precision_is_refused_with_the_remedy():
     system = fisher()
+    y0 = system.init(None)
     jax.config.update("jax_enable_x64", False)
     try:
         with pytest.raises(pdefit.PdefitError, match="jax_enable_x64"):
-            pdefit.simulate(system, system.init(None), np.linspace(0.0, 1.0, 3))
+            pdefit.simulate(system, y0, np.linspace(0.0, 1.0, 3))
     finally:
         jax.config.update("jax_enable_x64", True)

@@ -259,35 +259,30 @@ class FitRun(Generic[Objective]):
 
     def _record(self, log: Log, done: int, elapsed: float) -> None:
         for i in range(done):
-            loss, accepted = float(log.loss[i]), bool(log.accepted[i])
+            loss, norm, accepted = float(log.loss[i]), float(log.gradient_norm[i]), bool(log.accepted[i])
             theta = np.asarray(log.theta[i]) if log.theta.shape[1] else None
             self._move(iterations=self.iterations + 1)
-            norm = float(log.gradient_norm[i])
             error = self.steps.error if accepted and self.steps.error is not None else float("nan")
             stage = self.place.stage + 1
             self.history.append(Record(self.iterations, stage, loss, norm, accepted, elapsed / done, theta, error))
             if not np.isfinite(loss):
                 self._note(f"iteration {self.iterations}: the loss is not finite, the step was rejected and reduced")
 
-    def _whole(self) -> None:
-        """A fit that ends in a stage that prepares is still judged by the whole record."""
-        self._use(-1, self.functional.observations.sigma)
-        self._carry_over()
-        self.converged = False
-
     def result(self, status: str) -> Fit[Objective]:
         """What is known when the fit ends, however it ends."""
         if not self.iterations:
             raise PdefitError("The fit was interrupted before its first evaluation")
         if self.functional.formulation.partial:
-            self._whole()
+            # a fit that ends in a stage that prepares is still judged by the whole record
+            self._use(-1, self.functional.observations.sigma)
+            self._carry_over()
+            self.converged = False
         # stages differ in windows and weights: the losses reported are those of the last functional
         # a stage that prepares free states has only the first controls
         guess = self.own.theta0[: self.theta.size]
         at_guess = self.steps.suited(self.functional, guess)
-        first, last = (
-            float(self.driver.value(f, jnp.asarray(t))) for f, t in ((at_guess, guess), (self.functional, self.theta))
-        )
+        first = float(self.driver.value(at_guess, jnp.asarray(guess)))
+        last = float(self.driver.value(self.functional, jnp.asarray(self.theta)))
         for event in near_stability(self.functional, jnp.asarray(self.theta)):
             self._note(event)
         return Fit(
