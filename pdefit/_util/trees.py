@@ -4,10 +4,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
 
-def named_fields(tree: PyTree) -> dict[str, Array]:
+def named_fields(tree: PyTree) -> dict[str, PyTree]:
     """The leaves of a state by name: attribute names or dictionary keys, joined by dots; a bare array is called `y`.
 
     A mapping of names to arrays is returned as it is.

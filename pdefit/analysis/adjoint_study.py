@@ -80,12 +80,12 @@ class Measured:
     accuracy: float
 
     @property
-    def time(self) -> float:
+    def time(self) -> float | int:
         """Seconds for a gradient; infinite where it did not run."""
         return math.inf if self.seconds is None else self.seconds
 
     @property
-    def bytes(self) -> float:
+    def bytes(self) -> float | int:
         """Bytes for a gradient; infinite where it did not run."""
         return math.inf if self.peak_bytes is None else self.peak_bytes
 
