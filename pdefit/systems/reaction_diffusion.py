@@ -61,6 +61,7 @@ class ReactionDiffusion(AbstractFieldSystem, AbstractSplit, AbstractStable):
         return type(y)(*solved)
 
     def stable_step(self, y):
+        y = jax.tree.map(jnp.asarray, y)
         D = max((float(jnp.max(D)) for D, _ in self._with_diffusivities(y) if D is not None), default=0.0)
         spread = 4 * D * sum(1 / h**2 for h in self.grid.spacing)
         return 2 / (spread + float(self.stiffness(y)))

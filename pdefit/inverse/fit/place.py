@@ -41,6 +41,8 @@ class Place:
 
         Raises `ValueError` where a number is missing, negative, or of another type.
         """
+        if not isinstance(numbers["events"], list):
+            raise ValueError("events are no list")
         place = cls(**{**numbers, "events": tuple(numbers["events"])})
         for field in dataclasses.fields(cls):
             value, like = getattr(place, field.name), field.default

@@ -51,7 +51,7 @@ def outcome(directory: Path):
     saved = load_state(directory / "state")
     assert saved is not None
     state = {k: v.tobytes() for k, v in saved.arrays.items()}
-    numbers = {k: v for k, v in saved.numbers.items() if k != "seconds"}
+    numbers = {k: v for k, v in saved.numbers.items() if k not in ("compiling", "evaluating")}
     summary = json.loads((directory / "summary.json").read_text())
     text = (directory / "parameters.csv").read_text()
     return history, fields, state, numbers, text, {k: summary[k] for k in ("loss_final", "iterations", "parameters")}
