@@ -4,8 +4,10 @@
 import os
 
 # loading compiled code from the cache logs kilobytes about pseudo-features ("prefer-no-gather") that no processor has;
-# the level is read when jaxlib is imported, which nothing before this line does
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# the level is read when jaxlib is imported, which nothing before this line does. JAX sets 1 by itself, which a command that a
+# notebook starts inherits
+if os.environ.get("TF_CPP_MIN_LOG_LEVEL", "1") == "1":
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 import importlib
 import logging
