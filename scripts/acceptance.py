@@ -159,14 +159,14 @@ def film(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return file["time"][:], file["x"][:], file["u_predicted"][:]
 
 
-def runner(folder: Path) -> None:
+def sweep(folder: Path) -> None:
     jobs, _ = run(folder, "fit", "-m", "experiment=reaction/fisher_front", "controls.D.guess=0.5,2.0", "seed=1")
     found = [j["parameters"]["D"]["estimate"] for j in jobs]
     promise("sweep of a nested control: two jobs, spread of their estimates", abs(found[0] / found[1] - 1), 1e-4)
     promise("sweep of a nested control: missing jobs", 2 - len(jobs), 0)
 
 
-PARTS = {part.__name__: part for part in (pleiades, fisher, runner, cardiac, solar_system, solar_system_positions)}
+PARTS = {part.__name__: part for part in (pleiades, fisher, sweep, cardiac, solar_system, solar_system_positions)}
 
 if unknown := set(sys.argv[1:]) - set(PARTS):
     sys.exit(f"There is no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
