@@ -22,13 +22,14 @@ from pdefit_reaction import FisherKPP
 import pdefit
 from pdefit.cli.runtime.memory_meter import Meter
 
+jax.config.update("jax_enable_x64", True)
 grid = pdefit.CartesianGrid(shape=(256, 256), extent=(80.0, 80.0))
 truth = FisherKPP(grid=grid, D=1.0, r=1.0, front=20.0)
 # 80 steps with a state of 0.5 MB
 y0, ts = truth.init(None), np.linspace(0.0, 1.6, 9)
 data = pdefit.simulate(truth, y0, ts, dt=0.02)
 guess = pdefit.Problem(FisherKPP(grid=grid, D=1.2, r=0.9, front=20.0), y0)
-J = pdefit.Functional(guess, ts, data, {"D": pdefit.transforms.Log(), "y0": {"u": pdefit.transforms.Identity()}}, dt=0.02)
+J = pdefit.Functional(guess, data, {"D": pdefit.transforms.Log(), "y0": {"u": pdefit.transforms.Identity()}}, dt=0.02)
 budgets = json.loads(sys.argv[1])
 driver = pdefit.drivers.Hosted(**budgets) if "device" in budgets else pdefit.drivers.Traced(**budgets)
 J = driver.resolve_for(J)
