@@ -32,6 +32,9 @@ class Products:
         moved, pull = jax.jvp(self.residuals, (theta,), (v,))[1], jax.vjp(self.residuals, theta)[1]
         return pull(moved)[0]
 
+    def normal_equations(self, theta):
+        raise NotImplementedError("Gauss-Newton for fields never forms a matrix")
+
     def repeat(self, condition, body, carry):
         while bool(condition(carry)):
             carry = body(carry)
