@@ -1,4 +1,4 @@
-"""Which launchers and sweepers of Hydra may run, and who may set their parameters."""
+"""Launchers and sweepers of Hydra that may run, and where their parameters may be set."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -72,7 +72,7 @@ def _stored(group: str, name: str) -> dict[Any, Any] | None:
 
 
 def _is_typed(path: str, typed: set[str]) -> bool:
-    """Whether the command line sets an entry, or something that holds it."""
+    """True where the command line sets an entry, or a mapping that holds it."""
     parts = path.split(".")
     return any(".".join(parts[:n]) in typed for n in range(2, len(parts) + 1)) or any(
         key.startswith(f"{path}.") for key in typed

@@ -12,7 +12,7 @@ INTERPOLATED = "${"
 
 
 def resolved_value(cfg: DictConfig, path: str) -> Any:
-    """What an entry resolves to, in which nothing is left to be resolved again."""
+    """Value of an entry with all interpolations resolved."""
     try:
         found = OmegaConf.select(cfg, path, throw_on_missing=True)
         found = OmegaConf.to_container(found, resolve=True) if isinstance(found, DictConfig | ListConfig) else found

@@ -129,5 +129,5 @@ def _target(node: Mapping[str, Any], path: str, bases: tuple[type, ...]) -> Targ
 
 
 def _concrete(base: type) -> bool:
-    """Whether a type says which class is meant, so that no name is needed."""
+    """True where a type has one class, so that no name is needed."""
     return base is not eqx.Module and not inspect.isabstract(base) and not base.__name__.startswith("Abstract")

@@ -28,7 +28,7 @@ from pdefit.inverse.shooting.formulation import AbstractFormulation
 
 
 def read_settings(cfg: DictConfig) -> Settings:
-    """What a configuration describes, checked where it can be without data."""
+    """Settings of a configuration, checked where it can be without data."""
     node = _plain(cfg)
     _choose_device(node["device"])
     if node["data"] is not None and node["times"]["forecast"] is not None:

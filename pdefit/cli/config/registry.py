@@ -51,7 +51,7 @@ Target = Callable[..., object]
 
 
 class Kind(NamedTuple):
-    """What may stand at a place of a configuration: its name in sentences, its type, and its classes by name."""
+    """Kind of object in a configuration: its name in sentences, its type, and its classes by name."""
 
     word: str
     base: type
@@ -126,7 +126,7 @@ def names(base: type) -> dict[str, Target]:
 
 
 def word(base: type) -> str:
-    """What something of this type is called in a sentence."""
+    """Name of a type in a sentence."""
     return next((kind.word for kind in KINDS if issubclass(base, kind.base)), base.__name__)
 
 

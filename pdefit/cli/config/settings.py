@@ -49,7 +49,7 @@ class Times:
 
 @dataclasses.dataclass(frozen=True)
 class DataSettings:
-    """Which observations a file holds.
+    """Observations in a file.
 
     **Arguments:** `path` of the file; `variables` the file's name of each field; `sigma` the stated deviations, `automatic`
     the fields whose deviation is estimated and `unstated` those without any; `time` the variable with the times;
@@ -71,7 +71,7 @@ class DataSettings:
 
 @dataclasses.dataclass(frozen=True)
 class TwinSettings:
-    """How a twin makes its observations: `system` what its truth has different; `solver` None for what suits."""
+    """Settings of a twin: `system` holds what its truth has different; `solver` is None where it is chosen."""
 
     variant: str
     system: Mapping[str, Any]

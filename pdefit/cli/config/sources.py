@@ -45,7 +45,7 @@ def _later(node: Any, stop: float | None) -> Later | None:
 
 
 def read_data(node: Mapping[str, Any] | None) -> DataSettings | None:
-    """What is read from a file; None without one."""
+    """Settings of a data file; None without one."""
     if node is None:
         return None
     for key in node:
@@ -117,7 +117,7 @@ def split_sigma(node: Any, variables: Mapping[str, str]) -> tuple[dict[str, Any]
 
 
 def read_twin(node: Mapping[str, Any] | None) -> TwinSettings | None:
-    """How a twin is made; None without one."""
+    """Settings of a twin; None without one."""
     if node is None:
         return None
     whole_number(node["seed"], "twin.seed")
@@ -141,7 +141,7 @@ def read_twin(node: Mapping[str, Any] | None) -> TwinSettings | None:
 
 
 def read_initial(node: Any) -> Initial:
-    """Where a trajectory starts."""
+    """Settings of the initial state."""
     if node == "system" or node == "data":
         return node
     if isinstance(node, Mapping) and set(node) == {"path"}:

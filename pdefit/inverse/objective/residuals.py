@@ -1,13 +1,12 @@
-"""Weighted residuals along one run of the time loop, and their typical sizes."""
+"""Weighted residuals along one run of the time loop."""
 
 from collections.abc import Callable, Sequence
 
 import diffrax
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, PyTree
 
 from pdefit.adjoints.base import AbstractAdjoint
 from pdefit.data.observations import Observations
@@ -92,11 +91,3 @@ class TrajectoryRunner(eqx.Module):
             return outputs, end
 
         return self.batch(trajectory, starts, schedule.time_grid, schedule.inputs, probes)
-
-
-def typical_size(kinds: Int[np.ndarray, " m"], values: Float[Array, " m"]) -> Float[Array, " m"]:
-    """(m,) the root mean square of each residual's kind; 1 for a kind that vanishes."""
-    count = int(kinds.max(initial=0)) + 1
-    sums = jax.ops.segment_sum(jnp.square(values), kinds, count)
-    level = jnp.sqrt(sums / np.maximum(np.bincount(kinds, minlength=count), 1))
-    return jnp.where(level > 0, level, 1.0)[kinds]

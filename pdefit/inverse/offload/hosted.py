@@ -17,13 +17,13 @@ from pdefit.adjoints.checkpointing.schedule import AbstractSchedule
 from pdefit.adjoints.checkpointing.storage import CheckpointStore
 from pdefit.integrate.loop.adjoint_norms import growth
 from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.objective.abstract import Carry
 from pdefit.inverse.objective.accumulate import AbstractAccumulation, Misfit, TangentLinearMisfit
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.normal_equations import Tangents
 from pdefit.inverse.objective.residuals import ObservationSchedule
 from pdefit.inverse.offload import programs
 from pdefit.inverse.offload.time_chunks import TimeChunks
-from pdefit.inverse.optimizers.base import Carry
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -10,9 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
 from pdefit.inverse.controls.vector import Controls
-
-# what a loop carries along
-Carry = TypeVar("Carry")
+from pdefit.inverse.objective.abstract import Carry
 
 
 @runtime_checkable
