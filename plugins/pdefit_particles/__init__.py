@@ -1,7 +1,7 @@
 """Particles: gravity between bodies, and spheres that collide."""
 
+from pdefit_particles.bodies import State as State
 from pdefit_particles.gravity import Gravity as Gravity
-from pdefit_particles.gravity import State as State
 from pdefit_particles.lennard_jones import LennardJones as LennardJones
 from pdefit_particles.pleiades import pleiades as pleiades
 

@@ -1,24 +1,18 @@
 """Newtonian gravity between point masses."""
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 import pdefit
+from pdefit_particles.bodies import AbstractBodies, State
 from pdefit_particles.kepler import kepler_forecast
 from pdefit_particles.pleiades import pleiades
 from pdefit_particles.preliminary_orbit import velocities
-
-
-class State(NamedTuple):
-    """Positions and velocities of n bodies in d dimensions."""
-
-    position: Float[Array, "n d"]
-    velocity: Float[Array, "n d"]
 
 
 def _optional(x: Any) -> Array | None:
@@ -26,10 +20,9 @@ def _optional(x: Any) -> Array | None:
 
 
 class Gravity(
-    pdefit.AbstractSystem,
+    AbstractBodies,
     pdefit.capabilities.AbstractVerifiable,
     pdefit.capabilities.AbstractGridded,
-    pdefit.capabilities.AbstractMechanical,
     pdefit.capabilities.AbstractConservative,
     pdefit.capabilities.AbstractBaseline,
     pdefit.capabilities.AbstractDataState,
@@ -68,18 +61,6 @@ class Gravity(
         inverse = jnp.where(apart, lax.rsqrt(jnp.where(apart, squared, 1.0)), 0.0)
         attraction = self.gm[None, :] * inverse**3
         return jnp.sum(attraction[None] * separation, axis=-1).T
-
-    def vector_field(self, t, y, args):
-        return State(y.velocity, self.acceleration(t, y.position, args))
-
-    def positions(self, y):
-        return y.position
-
-    def velocities(self, y):
-        return y.velocity
-
-    def assemble(self, x, v):
-        return State(x, v)
 
     def init(self, key):
         if self.position is None or self.velocity is None:

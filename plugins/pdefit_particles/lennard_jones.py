@@ -9,14 +9,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 import pdefit
-from pdefit_particles.gravity import State
+from pdefit_particles.bodies import AbstractBodies, State
 
 
 class LennardJones(
-    pdefit.AbstractSystem,
+    AbstractBodies,
     pdefit.capabilities.AbstractVerifiable,
     pdefit.capabilities.AbstractGridded,
-    pdefit.capabilities.AbstractMechanical,
     pdefit.capabilities.AbstractConservative,
     pdefit.capabilities.AbstractDataGuess,
 ):
@@ -65,18 +64,6 @@ class LennardJones(
         _, sixth = self._pairs(x)
         walls = self._touch(x) + self._touch(jnp.asarray(self.box, x.dtype)[None] - x)
         return self.epsilon * (2 * jnp.sum(sixth**2 - sixth) + jnp.sum(walls))
-
-    def vector_field(self, t, y, args):
-        return State(y.velocity, self.acceleration(t, y.position, args))
-
-    def positions(self, y):
-        return y.position
-
-    def velocities(self, y):
-        return y.velocity
-
-    def assemble(self, x, v):
-        return State(x, v)
 
     def init(self, key):
         """Spheres on a square lattice with normal velocities, cut off at 2."""

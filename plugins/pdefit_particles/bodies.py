@@ -1,0 +1,30 @@
+"""Bodies that move by their accelerations: the state, and what all systems of them share."""
+
+from typing import NamedTuple
+
+from jaxtyping import Array, Float
+
+import pdefit
+
+
+class State(NamedTuple):
+    """Positions and velocities of n bodies in d dimensions."""
+
+    position: Float[Array, "n d"]
+    velocity: Float[Array, "n d"]
+
+
+class AbstractBodies(pdefit.AbstractSystem, pdefit.capabilities.AbstractMechanical):
+    """n bodies in d dimensions; a subclass gives their `acceleration` (n, d)."""
+
+    def vector_field(self, t, y, args):
+        return State(y.velocity, self.acceleration(t, y.position, args))
+
+    def positions(self, y):
+        return y.position
+
+    def velocities(self, y):
+        return y.velocity
+
+    def assemble(self, x, v):
+        return State(x, v)
