@@ -31,7 +31,7 @@ from pdefit._util.trees import cast
 from pdefit.adjoints.checkpointing.storage import HostStore
 from pdefit.integrate.solvers.explicit import ExplicitTableau
 from pdefit.integrate.solvers.method import method_of
-from pdefit.inverse.offload import programs
+from pdefit.inverse.offload import _programs as programs
 from pdefit.inverse.offload.hosted import HostedFunctional
 from pdefit.inverse.offload.target_source import InMemory
 from pdefit.output.store.adjoint_scratch import CheckpointFile

@@ -84,7 +84,9 @@ def _imports(source: str) -> list[tuple[int, str]]:
             base = "." * node.level + (node.module or "")
             # `from pdefit.inverse import fit` is an import of pdefit.inverse.fit
             rooms = any(r.startswith(f"{base}.") for r in ROOMS)
-            found += [(node.lineno, f"{base}.{n.name}" if rooms else base) for n in node.names]
+            found += [
+                (node.lineno, f"{base}.{n.name}" if rooms or n.name.startswith("_") else base) for n in node.names
+            ]
     return sorted(set(found))
 
 
@@ -93,6 +95,18 @@ def _plugin_may(module: str, name: str) -> bool:
     if name.split(".")[0] == "pdefit":
         return name == "pdefit" or (name.count(".") == 1 and _room(name) in (None, "pdefit") and name not in _PACKAGES)
     return name.split(".")[0] in (*_ARRAYS.split(), module.split(".")[0])
+
+
+def _is_private_to_another_folder(name: str, module: str) -> bool:
+    """Whether a module whose name begins with an underscore is imported from outside its folder.
+
+    `pdefit._util` is the whole package's own.
+    """
+    parts = name.split(".")
+    at = next((i for i, part in enumerate(parts) if i and part.startswith("_")), None)
+    if parts[0] != "pdefit" or at is None or parts[1] == "_util":
+        return False
+    return not _within(module, ".".join(parts[:at]))
 
 
 # folders that hold rooms and are none themselves
@@ -117,7 +131,7 @@ def violations(module: str, source: str) -> list[str]:
             allowed = below and not any(_within(name, banned) for banned in _NEVER.get(own, ()))
         else:
             allowed = ROOMS[own] == _ALL or root in ROOMS[own].split()
-        if not allowed:
+        if not allowed or _is_private_to_another_folder(name, module):
             wrong.append(f"{module}:{line} imports {name}")
     return wrong
 
@@ -173,7 +187,9 @@ def test_no_file_reaches_above_its_room(module):
         ("pdefit.output.store.runs", "import jax"),
         ("pdefit.output.pictures.figures", "from pdefit.cli import results"),
         ("pdefit.output.pictures.figures", "import omegaconf"),
-        ("pdefit.cli.config.sections", "from pdefit.cli.experiment.build import Experiment"),
+        ("pdefit.cli.config._sections", "from pdefit.cli.experiment.build import Experiment"),
+        ("pdefit.inverse.fit.fit", "from pdefit.inverse.objective._in_turn import in_turn"),
+        ("pdefit.cli.main", "from pdefit.cli.config import _sections"),
         ("pdefit", "from pdefit.cli.main import main"),
         ("pdefit.somewhere", "import os"),
         ("pdefit.inverse.somewhere", "import os"),

@@ -4,15 +4,15 @@ import time
 from collections.abc import Callable, Iterator
 
 from pdefit._util.precision import demand_float64
-from pdefit.conformance.conserved import invariants, projection
-from pdefit.conformance.consistency import mechanics, split, switches
-from pdefit.conformance.declarations import coordinates, declarations, refinement
-from pdefit.conformance.inversion import gradients, recovery
-from pdefit.conformance.limits import degenerate_states, stability
-from pdefit.conformance.orders import space_order, time_order
+from pdefit.conformance._conserved import invariants, projection
+from pdefit.conformance._consistency import mechanics, split, switches
+from pdefit.conformance._declarations import coordinates, declarations, refinement
+from pdefit.conformance._inversion import gradients, recovery
+from pdefit.conformance._limits import degenerate_states, stability
+from pdefit.conformance._orders import space_order, time_order
+from pdefit.conformance._structure import execution, structure
+from pdefit.conformance._subject import Subject
 from pdefit.conformance.report import Finding, Verification, broken
-from pdefit.conformance.structure import execution, structure
-from pdefit.conformance.subject import Subject
 from pdefit.systems.capabilities import AbstractVerifiable
 from pdefit.systems.system import AbstractSystem
 

@@ -12,8 +12,9 @@ from small_systems import Decay, Level, Relay, State, Swing
 
 import pdefit
 from pdefit.cli.runtime.plugins import systems
-from pdefit.conformance import conserved, consistency, declarations, inversion, limits, orders
-from pdefit.conformance.subject import Subject
+from pdefit.conformance import _conserved as conserved
+from pdefit.conformance import consistency, declarations, inversion, limits, orders
+from pdefit.conformance._subject import Subject
 
 
 def failed(found):

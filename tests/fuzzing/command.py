@@ -16,7 +16,7 @@ from unittest import mock
 from pdefit.cli import main
 from pdefit.cli.commands import certify as certify_command
 from pdefit.cli.commands import fit as fit_command
-from pdefit.inverse.fit import fit_run
+from pdefit.inverse.fit import _fit_run as fit_run
 
 # seconds after which a case counts as hung, on any machine
 LIMIT = 120

@@ -5,8 +5,8 @@ import math
 from collections.abc import Iterator, Mapping
 
 from pdefit._util.errors import PdefitError
+from pdefit.adjoints.checkpointing._revolve import Binomial
 from pdefit.adjoints.checkpointing.actions import StorageTier
-from pdefit.adjoints.checkpointing.revolve import Binomial
 from pdefit.adjoints.checkpointing.schedule import AbstractSchedule, StoreAll
 from pdefit.integrate.loop.levels import MOST_LEVELS, CheckpointLevels, nest
 

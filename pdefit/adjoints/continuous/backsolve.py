@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.errors import PdefitError
 from pdefit.adjoints.base import Account
-from pdefit.adjoints.continuous.base import AbstractContinuous, Field, split
+from pdefit.adjoints.continuous._base import AbstractContinuous, Field, split
 from pdefit.integrate.loop.stepper import Stepper
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.integrate.loop.time_loop import TimesSizes, grouped, precision, stepped

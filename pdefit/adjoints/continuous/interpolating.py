@@ -9,7 +9,7 @@ from jax import lax
 from jaxtyping import Array, PyTree
 
 from pdefit.adjoints.base import Account
-from pdefit.adjoints.continuous.base import AbstractContinuous, Field
+from pdefit.adjoints.continuous._base import AbstractContinuous, Field
 from pdefit.integrate.loop.time_loop import TimesSizes, precision, stepped
 
 # the order of the interpolant, and substeps for trajectories of higher order

@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import PyTree
 
 from pdefit._util.trees import named_fields
-from pdefit.analysis.debug.origin import Origin
-from pdefit.analysis.debug.source_line import SourceLine
+from pdefit.analysis.debug._origin import Origin
+from pdefit.analysis.debug._source_line import SourceLine
 from pdefit.systems.capabilities import AbstractGridded
 from pdefit.systems.system import AbstractSystem
 

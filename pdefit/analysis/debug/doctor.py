@@ -7,11 +7,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from pdefit._util.errors import with_space
-from pdefit.analysis.debug.backward import first_nonfinite_backward, sick_extra
+from pdefit.analysis.debug._backward import first_nonfinite_backward, sick_extra
+from pdefit.analysis.debug._forward import first_nonfinite_forward
+from pdefit.analysis.debug._inputs import sick_input
+from pdefit.analysis.debug._walk import SteppedTrajectory
 from pdefit.analysis.debug.diagnosis import Diagnosis, diagnosis
-from pdefit.analysis.debug.forward import first_nonfinite_forward
-from pdefit.analysis.debug.inputs import sick_input
-from pdefit.analysis.debug.walk import SteppedTrajectory
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.accumulate import Misfit
 from pdefit.inverse.objective.functional import Functional

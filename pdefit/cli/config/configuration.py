@@ -14,9 +14,9 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from pdefit._util.errors import PdefitError, unknown
+from pdefit.cli.config._controls import WORDS
+from pdefit.cli.config._registry import names
 from pdefit.cli.config.catalogue import experiments
-from pdefit.cli.config.controls import WORDS
-from pdefit.cli.config.registry import names
 from pdefit.cli.runtime import run_directory
 from pdefit.cli.runtime.plugins import folders
 from pdefit.data.readers.locate import locate

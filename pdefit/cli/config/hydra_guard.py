@@ -21,10 +21,10 @@ from omegaconf import DictConfig, ListConfig
 from omegaconf.errors import InterpolationToMissingValueError, MissingMandatoryValue
 
 from pdefit._util.errors import PdefitError
+from pdefit.cli.config._hydra_launchers import SHIPPED, judge_plugin
+from pdefit.cli.config._hydra_values import INTERPOLATED, freeze, raw_value, resolved_value, unresolved
+from pdefit.cli.config._instantiate import resolve
 from pdefit.cli.config.configuration import readable, register_resolvers
-from pdefit.cli.config.hydra_launchers import SHIPPED, judge_plugin
-from pdefit.cli.config.hydra_values import INTERPOLATED, freeze, raw_value, resolved_value, unresolved
-from pdefit.cli.config.instantiate import resolve
 
 _DIRECTORIES = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir")
 _SETTABLE = (*_DIRECTORIES, "hydra.job.name", "hydra.verbose", *(f"hydra.{group}" for group in SHIPPED))

@@ -10,15 +10,15 @@ from omegaconf import DictConfig, OmegaConf
 
 from pdefit._util.errors import PdefitError
 from pdefit.adjoints.base import AbstractAdjoint, Checkpointed
+from pdefit.cli.config._controls import read_controls
+from pdefit.cli.config._instantiate import make
+from pdefit.cli.config._sections import check_sections, is_number, shipped, whole_number
+from pdefit.cli.config._sources import read_data, read_initial, read_reference, read_times, read_twin
+from pdefit.cli.config._system import read_system
 from pdefit.cli.config.configuration import readable
-from pdefit.cli.config.controls import read_controls
-from pdefit.cli.config.instantiate import make
-from pdefit.cli.config.sections import check_sections, is_number, shipped, whole_number
 from pdefit.cli.config.settings import Settings
-from pdefit.cli.config.sources import read_data, read_initial, read_reference, read_times, read_twin
 from pdefit.cli.config.stages import AUTO, read_stages
 from pdefit.cli.config.store import read_store
-from pdefit.cli.config.system import read_system
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.batch import AbstractBatch
 from pdefit.inverse.controls.regularizers import AbstractRegularizer

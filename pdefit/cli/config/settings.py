@@ -8,9 +8,9 @@ import diffrax
 import equinox as eqx
 
 from pdefit.adjoints.base import AbstractAdjoint
+from pdefit.cli.config._system import SystemSettings
 from pdefit.cli.config.stages import Stages
 from pdefit.cli.config.store import Store
-from pdefit.cli.config.system import SystemSettings
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.batch import AbstractBatch
 from pdefit.inverse.controls.declare import Declaration

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from pdefit._util.errors import PdefitError, unknown
-from pdefit.cli.config.instantiate import build, make
-from pdefit.cli.config.sections import is_number
+from pdefit.cli.config._instantiate import build, make
+from pdefit.cli.config._sections import is_number
 from pdefit.inverse.fit.stages import Reweight, Stage
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt

@@ -10,12 +10,12 @@ from pdefit._util.errors import PdefitError
 from pdefit._util.trees import cast
 from pdefit.analysis.goodness.holdout import held_frames, withhold
 from pdefit.cli.config.settings import Settings
+from pdefit.cli.experiment._control_units import check_control_units
+from pdefit.cli.experiment._from_data import from_data
+from pdefit.cli.experiment._from_twin import from_twin
+from pdefit.cli.experiment._prepared import Prepared
 from pdefit.cli.experiment.choices import choose_numerics, chosen_stages
-from pdefit.cli.experiment.control_units import check_control_units
 from pdefit.cli.experiment.frame_times import fitted_frames
-from pdefit.cli.experiment.from_data import from_data
-from pdefit.cli.experiment.from_twin import from_twin
-from pdefit.cli.experiment.prepared import Prepared
 from pdefit.cli.experiment.trial import try_observe, try_step
 from pdefit.cli.experiment.truth import check_stated
 from pdefit.data.noise import NoiseEstimate

@@ -7,7 +7,7 @@ from jaxtyping import PyTree
 
 from pdefit.cli.config.settings import Settings
 from pdefit.cli.config.stages import Stages
-from pdefit.cli.experiment.made import Numerics
+from pdefit.cli.experiment._made import Numerics
 from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.inverse.fit.choose import SolverChoice, choose_solver, choose_stages
 from pdefit.inverse.fit.stages import Stage

@@ -9,7 +9,7 @@ import numpy as np
 
 from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.memory import too_large
-from pdefit.data.readers.packing import unpacked
+from pdefit.data.readers._packing import unpacked
 
 # as it is in the file, in float64, and converted
 _COPIES = 3

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from pdefit._util.errors import PdefitError, unknown, with_space
-from pdefit.data.readers.coordinates import Coordinate, coordinate
+from pdefit.data.readers._coordinates import Coordinate, coordinate
+from pdefit.data.readers._deviations import Deviations, convertible, deviations
+from pdefit.data.readers._packing import is_scaled
 from pdefit.data.readers.datasets import array, opened, own, shape, unit, variable
-from pdefit.data.readers.deviations import Deviations, convertible, deviations
-from pdefit.data.readers.packing import is_scaled
 from pdefit.data.units import Conversion
 
 

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
+from pdefit.integrate.solvers._term import AbstractMemoryless
 from pdefit.integrate.solvers.method import AbstractMethod, AbstractOneStep, method_of
-from pdefit.integrate.solvers.term import AbstractMemoryless
 from pdefit.systems.capabilities import AbstractMechanical
 
 Acceleration = Callable[[Array, PyTree], PyTree]

@@ -7,11 +7,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from pdefit.inverse.certify.record import Certificate as Certificate
-from pdefit.inverse.certify.record import Check, at_most, over
-from pdefit.inverse.certify.smooth_checks import smooth_checks
-from pdefit.inverse.certify.subject import Subject, Used
-from pdefit.inverse.certify.use_checks import (
+from pdefit.inverse.certify._record import Certificate as Certificate
+from pdefit.inverse.certify._record import Check, at_most, over
+from pdefit.inverse.certify._smooth_checks import smooth_checks
+from pdefit.inverse.certify._subject import Subject, Used
+from pdefit.inverse.certify._use_checks import (
     gradient_of_the_run,
     influence,
     normal_equations_of_the_run,

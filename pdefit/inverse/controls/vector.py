@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
+from pdefit.inverse.controls._sobolev import smooth, unsmooth
 from pdefit.inverse.controls.priors import AbstractPrior
-from pdefit.inverse.controls.sobolev import smooth, unsmooth
 from pdefit.inverse.controls.transforms import AbstractTransform, Identity, Scale
 from pdefit.inverse.problem.problem import Problem
 

@@ -15,8 +15,8 @@ from pdefit.adjoints.checkpointing.actions import StorageTier
 from pdefit.adjoints.checkpointing.planner import OffloadPlan, plan_offload
 from pdefit.adjoints.checkpointing.storage import IN_FLIGHT, CheckpointStore, HostStore
 from pdefit.integrate.loop.levels import MOST_LEVELS, cheapest, nest
-from pdefit.inverse.fit import compiled_loop as chunk
-from pdefit.inverse.fit.compiled_loop import Carry, Log
+from pdefit.inverse.fit import _compiled_loop as chunk
+from pdefit.inverse.fit._compiled_loop import Carry, Log
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.accumulate import Misfit
 from pdefit.inverse.objective.compiled import GRADIENT, NORMAL, PRODUCT, VALUE

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError
+from pdefit.inverse.fit._fit_run import FitRun
 from pdefit.inverse.fit.drivers import AbstractDriver, Traced
-from pdefit.inverse.fit.fit_run import FitRun
 from pdefit.inverse.fit.result import Fit as Fit
 from pdefit.inverse.fit.result import Progress as Progress
 from pdefit.inverse.fit.result import Record as Record

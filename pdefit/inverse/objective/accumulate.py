@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from pdefit.integrate.loop.stepper import Stepper
-from pdefit.inverse.objective.residual_map import AbstractResidualMap
+from pdefit.inverse.objective._residual_map import AbstractResidualMap
 from pdefit.inverse.objective.residuals import ObservationSchedule, TrajectoryRunner
 from pdefit.inverse.objective.tangent_linear import TangentLinearStepper, push
 from pdefit.inverse.problem.instrument import AbstractObservationOperator

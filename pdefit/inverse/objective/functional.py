@@ -25,10 +25,10 @@ from pdefit.inverse.controls.bind import bind
 from pdefit.inverse.controls.declare import Declaration
 from pdefit.inverse.controls.regularizers import AbstractRegularizer
 from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.objective._residual_map import AbstractResidualMap
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.accumulate import Misfit, TangentLinearMisfit
 from pdefit.inverse.objective.normal_equations import Tangents
-from pdefit.inverse.objective.residual_map import AbstractResidualMap
 from pdefit.inverse.objective.residuals import TrajectoryRunner
 from pdefit.inverse.objective.segment_jacobian import jvp_blocks, pattern, refuse_dense
 from pdefit.inverse.objective.smooth_tangents import check_switches

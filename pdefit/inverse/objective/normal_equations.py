@@ -12,8 +12,8 @@ from pdefit.integrate.loop.accumulate import fold
 from pdefit.integrate.loop.stepper import Stepper
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.inverse.controls.vector import Controls
-from pdefit.inverse.objective.in_turn import InTurn, goes_in_turn, stacked, unstacked
-from pdefit.inverse.objective.residual_map import AbstractResidualMap
+from pdefit.inverse.objective._in_turn import InTurn, goes_in_turn, stacked, unstacked
+from pdefit.inverse.objective._residual_map import AbstractResidualMap
 from pdefit.inverse.objective.residuals import ObservationSchedule
 from pdefit.inverse.objective.segment_jacobian import SegmentNormalEquations, continuity_blocks, jumps, pattern
 from pdefit.inverse.objective.smooth_tangents import followed

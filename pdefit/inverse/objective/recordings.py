@@ -14,12 +14,12 @@ from pdefit._util.errors import PdefitError
 from pdefit.integrate.loop.batch import AbstractBatch, Vmap
 from pdefit.inverse.controls.regularizers import AbstractRegularizer
 from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.objective._shared_controls import check_shared, stacked_items, theta_columns, without_shared
+from pdefit.inverse.objective._stacking import Extent, extent, sliced, stacked, unstacked
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.normal_equations import SegmentNormalEquations
 from pdefit.inverse.objective.segment_jacobian import Blocks, added, refuse_dense
-from pdefit.inverse.objective.shared_controls import check_shared, stacked_items, theta_columns, without_shared
-from pdefit.inverse.objective.stacking import Extent, extent, sliced, stacked, unstacked
 from pdefit.inverse.problem.problem import Problem
 
 

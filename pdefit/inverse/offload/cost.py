@@ -19,7 +19,7 @@ from pdefit.inverse.objective.accumulate import Misfit
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.normal_equations import Tangents
 from pdefit.inverse.objective.residuals import ObservationSchedule
-from pdefit.inverse.offload import programs
+from pdefit.inverse.offload import _programs as programs
 
 # the steps that are tried: enough for loops to be loops, few enough to be quick; and for how many seconds
 _INTERVALS, _MOST_STEPS, _SECONDS = 3, 8, 0.1

@@ -22,7 +22,7 @@ from pdefit.inverse.objective.accumulate import AbstractAccumulation, Misfit, Ta
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.normal_equations import Tangents
 from pdefit.inverse.objective.residuals import ObservationSchedule
-from pdefit.inverse.offload import programs
+from pdefit.inverse.offload import _programs as programs
 from pdefit.inverse.offload.time_chunks import TimeChunks
 
 

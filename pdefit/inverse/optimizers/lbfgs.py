@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PyTree
 
-from pdefit.inverse.optimizers import line_search
+from pdefit.inverse.optimizers import _line_search as line_search
 from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, by_gradient
 
 

@@ -16,7 +16,7 @@ from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import VALUE
 from pdefit.inverse.objective.normal_equations import SegmentNormalEquations
 from pdefit.inverse.objective.variants import with_tangents
-from pdefit.inverse.uncertainty.marginal import marginal_inverse
+from pdefit.inverse.uncertainty._marginal import marginal_inverse
 
 # beyond this many controls, node states among them, a dense covariance takes minutes
 _MANY = 2000

@@ -8,16 +8,16 @@ from typing import Any
 
 from pdefit._util.errors import PdefitError, first_line, of_the_machine, unknown
 from pdefit.data.readers.fields import Film, open_film
-from pdefit.output.pictures.convergence import draw_convergence
-from pdefit.output.pictures.maps import draw_map
-from pdefit.output.pictures.movie import draw_movie, has_movie
-from pdefit.output.pictures.orbits import draw_orbits
-from pdefit.output.pictures.parameters import draw_parameters
-from pdefit.output.pictures.quantities import bodies, quantities
-from pdefit.output.pictures.series import draw_forecast, draw_residuals
-from pdefit.output.pictures.spacetime import draw_spacetime
+from pdefit.output.pictures._convergence import draw_convergence
+from pdefit.output.pictures._maps import draw_map
+from pdefit.output.pictures._movie import draw_movie, has_movie
+from pdefit.output.pictures._orbits import draw_orbits
+from pdefit.output.pictures._parameters import draw_parameters
+from pdefit.output.pictures._quantities import bodies, quantities
+from pdefit.output.pictures._series import draw_forecast, draw_residuals
+from pdefit.output.pictures._spacetime import draw_spacetime
+from pdefit.output.pictures._traces import draw_body_traces, draw_components, draw_traces
 from pdefit.output.pictures.style import FORMATS
-from pdefit.output.pictures.traces import draw_body_traces, draw_components, draw_traces
 from pdefit.output.store.parameters import ParameterRow, read_parameters
 from pdefit.output.store.runs import RunFiles
 

@@ -11,7 +11,7 @@ import jinja2
 from pdefit._util.atomic import write_text
 from pdefit._util.errors import PdefitError, with_space
 from pdefit.data.readers.fields import open_film
-from pdefit.output.pictures.captions import caption_of
+from pdefit.output.pictures._captions import caption_of
 from pdefit.output.store.parameters import ParameterRow, read_parameters
 from pdefit.output.store.runs import RunFiles
 

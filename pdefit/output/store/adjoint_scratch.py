@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pdefit._util.errors import PdefitError, first_line
-from pdefit.output.store.surviving import SurvivingFile
+from pdefit.output.store._surviving import SurvivingFile
 
 # states on their way to the file, and as many on their way back: one in work, one waiting
 _IN_FLIGHT = 2

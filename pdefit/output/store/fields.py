@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pdefit._util.interrupts import uninterrupted
-from pdefit.output.store import growing
+from pdefit.output.store import _growing as growing
 from pdefit.systems.capabilities import FieldCoords
 
 # frames are written together until they fill this many bytes

@@ -14,7 +14,7 @@ from pdefit._util.atomic import beside
 from pdefit._util.errors import PdefitError
 from pdefit._util.interrupts import uninterrupted
 from pdefit.data.readers.datasets import refuse_foreign
-from pdefit.output.store.surviving import SurvivingFile
+from pdefit.output.store._surviving import SurvivingFile
 
 # the newest state and the one before, which is read if the newest is damaged
 NEWEST, BEFORE = "state.h5", "state_before.h5"

@@ -10,7 +10,7 @@ from pdefit._util.atomic import beside
 from pdefit._util.errors import PdefitError
 from pdefit._util.interrupts import uninterrupted
 from pdefit.data.readers.datasets import opened, variable
-from pdefit.output.store import growing
+from pdefit.output.store import _growing as growing
 
 _COLUMNS = {
     "iteration": (np.int64, "evaluation of the functional, from 1"),

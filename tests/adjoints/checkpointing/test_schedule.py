@@ -9,9 +9,9 @@ import checkpoint_schedules as oracle
 import numpy as np
 import pytest
 
+from pdefit.adjoints.checkpointing._revolve import Binomial, accesses, advances, place, split
 from pdefit.adjoints.checkpointing.actions import Advance, Restore, Reverse, StorageTier, Store
 from pdefit.adjoints.checkpointing.planner import choose_schedule
-from pdefit.adjoints.checkpointing.revolve import Binomial, accesses, advances, place, split
 from pdefit.adjoints.checkpointing.schedule import AbstractSchedule, StoreAll
 
 _SMALL = [(blocks, slots) for blocks in (1, 2, 3, 4, 5, 6, 7, 11, 20) for slots in (1, 2, 3, 4, 5, 6, 19, 20, 25)]

@@ -23,7 +23,7 @@ from pdefit.cli.commands.resume import run_resume
 from pdefit.cli.config.read import read_settings
 from pdefit.cli.runs import minimise
 from pdefit.cli.runtime.run_directory import recorded
-from pdefit.inverse.fit import fit_run
+from pdefit.inverse.fit import _fit_run as fit_run
 from pdefit.output.store import fit_checkpoint as state_file
 from pdefit.output.store.fit_checkpoint import load_state
 

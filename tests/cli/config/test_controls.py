@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from pdefit._util.errors import PdefitError
-from pdefit.cli.config.controls import read_controls
+from pdefit.cli.config._controls import read_controls
 from pdefit.inverse.controls.guesses import FromData, Perturb, Value
 from pdefit.inverse.controls.priors import LogNormal, Normal
 from pdefit.inverse.controls.transforms import Identity, Log, Log10, Logit, Scale, Softplus

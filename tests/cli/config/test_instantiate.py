@@ -7,8 +7,8 @@ import pytest
 
 import pdefit
 from pdefit._util.errors import PdefitError
-from pdefit.cli.config.instantiate import make, resolve
-from pdefit.cli.config.registry import lookup, names
+from pdefit.cli.config._instantiate import make, resolve
+from pdefit.cli.config._registry import lookup, names
 
 
 @pytest.mark.parametrize(
@@ -62,8 +62,8 @@ def test_a_place_takes_names_of_its_own_kind():
         "pdefit.cli.main.Console",
         "pdefit.cli.main.main",
         "pdefit._util.atomic.write_text",
-        "pdefit.cli.config.instantiate.build",
-        "pdefit.output.store.growing.create",
+        "pdefit.cli.config._instantiate.build",
+        "pdefit.output.store._growing.create",
         "pdefit.cli.runtime.run_directory.subprocess.run",
         "pdefit_reaction.pdefit.RK4",
         "pdefit_reaction.SYSTEMS",

@@ -7,7 +7,7 @@ from hydra.errors import HydraException
 from pdefit._util.errors import PdefitError
 from pdefit.cli import main
 from pdefit.cli.commands.list import KINDS
-from pdefit.cli.config import registry
+from pdefit.cli.config import _registry as registry
 from pdefit.cli.config.catalogue import experiments
 from pdefit.cli.config.configuration import readable
 from pdefit.cli.config.store import read_store

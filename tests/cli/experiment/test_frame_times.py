@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from pdefit._util.errors import PdefitError
-from pdefit.cli.config.sources import read_times
-from pdefit.cli.experiment import from_twin as module
+from pdefit.cli.config._sources import read_times
+from pdefit.cli.experiment import _from_twin as module
 from pdefit.cli.experiment.build import build_experiment
 from pdefit.cli.experiment.frame_times import frame_times
 from pdefit.inverse.fit.stability import share_of_limit

@@ -7,7 +7,7 @@ import pytest
 import xarray
 
 from pdefit._util.errors import PdefitError
-from pdefit.cli.experiment.positions import check_positions
+from pdefit.cli.experiment._positions import check_positions
 from pdefit.data.readers.frames import Frames
 from pdefit.systems.capabilities import FieldCoords
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pdefit.inverse.certify.taylor import differences
+from pdefit.inverse.certify._taylor import differences
 
 COUNT = 50
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pdefit
-from pdefit.cli.config.controls import read_controls
+from pdefit.cli.config._controls import read_controls
 
 TS = np.linspace(0.0, 1.0, 6)
 NAMES = ["net.layers.0.weight", "net.layers.0.bias", "net.layers.1.weight", "net.layers.1.bias"]

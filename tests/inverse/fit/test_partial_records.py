@@ -9,7 +9,7 @@ from resumed import bits, run
 from small_systems import Lorenz, State
 
 import pdefit
-from pdefit.inverse.fit import fit_run
+from pdefit.inverse.fit import _fit_run as fit_run
 
 LM = pdefit.optimizers.LevenbergMarquardt()
 FREE = {"y0": {"u": pdefit.transforms.Identity()}, "D": pdefit.transforms.Log(), "r": pdefit.transforms.Log()}

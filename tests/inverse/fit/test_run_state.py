@@ -7,7 +7,7 @@ from resumed import bits, run
 
 import pdefit
 from pdefit._util.errors import PdefitError
-from pdefit.inverse.fit import fit_run
+from pdefit.inverse.fit import _fit_run as fit_run
 from pdefit.inverse.fit.result import RunState
 
 

@@ -5,7 +5,7 @@ from problems import fisher, fisher_functional, stable
 from resumed import bits, run
 
 import pdefit
-from pdefit.inverse.fit import fit_run
+from pdefit.inverse.fit import _fit_run as fit_run
 from pdefit.inverse.fit.stability import deciding_control, share_of_limit, step_choice
 from pdefit.inverse.objective.variants import stepped
 

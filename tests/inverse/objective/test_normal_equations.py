@@ -12,7 +12,7 @@ from pdefit_cardiac import BOCF
 from pdefit_cardiac.parameter_sets import TUTORIAL
 
 import pdefit
-from pdefit.inverse.objective.collected import collected, direction
+from pdefit.inverse.objective._collected import collected, direction
 
 DT, CELLS = 0.05, 24
 # of one field, of a switch that several fields share, and of the stencil

@@ -11,12 +11,12 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
 
 from pdefit.data.readers.fields import open_film
+from pdefit.output.pictures._maps import colorbar, telling_frames
+from pdefit.output.pictures._orbits import turns_too_fast, windows
+from pdefit.output.pictures._quantities import bodies, quantities, widest, with_unit
+from pdefit.output.pictures._scales import margin, scale_of, scale_of_errors
+from pdefit.output.pictures._traces import probes
 from pdefit.output.pictures.figures import draw_all
-from pdefit.output.pictures.maps import colorbar, telling_frames
-from pdefit.output.pictures.orbits import turns_too_fast, windows
-from pdefit.output.pictures.quantities import bodies, quantities, widest, with_unit
-from pdefit.output.pictures.scales import margin, scale_of, scale_of_errors
-from pdefit.output.pictures.traces import probes
 from pdefit.systems.capabilities import FieldCoords
 
 SPACES = ["line", "plane", "strip", "uneven", "box", "sphere", "position", "number", "species"]

@@ -8,10 +8,10 @@ import pytest
 
 from pdefit._util.errors import PdefitError
 from pdefit.data.readers.fields import open_film
-from pdefit.output.pictures import encode
-from pdefit.output.pictures.encode import write_movie
+from pdefit.output.pictures import _encode as encode
+from pdefit.output.pictures._encode import write_movie
+from pdefit.output.pictures._movie import draw_movie
 from pdefit.output.pictures.figures import draw_run_movie
-from pdefit.output.pictures.movie import draw_movie
 
 
 def _frames(path) -> np.ndarray:

@@ -11,9 +11,9 @@ import pytest
 from pdefit._util.atomic import write_text
 from pdefit._util.errors import of_the_machine
 from pdefit._util.interrupts import uninterrupted
-from pdefit.output.store import surviving
+from pdefit.output.store import _surviving as surviving
+from pdefit.output.store._surviving import SurvivingFile
 from pdefit.output.store.adjoint_scratch import CheckpointFile
-from pdefit.output.store.surviving import SurvivingFile
 
 # every file may grow to a limit: what the system answers beyond is what a full disk answers
 _LIMITED = """

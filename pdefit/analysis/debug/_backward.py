@@ -1,0 +1,145 @@
+"""Back from the end, to the first step whose cotangents are not finite."""
+
+import dataclasses
+import math
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PyTree
+
+from pdefit.analysis.debug._forward import Forward, fields, in_words, place, segment_start
+from pdefit.analysis.debug._origin import origin
+from pdefit.analysis.debug._walk import Back, SteppedTrajectory, Steps, back, beats_of, block_starts, part, pulled_back
+from pdefit.analysis.debug.diagnosis import Diagnosis, Largest, diagnosis, finite, spot, term
+from pdefit.inverse.objective.accumulate import Misfit
+
+_GUARD = (
+    "guard the input of the branch that fails, not its result: pdefit.safe_sqrt, safe_div, safe_norm, or x = "
+    "jnp.where(good, x, 1) before the operation"
+)
+# cotangents that grew by so much before they overflowed did not fail at once
+_GREW = 1e6
+
+
+@dataclasses.dataclass(frozen=True)
+class Backward:
+    """A gradient that is finite, and the largest cotangent of a state."""
+
+    gradient: Float[Array, " p"]
+    largest: Largest
+
+
+def first_nonfinite_backward(
+    walk: SteppedTrajectory, theta: Float[Array, " p"], forward: Forward
+) -> Diagnosis | Backward:
+    """The first place, from the end, at which a cotangent is not finite."""
+    functional = walk.functional
+    extra, ends = jax.grad(Misfit(functional).close, argnums=(0, 1))(theta, forward.ends)
+    if not finite((extra, ends)):
+        return sick_extra(walk, theta, forward.ends, backward=True)
+    gradient, starts = jax.tree.map(jnp.zeros_like, walk.params), []
+    largest: Largest = Largest(-1.0, "", 0.0)
+    for s in reversed(range(functional.layout.segments)):
+        found = _through(walk, s, jax.tree.map(lambda x, s=s: x[s], ends), gradient)
+        if isinstance(found, Diagnosis):
+            return found
+        start, gradient, most = found
+        starts.insert(0, start)
+        largest = max(largest, most)
+
+    def controls(theta: Array) -> PyTree:
+        problem = functional.at(theta)
+        return {c: x for c, x in SteppedTrajectory(functional, problem).params.items()}, functional.starts(problem)
+
+    def pulled(theta: Array, cotangent: PyTree) -> Array:
+        return jax.vjp(controls, theta)[1](cotangent)[0]
+
+    cotangent = (gradient, jax.tree.map(lambda *x: jnp.stack(x), *starts))
+    total = pulled(theta, cotangent) + extra
+    if finite(total):
+        return Backward(total, largest)
+    i = int(np.argmin(np.isfinite(np.asarray(total))))
+    name, found = functional.controls.names()[i], origin(pulled, theta, cotangent)
+    remedy = "choose another transform or guess"
+    finding = (
+        f"States and their cotangents are finite, but the derivative in the control '{name}' is not: its map from theta "
+        f"has none at {float(theta[i]):.4g}{term(found, backward=True)}"
+    )
+    return dataclasses.replace(diagnosis("controls", finding, remedy, origin=found), field=name)
+
+
+def sick_extra(walk: SteppedTrajectory, theta: Float[Array, " p"], ends: PyTree, backward: bool) -> Diagnosis:
+    """Why priors, regularizers and jumps, or their derivatives, are not finite."""
+    finish = Misfit(walk.functional).close
+    found = origin(jax.grad(finish, argnums=(0, 1)) if backward else finish, theta, ends)
+    remedy = "correct the prior or the regularizer, or choose another guess"
+    what = "The derivative of priors, regularizers and jumps" if backward else "What priors, regularizers and jumps add"
+    return diagnosis("extra", f"{what} is not finite{term(found, backward)}", remedy, origin=found)
+
+
+def _through(
+    walk: SteppedTrajectory, s: int, end: PyTree, gradient: PyTree
+) -> Diagnosis | tuple[PyTree, PyTree, Largest]:
+    """Back through one segment, in blocks of about sqrt(N) steps: the cotangent of its start."""
+    beats = beats_of(walk.functional, s, walk.functional.layout.time_grid)
+    count = int(beats.t.size)
+    length = math.isqrt(count - 1) + 1
+    added = -count % length
+    blocks = jax.tree.map(lambda x: _blocks(x, length), _padded(beats, added))
+    carries = block_starts(walk, segment_start(walk, s), blocks)
+    like = jax.tree.map(lambda x: jnp.zeros_like(x[0]), eqx.filter(carries, eqx.is_inexact_array))
+    cotangent = (jax.tree.map(lambda zero, x: zero + x, like[0], end), like[1])
+    last = max((float(jnp.max(jnp.abs(x), initial=0.0)) for x in jax.tree.leaves(end)), default=0.0)
+    largest: Largest = Largest(-1.0, "", 0.0)
+    for b in reversed(range(blocks.t.shape[0])):
+        carry, block = jax.tree.map(lambda x, b=b: x[b], (carries, blocks))
+        before, more, seen = back(walk, carry, block, cotangent, gradient, False)
+        bad = ~(np.asarray(seen.finite).all(axis=1) & np.asarray(seen.params).all(axis=1))
+        if bad.any():
+            j = int(np.flatnonzero(bad)[-1])
+            kept = jax.tree.map(lambda x, j=j: x[j], back(walk, carry, block, cotangent, gradient, True)[2])
+            return _sick_beat(walk, s, beats, max(b * length + j - added, 0), kept, last)
+        cotangent, gradient = before, more
+        size = np.asarray(seen.size)
+        n, f = np.unravel_index(int(np.argmax(size)), size.shape)
+        t = float(block.t[n])
+        largest = max(largest, Largest(float(size[n, f]), fields(walk)[f], t))
+    return cotangent[0], gradient, largest
+
+
+def _padded(beats: Steps, more: int) -> Steps:
+    """The beats with others before them that stand still and look at nothing. Not behind them: there they would evaluate
+    equations at a state where no step does."""
+    longer = jax.tree.map(lambda x: jnp.concatenate([jnp.zeros((more, *x.shape[1:]), x.dtype), x]), beats)
+    return longer._replace(t=longer.t.at[:more].set(beats.t[0]))
+
+
+def _blocks(x: Array, length: int) -> Array:
+    return x.reshape(-1, length, *x.shape[1:])
+
+
+def _sick_beat(walk: SteppedTrajectory, s: int, beats: Steps, n: int, kept: Back, first: float) -> Diagnosis:
+    """The operation whose derivative spoils the cotangents of one step."""
+    beat, (moving, still) = part(beats, n), eqx.partition(kept.carries, eqx.is_inexact_array)
+
+    def pull(params: dict[str, Array], moving: PyTree, cotangent: PyTree) -> tuple[PyTree, PyTree]:
+        return pulled_back(walk, params, eqx.combine(moving, still), beat, cotangent)
+
+    more, before = pull(walk.params, moving, kept.cotangents)
+    of_state, of_params = spot(before[0], walk.problem.system), spot(more)
+    where = of_state or of_params
+    found, at = origin(pull, walk.params, moving, kept.cotangents), place(walk, s, beats, n)
+    whose = "" if where is None else f" of {'' if of_state else 'the control '}{where.field}"
+    becomes = "stops being finite" if where is None else f"becomes {where.value}{where.place}"
+    size = max((float(jnp.max(jnp.abs(x))) for x in jax.tree.leaves(kept.cotangents)), default=0.0)
+    remedy, grew = _GUARD, ""
+    if size > _GREW * max(first, 1.0) and (found is None or found.operation in ("mul", "add_any", "dot_general")):
+        grew = f", after cotangents had grown to {size:.1e}"
+        remedy = "set dt smaller, or cut the record into segments (formulation=segments)"
+    finding = (
+        f"All values are finite, but on the way back the cotangent{whose} {becomes} at {in_words(walk, at)}{grew}"
+        f"{term(found, backward=True)}"
+    )
+    return diagnosis("cotangent", finding, remedy, at, where, found)

@@ -1,0 +1,178 @@
+"""Names that a configuration may use, and the classes behind them.
+
+Classes of pdefit, and of the libraries below it, are listed here by kind. A plugin's public classes are found by themselves,
+as `<plugin>/<class in snake case>`, its systems by the names in its `SYSTEMS`. A file that names no code runs none.
+"""
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+import diffrax
+import equinox as eqx
+import optax
+import optimistix
+
+from pdefit._util.errors import PdefitError, unknown
+from pdefit.adjoints.base import AbstractAdjoint, Checkpointed, StoreAll
+from pdefit.adjoints.continuous.backsolve import Backsolve
+from pdefit.adjoints.continuous.interpolating import Interpolating
+from pdefit.adjoints.finite_difference import FiniteDifference
+from pdefit.adjoints.forward_mode import Tangent
+from pdefit.cli.config._argument_types import returned
+from pdefit.cli.runtime.plugins import plugins
+from pdefit.integrate.adaptive.tolerance import Adaptive
+from pdefit.integrate.loop.batch import AbstractBatch, Chunk, Loop, Vmap
+from pdefit.integrate.solvers.imex import IMEX
+from pdefit.integrate.solvers.rk4 import RK4
+from pdefit.integrate.solvers.rkc import RKC
+from pdefit.integrate.solvers.velocity_verlet import VelocityVerlet
+from pdefit.integrate.solvers.yoshida4 import Yoshida4
+from pdefit.inverse.controls.guesses import AbstractGuess, FromData, Perturb, Value
+from pdefit.inverse.controls.priors import AbstractPrior, LogNormal, Normal
+from pdefit.inverse.controls.regularizers import H1, L2, AbstractRegularizer
+from pdefit.inverse.controls.transforms import AbstractTransform, Identity, Log, Log10, Logit, Scale, Softplus
+from pdefit.inverse.fit.drivers import AbstractDriver, Hosted, Traced
+from pdefit.inverse.optimizers.base import AbstractOptimizer
+from pdefit.inverse.optimizers.gauss_newton_cg import GaussNewtonCG
+from pdefit.inverse.optimizers.gradient_descent import Adam, Optax
+from pdefit.inverse.optimizers.lbfgs import LBFGS
+from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
+from pdefit.inverse.problem.instrument import AbstractObservationOperator, Compose, ObserveAll, Select, Subsample
+from pdefit.inverse.shooting.formulation import AbstractFormulation, Segments, Single
+from pdefit.systems.boundary import AbstractBoundary, Dirichlet, NoFlux, Periodic
+from pdefit.systems.grid import CartesianGrid
+from pdefit.systems.preparation import AbstractPreparation
+from pdefit.systems.system import AbstractSystem
+
+# a class, or a function that says what it returns
+Target = Callable[..., object]
+
+
+class Kind(NamedTuple):
+    """Kind of object in a configuration: its name in sentences, its type, and its classes by name."""
+
+    word: str
+    base: type
+    classes: dict[str, Target]
+
+
+def snake_case(name: str) -> str:
+    """`LevenbergMarquardt` as `levenberg_marquardt`, `FisherKPP` as `fisher_kpp`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+def _named(*classes: Target) -> dict[str, Target]:
+    return {snake_case(c.__name__): c for c in classes}
+
+
+_SOLVERS = _named(
+    RK4, RKC, IMEX, VelocityVerlet, Yoshida4,
+    diffrax.Euler, diffrax.Heun, diffrax.Midpoint, diffrax.Ralston, diffrax.Bosh3, diffrax.Tsit5, diffrax.Dopri5,
+    diffrax.Dopri8, diffrax.ImplicitEuler, diffrax.Kvaerno3, diffrax.Kvaerno4, diffrax.Kvaerno5,
+)  # fmt: skip
+
+# the first kind whose base a class has is its own; inputs are what a plugin brings beside the other kinds
+KINDS = (
+    Kind("system", AbstractSystem, {}),
+    Kind("solver", diffrax.AbstractSolver, _SOLVERS),
+    Kind("steps", Adaptive, _named(Adaptive)),
+    Kind(
+        "adjoint",
+        AbstractAdjoint,
+        _named(Checkpointed, StoreAll, Tangent, FiniteDifference, Backsolve, Interpolating),
+    ),
+    Kind("driver", AbstractDriver, _named(Traced, Hosted)),
+    Kind("batch", AbstractBatch, _named(Vmap, Loop, Chunk)),
+    Kind("formulation", AbstractFormulation, _named(Single, Segments)),
+    Kind(
+        "observation operator", AbstractObservationOperator, {"all": ObserveAll, **_named(Select, Subsample, Compose)}
+    ),
+    Kind(
+        "optimizer",
+        AbstractOptimizer,
+        _named(LevenbergMarquardt, GaussNewtonCG, LBFGS, Adam, Optax),
+    ),
+    Kind("preparation", AbstractPreparation, {}),
+    Kind("regularizer", AbstractRegularizer, _named(L2, H1)),
+    Kind("transform", AbstractTransform, _named(Identity, Log, Log10, Logit, Softplus, Scale)),
+    Kind("guess", AbstractGuess, _named(FromData, Perturb, Value)),
+    Kind("prior", AbstractPrior, _named(Normal, LogNormal)),
+    Kind("grid", CartesianGrid, _named(CartesianGrid)),
+    Kind("boundary", AbstractBoundary, _named(Periodic, NoFlux, Dirichlet)),
+    Kind(
+        "gradient transformation",
+        optax.GradientTransformation,
+        _named(optax.adam, optax.adamw, optax.lion, optax.rmsprop, optax.sgd),
+    ),
+    Kind(
+        "root finder",
+        optimistix.AbstractRootFinder,
+        _named(optimistix.Newton, optimistix.Chord, diffrax.VeryChord),
+    ),
+    Kind("input", eqx.Module, {}),
+)
+
+
+def names(base: type) -> dict[str, Target]:
+    """Every name that may stand where something of this type is expected."""
+    found: dict[str, Target] = {}
+    for kind in KINDS:
+        if issubclass(base, kind.base):
+            # some functions of optax do not say what they return
+            found |= {n: t for n, t in kind.classes.items() if base is kind.base or _makes(t, base)}
+    return found | {n: t for n, t in _of_plugins() if issubclass(base, _kind(t).base) and _makes(t, base)}
+
+
+def word(base: type) -> str:
+    """Name of a type in a sentence."""
+    return next((kind.word for kind in KINDS if issubclass(base, kind.base)), base.__name__)
+
+
+def lookup(name: str, base: type, path: str) -> Target:
+    """The class of a name, which must be of this type."""
+    found = names(base)
+    if name in found:
+        return found[name]
+    for kind in KINDS:
+        others = {**kind.classes, **{n: t for n, t in _of_plugins() if _kind(t) is kind}}
+        if name in others and kind.word != word(base):
+            raise PdefitError(
+                f"{path} expects the name of a kind of {word(base)}, but '{name}' is a kind of {kind.word}; "
+                f"there are: {', '.join(sorted(found)) or 'none'}"
+            )
+    raise unknown(f"{word(base)} ({path})", name, found)
+
+
+def name_of(target: str) -> str | None:
+    """The name to write in place of a `_target_` to pdefit or a library below it."""
+    last = target.rpartition(".")[2]
+    return next((n for kind in KINDS for n, t in kind.classes.items() if t.__name__ == last), None)
+
+
+def _of_plugins() -> list[tuple[str, Target]]:
+    """Every public class of every plugin, and every function that says which of these it returns, by name."""
+    found: list[tuple[str, Target]] = []
+    for package, module in plugins().items():
+        found += module.SYSTEMS.items()
+        prefix = package.removeprefix("pdefit_")
+        for name, target in vars(module).items():
+            if name.startswith("_") or not (inspect.isclass(target) or inspect.isfunction(target)):
+                continue
+            own = target.__module__ == package or target.__module__.startswith(f"{package}.")
+            makes = returned(target)
+            if not own or not inspect.isclass(makes) or not issubclass(makes, tuple(k.base for k in KINDS)):
+                continue
+            if target not in module.SYSTEMS.values() and not inspect.isabstract(target):
+                found.append((f"{prefix}/{snake_case(name)}", target))
+    return found
+
+
+def _kind(target: Target) -> Kind:
+    return next(kind for kind in KINDS if _makes(target, kind.base))
+
+
+def _makes(target: Target, base: type) -> bool:
+    makes = returned(target)
+    return inspect.isclass(makes) and issubclass(makes, base)

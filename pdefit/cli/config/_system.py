@@ -1,0 +1,58 @@
+"""The `system` section of a configuration: equations whose arguments may still change."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+
+from pdefit._util.errors import PdefitError
+from pdefit.cli.config._instantiate import make
+from pdefit.systems.system import AbstractSystem, parameters
+
+
+@dataclasses.dataclass(frozen=True)
+class SystemSettings:
+    """The name of a system and its arguments; data and twins change some of these before it is made."""
+
+    node: Mapping[str, Any]
+
+    def build(self) -> AbstractSystem:
+        """The system."""
+        system = make(self.node, "system", AbstractSystem)
+        for name, info in parameters(system).items():
+            value = getattr(system, name)
+            if info.positive and eqx.is_array(value) and bool(np.any(np.asarray(value) < 0)):
+                raise PdefitError(f"system.{name} must be positive, but is {np.asarray(value).min():g}")
+        return system
+
+    def changed(self, changes: Mapping[str, Any]) -> "SystemSettings":
+        """With some arguments changed, at any depth."""
+        return SystemSettings(_merged(self.node, changes))
+
+    def refined(self, factor: int) -> "SystemSettings":
+        """With `factor` times as many cells along every axis."""
+        if factor == 1:
+            return self
+        grid = self.node.get("grid")
+        if not isinstance(factor, int) or factor < 1 or not isinstance(grid, Mapping) or "shape" not in grid:
+            raise PdefitError(
+                f"twin.refine = {factor} expects a whole number and a system with grid.shape; set twin.refine=1"
+            )
+        return self.changed({"grid": {"shape": [n * factor for n in grid["shape"]]}})
+
+
+def read_system(node: Any) -> SystemSettings:
+    """The system that a configuration names."""
+    if not isinstance(node, Mapping) or not {"name", "_target_"} & {*node}:
+        raise PdefitError("An experiment expects a system; choose one with system=... (pdefit list systems)")
+    return SystemSettings(node)
+
+
+def _merged(node: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    out = dict(node)
+    for key, value in changes.items():
+        nested = isinstance(value, Mapping) and isinstance(out.get(key), Mapping)
+        out[key] = _merged(out[key], value) if nested else value
+    return out

@@ -1,0 +1,40 @@
+"""Observations from a file, and the problem they are fitted with."""
+
+import numpy as np
+
+from pdefit.cli.config.settings import DataSettings, Settings
+from pdefit.cli.experiment._made import Made
+from pdefit.cli.experiment._observed_data import observed_data
+from pdefit.cli.experiment.initial_state import initial_state
+from pdefit.cli.experiment.truth import problem_at
+from pdefit.data.noise import estimate_noise
+from pdefit.data.readers.locate import locate
+from pdefit.data.readers.observations import read_arrays
+from pdefit.inverse.problem.problem import Problem
+
+
+def from_data(settings: Settings, data: DataSettings) -> Made:
+    """Observations from a file."""
+    path = locate(data.path)
+    held = {name: values.tolist() for name, values in read_arrays(path, data.system).items()}
+    system = settings.system.changed(held).build()
+    observations, assumed, remarks = observed_data(settings, data, path, system)
+    # what is kept for the forecast must not be looked at
+    last = np.inf if settings.times.fit_until is None else settings.times.fit_until
+    noise = {name: estimate_noise(observations.between(-np.inf, last), name) for name in data.automatic}
+    observations = observations.with_sigma({name: found.sigma for name, found in noise.items()})
+    y0, prepared = initial_state(settings.initial, settings.seed, system, observations)
+    problem = Problem(system, y0, settings.observe, args=settings.args)
+    return Made(
+        problem,
+        observations,
+        data.truth,
+        None,
+        "real data",
+        noise=noise,
+        unstated=data.unstated,
+        prepared=prepared,
+        assumed=assumed,
+        remarks=remarks,
+        truth=None if data.true_values is None else problem_at(problem, data.true_values),
+    )

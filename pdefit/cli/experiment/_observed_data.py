@@ -1,0 +1,72 @@
+"""Observations from a file, checked against what the model sees before their values are read."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from pdefit.cli.config.settings import DataSettings, Settings
+from pdefit.cli.experiment._positions import check_positions
+from pdefit.cli.experiment.trial import try_observe
+from pdefit.data.observations import Observations
+from pdefit.data.readers.frames import Frames
+from pdefit.data.readers.observations import read_all
+from pdefit.inverse.problem.instrument import AbstractObservationOperator, check_observed, seen_positions
+from pdefit.systems.capabilities import AbstractGridded
+from pdefit.systems.system import AbstractSystem
+
+
+class Observed(NamedTuple):
+    """Observations, the positions they were taken at where the file states none, and what looks odd about the file."""
+
+    observations: Observations
+    assumed: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+
+def observed_data(settings: Settings, data: DataSettings, path: Path, system: AbstractSystem) -> Observed:
+    """What `data` names, between `times.start` and `times.stop`."""
+    times, observe = settings.times, settings.observe
+    coords = system.coords() if isinstance(system, AbstractGridded) else {}
+    with Frames(
+        path,
+        data.variables,
+        sigma=data.sigma,
+        units={field: where.unit for field, where in coords.items()},
+        time_unit=system.time_unit,
+        time=data.time or "time",
+        start=-np.inf if times.start is None else times.start,
+        stop=np.inf if times.stop is None else times.stop,
+    ) as frames:
+        y, assumed = _some_state(system, settings.seed), None
+        if y is not None:
+            try_observe(observe, y)
+            check_observed(eqx.filter_eval_shape(observe, y), frames.shapes, f"the data in '{frames.name}'")
+            assumed = check_positions(frames, _positions(observe, y, coords), data.coordinates)
+        observations, remarks = read_all(frames)
+    return Observed(observations, () if assumed is None else (assumed,), tuple(remarks))
+
+
+def _some_state(system: AbstractSystem, seed: int) -> PyTree | None:
+    """A state as the system has them, of random numbers, none of which is where a derivative vanishes. None from a system
+    that has no state without data."""
+    try:
+        shapes = eqx.filter_eval_shape(system.init, jax.random.key(seed))
+    # equations of a plugin fail with any exception; what they miss is told where the initial state is made
+    except Exception:
+        return None
+    random = np.random.default_rng(0)
+    return jax.tree.map(lambda x: jnp.asarray(random.uniform(0.3, 0.7, x.shape), x.dtype), shapes)
+
+
+def _positions(observe: AbstractObservationOperator, y: PyTree, coords: Any) -> dict[str, Any]:
+    """Where the model sees its points; nothing for an instrument whose points have no places."""
+    try:
+        return seen_positions(observe, y, coords)
+    # an instrument of a plugin may have no derivative, or fail at this state with any exception
+    except Exception:
+        return {}

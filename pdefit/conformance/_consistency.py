@@ -1,0 +1,61 @@
+"""Do the optional interfaces say what the vector field says."""
+
+from collections.abc import Iterator
+
+import jax
+import jax.numpy as jnp
+
+from pdefit.conformance._subject import Subject, gap, rates, relative
+from pdefit.conformance.report import Finding, at_most, not_applicable
+from pdefit.systems.capabilities import AbstractMechanical, AbstractSplit, AbstractSwitched
+
+_SAME = 1e-9
+
+
+def mechanics(subject: Subject) -> Iterator[Finding]:
+    """AbstractMechanical: positions and velocities split the state, and their rates are velocities and accelerations."""
+    system, y = subject.system, subject.y1
+    if not isinstance(system, AbstractMechanical):
+        yield not_applicable("mechanics", "the system is not AbstractMechanical")
+        return
+    t = jnp.asarray(float(subject.example.ts[-1]))
+    x, v, slope = system.positions(y), system.velocities(y), rates(system, t, y)
+    remedy = "assemble must undo positions and velocities"
+    yield at_most("assembled state against the state", gap(system.assemble(x, v), y), 0, remedy)
+    remedy = "the rate of the positions must be the velocities"
+    yield at_most("rate of positions against velocities", relative(system.positions(slope), v), _SAME, remedy)
+    found = system.acceleration(t, x, None)
+    remedy = "acceleration must be the rate of the velocities in vector_field; symplectic solvers use it alone"
+    yield at_most("acceleration against rate of velocities", relative(found, system.velocities(slope)), _SAME, remedy)
+
+
+def split(subject: Subject) -> Iterator[Finding]:
+    """AbstractSplit: the parts are the vector field, one of them is linear, and its solve is the exact inverse."""
+    system, y, z = subject.system, subject.y1, subject.y0
+    if not isinstance(system, AbstractSplit):
+        yield not_applicable("split", "the system is not AbstractSplit")
+        return
+    t = jnp.asarray(float(subject.example.ts[-1]))
+    linear = system.linear(y)
+    whole = jax.tree.map(jnp.add, system.explicit(t, y, None), linear)
+    remedy = "vector_field must be the sum of explicit and linear"
+    yield at_most("explicit and linear against the vector field", relative(whole, rates(system, t, y)), _SAME, remedy)
+    both = system.linear(jax.tree.map(lambda a, b: 2 * a - b, y, z))
+    apart = jax.tree.map(lambda a, b: 2 * a - b, linear, system.linear(z))
+    remedy = "linear must be linear: what a boundary adds belongs to explicit"
+    yield at_most("linear part of a sum against the sum", relative(both, apart), _SAME, remedy)
+    h = jnp.asarray(10 * subject.example.dt)
+    solved = system.linear_solve(y, h)
+    back = jax.tree.map(lambda a, b: a - h * b, solved, system.linear(solved))
+    remedy = "linear_solve(y, h) must be (1 - h L)^-1 y with the discrete L; pdefit.diffusion_solve is for diffusion"
+    yield at_most("(1 - h L) of linear_solve against the state", relative(back, y), _SAME, remedy)
+
+
+def switches(subject: Subject) -> Iterator[Finding]:
+    """AbstractSwitched: `smoothed` gave a system that says it is smooth; the gradient checks then test that it is."""
+    system = subject.system
+    if not isinstance(system, AbstractSwitched):
+        yield not_applicable("switches", "the system is not AbstractSwitched")
+        return
+    remedy = "smoothed() must return a system with is_smooth"
+    yield at_most("smoothed() that is not smooth", float(not system.is_smooth), 0, remedy)

@@ -1,0 +1,98 @@
+"""Where things break: the largest stable step, and states where formulas degenerate."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, PyTree
+
+from pdefit.conformance._subject import Subject, finite, size
+from pdefit.conformance.report import Finding, at_most, not_applicable
+from pdefit.integrate.solve import solve
+from pdefit.systems.capabilities import AbstractMechanical, AbstractStable
+
+# an error that grows by 1.1 a step is then 1e8 times larger
+_STEPS = 200
+# iterations to the fastest mode, and the relative residual up to which it is one real eigenvalue
+_POWER, _SIMPLE = 300, 0.1
+# noise that holds every wave length of the grid, relative
+_NOISE = 1e-3
+
+
+def stability(subject: Subject) -> Iterator[Finding]:
+    """AbstractStable: explicit Euler stays bounded at 0.95 of the step the system states, from a noisy state, and the
+    step is no longer than the fastest decay there allows."""
+    system, name = subject.system, "growth at the stated Euler limit"
+    if not isinstance(system, AbstractStable):
+        yield not_applicable(name, "the system is not AbstractStable, so a run must be given its dt")
+        return
+    dt = 0.95 * float(system.stable_step(subject.y0))
+    scale, t0 = size(subject.film(0)), float(subject.example.ts[0])
+    # a factor, not an addition: a density must not become negative
+    rough = jax.tree.map(
+        lambda x: x * (1 + _NOISE * jax.random.normal(jax.random.key(0), x.shape, x.dtype)), subject.y0
+    )
+    ts = np.asarray([t0 + _STEPS * dt])
+    end = solve(subject.example.system, rough, ts, solver=diffrax.Euler(), dt=dt, t0=t0)
+    remedy = "stable_step states a step that is too long for explicit Euler"
+    yield at_most(name, size(end) / max(scale, 1e-300), 1e2, remedy)
+    # a nonlinearity may hold an unstable mode down; what rules the limit is the equations linearised at the state
+    decay, residual = map(float, _stiffest(system, subject.y0, jnp.asarray(t0)))
+    name = "stated Euler limit over 2 / (fastest decay rate)"
+    if decay < 0 and residual < _SIMPLE:
+        yield at_most(name, -decay * dt / 0.95 / 2, 1.02, remedy)
+    else:
+        yield not_applicable(name, "what is fastest at the first state is no simple decay")
+
+
+@eqx.filter_jit
+def _gradient(system_and_state: PyTree, t: Array) -> tuple[Array, PyTree]:
+    def total(x: PyTree) -> Array:
+        system, y = x
+        return sum((jnp.sum(k) for k in jax.tree.leaves(system.vector_field(t, y, None))), start=jnp.zeros(()))
+
+    return eqx.filter_value_and_grad(total)(system_and_state)
+
+
+@eqx.filter_jit
+def _stiffest(system: Any, y: PyTree, t: Array) -> tuple[Array, Array]:
+    """The eigenvalue of df/dy that is largest in size, by power iteration, and how far from an eigenvector it ended."""
+    flat, unravel = ravel_pytree(y)
+
+    def tangent(v: Array) -> Array:
+        return ravel_pytree(jax.jvp(lambda x: system.vector_field(t, x, None), (y,), (unravel(v),))[1])[0]
+
+    def multiply(v: Array, _: None) -> tuple[Array, None]:
+        w = tangent(v)
+        return w / jnp.maximum(jnp.linalg.norm(w), 1e-300), None
+
+    start = jax.random.normal(jax.random.key(0), flat.shape, flat.dtype)
+    v, _ = lax.scan(multiply, start / jnp.linalg.norm(start), None, length=_POWER)
+    w = tangent(v)
+    value = jnp.vdot(v, w)
+    return value, jnp.linalg.norm(w - value * v) / jnp.maximum(jnp.abs(value), 1e-300)
+
+
+def degenerate_states(subject: Subject) -> Iterator[Finding]:
+    """Value and gradient, to state and parameters, are finite where roots, norms and quotients meet a zero."""
+    system: Any = subject.system
+    t = jnp.asarray(float(subject.example.ts[0]))
+    states = {
+        "zero state": jax.tree.map(jnp.zeros_like, subject.y0),
+        "constant fields": jax.tree.map(lambda x: jnp.full_like(x, jnp.mean(x)), subject.y1),
+    }
+    if isinstance(system, AbstractMechanical):
+        together = jax.tree.map(jnp.zeros_like, system.positions(subject.y1))
+        states["coincident positions"] = system.assemble(together, system.velocities(subject.y1))
+    remedy = "guard the inputs of sqrt, division and powers with pdefit.safe_sqrt, safe_norm, safe_div"
+    for name, y in states.items():
+        value, slopes = _gradient((system, y), t)
+        slopes = [x for x in jax.tree.leaves(slopes) if eqx.is_inexact_array(x)]
+        wrong = float(not finite((value, slopes)))
+        yield at_most(f"{name}: value or gradient not finite", wrong, 0, remedy)

@@ -1,0 +1,85 @@
+"""Is it a system: the state's tree, shapes and dtypes, compiled, batched, finite, and an example that moves."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import PyTree
+
+from pdefit._util.trees import cast
+from pdefit.conformance._subject import Subject, finite, gap, rates, relative, size
+from pdefit.conformance.report import Finding, at_least, at_most
+
+# the same arithmetic in another order; rates are small differences of large terms
+_SAME = 1e-9
+
+
+def structure(subject: Subject) -> Iterator[Finding]:
+    """dy/dt against y, leaf by leaf, for states in float64 and in float32."""
+    for dtype in (jnp.float64, jnp.float32):
+        system, y0 = cast((subject.system, subject.y0), dtype)
+        name, time = jnp.dtype(dtype).name, jnp.zeros((), dtype)
+        found = eqx.filter_eval_shape(lambda s, y, t: s.vector_field(t, y, None), system, y0, time)
+        same_tree = jax.tree.structure(found) == jax.tree.structure(y0)
+        remedy = "return the state's own class with a rate for each field"
+        yield at_most(f"rates differ from the tree of a {name} state", float(not same_tree), 0, remedy)
+        if not same_tree:
+            return
+        pairs = list(zip(jax.tree.leaves(found), jax.tree.leaves(y0), strict=True))
+        remedy = "make each rate as large as its field; a broadcast may have enlarged it"
+        yield at_most(f"rates of another shape ({name})", sum(a.shape != b.shape for a, b in pairs), 0, remedy)
+        remedy = "let every array follow the dtype of the state (y.u.dtype); NumPy arrays and fixed dtypes do not"
+        yield at_most(f"rates that are not {name}", sum(a.dtype != b.dtype for a, b in pairs), 0, remedy)
+    yield _narrowing(subject)
+
+
+def _narrowing(subject: Subject) -> Finding:
+    """Multiplied by a float64 parameter, a rate computed in float32 looks like float64 again."""
+    arrays, rest = eqx.partition((subject.system, subject.y0), eqx.is_array)
+
+    def field(arrays: PyTree) -> PyTree:
+        system, y = eqx.combine(arrays, rest)
+        return system.vector_field(jnp.zeros(()), y, None)
+
+    low = {v.aval.dtype.name for v in _variables(jax.make_jaxpr(field)(arrays).jaxpr) if _is_narrow(v.aval)}
+    remedy = f"something is computed in {', '.join(sorted(low))}; use the dtype of the state (y.u.dtype)"
+    return at_most("low precision inside a float64 vector field", len(low), 0, remedy)
+
+
+def _is_narrow(aval: Any) -> bool:
+    dtype = getattr(aval, "dtype", None)
+    return dtype is not None and jnp.issubdtype(dtype, jnp.inexact) and jnp.finfo(dtype).bits < 64
+
+
+def _variables(jaxpr: Any) -> Iterator[Any]:
+    """The results of every operation, those inside loops and called functions too."""
+    for equation in jaxpr.eqns:
+        yield from equation.outvars
+        for part in jax.tree.leaves(list(equation.params.values()), is_leaf=lambda x: hasattr(x, "eqns")):
+            inner = getattr(part, "jaxpr", part)
+            if hasattr(inner, "eqns"):
+                yield from _variables(inner)
+
+
+def execution(subject: Subject) -> Iterator[Finding]:
+    """Compiled and batched evaluation, and what the example does."""
+    t = jnp.asarray(float(subject.example.ts[0]))
+    y0, y1 = subject.y0, subject.y1
+    plain = subject.system.vector_field(t, y0, None)
+    good = finite(plain) and finite(subject.film(0))
+    remedy = "the example blows up: use a smaller dt, or guard division, roots and logarithms"
+    yield at_most("rates or states that are not finite", float(not good), 0, remedy)
+    if not good:
+        return
+    remedy = "the field must depend on its arguments alone: no Python branch on values, no state kept between calls"
+    yield at_most("jit against no jit", relative(rates(subject.system, t, y0), plain), _SAME, remedy)
+    pair = jax.tree.map(lambda a, b: jnp.stack([a, b]), y0, y1)
+    single = jax.tree.map(lambda a, b: jnp.stack([a, b]), plain, rates(subject.system, t, y1))
+    batched = jax.vmap(rates, in_axes=(None, None, 0))(subject.system, t, pair)
+    remedy = "use axes counted from the end, or named by the grid; each batch member must be a system of its own"
+    yield at_most("vmap against one by one", relative(batched, single), _SAME, remedy)
+    moved = gap(y1, y0) / max(size(y0), 1e-300)
+    remedy = "an example that stands still tests nothing: start where something happens, or run longer"
+    yield at_least("change over the example, relative", moved, 1e-3, remedy)

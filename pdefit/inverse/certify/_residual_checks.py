@@ -1,0 +1,143 @@
+"""The residual map of a certificate: its tangents and its adjoint against central differences."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PRNGKeyArray
+
+from pdefit._util.errors import with_space
+from pdefit.inverse.certify._record import Check, over
+from pdefit.inverse.certify._sketch import SKETCH, Sketch, pull_sketch, push_sketch
+from pdefit.inverse.certify._taylor import Differences, differences, round_off
+from pdefit.inverse.fit.step_checks import halved
+from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.variants import with_tangents
+
+# tangent against differences, relative; more is allowed only where measured round-off forbids it, and never more than COARSE
+DIFFERENCES = 1e-6
+COARSE = 1e-3
+# Two derivatives of one map differ by its round-off, which the way back may amplify by this. Never more is allowed.
+_AMPLIFIED, _MOST_AMPLIFIED = 1e3, 1e-5
+# the tangents of a converged step agree much better than this factor
+_EXPLODES = 10.0
+
+
+class Residuals:
+    """The residuals of an objective near theta: sketched, and scaled so that every kind answers alike to a direction v.
+
+    `here` is their sketch; where it is `finite`, `moved` is its derivative along v, or None where a reverse rule hides it.
+    """
+
+    def __init__(self, objective: AbstractObjective, theta: Array, v: Array):
+        self.objective, self.theta, self.v = objective, theta, v
+        self._pushed = with_tangents(objective)
+        self.here = SKETCH(objective, theta)
+        self.finite = all(bool(jnp.all(jnp.isfinite(k))) for k in self.here.kinds)
+        if self.finite:
+            found = self.moved = self.tangent(v)
+            if found is None:
+                ahead, behind = (SKETCH(objective, theta + s * v) for s in (1e-4, -1e-4))
+                found = jax.tree.map(lambda a, b: (a - b) / 2e-4, ahead, behind)
+            self.sizes = found.sizes()
+            self.noise = round_off(self, theta, v)
+
+    def __call__(self, theta: Array) -> Array:
+        return SKETCH(self.objective, theta).scaled(self.sizes)
+
+    def limit(self, accuracy: float) -> float:
+        """How far two derivatives may be apart: the accuracy of the algorithm, or what a sensitive trajectory makes of
+        round-off."""
+        size = self._size(self.v) if self.moved is None else float(jnp.linalg.norm(self.moved.scaled(self.sizes)))
+        amplified = min(_AMPLIFIED * over(self.noise, size), _MOST_AMPLIFIED)
+        return max(accuracy, amplified)
+
+    def tangent(self, v: Array) -> Sketch | None:
+        """The derivative along v, or None where a reverse rule hides it."""
+        try:
+            return push_sketch(self._pushed, self.theta, v)[1]
+        except TypeError:
+            # an adjoint, or equations, with a reverse rule of their own
+            return None
+
+    def pull(self, w: Array) -> Array:
+        """J_r^T w by the adjoint."""
+        cotangent = jax.vjp(lambda s: s.scaled(self.sizes), self.here)[1](w)[0]
+        return pull_sketch(self.objective, self.theta, cotangent)
+
+    def differences(
+        self, path: str, v: Array, moved: Sketch | None, pulled: tuple[Array, Array] | None = None
+    ) -> Check:
+        """The tangent `moved` against differences along v. Where there is none, `pulled` are random w and J_r^T w."""
+        if moved is not None:
+            tangent = moved.scaled(self.sizes)
+            size = float(jnp.linalg.norm(tangent))
+            found = differences(self, self.theta, v, lambda q: q - tangent, size, self.noise, DIFFERENCES)
+            return self._judged(f"{path}: tangent against differences", found, size, v)
+        w, gradient = pulled or self.random_pull(jax.random.key(0))
+        slope = jnp.vdot(gradient, v)
+        found = differences(
+            self,
+            self.theta,
+            v,
+            lambda q: jnp.atleast_1d(jnp.vdot(w, q) - slope),
+            self._size(v),
+            self.noise,
+            DIFFERENCES,
+        )
+        return self._judged(f"{path}: gradient against differences", found, 0.0, v)
+
+    def _size(self, v: Array) -> float:
+        """What the derivative along v is about as large as, by a difference."""
+        return float(jnp.linalg.norm((self(self.theta + 1e-5 * v) - self(self.theta - 1e-5 * v)) / 2e-5))
+
+    def random_pull(self, key: PRNGKeyArray) -> tuple[Array, Array]:
+        """Random w, and J_r^T w."""
+        w = jax.random.normal(key, (sum(k.size for k in self.here.kinds),))
+        return w, self.pull(w)
+
+    def _judged(self, name: str, found: Differences, size: float, v: Array) -> Check:
+        limit = max(DIFFERENCES, found.limit)
+        detail = dataclasses.asdict(found)
+        if found.finding == "unseen" or (found.limit > COARSE and found.finding == "right"):
+            note = "less than round-off: the data do not see it, and neither do differences"
+            return Check(name, found.constant, limit, True, _REMEDIES["wrong"], note, detail)
+        if found.finding == "kink":
+            note = "right between kinks (abs, max, clip), which differences cross"
+            return Check(name, min(found.errors), limit, True, "", note, detail)
+        if found.finding == "right":
+            return Check(name, found.constant, limit, True, "", "", detail)
+        remedy = self._exploding(size, v) or _REMEDIES[found.finding]
+        if found.finding == "switch":
+            note = "errors jump from step to step"
+            return Check(name, max(found.errors), DIFFERENCES, False, remedy, note, detail)
+        return Check(name, found.constant, limit, False, remedy, "", detail)
+
+    def _exploding(self, size: float, v: Array) -> str | None:
+        """A sentence that names dt, where half the step makes the tangent, of this size, much smaller: no switch does so."""
+        part, unit = self.objective, with_space(self.objective.problem.system.time_unit)
+        # adaptive steps are halved as they are, but chosen by tolerances
+        if part.steps is not None or size == 0:
+            return None
+        finer, theta = part.each(halved, self.theta)
+        _, moved = push_sketch(with_tangents(finer), theta, v)
+        times = over(size, float(jnp.linalg.norm(moved.scaled(self.sizes))))
+        if np.isfinite(times) and times < _EXPLODES:
+            return None
+        return (
+            f"the tangent is {times:.0e} times that of half the step: dt = {part.dt:.3g}{unit} is too large for the "
+            f"linearised equations, though the forward run survives it; set dt={part.dt / 2:.2g} or less"
+        )
+
+
+_REMEDIES = {
+    "wrong": (
+        "the derivative is wrong at every step: a stop_gradient, a round or a custom derivative rule in the equations hides "
+        "part of it, or a hard switch acts all along the trajectory; correct the derivative, or use a smooth switch"
+    ),
+    "switch": (
+        "a hard switch (a comparison, where, round, floor) in the equations makes the trajectory jump, which no derivative "
+        "sees; use a smooth switch, or smooth_tangents=true where the system has a smooth twin"
+    ),
+}

@@ -1,0 +1,107 @@
+"""Smooth tangents of hard residuals: does each lead where the residuals go?"""
+
+import dataclasses
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from pdefit.inverse.certify._record import Check, at_most, over
+from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.compiled import NORMAL, WEIGHTED
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.uncertainty.discretisation import with_residuals_moved
+
+# cosine between the tangent of an unknown and the change of the residuals, and the ratio of their lengths
+_ALIKE, _AS_LONG = 0.5, 1.5
+# changes ahead and back that agree less with each other than this have no direction, or no length
+_ROUGH, _MEASURED = 0.1, 0.5
+# the relative step of a change: many switches are crossed within it
+_ACROSS = 1e-2
+
+
+class _Pair(NamedTuple):
+    """The smooth tangent of an unknown beside the change of the residuals: the cosine between them, the ratio of their
+    lengths, and the cosine that the roughness of the change allows at most."""
+
+    name: str
+    cosine: float
+    ratio: float
+    reliability: float
+
+    @property
+    def factor(self) -> float:
+        """By what the tangent is too long or too short; its noise makes a rough change longer."""
+        ratio = self.ratio / max(self.reliability, 1e-300)
+        return max(ratio, 1 / ratio) if ratio > 0 and np.isfinite(ratio) else float("inf")
+
+    @property
+    def degrees(self) -> float:
+        """The angle between the two, roughness apart."""
+        return float(np.degrees(np.arccos(np.clip(self.cosine / self.reliability, -1.0, 1.0))))
+
+
+def smooth_checks(objective: AbstractObjective, theta: Float[Array, " p"]) -> list[Check]:
+    """The smooth tangent of every unknown against the change of the residuals as they are: direction and length.
+
+    Smooth tangents are no derivatives of hard residuals, so they cannot agree with differences to a small error. They must
+    point the same way, though, and be about as long: a wrong sign anywhere in the smooth twin turns some of them, and a wrong
+    length makes intervals wrong. The changes from a step ahead and from a step back cross other switches. Where these two do
+    not agree, the unknown acts through single switches only, and nothing can be said.
+    """
+    pairs = [pair for functional, own in objective.parts(theta) for pair in _pairs(functional, own)]
+    smooth, long = ([p for p in pairs if p.reliability >= r] for r in (_ROUGH, _MEASURED))
+    rough = list(dict.fromkeys(p.name for p in pairs if p.reliability < _ROUGH))
+    checks = []
+    if smooth:
+        worst = max(smooth, key=lambda p: p.degrees)
+        name, limit = "degrees between smooth tangents and differences", float(np.degrees(np.arccos(_ALIKE)))
+        found = at_most(name, worst.degrees, limit, _remedy(worst))
+        note = f"too rough to be compared: {', '.join(rough)}" if rough else ""
+        checks.append(dataclasses.replace(found, note=note))
+    if long:
+        worst = max(long, key=lambda p: p.factor)
+        checks.append(at_most("length of smooth tangents to differences", worst.factor, _AS_LONG, _remedy(worst)))
+    return checks
+
+
+def _remedy(pair: _Pair) -> str:
+    return (
+        f"the smooth twin does not move with {pair.name} as the hard equations do: compare smoothed() with them, or make its "
+        f"switches narrower"
+    )
+
+
+def _pairs(functional: Functional, theta: Float[Array, " p"]) -> list[_Pair]:
+    """The comparison for every element of theta."""
+    _, base, matrix = NORMAL(functional, theta)
+    steps, here = _ACROSS * functional.controls.sizes(theta), WEIGHTED(functional, theta)
+    found = []
+    for k, name in enumerate(functional.controls.names()):
+        e = jnp.zeros(theta.size).at[k].set(steps[k])
+        ahead = _less(WEIGHTED(functional, theta + e), here)
+        back = _less(here, WEIGHTED(functional, theta - e))
+        change = jax.tree.map(jnp.add, ahead, back)
+        # <J e_k, change> is how much the gradient grows when the change is added to the residuals
+        slope = float(NORMAL(with_residuals_moved(functional, change), theta)[1][k] - base[k])
+        length, tangent = _norm(change), float(jnp.sqrt(matrix[k, k]))
+        alike = over(_dot(ahead, back), _norm(ahead) * _norm(back))
+        # the mean of two noisy directions is this near the true one (C. Spearman, Br. J. Psychol. 3:271 (1910))
+        reliability = float(np.sqrt(max(2 * alike / (1 + alike), 0.0))) if np.isfinite(alike) and alike > -1 else 0.0
+        cosine, ratio = over(slope, length * tangent), over(2 * float(steps[k]) * tangent, length)
+        found.append(_Pair(name, cosine if np.isfinite(cosine) else 0.0, ratio, reliability))
+    return found
+
+
+def _less(a: dict[str, Array], b: dict[str, Array]) -> dict[str, Array]:
+    return jax.tree.map(jnp.subtract, a, b)
+
+
+def _dot(a: dict[str, Array], b: dict[str, Array]) -> float:
+    return sum(float(jnp.vdot(a[name], b[name])) for name in a)
+
+
+def _norm(a: dict[str, Array]) -> float:
+    return _dot(a, a) ** 0.5

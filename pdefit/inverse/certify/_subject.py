@@ -1,0 +1,215 @@
+"""What a certificate examines: an objective at a point, as the driver and the optimizers of a fit use it."""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from pdefit._util.trees import cast
+from pdefit.adjoints.base import ROUND_OFF
+from pdefit.inverse.certify._record import Check, at_most, over
+from pdefit.inverse.certify._residual_checks import Residuals
+from pdefit.inverse.certify._sketch import KEPT, SKETCH, Sketch, pull_sketch, push_sketch
+from pdefit.inverse.certify.direction import direction
+from pdefit.inverse.controls.vector import FEW
+from pdefit.inverse.fit.drivers import AbstractDriver, Hosted
+from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.variants import shortened, with_tangents
+from pdefit.inverse.optimizers.base import AbstractOptimizer
+
+# Forward solves that the tests of every control may cost whatever the fit costs; the part of the fit beyond; and the values
+# that may be updated where a forward solve is small (about a second).
+SOLVES, SHARE, UPDATES = 20.0, 0.05, 2e8
+# in forward solves: a product with the adjoint, a tangent, the differences of one direction
+_GRADIENT, _TANGENT, _DIFFERENCES = 5.0, 2.0, 18.0
+# values below which a step costs no less
+_SMALL_STATE = 1000
+# kinds of residuals that answer weakly are shifted more, by at most this
+_MOST_SHIFT = 1e6
+
+
+@dataclasses.dataclass(frozen=True)
+class Used:
+    """Which derivatives the optimizers of a fit ask for."""
+
+    gradient: bool
+    products: bool
+    normal_equations: bool
+
+    @staticmethod
+    def by(optimizers: Sequence[AbstractOptimizer] | None, objective: AbstractObjective) -> "Used":
+        """What these optimizers ask for; without any named, all that the objective can give."""
+        if optimizers is None:
+            tangents = objective.runner.adjoint.has_tangents
+            return Used(True, tangents, tangents and objective.controls.size <= FEW)
+        return Used(
+            any(not o.tangents for o in optimizers),
+            any(o.most_products > 0 for o in optimizers),
+            any(o.tangents for o in optimizers),
+        )
+
+    def without_tangents(self) -> "Used":
+        """What is left where a reverse rule hides tangents."""
+        return Used(True, False, False)
+
+
+class Subject:
+    """An objective at a point, and what several checks need of it, each computed when it is first asked for.
+
+    **Arguments:** `objective` is what the fit minimises, `tested` the same with smooth residuals where tangents are those of a
+    smooth twin; `theta` (p,) the point; `key` draws directions and errors; `fit_cost` is in forward solves; `used` says which
+    derivatives the optimizers ask the `driver` for.
+    """
+
+    def __init__(
+        self,
+        objective: AbstractObjective,
+        tested: AbstractObjective,
+        theta: Float[Array, " p"],
+        key: PRNGKeyArray,
+        fit_cost: float,
+        used: Used,
+        driver: AbstractDriver,
+    ):
+        self.objective, self.theta, self.key, self.driver = objective, theta, key, driver
+        self.whole = cast(tested, jnp.float64)
+        # the same in float32, where the fit is
+        self.single = tested if _is_single(tested) else None
+        self.has_twin = tested is not objective
+        self.scope = scope(self.whole, fit_cost)
+        self.residuals = Residuals(self.whole, theta, direction(self.whole.controls, theta, jax.random.fold_in(key, 1)))
+        hidden = self.residuals.finite and self.residuals.moved is None
+        self.used = used.without_tangents() if hidden else used
+
+    @functools.cached_property
+    def short(self) -> Residuals:
+        """The residuals on as much of the record as the tests of every control may take."""
+        part, own = shortened(self.whole, self.theta, self.scope["observations"])
+        if part is self.whole:
+            return self.residuals
+        return Residuals(part, own, direction(part.controls, own, jax.random.fold_in(self.key, 1)))
+
+    @functools.cached_property
+    def shifted(self) -> AbstractObjective:
+        """The objective with random errors added to the data, so that gradients do not vanish at a perfect fit."""
+        # targets that a driver reads from a file are those that were measured
+        fixed = isinstance(self.driver, Hosted) and self.driver.targets is not None
+        return self.whole if fixed else _shifted(self.whole, self.residuals, self.key)
+
+    @functools.cached_property
+    def shifted_single(self) -> AbstractObjective:
+        """The float32 objective with the data of its shifted twin."""
+        values = cast(self.shifted.observations.values, jnp.float32)
+        return eqx.tree_at(lambda f: f.observations.values, self.single, values)
+
+    @functools.cached_property
+    def probe(self) -> "Probe":
+        """J, and its slopes along two random directions by tangents."""
+        other = direction(self.whole.controls, self.theta, jax.random.fold_in(self.key, 3))
+        return Probe(self.shifted, self.theta, (self.residuals.v, other))
+
+    @functools.cached_property
+    def gradient(self) -> tuple[Array, Array]:
+        """J and its gradient as the driver gives them."""
+        return self.driver.watched_gradient(self.shifted, self.theta)[:2]
+
+    @functools.cached_property
+    def equations(self) -> tuple[Array, Array, Array]:
+        """J, its gradient and the Gauss-Newton matrix as the driver gives them."""
+        return self.driver.normal_equations(self.shifted, self.theta)
+
+    @property
+    def kind(self) -> str:
+        """Word for derivatives that are computed piece by piece."""
+        return "hosted " if isinstance(self.driver, Hosted) else ""
+
+    @property
+    def accuracy(self) -> float:
+        """How far the driver's gradient may be from tangents."""
+        own = ROUND_OFF if isinstance(self.driver, Hosted) else self.whole.runner.adjoint.accuracy
+        return self.residuals.limit(own)
+
+
+class Probe:
+    """J at theta, its slopes along some directions, and how the residuals move along each."""
+
+    def __init__(self, objective: AbstractObjective, theta: Array, along: tuple[Array, ...]):
+        self.objective, self.theta, self.along = objective, theta, along
+        here = SKETCH(objective, theta)
+        self.value = float(here.half_square)
+        try:
+            moved = [push_sketch(with_tangents(objective), theta, v)[1] for v in along]
+            self.slope = [float(m.half_square) for m in moved]
+            self.moved: list[Sketch] | None = moved
+        except TypeError:
+            # equations with a reverse rule of their own
+            nothing = jax.tree.map(jnp.zeros_like, here.kinds)
+            gradient = pull_sketch(objective, theta, Sketch(nothing, jnp.ones(())))
+            self.slope, self.moved = [float(jnp.vdot(gradient, v)) for v in along], None
+
+    def slopes(self, name: str, value: Array, gradient: Array, limit: float, remedy: str) -> list[Check]:
+        """A value and a gradient of J against those of the residuals."""
+        size = float(np.linalg.norm(self.slope))
+        gaps = [abs(float(jnp.vdot(gradient, v)) - s) for v, s in zip(self.along, self.slope, strict=True)]
+        off = over(abs(float(value) - self.value), abs(self.value))
+        return [
+            at_most(f"{name} against tangents", over(max(gaps), size), limit, remedy),
+            at_most(
+                f"J beside its {name}, against its residuals", off, ROUND_OFF, "J and its residuals are not the same"
+            ),
+        ]
+
+
+def _is_single(objective: AbstractObjective) -> bool:
+    return any(x.dtype == jnp.float32 for x in jax.tree.leaves(objective.problem) if eqx.is_array(x))
+
+
+def _shifted(objective: AbstractObjective, residuals: Residuals, key: PRNGKeyArray) -> AbstractObjective:
+    """The objective with random errors, as large as its residuals and at least one sigma, added to the data; more to variables
+    that answer weakly, so that all weigh alike."""
+    data = objective.observations
+    count = max(objective.observed_values, 1)
+    size = max(1.0, float(jnp.sqrt(2 * residuals.here.half_square / count)))
+    # sums of more values are larger
+    part = objective.parts(residuals.theta)[0][0]
+    answers = [
+        s / np.sqrt(max(x.size / KEPT, 1.0)) for s, x in zip(residuals.sizes, part.observed.values(), strict=False)
+    ]
+    strongest = max(map(float, answers), default=1.0)
+
+    def shift(i: int, name: str) -> Array:
+        value = data.values[name]
+        draw = jax.random.normal(jax.random.fold_in(key, 100 + i), value.shape)
+        factor = min(strongest / float(answers[i]), _MOST_SHIFT)
+        return (value + (size * factor * draw * data.sigma[name])).astype(value.dtype)
+
+    values = {name: shift(i, name) for i, name in enumerate(part.observed)}
+    return eqx.tree_at(lambda f: f.observations.values, objective, {**data.values, **values})
+
+
+def scope(objective: AbstractObjective, fit_cost: float) -> dict[str, Any]:
+    """How much of the record the tests of every control may take."""
+    single, total = len(objective.controls.elements), objective.observations.ts.shape[-1]
+    budget = max(SOLVES, SHARE * fit_cost, UPDATES / _updates(objective))
+    cost = _GRADIENT + single * (_TANGENT + _DIFFERENCES)
+    count = total if cost <= budget else max(2, math.ceil(total * budget / cost))
+    if objective.controls.nodes:
+        # each window's start is a control of its own: none may be left out
+        count = total
+    return {"observations": count, "of": total, "forward_solves": cost, "budget": budget}
+
+
+def _updates(objective: AbstractObjective) -> float:
+    """Values that one forward solve updates, about."""
+    found = 0.0
+    for part, _ in objective.parts(objective.theta0):
+        values = sum(x.size for x in jax.tree.leaves(part.problem.y0))
+        found += part.layout.time_grid.steps * max(values, _SMALL_STATE)
+    return found

@@ -1,0 +1,299 @@
+"""The bookkeeping of a fit: stages, rounds and evaluations, the best point, and what is saved to go on from."""
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic
+
+import jax.numpy as jnp
+import numpy as np
+
+from pdefit._util.errors import PdefitError, first_line
+from pdefit.integrate.loop.adjoint_norms import EXPLOSIVE
+from pdefit.inverse.fit._compiled_loop import MOST, Carry, Log, power_of_two
+from pdefit.inverse.fit._place import Place
+from pdefit.inverse.fit.drivers import AbstractDriver
+from pdefit.inverse.fit.result import Fit, Progress, Record, RunState, pack, saved_weights, unpack
+from pdefit.inverse.fit.stability import near_stability, suits
+from pdefit.inverse.fit.stages import Stage, keeps, prepares, resized, with_windows
+from pdefit.inverse.fit.step_checks import StepWatch, explain_growth
+from pdefit.inverse.objective.abstract import Objective
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.optimizers.base import AbstractOptimizer, Box
+
+
+class FitRun(Generic[Objective]):
+    """The bookkeeping of one fit; `place` says where it is."""
+
+    def __init__(
+        self,
+        functional: Objective,
+        stages: Sequence[Stage],
+        driver: AbstractDriver,
+        callback: Callable[[Progress], None] | None = None,
+        max_iterations: int | None = None,
+    ):
+        self.driver = driver
+        self.own, self.functional, self.theta = functional, functional, functional.theta0
+        self.stages, self.callback, self.budget = stages, callback, max_iterations
+        self.place = Place()
+        # weights and point before this stage
+        self.sigma_before, self.theta_before = functional.observations.sigma, self.theta
+        self.steps = StepWatch()
+        self.carry: Carry | None = None
+        self.history: list[Record] = []
+        self.loss, self.converged = float("nan"), False
+
+    @property
+    def iterations(self) -> int:
+        """Evaluations so far, of all stages."""
+        return self.place.iterations
+
+    def _move(self, **changes: Any) -> None:
+        """Go to another place."""
+        self.place = dataclasses.replace(self.place, **changes)
+
+    def _note(self, event: str) -> None:
+        """Keep an event for whoever reads the result."""
+        self._move(events=(*self.place.events, event))
+
+    # --- stages and rounds -------------------------------------------------------------------------------------------
+
+    def minimise(self) -> None:
+        """All stages, from wherever the fit is."""
+        while self.place.stage < len(self.stages):
+            if self.carry is None and self._left() > 0:
+                self._enter()
+            self._rounds()
+            self._move(stage=self.place.stage + 1, round=0, settled=False)
+            self.carry = None
+
+    def _enter(self) -> None:
+        """Begin a stage: its windows, and what to return to if the model blows up in them."""
+        sigma = self.functional.observations.sigma
+        self._move(windows_before=self.place.windows)
+        self.sigma_before, self.theta_before = sigma, self.theta
+        formulation = self.stages[self.place.stage].formulation
+        if prepares(self.own, formulation):
+            self._use(self.place.stage, sigma)
+        elif not keeps(self.own, self.stages[self.place.windows].formulation if self.place.windows >= 0 else None):
+            self._use(-1, sigma)
+        self._carry_over()
+
+    def _carry_over(self) -> None:
+        """The point reached becomes one of the windows in force, with steps that suit it."""
+        self.theta = resized(self.own, self.functional, self.theta)
+        self._with_steps(*self.steps.start(self.functional, self.theta))
+
+    def _with_steps(self, functional: Objective, event: str = "") -> bool:
+        """Go on with the steps of this functional; whether they are others."""
+        if event:
+            self._note(f"iteration {self.iterations}: {event}")
+        if functional is self.functional:
+            return False
+        chosen: Any = functional
+        if isinstance(functional, Functional) and functional.steps is None:
+            # another number of constant steps may take other checkpoints
+            chosen = self.driver.resolve_for(functional)
+        self.functional = chosen
+        return True
+
+    def _use(self, windows: int, sigma: Mapping[str, Any]) -> None:
+        """Minimise with the windows of a stage and these weights from now on."""
+        self._move(windows=windows)
+        formulation = None if windows < 0 else self.stages[windows].formulation
+        self.functional = with_windows(self.own, formulation).reweighted(sigma)
+        self._with_steps(self.steps.applied(self.functional))
+
+    def _rounds(self) -> None:
+        """As many rounds of a stage as its reweighting asks for."""
+        reweight = self.stages[self.place.stage].reweight
+        while True:
+            self._round()
+            if reweight is None or self.place.settled or self._left() == 0 or self.carry is None:
+                return
+            self.functional, change = reweight.apply(self.functional, self.theta)
+            self._note(f"stage {self.place.stage + 1}: sigma re-estimated from residuals, largest change {change:.1%}")
+            # the loss reported last belongs to the last weights
+            settled = change < reweight.tolerance or self.place.round + 1 == reweight.rounds
+            self._move(settled=settled, round=self.place.round + 1)
+            self.carry = None
+
+    def _left(self) -> int:
+        """How many evaluations a new round of this stage may take."""
+        left = self.stages[self.place.stage].max_iterations
+        return left if self.budget is None else min(left, self.budget - self.iterations)
+
+    def _round(self) -> None:
+        optimizer = self.stages[self.place.stage].optimizer
+        if self.carry is None:
+            if self._left() <= 0:
+                return
+            self._move(count=0)
+        self.carry = carry = self.carry or self._begin(optimizer)
+        limit = self.stages[self.place.stage].max_iterations
+        if self.budget is not None:
+            limit = min(limit, self.budget - (self.iterations - self.place.count))
+        self.converged = False
+        self._compile(optimizer, carry)
+        chunk = 1
+        while self.place.count < limit and (self.steps.due or not bool(carry.done)):
+            carry = self._renew(optimizer, carry)
+            # chunks end at multiples of a power of two, wherever the fit was resumed
+            end = min((self.place.count // chunk + 1) * chunk, limit)
+            begin = time.perf_counter()
+            done, carry, log = self.driver.advance(self.functional, optimizer, carry, end - self.place.count)
+            self.carry, elapsed = carry, time.perf_counter() - begin
+            self._account(log, done, elapsed)
+            self._watch(log, done)
+            if self.callback is not None:
+                self.callback(self._progress(done, limit))
+            most = self.steps.most(self.functional, self.place.count)
+            chunk = min(power_of_two(done / max(elapsed, 1e-9)), most or MOST)
+        self.converged = bool(optimizer.converged(carry.state)) and not self.steps.due
+        remark = optimizer.remark(carry.state)
+        if remark is not None:
+            self._note(f"stage {self.place.stage + 1}: {remark}")
+        if not np.isfinite(carry.best_value):
+            self._give_up()
+
+    def _compile(self, optimizer: AbstractOptimizer, carry: Carry) -> None:
+        begin = time.perf_counter()
+        self.driver.advance(self.functional, optimizer, carry, 0)
+        self._move(compiling=self.place.compiling + time.perf_counter() - begin)
+
+    def _begin(self, optimizer: AbstractOptimizer) -> Carry:
+        state = optimizer.init(jnp.asarray(self.theta), Box(*self.functional.controls.box()))
+        # explicit dtype: a weakly typed infinity would compile the loop a second time
+        return Carry(state, jnp.asarray(jnp.inf, jnp.float64), jnp.asarray(self.theta), jnp.asarray(False))
+
+    def _renew(self, optimizer: AbstractOptimizer, carry: Carry) -> Carry:
+        """Begin anew from the best point with steps that suit it, where those in force do not."""
+        if not self.steps.due:
+            return carry
+        if not self._with_steps(*self.steps.renew(self.functional, jnp.asarray(self.theta))):
+            return carry
+        carry = self._begin(optimizer)
+        self._compile(optimizer, carry)
+        return carry
+
+    def _give_up(self) -> None:
+        """No evaluation of this round was finite: back to where the stage before ended, if there was one."""
+        if not np.isfinite(self.loss):
+            raise PdefitError(
+                "The loss is not finite at the first guess: the model blows up there; use a smaller dt, "
+                "a better guess, or shorter segments (formulation=segments); `pdefit doctor` names the first step and term"
+            )
+        self._note(f"stage {self.place.stage + 1}: the model blows up where the stage before ended; stage skipped")
+        self._use(self.place.windows_before, self.sigma_before)
+        self.theta, self.carry = self.theta_before, None
+
+    def _watch(self, log: Log, done: int) -> None:
+        """Ask once why the adjoint grows so much, if it does where the fit is or could not begin."""
+        counts = np.asarray(log.accepted[:done]) | (not np.isfinite(self.loss))
+        worst = float(np.max(np.asarray(log.growth[:done]), where=counts, initial=0.0))
+        # steps that will be chosen anew explain it
+        if worst > EXPLOSIVE and not self.place.watched and suits(self.functional, jnp.asarray(self.theta)):
+            self._move(watched=True)
+            watched = self.driver.watched_gradient
+            self._note(explain_growth(self.functional, jnp.asarray(self.theta), worst, watched))
+
+    # --- saving and going on -----------------------------------------------------------------------------------------
+
+    def state(self) -> RunState:
+        """Where the fit is, to go on from later."""
+        before = {"sigma_before": self.sigma_before, "theta_before": self.theta_before}
+        now = {"sigma": self.functional.observations.sigma, "theta": self.theta, "carry": self.carry}
+        packed = [pack(name, tree) for name, tree in {"loss": np.asarray(self.loss), **now, **before}.items()]
+        numbers = self.place.as_numbers() | {"steps": self.steps.numbers()}
+        arrays = {k: v for part in packed for k, v in part.items()}
+        return RunState(numbers, arrays | self.steps.arrays(self.functional))
+
+    def restore(self, saved: RunState) -> None:
+        """Be where a saved fit was. A state that does not fit this one, whoever wrote it, is refused."""
+        try:
+            self._restore(saved)
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+            what = first_line(error)
+            raise PdefitError(f"The saved state does not fit this experiment ({what}); start a new run") from None
+
+    def _restore(self, saved: RunState) -> None:
+        numbers = dict(saved.numbers)
+        steps = numbers.pop("steps")
+        place = Place.from_numbers(numbers)
+        if not isinstance(steps, dict) or not 0 <= place.stage <= len(self.stages):
+            raise ValueError("no stage of this fit")
+        self.place = place
+        self.sigma_before, sigma, self.theta_before = saved_weights(saved, self.own.observations)
+        self._use(self.place.windows, sigma)
+        self._with_steps(self.steps.restored(self.functional, steps, saved.arrays))
+        self.theta = unpack("theta", self.functional.theta0, saved.arrays)
+        self.loss = float(saved.arrays["loss"])
+        self.carry = unpack("carry", self._begin(self.stages[self.place.stage].optimizer), saved.arrays)
+
+    # --- accounts ----------------------------------------------------------------------------------------------------
+
+    def _account(self, log: Log, done: int, elapsed: float) -> None:
+        assert self.carry is not None
+        self._move(evaluating=self.place.evaluating + elapsed)
+        if np.isfinite(self.carry.best_value):
+            self.theta, self.loss = self.carry.best_theta, float(self.carry.best_value)
+            accepted, finished = bool(np.any(log.accepted[:done])), bool(self.carry.done)
+            if self.steps.looks(self.functional, self.place.count + done, accepted, finished):
+                self.steps.look(self.functional, self.theta)
+        self._record(log, done, elapsed)
+        self._move(count=self.place.count + done)
+
+    def _progress(self, done: int, limit: int) -> Progress:
+        return Progress(
+            stage=self.place.stage,
+            stages=len(self.stages),
+            iteration=self.iterations,
+            max_iterations=limit,
+            loss=self.loss,
+            records=self.history[len(self.history) - done :],
+            functional=self.functional,
+            theta=np.asarray(self.theta),
+            state=self.state,
+        )
+
+    def _record(self, log: Log, done: int, elapsed: float) -> None:
+        for i in range(done):
+            loss, norm, accepted = float(log.loss[i]), float(log.gradient_norm[i]), bool(log.accepted[i])
+            theta = np.asarray(log.theta[i]) if log.theta.shape[1] else None
+            self._move(iterations=self.iterations + 1)
+            error = self.steps.error if accepted and self.steps.error is not None else float("nan")
+            stage = self.place.stage + 1
+            self.history.append(Record(self.iterations, stage, loss, norm, accepted, elapsed / done, theta, error))
+            if not np.isfinite(loss):
+                self._note(f"iteration {self.iterations}: the loss is not finite, the step was rejected and reduced")
+
+    def result(self, status: str) -> Fit[Objective]:
+        """What is known when the fit ends, however it ends."""
+        if not self.iterations:
+            raise PdefitError("The fit was interrupted before its first evaluation")
+        if self.functional.formulation.partial:
+            # a fit that ends in a stage that prepares is still judged by the whole record
+            self._use(-1, self.functional.observations.sigma)
+            self._carry_over()
+            self.converged = False
+        # stages differ in windows and weights: the losses reported are those of the last functional
+        # a stage that prepares free states has only the first controls
+        guess = self.own.theta0[: self.theta.size]
+        at_guess = self.steps.suited(self.functional, guess)
+        first = float(self.driver.value(at_guess, jnp.asarray(guess)))
+        last = float(self.driver.value(self.functional, jnp.asarray(self.theta)))
+        for event in near_stability(self.functional, jnp.asarray(self.theta)):
+            self._note(event)
+        return Fit(
+            functional=self.functional,
+            theta=self.theta,
+            loss=last,
+            loss_initial=first,
+            history=self.history,
+            iterations=self.iterations,
+            status=status,
+            converged=self.converged,
+            seconds={"compile": self.place.compiling, "evaluations": self.place.evaluating},
+            events=list(self.place.events),
+        )

@@ -1,0 +1,81 @@
+"""Frames of fields on a plane."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from pdefit.data.readers.fields import Film
+from pdefit.output.pictures._maps import STRIP, aspect, colorbar, draw_image, panels, scales, value_of
+from pdefit.output.pictures._quantities import Quantity, with_unit
+from pdefit.output.pictures._stage import Stage
+
+# colours are chosen from so many frames
+_LOOKED_AT = 24
+_MOST_ROWS = 3
+# inches: a panel's longer side, with and without a colour bar beside it
+_SIDE, _LONG, _BESIDE = 2.7, 6.6, 1.0
+
+
+def maps_scene(film: Film, shown: Sequence[Quantity], numbers: list[int]) -> tuple[Stage, Iterator[np.ndarray]]:
+    """Stage and frames of up to three fields, each in a row: truth, prediction and error.
+
+    Of long planes only the first field is shown, with the panels below each other.
+    """
+    is_strip = aspect(shown[0]) > STRIP
+    shown = [q for q in shown if len(q.axes) == 2][: 1 if is_strip else _MOST_ROWS]
+    names = max((panels(q.field.reference) for q in shown), key=len)
+    high = [max(round((_LONG if is_strip else _SIDE) / aspect(q), 2), 0.1) for q in shown]
+    if is_strip:
+        shape, width, height = (len(names), 1), _LONG + 1.75, 0.75 + len(names) * (high[0] + 0.34)
+    else:
+        shape, width, height = (
+            (len(shown), len(names)),
+            len(names) * (_SIDE + _BESIDE),
+            0.85 + sum(h + 0.2 for h in high),
+        )
+    stage = Stage(width, height)
+    grid: Any = stage.figure.subplots(*shape, squeeze=False, height_ratios=None if is_strip else high)
+    images = [
+        _images(stage, film, quantity, row, is_strip, r)
+        for r, (quantity, row) in enumerate(zip(shown, grid.T if is_strip else grid, strict=True))
+    ]
+    stage.keep()
+    return stage, _shots(stage, film, shown, images, numbers)
+
+
+def _images(stage: Stage, film: Film, quantity: Quantity, row: Any, is_strip: bool, r: int) -> dict[str, Any]:
+    """An image for each panel of a field, still empty."""
+    shared, errors = scales(list(quantity.pairs(film, film.chosen(_LOOKED_AT))))
+    names, images = panels(quantity.field.reference), {}
+    vertical, horizontal = quantity.axes
+    nothing = np.full((vertical.values.size, horizontal.values.size), np.nan)
+    for axes, name in zip(row, names, strict=False):
+        scale = errors if name == "error" else shared
+        label = with_unit("error", quantity.field.unit) if name == "error" else quantity.label
+        images[name] = stage.moving(draw_image(axes, quantity, nothing, scale))
+        axes.set(xlabel=horizontal.label, ylabel=vertical.label)
+        axes.locator_params(nbins=4, axis="y")
+        title = label if name == "error" else f"{name}, {label}"
+        axes.set_title(title if is_strip else "" if r else name, fontsize=9)
+        axes.label_outer()
+        # what truth and prediction share stands beside the prediction
+        if is_strip or name in ("prediction", "error"):
+            place: dict[str, Any] = {"aspect": 8, "pad": 0.01} if is_strip else {"aspect": 25, "pad": 0.02}
+            bar = colorbar(stage.figure, images[name], scale, "" if is_strip else label, ax=axes, **place)
+            bar.ax.tick_params(labelsize=7)
+            bar.ax.yaxis.label.set_size(8)
+    for axes in row[len(names) :]:
+        axes.set_visible(False)
+    return images
+
+
+def _shots(
+    stage: Stage, film: Film, shown: Sequence[Quantity], images: list[dict[str, Any]], numbers: list[int]
+) -> Iterator[np.ndarray]:
+    for number, *frames in zip(numbers, *(q.pairs(film, numbers) for q in shown), strict=True):
+        stage.tell(film, number)
+        for pair, row in zip(frames, images, strict=True):
+            for name, image in row.items():
+                image.set_array(value_of(name, *pair))
+        yield stage.shot()

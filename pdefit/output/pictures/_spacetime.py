@@ -1,0 +1,80 @@
+"""Fields on a line in space and time: truth, prediction and error."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pdefit.data.readers.fields import Film
+from pdefit.output.pictures._maps import colorbar, panels, scales, value_of
+from pdefit.output.pictures._quantities import Quantity, with_unit
+from pdefit.output.pictures.style import BEYOND, figure
+
+_MOST_FRAMES = 400
+_MOST_ROWS = 5
+
+
+def draw_spacetime(path: Path, film: Film, shown: Sequence[Quantity]) -> None:
+    """Fields on a line over time, a row for each; a dashed line where the forecast begins.
+
+    A simulation has nothing beside its predictions: of those two stand side by side.
+    """
+    shown, numbers = shown[:_MOST_ROWS], film.chosen(_MOST_FRAMES)
+    names = max((panels(q.field.reference) for q in shown), key=len)
+    is_alone = len(names) == 1
+    across = min(2, len(shown)) if is_alone else len(names)
+    down = -(-len(shown) // across) if is_alone else len(shown)
+    with figure(path, 3.55 * across if is_alone else 7.6, 0.7 + 2.1 * down) as fig:
+        grid: Any = fig.subplots(down, across, sharex=True, squeeze=False)
+        for axes in grid.flat:
+            axes.set_visible(False)
+        rows = grid.reshape(-1, 1) if is_alone else grid
+        for quantity, row in zip(shown, rows, strict=False):
+            _draw_row(fig, row, film, quantity, numbers)
+        for axes, name in zip(grid[0], [] if is_alone else names, strict=False):
+            axes.set_title(name, fontsize=9)
+        for k, axes in enumerate(grid.flat):
+            is_lowest = k + across >= len(shown) if is_alone else axes in grid[-1]
+            axes.set_xlabel(with_unit("time", film.time_unit) if is_lowest else "")
+            axes.tick_params(labelbottom=is_lowest)
+
+
+def _draw_row(fig: Any, row: Any, film: Film, quantity: Quantity, numbers: list[int]) -> None:
+    """Truth, prediction and error of a field; a colour bar stands right of the prediction, and of the error."""
+    pairs = list(quantity.pairs(film, numbers))
+    shared, errors = scales(pairs)
+    (space,) = quantity.axes
+    for axes, name in zip(row, panels(quantity.field.reference), strict=False):
+        axes.set_visible(True)
+        axes.grid(False)
+        scale = errors if name == "error" else shared
+        values = np.stack([value_of(name, *pair) for pair in pairs]).T
+        mesh = axes.pcolormesh(
+            _middles(film.ts[numbers]), _middles(space.values), values, cmap=scale.colormap(), norm=scale.norm(),
+            rasterized=True,
+        )  # fmt: skip
+        mark_forecast(axes, film, named=axes is row[0])
+        axes.tick_params(labelleft=axes is row[0])
+        if name in ("prediction", "error"):
+            label = with_unit("error", quantity.field.unit) if name == "error" else quantity.label
+            colorbar(fig, mesh, scale, label, ax=axes, aspect=20, pad=0.02)
+    row[0].set_ylabel(space.label)
+
+
+def mark_forecast(axes: Any, film: Film, named: bool = False) -> None:
+    """Draw a vertical line between the last fitted frame and the first beyond."""
+    if 0 < film.forecast < film.ts.size:
+        edge = float(film.ts[film.forecast - 1 : film.forecast + 1].mean())
+        axes.axvline(edge, color=BEYOND, lw=1.0, ls="--")
+        if named:
+            place = {"transform": axes.get_xaxis_transform(), "va": "bottom", "fontsize": 7, "color": BEYOND}
+            axes.text(edge, 1.01, "forecast", ha="left", **place)
+
+
+def _middles(values: np.ndarray) -> np.ndarray:
+    """Edges (n + 1,) of the cells around n places."""
+    if values.size == 1:
+        return np.asarray([values[0] - 0.5, values[0] + 0.5])
+    inner = (values[1:] + values[:-1]) / 2
+    return np.concatenate([[2 * values[0] - inner[0]], inner, [2 * values[-1] - inner[-1]]])
