@@ -1,4 +1,4 @@
-"""Every sensitivity algorithm on one problem: accuracy, time and memory, and which one to use."""
+"""Comparison of all sensitivity algorithms on one problem: accuracy, time, memory, and which one to use."""
 
 import dataclasses
 import math
@@ -27,15 +27,14 @@ from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.variants import shortened, with_adjoint
 from pdefit.inverse.offload.cost import Trial, gradient_cost, trial
 
-# gradients that are right: the rest would fail a certificate
+# largest relative error of a gradient that is called right; a larger one would fail the certificate
 RIGHT = 1e-6
-# an exact gradient may cost so much more time than an approximate one, and a smaller one than a larger
+# an exact gradient may take so many times the time of an approximate one; one with less memory so many that of another
 _WORTH_EXACT, _WORTH_SMALLER = 2.0, 1.5
 
 
 def recommended(rows: Sequence["Measured"]) -> str:
-    """The verdict in one sentence: of the gradients that are right and fit, the fastest; but an exact one rather than an
-    approximate one, and one that holds less rather than more, where that costs little time."""
+    """Recommendation in one sentence, of the gradients that are right and fit into memory."""
     right = [r for r in rows if r.error is not None and r.error <= RIGHT and r.fits]
     if not right:
         return "no algorithm is right and fits this machine: use a smaller grid, or driver=hosted"
@@ -55,18 +54,26 @@ def recommended(rows: Sequence["Measured"]) -> str:
     return f"use {chosen.algorithm} ({chosen.option}): {reason}"
 
 
-# a state that comes back with a larger relative error than this makes the gradient wrong where it is read
+# relative error of a state reconstructed backward, above which the gradient is wrong
 _LOST = 1e-3
-# runs of each gradient, and the part of the budget that one algorithm may take for a run
+# timed runs of each gradient, and the fraction of the time budget that one run may take
 _RUNS, _SHARE = 3, 0.5
 
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-    """One algorithm, and the `option` by which a run asks for it: relative `error` of its gradient, `seconds` for one,
-    `peak_bytes` beside its arguments by the compiler's own account, `stored_states`. None where it did not run; `remark`
-    says why, or what else there is to know. `fits` says whether the whole record would fit this machine; `accuracy` is the
-    error that the algorithm promises."""
+    """Measurement of one sensitivity algorithm; None stands for what was not measured, and `remark` gives the reason.
+
+    **Arguments:**
+
+    - `algorithm`, `option`, `schedule`: its name, how the command line chooses it, and how it stores and recomputes
+      states.
+    - `error`: relative error of the gradient, against the reference; `accuracy` is the one that the algorithm promises.
+    - `seconds`: time of one gradient, compilation apart.
+    - `peak_bytes`: memory beside the arguments, by the compiler's account; `stored_states` is the number of states in
+      it.
+    - `fits`: whether the whole record would fit into the memory of this machine.
+    """
 
     algorithm: str
     option: str
@@ -92,8 +99,16 @@ class Measured:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """All algorithms against `reference`, on the part of the record that `scope` says; and finite differences along a random
-    direction: their relative `errors` for `steps`, beside `ad_error`, that of a tangent."""
+    """Errors, times and memory of all sensitivity algorithms on one problem.
+
+    **Arguments:**
+
+    - `rows`: one measurement for each algorithm, the first of which is the `reference` for errors.
+    - `scope`: the numbers of `observations` (of how many, `of`) and `unknowns`, and the `dtype`.
+    - `verdict`: which algorithm to use and why, in one sentence.
+    - `steps`, `errors`: relative steps of central differences along a random direction, and their relative errors.
+    - `ad_error`: relative error of automatic differentiation (forward mode) along that direction.
+    """
 
     rows: tuple[Measured, ...]
     reference: str
@@ -104,7 +119,7 @@ class Comparison:
     ad_error: float
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain numbers and text, for compare.json."""
+        """Plain numbers and text, as compare.json holds them."""
         return dataclasses.asdict(self)
 
 
@@ -124,12 +139,17 @@ def compare(
     memory: float | None = None,
     said: Callable[[str], None] = lambda _: None,
 ) -> Comparison:
-    """Measure the gradient of every algorithm at theta (default: the guess), in float64.
+    """Error, time and memory of the gradient by every sensitivity algorithm, in float64.
 
-    About `seconds` may be spent, compilation apart; what would take longer is measured on the first observations of the
-    record, and left out where even that is not enough. `memory` is what the machine holds, in bytes (default: all of it).
-    `said` is told what is being done. The reference is the adjoint that stores everything, or where that does not fit
-    the checkpointed one.
+    Algorithms that would take too long are measured on the first observations of the record, or left out. The reference
+    is the adjoint that stores everything, or the checkpointed one where that does not fit.
+
+    **Arguments:**
+
+    - `functional`, `theta` (p,): the objective, whose own adjoint is measured too, and the point (default: the guess).
+    - `seconds`: about the time to spend, compilation apart.
+    - `memory`: bytes that the machine can hold (default: all that are free).
+    - `said`: called with the name of what is measured next.
     """
     whole = cast(functional, jnp.float64)
     theta = whole.theta0 if theta is None else jnp.asarray(theta, jnp.float64)
@@ -158,7 +178,7 @@ def compare(
 
 
 def _candidates(functional: Functional) -> list[_Candidate]:
-    """Every algorithm, the reference first; and the user's own, if it is none of these."""
+    """All algorithms, the reference first; the functional's own adjoint is the last if it is none of these."""
     found = [
         _Candidate("store-all", "adjoint=store_all", StoreAll()),
         _Candidate("checkpointed", "adjoint=checkpointed", Checkpointed()),
@@ -177,7 +197,7 @@ def _candidates(functional: Functional) -> list[_Candidate]:
 
 
 def _count(functional: Functional, tried: Trial, candidates: list[_Candidate], seconds: float) -> int:
-    """How many observations the algorithms that step back can be run on in this time."""
+    """Number of observations on which the algorithms of moderate cost can be run within this time."""
     costs = [gradient_cost(with_adjoint(functional, c.adjoint), tried) for c in candidates]
     needed = sum(_RUNS * cost.seconds for cost in costs if cost.seconds < 20 * cost.seconds_forward)
     total = functional.observations.ts.size
@@ -185,15 +205,9 @@ def _count(functional: Functional, tried: Trial, candidates: list[_Candidate], s
 
 
 def _measured(
-    candidate: _Candidate,
-    part: Functional,
-    whole: Functional,
-    theta: Array,
-    tried: Trial,
-    seconds: float,
-    room: float,
+    candidate: _Candidate, part: Functional, whole: Functional, theta: Array, tried: Trial, seconds: float, room: float
 ) -> tuple[Measured, Array | None]:
-    """What one algorithm takes, its error apart, and its gradient; None where it would take too long, or does not fit."""
+    """One row, still without its error, and the gradient; None where it would take too long or does not fit."""
     functional = with_adjoint(part, candidate.adjoint)
     cost, adjoint = gradient_cost(functional, tried), functional.runner.adjoint
     row = Measured(
@@ -213,7 +227,7 @@ def _measured(
     compiled = GRADIENT.lower(functional, theta).compile()
     account = compiled.compiled.memory_analysis()
     peak = int(account.temp_size_in_bytes) + int(account.output_size_in_bytes)
-    # what is stored grows with the record
+    # memory of the whole record, of which only a part is run: it grows with the number of stored states
     whole_stored = gradient_cost(with_adjoint(whole, candidate.adjoint), tried).stored_states
     fits = peak * whole_stored / cost.stored_states <= room
     row = dataclasses.replace(row, peak_bytes=peak, fits=fits)
@@ -227,7 +241,7 @@ def _measured(
 
 
 def _timed(run: Callable[[], Array]) -> tuple[Array, float]:
-    """What a run returns, and the shortest of its times; of a quick one after a run that warms up."""
+    """Result of a function and its shortest time in seconds; a quick one is run several times."""
     begin = time.perf_counter()
     found = jax.block_until_ready(run())
     times = [time.perf_counter() - begin]
@@ -237,12 +251,12 @@ def _timed(run: Callable[[], Array]) -> tuple[Array, float]:
             start = time.perf_counter()
             jax.block_until_ready(run())
             times.append(time.perf_counter() - start)
-    # others on the machine make it slower, never faster
+    # the shortest, not the mean: other processes can only make a run slower
     return found, min(times)
 
 
 def _reconstruction(functional: Functional, theta: Array) -> str:
-    """How well the state is integrated backward."""
+    """Remark on how accurately the state is reconstructed backward in time."""
     off = np.asarray(_reconstructed(functional, theta))
     grid = functional.layout.time_grid
     worst, at = float(off.max()), float(np.ravel(grid.start)[int(off.argmax())])
@@ -266,7 +280,7 @@ def _reconstructed(functional: Functional, theta: Array) -> Array:
 
 
 def _v_curve(functional: Functional, theta: Array, gradient: Array) -> tuple[tuple[float, ...], float]:
-    """Errors of central differences of J along a random direction for every step, and that of a tangent."""
+    """Relative errors of central differences for every step along a random direction, and that of a tangent."""
     functional = with_adjoint(functional, Checkpointed())
     v = direction(functional.controls, theta, jax.random.key(0))
     found, slope = _quotients_and_slope(functional, theta, v)

@@ -1,4 +1,4 @@
-"""Which parameters matter: how far the film moves when one of them is multiplied or divided."""
+"""Effect of each parameter on what is observed, by runs with that parameter multiplied and divided by a factor."""
 
 import dataclasses
 from collections.abc import Callable
@@ -22,16 +22,20 @@ from pdefit.inverse.problem.instrument import AbstractObservationOperator
 from pdefit.inverse.problem.problem import Problem
 from pdefit.systems.system import AbstractSystem, parameters
 
-# of the stability limit, which a perturbed parameter may lower
+# fraction of the stability limit that is used, because a perturbed parameter may lower it
 _SAFETY = 0.95
 
 
 @dataclasses.dataclass(frozen=True)
 class Effect:
-    """What one parameter does to the film.
+    """Effect of one parameter on what is observed.
 
-    `larger` the distance of the film with the parameter multiplied by the factor, `smaller` with it divided; in units of
-    the range of each observed field. Infinite where the run blows up. `left_out` says why neither was computed.
+    **Arguments:**
+
+    - `parameter`, `unit`, `value`: its name, unit and value; the value is None unless it is one number.
+    - `larger`, `smaller`: rms change of what is observed when the parameter is multiplied, and when it is divided, in
+      units of the range of each observed field. Infinite where the run blows up.
+    - `left_out`: why neither was computed; empty where both were.
     """
 
     parameter: str
@@ -43,7 +47,7 @@ class Effect:
 
     @property
     def size(self) -> float:
-        """The larger of the two; -1 where it was left out."""
+        """The larger of the two effects, by which parameters are ranked; -1 where neither was computed."""
         return -1.0 if self.larger is None or self.smaller is None else max(self.larger, self.smaller)
 
 
@@ -57,15 +61,29 @@ def sensitivity(
     steps: Adaptive | None = None,
     said: Callable[[int, int, str], None] = lambda done, of, what: None,
 ) -> list[Effect]:
-    """The effect of every scalar parameter of the system, the strongest first, what was left out last.
+    """Effects of all scalar parameters of a system, the strongest first; those that were left out come last.
 
         effect = sqrt(mean over fields of mean over times and points of ((u' - u) / (max u - min u))^2)
 
-    u is what the problem observes from y0 at ts[0], u' the same with one parameter times or over `factor`; y0 stays. Fields
-    that do not change are divided by their largest value, by 1 where that is zero. All runs take the same steps: of at most
-    `dt` (default: 0.8 of what is stable for all of them), and less where a perturbed system needs it; adaptive `steps` are
-    chosen anew for each. No film but the first is held. Left out are parameters that are zero, which a factor does not
-    move, arrays and modules. `said` hears how many runs are done, of how many, and the next.
+    u is what the problem observes, and u' the same with one parameter multiplied or divided by `factor`. The initial
+    state does not change. A field that is constant is divided by its largest value in place of its range, or by 1 if it
+    is zero. Parameters that are zero, arrays and modules are left out, because one factor does not describe a change of
+    them.
+
+    All runs take the same steps, which are stable for each of them, so that effects are no errors of time steps.
+    Adaptive steps are chosen anew for each run. Only the unperturbed run is kept in memory.
+
+    **Arguments:**
+
+    - `problem`: the system, its initial state at ts[0], and what is observed of it.
+    - `ts` (T,): times at which runs are compared, in the system's time unit.
+    - `factor`: the change of a parameter; above 1.
+    - `solver`: default RK4.
+    - `dt`: the largest time step, in the system's time unit (default: 0.8 of the stable step).
+    - `steps`: adaptive steps, in place of `dt`.
+    - `said`: called with the number of finished parameters, the number of all, and the name of the next.
+
+    Raises `PdefitError` where the unperturbed run is not finite.
     """
     if not (np.isfinite(factor) and factor > 1):
         raise PdefitError(f"sensitivity expects a factor above 1, but got {factor:g}")
@@ -76,7 +94,7 @@ def sensitivity(
     for name in parameters(system):
         try:
             pair = (_scaled(system, name, factor), _scaled(system, name, 1 / factor))
-            # a system that has no stable step there cannot be run there
+            # raises where the perturbed system has no stable step, which leaves the parameter out
             [stability_limit(s, problem.y0, settle([], None, solver)) for s in pair]
             perturbed[name] = pair
         except PdefitError as error:
@@ -92,7 +110,7 @@ def sensitivity(
 
 
 class _Runs:
-    """The film of a problem, and how far others are from it."""
+    """The unperturbed run, and the distance of others from it."""
 
     def __init__(
         self,
@@ -118,10 +136,10 @@ class _Runs:
         self._range = {name: _range(film) for name, film in self._film.items()}
 
     def distance(self, system: AbstractSystem) -> float:
-        """The rms difference from the film in units of ranges; infinite where the system blows up."""
+        """The rms difference from the unperturbed run in units of ranges; infinite where a run blows up."""
         try:
             grid = self._grid(system)
-        # adaptive steps that collapse
+        # adaptive steps that become too small: the system blows up
         except PdefitError:
             return np.inf
         observe, film = self._problem.observe, self._film
@@ -137,7 +155,7 @@ class _Runs:
         return choose_grid(system, problem.y0, ts, self._solver, self._dt, float(ts[0]), self._steps, problem.args)
 
 
-# the system is an argument: one program for all of its parameters
+# the system is an argument and no constant, so that one compiled program serves all parameters
 @eqx.filter_jit
 def _film(stepper: Stepper, y0: PyTree, observe: AbstractObservationOperator, grid: TimeGrid) -> dict[str, Array]:
     times = np.zeros(grid.count.size + grid.observes_start)
@@ -153,7 +171,7 @@ def _squares(
     film: dict[str, Array],
     ranges: dict[str, Array],
 ) -> Float[Array, ""]:
-    """The mean squared difference from a film, in units of ranges."""
+    """The mean squared difference from the unperturbed run, in units of ranges."""
 
     def emit(y: PyTree, seen: dict[str, Array]) -> Array:
         off = [(x.astype(jnp.float64) - seen[name]) / ranges[name] for name, x in observe(y).items()]
@@ -168,7 +186,7 @@ def _range(film: Array) -> Float[Array, ""]:
 
 
 def _scaled(system: AbstractSystem, name: str, factor: float) -> AbstractSystem:
-    """The system with one of its parameters times a factor."""
+    """The system with one of its parameters multiplied by a factor."""
     value = getattr(system, name)
     if not eqx.is_array(value):
         raise PdefitError(f"a module, {type(value).__name__}")
@@ -176,7 +194,7 @@ def _scaled(system: AbstractSystem, name: str, factor: float) -> AbstractSystem:
         raise PdefitError(f"an array of {value.size} values")
     if not bool(value != 0):
         raise PdefitError("zero, which a factor does not move")
-    # times a Python number: the type stays
+    # a Python number does not change the dtype of the array
     return eqx.tree_at(lambda s: getattr(s, name), system, value * factor)
 
 

@@ -1,4 +1,4 @@
-"""What the exact flow keeps: invariants and linear constraints."""
+"""Checks of what the exact solution conserves: invariants and linear constraints."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +14,7 @@ from pdefit.systems.capabilities import AbstractConservative, AbstractConstraine
 
 
 def invariants(subject: Subject) -> Iterator[Finding]:
-    """AbstractConservative: the drift of each invariant is the solver's error, or round-off."""
+    """Drift of each invariant of an AbstractConservative system: the error of the solver, or round-off."""
     system = subject.system
     if not isinstance(system, AbstractConservative):
         yield not_applicable("drift of invariants", "the system is not AbstractConservative")
@@ -39,7 +39,10 @@ def _drifts(system: Any, film: PyTree) -> dict[str, float]:
 
 
 def _scale(system: Any, name: str, y: PyTree) -> float:
-    """sum |dI/dy_k y_k|: what an invariant could be if nothing in it cancelled; an angular momentum may be zero."""
+    """Scale of an invariant: sum |dI/dy_k y_k|, its size if no terms cancelled.
+
+    Its own value will not do: an angular momentum, say, may be zero.
+    """
 
     def invariant(y: PyTree) -> Array:
         return system.invariants(y)[name]
@@ -53,12 +56,12 @@ def _scale(system: Any, name: str, y: PyTree) -> float:
 
 
 def projection(subject: Subject) -> Iterator[Finding]:
-    """AbstractConstrained: projecting twice is projecting once, and the rates keep the constraint."""
+    """Projection of an AbstractConstrained system: it is idempotent, and rates obey the constraint."""
     system, y = subject.system, subject.y1
     if not isinstance(system, AbstractConstrained):
         yield not_applicable("projection", "the system is not AbstractConstrained")
         return
-    # a state that breaks the constraint, so that projecting has something to do
+    # a state that violates the constraint, so that the projection changes it
     rough = jax.tree.map(lambda x: x + jax.random.normal(jax.random.key(0), x.shape, x.dtype), y)
     once: Any = system.project(rough)
     remedy = "project must return the nearest state that obeys the constraint"

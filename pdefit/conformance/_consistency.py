@@ -1,4 +1,4 @@
-"""Do the optional interfaces say what the vector field says."""
+"""Checks of the optional interfaces against the vector field."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ _SAME = 1e-9
 
 
 def mechanics(subject: Subject) -> Iterator[Finding]:
-    """AbstractMechanical: positions and velocities split the state, and their rates are velocities and accelerations."""
+    """Mechanical interface: positions and velocities make up the state, and their rates are those of the field."""
     system, y = subject.system, subject.y1
     if not isinstance(system, AbstractMechanical):
         yield not_applicable("mechanics", "the system is not AbstractMechanical")
@@ -30,7 +30,7 @@ def mechanics(subject: Subject) -> Iterator[Finding]:
 
 
 def split(subject: Subject) -> Iterator[Finding]:
-    """AbstractSplit: the parts are the vector field, one of them is linear, and its solve is the exact inverse."""
+    """Split into two parts: they add up to the vector field, one is linear, and its solve is the exact inverse."""
     system, y, z = subject.system, subject.y1, subject.y0
     if not isinstance(system, AbstractSplit):
         yield not_applicable("split", "the system is not AbstractSplit")
@@ -52,7 +52,10 @@ def split(subject: Subject) -> Iterator[Finding]:
 
 
 def switches(subject: Subject) -> Iterator[Finding]:
-    """AbstractSwitched: `smoothed` gave a system that says it is smooth; the gradient checks then test that it is."""
+    """Smoothed switches: `smoothed` returns a system that is declared smooth.
+
+    Whether it is smooth the checks of the gradient show.
+    """
     system = subject.system
     if not isinstance(system, AbstractSwitched):
         yield not_applicable("switches", "the system is not AbstractSwitched")

@@ -1,4 +1,4 @@
-"""Is it described: every array declared, every field with its coordinates."""
+"""Checks of the description of a system: all arrays declared, all fields with coordinates."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from pdefit.systems.capabilities import AbstractGridded, AbstractRefinable
 
 
 def declarations(subject: Subject) -> Iterator[Finding]:
-    """Parameters and constants are what the core knows; any other array would be neither inferred nor left alone."""
+    """Declared arrays: any other array would be neither an unknown nor a constant."""
     loose = list(_undeclared(subject.system, ""))
     remedy = f"declare {', '.join(loose)} with pdefit.parameter or pdefit.constant"
     yield at_most("floating-point arrays not declared", len(loose), 0, remedy)
@@ -37,7 +37,7 @@ def _is_floating(x: Any) -> bool:
 
 
 def coordinates(subject: Subject) -> Iterator[Finding]:
-    """AbstractGridded: a name and a value for every index of every field."""
+    """Coordinates of an AbstractGridded system: a name and a value for every index of every field."""
     system, name = subject.system, "coordinates that do not fit their field"
     if not isinstance(system, AbstractGridded):
         yield not_applicable(name, "the system is not AbstractGridded, so films have numbered axes")
@@ -57,7 +57,7 @@ def coordinates(subject: Subject) -> Iterator[Finding]:
 
 
 def refinement(subject: Subject) -> Iterator[Finding]:
-    """AbstractRefinable: coarsening halves axes, keeps trees and dtypes, and leaves a constant what it is."""
+    """Coarsening of an AbstractRefinable system: it halves axes, keeps trees and dtypes, and preserves a constant."""
     system, y = subject.system, subject.y1
     name = "coarsened by 2, wrong shapes"
     if not isinstance(system, AbstractRefinable):
@@ -75,6 +75,6 @@ def refinement(subject: Subject) -> Iterator[Finding]:
 
 
 def _halved(coarse: tuple[int, ...], fine: tuple[int, ...]) -> bool:
-    """Some axes (those of the grid) are half as long, the others (components) as they were."""
+    """Whether some axes (those of the grid) are half as long, and the others (components) as they were."""
     same_rank = len(coarse) == len(fine) and coarse != fine
     return same_rank and all(c in (n, n // 2) for c, n in zip(coarse, fine, strict=True))

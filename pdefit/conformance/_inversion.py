@@ -1,4 +1,4 @@
-"""Can it be inverted: gradients through a whole trajectory, and parameters found again."""
+"""Checks of inversion: gradients through a whole trajectory, and parameters recovered from data."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -25,12 +25,12 @@ from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.problem.simulate import simulate
 from pdefit.systems.system import AbstractSystem, parameters
 
-# forward solves: whatever the certificate needs for the whole example
+# cost of a fit in forward solves, so large that the certificate tests the whole example
 _WHOLE = 1e9
-# guesses are this far from the truth, up and down in turns
+# relative distance of the guesses from the truth, alternately up and down
 _OFF = 0.1
 _RECOVERED = 1e-6
-# eigenvalues of the normal matrix, relative: below this round-off hides them
+# relative size of eigenvalues of the normal matrix, below which they are round-off
 _WEAK = 1e-13
 _EVALUATIONS = 60
 _OPTIMIZER = LevenbergMarquardt(tolerance=1e-14)
@@ -38,7 +38,7 @@ _SILENT = "controls without influence"
 
 
 def gradients(subject: Subject) -> Iterator[Finding]:
-    """The certificate of a fit of every parameter and one initial field, on the example's own trajectory."""
+    """Certificate of a fit of every parameter and one initial field, on the trajectory of the example."""
     functional, _ = _functional(subject, with_state=True)
     for check in certify(functional, functional.theta0, fit_cost=_WHOLE, optimizers=[LBFGS()]).checks:
         if check.name != _SILENT:
@@ -49,7 +49,7 @@ def gradients(subject: Subject) -> Iterator[Finding]:
 
 
 def recovery(subject: Subject) -> Iterator[Finding]:
-    """Levenberg-Marquardt finds the parameters again from a record without noise."""
+    """Recovery of the parameters by Levenberg-Marquardt, from observations without noise."""
     name = "parameters found again, relative error"
     if not _arrays(subject.system):
         yield not_applicable(name, "the system declares no array with pdefit.parameter")
@@ -70,13 +70,13 @@ def recovery(subject: Subject) -> Iterator[Finding]:
 
 
 def _arrays(system: AbstractSystem) -> dict[str, Any]:
-    """The declared parameters that are arrays; networks and interpolants are left to their authors."""
+    """Declared parameters that are arrays. Networks and interpolants are left to the tests of their authors."""
     values = {name: getattr(system, name) for name in parameters(system)}
     return {name: x for name, x in values.items() if eqx.is_inexact_array(x) and x.size}
 
 
 def _functional(subject: Subject, with_state: bool) -> tuple[Functional, Any]:
-    """The functional at wrong guesses, and the theta that made its data."""
+    """The functional with guesses that are off, and the theta that its data were made with."""
     system, y0, ts = subject.system, subject.y0, np.asarray(subject.example.ts, float)
     infos, controls = parameters(system), {}
     for name, x in _arrays(system).items():
@@ -92,14 +92,14 @@ def _functional(subject: Subject, with_state: bool) -> tuple[Functional, Any]:
 
 
 def _elsewhere(x: np.ndarray, positive: bool) -> np.ndarray:
-    """A tenth more and a tenth less in turns; where there is nothing to scale, a tenth of what there is."""
+    """Guesses a tenth above and below the truth in turns; a zero is moved by a tenth of the largest value."""
     sign = np.where(np.arange(x.size) % 2, -1.0, 1.0).reshape(x.shape)
     size = np.abs(x) if positive else np.maximum(np.abs(x), 0.1 * (np.max(np.abs(x)) or 1.0))
     return np.asarray(x + _OFF * sign * size)
 
 
 def _step(subject: Subject, system: AbstractSystem, controls: dict[str, Any]) -> float:
-    """The example's step, or less where a guess makes the equations stiffer."""
+    """Step of the example, or a smaller one where the guesses make the equations stiffer."""
     at_guess: Any = system
     for name in _arrays(system):
         guess = jnp.asarray(controls[name].guess.number, getattr(system, name).dtype)
@@ -114,7 +114,10 @@ def _evaluate(functional: Functional, theta: Any) -> Evaluation:
 
 
 def _minimum(functional: Functional) -> Any:
-    """The theta at which the optimizer stops. Asked and told here, so that one compilation serves `_vague` too."""
+    """The theta at which the optimizer stops.
+
+    The loop stands here and not in `fit`, so that one compilation of the normal equations serves `_vague` too.
+    """
     state = _OPTIMIZER.init(functional.theta0, Box(*functional.controls.box()))
     tell = jax.jit(_OPTIMIZER.tell)
     for _ in range(_EVALUATIONS):
@@ -125,7 +128,10 @@ def _minimum(functional: Functional) -> Any:
 
 
 def _vague(found: Evaluation) -> np.ndarray:
-    """(p,) which elements the residuals do not tell, alone or together with others: null vectors of the normal matrix."""
+    """(p,) Whether an element cannot be identified from the residuals, alone or in combination with others.
+
+    These are the elements that take part in a null vector of the normal matrix.
+    """
     matrix = np.asarray(found.matrix)
     norms = np.sqrt(np.diag(matrix))
     silent = norms <= 1e-13 * norms.max()
@@ -136,7 +142,7 @@ def _vague(found: Evaluation) -> np.ndarray:
 
 
 def _relative_errors(functional: Functional, theta: Any, truth: Any) -> np.ndarray:
-    """(p,) |found - true| over |true|, or over the largest of its parameter where the true one is zero."""
+    """(p,) |found - true| / |true|; where the true value is zero, relative to the largest of its parameter."""
     found, true = functional.controls.values(theta), functional.controls.values(truth)
     parts = []
     for path, value in true.items():

@@ -1,4 +1,4 @@
-"""Where things break: the largest stable step, and states where formulas degenerate."""
+"""Checks at the limits: the largest stable step, and states where formulas degenerate."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,24 +17,26 @@ from pdefit.conformance.report import Finding, at_most, not_applicable
 from pdefit.integrate.solve import solve
 from pdefit.systems.capabilities import AbstractMechanical, AbstractStable
 
-# an error that grows by 1.1 a step is then 1e8 times larger
+# an error that grows by a factor 1.1 in each step has then grown by 1e8
 _STEPS = 200
-# iterations to the fastest mode, and the relative residual up to which it is one real eigenvalue
+# iterations of the power method, and the relative residual up to which it has found one real eigenvalue
 _POWER, _SIMPLE = 300, 0.1
-# noise that holds every wave length of the grid, relative
+# relative size of white noise, which excites every wave length of the grid
 _NOISE = 1e-3
 
 
 def stability(subject: Subject) -> Iterator[Finding]:
-    """AbstractStable: explicit Euler stays bounded at 0.95 of the step the system states, from a noisy state, and the
-    step is no longer than the fastest decay there allows."""
+    """Stable step of an AbstractStable system: explicit Euler stays bounded at 0.95 of it, from a noisy state.
+
+    Nor may the step be longer than 2 / (fastest decay rate) at the first state.
+    """
     system, name = subject.system, "growth at the stated Euler limit"
     if not isinstance(system, AbstractStable):
         yield not_applicable(name, "the system is not AbstractStable, so a run must be given its dt")
         return
     dt = 0.95 * float(system.stable_step(subject.y0))
     scale, t0 = size(subject.film(0)), float(subject.example.ts[0])
-    # a factor, not an addition: a density must not become negative
+    # noise as a factor and not as a summand, so that a density cannot become negative
     rough = jax.tree.map(
         lambda x: x * (1 + _NOISE * jax.random.normal(jax.random.key(0), x.shape, x.dtype)), subject.y0
     )
@@ -42,7 +44,7 @@ def stability(subject: Subject) -> Iterator[Finding]:
     end = solve(subject.example.system, rough, ts, solver=diffrax.Euler(), dt=dt, t0=t0)
     remedy = "stable_step states a step that is too long for explicit Euler"
     yield at_most(name, size(end) / max(scale, 1e-300), 1e2, remedy)
-    # a nonlinearity may hold an unstable mode down; what rules the limit is the equations linearised at the state
+    # a nonlinearity may keep an unstable mode bounded; the limit is that of the equations linearised at the state
     decay, residual = map(float, _stiffest(system, subject.y0, jnp.asarray(t0)))
     name = "stated Euler limit over 2 / (fastest decay rate)"
     if decay < 0 and residual < _SIMPLE:
@@ -62,7 +64,7 @@ def _gradient(system_and_state: PyTree, t: Array) -> tuple[Array, PyTree]:
 
 @eqx.filter_jit
 def _stiffest(system: Any, y: PyTree, t: Array) -> tuple[Array, Array]:
-    """The eigenvalue of df/dy that is largest in size, by power iteration, and how far from an eigenvector it ended."""
+    """Eigenvalue of df/dy of largest size by power iteration, and the relative residual of its eigenvector."""
     flat, unravel = ravel_pytree(y)
 
     def tangent(v: Array) -> Array:
@@ -80,7 +82,7 @@ def _stiffest(system: Any, y: PyTree, t: Array) -> tuple[Array, Array]:
 
 
 def degenerate_states(subject: Subject) -> Iterator[Finding]:
-    """Value and gradient, to state and parameters, are finite where roots, norms and quotients meet a zero."""
+    """Values and gradients, in state and parameters, are finite where roots, norms and quotients meet a zero."""
     system: Any = subject.system
     t = jnp.asarray(float(subject.example.ts[0]))
     states = {

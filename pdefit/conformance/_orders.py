@@ -1,4 +1,7 @@
-"""How errors fall with the step and with the grid: rates between successive refinements, never one fitted slope."""
+"""Checks of orders of convergence in time and space.
+
+Every rate between two successive refinements counts. One slope fitted to all errors would hide a refinement that fails.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,13 +19,13 @@ _TIME, _SPACE = 0.2, 0.1
 
 
 def _successive(errors: list[float], floor: float) -> list[float]:
-    """Exponents of the fall between neighbours that round-off does not rule."""
+    """Orders between successive errors; those of errors that are round-off are left out."""
     pairs = zip(errors[:-1], errors[1:], strict=True)
     return [float(np.log2(a / b)) if np.isfinite(a + b) else float("nan") for a, b in pairs if not b <= floor]
 
 
 def time_order(subject: Subject) -> Iterator[Finding]:
-    """Self-convergence: differences between a step and its half, over the whole example."""
+    """Order in time by self-convergence: differences between solutions with a step and with half of it."""
     films = [subject.film(k) for k in range(HALVINGS + 1)]
     errors = [gap(a, b) for a, b in zip(films[:-1], films[1:], strict=True)]
     floor = ROUND_OFF * size(films[-1])
@@ -35,8 +38,10 @@ def time_order(subject: Subject) -> Iterator[Finding]:
 
 
 def space_order(subject: Subject) -> Iterator[Finding]:
-    """The error against the exact solution, at the end of the example, on grids of doubled resolution; without a grid, with
-    halved steps."""
+    """Order in space: errors against the exact solution at the end of the example, on grids of doubled resolution.
+
+    Systems without a grid are compared with halved steps in place of finer grids.
+    """
     name, order = "order against the exact solution", subject.example.space_order
     if not isinstance(subject.system, AbstractExact):
         yield not_applicable(name, "the system is not AbstractExact, so only its self-convergence in time is known")

@@ -1,4 +1,4 @@
-"""Is it a system: the state's tree, shapes and dtypes, compiled, batched, finite, and an example that moves."""
+"""Checks of structure: tree, shapes and dtypes of the rates, compiled and batched evaluation, an example that moves."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,12 +12,12 @@ from pdefit._util.trees import cast
 from pdefit.conformance._subject import Subject, finite, gap, rates, relative, size
 from pdefit.conformance.report import Finding, at_least, at_most
 
-# the same arithmetic in another order; rates are small differences of large terms
+# relative difference by the same arithmetic in another order, where rates are small differences of large terms
 _SAME = 1e-9
 
 
 def structure(subject: Subject) -> Iterator[Finding]:
-    """dy/dt against y, leaf by leaf, for states in float64 and in float32."""
+    """Tree, shapes and dtypes of dy/dt against those of y, for states in float64 and in float32."""
     for dtype in (jnp.float64, jnp.float32):
         system, y0 = cast((subject.system, subject.y0), dtype)
         name, time = jnp.dtype(dtype).name, jnp.zeros((), dtype)
@@ -36,7 +36,10 @@ def structure(subject: Subject) -> Iterator[Finding]:
 
 
 def _narrowing(subject: Subject) -> Finding:
-    """Multiplied by a float64 parameter, a rate computed in float32 looks like float64 again."""
+    """Arithmetic in lower precision inside a float64 vector field.
+
+    The dtype of the result does not show it: a float32 intermediate times a float64 parameter is float64 again.
+    """
     arrays, rest = eqx.partition((subject.system, subject.y0), eqx.is_array)
 
     def field(arrays: PyTree) -> PyTree:
@@ -54,7 +57,7 @@ def _is_narrow(aval: Any) -> bool:
 
 
 def _variables(jaxpr: Any) -> Iterator[Any]:
-    """The results of every operation, those inside loops and called functions too."""
+    """Results of every operation, including those inside loops and called functions."""
     for equation in jaxpr.eqns:
         yield from equation.outvars
         for part in jax.tree.leaves(list(equation.params.values()), is_leaf=lambda x: hasattr(x, "eqns")):
@@ -64,7 +67,7 @@ def _variables(jaxpr: Any) -> Iterator[Any]:
 
 
 def execution(subject: Subject) -> Iterator[Finding]:
-    """Compiled and batched evaluation, and what the example does."""
+    """Finite rates and states, compiled and batched evaluation against plain evaluation, and an example that moves."""
     t = jnp.asarray(float(subject.example.ts[0]))
     y0, y1 = subject.y0, subject.y1
     plain = subject.system.vector_field(t, y0, None)

@@ -18,11 +18,11 @@ from pdefit.integrate.loop.time_grid import TimeGrid, constant_grid
 from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.systems.capabilities import AbstractSwitched, AbstractVerifiable, Example
 
-# the smallest resolution of an example
+# resolution at which an example is built; orders in space double it twice
 RESOLUTION = 16
-# how often the step of an example is halved
+# number of halvings of the step of an example
 HALVINGS = 3
-# a relative difference below this is round-off
+# relative differences below this are round-off
 ROUND_OFF = 1e-11
 
 _SOLVERS: dict[int, Callable[[], diffrax.AbstractSolver]] = {
@@ -36,7 +36,10 @@ _SOLVERS: dict[int, Callable[[], diffrax.AbstractSolver]] = {
 
 
 class Subject:
-    """The example of a system class, with smooth switches where it has switches, and its trajectories, each solved once."""
+    """The example of a system class, with smooth switches where it has switches.
+
+    Each of its trajectories is solved once.
+    """
 
     def __init__(self, system_class: type[AbstractVerifiable]):
         self.system_class = system_class
@@ -51,7 +54,7 @@ class Subject:
 
     @property
     def y1(self) -> PyTree:
-        """The state at the end of the example, away from anything special about the first."""
+        """State at the end of the example, which has none of the symmetries that a first state may have."""
         return jax.tree.map(lambda x: x[-1], self.film(0))
 
     @property
@@ -60,14 +63,17 @@ class Subject:
         return solver_of_order(self.example.time_order)
 
     def film(self, halvings: int) -> PyTree:
-        """The states at the example's times, solved with each of its steps halved so many times."""
+        """States at the times of the example, each of its steps halved this many times."""
         if halvings not in self._films:
             self._films[halvings] = trajectory(self.example, halvings)
         return self._films[halvings]
 
 
 def smooth(example: Example) -> Example:
-    """The example as a fit would use it: across a hard switch neither derivatives nor orders exist."""
+    """The example with smoothed switches, as a fit would use it.
+
+    Across hard switches neither derivatives nor orders of convergence exist.
+    """
     system: Any = example.system
     if not isinstance(system, AbstractSwitched) or system.is_smooth:
         return example
@@ -81,11 +87,11 @@ def solver_of_order(order: int) -> diffrax.AbstractSolver:
 
 
 def trajectory(example: Example, halvings: int = 0) -> PyTree:
-    """The states at the example's times, stacked on a leading axis."""
+    """States at the times of the example, stacked on a leading axis."""
     ts = np.asarray(example.ts, float)
     grid = constant_grid(float(ts[0]), ts, example.dt)
     more = 2**halvings
-    # as many steps as the finest run, most of them of zero length: all halvings share one compilation
+    # the grid has room for the steps of the finest run, so that all halvings share one compilation
     grid = TimeGrid(
         start=grid.start,
         step=grid.step / more,
@@ -104,12 +110,12 @@ def _run(stepper: Stepper, y0: PyTree, grid: TimeGrid) -> PyTree:
 
 @eqx.filter_jit
 def rates(system: Any, t: Any, y: PyTree) -> PyTree:
-    """The vector field without exogenous inputs, compiled."""
+    """Rates by the vector field, compiled, without exogenous inputs."""
     return system.vector_field(t, y, None)
 
 
 def size(tree: PyTree) -> float:
-    """The largest absolute value; NaN if there is one."""
+    """The largest absolute value of a tree; NaN if it holds one."""
     return float(np.max([np.max(np.abs(x), initial=0.0) for x in map(np.asarray, jax.tree.leaves(tree))], initial=0.0))
 
 

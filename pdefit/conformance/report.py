@@ -1,4 +1,4 @@
-"""What a verification found, check by check."""
+"""Report of a verification, check by check."""
 
 import dataclasses
 import math
@@ -7,9 +7,15 @@ from collections.abc import Sequence
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One check: the number that was `measured`, the `limit` it is held against, and what to do when it failed.
+    """Result of one check of a system.
 
-    `passed` is None where the check does not apply; `remedy` then says why.
+    **Arguments:**
+
+    - `name`: what was checked.
+    - `passed`: None where the check does not apply to this system.
+    - `measured`: the number that was found; None where there is none.
+    - `limit`: what the number is compared with, in words.
+    - `remedy`: what to do when the check fails; why it does not apply, where `passed` is None.
     """
 
     name: str
@@ -20,6 +26,7 @@ class Finding:
 
     @property
     def outcome(self) -> str:
+        """`passed`, `FAILED` or `not applicable`."""
         return {True: "passed", False: "FAILED", None: "not applicable"}[self.passed]
 
     def __str__(self) -> str:
@@ -28,17 +35,24 @@ class Finding:
 
 
 def at_most(name: str, measured: float | int, limit: float | int, remedy: str) -> Finding:
-    """A number that must not exceed its limit; NaN does."""
+    """Finding on a number that must not exceed its limit; NaN fails."""
     return Finding(name, bool(measured <= limit), float(measured), f"<= {limit:g}", remedy)
 
 
 def at_least(name: str, measured: float | int, limit: float | int, remedy: str) -> Finding:
-    """A number that must reach its limit; NaN does not."""
+    """Finding on a number that must reach its limit; NaN fails."""
     return Finding(name, bool(measured >= limit), float(measured), f">= {limit:g}", remedy)
 
 
 def rates_near(name: str, rates: Sequence[float], order: int, within: float, remedy: str) -> Finding:
-    """Successive rates of convergence, each near the order; the worst is reported."""
+    """Finding on orders of convergence, of which the worst counts.
+
+    **Arguments:**
+
+    - `name`, `remedy`: see `Finding`.
+    - `rates`: log2 of the ratios of successive errors.
+    - `order`, `within`: the expected order, and how far a rate may be from it.
+    """
     worst = max(rates, key=lambda rate: abs(rate - order) if math.isfinite(rate) else math.inf)
     shown = ", ".join(f"{rate:.2f}" for rate in rates)
     return Finding(
@@ -47,18 +61,29 @@ def rates_near(name: str, rates: Sequence[float], order: int, within: float, rem
 
 
 def not_applicable(name: str, why: str) -> Finding:
+    """Finding of a check that does not apply to a system, with the reason."""
     return Finding(name, None, None, "", why)
 
 
 def broken(name: str, error: Exception) -> Finding:
-    """A check that could not be made because the system raised an error."""
+    """Finding of a check that could not be made because the system raised an error."""
     reason = next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")
     return Finding(name, False, None, "no error", f"it raised {type(error).__name__}: {reason}")
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Verification:
-    """The report on a system. One without an example is not `verified`: nothing failed, but nothing was checked either."""
+    """Report on a system, with one finding for each check.
+
+    **Arguments:**
+
+    - `system`: name of its class.
+    - `verified`: false for a class without an example: nothing failed, but nothing was checked either.
+    - `findings`: results of the checks.
+    - `seconds`: time that all checks took, compilation included.
+
+    As text it is a table; in an assertion of pytest the failures come first.
+    """
 
     system: str
     verified: bool
@@ -67,15 +92,17 @@ class Verification:
 
     @property
     def failures(self) -> tuple[Finding, ...]:
+        """Findings of the checks that failed."""
         return tuple(f for f in self.findings if f.passed is False)
 
     @property
     def passed(self) -> bool:
-        """Verified, and no check failed."""
+        """True if the system was verified and no check failed."""
         return self.verified and not self.failures
 
     @property
     def headline(self) -> str:
+        """Number of passed checks, in one line."""
         if not self.verified:
             return f"{self.system}: unverified, it has no example; implement pdefit.capabilities.AbstractVerifiable"
         count = sum(f.passed is not None for f in self.findings)
@@ -85,5 +112,5 @@ class Verification:
         return "\n".join([self.headline, *(f"  {f}" for f in self.findings)])
 
     def __repr__(self) -> str:
-        # pytest shows no more than the beginning of it
+        # failures first: pytest shows no more than the beginning
         return "; ".join(map(str, [*self.failures, self.headline]))

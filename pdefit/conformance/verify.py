@@ -1,4 +1,4 @@
-"""The host tests the guest: one call that checks a plugin's system."""
+"""Verification of a system class: one call that runs all checks on its example."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ from pdefit.systems.system import AbstractSystem
 
 _Check = Callable[[Subject], Iterator[Finding]]
 
-# what everything else relies on; after a failure here the rest would only repeat it
+# checks that all others rely on: after a failure here the others would only repeat it
 _FIRST: tuple[_Check, ...] = (structure, declarations, coordinates, execution)
 _THEN: tuple[_Check, ...] = (
     refinement,
@@ -37,10 +37,19 @@ _THEN: tuple[_Check, ...] = (
 
 
 def verify(system_class: type[AbstractSystem]) -> Verification:
-    """Check a system on its own `example`: structure, gradients, orders, conservation, stability, degenerate states,
-    recovery of its parameters. Takes some seconds, most of them to compile.
+    """Verification of a system class on its own example.
 
-    In the tests of a plugin: `report = pdefit.verify(MySystem); assert report.passed, report`.
+    The checks are: structure of states and rates, declared arrays, coordinates, compiled and batched evaluation,
+    optional interfaces, degenerate states, stable step, orders in time and space, conservation, gradients, and recovery
+    of the parameters from data of the example. They take some seconds, most of them for compilation. In the tests of a
+    plugin: `report = pdefit.verify(MySystem); assert report.passed, report`.
+
+    **Arguments:**
+
+    - `system_class`: a class with the method `example` (`pdefit.capabilities.AbstractVerifiable`). Any other class is
+      reported as not verified.
+
+    An error that the system raises becomes a finding. Raises `PdefitError` only where JAX is not set to float64.
     """
     demand_float64()
     begin, name = time.perf_counter(), system_class.__name__
@@ -57,7 +66,7 @@ def verify(system_class: type[AbstractSystem]) -> Verification:
 
 
 def _findings(check: _Check, subject: Subject) -> Iterator[Finding]:
-    """The findings of one check; an error of the system is one of them, whatever it is."""
+    """Findings of one check; any error that the system raises becomes one of them."""
     try:
         yield from check(subject)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Back from the end, to the first step whose cotangents are not finite."""
+"""Search backward in time for the first step whose cotangents are not finite."""
 
 import dataclasses
 import math
@@ -19,7 +19,7 @@ _GUARD = (
     "guard the input of the branch that fails, not its result: pdefit.safe_sqrt, safe_div, safe_norm, or x = "
     "jnp.where(good, x, 1) before the operation"
 )
-# cotangents that grew by so much before they overflowed did not fail at once
+# growth of cotangents beyond which the cause is the growth and not the operation that overflowed at last
 _GREW = 1e6
 
 
@@ -34,7 +34,14 @@ class Backward:
 def first_nonfinite_backward(
     walk: SteppedTrajectory, theta: Float[Array, " p"], forward: Forward
 ) -> Diagnosis | Backward:
-    """The first place, from the end, at which a cotangent is not finite."""
+    """The last step, so the first of the reverse pass, at which a cotangent is not finite; or the gradient.
+
+    **Arguments:**
+
+    - `walk`: the trajectory.
+    - `theta` (p,): the point in search space.
+    - `forward`: the forward run, of which all values are finite.
+    """
     functional = walk.functional
     extra, ends = jax.grad(Misfit(functional).close, argnums=(0, 1))(theta, forward.ends)
     if not finite((extra, ends)):
@@ -71,7 +78,14 @@ def first_nonfinite_backward(
 
 
 def sick_extra(walk: SteppedTrajectory, theta: Float[Array, " p"], ends: PyTree, backward: bool) -> Diagnosis:
-    """Why priors, regularizers and jumps, or their derivatives, are not finite."""
+    """Diagnosis of priors, regularizers and continuity residuals that are not finite, or whose derivatives are not.
+
+    **Arguments:**
+
+    - `walk`, `theta` (p,): the trajectory, and the point in search space.
+    - `ends`: states at the ends of the segments, with a leading axis.
+    - `backward`: true for the derivatives.
+    """
     finish = Misfit(walk.functional).close
     found = origin(jax.grad(finish, argnums=(0, 1)) if backward else finish, theta, ends)
     remedy = "correct the prior or the regularizer, or choose another guess"
@@ -82,7 +96,7 @@ def sick_extra(walk: SteppedTrajectory, theta: Float[Array, " p"], ends: PyTree,
 def _through(
     walk: SteppedTrajectory, s: int, end: PyTree, gradient: PyTree
 ) -> Diagnosis | tuple[PyTree, PyTree, Largest]:
-    """Back through one segment, in blocks of about sqrt(N) steps: the cotangent of its start."""
+    """Cotangent of the start of one segment from that of its end, in blocks of about sqrt(N) steps."""
     beats = beats_of(walk.functional, s, walk.functional.layout.time_grid)
     count = int(beats.t.size)
     length = math.isqrt(count - 1) + 1
@@ -110,8 +124,11 @@ def _through(
 
 
 def _padded(beats: Steps, more: int) -> Steps:
-    """The beats with others before them that stand still and look at nothing. Not behind them: there they would evaluate
-    equations at a state where no step does."""
+    """The steps, preceded by others of zero length without an observation, so that all blocks are of the same length.
+
+    They do not follow the last step, because there they would evaluate the equations at a state where no step of the
+    trajectory does.
+    """
     longer = jax.tree.map(lambda x: jnp.concatenate([jnp.zeros((more, *x.shape[1:]), x.dtype), x]), beats)
     return longer._replace(t=longer.t.at[:more].set(beats.t[0]))
 
@@ -121,7 +138,7 @@ def _blocks(x: Array, length: int) -> Array:
 
 
 def _sick_beat(walk: SteppedTrajectory, s: int, beats: Steps, n: int, kept: Back, first: float) -> Diagnosis:
-    """The operation whose derivative spoils the cotangents of one step."""
+    """Diagnosis of the operation whose derivative makes the cotangents of one step not finite."""
     beat, (moving, still) = part(beats, n), eqx.partition(kept.carries, eqx.is_inexact_array)
 
     def pull(params: dict[str, Array], moving: PyTree, cotangent: PyTree) -> tuple[PyTree, PyTree]:

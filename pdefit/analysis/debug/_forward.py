@@ -1,4 +1,4 @@
-"""Forward, to the first step or look that is not finite."""
+"""Search forward in time for the first step or observation that is not finite."""
 
 import dataclasses
 
@@ -16,16 +16,22 @@ from pdefit.analysis.debug.diagnosis import Diagnosis, Largest, Place, diagnosis
 from pdefit.integrate.loop.stable_step import stability_limit
 from pdefit.integrate.solvers.method import Carry
 
-# values that grew by so much before they overflowed did not fail at once
+# growth of values beyond which the cause is the growth and not the operation that overflowed at last
 _GREW = 1e6
-# what fails at some moderate input
+# operations that are not finite, or whose derivative is not, at some moderate input
 _GUARDED = ("div", "log", "log1p", "sqrt", "rsqrt", "pow", "integer_pow", "acos", "asin", "atanh")
 
 
 @dataclasses.dataclass(frozen=True)
 class Forward:
-    """A run whose every value is finite: the ends of the segments (S, ...), half the squared residuals of all looks, and
-    the largest value of a state."""
+    """Forward run whose every value is finite.
+
+    **Arguments:**
+
+    - `ends`: states at the ends of the S segments, with a leading axis.
+    - `half_square`: half the sum of all squared weighted residuals.
+    - `largest`: the largest value of a state.
+    """
 
     ends: PyTree
     half_square: float
@@ -33,12 +39,12 @@ class Forward:
 
 
 def segment_start(walk: SteppedTrajectory, segment: int) -> PyTree:
-    """Where a trajectory starts."""
+    """State at the start of a segment."""
     return jax.tree.map(lambda x: x[segment], walk.functional.starts(walk.problem))
 
 
 def place(walk: SteppedTrajectory, segment: int, beats: Steps, n: int) -> Place:
-    """Time and step of a beat, for a diagnosis."""
+    """Time and number of step `n` of a segment, for a diagnosis."""
     steps = np.cumsum(np.asarray(beats.h) > 0)
     return Place(
         segment=segment + 1,
@@ -50,14 +56,14 @@ def place(walk: SteppedTrajectory, segment: int, beats: Steps, n: int) -> Place:
 
 
 def in_words(walk: SteppedTrajectory, at: Place) -> str:
-    """The same as the middle of a sentence."""
+    """Place on a trajectory, as the middle of a sentence."""
     segment = f", segment {at.segment} of {at.segments}" if (at.segments or 1) > 1 else ""
     unit = with_space(walk.problem.system.time_unit)
     return f"t = {at.time:.6g}{unit} (step {at.step} of {at.steps}{segment})"
 
 
 def first_nonfinite_forward(walk: SteppedTrajectory) -> Diagnosis | Forward:
-    """The first time at which a state or a residual is not finite, of all segments."""
+    """The earliest time in all segments at which a state or a residual is not finite; or the finite run."""
     grid, functional = walk.functional.layout.time_grid, walk.functional
     sick, ends, total = [], [], 0.0
     largest = Largest(-1.0, "", 0.0)
@@ -93,7 +99,7 @@ def _largest(walk: SteppedTrajectory, beats: Steps, seen: Seen) -> Largest:
 
 
 def fields(walk: SteppedTrajectory) -> list[str]:
-    """The names of the fields that `Seen` has columns for."""
+    """Names of the fields that the columns of `Seen` stand for."""
     return [n for n, x in named_fields(walk.problem.y0).items() if eqx.is_inexact_array(x)]
 
 
@@ -118,7 +124,7 @@ def _sick_step(walk: SteppedTrajectory, s: int, beats: Steps, n: int, carry: Car
 
 
 def _grew(walk: SteppedTrajectory, seen: Seen, n: int) -> str:
-    """How much the field had grown in the steps before."""
+    """Growth of the field that fails in the steps before, in words; empty if there was none."""
     f = int(np.argmin(np.asarray(seen.finite[n])))
     size = np.asarray(seen.size)[:n, f]
     if not size.size or not size[-1] > _GREW * size[0] > 0:
@@ -128,7 +134,13 @@ def _grew(walk: SteppedTrajectory, seen: Seen, n: int) -> str:
 
 
 def _step_remedy(walk: SteppedTrajectory, s: int, operation: str | None) -> str:
-    """What to do about a step that fails at once in this operation, or after values had grown."""
+    """Remedy for a step that is not finite.
+
+    **Arguments:**
+
+    - `walk`, `s`: the trajectory, and the number of its segment.
+    - `operation`: the operation that fails; None where values had grown before.
+    """
     functional, unit = walk.functional, with_space(walk.problem.system.time_unit)
     halved = beats_of(functional, s, functional.layout.time_grid.halved())
     helps = not _bad(survey(walk, segment_start(walk, s), halved)[1]).any()
@@ -153,7 +165,7 @@ def _limit(walk: SteppedTrajectory, s: int) -> float | None:
         return None
 
 
-# --- a look ------------------------------------------------------------------------------------------------------------
+# --- an observation ---------------------------------------------------------------------------------------------------
 
 
 def _sick_look(walk: SteppedTrajectory, s: int, beats: Steps, n: int, carry: Carry, more: str) -> Diagnosis:

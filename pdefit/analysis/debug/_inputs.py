@@ -1,4 +1,4 @@
-"""What a functional is given, before anything is stepped: controls, parameters, states, data."""
+"""Search for inputs of a functional that are not finite: controls, parameters, states, data."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from pdefit.inverse.objective.functional import Functional
 
 
 def sick_input(functional: Functional, theta: Float[Array, " p"]) -> Diagnosis | None:
-    """The first thing a functional is given that is not finite."""
+    """Diagnosis of the first input of a functional that is not finite; None if all are."""
     return (
         next(_controls(functional, theta), None)
         or next(_arrays(functional, theta), None)
@@ -62,7 +62,7 @@ def _data(functional: Functional) -> Iterator[Diagnosis]:
     for name in functional.observed:
         sigma, values = np.asarray(data.sigma[name]), np.asarray(data.values[name])
         checks = {
-            # 1/sigma enters the derivative of what is masked, too
+            # of masked values too: 1/sigma enters their derivative, and 0 times infinity is NaN
             "sigma": (np.broadcast_to(~(sigma > 0), values.shape), "give every value a positive standard deviation"),
             "value": (np.asarray(data.mask[name]) & ~np.isfinite(values), "mask it, or build the data with NaN there"),
         }

@@ -1,4 +1,4 @@
-"""Which operation of a program makes the first value that is not finite."""
+"""Search in a traced program for the operation that makes the first value that is not finite."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -17,8 +17,14 @@ from pdefit.analysis.debug._source_line import SourceLine, source_line
 
 @dataclasses.dataclass(frozen=True)
 class Origin:
-    """An operation whose result is not finite though what it was given is; or, without an operation, the argument (by its
-    number among all leaves) that was not finite to begin with."""
+    """Origin of a value that is not finite: an operation of the program, or one of its arguments.
+
+    **Arguments:**
+
+    - `operation`, `line`: JAX's name of an operation with finite inputs and a result that is not finite, and its line
+      of code.
+    - `argument`: in their place, the number of an argument (among all leaves) that was not finite to begin with.
+    """
 
     operation: str | None
     line: SourceLine | None
@@ -26,9 +32,15 @@ class Origin:
 
 
 def origin(function: Callable, *arguments: PyTree) -> Origin | None:
-    """Why `function(*arguments)` (arrays in, arrays out) is not finite; None if it is, evaluated operation by operation.
+    """Origin of what is not finite in `function(*arguments)`; None if the result is finite.
 
-    What a `where` throws away explains nothing, so the program is evaluated forward and searched from its result back.
+    The program is evaluated operation by operation, and searched from its result backward: infinities that a `where`
+    discards explain nothing.
+
+    **Arguments:**
+
+    - `function`: arrays in, arrays out.
+    - `arguments`: trees of arrays.
     """
     program = jax.make_jaxpr(function)(*arguments)
     found = _explain(program.jaxpr, program.consts, jax.tree.leaves(arguments))
@@ -39,16 +51,16 @@ def origin(function: Callable, *arguments: PyTree) -> Origin | None:
     return Origin(found[-1].primitive.name, source_line(found), None)
 
 
-# the equations that lead to an operation, each inside the one before; or the number of an argument
+# path of nested equations (JAX's word for operations) that ends at the one that fails; or the number of an argument
 _Found = list[JaxprEqn] | int | None
 
 
 def _explain(
     jaxpr: Jaxpr, consts: Sequence[ArrayLike], arguments: Sequence[ArrayLike], wanted: Sequence[int] | None = None
 ) -> _Found:
-    """Why a program's results (those with the numbers `wanted`) are not finite."""
+    """Path to the operation that spoils the results of a program with the numbers `wanted` (default: all)."""
     given = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *arguments), strict=True))
-    # in one compiled program: a compilation for each operation takes seconds
+    # all results by one compiled program: compiling every operation by itself would take seconds
     results = jax.jit(lambda *given: _every_result(jaxpr, given))(*given.values())
     values, made = given, {x: (i, e) for i, e in enumerate(jaxpr.eqns) for x in e.outvars}
     for equation, found in zip(jaxpr.eqns, results, strict=True):
@@ -76,7 +88,7 @@ def _explain(
             if equation.primitive.name == "select_n":
                 used = _selected(inputs, results[0])
             causes = [x for x, u in zip(equation.invars, used, strict=True) if u]
-        # infinity as a constant (of a mask, a minimum) is meant
+        # an infinite constant (of a mask, of a minimum) is intended, and no cause
         causes = [x for x in causes if not isinstance(x, Literal) and x not in jaxpr.constvars]
         if not causes:
             return [equation]
@@ -85,7 +97,7 @@ def _explain(
 
 
 def _selected(inputs: Sequence[ArrayLike], result: ArrayLike) -> list[bool]:
-    """Which cases of a selection its bad results come from."""
+    """Inputs of a selection (`where`) from which its bad results were taken."""
     which, *cases = inputs
     wrong = ~jnp.isfinite(result)
     number = jnp.asarray(which).astype(int)
@@ -93,7 +105,7 @@ def _selected(inputs: Sequence[ArrayLike], result: ArrayLike) -> list[bool]:
 
 
 def _every_result(jaxpr: Jaxpr, given: Sequence[ArrayLike]) -> list[list[ArrayLike]]:
-    """The results of every equation of a program."""
+    """Results of every equation of a program."""
     values: dict[Var, ArrayLike] = dict(zip((*jaxpr.constvars, *jaxpr.invars), given, strict=True))
     for equation in jaxpr.eqns:
         inputs = [x.val if isinstance(x, Literal) else values[x] for x in equation.invars]
@@ -112,7 +124,7 @@ def _bad(x: ArrayLike) -> bool:
 
 
 def _inside(equation: JaxprEqn, inputs: list[ArrayLike], wanted: list[int]) -> _Found:
-    """Why an equation that holds a program has bad results: the equations inside, or the number of its input."""
+    """Path inside an equation that holds a program and has bad results; or the number of its input."""
     name, parameters = equation.primitive.name, equation.params
     if name == "scan":
         return _in_scan(parameters, inputs, wanted)
@@ -132,7 +144,7 @@ def _inside(equation: JaxprEqn, inputs: list[ArrayLike], wanted: list[int]) -> _
 
 
 def _in_scan(parameters: dict[str, Any], inputs: list[ArrayLike], wanted: list[int]) -> _Found:
-    """The first turn of a loop after which what it carries, or what is wanted of its outputs, is bad."""
+    """Path from the first iteration of a scan after which its carry, or a wanted output, is bad."""
     body, consts, carried = parameters["jaxpr"], parameters["num_consts"], parameters["num_carry"]
     fixed, carry, xs = inputs[:consts], inputs[consts : consts + carried], inputs[consts + carried :]
     turns, run = range(parameters["length"]), jax.jit(jaxpr_as_fun(body))

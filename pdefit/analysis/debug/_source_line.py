@@ -1,4 +1,4 @@
-"""From an operation of a traced program to the line that somebody wrote."""
+"""Lines of source code behind the operations of a traced program."""
 
 import dataclasses
 import importlib.util
@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 
 from jax.extend.core import JaxprEqn
 
-# frames of these packages lie between the user's line and the operation
+# frames of these packages may lie between the user's line and the operation, and are skipped
 _LIBRARIES = ("jax", "jaxlib", "equinox", "diffrax", "optax", "lineax", "optimistix", "jaxtyping", "beartype", "numpy")
 
 
@@ -29,7 +29,7 @@ class _Frame(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class SourceLine:
-    """A line of code; `own` where it is pdefit's and no user's."""
+    """A line of source code; `own` is true where it belongs to pdefit and not to the user."""
 
     file: str
     line: int
@@ -42,8 +42,12 @@ class SourceLine:
 
 
 def source_line(path: Sequence[JaxprEqn]) -> SourceLine | None:
-    """The innermost line of the user that led to the last of these equations, each inside the one before; pdefit's own if
-    there is none."""
+    """The innermost line of the user's code that led to an operation, or of pdefit's own code if there is none.
+
+    **Arguments:**
+
+    - `path`: nested equations, each inside the one before; the last is the operation.
+    """
     found = [_line(frame, own=False) for frame in map(_users, _inside(path)) if frame]
     if found:
         return found[-1]
@@ -52,8 +56,11 @@ def source_line(path: Sequence[JaxprEqn]) -> SourceLine | None:
 
 
 def _inside(path: Sequence[JaxprEqn]) -> list[list[_Frame]]:
-    """For every equation its frames, innermost first. What was compiled as a function of its own may have been traced for
-    another caller: beyond that function its frames do not count."""
+    """Frames of every equation of a path, innermost first.
+
+    A function that is compiled on its own may have been traced for another caller. Frames outside that function do not
+    count.
+    """
     found, function = [], None
     for equation in path:
         traceback = equation.source_info.traceback
@@ -67,7 +74,7 @@ def _inside(path: Sequence[JaxprEqn]) -> list[list[_Frame]]:
 
 
 def _users(frames: list[_Frame]) -> _Frame | None:
-    """The innermost frame of the user, whom pdefit has called: its own callers are none."""
+    """The innermost frame of the user that pdefit has called; frames of those that called pdefit do not count."""
     called = [i for i, frame in enumerate(frames) if _within(frame, _PDEFIT)]
     # a function that is compiled on its own is all the user's or not at all
     for frame in frames[: called[-1]] if called else frames:

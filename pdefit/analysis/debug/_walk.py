@@ -1,4 +1,4 @@
-"""One trajectory step by step, forward and back: what the doctor looks at."""
+"""One trajectory step by step, forward and backward, as the doctor examines it."""
 
 from typing import NamedTuple
 
@@ -19,8 +19,17 @@ from pdefit.inverse.problem.problem import Problem
 
 
 class Steps(NamedTuple):
-    """Steps (of zero length before the first observation, and where a plan pads), each with a look after it or without:
-    time, size, whether and which observation is looked at, and which variables count."""
+    """Steps of a segment, each with an observation after it or without.
+
+    Steps of zero length stand before the first observation, and where the grid of steps was padded.
+
+    **Arguments:**
+
+    - `t`, `h` (N,): time and length of each step.
+    - `seen` (N,): whether an observation follows.
+    - `index` (N,): number of that observation in the record.
+    - `counts`: for each variable, whether its residuals at that observation count.
+    """
 
     t: Array
     h: Array
@@ -30,8 +39,13 @@ class Steps(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """Of every beat: whether each field (F) of the state is finite and its largest absolute value; half the squared
-    residuals of its look."""
+    """What the forward search keeps of N steps.
+
+    **Arguments:**
+
+    - `finite`, `size`: for each of the F fields of the state, whether it is finite, and its largest absolute value.
+    - `misfit`: half the sum of the squared residuals at the observation after the step.
+    """
 
     finite: Bool[Array, "*N F"]
     size: Float[Array, "*N F"]
@@ -39,7 +53,7 @@ class Seen(NamedTuple):
 
 
 class SteppedTrajectory(eqx.Module):
-    """The trajectory of one segment; `params` are the controls that its steps and looks depend on."""
+    """Trajectory of one segment, whose steps can be taken one at a time."""
 
     functional: Functional
     problem: Problem
@@ -51,6 +65,7 @@ class SteppedTrajectory(eqx.Module):
 
     @property
     def params(self) -> dict[str, Array]:
+        """Controls that steps and observations depend on, by path: all but initial and node states."""
         return {c.path: c.where(self.problem) for c in self._leaves}
 
     def start(self, y0: PyTree, beats: Steps) -> Carry:
@@ -61,13 +76,13 @@ class SteppedTrajectory(eqx.Module):
         return Stepper(problem.system, self.functional.runner.solver, problem.args)
 
     def beat(self, params: dict[str, Array], carry: Carry, beat: Steps) -> tuple[Carry, Float[Array, ""]]:
-        """A step, and half the squared residuals of the look after it."""
+        """A step, and half the sum of the squared residuals of the observation after it."""
         problem = self.filled(params)
         return (carry := self.stepped(problem, carry, beat)), self.looked(problem, carry[0], beat)
 
     def filled(self, params: dict[str, Array]) -> Problem:
         """The problem with these controls."""
-        # trees sort the keys of dictionaries
+        # taken by name: JAX sorts the keys of dictionaries
         values = [params[c.path] for c in self._leaves]
         return eqx.tree_at(lambda p: [c.where(p) for c in self._leaves], self.problem, values)
 
@@ -84,7 +99,13 @@ class SteppedTrajectory(eqx.Module):
 
 
 def beats_of(functional: Functional, segment: int, grid: TimeGrid) -> Steps:
-    """The beats of one segment, with these steps."""
+    """Steps of one segment.
+
+    **Arguments:**
+
+    - `functional`, `segment`: the objective, and the number of the segment.
+    - `grid`: the steps of all segments.
+    """
     one = jax.tree.map(lambda x: x[segment], grid)
     times, sizes = map(np.asarray, one.times_and_sizes())
     seen = np.zeros(times.shape, bool)
@@ -108,13 +129,13 @@ def beats_of(functional: Functional, segment: int, grid: TimeGrid) -> Steps:
 
 
 def part(beats: Steps, where: int | Array) -> Steps:
-    """Some of the beats, or one."""
+    """Some of the steps, or one."""
     return jax.tree.map(lambda x: x[where], beats)
 
 
 @eqx.filter_jit
 def survey(walk: SteppedTrajectory, y0: PyTree, beats: Steps) -> tuple[PyTree, Seen]:
-    """The state at the end, and what was seen on the way."""
+    """State at the end of a segment, and what was seen at every step."""
 
     def one(carry: Carry, beat: Steps) -> tuple[Carry, Seen]:
         carry, misfit = walk.beat(walk.params, carry, beat)
@@ -126,7 +147,7 @@ def survey(walk: SteppedTrajectory, y0: PyTree, beats: Steps) -> tuple[PyTree, S
 
 @eqx.filter_jit
 def carry_before(walk: SteppedTrajectory, y0: PyTree, beats: Steps, n: Array) -> Carry:
-    """The carry before beat n."""
+    """State and solver state before step n."""
 
     def one(i: Array, carry: Carry) -> Carry:
         return walk.stepped(walk.problem, carry, part(beats, i))
@@ -136,7 +157,7 @@ def carry_before(walk: SteppedTrajectory, y0: PyTree, beats: Steps, n: Array) ->
 
 @eqx.filter_jit
 def block_starts(walk: SteppedTrajectory, y0: PyTree, blocks: Steps) -> Carry:
-    """The carries at the starts of blocks of beats (B, K)."""
+    """States and solver states at the starts of B blocks of K steps."""
 
     def one(carry: Carry, beat: Steps) -> tuple[Carry, None]:
         return walk.stepped(walk.problem, carry, beat), None
@@ -147,7 +168,16 @@ def block_starts(walk: SteppedTrajectory, y0: PyTree, blocks: Steps) -> Carry:
 def pulled_back(
     walk: SteppedTrajectory, params: dict[str, Array], carry: Carry, beat: Steps, cotangent: PyTree
 ) -> tuple[PyTree, PyTree]:
-    """The cotangents of params and of the carry before a beat, from that of the carry after it."""
+    """Cotangents of the controls and of the carry before a step, from the cotangent of the carry after it.
+
+    The carry is the state with what the solver remembers.
+
+    **Arguments:**
+
+    - `params`: controls by path.
+    - `carry`, `beat`: the carry before the step, and the step.
+    - `cotangent`: of the carry after it.
+    """
     moving, still = eqx.partition(carry, eqx.is_inexact_array)
 
     def one(params: dict[str, Array], moving: PyTree) -> tuple[PyTree, Array]:
@@ -159,12 +189,19 @@ def pulled_back(
 
 
 class Back(NamedTuple):
-    """Of every beat: the same of the cotangent before it, and whether what it adds to each parameter is finite."""
+    """What the backward search keeps of K steps.
+
+    **Arguments:**
+
+    - `finite`, `size`: for each field, whether the cotangent before the step is finite, and its largest absolute value.
+    - `params`: whether the contribution of the step to the gradient is finite, for each control.
+    - `carries`, `cotangents`: the carries before the steps and the cotangents after them; None unless they were asked
+      for.
+    """
 
     finite: Bool[Array, "K F"]
     size: Float[Array, "K F"]
     params: Bool[Array, "K P"]
-    # the carries and the cotangents after the beats, if they were asked for
     carries: Carry | None
     cotangents: PyTree
 
@@ -173,7 +210,17 @@ class Back(NamedTuple):
 def back(
     walk: SteppedTrajectory, carry: Carry, beats: Steps, cotangent: PyTree, gradient: PyTree, keep: bool
 ) -> tuple[PyTree, PyTree, Back]:
-    """A block from its end to its start: cotangent, gradient in params so far, and what was seen."""
+    """Reverse pass through a block of steps.
+
+    **Arguments:**
+
+    - `walk`: the trajectory.
+    - `carry`, `beats`: the carry before the block, and its steps.
+    - `cotangent`, `gradient`: the cotangent of the carry after the block, and the gradient in the controls so far.
+    - `keep`: whether to keep all carries and cotangents, which takes the memory of K states.
+
+    Returns cotangent and gradient at the start of the block, and what was seen.
+    """
     params = walk.params
 
     def forward(carry: Carry, beat: Steps) -> tuple[Carry, Carry]:

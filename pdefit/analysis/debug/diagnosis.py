@@ -1,4 +1,4 @@
-"""What the doctor found, in one sentence and in parts."""
+"""Diagnosis of values that are not finite: one sentence, and its parts as data."""
 
 import dataclasses
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from pdefit.systems.system import AbstractSystem
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Largest:
-    """Largest absolute value of a state or cotangent, the field that has it, and its time."""
+    """Largest absolute value of a state or cotangent, the field that has it, and its time in the system's unit."""
 
     value: float
     field: str
@@ -25,7 +25,14 @@ class Largest:
 
 
 class Place(NamedTuple):
-    """Segment and step of a trajectory, both counted from 1, and the time after that step."""
+    """Place on a trajectory; None where a part does not apply.
+
+    **Arguments:**
+
+    - `segment`, `segments`: number of the segment, from 1, and of all segments.
+    - `time`: the time after the step, in the system's unit.
+    - `step`, `steps`: number of the step in its segment, from 1, and of all its steps.
+    """
 
     segment: int | None = None
     segments: int | None = None
@@ -36,13 +43,24 @@ class Place(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Diagnosis:
-    """Where values or cotangents first stop being finite, or that they are finite everywhere.
+    """The first place at which values or cotangents are not finite, or the news that all are finite.
 
-    `kind` is `healthy`, `input`, `state`, `observation`, `extra` (priors, regularizers, jumps), `overflow` (of the sum J),
-    `cotangent` or `controls` (the map from theta). `segment` and `step` count from 1, `step` being the one that fails;
-    `field` is a field of the state, an observed variable or a control, `index` an element of it and `position` where that
-    lies; `operation` is JAX's name of what fails, `line` the code that led to it. Of a healthy functional `loss`,
-    `gradient_norm`, and the largest value and cotangent of a state with the time and field where they occur.
+    Cotangents are derivatives of the loss in a state; the reverse pass carries them from the end of a trajectory to its
+    start.
+
+    **Arguments:**
+
+    - `kind`: `healthy`, `input`, `state`, `observation`, `extra` (priors, regularizers, continuity residuals),
+      `overflow` (of the sum J), `cotangent`, or `controls` (the map from theta).
+    - `sentence`, `remedy`: the finding with its remedy in one sentence, and the remedy alone.
+    - `recording`: number of the recording, from 0, where there are many.
+    - `segment`, `segments`, `time`, `step`, `steps`: where on the trajectory; segments and steps count from 1, and
+      `step` is the one that fails.
+    - `field`, `index`, `position`: a field of the state, an observed variable or a control; the element of it that is
+      not finite; and the coordinates of that element by axis.
+    - `operation`, `line`: JAX's name of the operation that fails, and the line of code that led to it.
+    - `loss`, `gradient_norm`, `largest_value`, `largest_cotangent`: of a healthy functional, J, |dJ/dtheta|, and the
+      largest entries of a state and of a cotangent, which show where an overflow is near.
     """
 
     kind: str
@@ -66,16 +84,24 @@ class Diagnosis:
 
     @property
     def healthy(self) -> bool:
+        """Whether all values and cotangents are finite."""
         return self.kind == "healthy"
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain numbers and text."""
+        """Plain numbers and text, as doctor.json holds them."""
         return {"healthy": self.healthy, **dataclasses.asdict(self)}
 
 
 @dataclasses.dataclass(frozen=True)
 class Spot:
-    """One element that is not finite: of which field, which, where that lies, and what it is."""
+    """Element of an array that is not finite.
+
+    **Arguments:**
+
+    - `field`, `index`: name of the array, and the element.
+    - `position`: its coordinates by axis, where the system has a grid.
+    - `value`, `place`: `NaN` or `infinite`, and index and position in words, both for a sentence.
+    """
 
     field: str
     index: tuple[int, ...]
@@ -85,7 +111,13 @@ class Spot:
 
 
 def spot(tree: PyTree, system: AbstractSystem | None = None) -> Spot | None:
-    """The first element of a tree (a state of `system`, or named arrays) that is not finite."""
+    """The first element of a tree that is not finite; None if there is none.
+
+    **Arguments:**
+
+    - `tree`: a state, or arrays by name.
+    - `system`: the system whose state it is, for coordinates (default: no coordinates).
+    """
     for name, x in named_fields(tree).items():
         if not jnp.issubdtype(x.dtype, jnp.inexact):
             continue
@@ -98,7 +130,7 @@ def spot(tree: PyTree, system: AbstractSystem | None = None) -> Spot | None:
 
 
 def _position(name: str, index: tuple[int, ...], system: AbstractSystem | None) -> tuple[dict[str, float | str], str]:
-    """The coordinates of an element, and in words."""
+    """Coordinates of an element by axis, and the same in words."""
     if not index:
         return {}, ""
     coords = system.coords().get(name) if isinstance(system, AbstractGridded) else None
@@ -123,7 +155,14 @@ def diagnosis(
     origin: Origin | None = None,
     more: str = "",
 ) -> Diagnosis:
-    """A diagnosis whose sentence is the finding and its remedy."""
+    """Diagnosis whose sentence is the finding and its remedy.
+
+    **Arguments:**
+
+    - `kind`: see `Diagnosis`.
+    - `finding`, `remedy`, `more`: the parts of the sentence; `more` is added at its end.
+    - `at`, `where`, `origin`: the place on the trajectory, the element and the operation, where they are known.
+    """
     return Diagnosis(
         kind,
         f"{finding}; {remedy}{more}.",
@@ -138,7 +177,7 @@ def diagnosis(
 
 
 def term(found: Origin | None, backward: bool = False) -> str:
-    """The operation and its line, as the middle of a sentence."""
+    """The operation that fails and its line, as the end of a sentence; `backward` says that its derivative fails."""
     if found is None or found.operation is None:
         return ""
     if found.line is None:
@@ -149,6 +188,6 @@ def term(found: Origin | None, backward: bool = False) -> str:
 
 
 def finite(tree: PyTree) -> bool:
-    """Whether all of a tree is finite."""
+    """Whether all floating-point numbers of a tree are finite."""
     leaves = [x for x in jax.tree.leaves(tree) if jnp.issubdtype(jnp.asarray(x).dtype, jnp.inexact)]
     return all(bool(jnp.all(jnp.isfinite(x))) for x in leaves)

@@ -1,4 +1,4 @@
-"""Why a functional is not finite: the first time, field and term at which values or cotangents stop being so."""
+"""Search for the first time, field and operation at which values or cotangents stop being finite."""
 
 import dataclasses
 
@@ -18,13 +18,17 @@ from pdefit.inverse.objective.functional import Functional
 
 
 def doctor(functional: AbstractObjective, theta: Float[Array, " p"] | None = None) -> Diagnosis:
-    """Look for the first value or cotangent that is not finite, at theta (default: the guess).
+    """Diagnosis of a functional that is not finite: the first time, field and line of code at which it fails.
 
-    What the functional is given is looked at first: controls, parameters, states, data. Then every step and every look
-    of all segments forward, and back from their ends. The step that fails is evaluated operation by operation, which
-    leads to the line of code. Of many recordings the first that is sick is told.
+    The search has three parts. First come the inputs: controls, parameters, states and data. Then follow all steps and
+    residuals forward in time, and the cotangents backward from the end. The step that fails is evaluated again, one
+    operation after the other, which leads to the line of code. It costs about five forward runs and a gradient, and
+    holds about 2 sqrt(N) states of N steps.
 
-    Costs about five forward runs and a gradient; it holds about 2 sqrt(N) states of N steps.
+    **Arguments:**
+
+    - `functional`: the objective. Of many recordings the first that is not finite is reported.
+    - `theta` (p,): the point in search space (default: the guess).
     """
     theta = functional.theta0 if theta is None else theta
     parts = functional.parts(theta)

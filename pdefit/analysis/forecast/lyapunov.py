@@ -1,4 +1,4 @@
-"""How fast neighboring trajectories part: the largest Lyapunov exponent."""
+"""The largest Lyapunov exponent: the rate at which neighbouring trajectories separate."""
 
 import dataclasses
 
@@ -23,18 +23,22 @@ from pdefit.inverse.objective.tangent_linear import TangentLinearStepper, push
 from pdefit.systems.capabilities import AbstractConstrained
 from pdefit.systems.system import AbstractSystem
 
-# into as many blocks the intervals are cut, for the standard error
+# number of blocks of intervals, whose exponents give the standard error
 _BLOCKS = 10
-# intervals with which there is a transient to discard and something left to average
+# with fewer intervals nothing would be left to average after the transient is discarded
 _FEWEST = 3
 
 
 @dataclasses.dataclass(frozen=True)
 class LyapunovResult:
-    """The largest Lyapunov exponent, in 1 / time unit of the system.
+    """The largest Lyapunov exponent of a trajectory.
 
-    `standard_error` from the spread of the exponents of ten blocks (NaN where it has none); `growth` (I,) the natural
-    logarithm of how much the tangent grew over each interval; the first `discarded` of them were not averaged.
+    **Arguments:**
+
+    - `exponent`: the mean growth rate of a tangent, in 1 / time unit of the system.
+    - `standard_error`: its standard error, from the spread over ten blocks of intervals; NaN where there is none.
+    - `growth` (I,): natural logarithm of the growth of the tangent over each interval.
+    - `discarded`: number of intervals at the start that were not averaged.
     """
 
     exponent: float
@@ -44,7 +48,7 @@ class LyapunovResult:
 
     @property
     def time(self) -> float:
-        """In which neighboring trajectories part by a factor e; infinite where they do not."""
+        """Lyapunov time, in which neighbouring trajectories separate by a factor e; infinite if they do not."""
         return 1 / self.exponent if self.exponent > 0 else np.inf
 
 
@@ -59,17 +63,29 @@ def lyapunov(
     args: PyTree = None,
     key: PRNGKeyArray | None = None,
 ) -> LyapunovResult:
-    """The mean rate at which a tangent grows along the trajectory from y0 at ts[0] to ts[-1].
+    """The largest Lyapunov exponent: the mean growth rate of a tangent along a trajectory.
 
         exponent = sum_i ln |dy(t_i+1)| / |dy(t_i)| / sum_i (t_i+1 - t_i)
 
-    A random tangent is stepped beside the state by the derivative of the discrete step and rescaled to length 1 at every
-    time of ts; the first third of the intervals, in which it turns to the direction that grows fastest, is discarded. Its
-    length is the rms over all values, every field divided by its rms in y0 (by 1 where that is zero); in the long run the
-    exponent does not depend on it. `dt`, `steps`, `solver` as of `simulate`; `args` exogenous inputs; `key` draws the
-    tangent. Over a span of a few Lyapunov times this is the rate of that stretch, not of the attractor.
+    A random tangent is stepped beside the state by the derivative of the discrete step. It is rescaled to length 1 at
+    every time of `ts`. The first third of the intervals is discarded: there the tangent turns to the direction that
+    grows fastest. Its length is the rms over all values, each field divided by its own rms in y0 (by 1 where that is
+    zero).
 
-    G. Benettin, L. Galgani, A. Giorgilli, J.-M. Strelcyn, Meccanica 15 (1980) 9-20, doi:10.1007/BF02128236
+    Over a span of a few Lyapunov times the result describes this piece of the trajectory, not the attractor.
+
+    **Arguments:**
+
+    - `system`, `y0`: the equations, and the state at ts[0].
+    - `ts` (T,): increasing times, in the system's time unit; four or more. The tangent must not overflow between two of
+      them.
+    - `solver`: default RK4.
+    - `dt`: the largest time step, in the system's time unit (default: 0.8 of the stable step).
+    - `steps`: adaptive steps, in place of `dt`.
+    - `args`: exogenous inputs of the equations.
+    - `key`: draws the first tangent (default: a fixed key, so that results repeat).
+
+    Source: G. Benettin, L. Galgani, A. Giorgilli, J.-M. Strelcyn, Meccanica 15:9 (1980), doi:10.1007/BF02128236.
     """
     ts = np.asarray(ts, np.float64)
     if ts.size < _FEWEST + 1:
@@ -91,15 +107,15 @@ def lyapunov(
 
 @eqx.filter_jit
 def _growth(stepper: Stepper, y0: PyTree, tangent: PyTree, grid: TimeGrid) -> Float[Array, " I"]:
-    """The logarithm of the growth over every interval."""
-    # no parameter moves, only the state
+    """Natural logarithm of the growth of the tangent over every interval."""
+    # tangents of the state only: parameters do not change
     pushed = TangentLinearStepper(stepper, jax.tree.map(lambda _: None, stepper))
     scales = jax.tree.map(_scale, y0)
 
     def interval(carry: PyTree, t_h: tuple[Array, Array]) -> tuple[PyTree, Array]:
         ((y, dy), (state, d_state)), _ = lax.scan(lambda c, x: (stepped(pushed, c, x), None), carry, t_h)
         length = _length(dy, scales)
-        # what the solver remembers of the tangent is linear in it
+        # a solver that remembers earlier stages holds tangents too, which are rescaled with it
         dy, d_state = _divided((dy, d_state), length)
         return ((y, dy), (state, d_state)), jnp.log(length)
 
@@ -110,7 +126,7 @@ def _growth(stepper: Stepper, y0: PyTree, tangent: PyTree, grid: TimeGrid) -> Fl
 
 
 def _random(y: PyTree, key: PRNGKeyArray) -> PyTree:
-    """Normal numbers in the units of a state."""
+    """Normal random numbers, scaled to the rms of each field of a state."""
     leaves, tree = jax.tree.flatten(y)
     keys = jax.random.split(key, len(leaves))
     drawn = [
@@ -131,7 +147,7 @@ def _length(dy: PyTree, scales: PyTree) -> Float[Array, ""]:
 
 
 def _divided(tangents: PyTree, length: Float[Array, ""]) -> PyTree:
-    # a tangent that has died stays dead
+    # a tangent of length zero stays zero: dividing it by zero would make it NaN
     safe = jnp.where(length > 0, length, 1.0)
     return jax.tree.map(lambda x: x / safe.astype(x.dtype) if eqx.is_inexact_array(x) else x, tangents)
 

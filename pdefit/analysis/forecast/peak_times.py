@@ -1,4 +1,4 @@
-"""When peaks pass: the error of a forecast in time rather than in value."""
+"""Times at which peaks pass: the error of a forecast in time rather than in value."""
 
 import dataclasses
 
@@ -7,10 +7,13 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class Arrivals:
-    """How predicted peaks stand to the true ones.
+    """Errors of predicted peak times.
 
-    `error` the mean distance in time to the nearest predicted peak of the same point, over all true peaks whose point has a
-    predicted one (NaN where none has); `missed` the fraction of true peaks without a predicted one within reach.
+    **Arguments:**
+
+    - `error`: mean distance in time from a true peak to the nearest predicted one at the same point, in the unit of the
+      times. Only points with a predicted peak count; NaN where there is none.
+    - `missed`: fraction of the true peaks with no predicted peak within reach.
     """
 
     error: float
@@ -19,10 +22,15 @@ class Arrivals:
 
 @dataclasses.dataclass(frozen=True)
 class PeakTimes:
-    """Peak times of a forecast and of a baseline against those of the truth.
+    """Peak times of a forecast and of its baseline, against those of the truth.
 
-    `peaks` how many the truth has, over all points; `reach` half the median time between successive true peaks of a point,
-    or the length of the film where no point has two.
+    **Arguments:**
+
+    - `field`: name of the field.
+    - `peaks`: number of true peaks, over all points.
+    - `reach`: half the median time between successive true peaks of a point, or the length of the record where no point
+      has two.
+    - `forecast`, `baseline`: errors of the two.
     """
 
     field: str
@@ -34,7 +42,7 @@ class PeakTimes:
 
 @dataclasses.dataclass(frozen=True)
 class _Peaks:
-    """Peaks of all points (n,): the point of each, and its time; ordered by point, then by time."""
+    """Peaks of all points (n,): index of the point, and time; ordered by point, then by time."""
 
     point: np.ndarray
     time: np.ndarray
@@ -43,12 +51,18 @@ class _Peaks:
 def peak_times(
     field: str, ts: np.ndarray, forecast: np.ndarray, baseline: np.ndarray, truth: np.ndarray
 ) -> PeakTimes | None:
-    """Compare the peak times of films (T, ...) of one field; None if the truth has no peak.
+    """Errors of the peak times of a forecast and its baseline; None if the truth has no peak.
 
-    A wave is a stretch of a point's series above half the range of the true film (the minimum plus half of maximum minus
-    minimum). Its peak is its highest sample, so that neither ripples nor the dome behind a spike count; the time is refined
-    by the parabola through three samples. A wave whose top is cut off by an end of the film, or is a plateau of more than
-    two equal samples, has none; nor has one that blows up.
+    A wave is a stretch of time in which the value at a point exceeds a level. This level lies in the middle between
+    minimum and maximum of the true film. The peak of a wave is its highest sample, so that ripples do not count as
+    peaks. Its time is refined by the parabola through three samples. A wave has no peak if an end of the film cuts off
+    its top, if its top is a plateau of more than two equal samples, or if it is not finite.
+
+    **Arguments:**
+
+    - `field`: name of the field, for the result.
+    - `ts` (T,): times of the frames.
+    - `forecast`, `baseline`, `truth` (T, ...): the field; NaN in the truth is no peak.
     """
     ts, true = np.asarray(ts, np.float64), np.asarray(truth)
     finite = np.isfinite(true)
@@ -91,7 +105,7 @@ def _peaks(ts: np.ndarray, film: np.ndarray, level: float) -> _Peaks:
 
 
 def _highest(x: np.ndarray, wave: np.ndarray, point: np.ndarray, i: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of the maxima at samples 1 + i of series x (P, T), those that no sample of their wave exceeds: one for each wave."""
+    """Of maxima at samples 1 + i of series x (P, T), the highest of each wave; of equal ones the first."""
     begins = wave.copy()
     begins[:, 1:] &= ~wave[:, :-1]
     first = np.flatnonzero(begins)
@@ -107,12 +121,12 @@ def _highest(x: np.ndarray, wave: np.ndarray, point: np.ndarray, i: np.ndarray) 
 
 
 def _arrivals(expected: _Peaks, found: _Peaks, reach: float) -> Arrivals:
-    """Every true peak beside the nearest one that was found at its point."""
+    """Errors of the peaks found, each true peak compared with the nearest one at its point."""
     if found.time.size == 0:
         return Arrivals(error=float("nan"), missed=1.0)
     first = min(expected.time.min(), found.time.min())
     span = max(expected.time.max(), found.time.max()) - first + 1.0
-    # one axis for all points, each of which has its own stretch of it
+    # times of all points on one axis, each point in a stretch of its own, so that one sorted search serves all
     keys, wanted = ((p.time - first) / span + 2.0 * p.point for p in (found, expected))
     behind = np.searchsorted(keys, wanted)
     distance = np.full(wanted.size, np.inf)

@@ -1,4 +1,4 @@
-"""How good a forecast is."""
+"""Scores of a forecast against the truth and against a baseline."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -13,11 +13,17 @@ VALID_BELOW = 0.1
 
 @dataclasses.dataclass(frozen=True)
 class Skill:
-    """Errors of a forecast over its T times, and of a baseline over the same.
+    """Errors of a forecast over its times, and of a baseline over the same.
 
-    `relative_l2` (T,) |forecast - truth| / |truth| over all points of the scored variables; `per_label[name]` (T,) absolute
-    errors of each body or component, where the first axis has labels. `valid_time` is how long after its start the relative
-    error stays below 0.1; `peaks` compares the peak times of one field.
+    **Arguments:**
+
+    - `ts` (T,): times of the forecast, in the system's time unit.
+    - `relative_l2`, `baseline_l2` (T,): |forecast - truth| / |truth|, norms over all points of the scored variables.
+    - `per_label`, `baseline_per_label`: absolute errors (T,) of each body or component, in the unit of the first
+      variable; empty where its first axis has no labels.
+    - `valid_time`: time from the end of the fit up to which the relative error stays below 0.1; `valid_to_end` is true
+      if it does so at all times.
+    - `peaks`: errors in time, of one field that is spread over a grid.
     """
 
     ts: np.ndarray
@@ -39,8 +45,15 @@ def skill(
     labels: tuple[str, ...] = (),
     spread: str | None = None,
 ) -> Skill:
-    """Score fields (T, ...) of a forecast from t0 against the truth; NaN in the truth is not scored. `spread` is the field
-    whose peak times are compared, one that is spread over a grid."""
+    """Scores of a forecast, and of a baseline, against the truth.
+
+    **Arguments:**
+
+    - `ts` (T,), `t0`: times of the forecast, and the time from which it starts.
+    - `forecast`, `baseline`, `truth`: fields (T, ...) by name; NaN in the truth is not scored.
+    - `labels`: names along the first axis after time of the first field, e.g. of bodies.
+    - `spread`: name of the field whose peak times are compared, one on a grid (default: none).
+    """
     relative = _relative(forecast, truth)
     wrong = np.flatnonzero(~(relative <= VALID_BELOW))
     last = relative.size if wrong.size == 0 else int(wrong[0])
@@ -61,7 +74,7 @@ def _relative(fields: Mapping[str, np.ndarray], truth: Mapping[str, np.ndarray])
     for name, true in truth.items():
         axes = tuple(range(1, np.ndim(true)))
         seen = np.isfinite(true)
-        # a forecast that has blown up overflows: infinitely wrong
+        # where a forecast has blown up its square may overflow; its error is then infinite, as it should be
         with np.errstate(over="ignore"):
             wrong = wrong + np.sum(np.where(seen, np.asarray(fields[name]) - true, 0.0) ** 2, axis=axes)
         total = total + np.sum(np.where(seen, true, 0.0) ** 2, axis=axes)
@@ -71,7 +84,7 @@ def _relative(fields: Mapping[str, np.ndarray], truth: Mapping[str, np.ndarray])
 def _per_label(
     fields: Mapping[str, np.ndarray], truth: Mapping[str, np.ndarray], labels: tuple[str, ...]
 ) -> dict[str, np.ndarray]:
-    """The norm of the error of the first scored variable, for each label of its first axis after time."""
+    """Norm of the error of the first scored variable, for each label of its first axis after time."""
     name, true = next(iter(truth.items()))
     if not labels or np.ndim(true) < 2 or np.shape(true)[1] != len(labels):
         return {}

@@ -14,8 +14,17 @@ from pdefit.inverse.shooting.formulation import AbstractFormulation
 
 
 def held_frames(ts: np.ndarray, fraction: object, formulations: Sequence[AbstractFormulation]) -> np.ndarray:
-    """Indices of a fraction of the times, evenly spread over those that are neither the first, nor the last, nor the start
-    of a window of any formulation (a start that is data has seen them)."""
+    """Indices of frames to keep out of a fit, evenly spread over those that may be.
+
+    The first and the last frame stay in the fit, and so does every frame at which a window starts. A window that starts
+    from data has used that frame.
+
+    **Arguments:**
+
+    - `ts` (T,): times of the fitted frames.
+    - `fraction`: part of them to keep out, from 0 to 0.5.
+    - `formulations`: how the stages of the fit cut the record into windows.
+    """
     if isinstance(fraction, bool) or not isinstance(fraction, int | float) or not 0 <= fraction <= 0.5:
         raise PdefitError(f"holdout expects a fraction of the fitted frames between 0 and 0.5, but got '{fraction}'")
     if fraction == 0:
@@ -32,7 +41,7 @@ def held_frames(ts: np.ndarray, fraction: object, formulations: Sequence[Abstrac
 
 
 def withhold(observations: Observations, frames: np.ndarray) -> Observations:
-    """The observations with some frames masked out."""
+    """Observations with the frames of these indices masked out."""
     mask = {name: jnp.asarray(m).at[frames].set(False) for name, m in observations.mask.items()}
     return eqx.tree_at(lambda o: o.mask, observations, mask)
 
@@ -40,8 +49,14 @@ def withhold(observations: Observations, frames: np.ndarray) -> Observations:
 def heldout_score(
     functional: Functional, theta: Float[Array, " p"], observations: Observations, frames: np.ndarray
 ) -> tuple[float, int]:
-    """chi2 per value at the held frames of `observations` (which hold them) with the functional's sigma, and how many values
-    that are."""
+    """Mean squared weighted residual (chi2 per value) at the held frames, and the number of values in it.
+
+    **Arguments:**
+
+    - `functional`, `theta` (p,): the fit and its estimate. Its sigma is the weight.
+    - `observations`: the record before anything was held out of it.
+    - `frames`: indices of the held frames.
+    """
     others = np.setdiff1d(np.arange(observations.ts.size), frames)
     only = eqx.tree_at(lambda f: f.observations.mask, functional, withhold(observations, others).mask)
     count = only.observed_values
@@ -49,6 +64,6 @@ def heldout_score(
 
 
 def chi2(functional: Functional, theta: Float[Array, " p"]) -> float:
-    """The sum of the squared weighted residuals of the data; jumps, priors and regularizers do not count."""
+    """Sum of the squared weighted residuals of the data. Continuity residuals, priors and regularizers do not count."""
     squares = eqx.filter_jit(Functional.squared_residuals)(functional, theta)
     return float(sum(np.sum(np.asarray(s, np.float64)) for s in squares.values()))

@@ -1,4 +1,4 @@
-"""What a fit amounts to, in one line."""
+"""Verdict on a fit, in one line."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -11,19 +11,19 @@ FITTED = "fitted to the noise"
 MISSES = "converged but the model misses structure"
 STOPPED = "not converged"
 
-# residuals a tenth of sigma: there is no noise to be fitted to
+# chi2 per value of residuals of a tenth of sigma: below it there is no noise, and nothing to test
 FAR_BELOW = 0.01
-# residuals 22 % larger than sigma; a stated sigma is rarely known better
+# chi2 per value of residuals 22 % larger than sigma; a stated sigma is rarely known better
 LARGEST_CHI2 = 1.5
-# what a systematic residual of 22 % of the noise gives
+# correlation that a systematic residual of 22 % of the noise causes
 LARGEST_CORRELATION = 0.05
-# spreads beyond which nothing is chance
+# number of standard deviations beyond which a deviation is not taken for chance
 SURE = 4.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """`word` is one of FITTED, MISSES and STOPPED; `reason` what it rests on."""
+    """Verdict on a fit: `word` is FITTED, MISSES or STOPPED, and `reason` what it is based on."""
 
     word: str
     reason: str
@@ -43,12 +43,25 @@ def judge(
     heldout: tuple[float, int] | None = None,
     windows_from_data: bool = False,
 ) -> Verdict:
-    """The verdict on a fit of `controls` numbers to `values` residuals, `chi2` being their mean weighted square.
+    """Verdict on a fit, from its size of residuals, their correlation and the frames that were held out.
 
-    Not converged, if the optimizer says so. Structure is missed if chi2 exceeds 1.5 (and 1 by four standard deviations),
-    asked only where `sigma_known` independently of the fit; if residuals correlate with their neighbours by more than
-    0.05 + controls/values and four spreads; or if chi2 of `heldout` values (with their number) is that much larger than that
-    of the fitted. Where chi2 is below 0.01, residuals are far below sigma and nothing else is asked.
+    Tests follow in this order; the first that fails decides:
+
+    - the optimizer found a minimum,
+    - chi2 per value is at most 1.5, or 1 plus four standard deviations where there are few values. This is tested only
+      where sigma is known. Below 0.01 there is no noise to compare with, and the tests end.
+    - no correlation of neighbouring residuals exceeds 0.05 + controls / values and four of its spreads,
+    - chi2 per value of the held frames exceeds that of the fitted frames by no larger factor than the second test
+      allows.
+
+    **Arguments:**
+
+    - `converged`: whether the optimizer found a minimum.
+    - `chi2`: mean squared weighted residual of the `values` that were fitted by `controls` numbers.
+    - `sigma_known`: whether sigma was known independently of this fit.
+    - `whiteness`: correlations of neighbouring residuals, by variable and axis.
+    - `heldout`: chi2 per value of the held frames and the number of their values; None without any.
+    - `windows_from_data`: whether windows start from noisy data, which correlates residuals by itself.
     """
     if not converged:
         return Verdict(
@@ -81,5 +94,5 @@ def judge(
 
 
 def _largest_ratio(values: int) -> float:
-    """What chi2 per value may be: the spread of so few values, or what sigma is known to."""
+    """Largest acceptable chi2 per value: limited by the spread of few values, or by how well sigma is known."""
     return max(LARGEST_CHI2, 1 + SURE * float(np.sqrt(2 / max(values, 1))))

@@ -1,4 +1,4 @@
-"""Whether what a fit leaves over looks like noise."""
+"""Whiteness of residuals: whether what a fit leaves over looks like independent noise."""
 
 import dataclasses
 
@@ -12,8 +12,14 @@ from pdefit.systems.capabilities import AbstractGridded
 
 @dataclasses.dataclass(frozen=True)
 class Correlation:
-    """Between weighted residuals and their next neighbours along one axis: `value` in [-1, 1], with the `spread` that
-    independent noise would give it, from `pairs` of neighbours."""
+    """Correlation of weighted residuals with their next neighbours along one axis.
+
+    **Arguments:**
+
+    - `value`: from -1 to 1; 0 for independent noise.
+    - `spread`: the standard deviation that independent noise would give it.
+    - `pairs`: number of pairs of neighbours.
+    """
 
     value: float
     spread: float
@@ -21,16 +27,21 @@ class Correlation:
 
 
 def whiteness(functional: Functional, theta: Float[Array, " p"]) -> dict[str, dict[str, Correlation]]:
-    """For each observed variable, its correlation along `time` and along every axis of a grid.
+    """Correlations of neighbouring residuals of each observed variable, along `time` and along every axis of a grid.
 
         value = sum a b / sqrt(sum a^2 sum b^2),    spread = sqrt(sum a^2 b^2 / (sum a^2 sum b^2))
 
-    over neighbours a, b that were both observed and fitted, within one window. No mean is subtracted (an offset is
-    structure too), and the spread supposes independence only, not equal size: a model that is wrong at a front shows
-    there. Neighbours in time are those of the record, however far apart. Axes with labels (bodies) have no neighbours.
-    A fit of p controls to n values pulls a correlation down by up to p / n; windows that start from noisy data push it up.
+    The sums run over neighbours a, b in one window that were both observed and fitted. No mean is subtracted, because
+    an offset is structure too. The spread supposes that residuals are independent, not that they are of equal size.
+    Neighbours in time are successive frames, however far apart. Axes with labels (bodies) have no neighbours.
 
-    Source: H. White, Econometrica 48:817 (1980), doi:10.2307/1912934 (the spread).
+    Fitting p controls to n values lowers a correlation by up to p / n. Windows that start from noisy data raise it.
+
+    **Arguments:**
+
+    - `functional`, `theta` (p,): the fit and its estimate.
+
+    Source of the spread: H. White, Econometrica 48:817 (1980), doi:10.2307/1912934.
     """
     residuals = WEIGHTED(functional, theta)
     found: dict[str, dict[str, Correlation]] = {}
@@ -43,7 +54,7 @@ def whiteness(functional: Functional, theta: Float[Array, " p"]) -> dict[str, di
 
 
 def _grid_axes(functional: Functional, name: str, ndim: int) -> tuple[str, ...]:
-    """The dimensions of a field on a grid, where neighbours are neighbours in space."""
+    """Names of the axes along which a field has neighbours in space; empty for lists and fields without a grid."""
     system = functional.problem.system
     where = system.coords().get(name) if isinstance(system, AbstractGridded) else None
     if where is None or len(where.dims) != ndim or any(where.coords[d].dtype.kind not in "fiu" for d in where.dims):
@@ -52,7 +63,7 @@ def _grid_axes(functional: Functional, name: str, ndim: int) -> tuple[str, ...]:
 
 
 def _correlation(values: np.ndarray, seen: np.ndarray, axis: int) -> Correlation | None:
-    """Between neighbours along an axis; None where there are none, or nothing is left over."""
+    """Correlation between neighbours along an axis; None where there are none, or all residuals are zero."""
     values, seen = np.moveaxis(values, axis, 0), np.moveaxis(seen, axis, 0)
     both = seen[:-1] & seen[1:]
     a, b = values[:-1][both], values[1:][both]
