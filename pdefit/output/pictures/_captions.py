@@ -1,4 +1,4 @@
-"""Captions of the pictures of a run, and texts for readers who cannot see them."""
+"""Captions of the pictures of a run, and texts that stand for them where they cannot be seen."""
 
 _CAPTIONS = {
     "parameters": (

@@ -11,7 +11,16 @@ from pdefit.output.store.parameters import ParameterRow
 
 
 def draw_convergence(path: Path, history: Path, rows: list[ParameterRow]) -> None:
-    """Draw the loss against the iteration, and beside it the error of every control (its change, without a truth)."""
+    """Draw the loss against the iteration, and beside it the relative error of every control.
+
+    Without a truth the error is the distance from the last value.
+
+    **Arguments:**
+
+    - `path`: of the figure.
+    - `history`: path of history.h5.
+    - `rows`: the estimates, with the truth where it is known.
+    """
     with opened(history) as file:
         columns = ("n_done", "loss", "stage", "accepted", "control", "control_name")
         done, *rows_of, named = (variable(file, column, history) for column in columns)

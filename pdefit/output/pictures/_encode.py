@@ -1,4 +1,4 @@
-"""From frames to a file: H.264 in MP4, or a GIF where PyAV was built without an encoder for H.264."""
+"""Encoding of frames: H.264 in MP4, or a GIF where PyAV was built without an encoder for H.264."""
 
 import io
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ import numpy as np
 from pdefit._util.atomic import beside
 from pdefit._util.errors import PdefitError, first_line
 
-# many frames make a movie of about this length, few one that is not a flicker
+# length of a movie of many frames in seconds, and bounds on its frames per second
 _SECONDS, _SLOWEST, _FASTEST = 10.0, 5, 25
 # suffix, encoder, pixel format
 _MP4, _GIF = (".mp4", "libx264", "yuv420p"), (".gif", "gif", "rgb8")
@@ -23,8 +23,11 @@ def write_movie(path: Path, frames: Iterator[np.ndarray], count: int) -> Path:
 
     An odd width or height is padded with white to an even one, which yuv420p needs. Frames are never resized.
 
-    **Arguments:** `path` of the movie, whose suffix becomes .mp4 or .gif; `frames` in bytes (height, width, 3), and their
-    number `count`.
+    **Arguments:**
+
+    - `path`: of the movie; its suffix becomes .mp4 or .gif.
+    - `frames`: bytes (height, width, 3).
+    - `count`: number of frames.
     """
     rate = int(min(max(round(count / _SECONDS), _SLOWEST), _FASTEST))
     suffix, codec, pixels = _MP4 if _MP4[1] in av.codecs_available else _GIF

@@ -11,11 +11,11 @@ from pdefit.output.pictures._quantities import Quantity, with_unit
 from pdefit.output.pictures._scales import Scale, scale_of, scale_of_errors
 from pdefit.output.pictures.style import BEYOND, NAMES, figure
 
-# a plane this much wider than high is drawn as strips above each other
+# width over height of a plane above which it is drawn as strips above each other
 STRIP = 2.2
-# and one this much wider has room for two times only
+# width over height above which there is room for two times only
 _WIDE = 1.5
-# numbers outside of these are shown as multiples of a power of ten, which stands in the label
+# numbers outside this range are shown as multiples of a power of ten, which stands in the label
 _PLAIN = (1e-2, 1e4)
 
 
@@ -81,7 +81,7 @@ def draw_map(path: Path, film: Film, quantity: Quantity) -> None:
 
 
 def _name_strip(axes: Any, quantity: Quantity, name: str, is_last: bool) -> None:
-    """A strip is too low for an axis: its ends are written below the last one."""
+    """Labels of a strip, which is too low for an axis: the ends of the axis stand below the last strip."""
     vertical, horizontal = quantity.axes
     low, high = sorted(vertical.edges)
     axes.set_yticks([])
@@ -92,7 +92,10 @@ def _name_strip(axes: Any, quantity: Quantity, name: str, is_last: bool) -> None
 
 
 def colorbar(fig: Any, drawn: Any, scale: Scale, label: str, **place: Any) -> Any:
-    """The colours of a scale at `cax` or beside `ax`; a power of ten stands in the label, where it covers nothing."""
+    """Colour bar of a scale, at `cax` or beside `ax`.
+
+    A power of ten stands in its label: where matplotlib puts it, it would cover other parts of the figure.
+    """
     bar = fig.colorbar(drawn, **place)
     bar.ax.grid(False)
     largest = max(abs(scale.low), abs(scale.high))
@@ -127,7 +130,7 @@ def draw_image(axes: Any, quantity: Quantity, values: np.ndarray, scale: Scale) 
 
 
 def telling_frames(film: Film, most: int = 4) -> list[int]:
-    """Frames of the fit's begin and end, and of the forecast's middle and end; without a forecast, evenly taken."""
+    """Frames of the start and end of the fit, and the middle and end of the forecast; without one, evenly taken."""
     last = film.ts.size - 1
     if film.forecast > last or film.forecast == 0:
         return film.chosen(most)
@@ -140,7 +143,7 @@ def panels(reference: str | None) -> list[str]:
 
 
 def value_of(panel: str, reference: np.ndarray | None, prediction: np.ndarray) -> np.ndarray:
-    """Values that a panel shows."""
+    """Values that a panel shows: reference, prediction or their difference."""
     if panel == "prediction" or reference is None:
         return prediction
     return prediction - reference if panel == "error" else reference

@@ -15,7 +15,7 @@ from pdefit.output.pictures._quantities import bodies, quantities
 from pdefit.output.pictures._stage import Stage
 from pdefit.output.pictures.style import styled
 
-# a picture, and its frames as they are drawn
+# a figure with parts that move, and its frames, drawn one at a time
 Scene = tuple[Stage, Iterator[np.ndarray]]
 
 
@@ -24,8 +24,11 @@ def draw_movie(path: Path, film: Film, most_frames: int = 300) -> Path:
 
     Frames are read, drawn and encoded one at a time.
 
-    **Arguments:** `path` ends in .mp4 (a GIF beside it takes its place where no encoder is there); `film` is what fields.h5
-    holds; at most `most_frames` frames are taken evenly from it, so that a movie costs seconds whatever the length of a run.
+    **Arguments:**
+
+    - `path`: ends in .mp4; a GIF takes its place where there is no encoder.
+    - `film`: the content of fields.h5.
+    - `most_frames`: most frames of the movie, evenly taken, so that it costs seconds however long a run is.
     """
     if film.ts.size == 0:
         raise PdefitError(f"'{film.path}' holds no frame yet; wait for the run, or resume it")

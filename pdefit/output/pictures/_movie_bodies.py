@@ -12,7 +12,7 @@ from pdefit.output.pictures._stage import Stage
 from pdefit.output.pictures.style import NAMES
 
 _LOOKED_AT = 400
-# the part of a film that a tail remembers
+# length of a tail, as a fraction of all frames
 _TAIL = 0.06
 _NAMED = 12
 
@@ -48,7 +48,7 @@ _RING: dict[str, Any] = {"ls": "", "marker": "o", "ms": 7, "mfc": "none", "mec":
 
 
 def _bodies(stage: Stage, axes: Any, dotted: list[bool], reference: str | None) -> tuple[list[Any], Any, Any]:
-    """Artists of the bodies: a tail for each, and one for all points and one for all rings."""
+    """Artists of the bodies: a tail for each, one for all points, and one for all rings."""
     looks: list[Any] = [{"ls": "", "marker": ".", "ms": 2.0} if dots else {"lw": 1.2} for dots in dotted]
     tails = [
         stage.moving(axes.plot([], [], color=color_of(k), alpha=0.6, **look)[0]) for k, look in enumerate(looks)

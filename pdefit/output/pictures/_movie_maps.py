@@ -10,7 +10,7 @@ from pdefit.output.pictures._maps import STRIP, aspect, colorbar, draw_image, pa
 from pdefit.output.pictures._quantities import Quantity, with_unit
 from pdefit.output.pictures._stage import Stage
 
-# colours are chosen from so many frames
+# number of frames from which the colour scale is chosen
 _LOOKED_AT = 24
 _MOST_ROWS = 3
 # inches: a panel's longer side, with and without a colour bar beside it
@@ -59,7 +59,7 @@ def _images(stage: Stage, film: Film, quantity: Quantity, row: Any, is_strip: bo
         title = label if name == "error" else f"{name}, {label}"
         axes.set_title(title if is_strip else "" if r else name, fontsize=9)
         axes.label_outer()
-        # what truth and prediction share stands beside the prediction
+        # truth and prediction share one colour bar, beside the prediction
         if is_strip or name in ("prediction", "error"):
             place: dict[str, Any] = {"aspect": 8, "pad": 0.01} if is_strip else {"aspect": 25, "pad": 0.02}
             bar = colorbar(stage.figure, images[name], scale, "" if is_strip else label, ax=axes, **place)

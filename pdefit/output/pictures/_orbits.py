@@ -10,9 +10,9 @@ from pdefit.output.pictures._quantities import Bodies, widest, with_unit
 from pdefit.output.pictures._spacetime import mark_forecast
 from pdefit.output.pictures.style import COLORS, NAMES, figure
 
-# between two frames a way that turns more than this, in radians, is drawn as dots: chords would be invented
+# turn between frames in radians above which an orbit is drawn as dots, because lines between them would be wrong
 _TURN = 0.3
-# outer ways this many times wider than the middle one call for a second picture of the inner ones
+# ratio of the widest orbit to the median one above which the inner orbits get a picture of their own
 _WIDER = 4.0
 _MOST_FRAMES = 3000
 _NAMED = 12
@@ -42,7 +42,7 @@ def draw_orbits(path: Path, film: Film, moving: Bodies) -> None:
                 if true is not None:
                     axes.plot(*true[:, k, plane].T, **_way(true[:, k, plane], color, thin=True))
                 axes.plot(*predicted[:, k, plane].T, **_way(predicted[:, k, plane], color))
-                # where it is at the end tells the way it went
+                # the body at the end of its orbit, which shows the direction of motion
                 axes.plot(*predicted[-1, k, plane], "o", color=color, ms=5, mec="white", mew=0.6, zorder=4)
             frame_of(axes, moving, plane, view)
         marks = row[0][0].plot([], [], color="black", lw=0.6, label=NAMES[reference]) if reference else []
@@ -66,7 +66,12 @@ def _errors(axes: Any, film: Film, moving: Bodies, numbers: list[int], predicted
 
 
 def windows(ways: np.ndarray) -> list[tuple[float, float, float]]:
-    """Squares (x, y, half side) that show orbits (frames, n, 2): all, and the inner ones where those would be lost."""
+    """Squares (x, y, half side) that show all orbits, and the inner ones where these would be too small.
+
+    **Arguments:**
+
+    - `ways` (frames, n, 2): positions of n bodies in a plane.
+    """
     finite = np.nan_to_num(ways)
     low, high = finite.min(axis=(0, 1)), finite.max(axis=(0, 1))
     middle = (low + high) / 2
@@ -89,6 +94,7 @@ def frame_of(axes: Any, moving: Bodies, plane: list[int], view: tuple[float, flo
 
 
 def color_of(k: int) -> str:
+    """Colour of body number k."""
     return COLORS[k % len(COLORS)]
 
 

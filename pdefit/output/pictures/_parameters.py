@@ -20,8 +20,8 @@ _DOUBTED: dict[str, Any] = {
 def draw_parameters(path: Path, rows: list[ParameterRow]) -> None:
     """Draw a bar for each control, as long as half its 95 % interval, and a dot at its error.
 
-    Both are relative and logarithmic, because errors of one fit span decades. The colour of a dot shows whether the interval
-    holds the truth. Bars of intervals that are not to be trusted are only outlined.
+    Both are relative and logarithmic, because errors of one fit span decades. The colour of a dot shows whether the
+    interval contains the truth. Bars of intervals that are not to be trusted are only outlined.
     """
     rows = rows[:_SHOWN]
     half = np.asarray([_relative_half_width(r) for r in rows])

@@ -7,7 +7,7 @@ import numpy as np
 
 from pdefit.data.readers.fields import Field, Film
 
-# values without coordinates of their own are places on an axis when there are more of them than this
+# more values than this along an axis without coordinates are taken for places, fewer for components
 _FEW = 16
 _MOST_COMPONENTS = 6
 _FIRST = ("x", "longitude", "lon")
@@ -47,8 +47,13 @@ class Axis:
 class Quantity:
     """A field, or a part of it, over no axis, one (n,) or two (rows, columns).
 
-    **Arguments:** `select` picks the part (a label, the middle of a third axis), and `note` names it. `flip` exchanges the
-    two axes, so that columns run along x, or along the longer side.
+    **Arguments:**
+
+    - `field`: the field.
+    - `name`: of the quantity, for labels.
+    - `select`: index of the part (a label, the middle of a third axis); `note` names it.
+    - `axes`: its axes.
+    - `flip`: exchanges the two axes, so that columns run along x, or along the longer side.
     """
 
     field: Field

@@ -9,10 +9,11 @@ from matplotlib.colors import LogNorm, Normalize
 
 from pdefit.output.pictures.style import DIVERGING, MISSING, SEQUENTIAL
 
+# span in decades above which a scale is logarithmic
 _DECADES = 4.0
-# and no smaller numbers than these many decades below the largest
+# a logarithmic scale ends this many decades below the largest value
 _DEEPEST = 12.0
-# a field of which more lies within a factor of three of its largest value is a plateau, whose edge is seen linearly
+# fraction of values within a factor three of the largest, above which a field is a plateau, drawn on a linear scale
 _PLATEAU = 0.2
 
 

@@ -16,9 +16,9 @@ _MOST_ROWS = 5
 
 
 def draw_spacetime(path: Path, film: Film, shown: Sequence[Quantity]) -> None:
-    """Fields on a line over time, a row for each; a dashed line where the forecast begins.
+    """Draw fields on a line against time and space, a row for each; a dashed line marks the start of the forecast.
 
-    A simulation has nothing beside its predictions: of those two stand side by side.
+    A simulation has predictions only. Two of them stand side by side.
     """
     shown, numbers = shown[:_MOST_ROWS], film.chosen(_MOST_FRAMES)
     names = max((panels(q.field.reference) for q in shown), key=len)

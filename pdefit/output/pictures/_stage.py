@@ -14,10 +14,16 @@ _DPI = 100
 
 
 class Stage:
-    """A figure that is drawn once; then only its `moving` artists, upon what was kept. Frames are bytes (height, width, 3)."""
+    """A figure that is drawn once, and upon which only its `moving` artists are drawn for each frame.
+
+    Frames are bytes (height, width, 3).
+
+    **Arguments:**
+
+    - `width`, `height`: in inches of 100 pixels. Axes are placed by matplotlib, below the line with the time.
+    """
 
     def __init__(self, width: float, height: float):
-        """Inches, of 100 pixels. Axes are placed by matplotlib, below the room of the clock."""
         layout = ConstrainedLayoutEngine(compress=True, rect=(0, 0, 1, 1 - 0.3 / height))
         self.figure = Figure(figsize=(width, height), dpi=_DPI, layout=layout)
         self._canvas = FigureCanvasAgg(self.figure)
@@ -40,13 +46,13 @@ class Stage:
             self.phase.set(text="forecast" if later else "fit", color=BEYOND if later else "black")
 
     def keep(self) -> None:
-        """Draw what never changes, and fix the places of all parts."""
+        """Draw all parts that never change, and fix the places of all parts."""
         self._canvas.draw()
         self.figure.set_layout_engine("none")
         self._kept = self._canvas.copy_from_bbox(self.figure.bbox)
 
     def shot(self) -> np.ndarray:
-        """Picture as it is now: what was kept, and upon it what moves."""
+        """Picture as it is now: the kept parts, and upon them the moving ones."""
         self._canvas.restore_region(self._kept)
         for artist in self._moving:
             self.figure.draw_artist(artist)

@@ -13,22 +13,23 @@ from pdefit.output.pictures._scales import margin, scale_of
 from pdefit.output.pictures._spacetime import mark_forecast
 from pdefit.output.pictures.style import BAD, BEYOND, NAMES, figure, looks
 
-# a film that does not fit into memory is drawn through so many of its frames
+# number of frames that are drawn of a film that does not fit into memory
 _MOST_FRAMES = 400
 _MOST_POSITIONS = 3000
 _LOOKED_AT = 24
 _PLACES, _EDGE = 4, 0.1
 _MOST_ROWS = 5
-# places whose values differ by no more than this part of the largest are the same
+# values that differ by less than this fraction of the largest are taken for equal
 _ALIKE = 1e-6
-# what does not fit on a page
+# most quantities on one page
 _MOST_LINES = 12
 
 
 def draw_traces(path: Path, film: Film, shown: Sequence[Quantity]) -> None:
-    """Values over time at places where a field changes most, far from each other.
+    """Draw values over time at places where a field changes most, far from each other.
 
-    One quantity fills a page of four places. Of several, each has a row of three, or one panel where all places are alike.
+    One quantity fills a page of four places. Of several, each has a row of three, or one panel where all places are
+    alike.
     """
     shown = shown[:_MOST_ROWS]
     found = [probes(film, q, _PLACES if len(shown) == 1 else 3) for q in shown]
@@ -52,7 +53,7 @@ def draw_traces(path: Path, film: Film, shown: Sequence[Quantity]) -> None:
 
 
 def draw_components(path: Path, film: Film, shown: Sequence[Quantity]) -> None:
-    """Quantities of a system without space over time, and beside each the error of its prediction."""
+    """Draw the quantities of a system without space over time, and beside each the error of its prediction."""
     shown = shown[:_MOST_LINES]
     with_error = any(q.field.reference for q in shown)
     with figure(path, 7.0, 0.9 + 1.35 * len(shown)) as fig:
@@ -75,11 +76,11 @@ def draw_components(path: Path, film: Film, shown: Sequence[Quantity]) -> None:
 
 
 def draw_body_traces(path: Path, film: Film, moving: Bodies) -> None:
-    """Coordinates over time of four bodies, from all sizes of orbits, along the two axes in which they spread most."""
+    """Draw coordinates over time of four bodies, from small to large orbits, along the two widest axes."""
     numbers = film.chosen(_MOST_POSITIONS)
     series = {kind: moving.positions(film, kind, numbers) for kind in moving.field.kinds}
     moved = np.nan_to_num(series["predicted"]).std(axis=0).max(axis=-1)
-    # those that move most would crowd at the outside
+    # bodies from all sizes of orbits, because those that move most are all far outside
     order = np.argsort(moved)[::-1]
     bodies = sorted(order[np.unique(np.linspace(0, order.size - 1, min(_PLACES, order.size)).astype(int))].tolist())
     with figure(path, 7.0, 0.8 + 1.35 * len(bodies)) as fig:
@@ -95,7 +96,7 @@ def draw_body_traces(path: Path, film: Film, moving: Bodies) -> None:
 
 
 def probes(film: Film, quantity: Quantity, count: int = _PLACES) -> list[tuple[int, ...]]:
-    """Places (indices) where a field changes most in time, each far from those before.
+    """Indices of places where a field changes most in time, each far from the others, `count` at most.
 
     There is one place where the field is the same everywhere.
     """

@@ -1,4 +1,4 @@
-"""Comparison of the algorithms for the gradient."""
+"""Figure of the comparison of sensitivity algorithms."""
 
 import json
 from pathlib import Path
@@ -8,14 +8,20 @@ import numpy as np
 
 from pdefit.output.pictures.style import BAD, COLORS, GOOD, figure
 
-# an error of zero, on a logarithmic axis
+# where an error of zero is drawn on a logarithmic axis
 _NONE = 1e-17
-# from here on a gradient fails a certificate
+# relative error above which a gradient fails its certificate
 _RIGHT = 1e-6
 
 
 def draw_adjoints(path: Path, comparison: Path) -> None:
-    """Draw compare.json: error, time and memory of every algorithm, and below the error of finite differences by their step."""
+    """Draw error, time and memory of every algorithm, and below the error of finite differences against their step.
+
+    **Arguments:**
+
+    - `path`: of the figure.
+    - `comparison`: path of compare.json.
+    """
     found: dict[str, Any] = json.loads(comparison.read_text(encoding="utf-8"))
     rows = [r for r in found["rows"] if r["seconds"] is not None][::-1]
     with figure(path, height=2.9 + 0.26 * len(rows)) as fig:
@@ -28,7 +34,7 @@ def draw_adjoints(path: Path, comparison: Path) -> None:
 
 
 def _errors(axes: Any, rows: list[dict[str, Any]], reference: str) -> None:
-    # what is no number is wrong beyond all measure
+    # an error that is not a number is drawn as infinite
     errors = [np.inf if r["error"] is None else max(r["error"], _NONE) for r in rows]
     edge = 1e2 * max([e for e in errors if np.isfinite(e)] + [_RIGHT])
     for y, (row, error) in enumerate(zip(rows, errors, strict=True)):

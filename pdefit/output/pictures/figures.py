@@ -23,7 +23,7 @@ from pdefit.output.store.runs import RunFiles
 
 log = logging.getLogger("pdefit")
 
-# planes of so many fields and components
+# most figures of fields on a plane
 _MOST_MAPS = 6
 
 
@@ -35,13 +35,16 @@ class Drawn:
     notes: list[str] = dataclasses.field(default_factory=list)
 
     def attempt(self, path: Path, draw: Callable[[Path], Any]) -> None:
-        """Draw one; a run that was killed, or that writes at the moment, may lack anything."""
+        """Draw one picture; where that fails, note the reason and go on.
+
+        A run that was killed, or that is written at the moment, may lack anything.
+        """
         try:
             written = draw(path)
             self.files.append(written if isinstance(written, Path) else path)
         except PdefitError as error:
             self.notes.append(f"no {path.stem}: {error}")
-        # whatever a damaged file makes of it: the other pictures are still drawn
+        # a damaged file may raise any exception; the other pictures are drawn all the same
         except Exception as error:
             log.info("%s was not drawn", path.name, exc_info=error)
             told = of_the_machine(error) or f"{type(error).__name__}: {first_line(error)}"
@@ -49,9 +52,12 @@ class Drawn:
 
 
 def draw_all(run: Path, form: str = "png") -> Drawn:
-    """Draw the figures that the files of a run allow, into its folder `figures`; what is missing becomes a note.
+    """Draw all figures that the files of a run allow, into its folder `figures`. What is missing becomes a note.
 
-    **Arguments:** `run` is the directory, `form` one of png, svg and pdf.
+    **Arguments:**
+
+    - `run`: its directory.
+    - `form`: png, svg or pdf.
     """
     if form not in FORMATS:
         raise unknown("format", form, FORMATS)
@@ -89,11 +95,11 @@ def draw_all(run: Path, form: str = "png") -> Drawn:
 
 
 def draw_run_movie(run: Path) -> Drawn:
-    """movie.mp4 beside fields.h5, where something moves in space."""
+    """Draw movie.mp4 of a run, if something in it moves in space."""
     drawn = Drawn()
     if RunFiles(run).has("fields.h5"):
         drawn.attempt(run / "movie.mp4", lambda path: _movie(run, path))
-    # a system without space has none, which is nothing to tell
+    # a system without space has no movie, which is no reason for a note
     drawn.files = [file for file in drawn.files if file.exists()]
     return drawn
 

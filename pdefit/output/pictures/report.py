@@ -1,4 +1,4 @@
-"""report.html: everything a run found, in one page that needs no other file. Its template is report.html.jinja."""
+"""The page report.html: all results of a run in one file. Its template is report.html.jinja."""
 
 import base64
 import math
@@ -15,19 +15,21 @@ from pdefit.output.pictures._captions import caption_of
 from pdefit.output.store.parameters import ParameterRow, read_parameters
 from pdefit.output.store.runs import RunFiles
 
-# a larger movie is linked
+# bytes; a larger movie is linked and not embedded
 _LARGEST_MOVIE = 20_000_000
 _MOST_ROWS = 200
-# half widths of an interval: smaller shifts by the discretisation are not shown
+# shifts by the discretisation are shown from here on, in half widths of an interval
 _NOTED = 0.5
 _FIRST = ("parameters", "fields", "traces", "forecast", "convergence", "residuals")
 
 
 def write_report(run: Path, largest_movie: int = _LARGEST_MOVIE) -> Path:
-    """Write report.html from the files of a run; what is not there yet is named at the top.
+    """Write report.html from the files of a run, and list at its top what is not there yet.
 
-    **Arguments:** `run` is the directory; a movie of more than `largest_movie` bytes is linked, a smaller one is part of the
-    page.
+    **Arguments:**
+
+    - `run`: its directory.
+    - `largest_movie`: bytes; a larger movie is linked, a smaller one is part of the page.
     """
     files = RunFiles(run)
     summary, made = files.content("summary.json"), files.content("provenance.json")
@@ -54,7 +56,7 @@ def write_report(run: Path, largest_movie: int = _LARGEST_MOVIE) -> Path:
 
 
 def _environment() -> jinja2.Environment:
-    # summaries of unfinished runs lack anything at any depth: ChainableUndefined makes it a dash
+    # summaries of unfinished runs may lack any entry at any depth; ChainableUndefined shows it as a dash
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("pdefit.output.pictures", ""), autoescape=True, undefined=jinja2.ChainableUndefined,
         trim_blocks=True, lstrip_blocks=True,
@@ -64,7 +66,7 @@ def _environment() -> jinja2.Environment:
 
 
 def _shown(x: Any) -> str:
-    """A value as text: numbers in five digits, what is unknown as a dash."""
+    """Value as text: numbers in five digits, unknown ones as a dash."""
     if x is None or x == "" or isinstance(x, jinja2.Undefined):
         return "\N{EN DASH}"
     if isinstance(x, bool):
@@ -117,7 +119,7 @@ def _result(rows: list[ParameterRow], summary: dict[str, Any]) -> dict[str, Any]
 
 
 def _estimate(value: float, low: float | None, high: float | None) -> tuple[str, str | None]:
-    """Estimate and interval, in two digits more than the interval leaves; seven without an interval."""
+    """Estimate and interval, with two digits beyond the width of the interval; seven digits without an interval."""
     if low is None or high is None or not high > low:
         return f"{value:.7g}", None
     digits = 2 + max(0, math.ceil(math.log10(max(abs(value), high - low) / (high - low))))
@@ -149,7 +151,7 @@ def _movie(files: RunFiles, name: str, largest: int) -> dict[str, Any] | None:
 
 
 def _embedded(path: Path, stem: str, name: str, kind: str) -> dict[str, Any]:
-    """A picture as text inside the page, its caption, and what stands for it where it cannot be seen."""
+    """Picture as text inside the page, with its caption and the text that stands for it where it cannot be seen."""
     caption, alternative = caption_of(stem)
     content = base64.b64encode(path.read_bytes()).decode("ascii")
     return {"source": f"data:{kind};base64,{content}", "caption": caption, "alternative": f"{name}: {alternative}"}
@@ -190,7 +192,7 @@ def _correlations(summary: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _costs(files: RunFiles, summary: dict[str, Any]) -> list[tuple[str, Any, Any]]:
-    """What an evaluation was predicted to take, beside what it took."""
+    """Predicted and measured costs of an evaluation and of the run."""
     planned, memory = files.content("plan.json"), summary.get("memory") or {}
     evaluation, seconds = planned.get("evaluation") or {}, summary.get("seconds") or {}
     megabytes = [x / 1e6 if x else None for x in (evaluation.get("planned_bytes"), memory.get("peak_bytes"))]

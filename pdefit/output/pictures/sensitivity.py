@@ -1,4 +1,4 @@
-"""Sensitivity: the effect of each parameter on what is observed."""
+"""Figure of the effect of each parameter on what is observed."""
 
 import json
 import re
@@ -9,18 +9,23 @@ import numpy as np
 
 from pdefit.output.pictures.style import BAD, COLORS, GOOD, figure
 
-# effects that span more than this are drawn on a logarithmic axis, which shows at most so many decades
+# ratio of effects above which the axis is logarithmic, and the most decades that it shows
 _SPAN, _DECADES = 30.0, 8
 
 
 def draw_sensitivity(path: Path, table: Path) -> None:
-    """Draw sensitivity.json: a bar for each parameter, and a mark at the effect of each of its two changes.
+    """Draw a bar for each parameter, as long as the larger of its two effects, and a mark at each of them.
 
-    A bar is as long as the larger effect. Controls have a colour of their own.
+    Controls have a colour of their own.
+
+    **Arguments:**
+
+    - `path`: of the figure.
+    - `table`: path of sensitivity.json.
     """
     found: dict[str, Any] = json.loads(table.read_text(encoding="utf-8"))
     rows = [r for r in found["parameters"] if not r["left_out"]]
-    # what blew up is null in the file
+    # the effect of a run that blew up is infinite, which is null in the file
     both = np.asarray([[np.inf if r[k] is None else r[k] for k in ("effect_larger", "effect_smaller")] for r in rows])
     finite = both[np.isfinite(both) & (both > 0)]
     largest = float(finite.max(initial=0.0)) or 1.0

@@ -1,4 +1,4 @@
-"""Look of every figure: colours, lines, sizes."""
+"""Style of all figures: colours, lines, sizes."""
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from pdefit._util.atomic import beside
 # Okabe and Ito's palette, distinguishable with colour-blind eyes (https://jfly.uni-koeln.de/color)
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#332288", "#8C6D1F")
 GOOD, BAD, PALE = COLORS[0], COLORS[1], "#C9D6E2"
-# what is true, what was measured, what the model says, and where its forecast begins
+# colours of the truth, the observations, the prediction, and the start of the forecast
 TRUE, OBSERVED, PREDICTED, BEYOND = "#000000", COLORS[6], COLORS[0], COLORS[1]
 NAMES = {"true": "truth", "observed": "observed", "predicted": "prediction"}
 _LOOKS: dict[str, dict[str, Any]] = {
@@ -22,7 +22,7 @@ _LOOKS: dict[str, dict[str, Any]] = {
     "true": {"color": TRUE, "lw": 0.9},
     "predicted": {"color": PREDICTED, "lw": 1.4},
 }
-# perceptually uniform; errors around a white zero
+# colour maps: perceptually uniform for values, with a white zero for errors, grey for missing values
 SEQUENTIAL, DIVERGING, MISSING = "viridis", "RdBu_r", "#D9D9D9"
 DPI = 160
 FORMATS = ("png", "svg", "pdf")
@@ -51,7 +51,10 @@ _RC: Any = {
 
 
 def looks(kinds: Collection[str], **predicted: Any) -> dict[str, dict[str, Any]]:
-    """How lines of these kinds are drawn, in their order; a prediction upon the truth is dashed, or as `predicted` says."""
+    """Styles of lines of these kinds, in the order in which they are drawn.
+
+    A prediction is dashed where the truth is drawn too. Keywords change the style of the prediction.
+    """
     found = {kind: look for kind, look in _LOOKS.items() if kind in kinds}
     found["predicted"] = {**found["predicted"], "ls": "--" if "true" in kinds else "-", **predicted}
     return found
@@ -59,16 +62,19 @@ def looks(kinds: Collection[str], **predicted: Any) -> dict[str, dict[str, Any]]
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """The look of figures while the block lasts; no window is opened and no global state is left."""
+    """Style of figures inside the block. No window is opened, and no global state is changed after it."""
     with matplotlib.rc_context(_RC):
         yield
 
 
 @contextmanager
 def figure(path: Path, width: float = 7.0, height: float = 3.6, layout: Any = "constrained") -> Iterator[Figure]:
-    """A figure that is saved when the block ends, in the format that the suffix of `path` names.
+    """Figure that is saved when the block ends, in the format that the suffix of `path` names.
 
-    **Arguments:** `width` and `height` in inches; `layout` is that of matplotlib, None where parts stay where they are put.
+    **Arguments:**
+
+    - `width`, `height`: in inches.
+    - `layout`: of matplotlib; None where parts stay where they are put.
     """
     with styled():
         fig = Figure(figsize=(width, height), layout=layout)

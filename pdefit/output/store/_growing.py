@@ -16,11 +16,14 @@ TEXT = h5py.string_dtype()
 
 @contextlib.contextmanager
 def created(path: Path, name: Path | None = None) -> Iterator[Any]:
-    """A new file that opens without repair after a kill -9, as long as every write is followed by `commit`.
+    """New HDF5 file that opens without repair after a kill -9, as long as every write is followed by `commit`.
 
-    It stays open behind the block, unless the block fails.
+    The file stays open after the block, unless the block fails.
 
-    **Arguments:** `path` of the file, and the `name` that errors give it (default: `path`).
+    **Arguments:**
+
+    - `path`: where it is written.
+    - `name`: the path that errors show (default: `path`).
     """
     with uninterrupted():
         file = SurvivingFile(path, name)
@@ -40,7 +43,7 @@ def start(file: Any) -> None:
 
 
 def commit(file: Any, rows: int) -> None:
-    """Count rows after they are on disk, so that a reader who trusts `n_done` never sees half a row."""
+    """Count rows after they are on disk, so that a reader who stops at row `n_done` never sees half a row."""
     file.flush()
     file["n_done"][...] = rows
     file.flush()

@@ -1,9 +1,9 @@
 """HDF5 files that survive a disk on which nothing can be written any more.
 
-HDF5 itself does not: where a write fails while its caches are emptied, it leaves objects behind that it cannot close, and the
-process ends in a segmentation fault when it exits. So HDF5 writes into a `Sink`, which accepts everything. The first failure
-of the disk is remembered, and nothing is written after it: the file is left as a kill at this moment would leave it. `flush`
-and `close` raise what was remembered.
+HDF5 itself does not survive it. Where a write fails while caches are emptied, HDF5 leaves objects that it cannot close,
+and the process ends in a segmentation fault at exit. So HDF5 writes into a `Sink`, which accepts everything. The sink
+remembers the first failure of the disk and writes nothing after it. The file is then left as a kill at this moment
+would leave it. `flush` and `close` raise the remembered failure.
 """
 
 import io
@@ -17,15 +17,18 @@ from pdefit._util.interrupts import uninterrupted
 
 
 class Sink(io.RawIOBase):
-    """A new file that accepts every write; its first failure is kept in `failure`.
+    """New file that accepts every write, and keeps its first failure in `failure`.
 
-    **Arguments:** `path` of the file, and the `name` that errors give it.
+    **Arguments:**
+
+    - `path`: where it is written.
+    - `name`: the path that errors show.
     """
 
     def __init__(self, path: Path, name: Path):
         self._name, self._file = str(name), open(path, "w+b", buffering=0)
         self.failure: BaseException | None = None
-        # what HDF5 may read again but the disk did not take, by offset
+        # bytes that the disk refused, by offset, because HDF5 may read them again
         self._unwritten: dict[int, bytes] = {}
         self._at, self._size = 0, 0
 
@@ -99,10 +102,16 @@ class Sink(io.RawIOBase):
 
 
 class SurvivingFile(h5py.File):
-    """A new HDF5 file whose `flush` and `close` raise `OSError`, with the file's name, where the disk has failed.
+    """New HDF5 file whose `flush` and `close` raise `OSError`, with the name of the file, where the disk has failed.
 
-    Old format bounds: files of the newest format that were not closed refuse to open. No lock, so that it can be read
-    while it grows.
+    It has the format of older versions: files of the newest format refuse to open where they were not closed. It is not
+    locked, so that it can be read while it grows.
+
+    **Arguments:**
+
+    - `path`: where it is written.
+    - `name`: the path that errors show (default: `path`).
+    - `options`: of `h5py.File`.
     """
 
     def __init__(self, path: Path, name: Path | None = None, **options: Any):

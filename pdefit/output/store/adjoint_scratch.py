@@ -14,26 +14,30 @@ import numpy as np
 from pdefit._util.errors import PdefitError, first_line
 from pdefit.output.store._surviving import SurvivingFile
 
-# states on their way to the file, and as many on their way back: one in work, one waiting
+# states on their way to the file, and as many on their way back: one is transferred, one waits
 _IN_FLIGHT = 2
 
 
 class CheckpointFile:
     """Slots for states in an HDF5 file that lives as long as this object; a file left by a killed run is replaced.
 
-    One thread reads and writes in the order of the calls, so a slot holds what was written last. `write` returns when the
-    state is copied. It waits only where two are on their way already, so that at most four states are in memory. A failure in
-    the background, such as a full disk, is raised by the next call. Leaves are kept as bytes: any dtype comes back bit for bit.
+    One thread reads and writes in the order of the calls, so a slot holds the state that was written last. `write`
+    returns when the state is copied, and waits only where two others are on their way. At most four states are in
+    memory. A failure in the background, such as a full disk, is raised by the next call. Leaves are kept as bytes, so
+    any dtype is returned bit for bit.
 
-    **Arguments:** `path` of the file; `like` holds arrays, or anything with `shape` and `dtype`, for the leaves of a state;
-    `slots` is the number of states.
+    **Arguments:**
+
+    - `path`: where it is written.
+    - `like`: arrays, or anything with `shape` and `dtype`, one for each leaf of a state.
+    - `slots`: number of states.
     """
 
     def __init__(self, path: Path, like: Sequence[Any], slots: int):
         self._path = path
         self._kinds = [(tuple(int(n) for n in leaf.shape), np.dtype(leaf.dtype)) for leaf in like]
         self._slots = slots
-        # freed by the worker, taken by write: the bound on memory
+        # two buffers, returned by the worker and taken by `write`, bound the memory
         self._buffers: queue.SimpleQueue[list[np.ndarray]] = queue.SimpleQueue()
         for _ in range(_IN_FLIGHT):
             self._buffers.put(self._new_leaves())
@@ -49,7 +53,7 @@ class CheckpointFile:
         return sum(math.prod(shape) * dtype.itemsize for shape, dtype in self._kinds)
 
     def write(self, slot: int, leaves: Sequence[Any]) -> None:
-        """Keep a copy of a state in a slot."""
+        """Keep a copy of a state, given by its leaves, in a slot."""
         self._check(slot)
         given = [np.asarray(leaf) for leaf in leaves]
         if (kinds := [(array.shape, array.dtype) for array in given]) != self._kinds:
@@ -57,13 +61,13 @@ class CheckpointFile:
         buffer = self._buffers.get()
         for mine, array in zip(buffer, given, strict=True):
             mine[...] = array
-        # what was fetched before is old now
+        # a copy that was prefetched before is out of date
         self._coming.pop(slot, None)
         self._written.add(slot)
         self._worker.submit(self._write, slot, buffer)
 
     def read(self, slot: int) -> list[np.ndarray]:
-        """State that was written last into a slot; the arrays are the caller's own."""
+        """State that was written last into a slot, as new arrays."""
         self._check(slot)
         if slot not in self._written:
             raise KeyError(f"Slot {slot} holds no checkpoint")
@@ -74,7 +78,7 @@ class CheckpointFile:
         return leaves
 
     def prefetch(self, slot: int) -> None:
-        """Begin to read a slot in advance. Of more hints than two the oldest is forgotten."""
+        """Begin to read a slot in advance. Of more than two such slots the oldest is forgotten."""
         self._check(slot)
         if slot in self._coming or slot not in self._written:
             return
@@ -86,7 +90,7 @@ class CheckpointFile:
         """Stop the background thread and delete the file."""
         self._worker.shutdown(wait=True, cancel_futures=True)
         self._coming.clear()
-        # what cannot be written any more is deleted anyway
+        # a failure to write does not matter, because the file is deleted
         with contextlib.suppress(Exception):
             self._file.close()
         self._path.unlink(missing_ok=True)
@@ -115,13 +119,13 @@ class CheckpointFile:
             ]
         except PdefitError:
             raise
-        # h5py answers a disk or a path that will not do with almost any exception
+        # h5py raises almost any exception for a disk or a path that cannot be used
         except Exception as error:
             raise self._readable(error, "created") from None
         return file, datasets
 
     def _write(self, slot: int, buffer: list[np.ndarray]) -> None:
-        """In the background."""
+        """Write a state from a buffer; runs in the background thread."""
 
         def transfer(dataset: Any, leaf: np.ndarray) -> None:
             dataset.write_direct(_bytes(leaf)[None], dest_sel=np.s_[slot : slot + 1])
@@ -132,7 +136,7 @@ class CheckpointFile:
             self._buffers.put(buffer)
 
     def _read(self, slot: int) -> list[np.ndarray]:
-        """In the background."""
+        """Read a state into new arrays; runs in the background thread."""
 
         def transfer(dataset: Any, leaf: np.ndarray) -> None:
             dataset.read_direct(_bytes(leaf)[None], source_sel=np.s_[slot : slot + 1])

@@ -14,15 +14,19 @@ from pdefit.data.readers.fields import Field, Film, open_film
 from pdefit.output.store.fields import FieldsFile
 from pdefit.systems.capabilities import FieldCoords
 
-# more than this does not fit the 32-bit offsets of ImageJ's TIFF
+# bytes; more would not fit the 32-bit offsets of ImageJ's TIFF
 _LARGEST_TIFF = 4_000_000_000
 
 
 def export(fields: Path, folder: Path, form: str, wanted: Sequence[str] | None = None) -> list[Path]:
-    """Write fields into a folder in another format; returns the files.
+    """Export of fields into a folder; returns the files.
 
-    **Arguments:** `fields` is the path of a fields.h5, `form` one of netcdf, tiff and numpy; `wanted` names fields
-    (default: all).
+    **Arguments:**
+
+    - `fields`: path of a fields.h5.
+    - `folder`: where the files go; made if it does not exist.
+    - `form`: netcdf, tiff or numpy.
+    - `wanted`: names of fields (default: all).
     """
     if form not in _FORMS:
         raise unknown("format", form, list(_FORMS))
@@ -36,7 +40,10 @@ def export(fields: Path, folder: Path, form: str, wanted: Sequence[str] | None =
 
 
 def _netcdf(film: Film, fields: list[Field], folder: Path) -> list[Path]:
-    """One NetCDF-4 file with the complete frames, coordinates and units: fields.h5 is of this format already."""
+    """One NetCDF-4 file with the complete frames, coordinates and units.
+
+    It is written by the writer of fields.h5, whose format is NetCDF-4 already.
+    """
     path = folder / "fields.nc"
     coords = {f.name: FieldCoords(f.dims, f.coords, f.unit, f.long_name, f.coord_units) for f in fields}
     kinds, dtype = {f.name: f.kinds for f in fields}, str(_dtype(film, fields[0], fields[0].kinds[0]))
@@ -50,9 +57,11 @@ def _netcdf(film: Film, fields: list[Field], folder: Path) -> list[Path]:
 
 
 def _tiff(film: Film, fields: list[Field], folder: Path) -> list[Path]:
-    """A stack of float32 images for each kind of each field on one to three axes, with sizes of pixels and times of frames
-    as ImageJ reads them. The first axis runs to the right, the last one through the slices; a line over time is one image,
-    time downwards. Fields with labels have no image."""
+    """Stack of float32 images for each kind of each field on one to three axes.
+
+    Pixel sizes and frame times are written as ImageJ reads them. The first axis runs to the right, the last one through
+    the slices. A line over time is one image, with time downwards. Fields with labels have no image.
+    """
     written = []
     for field in fields:
         if not 1 <= len(field.dims) <= 3 or any(field.coords[d].dtype.kind in "US" for d in field.dims):

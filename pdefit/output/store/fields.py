@@ -15,10 +15,21 @@ _BLOCK = 1 << 20
 
 
 class FieldsFile:
-    """Writer of fields.h5: fields on shared times, readable by xarray (engine h5netcdf) while it grows and after a kill.
+    """Writer of fields.h5, which holds fields on shared times.
 
-    Variables are called `<field>_<kind>` with kind `observed`, `predicted` or `true`. They have dimension scales on every
-    axis, and are NaN where nothing was written.
+    The file can be read by xarray (engine h5netcdf) while it grows and after a kill. Variables are called
+    `<field>_<kind>` with kind `observed`, `predicted` or `true`. They have dimension scales on every axis, and are NaN
+    where nothing was written.
+
+    **Arguments:**
+
+    - `path`: where it is written.
+    - `ts` (T,): all times that will be written, in `time_unit`.
+    - `coords`: axes, coordinates and unit of each field.
+    - `kinds`: the kinds of variables of each field.
+    - `dtype`: of the numbers.
+    - `phase` (T,): 0 for frames of the fit, 1 for those of the forecast.
+    - `title`: of the file.
     """
 
     def __init__(
@@ -32,13 +43,9 @@ class FieldsFile:
         phase: np.ndarray,
         title: str,
     ):
-        """
-        **Arguments:** `ts` (T,) are all times that are to come, in `time_unit`; `coords` says of each field where it lives;
-        `kinds` which variables it has; `dtype` is that of the numbers; `phase` (T,) is 0 in the fit and 1 in the forecast.
-        """
         with growing.created(path) as self._file:
             self._file.attrs.update(Conventions="CF-1.8", title=title)
-            # the file lists its variables by name; pictures show fields in the order of the state
+            # the order of the state, in which pictures show fields: HDF5 itself lists variables by name
             self._file.attrs["fields"] = " ".join(kinds)
             self._names = [f"{field}_{kind}" for field, have in kinds.items() for kind in have]
             self._pending: list[dict[str, np.ndarray]] = []

@@ -1,4 +1,4 @@
-"""Checkpoints of a fit, from which it goes on after a stop: two generations, of which one is always whole."""
+"""Checkpoints of a fit, from which it is resumed: two generations, of which one is always complete."""
 
 import hashlib
 import json
@@ -16,12 +16,19 @@ from pdefit._util.interrupts import uninterrupted
 from pdefit.data.readers.datasets import refuse_foreign
 from pdefit.output.store._surviving import SurvivingFile
 
-# the newest state and the one before, which is read if the newest is damaged
+# the newest checkpoint, and the one before it, which is read if the newest is damaged
 NEWEST, BEFORE = "state.h5", "state_before.h5"
 
 
 class Saved(NamedTuple):
-    """Content of a checkpoint: numbers (plain JSON), arrays by name, and the run that they belong to."""
+    """Content of a checkpoint.
+
+    **Arguments:**
+
+    - `numbers`: plain JSON.
+    - `arrays`: by name.
+    - `origin`: what identifies the run: its configuration, hashes of equations and data, and bound on evaluations.
+    """
 
     numbers: dict[str, Any]
     arrays: dict[str, np.ndarray]
@@ -30,7 +37,10 @@ class Saved(NamedTuple):
 
 @uninterrupted()
 def save_state(folder: Path, saved: Saved) -> None:
-    """Write a new generation into a neighbour and rename it, so that a kill at any moment leaves a whole one."""
+    """Write a checkpoint into the folder, beside the one before, and rename it.
+
+    A kill at any moment leaves a complete one.
+    """
     folder.mkdir(exist_ok=True)
     with beside(folder / NEWEST) as neighbour:
         with SurvivingFile(neighbour, folder / NEWEST) as file:
@@ -48,7 +58,7 @@ def save_state(folder: Path, saved: Saved) -> None:
 
 
 def load_state(folder: Path) -> Saved | None:
-    """Newest generation that is whole, or None if none was ever written."""
+    """Newest checkpoint that is complete, or None if none was ever written."""
     generations = [folder / name for name in (NEWEST, BEFORE) if (folder / name).exists()]
     for path in generations:
         saved = _read(path)
@@ -61,9 +71,9 @@ def load_state(folder: Path) -> Saved | None:
 
 
 def _read(path: Path) -> Saved | None:
-    """Generation in a file, or None if it fails its checksum or is not what `save_state` writes."""
+    """Content of a file, or None if it fails its checksum or is not what `save_state` writes."""
     try:
-        # what is no file could keep a reader waiting
+        # opening a pipe or a device could block for ever
         if not path.is_file():
             return None
         with h5py.File(path, "r", locking=False) as file:
@@ -73,7 +83,7 @@ def _read(path: Path) -> Saved | None:
             saved = Saved(json.loads(about["numbers"]), arrays, json.loads(about["origin"]))
             expected = about["sha256"]
         whole = _checksum(saved) == expected and _is_complete(saved)
-    # h5py answers damaged bytes with almost any exception, JSON deep nesting with RecursionError
+    # h5py raises almost any exception for damaged bytes, and JSON RecursionError for deep nesting
     except Exception:
         return None
     return saved if whole else None

@@ -26,13 +26,16 @@ _COLUMNS = {
 class HistoryFile:
     """Writer of history.h5, one row for each evaluation.
 
-    **Arguments:** `names` (p,) of the controls whose physical values are kept in `control` (n, p); `keep` continues an
-    existing file after that many of its rows.
+    **Arguments:**
+
+    - `path`: where it is written.
+    - `names` (p,): of the controls whose physical values are kept in `control` (n, p).
+    - `keep`: number of rows of an existing file that are kept; 0 for a new file.
     """
 
     def __init__(self, path: Path, names: Sequence[str], keep: int = 0):
         kept = _rows(path, keep) if keep else {}
-        # a history that is continued stays in place until the new file holds its rows
+        # the old file stays in place until the new one holds its rows
         with beside(path) as beginning, growing.created(beginning, path) as self._file:
             self._rows = 0
             for column, (dtype, long_name) in _COLUMNS.items():
@@ -51,7 +54,7 @@ class HistoryFile:
                 self._write(kept)
 
     def append(self, rows: Sequence[Any], controls: np.ndarray) -> None:
-        """Add rows, whose attributes are named as the columns, and the physical controls (n, p) of each."""
+        """Add rows with the columns as attributes, and the physical controls (n, p) of each."""
         self._write({**{c: [getattr(row, c) for row in rows] for c in _COLUMNS}, "control": controls})
 
     @uninterrupted()
@@ -73,7 +76,7 @@ class HistoryFile:
 
 
 def _rows(path: Path, keep: int) -> dict[str, np.ndarray]:
-    """The first `keep` rows of a history, those of a process that was killed while it wrote included."""
+    """The first `keep` rows of a history, also of one whose writer was killed."""
     try:
         with opened(path) as file:
             columns: dict[str, Any] = {c: variable(file, c, path) for c in (*_COLUMNS, "control", "n_done")}

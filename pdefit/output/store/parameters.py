@@ -14,10 +14,20 @@ from pdefit._util.atomic import write_text
 class ParameterRow:
     """Estimate of one element of a control, in physical units.
 
-    **Arguments:** `truth`, `relative_error` and `z_score` are None where the truth is unknown. `z_score` is
-    (estimate - truth) in standard errors, in search space. `discretisation_shift` says how far finer steps or cells would move
-    the estimate, in half widths of its interval. `interval_trusted` says whether the interval means what it says. A file
-    without the last two is read, too.
+    **Arguments:**
+
+    - `control`, `unit`: name of the element, and its unit.
+    - `scale`: transform to search space, e.g. `log`.
+    - `guess`, `estimate`: where the fit started, and where it ended.
+    - `truth`, `relative_error`: None where the truth is unknown; the error is estimate / truth - 1.
+    - `ci95_low`, `ci95_high`: ends of the 95 % interval; None without one.
+    - `z_score`: (estimate - truth) in standard errors, in search space; None where the truth is unknown.
+    - `at_bound`: whether the estimate lies on a bound.
+    - `discretisation_shift`: shift of the estimate by finer steps or cells, in half widths of its interval; None if
+      unknown.
+    - `interval_trusted`: false where residuals are no noise, or a shift is larger than the interval; None without one.
+
+    Files without the last two columns can be read, too.
     """
 
     control: str
@@ -46,7 +56,7 @@ _COLUMNS = get_type_hints(ParameterRow)
 
 
 def write_parameters(path: Path, rows: Sequence[ParameterRow]) -> None:
-    """Write the table. Numbers keep all their digits; what is unknown is empty."""
+    """Write parameters.csv. Numbers keep all their digits; unknown ones are empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(_COLUMNS)
@@ -57,7 +67,7 @@ def write_parameters(path: Path, rows: Sequence[ParameterRow]) -> None:
 
 
 def read_parameters(path: Path) -> list[ParameterRow]:
-    """The rows of a table that `write_parameters` made."""
+    """Rows of a table that `write_parameters` made."""
     with open(path, newline="", encoding="utf-8") as file:
         return [
             ParameterRow(**{name: _value(cells.get(name) or "", kind) for name, kind in _COLUMNS.items()})
@@ -66,7 +76,7 @@ def read_parameters(path: Path) -> list[ParameterRow]:
 
 
 def _value(cell: str, kind: type) -> Any:
-    """A cell as the type of its column; an empty one is unknown where the type allows that."""
+    """Cell as the type of its column; an empty one is None where the type allows that."""
     if kind is str:
         return cell
     if cell == "" and type(None) in get_args(kind):

@@ -12,7 +12,7 @@ from typing import Any
 from pdefit._util.atomic import read_json
 from pdefit._util.errors import PdefitError
 
-# how a run ended: one of these files, with the time or the reason
+# one of these files marks how a run ended; it holds the time or the reason
 MARKS = ("DONE", "INTERRUPTED", "FAILED")
 # any of these makes a folder a run
 _MARKS = ("provenance.json", "summary.json", "fields.h5", "history.h5")
@@ -30,8 +30,8 @@ class RunFiles:
     def path(self, name: str) -> Path:
         """Path of a file or folder of the run, whether it exists or not.
 
-        A link that leads out of the directory is refused. A run from somebody else must not bring other files of this machine
-        into a report, nor cause them to be overwritten.
+        A link that leads out of the directory is refused. A run from somebody else must not bring other files of this
+        machine into a report, nor cause them to be overwritten.
         """
         path = self.directory / name
         if not _is_inside(path, self.directory):
@@ -99,7 +99,7 @@ def _is_inside(path: Path, folder: Path) -> bool:
 
 
 def find_runs(folder: Path) -> list[Path]:
-    """Runs in a folder: the folder itself if it is a run, else all below it."""
+    """Runs in a folder: the folder itself if it is a run, else all runs below it."""
     if not folder.is_dir():
         raise PdefitError(f"'{folder}' is no directory; name that of a run, or of a sweep")
     if _is_run(folder):
@@ -121,7 +121,7 @@ def _natural(path: Path) -> list[tuple[int, str]]:
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Lock of a directory; it ends with the process, however that ends."""
+    """Lock of a directory against other processes; it ends with the block or the process."""
     with open(directory / ".lock", "a+", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""States in files: one frame of fields, in the format of fields.h5."""
+"""Single states in files, in the format of fields.h5."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,10 +22,15 @@ def write_frame(
     coords: Mapping[str, FieldCoords],
     title: str,
 ) -> None:
-    """Write a state as a film of one frame, which appears when it is complete.
+    """Write a state as a fields.h5 of one frame, which appears under its name when it is complete.
 
-    **Arguments:** `fields` are arrays by name, at time `t` in `time_unit`; `coords` says where each lives; `title` names the
-    model.
+    **Arguments:**
+
+    - `path`: where it is written; folders are made.
+    - `fields`: arrays by name.
+    - `t`: time of the state, in `time_unit`.
+    - `coords`: axes, coordinates and unit of each field.
+    - `title`: of the file; it names the model.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     kinds = {name: (_KIND,) for name in fields}
@@ -38,11 +43,15 @@ def write_frame(
 
 
 def read_frame(path: Path, shapes: Mapping[str, tuple[int, ...]], model: str) -> dict[str, np.ndarray]:
-    """Read a state: the last complete frame of `<field>_predicted`, or of `<field>`, for every field.
+    """State in a file: the last complete frame of `<field>_predicted`, or of `<field>`, for every field.
 
     A file of another model, or of another grid, is refused.
 
-    **Arguments:** `shapes` of the fields by name; `model` is the name that errors use.
+    **Arguments:**
+
+    - `path`: of the file.
+    - `shapes`: of the expected fields, by name.
+    - `model`: its name, for errors.
     """
     with opened(path) as file:
         has = set(file)

@@ -12,7 +12,7 @@ from pdefit._util.atomic import write_text
 
 
 def write_series(path: Path, ts: np.ndarray, columns: Mapping[str, np.ndarray]) -> None:
-    """Write a column for the times `ts` (T,) and one for each named series (T,); cells are empty where not finite."""
+    """Write a column for the times `ts` (T,) and one for each series (T,); cells are empty where not finite."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["time", *columns])
@@ -22,7 +22,7 @@ def write_series(path: Path, ts: np.ndarray, columns: Mapping[str, np.ndarray]) 
 
 
 def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write one line for each mapping, under the names of the first; None is an empty cell."""
+    """Write one line for each mapping, under the keys of the first; None is an empty cell."""
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
@@ -31,7 +31,7 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def read_series(path: Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Times and series of a table that `write_series` made; NaN where a cell is empty."""
+    """Times (T,) and series of a table that `write_series` made; NaN where a cell is empty."""
     with open(path, newline="", encoding="utf-8") as file:
         header, *rows = list(csv.reader(file))
     values = np.asarray([[float(c) if c else np.nan for c in row] for row in rows])

@@ -1,10 +1,11 @@
-"""fields.xdmf: what ParaView needs to open fields.h5. The numbers stay where they are.
+"""Description of fields.h5 for ParaView, fields.xdmf. The numbers stay in fields.h5.
 
-Uniform grids are `2DCoRectMesh` or `3DCoRectMesh`, other ones `2DRectMesh` or `3DRectMesh`, a line is a 2-D mesh of height one;
-fields on colatitude and longitude are points on the unit sphere (`3DSMesh`), bodies are `Polyvertex` points. XDMF counts its
-axes from the slowest, as HDF5 does: the last axis of an array is ParaView's X, which an `Information` element says by name.
-Values stand at the nodes of these meshes, which are the centres of cells. Lists (species, components) give an attribute for
-each label. Systems without space have nothing to show there, and no file is written.
+Uniform grids are `2DCoRectMesh` or `3DCoRectMesh`, other ones `2DRectMesh` or `3DRectMesh`. A line is a 2-D mesh of
+height one. Fields on colatitude and longitude are points on the unit sphere (`3DSMesh`), and bodies are `Polyvertex`
+points. XDMF counts its axes from the slowest, as HDF5 does. The last axis of an array is ParaView's X, and an
+`Information` element names it. Values belong to the nodes of these meshes, which are the centres of cells. Lists
+(species, components) give an attribute for each label. Systems without space have nothing to show there, and no file is
+written.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,12 +19,12 @@ from pdefit.data.readers.fields import Field, Film, open_film
 
 _HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n<Xdmf Version="3.0">\n<Domain>\n'
 _TAIL = "</Domain>\n</Xdmf>\n"
-# stands for the number of a frame; no name holds it, as names are escaped
+# placeholder for the number of a frame; no name can contain it, because names are escaped
 _NUMBER = "<frame>"
 
 
 def write_xdmf(fields: Path) -> Path | None:
-    """Describe the complete frames of a fields.h5 beside it; None where no field lives in space."""
+    """Write fields.xdmf beside a fields.h5, for its complete frames; None where no field lies in space."""
     with open_film(fields) as film:
         grids = "".join(_collections(film))
     if not grids:
@@ -56,7 +57,7 @@ def _collections(film: Film) -> Iterator[str]:
 
 
 def _mesh_dims(field: Field) -> tuple[str, ...]:
-    """The axes of space; those of bodies end in `axis`. What has none, or more than three, has no mesh."""
+    """Axes of space of a field; those of bodies end in `axis`. Empty for none, or more than three."""
     if len(field.dims) == 2 and field.dims[1] == "axis" and field.shape[1] in (2, 3):
         return field.dims
     dims = tuple(d for d in field.dims if not _is_text(field, d))
@@ -133,7 +134,7 @@ def _attribute(name: str, form: str, item: str) -> str:
 
 
 def _slab(film: Film, field: Field, kind: str, part: tuple[int | slice, ...]) -> str:
-    """A part of one frame inside the HDF5 file: start, stride and count along every axis."""
+    """Part of one frame inside the HDF5 file, as start, stride and count along every axis."""
     start = [_NUMBER, *(0 if isinstance(p, slice) else p for p in part)]
     count = [1, *(n if isinstance(p, slice) else 1 for p, n in zip(part, field.shape, strict=True))]
     kept = [n for p, n in zip(part, field.shape, strict=True) if isinstance(p, slice)]
