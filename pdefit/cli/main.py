@@ -3,9 +3,9 @@
 
 import os
 
-# loading compiled code from the cache logs kilobytes about pseudo-features ("prefer-no-gather") that no processor has;
-# the level is read when jaxlib is imported, which nothing before this line does. JAX sets 1 by itself, which a command that a
-# notebook starts inherits
+# Loading compiled code from the cache logs kilobytes about pseudo-features ("prefer-no-gather") that no processor has. The
+# level is read when jaxlib is imported, so it is set before any other import. JAX sets it to 1 by itself, and a command
+# started from a notebook inherits that value, which is therefore taken for unset.
 if os.environ.get("TF_CPP_MIN_LOG_LEVEL", "1") == "1":
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
@@ -32,10 +32,10 @@ from pdefit.cli.config.read import read_settings
 from pdefit.cli.runtime import plugins, run_directory
 from pdefit.cli.runtime.environment import forget_programs, prepare
 
-# configured by Hydra, leaving a run directory; those that name a run directory; and those that take plain words
+# verbs configured by Hydra, which make a run directory; verbs that take a run directory; verbs that take plain words
 _VERBS = ("fit", "simulate", "plan", "compare-adjoints", "sensitivity", "certify", "doctor")
 _RUN_VERBS = ("resume", "render", "report", "export")
-# those of the first kind that take a run instead of an experiment, too
+# verbs of the first kind that take a run directory, too
 _ALSO_ON_A_RUN = ("certify", "doctor")
 _PLAIN_VERBS = ("list", "new", "verify")
 
@@ -63,7 +63,7 @@ Every key of an experiment can be overridden: seed=3 max_iterations=50 controls.
 """
 
 _failures: list[str] = []
-# the signals that ended jobs, by name
+# names of the signals that ended jobs
 _signals: list[str] = []
 
 
@@ -71,7 +71,7 @@ def main() -> None:
     """Entry point of the `pdefit` command."""
     interrupts.listen()
     console = Console(stderr=False)
-    # run.log takes what is logged once Hydra has made it; before that there is only the terminal's own message
+    # before Hydra has made run.log nothing is logged: messages are printed on the terminal anyway
     logging.getLogger("pdefit").addHandler(logging.NullHandler())
     verb, *rest = sys.argv[1:] or ["--help"]
     try:
@@ -95,7 +95,7 @@ def main() -> None:
         _report(str(error))
     except KeyboardInterrupt as error:
         _report_interrupt(error)
-    # the wall: whatever else happens is told in one sentence, and its traceback kept
+    # any other error is a bug: it is reported in one sentence, and its traceback is logged
     except Exception as error:
         if os.environ.get("HYDRA_FULL_ERROR") == "1":
             raise
@@ -108,7 +108,7 @@ def main() -> None:
 
 
 def _command(verb: str, kind: str = "") -> Callable[..., None]:
-    """`run_<verb>` of `commands/<verb>.py`, loaded when it is asked for: figures and files take a second to import."""
+    """Function `run_<verb>` of `commands/<verb>.py`, imported only now: figures and files take a second to import."""
     name = verb.replace("-", "_")
     return getattr(importlib.import_module(f"pdefit.cli.commands.{name}"), f"run_{name}{kind}")
 
@@ -118,16 +118,16 @@ def _names_a_run(arguments: list[str]) -> bool:
 
 
 def _prepare() -> None:
-    """What every verb that computes needs before it starts."""
+    """Preparation of every verb that computes."""
     prepare()
     logging.getLogger("jax").setLevel(logging.WARNING)
-    # a full disk takes no log: that is told on the terminal, once
+    # where a full disk refuses the log, logging itself must not print: the error is reported once, on the terminal
     logging.raiseExceptions = False
     register_resolvers()
 
 
 def _run_with_hydra(verb: str, words: list[str]) -> None:
-    """Hand the rest of the command line to Hydra, and make one sentence of what it finds wrong."""
+    """Hand the rest of the command line to Hydra, and turn its errors into one sentence."""
     flags, overrides = command_line.split(words)
     _prepare()
     plugins.register()
@@ -147,11 +147,11 @@ def _run_with_hydra(verb: str, words: list[str]) -> None:
     try:
         with guarded():
             decorate(task)()
-    # until a job has started, all errors are Hydra's about the configuration, which come as almost any exception
+    # before a job has started, all errors are Hydra's about the configuration, of almost any type
     except Exception as error:
         if wants_traceback == "1" or (started and not isinstance(error, HydraException | OmegaConfBaseException)):
             raise
-        # a full disk does not say which of Hydra's files in a new run directory it refused
+        # the error of a full disk does not name the file of Hydra that it refused
         if (told := of_the_machine(error, "the run directory")) is not None:
             raise PdefitError(told) from None
         raise readable(error, overrides, command_line.folders(flags)) from None
@@ -162,7 +162,7 @@ def _run_with_hydra(verb: str, words: list[str]) -> None:
 
 
 def _task(verb: str, cfg: DictConfig, wants_traceback: bool) -> None:
-    """One job; a failure is reported and remembered, so that the other jobs of a sweep still run."""
+    """One job. A failure is reported and remembered, so that the other jobs of a sweep still run."""
     console = Console()
     name = HydraConfig.get().runtime.choices.get("experiment")
     try:
@@ -187,7 +187,7 @@ def _task(verb: str, cfg: DictConfig, wants_traceback: bool) -> None:
 
 
 def _report_unexpected(error: Exception) -> None:
-    """An error of the machine (a full disk, too little memory), or a bug."""
+    """Report an error of the machine (a full disk, too little memory), or a bug."""
     if (told := of_the_machine(error)) is not None:
         _report(told)
         return
@@ -199,7 +199,7 @@ def _report_unexpected(error: Exception) -> None:
 
 
 def _report_interrupt(error: KeyboardInterrupt) -> None:
-    """How a signal ended a job, or a command before its first one."""
+    """Report the signal that ended a job, or a command before its first job."""
     if isinstance(error, interrupts.Interrupted):
         _signals.append(error.name)
     else:

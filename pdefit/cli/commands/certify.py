@@ -1,4 +1,4 @@
-"""pdefit certify: the evidence for a gradient where an experiment would start, or at the estimate of a run."""
+"""pdefit certify: tests of the gradient where an experiment would start, or at the estimate of a run."""
 
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,18 @@ from pdefit.cli.runs.recorded_run import changed_problem, open_run
 from pdefit.inverse.fit import fit as fitting
 from pdefit.inverse.fit.result import RunState
 
-# with this key the record of a run is fitted once more with finer steps and cells
+# key with which a run is fitted again with finer steps and cells
 _KEY = "discretisation"
 
 
 def run_certify(settings: Settings, directory: Path, name: str, console: Console) -> None:
-    """Certify an experiment where its fit would start."""
+    """Certify the gradient of an experiment where its fit would start.
+
+    **Arguments:**
+
+    - `settings`, `name`: the experiment, and its name for tables and files.
+    - `directory`: of the run.
+    """
     path = directory / "certificate.json"
     exp = build_experiment(settings)
     with checkpoints_in(directory, exp.driver):
@@ -34,8 +40,15 @@ def run_certify(settings: Settings, directory: Path, name: str, console: Console
 
 
 def run_certify_on_a_run(arguments: list[str], console: Console) -> None:
-    """Certify a run again at its estimate, if its equations and data are still those it was certified with; with
-    `discretisation=true` fit once more with finer steps and cells, too."""
+    """Certify the gradient of a run again, at its estimate.
+
+    Equations and data must still be those that the run was certified with.
+
+    **Arguments:**
+
+    - `arguments`: the directory of the run; with `discretisation=true` it is also fitted again with finer steps and
+      cells.
+    """
     asked = [a for a in arguments if a.startswith(f"{_KEY}=")]
     refits = any([boolean(a.partition("=")[2], _KEY) for a in asked])
     run = open_run([a for a in arguments if a not in asked], "certify")
@@ -63,7 +76,7 @@ def run_certify_on_a_run(arguments: list[str], console: Console) -> None:
 
 
 def _hashes(recorded: dict[str, Any], directory: Path) -> dict[str, Any]:
-    """What a certificate says it was made of."""
+    """Hashes of equations and data that a certificate holds."""
     certificate = recorded.get("end") or recorded.get("start")
     hashes = certificate.get("hashes") if isinstance(certificate, dict) else None
     if not isinstance(hashes, dict):

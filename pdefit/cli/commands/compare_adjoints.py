@@ -1,4 +1,4 @@
-"""pdefit compare-adjoints experiment=NAME: every sensitivity algorithm on a user's own problem."""
+"""pdefit compare-adjoints: all sensitivity algorithms on the problem of an experiment."""
 
 from pathlib import Path
 
@@ -17,7 +17,13 @@ from pdefit.output.store.tables import write_rows
 
 
 def run_compare_adjoints(settings: Settings, directory: Path, name: str, console: Console) -> None:
-    """Compare the algorithms where a fit would start; compare.json, compare.csv and a figure."""
+    """Compare the algorithms where a fit would start; writes compare.json, compare.csv and a figure.
+
+    **Arguments:**
+
+    - `settings`, `name`: the experiment, and its name for tables and files.
+    - `directory`: of the run.
+    """
     functional = build_experiment(settings).functional
     with console.status("comparing", spinner="line") as status:
         found = compare(functional, memory=device_memory().left, said=lambda what: status.update(f"comparing: {what}"))

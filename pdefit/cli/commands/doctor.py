@@ -1,4 +1,4 @@
-"""pdefit doctor: where an experiment, or a run that exists, first stops being finite."""
+"""pdefit doctor: where an experiment, or an existing run, first stops being finite."""
 
 from pathlib import Path
 
@@ -19,14 +19,26 @@ from pdefit.inverse.objective.functional import Functional
 
 
 def run_doctor(settings: Settings, directory: Path, name: str, console: Console) -> None:
-    """Examine an experiment where its fit would start."""
+    """Examine an experiment where its fit would start.
+
+    **Arguments:**
+
+    - `settings`, `name`: the experiment, and its name for tables and files.
+    - `directory`: of the run.
+    """
     exp = build_experiment(settings)
     functional = fitting.first_functional(exp.functional, exp.stages)
     examine(functional, functional.theta0, directory / "doctor.json", console)
 
 
 def examine(functional: Functional, theta: Array, path: Path, console: Console) -> None:
-    """Print what the doctor finds and write it to `path`; a sickness is the command's error."""
+    """Print what the doctor finds and write it to a file; raises `PdefitError` where something is not finite.
+
+    **Arguments:**
+
+    - `functional`, `theta` (p,): the objective, and the point in search space.
+    - `path`: of doctor.json.
+    """
     found = doctor(functional, jnp.asarray(theta))
     write_json(path, found.as_dict())
     if found.healthy:
@@ -37,7 +49,7 @@ def examine(functional: Functional, theta: Array, path: Path, console: Console) 
 
 
 def run_doctor_on_a_run(arguments: list[str], console: Console) -> None:
-    """Examine a run at its best point; at its guess where it never came to one."""
+    """Examine the run that the arguments name at its best point, or at its guess where there is none."""
     run = open_run(arguments, "examine")
     exp = build_experiment(run.settings)
     functional = fitting.first_functional(exp.functional, exp.stages)

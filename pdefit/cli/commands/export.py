@@ -1,4 +1,4 @@
-"""pdefit export RUN: the fields of a run in the formats of others."""
+"""pdefit export RUN: the fields of a run in other formats."""
 
 from pathlib import Path
 
@@ -11,7 +11,12 @@ from pdefit.output.store.runs import RunFiles
 
 
 def run_export(arguments: list[str], console: Console) -> None:
-    """Write all fields, or those named by `fields=[u,v]`, into RUN/export: format=netcdf (default), tiff or numpy."""
+    """Write fields of a run into RUN/export.
+
+    **Arguments:**
+
+    - `arguments`: the directory of the run; `format=` netcdf (default), tiff or numpy; `fields=[u,v]` (default: all).
+    """
     folder, options = run_and_options(arguments, "export", {"format": "netcdf", "fields": ""})
     names = [name.strip() for name in options["fields"].strip("[] ").split(",") if name.strip()] or None
 

@@ -1,4 +1,4 @@
-"""pdefit fit: observations or a twin -> controls -> forecast -> files and figures."""
+"""pdefit fit: from observations, or those of a twin, to estimates, a forecast, files and figures."""
 
 import dataclasses
 import logging
@@ -47,7 +47,14 @@ log = logging.getLogger("pdefit")
 
 
 def run_fit(settings: Settings, directory: Path, name: str, console: Console, saved: Saved | None = None) -> None:
-    """Fit an experiment, from the start or from a saved state, and leave a complete run directory."""
+    """Fit an experiment and write a complete run directory.
+
+    **Arguments:**
+
+    - `settings`, `name`: the experiment, and its name for tables and files.
+    - `directory`: of the run.
+    - `saved`: the checkpoint from which a stopped fit goes on (default: from the start).
+    """
     begin = time.perf_counter()
     console.print(f"[bold]{name}[/]: {'reading data' if settings.data else 'making the twin'}")
     exp = build_experiment(settings)
@@ -65,7 +72,7 @@ def _fit(
     saved: Saved | None,
     begin: float,
 ) -> None:
-    """Everything from the plan to the verdict; `begin` is when the run started."""
+    """All steps from the cost estimate to the verdict; `begin` is the time at which the run started."""
     functional = exp.functional
     seconds = {"data": time.perf_counter() - begin}
     _note(describe(exp.noise), console)
@@ -143,14 +150,14 @@ def _fit(
 
 
 def _note(lines: Iterable[str], console: Console) -> None:
-    """Lines for the log and for the terminal."""
+    """Write lines into the log and on the terminal."""
     for line in lines:
         log.info(line)
         console.print(line, highlight=False)
 
 
 def _intervals(found: fitting.Fit, stated: bool, console: Console) -> Intervals | None:
-    """Intervals for few controls, with a word about those the data cannot tell."""
+    """Intervals of the controls, and a message about those that are not identifiable; None where there are none."""
     if not found.functional.controls.tabulated.items:
         return None
     try:
@@ -168,7 +175,7 @@ def _intervals(found: fitting.Fit, stated: bool, console: Console) -> Intervals 
 def _with_doubts(
     verdict: Verdict, rows: list[ParameterRow], moved: Discretisation, doubt: str, console: Console
 ) -> Verdict:
-    """Say what speaks against the intervals; the verdict with what belongs to it."""
+    """The verdict with the doubts that belong to it; all doubts about the intervals are printed."""
     if doubt and any(r.half_width is not None for r in rows):
         line = f"intervals in brackets are not to be trusted: {doubt}"
         log.warning(line)
@@ -180,7 +187,7 @@ def _with_doubts(
         log.info("%s not looked at: %s", FINER[what][0], reason)
     said = [verdict.reason]
     said += [str(moved)] if moved.decides else []
-    # that the verdict is bad says as much by itself
+    # any other verdict casts doubt on the intervals by itself
     if doubt and rows and verdict.word == FITTED:
         said.append(doubt if moved.decides else f"intervals are not to be trusted: {doubt}")
     return dataclasses.replace(verdict, reason="; ".join(said))
@@ -232,7 +239,7 @@ def _summary(
 
 
 def _timings(found: fitting.Fit, begin: float) -> dict[str, float]:
-    """Seconds of the parts; one evaluation of what the optimizer asks, beside one forward run."""
+    """Seconds of the parts of a run: one evaluation of the last optimizer, one forward run, the fit and the total."""
     functional, theta = found.functional, jnp.asarray(found.theta)
     value = eqx.filter_jit(Functional.value)
     jax.block_until_ready(value(functional, theta))

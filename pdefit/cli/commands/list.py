@@ -1,4 +1,4 @@
-"""pdefit list: what there is to choose from."""
+"""pdefit list: tables of what there is to choose from."""
 
 from importlib import resources
 from pathlib import Path
@@ -16,7 +16,7 @@ KINDS = ("experiments", "systems", "solvers", "adjoints", "drivers", "stages")
 
 
 def run_list(kinds: list[str], console: Console) -> None:
-    """Print the tables asked for, or all."""
+    """Print the tables of these kinds, or all."""
     for kind in kinds:
         if kind not in KINDS:
             raise unknown("list", kind, KINDS)

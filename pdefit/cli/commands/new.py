@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from pdefit._util.errors import PdefitError
 
-# the files of a plugin, by template; names follow the same placeholders
+# files of a plugin by their templates; file names have the same placeholders as their content
 _FILES = {
     "pyproject.toml.template": "pyproject.toml",
     "init.py.template": "<<package>>/__init__.py",
@@ -24,7 +24,7 @@ _FILES = {
     "test_bistable.py.template": "tests/test_bistable.py",
 }
 
-# folders that stand beside the package
+# names of folders that lie beside the package, which it cannot have
 _TAKEN = ("tests", "build", "dist")
 
 
@@ -48,7 +48,10 @@ def run_new(arguments: list[str], console: Console) -> None:
 
 
 def package_name(name: str) -> str:
-    """The package that a project name asks for: my-fronts becomes my_fronts. Refused where it could not be imported."""
+    """Package that a project name stands for: my-fronts becomes my_fronts.
+
+    Names that could not be imported are refused.
+    """
     package = name.lower().replace("-", "_")
     if not re.fullmatch(r"[a-z][a-z0-9_]*", package):
         raise PdefitError(f"A plugin's name expects letters a-z, digits, - and _, first a letter, but got '{name}'")
@@ -62,7 +65,13 @@ def package_name(name: str) -> str:
 
 
 def write_plugin(parent: Path, name: str, package: str) -> Path:
-    """The folder `name` in `parent`, there as a whole or not at all."""
+    """Write the folder of a plugin; it is there as a whole or not at all.
+
+    **Arguments:**
+
+    - `parent`: the folder that it is made in.
+    - `name`, `package`: names of the project and of its package.
+    """
     folder, partial = parent / name, parent / f".{name}.{os.getpid()}.partial"
     if os.path.lexists(folder):
         raise PdefitError(f"The folder '{name}' exists already; choose another name, or remove it")

@@ -1,4 +1,4 @@
-"""pdefit plan experiment=NAME: what a fit will take, before it is started."""
+"""pdefit plan: the cost of a fit, before it is started."""
 
 from pathlib import Path
 
@@ -17,7 +17,13 @@ from pdefit.inverse.fit.stability import step_choice
 
 
 def run_plan(settings: Settings, directory: Path, name: str, console: Console) -> None:
-    """Print the plan of an experiment, and write it to plan.json."""
+    """Print the cost estimate of an experiment, and write it to plan.json.
+
+    **Arguments:**
+
+    - `settings`, `name`: the experiment, and its name for tables and files.
+    - `directory`: of the run.
+    """
     exp = build_experiment(settings)
     for line in (*exp.choices, *exp.remarks):
         console.print(line, highlight=False)

@@ -8,7 +8,13 @@ from pdefit.output.pictures.style import FORMATS
 
 
 def run_render(arguments: list[str], console: Console) -> None:
-    """Draw into RUN/figures, and write RUN/movie.mp4 and RUN/fields.xdmf."""
+    """Draw figures into RUN/figures, and write RUN/movie.mp4 and RUN/fields.xdmf.
+
+    **Arguments:**
+
+    - `arguments`: the directory of a run or a folder of runs; `format=` png (default), svg or pdf; `movie=false` draws
+      none.
+    """
     folder, options = run_and_options(arguments, "render", {"format": "png", "movie": "true"})
     if options["format"] not in FORMATS:
         raise unknown("format", options["format"], FORMATS)

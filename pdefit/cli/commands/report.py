@@ -10,7 +10,7 @@ from pdefit.output.store.runs import RunFiles
 
 
 def run_report(arguments: list[str], console: Console) -> None:
-    """Write RUN/report.html, with pictures drawn anew; a movie that is newer than its film stays."""
+    """Write RUN/report.html, with new figures. The movie is drawn again only if fields.h5 is newer."""
     folder, _ = run_and_options(arguments, "report", {})
     for_each_run(folder, _make, console)
 

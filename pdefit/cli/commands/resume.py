@@ -1,4 +1,4 @@
-"""pdefit resume: go on with a fit that was stopped, or that shall take more iterations."""
+"""pdefit resume: continue a fit that was stopped, or that shall take more iterations."""
 
 from rich.console import Console
 
@@ -8,7 +8,12 @@ from pdefit.cli.runtime.run_directory import recorded
 
 
 def run_resume(arguments: list[str], console: Console) -> None:
-    """Continue a run directory; the result is that of a run that was never stopped, to the last bit on the same machine."""
+    """Continue a fit. On the same machine the result is that of an uninterrupted fit, to the last bit.
+
+    **Arguments:**
+
+    - `arguments`: the directory of the run, and `max_iterations=N` to extend it.
+    """
     run = open_run(arguments, "resume")
     with recorded(run.directory, ["pdefit", "resume", *arguments], run.settings, run.experiment, resumed=True):
         log_to(run.directory)

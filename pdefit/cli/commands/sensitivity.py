@@ -1,4 +1,4 @@
-"""pdefit sensitivity experiment=NAME: which parameters matter for what is observed."""
+"""pdefit sensitivity: the effect of each parameter on what is observed."""
 
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,15 @@ FACTOR = 1.5
 
 
 def run_sensitivity(settings: Settings, directory: Path, name: str, console: Console) -> None:
-    """Rank the parameters around the truth (around the guess where it is unknown) over the fitted frames; sensitivity.json,
-    sensitivity.csv and a figure."""
+    """Rank the parameters of an experiment; writes sensitivity.json, sensitivity.csv and a figure.
+
+    Parameters change around the truth, or around the guess where the truth is unknown, over the fitted frames.
+
+    **Arguments:**
+
+    - `settings`, `name`: the experiment, and its name for tables and files.
+    - `directory`: of the run.
+    """
     exp = build_experiment(settings)
     functional, ts = exp.functional, exp.record.ts[: exp.fitted]
     problem = functional.problem if exp.truth is None else exp.truth
@@ -51,7 +58,7 @@ def run_sensitivity(settings: Settings, directory: Path, name: str, console: Con
 
 
 def _row(k: int, effect: Effect, is_control: bool) -> dict[str, Any]:
-    """Numbers for a file: an infinite effect becomes null in JSON, where `blows_up` says so."""
+    """Entries of one parameter in a file. An infinite effect is null, as JSON has none; `blows_up` is then true."""
     done = not effect.left_out
     return {
         "rank": k + 1 if done else None,

@@ -1,4 +1,4 @@
-"""pdefit simulate: an experiment's equations forward in time."""
+"""pdefit simulate: the equations of an experiment, solved forward in time."""
 
 import time
 from collections.abc import Mapping
@@ -33,7 +33,15 @@ from pdefit.systems.system import AbstractSystem
 
 
 def run_simulate(settings: Settings, directory: Path, name: str, console: Console) -> None:
-    """Integrate, write fields.h5, and compare with what is known: invariants, an exact solution, a reference table."""
+    """Solve the equations and write fields.h5.
+
+    The end state is compared with what is known: invariants, an exact solution, a reference table.
+
+    **Arguments:**
+
+    - `settings`, `name`: the experiment, and its name for tables and files.
+    - `directory`: of the run.
+    """
     begin = time.perf_counter()
     if settings.data is not None:
         raise PdefitError("simulate takes its state from the system, but this experiment reads data; use pdefit fit")
@@ -91,7 +99,7 @@ def run_simulate(settings: Settings, directory: Path, name: str, console: Consol
 
 
 def _drift(system: AbstractSystem, y0: PyTree, y1: PyTree) -> dict[str, float]:
-    """The change of every invariant, relative to its size (absolute where it is zero)."""
+    """Change of every invariant, relative to its size (absolute where it is zero)."""
     if not isinstance(system, AbstractConservative):
         return {}
     before, after = system.invariants(y0), system.invariants(y1)
@@ -110,7 +118,7 @@ def _exact_error(system: AbstractSystem, state: PyTree, t: float) -> float | Non
 
 
 def _reference_error(reference: Reference | None, state: PyTree, t: float) -> float | None:
-    """The largest difference of the end state from the entries of a table, named field by field in the configuration."""
+    """Largest difference of the end state from the entries of the reference table."""
     if reference is None:
         return None
     if t != reference.time:

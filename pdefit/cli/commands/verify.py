@@ -1,4 +1,4 @@
-"""pdefit verify: the checks of installed systems as tables."""
+"""pdefit verify: checks of installed systems, as tables."""
 
 from rich.console import Console
 from rich.markup import escape
@@ -14,7 +14,7 @@ _STYLES = {"passed": "green", "FAILED": "bold red", "not applicable": "dim"}
 
 
 def run_verify(names: list[str], console: Console) -> None:
-    """Verify the systems named, or all; raise when a check fails."""
+    """Verify the systems of these names, or all; raises `PdefitError` where a check fails."""
     prepare()
     installed = systems()
     for name in names:

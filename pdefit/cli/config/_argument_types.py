@@ -1,4 +1,4 @@
-"""What a class or function says of the types of its arguments, against what a configuration gives it."""
+"""Type hints of classes and functions, compared with the arguments that a configuration gives."""
 
 import dataclasses
 import inspect
@@ -12,13 +12,15 @@ import jax
 import numpy as np
 from jaxtyping import AbstractArray
 
-# arguments of these types are no objects of their own
+# arguments of these types are plain values and not objects with a name
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), list, tuple, dict, Mapping, Sequence)
 
 
 def misfit(target: Any, arguments: Mapping[str, Any]) -> str | None:
-    """The first argument that cannot be what `target` declares, in words. Fields that convert what they are given are left
-    to their converters (see `misbuilt`)."""
+    """Message about the first argument that does not fit its type hint; None if all fit.
+
+    Fields with a converter are left out. `misbuilt` checks what the converter made of them.
+    """
     hints = argument_hints(target)
     converted = _converted(target)
     for name, value in arguments.items():
@@ -28,7 +30,7 @@ def misfit(target: Any, arguments: Mapping[str, Any]) -> str | None:
 
 
 def misbuilt(made: Any) -> str | None:
-    """The first field of an object that did not become what its class declares, in words."""
+    """Message about the first converted field of an object that does not fit its type hint; None if all fit."""
     if not dataclasses.is_dataclass(made):
         return None
     hints = argument_hints(type(made))
@@ -40,25 +42,25 @@ def misbuilt(made: Any) -> str | None:
 
 
 def argument_hints(target: Any) -> dict[str, Any]:
-    """The type hints of the arguments of a class or function."""
+    """Type hints of the arguments of a class or function."""
     # a class whose __init__ is its own declares its arguments there
     own = inspect.isclass(target) and not (
         dataclasses.is_dataclass(target) and set(inspect.signature(target).parameters) <= set(_field_names(target))
     )
     try:
         return typing.get_type_hints(target.__init__ if own else target)
-    # names that a library imports for type checkers only
+    # hints with names that a library imports for type checkers only cannot be resolved
     except (NameError, TypeError, AttributeError):
         return {}
 
 
 def returned(target: Any) -> Any:
-    """What calling a class or function makes, as far as it says."""
+    """Type that a class or function makes; None if a function has no hint of it."""
     return target if inspect.isclass(target) else argument_hints(target).get("return")
 
 
 def fits(hint: Any, value: Any) -> bool:
-    """Whether a value may be what a type hint says; what the hint leaves open fits."""
+    """Whether a value fits a type hint; where the hint leaves something open any value fits."""
     origin, inside = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         return any(fits(h, value) for h in inside)
@@ -111,8 +113,10 @@ def _field_names(target: Any) -> list[str]:
 
 
 def classes_in(hint: Any) -> tuple[type, ...]:
-    """The classes whose objects an argument may hold, of what its type hint says; an array, and what the hint leaves open,
-    may be any module: a network, an interpolant."""
+    """Classes whose objects an argument may be, by its type hint.
+
+    An array, and whatever the hint leaves open, may be any module, such as a network or an interpolant.
+    """
     if inspect.isclass(hint) and typing.get_origin(hint) is None:
         if issubclass(hint, AbstractArray | jax.Array | np.ndarray):
             return (eqx.Module,)

@@ -1,4 +1,4 @@
-"""The `controls` section of a configuration, in the words a user writes."""
+"""The section `controls` of a configuration."""
 
 import math
 from collections.abc import Mapping
@@ -12,14 +12,14 @@ from pdefit.inverse.controls.guesses import AbstractGuess, FromData, Perturb, Va
 from pdefit.inverse.controls.priors import AbstractPrior, LogNormal, Normal
 from pdefit.inverse.controls.transforms import AbstractTransform, Identity, Log, Log10, Logit, Scale, Softplus
 
-# a node of the mapping is a control when it holds one of these; they may not name a leaf
+# a node of the nested mapping is a control if it holds one of these keys, so no array may have such a name
 WORDS = ("transform", "guess", "bounds", "prior", "unit", "scale", "smoothing", "scope", "estimate")
 _TRANSFORMS = {"identity": Identity, "log": Log, "log10": Log10, "logit": Logit, "softplus": Softplus, "scale": Scale}
 _PRIORS = {"normal": Normal, "log_normal": LogNormal}
 
 
 def read_controls(node: Any, path: str = "controls") -> dict[str, Any]:
-    """The nested mapping of `Control`s that a nested mapping of words describes."""
+    """Nested mapping of `Control`s from the nested mapping of a configuration; `path` is for errors."""
     if not isinstance(node, Mapping):
         raise PdefitError(f"{path} expects a mapping, but got {node!r}")
     out: dict[str, Any] = {}
@@ -110,7 +110,7 @@ def _prior(node: Any, path: str) -> AbstractPrior | None:
 
 
 def _single(node: Any, path: str) -> tuple[str, Any]:
-    """The key and value of a mapping with one entry, e.g. {logit: [0, 1]}."""
+    """Key and value of a mapping with one entry, e.g. {logit: [0, 1]}."""
     if not isinstance(node, Mapping) or len(node) != 1:
         raise PdefitError(f"{path} expects a name or one `name: numbers`, but got {node!r}")
     return next(iter(node.items()))

@@ -11,16 +11,26 @@ from omegaconf import DictConfig, OmegaConf
 from pdefit._util.errors import PdefitError
 from pdefit.cli.config._hydra_values import INTERPOLATED, freeze, keys, resolved_value, texts, unresolved
 
-# as they come with Hydra and its plugins; the sweepers that optimise a returned number find none here
+# launchers and sweepers of Hydra and its plugins; sweepers that optimise a returned number are not there, as runs return none
 SHIPPED = {"launcher": ("basic", "joblib", "submitit_local", "submitit_slurm"), "sweeper": ("basic",)}
-# what a launcher's text may point to: values that are judged here, or that Hydra writes
+# values that a launcher's text may refer to: they are checked here, or written by Hydra itself
 _OF_HYDRA = re.compile(r"\$\{hydra\.(job\.(name|num|id)|sweep\.(dir|subdir)|run\.dir|runtime\.(cwd|output_dir))\}")
 _PARAMETER = re.compile(r"\w[\w./]*")
 
 
 def judge_plugin(cfg: DictConfig, group: str, node: Any, expected: Any, given: Sequence[Override]) -> None:
-    """The launcher or sweeper is one of Hydra's. Its parameters may be commands and flags: an experiment sets numbers only,
-    the rest is typed, or stands in a file of the user's own that the command line chooses."""
+    """Refuse a launcher or sweeper that is not one of Hydra's, or whose parameters are set in the wrong place.
+
+    Parameters may be commands and flags. An experiment, which may come from somebody else, sets numbers only. Others
+    are typed on the command line, or stand in a file of the user's own that the command line chooses.
+
+    **Arguments:**
+
+    - `cfg`: the composed configuration.
+    - `group`: launcher or sweeper; `node` is its part of the configuration.
+    - `expected`: that part as it is without the experiment.
+    - `given`: overrides of the command line.
+    """
     path, names = f"hydra.{group}", SHIPPED[group]
     shipped = {content["_target_"]: content for name in names if (content := _stored(group, name)) is not None}
     target = node.get("_target_") if isinstance(node, Mapping) else None
@@ -52,7 +62,7 @@ def judge_plugin(cfg: DictConfig, group: str, node: Any, expected: Any, given: S
 
 
 def _parameters(cfg: DictConfig, params: Any) -> dict[str, str] | None:
-    """Overrides that a sweeper varies: none of Hydra's own keys."""
+    """Overrides that a sweeper varies; keys of Hydra are refused."""
     if params is None:
         return None
     found = resolved_value(cfg, "hydra.sweeper.params")
@@ -65,14 +75,14 @@ def _parameters(cfg: DictConfig, params: Any) -> dict[str, str] | None:
 
 
 def _stored(group: str, name: str) -> dict[Any, Any] | None:
-    """The parameters of a launcher or sweeper as it came, if it is installed."""
+    """Parameters of a launcher or sweeper as it was shipped; None if it is not installed."""
     options = ConfigStore.instance().repo["hydra"].get(group, {})
     found = options.get(f"{name}.yaml")
     return None if found is None else unresolved(OmegaConf.structured(found.node))
 
 
 def _is_typed(path: str, typed: set[str]) -> bool:
-    """True where the command line sets an entry, or a mapping that holds it."""
+    """Whether the command line sets an entry, a mapping that holds it, or a part of it."""
     parts = path.split(".")
     return any(".".join(parts[:n]) in typed for n in range(2, len(parts) + 1)) or any(
         key.startswith(f"{path}.") for key in typed

@@ -16,7 +16,7 @@ def resolved_value(cfg: DictConfig, path: str) -> Any:
     try:
         found = OmegaConf.select(cfg, path, throw_on_missing=True)
         found = OmegaConf.to_container(found, resolve=True) if isinstance(found, DictConfig | ListConfig) else found
-    # resolvers fail in any way
+    # resolvers may raise any exception
     except Exception as error:
         raise PdefitError(f"{path} cannot be resolved: {readable(error)}") from None
     if any(INTERPOLATED in text for text in texts(found)):
@@ -25,7 +25,7 @@ def resolved_value(cfg: DictConfig, path: str) -> Any:
 
 
 def freeze(cfg: DictConfig, path: str, value: Any) -> None:
-    """Put a value in the place of its text."""
+    """Replace the text of an entry by a value."""
     with flag_override(cfg, ["struct", "readonly"], [False, False]):
         OmegaConf.update(cfg, path, value, merge=False)
 

@@ -1,4 +1,4 @@
-"""From names in a configuration to objects."""
+"""Objects made from their names and arguments in a configuration."""
 
 import inspect
 from collections.abc import Mapping
@@ -17,7 +17,13 @@ Made = TypeVar("Made")
 
 
 def make(node: Any, path: str, base: type[Made]) -> Made:
-    """The object of type `base` that a mapping describes by its name and arguments; nothing else is even called."""
+    """Object that a mapping describes by its name and arguments. Classes of another type are not even called.
+
+    **Arguments:**
+
+    - `node`: the mapping; `path` is where it stands, for errors.
+    - `base`: type of the object.
+    """
     if not isinstance(node, Mapping) or not ({"name", "_target_"} & {*node} or _concrete(base)):
         some = next(iter(sorted(names(base))), "NAME")
         raise PdefitError(
@@ -29,7 +35,7 @@ def make(node: Any, path: str, base: type[Made]) -> Made:
 
 
 def build(target: Target, arguments: Mapping[str, Any], path: str) -> Any:
-    """Call a class or function with configured arguments; its complaints become one sentence."""
+    """Call a class or function with configured arguments; its errors become one sentence."""
     try:
         known = list(inspect.signature(target).parameters)
     except ValueError:
@@ -48,7 +54,7 @@ def build(target: Target, arguments: Mapping[str, Any], path: str) -> Any:
             made = target(**arguments)
         except PdefitError as error:
             raise PdefitError(f"{path} ({target.__name__}): {error}") from error
-        # plugins and libraries complain about arguments with any exception
+        # plugins and libraries may raise any exception for wrong arguments
         except Exception as error:
             raise PdefitError(f"{path} ({target.__name__}): {first_line(error)}") from error
         if (wrong := misbuilt(made)) is None:
@@ -57,7 +63,7 @@ def build(target: Target, arguments: Mapping[str, Any], path: str) -> Any:
 
 
 def resolve(target: object, path: str) -> Target:
-    """The class or function that a `_target_` means: one that a plugin defines itself *and* exports in its top level."""
+    """Class or function of a `_target_`: one that a plugin defines itself and exports at its top level."""
     package, _, name = str(target).rpartition(".")
     root = str(target).partition(".")[0]
     if root in _OURS and (known := name_of(str(target))) is not None:
@@ -85,7 +91,7 @@ def resolve(target: object, path: str) -> Target:
 
 
 def _made(node: Mapping[str, Any], path: str, bases: tuple[type, ...]) -> Any:
-    """The object that a mapping describes, of one of these types; what stands inside it is made first."""
+    """Object that a mapping describes, of one of these types; objects inside it are made first."""
     target = _target(node, path, bases)
     hints = argument_hints(target)
     inside = {
@@ -97,7 +103,7 @@ def _made(node: Mapping[str, Any], path: str, bases: tuple[type, ...]) -> Any:
 
 
 def _inside(value: Any, path: str, hint: Any) -> Any:
-    """An argument, the mappings in it that describe objects replaced by these."""
+    """Argument in which mappings that describe objects are replaced by these objects."""
     if isinstance(value, list | tuple):
         return [_inside(v, f"{path}.{i}", hint) for i, v in enumerate(value)]
     if not isinstance(value, Mapping):
@@ -129,5 +135,5 @@ def _target(node: Mapping[str, Any], path: str, bases: tuple[type, ...]) -> Targ
 
 
 def _concrete(base: type) -> bool:
-    """True where a type has one class, so that no name is needed."""
+    """Whether a type has one class, so that no name is needed."""
     return base is not eqx.Module and not inspect.isabstract(base) and not base.__name__.startswith("Abstract")

@@ -1,7 +1,8 @@
-"""Names that a configuration may use, and the classes behind them.
+"""Names that a configuration may use, and their classes.
 
-Classes of pdefit, and of the libraries below it, are listed here by kind. A plugin's public classes are found by themselves,
-as `<plugin>/<class in snake case>`, its systems by the names in its `SYSTEMS`. A file that names no code runs none.
+Classes of pdefit and of the libraries below it are listed here by kind. Public classes of a plugin are found
+automatically as `<plugin>/<class in snake case>`, and its systems by their names in `SYSTEMS`. A configuration file
+names classes, so that it cannot run other code.
 """
 
 import inspect
@@ -46,12 +47,19 @@ from pdefit.systems.grid import CartesianGrid
 from pdefit.systems.preparation import AbstractPreparation
 from pdefit.systems.system import AbstractSystem
 
-# a class, or a function that says what it returns
+# a class, or a function with a type hint of its result
 Target = Callable[..., object]
 
 
 class Kind(NamedTuple):
-    """Kind of object in a configuration: its name in sentences, its type, and its classes by name."""
+    """Kind of object in a configuration.
+
+    **Arguments:**
+
+    - `word`: its name in messages.
+    - `base`: its type.
+    - `classes`: its classes by name.
+    """
 
     word: str
     base: type
@@ -73,7 +81,7 @@ _SOLVERS = _named(
     diffrax.Dopri8, diffrax.ImplicitEuler, diffrax.Kvaerno3, diffrax.Kvaerno4, diffrax.Kvaerno5,
 )  # fmt: skip
 
-# the first kind whose base a class has is its own; inputs are what a plugin brings beside the other kinds
+# the first kind that fits is the kind of a class; so `input`, which any module fits, is the last
 KINDS = (
     Kind("system", AbstractSystem, {}),
     Kind("solver", diffrax.AbstractSolver, _SOLVERS),
@@ -116,22 +124,28 @@ KINDS = (
 
 
 def names(base: type) -> dict[str, Target]:
-    """Every name that may stand where something of this type is expected."""
+    """All names that may stand where an object of this type is expected, with their classes."""
     found: dict[str, Target] = {}
     for kind in KINDS:
         if issubclass(base, kind.base):
-            # some functions of optax do not say what they return
+            # the listed classes of the kind itself are not checked: some functions of optax have no hint of their result
             found |= {n: t for n, t in kind.classes.items() if base is kind.base or _makes(t, base)}
     return found | {n: t for n, t in _of_plugins() if issubclass(base, _kind(t).base) and _makes(t, base)}
 
 
 def word(base: type) -> str:
-    """Name of a type in a sentence."""
+    """Name of a type in messages."""
     return next((kind.word for kind in KINDS if issubclass(base, kind.base)), base.__name__)
 
 
 def lookup(name: str, base: type, path: str) -> Target:
-    """The class of a name, which must be of this type."""
+    """Class of a name, which must be of this type.
+
+    **Arguments:**
+
+    - `name`: the name; `path` is where it stands, for errors.
+    - `base`: the type.
+    """
     found = names(base)
     if name in found:
         return found[name]
@@ -146,13 +160,13 @@ def lookup(name: str, base: type, path: str) -> Target:
 
 
 def name_of(target: str) -> str | None:
-    """The name to write in place of a `_target_` to pdefit or a library below it."""
+    """Name that replaces a `_target_` of pdefit or a library below it; None if there is none."""
     last = target.rpartition(".")[2]
     return next((n for kind in KINDS for n, t in kind.classes.items() if t.__name__ == last), None)
 
 
 def _of_plugins() -> list[tuple[str, Target]]:
-    """Every public class of every plugin, and every function that says which of these it returns, by name."""
+    """All public classes of plugins, and functions with a hint that they return one, by name."""
     found: list[tuple[str, Target]] = []
     for package, module in plugins().items():
         found += module.SYSTEMS.items()

@@ -1,4 +1,4 @@
-"""The shape of a configuration: its sections, and the keys of those that have no class behind them."""
+"""Structure of a configuration: its sections, and the keys of those that no class stands for."""
 
 import functools
 import math
@@ -24,14 +24,14 @@ _MAPPINGS = (
     "regularizers",
 )
 _OPTIONAL_MAPPINGS = ("data", "twin", "steps", "reference", "args")
-# deeper nestings are mistakes, or meant to exhaust the stack
+# deeper nesting is a mistake, or an attempt to exhaust the stack
 _DEEPEST = 40
-# seeds are 64-bit integers of JAX, which counts iterations in as many
+# largest 64-bit integer: JAX holds seeds and counts of iterations in one
 _LARGEST = 2**63 - 1
 
 
 def check_sections(cfg: Mapping[Any, Any]) -> None:
-    """Refuse what no experiment can mean, before anything is built from it."""
+    """Refuse configurations that no experiment can mean, before anything is built from them."""
     _check_keys(cfg, "", 0)
     known = shipped("config.yaml")
     groups = [str(name) for choice in known.pop("defaults") if isinstance(choice, Mapping) for name in choice]
@@ -49,7 +49,7 @@ def check_sections(cfg: Mapping[Any, Any]) -> None:
 
 
 def whole_number(value: Any, key: str) -> None:
-    """Refuse what is no count: a fraction, a sign, text, or more than 64 bits."""
+    """Refuse a value of a key that is not a count: a fraction, a negative number, text, or more than 64 bits."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LARGEST:
         raise PdefitError(f"{key} expects a whole number, but got '{value}'")
 
@@ -70,7 +70,7 @@ def _read(name: str) -> str:
 
 
 def shipped(name: str) -> dict[str, Any]:
-    """One of the configurations that come with pdefit, its interpolations as they are written."""
+    """Configuration that is part of pdefit, with its interpolations unresolved."""
     content = OmegaConf.to_container(OmegaConf.create(_read(name)))
     assert isinstance(content, dict)
     return {str(k): v for k, v in content.items()}
@@ -86,7 +86,7 @@ def _exactly(node: Mapping[Any, Any], expected: Any, where: str) -> None:
 
 
 def _check_keys(node: Any, path: str, depth: int) -> None:
-    """Keys are text at any depth: YAML makes true of `on`, and None of `null`."""
+    """Refuse keys that are not text, at any depth: YAML reads `on` as true and `null` as None."""
     if depth > _DEEPEST:
         raise PdefitError(f"'{path.split('.')[0]}' is nested deeper than {_DEEPEST} times; no experiment is")
     if isinstance(node, Mapping):

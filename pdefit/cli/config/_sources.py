@@ -1,4 +1,4 @@
-"""The sections `times`, `data`, `twin`, `initial` and `reference` of a configuration: where observations come from."""
+"""The sections `times`, `data`, `twin`, `initial` and `reference` of a configuration."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +17,7 @@ _AUTOMATIC = "auto"
 
 
 def read_times(node: Mapping[str, Any]) -> Times:
-    """The times, as far as they are given."""
+    """Settings of the times of frames."""
     for key in ("start", "stop", "fit_until"):
         if node[key] is not None and not is_number(node[key]):
             raise PdefitError(f"times.{key} expects a number, but got '{node[key]}'")
@@ -84,7 +84,7 @@ def read_data(node: Mapping[str, Any] | None) -> DataSettings | None:
 
 
 def _check_texts(data: Mapping[str, Any]) -> None:
-    """Names of variables, and of the file, are text."""
+    """Refuse names of variables, and of the file, that are not text."""
     if not isinstance(data.get("system") or {}, Mapping):
         raise PdefitError(f"data.system expects argument: variable, e.g. {{gm: gm}}, but got {data['system']!r}")
     truth = data.get("truth") or []
@@ -100,7 +100,7 @@ def _check_texts(data: Mapping[str, Any]) -> None:
 
 
 def split_sigma(node: Any, variables: Mapping[str, str]) -> tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]:
-    """From `data.sigma` to the entries that are stated, the variables whose sigma is `auto`, and those without any."""
+    """The stated entries of `data.sigma`, the variables whose sigma is `auto`, and the variables without a sigma."""
     if node == _AUTOMATIC:
         return {}, tuple(variables), ()
     if node is not None and not isinstance(node, Mapping):
@@ -155,7 +155,7 @@ def read_initial(node: Any) -> Initial:
 
 
 def read_reference(node: Mapping[str, Any] | None) -> Reference | None:
-    """What an end state is compared with; None for nothing."""
+    """Settings of the reference table; None without one."""
     if node is None:
         return None
     for key in ("path", "column", "time", "fields"):

@@ -1,4 +1,4 @@
-"""The `system` section of a configuration: equations whose arguments may still change."""
+"""The section `system` of a configuration: equations whose arguments may still change."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -14,12 +14,12 @@ from pdefit.systems.system import AbstractSystem, parameters
 
 @dataclasses.dataclass(frozen=True)
 class SystemSettings:
-    """The name of a system and its arguments; data and twins change some of these before it is made."""
+    """Name and arguments of a system; data and twins change some of them before it is built."""
 
     node: Mapping[str, Any]
 
     def build(self) -> AbstractSystem:
-        """The system."""
+        """The system, whose positive parameters must not be negative."""
         system = make(self.node, "system", AbstractSystem)
         for name, info in parameters(system).items():
             value = getattr(system, name)
@@ -28,11 +28,11 @@ class SystemSettings:
         return system
 
     def changed(self, changes: Mapping[str, Any]) -> "SystemSettings":
-        """With some arguments changed, at any depth."""
+        """Settings with some arguments changed, at any depth."""
         return SystemSettings(_merged(self.node, changes))
 
     def refined(self, factor: int) -> "SystemSettings":
-        """With `factor` times as many cells along every axis."""
+        """Settings with `factor` times as many cells along every axis."""
         if factor == 1:
             return self
         grid = self.node.get("grid")

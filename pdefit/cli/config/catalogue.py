@@ -1,4 +1,4 @@
-"""Names and descriptions of the experiments and configurations that there are to choose from."""
+"""Names and descriptions of the experiments and configurations to choose from."""
 
 import importlib.metadata
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from pdefit.cli.runtime.plugins import folders
 
 
 def experiments() -> dict[str, str]:
-    """Every experiment of every plugin with the first line of its description."""
+    """All experiments of all plugins, with the first line of their descriptions."""
     found: dict[str, str] = {}
     for _, folder in folders():
         found |= dict(descriptions(folder / "experiment"))

@@ -1,11 +1,11 @@
-"""The words after a verb that Hydra reads: flags, and settings as key=value."""
+"""Words after a verb that Hydra reads: flags, and settings as key=value."""
 
 import re
 from collections.abc import Sequence
 
 from pdefit._util.errors import PdefitError
 
-# flags of Hydra, with what they expect; others read pickles, other primary configurations or shell completions
+# flags of Hydra that are allowed, and their values; others read pickles or other primary configurations
 _ALONE = ("-m", "--multirun", "--resolve", "-h", "--help")
 _KINDS = ("job", "hydra", "all")
 _WITH = {
@@ -39,7 +39,7 @@ def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def folders(flags: Sequence[str]) -> list[str]:
-    """The folders of configurations that flags name."""
+    """Folders of configurations that flags name."""
     return [value for flag, value in zip(flags, flags[1:], strict=False) if flag in ("-cd", "--config-dir")]
 
 
@@ -48,7 +48,7 @@ def _setting(word: str) -> str:
         raise PdefitError(
             f"experiment expects one name, but got '{word}'; -m experiment=NAME,NAME runs one after the other"
         )
-    # a group takes no null; here it can only mean: leave nothing out
+    # Hydra refuses null for a group; here it can only mean that nothing is left out
     return "observe=all" if word == "observe=null" else word
 
 

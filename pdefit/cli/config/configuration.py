@@ -1,4 +1,4 @@
-"""Resolvers of interpolations, and Hydra's complaints about a configuration in one sentence."""
+"""Resolvers of interpolations, and errors of Hydra in one sentence."""
 
 import os
 import re
@@ -24,14 +24,17 @@ from pdefit.inverse.fit.drivers import AbstractDriver
 
 
 def register_resolvers() -> None:
-    """`${data:NAME}` finds a data file, `${run_name:}` makes a name for a run."""
+    """Define `${data:NAME}`, the path of a data file, and `${run_name:}`, a new name for a run."""
     OmegaConf.register_new_resolver("data", lambda name: str(locate(name)), replace=True)
     OmegaConf.register_new_resolver("run_name", run_directory.run_name, use_cache=True, replace=True)
     OmegaConf.register_new_resolver("oc.env", _environment, replace=True)
 
 
 def _environment(name: str, default: str | None = None, *, _node_: Any) -> str | None:
-    """Environment variables make paths; anywhere else a configuration from somebody else could write a secret into results."""
+    """Environment variable, for paths only.
+
+    Anywhere else a configuration from somebody else could write a secret into results.
+    """
     if _node_ is None or str(_node_._key()) not in ("path", "dir"):
         raise PdefitError(
             f"The environment variable {name} may stand in a path or dir only, e.g. data.path=${{oc.env:{name}}}/x.h5"
@@ -43,8 +46,14 @@ def _environment(name: str, default: str | None = None, *, _node_: Any) -> str |
 
 
 def readable(error: BaseException, overrides: Sequence[str] = (), own: Sequence[str] = ()) -> PdefitError:
-    """Hydra's and OmegaConf's complaints as one sentence; what pdefit said inside a resolver is passed on. `overrides` are
-    those of the command line, among which a misspelled key is looked for, and `own` its folders of configurations."""
+    """Error of Hydra or OmegaConf in one sentence; an error of pdefit inside a resolver is passed on.
+
+    **Arguments:**
+
+    - `error`: the error.
+    - `overrides`: of the command line, among which a misspelled key is looked for.
+    - `own`: folders of configurations that the command line names.
+    """
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, PdefitError):
@@ -109,7 +118,7 @@ def _quoted(override: str) -> str:
 
 
 def _not_utf8(own: Sequence[str]) -> Path | None:
-    """The first configuration that is not in UTF-8, among the command line's folders and the plugins'."""
+    """The first configuration that is not in UTF-8, in the folders of the command line and of plugins."""
     for folder in (*map(Path, own), *(path for _, path in folders())):
         for file in sorted(folder.rglob("*.yaml")):
             try:
@@ -122,7 +131,7 @@ def _not_utf8(own: Sequence[str]) -> Path | None:
 
 
 def _standing(path: str, overrides: Sequence[str]) -> Any:
-    """Entry of a configuration at a path, interpolations unresolved."""
+    """Entry of a configuration without one override, interpolations unresolved."""
     found = OmegaConf.select(_without(path, overrides), path, throw_on_missing=False)
     return OmegaConf.to_container(found, resolve=False) if OmegaConf.is_config(found) else found
 
@@ -146,14 +155,14 @@ def _wrong_key(path: str, overrides: Sequence[str]) -> PdefitError:
 
 
 def _without(path: str, overrides: Sequence[str]) -> Any:
-    """The configuration that the other overrides describe, as far as they can be composed."""
+    """Configuration of the other overrides, as far as they can be composed."""
     rest = [o for o in overrides if not o.startswith((f"{path}=", "-", "hydra"))]
     while True:
         try:
             with initialize_config_module("pdefit_conf", version_base="1.3"):
                 return compose("config", overrides=rest)
         except (HydraException, OmegaConfBaseException):
-            # the last ones change values; the experiment is named first
+            # drop the last override: those that change values usually follow the experiment
             rest = rest[:-1]
             if not rest:
                 return OmegaConf.create()

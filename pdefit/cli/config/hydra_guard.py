@@ -1,8 +1,9 @@
-"""Allow list of what a configuration may set in Hydra, which would otherwise call anything that a file names.
+"""Allow list of what a configuration may set in Hydra, which would otherwise call any code that a file names.
 
 Hydra acts on its own node, `hydra`, before a job begins: it makes folders, sets up logging, calls callbacks and starts
-launchers. Few of its keys may be set. Every other key must be what pdefit composes without the experiment. The keys that
-may be set are judged by the values they resolve to, and these values replace their texts: Hydra uses what was judged.
+launchers. Few of its keys may be set. Every other key must be what pdefit composes without the experiment. The keys
+that may be set are checked by the values they resolve to. These values then replace the texts, so that Hydra uses the
+values that were checked.
 """
 
 import copy
@@ -28,7 +29,7 @@ from pdefit.cli.config.configuration import readable, register_resolvers
 
 _DIRECTORIES = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir")
 _SETTABLE = (*_DIRECTORIES, "hydra.job.name", "hydra.verbose", *(f"hydra.{group}" for group in SHIPPED))
-# what Hydra itself writes whenever it composes; `_check_filled` looks at the first two
+# keys that Hydra itself writes when it composes; `_check_filled` checks the first two
 _FILLED = ("hydra.overrides", "hydra.runtime.choices", "hydra.runtime.config_sources", "hydra.job.override_dirname")
 _REMEDIES = {
     "hydra.searchpath": "name the folder of your own configurations with --config-dir FOLDER",
@@ -36,19 +37,19 @@ _REMEDIES = {
     "hydra.job.env_copy": "set environment variables before you start pdefit",
 }
 
-# known to Hydra only when a job begins, and the same whoever asks
+# Hydra knows these only when a job begins; they are plain and need no check
 _LATE = re.compile(r"\$\{hydra\.job\.(num|id)\}")
 _ENVIRONMENT = re.compile(r"\$\{oc\.env:(\w+)\}")
-# a name that means nothing to a shell, and does not hide itself
+# a name without signs that a shell interprets, and without a leading dot
 _PLAIN = re.compile(r"\w[\w .,=+@%:-]*")
-# entries of a configuration, its interpolations followed, and how deep they nest
+# most entries of a configuration, and deepest nesting, when its interpolations are followed
 _MOST_ENTRIES, _DEEPEST = 20_000, 60
 
 
 @contextmanager
 def guarded() -> Iterator[None]:
     """Check every configuration after it is composed, and before Hydra sets up logging, callbacks and launchers from it."""
-    # Hydra offers no place between composing a configuration and acting on it
+    # the class is replaced because Hydra has no hook between composing a configuration and acting on it
     setattr(hydra_main, "ConfigLoaderImpl", _Guarded)  # noqa: B010
     try:
         yield
@@ -60,10 +61,10 @@ class _Guarded(ConfigLoaderImpl):
     def load_configuration(
         self, config_name: Any, overrides: list[str], run_mode: RunMode, *arguments: Any, **named: Any
     ) -> DictConfig:
-        # the workers of a launcher are processes of their own
+        # again, because the workers of a launcher are other processes
         register_resolvers()
         given = OverridesParser.create().parse_overrides(overrides)
-        # before Hydra composes: it imports what a search path names
+        # before Hydra composes, because it imports whatever a search path names
         for override in given:
             _check_override(override)
         cfg = super().load_configuration(config_name, overrides, run_mode, *arguments, **named)
@@ -77,14 +78,17 @@ class _Guarded(ConfigLoaderImpl):
         return cfg
 
     def _without_own_folder(self) -> ConfigLoaderImpl:
-        """A loader that knows pdefit, Hydra and plugins alone: a folder of the user's own could hold other defaults."""
+        """Loader with the configurations of pdefit, Hydra and plugins alone.
+
+        A folder of the user could hold other defaults.
+        """
         path = copy.deepcopy(self.config_search_path)
         path.get_path()[:] = [entry for entry in path.get_path() if entry.provider != "command-line"]
         return ConfigLoaderImpl(path)
 
     def load_sweep_config(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
         cfg = super().load_sweep_config(master_config, sweep_overrides)
-        # the jobs of a sweep share its directory, whose name holds the time
+        # the name of the directory holds the time, and must be the same for all jobs of a sweep
         freeze(cfg, "hydra.sweep.dir", master_config.hydra.sweep.dir)
         return cfg
 
@@ -101,7 +105,7 @@ def _check_override(override: Override) -> None:
 
 
 def _of_plugin(override: Override) -> bool:
-    """True for an override that chooses a launcher or sweeper, or sets its parameters."""
+    """Whether an override chooses a launcher or sweeper, or sets its parameters."""
     parts = re.split(r"[./]", str(override.key_or_group))
     return len(parts) > 1 and parts[1] in SHIPPED
 
@@ -113,7 +117,7 @@ def _judge(cfg: DictConfig, expected: Mapping[str, Any], given: Sequence[Overrid
         raise _refused(path)
     _check_filled(node, given)
     typed = {str(o.key_or_group) for o in given if o.is_hydra_override()}
-    # the job's own directories need the job's own values
+    # directories of a job depend on the values of that job, so in a sweep only that of the sweep is fixed here
     for key in _DIRECTORIES if run_mode == RunMode.RUN else ("hydra.sweep.dir",):
         freeze(cfg, key, _directory(cfg, key, key in typed))
     name = resolved_value(cfg, "hydra.job.name")
@@ -129,7 +133,7 @@ def _judge(cfg: DictConfig, expected: Mapping[str, Any], given: Sequence[Overrid
 
 
 def _difference(node: Any, expected: Any, path: str) -> str | None:
-    """The first key that is not as expected, but for those that may be set or that Hydra fills."""
+    """The first key that is not as expected, apart from those that may be set or that Hydra writes."""
     if path in (*_SETTABLE, *_FILLED) or (not isinstance(node, Mapping) and node == expected):
         return None
     if not isinstance(node, Mapping) or not isinstance(expected, Mapping):
@@ -144,7 +148,7 @@ def _difference(node: Any, expected: Any, path: str) -> str | None:
 
 
 def _check_filled(node: Mapping[str, Any], given: Sequence[Override]) -> None:
-    """Refuse a file that slips in overrides, which Hydra would give to the jobs of a sweep, or choices."""
+    """Refuse a file that sets the lists of overrides or choices, which Hydra would pass to the jobs of a sweep."""
     lines: dict[str, list[str]] = {"hydra": [], "task": []}
     for override in given:
         lines["hydra" if override.is_hydra_override() else "task"].append(str(override.input_line))
@@ -156,10 +160,13 @@ def _check_filled(node: Mapping[str, Any], given: Sequence[Override]) -> None:
 
 
 def _directory(cfg: DictConfig, key: str, typed: bool) -> str:
-    """The directory of a run. What a file says, or what a file's values make of it, stays below the folder pdefit runs in;
-    what is typed may be anywhere, and values that it interpolates stay below what is typed before them."""
+    """Directory of a run.
+
+    From a file, it must lie below the folder in which pdefit runs. Typed on the command line, it may lie anywhere; then
+    values that it interpolates must stay below the part that is typed before them.
+    """
     raw = str(raw_value(cfg, key))
-    # number and id of a job are put back afterwards
+    # number and id of a job are unknown yet: placeholders stand for them while the rest is resolved
     late = {f"late-{i}": m.group() for i, m in enumerate(_LATE.finditer(raw))}
     text = raw
     for name, interpolation in late.items():
@@ -183,8 +190,10 @@ def _directory(cfg: DictConfig, key: str, typed: bool) -> str:
 
 
 def _check_entries(cfg: DictConfig) -> None:
-    """Refuse every `_target_` of the experiment that no configuration may name, and what cannot be resolved. What only a job
-    knows waits until it is used, when it is checked again."""
+    """Refuse every `_target_` of the experiment that no configuration may name, and entries that cannot be resolved.
+
+    Entries that only a job can resolve are checked when the job uses them.
+    """
     entries = 0
 
     def walk(node: Any, path: str, depth: int) -> None:
@@ -201,14 +210,14 @@ def _check_entries(cfg: DictConfig) -> None:
                 value = node[key]
             except (MissingMandatoryValue, InterpolationToMissingValueError):
                 continue
-            # resolvers fail in any way
+            # resolvers may raise any exception
             except Exception as error:
                 if "HydraConfig was not set" in str(error):
                     continue
                 raise readable(error) from None
             if key == "_target_":
                 resolve(value, path)
-            # resolvers give plain containers
+            # resolvers return plain containers, not those of OmegaConf
             elif isinstance(value, Mapping | list | ListConfig) and inside != "hydra":
                 walk(value, inside, depth + 1)
 
@@ -220,7 +229,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _refused(path: str) -> PdefitError:
-    """The error for a key of Hydra's own that nobody may set."""
+    """Error for a key of Hydra that may not be set."""
     remedy = next((text for key, text in _REMEDIES.items() if f"{path}.".startswith(f"{key}.")), None)
     allowed = f"of what is in hydra only these may: {', '.join(_SETTABLE)}"
     return PdefitError(f"{path} may not be set; {remedy or allowed}")

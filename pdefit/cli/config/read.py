@@ -1,4 +1,4 @@
-"""From a composed configuration to its settings: every key is read and checked here, and nowhere else."""
+"""Settings from a composed configuration. Every key is read and checked here, and nowhere else."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,7 +28,7 @@ from pdefit.inverse.shooting.formulation import AbstractFormulation
 
 
 def read_settings(cfg: DictConfig) -> Settings:
-    """Settings of a configuration, checked where it can be without data."""
+    """Settings of a configuration, checked as far as that is possible without data."""
     node = _plain(cfg)
     _choose_device(node["device"])
     if node["data"] is not None and node["times"]["forecast"] is not None:
@@ -71,15 +71,15 @@ def read_settings(cfg: DictConfig) -> Settings:
 
 
 def _plain(cfg: DictConfig) -> dict[str, Any]:
-    """The configuration as plain Python, all of its sections there."""
+    """Configuration as plain Python objects, with all of its sections."""
     try:
         plain = OmegaConf.to_container(cfg, resolve=True)
-    # interpolations that contain themselves, or resolvers, fail in any way
+    # resolvers, and interpolations that contain themselves, may raise any exception
     except Exception as error:
         raise readable(error) from None
     if not isinstance(plain, dict):
         raise PdefitError("A configuration expects keys and values; this one has none")
-    # nobody who leaves the operator out means to observe nothing
+    # a missing operator means that all is observed, not nothing
     if plain.get("observe") is None:
         plain["observe"] = shipped("observe/all.yaml")
     check_sections({**plain})

@@ -1,4 +1,4 @@
-"""The configuration that a run directory holds, as it was written."""
+"""Configuration in a run directory, as it was written."""
 
 from pathlib import Path
 from typing import Any
@@ -10,13 +10,13 @@ from pdefit._util.errors import PdefitError, first_line
 from pdefit.cli.config.configuration import readable
 from pdefit.output.store.fit_checkpoint import differences
 
-# may change when a run goes on
+# the only key that may change when a run is resumed
 _FREE = "max_iterations"
 
 
 def read_recorded(path: Path, overrides: list[str]) -> DictConfig:
-    """The configuration in a file, with entries set anew as `key=value`."""
-    # from_dotlist takes anything; `key=value` is what was promised
+    """Configuration in a file, with some entries changed by overrides `key=value`."""
+    # checked here, because from_dotlist accepts any text
     for override in overrides:
         if not override.partition("=")[0].strip() or "=" not in override:
             raise PdefitError(f"'{override}' is not of the form key=value")
@@ -24,12 +24,12 @@ def read_recorded(path: Path, overrides: list[str]) -> DictConfig:
         cfg = OmegaConf.load(path)
     except OmegaConfBaseException as error:
         raise readable(error) from None
-    # YAML answers damaged text with almost any exception
+    # YAML raises almost any exception for damaged text
     except Exception as error:
         raise PdefitError(f"'{path}' is damaged ({type(error).__name__}); put it back from a copy") from None
     try:
         cfg = OmegaConf.merge(cfg, OmegaConf.from_dotlist(overrides))
-    # and OmegaConf overrides that lead into a number, or that do not parse
+    # OmegaConf does so for overrides that do not parse, or whose path leads into a number
     except Exception as error:
         raise PdefitError(f"{' '.join(overrides)} cannot be set in '{path}' ({first_line(error)})") from None
     if not isinstance(cfg, DictConfig) or _FREE not in cfg:
@@ -38,18 +38,25 @@ def read_recorded(path: Path, overrides: list[str]) -> DictConfig:
 
 
 def origin(directory: Path) -> dict[str, Any]:
-    """The configuration of a run without what may change when it goes on."""
+    """Configuration of a run without the key that may change when it is resumed."""
     return _lasting(OmegaConf.load(directory / ".hydra" / "config.yaml"))
 
 
 def keep_limit(cfg: DictConfig, limit: int | None, overrides: list[str]) -> None:
-    """Leave the run its bound on evaluations, unless it is set anew."""
+    """Put the saved bound on evaluations into a configuration, unless overrides change it."""
     if cfg[_FREE] is None or not any(a.startswith(f"{_FREE}=") for a in overrides):
         cfg[_FREE] = limit
 
 
 def refuse_changes(before: dict[str, Any], cfg: DictConfig, verb: str) -> None:
-    """Refuse another configuration than the one a fit was saved with."""
+    """Refuse a configuration that differs from the one a fit was saved with.
+
+    **Arguments:**
+
+    - `before`: the saved one, by `origin`.
+    - `cfg`: the one to compare.
+    - `verb`: for errors.
+    """
     changed = differences(before, _lasting(cfg))
     if changed:
         listed = ", ".join(f"{path} ({old!r} -> {new!r})" for path, (old, new) in changed.items())

@@ -1,4 +1,4 @@
-"""A configuration as frozen records, checked once: what every other room of the command line reads."""
+"""Settings: a configuration as frozen records, checked once, which all other rooms of the command line read."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ Certificate = Literal["stop", "warn", "end"]
 
 @dataclasses.dataclass(frozen=True)
 class Later:
-    """Frames of a twin after those that are fitted: `count` of them up to `stop`."""
+    """Frames of a twin after those that are fitted: `count` of them up to the time `stop`."""
 
     stop: float
     count: int
@@ -33,7 +33,15 @@ class Later:
 
 @dataclasses.dataclass(frozen=True)
 class Times:
-    """The times of the frames, in the system's time unit; None where nothing is said."""
+    """Times of the frames, in the system's time unit.
+
+    **Arguments:**
+
+    - `start`, `stop`: first and last frame; None for those of the data.
+    - `count`: number of frames of a twin or simulation; None for a file.
+    - `fit_until`: last time that is fitted; None for all.
+    - `forecast`: frames that a twin adds after `stop`; None for none.
+    """
 
     start: float | None
     stop: float | None
@@ -43,7 +51,7 @@ class Times:
 
     @property
     def last_fitted(self) -> float | None:
-        """The time up to which frames are fitted; None for all of them."""
+        """Time up to which frames are fitted; None for all of them."""
         return self.stop if self.fit_until is None and self.forecast is not None else self.fit_until
 
 
@@ -51,10 +59,17 @@ class Times:
 class DataSettings:
     """Observations in a file.
 
-    **Arguments:** `path` of the file; `variables` the file's name of each field; `sigma` the stated deviations, `automatic`
-    the fields whose deviation is estimated and `unstated` those without any; `time` the variable with the times;
-    `coordinates` for each axis the variable with its positions; `system` arguments of the system that the file holds;
-    `truth` the controls whose true values are known, and `true_values` these values where they are not in the file.
+    **Arguments:**
+
+    - `path`: of the file.
+    - `variables`: names in the file, by field.
+    - `sigma`: stated standard deviations, as a number or the name of a variable, by field.
+    - `automatic`, `unstated`: fields whose sigma is estimated, and fields without any.
+    - `time`: name of the variable with the times; None for `time`.
+    - `coordinates`: names of the variables with positions, by axis; None for an axis that is not checked.
+    - `system`: names in the file of arguments of the system.
+    - `truth`: controls whose true values are known.
+    - `true_values`: these values, where they are not in the file.
     """
 
     path: str
@@ -71,7 +86,18 @@ class DataSettings:
 
 @dataclasses.dataclass(frozen=True)
 class TwinSettings:
-    """Settings of a twin: `system` holds what its truth has different; `solver` is None where it is chosen."""
+    """Synthetic observations.
+
+    **Arguments:**
+
+    - `variant`: `self` or `independent`.
+    - `system`: arguments of the system in which the truth differs.
+    - `refine`: factor by which the grid of the truth is finer.
+    - `solver`: of the truth; None for one that suits the equations.
+    - `dt`: step of the truth, in the system's time unit; None for the model's step or the stable one.
+    - `noise`: standard deviation, as a fraction of each variable's range.
+    - `seed`: of the noise.
+    """
 
     variant: str
     system: Mapping[str, Any]
@@ -84,7 +110,14 @@ class TwinSettings:
 
 @dataclasses.dataclass(frozen=True)
 class Reference:
-    """A column of a table to compare the end state with: `fields` names its rows, nested as the field is."""
+    """Table that the end state of a simulation is compared with.
+
+    **Arguments:**
+
+    - `path`, `column`: of the table, and its column.
+    - `time`: the time that the column is for, in the system's time unit.
+    - `fields`: names of the rows for every element of a field, nested as the field is.
+    """
 
     path: str
     column: str
@@ -94,7 +127,7 @@ class Reference:
 
 @dataclasses.dataclass(frozen=True)
 class StateFile:
-    """A file whose last frame is the initial state."""
+    """File whose last frame is the initial state."""
 
     path: str
 
@@ -104,7 +137,11 @@ Initial = Literal["system", "data"] | StateFile | AbstractPreparation
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """One experiment, as far as it can be known without data. `solver` is None for what suits the equations."""
+    """One experiment, as far as it is known without data. `conf/config.yaml` explains every key.
+
+    `solver` is None where one is chosen that suits the equations, `steps` for constant steps, and `dt` for the stable
+    step.
+    """
 
     seed: int
     dtype: str

@@ -1,4 +1,4 @@
-"""The `stages` section of a configuration."""
+"""The section `stages` of a configuration."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -12,14 +12,21 @@ from pdefit.inverse.optimizers.base import AbstractOptimizer
 from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
 from pdefit.inverse.shooting.formulation import AbstractFormulation, Segments, Single
 
-# in place of a solver, or of an optimizer: whatever suits
+# stands for a solver or optimizer that is chosen later
 AUTO = {"name": "auto"}
 _STAGE = ("optimizer", "max_iterations", "window", "every", "until", "held", "reweight")
 
 
 @dataclasses.dataclass(frozen=True)
 class Stages:
-    """The stages in order; `open` says that the only one has no optimizer yet, and `limit` are its evaluations, if given."""
+    """Stages of a fit, in their order.
+
+    **Arguments:**
+
+    - `stages`: the stages.
+    - `open`: whether there is one stage, whose optimizer is still to be chosen.
+    - `limit`: evaluations of that stage, where they are given.
+    """
 
     stages: tuple[Stage, ...]
     open: bool = False
@@ -27,7 +34,10 @@ class Stages:
 
 
 def read_stages(node: Any) -> Stages:
-    """The stages in the order they are written; null leaves one out that another experiment named."""
+    """Stages in the order in which they are written.
+
+    A stage that is null is left out: so an experiment drops a stage of the experiment that it extends.
+    """
     if not isinstance(node, Mapping) or all(s is None for s in node.values()):
         raise PdefitError("stages expects at least one stage, e.g. stages=levenberg_marquardt")
     stages = {name: _stage(name, s) for name, s in node.items() if s is not None}
@@ -70,8 +80,11 @@ def _stage(name: str, node: Any) -> Stage:
 
 
 def _formulation(node: Mapping[str, Any], path: str) -> AbstractFormulation | None:
-    """Windows of a length, each or every n-th of them, or the frames to a time, or all frames from a held initial state;
-    None for those that there are."""
+    """Windows of a stage; None for those that there are.
+
+    These are windows of a length (each, or every n-th of them), the frames up to a time, or all frames from a fixed
+    initial state.
+    """
     window, every, until = (node.get(key) for key in ("window", "every", "until"))
     held = node.get("held", False)
     if not isinstance(held, bool):

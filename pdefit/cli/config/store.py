@@ -1,4 +1,4 @@
-"""The `store` section of a configuration: which fields are written, how often, and how much they take."""
+"""The section `store` of a configuration: which fields are written, how often, and how much room they take."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -15,7 +15,15 @@ _KEYS = ("fields", "every", "dtype", "budget")
 
 @dataclasses.dataclass(frozen=True)
 class Store:
-    """What fields.h5 holds: `fields` by name (None for all), every `every`-th frame, within a `budget` such as "2 GB"."""
+    """Content of fields.h5.
+
+    **Arguments:**
+
+    - `fields`: names of the fields to keep; None for all.
+    - `every`: n keeps each n-th frame.
+    - `dtype`: of the numbers.
+    - `budget`: largest size of the file, as "2 GB" or in bytes.
+    """
 
     fields: tuple[str, ...] | None
     every: int
@@ -23,8 +31,14 @@ class Store:
     budget: str | float
 
     def wanted(self, coords: Mapping[str, FieldCoords], frames: int, kinds: int) -> list[str]:
-        """The fields to keep; refuses unknown names and what would not fit the budget. `kinds` is the number of variables of
-        a field (observed, predicted, true)."""
+        """Fields to keep. Unknown names are refused, and a file that would be larger than the budget.
+
+        **Arguments:**
+
+        - `coords`: axes and coordinates of each field.
+        - `frames`: number of frames of the record.
+        - `kinds`: number of variables of a field (observed, predicted, true).
+        """
         wanted = list(coords) if self.fields is None else list(self.fields)
         for name in wanted:
             if name not in coords:
@@ -38,13 +52,13 @@ class Store:
         return wanted
 
     def size(self, coords: Mapping[str, FieldCoords], wanted: list[str], frames: int, kinds: int) -> int:
-        """Bytes that so many frames of these fields take."""
+        """Size in bytes of this many frames of the wanted fields, in this many kinds."""
         values = sum(int(np.prod([c.size for c in coords[n].coords.values()])) for n in wanted)
         return values * np.dtype(self.dtype).itemsize * kinds * (frames // self.every + 1)
 
 
 def read_store(node: Mapping[str, Any]) -> Store:
-    """What a configuration says of fields.h5."""
+    """Settings of fields.h5."""
     for key in node:
         if key not in _KEYS:
             raise unknown("key of store", str(key), _KEYS)

@@ -1,4 +1,4 @@
-"""Where a run keeps adjoint checkpoints that do not fit into memory."""
+"""Scratch files in a run directory, for adjoint checkpoints that do not fit into memory."""
 
 import itertools
 from collections.abc import Iterator
@@ -13,8 +13,15 @@ _NAME = "checkpoints"
 
 @contextmanager
 def checkpoints_in(directory: Path, driver: AbstractDriver) -> Iterator[None]:
-    """Let a driver keep checkpoints in files of a run directory: scratch, removed at the end, and now if a run that was
-    killed has left some."""
+    """Let a driver keep checkpoints in files of a run directory during a block.
+
+    The files are removed at its end. Files left by a run that was killed are removed at its start.
+
+    **Arguments:**
+
+    - `directory`: of the run.
+    - `driver`: only `Hosted` writes such files.
+    """
     for left in directory.glob(f"{_NAME}-*.h5"):
         left.unlink(missing_ok=True)
     if isinstance(driver, Hosted):

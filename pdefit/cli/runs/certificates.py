@@ -1,4 +1,4 @@
-"""The certificates of a fit: before its first iteration, and at its estimate."""
+"""Certificates of a fit: before its first iteration, and at its estimate."""
 
 import logging
 from pathlib import Path
@@ -23,26 +23,34 @@ log = logging.getLogger("pdefit")
 
 
 class Certificates:
-    """certificate.json, and what a failure means for the run.
+    """Writer of certificate.json, which also stops a run whose gradient is wrong.
 
-    `certificate: stop` ends the run before the fit, `warn` goes on, `end` tests the estimate only and stops there.
+    `certificate: stop` ends the run before the fit, and `warn` continues. With `end` only the estimate is tested.
+
+    **Arguments:**
+
+    - `exp`, `settings`: the experiment.
+    - `directory`: of the run.
     """
 
     def __init__(self, exp: Experiment, settings: Settings, directory: Path):
         self._exp, self._settings, self._path = exp, settings, directory / "certificate.json"
         self._failed = ""
-        # of both certificates, compilation included
+        # time of both certificates, compilation included
         self.seconds = 0.0
 
     def start(self, console: Console) -> None:
-        """Certify what the first stage minimises, at its guess; a failure stops the run before it has cost anything."""
+        """Certify the objective of the first stage at its guess; a failure stops the run before the fit."""
         if self._settings.certificate == "end":
             return
         self._judge(certified_start(self._exp, self._settings, self._path), "at the guess", console)
         self.demand()
 
     def end(self, found: fitting.Fit, console: Console) -> dict[str, Any]:
-        """Certify the last functional at the estimate; `demand` complains later, when all results are written."""
+        """Certify the objective of the last stage at the estimate.
+
+        A failure is reported by `demand`, when all results are written.
+        """
         certificate = certified(found.functional, found.theta, self._exp, self._settings, self._exp.stages[-1])
         recorded = read_json(self._path) if self._path.is_file() else {}
         write_json(self._path, {**recorded, "end": certificate.as_dict()})
@@ -50,7 +58,7 @@ class Certificates:
         return {"passed": certificate.passed, "scope": certificate.scope, "reason": certificate.reason}
 
     def demand(self) -> None:
-        """Raise if a certificate failed and the run is to stop for it."""
+        """Raise `PdefitError` if a certificate failed, unless failures are only warned of."""
         if self._failed and self._settings.certificate != "warn":
             raise PdefitError(f"{self._failed} (certificate=warn goes on all the same)")
 
@@ -68,7 +76,7 @@ class Certificates:
 
 
 def _praise(found: Certificate, where: str) -> str:
-    """Message of a certificate that passed, in one line."""
+    """Message about a certificate that passed, in one line."""
     against = [c for c in found.checks if "differences" in c.name and "finding" in c.detail]
     worst = max((c.error for c in against if not c.note), default=0.0)
     noted = {c.name.split(":")[0]: c.note for c in against if c.note}
@@ -83,7 +91,7 @@ def _praise(found: Certificate, where: str) -> str:
 
 
 def certified_start(exp: Experiment, settings: Settings, path: Path) -> Certificate:
-    """The certificate of what the first stage minimises, at its guess; written to `path`."""
+    """Certificate of the objective of the first stage at its guess; written to `path`."""
     functional = fitting.first_functional(exp.functional, exp.stages)
     found = certified(functional, functional.theta0, exp, settings, exp.stages[0])
     write_json(path, {"start": found.as_dict()})
@@ -93,20 +101,27 @@ def certified_start(exp: Experiment, settings: Settings, path: Path) -> Certific
 def certified(
     functional: Functional, theta: Array, exp: Experiment, settings: Settings, stage: fitting.Stage
 ) -> Certificate:
-    """The certificate of what a stage minimises, within the cost that this experiment's fit allows."""
+    """Certificate of the objective of a stage, within the cost that the fit of this experiment allows.
+
+    **Arguments:**
+
+    - `functional`, `theta` (p,): the objective, and the point in search space.
+    - `exp`, `settings`: the experiment.
+    - `stage`: whose optimizer determines what is tested.
+    """
     return certify(
         functional,
         jnp.asarray(theta),
         key=jax.random.key(settings.seed),
         fit_cost=fit_cost(exp, settings),
-        # another stage may have fewer unknowns, and an optimizer that is for few
+        # of this stage only: another one may have fewer unknowns, and an optimizer that is meant for few
         optimizers=[stage.optimizer],
         driver=exp.driver,
     )
 
 
 def fit_cost(exp: Experiment, settings: Settings) -> float:
-    """Forward solves that a fit may take, if it uses up its iterations."""
+    """Cost of a fit in forward runs, if it uses all its iterations."""
     each = [stage.max_iterations * evaluation_cost(exp.functional, stage) for stage in exp.stages]
     most = sum(stage.max_iterations for stage in exp.stages)
     bound = most if settings.max_iterations is None else min(most, settings.max_iterations)
@@ -114,12 +129,12 @@ def fit_cost(exp: Experiment, settings: Settings) -> float:
 
 
 def evaluation_cost(functional: Functional, stage: fitting.Stage) -> float:
-    """An evaluation of a stage in forward solves, about: tangents that run together, or a gradient."""
+    """Approximate cost of an evaluation in a stage in forward runs: of all tangents together, or of a gradient."""
     return 1 + functional.tangents / 2 if stage.optimizer.tangents else 5.0
 
 
 def show(found: Certificate, console: Console) -> None:
-    """Print every check."""
+    """Print every check of a certificate."""
     table = Table("", "check", "error", "limit", box=None, header_style="bold")
     for check in found.checks:
         mark = "[green]ok[/]" if check.passed else "[red]FAILED[/]"
@@ -133,6 +148,6 @@ def show(found: Certificate, console: Console) -> None:
 
 
 def demand(found: Certificate) -> None:
-    """Raise if a certificate failed."""
+    """Raise `PdefitError` if a certificate failed."""
     if not found.passed:
         raise PdefitError(f"The gradient fails its certificate: {found.reason}")

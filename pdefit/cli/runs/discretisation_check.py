@@ -1,4 +1,4 @@
-"""First-order shift of an estimate with finer steps and cells: a part of every run."""
+"""Discretisation error of an estimate: its first-order shift with finer steps and cells, in every run."""
 
 import dataclasses
 from collections.abc import Callable
@@ -19,19 +19,19 @@ from pdefit.inverse.uncertainty.discretisation import first_order_shift
 from pdefit.inverse.uncertainty.finer_grid import finer_grid
 from pdefit.inverse.uncertainty.intervals import Intervals
 
-# half widths of an interval: beyond the second it is the discretisation that decides, beyond the first it is said
+# shifts in half widths of an interval: those beyond the first are reported, those beyond the second spoil the interval
 NOTED, DECIDES = 0.5, 1.0
-# values times steps that a run on a finer grid may always take, and the part of the fit that it may take beyond
+# cost (values times steps) that a finer run may always have, and the fraction of the cost of the fit that is allowed beyond
 _CHEAP, _SHARE = 2e7, 0.1
 
 
 def finer_step(functional: Functional, theta: Array) -> Functional:
-    """Half of every step; adaptive ones are halved as they are, and not chosen anew."""
+    """The functional with half of every step; adaptive steps are halved as they are, and not chosen anew."""
     half = halved(functional, theta)[0]
     return eqx.tree_at(lambda f: (f.dt, f.steps), half, (functional.dt / 2, None), is_leaf=lambda x: x is None)
 
 
-# what is made finer, by the name that files use: how it reads, and how it is done
+# ways to refine a functional, by their names in files: how messages call it, and the function that does it
 FINER: dict[str, tuple[str, Callable[[Functional, Array], Functional]]] = {
     "step": ("half the step", finer_step),
     "grid": ("half the cell width", finer_grid),
@@ -42,7 +42,11 @@ FINER: dict[str, tuple[str, Callable[[Functional, Array], Functional]]] = {
 class Discretisation:
     """Shifts of an estimate with finer steps and cells.
 
-    `shifts` (p,) by what is finer, in half widths of the intervals; `unchecked` gives the reason where there is no shift.
+    **Arguments:**
+
+    - `names` (p,): of the elements of theta.
+    - `shifts`: by what is finer (`step`, `grid`), the shifts (p,) in half widths of the intervals; NaN where unknown.
+    - `unchecked`: by what is finer, the reason why there is no shift.
     """
 
     names: list[str]
@@ -51,7 +55,7 @@ class Discretisation:
 
     @property
     def worst(self) -> np.ndarray:
-        """For every element of theta the larger shift; NaN where none is known."""
+        """The larger shift of every element of theta; NaN where none is known."""
         if not self.shifts:
             return np.full(len(self.names), np.nan)
         each = np.stack(list(self.shifts.values()))
@@ -60,11 +64,11 @@ class Discretisation:
 
     @property
     def decides(self) -> bool:
-        """True where an estimate moves by more than its interval."""
+        """Whether an estimate moves by more than its interval."""
         return bool(np.any(np.abs(self.worst) > DECIDES))
 
     def __str__(self) -> str:
-        """Sentence about the estimates that move by half of their half width or more, the worst first; empty without any."""
+        """Sentence about estimates that move by more than half a half width, the worst first; empty without any."""
         parts = []
         for what, shift in self.shifts.items():
             order = [i for i in np.argsort(-np.nan_to_num(np.abs(shift))) if abs(shift[i]) > NOTED]
@@ -87,12 +91,24 @@ class Discretisation:
 
 
 def _times(shift: float) -> str:
-    """Shift in words; beyond a thousand its digits say nothing, as where data without noise leave intervals of round-off."""
+    """Shift in words.
+
+    Beyond a thousand half widths its digits mean nothing. This happens where data without noise leave intervals of
+    round-off.
+    """
     return f"{shift:+.2g}" if abs(shift) < 1000 else f"more than {np.sign(shift) * 1000:+.0f}"
 
 
 def discretisation(exp: Experiment, found: Fit, known: Intervals | None) -> Discretisation:
-    """The estimate of every run: one trajectory with half the step, and one on a finer grid where that is cheap."""
+    """Shifts of an estimate with half the step, and with half the cell width where that is cheap.
+
+    Each costs one trajectory.
+
+    **Arguments:**
+
+    - `exp`, `found`: the experiment and its fit.
+    - `known`: intervals, in whose half widths shifts are measured; without them nothing is checked.
+    """
     functional, theta = found.functional, found.theta
     shifts: dict[str, np.ndarray] = {}
     unchecked: dict[str, str] = {}
@@ -111,14 +127,14 @@ def discretisation(exp: Experiment, found: Fit, known: Intervals | None) -> Disc
             unchecked[what] = f"the trajectory with {name} is not finite, or no interval is known"
             continue
         shifts[what] = np.full(theta.size, np.nan)
-        # of node states nothing is tabulated
+        # node states have no rows in tables, and no shifts
         few = min(functional.controls.tabulated.size, shift.size)
         shifts[what][:few] = shift[:few]
     return Discretisation(functional.controls.names(), shifts, unchecked)
 
 
 def _refuse_dear(exp: Experiment, found: Fit, finer: Functional) -> None:
-    """Refuse a trajectory that takes a large part of what the fit has taken."""
+    """Refuse a trajectory that costs a large part of what the fit has cost."""
     before, after = (_work(f) for f in (found.functional, finer))
     each = evaluation_cost(found.functional, exp.stages[-1])
     if after > max(_CHEAP, _SHARE * found.iterations * each * before, 2.5 * before):
@@ -128,5 +144,5 @@ def _refuse_dear(exp: Experiment, found: Fit, finer: Functional) -> None:
 
 
 def _work(functional: Functional) -> float:
-    """Values times steps of all trajectories."""
+    """Cost of all trajectories: number of values times number of steps."""
     return float(sum(x.size for x in jax.tree.leaves(functional.problem.y0))) * functional.layout.time_grid.steps

@@ -1,4 +1,4 @@
-"""The fit itself, with its history and its state on disk while it runs."""
+"""Running a fit, with its history and its checkpoint on disk."""
 
 import dataclasses
 from pathlib import Path
@@ -34,8 +34,18 @@ def minimise(
     saved: Saved | None,
     driver: AbstractDriver,
 ) -> fitting.Fit:
-    """Fit from the start, or from a saved state. After every chunk the history grows first, then the state is replaced, so
-    that the history always holds every evaluation that a state has behind it."""
+    """Fit from the start, or from a checkpoint.
+
+    After every chunk of evaluations the history grows first, and then the checkpoint is replaced. So the history always
+    holds all evaluations that a checkpoint has behind it.
+
+    **Arguments:**
+
+    - `exp`, `settings`: the experiment.
+    - `directory`: of the run.
+    - `saved`: the checkpoint from which to go on; None for the start.
+    - `driver`: evaluates the functional.
+    """
     recorded = exp.functional.controls.tabulated.names()
     physical = eqx.filter_jit(jax.vmap(_flat_values, in_axes=(None, 0)))
     hashes = fingerprint(exp.functional)
@@ -55,7 +65,7 @@ def minimise(
             state = p.state()
             save_state(directory / "state", Saved(state.numbers, state.arrays, belongs))
             bar(p)
-            # the interrupt of a signal can be lost where Python allows no exception
+            # Python drops the exception of a signal that arrives in a destructor or callback, so signals are looked up here
             if interrupts.received():
                 raise KeyboardInterrupt
 
@@ -70,7 +80,7 @@ def minimise(
 
 
 def _checked(saved: Saved, hashes: dict[str, str], console: Console) -> RunState:
-    """The saved state, if it belongs to these equations and data."""
+    """State in a checkpoint; refused where it belongs to other equations or data."""
     changed = changed_problem(saved.origin["hashes"], hashes, console)
     if changed:
         raise PdefitError(
@@ -80,7 +90,7 @@ def _checked(saved: Saved, hashes: dict[str, str], console: Console) -> RunState
 
 
 def _extended(stages: list[fitting.Stage], max_iterations: int | None) -> list[fitting.Stage]:
-    """The stages, the last one free to use up what `max_iterations` allows."""
+    """Stages, the last of which may use all evaluations that `max_iterations` allows."""
     most = max(stages[-1].max_iterations, max_iterations or 0)
     return [*stages[:-1], dataclasses.replace(stages[-1], max_iterations=most)]
 

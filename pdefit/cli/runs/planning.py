@@ -1,4 +1,4 @@
-"""What a fit will take, and what it took."""
+"""Cost of a fit: the estimate before it, and the measurement after it."""
 
 import dataclasses
 from typing import Any
@@ -16,12 +16,12 @@ from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.offload.cost import Cost
 from pdefit.systems.field_coords import field_coords
 
-# fields.h5 holds what was observed, what is predicted, and the truth of a twin
+# kinds of a variable in fields.h5: observed, predicted, and for a twin true
 _KINDS = 3
 
 
 def plan(exp: Experiment, settings: Settings) -> dict[str, Any]:
-    """What a fit will take, for plan.json; refused where it cannot fit this machine."""
+    """Cost estimate of a fit, as plan.json holds it; refused where the fit needs more memory than there is."""
     problem, frames = exp.functional.problem, exp.record.ts.size
     coords = field_coords(problem.system, problem.y0)
     wanted = settings.store.wanted(coords, frames, _KINDS)
@@ -49,17 +49,17 @@ def plan(exp: Experiment, settings: Settings) -> dict[str, Any]:
 
 
 def and_products(products: int) -> str:
-    """What follows the time of an evaluation that may take so many products."""
+    """Addition to the time of an evaluation that may take this many products with the Gauss-Newton matrix."""
     return f", and up to {products} products of about two such" if products else ""
 
 
 def _with(products: int) -> int:
-    """An evaluation with so many products, in evaluations without."""
+    """Cost of an evaluation with this many products, in evaluations without."""
     return 1 + 2 * products
 
 
 def _last_functional(exp: Experiment) -> Functional:
-    """What the last stage minimises."""
+    """Objective of the last stage."""
     last = exp.stages[-1].formulation
     if last is None:
         before = next((s.formulation for s in reversed(exp.stages) if s.formulation is not None), None)
@@ -68,15 +68,15 @@ def _last_functional(exp: Experiment) -> Functional:
 
 
 def device_memory() -> Limit:
-    """How much the device that computes may still take."""
+    """Memory that the computing device has left."""
     stats = jax.local_devices()[0].memory_stats()
     return Limit(float(stats["bytes_limit"]), "of this device") if stats else available()
 
 
 def _refuse_too_large(cost: Cost) -> None:
-    """Stop what this machine cannot hold, before it has cost anything."""
+    """Refuse an evaluation that needs more memory than there is."""
     room = device_memory()
-    # without an accelerator checkpoints in host memory lie beside those of the device
+    # without an accelerator, device and host are the same memory
     wanted = cost.planned_bytes + (0 if jax.local_devices()[0].memory_stats() else cost.host_bytes)
     if wanted > room.left:
         raise PdefitError(
@@ -86,7 +86,13 @@ def _refuse_too_large(cost: Cost) -> None:
 
 
 def compared(planned: dict[str, Any], peak_bytes: int | None, seconds: float) -> str:
-    """What was planned beside what an evaluation took."""
+    """Predicted and measured cost of an evaluation, in one line.
+
+    **Arguments:**
+
+    - `planned`: the content of plan.json.
+    - `peak_bytes`, `seconds`: what was measured; None for unknown memory.
+    """
     cost = planned["evaluation"]
     measured = "" if peak_bytes is None else f", measured {in_words(peak_bytes)}"
     products = cost["most_products"]
@@ -98,13 +104,13 @@ def compared(planned: dict[str, Any], peak_bytes: int | None, seconds: float) ->
 
 
 def adjoint_summary(planned: dict[str, Any]) -> dict[str, Any]:
-    """How the last stage differentiates."""
+    """Adjoint of the last stage, for summary.json."""
     cost = planned["evaluation"]
     return {key: cost[key] for key in ("driver", "schedule", "stored_states", "recompute_factor")}
 
 
 def memory_summary(planned: dict[str, Any], peak_bytes: int | None) -> dict[str, Any]:
-    """Bytes planned and measured."""
+    """Bytes planned and measured, for summary.json."""
     cost = planned["evaluation"]
     sizes = {key: cost[key] for key in ("state_bytes", "planned_bytes", "working_bytes", "host_bytes", "file_bytes")}
     return {"peak_bytes": peak_bytes, **sizes}

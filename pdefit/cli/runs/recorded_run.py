@@ -1,4 +1,4 @@
-"""A run directory that exists: its configuration, experiment and saved state."""
+"""Existing run directories: configuration, experiment and checkpoint."""
 
 import dataclasses
 import logging
@@ -20,7 +20,14 @@ from pdefit.output.store.runs import RunFiles
 
 @dataclasses.dataclass(frozen=True)
 class RecordedRun:
-    """What `pdefit fit` left: `settings` its configuration, `saved` the newest state, if there is one."""
+    """An existing run of `pdefit fit`.
+
+    **Arguments:**
+
+    - `directory`, `experiment`: where it is, and the name of its experiment.
+    - `settings`: its configuration.
+    - `saved`: its newest checkpoint; None where it has none yet.
+    """
 
     directory: Path
     experiment: str
@@ -29,7 +36,13 @@ class RecordedRun:
 
 
 def open_run(arguments: list[str], verb: str) -> RecordedRun:
-    """The run that `RUN key=value ...` names; only `max_iterations` may be set anew."""
+    """The existing run that the arguments of a verb name.
+
+    **Arguments:**
+
+    - `arguments`: the directory, and settings as key=value, of which only `max_iterations` may change.
+    - `verb`: for errors.
+    """
     if not arguments or "=" in arguments[0]:
         raise PdefitError(f"{verb} expects the directory of a run, e.g. pdefit {verb} runs/reaction/fisher_front/...")
     directory, config = Path(arguments[0]), Path(arguments[0]) / ".hydra" / "config.yaml"
@@ -61,8 +74,15 @@ def open_run(arguments: list[str], verb: str) -> RecordedRun:
 
 
 def changed_problem(before: Mapping[str, Any], now: Mapping[str, str], console: Console) -> list[str]:
-    """Which of equations and data are not those of a run, by their hashes. Other versions may trace the same equations to
-    another program: where flags differ too, the console is told and nothing counts as changed."""
+    """Parts of a problem (equations, data) whose hashes differ from those of a run.
+
+    Other versions of the libraries may trace the same equations to another program. Where flags or versions differ too,
+    the console gets a warning and nothing counts as changed.
+
+    **Arguments:**
+
+    - `before`, `now`: hashes by part.
+    """
     changed = [part for part, value in now.items() if before.get(part) != value]
     if "flags" not in changed:
         return changed
@@ -73,7 +93,7 @@ def changed_problem(before: Mapping[str, Any], now: Mapping[str, str], console: 
 
 
 def log_to(directory: Path) -> None:
-    """Append what is logged to run.log, as Hydra does in a new run."""
+    """Append log messages to run.log of a directory, as Hydra does in a new run."""
     handler = logging.FileHandler(directory / "run.log")
     handler.setFormatter(logging.Formatter("[%(asctime)s][%(levelname)s] %(message)s"))
     root = logging.getLogger()
