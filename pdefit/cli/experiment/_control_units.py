@@ -1,4 +1,4 @@
-"""The units that controls state against those that the system declares."""
+"""Units of controls, compared with those that the system declares."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,10 +11,10 @@ from pdefit.systems.system import AbstractSystem, parameters
 
 
 def check_control_units(declared: Mapping[str, Any], system: AbstractSystem) -> None:
-    """Refuse a control whose unit is another than the system's.
+    """Refuse a control whose unit differs from the system's.
 
-    A control's guess, bounds and prior, its row in the tables and the solver share one number; converting some of them
-    would leave the reader to guess which. The same unit may be spelled in another way (`mm2/s` for `mm^2/s`).
+    Guess, bounds, prior, tables and solver share one number, so nothing is converted. The same unit may be spelled in
+    another way (`mm2/s` for `mm^2/s`).
     """
     known = {name: info.unit for name, info in parameters(system).items()}
     if isinstance(system, AbstractGridded):

@@ -14,12 +14,12 @@ from pdefit.inverse.problem.problem import Problem
 
 
 def from_data(settings: Settings, data: DataSettings) -> Made:
-    """Observations from a file."""
+    """Observations from a file, and their problem."""
     path = locate(data.path)
     held = {name: values.tolist() for name, values in read_arrays(path, data.system).items()}
     system = settings.system.changed(held).build()
     observations, assumed, remarks = observed_data(settings, data, path, system)
-    # what is kept for the forecast must not be looked at
+    # noise is estimated without the frames that are kept for the forecast
     last = np.inf if settings.times.fit_until is None else settings.times.fit_until
     noise = {name: estimate_noise(observations.between(-np.inf, last), name) for name in data.automatic}
     observations = observations.with_sigma({name: found.sigma for name, found in noise.items()})

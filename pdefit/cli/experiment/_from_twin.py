@@ -1,4 +1,4 @@
-"""Observations of a twin, made by a truth of their own."""
+"""Observations of a twin, made by a true system with numerics of its own."""
 
 import dataclasses
 from typing import Any
@@ -27,13 +27,13 @@ from pdefit.systems.system import AbstractSystem
 
 
 def from_twin(settings: Settings, given: TwinSettings) -> Made:
-    """Observations that a truth makes. A twin of the model itself (`self`) takes the model's step, whoever chooses it."""
+    """Observations that a true system makes. With `twin=self` it takes the step of the model."""
     system = settings.system.build()
     truth = settings.system.changed(given.system).refined(given.refine).build()
     args, ts = settings.args, frame_times(settings.times)
     fine, prepared = initial_state(settings.initial, settings.seed, truth, None)
     span = float(ts[-1] - ts[0])
-    # a truth runs with constant steps
+    # constant steps, whatever the model has
     solver = given.solver or suitable_solver(truth, fine, span, args)
     twin = Twin(truth, solver, given.dt, given.refine, given.noise, given.seed)
     try_step(truth, fine, solver, "twin.solver", args)
@@ -64,26 +64,32 @@ def from_twin(settings: Settings, given: TwinSettings) -> Made:
 
 
 def _model_step(settings: Settings, problem: Problem, ts: np.ndarray) -> tuple[Numerics, float | None, float]:
-    """The step that a fit would choose, before there are any data: its numerics; its constant step, if it has one; and the
-    truth's. It depends on the guesses, which are drawn from the controls and the seed."""
+    """Numerics that a fit would choose, before there are data to fit.
+
+    Returns the numerics, their constant step (None for adaptive ones), and the step of the truth. They depend on the
+    guesses, which are drawn from the controls and the seed.
+    """
     problem = cast(problem, settings.dtype)
     ts = ts[: fitted_frames(settings.times, ts)]
     numerics = choose_numerics(settings, problem, float(ts[-1] - ts[0]))
     guess = _at_guess(settings, problem, ts[:1])
     if numerics.steps is not None:
-        # of adaptive steps, which keep their tolerance, a twin takes the smallest
+        # the truth has constant steps: the smallest of the adaptive ones keeps their tolerance everywhere
         layout, starts = Single().layout(ts, np.inf), Single().starts(guess.y0, None)
         plan = frozen_steps(guess.system, starts, ts, layout, numerics.solver, numerics.steps, guess.args)
         return numerics, None, plan.smallest
     dt = choose_steps([(guess.system, guess.y0)], None, numerics.solver, MARGIN)[1]
-    # the truth may ask for smaller steps than the guess
+    # the true parameters may need smaller steps than the guess
     dt = min(dt, choose_steps([(problem.system, problem.y0)], None, numerics.solver)[1])
     return numerics, dt, dt
 
 
 def _at_guess(settings: Settings, problem: Problem, ts: np.ndarray) -> Problem:
-    """The problem at the guesses of its controls; those from data are what is seen of the true initial state."""
-    # no step depends on node states
+    """The problem at the guesses of its controls.
+
+    Guesses from data are taken from what is observed of the true initial state.
+    """
+    # without node states, on which no step depends
     declared = {name: control for name, control in settings.controls.items() if name.split(".")[0] != "nodes"}
     if not declared:
         return problem
@@ -92,14 +98,14 @@ def _at_guess(settings: Settings, problem: Problem, ts: np.ndarray) -> Problem:
 
 
 def _with_truth(system: AbstractSystem, truth: AbstractSystem, paths: tuple[str, ...]) -> AbstractSystem:
-    """The model's system at the true values of its controls (the guesses replace them later)."""
+    """The system of the model at the true values of its controls; the guesses replace them later."""
     names = {f.name for f in dataclasses.fields(system)}
     true = {p: _averaged(getattr(truth, p), getattr(system, p)) for p in paths if p in names}
     return dataclasses.replace(system, **true)
 
 
 def _averaged(fine: Any, coarse: Any) -> Any:
-    """A parameter that is a field on a refined grid, averaged to the shape it has on the model's; others as they are."""
+    """Parameter that is a field on a finer grid, averaged to the shape that it has in the model; others as they are."""
     if not eqx.is_array(fine) or not eqx.is_array(coarse) or fine.shape == coarse.shape or fine.ndim != coarse.ndim:
         return fine
     if any(f % c for f, c in zip(fine.shape, coarse.shape, strict=True)):

@@ -1,4 +1,4 @@
-"""Observations and the problem that they belong to, from a file or a twin alike."""
+"""Observations and their problem, from a file or a twin alike."""
 
 import dataclasses
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from pdefit.inverse.problem.problem import Problem
 
 
 class Numerics(NamedTuple):
-    """The solver of a fit and its adaptive steps, if it has any; why it was chosen, where nobody did."""
+    """Solver of a fit, its adaptive steps (None for constant ones), and the reasons of automatic choices."""
 
     solver: diffrax.AbstractSolver
     steps: Adaptive | None
@@ -25,11 +25,19 @@ class Numerics(NamedTuple):
 class Made:
     """A problem and its observations.
 
-    **Arguments:** `record` all observations, those kept for the forecast included; `true_paths` the controls whose true values
-    are known, `truth` the problem at them where `problem` is not, and `true_states` the film without noise of a twin;
-    `variant` what the data are, in words; `noise` the deviations estimated from the data, `unstated` the fields without any;
-    `noiseless` whether the data are a twin's without noise; `prepared` what preparing the initial state took; `assumed` and
-    `remarks` what a user is told; `numerics` and `dt` the model's, where the data were made with them.
+    **Arguments:**
+
+    - `problem`: at true values where it is a twin's.
+    - `record`: all observations, including those kept for the forecast.
+    - `true_paths`: controls whose true values are known.
+    - `true_states`: states of a twin without noise, with leading axis time.
+    - `variant`: kind of data, in words.
+    - `noise`: standard deviations that were estimated from the data; `unstated` are the fields without any.
+    - `prepared`: cost of preparing the initial state.
+    - `assumed`, `remarks`: messages for the user about what was assumed, and what looks odd.
+    - `truth`: the problem at true values, where `problem` is not.
+    - `noiseless`: whether the data are a twin's without noise.
+    - `numerics`, `dt`: those of the model, where the data were made with them.
     """
 
     problem: Problem

@@ -1,4 +1,4 @@
-"""Observations from a file, checked against what the model sees before their values are read."""
+"""Observations from a file, checked against what the model observes before their values are read."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +21,14 @@ from pdefit.systems.system import AbstractSystem
 
 
 class Observed(NamedTuple):
-    """Observations, the positions they were taken at where the file states none, and what looks odd about the file."""
+    """Observations from a file.
+
+    **Arguments:**
+
+    - `observations`: the values.
+    - `assumed`: messages about positions that the file does not state.
+    - `remarks`: messages about what looks odd in the file.
+    """
 
     observations: Observations
     assumed: tuple[str, ...]
@@ -29,7 +36,13 @@ class Observed(NamedTuple):
 
 
 def observed_data(settings: Settings, data: DataSettings, path: Path, system: AbstractSystem) -> Observed:
-    """What `data` names, between `times.start` and `times.stop`."""
+    """Observations that `data` names, between `times.start` and `times.stop`.
+
+    **Arguments:**
+
+    - `settings`, `data`: of the experiment, and of the file; `path` is where it was found.
+    - `system`: with units, and positions of what it observes.
+    """
     times, observe = settings.times, settings.observe
     coords = system.coords() if isinstance(system, AbstractGridded) else {}
     with Frames(
@@ -52,11 +65,13 @@ def observed_data(settings: Settings, data: DataSettings, path: Path, system: Ab
 
 
 def _some_state(system: AbstractSystem, seed: int) -> PyTree | None:
-    """A state as the system has them, of random numbers, none of which is where a derivative vanishes. None from a system
-    that has no state without data."""
+    """State of random numbers with the shapes of the system; None from a system that has no state without data.
+
+    Random numbers are used because derivatives may vanish at special values, such as zero.
+    """
     try:
         shapes = eqx.filter_eval_shape(system.init, jax.random.key(seed))
-    # equations of a plugin fail with any exception; what they miss is told where the initial state is made
+    # a plugin may raise any exception; the error is reported where the initial state is made
     except Exception:
         return None
     random = np.random.default_rng(0)
@@ -64,9 +79,9 @@ def _some_state(system: AbstractSystem, seed: int) -> PyTree | None:
 
 
 def _positions(observe: AbstractObservationOperator, y: PyTree, coords: Any) -> dict[str, Any]:
-    """Where the model sees its points; nothing for an instrument whose points have no places."""
+    """Positions at which the model observes each field; empty for an instrument whose points have none."""
     try:
         return seen_positions(observe, y, coords)
-    # an instrument of a plugin may have no derivative, or fail at this state with any exception
+    # an instrument of a plugin may have no derivative, or raise any exception at this state
     except Exception:
         return {}

@@ -1,4 +1,4 @@
-"""Positions of observations: those that a file states against those that the model sees."""
+"""Positions of observations: those in a file compared with those of the model."""
 
 from collections.abc import Mapping
 
@@ -8,17 +8,22 @@ from pdefit._util.errors import PdefitError, unknown
 from pdefit.data.readers.frames import Frames
 from pdefit.systems.capabilities import FieldCoords
 
-# of the distance between points; beside it, what the precision of the file allows
+# tolerance, as a fraction of the distance between points; the precision of the file is added to it
 _TOLERANCE = 1e-3
 
 
 def check_positions(
     frames: Frames, seen: Mapping[str, FieldCoords], named: Mapping[str, str | None] | None = None
 ) -> str | None:
-    """Refuse positions other than the model's; returns a line about those that the file does not state, if there are any.
+    """Refuse positions that differ from the model's.
 
-    **Arguments:** `seen` where the model sees each field, without the axes that have no positions; `named` the variables of
-    the file that hold positions, by axis; None for an axis that is not to be compared.
+    Returns a message about positions that the file does not state; None where it states all.
+
+    **Arguments:**
+
+    - `frames`: the file.
+    - `seen`: positions at which the model observes each field, without axes that have no positions.
+    - `named`: names of the variables with positions, by axis; None for an axis that is not compared.
     """
     known = dict.fromkeys(d for where in seen.values() for d in where.coords)
     for dim in named or {}:
@@ -61,7 +66,7 @@ def _described(points: np.ndarray) -> str:
 
 
 def _difference(found: np.ndarray, expected: np.ndarray, precision: float, dim: str, unit: str) -> str | None:
-    """How positions differ from those expected, and what to do; None where they agree."""
+    """How positions differ from the expected ones, and what to do; None where they agree."""
     one = expected.size == 1
     step = 1.0 if one else float(np.median(np.abs(np.diff(expected))))
     tolerance = _TOLERANCE * step + min(2 * precision * float(np.max(np.abs(found))), 0.1 * step)

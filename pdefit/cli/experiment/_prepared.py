@@ -1,4 +1,4 @@
-"""Prepared initial states, each integrated once and kept."""
+"""Prepared initial states, each integrated once and kept in a cache."""
 
 import dataclasses
 import inspect
@@ -25,13 +25,20 @@ from pdefit.systems.field_coords import field_coords
 from pdefit.systems.preparation import AbstractPreparation
 from pdefit.systems.system import AbstractSystem
 
-# of the way states are prepared: another number makes all of them anew
+# version of the way in which states are prepared: a new one discards all cached states
 _VERSION = "1"
 
 
 @dataclasses.dataclass(frozen=True)
 class Prepared:
-    """What a prepared state took: time integrated in the system's units, seconds (0 from the cache), and where it is kept."""
+    """Cost of a prepared state.
+
+    **Arguments:**
+
+    - `duration`: time that was integrated, in the system's time unit.
+    - `seconds`: wall time; 0 for a state from the cache.
+    - `cached`, `path`: whether it came from the cache, and where it is kept.
+    """
 
     duration: float
     seconds: float
@@ -43,7 +50,7 @@ class Prepared:
 
 
 def prepared_state(preparation: AbstractPreparation, system: AbstractSystem, seed: int) -> tuple[PyTree, Prepared]:
-    """The state that a preparation ends in, from the cache if the same was made before."""
+    """State at the end of a preparation, from the cache if it was made before."""
     key, begin = jax.random.key(seed), time.perf_counter()
     start, name = preparation.start(system, key), type(system).__name__
     kicks = preparation.kicks(system, key)
@@ -52,7 +59,7 @@ def prepared_state(preparation: AbstractPreparation, system: AbstractSystem, see
     if path.is_file():
         try:
             return _read(path, start, name), Prepared(duration, 0.0, True, path)
-        # a damaged cache is made anew, and replaced
+        # a damaged file is replaced
         except PdefitError:
             pass
     told = f"preparing the state, {duration:g}{with_space(system.time_unit)} (kept for the next run)"
@@ -69,7 +76,7 @@ def prepared_state(preparation: AbstractPreparation, system: AbstractSystem, see
 
 
 def state_from_file(path: Path, like: PyTree, model: str) -> PyTree:
-    """The last frame of a file as a state like this one."""
+    """The last frame of a file as a state with the fields and shapes of `like`."""
     return _read(path, like, model)
 
 
@@ -81,7 +88,7 @@ def _read(path: Path, like: PyTree, model: str) -> PyTree:
 
 
 def _origin(preparation: AbstractPreparation, system: AbstractSystem, seed: int) -> Iterator[bytes]:
-    """Everything the state depends on, the files with its classes included."""
+    """Bytes of everything that a prepared state depends on, including the source files of its classes."""
     yield f"{_VERSION} {seed} {jax.__version__}".encode()
     for part in (preparation, system):
         yield from map(_source, type(part).__mro__)
@@ -91,7 +98,7 @@ def _origin(preparation: AbstractPreparation, system: AbstractSystem, seed: int)
 
 
 def _source(cls: type) -> bytes:
-    """The file a class is written in, where it is in one."""
+    """Content of the file that defines a class; empty if there is none."""
     try:
         return Path(inspect.getfile(cls)).read_bytes()
     except (OSError, TypeError):

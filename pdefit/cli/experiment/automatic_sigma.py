@@ -1,4 +1,4 @@
-"""Estimated standard deviations, on the console and in summary.json."""
+"""Messages and summary of standard deviations that were estimated from the data."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from pdefit.data.noise import NoiseEstimate
 
 
 def describe(noise: Mapping[str, NoiseEstimate]) -> list[str]:
-    """What to tell the user, one line for each variable."""
+    """Messages for the user, one line for each variable."""
     return [
         f"sigma of {name} = {n.sigma:.3g} ±{n.error:.0%}, estimated from {n.count} differences of order {n.order} in time"
         + ("" if n.settled else "; still falling with the order: it may contain changes of the signal between frames")
@@ -17,5 +17,5 @@ def describe(noise: Mapping[str, NoiseEstimate]) -> list[str]:
 
 
 def noise_summary(noise: Mapping[str, NoiseEstimate], unstated: tuple[str, ...]) -> dict[str, Any]:
-    """The same for summary.json."""
+    """Estimates for summary.json; fields without any sigma are `not stated`."""
     return {name: dataclasses.asdict(n) for name, n in noise.items()} | dict.fromkeys(unstated, "not stated")

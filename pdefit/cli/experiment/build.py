@@ -1,4 +1,4 @@
-"""From settings to the experiment that a fit works on."""
+"""Experiments built from settings: all that a fit works on."""
 
 import dataclasses
 
@@ -29,14 +29,22 @@ from pdefit.inverse.problem.problem import Problem
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-    """Everything a fit needs.
+    """All that a fit works on.
 
-    **Arguments:** `functional` on the first `fitted` observations of `record`, which holds those kept for the forecast, too;
-    `truth` the problem with true values where they are known, and `true_paths` the controls they are known for;
-    `true_states` the film without noise (leading axis time) of a twin; `noise` the deviations estimated from the data, and
-    `unstated` the variables without any; `noiseless` whether the data are a twin's without noise; `held` indices of frames
-    kept out of the fit; `driver` who evaluates; `choices` what nobody chose, and why it was chosen so; `remarks` what looks
-    odd about the data; `prepared` what preparing the initial state took.
+    **Arguments:**
+
+    - `functional`: the objective, on the first `fitted` observations of `record`.
+    - `stages`: of the fit.
+    - `record`: all observations, including those kept for the forecast.
+    - `truth`: the problem at true values; `true_paths` are the controls for which they are known.
+    - `true_states`: states of a twin without noise, with leading axis time.
+    - `variant`: kind of data, in words.
+    - `noise`: standard deviations that were estimated from the data; `unstated` are the fields without any.
+    - `noiseless`: whether the data are a twin's without noise.
+    - `held`: indices of frames kept out of the fit.
+    - `driver`: evaluates the functional.
+    - `choices`: messages about what was chosen automatically, and why; `remarks` about what looks odd in the data.
+    - `prepared`: cost of preparing the initial state.
     """
 
     functional: Functional
@@ -63,7 +71,7 @@ class Experiment:
 
 
 def build_experiment(settings: Settings) -> Experiment:
-    """The experiment that settings describe."""
+    """The experiment that settings describe. Raises `PdefitError` where its parts do not fit each other."""
     if settings.data is not None:
         made = from_data(settings, settings.data)
     elif settings.twin is not None:

@@ -1,4 +1,4 @@
-"""What a configuration leaves open."""
+"""Automatic choices of what a configuration leaves open: solver, steps, stages."""
 
 import dataclasses
 
@@ -18,7 +18,13 @@ from pdefit.systems.system import AbstractSystem
 
 
 def choose_numerics(settings: Settings, problem: Problem, span: float) -> Numerics:
-    """The solver and its steps for a record of length `span`: those of the configuration, or what suits the equations."""
+    """Solver and steps of a configuration, or those that suit the equations.
+
+    **Arguments:**
+
+    - `settings`, `problem`: the experiment.
+    - `span`: length of the record, in the system's time unit.
+    """
     steps = settings.steps
     if settings.solver is not None:
         return Numerics(settings.solver, steps, ())
@@ -28,34 +34,43 @@ def choose_numerics(settings: Settings, problem: Problem, span: float) -> Numeri
         return Numerics(RK4(), steps, ())
     reason = f"solver: {type(choice.solver).__name__}, since {choice.reason}; choose another with solver=..."
     if steps is not None and isinstance(choice.solver, RK4):
-        # which does not estimate its error
+        # RK4 does not estimate its error, which adaptive steps need
         return Numerics(diffrax.Tsit5(), steps, (reason.replace("RK4", "Tsit5"),))
     return Numerics(choice.solver, choice.steps or steps, (reason,))
 
 
 def suitable_solver(system: AbstractSystem, y0: PyTree, span: float, args: PyTree) -> diffrax.AbstractSolver:
-    """A solver that suits the equations with constant steps."""
+    """Solver that suits the equations with constant steps over a time `span`."""
     choice = _choice(system, y0, span, args, adaptive=False)
     return RK4() if choice is None else choice.solver
 
 
 def _choice(system: AbstractSystem, y0: PyTree, span: float, args: PyTree, adaptive: bool) -> SolverChoice | None:
-    """What suits the equations; None for those that cannot be evaluated, which is an error where they are tried."""
+    """Choice of a solver for the equations; None where they cannot be evaluated.
+
+    The error is reported later, where the equations are tried.
+    """
     try:
         return choose_solver(system, y0, span, adaptive=adaptive, args=args)
-    # a plugin fails with any exception where a parameter has another shape than it expects
+    # a plugin may raise any exception where a parameter has a wrong shape
     except Exception:
         return None
 
 
 def chosen_stages(functional: Functional, stages: Stages, held: bool) -> tuple[list[Stage], str]:
-    """The stages of a fit whose one stage has no optimizer yet, and the reason for them; what else was given of that stage
-    holds for the last. `held` says whether frames are kept out, at which no window may start."""
+    """Stages chosen for a fit, and the reason for them.
+
+    **Arguments:**
+
+    - `functional`: the objective.
+    - `stages`: the settings, with one stage without an optimizer. All else that is set for it holds for the last stage.
+    - `held`: whether frames are kept out of the fit; then no window may start at one of them.
+    """
     choice, (given,) = choose_stages(functional), stages.stages
     last = choice.stages[-1]
     last = dataclasses.replace(last, max_iterations=stages.limit or last.max_iterations, reweight=given.reweight)
     if held or given.formulation is not None:
-        # what starts at the initial state only may prepare the last stage all the same
+        # only stages of one trajectory may come before the last one: their windows start at no other frame
         alone = [s for s in choice.stages[:-1] if given.formulation is None and isinstance(s.formulation, Single)]
         return [*alone, dataclasses.replace(last, formulation=given.formulation)], _told(choice.reason)
     return [*choice.stages[:-1], last], _told(choice.reason)

@@ -1,4 +1,4 @@
-"""The times of the frames of a simulation or twin."""
+"""Times of the frames of a simulation or twin."""
 
 import numpy as np
 
@@ -8,7 +8,10 @@ from pdefit.cli.experiment.trial import check_memory
 
 
 def frame_times(times: Times) -> np.ndarray:
-    """`times.count` frames from start to stop, and after them those of `times.forecast`, which may be further apart."""
+    """Times of `times.count` frames from start to stop, and after them those of `times.forecast`.
+
+    Frames of the forecast may be further apart.
+    """
     if times.start is None or times.stop is None or times.count is None or times.stop <= times.start:
         raise PdefitError("times expects start < stop and count >= 2, e.g. times={start: 0, stop: 10, count: 41}")
     check_memory(times.count)
@@ -20,7 +23,7 @@ def frame_times(times: Times) -> np.ndarray:
 
 
 def fitted_frames(times: Times, ts: np.ndarray) -> int:
-    """How many frames of a record at `ts` are fitted: those up to `times.fit_until`."""
+    """Number of frames of a record at times `ts` that are fitted: those up to `times.fit_until`."""
     stop = times.last_fitted
     fitted = ts.size if stop is None else int(np.searchsorted(ts, stop, side="right"))
     if fitted < 2:

@@ -1,4 +1,4 @@
-"""Where a trajectory starts: the system's own state, the data, a preparation, or a file."""
+"""Initial states: of the system, from the data, by a preparation, or from a file."""
 
 import jax
 from jaxtyping import PyTree
@@ -16,13 +16,20 @@ from pdefit.systems.system import AbstractSystem
 def initial_state(
     initial: Initial, seed: int, system: AbstractSystem, observations: Observations | None
 ) -> tuple[PyTree, Prepared | None]:
-    """The state that `initial` asks for, and what its preparation took, if it had one."""
+    """Initial state of an experiment, and the cost of its preparation if it has one.
+
+    **Arguments:**
+
+    - `initial`: the setting; `seed` is for states that are random.
+    - `system`: the equations.
+    - `observations`: the data; None where there are none.
+    """
     try:
         y0, prepared = _state(initial, system, observations, seed)
         return (system.project(y0) if isinstance(system, AbstractConstrained) else y0), prepared
     except PdefitError:
         raise
-    # a plugin fails with any exception where its parameters do not fit each other
+    # a plugin may raise any exception where its parameters do not fit each other
     except Exception as error:
         raise PdefitError(f"{type(system).__name__} cannot make its initial state: {first_line(error)}") from None
 

@@ -1,4 +1,4 @@
-"""Parts of an experiment tried together, without computing anything: shapes and types alone."""
+"""Trial of the parts of an experiment together, by shapes and types alone, so that it costs nothing."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,14 +16,21 @@ from pdefit.integrate.loop.stable_step import settle
 from pdefit.integrate.loop.stepper import Stepper
 from pdefit.systems.system import AbstractSystem
 
-# a film in memory, its observed copy, its noise and its mask
+# arrays of the size of a film in memory: states, observations, noise and mask
 _COPIES = 4
 
 
 def try_step(
     system: AbstractSystem, y0: PyTree, solver: diffrax.AbstractSolver, path: str, args: PyTree = None
 ) -> None:
-    """Refuse a system that cannot be evaluated at its state, or a solver that cannot step it."""
+    """Refuse a system that cannot be evaluated at its state, or a solver that cannot step it.
+
+    **Arguments:**
+
+    - `system`, `y0`: equations and state.
+    - `solver`: the solver; `path` is where it is configured, for errors.
+    - `args`: exogenous inputs.
+    """
     name = type(system).__name__
     _finite(y0, name)
     t = jnp.asarray(0.0)
@@ -42,7 +49,7 @@ def try_step(
 
 
 def try_observe(observe: Callable[[PyTree], dict[str, Any]], y0: PyTree) -> None:
-    """Refuse an observation that the state does not allow, or that sees nothing of it."""
+    """Refuse an observation that does not fit the state, or that sees no point of it."""
     for name, seen in _shapes(observe, y0, "observe does not fit the state").items():
         if 0 in seen.shape:
             raise PdefitError(
@@ -51,7 +58,7 @@ def try_observe(observe: Callable[[PyTree], dict[str, Any]], y0: PyTree) -> None
 
 
 def check_memory(frames: int, y0: PyTree = 1.0) -> None:
-    """Refuse a film (without a state: its times) that the memory of this machine cannot hold."""
+    """Refuse a number of frames of a state that the memory of this machine cannot hold."""
     values = sum(int(np.size(x)) for x in jax.tree.leaves(y0))
     if size := too_large((frames, values, _COPIES)):
         raise PdefitError(
@@ -71,7 +78,7 @@ def _shapes(function: Callable[[PyTree], PyTree], y0: PyTree, wrong: str) -> PyT
         return eqx.filter_eval_shape(function, y0)
     except PdefitError:
         raise
-    # equations of a plugin fail with any exception where a parameter has another shape than they expect
+    # equations of a plugin may raise any exception where a parameter has a wrong shape
     except Exception as error:
         raise PdefitError(f"{wrong}: {first_line(error)}") from None
 

@@ -1,4 +1,4 @@
-"""True values that a configuration states, for tables and z-scores; a fit never sees them."""
+"""True values that a configuration states, for tables and z-scores; a fit does not use them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +14,12 @@ from pdefit.inverse.problem.problem import Problem
 
 
 def problem_at(problem: Problem, stated: Mapping[str, Any]) -> Problem:
-    """The problem at the true values of its controls: a number for each, or as many as it has, in the system's units."""
+    """The problem at true values of its controls.
+
+    **Arguments:**
+
+    - `stated`: for each control one number, or as many as it has, in the system's units.
+    """
     for path, value in stated.items():
         where = leaf(problem, path)
         shape = where(problem).shape
@@ -29,7 +34,14 @@ def problem_at(problem: Problem, stated: Mapping[str, Any]) -> Problem:
 
 
 def check_stated(stated: Sequence[str], controls: Sequence[BoundControl], truth: Problem) -> None:
-    """Refuse a true value of what is not fitted, or outside what its transform can reach."""
+    """Refuse a true value of an array that is not fitted, or one outside the range of its transform.
+
+    **Arguments:**
+
+    - `stated`: paths of the true values.
+    - `controls`: of the fit.
+    - `truth`: the problem at the true values.
+    """
     for path in stated:
         told = [c for c in controls if c.path == path]
         if not told:
@@ -42,5 +54,5 @@ def check_stated(stated: Sequence[str], controls: Sequence[BoundControl], truth:
 
 
 def is_known(path: str, true_paths: Sequence[str]) -> bool:
-    """Whether the truth of a control is known: its own, or that of the parameter it belongs to."""
+    """Whether the true value of a control is known: its own, or that of the parameter that it belongs to."""
     return any(path == known or path.startswith(f"{known}.") for known in true_paths)

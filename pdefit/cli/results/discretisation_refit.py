@@ -1,4 +1,4 @@
-"""Shift of an estimate with finer steps and cells, by one more fit for each."""
+"""Discretisation error of an estimate, by one more fit with finer steps and one with finer cells."""
 
 from typing import Any
 
@@ -19,8 +19,15 @@ from pdefit.inverse.uncertainty.intervals import Intervals, intervals
 
 
 def refit_finer(exp: Experiment, functional: Functional, theta: Array, console: Console) -> dict[str, Any]:
-    """Fit again with half the step and, where the grid can be refined, with half the cell width: prints a table for each,
-    and returns what discretisation.json holds."""
+    """Fit again with half the step and, where the grid can be refined, with half the cell width.
+
+    Prints a table for each fit, and returns the content of discretisation.json.
+
+    **Arguments:**
+
+    - `exp`: the experiment.
+    - `functional`, `theta` (p,): objective of the last stage, and the estimate.
+    """
     if not functional.controls.tabulated.items:
         raise PdefitError(
             "No unknown of this run is a number with an interval, so there is nothing to measure a shift by"
@@ -33,7 +40,7 @@ def refit_finer(exp: Experiment, functional: Functional, theta: Array, console: 
             found[what] = {"unchecked": str(error)}
             console.print(f"{name}: not looked at ({escape(str(error))})", highlight=False)
             continue
-        # the fit begins where the problem is
+        # the fit starts at the estimate
         start = exp.driver.resolve_for(eqx.tree_at(lambda f: f.problem, finer, finer.at(theta)))
         console.print(f"one more fit with {name}: {start.layout.time_grid.steps} steps, compiling ...", highlight=False)
         last = exp.stages[-1]
@@ -45,7 +52,7 @@ def refit_finer(exp: Experiment, functional: Functional, theta: Array, console: 
 def _compared(
     functional: Functional, known: Intervals, theta: Array, again: fitting.Fit, what: str, console: Console
 ) -> dict[str, Any]:
-    """The table of one fit, and its content."""
+    """Table of one fit, printed, and its content."""
     name, names = FINER[what][0], functional.controls.tabulated.names()
     usable = np.isfinite(known.reach) & (known.reach > 0)
     shift = np.where(usable, np.asarray(again.theta - theta) / np.where(usable, known.reach, 1.0), np.nan)

@@ -1,4 +1,4 @@
-"""The film a run leaves: what was observed, what the model predicts, what was true; and how good the forecast is."""
+"""Fields that a run leaves in fields.h5 (observed, predicted, true), and scores of the forecast."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,7 +20,10 @@ from pdefit.systems.field_coords import field_coords
 
 
 def predicted(exp: Experiment, found: Fit) -> Iterator[PyTree]:
-    """The model's state at every time of the record: segment by segment over the fit, then on from its end."""
+    """States of the fitted model at every time of the record.
+
+    They come segment by segment over the fit, and then go on from its end.
+    """
     functional, problem = found.functional, found.problem
     numerics = {
         "solver": functional.runner.solver,
@@ -43,7 +46,14 @@ def predicted(exp: Experiment, found: Fit) -> Iterator[PyTree]:
 
 
 def write_film(exp: Experiment, found: Fit, store: Store, path: Any, title: str) -> tuple[Skill | None, PyTree]:
-    """Write fields.h5 and score the forecast on the way; beside its skill, the state at the end of the fit."""
+    """Write fields.h5, and score the forecast on the way; returns the scores and the state at the end of the fit.
+
+    **Arguments:**
+
+    - `exp`, `found`: the experiment and its fit.
+    - `store`: what is written.
+    - `path`, `title`: of the file.
+    """
     problem, record, total = found.problem, exp.record, exp.record.ts.size
     coords = field_coords(problem.system, problem.y0)
     wanted = store.wanted(coords, total, 3)
@@ -89,10 +99,10 @@ def _on_grid(values: Any, shape: tuple[int, ...]) -> bool:
 
 
 def _skill(exp: Experiment, found: Fit, ahead: list[dict[str, np.ndarray]], last: PyTree, coords: Any) -> Skill:
-    """The forecast against the truth (for real data: the observations) and against a baseline from the same state."""
+    """Scores of the forecast against the truth (or the observations) and against a baseline from the same state."""
     problem, later = found.problem, slice(exp.fitted, None)
     ts, t0 = exp.record.ts[later], float(exp.record.ts[exp.fitted - 1])
-    # as the state has them: mappings come back from jit in alphabetical order
+    # in the order of the state: jit returns mappings in alphabetical order
     names = sorted(ahead[0], key=[*named_fields(problem.y0), *ahead[0]].index)
     forecast = {n: np.stack([a[n] for a in ahead]) for n in names}
     if isinstance(problem.system, AbstractBaseline):
@@ -118,5 +128,5 @@ def _skill(exp: Experiment, found: Fit, ahead: list[dict[str, np.ndarray]], last
 
 
 def _is_spread(where: FieldCoords) -> bool:
-    """Whether a field lives on a grid: along an axis that has positions, neither labels nor numbers."""
+    """Whether a field lives on a grid: along an axis with positions, not labels or numbers."""
     return any(np.asarray(values).dtype.kind == "f" for values in where.coords.values())

@@ -1,4 +1,4 @@
-"""How well a fit describes its data: chi2, whiteness, held-out frames and the verdict."""
+"""Quality of a fit: chi2, whiteness, held-out frames and the verdict."""
 
 import dataclasses
 from typing import Any
@@ -9,16 +9,16 @@ from pdefit.analysis.goodness.whiteness import whiteness
 from pdefit.cli.experiment.build import Experiment
 from pdefit.inverse.fit.fit import Fit
 
-# an estimate of sigma with a larger standard error does not tell good residuals from bad
+# an estimated sigma with a larger relative standard error is not taken for known
 _KNOWN_TO = 0.1
 
 
 def fit_quality(exp: Experiment, found: Fit) -> tuple[dict[str, Any], Verdict]:
-    """The `fit` section of summary.json, and the verdict. Priors and regularizers do not count in chi2."""
+    """The section `fit` of summary.json, and the verdict. Priors and regularizers do not count in chi2."""
     functional = found.functional
     total, count = chi2(functional, found.theta), functional.observed_values
     per_value, known = total / max(count, 1), _sigma_known(exp, tuple(functional.observed))
-    # round-off and the last digits of an optimizer are never white
+    # residuals of round-off and of the last digits of an optimizer are never white, so they are not tested
     white = None if known and per_value < FAR_BELOW else whiteness(functional, found.theta)
     window = exp.record.at(slice(0, exp.fitted))
     held = heldout_score(functional, found.theta, window, exp.held) if exp.held.size else None
@@ -45,8 +45,10 @@ def fit_quality(exp: Experiment, found: Fit) -> tuple[dict[str, Any], Verdict]:
 
 
 def sigma_stated(exp: Experiment) -> bool:
-    """True where the noise of every fitted variable was stated: not estimated from data, and not a twin without noise, whose
-    sigma is only a weight."""
+    """Whether the noise of every fitted variable was stated.
+
+    It was not where sigma was estimated from the data, or where a twin has no noise and sigma is only a weight.
+    """
     observed = exp.functional.observed
     return not (_reweighted(exp) or exp.noiseless or any(name in (*exp.unstated, *exp.noise) for name in observed))
 
@@ -67,6 +69,9 @@ def _reweighted(exp: Experiment) -> bool:
 
 
 def _sigma_known(exp: Experiment, observed: tuple[str, ...]) -> bool:
-    """Whether sigma was stated, or well estimated, before the fit; one made from residuals makes chi2 about 1."""
+    """Whether sigma was stated, or well estimated, before the fit.
+
+    A sigma made from residuals makes chi2 about 1, which proves nothing.
+    """
     unidentifiable = [name for name, n in exp.noise.items() if n.error > _KNOWN_TO]
     return not _reweighted(exp) and not any(name in (*exp.unstated, *unidentifiable) for name in observed)

@@ -1,4 +1,4 @@
-"""How good the forecast was, for summary.json, forecast.csv and the console."""
+"""Scores of the forecast for summary.json, forecast.csv and the terminal."""
 
 import logging
 from pathlib import Path
@@ -23,7 +23,7 @@ log = logging.getLogger("pdefit")
 
 
 def check_lyapunov(wanted: bool, exp: Experiment) -> None:
-    """Refuse to ask for an exponent where there is no forecast, before anything is spent."""
+    """Refuse `lyapunov=true` for an experiment without a forecast, before the fit."""
     if wanted and not exp.forecasts:
         raise PdefitError("lyapunov=true measures over the forecast, and there is none; set times.fit_until")
 
@@ -31,7 +31,15 @@ def check_lyapunov(wanted: bool, exp: Experiment) -> None:
 def forecast_summary(
     exp: Experiment, found: Fit, skill: Skill, last: PyTree, with_lyapunov: bool, console: Console
 ) -> dict[str, Any]:
-    """The section `forecast` of summary.json, told on the console in a line. `last` is the state at the end of the fit."""
+    """The section `forecast` of summary.json, also printed in one line.
+
+    **Arguments:**
+
+    - `exp`, `found`: the experiment and its fit.
+    - `skill`: scores of the forecast.
+    - `last`: state at the end of the fit.
+    - `with_lyapunov`: whether to compute the largest Lyapunov exponent.
+    """
     system = found.problem.system
     start, unit = float(exp.record.ts[exp.fitted - 1]), system.time_unit
     coords = field_coords(system, exp.functional.problem.y0)
@@ -67,7 +75,7 @@ def forecast_summary(
 
 
 def write_forecast(path: Path, skill: Skill) -> None:
-    """Errors over time: of every label, or of all points together."""
+    """Write forecast.csv: errors over time, of every label or of all points together."""
     columns: dict[str, np.ndarray] = {}
     if skill.per_label:
         for label, error in skill.per_label.items():
@@ -78,7 +86,7 @@ def write_forecast(path: Path, skill: Skill) -> None:
 
 
 def in_words(summary: dict[str, Any], unit: str) -> str:
-    """The section `forecast` of summary.json in a line."""
+    """The section `forecast` of summary.json in one line, with the time unit of the system."""
     unit = with_space(unit)
     name, valid = summary["baseline"]["name"], summary["valid_time"]
     to_end = "all" if summary["valid_to_end"] else f"{valid:.4g}"
@@ -112,7 +120,7 @@ def _peak_time(peaks: PeakTimes, unit: str) -> dict[str, Any]:
 
 
 def _parting(found: LyapunovResult, valid_time: float, unit: str) -> dict[str, Any]:
-    """Infinite times and what is not known become null in the file."""
+    """Lyapunov exponent for summary.json; infinite and unknown numbers become null in the file."""
     chaotic = np.isfinite(found.time)
     return {
         "exponent": found.exponent,
@@ -124,7 +132,7 @@ def _parting(found: LyapunovResult, valid_time: float, unit: str) -> dict[str, A
 
 
 def _lyapunov(exp: Experiment, found: Fit, last: PyTree, console: Console) -> LyapunovResult | None:
-    """The exponent of the fitted model on its own trajectory, from the end of the fit to that of the forecast."""
+    """Lyapunov exponent of the fitted model from the end of the fit to that of the forecast; None where it fails."""
     functional = found.functional
     numerics = {
         "solver": functional.runner.solver,

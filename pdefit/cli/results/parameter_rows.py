@@ -1,4 +1,4 @@
-"""From a fit and its intervals to rows for tables and summaries."""
+"""Rows of estimates for tables and summaries."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from pdefit.output.store.parameters import ParameterRow
 
 
 def true_theta(exp: Experiment, functional: Functional) -> np.ndarray:
-    """theta at the truth, NaN where it is not known."""
+    """theta (p,) at the truth; NaN where it is unknown."""
     parts = []
     for control in functional.controls.items:
         known = exp.truth is not None and is_known(control.path, exp.true_paths)
@@ -31,8 +31,15 @@ def true_theta(exp: Experiment, functional: Functional) -> np.ndarray:
 def parameter_rows(
     exp: Experiment, found: Fit, intervals: Intervals | None, shift: np.ndarray, trusted: bool
 ) -> list[ParameterRow]:
-    """One row for each element of every control that is neither a field nor a node state. `shift` (p,) is what finer steps
-    or cells do to the estimate, in half widths; `trusted` whether intervals are, where discretisation does not decide."""
+    """One row for each element of every control, except fields and node states.
+
+    **Arguments:**
+
+    - `exp`, `found`: the experiment and its fit.
+    - `intervals`: None where there are none.
+    - `shift` (p,): shift of the estimate by finer steps or cells, in half widths of the intervals.
+    - `trusted`: whether intervals are trusted where no shift is too large.
+    """
     functional = found.functional
     theta, truth = np.asarray(found.theta), true_theta(exp, functional)
     guess = np.asarray(exp.functional.theta0)[: theta.size]
@@ -68,7 +75,7 @@ def parameter_rows(
 
 
 def field_errors(exp: Experiment, found: Fit) -> dict[str, dict[str, float]]:
-    """The relative L2 error of every control that is a field, and of its guess, where the truth is known."""
+    """Relative L2 errors of controls that are fields, and of their guesses, where the truth is known."""
     out: dict[str, dict[str, float]] = {}
     for control in found.functional.controls.items:
         if control.size <= FEW or control.is_node or exp.truth is None or not is_known(control.path, exp.true_paths):

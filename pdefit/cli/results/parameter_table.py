@@ -1,4 +1,4 @@
-"""The table of estimates on the terminal."""
+"""Table of the estimates on the terminal."""
 
 import itertools
 
@@ -8,13 +8,21 @@ from rich.table import Table
 from pdefit.cli.runs.discretisation_check import NOTED
 from pdefit.output.store.parameters import ParameterRow
 
-# more elements of one control than this are a field, which the terminal shows in a line
+# a control with more elements than this is a field, which is shown in one line
 _MOST_ROWS = 16
 
 
 def parameter_table(rows: list[ParameterRow], unidentifiable: tuple[str, ...]) -> Table:
-    """The estimates in 80 columns, a field in one line; parameters.csv has every element, all digits and units. Intervals
-    that are not to be trusted stand in brackets; what finer steps or cells would do is shown where it matters."""
+    """Table of the estimates in 80 columns, with a field in one line.
+
+    Intervals that are not to be trusted stand in brackets. Shifts by the discretisation are shown where they are large.
+    parameters.csv has all elements, digits and units.
+
+    **Arguments:**
+
+    - `rows`: of parameters.csv.
+    - `unidentifiable`: names of the elements whose interval is unknown, because the data do not determine them.
+    """
     table = Table(box=None, header_style="bold")
     table.add_column("control", no_wrap=True)
     shifts = any(abs(r.discretisation_shift or 0.0) > NOTED for r in rows)
@@ -45,7 +53,7 @@ def parameter_table(rows: list[ParameterRow], unidentifiable: tuple[str, ...]) -
 
 
 def _summarised(rows: list[ParameterRow]) -> tuple[str, ...]:
-    """The elements of one field in a line: ranges, the median interval, relative L2 error and rms of z."""
+    """One line for a field: ranges, the median interval, relative L2 error and rms of z."""
 
     def range_of(values: list[float]) -> str:
         return f"{min(values):.2g}..{max(values):.2g}" if values else ""

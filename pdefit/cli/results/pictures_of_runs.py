@@ -1,4 +1,4 @@
-"""What the verbs that show runs have in common: which runs are meant, one after the other, and what the end of a run draws."""
+"""Shared parts of the verbs that show runs: which runs are meant, a loop over them, and what is drawn."""
 
 import logging
 import os
@@ -22,7 +22,14 @@ _BOOLEANS = {"true": True, "false": False}
 
 
 def run_and_options(arguments: list[str], verb: str, options: Mapping[str, str]) -> tuple[Path, dict[str, str]]:
-    """The directory that `RUN key=value ...` names, and the options, which have these defaults."""
+    """Directory that `RUN key=value ...` names, and the options.
+
+    **Arguments:**
+
+    - `arguments`: the words after the verb.
+    - `verb`: for errors.
+    - `options`: defaults of the options, which are the only ones allowed.
+    """
     if not arguments or "=" in arguments[0] or arguments[0].startswith("-"):
         raise PdefitError(f"{verb} expects the directory of a run, or a folder of runs, e.g. pdefit {verb} runs/...")
     chosen = dict(options)
@@ -37,13 +44,22 @@ def run_and_options(arguments: list[str], verb: str, options: Mapping[str, str])
 
 
 def boolean(value: str, key: str) -> bool:
+    """True or false from the text of an option `key`."""
     if value.lower() not in _BOOLEANS:
         raise PdefitError(f"{key} expects true or false, but got '{value}'")
     return _BOOLEANS[value.lower()]
 
 
 def for_each_run(folder: Path, make: Callable[[Path], Drawn], console: Console) -> None:
-    """One line for each run; one that fails is told, and the others go on."""
+    """Do the same for each run in a folder, and print a line for it.
+
+    A run that fails is reported, and the others go on.
+
+    **Arguments:**
+
+    - `folder`: a run, or a folder of runs.
+    - `make`: called with the directory of a run.
+    """
     runs, failed = find_runs(folder), []
     for run in runs:
         begin = time.perf_counter()
@@ -52,7 +68,7 @@ def for_each_run(folder: Path, make: Callable[[Path], Drawn], console: Console) 
                 raise PdefitError(f"'{run}' cannot be written; make it writable, or copy it to a folder that is")
             refuse_old(run)
             drawn = make(run)
-        # the wall between one run and the next
+        # whatever fails in one run must not stop the others
         except Exception as error:
             if len(runs) == 1:
                 raise
@@ -69,7 +85,7 @@ def for_each_run(folder: Path, make: Callable[[Path], Drawn], console: Console) 
 
 
 def pictures(run: Path, form: str = "png", with_movie: bool = True) -> Drawn:
-    """Figures, the movie and fields.xdmf of a run."""
+    """Draw figures, the movie and fields.xdmf of a run; `form` is that of the figures."""
     drawn = draw_all(run, form)
     if with_movie:
         moved = draw_run_movie(run)
@@ -82,7 +98,7 @@ def pictures(run: Path, form: str = "png", with_movie: bool = True) -> Drawn:
 
 
 def description(run: Path) -> Drawn:
-    """fields.xdmf, where fields live in space."""
+    """Write fields.xdmf of a run, if its fields lie in space."""
     drawn = Drawn()
     if RunFiles(run).has("fields.h5"):
         drawn.attempt(run / "fields.xdmf", lambda _: write_xdmf(run / "fields.h5"))
@@ -91,14 +107,14 @@ def description(run: Path) -> Drawn:
 
 
 def report(run: Path) -> Drawn:
-    """report.html of a run, from the pictures it has."""
+    """Write report.html of a run, with the pictures that it has."""
     drawn = Drawn()
     drawn.attempt(run / "report.html", lambda _: write_report(run))
     return drawn
 
 
 def tell(drawn: Drawn, console: Console) -> None:
-    """What could not be drawn, at the end of a run that is not to fail for it."""
+    """Report what could not be drawn as warnings, at the end of a run that must not fail for it."""
     for note in drawn.notes:
         log.warning(note)
         console.print(f"[yellow]{escape(sentence(note))}[/]", highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""How large the residuals are over time."""
+"""Size of the residuals over time."""
 
 from typing import Any
 
@@ -11,8 +11,10 @@ from pdefit.systems.field_coords import field_coords
 
 
 def residual_series(functional: Functional, theta: Float[Array, " p"]) -> dict[str, np.ndarray]:
-    """Root mean square of the weighted residuals at every observation time, for each variable; for variables whose first
-    axis has labels (bodies), one series a label. NaN where nothing was fitted."""
+    """Root mean square of the weighted residuals at every observation time (T,), for each variable.
+
+    A variable whose first axis has labels (bodies) gives one series for each label. NaN where nothing was fitted.
+    """
     layout = functional.layout
     sums = eqx.filter_jit(Functional.squared_residuals)(functional, theta)
     coords = field_coords(functional.problem.system, functional.problem.y0)

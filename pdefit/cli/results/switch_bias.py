@@ -1,4 +1,4 @@
-"""What smooth tangents cost an estimate of hard equations."""
+"""Bias of an estimate for hard switches whose tangents are those of smoothed ones."""
 
 import logging
 from typing import Any
@@ -16,8 +16,15 @@ log = logging.getLogger("pdefit")
 
 
 def switch_bias(found: Fit, known: Intervals | None, console: Console) -> dict[str, Any] | None:
-    """The way from the estimate to the minimum, in search space and in standard errors, for summary.json; None where
-    tangents are exact, and where differences tell nothing."""
+    """Distance of the estimate from the minimum, in search space and in standard errors, for summary.json.
+
+    None where tangents are exact, and where J is too rough for differences to show the distance.
+
+    **Arguments:**
+
+    - `found`: the fit.
+    - `known`: its intervals; None without any.
+    """
     functional = found.functional
     if not functional.smooth_tangents:
         return None

@@ -1,4 +1,4 @@
-"""How much memory an evaluation took: the rise of the peak while it ran."""
+"""Memory that an evaluation took, measured as the rise of the peak while it ran."""
 
 import contextlib
 import ctypes
@@ -13,19 +13,20 @@ import jax
 from pdefit.inverse.fit.drivers import AbstractDriver
 
 _STATUS = Path("/proc/self/status")
-# seconds between two looks
+# seconds between two readings
 _EVERY = 2e-3
 
 
 class Meter:
-    """Watches how far memory rises above what is in use when it is made, until it is asked.
+    """Meter of the rise of memory above what is in use when it is made, up to the call of `rise`.
 
-    On an accelerator by its own account; on Linux by looking again and again at what the process holds beside mapped files
-    (the code of libraries comes and goes as it pleases); elsewhere by the process's peak.
+    On an accelerator it reads the account of the device. On Linux it reads the memory of the process again and again,
+    without mapped files, because the code of libraries is loaded and dropped at any time. Elsewhere it takes the peak
+    of the process.
     """
 
     def __init__(self):
-        # memory that was freed but not given back would be used again without a rise
+        # return freed memory to the system: the process would use it again without a rise
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).malloc_trim(0)
         self._before = self._most = _in_use()
@@ -38,7 +39,7 @@ class Meter:
             self._most = max(self._most, _in_use())
 
     def rise(self) -> int:
-        """Bytes beyond what was in use then; the watch ends."""
+        """Bytes beyond what was in use at the start; ends the measurement."""
         self._done.set()
         self._thread.join()
         stats = _device()
@@ -47,7 +48,7 @@ class Meter:
 
 
 class Metered(AbstractDriver):
-    """A driver whose first evaluations are measured: `peak_bytes` is what they took beyond what was in use before."""
+    """A driver whose first evaluations are measured: `peak_bytes` is the memory that they took."""
 
     def __init__(self, driver: AbstractDriver):
         self.driver = driver
@@ -97,5 +98,5 @@ def _in_use() -> int:
 
 
 def _device() -> dict[str, Any] | None:
-    """What an accelerator says of its memory; None on a CPU."""
+    """Memory statistics of an accelerator; None on a CPU."""
     return jax.local_devices()[0].memory_stats()

@@ -1,4 +1,4 @@
-"""Plugins: packages that bring systems, found by entry points, and in the folder `plugins` of a checkout."""
+"""Plugins: packages with systems, found by entry points and in the folder `plugins` of a checkout."""
 
 import importlib
 import importlib.metadata
@@ -18,7 +18,7 @@ _ROOT = Path(__file__).parents[3]
 
 
 def plugins() -> dict[str, ModuleType]:
-    """Every plugin by the name of its package."""
+    """All plugins by the names of their packages."""
     found: dict[str, ModuleType] = {}
     for name in dict.fromkeys((*_installed(), *_beside())):
         try:
@@ -36,7 +36,7 @@ def _installed() -> list[str]:
 
 
 def _beside() -> list[str]:
-    """Packages `plugins/pdefit_*` of the checkout that this file is in, if it is in one; they need no installation."""
+    """Packages `plugins/pdefit_*` of the checkout that holds this file, if any; they need no installation."""
     folder = _ROOT / "plugins"
     if not (_ROOT / "pyproject.toml").is_file():
         return []
@@ -47,17 +47,17 @@ def _beside() -> list[str]:
 
 
 def systems() -> dict[str, type[AbstractSystem]]:
-    """Every system of every plugin by its configuration name, e.g. `reaction/fisher_kpp`."""
+    """All systems of all plugins by their names in configurations, e.g. `reaction/fisher_kpp`."""
     return {name: cls for module in plugins().values() for name, cls in module.SYSTEMS.items()}
 
 
 def folders() -> list[tuple[str, Path]]:
-    """The configuration folder of each plugin, beside its package's `__init__.py`."""
+    """Folders of configurations of all plugins, each beside the `__init__.py` of its package."""
     return [(name, Path(str(module.__file__)).parent / "conf") for name, module in plugins().items()]
 
 
 class PluginConfigurations(SearchPathPlugin):
-    """Adds the plugins' `conf` folders to Hydra's search path."""
+    """Plugin of Hydra that adds the `conf` folders of pdefit's plugins to the search path."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         for name, folder in folders():
@@ -66,5 +66,5 @@ class PluginConfigurations(SearchPathPlugin):
 
 
 def register() -> None:
-    """Tell Hydra; to be called before it composes a configuration."""
+    """Register the folders of plugins with Hydra, before it composes a configuration."""
     Plugins.instance().register(PluginConfigurations)

@@ -1,4 +1,4 @@
-"""What a person sees while something long runs."""
+"""Progress on the terminal."""
 
 import sys
 import time
@@ -11,7 +11,7 @@ from pdefit.inverse.fit import fit as fitting
 
 
 class _BarOrLines:
-    """A bar with these columns; on anything but a terminal, a plain line every few seconds."""
+    """A progress bar on a terminal; elsewhere a plain line every few seconds."""
 
     def __init__(self, console: Console, every: float, *columns: ProgressColumn, transient: bool = False):
         self._bar = Progress(*columns, console=console, transient=transient) if console.is_terminal else None
@@ -28,14 +28,14 @@ class _BarOrLines:
             self._bar.stop()
 
     def _print(self, line: str, at_once: bool = False) -> None:
-        """A line, unless there was one just before."""
+        """Print a line, unless one was printed just before."""
         if at_once or time.perf_counter() - self._printed > self._every:
             self._printed = time.perf_counter()
             print(line, file=sys.stderr, flush=True)
 
 
 class FitProgress(_BarOrLines):
-    """Loss, rate and time left; the first iteration of a stage has a line in any case."""
+    """Progress of a fit: loss, rate and time left. The first iteration of a stage always prints a line."""
 
     def __init__(self, console: Console, every: float = 5.0):
         super().__init__(
@@ -63,14 +63,14 @@ class FitProgress(_BarOrLines):
 
 
 class RunsProgress(_BarOrLines):
-    """Runs that are known in number."""
+    """Progress of a known number of runs."""
 
     def __init__(self, console: Console, every: float = 5.0):
         columns = BarColumn(), TextColumn("{task.completed}/{task.total}"), TextColumn("{task.description}")
         super().__init__(console, every, *columns, TimeRemainingColumn(), transient=True)
 
     def __call__(self, done: int, of: int, what: str) -> None:
-        """So many are done, of how many, and what comes next."""
+        """Show that `done` runs out of `of` are finished, and which comes next."""
         if self._bar:
             self._task = self._bar.add_task(what, total=of) if self._task is None else self._task
             self._bar.update(self._task, completed=done, description=what)

@@ -1,4 +1,4 @@
-"""The directory of a run: its log, its status, where it came from."""
+"""The directory of a run: its name, provenance, lock and final state."""
 
 import importlib.metadata
 import logging
@@ -26,7 +26,7 @@ _PACKAGES = ("pdefit", "jax", "jaxlib", "equinox", "diffrax", "optax", "numpy", 
 
 
 class Reproducible(Protocol):
-    """What of a run's settings its provenance repeats."""
+    """Settings that the provenance of a run repeats."""
 
     @property
     def dtype(self) -> str: ...
@@ -35,12 +35,12 @@ class Reproducible(Protocol):
 
 
 def run_name() -> str:
-    """A name that two sweeps started in the same second do not share."""
+    """Name of a run: the time and a random number, so that two sweeps of the same second have different names."""
     return f"{datetime.now():%Y-%m-%d_%H-%M-%S}-{uuid.uuid4().hex[:4]}"
 
 
 def current() -> Path:
-    """The directory Hydra made for this run."""
+    """Directory that Hydra made for this run."""
     return Path(HydraConfig.get().runtime.output_dir)
 
 
@@ -57,7 +57,7 @@ def refuse_old(directory: Path) -> None:
 
 
 def refuse_used(overrides: list[str]) -> None:
-    """Refuse to let Hydra write over a run that is there already."""
+    """Refuse directories that hold a run already, which Hydra would overwrite."""
     for override in overrides:
         key, _, value = override.partition("=")
         runs = {"hydra.run.dir": "provenance.json", "hydra.sweep.dir": "*/provenance.json"}.get(key)
@@ -76,9 +76,20 @@ def refuse_used(overrides: list[str]) -> None:
 def recorded(
     directory: Path, command: list[str], settings: Reproducible, experiment: str, resumed: bool = False
 ) -> Iterator[None]:
-    """The directory is locked; provenance at the start; at the end DONE, or INTERRUPTED or FAILED with the reason."""
+    """Lock a directory for a block, and record how it ran.
+
+    Provenance is written at the start. At the end a file DONE, INTERRUPTED or FAILED is written, with the time or the
+    reason.
+
+    **Arguments:**
+
+    - `directory`: of the run.
+    - `command`: words of the command line, for the provenance.
+    - `settings`, `experiment`: of the run.
+    - `resumed`: whether the run existed before.
+    """
     with locked(directory):
-        # a run stays what it was as long as going on with it has changed nothing
+        # where resuming fails before it has changed anything, the run keeps its earlier mark
         before, untouched = {mark: _text(directory / mark) for mark in MARKS[:2]}, _states(directory)
         try:
             interrupts.begin()
@@ -106,7 +117,7 @@ def recorded(
 
 
 def _start(directory: Path, entry: dict[str, Any], resumed: bool) -> None:
-    """Provenance, and no mark of how an earlier command ended."""
+    """Write provenance, and remove the mark of how an earlier command ended."""
     provenance = directory / "provenance.json"
     if resumed and provenance.is_file():
         first = read_json(provenance)
@@ -118,12 +129,12 @@ def _start(directory: Path, entry: dict[str, Any], resumed: bool) -> None:
 
 
 def _end(directory: Path, mark: str, text: str) -> None:
-    """One mark of how a run ended. Signals come too late for it from now on."""
+    """Write one mark of how a run ended. Signals are ignored from now on."""
     interrupts.over()
     try:
         write_text(directory / mark, text)
     except OSError:
-        # a disk without room for a sentence may have it for a name
+        # a full disk may still have room for an empty file
         with suppress(OSError):
             (directory / mark).touch()
 
@@ -133,7 +144,7 @@ def _text(path: Path) -> str | None:
 
 
 def _states(directory: Path) -> list[tuple[str, int]]:
-    """When each file of state/ and the summary was written."""
+    """Times at which the files of state/ and the summary were written."""
     files = [*(directory / "state").glob("*.h5"), directory / "summary.json"]
     return sorted((f.name, f.stat().st_mtime_ns) for f in files if f.exists())
 
@@ -163,7 +174,7 @@ def _version(package: str) -> str | None:
 
 
 def _commit() -> str | None:
-    """The commit of the source tree, with `+` when it has changes; None for an installed wheel."""
+    """Commit of the source tree, with `+` where it has changes; None for an installed wheel."""
     here = Path(__file__).parent
     try:
         top = subprocess.run(
