@@ -1,7 +1,7 @@
-"""A finder that `./run` puts into its environment: a folder called `pdefit` beside a script is not the package.
+"""Import hook that `./run` installs in its environment: a folder called `pdefit` beside a script is not the package.
 
-A clone has no `__init__.py` at its top, so that Python takes a clone called `pdefit` for a namespace package, and looks for
-the installed one no further. Here any regular package comes before it. Nothing else changes.
+A clone has no `__init__.py` at its top. Python takes a clone called `pdefit` for a namespace package, and stops looking
+for the installed one. With this hook any regular package comes before it. No other import changes.
 """
 
 import sys
@@ -9,11 +9,11 @@ from importlib.machinery import ModuleSpec, PathFinder
 
 
 class RegularFirst:
-    """Asked before Python's own finders, about `pdefit` alone."""
+    """Finder that is called before those of Python, and acts on the name `pdefit` alone."""
 
     @classmethod
     def find_spec(cls, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        """The installed package, where Python would take a folder for it."""
+        """The installed package, where Python would take a folder for it; None leaves the search to Python."""
         if name != "pdefit":
             return None
         found = PathFinder.find_spec(name)

@@ -1,10 +1,10 @@
-"""Run the experiments that the README quotes, and hold their numbers against what it promises.
+"""Run the experiments that the README quotes, and compare their numbers with what it promises.
 
     ./run python scripts/acceptance.py [PART ...]
 
-PART is one of pleiades, fisher, sweep, cardiac, solar_system, solar_system_positions; without one all are run. Prints one
-line for each promise with the number found; exit code 1 if one is not kept. Times depend on the machine and on what else
-it does: a longer one is printed as slow and is no failure.
+PART is one of pleiades, fisher, sweep, cardiac, solar_system, solar_system_positions (default: all). Prints one line
+for each promise with the number found. The exit code is 1 if one is not kept. Times depend on the machine and its load,
+so a longer one is printed as slow and is no failure.
 """
 
 import json
@@ -23,7 +23,7 @@ failures = 0
 
 
 def run(folder: Path, *arguments: str) -> tuple[list[dict], float]:
-    """Run pdefit in a folder of its own; the summaries of all jobs, and the seconds it took."""
+    """Run pdefit in a new folder; returns the summaries of all jobs, and the seconds it took."""
     folder.mkdir(parents=True)
     command = [str(Path(sys.executable).parent / "pdefit"), *arguments]
     begin = time.perf_counter()
@@ -35,7 +35,7 @@ def run(folder: Path, *arguments: str) -> tuple[list[dict], float]:
 
 
 def promise(what: str, found: float, limit: float, unit: str = "") -> None:
-    """Print and remember whether found <= limit."""
+    """Print whether found <= limit, and count it as a failure if not."""
     global failures
     kept = found <= limit
     failures += not kept
@@ -43,12 +43,12 @@ def promise(what: str, found: float, limit: float, unit: str = "") -> None:
 
 
 def promise_time(what: str, seconds: float, limit: float) -> None:
-    """Print whether something took no longer than it should on two quiet cores."""
+    """Print whether something took no longer than it should on two idle cores."""
     print(f"{'ok    ' if seconds <= limit else 'slow  '}  {what:<66} {seconds:9.3g} <= {limit:g} s", flush=True)
 
 
 def verdict(what: str, summary: dict, word: str) -> None:
-    """Print and remember whether a fit was judged as promised."""
+    """Print whether a fit has the promised verdict, and count it as a failure if not."""
     promise(f"{what}: judged other than '{word}'", summary["verdict"] != word, 0)
 
 
@@ -149,12 +149,12 @@ def cardiac(folder: Path) -> None:
 
 
 def mean_error(summary: dict) -> float:
-    """The mean relative error of all parameters."""
+    """Mean relative error of all parameters."""
     return float(np.mean([abs(p["relative_error"]) for p in summary["parameters"].values()]))
 
 
 def film(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Times, places along x, and the voltage."""
+    """Times, positions along x, and the voltage."""
     with h5py.File(path) as file:
         return file["time"][:], file["x"][:], file["u_predicted"][:]
 

@@ -1,13 +1,15 @@
-"""Attack the gradient certificate: false alarms, hard switches, planted faults.
+"""Attacks on the gradient certificate: false alarms, hard switches, planted faults.
 
     ./run python scripts/attack_certificates.py alarms [--only lorenz,kdv] [--seeds 12] [--shipped 4]
     ./run python scripts/attack_certificates.py switches [--only relay,front]
     ./run python scripts/attack_certificates.py faults [--only NAME,...]
 
-`alarms`: correct gradients of smooth systems, all shipped fits among them, at guesses far and near; none may be refused.
-`switches`: jumps of a right-hand side of every size; whatever moves an estimate by a tenth of its interval must be refused,
-and kinks, whose derivatives are right, must pass. `faults`: wrong derivatives planted in every part; each is refused, or it is
-said why not. Everything by default settings. Prints a row for each, and counts; exit code 1 if a claim fails.
+`alarms` certifies correct gradients of smooth systems, all shipped fits among them, at guesses far and near. None may
+be refused. `switches` certifies right-hand sides with jumps of every size. A jump that moves an estimate by a tenth of
+its interval must be refused. Kinks, whose derivatives are right, must pass. `faults` plants wrong derivatives in every
+part; each must be refused, or the reason why not is printed.
+
+All runs use default settings. Each prints a row, and counts at the end. The exit code is 1 if a claim fails.
 """
 
 import argparse
@@ -54,9 +56,9 @@ SHIPPED = {
     "cardiac/bocf_quiet": _TISSUE.replace("initial.rounds=2", ""),
     "cardiac/bocf_parameters_512": f"{_TISSUE} initial.squares=3",
 }
-# how far from the truth, as a part of a guess
+# distances from the truth, as fractions of that of a guess
 PLACES = {"guess": 1.0, "near": 0.03, "truth": 0.0}
-# what a missing derivative may do to an estimate, in half intervals
+# shift of an estimate, in half widths of its interval, from which on a missing derivative must be found
 MOVES = 0.1
 JACOBIAN: Callable = eqx.filter_jit(lambda functional, theta: functional.jacobian(theta))
 
@@ -73,7 +75,7 @@ def short(reason: str) -> str:
 
 
 def drawn(name: str, seeds: int) -> Iterator[tuple[str, pdefit.Certificate]]:
-    """The certificates of a case of the zoo, at every place in turn."""
+    """Certificates of one case of the test zoo, at each place in turn."""
     case = CASES[name]
     for seed in range(seeds):
         place = list(PLACES)[seed % len(PLACES)]
@@ -83,7 +85,7 @@ def drawn(name: str, seeds: int) -> Iterator[tuple[str, pdefit.Certificate]]:
 
 
 def shipped(name: str, seeds: int) -> Iterator[tuple[str, pdefit.Certificate]]:
-    """The certificates of a shipped fit at its guess and beside the truth."""
+    """Certificates of a shipped fit at its guess and near the truth."""
     plugins.register()
     register_resolvers()
     for seed in range(seeds):
@@ -125,7 +127,7 @@ def alarms(only: list[str], seeds: int, of_shipped: int) -> bool:
 
 
 def fits(name: str, seeds: int) -> Iterator[tuple[str, pdefit.Functional, Any]]:
-    """Fits of a kind, of all sizes, with data of the same equations or of equations that are smoothly wrong."""
+    """Fits of a kind of switch, of all sizes, with data of the same equations or of slightly different ones."""
     hard = name in SWITCHES
     kind = SWITCHES[name] if hard else KINKS[name]
     for seed in range(seeds):
@@ -146,7 +148,7 @@ def switches(only: list[str], seeds: int) -> bool:
             caught = [where for where, certificate in found.items() if not certificate.passed]
             matters = hard and there.shift >= MOVES
             verdict = "MISSED" if matters and not caught else "FALSE ALARM" if caught and not hard else ""
-            # where the minimum was not found, the shift is an estimate
+            # a question mark: the minimum was not found, so the shift is an estimate
             row(
                 f"{label}  shift {there.shift:8.3f}{' ' if there.found else '?'} caught: {', '.join(caught) or '-'}  {verdict}"
             )

@@ -1,8 +1,8 @@
-"""Lines of code by room: without docstrings, comments, blank lines and the imports at the top of a file.
+"""Lines of code by room, without docstrings, comments, blank lines and the imports at the top of a file.
 
     ./run python scripts/count_lines.py [FOLDER]
 
-FOLDER is the root of a checkout, this one without it, so that two versions can be compared.
+FOLDER is the root of a checkout (default: this one), so that two versions can be compared.
 """
 
 import ast
@@ -12,14 +12,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 
-# what the core of an inversion consists of
+# rooms that an inversion cannot do without
 CORE = ("systems", "data", "integrate", "adjoints") + tuple(
     f"inverse/{room}" for room in ("problem", "controls", "shooting", "objective", "optimizers", "fit")
 )
 
 
 def code_lines(source: str) -> int:
-    """Number of lines on which code stands."""
+    """Number of lines with code."""
     tree = ast.parse(source)
     without: set[int] = set()
     for node in ast.walk(tree):
@@ -45,14 +45,14 @@ def _lines(node: ast.stmt) -> set[int]:
 
 
 def room(file: Path) -> str:
-    """Folder of a file in its package, at most two deep; inverse and cli are counted by their rooms."""
+    """Folder of a file in its package: in inverse and cli two levels, elsewhere one."""
     parts = file.parts[:-1]
     depth = 2 if parts and parts[0] in ("inverse", "cli") else 1
     return "/".join(parts[:depth]) or "."
 
 
 def by_room(root: Path) -> tuple[Counter[str], Counter[str], dict[str, int]]:
-    """Code lines and files of every room, and the whole lines of every file."""
+    """Code lines and number of files of every room, and the number of all lines of every file."""
     lines, files, lengths = Counter[str](), Counter[str](), {}
     package = root / "pdefit"
     for file in sorted(package.rglob("*.py")):

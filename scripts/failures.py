@@ -1,9 +1,9 @@
-"""Make five mistakes, and show what pdefit says of each.
+"""Five mistakes of users, and the message with which pdefit catches each.
 
     ./run python scripts/failures.py [NAME ...]
 
-Prints for each mistake its command and the sentence that catches it; exit code 1 if one of them goes unnoticed, or if what is
-right is not let pass. About two minutes on two cores.
+Prints the command of each mistake and the message. The exit code is 1 if a mistake goes unnoticed, or if something
+right is refused. Takes about two minutes on two cores.
 """
 
 import dataclasses
@@ -24,7 +24,15 @@ _COARSE = "experiment=reaction/fisher_front system.grid.shape=[40] noise=2e-4 re
 
 @dataclasses.dataclass(frozen=True)
 class Mistake:
-    """A command, what its output must hold (a regular expression), and whether pdefit ends it with an error."""
+    """A mistake and what must happen.
+
+    **Arguments:**
+
+    - `what`: the mistake in words.
+    - `command`: arguments of pdefit.
+    - `said`: regular expression that its output must match.
+    - `stops`: whether pdefit must end with an error.
+    """
 
     what: str
     command: str
@@ -65,7 +73,7 @@ MISTAKES = {
         stops=False,
     ),
 }
-# beside the last: data made with the model's own grid hide the same mistake
+# compared with the last one: data made on the model's own grid hide the same mistake
 CRIME = Mistake(
     "the same, of data made on that grid",
     f"fit {_COARSE} twin=self",
@@ -75,7 +83,7 @@ CRIME = Mistake(
 
 
 def caught(mistake: Mistake, folder: Path) -> bool:
-    """Run a command, print what it said, and tell whether that was expected."""
+    """Run a command and print its message; returns whether that was the expected one."""
     begin = time.perf_counter()
     done = subprocess.run(
         [str(Path(sys.executable).parent / "pdefit"), *mistake.command.split()],

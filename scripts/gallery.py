@@ -1,9 +1,9 @@
-"""Run every experiment and keep one picture of each for the README, in .pictures/.
+"""One picture of every experiment for the README, in .pictures/.
 
     ./run python scripts/gallery.py [EXPERIMENT ...]
 
-Without names: all but those that `SLOW` lists. Where `RUNS` makes an experiment smaller the README says so. Pictures are at
-most 900 pixels wide and 150 kB large.
+Without names all experiments are run, except those that `SLOW` lists. The README mentions it where `RUNS` makes an
+experiment smaller. Pictures are at most 900 pixels wide and 150 kB large.
 """
 
 import os
@@ -25,7 +25,7 @@ _SMALL_TISSUE = (
     "times.forecast.count=100", "times.forecast.stop=550",
 )  # fmt: skip
 
-# for each experiment its verb, what makes it shorter, and the figure that shows most
+# for each experiment its verb, settings that make it shorter, and the figure to keep
 RUNS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "reaction/fisher_front": ("fit", (), "fields"),
     "reaction/fisher_front_2d": ("fit", (), "fields"),
@@ -40,17 +40,17 @@ RUNS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "particles/solar_system": ("fit", (), "parameters"),
     "particles/solar_system_positions": ("fit", (), "fields"),
 }
-# ten minutes and more on two cores: only where they are named
+# these take ten minutes or more on two cores, and are run only if they are named
 SLOW = ("cardiac/bocf_quiet", "cardiac/bocf_hard_data", "cardiac/bocf_noisy", "cardiac/bocf_parameters_512")
 
 
 def picture_of(experiment: str) -> Path:
-    """Where the picture of an experiment is kept."""
+    """Path of the picture of an experiment."""
     return PICTURES / f"{experiment.replace('/', '_')}.png"
 
 
 def keep(figure: Path, picture: Path) -> int:
-    """A figure as a small picture, as wide as its size in bytes allows; returns that size."""
+    """Save a figure as a small picture, as wide as the limit of its size allows; returns its size in bytes."""
     page = imageio.v3.imread(figure, mode="RGB")
     height, width = page.shape[:2]
     for across in (WIDTH, 720, 600, 480, 360):

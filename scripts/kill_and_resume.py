@@ -1,9 +1,10 @@
-"""Kill a fit ten times at random moments, resume it, and compare the end with that of a fit nobody touched.
+"""Fits that are killed at random moments and resumed, compared with an undisturbed fit.
 
     ./run python scripts/kill_and_resume.py [TRIALS]
 
-300 Adam iterations of about 20 seconds; each trial is a fit of its own, killed by SIGKILL once and resumed. Prints one line
-for each trial; exit code 1 if one of them ends in other bits. Takes about seven minutes.
+The fit has 300 iterations of Adam and takes about 20 seconds. Each of ten trials is a fit of its own, killed once by
+SIGKILL and resumed. Prints one line for each trial. The exit code is 1 if a result differs in a single bit. Takes about
+seven minutes.
 """
 
 import os
@@ -22,7 +23,7 @@ PDEFIT = str(Path(sys.executable).parent / "pdefit")
 
 
 def rows(history: Path) -> int:
-    """How many evaluations a history holds, also while it is written."""
+    """Number of evaluations in a history, also while it is written."""
     try:
         with h5py.File(history, "r", locking=False) as file:
             return int(file["n_done"][()])
@@ -31,7 +32,7 @@ def rows(history: Path) -> int:
 
 
 def bits(run: Path) -> dict[str, bytes]:
-    """All of a run's history and films, apart from the seconds, and its table."""
+    """Bytes of the history (without the times), the fields and the table of a run."""
     out = {"parameters": (run / "parameters.csv").read_bytes()}
     for name in ("history.h5", "fields.h5"):
         with h5py.File(run / name) as file:
@@ -56,7 +57,7 @@ def main(trials: int, dt: str) -> int:
         print(f"undisturbed: {time.perf_counter() - begin:.1f} s", flush=True)
         expected = bits(folder / "whole")
         for trial in range(trials):
-            # one in each tenth of the fit
+            # one trial in each tenth of the fit
             row = rng.randint(300 * trial // trials + 1, 300 * (trial + 1) // trials - 1)
             name = f"trial{trial}"
             process = subprocess.Popen(

@@ -1,13 +1,14 @@
-"""How well numbers are found beside an unknown initial state: the error in units of the Cramer-Rao bound.
+"""Accuracy of parameters beside an unknown initial state: errors in units of the Cramer-Rao bound.
 
     ./run python scripts/unknown_initial_state.py [DRAWS] [NOISE]
 
-Fits Korteweg-de Vries (199 and 201 points at two times) and Fisher's front with 1 % noise, from numbers that are 20 % off and
-with the initial state taken from the data, by the stages that `pdefit.choose_stages` chooses. Prints for each the mean over
-draws of e^T F e / p, with e the error of the logarithms of the p = 2 numbers. F is their Fisher information at the truth, less
-what it costs that all values of the initial state are unknown (64 Fourier modes, 160 cells), without a prior. An efficient
-estimate has the mean 1, and stays below the 99 % quantile that is printed. Exit code 1 if a fit does not converge or the mean
-is larger. A few minutes on two cores.
+Fits the Korteweg-de Vries equation (199 and 201 points at two times) and Fisher's front with 1 % noise. Guesses are 20
+% off, and the initial state is taken from the data. The stages are those that `pdefit.choose_stages` chooses.
+
+Prints for each problem the mean over draws of e^T F e / p, with e the error of the logarithms of the p = 2 parameters.
+F is their Fisher information at the truth, less what is lost because all values of the initial state are unknown (64
+Fourier modes, 160 cells), without a prior. For an efficient estimate the mean is 1 and stays below the 99 % quantile,
+which is printed. The exit code is 1 if a fit does not converge or the mean is larger. Takes a few minutes on two cores.
 """
 
 import sys
@@ -38,7 +39,7 @@ def main() -> None:
 
 
 def study(name: str, make: Callable[..., Any], draws: int, noise: float) -> bool:
-    """Fit all draws of one problem and print what came out; whether it is as good as it can be."""
+    """Fit all draws of one problem and print the errors; returns whether they are as small as they can be."""
     errors, squares, converged, evaluations = [], [], 0, []
     for seed in range(draws):
         draw = make(seed, noise)

@@ -29,7 +29,7 @@ from pdefit.inverse.offload.cost import Trial, gradient_cost, trial
 
 # largest relative error of a gradient that is called right; a larger one would fail the certificate
 RIGHT = 1e-6
-# an exact gradient may take so many times the time of an approximate one; one with less memory so many that of another
+# how many times slower an exact gradient may be than an approximate one, and one with less memory than others
 _WORTH_EXACT, _WORTH_SMALLER = 2.0, 1.5
 
 

@@ -113,7 +113,7 @@ def _sick_step(walk: SteppedTrajectory, s: int, beats: Steps, n: int, carry: Car
         return walk.stepped(walk.filled(params), eqx.combine(moving, still), part(beats, n))[0]
 
     found = origin(step, walk.params, moving)
-    # compiled code may round to infinity what was finite operation by operation
+    # the step may be finite here: compiled code can overflow where the same operations one by one do not
     at, where = place(walk, s, beats, n), spot(step(walk.params, moving), walk.problem.system)
     named = fields(walk)[int(np.argmin(np.asarray(seen.finite[n])))] if where is None else where.field
     becomes = "stops being finite" if where is None else f"becomes {where.value}{where.place}"

@@ -76,7 +76,7 @@ def _inside(path: Sequence[JaxprEqn]) -> list[list[_Frame]]:
 def _users(frames: list[_Frame]) -> _Frame | None:
     """The innermost frame of the user that pdefit has called; frames of those that called pdefit do not count."""
     called = [i for i, frame in enumerate(frames) if _within(frame, _PDEFIT)]
-    # a function that is compiled on its own is all the user's or not at all
+    # without a frame of pdefit this is a function compiled on its own, which is the user's as a whole or not at all
     for frame in frames[: called[-1]] if called else frames:
         if Path(frame.file_name).is_file() and not _within(frame, _OTHERS):
             return frame

@@ -43,7 +43,7 @@ def misbuilt(made: Any) -> str | None:
 
 def argument_hints(target: Any) -> dict[str, Any]:
     """Type hints of the arguments of a class or function."""
-    # a class whose __init__ is its own declares its arguments there
+    # a class with an __init__ of its own has the hints there, and not at its fields
     own = inspect.isclass(target) and not (
         dataclasses.is_dataclass(target) and set(inspect.signature(target).parameters) <= set(_field_names(target))
     )

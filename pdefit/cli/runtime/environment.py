@@ -53,7 +53,7 @@ def forget_programs() -> None:
     try:
         with open("/proc/self/maps") as maps:
             many = sum(1 for _ in maps) > _MANY_MAPS
-    # no such limit elsewhere
+    # only Linux has this file and this limit
     except OSError:
         return
     if many:

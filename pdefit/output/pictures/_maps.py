@@ -34,7 +34,7 @@ def draw_map(path: Path, film: Film, quantity: Quantity) -> None:
         numbers = [*numbers[:2], numbers[-1]]
     pairs, names, times = list(quantity.pairs(film, numbers)), panels(quantity.field.reference), len(numbers)
     shared, errors = scales(pairs)
-    # a label beside one row, which is not high, takes two lines
+    # beside a single row, which is low, a label is broken into two lines
     between, minus = (", ", " - ") if is_strip else ("\n", "\n- ")
     # inches; strips of all times lie below each other, else each time has a column
     width = 7.0 if is_strip or times > 1 else 4.2

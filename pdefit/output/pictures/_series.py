@@ -23,7 +23,7 @@ def draw_residuals(path: Path, table: Path, time_unit: str) -> None:
             panel.plot(ts, values, lw=0.9, color=COLORS[0])
             panel.axhline(1.0, color="black", lw=0.8, ls=":")
             panel.set_title(name, fontsize=9)
-        # once, after all: setting it stops the shared axis from growing
+        # after all panels: the shared axis does not grow any more once a limit is set
         panels.flat[0].set_ylim(bottom=0)
         fig.supxlabel(with_unit("time", time_unit), fontsize=9)
         fig.supylabel("rms residual / sigma", fontsize=9)

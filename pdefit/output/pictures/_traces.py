@@ -88,7 +88,7 @@ def draw_body_traces(path: Path, film: Film, moving: Bodies) -> None:
         for row, k in zip(grid, bodies, strict=True):
             for axes, c in zip(row, widest(series["predicted"]), strict=True):
                 values = {kind: x[:, k, c] for kind, x in series.items()}
-                # dashes would hide many turns
+                # a full line: dashes would hide orbits of many turns
                 draw_kinds(axes, film, film.ts[numbers], values, lw=0.9, ls="-")
                 axes.set_ylabel(with_unit(moving.axis_names[c], moving.field.unit))
             row[0].set_title(moving.names[k], fontsize=9)
@@ -107,9 +107,9 @@ def probes(film: Film, quantity: Quantity, count: int = _PLACES) -> list[tuple[i
         count = 1
     change = (look / size).std(axis=0)
     change = change / (change.max() or 1.0) + 1e-3
-    # measured in the units of the picture, whose sides count alike
+    # positions in units of the sides of the picture, which count alike
     where = np.stack(np.meshgrid(*(np.linspace(0, 1, n) for n in change.shape), indexing="ij"))
-    # edges are far from everything, but seldom typical
+    # places at an edge are far from all others, but seldom typical
     change = np.where(np.any((where < _EDGE) | (where > 1 - _EDGE), axis=0), 0.3 * change, change)
     apart, found = np.ones_like(change), []
     for _ in range(min(count, change.size)):
@@ -135,7 +135,7 @@ def _series(film: Film, quantity: Quantity, places: list[tuple[int, ...]]) -> tu
 def draw_kinds(axes: Any, film: Film, ts: np.ndarray, values: Mapping[str, np.ndarray], **predicted: Any) -> None:
     """Observed (dots), true (thin) and predicted values over time; `predicted` changes the look of the last."""
     for kind, look in looks(values, **predicted).items():
-        # one frame alone makes no line
+        # a single frame is drawn as a dot, because it makes no line
         axes.plot(ts, values[kind], **look, **({"marker": "o"} if ts.size == 1 and kind == "predicted" else {}))
     mark_forecast(axes, film)
 

@@ -43,7 +43,7 @@ _RC: Any = {
     "lines.linewidth": 1.4,
     "xtick.direction": "out",
     "savefig.facecolor": "white",
-    # text stays text, and the same run gives the same file
+    # text in SVG and PDF stays text, and the same run gives the same bytes
     "svg.fonttype": "none",
     "svg.hashsalt": "pdefit",
     "pdf.fonttype": 42,

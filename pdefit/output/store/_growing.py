@@ -10,7 +10,7 @@ import h5py
 from pdefit._util.interrupts import uninterrupted
 from pdefit.output.store._surviving import SurvivingFile
 
-# labels and names, in any script
+# type of labels and names: UTF-8 of any length
 TEXT = h5py.string_dtype()
 
 

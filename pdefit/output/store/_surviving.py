@@ -73,7 +73,7 @@ class Sink(io.RawIOBase):
             while written < len(view) and self.failure is None:
                 self._file.seek(at + written)
                 written += self._file.write(view[written:])
-        # an interrupt must not end inside HDF5 either
+        # BaseException: an interrupt must not pass through HDF5 either
         except BaseException as error:
             self._fail(error)
         if self.failure is not None:

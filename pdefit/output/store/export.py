@@ -97,7 +97,7 @@ def _step(field: Field, dim: str) -> float:
 
 
 def _metadata(film: Film, field: Field, axes: str) -> dict[str, Any]:
-    # ImageJ writes other characters this way
+    # ASCII with escapes for other characters, as ImageJ writes them
     length = field.coord_units[field.dims[0]].encode("ascii", "backslashreplace").decode()
     found: dict[str, Any] = {"axes": axes, "unit": length}
     if film.ts.size > 1:

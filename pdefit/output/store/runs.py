@@ -14,7 +14,7 @@ from pdefit._util.errors import PdefitError
 
 # one of these files marks how a run ended; it holds the time or the reason
 MARKS = ("DONE", "INTERRUPTED", "FAILED")
-# any of these makes a folder a run
+# a folder with any of these files is a run
 _MARKS = ("provenance.json", "summary.json", "fields.h5", "history.h5")
 
 
@@ -93,7 +93,7 @@ def _is_inside(path: Path, folder: Path) -> bool:
     """Whether a path ends in a folder when all links are followed."""
     try:
         return path.resolve().is_relative_to(folder.resolve())
-    # links in a circle
+    # links that form a circle
     except (OSError, RuntimeError):
         return False
 

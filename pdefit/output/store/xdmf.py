@@ -46,7 +46,7 @@ def _collections(film: Film) -> Iterator[str]:
         places = next((f for f in fields if f.name == "position"), fields[0])
         mesh = "" if moving else _mesh(places, dims)
         yield f'<Grid Name={quoteattr(" ".join(dims))} GridType="Collection" CollectionType="Temporal">\n'
-        # frames differ in their number alone
+        # frames differ in their number only, so one text serves all
         frame = (_points(film, places) if moving else mesh) + "".join(
             _attributes(film, f, vectors=moving) for f in fields
         )
@@ -81,7 +81,7 @@ def _mesh(field: Field, dims: tuple[str, ...]) -> str:
         steps = [a[1] - a[0] if a.size > 1 else 1.0 for a in axes]
         places = _inline(np.asarray([a[0] for a in axes])) + _inline(np.asarray(steps))
     else:
-        # coordinates are listed from the fastest axis
+        # XDMF lists coordinates from the fastest axis
         mesh, form = "RectMesh", {"2D": "VXVY", "3D": "VXVYVZ"}[kind]
         places = "".join(_inline(a) for a in axes[::-1])
     about = f'<Information Name="axes" Value={quoteattr("; ".join(units))}/>\n'
