@@ -43,13 +43,13 @@ _USAGE = """usage: pdefit VERB [key=value ...]
 
   fit experiment=NAME        infer the controls of an experiment; leaves a run directory
   simulate experiment=NAME   solve its equations forward
-  plan experiment=NAME       what its fit will take: checkpoints, memory, time, disk
-  compare-adjoints experiment=NAME   every sensitivity algorithm on it: accuracy, time, memory; which one to use
-  sensitivity experiment=NAME   which parameters matter: what each of them, multiplied and divided, does to the film
+  plan experiment=NAME       the cost of its fit beforehand: checkpoints, memory, time, disk
+  compare-adjoints experiment=NAME   all sensitivity algorithms on it: accuracy, time, memory, and which one to use
+  sensitivity experiment=NAME   which parameters matter: the effect of each, times and over 1.5, on what is observed
   certify experiment=NAME    test the gradient of an experiment at its guess; certify RUN does so at a run's estimate,
                              and with discretisation=true fits once more with half the step, and half the cell width
   doctor experiment=NAME     the first time, field and line at which values or gradients are not finite; or doctor RUN
-  resume RUN                 go on with a run that was stopped; max_iterations=N extends a finished one
+  resume RUN                 continue a run that was stopped; max_iterations=N extends a finished one
   render RUN                 figures, movie, ParaView's fields.xdmf of a run or a folder of runs; format=svg movie=false
   report RUN                 one page about a run, report.html, that needs no other file
   export RUN                 its fields as format=netcdf, tiff or numpy; fields=[u]

@@ -13,7 +13,7 @@ _SAME = 1e-9
 
 
 def mechanics(subject: Subject) -> Iterator[Finding]:
-    """Mechanical interface: positions and velocities make up the state, and their rates are those of the field."""
+    """Mechanical interface: positions and velocities make up the state; rates are velocities and accelerations."""
     system, y = subject.system, subject.y1
     if not isinstance(system, AbstractMechanical):
         yield not_applicable("mechanics", "the system is not AbstractMechanical")

@@ -61,7 +61,7 @@ def recovery(subject: Subject) -> Iterator[Finding]:
     unidentifiable = _vague(_evaluate(functional, truth))
     names = np.asarray(functional.controls.names())
     if unidentifiable.any():
-        yield not_applicable("parameters that the example cannot tell", ", ".join(names[unidentifiable]))
+        yield not_applicable("parameters that the example does not determine", ", ".join(names[unidentifiable]))
     if unidentifiable.all():
         return
     error = _relative_errors(functional, _minimum(functional), truth)[~unidentifiable]

@@ -50,7 +50,7 @@ def stability(subject: Subject) -> Iterator[Finding]:
     if decay < 0 and residual < _SIMPLE:
         yield at_most(name, -decay * dt / 0.95 / 2, 1.02, remedy)
     else:
-        yield not_applicable(name, "what is fastest at the first state is no simple decay")
+        yield not_applicable(name, "the fastest mode at the first state is not one decaying eigenvalue")
 
 
 @eqx.filter_jit

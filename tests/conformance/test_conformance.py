@@ -304,9 +304,11 @@ class Unused(Decay):
 
 def test_parameters_that_the_example_cannot_tell_are_named():
     (told,) = inversion.recovery(Subject(Product))
-    assert told.name == "parameters that the example cannot tell" and told.passed is None and told.remedy == "k, m"
+    assert (
+        told.name == "parameters that the example does not determine" and told.passed is None and told.remedy == "k, m"
+    )
     found = {f.name: f for f in inversion.recovery(Subject(Unused))}
-    assert found["parameters that the example cannot tell"].remedy == "m"
+    assert found["parameters that the example does not determine"].remedy == "m"
     assert found["parameters found again, relative error"].passed
 
 

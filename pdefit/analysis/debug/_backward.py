@@ -89,8 +89,10 @@ def sick_extra(walk: SteppedTrajectory, theta: Float[Array, " p"], ends: PyTree,
     finish = Misfit(walk.functional).close
     found = origin(jax.grad(finish, argnums=(0, 1)) if backward else finish, theta, ends)
     remedy = "correct the prior or the regularizer, or choose another guess"
-    what = "The derivative of priors, regularizers and jumps" if backward else "What priors, regularizers and jumps add"
-    return diagnosis("extra", f"{what} is not finite{term(found, backward)}", remedy, origin=found)
+    what = (
+        "The derivative of priors, regularizers and jumps" if backward else "The sum of priors, regularizers and jumps"
+    )
+    return diagnosis("extra", f"{what} (between segments) is not finite{term(found, backward)}", remedy, origin=found)
 
 
 def _through(

@@ -43,7 +43,7 @@ class Place(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Diagnosis:
-    """The first place at which values or cotangents are not finite, or the news that all are finite.
+    """Diagnosis of a functional: the first place at which values or cotangents are not finite, if there is one.
 
     Cotangents are derivatives of the loss in a state; the reverse pass carries them from the end of a trajectory to its
     start.

@@ -80,16 +80,14 @@ def judge(
     ]
     if beyond:
         value, spread, name, axis = max(beyond, key=lambda b: abs(b[0]))
-        noisy_starts = "; windows that start from noisy data do that too" if windows_from_data else ""
+        noisy_starts = "; windows that start from noisy data cause that too" if windows_from_data else ""
         return Verdict(
             MISSES, f"residuals of {name} are correlated along {axis} ({value:.2f} ± {spread:.2f}{noisy_starts})"
         )
     if heldout is not None and heldout[0] > _largest_ratio(heldout[1]) * chi2:
         return Verdict(MISSES, f"held-out frames have chi2 per value {heldout[0]:.3g}, the fitted ones {chi2:.3g}")
     if not sigma_known:
-        return Verdict(
-            FITTED, "residuals are uncorrelated (sigma was not known beforehand, so their size says nothing)"
-        )
+        return Verdict(FITTED, "residuals are uncorrelated (sigma was not known beforehand, so their size is no test)")
     return Verdict(FITTED, f"chi2 per value {chi2:.3g}, residuals uncorrelated")
 
 

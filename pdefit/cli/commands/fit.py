@@ -184,7 +184,7 @@ def _with_doubts(
         log.warning(str(moved))
         console.print(f"[yellow]{escape(str(moved))}[/]", highlight=False)
     for what, reason in moved.unchecked.items():
-        log.info("%s not looked at: %s", FINER[what][0], reason)
+        log.info("%s not tried: %s", FINER[what][0], reason)
     said = [verdict.reason]
     said += [str(moved)] if moved.decides else []
     # any other verdict casts doubt on the intervals by itself

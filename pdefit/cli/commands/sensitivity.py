@@ -39,8 +39,8 @@ def run_sensitivity(settings: Settings, directory: Path, name: str, console: Con
     if all(e.left_out for e in effects):
         told = ", ".join(f"{e.parameter}: {e.left_out}" for e in effects)
         raise PdefitError(
-            f"{type(problem.system).__name__} has no parameter that is one nonzero number ({told}), and a factor moves no "
-            f"other; choose another experiment"
+            f"{type(problem.system).__name__} has no parameter that is one nonzero number ({told}), so there is "
+            f"nothing to scale; choose another experiment"
         )
     controls = {c.path.split(".")[0] for c in functional.controls.items}
     rows = [_row(k, effect, effect.parameter in controls) for k, effect in enumerate(effects)]

@@ -26,7 +26,7 @@ def run_verify(names: list[str], console: Console) -> None:
         _show(name, report, console)
         failed += [f"{name}: {f.name}" for f in report.failures]
     if failed:
-        raise PdefitError(f"{len(failed)} of the checks failed ({'; '.join(failed)}); what to do stands in the table")
+        raise PdefitError(f"{len(failed)} of the checks failed ({'; '.join(failed)}); the table says what to do")
 
 
 def _show(name: str, report: Verification, console: Console) -> None:

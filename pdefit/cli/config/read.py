@@ -32,7 +32,7 @@ def read_settings(cfg: DictConfig) -> Settings:
     node = _plain(cfg)
     _choose_device(node["device"])
     if node["data"] is not None and node["times"]["forecast"] is not None:
-        raise PdefitError("times.forecast says which frames a twin makes; of data from a file set times.fit_until")
+        raise PdefitError("times.forecast is for frames that a twin makes; for data from a file set times.fit_until")
     adjoint, driver = _adjoint_and_driver(node)
     formulation = make(node["formulation"], "formulation", AbstractFormulation)
     if formulation.partial:

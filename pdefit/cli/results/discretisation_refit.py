@@ -38,7 +38,7 @@ def refit_finer(exp: Experiment, functional: Functional, theta: Array, console: 
             finer = finer_of(functional, theta)
         except PdefitError as error:
             found[what] = {"unchecked": str(error)}
-            console.print(f"{name}: not looked at ({escape(str(error))})", highlight=False)
+            console.print(f"{name}: not tried ({escape(str(error))})", highlight=False)
             continue
         # the fit starts at the estimate
         start = exp.driver.resolve_for(eqx.tree_at(lambda f: f.problem, finer, finer.at(theta)))

@@ -102,7 +102,7 @@ def in_words(summary: dict[str, Any], unit: str) -> str:
         known = f"Lyapunov exponent {parting['exponent']:.3g} +- {parting['standard_error']:.1g}{with_space(parting['unit'])}"
         if np.isfinite(parting["time"]):
             times = parting["valid_time_in_lyapunov_times"]
-            known += f": neighbors part by e in {parting['time']:.3g}{unit}, valid for {times:.2g} such times"
+            known += f": trajectories separate by a factor e in {parting['time']:.3g}{unit}, valid for {times:.2g} such times"
         parts.append(known)
     return "; ".join(parts)
 

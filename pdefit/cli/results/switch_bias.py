@@ -34,8 +34,8 @@ def switch_bias(found: Fit, known: Intervals | None, console: Console) -> dict[s
     theta = jnp.asarray(found.theta)
     if not float(VALUE(functional, theta + jnp.asarray(bias))) < found.loss:
         line = (
-            "smooth tangents of hard switches: how far the minimum is cannot be told, since J is rougher than its distance "
-            "(steps cross thresholds too coarsely); a smaller dt makes it smoother"
+            "smooth tangents of hard switches: the distance to the minimum is unknown, because J is too rough at that scale "
+            "(thresholds are crossed somewhere within a step); set a smaller dt"
         )
         log.info(line)
         console.print(line, highlight=False)

@@ -84,7 +84,7 @@ def _praise(found: Certificate, where: str) -> str:
     part = (
         ""
         if scope["observations"] == scope["of"]
-        else (f"; the tests of every control by itself saw {scope['observations']} of {scope['of']} times")
+        else (f"; each control by itself was tested on {scope['observations']} of {scope['of']} times")
     )
     notes = "".join(f"; {path}: {note}" for path, note in noted.items())
     return f"gradient certified {where}: differences agree to {worst:.0e}{part}{notes}"

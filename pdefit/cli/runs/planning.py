@@ -50,7 +50,7 @@ def plan(exp: Experiment, settings: Settings) -> dict[str, Any]:
 
 def and_products(products: int) -> str:
     """Addition to the time of an evaluation that may take this many products with the Gauss-Newton matrix."""
-    return f", and up to {products} products of about two such" if products else ""
+    return f", and up to {products} products that take about twice as long" if products else ""
 
 
 def _with(products: int) -> int:

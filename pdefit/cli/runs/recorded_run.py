@@ -58,7 +58,7 @@ def open_run(arguments: list[str], verb: str) -> RecordedRun:
     links = RunFiles(directory).links()
     if links:
         raise PdefitError(
-            f"'{directory}' has links that lead out of it ({', '.join(links)}), and to {verb} it could write there; put the "
+            f"'{directory}' has links that lead out of it ({', '.join(links)}), and {verb} could write through them; put the "
             f"files themselves there, or remove the links"
         )
     saved = load_state(directory / "state")
@@ -87,8 +87,10 @@ def changed_problem(before: Mapping[str, Any], now: Mapping[str, str], console: 
     if "flags" not in changed:
         return changed
     others = [part for part in changed if part != "flags"]
-    also = f"; so does the hash of its {' and '.join(others)}" if others else ""
-    console.print(f"[yellow]versions, flags or device differ from the run's: the last bits may, too{also}[/]")
+    also = f"; hashes differ, too: {' and '.join(others)}" if others else ""
+    console.print(
+        f"[yellow]versions, flags or device differ from the run's, so results may differ in their last bits{also}[/]"
+    )
     return []
 
 

@@ -35,7 +35,13 @@ class _BarOrLines:
 
 
 class FitProgress(_BarOrLines):
-    """Progress of a fit: loss, rate and time left. The first iteration of a stage always prints a line."""
+    """Progress of a fit: loss, rate and time left. The first iteration of a stage always prints a line.
+
+    **Arguments:**
+
+    - `console`: where a bar is drawn, if it is a terminal.
+    - `every`: seconds between lines where there is no bar.
+    """
 
     def __init__(self, console: Console, every: float = 5.0):
         super().__init__(
@@ -63,7 +69,10 @@ class FitProgress(_BarOrLines):
 
 
 class RunsProgress(_BarOrLines):
-    """Progress of a known number of runs."""
+    """Progress of a known number of runs.
+
+    **Arguments:** as of `FitProgress`.
+    """
 
     def __init__(self, console: Console, every: float = 5.0):
         columns = BarColumn(), TextColumn("{task.completed}/{task.total}"), TextColumn("{task.description}")

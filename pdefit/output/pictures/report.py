@@ -108,7 +108,7 @@ def _result(rows: list[ParameterRow], summary: dict[str, Any]) -> dict[str, Any]
         f"Intervals: {intervals.get('method')}.": intervals.get("method"),
         f"Not identifiable from these data: {unidentifiable}.": unidentifiable,
         f"Intervals in brackets are not to be trusted: {doubt}.": doubted,
-        "Shift: what half the step or half the cell width would do, in half widths of the interval.": shifted,
+        "Shift: change of the estimate with half the step or half the cell width, in half widths of the interval.": shifted,
     }
     errors = [(k.replace("_", " "), v) for k, v in summary.items() if k.endswith("_error")]
     drifts = [(f"drift of {k}".replace("_", " "), v) for k, v in (summary.get("invariant_drift") or {}).items()]
@@ -214,5 +214,5 @@ def _commands(files: RunFiles, made: dict[str, Any]) -> list[str]:
     resumed = [r.get("command") or [] for r in made.get("resumed") or [] if isinstance(r, dict)]
     lines = [shlex.join(map(str, words)) for words in (command, *resumed)]
     if files.verb == "fit":
-        lines.append(f"pdefit certify {shlex.quote(str(files.directory))}    # is the gradient right here, too?")
+        lines.append(f"pdefit certify {shlex.quote(str(files.directory))}    # tests the gradient on this machine")
     return lines

@@ -75,7 +75,7 @@ class RunFiles:
         """State of the run in words: done, interrupted or failed with the reason, or not ended."""
         for mark in ("FAILED", "INTERRUPTED"):
             if self.has(mark):
-                return f"{mark.lower()}: {self.text(mark).strip() or 'it could not say why'}"
+                return f"{mark.lower()}: {self.text(mark).strip() or 'no reason was written'}"
         if self.has("DONE"):
             return "done"
         status = self.content("summary.json").get("status")
