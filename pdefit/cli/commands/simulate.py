@@ -16,9 +16,9 @@ from pdefit._util.atomic import write_json
 from pdefit._util.errors import PdefitError, unknown, with_space
 from pdefit._util.trees import cast, named_fields
 from pdefit.cli.config.settings import Reference, Settings
-from pdefit.cli.experiment.choices import choose_method
 from pdefit.cli.experiment.frame_times import frame_times
 from pdefit.cli.experiment.initial_state import initial_state
+from pdefit.cli.experiment.open_settings import choose_method
 from pdefit.cli.experiment.trial import try_step
 from pdefit.cli.results.pictures_of_runs import description, pictures, report, tell
 from pdefit.data.readers.locate import locate

@@ -12,9 +12,9 @@ from pdefit._util.block_mean import block_mean
 from pdefit._util.trees import cast
 from pdefit.cli.config.settings import Settings, TwinSettings
 from pdefit.cli.experiment._made import Made, MethodChoice
-from pdefit.cli.experiment.choices import choose_method, suitable_solver
 from pdefit.cli.experiment.frame_times import fitted_frames, frame_times
 from pdefit.cli.experiment.initial_state import initial_state
+from pdefit.cli.experiment.open_settings import choose_method, suitable_solver
 from pdefit.cli.experiment.trial import check_memory, try_observe, try_step
 from pdefit.data.observations import Observations
 from pdefit.integrate.loop.stable_step import MARGIN, choose_steps, stability_limit

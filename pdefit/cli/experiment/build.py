@@ -14,8 +14,8 @@ from pdefit.cli.experiment._control_units import check_control_units
 from pdefit.cli.experiment._from_data import from_data
 from pdefit.cli.experiment._from_twin import from_twin
 from pdefit.cli.experiment._prepared import Prepared
-from pdefit.cli.experiment.choices import choose_method, chosen_stages
 from pdefit.cli.experiment.frame_times import fitted_frames
+from pdefit.cli.experiment.open_settings import choose_method, chosen_stages
 from pdefit.cli.experiment.trial import try_observe, try_step
 from pdefit.cli.experiment.truth import check_stated
 from pdefit.data.noise import NoiseEstimate

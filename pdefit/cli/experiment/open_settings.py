@@ -9,7 +9,8 @@ from pdefit.cli.config.settings import Settings
 from pdefit.cli.config.stages import Stages
 from pdefit.cli.experiment._made import MethodChoice
 from pdefit.integrate.solvers.rk4 import RK4
-from pdefit.inverse.fit.choose import SolverChoice, choose_solver, choose_stages
+from pdefit.inverse.fit.choose_solver import SolverChoice, choose_solver
+from pdefit.inverse.fit.choose_stages import choose_stages
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.problem.problem import Problem
