@@ -19,8 +19,8 @@ from pdefit._util.atomic import write_json
 from pdefit._util.errors import PdefitError, with_space
 from pdefit.analysis.goodness.verdict import FITTED, Verdict
 from pdefit.cli.config.settings import Settings
-from pdefit.cli.experiment.automatic_sigma import describe, noise_summary
 from pdefit.cli.experiment.build import Experiment, build_experiment
+from pdefit.cli.experiment.noise_summary import describe, noise_summary
 from pdefit.cli.results.fields import write_film
 from pdefit.cli.results.fit_quality import distrust, fit_quality, sigma_stated
 from pdefit.cli.results.forecast_summary import check_lyapunov, forecast_summary, write_forecast

@@ -11,10 +11,10 @@ import numpy as np
 from pdefit._util.block_mean import block_mean
 from pdefit._util.trees import cast
 from pdefit.cli.config.settings import Settings, TwinSettings
-from pdefit.cli.experiment._made import Made, Numerics
-from pdefit.cli.experiment.choices import choose_numerics, suitable_solver
+from pdefit.cli.experiment._made import Made, MethodChoice
 from pdefit.cli.experiment.frame_times import fitted_frames, frame_times
 from pdefit.cli.experiment.initial_state import initial_state
+from pdefit.cli.experiment.open_settings import choose_method, suitable_solver
 from pdefit.cli.experiment.trial import check_memory, try_observe, try_step
 from pdefit.data.observations import Observations
 from pdefit.integrate.loop.stable_step import MARGIN, choose_steps, stability_limit
@@ -42,12 +42,12 @@ def from_twin(settings: Settings, given: TwinSettings) -> Made:
     paths = tuple(name.split(".")[0] for name in settings.controls)
     start = jax.tree.map(lambda x: jnp.asarray(np.asarray(x)), eqx.filter_jit(twin.averaged)(fine))
     problem = Problem(_with_truth(system, truth, paths), start, settings.observe, args=args)
-    numerics, chosen, step = None, None, given.dt
+    method, chosen, step = None, None, given.dt
     if step is None and settings.dt is not None:
         limit = stability_limit(truth, fine, solver)
         step = settings.dt / 2 if limit is None else min(settings.dt / 2, 0.8 * limit)
     elif step is None and given.variant == "self":
-        numerics, chosen, step = _model_step(settings, problem, ts)
+        method, chosen, step = _model_step(settings, problem, ts)
     twin = dataclasses.replace(twin, dt=step)
     record, states = twin.record(fine, ts, settings.observe, args)
     return Made(
@@ -58,30 +58,30 @@ def from_twin(settings: Settings, given: TwinSettings) -> Made:
         f"twin ({given.variant})",
         prepared=prepared,
         noiseless=given.noise == 0,
-        numerics=numerics,
+        method=method,
         dt=chosen,
     )
 
 
-def _model_step(settings: Settings, problem: Problem, ts: np.ndarray) -> tuple[Numerics, float | None, float]:
-    """Numerics that a fit would choose, before there are data to fit.
+def _model_step(settings: Settings, problem: Problem, ts: np.ndarray) -> tuple[MethodChoice, float | None, float]:
+    """Method that a fit would choose, before there are data to fit.
 
-    Returns the numerics, their constant step (None for adaptive ones), and the step of the truth. They depend on the
+    Returns the method, its constant step (None for adaptive ones), and the step of the truth. They depend on the
     guesses, which are drawn from the controls and the seed.
     """
     problem = cast(problem, settings.dtype)
     ts = ts[: fitted_frames(settings.times, ts)]
-    numerics = choose_numerics(settings, problem, float(ts[-1] - ts[0]))
+    method = choose_method(settings, problem, float(ts[-1] - ts[0]))
     guess = _at_guess(settings, problem, ts[:1])
-    if numerics.steps is not None:
+    if method.steps is not None:
         # the truth has constant steps: the smallest of the adaptive ones keeps their tolerance everywhere
         layout, starts = Single().layout(ts, np.inf), Single().starts(guess.y0, None)
-        plan = frozen_steps(guess.system, starts, ts, layout, numerics.solver, numerics.steps, guess.args)
-        return numerics, None, plan.smallest
-    dt = choose_steps([(guess.system, guess.y0)], None, numerics.solver, MARGIN)[1]
+        plan = frozen_steps(guess.system, starts, ts, layout, method.solver, method.steps, guess.args)
+        return method, None, plan.smallest
+    dt = choose_steps([(guess.system, guess.y0)], None, method.solver, MARGIN)[1]
     # the true parameters may need smaller steps than the guess
-    dt = min(dt, choose_steps([(problem.system, problem.y0)], None, numerics.solver)[1])
-    return numerics, dt, dt
+    dt = min(dt, choose_steps([(problem.system, problem.y0)], None, method.solver)[1])
+    return method, dt, dt
 
 
 def _at_guess(settings: Settings, problem: Problem, ts: np.ndarray) -> Problem:

@@ -13,7 +13,7 @@ from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.inverse.problem.problem import Problem
 
 
-class Numerics(NamedTuple):
+class MethodChoice(NamedTuple):
     """Solver of a fit, its adaptive steps (None for constant ones), and the reasons of automatic choices."""
 
     solver: diffrax.AbstractSolver
@@ -37,7 +37,7 @@ class Made:
     - `assumed`, `remarks`: messages for the user about what was assumed, and what looks odd.
     - `truth`: the problem at true values, where `problem` is not.
     - `noiseless`: whether the data are a twin's without noise.
-    - `numerics`, `dt`: those of the model, where the data were made with them.
+    - `method`, `dt`: those of the model, where the data were made with them.
     """
 
     problem: Problem
@@ -52,5 +52,5 @@ class Made:
     remarks: tuple[str, ...] = ()
     truth: Problem | None = None
     noiseless: bool = False
-    numerics: Numerics | None = None
+    method: MethodChoice | None = None
     dt: float | None = None

@@ -9,7 +9,8 @@ from pdefit_reaction import FisherKPP, one_sided_source
 from problems import fisher, fisher_functional, planets, planets_functional
 
 import pdefit
-from pdefit.inverse.fit.choose import choose_solver, choose_stages
+from pdefit.inverse.fit.choose_solver import choose_solver
+from pdefit.inverse.fit.choose_stages import choose_stages
 
 
 def tissue():

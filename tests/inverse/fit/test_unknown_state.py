@@ -6,7 +6,7 @@ from problems import VALUE
 from unknown_state import front, korteweg_de_vries
 
 import pdefit
-from pdefit.inverse.fit.choose import choose_stages
+from pdefit.inverse.fit.choose_stages import choose_stages
 
 # one draw of two numbers lies beyond this once in a thousand
 SURPRISING = 13.8 / 2

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from pdefit._util.errors import PdefitError
-from pdefit.cli.experiment.automatic_sigma import describe, noise_summary
 from pdefit.cli.experiment.build import build_experiment
+from pdefit.cli.experiment.noise_summary import describe, noise_summary
 
 FRONT = ("experiment=reaction/fisher_front", "times.start=null", "times.stop=null", "times.count=null")
 

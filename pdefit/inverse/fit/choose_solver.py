@@ -1,0 +1,87 @@
+"""The solver that suits a system, where none is named."""
+
+import dataclasses
+from collections.abc import Callable
+
+import diffrax
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, PyTree
+
+from pdefit.integrate.adaptive.tolerance import Adaptive
+from pdefit.integrate.solvers.rk4 import RK4
+from pdefit.integrate.solvers.rkc import RKC
+from pdefit.systems.system import AbstractSystem
+
+# of systems with so few values all eigenvalues are computed
+_SMALL = 200
+# explicit steps for a record beyond which an implicit method pays, and what RK4 is stable up to
+_MANY_STEPS, _REACH = 20_000, 2.785
+# how many times faster diffusion must be than what happens, and how many steps of RK4 it must ask for, for stabilised ones
+_STIFF, _MORE_STEPS = 50.0, 500
+
+
+@dataclasses.dataclass(frozen=True)
+class SolverChoice:
+    """A solver, with adaptive steps where it needs them, and the reason."""
+
+    solver: diffrax.AbstractSolver
+    steps: Adaptive | None
+    reason: str
+
+
+def choose_solver(
+    system: AbstractSystem, y0: PyTree, span: float, adaptive: bool = True, args: PyTree = None
+) -> SolverChoice:
+    """The solver that suits a system, with the reason.
+
+    Equations are stiff where some direction decays so fast that explicit steps over the record would be many. They are
+    dominated by diffusion where the fastest direction decays far faster than the state changes.
+
+    **Arguments:**
+
+    - `system`, `y0`: the equations and the initial state.
+    - `span`: the length of the record, in the system's time unit.
+    - `adaptive`: false where a step was given, so that steps may not be chosen by their error.
+    - `args`: exogenous inputs of the system.
+    """
+    flat, back = ravel_pytree(y0)
+
+    def rate(x: Array) -> Array:
+        return ravel_pytree(system.vector_field(jnp.zeros((), x.dtype), back(x), args))[0]
+
+    steps = Adaptive(rtol=1e-5, atol=1e-8) if adaptive else None
+    if flat.size <= _SMALL:
+        fastest = float(-np.min(np.linalg.eigvals(np.asarray(jax.jacfwd(rate)(flat))).real, initial=0.0))
+        count = fastest * span / _REACH
+        if count > _MANY_STEPS:
+            reason = f"stiff: explicit steps would be {count:.1e}, since some direction decays at {fastest:.2g}"
+            per = "" if system.time_unit == "1" else f" / {system.time_unit}"
+            return SolverChoice(diffrax.Kvaerno5(), steps, f"{reason}{per}")
+        return SolverChoice(RK4(), None, "the equations are not stiff")
+    decay, size = _fastest(rate, flat)
+    # y'' / y': what a step must follow; and what nothing drives yet changes within the record all the same
+    slope, bend = jax.jvp(rate, (flat,), (rate(flat),))
+    change = max(float(jnp.linalg.norm(bend) / jnp.maximum(jnp.linalg.norm(slope), 1e-300)), 1 / span)
+    if decay > 0.9 * size and decay > _STIFF * change and decay * span / _REACH > _MORE_STEPS:
+        # stable for a tenth of the time in which the state changes
+        stages = int(np.clip(np.sqrt(1 + 0.1 * decay / change / 0.653), 4, 60))
+        reason = f"diffusion-dominated: fine structure decays {decay / change:.0f} times faster than the state changes"
+        return SolverChoice(RKC(stages if adaptive else None), steps, reason)
+    return SolverChoice(RK4(), None, "the equations are not stiff")
+
+
+def _fastest(rate: Callable[[Array], Array], y: Float[Array, " n"]) -> tuple[float, float]:
+    """How fast the fastest direction decays, and how fast it changes at all, by the power method."""
+
+    def turn(_: Array, v: Array) -> Array:
+        w = jax.jvp(rate, (y,), (v,))[1]
+        return w / jnp.maximum(jnp.linalg.norm(w), 1e-300)
+
+    # white: every scale is in it
+    v = jax.random.normal(jax.random.key(0), y.shape, y.dtype)
+    v = jax.jit(lambda v: jax.lax.fori_loop(0, 40, turn, v / jnp.linalg.norm(v)))(v)
+    w = jax.jvp(rate, (y,), (v,))[1]
+    return float(-jnp.vdot(v, w)), float(jnp.linalg.norm(w))
