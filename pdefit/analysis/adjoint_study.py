@@ -222,6 +222,7 @@ def _measured(
         fits=True,
         accuracy=adjoint.accuracy,
     )
+    # a gradient that takes up to 20 forward runs is always measured
     if cost.seconds > max(seconds, 20 * cost.seconds_forward):
         return dataclasses.replace(row, remark=f"left out: would take about {cost.seconds:.2g} s"), None
     compiled = compile_ahead(GRADIENT, functional, theta)

@@ -79,7 +79,8 @@ def sensitivity(
     - `ts` (T,): times at which runs are compared, in the system's time unit.
     - `factor`: the change of a parameter; above 1.
     - `solver`: default RK4.
-    - `dt`: the largest time step, in the system's time unit (default: 0.8 of the stable step).
+    - `dt`: the largest time step, in the system's time unit (default: 0.8 of the step that is stable for all runs). Steps
+      are smaller where a perturbed system needs it.
     - `steps`: adaptive steps, in place of `dt`.
     - `said`: called with the number of finished parameters, the number of all, and the name of the next.
 

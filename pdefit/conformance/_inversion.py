@@ -138,6 +138,7 @@ def _vague(found: Evaluation) -> np.ndarray:
     scale = np.where(silent, 1.0, norms)
     values, directions = np.linalg.eigh(matrix / np.outer(scale, scale))
     weak = values <= _WEAK * max(values[-1], 1e-300)
+    # an element takes part in a null vector (of length 1) if its component exceeds a tenth
     return silent | np.any(np.abs(directions[:, weak]) > 0.1, axis=1)
 
 

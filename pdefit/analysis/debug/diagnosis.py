@@ -56,8 +56,8 @@ class Diagnosis:
     - `recording`: number of the recording, from 0, where there are many.
     - `segment`, `segments`, `time`, `step`, `steps`: where on the trajectory; segments and steps count from 1, and
       `step` is the one that fails.
-    - `field`, `index`, `position`: a field of the state, an observed variable or a control; the element of it that is
-      not finite; and the coordinates of that element by axis.
+    - `field`: a field of the state, an observed variable or a control.
+    - `index`, `position`: the element of it that is not finite, and the coordinates of that element by axis.
     - `operation`, `line`: JAX's name of the operation that fails, and the line of code that led to it.
     - `loss`, `gradient_norm`, `largest_value`, `largest_cotangent`: of a healthy functional, J, |dJ/dtheta|, and the
       largest entries of a state and of a cotangent, which show where an overflow is near.

@@ -56,7 +56,7 @@ def peak_times(
     A wave is a stretch of time in which the value at a point exceeds a level. This level lies in the middle between
     minimum and maximum of the true film. The peak of a wave is its highest sample, so that ripples do not count as
     peaks. Its time is refined by the parabola through three samples. A wave has no peak if an end of the film cuts off
-    its top, if its top is a plateau of more than two equal samples, or if it is not finite.
+    its top, or if its top is a plateau of more than two equal samples. Nor has a wave one that is not finite.
 
     **Arguments:**
 

@@ -37,6 +37,7 @@ def held_frames(ts: np.ndarray, fraction: object, formulations: Sequence[Abstrac
             f"holdout = {fraction:g} asks for {count} of {ts.size} frames, but only {free.size} are not the start of a "
             f"window; use longer windows, or a smaller holdout"
         )
+    # the middle of each of `count` equal parts
     return free[((np.arange(count) + 0.5) * free.size / count).astype(int)]
 
 

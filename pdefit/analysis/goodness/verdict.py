@@ -47,12 +47,12 @@ def judge(
 
     Tests follow in this order; the first that fails decides:
 
-    - the optimizer found a minimum,
+    - The optimizer found a minimum.
     - chi2 per value is at most 1.5, or 1 plus four standard deviations where there are few values. This is tested only
       where sigma is known. Below 0.01 there is no noise to compare with, and the tests end.
-    - no correlation of neighbouring residuals exceeds 0.05 + controls / values and four of its spreads,
-    - chi2 per value of the held frames exceeds that of the fitted frames by no larger factor than the second test
-      allows.
+    - No correlation of neighbouring residuals exceeds both 0.05 + controls / values and four of its spreads.
+    - chi2 per value of the held frames exceeds that of the fitted frames by no larger factor than that of the second
+      test.
 
     **Arguments:**
 

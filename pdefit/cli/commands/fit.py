@@ -98,6 +98,7 @@ def _fit(
         write_json(directory / "plan.json", planned)
         certificates.start(console)
     found = minimise(exp, settings, directory, console, saved, driver)
+    # from here on a first signal waits until all results are written
     interrupts.finish()
     for event in found.events:
         log.warning(event)
@@ -131,6 +132,7 @@ def _fit(
     summary["memory"] = memory_summary(planned, driver.peak_bytes)
     outcome = compared(planned, driver.peak_bytes, gradient)
     _note([outcome], console)
+    # written before the pictures too, so that nothing is lost if drawing fails
     write_json(directory / "summary.json", summary)
     drawing = time.perf_counter()
     tell(pictures(directory) if settings.render else description(directory), console)

@@ -137,6 +137,7 @@ def _refuse_dear(exp: Experiment, found: Fit, finer: Functional) -> None:
     """Refuse a trajectory that costs a large part of what the fit has cost."""
     before, after = (_work(f) for f in (found.functional, finer))
     each = evaluation_cost(found.functional, exp.stages[-1])
+    # half the step takes twice the steps, which is always allowed
     if after > max(_CHEAP, _SHARE * found.iterations * each * before, 2.5 * before):
         raise PdefitError(
             f"it takes {after / before:.0f} times a forward run; pdefit certify RUN discretisation=true takes them"

@@ -55,6 +55,7 @@ class Metered(AbstractDriver):
         self.peak_bytes: int | None = None
 
     def advance(self, functional, optimizer, carry, limit):
+        # a limit of 0 only compiles
         if limit == 0 or self.peak_bytes is not None:
             return self.driver.advance(functional, optimizer, carry, limit)
         meter = Meter()
