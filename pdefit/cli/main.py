@@ -28,9 +28,7 @@ from pdefit.cli.config import command_line
 from pdefit.cli.config.catalogue import experiments, version
 from pdefit.cli.config.configuration import readable, register_resolvers
 from pdefit.cli.config.hydra_guard import guarded
-from pdefit.cli.config.read import read_settings
 from pdefit.cli.runtime import plugins, run_directory
-from pdefit.cli.runtime.environment import forget_programs, prepare
 
 # configured by Hydra, leaving a run directory; those that name a run directory; and those that take plain words
 _VERBS = ("fit", "simulate", "plan", "compare-adjoints", "sensitivity", "certify", "doctor")
@@ -71,6 +69,8 @@ def main() -> None:
     """Entry point of the `pdefit` command."""
     interrupts.listen()
     console = Console(stderr=False)
+    # a full disk takes no log: that is told on the terminal, once
+    logging.raiseExceptions = False
     # run.log takes what is logged once Hydra has made it; before that there is only the terminal's own message
     logging.getLogger("pdefit").addHandler(logging.NullHandler())
     verb, *rest = sys.argv[1:] or ["--help"]
@@ -82,7 +82,9 @@ def main() -> None:
         elif verb in _PLAIN_VERBS:
             _command(verb)(rest, console)
         elif verb in _RUN_VERBS:
-            _prepare()
+            # figures and files need no JAX
+            if verb == "resume":
+                _prepare()
             _command(verb)(rest, console)
         elif verb in _ALSO_ON_A_RUN and _names_a_run(rest):
             _prepare()
@@ -118,18 +120,19 @@ def _names_a_run(arguments: list[str]) -> bool:
 
 
 def _prepare() -> None:
-    """What every verb that computes needs before it starts."""
+    """What every verb that computes needs before it starts; here JAX is loaded, which takes seconds."""
+    from pdefit.cli.runtime.environment import forget_programs, prepare
+
     prepare()
+    forget_programs()
     logging.getLogger("jax").setLevel(logging.WARNING)
-    # a full disk takes no log: that is told on the terminal, once
-    logging.raiseExceptions = False
     register_resolvers()
 
 
 def _run_with_hydra(verb: str, words: list[str]) -> None:
     """Hand the rest of the command line to Hydra, and make one sentence of what it finds wrong."""
     flags, overrides = command_line.split(words)
-    _prepare()
+    register_resolvers()
     plugins.register()
     run_directory.refuse_used(overrides)
     sys.argv = [sys.argv[0], *flags, *overrides]
@@ -141,7 +144,6 @@ def _run_with_hydra(verb: str, words: list[str]) -> None:
 
     def task(cfg: DictConfig) -> None:
         started.append(verb)
-        forget_programs()
         _task(verb, cfg, wants_traceback == "1")
 
     try:
@@ -168,6 +170,9 @@ def _task(verb: str, cfg: DictConfig, wants_traceback: bool) -> None:
     try:
         if name is None:
             raise PdefitError(f"Choose an experiment with experiment=NAME; there are: {', '.join(experiments())}.")
+        _prepare()
+        from pdefit.cli.config.read import read_settings
+
         settings = read_settings(cfg)
         directory = run_directory.current()
         with run_directory.recorded(directory, ["pdefit", verb, *HydraConfig.get().overrides.task], settings, name):

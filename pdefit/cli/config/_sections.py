@@ -23,6 +23,8 @@ _MAPPINGS = (
     "controls",
     "regularizers",
 )
+# a node of `controls` is a control when it holds one of these keys; they may not name a leaf
+CONTROL_KEYS = ("transform", "guess", "bounds", "prior", "unit", "scale", "smoothing", "scope", "estimate")
 _OPTIONAL_MAPPINGS = ("data", "twin", "steps", "reference", "args")
 # deeper nestings are mistakes, or meant to exhaust the stack
 _DEEPEST = 40

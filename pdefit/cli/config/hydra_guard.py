@@ -23,7 +23,6 @@ from omegaconf.errors import InterpolationToMissingValueError, MissingMandatoryV
 from pdefit._util.errors import PdefitError
 from pdefit.cli.config._hydra_launchers import SHIPPED, judge_plugin
 from pdefit.cli.config._hydra_values import INTERPOLATED, freeze, raw_value, resolved_value, unresolved
-from pdefit.cli.config._instantiate import resolve
 from pdefit.cli.config.configuration import readable, register_resolvers
 
 _DIRECTORIES = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir")
@@ -207,12 +206,22 @@ def _check_entries(cfg: DictConfig) -> None:
                     continue
                 raise readable(error) from None
             if key == "_target_":
-                resolve(value, path)
+                _resolve(value, path)
             # resolvers give plain containers
             elif isinstance(value, Mapping | list | ListConfig) and inside != "hydra":
                 walk(value, inside, depth + 1)
 
     walk(cfg, "", 0)
+
+
+def _resolve(target: Any, path: str) -> None:
+    """Judge a `_target_`. Most configurations hold none, so JAX and the plugins are loaded only for one that does."""
+    from pdefit.cli.config._instantiate import resolve
+    from pdefit.cli.runtime.environment import prepare
+
+    # a plugin may make arrays while it is imported
+    prepare()
+    resolve(target, path)
 
 
 def _listed(value: Any) -> list[Any]:

@@ -8,11 +8,7 @@ from pathlib import Path
 
 import jax
 
-
-def cache_folder(part: str) -> Path:
-    """$XDG_CACHE_HOME/pdefit/PART, by default in ~/.cache."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pdefit" / part
-
+from pdefit._util.cache import cache_folder
 
 # measured to help on CPUs: 1.5x by wider vectors; the second removes a random 2.5x slow mode of reductions.
 # An unknown flag aborts the process, so they are set only for versions that were tried.

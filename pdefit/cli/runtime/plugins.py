@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.metadata
+import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -11,7 +12,6 @@ from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 
 from pdefit._util.errors import PdefitError
-from pdefit.systems.system import AbstractSystem
 
 GROUP = "pdefit.plugins"
 _ROOT = Path(__file__).parents[3]
@@ -46,21 +46,32 @@ def _beside() -> list[str]:
     return names
 
 
-def systems() -> dict[str, type[AbstractSystem]]:
+def systems() -> dict[str, type]:
     """Every system of every plugin by its configuration name, e.g. `reaction/fisher_kpp`."""
     return {name: cls for module in plugins().values() for name, cls in module.SYSTEMS.items()}
 
 
 def folders() -> list[tuple[str, Path]]:
-    """The configuration folder of each plugin, beside its package's `__init__.py`."""
-    return [(name, Path(str(module.__file__)).parent / "conf") for name, module in plugins().items()]
+    """The folder of each plugin's package, found without importing it: its equations take JAX, which takes seconds."""
+    found: dict[str, Path] = {}
+    for name in dict.fromkeys((*_installed(), *_beside())):
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.origin is None:
+            raise PdefitError(f"The plugin '{name}' cannot be found; reinstall or remove it")
+        found[name] = Path(spec.origin).parent
+    return [*found.items()]
+
+
+def configurations() -> list[tuple[str, Path]]:
+    """The configuration folder of each plugin."""
+    return [(name, folder / "conf") for name, folder in folders()]
 
 
 class PluginConfigurations(SearchPathPlugin):
     """Adds the plugins' `conf` folders to Hydra's search path."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        for name, folder in folders():
+        for name, folder in configurations():
             if folder.is_dir():
                 search_path.append(provider=name, path=f"file://{folder}")
 
