@@ -1,4 +1,4 @@
-"""How much memory there is, so that what cannot fit is refused before it is asked for."""
+"""The memory that this process may still take, so that what cannot fit is refused before it is allocated."""
 
 import math
 import os
@@ -16,7 +16,13 @@ _SIZES = {"b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "kib": 2.0**10,
 
 
 def size_in_bytes(size: object, key: str) -> float:
-    """A size such as "64 MB", or a number of bytes, that a user gave for `key`."""
+    """A number of bytes from what a user gave.
+
+    **Arguments:**
+
+    - `size`: a text such as "64 MB" or "2 GiB", or a number of bytes.
+    - `key`: the setting that it was given for, for the error.
+    """
     parts = re.fullmatch(r"([-+.\de]+?) ?([a-z]*)", str(size).strip().lower())
     try:
         found = float(parts[1]) * _SIZES[parts[2] or "b"] if parts else math.nan
@@ -28,7 +34,7 @@ def size_in_bytes(size: object, key: str) -> float:
 
 
 def in_words(size: float | int) -> str:
-    """A number of bytes as a person would say it."""
+    """A number of bytes in the largest unit that fits, to three digits: "1.5 GB"."""
     unit = max(
         (u for u in ("B", "kB", "MB", "GB", "TB") if _SIZES[u.lower()] <= size),
         key=lambda u: _SIZES[u.lower()],
@@ -38,24 +44,36 @@ def in_words(size: float | int) -> str:
 
 
 class Limit(NamedTuple):
-    """Bytes that may still be taken, and what sets the limit, in words."""
+    """A limit on memory.
+
+    **Arguments:**
+
+    - `left`: the number of bytes that may still be taken.
+    - `name`: what sets the limit, in words.
+    """
 
     left: float
     name: str
 
 
 def available() -> Limit:
-    """The smallest of what the machine has free and what limits on this process leave; infinite where nothing is known."""
+    """The lowest limit on the memory of this process; infinite where none is known."""
     return min(limits(), key=lambda limit: limit.left, default=Limit(math.inf, "no limit"))
 
 
 def available_bytes() -> float:
-    """How much memory may still be taken."""
+    """The number of bytes that may still be taken."""
     return available().left
 
 
 def limits(root: Path = Path("/"), environment: Mapping[str, str] = os.environ) -> list[Limit]:
-    """Everything that limits the memory of this process."""
+    """All limits on the memory of this process: the machine, `ulimit`, control groups, and a SLURM job.
+
+    **Arguments:**
+
+    - `root`: the root of the file system, another one in tests.
+    - `environment`: the environment variables.
+    """
     process = root / "proc" / "self"
     found = [_machine(root), *_process_limits(process), *_control_groups(process), _slurm(process, environment)]
     return [Limit(max(x.left, 0.0), x.name) for x in found if x is not None]
@@ -165,7 +183,13 @@ def _number(path: Path) -> float | None:
 
 
 def too_large(shape: Sequence[int], itemsize: int = 8) -> str | None:
-    """What an array of this shape would take, in words, if this machine, or this process, cannot hold it."""
+    """The size in words of an array that does not fit into memory; None for one that does.
+
+    **Arguments:**
+
+    - `shape`: the shape of the array.
+    - `itemsize`: bytes of one of its numbers.
+    """
     size = math.prod(int(n) for n in shape) * itemsize
     # the system is not asked about every small grid
     if size < _SMALL or size <= (room := available()).left:

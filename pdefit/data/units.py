@@ -38,27 +38,35 @@ _DIGITS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 
 @dataclasses.dataclass(frozen=True)
 class Conversion:
-    """From one unit to another: `factor * x + offset`."""
+    """The linear map `factor * x + offset` from one unit to another. The default changes nothing."""
 
     factor: float = 1.0
     offset: float = 0.0
 
     def values(self, x: np.ndarray) -> np.ndarray:
-        """Values in the other unit."""
+        """Values in the new unit."""
         return x if self == Conversion() else x * self.factor + self.offset
 
     def deviations(self, x: np.ndarray) -> np.ndarray:
-        """Differences and standard deviations in the other unit: no zero point is shifted."""
+        """Differences and standard deviations in the new unit. They are scaled, and no zero point is shifted."""
         return x * abs(self.factor)
 
 
 def conversion(unit: str | None, expected: str | None) -> Conversion:
-    """From `unit` to `expected`.
+    """The conversion from one unit to another.
 
-    Units are products of names with whole exponents: `mm`, `um`, `mm/s`, `mm s-1`, `mm^2/s`, `m**2`, `W/(m2 K)`, `10 um`,
-    `degC` (with its zero point where it stands alone, refused in a product), `%`. No unit, or "1", on either side promises
-    nothing: values are taken as they are. One thing is certain even then: per cent of "1" are divided by 100.
-    PdefitError where one cannot become the other, or a text is no unit.
+    Units are products of names with whole exponents: `mm`, `um`, `mm/s`, `mm s-1`, `mm^2/s`, `m**2`, `W/(m2 K)`, `10
+    um`, `%`. `degC` includes its zero point where it stands alone, and is refused in a product.
+
+    Where one side is None or "1", nothing is known of the unit, and values are taken as they are. The exception is per
+    cent of "1", which are divided by 100.
+
+    **Arguments:**
+
+    - `unit`: the unit of the values, such as a file states it.
+    - `expected`: the unit of the model.
+
+    **Errors:** PdefitError where one unit cannot become the other, or a text is no unit.
     """
     have, want = (_SPELLINGS.get(u.strip(), u.strip()) for u in (unit or "1", expected or "1"))
     if (have, want) == ("%", "1"):

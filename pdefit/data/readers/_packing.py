@@ -1,4 +1,4 @@
-"""Values that a file holds packed, by the CF conventions: scale, offset, fill values and valid ranges."""
+"""Unpacking of values by the CF conventions: scale, offset, fill values and valid ranges."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,17 +13,24 @@ _LIMITS = ("valid_min", "valid_max", "valid_range")
 
 
 def is_scaled(attributes: Mapping[str, Any]) -> bool:
-    """Whether the numbers in the file stand for others."""
+    """Whether the file states a scale or an offset for its numbers."""
     return any(key in attributes for key in _SCALING)
 
 
 def unpacked(raw: np.ndarray, attributes: Mapping[str, Any], where: str) -> np.ndarray:
-    """Values in float64, NaN where the file says that they are missing or not valid.
+    """Values in float64, NaN where the file marks them as missing or not valid.
 
-    Masks and scales are those of `xarray.decode_cf`, with which the tests compare them. The rule stands here because xarray
-    takes half a second to import, rounds short integers to float32, and decodes before it looks at valid ranges. Fill values
-    and valid ranges are in packed units. Following NetCDF's own guide, a valid range in floating point beside packed integers
-    is in unpacked units.
+    Masks and scales are those of `xarray.decode_cf`, with which the tests compare them. xarray is not used, because it
+    takes half a second to import and rounds short integers to float32. It also decodes before it looks at valid ranges.
+
+    Fill values and valid ranges are in packed units. As NetCDF's own guide has it, a valid range in floating point
+    beside packed integers is in unpacked units.
+
+    **Arguments:**
+
+    - `raw`: the numbers as the file holds them.
+    - `attributes`: the attributes of the variable.
+    - `where`: the variable and its file in words, for errors.
     """
     known = {key: _numbers(attributes[key], key, where) for key in (*_SCALING, *_FILLS, *_LIMITS) if key in attributes}
     if raw.dtype.kind in "iu" and (sign := _sign(attributes)) not in (None, raw.dtype.kind):
