@@ -30,17 +30,17 @@ def beside(path: Path, shared: bool = False) -> Iterator[Path]:
     process = f".{platform.node()}.{os.getpid()}" if shared else ""
     neighbour = path.with_name(f".{path.stem}{process}.partial{path.suffix}")
     try:
-        # what lies there may be a link, which writing would follow
+        # a link that lies there would be followed, and its target overwritten
         neighbour.unlink(missing_ok=True)
         yield neighbour
         os.replace(neighbour, path)
     except OSError as error:
-        # the system does not say where a write failed, and the neighbour is nothing to a user
+        # an error of writing may name no file or the temporary one, which a user does not know
         if error.filename in (None, neighbour, str(neighbour)):
             error.filename = str(path)
         raise
     finally:
-        # nor does it let itself be removed from where nothing can be written
+        # a folder that cannot be written refuses removals too
         with suppress(OSError):
             neighbour.unlink(missing_ok=True)
 

@@ -56,7 +56,7 @@ _REMEDIES = {
     errno.EFBIG: "allow larger files (ulimit -f), then start again, or go on with `pdefit resume RUN`",
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _ALLOW),
 }
-# what XLA says, as its own kind of error or inside an INTERNAL one
+# the messages of XLA, in an error of its own kind or inside an INTERNAL one
 _NO_MEMORY = re.compile("RESOURCE_EXHAUSTED|out of memory|std::bad_alloc", re.IGNORECASE)
 # characters of an error, at most
 _LONGEST = 1000

@@ -16,11 +16,11 @@ from collections.abc import Iterator, Sequence
 from types import FrameType
 
 _received: list[int] = []
-# blocks that signals wait for, and whether one waits
+# how many nested blocks hold signals back, and whether a signal waits for their end
 _blocks, _waiting = 0, False
-# what a signal is for now: the first one may be only remembered, or all of them
+# whether only results are left to write (the first signal is remembered), and whether the job is over (all are)
 _finishing = _over = False
-# an interrupt that was lost is made again, so many seconds later
+# an interrupt that was lost in a callback is raised again, after so many seconds
 _again, _SOON = False, 0.02
 
 

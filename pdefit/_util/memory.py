@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from pdefit._util.errors import PdefitError
 
-# bytes that are always there
+# bytes below which nothing is checked
 _SMALL = 2**20
 _SIZES = {"b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30}
 
@@ -191,7 +191,7 @@ def too_large(shape: Sequence[int], itemsize: int = 8) -> str | None:
     - `itemsize`: bytes of one of its numbers.
     """
     size = math.prod(int(n) for n in shape) * itemsize
-    # the system is not asked about every small grid
+    # small arrays are not worth a look at the limits
     if size < _SMALL or size <= (room := available()).left:
         return None
     return f"{min(size, 10**300) / 1e9:.3g} GB (more than the {in_words(room.left)} {room.name})"

@@ -59,8 +59,8 @@ def quotients(
     **Arguments:**
 
     - `function`: f.
-    - `theta`: where, (p,).
-    - `v`: along which direction, (p,).
+    - `theta`: the point, (p,).
+    - `v`: the direction, (p,).
     - `steps`: the steps h, (k,).
     """
 

@@ -8,7 +8,7 @@ from pdefit._util.errors import PdefitError
 from pdefit.data.observations import Observations
 
 _HIGHEST_ORDER = 8
-# a standard error of about 40 %: fewer differences say nothing
+# a standard error of about 40 %, with fewer differences even more
 _FEWEST = 20
 # enough for a standard error below 1 %, whatever the size of the film
 _MOST_VALUES = 2_000_000

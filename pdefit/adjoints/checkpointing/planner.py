@@ -37,7 +37,12 @@ class Chunking:
     length: int
 
     def count(self, intervals: int, steps: int) -> int:
-        """The number of pieces of a trajectory of `intervals` of `steps` each."""
+        """The number of pieces of a trajectory.
+
+        **Arguments:**
+
+        - `intervals`, `steps`: the number of intervals of the trajectory, and of steps of each.
+        """
         return -(-intervals * -(-steps // self.length) // self.group)
 
 

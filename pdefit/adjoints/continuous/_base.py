@@ -27,8 +27,8 @@ class Field:
     **Arguments:**
 
     - `fixed`: the other arrays of the stepper.
-    - `still`: what is no array in it.
-    - `solver`: what steps f, and its adjoint, on the way back.
+    - `still`: the parts of the stepper that are no arrays.
+    - `solver`: the method that steps f, and its adjoint, on the way back.
     """
 
     fixed: PyTree
@@ -143,7 +143,7 @@ class AbstractContinuous(AbstractReverse):
 
 
 def split(stepper: Stepper) -> tuple[PyTree, PyTree, PyTree]:
-    """A stepper in three parts: arrays in which a gradient may be taken, other arrays, and what is no array.
+    """A stepper in three parts: arrays in which a gradient may be taken, other arrays, and all that is no array.
 
     Other arrays are those declared `constant`, and those that hold no real numbers.
     """

@@ -48,7 +48,7 @@ def unpacked(raw: np.ndarray, attributes: Mapping[str, Any], where: str) -> np.n
     fills = np.concatenate([np.zeros(0), *(_like(known[key], raw) for key in _FILLS if key in known)])
     values = raw.astype(np.float64)
     missing = np.isin(values, fills) if fills.size else np.zeros(raw.shape, bool)
-    # what overflows is infinite, and told as that
+    # values that overflow become infinite, and are refused as such by the caller
     with np.errstate(over="ignore", invalid="ignore"):
         scaled = values * scale + offset if is_scaled(attributes) else values
     limited = scaled if raw.dtype.kind in "iu" and low.dtype.kind == high.dtype.kind == "f" else values

@@ -95,7 +95,7 @@ class Film:
         return self._variable(field, kind).dtype.itemsize
 
     def _variable(self, field: str, kind: str) -> h5py.Dataset:
-        # those of `fields` were checked when the film was opened
+        # the variables of `fields` were checked when the film was opened
         if kind not in self.fields[field].kinds:
             raise KeyError(f"{field}_{kind}")
         found = self._file[f"{field}_{kind}"]
@@ -139,7 +139,7 @@ def _fields(file: h5py.File, path: Path) -> dict[str, Field]:
             continue
         _numbers(variable(file, name, path))
         kinds.setdefault(field, []).append(kind)
-    # in the order of the state, where the file says it
+    # in the order of the state, where the file states it
     first = str(file.attrs.get("fields", "")).split()
     names = [name for name in first if name in kinds] + [name for name in kinds if name not in first]
     return {name: _field(file, name, sorted(kinds[name], key=KINDS.index), path) for name in names}

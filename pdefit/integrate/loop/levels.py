@@ -1,4 +1,5 @@
-"""Nested loops of the time loop, one for each level of checkpoints: integers, chosen before anything is traced."""
+"""Nested loops of the time loop, one for each level of checkpoints. They are integers, chosen before anything is
+traced."""
 
 import functools
 import math

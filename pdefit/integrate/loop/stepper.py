@@ -15,7 +15,8 @@ from pdefit.systems.system import AbstractSystem
 
 
 class AbstractStepper(eqx.Module):
-    """Advances a carry, whose first part is the state, by a step of size h from time t."""
+    """One step of the time loop. It advances a carry, whose first part is the state, from time t by a step of size
+    h."""
 
     @abc.abstractmethod
     def init(self, t: Array, y: PyTree) -> Carry:

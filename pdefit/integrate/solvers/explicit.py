@@ -1,9 +1,9 @@
 """Steps of explicit Runge-Kutta tableaus.
 
-The loop over stages is ours and not the one of diffrax. That one is differentiable forward and in reverse only with
-`scan_kind="bounded"`, and slower: a gradient of 50 steps of a reaction-diffusion field of 128 x 128 cells takes 1.8 (RK4)
-and 1.7 times (Heun) as long in float64, 2.1 and 1.9 times in float32 (diffrax 0.7.2, two CPU cores). Two tangents take 1.3
-to 2.6 times as long. Unrolled stages are no way out: XLA recomputes one inside the next.
+The loop over stages is our own and not that of diffrax (0.7.2). That one is differentiable forward and in reverse only
+with `scan_kind="bounded"`, and slower. A gradient of 50 steps of a reaction-diffusion field of 128 x 128 cells takes
+1.8 (RK4) and 1.7 times (Heun) as long in float64, 2.1 and 1.9 times in float32 (two CPU cores). Two tangents take 1.3
+to 2.6 times as long. Unrolled stages are no remedy: XLA recomputes one inside the next.
 """
 
 from collections.abc import Callable
@@ -64,7 +64,7 @@ class EmbeddedTableau(AbstractExplicit, AbstractEmbedded):
 
 @method_of.register
 def _(solver: diffrax.AbstractERK) -> AbstractMethod:
-    # diffrax wants an error estimate of every tableau: zeros stand for none
+    # diffrax demands an error estimate of every tableau, so zeros stand for none
     return EmbeddedTableau(solver) if np.any(tableau_of(solver).b_error) else ExplicitTableau(solver)
 
 

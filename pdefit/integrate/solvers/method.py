@@ -18,7 +18,7 @@ Carry = tuple[PyTree, Any]
 
 
 class AbstractMethod(eqx.Module):
-    """Advances a system by one step.
+    """A method that advances a system by one step.
 
     A step can be differentiated forward and in reverse, and vmapped. A step of zero length returns its state.
     """
@@ -30,7 +30,7 @@ class AbstractMethod(eqx.Module):
 
     @abc.abstractmethod
     def begin(self, system: AbstractSystem, t: Array, y: PyTree, args: PyTree) -> Carry:
-        """The carry of the time loop at time t."""
+        """The carry of the time loop at time t: the state `y`, and what the method remembers between steps."""
 
     @abc.abstractmethod
     def advance(self, system: AbstractSystem, t: Array, h: Array, carry: Carry, args: PyTree) -> Carry:
@@ -71,7 +71,10 @@ class AbstractEmbedded(AbstractOneStep):
     def step_with_error(
         self, system: AbstractSystem, t: Array, h: Array, y: PyTree, args: PyTree
     ) -> tuple[PyTree, PyTree]:
-        """The state after a step, and the estimated error in it. It is never differentiated."""
+        """The state after a step, and the estimated error in it. It is never differentiated.
+
+        **Arguments:** as of `one_step`.
+        """
 
 
 class AbstractStaged(eqx.Module):
