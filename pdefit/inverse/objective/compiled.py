@@ -1,4 +1,4 @@
-"""What is asked of functionals again and again, compiled once for each kind of functional."""
+"""Compiled evaluations of functionals, one program for each kind of functional."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""The functional J(theta): half the squared norm of residuals, and everything optimizers ask of it."""
+"""The functional J(theta) of one record: half the squared norm of residuals, with its derivatives."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard, TypeVar
@@ -43,26 +43,30 @@ Same = TypeVar("Same", bound="Functional")
 
 
 class Functional(AbstractResidualMap):
-    """J(theta) = 1/2 |r(theta)|^2 of one record, with r = (W (H(y(t_i)) - d_i), jumps between segments, regularizers, priors).
+    """J(theta) = 1/2 |r(theta)|^2 of one record, with r = (W (H(y(t_i)) - d_i), gaps between segments, regularizers,
+    priors).
 
-    The run has the precision of `y0`: data, weights, states and adjoints. Times, theta with its map to the controls, and
-    sums are float64. The misfit is accumulated observation by observation in the time loop. So neither states nor residuals
-    of a whole trajectory are held, except by `residuals` and `jacobian`.
+    W divides by sigma, H is the observation operator, and d_i are the data at time t_i. The run has the precision of
+    `y0`: data, weights, states and adjoints. Times, theta with its map to the controls, and sums are float64. The
+    misfit is accumulated observation by observation in the time loop. So neither states nor residuals of a whole
+    trajectory are held, except by `residuals` and `jacobian`.
 
     **Arguments:**
 
     - `problem`: the system, its initial state and its inputs at their nominal values.
     - `observations`: what was measured, at times of which the first is that of the initial state.
-    - `controls`: the unknowns, nested like the problem (see `pdefit.inverse.controls.declare`).
-    - `solver`, `dt`: the time stepping method, and the largest step in the system's time unit. Without `dt` it is 0.8 of what
-      is stable at the guess, and a fit chooses it again where it must.
+    - `controls`: the unknowns, nested like the problem: `{"D": Control(...), "y0": {"u": Log()}}`.
+    - `solver`: the time stepping method; default `RK4()`.
+    - `dt`: the largest step, in the system's time unit. By default it is 0.8 of what is stable at the guess, and a fit
+      chooses it again where it must.
     - `steps`: adaptive steps in place of `dt`, chosen at the guess and frozen until `renewed`.
-    - `adjoint`, `batch`: how derivatives and several segments are computed.
-    - `formulation`: how the record is cut into segments.
-    - `regularizers`: what is asked of controls beyond fitting the data.
-    - `smooth_tangents`: Gauss-Newton follows the smooth twin of hard switches, while residuals keep them (see
-      `pdefit.inverse.objective.smooth_tangents`).
-    - `key`: draws perturbed guesses.
+    - `adjoint`: how derivatives are computed; default `Checkpointed()`.
+    - `batch`: how several segments are run; default all at once (`Vmap()`).
+    - `formulation`: how the record is cut into segments; default one (`Single()`).
+    - `regularizers`: residuals of controls that are added to those of the data.
+    - `smooth_tangents`: whether Gauss-Newton follows the smooth twin of hard switches, while residuals keep them (see
+      `pdefit.inverse.objective.smooth_tangents`); default False.
+    - `key`: of random guesses; default `jax.random.key(0)`.
     """
 
     problem: Problem
@@ -132,7 +136,7 @@ class Functional(AbstractResidualMap):
         return solver, grid.smallest, eqx.tree_at(lambda x: x.time_grid, layout, grid)
 
     def step_error(self, theta: Float[Array, " p"]) -> Float[Array, ""]:
-        """The largest error of the steps, which adaptive ones have, at theta: 1 at the tolerance. One forward run."""
+        """The largest error of adaptive steps at theta, 1 at the tolerance, by one forward run."""
         if self.steps is None:
             raise PdefitError("Constant steps have no tolerance; give the functional steps=pdefit.Adaptive()")
         problem, runner = self.at(theta), self.runner
@@ -142,7 +146,13 @@ class Functional(AbstractResidualMap):
     # --- what optimizers ask -------------------------------------------------------------------------------------------
 
     def value(self, theta: Float[Array, " p"], probes: Float[Array, "S E 2"] | None = None) -> Float[Array, ""]:
-        """J(theta). The derivative in `probes` (zeros) is what `pdefit.integrate.loop.adjoint_norms` measures."""
+        """J(theta).
+
+        **Arguments:**
+
+        - `theta`: the unknowns, (p,).
+        - `probes`: zeros, in which the derivative is what `pdefit.integrate.loop.adjoint_norms` measures.
+        """
         return Misfit(self).whole(theta, probes)
 
     def value_and_grad(self, theta: Float[Array, " p"]) -> tuple[Float[Array, ""], Float[Array, " p"]]:
@@ -207,7 +217,7 @@ class Functional(AbstractResidualMap):
         return [(self.at(theta), self.layout.time_grid.largest)]
 
     def renewed(self: Same, theta: Float[Array, " p"]) -> Same:
-        """The same functional with the steps that an adaptive pass takes at theta, if it has adaptive steps."""
+        """The same functional with the steps that an adaptive pass takes at theta; itself where steps are constant."""
         if self.steps is None:
             return self
         problem, (ts, solver) = self.at(theta), (self.observations.ts, self.runner.solver)
@@ -234,7 +244,7 @@ class Functional(AbstractResidualMap):
 
 
 def is_adaptive(objective: AbstractObjective) -> TypeGuard[Functional]:
-    """Whether the steps are adaptive ones, which only a single record has."""
+    """Whether the steps are adaptive ones, which only a single record can have."""
     return objective.steps is not None
 
 
