@@ -1,4 +1,4 @@
-"""Smooth tangents of hard residuals: does each lead where the residuals go?"""
+"""Checks of smooth tangents of hard residuals: whether each points where the residuals go."""
 
 import dataclasses
 from typing import NamedTuple
@@ -23,8 +23,11 @@ _ACROSS = 1e-2
 
 
 class _Pair(NamedTuple):
-    """The smooth tangent of an unknown beside the change of the residuals: the cosine between them, the ratio of their
-    lengths, and the cosine that the roughness of the change allows at most."""
+    """The smooth tangent of an unknown beside the change of the residuals.
+
+    The fields are the name of the unknown, the cosine between the two, the ratio of their lengths, and the largest
+    cosine that the roughness of the change allows.
+    """
 
     name: str
     cosine: float
@@ -33,7 +36,8 @@ class _Pair(NamedTuple):
 
     @property
     def factor(self) -> float:
-        """By what the tangent is too long or too short; its noise makes a rough change longer."""
+        """The factor by which the tangent is too long or too short. Noise makes a rough change longer, which is taken
+        into account."""
         ratio = self.ratio / max(self.reliability, 1e-300)
         return max(ratio, 1 / ratio) if ratio > 0 and np.isfinite(ratio) else float("inf")
 
@@ -44,12 +48,20 @@ class _Pair(NamedTuple):
 
 
 def smooth_checks(objective: AbstractObjective, theta: Float[Array, " p"]) -> list[Check]:
-    """The smooth tangent of every unknown against the change of the residuals as they are: direction and length.
+    """Checks of the smooth tangent of every unknown against the change of the residuals as they are, in direction and
+    length.
 
-    Smooth tangents are no derivatives of hard residuals, so they cannot agree with differences to a small error. They must
-    point the same way, though, and be about as long: a wrong sign anywhere in the smooth twin turns some of them, and a wrong
-    length makes intervals wrong. The changes from a step ahead and from a step back cross other switches. Where these two do
-    not agree, the unknown acts through single switches only, and nothing can be said.
+    Smooth tangents are no derivatives of hard residuals, so they cannot agree with differences to a small error. They
+    must point the same way, though, and be about as long. A wrong sign anywhere in the smooth twin turns some of them,
+    and a wrong length makes intervals wrong.
+
+    The changes from a step ahead and from a step back cross other switches. Where these two do not agree, the unknown
+    acts through single switches only, and no statement is possible.
+
+    **Arguments:**
+
+    - `objective`: the objective with smooth tangents.
+    - `theta`: the point, (p,).
     """
     pairs = [pair for functional, own in objective.parts(theta) for pair in _pairs(functional, own)]
     smooth, long = ([p for p in pairs if p.reliability >= r] for r in (_ROUGH, _MEASURED))

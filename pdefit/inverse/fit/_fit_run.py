@@ -23,7 +23,7 @@ from pdefit.inverse.optimizers.base import AbstractOptimizer, Box
 
 
 class FitRun(Generic[Objective]):
-    """The bookkeeping of one fit; `place` says where it is."""
+    """The bookkeeping of one fit. `place` is where it is in its stages."""
 
     def __init__(
         self,
@@ -50,11 +50,11 @@ class FitRun(Generic[Objective]):
         return self.place.iterations
 
     def _move(self, **changes: Any) -> None:
-        """Go to another place."""
+        """Change the place of the fit."""
         self.place = dataclasses.replace(self.place, **changes)
 
     def _note(self, event: str) -> None:
-        """Keep an event for whoever reads the result."""
+        """Keep a sentence about an event for the result."""
         self._move(events=(*self.place.events, event))
 
     # --- stages and rounds -------------------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ class FitRun(Generic[Objective]):
         self._with_steps(*self.steps.start(self.functional, self.theta))
 
     def _with_steps(self, functional: Objective, event: str = "") -> bool:
-        """Go on with the steps of this functional; whether they are others."""
+        """Take over a functional with other steps, and return whether they are others."""
         if event:
             self._note(f"iteration {self.iterations}: {event}")
         if functional is self.functional:
@@ -120,7 +120,7 @@ class FitRun(Generic[Objective]):
             self.carry = None
 
     def _left(self) -> int:
-        """How many evaluations a new round of this stage may take."""
+        """The number of evaluations that a new round of this stage may take."""
         left = self.stages[self.place.stage].max_iterations
         return left if self.budget is None else min(left, self.budget - self.iterations)
 
@@ -178,7 +178,7 @@ class FitRun(Generic[Objective]):
         return carry
 
     def _give_up(self) -> None:
-        """No evaluation of this round was finite: back to where the stage before ended, if there was one."""
+        """Return to where the stage before ended, if there was one, because no evaluation of this round was finite."""
         if not np.isfinite(self.loss):
             raise PdefitError(
                 "The loss is not finite at the first guess: the model blows up there; use a smaller dt, "
@@ -189,7 +189,7 @@ class FitRun(Generic[Objective]):
         self.theta, self.carry = self.theta_before, None
 
     def _watch(self, log: Log, done: int) -> None:
-        """Ask once why the adjoint grows so much, if it does where the fit is or could not begin."""
+        """Explain once why the adjoint grows so much, if it does where the fit is or could not begin."""
         counts = np.asarray(log.accepted[:done]) | (not np.isfinite(self.loss))
         worst = float(np.max(np.asarray(log.growth[:done]), where=counts, initial=0.0))
         # steps that will be chosen anew explain it
@@ -201,7 +201,7 @@ class FitRun(Generic[Objective]):
     # --- saving and going on -----------------------------------------------------------------------------------------
 
     def state(self) -> RunState:
-        """Where the fit is, to go on from later."""
+        """The state of the fit, from which it can be resumed."""
         before = {"sigma_before": self.sigma_before, "theta_before": self.theta_before}
         now = {"sigma": self.functional.observations.sigma, "theta": self.theta, "carry": self.carry}
         packed = [pack(name, tree) for name, tree in {"loss": np.asarray(self.loss), **now, **before}.items()]
@@ -210,7 +210,7 @@ class FitRun(Generic[Objective]):
         return RunState(numbers, arrays | self.steps.arrays(self.functional))
 
     def restore(self, saved: RunState) -> None:
-        """Be where a saved fit was. A state that does not fit this one, whoever wrote it, is refused."""
+        """Take over the state of a saved fit. One that does not fit this one is refused."""
         try:
             self._restore(saved)
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
@@ -269,7 +269,7 @@ class FitRun(Generic[Objective]):
                 self._note(f"iteration {self.iterations}: the loss is not finite, the step was rejected and reduced")
 
     def result(self, status: str) -> Fit[Objective]:
-        """What is known when the fit ends, however it ends."""
+        """The result of the fit, which may have been interrupted."""
         if not self.iterations:
             raise PdefitError("The fit was interrupted before its first evaluation")
         if self.functional.formulation.partial:

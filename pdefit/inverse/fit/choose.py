@@ -1,4 +1,5 @@
-"""What a fit takes when nobody says: the solver that suits the equations, the stages that suit the unknowns; and why."""
+"""Automatic choices: the solver that suits the equations, and the stages that suit the unknowns, each with its
+reason."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -45,7 +46,14 @@ _SQUARES: Callable = eqx.filter_jit(lambda functional, theta: functional.squared
 
 @dataclasses.dataclass(frozen=True)
 class SolverChoice:
-    """A solver, with adaptive steps where it needs them, and the reason."""
+    """A solver that was chosen for some equations.
+
+    **Arguments:**
+
+    - `solver`: the time stepping method.
+    - `steps`: the tolerance of adaptive steps where it needs them, or None.
+    - `reason`: the reason in words.
+    """
 
     solver: diffrax.AbstractSolver
     steps: Adaptive | None
@@ -54,7 +62,13 @@ class SolverChoice:
 
 @dataclasses.dataclass(frozen=True)
 class StagesChoice:
-    """Stages of a fit, and the reason."""
+    """The stages that were chosen for a fit.
+
+    **Arguments:**
+
+    - `stages`: the stages in their order.
+    - `reason`: the reason in words.
+    """
 
     stages: Sequence[Stage]
     reason: str
@@ -70,9 +84,10 @@ def choose_solver(
 
     **Arguments:**
 
-    - `system`, `y0`: the equations and the initial state.
+    - `system`: the equations with their parameters.
+    - `y0`: the initial state, at which the equations are judged.
     - `span`: the length of the record, in the system's time unit.
-    - `adaptive`: false where a step was given, so that steps may not be chosen by their error.
+    - `adaptive`: whether steps may be chosen by their error (the default); False where a step was given.
     - `args`: exogenous inputs of the system.
     """
     flat, back = ravel_pytree(y0)
@@ -102,7 +117,7 @@ def choose_solver(
 
 
 def _fastest(rate: Callable[[Array], Array], y: Float[Array, " n"]) -> tuple[float, float]:
-    """How fast the fastest direction decays, and how fast it changes at all, by the power method."""
+    """The rate at which the fastest direction decays, and at which it changes at all, by the power method."""
 
     def turn(_: Array, v: Array) -> Array:
         w = jax.jvp(rate, (y,), (v,))[1]
@@ -116,7 +131,16 @@ def _fastest(rate: Callable[[Array], Array], y: Float[Array, " n"]) -> tuple[flo
 
 
 def choose_stages(functional: Functional) -> StagesChoice:
-    """The stages that suit the unknowns of a functional, with the reason."""
+    """The stages that suit the unknowns of a functional, with the reason.
+
+    Many unknowns (a field), or an adjoint without tangents, take L-BFGS. Few take Levenberg-Marquardt. Where the guess
+    is far from the data, stages on windows or on the beginning of the record come first. In a short record the initial
+    state may be held at first.
+
+    **Arguments:**
+
+    - `functional`: the functional, which is evaluated at its guess at most once.
+    """
     size = functional.controls.shared_size
     if size > FEW or not functional.runner.adjoint.has_tangents:
         what = f"{size} unknowns are a field" if size > FEW else "a continuous adjoint has gradients only"
@@ -140,8 +164,9 @@ def choose_stages(functional: Functional) -> StagesChoice:
 def _with_state(functional: Functional, few: str) -> StagesChoice:
     """The stages for numbers and a free initial state.
 
-    A state taken from noisy data can blow up, or run far from the data, before the record ends; over a short part of it it
-    cannot. In a record of few frames the numbers are fitted before the state is free, if they are what is wrong.
+    A state taken from noisy data can blow up, or move far from the data, before the record ends. Over a short part of
+    the record it cannot. In a record of few frames the numbers are fitted before the state is free, if they are what is
+    wrong.
     """
     ts, unit = functional.observations.ts, with_space(functional.problem.system.time_unit)
     whole = Stage(LevenbergMarquardt())
@@ -175,7 +200,8 @@ def _begins_right(functional: Functional) -> bool:
 
 
 def _windows(functional: Functional) -> list[float]:
-    """The lengths of windows that grow to the whole record, where every state was seen and the guess is far off."""
+    """The lengths of windows that grow to the whole record, where the whole state was observed and the guess is far
+    from the data."""
     ts, data = functional.observations.ts, functional.observations
     fields, seen = named_fields(functional.problem.y0), functional.observed
     complete = all(

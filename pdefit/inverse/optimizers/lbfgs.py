@@ -36,10 +36,10 @@ class LBFGS(AbstractOptimizer):
 
     **Arguments:**
 
-    - `memory`: the number of gradients that are kept.
-    - `gradient_tolerance`: converged when the gradient has fallen by this factor.
-    - `value_tolerance`: converged when J falls by less than this part of itself in a step, or when no step along steepest
-      descent improves it any more.
+    - `memory`: the number of gradients that are kept; default 10.
+    - `gradient_tolerance`: converged when the gradient has fallen by this factor; default 1e-10.
+    - `value_tolerance`: converged when J falls by less than this part of itself in a step, or when no step along
+      steepest descent improves it any more; default 1e-14.
 
     Source: D. Liu, J. Nocedal, Math. Program. 45:503 (1989), doi:10.1007/BF01589116.
     """

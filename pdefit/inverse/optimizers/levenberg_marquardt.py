@@ -40,7 +40,7 @@ class _State(NamedTuple):
 
 
 class _Watch(NamedTuple):
-    """What is needed to see a fit creep: J and what the full step promised there, some evaluations ago."""
+    """J and the decrease that the full step promised some evaluations ago, to recognise a fit that creeps."""
 
     value: Array
     promise: Array
@@ -64,16 +64,25 @@ class _Watch(NamedTuple):
 
 
 class LevenbergMarquardt(AbstractOptimizer):
-    """(A + damping diag A) step = -g with A = J_r^T J_r; damping follows the ratio of actual to predicted decrease.
+    """Damped Gauss-Newton steps: (A + damping diag A) step = -g with A = J_r^T J_r. The method for few controls.
 
-    The workhorse for few controls. No element of theta moves by more than `max_step` at once (in a log control 2 is a factor
-    7), nor beyond its bounds: elements that would are held at the limit, and the others find their step anew. Converged when
-    the decrease promised by the undamped step is below `tolerance` of J; when that step moves no element of theta by more
-    than `step_tolerance` (of its size, where that is larger than 1), which is what ends a fit without noise; or when
-    residuals have fallen to round-off. It stops without having converged when no damping helps before, or when it creeps,
-    which is asked every 20 evaluations. It creeps where J fell by many times what the full step had promised, and nearly
-    as much is promised again: the valley bends out of sight of the linear model. It creeps, too, where J hardly fell while
-    the full step promises much.
+    The damping follows the ratio of actual to predicted decrease. Elements of theta that would move beyond a bound or
+    `max_step` are held there, and the others find their step anew.
+
+    It has converged when the undamped step promises too little (`tolerance`) or moves too little (`step_tolerance`), or
+    when residuals have fallen to round-off. It stops without having converged when no damping helps, or when it creeps,
+    which is checked every 20 evaluations. It creeps where J fell by many times what the full step had promised, and
+    nearly as much is promised again: the valley bends where the linear model cannot follow. It creeps, too, where J
+    hardly fell while the full step promises much.
+
+    **Arguments:**
+
+    - `damping`: the first damping; default 1e-3.
+    - `tolerance`: converged when the decrease promised by the undamped step is below this part of J; default 1e-10.
+    - `step_tolerance`: converged when that step moves no element of theta by more than this, relative to elements
+      larger than 1; default 1e-13. This ends a fit without noise.
+    - `max_step`: the largest move of an element of theta at once; default 2, which is a factor 7 of a control with
+      `Log`.
 
     Sources: D. Marquardt, J. SIAM 11:431 (1963), doi:10.1137/0111030; damping after H. Nielsen, IMM-REP-1999-05.
     """
@@ -182,8 +191,11 @@ def _step(
     box: Box,
     max_step: float,
 ) -> tuple[Float[Array, " p"], Float[Array, ""], Float[Array, " p"]]:
-    """The damped Gauss-Newton step in the free elements, scaled to the diagonal of the matrix; and the decrease that the
-    full, undamped step promises, with that step, so that heavy damping is never taken for convergence."""
+    """The damped Gauss-Newton step in the free elements, scaled to the diagonal of the matrix.
+
+    **Returns:** that step, the decrease that the full, undamped step promises, and the full step. Convergence is judged
+    by the full step, because heavy damping makes any step small.
+    """
     free = ~box.blocked(theta, -gradient)
     diagonal = jnp.diag(matrix)
     # an element without any influence keeps its place

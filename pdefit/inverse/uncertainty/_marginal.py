@@ -1,4 +1,4 @@
-"""Few unknowns beside fields that were estimated along with them: their part of the inverse of the normal matrix."""
+"""The marginal covariance of few numbers beside fields: their part of the inverse of the normal matrix."""
 
 from collections.abc import Callable
 
@@ -24,11 +24,16 @@ _SOLVE: Callable = eqx.filter_jit(lambda block_arrow, r: block_arrow.solve(r))
 
 
 def marginal_inverse(functional: AbstractObjective, theta: Float[Array, " p"]) -> Float[np.ndarray, "k p"]:
-    """The rows of (J_r^T J_r)^-1 that belong to the k controls that are numbers, the first elements of theta, where the
-    others are fields.
+    """The rows of (J_r^T J_r)^-1 that belong to numbers, where the other unknowns are fields.
 
-    J_r^T J_r is never formed: each number costs a linear system, solved by conjugate gradients with products, preconditioned
-    as in `GaussNewtonCG`, until the diagonal element, which rises with every product, stands still to half a percent of itself.
+    The k numbers are the first elements of theta. J_r^T J_r is never formed: each number costs a linear system, which
+    conjugate gradients with products solve, preconditioned as in `GaussNewtonCG`. The diagonal element rises with every
+    product, and the solution ends where it stands still to half a percent of itself.
+
+    **Arguments:**
+
+    - `functional`: the objective.
+    - `theta`: its minimum, (p,).
     """
     functional = with_tangents(functional)
     scaled = _preconditioner(functional, theta)
@@ -38,7 +43,8 @@ def marginal_inverse(functional: AbstractObjective, theta: Float[Array, " p"]) -
 
 
 def _preconditioner(functional: AbstractObjective, theta: Float[Array, " p"]) -> Callable[[Array], Array]:
-    """About (J_r^T J_r)^-1: point by point beside an initial state, else by the mean curvature of each control."""
+    """An approximate (J_r^T J_r)^-1: the block-arrow one beside an initial state, else the mean curvature of each
+    control."""
     if has_points(functional):
         found = _ARROW(functional, theta)
         return lambda r: _SOLVE(found, r)

@@ -25,7 +25,7 @@ _SAFETY = 0.8
 
 
 class _Averaged(AbstractObservationOperator):
-    """A state averaged over two cells along every axis."""
+    """The observation operator that averages a state over two cells along every axis."""
 
     system: AbstractSystem
 
@@ -37,9 +37,16 @@ class _Averaged(AbstractObservationOperator):
 def finer_grid(functional: Functional, theta: Float[Array, " p"]) -> Functional:
     """The functional at theta with twice as many cells along every axis, and the same controls.
 
-    States are reconstructed from their cell averages (`pdefit._util.block_mean`), and the instrument sees the averages over
-    the old cells. Parameters that are fields are the same in both halves of a cell. A constant step is divided as the
-    stability of the finer grid asks for. Refused where the grid cannot be refined, or an unknown lives on it.
+    States are reconstructed from their cell averages (`pdefit._util.block_mean`), and the instrument observes the
+    averages over the old cells. Parameters that are fields are the same in both halves of a cell. A constant step is
+    divided as the stability of the finer grid demands.
+
+    **Arguments:**
+
+    - `functional`: the functional.
+    - `theta`: the point, (p,).
+
+    **Errors:** PdefitError where the grid cannot be refined, or an unknown belongs to its cells.
     """
     problem = functional.at(theta)
     system = problem.system
