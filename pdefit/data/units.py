@@ -90,7 +90,7 @@ def _convert(have: str, want: str) -> Conversion:
     except (pint.errors.PintError, ArithmeticError, ValueError, TypeError):
         raise PdefitError(f"'{have}' cannot be converted to '{want}'; convert the file") from None
     offset, factor = points[0], points[1] - points[0]
-    # decibels and the like are no multiples
+    # a logarithmic unit such as the decibel is no multiple of another
     straight = math.isclose(points[2] - points[1], factor, rel_tol=1e-6)
     if not (straight and math.isfinite(factor) and math.isfinite(offset) and factor != 0):
         raise PdefitError(f"'{have}' is no multiple of '{want}'; convert the file")

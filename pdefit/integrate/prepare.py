@@ -54,7 +54,7 @@ def prepare(
     for done, (kick, duration) in enumerate(kicks, 1):
         y = _kicked(kick, y)
         if duration > 0:
-            # from 0 each time: equal durations are one compiled program
+            # from t = 0 each time, so that equal durations share one compiled program
             (y,) = frames(rough, y, np.asarray([float(duration)]), solver=solver, dt=dt, t0=0.0)
         t += duration
         if not all(bool(jnp.all(jnp.isfinite(x))) for x in jax.tree.leaves(y)):

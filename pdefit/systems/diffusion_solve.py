@@ -35,7 +35,7 @@ def diffusion_solve(grid: CartesianGrid, D: Array, h: Array, u: Array) -> Array:
         whole = boundary.period(whole, axis)
     decay = np.zeros(())
     for axis, (m, spacing) in enumerate(zip(whole.shape, grid.spacing, strict=True)):
-        # a real field has half of the last axis' wave numbers
+        # the transform of a real field has only half of the wave numbers along the last axis
         k = np.arange(m // 2 + 1 if axis == grid.ndim - 1 else m)
         of_axis = (2 / spacing * np.sin(np.pi * k / m)) ** 2
         decay = decay[..., None] + of_axis

@@ -12,7 +12,7 @@ from pdefit._util.memory import too_large
 from pdefit.systems.boundary import AbstractBoundary, NoFlux
 from pdefit.systems.capabilities import FieldCoords
 
-# a state, its coordinates and the stages of a step
+# arrays of the grid's size that a run holds at least: a state, its coordinates and the stages of a step
 _COPIES = 8
 _NAMES = ("x", "y", "z")
 

@@ -44,7 +44,7 @@ class HostStore:
         # on a CPU np.asarray would alias a buffer that the next step may take over
         arrays = [np.array(leaf, copy=True) for leaf in leaves]
         for array in arrays:
-            # what was read stays what it was: a new state takes new arrays
+            # arrays that were read must not change later: a new state takes new arrays
             array.flags.writeable = False
         self._kept[slot] = arrays
 

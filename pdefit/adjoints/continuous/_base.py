@@ -149,7 +149,7 @@ def split(stepper: Stepper) -> tuple[PyTree, PyTree, PyTree]:
     """
     arrays, still = eqx.partition(stepper, eqx.is_array)
     declared = [f.name for f in dataclasses.fields(stepper.system) if "constant" in f.metadata]
-    # those that are NumPy's are no arrays to JAX
+    # constants that are NumPy's are no arrays to JAX, and None here
     names = [n for n in declared if getattr(arrays.system, n) is not None]
     free = eqx.tree_at(lambda s: [getattr(s.system, n) for n in names], arrays, replace_fn=lambda x: None)
     moving = eqx.filter(free, eqx.is_inexact_array)

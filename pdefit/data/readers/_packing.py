@@ -34,7 +34,8 @@ def unpacked(raw: np.ndarray, attributes: Mapping[str, Any], where: str) -> np.n
     """
     known = {key: _numbers(attributes[key], key, where) for key in (*_SCALING, *_FILLS, *_LIMITS) if key in attributes}
     if raw.dtype.kind in "iu" and (sign := _sign(attributes)) not in (None, raw.dtype.kind):
-        # the integers of NetCDF-3 were signed, those of OPeNDAP's bytes are not; their limits are as signed as they
+        # integers of NetCDF-3 are always signed, and bytes of OPeNDAP never are: `_Unsigned` states what they stand
+        # for, and limits of the same type are reinterpreted with them
         old, new = (np.dtype(f"{kind}{raw.dtype.itemsize}") for kind in (raw.dtype.kind, sign))
         alike = {key: (x.dtype.kind, x.dtype.itemsize) == (old.kind, old.itemsize) for key, x in known.items()}
         known = {k: x.astype(old).view(new) if alike[k] and k not in _SCALING else x for k, x in known.items()}

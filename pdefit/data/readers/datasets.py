@@ -15,7 +15,7 @@ from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.memory import too_large
 from pdefit.data.readers._packing import unpacked
 
-# as it is in the file, in float64, and converted
+# copies in memory: as it is in the file, in float64, and converted
 _COPIES = 3
 
 
@@ -48,7 +48,7 @@ def refuse_foreign(file: h5py.File, path: Path) -> None:
         return name if isinstance(item, h5py.Dataset) and (item.external or item.is_virtual) else None
 
     with _sound("", path):
-        # neither follows links
+        # neither of the two follows links
         name = file.visititems_links(by_link) or file.visititems(by_storage)
     if name:
         raise PdefitError(f"'{name}' in '{path}' takes its values from another file; copy them into this one")

@@ -133,7 +133,7 @@ def _fields(file: h5py.File, path: Path) -> dict[str, Field]:
         field, _, kind = name.rpartition("_")
         if not field or kind not in KINDS:
             continue
-        # the class of what a link leads to is found by following it
+        # only for a hard link: the class of another link's target would be found by following it
         is_here = isinstance(file.get(name, getlink=True), h5py.HardLink)
         if is_here and file.get(name, getclass=True) is not h5py.Dataset:
             continue

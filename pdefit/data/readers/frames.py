@@ -70,7 +70,7 @@ class Frames:
                 field: self._variable(name, sources[field], (units or {}).get(field))
                 for field, name in variables.items()
             }
-            # everything is as it should be: the file stays open
+            # no check failed, so the file stays open
             self._open = stack.pop_all()
 
     def arrays(self, first: int, last: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:

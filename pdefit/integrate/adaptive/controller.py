@@ -31,7 +31,7 @@ from pdefit.systems.system import AbstractSystem
 # a pass accepts errors up to ACCEPTED of the tolerance and aims at AIM: frozen steps serve other parameters too, whose
 # errors may be larger
 AIM, ACCEPTED = 0.25, 0.5
-# by what one step may differ from the one before
+# factors by which one step may differ from the one before
 _SHRINK, _GROW = 0.2, 5.0
 MOST_STEPS = 1_000_000
 # steps tried by one call of the compiled loop: memory for these is all that a pass holds, however long it is
@@ -143,7 +143,7 @@ def _advance(
     def body(s: _Pass) -> _Pass:
         left = edges[s.interval + 1] - s.t
         wanted = jnp.minimum(s.h, longest)
-        # the last two steps before an observation share what is left: none is tiny
+        # the last two steps before an observation share what is left, so that none is tiny
         last = wanted >= left * (1 - 1e-9)
         h = jnp.where(last, left, jnp.where(2 * wanted > left, left / 2, wanted))
         y, error = method.step_with_error(system, s.t.astype(dtype), h.astype(dtype), s.y, args)

@@ -14,7 +14,7 @@ from pdefit.systems.system import AbstractSystem
 
 
 def _floats(x: Any) -> Any:
-    # numbers of NumPy would be arrays to JAX, and traced
+    # plain floats, because numbers of NumPy would be arrays to JAX, and traced
     return {str(k): float(v) for k, v in x.items()} if isinstance(x, Mapping) else float(x)
 
 

@@ -16,7 +16,15 @@ class AbstractBatch(eqx.Module):
     """Applies a function to every slice along the leading axis of its arguments, and stacks what it returns."""
 
     @abc.abstractmethod
-    def __call__(self, function: Callable, *arguments: PyTree) -> PyTree: ...
+    def __call__(self, function: Callable, *arguments: PyTree) -> PyTree:
+        """The stacked results of a function.
+
+        **Arguments:**
+
+        - `function`: takes one slice of every argument.
+        - `arguments`: trees of arrays with a common leading axis.
+        """
+        ...
 
     @abc.abstractmethod
     def at_once(self, count: int) -> int:
@@ -98,7 +106,7 @@ def _in_turn(function: Callable, size: int, arguments: PyTree) -> PyTree:
         return lax.map(one, arrays)
     whole = count // size * size
     chunks = jax.tree.map(lambda x: x[:whole].reshape(whole // size, size, *x.shape[1:]), arrays)
-    # lax.map has chunks too, but none of results without elements
+    # lax.map can batch too, but not results without elements
     found = jax.tree.map(lambda x: x.reshape(whole, *x.shape[2:]), lax.map(jax.vmap(one), chunks))
     if whole == count:
         return found

@@ -66,7 +66,7 @@ def time_loop(
 
     intervals = _nested(interval, len(shape.intervals), keep, innermost=not shape.merged)
     t_h = (grouped(times, shape.steps, 1), grouped(sizes, shape.steps, 1, zeros=True))
-    # an interval that pads the last group stands still at the end
+    # intervals that pad the last group have steps of zero length
     xs = (
         (grouped(t_h[0], shape.intervals, 0), grouped(t_h[1], shape.intervals, 0, zeros=True)),
         jax.tree.map(lambda x: grouped(jnp.asarray(x)[int(grid.observes_start) :], shape.intervals, 0), inputs),

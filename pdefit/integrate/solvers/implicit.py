@@ -91,7 +91,7 @@ class AbstractImplicit(AbstractOneStep):
 
         held, at, size, start = jax.tree.map(_held, (system, t, h, y0))
         jacobian = jax.jacfwd(lambda x: field(held, at, x))(start)
-        # one factor for all stages: they share the diagonal, or are explicit and solved by their guess
+        # one factor for all stages, which share the diagonal; an explicit one is solved by its guess
         factors = lu_factor(jnp.eye(n, dtype=y0.dtype) - size * float(self.a[-1, -1]) * jacobian)
 
         def stage(z: Array, inputs: tuple[Array, ...]) -> tuple[Array, None]:
@@ -187,7 +187,7 @@ def _(solver: diffrax.AbstractDIRK) -> AbstractMethod:
 @method_of.register(diffrax.KenCarp4)
 @method_of.register(diffrax.KenCarp5)
 def _(solver: diffrax.KenCarp3 | diffrax.KenCarp4 | diffrax.KenCarp5) -> AbstractMethod:
-    # a system is one term: the implicit half of the pair is a method of its own
+    # these are pairs for two terms, but a system is one: the implicit half of the pair is a method of its own
     return _implicit(solver, solver.tableau.tableaus[1])
 
 

@@ -97,7 +97,7 @@ class _Remembering(AbstractMethod):
 
     @property
     def real_stability(self):
-        # that of explicit Euler: a diffrax solver does not state its own
+        # that of explicit Euler, because a diffrax solver does not state its own
         return 2.0
 
     def begin(self, system, t, y, args):
@@ -111,7 +111,7 @@ class _Remembering(AbstractMethod):
 
 
 def _term(system: AbstractSystem) -> diffrax.AbstractTerm:
-    # diffrax's type of a vector field names its arguments otherwise
+    # diffrax's type of a vector field has other names of arguments
     vector_field: Any = system.vector_field
     return diffrax.ODETerm(vector_field)
 

@@ -15,7 +15,8 @@ from pdefit.inverse.fit.step_checks import halved
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.variants import with_tangents
 
-# tangent against differences, relative; more is allowed only where measured round-off forbids it, and never more than COARSE
+# The largest relative error of a tangent against differences. More passes only where measured round-off is larger, and
+# never more than COARSE.
 DIFFERENCES = 1e-6
 COARSE = 1e-3
 # Two derivatives of one map differ by its round-off, which the way back may amplify by this. Never more is allowed.
@@ -136,7 +137,7 @@ class Residuals:
         """A sentence that names dt, where half the step makes the tangent much smaller; None otherwise. No switch does
         so."""
         part, unit = self.objective, with_space(self.objective.problem.system.time_unit)
-        # adaptive steps are halved as they are, but chosen by tolerances
+        # the remedy names dt, which adaptive steps do not have
         if part.steps is not None or size == 0:
             return None
         finer, theta = part.each(halved, self.theta)

@@ -16,7 +16,7 @@ from pdefit.inverse.uncertainty.discretisation import with_residuals_moved
 
 # cosine between the tangent of an unknown and the change of the residuals, and the ratio of their lengths
 _ALIKE, _AS_LONG = 0.5, 1.5
-# changes ahead and back that agree less with each other than this have no direction, or no length
+# where the changes ahead and back agree less than this, they define no direction (the first) or no length (the second)
 _ROUGH, _MEASURED = 0.1, 0.5
 # the relative step of a change: many switches are crossed within it
 _ACROSS = 1e-2

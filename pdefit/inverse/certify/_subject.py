@@ -31,7 +31,7 @@ SOLVES, SHARE, UPDATES = 20.0, 0.05, 2e8
 _GRADIENT, _TANGENT, _DIFFERENCES = 5.0, 2.0, 18.0
 # values below which a step costs no less
 _SMALL_STATE = 1000
-# kinds of residuals that answer weakly are shifted more, by at most this
+# kinds of residuals that change little with theta are shifted more, by at most this factor
 _MOST_SHIFT = 1e6
 
 
@@ -93,7 +93,7 @@ class Subject:
     ):
         self.objective, self.theta, self.key, self.driver = objective, theta, key, driver
         self.whole = cast(tested, jnp.float64)
-        # the same in float32, where the fit is
+        # the same in float32, where the fit runs in it
         self.single = tested if _is_single(tested) else None
         self.has_twin = tested is not objective
         self.scope = scope(self.whole, fit_cost)
@@ -112,7 +112,7 @@ class Subject:
     @functools.cached_property
     def shifted(self) -> AbstractObjective:
         """The objective with random errors added to the data, so that gradients do not vanish at a perfect fit."""
-        # targets that a driver reads from a file are those that were measured
+        # observations that a driver reads from a file cannot be shifted
         fixed = isinstance(self.driver, Hosted) and self.driver.targets is not None
         return self.whole if fixed else _shifted(self.whole, self.residuals, self.key)
 
@@ -206,7 +206,7 @@ def _shifted(objective: AbstractObjective, residuals: Residuals, key: PRNGKeyArr
     data = objective.observations
     count = max(objective.observed_values, 1)
     size = max(1.0, float(jnp.sqrt(2 * residuals.here.half_square / count)))
-    # sums of more values are larger
+    # a sum of more values is larger, so sizes are compared per value
     part = objective.parts(residuals.theta)[0][0]
     answers = [
         s / np.sqrt(max(x.size / KEPT, 1.0)) for s, x in zip(residuals.sizes, part.observed.values(), strict=False)

@@ -9,7 +9,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array
 
-# Relative steps halve from the first. So many are always tried, more while they tell more.
+# Relative steps halve from the first. So many are always tried, more while they bring information.
 _LARGEST, _BASE, _MOST = 2.0**-4, 9, 30
 # the remainder of a central difference is fitted by these powers of the step
 _POWERS = (0, 2, 4)

@@ -42,7 +42,7 @@ def each_control(subject: Subject) -> list[Check]:
         if pulled is not None and tangent is not None:
             w, gradient = pulled
             answer = tangent.scaled(residuals.sizes)
-            # in units of what random w make of it
+            # relative to the size that a random w gives it
             gap = over(abs(float(jnp.vdot(gradient, v) - jnp.vdot(w, answer))), float(jnp.linalg.norm(answer)))
             remedy = "the adjoint is wrong: compare with adjoint=store_all"
             limit = residuals.limit(residuals.objective.runner.adjoint.accuracy)
@@ -57,7 +57,7 @@ def smooth_twin(subject: Subject) -> list[Check]:
     return smooth_checks(*shortened(subject.objective, subject.theta, subject.scope["observations"]))
 
 
-# what is checked, in this order; the limit and the remedy of each stand beside it
+# all checks in their order; the limit and the remedy of each are in its function
 CHECKS: tuple[Callable[[Subject], list[Check]], ...] = (
     all_controls,
     gradient_of_the_run,

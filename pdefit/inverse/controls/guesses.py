@@ -120,7 +120,7 @@ def _made_from_data(
         found = named_fields(system.init_from_data(observations))[field]
     except PdefitError:
         raise
-    # a plugin fails with any exception where it needs what the data lack
+    # a plugin may fail with any exception where the data lack what it needs
     except Exception as error:
         raise PdefitError(
             f"The guess of '{path}' cannot come from data: init_from_data of {type(system).__name__} fails "

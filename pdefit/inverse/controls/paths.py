@@ -11,7 +11,7 @@ from pdefit._util.errors import PdefitError, unknown
 from pdefit.inverse.problem.problem import Problem
 from pdefit.systems.system import parameters
 
-# what a problem has beside its system
+# the parts of a problem beside its system
 _PARTS = ("y0", "observe", "nodes", "args")
 
 

@@ -114,7 +114,7 @@ class FitRun(Generic[Objective]):
                 return
             self.functional, change = reweight.apply(self.functional, self.theta)
             self._note(f"stage {self.place.stage + 1}: sigma re-estimated from residuals, largest change {change:.1%}")
-            # the loss reported last belongs to the last weights
+            # settled rounds keep the weights, because the loss reported last belongs to them
             settled = change < reweight.tolerance or self.place.round + 1 == reweight.rounds
             self._move(settled=settled, round=self.place.round + 1)
             self.carry = None
@@ -139,7 +139,7 @@ class FitRun(Generic[Objective]):
         chunk = 1
         while self.place.count < limit and (self.steps.due or not bool(carry.done)):
             carry = self._renew(optimizer, carry)
-            # chunks end at multiples of a power of two, wherever the fit was resumed
+            # chunks end at multiples of a power of two, so that a resumed fit has the same ones
             end = min((self.place.count // chunk + 1) * chunk, limit)
             begin = time.perf_counter()
             done, carry, log = self.driver.advance(self.functional, optimizer, carry, end - self.place.count)
@@ -192,7 +192,7 @@ class FitRun(Generic[Objective]):
         """Explain once why the adjoint grows so much, if it does where the fit is or could not begin."""
         counts = np.asarray(log.accepted[:done]) | (not np.isfinite(self.loss))
         worst = float(np.max(np.asarray(log.growth[:done]), where=counts, initial=0.0))
-        # steps that will be chosen anew explain it
+        # where steps do not suit and will be chosen anew, they are the reason
         if worst > EXPLOSIVE and not self.place.watched and suits(self.functional, jnp.asarray(self.theta)):
             self._move(watched=True)
             watched = self.driver.watched_gradient

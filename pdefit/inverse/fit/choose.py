@@ -29,7 +29,8 @@ from pdefit.systems.system import AbstractSystem
 _SMALL = 200
 # explicit steps for a record beyond which an implicit method pays, and what RK4 is stable up to
 _MANY_STEPS, _REACH = 20_000, 2.785
-# how many times faster diffusion must be than what happens, and how many steps of RK4 it must ask for, for stabilised ones
+# stabilised steps (RKC) pay where diffusion is so many times faster than the state changes, and RK4 would take so many
+# steps
 _STIFF, _MORE_STEPS = 50.0, 500
 # frames below which a record is short, and the share of the data's spread that a guess may miss
 _FRAMES, _FAR = 8, 0.5
@@ -105,7 +106,7 @@ def choose_solver(
             return SolverChoice(diffrax.Kvaerno5(), steps, f"{reason}{per}")
         return SolverChoice(RK4(), None, "the equations are not stiff")
     decay, size = _fastest(rate, flat)
-    # y'' / y': what a step must follow; and what nothing drives yet changes within the record all the same
+    # the rate y'' / y' is what a step must follow; a state at rest is taken to change within the record all the same
     slope, bend = jax.jvp(rate, (flat,), (rate(flat),))
     change = max(float(jnp.linalg.norm(bend) / jnp.maximum(jnp.linalg.norm(slope), 1e-300)), 1 / span)
     if decay > 0.9 * size and decay > _STIFF * change and decay * span / _REACH > _MORE_STEPS:
@@ -123,7 +124,7 @@ def _fastest(rate: Callable[[Array], Array], y: Float[Array, " n"]) -> tuple[flo
         w = jax.jvp(rate, (y,), (v,))[1]
         return w / jnp.maximum(jnp.linalg.norm(w), 1e-300)
 
-    # white: every scale is in it
+    # white noise, which contains every scale
     v = jax.random.normal(jax.random.key(0), y.shape, y.dtype)
     v = jax.jit(lambda v: jax.lax.fori_loop(0, 40, turn, v / jnp.linalg.norm(v)))(v)
     w = jax.jvp(rate, (y,), (v,))[1]

@@ -177,7 +177,7 @@ class Hosted(AbstractDriver):
         self._last: tuple[Functional, HostedFunctional] | None = None
 
     def resolve_for(self, functional):
-        # for what is asked of the whole record at once, a certificate above all
+        # for what is differentiated on the whole record at once, a certificate above all
         grid, room = functional.layout.time_grid, self._room(functional, _state(functional))
         found = cheapest(grid.intervals, grid.length, room)
         levels = MOST_LEVELS if found is None else found.levels

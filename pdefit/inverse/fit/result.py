@@ -79,7 +79,7 @@ def saved_weights(
         raise ValueError("its point is not finite")
     if np.ndim(saved.arrays["theta_before"]) != 1:
         raise ValueError("its point is no vector")
-    # re-estimated ones have shapes of their own
+    # re-estimated standard deviations have shapes of their own
     names = observations.sigma
     before, now = ({n: saved.arrays[f"{a}['{n}']"] for n in names} for a in ("sigma_before", "sigma"))
     for name, value in {**now, **before}.items():

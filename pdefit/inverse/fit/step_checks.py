@@ -16,7 +16,7 @@ from pdefit.inverse.objective.abstract import AbstractObjective, Objective
 from pdefit.inverse.objective.functional import Functional, is_adaptive
 from pdefit.inverse.objective.variants import stepped
 
-# adjoints of a converged step agree better than this, in powers of ten
+# with a converged step and half of it, the growth agrees better than this part of its decades
 _ALIKE = 0.1
 
 

@@ -14,9 +14,9 @@ from pdefit.integrate.loop.stepper import AbstractStepper, Stepper
 from pdefit.integrate.loop.time_loop import TimesSizes, grouped, precision
 from pdefit.inverse.objective._collected import collected, depends, direction
 
-# steps between two turns: more of them take more memory, and no less time
+# steps of the state before the tangents follow: more take more memory, and no less time
 _AHEAD = 2
-# tangents at most: each has its own part of the program, which must be compiled
+# the most tangents: each has its own part of the program, which must be compiled
 _MOST = 16
 
 

@@ -15,7 +15,7 @@ from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.shooting.formulation import Layout
 
-# what must be alike, and is compared by name so that an error can say which is not
+# the parts that must be alike, compared one by one so that an error can name the one that is not
 _ALIKE = {
     "problem.system": "the same system, with arrays of equal shape",
     "problem.y0": "states of equal shape",

@@ -18,7 +18,7 @@ from pdefit.inverse.objective.segment_jacobian import SegmentNormalEquations
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.shooting.formulation import AbstractFormulation
 
-# what a loop carries along
+# the state that a loop hands from turn to turn
 Carry = TypeVar("Carry")
 Self = TypeVar("Self", bound="AbstractObjective")
 
@@ -185,5 +185,5 @@ class AbstractObjective(eqx.Module):
         have."""
 
 
-# the same kind of objective that a function was given
+# for functions that return the kind of objective that they were given
 Objective = TypeVar("Objective", bound=AbstractObjective)

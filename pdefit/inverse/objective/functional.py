@@ -80,9 +80,9 @@ class Functional(AbstractResidualMap):
     regularizers: tuple[AbstractRegularizer, ...]
     steps: Adaptive | None
     smooth_tangents: bool
-    # of adaptive steps the smallest at the guess
+    # the largest constant step, or of adaptive steps the smallest at the guess
     dt: float
-    # constant steps as they were asked for
+    # solver and constant step as they were given
     asked_solver: diffrax.AbstractSolver
     asked_dt: float | None
 

@@ -155,7 +155,7 @@ def continuity_blocks(d_ends: Float[Array, "S n k"], d_starts: Float[Array, "S n
       last n are its node.
     """
     s, n, k = d_ends.shape
-    # the last segment jumps nowhere
+    # after the last segment there is no gap
     inner = np.arange(s)[:, None, None] < s - 1
     ahead = -jnp.roll(d_starts[:, :, k - n :], -1, axis=0)
     return jnp.where(inner, jnp.concatenate([d_ends, ahead], axis=2), 0.0)

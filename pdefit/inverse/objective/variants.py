@@ -78,7 +78,7 @@ def _shortened(functional: Functional, theta: Float[Array, " p"], count: int) ->
         (observations, layout, problem, controls),
         is_leaf=lambda x: x is None,
     )
-    # the same bits, not those of a way there and back
+    # without node states theta stays as it is, to the bit, and is not converted to physical values and back
     return short, controls.theta(problem) if functional.controls.nodes else theta
 
 

@@ -21,7 +21,7 @@ from pdefit.inverse.objective.normal_equations import Tangents
 from pdefit.inverse.objective.residuals import ObservationSchedule
 from pdefit.inverse.offload import _programs as programs
 
-# the steps that are tried: enough for loops to be loops, few enough to be quick; and for how many seconds
+# intervals and steps of a trial, enough for its loops to be compiled as loops, and the seconds for which it is repeated
 _INTERVALS, _MOST_STEPS, _SECONDS = 3, 8, 0.1
 
 
@@ -166,7 +166,7 @@ def tangent_cost(functional: Functional, tried: Trial) -> Cost:
         steps=grid.longest,
         state_bytes=size,
         stored_states=1 + count,
-        # those that are returned are not those that were given
+        # returned tangents take memory beside those that were given
         working_bytes=int(account.temp_size_in_bytes) + int(account.output_size_in_bytes),
         recompute_factor=1.0,
         seconds=steps * seconds / (schedule.time_grid.intervals * schedule.time_grid.length),

@@ -176,7 +176,7 @@ class HostedFunctional:
         pieces, stores = route.pieces, route.stores
         state, value = programs.start(accumulation, x, pieces.first)
         tree = jax.tree.structure(state)
-        # counted once, however often a piece runs
+        # the number of pieces whose values were added: a piece counts once, however often it runs
         counted, norms = 0, []
         gradient, cotangent = jnp.zeros_like(x), state
         for action, upcoming in itertools.pairwise(itertools.chain(route.schedule.actions(), [None])):

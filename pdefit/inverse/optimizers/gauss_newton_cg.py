@@ -12,11 +12,11 @@ from jaxtyping import Array, Bool, Float
 from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluated, Evaluation, by_gradient
 from pdefit.inverse.optimizers.preconditioner import BlockArrow, block_arrow, has_points
 
-# more products follow while the second half of them brought more than this fraction of the decrease
+# products go on while the second half of them brought more than this fraction of the decrease
 _GAIN = 0.1
 # a step must bring this fraction of the decrease that its slope promises
 _ARMIJO = 1e-4
-# residuals of a record without noise fall by no more than this
+# residuals of a record without noise cannot fall further than this, because of round-off
 _ROUND_OFF = 1e-14
 
 
@@ -28,9 +28,9 @@ class _State(NamedTuple):
     direction: Array
     # the curvature of each element, as the preconditioner has it
     curvature: Array
-    # how much of the direction is tried
+    # the part of the direction that is tried
     step: Array
-    # of the first gradient, in the units of the preconditioner
+    # the norm of the first gradient, in the units of the preconditioner
     first_norm: Array
     started: Array
     converged: Array
@@ -136,7 +136,7 @@ class GaussNewtonCG(AbstractOptimizer):
             i, d, r, v, inner, decrease, _ = carry
             product = jnp.where(free, functional.gauss_newton_product(theta, v), 0.0)
             bend = jnp.vdot(v, product)
-            # a direction without curvature is one that the data do not see
+            # a direction without curvature is one that does not change the data
             seen = bend > 0
             length = jnp.where(seen, inner / jnp.where(seen, bend, 1.0), 0.0)
             d, r = d + length * v, r - length * product

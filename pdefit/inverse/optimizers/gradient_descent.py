@@ -58,7 +58,7 @@ class Optax(AbstractOptimizer):
         return _State(state.box.clip(theta + scale * update), theta, update, transformation, scale, state.box), accepted
 
     def converged(self, state):
-        # a fixed schedule of steps cannot tell
+        # a fixed schedule of steps has no criterion for that
         return jnp.zeros((), bool)
 
     def finished(self, state):

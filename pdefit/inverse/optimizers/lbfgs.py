@@ -88,7 +88,7 @@ class LBFGS(AbstractOptimizer):
         )
         begin_anew = first | moved | verdict.fail
         stuck = verdict.fail & ~moved & ~first
-        # a step that the box cut short says nothing
+        # a step that the box cut short is no evidence of a minimum
         whole = state.search.step < state.search.limit
         fell_little = verdict.accept & whole & (state.value - value <= self.value_tolerance * jnp.abs(value)) & ~first
         held = state.box.blocked(theta, -gradient)

@@ -9,15 +9,16 @@ from jaxtyping import Array, Float
 
 from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluation
 
-# residuals of a record without noise fall by no more than this
+# residuals of a record without noise cannot fall further than this, because of round-off
 _ROUND_OFF = 1e-14
-# how often elements beyond their limits are looked for; what is left then is cut off
+# rounds in which elements beyond their limits are held; the step is cut at the limits after that
 _ROUNDS = 5
-# evaluations after which a fit is asked whether it creeps
+# the number of evaluations between two checks of whether the fit creeps
 _WATCHED = 20
-# a model that is blind to its valley: J falls by this many times the promise, of which this part is promised again
+# the linear model cannot follow a bent valley where J falls by this many times the promise, and this part of it is
+# promised again
 _BLIND, _AGAIN = 5.0, 0.1
-# steps that gain nothing: J falls by less than this part of it, and the full step promises more than that
+# steps gain nothing where J falls by less than this part of it, and the full step promises more than that
 _NOTHING = 0.02
 # promises below this part of J are those of a fit that is about to converge
 _LITTLE = 1e-3
@@ -214,7 +215,7 @@ def _step(
     round_off = 4 * jnp.finfo(matrix.dtype).eps * scale.size**2
     nothing = jnp.zeros(theta.size, bool), jnp.zeros(theta.size)
     full = solve(jnp.asarray(round_off), *nothing)
-    # element by element: one that the data hardly see must not hold up the others
+    # limits act element by element, because one that the data hardly determine must not hold up the others
     lowest, highest = jnp.maximum(box.lower - theta, -max_step), jnp.minimum(box.upper - theta, max_step)
     inverse = jnp.where(scale > 0, 1 / jnp.where(scale > 0, scale, 1.0), 0.0)
 

@@ -23,7 +23,7 @@ from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.normal_equations import Tangents
 from pdefit.inverse.objective.tangent_linear import jvp_many
 
-# added to the diagonal, as a part of it
+# the part of the diagonal that is added to it
 _LEAST = 1e-9
 
 

@@ -148,7 +148,7 @@ def seen_positions(
     found: dict[str, dict[int, str]] = {}
     where: dict[str, dict[str, np.ndarray]] = {}
     for dim, points in numbers.items():
-        # from 0 to 1, so that single precision does where the origin is far away
+        # from 0 to 1, so that single precision is enough where the origin is far away
         origin, span = points[0], float(np.ptp(points)) or 1.0
         unit = (points - origin) / span
         total, moments = (_pushed(observe, y, coords, dim, p) for p in (np.ones_like(unit), unit))

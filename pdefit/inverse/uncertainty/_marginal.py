@@ -14,7 +14,7 @@ from pdefit.inverse.optimizers.preconditioner import block_arrow, has_points
 
 # a diagonal element is known when this many products together raised it by no more than a fraction of itself
 _PRODUCTS, _FRACTION = 3, 5e-3
-# of the first residual, squared
+# the part of the first squared residual below which only round-off is left
 _ROUND_OFF = 1e-18
 _MOST_PRODUCTS = 300
 
@@ -66,7 +66,8 @@ def _solved(product: Callable, scaled: Callable, b: Array) -> np.ndarray:
         step = product(v)
         length = inner / float(jnp.vdot(v, step))
         x, r = x + length * v, r - length * step
-        # of b^T x, by what the error in the norm of A falls (Hestenes, Stiefel 1952)
+        # the gain of b^T x, which is the fall of the squared error in the norm of A (Hestenes, Stiefel 1952,
+        # doi:10.6028/jres.049.044)
         gains.append(length * inner)
         z = scaled(r)
         before, inner = inner, float(jnp.vdot(r, z))

@@ -35,7 +35,7 @@ def first_order_shift(
         shift = known.inverse @ _pulled(functional, theta, known) - own.inverse @ _pulled(finer, theta, own)
     else:
         now, then = WEIGHTED(functional, theta), WEIGHTED(finer, theta)
-        # one variable after the other: residuals of a long record are large
+        # one variable after the other, and freed at once, because residuals of a long record are large
         moved = {name: then.pop(name) - now.pop(name) for name in list(now)}
         change = _pulled(with_residuals_moved(functional, moved), theta, known) - _pulled(functional, theta, known)
         shift = -known.inverse @ change

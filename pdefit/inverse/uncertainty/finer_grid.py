@@ -20,7 +20,7 @@ from pdefit.systems.capabilities import AbstractRefinable
 from pdefit.systems.grid import CartesianGrid
 from pdefit.systems.system import AbstractSystem
 
-# of the stability limit
+# part of the stability limit below which a finer step is chosen
 _SAFETY = 0.8
 
 
@@ -30,7 +30,7 @@ class _Averaged(AbstractObservationOperator):
     system: AbstractSystem
 
     def __call__(self, y: PyTree) -> dict[str, Array]:
-        # the next operator takes a state
+        # not named fields: the next operator takes a state
         return self.system.coarsen(y, 2)  # pyright: ignore[reportAttributeAccessIssue]
 
 
@@ -92,7 +92,7 @@ def _refined(system: Any, grid: CartesianGrid) -> Any:
         return dataclasses.replace(
             system, grid=dataclasses.replace(grid, shape=tuple(2 * n for n in grid.shape)), **same
         )
-    # a plugin fails with any exception where it does not expect to be made anew
+    # the constructor of a plugin may fail with any exception on arguments that it does not expect
     except Exception as error:
         raise PdefitError(f"{type(system).__name__} cannot be made on a finer grid: {first_line(error)}") from None
 
