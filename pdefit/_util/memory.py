@@ -4,9 +4,9 @@ import math
 import os
 import re
 import resource
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pdefit._util.errors import PdefitError
 
@@ -41,6 +41,31 @@ def in_words(size: float | int) -> str:
         default="B",
     )
     return f"{size / _SIZES[unit.lower()]:.3g} {unit}"
+
+
+class CompiledProgram(NamedTuple):
+    """A program compiled for given arguments, with the bytes that the compiler set aside for it.
+
+    **Arguments:**
+
+    - `call`: the program.
+    - `temporary`: bytes that live while it runs.
+    - `returned`: bytes of what it returns.
+    """
+
+    call: Callable
+    temporary: int
+    returned: int
+
+
+def compile_ahead(program: Any, *args) -> CompiledProgram:
+    """Compile without running, for the compiler's own account of memory.
+
+    **Arguments:** `program` a function behind `equinox.filter_jit`, `args` what it will be called with.
+    """
+    call = program.lower(*args).compile()
+    account = call.compiled.memory_analysis()
+    return CompiledProgram(call, int(account.temp_size_in_bytes), int(account.output_size_in_bytes))
 
 
 class Limit(NamedTuple):

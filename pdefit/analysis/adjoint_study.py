@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from pdefit._util.errors import with_space
-from pdefit._util.memory import available_bytes, in_words
+from pdefit._util.memory import available_bytes, compile_ahead, in_words
 from pdefit._util.trees import cast
 from pdefit.adjoints.base import AbstractAdjoint, Checkpointed, StoreAll
 from pdefit.adjoints.continuous.backsolve import Backsolve
@@ -210,16 +210,15 @@ def _measured(
     )
     if cost.seconds > max(seconds, 20 * cost.seconds_forward):
         return dataclasses.replace(row, remark=f"left out: would take about {cost.seconds:.2g} s"), None
-    compiled = GRADIENT.lower(functional, theta).compile()
-    account = compiled.compiled.memory_analysis()
-    peak = int(account.temp_size_in_bytes) + int(account.output_size_in_bytes)
+    compiled = compile_ahead(GRADIENT, functional, theta)
+    peak = compiled.temporary + compiled.returned
     # what is stored grows with the record
     whole_stored = gradient_cost(with_adjoint(whole, candidate.adjoint), tried).stored_states
     fits = peak * whole_stored / cost.stored_states <= room
     row = dataclasses.replace(row, peak_bytes=peak, fits=fits)
     if peak > room:
         return dataclasses.replace(row, remark=f"left out: {in_words(peak)} do not fit this machine"), None
-    gradient, taken = _timed(lambda: compiled(functional, theta)[1])
+    gradient, taken = _timed(lambda: compiled.call(functional, theta)[1])
     remark = candidate.remark(functional, theta)
     if not fits:
         remark = "; ".join(filter(None, [remark, "the whole record would not fit this machine"]))

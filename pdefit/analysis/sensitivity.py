@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike
 from pdefit._util.errors import PdefitError
 from pdefit.adjoints.base import StoreAll
 from pdefit.integrate.adaptive.tolerance import Adaptive
-from pdefit.integrate.loop.stable_step import choose_steps, settle, stability_limit
+from pdefit.integrate.loop.stable_step import settle, stability_limit
 from pdefit.integrate.loop.stepper import Stepper
 from pdefit.integrate.loop.time_grid import TimeGrid
-from pdefit.integrate.solve import choose_grid
+from pdefit.integrate.numerics import Numerics, choose_numerics
 from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.inverse.problem.instrument import AbstractObservationOperator
 from pdefit.inverse.problem.problem import Problem
@@ -81,7 +81,8 @@ def sensitivity(
             perturbed[name] = pair
         except PdefitError as error:
             left_out.append(_effect(system, name, None, None, str(error)))
-    runs = _Runs(problem, ts, solver, dt, steps, [s for pair in perturbed.values() for s in pair])
+    everything = [(s, problem.y0) for pair in [(system,), *perturbed.values()] for s in pair]
+    runs = _Runs(problem, ts, _stable_for_all(everything, choose_numerics(everything, solver, dt, steps, problem.args)))
     found = []
     for k, (name, pair) in enumerate(perturbed.items()):
         said(k, len(perturbed), name)
@@ -91,27 +92,21 @@ def sensitivity(
     return sorted(found, key=lambda e: -e.size) + left_out
 
 
+def _stable_for_all(problems: list[tuple[AbstractSystem, PyTree]], numerics: Numerics) -> Numerics:
+    """Constant steps below the stability limit of every system, with a margin."""
+    if numerics.steps is not None:
+        return numerics
+    limits = [stability_limit(system, y, numerics.solver) for system, y in problems]
+    stable = min((_SAFETY * limit for limit in limits if limit is not None), default=np.inf)
+    return numerics._replace(dt=min(numerics.dt, stable))
+
+
 class _Runs:
     """The film of a problem, and how far others are from it."""
 
-    def __init__(
-        self,
-        problem: Problem,
-        ts: np.ndarray,
-        solver: diffrax.AbstractSolver,
-        dt: float | None,
-        steps: Adaptive | None,
-        perturbed: list[AbstractSystem],
-    ):
-        self._problem, self._ts, self._steps = problem, ts, steps
-        self._dt = np.inf
-        if steps is None:
-            everything = [(s, problem.y0) for s in (problem.system, *perturbed)]
-            solver, self._dt = choose_steps(everything, dt, solver)
-            limits = [stability_limit(s, y, solver) for s, y in everything]
-            self._dt = min(self._dt, *(_SAFETY * limit for limit in limits if limit is not None), np.inf)
-        self._solver = settle([], None, solver)
-        self._film = _film(self._stepper(problem.system), problem.y0, problem.observe, self._grid(problem.system))
+    def __init__(self, problem: Problem, ts: np.ndarray, numerics: Numerics):
+        self._problem, self._ts, self._numerics = problem, ts, numerics
+        self._film = _film(numerics.stepper(problem.system), problem.y0, problem.observe, self._grid(problem.system))
         wrong = [name for name, film in self._film.items() if not bool(jnp.all(jnp.isfinite(film)))]
         if wrong:
             raise PdefitError(f"The unperturbed run is not finite in {wrong[0]}; set dt smaller, or see pdefit doctor")
@@ -125,16 +120,12 @@ class _Runs:
         except PdefitError:
             return np.inf
         observe, film = self._problem.observe, self._film
-        squares = _squares(self._stepper(system), self._problem.y0, observe, grid, film, self._range)
+        squares = _squares(self._numerics.stepper(system), self._problem.y0, observe, grid, film, self._range)
         found = float(np.sqrt(squares))
         return found if np.isfinite(found) else np.inf
 
-    def _stepper(self, system: AbstractSystem) -> Stepper:
-        return Stepper(system, self._solver, self._problem.args)
-
     def _grid(self, system: AbstractSystem) -> TimeGrid:
-        problem, ts = self._problem, self._ts
-        return choose_grid(system, problem.y0, ts, self._solver, self._dt, float(ts[0]), self._steps, problem.args)
+        return self._numerics.grid(system, self._problem.y0, self._ts, float(self._ts[0]))
 
 
 # the system is an argument: one program for all of its parameters

@@ -11,7 +11,7 @@ from jaxtyping import PRNGKeyArray, PyTree
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.trees import cast
-from pdefit.integrate.loop.stable_step import choose_steps
+from pdefit.integrate.numerics import choose_numerics
 from pdefit.integrate.solve import frames
 from pdefit.systems.preparation import AbstractPreparation
 from pdefit.systems.system import AbstractSystem
@@ -48,19 +48,19 @@ def prepare(
     dtype = jax.tree.leaves(preparation.start(system, key))[0].dtype
     rough = cast(system, "float32")
     y = cast(preparation.start(rough, key), "float32")
-    solver, dt = choose_steps([(rough, y)], dt, diffrax.Euler())
+    numerics = choose_numerics([(rough, y)], diffrax.Euler(), dt, None)
     kicks = preparation.kicks(rough, key)
     t = 0.0
     for done, (kick, duration) in enumerate(kicks, 1):
         y = _kicked(kick, y)
         if duration > 0:
             # from t = 0 each time, so that equal durations share one compiled program
-            (y,) = frames(rough, y, np.asarray([float(duration)]), solver=solver, dt=dt, t0=0.0)
+            (y,) = frames(rough, y, np.asarray([float(duration)]), numerics, t0=0.0)
         t += duration
         if not all(bool(jnp.all(jnp.isfinite(x))) for x in jax.tree.leaves(y)):
             raise PdefitError(
                 f"The preparation of {type(system).__name__} blows up after kick {done} of {len(kicks)}, by t = {t:g} "
-                f"{system.time_unit} with steps of {dt:.3g}; kick less, or correct the parameters of the system"
+                f"{system.time_unit} with steps of {numerics.dt:.3g}; kick less, or correct the parameters of the system"
             )
         report(done, len(kicks))
     return cast(y, dtype)

@@ -9,37 +9,18 @@ import numpy as np
 from jaxtyping import PyTree
 
 from pdefit._util.precision import demand_float64
-from pdefit.integrate.adaptive.controller import adaptive_grid
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.stable_step import settle
 from pdefit.integrate.loop.stepper import Stepper
-from pdefit.integrate.loop.time_grid import TimeGrid, constant_grid
+from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.integrate.loop.time_loop import store_all
+from pdefit.integrate.numerics import Numerics
 from pdefit.systems.system import AbstractSystem
 
 
 @eqx.filter_jit
 def _solve(stepper: Stepper, y0: PyTree, grid: TimeGrid) -> PyTree:
     return store_all(stepper, y0, grid, lambda y, _: y, np.zeros(grid.count.size + grid.observes_start))[1]
-
-
-def choose_grid(
-    system: AbstractSystem,
-    y0: PyTree,
-    ts: np.ndarray,
-    solver: diffrax.AbstractSolver,
-    dt: float,
-    t0: float,
-    steps: Adaptive | None,
-    args: PyTree,
-) -> TimeGrid:
-    """The time grid from t0 to the times ts, of steps of at most dt, or of adaptive ones.
-
-    **Arguments:** as of `solve`.
-    """
-    if steps is None:
-        return constant_grid(t0, ts, dt)
-    return adaptive_grid(system, y0, ts, solver=solver, steps=steps, t0=t0, args=args)
 
 
 def solve(
@@ -67,37 +48,35 @@ def solve(
     - `args`: exogenous inputs of the system.
     """
     demand_float64()
-    solver = settle([(system, y0)], dt, solver)
-    return _solve(Stepper(system, solver, args), y0, choose_grid(system, y0, ts, solver, dt, t0, steps, args))
+    numerics = Numerics(settle([(system, y0)], dt, solver), dt, steps, args)
+    return _solve(numerics.stepper(system), y0, numerics.grid(system, y0, ts, t0))
 
 
 def frames(
     system: AbstractSystem,
     y0: PyTree,
     ts: np.ndarray,
+    numerics: Numerics,
     *,
-    solver: diffrax.AbstractSolver,
-    dt: float,
     t0: float,
-    steps: Adaptive | None = None,
-    args: PyTree = None,
     block: int = 32,
 ) -> Iterator[PyTree]:
     """The states at given times, one after the other.
 
-    **Arguments:** as of `solve`, and
+    **Arguments:** `system`, `y0`, `ts`, `t0` as of `solve`, and
 
+    - `numerics`: the solver and its steps, which must be given.
     - `block`: how many states are held in memory.
     """
     demand_float64()
-    solver = settle([(system, y0)], dt, solver)
-    stepper, ts = Stepper(system, solver, args), np.asarray(ts, np.float64)
+    numerics = numerics._replace(solver=settle([(system, y0)], numerics.dt, numerics.solver))
+    stepper, ts = numerics.stepper(system), np.asarray(ts, np.float64)
     if ts.size and ts[0] == t0:
         yield y0
         ts = ts[1:]
     for first in range(0, ts.size, block):
         part = ts[first : first + block]
-        states = _solve(stepper, y0, choose_grid(system, y0, part, solver, dt, t0, steps, args))
+        states = _solve(stepper, y0, numerics.grid(system, y0, part, t0))
         for i in range(part.size):
             yield jax.tree.map(lambda x, i=i: x[i], states)
         y0, t0 = jax.tree.map(lambda x: x[-1], states), float(part[-1])

@@ -29,6 +29,7 @@ import pdefit
 from pdefit.cli.runtime.memory_meter import Meter
 from pdefit.data.readers.frames import Frames
 from pdefit.data.readers.spooled import TargetFile
+from pdefit.integrate.numerics import Numerics
 from pdefit.integrate.solve import frames
 from pdefit.output.store.adjoint_scratch import CheckpointFile
 
@@ -68,7 +69,7 @@ def record(path: Path, truth: FitzHughNagumo, ts: np.ndarray, dt: float) -> None
     with h5py.File(path, "w") as file:
         file["time"] = ts
         kept = {n: file.create_dataset(n, (ts.size, *truth.grid.shape), dtype=np.float64) for n in ("u", "v")}
-        found = frames(truth, truth.init(None), ts, solver=diffrax.Euler(), dt=dt, t0=0.0, block=1)
+        found = frames(truth, truth.init(None), ts, Numerics(diffrax.Euler(), dt), t0=0.0, block=1)
         for i, y in enumerate(found):
             kept["u"][i], kept["v"][i] = y
 

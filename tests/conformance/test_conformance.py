@@ -13,7 +13,11 @@ from small_systems import Decay, Level, Relay, State, Swing
 import pdefit
 from pdefit.cli.runtime.plugins import systems
 from pdefit.conformance import _conserved as conserved
-from pdefit.conformance import consistency, declarations, inversion, limits, orders
+from pdefit.conformance import _consistency as consistency
+from pdefit.conformance import _declarations as declarations
+from pdefit.conformance import _inversion as inversion
+from pdefit.conformance import _limits as limits
+from pdefit.conformance import _orders as orders
 from pdefit.conformance._subject import Subject
 
 

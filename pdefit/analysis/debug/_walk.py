@@ -25,7 +25,7 @@ class Steps(NamedTuple):
     t: Array
     h: Array
     seen: Array
-    index: Array
+    observation: Array
     counts: dict[str, Array]
 
 
@@ -78,7 +78,7 @@ class SteppedTrajectory(eqx.Module):
     def looked(self, problem: Problem, y: PyTree, beat: Steps) -> Float[Array, ""]:
         def misfit(y: PyTree) -> Array:
             schedule = self.functional.schedule
-            return half_square(schedule.residuals(problem.observe, y, (beat.index, beat.counts)))
+            return half_square(schedule.residuals(problem.observe, y, (beat.observation, beat.counts)))
 
         return lax.cond(beat.seen, misfit, lambda y: jnp.zeros(()), y)
 
@@ -102,7 +102,7 @@ def beats_of(functional: Functional, segment: int, grid: TimeGrid) -> Steps:
         t=jnp.concatenate([times[0, :start], times.ravel()]),
         h=jnp.concatenate([np.zeros(start), sizes.ravel()]),
         seen=jnp.concatenate([np.ones(start, bool), seen.ravel()]),
-        index=by_step(schedule.index),
+        observation=by_step(schedule.index),
         counts=jax.tree.map(by_step, schedule.counts),
     )
 

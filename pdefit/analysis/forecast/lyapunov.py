@@ -13,12 +13,10 @@ from numpy.typing import ArrayLike
 
 from pdefit._util.errors import PdefitError
 from pdefit.integrate.adaptive.tolerance import Adaptive
-from pdefit.integrate.loop.stable_step import choose_steps, settle
 from pdefit.integrate.loop.stepper import Stepper
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.integrate.loop.time_loop import stepped
-from pdefit.integrate.solve import choose_grid
-from pdefit.integrate.solvers.rk4 import RK4
+from pdefit.integrate.numerics import choose_numerics
 from pdefit.inverse.objective.tangent_linear import TangentLinearStepper, push
 from pdefit.systems.capabilities import AbstractConstrained
 from pdefit.systems.system import AbstractSystem
@@ -76,16 +74,12 @@ def lyapunov(
         raise PdefitError(
             f"A Lyapunov exponent expects {_FEWEST + 1} times or more, but got {ts.size}; give more times"
         )
-    solver = RK4() if solver is None else solver
-    if steps is None:
-        solver, dt = choose_steps([(system, y0)], dt, solver)
-    else:
-        solver, dt = settle([(system, y0)], None, solver), np.inf
-    grid = choose_grid(system, y0, ts, solver, dt, float(ts[0]), steps, args)
+    numerics = choose_numerics([(system, y0)], solver, dt, steps, args)
+    grid = numerics.grid(system, y0, ts, float(ts[0]))
     tangent = _random(y0, jax.random.key(0) if key is None else key)
     if isinstance(system, AbstractConstrained):
         tangent = push(system.project, (y0,), (tangent,))[1]
-    growth = np.asarray(_growth(Stepper(system, solver, args), y0, tangent, grid))
+    growth = np.asarray(_growth(numerics.stepper(system), y0, tangent, grid))
     return _result(growth, np.diff(ts))
 
 

@@ -26,9 +26,16 @@ def run_sensitivity(settings: Settings, directory: Path, name: str, console: Con
     exp = build_experiment(settings)
     functional, ts = exp.functional, exp.record.ts[: exp.fitted]
     problem = functional.problem if exp.truth is None else exp.truth
-    numerics = {"solver": functional.runner.solver, "dt": functional.dt if functional.steps is None else None}
     with RunsProgress(console) as bar:
-        effects = sensitivity(problem, ts, factor=FACTOR, steps=functional.steps, **numerics, said=bar)
+        effects = sensitivity(
+            problem,
+            ts,
+            factor=FACTOR,
+            solver=functional.runner.solver,
+            dt=functional.dt,
+            steps=functional.steps,
+            said=bar,
+        )
     if all(e.left_out for e in effects):
         told = ", ".join(f"{e.parameter}: {e.left_out}" for e in effects)
         raise PdefitError(

@@ -16,14 +16,14 @@ from pdefit._util.atomic import write_json
 from pdefit._util.errors import PdefitError, unknown, with_space
 from pdefit._util.trees import cast, named_fields
 from pdefit.cli.config.settings import Reference, Settings
-from pdefit.cli.experiment.choices import choose_numerics
+from pdefit.cli.experiment.choices import choose_method
 from pdefit.cli.experiment.frame_times import frame_times
 from pdefit.cli.experiment.initial_state import initial_state
 from pdefit.cli.experiment.trial import try_step
 from pdefit.cli.results.pictures_of_runs import description, pictures, report, tell
 from pdefit.data.readers.locate import locate
 from pdefit.data.readers.tables import read_table
-from pdefit.integrate.loop.stable_step import choose_steps
+from pdefit.integrate.numerics import choose_numerics
 from pdefit.integrate.solve import frames
 from pdefit.inverse.problem.problem import Problem
 from pdefit.output.store.fields import FieldsFile
@@ -42,11 +42,11 @@ def run_simulate(settings: Settings, directory: Path, name: str, console: Consol
     y0, args = cast(y0, settings.dtype), cast(settings.args, settings.dtype)
     ts = frame_times(settings.times)
     problem = Problem(system, y0, settings.observe, args=args)
-    solver, steps, why = choose_numerics(settings, problem, float(ts[-1] - ts[0]))
-    for line in why:
+    choice = choose_method(settings, problem, float(ts[-1] - ts[0]))
+    for line in choice.reasons:
         console.print(line, highlight=False)
-    try_step(system, y0, solver, "solver", args)
-    solver, dt = choose_steps([(system, y0)], settings.dt, solver) if steps is None else (solver, np.inf)
+    try_step(system, y0, choice.solver, "solver", args)
+    numerics = choose_numerics([(system, y0)], choice.solver, settings.dt, choice.steps, args)
     coords = field_coords(system, y0)
     store = settings.store
     wanted = store.wanted(coords, ts.size, 1)
@@ -56,12 +56,11 @@ def run_simulate(settings: Settings, directory: Path, name: str, console: Consol
     with FieldsFile(
         directory / "fields.h5", ts[kept], system.time_unit, coords, kinds, store.dtype, np.zeros(kept.size), name
     ) as film:
-        march = frames(system, y0, ts, solver=solver, dt=dt, t0=float(ts[0]), steps=steps, args=args)
-        for i, state in enumerate(march):
+        for i, state in enumerate(frames(system, y0, ts, numerics, t0=float(ts[0]))):
             if not all(bool(jnp.all(jnp.isfinite(x))) for x in jax.tree.leaves(state)):
                 raise PdefitError(
-                    f"The simulation is not finite at t = {ts[i]:g}{with_space(system.time_unit)}; set dt below {dt:g}, or "
-                    f"smaller tolerances (fields.h5 holds the frames before)"
+                    f"The simulation is not finite at t = {ts[i]:g}{with_space(system.time_unit)}; set dt below "
+                    f"{numerics.dt:g}, or smaller tolerances (fields.h5 holds the frames before)"
                 )
             if i % store.every == 0:
                 film.append({f"{n}_predicted": np.asarray(x) for n, x in named_fields(state).items() if n in wanted})
@@ -69,8 +68,8 @@ def run_simulate(settings: Settings, directory: Path, name: str, console: Consol
     summary = {
         "experiment": name,
         "status": "done",
-        "dt": dt if steps is None else None,
-        "solver": type(solver).__name__,
+        "dt": numerics.dt if numerics.steps is None else None,
+        "solver": type(numerics.solver).__name__,
         "time_unit": system.time_unit,
         "frames": int(kept.size),
         "invariant_drift": drift,

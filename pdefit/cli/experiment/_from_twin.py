@@ -11,8 +11,8 @@ import numpy as np
 from pdefit._util.block_mean import block_mean
 from pdefit._util.trees import cast
 from pdefit.cli.config.settings import Settings, TwinSettings
-from pdefit.cli.experiment._made import Made, Numerics
-from pdefit.cli.experiment.choices import choose_numerics, suitable_solver
+from pdefit.cli.experiment._made import Made, MethodChoice
+from pdefit.cli.experiment.choices import choose_method, suitable_solver
 from pdefit.cli.experiment.frame_times import fitted_frames, frame_times
 from pdefit.cli.experiment.initial_state import initial_state
 from pdefit.cli.experiment.trial import check_memory, try_observe, try_step
@@ -42,12 +42,12 @@ def from_twin(settings: Settings, given: TwinSettings) -> Made:
     paths = tuple(name.split(".")[0] for name in settings.controls)
     start = jax.tree.map(lambda x: jnp.asarray(np.asarray(x)), eqx.filter_jit(twin.averaged)(fine))
     problem = Problem(_with_truth(system, truth, paths), start, settings.observe, args=args)
-    numerics, chosen, step = None, None, given.dt
+    method, chosen, step = None, None, given.dt
     if step is None and settings.dt is not None:
         limit = stability_limit(truth, fine, solver)
         step = settings.dt / 2 if limit is None else min(settings.dt / 2, 0.8 * limit)
     elif step is None and given.variant == "self":
-        numerics, chosen, step = _model_step(settings, problem, ts)
+        method, chosen, step = _model_step(settings, problem, ts)
     twin = dataclasses.replace(twin, dt=step)
     record, states = twin.record(fine, ts, settings.observe, args)
     return Made(
@@ -58,27 +58,27 @@ def from_twin(settings: Settings, given: TwinSettings) -> Made:
         f"twin ({given.variant})",
         prepared=prepared,
         noiseless=given.noise == 0,
-        numerics=numerics,
+        method=method,
         dt=chosen,
     )
 
 
-def _model_step(settings: Settings, problem: Problem, ts: np.ndarray) -> tuple[Numerics, float | None, float]:
-    """The step that a fit would choose, before there are any data: its numerics; its constant step, if it has one; and the
+def _model_step(settings: Settings, problem: Problem, ts: np.ndarray) -> tuple[MethodChoice, float | None, float]:
+    """The step that a fit would choose, before there are any data: its method; its constant step, if it has one; and the
     truth's. It depends on the guesses, which are drawn from the controls and the seed."""
     problem = cast(problem, settings.dtype)
     ts = ts[: fitted_frames(settings.times, ts)]
-    numerics = choose_numerics(settings, problem, float(ts[-1] - ts[0]))
+    method = choose_method(settings, problem, float(ts[-1] - ts[0]))
     guess = _at_guess(settings, problem, ts[:1])
-    if numerics.steps is not None:
+    if method.steps is not None:
         # of adaptive steps, which keep their tolerance, a twin takes the smallest
         layout, starts = Single().layout(ts, np.inf), Single().starts(guess.y0, None)
-        plan = frozen_steps(guess.system, starts, ts, layout, numerics.solver, numerics.steps, guess.args)
-        return numerics, None, plan.smallest
-    dt = choose_steps([(guess.system, guess.y0)], None, numerics.solver, MARGIN)[1]
+        plan = frozen_steps(guess.system, starts, ts, layout, method.solver, method.steps, guess.args)
+        return method, None, plan.smallest
+    dt = choose_steps([(guess.system, guess.y0)], None, method.solver, MARGIN)[1]
     # the truth may ask for smaller steps than the guess
-    dt = min(dt, choose_steps([(problem.system, problem.y0)], None, numerics.solver)[1])
-    return numerics, dt, dt
+    dt = min(dt, choose_steps([(problem.system, problem.y0)], None, method.solver)[1])
+    return method, dt, dt
 
 
 def _at_guess(settings: Settings, problem: Problem, ts: np.ndarray) -> Problem:

@@ -13,7 +13,7 @@ from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.inverse.problem.problem import Problem
 
 
-class Numerics(NamedTuple):
+class MethodChoice(NamedTuple):
     """The solver of a fit and its adaptive steps, if it has any; why it was chosen, where nobody did."""
 
     solver: diffrax.AbstractSolver
@@ -29,7 +29,7 @@ class Made:
     are known, `truth` the problem at them where `problem` is not, and `true_states` the film without noise of a twin;
     `variant` what the data are, in words; `noise` the deviations estimated from the data, `unstated` the fields without any;
     `noiseless` whether the data are a twin's without noise; `prepared` what preparing the initial state took; `assumed` and
-    `remarks` what a user is told; `numerics` and `dt` the model's, where the data were made with them.
+    `remarks` what a user is told; `method` and `dt` the model's, where the data were made with them.
     """
 
     problem: Problem
@@ -44,5 +44,5 @@ class Made:
     remarks: tuple[str, ...] = ()
     truth: Problem | None = None
     noiseless: bool = False
-    numerics: Numerics | None = None
+    method: MethodChoice | None = None
     dt: float | None = None

@@ -14,7 +14,7 @@ from pdefit.cli.experiment._control_units import check_control_units
 from pdefit.cli.experiment._from_data import from_data
 from pdefit.cli.experiment._from_twin import from_twin
 from pdefit.cli.experiment._prepared import Prepared
-from pdefit.cli.experiment.choices import choose_numerics, chosen_stages
+from pdefit.cli.experiment.choices import choose_method, chosen_stages
 from pdefit.cli.experiment.frame_times import fitted_frames
 from pdefit.cli.experiment.trial import try_observe, try_step
 from pdefit.cli.experiment.truth import check_stated
@@ -76,17 +76,17 @@ def build_experiment(settings: Settings) -> Experiment:
     used = [formulation, *(s.formulation for s in stages if s.formulation is not None)]
     held = held_frames(record.ts[:fitted], settings.holdout, used)
     window = withhold(record.at(slice(0, fitted)), held)
-    numerics = made.numerics or choose_numerics(settings, problem, float(record.ts[fitted - 1] - record.ts[0]))
-    try_step(problem.system, problem.y0, numerics.solver, "solver", problem.args)
+    method = made.method or choose_method(settings, problem, float(record.ts[fitted - 1] - record.ts[0]))
+    try_step(problem.system, problem.y0, method.solver, "solver", problem.args)
     try_observe(problem.observe, problem.y0)
     check_control_units(settings.controls, problem.system)
     functional = Functional(
         problem,
         cast(window, settings.dtype),
         settings.controls,
-        solver=numerics.solver,
+        solver=method.solver,
         dt=settings.dt,
-        steps=numerics.steps,
+        steps=method.steps,
         adjoint=settings.adjoint,
         batch=settings.batch,
         formulation=formulation,
@@ -98,7 +98,7 @@ def build_experiment(settings: Settings) -> Experiment:
     truth = problem if made.truth is None else cast(made.truth, settings.dtype)
     if made.truth is not None:
         check_stated(made.true_paths, functional.controls.items, truth)
-    reasons = numerics.reasons
+    reasons = method.reasons
     if settings.stages.open:
         stages, reason = chosen_stages(functional, settings.stages, bool(held.size))
         reasons += (reason,)

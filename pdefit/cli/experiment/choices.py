@@ -7,7 +7,7 @@ from jaxtyping import PyTree
 
 from pdefit.cli.config.settings import Settings
 from pdefit.cli.config.stages import Stages
-from pdefit.cli.experiment._made import Numerics
+from pdefit.cli.experiment._made import MethodChoice
 from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.inverse.fit.choose import SolverChoice, choose_solver, choose_stages
 from pdefit.inverse.fit.stages import Stage
@@ -17,20 +17,20 @@ from pdefit.inverse.shooting.formulation import Single
 from pdefit.systems.system import AbstractSystem
 
 
-def choose_numerics(settings: Settings, problem: Problem, span: float) -> Numerics:
+def choose_method(settings: Settings, problem: Problem, span: float) -> MethodChoice:
     """The solver and its steps for a record of length `span`: those of the configuration, or what suits the equations."""
     steps = settings.steps
     if settings.solver is not None:
-        return Numerics(settings.solver, steps, ())
+        return MethodChoice(settings.solver, steps, ())
     adaptive = settings.dt is None and steps is None
     choice = _choice(problem.system, problem.y0, span, problem.args, adaptive)
     if choice is None:
-        return Numerics(RK4(), steps, ())
+        return MethodChoice(RK4(), steps, ())
     reason = f"solver: {type(choice.solver).__name__}, since {choice.reason}; choose another with solver=..."
     if steps is not None and isinstance(choice.solver, RK4):
         # which does not estimate its error
-        return Numerics(diffrax.Tsit5(), steps, (reason.replace("RK4", "Tsit5"),))
-    return Numerics(choice.solver, choice.steps or steps, (reason,))
+        return MethodChoice(diffrax.Tsit5(), steps, (reason.replace("RK4", "Tsit5"),))
+    return MethodChoice(choice.solver, choice.steps or steps, (reason,))
 
 
 def suitable_solver(system: AbstractSystem, y0: PyTree, span: float, args: PyTree) -> diffrax.AbstractSolver:

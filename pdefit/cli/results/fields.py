@@ -22,12 +22,7 @@ from pdefit.systems.field_coords import field_coords
 def predicted(exp: Experiment, found: Fit) -> Iterator[PyTree]:
     """The model's state at every time of the record: segment by segment over the fit, then on from its end."""
     functional, problem = found.functional, found.problem
-    numerics = {
-        "solver": functional.runner.solver,
-        "dt": functional.dt,
-        "steps": functional.steps,
-        "args": problem.args,
-    }
+    numerics = found.functional.numerics(found.problem)
     layout, ts = functional.layout, exp.record.ts
     starts = functional.formulation.starts(problem.y0, problem.nodes)
     state = jax.tree.map(lambda x: x[0], starts)
@@ -36,10 +31,10 @@ def predicted(exp: Experiment, found: Fit) -> Iterator[PyTree]:
     for s in range(layout.segments):
         state = jax.tree.map(lambda x, s=s: x[s], starts)
         when = ts[layout.index[s][layout.counts[s]]]
-        for frame in frames(problem.system, state, when, t0=float(ts[layout.nodes[s]]), **numerics):
+        for frame in frames(problem.system, state, when, numerics, t0=float(ts[layout.nodes[s]])):
             state = frame
             yield frame
-    yield from frames(problem.system, state, ts[exp.fitted :], t0=float(ts[exp.fitted - 1]), **numerics)
+    yield from frames(problem.system, state, ts[exp.fitted :], numerics, t0=float(ts[exp.fitted - 1]))
 
 
 def write_film(exp: Experiment, found: Fit, store: Store, path: Any, title: str) -> tuple[Skill | None, PyTree]:

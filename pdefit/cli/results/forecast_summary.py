@@ -125,15 +125,9 @@ def _parting(found: LyapunovResult, valid_time: float, unit: str) -> dict[str, A
 
 def _lyapunov(exp: Experiment, found: Fit, last: PyTree, console: Console) -> LyapunovResult | None:
     """The exponent of the fitted model on its own trajectory, from the end of the fit to that of the forecast."""
-    functional = found.functional
-    numerics = {
-        "solver": functional.runner.solver,
-        "dt": functional.dt,
-        "steps": functional.steps,
-        "args": found.problem.args,
-    }
+    numerics = found.functional.numerics(found.problem)
     try:
-        return lyapunov(found.problem.system, last, exp.record.ts[exp.fitted - 1 :], **numerics)
+        return lyapunov(found.problem.system, last, exp.record.ts[exp.fitted - 1 :], **numerics._asdict())
     except PdefitError as error:
         log.warning("no Lyapunov exponent: %s", error)
         console.print(f"[yellow]no Lyapunov exponent:[/] {escape(str(error))}")

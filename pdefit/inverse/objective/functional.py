@@ -20,6 +20,7 @@ from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.batch import AbstractBatch, Vmap
 from pdefit.integrate.loop.stable_step import MARGIN, choose_steps, settle
 from pdefit.integrate.loop.time_grid import TimeGrid
+from pdefit.integrate.numerics import Numerics
 from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.inverse.controls.bind import bind
 from pdefit.inverse.controls.declare import Declaration
@@ -142,6 +143,13 @@ class Functional(AbstractResidualMap):
         problem, runner = self.at(theta), self.runner
         given = {"steps": self.steps, "args": problem.args, "solver": runner.solver, "batch": runner.batch}
         return step_error(problem.system, self.starts(problem), self.layout.time_grid, **given)
+
+    def numerics(self, problem: Problem) -> Numerics:
+        """The numerical method of forward runs of a problem beside this functional's own.
+
+        **Arguments:** `problem` holds the exogenous inputs of the run.
+        """
+        return Numerics(self.runner.solver, self.dt, self.steps, problem.args)
 
     # --- what optimizers ask -------------------------------------------------------------------------------------------
 

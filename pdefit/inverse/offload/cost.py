@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from pdefit._util.memory import in_words
+from pdefit._util.memory import compile_ahead, in_words
 from pdefit.adjoints.base import Account, Checkpointed, StoreAll
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.inverse.objective.accumulate import Misfit
@@ -116,15 +116,14 @@ def trial(functional: Functional) -> Trial:
     state = accumulation.start(theta)
     size, steps = state_bytes(state), schedule.time_grid.intervals * schedule.time_grid.length
     zeros = jax.tree.map(jnp.zeros_like, state)
-    back = programs.reverse.lower(accumulation, theta, state, schedule, zeros, theta).compile()
-    account = back.compiled.memory_analysis()
+    back = compile_ahead(programs.reverse, accumulation, theta, state, schedule, zeros, theta)
     stored = Checkpointed(2).account(schedule.time_grid, theta.size).stored * size
     return Trial(
         state_bytes=size,
-        temporary=max(int(account.temp_size_in_bytes) - stored, 0),
-        passed=2 * size + int(account.output_size_in_bytes),
+        temporary=max(back.temporary - stored, 0),
+        passed=2 * size + back.returned,
         forward=_seconds(lambda: programs.advance(accumulation, theta, state, schedule)) / steps,
-        back=_seconds(lambda: back(accumulation, theta, state, schedule, zeros, theta)) / steps,
+        back=_seconds(lambda: back.call(accumulation, theta, state, schedule, zeros, theta)) / steps,
     )
 
 
@@ -156,9 +155,8 @@ def tangent_cost(functional: Functional, tried: Trial) -> Cost:
     grid, count = functional.layout.time_grid, functional.tangents
     schedule, tangents = _few_steps(functional), Tangents(functional, functional.theta0)
     walked = programs.walk_start(tangents)
-    program = programs.walk.lower(tangents, walked, schedule).compile()
-    account = program.compiled.memory_analysis()
-    seconds = _seconds(lambda: program(tangents, walked, schedule))
+    program = compile_ahead(programs.walk, tangents, walked, schedule)
+    seconds = _seconds(lambda: program.call(tangents, walked, schedule))
     steps, size = grid.intervals * grid.length, tried.state_bytes
     return Cost(
         driver="traced",
@@ -167,7 +165,7 @@ def tangent_cost(functional: Functional, tried: Trial) -> Cost:
         state_bytes=size,
         stored_states=1 + count,
         # returned tangents take memory beside those that were given
-        working_bytes=int(account.temp_size_in_bytes) + int(account.output_size_in_bytes),
+        working_bytes=program.temporary + program.returned,
         recompute_factor=1.0,
         seconds=steps * seconds / (schedule.time_grid.intervals * schedule.time_grid.length),
         seconds_forward=steps * tried.forward,

@@ -20,7 +20,7 @@ class Search(NamedTuple):
     - `low`, `low_value`, `low_slope`: the best step so far, with value and slope.
     - `high`, `high_value`: the other end of the bracket, once `zooming`.
     - `zooming`: whether a bracket was found.
-    - `count`: the number of trials.
+    - `trials`: the number of trials.
     - `limit`: the largest step that the bounds allow.
     """
 
@@ -33,7 +33,7 @@ class Search(NamedTuple):
     high: Array
     high_value: Array
     zooming: Array
-    count: Array
+    trials: Array
     limit: Array
 
 
@@ -93,7 +93,7 @@ def advance(search: Search, value: Array, slope: Array, max_trials: int = 20) ->
     finite = jnp.isfinite(value) & jnp.isfinite(slope)
     slack = _ROUND_OFF * jnp.abs(s.value0)
     too_high = ~finite | (value > s.value0 + _DECREASE * s.step * s.slope0 + slack)
-    too_high |= (s.zooming | (s.count > 0)) & (value >= s.low_value + slack)
+    too_high |= (s.zooming | (s.trials > 0)) & (value >= s.low_value + slack)
     flat = jnp.abs(slope) <= -_CURVATURE * s.slope0
     at_limit = ~s.zooming & (s.step >= s.limit)
     accept = ~too_high & (flat | at_limit)
@@ -109,7 +109,7 @@ def advance(search: Search, value: Array, slope: Array, max_trials: int = 20) ->
 
     longer = jnp.minimum(3 * s.step, s.limit)
     step = jnp.where(zooming, _interpolate(low, low_value, low_slope, high, high_value), longer)
-    count = s.count + 1
-    fail = ~accept & ((count >= max_trials) | (jnp.abs(high - low) * zooming + (~zooming) < 1e-14 * s.step))
-    new = Search(step, s.value0, s.slope0, low, low_value, low_slope, high, high_value, zooming, count, s.limit)
+    trials = s.trials + 1
+    fail = ~accept & ((trials >= max_trials) | (jnp.abs(high - low) * zooming + (~zooming) < 1e-14 * s.step))
+    new = Search(step, s.value0, s.slope0, low, low_value, low_slope, high, high_value, zooming, trials, s.limit)
     return new, Verdict(accept, fail, ~too_high)

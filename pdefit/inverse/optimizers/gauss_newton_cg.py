@@ -216,7 +216,7 @@ class GaussNewtonCG(AbstractOptimizer):
         return state.converged
 
     def finished(self, state):
-        return state.converged | state.stuck
+        return jnp.logical_or(state.converged, state.stuck)
 
 
 def _improves(state: _State, found: Evaluation) -> Bool[Array, ""]:

@@ -137,7 +137,7 @@ class LBFGS(AbstractOptimizer):
         return state.done
 
     def finished(self, state):
-        return state.done | state.stuck
+        return jnp.logical_or(state.done, state.stuck)
 
 
 def _first_step(direction: Float[Array, " p"]) -> Array:

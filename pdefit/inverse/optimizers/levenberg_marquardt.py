@@ -172,7 +172,7 @@ class LevenbergMarquardt(AbstractOptimizer):
         return state.converged
 
     def finished(self, state):
-        return state.converged | state.stuck | state.watch.creeps
+        return jnp.any(jnp.stack([state.converged, state.stuck, state.watch.creeps]))
 
     def remark(self, state):
         if bool(state.converged) or not bool(state.watch.creeps):

@@ -10,9 +10,8 @@ from jaxtyping import PyTree
 from pdefit._util.precision import demand_float64
 from pdefit.data.observations import Observations
 from pdefit.integrate.adaptive.tolerance import Adaptive
-from pdefit.integrate.loop.stable_step import choose_steps
+from pdefit.integrate.numerics import choose_numerics
 from pdefit.integrate.solve import solve
-from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.inverse.problem.instrument import AbstractObservationOperator, ObserveAll
 from pdefit.systems.system import AbstractSystem
 
@@ -45,7 +44,6 @@ def simulate(
     """
     demand_float64()
     ts = np.asarray(ts, np.float64)
-    solver = RK4() if solver is None else solver
-    solver, dt = choose_steps([(system, y0)], dt, solver) if steps is None else (solver, np.inf)
-    states = solve(system, y0, ts, solver=solver, dt=dt, t0=float(ts[0]), steps=steps, args=args)
+    numerics = choose_numerics([(system, y0)], solver, dt, steps, args)
+    states = solve(system, y0, ts, t0=float(ts[0]), **numerics._asdict())
     return Observations.build(ts, jax.vmap(observe or ObserveAll())(states))

@@ -12,7 +12,7 @@ from jaxtyping import PRNGKeyArray, PyTree
 
 from pdefit._util.errors import PdefitError
 from pdefit.data.observations import Observations
-from pdefit.integrate.loop.stable_step import choose_steps
+from pdefit.integrate.numerics import choose_numerics
 from pdefit.integrate.solve import frames
 from pdefit.inverse.problem.instrument import AbstractObservationOperator
 from pdefit.systems.capabilities import AbstractRefinable
@@ -52,8 +52,8 @@ class Twin:
         - `observe`: the instrument, which is applied to averaged states.
         - `args`: exogenous inputs of the system.
         """
-        solver, dt = choose_steps([(self.system, y0)], self.dt, self.solver)
-        accumulation = frames(self.system, y0, ts, solver=solver, dt=dt, t0=float(ts[0]), args=args)
+        numerics = choose_numerics([(self.system, y0)], self.solver, self.dt, None, args)
+        accumulation = frames(self.system, y0, ts, numerics, t0=float(ts[0]))
         averaged = eqx.filter_jit(self.averaged)
         # in host memory: the film may be longer than what is fitted, which is all that a device must hold
         film = [jax.tree.map(np.asarray, averaged(y)) for y in accumulation]
