@@ -24,6 +24,5 @@ def contents(arrays: Iterable[ArrayLike]) -> Iterator[bytes]:
 
 
 def without_addresses(text: str) -> bytes:
-    """A printed program or object without the addresses of its functions in memory, which differ from process to
-    process."""
+    """A printed program or object without addresses in memory, which differ from process to process."""
     return re.sub(r"0x[0-9a-f]+", "", text).encode()

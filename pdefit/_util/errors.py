@@ -20,8 +20,7 @@ def first_line(error: BaseException) -> str:
 
 
 def sentence(message: str) -> str:
-    """A message in one line that a terminal can show: without control characters, and shortened in its middle beyond
-    1000 characters."""
+    """A message in one line without control characters, shortened in its middle beyond 1000 characters."""
     text = " ".join("".join(c if c.isprintable() else " " for c in message).split())
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} ... {text[-_LONGEST // 2 :]}"
 

@@ -234,8 +234,9 @@ class AbstractDiagnosed(eqx.Module):
 
 
 class AbstractBaseline(eqx.Module):
-    """A system with a forecast of its own that an expert would try first. Otherwise forecasts are compared with
-    persistence.
+    """A system with a forecast of its own that an expert would try first.
+
+    Otherwise forecasts are compared with persistence.
 
     `baseline_name` is the name of that forecast in tables.
     """

@@ -46,8 +46,11 @@ class ReactionDiffusion(AbstractFieldSystem, AbstractSplit, AbstractStable):
         """
 
     def stiffness(self, y: PyTree) -> Array:
-        """The fastest rate of the reaction at the state y, in 1 / time: a scalar. By default the largest row sum of
-        |dR/dy|.
+        """The fastest rate of the reaction at the state y, in 1 / time: a scalar.
+
+        By default it is the largest row sum of |dR/dy|.
+
+        By default the largest row sum of |dR/dy|.
 
         Override it where the reaction becomes much faster later than it is at the initial state.
         """

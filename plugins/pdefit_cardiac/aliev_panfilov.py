@@ -31,8 +31,9 @@ class AlievPanfilov(
     pdefit.capabilities.AbstractStable,
     AbstractTissue,
 ):
-    """Heart tissue in two fields: an excitable voltage, and a recovery that is slow where u is low and fast where v is
-    high.
+    """Heart tissue in two fields, an excitable voltage and a recovery.
+
+    Recovery is slow where u is low and fast where v is high.
 
         u_t = D lap u + (-k u (u - a) (u - 1) - u v) / T
         v_t = (eps0 + mu1 v / (u + mu2)) (-v - k u (u - a - 1)) / T
@@ -84,8 +85,10 @@ class AlievPanfilov(
         return driven(self, t, rates, args)
 
     def init(self, key):
-        """A wave that turns around the middle of the first two axes. Along a cable it is one that starts at its first
-        end."""
+        """A wave that turns around the middle of the first two axes.
+
+        Along a cable it is one that starts at its first end.
+        """
         if self.grid.ndim == 1:
             u = np.where(ahead_of_front(self.grid), 0.0, 1.0)
             v = np.zeros(u.shape)

@@ -194,8 +194,10 @@ class BOCF(
         return _smooth_step(sharpness * x) if self.is_smooth else (x >= 0).astype(x.dtype)
 
     def init(self, key):
-        """A wave that turns around the middle of the first two axes. Along a cable it is one that starts at its first
-        end."""
+        """A wave that turns around the middle of the first two axes.
+
+        Along a cable it is one that starts at its first end.
+        """
         if self.grid.ndim == 1:
             ahead = ahead_of_front(self.grid)
             u, v, w, s = np.where(ahead, 0.0, 1.2), np.ones(ahead.shape), np.ones(ahead.shape), np.zeros(ahead.shape)

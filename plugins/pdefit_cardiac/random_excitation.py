@@ -1,5 +1,4 @@
-"""Preparations of heart tissue: waves from random kicks, a state in which every parameter leaves its trace, and
-rest."""
+"""Preparations of heart tissue: waves from random kicks, in which every parameter leaves its trace, and rest."""
 
 from typing import Any
 
@@ -41,8 +40,9 @@ class Kick(eqx.Module):
 
 
 class RandomExcitation(pdefit.AbstractPreparation):
-    """Preparation by random kicks: `rounds` times u gains `strength` in random squares, then the tissue runs for
-    `interval`.
+    """Preparation of heart tissue by kicks in random squares.
+
+    `rounds` times u gains `strength` in random squares, then the tissue runs for `interval`.
 
     It begins at rest, or with `turning` from a wave that turns. One more kick and the time `last` follow, so that
     fronts move through whatever comes next. Without it the tissue is often quiet after so long, and parameters of the

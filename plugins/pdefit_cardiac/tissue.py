@@ -1,5 +1,4 @@
-"""The base of all models of heart tissue: parameters that vary in space, blocks that do not conduct, outside
-currents."""
+"""The base of all models of heart tissue: varying parameters, blocks that do not conduct, outside currents."""
 
 import abc
 from typing import Any
@@ -33,8 +32,9 @@ def tissue_mask() -> Any:
 
 
 class AbstractTissue(eqx.Module):
-    """A model of heart tissue. It has a state with a voltage u, a resting state, blocks, and parameters that may vary
-    in space.
+    """A model of heart tissue.
+
+    It has a state with a voltage u, a resting state, blocks, and parameters that may vary in space.
 
     **Arguments:**
 

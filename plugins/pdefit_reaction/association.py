@@ -10,8 +10,7 @@ import pdefit
 
 
 class Species(NamedTuple):
-    """The state: concentrations A and B of the two partners, and C of their product, in mol/L. All are of the grid's
-    shape."""
+    """The state: concentrations A and B of two partners and C of their product, in mol/L, of the grid's shape."""
 
     A: Float[Array, "*grid"] = pdefit.field(unit="mol/L", doc="concentration of A", diffusivity="D")
     B: Float[Array, "*grid"] = pdefit.field(unit="mol/L", doc="concentration of B", diffusivity="D")

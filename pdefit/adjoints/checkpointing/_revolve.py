@@ -11,8 +11,9 @@ from pdefit.adjoints.checkpointing.schedule import AbstractSchedule
 
 
 def place(accesses: Sequence[int], slots: Mapping[StorageTier, int]) -> list[tuple[StorageTier, int]]:
-    """Tier and slot for each checkpoint of a stack. The most often used lies in the fastest tier, among equals the
-    newest.
+    """Tier and slot for each checkpoint of a stack.
+
+    The most often used lies in the fastest tier, among equals the newest.
 
     **Arguments:**
 

@@ -51,8 +51,10 @@ class Restore(NamedTuple):
 
 
 class Reverse(NamedTuple):
-    """The action of running a block, whose state is in hand, once more and then its adjoint. Afterwards no state is in
-    hand."""
+    """The action of running a block, whose state is in hand, once more and then its adjoint.
+
+    Afterwards no state is in hand.
+    """
 
     block: int
 

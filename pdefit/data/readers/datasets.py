@@ -87,8 +87,10 @@ def shape(file: h5py.File, name: str, path: Path) -> tuple[int, ...]:
 
 
 def unit(file: h5py.File, name: str, path: Path) -> str | None:
-    """The unit that a file states for a variable, or None. Of CF times such as "days since 1970-01-01" it is the first
-    word."""
+    """The unit that a file states for a variable, or None.
+
+    Of CF times such as "days since 1970-01-01" it is the first word.
+    """
     with _sound(name, path):
         attributes = _named(file, name, path).attrs
         stated = attributes.get("units", attributes.get("unit"))

@@ -100,8 +100,7 @@ class Frames:
         return {field: shape(self._file, v.name, self._path)[1:] for field, v in self._variables.items()}
 
     def step(self, field: str) -> float | None:
-        """The size of one whole number in the model's unit, for variables of whole numbers without a scale; None for
-        others."""
+        """The size of one whole number in the model's unit; None for variables that are scaled or no whole numbers."""
         stored = variable(self._file, self._variables[field].name, self._path)
         if stored.dtype.kind not in "iu" or is_scaled(stored.attrs):
             return None

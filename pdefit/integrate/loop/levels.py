@@ -1,5 +1,7 @@
-"""Nested loops of the time loop, one for each level of checkpoints. They are integers, chosen before anything is
-traced."""
+"""Nested loops of the time loop, one for each level of checkpoints.
+
+They are integers, chosen before anything is traced.
+"""
 
 import functools
 import math

@@ -15,8 +15,10 @@ from pdefit.systems.system import AbstractSystem
 
 
 class AbstractStepper(eqx.Module):
-    """One step of the time loop. It advances a carry, whose first part is the state, from time t by a step of size
-    h."""
+    """One step of the time loop.
+
+    It advances a carry, whose first part is the state, from time t by a step of size h.
+    """
 
     @abc.abstractmethod
     def init(self, t: Array, y: PyTree) -> Carry:

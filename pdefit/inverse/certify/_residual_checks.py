@@ -26,8 +26,7 @@ _EXPLODES = 10.0
 
 
 class Residuals:
-    """The residuals of an objective near theta: sketched, and scaled so that every kind changes alike along a direction
-    v.
+    """The residuals of an objective near theta, sketched, and scaled so that every kind changes alike along v.
 
     `here` is their sketch. Where it is `finite`, `moved` is its derivative along v, or None where a reverse rule hides
     it.
@@ -134,8 +133,10 @@ class Residuals:
         return Check(name, found.constant, limit, False, remedy, "", detail)
 
     def _exploding(self, size: float, v: Array) -> str | None:
-        """A sentence that names dt, where half the step makes the tangent much smaller; None otherwise. No switch does
-        so."""
+        """A sentence that names dt, where half the step makes the tangent much smaller; None otherwise.
+
+        No switch does so.
+        """
         part, unit = self.objective, with_space(self.objective.problem.system.time_unit)
         # the remedy names dt, which adaptive steps do not have
         if part.steps is not None or size == 0:

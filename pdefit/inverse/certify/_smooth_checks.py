@@ -36,8 +36,10 @@ class _Pair(NamedTuple):
 
     @property
     def factor(self) -> float:
-        """The factor by which the tangent is too long or too short. Noise makes a rough change longer, which is taken
-        into account."""
+        """The factor by which the tangent is too long or too short.
+
+        Noise makes a rough change longer, which is taken into account.
+        """
         ratio = self.ratio / max(self.reliability, 1e-300)
         return max(ratio, 1 / ratio) if ratio > 0 and np.isfinite(ratio) else float("inf")
 
@@ -48,8 +50,7 @@ class _Pair(NamedTuple):
 
 
 def smooth_checks(objective: AbstractObjective, theta: Float[Array, " p"]) -> list[Check]:
-    """Checks of the smooth tangent of every unknown against the change of the residuals as they are, in direction and
-    length.
+    """Checks of the smooth tangent of every unknown against the change of the residuals: direction and length.
 
     Smooth tangents are no derivatives of hard residuals, so they cannot agree with differences to a small error. They
     must point the same way, though, and be about as long. A wrong sign anywhere in the smooth twin turns some of them,

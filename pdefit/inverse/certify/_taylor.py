@@ -1,5 +1,7 @@
-"""Central differences against a derivative. What is left over is round-off and a Taylor remainder, or the derivative is
-wrong."""
+"""Central differences against a derivative: whether their gap is a Taylor remainder with round-off, or an error.
+
+What is left over is round-off and a Taylor remainder, or the derivative is wrong.
+"""
 
 import dataclasses
 from collections.abc import Callable
@@ -35,8 +37,9 @@ _HALVINGS, _KEPT = 20, 1e-3
 
 @dataclasses.dataclass(frozen=True)
 class Differences:
-    """The comparison of a derivative with central differences along one direction. All is relative to the size of the
-    derivative.
+    """The comparison of a derivative with central differences along one direction, relative to its size.
+
+    All is relative to the size of the derivative.
 
     **Arguments:**
 
@@ -62,8 +65,7 @@ class Differences:
 
 
 def round_off(f: Callable[[Array], Array], x: Array, v: Array) -> float:
-    """The norm of the round-off noise of f near x along v, from third differences over steps too small for anything
-    else.
+    """The norm of the round-off noise of f near x along v, from third differences over the smallest steps.
 
     Source: J. More, S. Wild, SIAM J. Sci. Comput. 33:1292 (2011), doi:10.1137/100786125.
     """

@@ -59,8 +59,10 @@ def products_of_the_run(subject: Subject) -> list[Check]:
 
 
 def influence(subject: Subject) -> list[Check]:
-    """The check for elements of theta on which nothing depends. Of a field some may have none, far from every
-    instrument."""
+    """The check for elements of theta on which nothing depends.
+
+    Of a field some may have none, far from every instrument.
+    """
     controls = subject.whole.controls
     if not (subject.used.gradient or subject.used.normal_equations):
         return []

@@ -50,8 +50,9 @@ Declaration = Mapping[str, Any]
 
 
 def declared_leaves(problem: Problem, declared: Declaration) -> list[tuple[str, Control]]:
-    """Every array that is declared a control, by its path. Of a module (a network, an interpolant) these are all of its
-    arrays.
+    """Every array that is declared a control, by its path.
+
+    Of a module (a network, an interpolant) these are all of its arrays.
 
     **Arguments:**
 

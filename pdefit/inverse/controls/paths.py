@@ -73,8 +73,10 @@ def _node(problem: Problem, path: str) -> PyTree:
 
 @dataclasses.dataclass(frozen=True)
 class _Leaf:
-    """The function from a problem to one of its leaves. Two of equal names are equal, so that they share compiled
-    programs."""
+    """The function from a problem to one of its leaves.
+
+    Two of equal names are equal, so that they share compiled programs.
+    """
 
     root: str
     names: tuple[str, ...]

@@ -181,8 +181,10 @@ class Controls(eqx.Module):
         return eqx.tree_at(self._leaves, problem, new)
 
     def touched(self, problem: PyTree) -> PyTree:
-        """The leaves into which the controls put values, and None elsewhere. Tangents leave out a None as what does not
-        move."""
+        """The leaves into which the controls put values, and None elsewhere.
+
+        Tangents leave out a None as what does not move.
+        """
         chosen = eqx.tree_at(self._leaves, jax.tree.map(lambda _: False, problem), [True] * len(self.items))
         return eqx.filter(problem, chosen)
 
@@ -211,8 +213,7 @@ class Controls(eqx.Module):
 
     @property
     def elements(self) -> dict[str, np.ndarray]:
-        """For each path as declared a mask (p,) of the elements of theta that belong to it, in all recordings
-        together."""
+        """For each path as declared a mask (p,) of its elements of theta, in all recordings together."""
         owner = np.repeat([c.name for c in self.items], [c.size for c in self.items])
         return {path: owner == path for path in dict.fromkeys(c.name for c in self.items)}
 
@@ -222,8 +223,7 @@ class Controls(eqx.Module):
         return np.concatenate([b[0] for b in boxes]), np.concatenate([b[1] for b in boxes])
 
     def extremes(self, problem: Problem) -> list[Problem]:
-        """The problem itself, with all elements at their lower bounds, and with all at their upper bounds, where there
-        are any."""
+        """The problem itself, with all elements at their lower bounds, and with all at their upper bounds."""
         theta = self.theta(problem)
         corners = [jnp.where(np.isfinite(bound), bound, theta) for bound in self.box()]
         return [self.problem(problem, x) for x in (theta, *corners)]

@@ -1,5 +1,4 @@
-"""Automatic choices: the solver that suits the equations, and the stages that suit the unknowns, each with its
-reason."""
+"""Automatic choices of the solver and of the stages of a fit, each with its reason."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -201,8 +200,10 @@ def _begins_right(functional: Functional) -> bool:
 
 
 def _windows(functional: Functional) -> list[float]:
-    """The lengths of windows that grow to the whole record, where the whole state was observed and the guess is far
-    from the data."""
+    """The lengths of windows that grow to the whole record; none where they cannot help.
+
+    They help where the whole state was observed and the guess is far from the data.
+    """
     ts, data = functional.observations.ts, functional.observations
     fields, seen = named_fields(functional.problem.y0), functional.observed
     complete = all(

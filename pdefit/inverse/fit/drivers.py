@@ -145,8 +145,7 @@ class Traced(AbstractDriver):
 
 
 class Hosted(AbstractDriver):
-    """The driver that runs piece by piece, with checkpoints in host memory and in a file, for what does not fit the
-    device.
+    """The driver that runs piece by piece with checkpoints outside the device, for what does not fit into it.
 
     **Arguments:**
 

@@ -14,8 +14,7 @@ from pdefit.inverse.shooting.formulation import AbstractFormulation
 
 
 class Reweight(eqx.Module):
-    """Iteratively reweighted least squares: sigma is the root mean square residual of a group, at least the measured
-    one.
+    """Iteratively reweighted least squares: sigma is the root mean square residual, at least the measured one.
 
     A model that leaves something out misfits some observations by more than their noise. This keeps them from
     dominating. Residuals contain the noise, so the two are not added. Gaps between segments keep their standard

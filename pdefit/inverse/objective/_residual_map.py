@@ -56,8 +56,7 @@ class AbstractResidualMap(AbstractObjective):
         return self.formulation.starts(problem.y0, problem.nodes)
 
     def trajectories(self, theta: Float[Array, " p"], reduce: Reduce) -> tuple[PyTree, PyTree]:
-        """A function of the weighted residuals of every observation, stacked, and the states at the ends of the
-        segments (S, ...).
+        """A function of the residuals of every observation, stacked, and the final states of the segments (S, ...).
 
         **Arguments:**
 
@@ -71,8 +70,10 @@ class AbstractResidualMap(AbstractObjective):
         return self.runner(problem, self.starts(problem), self.schedule, reduce)
 
     def _counts(self, name: str) -> Bool[Array, "S I"]:
-        """Which observations of a variable may be residuals. Each counts once, and not where a node state was made of
-        it."""
+        """Which observations of a variable may be residuals.
+
+        Each counts once, and not where a node state was made of it.
+        """
         counts = jnp.asarray(self.layout.counts)
         if self.problem.nodes is not None:
             free = [c.path for c in self.controls.nodes]
@@ -81,8 +82,7 @@ class AbstractResidualMap(AbstractObjective):
         return counts
 
     def fitted(self, name: str) -> Bool[Array, "S I ..."]:
-        """Which values of a variable are residuals: those that were measured, among the observations that may be
-        residuals."""
+        """Which values of a variable are residuals: measured ones, of observations that may be residuals."""
         seen, counts = self.observations.mask[name][self.layout.index], self._counts(name)
         return seen & counts.reshape(counts.shape + (1,) * (seen.ndim - 2))
 
@@ -119,8 +119,10 @@ class AbstractResidualMap(AbstractObjective):
         return [jumps(*self.ends_and_starts(theta, ends)), *self.extra_residuals(theta)]
 
     def residuals(self, theta: Float[Array, " p"]) -> Float[Array, " m"]:
-        """The whole vector r(theta). For each segment its observations and the gap at its end, then regularizers and
-        priors."""
+        """The whole vector r(theta).
+
+        For each segment its observations and the gap at its end, then regularizers and priors.
+        """
         seen, ends, starts = self.parts_by_segment(theta)
         inside = jnp.concatenate([seen, jumps(ends, starts)], axis=1)
         return jnp.concatenate([jnp.ravel(inside), *self.extra_residuals(theta)]).astype(jnp.float64)

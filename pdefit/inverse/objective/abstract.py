@@ -72,8 +72,7 @@ class AbstractObjective(eqx.Module):
     def watched_gradient(
         self, theta: Float[Array, " p"]
     ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, ""]]:
-        """J, its gradient, and the growth of the adjoint on its way back (see
-        `pdefit.integrate.loop.adjoint_norms`)."""
+        """J, its gradient, and the growth of the adjoint (see `pdefit.integrate.loop.adjoint_norms`)."""
 
     @abc.abstractmethod
     def jvp(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
@@ -109,8 +108,7 @@ class AbstractObjective(eqx.Module):
         return self.grouped_equations(theta).total()
 
     def repeat(self, condition: Callable[[Carry], Array], body: Callable[[Carry], Carry], carry: Carry) -> Carry:
-        """A loop `carry = body(carry)` while `condition(carry)`, for optimizers that need several evaluations at a
-        point."""
+        """A loop `carry = body(carry)` while `condition(carry)`, which some optimizers run at a point."""
         return lax.while_loop(condition, body, carry)
 
     # --- what its residuals are ------------------------------------------------------------------------------------------
@@ -137,8 +135,10 @@ class AbstractObjective(eqx.Module):
 
     @abc.abstractmethod
     def kinds(self) -> Int[np.ndarray, " m"]:
-        """A number for the kind of every residual: an observed variable, the gaps of a free field, a regularizer, a
-        prior."""
+        """A number for the kind of every residual.
+
+        Kinds are each observed variable, the gaps of each free field, each regularizer and each prior.
+        """
 
     # --- variants --------------------------------------------------------------------------------------------------------
 
@@ -181,8 +181,7 @@ class AbstractObjective(eqx.Module):
 
     @abc.abstractmethod
     def reweighted(self: Self, sigma: Mapping[str, Any]) -> Self:
-        """The same objective with other standard deviations of some variables, in the shapes that `observations`
-        have."""
+        """The same objective with other sigma of some variables, in the shapes that `observations` have."""
 
 
 # for functions that return the kind of objective that they were given

@@ -1,5 +1,4 @@
-"""Sums along trajectories that can be cut into windows, so that one driver runs them whole and another piece by
-piece."""
+"""Sums along trajectories that can be cut into windows, so that they run whole or piece by piece."""
 
 import abc
 

@@ -44,8 +44,9 @@ Same = TypeVar("Same", bound="Functional")
 
 
 class Functional(AbstractResidualMap):
-    """J(theta) = 1/2 |r(theta)|^2 of one record, with r = (W (H(y(t_i)) - d_i), gaps between segments, regularizers,
-    priors).
+    """The objective J(theta) = 1/2 |r(theta)|^2 of one record.
+
+        r = (W (H(y(t_i)) - d_i), gaps between segments, regularizers, priors)
 
     W divides by sigma, H is the observation operator, and d_i are the data at time t_i. The run has the precision of
     `y0`: data, weights, states and adjoints. Times, theta with its map to the controls, and sums are float64. The
@@ -68,6 +69,9 @@ class Functional(AbstractResidualMap):
     - `smooth_tangents`: whether Gauss-Newton follows the smooth twin of hard switches, while residuals keep them (see
       `pdefit.inverse.objective.smooth_tangents`); default False.
     - `key`: of random guesses; default `jax.random.key(0)`.
+
+    It holds the problem at its guesses, with bound `controls` and the vector `theta0` of their guesses. `layout` is the
+    record cut into segments with their steps, and `runner` the solver, adjoint and batch.
     """
 
     problem: Problem

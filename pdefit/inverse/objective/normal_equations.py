@@ -25,8 +25,9 @@ _MOST_VALUES = 250_000_000
 
 
 class NormalEquations(NamedTuple):
-    """J, its gradient and the Gauss-Newton matrix of the observations so far of a trajectory, in k directions. All are
-    float64.
+    """J, its gradient and the Gauss-Newton matrix of the observations so far of a trajectory, in k directions.
+
+    All are float64.
 
     **Arguments:**
 
@@ -153,8 +154,10 @@ class Tangents(eqx.Module):
         return runner.batch(trajectory, walk, schedule.time_grid, schedule.inputs)
 
     def _alone(self, moved: PyTree) -> list[PyTree]:
-        """The changes of the problem (k, ...) one by one, each with the one control that moves it. Node states change
-        nothing of it."""
+        """The changes of the problem (k, ...) one by one, each with the one control that moves it.
+
+        Node states change nothing of it.
+        """
         controls = self.functional.controls
         if self.owners is not None:
             return [o.touched(each) for o, each in zip(self.owners, unstacked(moved, len(self.owners)), strict=True)]

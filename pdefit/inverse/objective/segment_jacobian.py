@@ -124,8 +124,9 @@ class SegmentNormalEquations(NamedTuple):
 def jvp_blocks(
     parts: Callable[[Array], tuple[Array, Array, Array]], theta: Float[Array, " p"], pattern: Pattern
 ) -> Blocks:
-    """The blocks of residuals with a given pattern. Gaps between segments are residuals too, and that of the last
-    segment is 0.
+    """The blocks of residuals with a given pattern.
+
+    Gaps between segments are residuals too, and that of the last segment is 0.
 
     **Arguments:**
 
@@ -146,8 +147,9 @@ def jvp_blocks(
 
 
 def continuity_blocks(d_ends: Float[Array, "S n k"], d_starts: Float[Array, "S n k"]) -> Float[Array, "S n c"]:
-    """The derivatives of the gap at the end of every segment, (S, n, k + n): in its own k elements and in the next
-    node.
+    """The derivatives of the gap at the end of every segment, (S, n, k + n).
+
+    They are those in the segment's own k elements of theta and in the n of the next node.
 
     **Arguments:**
 

@@ -40,8 +40,7 @@ def _twin(system: AbstractSystem) -> AbstractSystem:
 
 
 def followed(functional: AbstractResidualMap, theta: Float[Array, " p"]) -> Problem:
-    """The problem that tangents follow: that of theta, or its smooth twin where the functional has
-    `smooth_tangents`."""
+    """The problem that tangents follow: that of theta, or its smooth twin with `smooth_tangents`."""
     problem = functional.at(theta)
     if not functional.smooth_tangents:
         return problem

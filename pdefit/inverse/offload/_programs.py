@@ -1,5 +1,7 @@
-"""The compiled programs of a hosted run. Each goes through one piece of the trajectory: forward, back, or with
-tangents."""
+"""The compiled programs of a hosted run.
+
+Each goes through one piece of the trajectory: forward, back, or with tangents.
+"""
 
 import equinox as eqx
 import jax
@@ -36,8 +38,7 @@ def reverse(
     cotangent: PyTree,
     gradient: Array,
 ) -> tuple[PyTree, Array, Array]:
-    """One piece forward and back: the cotangent at its start, the gradient with its part added, and the norms of the
-    adjoint."""
+    """One piece forward and back: the cotangent at its start, the gradient so far, and norms of the adjoint."""
     probes = jnp.zeros((*schedule.index.shape[:1], schedule.index.shape[1] + 1, 2))
     _, pull = jax.vjp(lambda x, state, probes: accumulation.advance(x, state, schedule, probes), x, state, probes)
     more, cotangent, norms = pull((cotangent, jnp.ones(())))

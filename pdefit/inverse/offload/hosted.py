@@ -170,8 +170,7 @@ class HostedFunctional:
     # --- marching --------------------------------------------------------------------------------------------------------
 
     def _gradient(self, accumulation: AbstractAccumulation, x: Array) -> tuple[Array, Array, Array]:
-        """The sum along the trajectory, its derivative and the growth of the adjoint, by the actions of the
-        schedule."""
+        """The sum along the trajectory, its derivative and the growth of the adjoint, as scheduled."""
         route, accumulation = self._routed(accumulation, x)
         pieces, stores = route.pieces, route.stores
         state, value = programs.start(accumulation, x, pieces.first)

@@ -109,8 +109,10 @@ class TimeChunks:
         return TimeGrid(grid.start[:, :1], np.zeros(none.shape), none, length=1, observes_start=False)
 
     def _split(self, parts: int, length: int) -> None:
-        """Cut every interval into parts of `length` steps. What was observed at its end is a residual of the last part
-        only."""
+        """Cut every interval into parts of `length` steps.
+
+        What was observed at its end is a residual of the last part only.
+        """
         grid = self._grid
         s, i = grid.count.shape
         before = length * np.arange(parts)

@@ -114,8 +114,7 @@ class AbstractOptimizer(eqx.Module):
 
     @property
     def most_products(self) -> int:
-        """The most products with the Gauss-Newton matrix, of about two gradients each, that one evaluation may take on
-        top."""
+        """The most products with the Gauss-Newton matrix, of about two gradients each, in one evaluation."""
         return 0
 
     @abc.abstractmethod

@@ -1,5 +1,4 @@
-"""The block-arrow preconditioner: the Gauss-Newton matrix of numbers and an initial state, with points taken as
-independent.
+"""The block-arrow preconditioner: the Gauss-Newton matrix of numbers and an initial state, point by point.
 
     M = | C    B_1^T  B_2^T  ... |      C (k, k) of the k numbers
         | B_1  F_1               |      F_x (f, f) of the f fields at point x
@@ -65,8 +64,7 @@ class _PointTally(NamedTuple):
 
 
 def has_points(functional: object) -> TypeGuard[Functional]:
-    """Whether the preconditioner applies: the unknowns are numbers and fields of one initial state, observed point by
-    point."""
+    """Whether the preconditioner applies: to numbers and fields of one initial state, observed point by point."""
     if not isinstance(functional, Functional) or functional.groups != 1:
         return False
     controls = functional.controls

@@ -125,8 +125,7 @@ def check_observed(
 def seen_positions(
     observe: AbstractObservationOperator, y: PyTree, coords: Mapping[str, FieldCoords]
 ) -> dict[str, FieldCoords]:
-    """Positions of the points that an operator observes, for every variable and every axis whose positions can be
-    found.
+    """Positions of the points that an operator observes, for every variable and axis where they can be found.
 
     A point of the output lies at the mean position of the cells it depends on. That is the derivative of the operator
     at `y`, applied to the coordinates of the fields, divided by the same of ones. So picked points keep their places,
@@ -174,8 +173,10 @@ def seen_positions(
 def _pushed(
     observe: AbstractObservationOperator, y: PyTree, coords: Mapping[str, FieldCoords], dim: str, points: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """The derivative of the operator applied to fields that are `points` along one axis. Fields without that axis do
-    not change."""
+    """The derivative of the operator applied to fields that are `points` along one axis.
+
+    Fields without that axis do not change.
+    """
 
     def tangent(name: str, like: Array) -> Array:
         dims = coords[name].dims if name in coords else ()

@@ -16,8 +16,7 @@ from pdefit.systems.capabilities import AbstractGridded
 def continuity_sigma(
     problem: Problem, free: Sequence[BoundControl], formulation: AbstractFormulation
 ) -> dict[str, Array]:
-    """The standard deviation of the gap between segments, for every free node state, (1, ...), from the nodes at their
-    guess.
+    """The standard deviation of the gap between segments for every free node state, (1, ...), at the guess.
 
     **Arguments:**
 

@@ -53,8 +53,7 @@ class AbstractFormulation(eqx.Module):
 
     @abc.abstractmethod
     def node_states(self, problem: Problem, observations: Observations, layout: Layout) -> PyTree | None:
-        """The states at the starts of the segments, (S, ...) on every leaf; None where the initial state is the only
-        one.
+        """The states at the starts of the segments, (S, ...); None where there is only the initial state.
 
         **Arguments:**
 
@@ -67,8 +66,9 @@ class AbstractFormulation(eqx.Module):
     def continuity_sigma(
         self, name: str, nodes: Float[Array, "S ..."], where: FieldCoords | None
     ) -> Float[Array, "..."]:
-        """The standard deviation of the gap between segments in one field, in its unit. It broadcasts to the field of
-        one state.
+        """The standard deviation of the gap between segments in one field, in its unit.
+
+        It broadcasts to the field of one state.
 
         **Arguments:**
 
@@ -79,8 +79,10 @@ class AbstractFormulation(eqx.Module):
 
     @property
     def partial(self) -> bool:
-        """Whether observations of the record are left out. Such a formulation is for a stage that prepares, not for the
-        result."""
+        """Whether observations of the record are left out.
+
+        Such a formulation is for a stage that prepares, not for the result.
+        """
         return False
 
     @property

@@ -43,8 +43,7 @@ def marginal_inverse(functional: AbstractObjective, theta: Float[Array, " p"]) -
 
 
 def _preconditioner(functional: AbstractObjective, theta: Float[Array, " p"]) -> Callable[[Array], Array]:
-    """An approximate (J_r^T J_r)^-1: the block-arrow one beside an initial state, else the mean curvature of each
-    control."""
+    """An approximate (J_r^T J_r)^-1: block-arrow beside an initial state, else one curvature for each control."""
     if has_points(functional):
         found = _ARROW(functional, theta)
         return lambda r: _SOLVE(found, r)
