@@ -28,7 +28,15 @@ def as_boxes(boxes: Any) -> Float[Array, "boxes axes 2"]:
 
 
 def covers(boxes: Float[Array, "boxes axes 2"], grid: pdefit.CartesianGrid) -> list[Float[Array, "boxes cells"]]:
-    """For each axis, the part of every cell's edge that lies inside each box. A box covers the product of its parts."""
+    """For each axis, the part of every cell's edge that lies inside each box, (boxes, cells).
+
+    A box covers the product of its parts.
+
+    **Arguments:**
+
+    - `boxes`: the boxes, in length units.
+    - `grid`: the cells.
+    """
     if boxes.shape[1] != grid.ndim:
         raise ValueError(f"boxes have {boxes.shape[1]} axes, but the grid has {grid.ndim}; {_FORM}")
     return [_overlap(boxes[:, i], grid, i) for i in range(grid.ndim)]

@@ -30,11 +30,19 @@ class AbstractMethod(eqx.Module):
 
     @abc.abstractmethod
     def begin(self, system: AbstractSystem, t: Array, y: PyTree, args: PyTree) -> Carry:
-        """The carry of the time loop at time t: the state `y`, and what the method remembers between steps."""
+        """The carry of the time loop at time t: the state `y`, and what the method remembers between steps.
+
+        **Arguments:** as of `AbstractOneStep.one_step`.
+        """
 
     @abc.abstractmethod
     def advance(self, system: AbstractSystem, t: Array, h: Array, carry: Carry, args: PyTree) -> Carry:
-        """The carry at time t + h."""
+        """The carry at time t + h.
+
+        **Arguments:** as of `AbstractOneStep.one_step`, with
+
+        - `carry`: the carry at time t.
+        """
 
 
 class AbstractOneStep(AbstractMethod):

@@ -35,7 +35,8 @@ OpenFile = Callable[[Sequence[jax.ShapeDtypeStruct], int], CheckpointStore]
 class AbstractDriver(abc.ABC):
     """Evaluation of functionals for optimizers.
 
-    Drivers give the same values and derivatives to round-off. They differ in memory and time.
+    Drivers give the same values and derivatives to round-off. They differ in memory and time. In all methods theta and v
+    are vectors in search space, (p,).
     """
 
     @abc.abstractmethod

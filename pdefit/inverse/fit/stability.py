@@ -1,4 +1,7 @@
-"""Stability limits of constant steps: the distance of a fit from them, and the control that decides them."""
+"""Stability limits of constant steps: the distance of a fit from them, and the control that decides them.
+
+Functions take an objective, and a point theta in its search space, (p,).
+"""
 
 import dataclasses
 

@@ -26,7 +26,8 @@ Self = TypeVar("Self", bound="AbstractObjective")
 class AbstractObjective(eqx.Module):
     """An objective J(theta) = 1/2 |r(theta)|^2 of p unknowns and m residuals, those of padding included.
 
-    Where there are many recordings, `problem` and `observations` have a leading axis of them.
+    Where there are many recordings, `problem` and `observations` have a leading axis of them. In all methods theta and a
+    direction v are vectors in search space, (p,).
 
     **Arguments:**
 

@@ -128,7 +128,13 @@ def trial(functional: Functional) -> Trial:
 
 
 def gradient_cost(functional: Functional, tried: Trial) -> Cost:
-    """The cost of a gradient by the functional's own adjoint, with everything on the device."""
+    """The cost of a gradient by the functional's own adjoint, with everything on the device.
+
+    **Arguments:**
+
+    - `functional`: the functional.
+    - `tried`: what `trial` measured of it.
+    """
     grid, batch, segments = functional.layout.time_grid, functional.runner.batch, functional.layout.segments
     # an algorithm without a reverse pass has nothing to run again for it
     account = functional.runner.adjoint.account(grid, functional.controls.size)
@@ -151,7 +157,10 @@ def gradient_cost(functional: Functional, tried: Trial) -> Cost:
 
 
 def tangent_cost(functional: Functional, tried: Trial) -> Cost:
-    """The cost of the normal equations by one tangent for each column of the Jacobian, all at once."""
+    """The cost of the normal equations by one tangent for each column of the Jacobian, all at once.
+
+    **Arguments:** as of `gradient_cost`.
+    """
     grid, count = functional.layout.time_grid, functional.tangents
     schedule, tangents = _few_steps(functional), Tangents(functional, functional.theta0)
     walked = programs.walk_start(tangents)
