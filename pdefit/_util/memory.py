@@ -105,7 +105,7 @@ def limits(root: Path = Path("/"), environment: Mapping[str, str] = os.environ) 
 
 
 def _machine(root: Path) -> Limit | None:
-    """What is free: without what is used, but with caches that the system gives up."""
+    """The memory that is free: what is not in use, and caches that the system gives up."""
     free = _entry(root / "proc" / "meminfo", "MemAvailable:")
     if free is not None:
         return Limit(1024 * free, "free on this machine")
@@ -116,7 +116,7 @@ def _machine(root: Path) -> Limit | None:
 
 
 def _process_limits(process: Path) -> Iterator[Limit]:
-    """What `ulimit` allows beyond what is in use."""
+    """The limits of `ulimit`, less what is in use."""
     named = (
         ("RLIMIT_AS", "VmSize:", "that `ulimit -v` (RLIMIT_AS) leaves"),
         ("RLIMIT_DATA", "VmData:", "that `ulimit -d` (RLIMIT_DATA) leaves"),
@@ -128,7 +128,7 @@ def _process_limits(process: Path) -> Iterator[Limit]:
 
 
 def _control_groups(process: Path) -> Iterator[Limit]:
-    """What the process's control groups allow, of both versions, and all groups above them."""
+    """The limits of the process's control groups and of all groups above them, less what is in use."""
     for folder, top, files in _memory_groups(process):
         while True:
             most, used = _number(folder / files.limit), _number(folder / files.usage)
@@ -142,7 +142,7 @@ def _control_groups(process: Path) -> Iterator[Limit]:
 
 
 class _Files(NamedTuple):
-    """The files of a control group: its limit, what is used, and what of that is a cache that the system gives up."""
+    """The files of a control group with its limit, the memory in use, and the part of that in caches."""
 
     limit: str
     usage: str
@@ -177,7 +177,7 @@ def _memory_groups(process: Path) -> Iterator[tuple[Path, Path, _Files]]:
 
 
 def _slurm(process: Path, environment: Mapping[str, str]) -> Limit | None:
-    """What the job of a SLURM queue was given (in MB; 0 is all of a node), beyond what this process uses."""
+    """The memory that a SLURM queue gave the job (in MB; 0 is all of a node), less what this process uses."""
     node, each = environment.get("SLURM_MEM_PER_NODE", ""), environment.get("SLURM_MEM_PER_CPU", "")
     count = environment.get("SLURM_CPUS_ON_NODE") or environment.get("SLURM_CPUS_PER_TASK") or "1"
     given, name = (node, "SLURM_MEM_PER_NODE") if node.isdecimal() else (each, "SLURM_MEM_PER_CPU")
@@ -202,7 +202,7 @@ def _entry(path: Path, name: str) -> float | None:
 
 
 def _number(path: Path) -> float | None:
-    """The number in a file; None for none, and for `max`."""
+    """The number in a file; None where there is none, or `max`."""
     found = "".join(_lines(path)).strip()
     return float(found) if found.isdecimal() else None
 

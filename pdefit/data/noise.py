@@ -41,9 +41,9 @@ def estimate_noise(observations: Observations, name: str) -> NoiseEstimate:
     """The standard deviation of a variable's noise, from divided differences in time.
 
     A difference of order k annihilates polynomials of degree k - 1, at irregular times too. With weights of unit length
-    it has the standard deviation of the noise itself. sigma is the median of the absolute differences over 0.6745, so
-    that outliers and a front that passes a minority of the points do not count. Missing values are left out of each
-    point's series.
+    it has the standard deviation of the noise itself. The estimate is the median of the absolute differences over
+    0.6745. So outliers do not count, nor does a front that passes a minority of the points. Missing values are left out
+    of each point's series.
 
     Differences are of second order where the signal is slow. Where it curves between frames, the order is the lowest
     (up to 8) within one standard error of the smallest estimate.
@@ -93,7 +93,7 @@ def estimate_noise(observations: Observations, name: str) -> NoiseEstimate:
 
 
 def _packed(ts: np.ndarray, values: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Times and values (T, n) of every series with the observed ones first, and how many those are (n,)."""
+    """Times and values (T, n) of every series with the observed ones first, and the number of observed ones (n,)."""
     if mask.all():
         return np.broadcast_to(ts[:, None], values.shape), values, np.full(values.shape[1], ts.size)
     index = np.argsort(~mask, axis=0, kind="stable")

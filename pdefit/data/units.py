@@ -99,7 +99,7 @@ def _convert(have: str, want: str) -> Conversion:
 
 @functools.cache
 def _pint() -> "tuple[ModuleType, pint.UnitRegistry]":
-    """The library and its registry, on first use: they take half a second."""
+    """The library and its registry, loaded when they are first used, because they take half a second."""
     import pint
 
     return pint, pint.UnitRegistry(cache_folder=None)
@@ -108,8 +108,8 @@ def _pint() -> "tuple[ModuleType, pint.UnitRegistry]":
 def _quantity(text: str) -> "pint.facets.plain.PlainQuantity":
     """A unit as a quantity of pint.
 
-    pint evaluates any expression, and never ends on some. It is therefore given one that is written anew from numbers in
-    floating point, names, products, brackets and small whole exponents.
+    pint evaluates any expression, and never ends on some. So it is given a new text of numbers in floating point,
+    names, products, brackets and small whole exponents only.
     """
     if len(text) > _LONGEST:
         raise PdefitError(f"A unit of {len(text)} characters is no unit; write for example mm/s")
@@ -124,7 +124,7 @@ def _quantity(text: str) -> "pint.facets.plain.PlainQuantity":
 
 
 def _written_for_pint(text: str) -> str:
-    """The same unit in the syntax of Python; ValueError where it breaks the grammar."""
+    """A unit in the syntax of Python. ValueError where it is none of the grammar."""
     text = _RAISED.sub(lambda raised: f"^{raised[0].translate(_DIGITS)} ", text).replace("**", "^").rstrip()
     written, position, ended = [], 0, False
     while position < len(text):

@@ -1,4 +1,4 @@
-"""Bodies that move by their accelerations: the state, and what all systems of them share."""
+"""The state of moving bodies, and the methods that all systems of them share."""
 
 from typing import NamedTuple
 

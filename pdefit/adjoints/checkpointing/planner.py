@@ -72,7 +72,7 @@ class OffloadPlan:
 
     @property
     def cost(self) -> float:
-        """The same with the cost of moving states between memories: about two steps for each piece that runs."""
+        """The `recompute_factor` with the cost of moving states: about two steps for each piece that runs."""
         moved = 2 * self.schedule.executed / (self.intervals * self.steps)
         return self.recompute_factor + moved
 

@@ -77,7 +77,7 @@ def coordinate(
 
 
 def _scales(file: h5py.File, name: str, axis: int, path: Path) -> list[tuple[str, str, bool]]:
-    """The dimension scales of an axis: their names in the file, what they are called, and whether they hold no positions."""
+    """The dimension scales of an axis, each with its path in the file, its label, and whether it holds no positions."""
     try:
         scales = variable(file, name, path).dims[axis].values()
     # a variable that was copied from another file lost its scales, which h5py says with almost any exception
@@ -93,7 +93,7 @@ def _scales(file: h5py.File, name: str, axis: int, path: Path) -> list[tuple[str
 
 
 def _text(attribute: object) -> str:
-    """An attribute as text; nothing if it is none."""
+    """An attribute as text; empty where it is none."""
     if isinstance(attribute, bytes):
         return attribute.decode(errors="replace")
     return attribute if isinstance(attribute, str) else ""

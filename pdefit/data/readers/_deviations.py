@@ -1,4 +1,4 @@
-"""Standard deviations of a film's values: a number, one for every frame alike, or one for each frame."""
+"""Standard deviations of a film's values: one number, one array for all frames, or one for each frame."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -86,7 +86,7 @@ def convertible(stated: str | None, expected: str | None, name: str, path: Path)
 
 
 def _fits(given: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    """Whether the one can be repeated to become the other."""
+    """Whether an array of one shape broadcasts to another shape."""
     try:
         return np.broadcast_shapes(given, wanted) == wanted
     except ValueError:

@@ -20,8 +20,9 @@ def is_scaled(attributes: Mapping[str, Any]) -> bool:
 def unpacked(raw: np.ndarray, attributes: Mapping[str, Any], where: str) -> np.ndarray:
     """Values in float64, NaN where the file marks them as missing or not valid.
 
-    Masks and scales are those of `xarray.decode_cf`, with which the tests compare them. xarray is not used, because it
-    takes half a second to import and rounds short integers to float32. It also decodes before it looks at valid ranges.
+    Masks and scales are those of `xarray.decode_cf`, with which the tests compare them. That library is not used,
+    because it takes half a second to import and rounds short integers to float32. It also decodes before it tests valid
+    ranges.
 
     Fill values and valid ranges are in packed units. As NetCDF's own guide has it, a valid range in floating point
     beside packed integers is in unpacked units.
@@ -58,7 +59,7 @@ def unpacked(raw: np.ndarray, attributes: Mapping[str, Any], where: str) -> np.n
 
 
 def _sign(attributes: Mapping[str, Any]) -> str | None:
-    """The kind of integers that the file means, where it says so: `u` or `i`."""
+    """The kind of integers that `_Unsigned` states, `u` or `i`; None without it."""
     stated = attributes.get("_Unsigned")
     text = stated.decode(errors="replace") if isinstance(stated, bytes) else str(stated)
     return {"true": "u", "false": "i"}.get(text.lower())
@@ -84,7 +85,7 @@ def _one(value: np.ndarray | None, default: float, key: str, where: str) -> floa
 
 
 def _limits(known: Mapping[str, np.ndarray], where: str) -> tuple[np.ndarray, np.ndarray]:
-    """The least and the largest valid value."""
+    """The smallest and the largest valid value."""
     low, high = -np.inf, np.inf
     if "valid_range" in known:
         if known["valid_range"].size != 2:
@@ -94,6 +95,6 @@ def _limits(known: Mapping[str, np.ndarray], where: str) -> tuple[np.ndarray, np
 
 
 def _like(fill: np.ndarray, raw: np.ndarray) -> np.ndarray:
-    """Fill values as the data can hold them: 1e20 in float64 is no number in float32."""
+    """Fill values in the type of the data: 1e20 in float64 has no equal in float32."""
     with np.errstate(over="ignore"):
         return fill.astype(raw.dtype if raw.dtype.kind == "f" else fill.dtype).astype(np.float64)

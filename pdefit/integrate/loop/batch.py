@@ -13,7 +13,10 @@ from pdefit._util.errors import PdefitError
 
 
 class AbstractBatch(eqx.Module):
-    """Applies a function to every slice along the leading axis of its arguments, and stacks what it returns."""
+    """The way in which a function is applied to many trajectories.
+
+    It is applied to every slice along the leading axis of its arguments, and the results are stacked.
+    """
 
     @abc.abstractmethod
     def __call__(self, function: Callable, *arguments: PyTree) -> PyTree:
@@ -36,7 +39,7 @@ class AbstractBatch(eqx.Module):
 
 
 class Vmap(AbstractBatch):
-    """All trajectories at once: the fastest way, in the memory of all together."""
+    """All trajectories at once: the fastest batch, in the memory of all together."""
 
     def __call__(self, function, *arguments):
         if _count(arguments) == 1:
@@ -53,7 +56,7 @@ class Vmap(AbstractBatch):
 
 
 class Loop(AbstractBatch):
-    """One trajectory after the other, in the memory of one.
+    """Trajectories one after the other, in the memory of one.
 
     The reverse pass runs each once more.
     """
@@ -69,11 +72,11 @@ class Loop(AbstractBatch):
 
 
 class Chunk(AbstractBatch):
-    """A few trajectories at once, between `Vmap` and `Loop`.
+    """Trajectories a few at a time, between `Vmap` and `Loop`.
 
     **Arguments:**
 
-    - `size`: how many run together.
+    - `size`: the number of trajectories that run together, 1 or more.
     """
 
     size: int

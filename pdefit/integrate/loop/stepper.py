@@ -22,7 +22,7 @@ class AbstractStepper(eqx.Module):
 
     @abc.abstractmethod
     def init(self, t: Array, y: PyTree) -> Carry:
-        """The carry of the time loop at time t: the state, and what the solver remembers between steps."""
+        """The carry of the time loop at time t: the state y, and what the solver remembers between steps."""
 
     @abc.abstractmethod
     def __call__(self, t: Array, h: Array, carry: Carry) -> Carry:

@@ -84,7 +84,7 @@ def time_loop(
 def store_all(
     stepper: AbstractStepper, y0: PyTree, grid: TimeGrid, emit: Emit, inputs: PyTree, probes: Probes = None
 ) -> tuple[PyTree, PyTree]:
-    """The time loop that stores every intermediate value for its reverse pass, or has none.
+    """The time loop that stores every intermediate value for its reverse pass, or runs without one.
 
     **Arguments:** as of `AbstractAdjoint.run`.
     """
@@ -93,7 +93,7 @@ def store_all(
 
 
 def _stepwise(stepper: AbstractStepper, loops: int, keep: Keep) -> Through:
-    """One step after the other, in so many loops."""
+    """Steps one after the other, in so many nested loops."""
 
     def one_step(carry: PyTree, t_h: TimesSizes) -> tuple[PyTree, None]:
         return stepped(stepper, carry, t_h), None
@@ -116,7 +116,7 @@ def stepped(stepper: AbstractStepper, carry: PyTree, t_h: TimesSizes) -> PyTree:
 
 
 def precision(y: PyTree) -> np.dtype:
-    """The type of a state's numbers."""
+    """The type of the numbers of a state."""
     return jax.tree.leaves(y)[0].dtype
 
 

@@ -69,7 +69,7 @@ def _(solver: diffrax.AbstractERK) -> AbstractMethod:
 
 
 def tableau_of(solver: diffrax.AbstractRungeKutta) -> diffrax.ButcherTableau:
-    """The tableau of a solver that is no pair of an explicit and an implicit one."""
+    """The tableau of a solver. It must not be a pair of an explicit and an implicit one."""
     assert isinstance(solver.tableau, diffrax.ButcherTableau)
     return solver.tableau
 
@@ -141,9 +141,10 @@ def _combine(y: PyTree, slopes: PyTree, h: Array, weights: Array | np.ndarray) -
 def _chained_step(
     field: VectorField, a: np.ndarray, b: np.ndarray, c: np.ndarray, t: Array, h: Array, y: PyTree, args: PyTree
 ) -> PyTree:
-    """The same where each stage needs only the slope before it (RK4, Heun, Bosh3): k_(i+1) = f(t + c h, y + h a_i k_i).
+    """A step of a tableau in which each stage needs only the slope before it (RK4, Heun, Bosh3).
 
-    Two states are carried instead of a slope for every stage: the state of the next stage, and the sum of slopes so far.
+    With k_(i+1) = f(t + c h, y + h a_i k_i) two states are carried instead of a slope for every stage: the state of the
+    next stage, and the sum of slopes so far.
     """
 
     def stage(carry: tuple[PyTree, PyTree], inputs: tuple[Array, Array, Array]) -> tuple[tuple[PyTree, PyTree], None]:

@@ -77,7 +77,7 @@ class AbstractImplicit(AbstractOneStep):
     def _increments(
         self, system: AbstractSystem, t: Array, h: Array, y: PyTree, args: PyTree, *weights: np.ndarray
     ) -> list[Float[Array, " n"]]:
-        """sum_i w_i z_i for each of the weights."""
+        """The sum_i w_i z_i over the stages, for each of the weights."""
         y0, unravel = ravel_pytree(y)
         n, stages = y0.size, self.b.size
         if n > MOST_UNKNOWNS:

@@ -64,7 +64,10 @@ class Certificate:
 
 
 def at_most(name: str, error: float | int, limit: float, remedy: str) -> Check:
-    """The check that an error is within its limit."""
+    """The check that an error is at most its limit.
+
+    **Arguments:** as of `Check`.
+    """
     return Check(name, float(error), limit, bool(error <= limit), remedy)
 
 

@@ -45,7 +45,7 @@ class _Pair(NamedTuple):
 
     @property
     def degrees(self) -> float:
-        """The angle between the two, roughness apart."""
+        """The angle between tangent and change in degrees, without the part of roughness."""
         return float(np.degrees(np.arccos(np.clip(self.cosine / self.reliability, -1.0, 1.0))))
 
 

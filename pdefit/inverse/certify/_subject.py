@@ -244,7 +244,7 @@ def scope(objective: AbstractObjective, fit_cost: float) -> dict[str, Any]:
 
 
 def _updates(objective: AbstractObjective) -> float:
-    """Values that one forward solve updates, about."""
+    """About the number of values that one forward solve updates."""
     found = 0.0
     for part, _ in objective.parts(objective.theta0):
         values = sum(x.size for x in jax.tree.leaves(part.problem.y0))

@@ -243,7 +243,7 @@ def _basis(h: np.ndarray) -> np.ndarray:
 
 
 def _solve(weighted: np.ndarray) -> np.ndarray:
-    """The pseudo-inverse, with columns of equal length: powers of small steps span decades."""
+    """The pseudo-inverse by columns of equal length, because powers of small steps span decades."""
     length = np.linalg.norm(weighted, axis=0)
     return np.linalg.pinv(weighted / length) / length[:, None]
 

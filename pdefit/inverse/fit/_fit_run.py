@@ -60,7 +60,7 @@ class FitRun(Generic[Objective]):
     # --- stages and rounds -------------------------------------------------------------------------------------------
 
     def minimise(self) -> None:
-        """All stages, from wherever the fit is."""
+        """Run all stages, from wherever the fit is."""
         while self.place.stage < len(self.stages):
             if self.carry is None and self._left() > 0:
                 self._enter()
@@ -81,7 +81,7 @@ class FitRun(Generic[Objective]):
         self._carry_over()
 
     def _carry_over(self) -> None:
-        """The point reached becomes one of the windows in force, with steps that suit it."""
+        """Take the point reached to the windows in force, with steps that suit it."""
         self.theta = resized(self.own, self.functional, self.theta)
         self._with_steps(*self.steps.start(self.functional, self.theta))
 
@@ -106,7 +106,7 @@ class FitRun(Generic[Objective]):
         self._with_steps(self.steps.applied(self.functional))
 
     def _rounds(self) -> None:
-        """As many rounds of a stage as its reweighting asks for."""
+        """Run a stage once, or as many rounds of it as its reweighting takes."""
         reweight = self.stages[self.place.stage].reweight
         while True:
             self._round()

@@ -33,14 +33,14 @@ class Place:
     evaluating: float = 0.0
 
     def as_numbers(self) -> dict[str, Any]:
-        """Numbers, flags and lists, which survive JSON."""
+        """The place as numbers, flags and lists, which survive JSON."""
         return {**dataclasses.asdict(self), "events": list(self.events)}
 
     @classmethod
     def from_numbers(cls, numbers: dict[str, Any]) -> "Place":
-        """The place that `as_numbers` was made of.
+        """The place from which `as_numbers` was called.
 
-        Raises `ValueError` where a number is missing, negative, or of another type.
+        **Errors:** ValueError where a number is missing, negative, or of another type.
         """
         if not isinstance(numbers["events"], list):
             raise ValueError("events are no list")

@@ -119,7 +119,7 @@ class StepWatch:
             self.unstable = not suits(functional, theta)
 
     def most(self, functional: AbstractObjective, count: int) -> int | None:
-        """The most evaluations until steps are looked at again, after `count` of them; None for any number.
+        """The most evaluations until steps are checked again, after `count` of them; None for any number.
 
         It does not depend on the clock, so that a fit renews its steps at the same points every time.
         """
@@ -128,7 +128,7 @@ class StepWatch:
         return 1 if is_adaptive(functional) or count < _OFTEN else _SELDOM
 
     def looks(self, functional: AbstractObjective, count: int, accepted: bool, done: bool) -> bool:
-        """Whether steps are looked at now.
+        """Whether steps are checked now.
 
         **Arguments:**
 

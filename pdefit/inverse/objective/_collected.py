@@ -17,7 +17,7 @@ from jaxtyping import Array, PyTree
 
 
 class _Sum(NamedTuple):
-    """sum_i coefficient_i basis_i, of the shape of every basis_i."""
+    """A sum_i coefficient_i basis_i, of the shape of every basis_i. A coefficient of None is 1."""
 
     terms: tuple[tuple[Any, Array], ...]
 
@@ -30,7 +30,7 @@ class _Sum(NamedTuple):
         return _Sum(tuple((factor if c is None else c * factor, x) for c, x in self.terms))
 
     def where(self, chosen: Array) -> "_Sum":
-        """The same where chosen, zero elsewhere."""
+        """The sum where chosen, zero elsewhere."""
         return _Sum(tuple((jnp.where(chosen, 1.0 if c is None else c, 0.0).astype(x.dtype), x) for c, x in self.terms))
 
     def plus(self, other: "_Sum") -> "_Sum":

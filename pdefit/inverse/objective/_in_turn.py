@@ -77,7 +77,7 @@ class InTurn(AbstractStepper):
         return (y, [lax.scan(follow, dy, (sizes, coefficients, b))[0] for dy, b in pairs]), None
 
     def _jacobian(self, t: Array, y: PyTree) -> Callable[[PyTree], PyTree]:
-        """dy -> f'(y) dy, a pytree of coefficients."""
+        """The derivative dy -> f'(y) dy as a pytree of coefficients."""
         return collected(lambda y: _slope(self.stepper, t, y), y)[1]
 
     def _added(self, t: Array, y: PyTree, moved: PyTree) -> PyTree:
@@ -102,5 +102,5 @@ def unstacked(tree: PyTree, count: int) -> list[PyTree]:
 
 
 def stacked(trees: list[PyTree]) -> PyTree:
-    """A leading axis for equal trees."""
+    """Equal trees as one with a leading axis."""
     return jax.tree.map(lambda *x: jnp.stack(x), *trees)

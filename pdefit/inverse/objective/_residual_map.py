@@ -145,7 +145,7 @@ class AbstractResidualMap(AbstractObjective):
 
     @property
     def residual_shape(self) -> tuple[int, int]:
-        """(m, p): residuals, padding included, and controls."""
+        """The shape (m, p) of the Jacobian: residuals, padding included, and controls."""
         return int(jax.eval_shape(self.residuals, self.theta0).shape[0]), self.controls.size
 
     @property
@@ -173,7 +173,7 @@ class AbstractResidualMap(AbstractObjective):
 
     @property
     def observed(self) -> dict[str, jax.ShapeDtypeStruct]:
-        """Shape and dtype of what the instrument sees of a state, by variable."""
+        """Shape and dtype of what the instrument observes of a state, by variable."""
         return jax.eval_shape(self.problem.observe, self.problem.y0)
 
     @property

@@ -1,4 +1,4 @@
-"""Controls of many recordings: those that all share, and those that each has for itself."""
+"""Controls of many recordings: those that all share, and each recording's own."""
 
 import dataclasses
 from collections.abc import Callable, Sequence

@@ -184,7 +184,10 @@ def _get(functional: Functional, name: str) -> Any:
 
 
 def _alike(a: PyTree, b: PyTree) -> bool:
-    """Whether two trees can be stacked: equal structure, arrays of equal shape and type, anything else equal, or floats."""
+    """Whether two trees can be stacked.
+
+    They have equal structure, arrays of equal shape and type, and all else equal, but for floats.
+    """
     if jax.tree.structure(a) != jax.tree.structure(b):
         return False
 

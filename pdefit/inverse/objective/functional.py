@@ -195,7 +195,7 @@ class Functional(AbstractResidualMap):
         return jnp.concatenate([jnp.ravel(blocks.r), r]), jnp.concatenate([blocks.dense(p), jac])
 
     def jacobian(self, theta: Float[Array, " p"]) -> Float[Array, "m p"]:
-        """dr/dtheta."""
+        """The Jacobian dr/dtheta."""
         return self.residuals_and_jacobian(theta)[1]
 
     def grouped_equations(self, theta):
@@ -261,7 +261,7 @@ def is_adaptive(objective: AbstractObjective) -> TypeGuard[Functional]:
 
 
 def _cut(problem: Problem, observations: Observations, formulation: AbstractFormulation) -> tuple[Problem, Layout]:
-    """The problem with a node state for every segment, where there are any, and the segments."""
+    """The segments of the record, and the problem with a node state for every segment where there are any."""
     if observations.ts.size < 2:
         raise PdefitError("A fit expects observations at two times or more; with one there is no trajectory")
     # node states do not depend on the step

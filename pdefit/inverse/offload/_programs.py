@@ -55,7 +55,7 @@ def reverse_start(
 
 @eqx.filter_jit
 def close(accumulation: AbstractAccumulation, x: Array, state: PyTree) -> tuple[Array, tuple[Array, PyTree]]:
-    """What is added at the end, with its derivatives in x and in the state."""
+    """The part that is added at the end, with its derivatives in x and in the state."""
     return jax.value_and_grad(accumulation.close, argnums=(0, 1))(x, state)
 
 

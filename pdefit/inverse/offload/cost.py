@@ -199,7 +199,7 @@ def _kept_per_step(functional: Functional, tried: Trial) -> float:
 
 
 def _few_steps(functional: Functional) -> ObservationSchedule:
-    """The beginning of a record: a few steps of every trajectory, each few with an observation."""
+    """The beginning of a record: a few steps of every trajectory, with a few observations between them."""
     whole = functional.schedule
     grid = whole.time_grid
     intervals, length = min(_INTERVALS, grid.intervals), min(_MOST_STEPS, grid.length)

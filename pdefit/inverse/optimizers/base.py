@@ -104,7 +104,7 @@ class AbstractOptimizer(eqx.Module):
 
     @abc.abstractmethod
     def evaluate(self, functional: Evaluated, state: PyTree) -> Evaluation:
-        """What this optimizer needs to know of J at the point of `ask`.
+        """The evaluation of J at the point of `ask`, with as much as this optimizer needs.
 
         **Arguments:**
 

@@ -49,7 +49,7 @@ class _Watch(NamedTuple):
     creeps: Array
 
     def after(self, value: Array, promise: Array, first: Array) -> "_Watch":
-        """After one more evaluation."""
+        """The record after one more evaluation."""
         evaluations = jnp.where(first, 0, self.evaluations + 1)
         due = evaluations == _WATCHED
         fallen = self.value - value

@@ -41,7 +41,7 @@ class BlockArrow(NamedTuple):
     numbers: Float[Array, "k k"]
 
     def solve(self, r: Float[Array, " p"]) -> Float[Array, " p"]:
-        """M^-1 r."""
+        """The solution M^-1 r."""
         k, (n, f) = self.numbers.shape[0], self.points.shape[:2]
         alone = jnp.einsum("xij,jx->xi", self.points, r[k:].reshape(f, n))
         moved = self.numbers @ (r[:k] - jnp.einsum("xik,xi->k", self.borders, alone))

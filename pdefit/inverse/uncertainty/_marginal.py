@@ -57,7 +57,7 @@ def _preconditioner(functional: AbstractObjective, theta: Float[Array, " p"]) ->
 
 
 def _solved(product: Callable, scaled: Callable, b: Array) -> np.ndarray:
-    """x of A x = b by conjugate gradients, to a tolerance in b^T x."""
+    """The solution x of A x = b by conjugate gradients, to a tolerance in b^T x."""
     x, r, gains = jnp.zeros_like(b), b, []
     v = z = scaled(r)
     inner = begin = float(jnp.vdot(r, z))

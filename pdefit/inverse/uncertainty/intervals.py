@@ -181,7 +181,7 @@ def _widened(covariance: np.ndarray, errors: np.ndarray, wider: np.ndarray) -> n
 
 
 def _norms(names: list[str], matrix: np.ndarray) -> np.ndarray:
-    """The norms of the columns of the Jacobian; 1 for controls that change nothing, which `_inverse` then finds."""
+    """The norms of the columns of the Jacobian; 1 for controls that change nothing, which `_inverse` finds by that."""
     norms = np.sqrt(np.diag(matrix))
     if not norms.max() > 0:
         raise PdefitError(
@@ -206,7 +206,10 @@ def _covariance(
     inverse: np.ndarray,
     norms: np.ndarray,
 ) -> tuple[np.ndarray, str, int]:
-    """The covariance of theta, how it was made, and its degrees of freedom. A prior's score has variance 1 by definition."""
+    """The covariance of theta, how it was made, and its degrees of freedom.
+
+    A prior's score has variance 1 by definition.
+    """
     segments, p = functional.groups, norms.size
     prior = groups.extra_jac.T @ groups.extra_jac
     if segments <= functional.controls.shared_size:
