@@ -31,7 +31,7 @@ class Interrupted(KeyboardInterrupt):
 
     - `message`: what was kept and how to go on, for the user.
     - `names`: the signals that came, such as SIGINT. The first is kept as `name`. After two of them `everything` is
-      true: the jobs that wait end too.
+      true: a sweep ends, too.
     """
 
     def __init__(self, message: str, names: Sequence[str]):

@@ -21,14 +21,14 @@ class AbstractBoundary(eqx.Module):
 
     @abc.abstractmethod
     def outer_differences(self, u: Array, axis: int) -> tuple[Array, Array] | None:
-        """Differences of a field across the first and the last face of an axis, for a face as wide as a cell.
+        """The derivative of a field across the first and the last face of an axis, times the spacing.
 
         **Arguments:**
 
         - `u`: the field, of the grid's shape.
         - `axis`: the number of the axis.
 
-        **Returns:** two arrays of extent 1 along the axis, to be divided by the spacing; None where both are zero.
+        **Returns:** two arrays of extent 1 along the axis; None where both are zero.
         """
 
     @abc.abstractmethod

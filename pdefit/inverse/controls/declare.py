@@ -18,7 +18,7 @@ class Control:
 
     **Arguments:**
 
-    - `transform`: the map to search space; default none (`Identity`).
+    - `transform`: the map to search space; default `Identity()`.
     - `guess`: where the fit starts; by default the value that the problem holds.
     - `bounds`: the smallest and the largest value; by default there are none.
     - `prior`: knowledge from elsewhere, as a density.
