@@ -1,4 +1,4 @@
-"""Ways to run many trajectories of equal shape."""
+"""Batches: ways to run many trajectories of equal shape."""
 
 from pdefit.integrate.loop.batch import AbstractBatch as AbstractBatch
 from pdefit.integrate.loop.batch import Chunk as Chunk

@@ -1,4 +1,4 @@
-"""Evaluation of functionals: in one program, or piece by piece."""
+"""Drivers, which evaluate a functional for a fit: in one program, or piece by piece."""
 
 from pdefit.inverse.fit.drivers import AbstractDriver as AbstractDriver
 from pdefit.inverse.fit.drivers import Hosted as Hosted

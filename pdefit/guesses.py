@@ -1,4 +1,4 @@
-"""Guesses: where controls start."""
+"""Guesses: the values from which controls start."""
 
 from pdefit.inverse.controls.guesses import AbstractGuess as AbstractGuess
 from pdefit.inverse.controls.guesses import FromData as FromData

@@ -1,4 +1,4 @@
-"""Observation operators: what an instrument sees of a state."""
+"""Observation operators: from a state to what an instrument measures."""
 
 from pdefit.inverse.problem.instrument import AbstractObservationOperator as AbstractObservationOperator
 from pdefit.inverse.problem.instrument import Compose as Compose

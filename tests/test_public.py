@@ -1,7 +1,9 @@
 """The public names, and what importing them does."""
 
+import inspect
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import jax
 import numpy as np
@@ -37,6 +39,45 @@ def test_every_name_is_in_one_place():
     for name in NAMESPACES:
         inside = {n for n in vars(getattr(pdefit, name)) if n[:1].isupper()}
         assert inside and not inside & top
+
+
+def _exported() -> Iterator[tuple[str, type | object]]:
+    for name in dir(pdefit):
+        # the typing hook of the tests puts its own modules beside the names
+        if not inspect.ismodule(found := getattr(pdefit, name)):
+            yield name, found
+    for name in NAMESPACES:
+        yield from ((f"{name}.{n}", x) for n, x in vars(getattr(pdefit, name)).items() if n[:1].isupper())
+
+
+def _unexplained(found: type | object) -> list[str]:
+    """Arguments that are not in the list of a docstring. A base's docstring does not count as that of a class."""
+    doc = found.__doc__ if isinstance(found, type) else inspect.getdoc(found)
+    # items of the list begin with one name or several: `x`, `v`: positions and velocities
+    lines = inspect.cleandoc(doc or "").partition("**Arguments:**")[2].splitlines()
+    listed = " ".join(line.partition(": ")[0] for line in lines if line.startswith("- `"))
+    # what an exception takes is Python's own
+    arguments = [] if isinstance(found, type) and issubclass(found, Exception) else inspect.signature(found).parameters
+    return [name for name in arguments if f"`{name}`" not in listed]
+
+
+def test_every_argument_of_every_name_is_explained():
+    unexplained = {name: _unexplained(found) for name, found in _exported()}
+    assert len(unexplained) > 100
+    missing = [f"{name}: {', '.join(arguments)}" for name, arguments in unexplained.items() if arguments]
+    assert not missing, "\n".join(missing)
+
+
+def test_an_argument_that_is_not_explained_is_found():
+    def half(x: float, y: float) -> None:
+        """A function.
+
+        **Arguments:**
+
+        - `x`: one, beside `y`.
+        """
+
+    assert _unexplained(half) == ["y"]
 
 
 def test_a_name_that_is_not_there():

@@ -1,4 +1,4 @@
-"""Files that are there as a whole or not at all."""
+"""Atomic writing of files: a reader finds a whole file or none."""
 
 import json
 import math
@@ -16,29 +16,37 @@ from pdefit._util.errors import PdefitError
 
 @contextmanager
 def beside(path: Path, shared: bool = False) -> Iterator[Path]:
-    """A neighbour with the suffix of `path` that takes its place when the block ends, and is removed when the block fails: a
-    reader, or a kill, never meets half a file. `shared` where several processes may write the same file at once."""
+    """A temporary file beside `path`, which takes the place of `path` when the block ends.
+
+    It has the suffix of `path`. Where the block fails it is removed, so that neither a reader nor a killed process
+    meets half a file.
+
+    **Arguments:**
+
+    - `path`: the file that is to be written or replaced.
+    - `shared`: whether several processes may write this file at once. Each then has a temporary file of its own.
+    """
     # nodes of a cluster share folders, and may give two processes one number
     process = f".{platform.node()}.{os.getpid()}" if shared else ""
     neighbour = path.with_name(f".{path.stem}{process}.partial{path.suffix}")
     try:
-        # what lies there may be a link, which writing would follow
+        # a link that lies there would be followed, and its target overwritten
         neighbour.unlink(missing_ok=True)
         yield neighbour
         os.replace(neighbour, path)
     except OSError as error:
-        # the system does not say where a write failed, and the neighbour is nothing to a user
+        # an error of writing may name no file or the temporary one, which a user does not know
         if error.filename in (None, neighbour, str(neighbour)):
             error.filename = str(path)
         raise
     finally:
-        # nor does it let itself be removed from where nothing can be written
+        # a folder that cannot be written refuses removals too
         with suppress(OSError):
             neighbour.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text in UTF-8, line ends as they are; it is on the disk when this returns."""
+    """Write a text in UTF-8, atomically and with its line ends as they are. It is on the disk when this returns."""
     with beside(path) as neighbour, open(neighbour, "w", encoding="utf-8", newline="") as file:
         file.write(text)
         file.flush()
@@ -46,7 +54,13 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, content: object) -> None:
-    """Strict JSON: NaN and infinity, which JSON lacks, become null."""
+    """Write strict JSON, atomically. NaN and infinity, which JSON lacks, become null.
+
+    **Arguments:**
+
+    - `path`: the file.
+    - `content`: mappings, sequences, arrays and scalars. Whatever else is in it is written as its text.
+    """
     write_text(path, json.dumps(_plain(content), indent=2, allow_nan=False) + "\n")
 
 

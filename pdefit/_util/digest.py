@@ -1,4 +1,4 @@
-"""SHA-256 of what a result was made of: text and arrays."""
+"""SHA-256 of texts and arrays, by which results made of the same inputs are recognised."""
 
 import hashlib
 import re
@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 
 def digest(parts: Iterable[bytes]) -> str:
-    """Of all parts, one after the other."""
+    """The SHA-256, in hexadecimal digits, of all parts one after the other."""
     total = hashlib.sha256()
     for part in parts:
         total.update(part)
@@ -17,12 +17,12 @@ def digest(parts: Iterable[bytes]) -> str:
 
 
 def contents(arrays: Iterable[ArrayLike]) -> Iterator[bytes]:
-    """The types, shapes and values of arrays."""
+    """The types, shapes and values of arrays, as bytes for `digest`."""
     for x in map(np.asarray, arrays):
         yield f"{x.dtype}{x.shape}".encode()
         yield x.tobytes()
 
 
 def without_addresses(text: str) -> bytes:
-    """What programs and objects print, but for where in memory their functions are."""
+    """A printed program or object without addresses in memory, which differ from process to process."""
     return re.sub(r"0x[0-9a-f]+", "", text).encode()

@@ -1,4 +1,4 @@
-"""The one error a user is meant to read."""
+"""The error for mistakes of users, and the texts of errors."""
 
 import errno
 import re
@@ -7,26 +7,34 @@ from difflib import get_close_matches
 
 
 class PdefitError(Exception):
-    """A mistake in input or configuration: what was expected, what came, what to do, in one sentence.
+    """A mistake in input or configuration.
 
-    The command line prints it without a traceback; anything else is a bug and keeps its traceback.
+    Its message states in one sentence what was expected, what came, and what to do. The command line prints it without
+    a traceback. Any other exception is a bug and keeps its traceback.
     """
 
 
 def first_line(error: BaseException) -> str:
-    """What an exception says, in one line."""
+    """The first line of an exception's message, or its type where it has none."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def sentence(message: str) -> str:
-    """A message in one line that a terminal can show: no control characters, and no more than it takes to understand it."""
+    """A message in one line without control characters, shortened in its middle beyond 1000 characters."""
     text = " ".join("".join(c if c.isprintable() else " " for c in message).split())
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} ... {text[-_LONGEST // 2 :]}"
 
 
 def of_the_machine(error: BaseException, place: str = "") -> str | None:
-    """One sentence about a disk, a permission or memory that failed a program without fault; None for other errors. `place`
-    is where it was, unless the error says so itself."""
+    """One sentence about a disk, a permission or memory that made a correct program fail.
+
+    **Arguments:**
+
+    - `error`: the exception that ended the program.
+    - `place`: the file or folder in work, for errors that do not name one themselves.
+
+    **Returns:** the sentence with its remedy; None for all other errors.
+    """
     if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _NO_MEMORY.search(str(error))):
         return (
             f"There is not enough memory ({first_line(error)}); keep fewer checkpoints (adjoint.levels=3, or "
@@ -47,7 +55,7 @@ _REMEDIES = {
     errno.EFBIG: "allow larger files (ulimit -f), then start again, or go on with `pdefit resume RUN`",
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _ALLOW),
 }
-# what XLA says, as its own kind of error or inside an INTERNAL one
+# the messages of XLA, in an error of its own kind or inside an INTERNAL one
 _NO_MEMORY = re.compile("RESOURCE_EXHAUSTED|out of memory|std::bad_alloc", re.IGNORECASE)
 # characters of an error, at most
 _LONGEST = 1000
@@ -56,18 +64,25 @@ _SHOWN = 30
 
 
 def with_space(unit: str) -> str:
-    """A unit as it follows a number; that of plain numbers, "1", is not written."""
+    """A unit as it follows a number. The unit "1" of plain numbers is not written."""
     return "" if unit in ("", "1") else f" {unit}"
 
 
 def nearest(name: str, valid: Iterable[str]) -> list[str]:
-    """Up to three names that look like `name`, whatever the case of their letters."""
+    """Up to three of the valid names that resemble `name`, whatever the case of their letters."""
     lower: dict[str, str] = {v.lower(): v for v in valid}
     return [lower[near] for near in get_close_matches(name.lower(), lower, n=3, cutoff=0.5)]
 
 
 def unknown(kind: str, name: str, valid: Iterable[str]) -> PdefitError:
-    """The error for a name that does not exist, with the nearest names that do."""
+    """The error for a name that does not exist, with the nearest names that do.
+
+    **Arguments:**
+
+    - `kind`: what the name is to be a name of, in words: "variable", "solver".
+    - `name`: the name that was given.
+    - `valid`: the names that exist.
+    """
     valid = sorted(valid)
     near = nearest(name, valid)
     shown = ", ".join(valid[:_SHOWN]) + (f" and {len(valid) - _SHOWN} more" if len(valid) > _SHOWN else "")

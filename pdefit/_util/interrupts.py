@@ -1,7 +1,10 @@
 """Signals that ask the process to end: SIGINT (Ctrl-C) and SIGTERM.
 
-They raise `KeyboardInterrupt`, as Python does, but never in the middle of a write: HDF5 would take that for a failure of the
-disk, and of two files that belong together only one would be new. Without `listen` Python's own handlers stay.
+They raise `KeyboardInterrupt`, as Python does, but never in the middle of a write. HDF5 would take that for a failure
+of the disk, and of two files that belong together only one would be new. Python's own handlers stay until `listen` is
+called.
+
+A process runs one job or several. Each passes through `begin`, `finish` (only results are left to write) and `over`.
 """
 
 import _thread
@@ -13,16 +16,23 @@ from collections.abc import Iterator, Sequence
 from types import FrameType
 
 _received: list[int] = []
-# blocks that signals wait for, and whether one waits
+# how many nested blocks hold signals back, and whether a signal waits for their end
 _blocks, _waiting = 0, False
-# what a signal is for now: the first one may be only remembered, or all of them
+# whether only results are left to write (the first signal is remembered), and whether the job is over (all are)
 _finishing = _over = False
-# an interrupt that was lost is made again, so many seconds later
+# an interrupt that was lost in a callback is raised again, after so many seconds
 _again, _SOON = False, 0.02
 
 
 class Interrupted(KeyboardInterrupt):
-    """A job that signals have ended, and how that is recorded. After two of them `everything` ends."""
+    """The end of a job by signals.
+
+    **Arguments:**
+
+    - `message`: what was kept and how to go on, for the user.
+    - `names`: the signals that came, such as SIGINT. The first is kept as `name`. After two of them `everything` is
+      true: a sweep ends, too.
+    """
 
     def __init__(self, message: str, names: Sequence[str]):
         super().__init__(message)
@@ -30,7 +40,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 def listen() -> None:
-    """Take signals from now on. Only the main thread can."""
+    """Install the handlers of signals. Only the main thread can."""
     _received.clear()
     begin()
     if threading.current_thread() is threading.main_thread():
@@ -43,7 +53,7 @@ def listen() -> None:
 
 
 def begin() -> None:
-    """A job begins. A signal that came behind the end of the last one interrupts this one."""
+    """Start a job. A signal that came after the end of the last job interrupts this one."""
     global _waiting, _finishing, _over
     _waiting = _finishing = _over = False
     if _received:
@@ -51,20 +61,20 @@ def begin() -> None:
 
 
 def finish() -> None:
-    """Of this job only results are left to write: the first signal is remembered, the second interrupts."""
+    """Mark that only results of this job are left to write: the first signal is remembered, the second interrupts."""
     global _finishing
     _finishing = True
 
 
 def over() -> None:
-    """This job has ended, and how is decided: signals are remembered for the next one."""
+    """End a job whose outcome is decided: signals are remembered for the next one."""
     global _over, _waiting
     _over, _waiting = True, False
     _received.clear()
 
 
 def ignore() -> None:
-    """All is done but for the process's own end, which a signal must not give another exit code."""
+    """Ignore signals while the process ends, so that they do not change its exit code."""
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
@@ -76,13 +86,13 @@ def received() -> list[str]:
 
 
 def exit_code(name: str) -> int:
-    """What a process exits with that this signal has ended."""
+    """The exit code of a process that this signal has ended."""
     return 128 + signal.Signals[name]
 
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """A signal that comes during the block interrupts behind it."""
+    """A block that signals do not interrupt: one that comes meanwhile interrupts at the end of the block."""
     global _blocks, _waiting
     _blocks += 1
     try:

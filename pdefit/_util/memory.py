@@ -1,4 +1,4 @@
-"""How much memory there is, so that what cannot fit is refused before it is asked for."""
+"""The memory that this process may still take, so that what cannot fit is refused before it is allocated."""
 
 import math
 import os
@@ -10,13 +10,19 @@ from typing import Any, NamedTuple
 
 from pdefit._util.errors import PdefitError
 
-# bytes that are always there
+# bytes below which nothing is checked
 _SMALL = 2**20
 _SIZES = {"b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30}
 
 
 def size_in_bytes(size: object, key: str) -> float:
-    """A size such as "64 MB", or a number of bytes, that a user gave for `key`."""
+    """A number of bytes from what a user gave.
+
+    **Arguments:**
+
+    - `size`: a text such as "64 MB" or "2 GiB", or a number of bytes.
+    - `key`: the setting that it was given for, for the error.
+    """
     parts = re.fullmatch(r"([-+.\de]+?) ?([a-z]*)", str(size).strip().lower())
     try:
         found = float(parts[1]) * _SIZES[parts[2] or "b"] if parts else math.nan
@@ -28,7 +34,7 @@ def size_in_bytes(size: object, key: str) -> float:
 
 
 def in_words(size: float | int) -> str:
-    """A number of bytes as a person would say it."""
+    """A number of bytes in the largest unit that fits, to three digits: "1.5 GB"."""
     unit = max(
         (u for u in ("B", "kB", "MB", "GB", "TB") if _SIZES[u.lower()] <= size),
         key=lambda u: _SIZES[u.lower()],
@@ -63,31 +69,43 @@ def compile_ahead(program: Any, *args) -> CompiledProgram:
 
 
 class Limit(NamedTuple):
-    """Bytes that may still be taken, and what sets the limit, in words."""
+    """A limit on memory.
+
+    **Arguments:**
+
+    - `left`: the number of bytes that may still be taken.
+    - `name`: what sets the limit, in words.
+    """
 
     left: float
     name: str
 
 
 def available() -> Limit:
-    """The smallest of what the machine has free and what limits on this process leave; infinite where nothing is known."""
+    """The lowest limit on the memory of this process; infinite where none is known."""
     return min(limits(), key=lambda limit: limit.left, default=Limit(math.inf, "no limit"))
 
 
 def available_bytes() -> float:
-    """How much memory may still be taken."""
+    """The number of bytes that may still be taken."""
     return available().left
 
 
 def limits(root: Path = Path("/"), environment: Mapping[str, str] = os.environ) -> list[Limit]:
-    """Everything that limits the memory of this process."""
+    """All limits on the memory of this process: the machine, `ulimit`, control groups, and a SLURM job.
+
+    **Arguments:**
+
+    - `root`: the root of the file system, another one in tests.
+    - `environment`: the environment variables.
+    """
     process = root / "proc" / "self"
     found = [_machine(root), *_process_limits(process), *_control_groups(process), _slurm(process, environment)]
     return [Limit(max(x.left, 0.0), x.name) for x in found if x is not None]
 
 
 def _machine(root: Path) -> Limit | None:
-    """What is free: without what is used, but with caches that the system gives up."""
+    """The memory that is free: what is not in use, and caches that the system gives up."""
     free = _entry(root / "proc" / "meminfo", "MemAvailable:")
     if free is not None:
         return Limit(1024 * free, "free on this machine")
@@ -98,7 +116,7 @@ def _machine(root: Path) -> Limit | None:
 
 
 def _process_limits(process: Path) -> Iterator[Limit]:
-    """What `ulimit` allows beyond what is in use."""
+    """The limits of `ulimit`, less what is in use."""
     named = (
         ("RLIMIT_AS", "VmSize:", "that `ulimit -v` (RLIMIT_AS) leaves"),
         ("RLIMIT_DATA", "VmData:", "that `ulimit -d` (RLIMIT_DATA) leaves"),
@@ -110,7 +128,7 @@ def _process_limits(process: Path) -> Iterator[Limit]:
 
 
 def _control_groups(process: Path) -> Iterator[Limit]:
-    """What the process's control groups allow, of both versions, and all groups above them."""
+    """The limits of the process's control groups and of all groups above them, less what is in use."""
     for folder, top, files in _memory_groups(process):
         while True:
             most, used = _number(folder / files.limit), _number(folder / files.usage)
@@ -124,7 +142,7 @@ def _control_groups(process: Path) -> Iterator[Limit]:
 
 
 class _Files(NamedTuple):
-    """The files of a control group: its limit, what is used, and what of that is a cache that the system gives up."""
+    """The files of a control group with its limit, the memory in use, and the part of that in caches."""
 
     limit: str
     usage: str
@@ -159,7 +177,7 @@ def _memory_groups(process: Path) -> Iterator[tuple[Path, Path, _Files]]:
 
 
 def _slurm(process: Path, environment: Mapping[str, str]) -> Limit | None:
-    """What the job of a SLURM queue was given (in MB; 0 is all of a node), beyond what this process uses."""
+    """The memory that a SLURM queue gave the job (in MB; 0 is all of a node), less what this process uses."""
     node, each = environment.get("SLURM_MEM_PER_NODE", ""), environment.get("SLURM_MEM_PER_CPU", "")
     count = environment.get("SLURM_CPUS_ON_NODE") or environment.get("SLURM_CPUS_PER_TASK") or "1"
     given, name = (node, "SLURM_MEM_PER_NODE") if node.isdecimal() else (each, "SLURM_MEM_PER_CPU")
@@ -184,15 +202,21 @@ def _entry(path: Path, name: str) -> float | None:
 
 
 def _number(path: Path) -> float | None:
-    """The number in a file; None for none, and for `max`."""
+    """The number in a file; None where there is none, or `max`."""
     found = "".join(_lines(path)).strip()
     return float(found) if found.isdecimal() else None
 
 
 def too_large(shape: Sequence[int], itemsize: int = 8) -> str | None:
-    """What an array of this shape would take, in words, if this machine, or this process, cannot hold it."""
+    """The size in words of an array that does not fit into memory; None for one that does.
+
+    **Arguments:**
+
+    - `shape`: the shape of the array.
+    - `itemsize`: bytes of one of its numbers.
+    """
     size = math.prod(int(n) for n in shape) * itemsize
-    # the system is not asked about every small grid
+    # small arrays are not worth a look at the limits
     if size < _SMALL or size <= (room := available()).left:
         return None
     return f"{min(size, 10**300) / 1e9:.3g} GB (more than the {in_words(room.left)} {room.name})"

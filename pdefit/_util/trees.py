@@ -8,15 +8,19 @@ from jaxtyping import PyTree
 
 
 def named_fields(tree: PyTree) -> dict[str, PyTree]:
-    """The leaves of a state by name: attribute names or dictionary keys, joined by dots; a bare array is called `y`.
+    """The leaves of a state by name.
 
-    A mapping of names to arrays is returned as it is.
+    Names are attribute names or dictionary keys, joined by dots. A bare array is called `y`. A mapping of names to
+    arrays is returned as it is.
     """
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
     return {jax.tree_util.keystr(path, simple=True, separator=".") or "y": leaf for path, leaf in leaves}
 
 
 def cast(tree: PyTree, dtype: DTypeLike) -> PyTree:
-    """The tree with every floating-point JAX array in `dtype`; the rest untouched, NumPy's float64 times among it."""
+    """The tree with every floating-point JAX array in `dtype`.
+
+    All else stays as it is, NumPy arrays included: times stay float64 beside a float32 state.
+    """
     floating, rest = eqx.partition(tree, lambda x: isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jnp.inexact))
     return eqx.combine(jax.tree.map(lambda x: x.astype(dtype), floating), rest)

@@ -45,10 +45,10 @@ Self = TypeVar("Self", bound="AbstractAdjoint")
 
 
 class AbstractAdjoint(eqx.Module):
-    """A sensitivity algorithm, which runs the time loop so that a gradient costs what the algorithm promises.
+    """A sensitivity algorithm. It runs the time loop in such a way that a gradient costs what the algorithm promises.
 
-    The value never depends on it. `accuracy` is the relative error that the gradient may have against the derivative of the
-    discrete trajectory. `has_tangents` is whether the loop can be differentiated forward.
+    The value never depends on it. `accuracy` is the relative error that the gradient may have against the derivative of
+    the discrete trajectory. `has_tangents` is whether the loop can be differentiated forward.
     """
 
     accuracy: eqx.AbstractClassVar[float]
@@ -120,7 +120,7 @@ def demand_tangents(adjoint: AbstractAdjoint) -> None:
 
 
 class AbstractReverse(AbstractAdjoint):
-    """An algorithm whose time loop is differentiated backward."""
+    """A sensitivity algorithm whose time loop is differentiated backward."""
 
     def gradient(self, function, theta, probes, size):
         value, (gradient, norms) = jax.value_and_grad(function, argnums=(0, 1))(theta, probes)
@@ -128,7 +128,7 @@ class AbstractReverse(AbstractAdjoint):
 
 
 class AbstractForward(AbstractAdjoint):
-    """An algorithm that finds the gradient by forward runs alone."""
+    """A sensitivity algorithm that finds the gradient by forward runs alone."""
 
     def run(self, stepper, y0, grid, emit, inputs, probes=None):
         # checkpointed, because a certificate takes products with the transposed Jacobian as well
@@ -154,13 +154,13 @@ class StoreAll(AbstractReverse):
 class Checkpointed(AbstractReverse):
     """The discrete adjoint with checkpoints. Its gradient is that of the discrete trajectory, to round-off.
 
-    For N steps one level holds N states, and the trajectory runs twice. Two levels hold about 2 sqrt(N) states, and it runs
-    three times. Three levels hold 3 N^(1/3) states, and it runs four times. A block of an outer level spans several
-    observation intervals, or a part of one.
+    For N steps one level holds N states, and the trajectory runs twice. Two levels hold about 2 sqrt(N) states, and it
+    runs three times. Three levels hold 3 N^(1/3) states, and it runs four times. A block of an outer level spans
+    several observation intervals, or a part of one.
 
     **Arguments:**
 
-    - `levels`: the number of levels of checkpoints, 1 to 4.
+    - `levels`: the number of levels of checkpoints, 1 to 4; default 2.
     """
 
     accuracy: ClassVar[float] = ROUND_OFF

@@ -24,8 +24,9 @@ class FiniteDifference(AbstractForward):
 
     **Arguments:**
 
-    - `step`: h relative to the size of the unknown's control. By default it is found for each unknown: of 10^-1 ... 10^-11
-      the one between truncation and round-off, where quotients change least. That takes 22 p runs in place of 2 p.
+    - `step`: h relative to the size of the unknown's control. By default it is found for each unknown: of 10^-1 ...
+      10^-11 the one between truncation and round-off, where quotients change least. That takes 22 p runs in place of 2
+      p, for p unknowns.
     """
 
     accuracy: ClassVar[float] = 1e-6
@@ -59,8 +60,8 @@ def quotients(
     **Arguments:**
 
     - `function`: f.
-    - `theta`: where, (p,).
-    - `v`: along which direction, (p,).
+    - `theta`: the point, (p,).
+    - `v`: the direction, (p,).
     - `steps`: the steps h, (k,).
     """
 

@@ -28,9 +28,7 @@ from pdefit.cli.config import command_line
 from pdefit.cli.config.catalogue import experiments, version
 from pdefit.cli.config.configuration import readable, register_resolvers
 from pdefit.cli.config.hydra_guard import guarded
-from pdefit.cli.config.read import read_settings
 from pdefit.cli.runtime import plugins, run_directory
-from pdefit.cli.runtime.environment import forget_programs, prepare
 
 # verbs configured by Hydra, which make a run directory; verbs that take a run directory; verbs that take plain words
 _VERBS = ("fit", "simulate", "plan", "compare-adjoints", "sensitivity", "certify", "doctor")
@@ -71,6 +69,8 @@ def main() -> None:
     """Entry point of the `pdefit` command."""
     interrupts.listen()
     console = Console(stderr=False)
+    # where a full disk refuses the log, logging itself must not print: the error is reported once, on the terminal
+    logging.raiseExceptions = False
     # before Hydra has made run.log nothing is logged: messages are printed on the terminal anyway
     logging.getLogger("pdefit").addHandler(logging.NullHandler())
     verb, *rest = sys.argv[1:] or ["--help"]
@@ -82,7 +82,9 @@ def main() -> None:
         elif verb in _PLAIN_VERBS:
             _command(verb)(rest, console)
         elif verb in _RUN_VERBS:
-            _prepare()
+            # figures and files need no JAX
+            if verb == "resume":
+                _prepare()
             _command(verb)(rest, console)
         elif verb in _ALSO_ON_A_RUN and _names_a_run(rest):
             _prepare()
@@ -118,18 +120,19 @@ def _names_a_run(arguments: list[str]) -> bool:
 
 
 def _prepare() -> None:
-    """Preparation of every verb that computes."""
+    """Preparation of every verb that computes. It loads JAX, which takes seconds."""
+    from pdefit.cli.runtime.environment import forget_programs, prepare
+
     prepare()
+    forget_programs()
     logging.getLogger("jax").setLevel(logging.WARNING)
-    # where a full disk refuses the log, logging itself must not print: the error is reported once, on the terminal
-    logging.raiseExceptions = False
     register_resolvers()
 
 
 def _run_with_hydra(verb: str, words: list[str]) -> None:
     """Hand the rest of the command line to Hydra, and turn its errors into one sentence."""
     flags, overrides = command_line.split(words)
-    _prepare()
+    register_resolvers()
     plugins.register()
     run_directory.refuse_used(overrides)
     sys.argv = [sys.argv[0], *flags, *overrides]
@@ -141,7 +144,6 @@ def _run_with_hydra(verb: str, words: list[str]) -> None:
 
     def task(cfg: DictConfig) -> None:
         started.append(verb)
-        forget_programs()
         _task(verb, cfg, wants_traceback == "1")
 
     try:
@@ -168,6 +170,9 @@ def _task(verb: str, cfg: DictConfig, wants_traceback: bool) -> None:
     try:
         if name is None:
             raise PdefitError(f"Choose an experiment with experiment=NAME; there are: {', '.join(experiments())}.")
+        _prepare()
+        from pdefit.cli.config.read import read_settings
+
         settings = read_settings(cfg)
         directory = run_directory.current()
         with run_directory.recorded(directory, ["pdefit", verb, *HydraConfig.get().overrides.task], settings, name):

@@ -8,7 +8,7 @@ from pdefit._util.errors import PdefitError
 from pdefit.data.observations import Observations
 
 _HIGHEST_ORDER = 8
-# a standard error of about 40 %: fewer differences say nothing
+# a standard error of about 40 %, with fewer differences even more
 _FEWEST = 20
 # enough for a standard error below 1 %, whatever the size of the film
 _MOST_VALUES = 2_000_000
@@ -18,10 +18,16 @@ _MEDIAN = 0.6744897501960817
 
 @dataclasses.dataclass(frozen=True)
 class NoiseEstimate:
-    """`sigma` in the variable's unit, from `count` differences of `order` in time, with its relative standard `error`.
+    """A standard deviation of noise that was estimated from a record.
 
-    `settled` says that a higher order finds no less: otherwise sigma may contain the signal's own change between frames,
-    and is an upper bound.
+    **Arguments:**
+
+    - `sigma`: the standard deviation, in the variable's unit.
+    - `error`: its relative standard error.
+    - `order`: the order of the differences in time that it was found from.
+    - `count`: the number of these differences.
+    - `settled`: whether higher orders find about the same. Otherwise sigma may contain the change of the signal between
+      frames, and is an upper bound.
     """
 
     sigma: float
@@ -34,19 +40,29 @@ class NoiseEstimate:
 def estimate_noise(observations: Observations, name: str) -> NoiseEstimate:
     """The standard deviation of a variable's noise, from divided differences in time.
 
-    A difference of order k annihilates polynomials of degree k - 1 and, its weights normalised to unit length, has the
-    noise's own standard deviation, at irregular times too. sigma is the median of their absolute values over 0.6745, so
-    that outliers and a front passing through a minority of the points do not count; missing values are left out series by
-    series. Second differences where the signal is slow; where it curves between frames, the lowest order (up to 8) that is
-    within one standard error of the smallest estimate.
+    A difference of order k annihilates polynomials of degree k - 1, at irregular times too. With weights of unit length
+    it has the standard deviation of the noise itself. The estimate is the median of the absolute differences over
+    0.6745. So outliers do not count, nor does a front that passes a minority of the points. Missing values are left out
+    of each point's series.
 
-    Limits: one number for a variable, the median noise of all its points; noise must be independent from frame to frame
-    (a drift, or frames that share an exposure, is taken for signal and sigma comes out too small); what no order removes of
-    a fast signal is taken for noise: a thousandth of its amplitude with eight frames in a period, three quarters with three.
-    `settled` does not always show that.
+    Differences are of second order where the signal is slow. Where it curves between frames, the order is the lowest
+    (up to 8) within one standard error of the smallest estimate.
 
-    Sources: J. von Neumann et al., Ann. Math. Stat. 12:153 (1941), doi:10.1214/aoms/1177731746; T. Gasser, L. Sroka,
-    C. Jennen-Steinmetz, Biometrika 73:625 (1986), doi:10.1093/biomet/73.3.625.
+    The limits of the method:
+
+    - One number describes a variable: the median noise of all its points.
+    - Noise must be independent from frame to frame. A drift, or frames that share an exposure, count as signal, and
+      sigma comes out too small.
+    - What no order removes of a fast signal counts as noise: a thousandth of its amplitude with eight frames in a
+      period, three quarters with three. `settled` does not always show that.
+
+    **Arguments:**
+
+    - `observations`: the record; its own sigma is not used.
+    - `name`: the variable.
+
+    Sources: J. von Neumann et al., Ann. Math. Stat. 12:153 (1941), doi:10.1214/aoms/1177731746; T. Gasser, L. Sroka, C.
+    Jennen-Steinmetz, Biometrika 73:625 (1986), doi:10.1093/biomet/73.3.625.
     """
     values, mask = (
         np.asarray(x).reshape(observations.ts.size, -1) for x in (observations.values[name], observations.mask[name])
@@ -77,7 +93,7 @@ def estimate_noise(observations: Observations, name: str) -> NoiseEstimate:
 
 
 def _packed(ts: np.ndarray, values: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Times and values (T, n) of every series with the observed ones first, and how many those are (n,)."""
+    """Times and values (T, n) of every series with the observed ones first, and the number of observed ones (n,)."""
     if mask.all():
         return np.broadcast_to(ts[:, None], values.shape), values, np.full(values.shape[1], ts.size)
     index = np.argsort(~mask, axis=0, kind="stable")

@@ -1,4 +1,4 @@
-"""What an instrument recorded, as plain arrays."""
+"""A record: what an instrument measured, as plain arrays."""
 
 from collections.abc import Mapping
 
@@ -15,8 +15,15 @@ Numbers = ArrayLike | float | int
 class Observations(eqx.Module):
     """Values of named variables at increasing times, with masks and standard deviations.
 
-    Attributes, for T times: `ts` (T,) in the system's time unit; `values[name]` (T, ...), 0 where missing; `mask[name]` the
-    same shape, False where missing; `sigma[name]` one standard deviation, the same number of axes, broadcastable to values.
+    `Observations.build` makes one from arrays in which NaN means missing.
+
+    **Arguments:**
+
+    - `ts`: the T times, increasing, (T,), in the system's time unit.
+    - `values`: for each variable its values, (T, ...), in the model's unit; 0 where missing.
+    - `mask`: for each variable where it was observed, of the shape of its values; False where missing.
+    - `sigma`: for each variable one standard deviation of the noise, in the unit of its values. As many axes as they
+      have, and broadcastable to them.
     """
 
     ts: np.ndarray = eqx.field(converter=lambda t: np.asarray(t, np.float64))
@@ -26,7 +33,15 @@ class Observations(eqx.Module):
 
     @staticmethod
     def build(ts: Numbers, values: Mapping[str, Numbers], sigma: Mapping[str, Numbers] | float = 1.0) -> "Observations":
-        """Observations from arrays in which NaN means missing; `sigma` is one number, or one entry for each variable."""
+        """Observations from arrays in which NaN means missing.
+
+        **Arguments:**
+
+        - `ts`: the times, increasing, (T,), in the system's time unit.
+        - `values`: for each variable an array, (T, ...), in the model's unit.
+        - `sigma`: one standard deviation for all variables (default 1), or one entry for each: a number, (n,) along the
+          first axis after time, or an array that broadcasts to the values.
+        """
         arrays = {name: np.asarray(value) for name, value in values.items()}
         given = sigma if isinstance(sigma, Mapping) else dict.fromkeys(arrays, sigma)
         mask = {name: np.isfinite(value) for name, value in arrays.items()}
@@ -48,7 +63,12 @@ class Observations(eqx.Module):
                 raise ValueError(f"Observations of '{name}' expects sigma > 0 everywhere")
 
     def at(self, index: slice | np.ndarray) -> "Observations":
-        """The observations at some times: a slice or an increasing index array."""
+        """The observations at some of the times.
+
+        **Arguments:**
+
+        - `index`: a slice, or an increasing array of indices of `ts`.
+        """
 
         def pick(x: Array) -> Array:
             return x[index] if x.shape[0] == self.ts.size else x
@@ -61,11 +81,11 @@ class Observations(eqx.Module):
         )
 
     def between(self, start: float, stop: float) -> "Observations":
-        """The observations with start <= t <= stop."""
+        """The observations with start <= t <= stop, in the unit of `ts`."""
         return self.at(np.flatnonzero((self.ts >= start) & (self.ts <= stop)))
 
     def select(self, names: tuple[str, ...]) -> "Observations":
-        """Some of the variables."""
+        """The observations of some of the variables."""
         return Observations(
             ts=self.ts,
             values={n: self.values[n] for n in names},
@@ -74,7 +94,12 @@ class Observations(eqx.Module):
         )
 
     def with_sigma(self, sigma: Mapping[str, Numbers]) -> "Observations":
-        """The same values with other standard deviations for some variables, in the precision of those they replace."""
+        """The same values with other standard deviations, in the precision of those they replace.
+
+        **Arguments:**
+
+        - `sigma`: entries as of `build` for some of the variables. The others keep theirs.
+        """
         aligned = {
             n: _align(np.asarray(s, float), self.values[n].shape).astype(self.sigma[n].dtype) for n, s in sigma.items()
         }

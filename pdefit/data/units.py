@@ -38,27 +38,35 @@ _DIGITS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 
 @dataclasses.dataclass(frozen=True)
 class Conversion:
-    """From one unit to another: `factor * x + offset`."""
+    """The linear map `factor * x + offset` from one unit to another. The default changes nothing."""
 
     factor: float = 1.0
     offset: float = 0.0
 
     def values(self, x: np.ndarray) -> np.ndarray:
-        """Values in the other unit."""
+        """Values in the new unit."""
         return x if self == Conversion() else x * self.factor + self.offset
 
     def deviations(self, x: np.ndarray) -> np.ndarray:
-        """Differences and standard deviations in the other unit: no zero point is shifted."""
+        """Differences and standard deviations in the new unit. They are scaled, and no zero point is shifted."""
         return x * abs(self.factor)
 
 
 def conversion(unit: str | None, expected: str | None) -> Conversion:
-    """From `unit` to `expected`.
+    """The conversion from one unit to another.
 
-    Units are products of names with whole exponents: `mm`, `um`, `mm/s`, `mm s-1`, `mm^2/s`, `m**2`, `W/(m2 K)`, `10 um`,
-    `degC` (with its zero point where it stands alone, refused in a product), `%`. No unit, or "1", on either side promises
-    nothing: values are taken as they are. One thing is certain even then: per cent of "1" are divided by 100.
-    PdefitError where one cannot become the other, or a text is no unit.
+    Units are products of names with whole exponents: `mm`, `um`, `mm/s`, `mm s-1`, `mm^2/s`, `m**2`, `W/(m2 K)`, `10
+    um`, `%`. `degC` includes its zero point where it stands alone, and is refused in a product.
+
+    Where one side is None or "1", nothing is known of the unit, and values are taken as they are. The exception is per
+    cent of "1", which are divided by 100.
+
+    **Arguments:**
+
+    - `unit`: the unit of the values, such as a file states it.
+    - `expected`: the unit of the model.
+
+    **Errors:** PdefitError where one unit cannot become the other, or a text is no unit.
     """
     have, want = (_SPELLINGS.get(u.strip(), u.strip()) for u in (unit or "1", expected or "1"))
     if (have, want) == ("%", "1"):
@@ -82,7 +90,7 @@ def _convert(have: str, want: str) -> Conversion:
     except (pint.errors.PintError, ArithmeticError, ValueError, TypeError):
         raise PdefitError(f"'{have}' cannot be converted to '{want}'; convert the file") from None
     offset, factor = points[0], points[1] - points[0]
-    # decibels and the like are no multiples
+    # a logarithmic unit such as the decibel is no multiple of another
     straight = math.isclose(points[2] - points[1], factor, rel_tol=1e-6)
     if not (straight and math.isfinite(factor) and math.isfinite(offset) and factor != 0):
         raise PdefitError(f"'{have}' is no multiple of '{want}'; convert the file")
@@ -91,7 +99,7 @@ def _convert(have: str, want: str) -> Conversion:
 
 @functools.cache
 def _pint() -> "tuple[ModuleType, pint.UnitRegistry]":
-    """The library and its registry, on first use: they take half a second."""
+    """The library and its registry, loaded when they are first used, because they take half a second."""
     import pint
 
     return pint, pint.UnitRegistry(cache_folder=None)
@@ -100,8 +108,8 @@ def _pint() -> "tuple[ModuleType, pint.UnitRegistry]":
 def _quantity(text: str) -> "pint.facets.plain.PlainQuantity":
     """A unit as a quantity of pint.
 
-    pint evaluates any expression, and never ends on some. It is therefore given one that is written anew from numbers in
-    floating point, names, products, brackets and small whole exponents.
+    pint evaluates any expression, and never ends on some. So it is given a new text of numbers in floating point,
+    names, products, brackets and small whole exponents only.
     """
     if len(text) > _LONGEST:
         raise PdefitError(f"A unit of {len(text)} characters is no unit; write for example mm/s")
@@ -116,7 +124,7 @@ def _quantity(text: str) -> "pint.facets.plain.PlainQuantity":
 
 
 def _written_for_pint(text: str) -> str:
-    """The same unit in the syntax of Python; ValueError where it breaks the grammar."""
+    """A unit in the syntax of Python. ValueError where it is none of the grammar."""
     text = _RAISED.sub(lambda raised: f"^{raised[0].translate(_DIGITS)} ", text).replace("**", "^").rstrip()
     written, position, ended = [], 0, False
     while position < len(text):

@@ -32,7 +32,7 @@ def prepare(
 ) -> PyTree:
     """The state in which a protocol of kicks ends, in the precision of its start.
 
-    Steps are those of explicit Euler in float32. Any state that a system gets into is one it may start from, so accuracy
+    Steps are those of explicit Euler in float32. Any state that the system reaches is a legitimate start, so accuracy
     would be of no use.
 
     **Arguments:**
@@ -42,6 +42,8 @@ def prepare(
     - `key`: of random kicks.
     - `dt`: the largest step, in the system's time unit; by default 0.8 of the stable one.
     - `report`: called after every kick with the numbers of kicks done and of all kicks.
+
+    **Errors:** PdefitError where the state is not finite after a kick.
     """
     dtype = jax.tree.leaves(preparation.start(system, key))[0].dtype
     rough = cast(system, "float32")
@@ -52,7 +54,7 @@ def prepare(
     for done, (kick, duration) in enumerate(kicks, 1):
         y = _kicked(kick, y)
         if duration > 0:
-            # from 0 each time: equal durations are one compiled program
+            # from t = 0 each time, so that equal durations share one compiled program
             (y,) = frames(rough, y, np.asarray([float(duration)]), numerics, t0=0.0)
         t += duration
         if not all(bool(jnp.all(jnp.isfinite(x))) for x in jax.tree.leaves(y)):

@@ -1,4 +1,4 @@
-"""Boundary conditions of a cell-centred grid, one object for each end-to-end axis."""
+"""Boundary conditions of a cell-centred grid: one object holds for both ends of an axis."""
 
 import abc
 from typing import ClassVar
@@ -15,22 +15,35 @@ def _edges(u: Array, axis: int) -> tuple[Array, Array]:
 
 
 class AbstractBoundary(eqx.Module):
-    """What a field does at the two ends of an axis; `wraps` says that the ends are neighbours."""
+    """A boundary condition at both ends of an axis. `wraps` is whether the first and the last cell are neighbours."""
 
     wraps: eqx.AbstractClassVar[bool]
 
     @abc.abstractmethod
     def outer_differences(self, u: Array, axis: int) -> tuple[Array, Array] | None:
-        """What u gains across the first and the last face, over one spacing: each of extent 1 along `axis`; None for 0."""
+        """The derivative of a field across the first and the last face of an axis, times the spacing.
+
+        **Arguments:**
+
+        - `u`: the field, of the grid's shape.
+        - `axis`: the number of the axis.
+
+        **Returns:** two arrays of extent 1 along the axis; None where both are zero.
+        """
 
     @abc.abstractmethod
     def period(self, u: Array, axis: int) -> Array:
-        """u followed by its mirror images, up to where it repeats itself: what obeys the (homogeneous) condition if
-        periodic."""
+        """One period of the field when it is continued beyond its ends as the homogeneous condition demands.
+
+        **Arguments:**
+
+        - `u`: the field, of the grid's shape.
+        - `axis`: the number of the axis along which it is continued.
+        """
 
 
 class Periodic(AbstractBoundary):
-    """u(0) = u(L)."""
+    """The periodic condition u(0) = u(L)."""
 
     wraps: ClassVar[bool] = True
 
@@ -43,7 +56,7 @@ class Periodic(AbstractBoundary):
 
 
 class NoFlux(AbstractBoundary):
-    """du/dn = 0 on the outer faces."""
+    """The condition du/dn = 0 on the outer faces, through which nothing diffuses."""
 
     wraps: ClassVar[bool] = False
 
@@ -55,7 +68,12 @@ class NoFlux(AbstractBoundary):
 
 
 class Dirichlet(AbstractBoundary):
-    """u = value on the outer faces, half a spacing from the nearest centre."""
+    """The condition u = value on the outer faces, half a spacing from the nearest cell centre.
+
+    **Arguments:**
+
+    - `value`: u on both faces of the axis, in its unit; default 0.
+    """
 
     wraps: ClassVar[bool] = False
     value: float = 0.0

@@ -1,4 +1,7 @@
-"""Optional interfaces of a system. Each is small; core and tests look for them with `isinstance`."""
+"""Optional interfaces of a system, each a base class with a method or two.
+
+A system derives from those that it can honour. The core and the tests look for them with `isinstance`.
+"""
 
 import abc
 import dataclasses
@@ -14,7 +17,16 @@ from pdefit.systems.system import AbstractSystem
 
 @dataclasses.dataclass(frozen=True)
 class FieldCoords:
-    """Where a field of the state lives: for each axis a dimension name and its coordinate values (numbers or labels)."""
+    """Dimensions, coordinates and unit of a field of the state.
+
+    **Arguments:**
+
+    - `dims`: the name of each axis.
+    - `coords`: for each dimension its values (n,): positions of cells as numbers, or labels such as names of bodies.
+    - `unit`: the unit of the field; default "1".
+    - `long_name`: the field in words, for pictures and files.
+    - `coord_units`: for each dimension the unit of its values; "1" for one that is left out.
+    """
 
     dims: tuple[str, ...]
     coords: dict[str, np.ndarray]
@@ -25,7 +37,19 @@ class FieldCoords:
 
 @dataclasses.dataclass(frozen=True)
 class Example:
-    """A small run of a system with its stated orders, under a second at the smallest resolution; used to verify it."""
+    """A small run of a system with the orders of convergence that it should show, from which the system is verified.
+
+    At the smallest resolution it should take less than a second.
+
+    **Arguments:**
+
+    - `system`: the equations with parameters that run.
+    - `y0`: the state at `ts[0]`.
+    - `ts`: the times, increasing, (n,), in the system's time unit.
+    - `dt`: the step, in the same unit.
+    - `space_order`: the order in the size of a cell; None where there is no grid.
+    - `time_order`: the order in the step.
+    """
 
     system: AbstractSystem
     y0: PyTree
@@ -36,68 +60,86 @@ class Example:
 
 
 class AbstractVerifiable(eqx.Module):
-    """A system that brings its own example; without one it is listed as unverified."""
+    """A system that brings its own example for `verify`. Without one it is listed as unverified."""
 
     @classmethod
     @abc.abstractmethod
     def example(cls, resolution: int) -> Example:
-        """A run at `resolution` (cells along an axis, bodies, ...), with moving fronts where the system has fronts."""
+        """An example run, with moving fronts where the system has fronts.
+
+        **Arguments:**
+
+        - `resolution`: the number of cells along an axis, or of bodies.
+        """
 
 
 class AbstractGridded(eqx.Module):
-    """A system that names the axes of its fields: a grid, or a list of bodies."""
+    """A system that names the axes of its fields, along a grid or a list of bodies."""
 
     @abc.abstractmethod
     def coords(self) -> dict[str, FieldCoords]:
-        """For every field of the state, its dimensions, coordinates, unit and long name."""
+        """Dimensions, coordinates, unit and long name of every field of the state, by the field's name."""
 
 
 class AbstractRefinable(eqx.Module):
-    """A system whose fields on a finer grid can be averaged to a coarser one (an instrument's cells)."""
+    """A system whose fields on a finer grid can be averaged to a coarser one, such as the cells of an instrument."""
 
     @abc.abstractmethod
     def coarsen(self, y: PyTree, factor: int) -> PyTree:
-        """A state of this (fine) system averaged over blocks of `factor` cells along every axis."""
+        """A state of this (fine) system averaged over blocks of cells.
+
+        **Arguments:**
+
+        - `y`: the state.
+        - `factor`: the number of cells of a block along every axis, a divisor of the shape.
+        """
 
 
 class AbstractConstrained(eqx.Module):
-    """A system whose states obey a linear constraint."""
+    """A system whose states obey a linear constraint, such as zero divergence."""
 
     @abc.abstractmethod
     def project(self, y: PyTree) -> PyTree:
-        """The nearest state that obeys the constraint (for initial states, data and drift)."""
+        """The nearest state that obeys the constraint. It is applied to initial states."""
 
 
 class AbstractConservative(eqx.Module):
-    """A system with conserved quantities."""
+    """A system with conserved quantities, which its verification follows along a run."""
 
     @abc.abstractmethod
     def invariants(self, y: PyTree) -> dict[str, Array]:
-        """Quantities that the exact flow keeps constant, by name."""
+        """Scalars of a state that the exact flow keeps constant, by name."""
 
 
 class AbstractExact(eqx.Module):
-    """A system with a known exact solution."""
+    """A system with a known exact solution, which its verification compares with."""
 
     @abc.abstractmethod
     def exact(self, t: Float[Array, ""]) -> PyTree:
-        """The exact state at time t."""
+        """The exact state at time t, in the system's time unit."""
 
 
 class AbstractMechanical(eqx.Module):
-    """Second-order equations x'' = a(t, x), for symplectic solvers."""
+    """Second-order equations x'' = a(t, x), which symplectic solvers need."""
 
     @abc.abstractmethod
     def positions(self, y: PyTree) -> PyTree:
-        """x, in length units."""
+        """The positions x of a state, in length units."""
 
     @abc.abstractmethod
     def velocities(self, y: PyTree) -> PyTree:
-        """v = x', the tree and shapes of x."""
+        """The velocities v = x' of a state, in the tree and shapes of x."""
 
     @abc.abstractmethod
     def acceleration(self, t: Array, x: PyTree, args: PyTree) -> PyTree:
-        """a(t, x), the tree and shapes of x; it must not depend on v."""
+        """The acceleration a(t, x), in the tree and shapes of x. It must not depend on v.
+
+        **Arguments:**
+
+        - `t`: the time, in the system's time unit.
+        - `x`: the positions.
+        - `args`: exogenous inputs, or None.
+        """
 
     @abc.abstractmethod
     def assemble(self, x: PyTree, v: PyTree) -> PyTree:
@@ -105,27 +147,40 @@ class AbstractMechanical(eqx.Module):
 
 
 class AbstractSplit(eqx.Module):
-    """Equations y' = N(t, y) + L y with a stiff linear part L that a transform diagonalises, for IMEX solvers: `vector_field`
-    is the sum of `explicit` and `linear`. L does not depend on time; what a boundary adds belongs to N.
+    """Equations y' = N(t, y) + L y with a stiff linear part L, as IMEX solvers need them.
 
-    A system whose L diffuses on a grid takes `pdefit.diffusion_solve`.
+    `vector_field` is the sum of `explicit` and `linear`. L does not depend on time, and a transform diagonalises it.
+    What a boundary adds (Dirichlet values) belongs to N. A system whose L diffuses on a grid takes
+    `pdefit.diffusion_solve`.
     """
 
     @abc.abstractmethod
     def explicit(self, t: Array, y: PyTree, args: PyTree) -> PyTree:
-        """N(t, y), the tree and shapes of y."""
+        """The part N(t, y) that is not stiff, in the tree and shapes of y.
+
+        **Arguments:** as of `AbstractSystem.vector_field`.
+        """
 
     @abc.abstractmethod
     def linear(self, y: PyTree) -> PyTree:
-        """L y."""
+        """The stiff part L y."""
 
     @abc.abstractmethod
     def linear_solve(self, y: PyTree, h: Array) -> PyTree:
-        """(1 - h L)^-1 y, exactly."""
+        """The exact solution z of the implicit step (1 - h L) z = y.
+
+        **Arguments:**
+
+        - `y`: the right-hand side, a state.
+        - `h`: a time, in the system's time unit; 0 must give y.
+        """
 
 
 class AbstractSwitched(eqx.Module):
-    """Equations with switches (thresholds), which no automatic differentiation sees when they are hard."""
+    """Equations with switches (thresholds), to which automatic differentiation is blind where they are hard.
+
+    `is_smooth` is whether the switches of this system are smooth already.
+    """
 
     is_smooth: eqx.AbstractVar[bool]
 
@@ -135,27 +190,39 @@ class AbstractSwitched(eqx.Module):
 
 
 class AbstractStable(eqx.Module):
-    """A system that knows the largest step of an explicit solver."""
+    """A system that states the largest stable step of an explicit solver."""
 
     @abc.abstractmethod
     def stable_step(self, y: PyTree) -> float:
-        """The largest stable step of the explicit Euler method at y, in time units."""
+        """The largest stable step of the explicit Euler method at the state y, in the system's time unit."""
 
 
 class AbstractDataState(eqx.Module):
-    """A system that can start from data, where the data start or later."""
+    """A system that finds whole states from observations of a part of them."""
 
     @abc.abstractmethod
     def init_from_data(self, observations: Observations, index: int = 0) -> PyTree:
-        """The state at `observations.ts[index]` from what was observed there and around it."""
+        """A state from what was observed at one time and around it.
+
+        **Arguments:**
+
+        - `observations`: the record.
+        - `index`: the state is that at `observations.ts[index]`; by default where the record begins.
+        """
 
 
 class AbstractDataGuess(eqx.Module):
-    """A system that can guess parameters from data."""
+    """A system that guesses parameters from data."""
 
     @abc.abstractmethod
     def guess_from_data(self, parameter: str, observations: Observations) -> np.ndarray | None:
-        """A value of the parameter's shape; None where the data do not show it."""
+        """A guess of a parameter, of its shape and in its unit; None where the data do not show it.
+
+        **Arguments:**
+
+        - `parameter`: the name of the parameter.
+        - `observations`: the record.
+        """
 
 
 class AbstractDiagnosed(eqx.Module):
@@ -163,14 +230,26 @@ class AbstractDiagnosed(eqx.Module):
 
     @abc.abstractmethod
     def diagnostics(self, y: PyTree) -> dict[str, Array]:
-        """Scalars by name."""
+        """Scalars of a state, by name."""
 
 
 class AbstractBaseline(eqx.Module):
-    """A system with a forecast that any expert would try first (the core's own is persistence)."""
+    """A system with a forecast of its own that an expert would try first.
+
+    Otherwise forecasts are compared with persistence.
+
+    `baseline_name` is the name of that forecast in tables.
+    """
 
     baseline_name: eqx.AbstractClassVar[str]
 
     @abc.abstractmethod
     def baseline(self, t0: float, y0: PyTree, ts: np.ndarray) -> dict[str, Any]:
-        """Fields by name at the times ts (leading axis), forecast from state y0 at t0 without solving the system."""
+        """A forecast made without solving the system: fields by name, with time as their leading axis.
+
+        **Arguments:**
+
+        - `t0`: the time from which to forecast, in the system's time unit.
+        - `y0`: the state at t0.
+        - `ts`: the times of the forecast, (n,).
+        """

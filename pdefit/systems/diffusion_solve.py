@@ -10,12 +10,21 @@ from pdefit.systems.grid import CartesianGrid
 
 
 def diffusion_solve(grid: CartesianGrid, D: Array, h: Array, u: Array) -> Array:
-    """(1 - h D lap)^-1 u for a scalar diffusivity D and a time h: the exact inverse with the *discrete* `laplacian`, for
-    every mixture of periodic, no-flux and Dirichlet axes (a Dirichlet value counts as 0: what it adds is no linear part).
+    """The inverse of an implicit step of diffusion: (1 - h D lap)^-1 u, by Fourier transforms.
 
-    A field that obeys no-flux (Dirichlet) conditions, followed by its mirror image (its negative), is periodic, and plane
-    waves diagonalise differences between periodic neighbours: sum_axis -(2 / dx)^2 sin^2(pi k / m) for wave number k of
-    m. Differentiable in D, h and u.
+    It is the exact inverse with the *discrete* `laplacian`, for every mixture of periodic, no-flux and Dirichlet axes.
+    A Dirichlet value counts as 0, because what it adds is no linear part. The result is differentiable in D, h and u.
+
+    A field with no-flux (Dirichlet) conditions, followed by its mirror image (its negative mirror image), is periodic.
+    Plane waves diagonalise differences between periodic neighbours: their eigenvalue is sum_axis -(2 / dx)^2 sin^2(pi k
+    / m) for wave number k of m points.
+
+    **Arguments:**
+
+    - `grid`: the cells and their boundary conditions.
+    - `D`: the diffusivity, a scalar, in length squared over time. One that varies in space is refused.
+    - `h`: the time of the implicit step, a scalar.
+    - `u`: the field, of the grid's shape.
     """
     if D.ndim:
         raise PdefitError(
@@ -26,7 +35,7 @@ def diffusion_solve(grid: CartesianGrid, D: Array, h: Array, u: Array) -> Array:
         whole = boundary.period(whole, axis)
     decay = np.zeros(())
     for axis, (m, spacing) in enumerate(zip(whole.shape, grid.spacing, strict=True)):
-        # a real field has half of the last axis' wave numbers
+        # the transform of a real field has only half of the wave numbers along the last axis
         k = np.arange(m // 2 + 1 if axis == grid.ndim - 1 else m)
         of_axis = (2 / spacing * np.sin(np.pi * k / m)) ** 2
         decay = decay[..., None] + of_axis

@@ -1,4 +1,4 @@
-"""Where the fields of any system live."""
+"""Coordinates of the fields of any system."""
 
 import numpy as np
 from jaxtyping import PyTree
@@ -9,7 +9,13 @@ from pdefit.systems.system import AbstractSystem
 
 
 def field_coords(system: AbstractSystem, y: PyTree) -> dict[str, FieldCoords]:
-    """Coordinates of every field: the system's own, or plain numbers."""
+    """Coordinates of every field of a state: those that the system states, or else running numbers.
+
+    **Arguments:**
+
+    - `system`: the equations.
+    - `y`: a state, or arrays of its shapes.
+    """
     if isinstance(system, AbstractGridded):
         return system.coords()
     return {

@@ -13,7 +13,7 @@ from pdefit.systems.system import AbstractSystem
 
 @dataclasses.dataclass(frozen=True)
 class FieldInfo:
-    """How a field of a state was declared."""
+    """The declaration of a field of the state. Its attributes are the arguments of `field`."""
 
     unit: str
     doc: str
@@ -26,8 +26,12 @@ def field(*, unit: str = "1", doc: str = "", diffusivity: str | float | None = N
         class State(NamedTuple):
             u: Float[Array, "*grid"] = pdefit.field(unit="mol/L", doc="concentration", diffusivity="D")
 
-    **Arguments:** `unit` and `doc` appear in files and pictures. `diffusivity` is the name of a parameter or a number; None
-    for a field that does not diffuse. Only `ReactionDiffusion` reads it.
+    **Arguments:**
+
+    - `unit`: the unit of the field, for files and pictures; default "1".
+    - `doc`: the field in words, for files and pictures.
+    - `diffusivity`: the name of a parameter, or a number; None for a field that does not diffuse. Only
+      `ReactionDiffusion` reads it.
     """
     return FieldInfo(unit, doc, diffusivity)
 
@@ -49,7 +53,9 @@ class AbstractFieldSystem(AbstractSystem, AbstractGridded, AbstractRefinable):
     The state is a `NamedTuple` of arrays of the grid's shape, each declared with `pdefit.field`. Coordinates, units and
     averages over coarser cells follow from that.
 
-    **Arguments:** `grid` the cells.
+    **Arguments:**
+
+    - `grid`: the cells, their size and the boundary conditions.
     """
 
     grid: CartesianGrid

@@ -12,7 +12,7 @@ from pdefit._util.memory import too_large
 from pdefit.systems.boundary import AbstractBoundary, NoFlux
 from pdefit.systems.capabilities import FieldCoords
 
-# a state, its coordinates and the stages of a step
+# arrays of the grid's size that a run holds at least: a state, its coordinates and the stages of a step
 _COPIES = 8
 _NAMES = ("x", "y", "z")
 
@@ -22,10 +22,15 @@ def _boundaries(value) -> tuple[AbstractBoundary, ...] | AbstractBoundary:
 
 
 class CartesianGrid(eqx.Module):
-    """Cells of equal size filling a box; values live at cell centres `origin + (i + 1/2) spacing`.
+    """A box filled with cells of equal size. Values live at cell centres, `origin + (i + 1/2) spacing`.
 
-    **Arguments:** `shape` cells along each axis; `extent` edge lengths of the box, in `length_unit`; `origin` its lower
-    corner (default 0); `boundary` one condition for all axes, or one for each.
+    **Arguments:**
+
+    - `shape`: the number of cells along each of one to three axes, at least 2.
+    - `extent`: the edge lengths of the box, in `length_unit`.
+    - `origin`: the lower corner of the box, in `length_unit`; default 0.
+    - `boundary`: one condition for all axes, or one for each; default `NoFlux()`.
+    - `length_unit`: the unit of lengths; default "1".
     """
 
     shape: tuple[int, ...] = eqx.field(converter=lambda s: tuple(int(n) for n in s), static=True)
@@ -69,7 +74,7 @@ class CartesianGrid(eqx.Module):
         return tuple(length / n for length, n in zip(self.extent, self.shape, strict=True))
 
     def axis(self, i: int) -> np.ndarray:
-        """Cell centres along axis i."""
+        """Cell centres along axis i, (n,), in `length_unit`."""
         return self.corner[i] + (np.arange(self.shape[i]) + 0.5) * self.spacing[i]
 
     def mesh(self) -> tuple[Array, ...]:
@@ -77,7 +82,13 @@ class CartesianGrid(eqx.Module):
         return tuple(jnp.asarray(m) for m in np.meshgrid(*(self.axis(i) for i in range(self.ndim)), indexing="ij"))
 
     def coords(self, unit: str = "1", long_name: str = "") -> FieldCoords:
-        """The coordinates of a scalar field on this grid."""
+        """The coordinates of a scalar field on this grid.
+
+        **Arguments:**
+
+        - `unit`: the unit of the field.
+        - `long_name`: the field in words.
+        """
         dims = _NAMES[: self.ndim]
         return FieldCoords(
             dims=dims,
@@ -88,7 +99,13 @@ class CartesianGrid(eqx.Module):
         )
 
     def coarsen(self, u: Array, factor: int) -> Array:
-        """Averages over blocks of `factor` cells along every axis: what an instrument with larger cells sees."""
+        """Averages of a field over blocks of cells: what an instrument with larger cells measures.
+
+        **Arguments:**
+
+        - `u`: the field, of the grid's shape.
+        - `factor`: the number of cells of a block along every axis, a divisor of the shape.
+        """
         if any(n % factor for n in self.shape):
             raise ValueError(f"coarsen expects a shape divisible by {factor}, but got {self.shape}")
         return block_mean(u, (factor,) * self.ndim)

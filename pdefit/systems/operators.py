@@ -1,7 +1,9 @@
-"""Second-order finite differences on a `CartesianGrid`. Fields have the grid's shape, vectors one leading axis more.
+"""Second-order finite differences on a `CartesianGrid`.
 
-Fluxes live on faces, so that what leaves one cell enters the next and `diffuse` conserves the integral to round-off
-wherever the boundary lets nothing through.
+Scalar fields have the grid's shape, vector fields one leading axis more. Lengths are in the grid's unit.
+
+Fluxes live on faces, so that what leaves one cell enters the next. `diffuse` therefore conserves the integral to
+round-off wherever the boundary lets nothing through.
 """
 
 import jax.numpy as jnp
@@ -13,13 +15,27 @@ from pdefit.systems.grid import CartesianGrid
 
 
 def face_differences(grid: CartesianGrid, u: Array, axis: int) -> Array:
-    """du/dx on the faces normal to `axis`: one face more than cells."""
+    """The derivative du/dx on the faces normal to an axis, of which there is one more than cells.
+
+    **Arguments:**
+
+    - `grid`: the cells and their boundary conditions.
+    - `u`: the field, of the grid's shape.
+    - `axis`: the number of the axis.
+    """
     lower, upper = _neighbours(u, axis)
     return _on_faces(upper - lower, grid.boundaries[axis].outer_differences(u, axis), axis) * (1 / grid.spacing[axis])
 
 
 def face_divergence(grid: CartesianGrid, flux: Array, axis: int) -> Array:
-    """d(flux)/dx at centres, from values on the faces normal to `axis`."""
+    """The derivative d(flux)/dx at cell centres.
+
+    **Arguments:**
+
+    - `grid`: the cells.
+    - `flux`: values on the faces normal to the axis, as of `face_differences`.
+    - `axis`: the number of the axis.
+    """
     lower, upper = _neighbours(flux, axis)
     return (upper - lower) * (1 / grid.spacing[axis])
 
@@ -48,7 +64,13 @@ def _pad(u: Array, before: int, after: int, axis: int) -> Array:
 
 
 def laplacian(grid: CartesianGrid, u: Array) -> Array:
-    """div grad u."""
+    """The Laplacian div grad u, at cell centres.
+
+    **Arguments:**
+
+    - `grid`: the cells and their boundary conditions.
+    - `u`: the field, of the grid's shape.
+    """
     out = face_divergence(grid, face_differences(grid, u, 0), 0)
     for axis in range(1, grid.ndim):
         out = out + face_divergence(grid, face_differences(grid, u, axis), axis)
@@ -56,9 +78,16 @@ def laplacian(grid: CartesianGrid, u: Array) -> Array:
 
 
 def diffuse(grid: CartesianGrid, D: Array, u: Array, conducting: Array | None = None) -> Array:
-    """div(D grad u) for a diffusivity D that is a scalar or a field (averaged to the faces).
+    """Diffusion div(D grad u), at cell centres.
 
-    `conducting`, of the grid's shape, is 1 in cells that conduct and 0 in blocks: nothing crosses the faces of a block.
+    **Arguments:**
+
+    - `grid`: the cells and their boundary conditions.
+    - `D`: the diffusivity, in length squared over time: a scalar, or a field of the grid's shape, which is averaged to
+      the faces.
+    - `u`: the field, of the grid's shape.
+    - `conducting`: 1 in cells that conduct and 0 in blocks, of the grid's shape; nothing crosses the faces of a block.
+      By default all cells conduct.
     """
     if D.ndim == 0 and conducting is None:
         return broadcast_scalar(D, u) * laplacian(grid, u)
@@ -88,7 +117,13 @@ def _ends(u: Array, axis: int) -> tuple[Array, Array]:
 
 
 def grad(grid: CartesianGrid, u: Array) -> Array:
-    """(du/dx, du/dy, ...) at centres, stacked on a leading axis, by central differences."""
+    """The gradient (du/dx, du/dy, ...) at cell centres by central differences, with the components on a leading axis.
+
+    **Arguments:**
+
+    - `grid`: the cells and their boundary conditions.
+    - `u`: the field, of the grid's shape.
+    """
     components = []
     for axis in range(grid.ndim):
         faces = face_differences(grid, u, axis)
@@ -98,7 +133,15 @@ def grad(grid: CartesianGrid, u: Array) -> Array:
 
 
 def div(grid: CartesianGrid, v: Array) -> Array:
-    """dv_x/dx + dv_y/dy + ... at centres, by central differences; each component obeys the grid's boundary conditions."""
+    """The divergence dv_x/dx + dv_y/dy + ... at cell centres, by central differences.
+
+    div(grad u) has a wider stencil than `laplacian`, which is another approximation of the same.
+
+    **Arguments:**
+
+    - `grid`: the cells and their boundary conditions, which each component obeys.
+    - `v`: the vector field, with its components on a leading axis.
+    """
     out = grad(grid, v[0])[0]
     for axis in range(1, grid.ndim):
         out = out + grad(grid, v[axis])[axis]

@@ -1,4 +1,4 @@
-"""How to bring a system into a state worth observing."""
+"""Preparation of a system: a protocol that brings it into a state worth observing."""
 
 import abc
 from collections.abc import Callable, Sequence
@@ -11,15 +11,30 @@ from pdefit.systems.system import AbstractSystem
 
 
 class AbstractPreparation(eqx.Module):
-    """A protocol that ends in an initial state: a start, then kicks, each followed by a time of the system's own.
+    """A protocol that ends in an initial state: a start, then kicks, each followed by a time in which the system runs.
 
-    The core integrates it, once for every content: the state is kept in a cache.
+    A kick is a sudden change of the state, such as a stimulus. `pdefit.prepare` integrates the protocol. The command
+    line keeps the resulting state in a cache, so that it is computed once.
     """
 
     @abc.abstractmethod
     def start(self, system: AbstractSystem, key: PRNGKeyArray) -> PyTree:
-        """The state before the first kick."""
+        """The state before the first kick.
+
+        **Arguments:**
+
+        - `system`: the equations.
+        - `key`: of random starts.
+        """
 
     @abc.abstractmethod
     def kicks(self, system: Any, key: PRNGKeyArray) -> Sequence[tuple[Callable[[PyTree], PyTree], float]]:
-        """Kicks (from state to state, jittable) and how long, in time units, the system runs after each."""
+        """The kicks in their order, each with the time that the system runs after it, in its time unit.
+
+        A kick is a function from a state to a state that can be jitted.
+
+        **Arguments:**
+
+        - `system`: the equations.
+        - `key`: of random kicks.
+        """

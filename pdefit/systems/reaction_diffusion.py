@@ -17,24 +17,40 @@ from pdefit.systems.operators import diffuse
 class ReactionDiffusion(AbstractFieldSystem, AbstractSplit, AbstractStable):
     """Fields that react at every point and diffuse: u_i' = D_i lap u_i + R_i(t, u).
 
-    A subclass declares its state, its parameters, `init` and `reaction`. The diffusivity of a field is declared with it,
-    `pdefit.field(diffusivity="D")`: the name of a parameter (a scalar, or a field of the grid's shape) or a number.
+    A subclass declares its state, its parameters, `init` and `reaction`. The diffusivity of a field is declared with
+    it, `pdefit.field(diffusivity="D")`: the name of a parameter (a scalar, or a field of the grid's shape) or a number.
     Everything else follows: the vector field, the IMEX split, the stable step, coordinates and coarser grids.
 
     `time_unit` is "1" (dimensionless) unless the subclass states another.
+
+    **Arguments:**
+
+    - `grid`: the cells, their size and the boundary conditions.
     """
 
     time_unit: ClassVar[str] = "1"
 
     @abc.abstractmethod
     def reaction(self, t: Array | float, y: PyTree, args: PyTree) -> PyTree:
-        """R(t, y), point by point: the rates in a cell depend on the fields in that cell only.
+        """The reaction R(t, y), point by point: the rates in a cell depend on the fields in that cell only.
 
         Parameters that are numbers arrive as rows that broadcast against a field (`broadcast_scalars`).
+
+        **Arguments:**
+
+        - `t`: the time, in the system's time unit.
+        - `y`: the state.
+        - `args`: exogenous inputs, or None.
+
+        **Returns:** the rates of the fields, in the tree and shapes of y.
         """
 
     def stiffness(self, y: PyTree) -> Array:
-        """The fastest rate of the reaction at y, in 1 / time: a scalar. By default the largest row sum of |dR/dy|.
+        """The fastest rate of the reaction at the state y, in 1 / time: a scalar.
+
+        By default it is the largest row sum of |dR/dy|.
+
+        By default the largest row sum of |dR/dy|.
 
         Override it where the reaction becomes much faster later than it is at the initial state.
         """
@@ -74,7 +90,7 @@ class ReactionDiffusion(AbstractFieldSystem, AbstractSplit, AbstractStable):
         return type(y)(*(jnp.zeros_like(u) if D is None else diffuse(self.grid, D, u) for D, u in pairs))
 
     def _walls(self, y: PyTree) -> PyTree:
-        """What Dirichlet values bring in, whatever y is."""
+        """The constant part of diffusion: what Dirichlet values bring in, whatever y is."""
         return self._diffused(jax.tree.map(jnp.zeros_like, y))
 
     def _with_diffusivities(self, y: PyTree) -> list[tuple[Array | None, Array]]:

@@ -1,4 +1,4 @@
-"""What a plugin writes: equations after discretisation in space, with declared parameters."""
+"""The base class of equations, as a plugin writes them: discretised in space, with declared parameters."""
 
 import abc
 import dataclasses
@@ -13,29 +13,40 @@ from jaxtyping import Array, PRNGKeyArray, PyTree
 
 
 class AbstractSystem(eqx.Module):
-    """Equations after discretisation in space (method of lines).
+    """Equations after discretisation in space (method of lines): dy/dt = f(t, y).
 
-    Parameters are declared with `parameter`, other arrays with `constant`; both are array leaves of the system.
-    `time_unit` is the unit of `t` and of every rate, e.g. "s", "ms", "day".
+    Parameters are declared with `parameter`, other arrays with `constant`. Both are array leaves of the system.
+    `time_unit` is the unit of `t` and of every rate, such as "s", "ms" or "day".
     """
 
     time_unit: eqx.AbstractClassVar[str]
 
     @abc.abstractmethod
     def vector_field(self, t: Array, y: PyTree, args: PyTree) -> PyTree:
-        """dy/dt with the tree, shapes and dtypes of y. Linear constraints (a pressure projection) are projected in here.
+        """The time derivative dy/dt, with the tree, shapes and dtypes of y.
 
-        `args` holds exogenous inputs, or None.
+        A linear constraint (such as a pressure projection) is projected in here.
+
+        **Arguments:**
+
+        - `t`: the time, a scalar, in the system's time unit.
+        - `y`: the state, any tree of arrays.
+        - `args`: exogenous inputs such as a stimulus, or None.
         """
 
     @abc.abstractmethod
     def init(self, key: PRNGKeyArray) -> PyTree:
-        """An initial state."""
+        """An initial state.
+
+        **Arguments:**
+
+        - `key`: of random initial states. One that is not random ignores it.
+        """
 
 
 @dataclasses.dataclass(frozen=True)
 class ParameterInfo:
-    """How a parameter was declared."""
+    """The declaration of a parameter. Its attributes are the arguments of `parameter`."""
 
     unit: str
     positive: bool
@@ -44,31 +55,51 @@ class ParameterInfo:
 
 
 def _array(value: Any) -> Any:
-    """A number becomes a floating-point array; a module (a network, an interpolant) stays what it is."""
+    """The array of a number. A module (a network, an interpolant) stays what it is."""
     if isinstance(value, eqx.Module):
         return value
     dtype = value.dtype if isinstance(value, jax.Array) else np.asarray(value).dtype
-    # an explicit dtype: Python numbers would stay weakly typed, and a control of another type compile everything anew
+    # an explicit dtype: Python numbers would stay weakly typed, and a control of another type would compile everything
+    # anew
     return jnp.asarray(value, dtype if jnp.issubdtype(dtype, jnp.inexact) else float)
 
 
 def parameter(*, unit: str = "1", positive: bool = False, doc: str = "", dims: tuple[str, ...] = (), **kwargs) -> Any:
-    """Declare a parameter: an array leaf, or a whole Equinox module, that can be a control.
+    """Declaration of a parameter of a system: an array, or a whole Equinox module, that can be a control.
 
-    `dims` names the axes of an array parameter by the dimensions that `AbstractGridded.coords` labels, so that tables can
-    say `gm.Mars` instead of `gm.4`. Further keywords go to `equinox.field` (`default=...`).
+        D: Array = pdefit.parameter(unit="mm^2/s", positive=True, doc="diffusivity", default=0.1)
+
+    **Arguments:**
+
+    - `unit`: its unit; default "1".
+    - `positive`: whether it must be positive, which guesses are checked for.
+    - `doc`: the parameter in words, for tables.
+    - `dims`: the axes of an array parameter, by dimensions that `AbstractGridded.coords` labels. Tables then have names
+      such as `gm.Mars` in place of `gm.4`.
+    - `kwargs`: passed on to `equinox.field`, such as `default`.
     """
     info = ParameterInfo(unit=unit, positive=positive, doc=doc, dims=dims)
     return eqx.field(converter=_array, metadata={"parameter": info}, **kwargs)
 
 
 def constant(*, converter: Callable[[Any], Any] = jnp.asarray, **kwargs) -> Any:
-    """Declare an array that is never inferred: a mask, a transform matrix, a stimulus map."""
+    """Declaration of an array of a system that is never inferred: a mask, a transform matrix, a stimulus map.
+
+    **Arguments:**
+
+    - `converter`: makes the array from what a user gives; default `jax.numpy.asarray`.
+    - `kwargs`: passed on to `equinox.field`, such as `default`.
+    """
     return eqx.field(converter=converter, metadata={"constant": True}, **kwargs)
 
 
 def parameters(system: AbstractSystem | type[AbstractSystem]) -> dict[str, ParameterInfo]:
-    """The declared parameters of a system (or of its class) by name."""
+    """The declared parameters of a system by name, each with its `unit`, `positive`, `doc` and `dims`.
+
+    **Arguments:**
+
+    - `system`: a system, or its class.
+    """
     return {
         field.name: field.metadata["parameter"] for field in dataclasses.fields(system) if "parameter" in field.metadata
     }

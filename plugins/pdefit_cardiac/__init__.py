@@ -1,4 +1,4 @@
-"""Excitable heart tissue: one model in one file."""
+"""Excitable heart tissue, one model in each file."""
 
 from pdefit_cardiac.aliev_panfilov import AlievPanfilov as AlievPanfilov
 from pdefit_cardiac.bocf import BOCF as BOCF

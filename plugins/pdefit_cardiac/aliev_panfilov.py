@@ -1,4 +1,4 @@
-"""The model of Aliev and Panfilov: two fields with the shape and the restitution of a cardiac action potential."""
+"""The Aliev-Panfilov model: two fields with the shape and the restitution of a cardiac action potential."""
 
 from typing import ClassVar, NamedTuple
 
@@ -13,7 +13,13 @@ from pdefit_cardiac.turning_wave import ahead_of_front, behind_front
 
 
 class State(NamedTuple):
-    """u: scaled voltage (0 at rest, 1 at its peak, V = 100 u - 80 mV); v: recovery. Both of the grid's shape."""
+    """The state of the model, two fields of the grid's shape.
+
+    **Arguments:**
+
+    - `u`: scaled voltage, 0 at rest and 1 at its peak, V = 100 u - 80 mV.
+    - `v`: recovery, dimensionless.
+    """
 
     u: Float[Array, "*grid"] = pdefit.field(doc="voltage")
     v: Float[Array, "*grid"] = pdefit.field(doc="recovery")
@@ -25,20 +31,32 @@ class AlievPanfilov(
     pdefit.capabilities.AbstractStable,
     AbstractTissue,
 ):
-    """Heart tissue in two fields: an excitable voltage, and a recovery that is slow where u is low and fast where v is high.
+    """Heart tissue in two fields, an excitable voltage and a recovery.
+
+    Recovery is slow where u is low and fast where v is high.
 
         u_t = D lap u + (-k u (u - a) (u - 1) - u v) / T
         v_t = (eps0 + mu1 v / (u + mu2)) (-v - k u (u - a - 1)) / T
 
-    with T = `time_scale`: the published time unit is 12.9 ms. A front into resting tissue (v = 0) runs at
-    sqrt(k D / (2 T)) (1 - 2 a) and is sqrt(8 D T / k) wide. Good values: `ALIEV_PANFILOV` (12 cm/s, 0.11 cm)
-    with cells of a quarter of that width.
+    with T = `time_scale`: the published time unit is 12.9 ms. A front into resting tissue (v = 0) runs at sqrt(k D / (2
+    T)) (1 - 2 a) and is sqrt(8 D T / k) wide. Good values: `ALIEV_PANFILOV` (12 cm/s, 0.11 cm) with cells of a quarter
+    of that width.
 
-    **Seen in u alone**, k / T, eps0 / T, a, mu1, mu2 and D can be told and no more: v / T takes the place of v. Keep
-    `time_scale` then.
+    **Observed in u alone**, only k / T, eps0 / T, a, mu1, mu2 and D are determined, because v / T takes the place of v.
+    Then keep `time_scale` fixed.
 
-    Parameters are numbers, fields of the grid's shape, or `Patches`; `tissue` is 0 in conduction blocks; `args` is None or a
-    `Stimulus`, a current that u_t gains (1/ms).
+    **Arguments:**
+
+    - `D`: the diffusivity, in cm^2/ms. This and the other parameters are numbers, fields of the grid's shape, or
+      `Patches`.
+    - `a`: the threshold of excitation.
+    - `k`: the strength of excitation.
+    - `eps0`, `mu1`, `mu2`: the rate of recovery at rest, its growth with v, and its fall with u.
+    - `time_scale`: T, in ms; default 12.9.
+    - `tissue`: 1 where there is tissue and 0 in conduction blocks; by default there are no blocks.
+    - `grid`: the cells, with lengths in cm.
+
+    `args` is None or a `Stimulus`, a current that u_t gains (1/ms).
 
     Source: R. R. Aliev, A. V. Panfilov, Chaos, Solitons & Fractals 7:293 (1996), doi:10.1016/0960-0779(95)00089-5.
     """
@@ -67,7 +85,10 @@ class AlievPanfilov(
         return driven(self, t, rates, args)
 
     def init(self, key):
-        """A wave that turns around the middle of the first two axes; along a cable, one that starts at its first end."""
+        """A wave that turns around the middle of the first two axes.
+
+        Along a cable it is one that starts at its first end.
+        """
         if self.grid.ndim == 1:
             u = np.where(ahead_of_front(self.grid), 0.0, 1.0)
             v = np.zeros(u.shape)
@@ -79,11 +100,11 @@ class AlievPanfilov(
         return resting_blocks(self, State(*(jnp.asarray(x, self.a.dtype) for x in (u, v))))
 
     def rest(self):
-        """u = v = 0."""
+        """The resting state u = v = 0."""
         return State(*(jnp.zeros(self.grid.shape, self.a.dtype) for _ in range(2)))
 
     def stable_step(self, y):
-        # how fast u falls back to its plateau, and v to its target, whose largest value bounds v
+        # the rates at which u falls back to its plateau, and v to its target, whose largest value bounds v
         v = jnp.maximum(self.k * (1 + self.a) ** 2 / 4, jnp.max(y.v))
         peak = jnp.maximum(1.0, jnp.max(y.u))
         excitation = self.k * (3 * peak**2 - 2 * (1 + self.a) * peak + self.a) + v

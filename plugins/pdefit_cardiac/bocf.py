@@ -21,7 +21,13 @@ _LEAK = 0.05
 
 
 class State(NamedTuple):
-    """u: scaled voltage (0 at rest, V = 85.7 u - 84 mV); v, w, s: gates from 0 to 1. All of the grid's shape."""
+    """The state of the model, four fields of the grid's shape.
+
+    **Arguments:**
+
+    - `u`: scaled voltage, 0 at rest, V = 85.7 u - 84 mV.
+    - `v`, `w`, `s`: gates from 0 to 1.
+    """
 
     u: Float[Array, "*grid"] = pdefit.field(doc="voltage")
     v: Float[Array, "*grid"] = pdefit.field(doc="fast gate")
@@ -30,7 +36,7 @@ class State(NamedTuple):
 
 
 class Sharpness(NamedTuple):
-    """1 / width of each smooth switch, named after its threshold."""
+    """The inverse width of each smooth switch, named after its threshold."""
 
     theta_v: Array
     theta_w: Array
@@ -60,8 +66,8 @@ class BOCF(
         J_so = (u - u_o) (1 - H_w) / tau_o + H_w / tau_so               slow outward (potassium)
         J_si = -H_w w s / tau_si                                        slow inward (calcium)
 
-    where H_v, H_w, H_v_minus and H_o step from 0 to 1 as u passes theta_v, theta_w, theta_v_minus and theta_o,
-    T(x) = (1 + tanh x) / 2, v_inf = 1 - H_v_minus, and the others change from one value to another:
+    where H_v, H_w, H_v_minus and H_o step from 0 to 1 as u passes theta_v, theta_w, theta_v_minus and theta_o, T(x) =
+    (1 + tanh x) / 2, v_inf = 1 - H_v_minus, and the others change from one value to another:
 
         tau_v_minus  tau_v1_minus -> tau_v2_minus  by H_v_minus
         tau_w_minus  tau_w1_minus -> tau_w2_minus  by T(k_w_minus (u - u_w_minus))
@@ -70,17 +76,26 @@ class BOCF(
         tau_o        tau_o1       -> tau_o2        by H_o
         w_inf        1 - u / tau_w_inf -> w_inf_star  by H_o
 
-    **Switches.** With `is_smooth` H_i = T(k_i (u - theta_i)), otherwise it jumps. No automatic differentiation sees a jump:
-    gradients of the hard equations are wrong by half on moving waves. k_i = max(50, 3 / theta_i) at the thresholds given
-    first, as numbers in `sharpness` that stay when a threshold is fitted: narrower switches make gradients stiff, and wider
-    ones leak at rest, where u = 0 lies only theta_i below. Resting state, action potential and speed are then within 1 %
-    of the hard ones. One width for all, k_i = 50, lets v rest at 0.65 in place of 1 and slows waves by a fifth: switches
-    that are on by more than 5 % at rest are refused.
+    **Switches.** With `is_smooth` H_i = T(k_i (u - theta_i)), otherwise it jumps. No automatic differentiation sees a
+    jump: gradients of the hard equations are wrong by half on moving waves. k_i = max(50, 3 / theta_i) at the
+    thresholds given first, as numbers that stay when a threshold is fitted. Narrower switches make gradients stiff, and
+    wider ones leak at rest, where u = 0 lies only theta_i below. Resting state, action potential and speed are then
+    within 1 % of the hard ones. One width for all, k_i = 50, lets v rest at 0.65 in place of 1 and slows waves by a
+    fifth. Switches that are on by more than 5 % at rest are refused.
 
-    Parameters are numbers, fields of the grid's shape, or `Patches`; `tissue` is 0 in conduction blocks; `args` is None or a
-    `Stimulus`, a current that u_t gains. `EPI` and `TUTORIAL` are published sets. Good values: EPI with
-    cells of 0.025 cm; steps of Euler or RK4 of 0.05 ms at most, since a forward run survives longer ones whose gradient
-    explodes.
+    Good values: `EPI` with cells of 0.025 cm, and steps of Euler or RK4 of 0.05 ms at most, because the gradient of
+    longer ones explodes though a forward run survives them. `EPI` and `TUTORIAL` are published sets.
+
+    **Arguments:**
+
+    - `D` to `w_inf_star`: the parameters of the equations, times in ms and D in cm^2/ms: numbers, fields of the grid's
+      shape, or `Patches`. `pdefit.parameters(BOCF)` has the unit and the meaning of each.
+    - `is_smooth`: whether switches are smooth; default True.
+    - `sharpness`: k_i of each smooth switch; by default as above.
+    - `tissue`: 1 where there is tissue and 0 in conduction blocks; by default there are no blocks.
+    - `grid`: the cells, with lengths in cm.
+
+    `args` is None or a `Stimulus`, a current that u_t gains (1/ms).
 
     Source: A. Bueno-Orovio, E. M. Cherry, F. H. Fenton, J. Theor. Biol. 253:544 (2008), doi:10.1016/j.jtbi.2008.03.029.
     """
@@ -132,7 +147,7 @@ class BOCF(
             return
         for name, k in self.sharpness._asdict().items():
             threshold = getattr(self, name)
-            # within a transformation numbers are not known
+            # within a transformation of JAX numbers are not known
             if not all(eqx.is_array(x) and not isinstance(x, Tracer) for x in (threshold, k)):
                 continue
             leak = float(jnp.max(_smooth_step(-k * threshold)))
@@ -148,7 +163,7 @@ class BOCF(
         return dataclasses.replace(self, is_smooth=True)
 
     def vector_field(self, t, y, args):
-        # as rows, the gradient of ten parameters costs two thirds
+        # as rows, because the gradient of ten parameters then takes two thirds of the time
         p, k = pdefit.broadcast_scalars(self, y.u), self.sharpness
         u, v, w, s = y
         above_v, above_w = self._above(u - p.theta_v, k.theta_v), self._above(u - p.theta_w, k.theta_w)
@@ -175,12 +190,14 @@ class BOCF(
         return driven(self, t, rates, args)
 
     def _above(self, x: Array, sharpness: Array) -> Array:
-        """0 below a threshold, 1 above it."""
+        """A switch: 0 below a threshold, 1 above it."""
         return _smooth_step(sharpness * x) if self.is_smooth else (x >= 0).astype(x.dtype)
 
     def init(self, key):
-        """A wave that turns around the middle of the first two axes: at every angle the tissue is as far behind the front.
-        Along a cable, a wave that starts at its first end."""
+        """A wave that turns around the middle of the first two axes.
+
+        Along a cable it is one that starts at its first end.
+        """
         if self.grid.ndim == 1:
             ahead = ahead_of_front(self.grid)
             u, v, w, s = np.where(ahead, 0.0, 1.2), np.ones(ahead.shape), np.ones(ahead.shape), np.zeros(ahead.shape)
@@ -194,7 +211,7 @@ class BOCF(
         return resting_blocks(self, State(*(jnp.asarray(x, self.u_o.dtype) for x in (u, v, w, s))))
 
     def rest(self):
-        """u = s = 0, gates v and w open: s then follows to 0.02."""
+        """The resting state u = s = 0 with gates v and w open. s then follows to 0.02."""
         return State(*(jnp.full(self.grid.shape, x, self.u_o.dtype) for x in (0.0, 1.0, 1.0, 0.0)))
 
     def stable_step(self, y):
@@ -224,10 +241,10 @@ class BOCF(
 
 
 def _smooth_step(x: Array) -> Array:
-    """From 0 to 1 around x = 0."""
+    """A smooth step from 0 to 1 around x = 0."""
     return 0.5 + 0.5 * jnp.tanh(x)
 
 
 def _change(below: Array, above: Array, h: Array) -> Array:
-    """`below` where h = 0, `above` where h = 1."""
+    """The value that is `below` where h = 0 and `above` where h = 1."""
     return below + (above - below) * h

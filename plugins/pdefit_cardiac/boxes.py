@@ -14,7 +14,7 @@ _FORM = "a box is [[x0, x1], [y0, y1], ...] with x0 < x1, one pair for each axis
 
 
 def as_boxes(boxes: Any) -> Float[Array, "boxes axes 2"]:
-    """One box, or several with as many axes each, as an array."""
+    """An array of boxes from one box, or from several with as many axes each."""
     try:
         array = boxes if isinstance(boxes, jax.Array) else np.asarray(boxes, float)
     except (TypeError, ValueError):
@@ -28,7 +28,15 @@ def as_boxes(boxes: Any) -> Float[Array, "boxes axes 2"]:
 
 
 def covers(boxes: Float[Array, "boxes axes 2"], grid: pdefit.CartesianGrid) -> list[Float[Array, "boxes cells"]]:
-    """For each axis, the part of every cell's edge that lies inside each box: a box covers the product of its parts."""
+    """For each axis, the part of every cell's edge that lies inside each box, (boxes, cells).
+
+    A box covers the product of its parts.
+
+    **Arguments:**
+
+    - `boxes`: the boxes, in length units.
+    - `grid`: the cells.
+    """
     if boxes.shape[1] != grid.ndim:
         raise ValueError(f"boxes have {boxes.shape[1]} axes, but the grid has {grid.ndim}; {_FORM}")
     return [_overlap(boxes[:, i], grid, i) for i in range(grid.ndim)]
@@ -41,7 +49,13 @@ def _overlap(spans: Float[Array, "spans 2"], grid: pdefit.CartesianGrid, axis: i
 
 
 def weighted_sum(weights: Float[Array, "boxes"], parts: list[Float[Array, "boxes cells"]]) -> Array:
-    """sum_i weights_i parts_x,i parts_y,i ...: a field of the grid's shape."""
+    """The field sum_i weights_i parts_x,i parts_y,i ... of the grid's shape.
+
+    **Arguments:**
+
+    - `weights`: one number for each box.
+    - `parts`: for each axis the parts of `covers`.
+    """
     cells = "xyz"[: len(parts)]
     return _einsum(f"b,{','.join('b' + c for c in cells)}->{cells}", weights, *parts)
 
@@ -49,10 +63,17 @@ def weighted_sum(weights: Float[Array, "boxes"], parts: list[Float[Array, "boxes
 def averages(
     background: Float[Array, ""], boxes: Float[Array, "boxes axes 2"], values: Array, grid: pdefit.CartesianGrid
 ) -> Array:
-    """Cell averages of the function that is values_i inside box i, the last one wins, and the background elsewhere.
+    """Cell averages of the function that is values_i inside box i, and the background elsewhere.
 
-    The boxes' edges cut the grid's box into blocks on which this function is constant, so that averages are exact even where
-    several boxes share a cell.
+    Where boxes overlap the last one counts. The boxes' edges cut the grid's box into blocks on which this function is
+    constant. So averages are exact even where several boxes share a cell.
+
+    **Arguments:**
+
+    - `background`: the value outside of all boxes.
+    - `boxes`: the boxes, in length units.
+    - `values`: one number for each box.
+    - `grid`: the cells.
     """
     covers(boxes, grid)
     parts, painted = [], jnp.zeros((2 * boxes.shape[0] + 1,) * grid.ndim, values.dtype)
@@ -72,5 +93,5 @@ def averages(
 
 
 def _einsum(subscripts: str, *arrays: Array) -> Array:
-    # without this an accelerator multiplies in fewer digits
+    # by default an accelerator multiplies in fewer digits
     return jnp.einsum(subscripts, *arrays, precision=lax.Precision.HIGHEST)

@@ -16,13 +16,16 @@ def _numbers(values: Any) -> Array:
 
 
 class Patches(eqx.Module):
-    """`background`, but `values[i]` inside box i: scar, a region of slow conduction, another cell type.
+    """A field that is `background`, but `values[i]` inside box i: scar, a region of slow conduction, another cell type.
 
-    **Arguments:** `boxes` a list of `[[x0, x1], [y0, y1], ...]` in length units; `values` one number, or one for each box;
-    where boxes overlap the last one wins.
-
-    A cell that is covered in part takes the average over it, so that the same patches fit every grid, and those on a finer
+    A cell that is covered in part takes the average over it. So the same patches fit every grid, and those on a finer
     grid average to those on a coarser one. Boxes end at the edge of the grid, also where it is periodic.
+
+    **Arguments:**
+
+    - `background`: the value outside of all boxes.
+    - `boxes`: boxes `[[x0, x1], [y0, y1], ...]` in length units, (boxes, axes, 2).
+    - `values`: one number, or one for each box. Where boxes overlap the last one counts.
     """
 
     background: Float[Array, ""] = eqx.field(converter=_numbers)

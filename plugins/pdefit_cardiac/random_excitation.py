@@ -1,4 +1,4 @@
-"""Waves from random kicks: a state in which every parameter leaves its trace."""
+"""Preparations of heart tissue: waves from random kicks, in which every parameter leaves its trace, and rest."""
 
 from typing import Any
 
@@ -13,7 +13,15 @@ from pdefit_cardiac.tissue import AbstractTissue
 
 
 class Kick(eqx.Module):
-    """Adds `strength` to u in squares (segments, cubes) of `size` cells whose first cells are `corners`, not in blocks."""
+    """A kick that adds `strength` to u in some squares (segments, cubes), but not in blocks.
+
+    **Arguments:**
+
+    - `corners`: the first cell of each square, (squares, axes).
+    - `strength`: what u gains. A cell in several squares gains it once.
+    - `tissue`: 1 where there is tissue and 0 in blocks, or None.
+    - `size`: the number of cells of a square along every axis.
+    """
 
     corners: Int[Array, "squares axes"]
     strength: Float[Array, ""]
@@ -32,17 +40,29 @@ class Kick(eqx.Module):
 
 
 class RandomExcitation(pdefit.AbstractPreparation):
-    """From rest, or with `turning` from a wave that turns, `rounds` times: u gains `strength` in random squares, then the
-    tissue runs for `interval`. One more kick and the time `last` follow, so that fronts move through whatever comes next:
-    without, the tissue is often quiet after so long, and parameters of the front leave no trace. `last=None` leaves that
-    kick out.
+    """Preparation of heart tissue by kicks in random squares.
 
-    **Arguments:** `squares` in each kick, `last_squares` in the last one (None: as many), each of `size` cells along every
-    axis (segments along a cable); cells in several of them are kicked once. `interval`, `last` in ms. Squares of one key are
-    at the same places on every grid, but smaller on a finer one: multiply `size` by its refinement. Good values: 20 squares
-    of 3 cells at 128 x 128, 50 of 5 at 512 x 512. From rest, tissue that is not many wavelengths wide soon falls silent (the
-    set TUTORIAL at 128 x 128 within half a second): for activity that lasts begin with a turning wave, and kick it in few
-    places, which bends it without putting it out.
+    `rounds` times u gains `strength` in random squares, then the tissue runs for `interval`.
+
+    It begins at rest, or with `turning` from a wave that turns. One more kick and the time `last` follow, so that
+    fronts move through whatever comes next. Without it the tissue is often quiet after so long, and parameters of the
+    front leave no trace.
+
+    Squares of one key are at the same places on every grid, but smaller on a finer one: multiply `size` by its
+    refinement. Good values: 20 squares of 3 cells at 128 x 128, 50 of 5 at 512 x 512. From rest, tissue that is not
+    many wavelengths wide soon falls silent (the set TUTORIAL at 128 x 128 within half a second). For activity that
+    lasts begin with a turning wave, and kick it in few places, which bends it without putting it out.
+
+    **Arguments:**
+
+    - `rounds`: the number of kicks before the last one; default 30.
+    - `interval`: the time after each of them, in ms; default 150.
+    - `squares`: the number of squares of a kick; default 20. Cells in several of them are kicked once.
+    - `size`: the cells of a square along every axis (a segment along a cable); default 3.
+    - `strength`: what u gains; default 1.
+    - `last`: the time after the last kick, in ms; default 5. None leaves that kick out.
+    - `last_squares`: the number of squares of the last kick; by default as many as of the others.
+    - `turning`: whether it begins with a turning wave; default False.
     """
 
     rounds: int = 30
@@ -69,7 +89,7 @@ class RandomExcitation(pdefit.AbstractPreparation):
         return system.init(key) if self.turning else _tissue(system).rest()
 
     def kicks(self, system, key):
-        """The kicks are modules with the same arrays: compiled once for all rounds."""
+        """The kicks, as modules with arrays of equal shape, so that they are compiled once for all rounds."""
         keys = jax.random.split(key, self.rounds + 1)
         kicks: list[tuple[Kick, float]] = [(self._kick(system, k, self.squares), self.interval) for k in keys[:-1]]
         if self.last is not None:
@@ -89,7 +109,7 @@ class RandomExcitation(pdefit.AbstractPreparation):
 
 
 class Rest(pdefit.AbstractPreparation):
-    """Tissue at rest, for a `Stimulus` to wake."""
+    """The preparation that ends at rest, for a `Stimulus` to excite."""
 
     def start(self, system, key):
         return _tissue(system).rest()

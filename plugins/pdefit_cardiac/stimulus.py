@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 import pdefit
 from pdefit_cardiac.boxes import as_boxes, covers, weighted_sum
 
-# edges are closer to 0 or 1 than round-off here
+# this close to its ends the step differs from 0 or 1 by less than round-off
 _CLOSE = 1e-3
 
 
@@ -22,7 +22,7 @@ def _numbers(values: Any) -> Array:
 
 def _positive(name: str) -> Callable[[Any], Array]:
     def convert(values: Any) -> Array:
-        # what is an array already may be traced
+        # an array of JAX may be traced, and then has no values to check
         if not isinstance(values, jax.Array) and not np.all(np.asarray(values) > 0):
             raise ValueError(f"{name} expects times above 0, but got {values}")
         return _numbers(values)
@@ -31,18 +31,25 @@ def _positive(name: str) -> Callable[[Any], Array]:
 
 
 class Stimulus(eqx.Module):
-    """The current u_t gains by pulses: what a system of heart tissue takes as `args`.
+    """The current that pulses add to u_t: the `args` of a system of heart tissue.
 
         I(t, x) = sum_i strength_i (S((t - times_i) / rise) - S((t - times_i - duration_i) / rise)) c_i(x)
 
-    with c_i the part of a cell inside box i, and the smooth step S(x) = (1 + tanh((1 / (1 - x) - 1 / x) / 2)) / 2 between
-    0 and 1. A pulse starts to rise at times_i and to fall at times_i + duration_i, both over `rise`, and is zero before and
-    after. All its derivatives are continuous, so solvers keep their order, and its charge is strength_i duration_i exactly;
-    summed over constant steps too, if the duration is a whole number of them. Pulses add up where they overlap.
+    with c_i the part of a cell inside box i, and the smooth step S(x) = (1 + tanh((1 / (1 - x) - 1 / x) / 2)) / 2
+    between 0 and 1. A pulse starts to rise at times_i and to fall at times_i + duration_i, both over `rise`, and is
+    zero before and after. Pulses add up where they overlap.
 
-    **Arguments:** `times` in the system's unit, here ms; `duration` (ms) and `strength` (1/ms), one number or one for each
-    pulse; `boxes` `[[x0, x1], [y0, y1], ...]` in length units, one for all pulses or a list of one for each, None:
-    everywhere; `rise` in ms: a solver shows its order where it is several steps.
+    All derivatives of a pulse are continuous, so solvers keep their order. Its charge is strength_i duration_i exactly,
+    and so it is summed over constant steps if the duration is a whole number of them.
+
+    **Arguments:**
+
+    - `times`: the times at which pulses begin, in ms.
+    - `duration`: one number, or one for each pulse, in ms.
+    - `strength`: one number, or one for each pulse, in 1/ms.
+    - `boxes`: a box `[[x0, x1], [y0, y1], ...]` in length units for all pulses, or a list of one for each; by default
+      everywhere.
+    - `rise`: the time of rise and fall, in ms; default 0.05. A solver shows its order where it is several steps.
     """
 
     times: Float[Array, "pulses"] = eqx.field(converter=lambda x: jnp.atleast_1d(_numbers(x)))
@@ -64,7 +71,14 @@ class Stimulus(eqx.Module):
             )
 
     def __call__(self, t: Any, grid: pdefit.CartesianGrid, dtype: Any = None) -> Array:
-        """The current at time t, of the grid's shape; `dtype` by default that of `strength`."""
+        """The current at one time, of the grid's shape.
+
+        **Arguments:**
+
+        - `t`: the time, in ms.
+        - `grid`: the cells of the tissue.
+        - `dtype`: the type of the result; by default that of `strength`.
+        """
         begun = (t - self.times) / self.rise
         pulse = self.strength * (_smooth_step(begun) - _smooth_step(begun - self.duration / self.rise))
         pulse = pulse.astype(dtype or self.strength.dtype)
@@ -76,6 +90,6 @@ class Stimulus(eqx.Module):
 
 
 def _smooth_step(x: Array) -> Array:
-    """0 below 0, 1 above 1, and in between without a kink of any order."""
+    """The smooth step: 0 below 0, 1 above 1, with continuous derivatives of every order."""
     x = jnp.clip(x, _CLOSE, 1 - _CLOSE)
     return 0.5 + 0.5 * jnp.tanh(0.5 / (1 - x) - 0.5 / x)

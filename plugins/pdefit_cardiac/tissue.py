@@ -1,4 +1,4 @@
-"""What all models of heart tissue share: places that differ, blocks that conduct nothing, currents from outside."""
+"""The base of all models of heart tissue: varying parameters, blocks that do not conduct, outside currents."""
 
 import abc
 from typing import Any
@@ -11,12 +11,12 @@ from jaxtyping import Array
 import pdefit
 from pdefit_cardiac.patches import Patches
 
-# a cell that is half a block to round-off is tissue
+# a cell that is half a block, to round-off, counts as tissue
 _HALF = 0.5 - 1e-9
 
 
 def _as_mask(tissue: Any) -> Any:
-    """1 where a cell is tissue, at least half of it, and 0 in blocks."""
+    """The mask of tissue: 1 where at least half of a cell is tissue, and 0 in blocks."""
     if tissue is None or isinstance(tissue, Patches):
         return tissue
     x = tissue if isinstance(tissue, jax.Array) else jnp.asarray(tissue, float)
@@ -24,21 +24,30 @@ def _as_mask(tissue: Any) -> Any:
 
 
 def tissue_mask() -> Any:
-    """Declare which cells conduct: of the grid's shape or `Patches`, 1 where there is tissue and 0 in blocks (scar, holes);
-    None: all."""
+    """Declaration of the mask of cells that conduct: 1 where there is tissue and 0 in blocks (scar, holes).
+
+    It is of the grid's shape or `Patches`; None where all cells conduct.
+    """
     return pdefit.constant(default=None, converter=_as_mask)
 
 
 class AbstractTissue(eqx.Module):
-    """A model of heart tissue: a state with a voltage u, a resting state, blocks, parameters that may be fields or
-    `Patches`."""
+    """A model of heart tissue.
+
+    It has a state with a voltage u, a resting state, blocks, and parameters that may vary in space.
+
+    **Arguments:**
+
+    - `grid`: the cells, with lengths in the unit of the parameters.
+    - `tissue`: 1 where there is tissue and 0 in conduction blocks, of the grid's shape; None where there are no blocks.
+    """
 
     grid: eqx.AbstractVar[pdefit.CartesianGrid]
     tissue: eqx.AbstractVar[Array | None]
 
     @abc.abstractmethod
     def rest(self) -> Any:
-        """The resting state, from which only a current wakes the tissue."""
+        """The resting state, which only a current excites."""
 
     def __check_init__(self):
         for name, x in _given(self).items():
@@ -56,17 +65,32 @@ def _given(system: Any) -> dict[str, Any]:
 
 
 def placed(system: AbstractTissue) -> dict[str, Array]:
-    """The fields that the system was given as `Patches`, on its grid, by name; for its `__post_init__`."""
+    """The fields that the system was given as `Patches`, on its grid and by name, for its `__post_init__`."""
     return {name: x.on(system.grid) for name, x in _given(system).items() if isinstance(x, Patches)}
 
 
 def spread(system: AbstractTissue, D: Array, u: Array) -> Array:
-    """div(D grad u), with no flux into blocks."""
+    """Diffusion of the voltage, div(D grad u), with no flux into blocks.
+
+    **Arguments:**
+
+    - `system`: the tissue, with its grid and blocks.
+    - `D`: the diffusivity, a scalar or a field of the grid's shape.
+    - `u`: the voltage, of the grid's shape.
+    """
     return pdefit.diffuse(system.grid, D, u, system.tissue)
 
 
 def driven(system: AbstractTissue, t: Any, rates: Any, args: Any) -> Any:
-    """Rates of change with the current of a `Stimulus`, or None, added to that of u; nothing happens in blocks."""
+    """Rates of change with the current of a stimulus added to that of u. In blocks they are zero.
+
+    **Arguments:**
+
+    - `system`: the tissue, with its grid and blocks.
+    - `t`: the time.
+    - `rates`: the rates of all fields, a state.
+    - `args`: a `Stimulus`, or None.
+    """
     if args is not None:
         rates = rates._replace(u=rates.u + args(t, system.grid, rates.u.dtype))
     if system.tissue is None:
@@ -75,6 +99,6 @@ def driven(system: AbstractTissue, t: Any, rates: Any, args: Any) -> Any:
 
 
 def resting_blocks(system: AbstractTissue, y: Any) -> Any:
-    """A state with blocks at rest."""
+    """The state `y` with its blocks at rest."""
     mask = system.tissue
     return y if mask is None else jax.tree.map(lambda a, b: jnp.where(mask > 0, a, b), y, system.rest())

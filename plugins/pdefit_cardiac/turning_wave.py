@@ -1,4 +1,4 @@
-"""Where the tissue is in its cycle while a wave turns, or sets off: the initial states of all models."""
+"""Phases of a wave that turns or sets off, from which all models make their initial states."""
 
 import numpy as np
 
@@ -6,12 +6,14 @@ import pdefit
 
 
 def behind_front(grid: pdefit.CartesianGrid) -> np.ndarray:
-    """Parts of a turn since the front of a wave passed that turns around the middle of the first two axes: at every angle
-    the tissue is as far behind the front. From 0 to 1, of the grid's shape."""
+    """The part of a turn, from 0 to 1, since the front of a turning wave passed each cell.
+
+    The wave turns around the middle of the first two axes. At every angle the tissue is as far behind the front.
+    """
     x, y = (np.indices(grid.shape)[i] + 0.5 - n / 2 for i, n in enumerate(grid.shape[:2]))
     return np.arctan2(y, x) / (2 * np.pi) % 1
 
 
 def ahead_of_front(grid: pdefit.CartesianGrid) -> np.ndarray:
-    """False in the first tenth of a cable, where a wave starts, True in the rest."""
+    """The cells ahead of a wave that starts in the first tenth of a cable: False there, True in the rest."""
     return np.arange(grid.shape[0]) > 0.1 * grid.shape[0]

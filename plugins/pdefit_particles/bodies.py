@@ -1,4 +1,4 @@
-"""Bodies that move by their accelerations: the state, and what all systems of them share."""
+"""The state of moving bodies, and the methods that all systems of them share."""
 
 from typing import NamedTuple
 
@@ -8,14 +8,20 @@ import pdefit
 
 
 class State(NamedTuple):
-    """Positions and velocities of n bodies in d dimensions."""
+    """The state of n bodies in d dimensions.
+
+    **Arguments:**
+
+    - `position`: their positions, (n, d), in length units.
+    - `velocity`: their velocities, (n, d).
+    """
 
     position: Float[Array, "n d"]
     velocity: Float[Array, "n d"]
 
 
 class AbstractBodies(pdefit.AbstractSystem, pdefit.capabilities.AbstractMechanical):
-    """n bodies in d dimensions; a subclass gives their `acceleration` (n, d)."""
+    """n bodies in d dimensions. A subclass gives their `acceleration` (n, d)."""
 
     def vector_field(self, t, y, args):
         return State(y.velocity, self.acceleration(t, y.position, args))

@@ -31,13 +31,18 @@ class Gravity(
 
         x_i'' = sum_j GM_j (x_j - x_i) / |x_j - x_i|^3
 
-    Only the products GM enter; a common factor of all masses is a change of units. A planet's own mass is told by what
-    it does to the others, so its control needs float64: 1 % of Mercury's mass moves a body by 1e-7 au in 600 days. Time
-    is in `day` and length in `length_unit`; GM in length^3/day^2. Coincident bodies exert no force on each other.
-    Relativity, oblateness, asteroids and moons are not modelled. Where only positions were observed, a start from data takes
-    its velocities from two-body orbits about body 0 through neighbouring frames.
+    Only the products GM enter: a common factor of all masses is a change of units. A planet's own mass shows only in
+    what it does to the others, so its control needs float64: 1 % of Mercury's mass moves a body by 1e-7 au in 600 days.
+    Time is in `day`. Coincident bodies exert no force on each other. Relativity, oblateness, asteroids and moons are
+    not modelled. Where only positions were observed, a start from data takes its velocities from two-body orbits about
+    body 0 through neighbouring frames.
 
-    **Arguments:** `gm` (n,); `names` of the bodies; `position`, `velocity` (n, d) an initial state, if there is one.
+    **Arguments:**
+
+    - `gm`: the gravitational parameters G M, (n,), in length^3/day^2.
+    - `names`: names of the bodies; by default `body1`, `body2`, ...
+    - `position`, `velocity`: an initial state, (n, d), in length units and length units per day; by default there is none.
+    - `length_unit`: the unit of length; default "au".
     """
 
     time_unit: ClassVar[str] = "day"

@@ -1,4 +1,4 @@
-"""Two-body orbits: the forecast an astronomer makes without a computer."""
+"""Two-body orbits on Kepler ellipses: the simplest forecast of a planetary system."""
 
 import jax
 import jax.numpy as jnp
@@ -9,10 +9,17 @@ from jaxtyping import Array, Float
 def propagate(
     mu: Float[Array, ""], r0: Float[Array, " d"], v0: Float[Array, " d"], t: Float[Array, ""]
 ) -> tuple[Float[Array, " d"], Float[Array, " d"]]:
-    """Position and velocity after time t on the ellipse with gravitational parameter mu through (r0, v0).
+    """Position and velocity after a time on the ellipse through a given position and velocity.
 
-    Kepler's equation in the difference x of eccentric anomalies, n t = x - e_c sin x + e_s (1 - cos x) with
-    e_c = e cos E_0 and e_s = e sin E_0, by Newton iteration; then Lagrange's f and g. Bound orbits only (NaN otherwise).
+    Kepler's equation in the difference x of eccentric anomalies, n t = x - e_c sin x + e_s (1 - cos x) with e_c = e cos
+    E_0 and e_s = e sin E_0, is solved by Newton's iteration. Lagrange's f and g follow. It holds for bound orbits only
+    (NaN otherwise).
+
+    **Arguments:**
+
+    - `mu`: the gravitational parameter of both bodies together, in length^3/time^2.
+    - `r0`, `v0`: position and velocity relative to the central body, (d,).
+    - `t`: the time elapsed.
 
     Source: R. H. Battin, An Introduction to the Mathematics and Methods of Astrodynamics (1999), section 4.3.
     """
@@ -38,9 +45,15 @@ def propagate(
 def kepler_forecast(
     gm: Float[Array, " n"], position: Float[Array, "n d"], velocity: Float[Array, "n d"], elapsed: Float[Array, " t"]
 ) -> dict[str, Array]:
-    """Positions and velocities (t, n, d) when every body keeps its osculating ellipse about the first (the Sun).
+    """Positions and velocities, (t, n, d), when every body keeps its osculating ellipse about the first (the Sun).
 
     The centre of mass moves uniformly, and the Sun follows from it.
+
+    **Arguments:**
+
+    - `gm`: the gravitational parameters, (n,).
+    - `position`, `velocity`: the state at the start, (n, d).
+    - `elapsed`: the times since then, (t,).
     """
     relative_x, relative_v = position[1:] - position[:1], velocity[1:] - velocity[:1]
     orbit = jax.vmap(jax.vmap(propagate, in_axes=(0, 0, 0, None)), in_axes=(None, None, None, 0))

@@ -9,7 +9,11 @@ _VY = (0.0, 0.0, 0.0, -1.25, 1.0, 0.0, 0.0)
 
 
 def pleiades(gravity):
-    """A `Gravity` system with masses 1 to 7 (G = 1) and its initial state; the reference ends at t = 3.
+    """A `Gravity` system with masses 1 to 7 (G = 1), and its initial state. The reference solution ends at t = 3.
+
+    **Arguments:**
+
+    - `gravity`: the class `Gravity`, or one with its arguments.
 
     Source: E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equations I (1993), section II.10,
     doi:10.1007/978-3-540-78862-1; F. Mazzia and C. Magherini, Test Set for IVP Solvers (2008).

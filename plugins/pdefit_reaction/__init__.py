@@ -1,4 +1,4 @@
-"""Reaction-diffusion systems: the model plugin, one equation in one file."""
+"""Reaction-diffusion systems, one equation in each file."""
 
 from pdefit_reaction.association import Association as Association
 from pdefit_reaction.association import one_sided_source as one_sided_source

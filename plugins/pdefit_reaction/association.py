@@ -1,4 +1,4 @@
-"""Three species that diffuse and react: A + B makes C, and falls apart again."""
+"""Three species that diffuse and react: A + B makes C, which dissociates again."""
 
 from typing import Any, ClassVar, NamedTuple
 
@@ -10,7 +10,7 @@ import pdefit
 
 
 class Species(NamedTuple):
-    """The state: concentrations of the two partners and of what they make."""
+    """The state: concentrations A and B of two partners and C of their product, in mol/L, of the grid's shape."""
 
     A: Float[Array, "*grid"] = pdefit.field(unit="mol/L", doc="concentration of A", diffusivity="D")
     B: Float[Array, "*grid"] = pdefit.field(unit="mol/L", doc="concentration of B", diffusivity="D")
@@ -24,9 +24,18 @@ class Association(pdefit.ReactionDiffusion, pdefit.capabilities.AbstractVerifiab
         B_t = D lap B + b    - k_B B - k_on A B + k_off C
         C_t = D lap C + c    - k_C C + k_on A B - k_off C
 
-    All start from nothing. The source a may be a number or a field of the grid's shape: where A is made is what one usually
-    does not know. Good values: `one_sided_source`; the rates are 1 and D is 100, so that diffusion over one of its
-    128 x 128 cells is a thousand times faster than the reactions: a case for RKC or IMEX.
+    All concentrations are zero at first. Good values: `one_sided_source`, where the rates are 1 and D is 100. Diffusion
+    over one of its 128 x 128 cells is then a thousand times faster than the reactions, which is a case for RKC or IMEX.
+
+    **Arguments:**
+
+    - `grid`: the cells, with lengths in um.
+    - `D`: the diffusivity of all species, in um^2/s.
+    - `a`: the source of A, in mol/L/s: a number or a field of the grid's shape. Where A is made is usually what one
+      does not know.
+    - `b`, `c`: the sources of B and C, in mol/L/s; default 1.
+    - `k_A`, `k_B`, `k_C`: the decay rates, in 1/s; default 1.
+    - `k_on`, `k_off`: the rates of association, in L/mol/s, and of dissociation, in 1/s; default 1.
 
     Source: C. Rackauckas et al., Universal differential equations for scientific machine learning (2020),
     arXiv:2001.04385, and the tutorial on partial differential equations of DifferentialEquations.jl.
@@ -53,7 +62,7 @@ class Association(pdefit.ReactionDiffusion, pdefit.capabilities.AbstractVerifiab
         return Species(nothing, nothing, nothing)
 
     def stiffness(self, y):
-        # the eigenvalues of the exchange alone are 0 and its trace; decay adds its fastest rate at most
+        # the eigenvalues of association alone are 0 and its trace, and decay adds its fastest rate at most
         decay = jnp.max(jnp.stack([self.k_A, self.k_B, self.k_C]))
         return decay + jnp.max(self.k_on * jnp.maximum(y.A + y.B, 0.0)) + self.k_off
 
@@ -72,7 +81,14 @@ class Association(pdefit.ReactionDiffusion, pdefit.capabilities.AbstractVerifiab
 def one_sided_source(
     grid: pdefit.CartesianGrid, edge: float = 80.0, D: float = 100.0, **parameters: Any
 ) -> Association:
-    """The benchmark of Rackauckas et al.: A is made at a rate of 1 where x > `edge`, in the box [0, 100]^2; D = 100, and all
-    other numbers are 1."""
+    """The benchmark of Rackauckas et al.: A is made at a rate of 1 where x > `edge`, in the box [0, 100]^2.
+
+    **Arguments:**
+
+    - `grid`: the cells, with lengths in um.
+    - `edge`: the place beyond which A is made, in um; default 80.
+    - `D`: the diffusivity, in um^2/s; default 100.
+    - `parameters`: other arguments of `Association`; by default all are 1.
+    """
     a = np.where(grid.axis(0) > edge, 1.0, 0.0).reshape(-1, *(1,) * (grid.ndim - 1))
     return Association(grid, **{"D": D, "a": np.broadcast_to(a, grid.shape), **parameters})

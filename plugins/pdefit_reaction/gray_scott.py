@@ -13,18 +13,27 @@ from pdefit.capabilities import AbstractVerifiable, Example
 
 
 class State(NamedTuple):
+    """The state of the model, two concentrations of the grid's shape."""
+
     u: Float[Array, "*grid"] = pdefit.field(doc="substrate", diffusivity="D_u")
     v: Float[Array, "*grid"] = pdefit.field(doc="activator", diffusivity="D_v")
 
 
 class GrayScott(pdefit.ReactionDiffusion, AbstractVerifiable):
-    """An activator that eats a substrate, u + 2 v -> 3 v, both fed and washed out.
+    """An activator v that consumes a substrate u, u + 2 v -> 3 v, both fed and washed out.
 
         u_t = D_u lap u - u v^2 + feed (1 - u)
         v_t = D_v lap v + u v^2 - (feed + kill) v
 
-    At first u = 1 and v = 0 but for five spots, whose places the seed decides. Good values (Pearson): D_u = 2e-5, D_v = 1e-5,
-    feed 0.01 to 0.07, kill 0.05 to 0.07, cells of 0.01 in a periodic box.
+    At first u = 1 and v = 0 but for five spots, whose places the seed decides. All is dimensionless. Good values
+    (Pearson): D_u = 2e-5, D_v = 1e-5, feed 0.01 to 0.07, kill 0.05 to 0.07, cells of 0.01 in a periodic box.
+
+    **Arguments:**
+
+    - `grid`: the cells.
+    - `D_u`, `D_v`: the diffusivities of substrate and activator.
+    - `feed`: the rate at which the substrate is fed, and both are washed out.
+    - `kill`: the rate at which the activator is removed on top.
 
     Source: J. E. Pearson, Science 261:189 (1993), doi:10.1126/science.261.5118.189.
     """

@@ -11,14 +11,16 @@ from pdefit.adjoints.checkpointing.schedule import AbstractSchedule
 
 
 def place(accesses: Sequence[int], slots: Mapping[StorageTier, int]) -> list[tuple[StorageTier, int]]:
-    """Tier and slot for each checkpoint of a stack: the most often used in the fastest tier, among equals the newest.
+    """Tier and slot for each checkpoint of a stack.
+
+    The most often used lies in the fastest tier, among equals the newest.
 
     **Arguments:**
 
     - `accesses`: how often each checkpoint is written and read, oldest first.
     - `slots`: the number of slots in each tier.
 
-    Source: Stumm and Walther (2009), doi:10.1137/080718036.
+    Source: P. Stumm, A. Walther, SIAM J. Sci. Comput. 31:1946 (2009), doi:10.1137/080718036.
     """
     most_used = sorted(range(len(accesses)), key=lambda i: (accesses[i], i), reverse=True)
     fastest = (tier for tier in sorted(slots) for _ in range(slots[tier]))
@@ -31,13 +33,15 @@ def place(accesses: Sequence[int], slots: Mapping[StorageTier, int]) -> list[tup
 class Binomial(AbstractSchedule):
     """The schedule that runs the fewest blocks for its number of slots (Revolve).
 
-    With s slots and r repetitions C(s + r, s) blocks can be reversed; of n + 1 (the objective is one of them)
+    With s slots and r repetitions C(s + r, s) blocks can be reversed. Of n + 1 blocks (the objective is one of them)
 
         advanced = r (n + 1) - C(s + r, r - 1)      where C(s + r - 1, s) < n + 1 <= C(s + r, s)
 
-    Slots lie on a stack of checkpoints, oldest first; those used most often lie in the fastest tier.
-    Source: Griewank and Walther (2000), doi:10.1145/347837.347846; among equals the longest first advance, and the tiers
-    of Stumm and Walther (2009), doi:10.1137/080718036.
+    Slots lie on a stack of checkpoints, oldest first. Those used most often lie in the fastest tier. Among equal
+    schedules this one has the longest first advance.
+
+    Source: A. Griewank, A. Walther, ACM Trans. Math. Softw. 26:19 (2000), doi:10.1145/347837.347846; the tiers are
+    those of P. Stumm, A. Walther, SIAM J. Sci. Comput. 31:1946 (2009), doi:10.1137/080718036.
     """
 
     @property

@@ -16,14 +16,20 @@ class StorageTier(enum.IntEnum):
 
 
 class Advance(NamedTuple):
-    """Run blocks first..last-1: state `first`, which is in hand, becomes state `last`."""
+    """The action of running blocks first..last-1: state `first`, which is in hand, becomes state `last`."""
 
     first: int
     last: int
 
 
 class Store(NamedTuple):
-    """Keep the state in hand, and go on with it; whatever the slot held before is gone."""
+    """The action of keeping the state in hand as a checkpoint, and going on with it.
+
+    **Arguments:**
+
+    - `state`: the number of the state.
+    - `tier`, `slot`: where it is kept. What the slot held before is gone.
+    """
 
     state: int
     tier: StorageTier
@@ -31,7 +37,13 @@ class Store(NamedTuple):
 
 
 class Restore(NamedTuple):
-    """Take a checkpoint in hand. It stays stored."""
+    """The action of taking a checkpoint in hand. It stays stored.
+
+    **Arguments:**
+
+    - `state`: the number of the state.
+    - `tier`, `slot`: where it is kept.
+    """
 
     state: int
     tier: StorageTier
@@ -39,7 +51,10 @@ class Restore(NamedTuple):
 
 
 class Reverse(NamedTuple):
-    """Run a block, whose state is in hand, once more and then its adjoint. Afterwards no state is in hand."""
+    """The action of running a block, whose state is in hand, once more and then its adjoint.
+
+    Afterwards no state is in hand.
+    """
 
     block: int
 

@@ -37,7 +37,12 @@ class Chunking:
     length: int
 
     def count(self, intervals: int, steps: int) -> int:
-        """The number of pieces of a trajectory of `intervals` of `steps` each."""
+        """The number of pieces of a trajectory.
+
+        **Arguments:**
+
+        - `intervals`, `steps`: the number of intervals of the trajectory, and of steps of each.
+        """
         return -(-intervals * -(-steps // self.length) // self.group)
 
 
@@ -67,7 +72,7 @@ class OffloadPlan:
 
     @property
     def cost(self) -> float:
-        """The same with the cost of moving states between memories: about two steps for each piece that runs."""
+        """The `recompute_factor` with the cost of moving states: about two steps for each piece that runs."""
         moved = 2 * self.schedule.executed / (self.intervals * self.steps)
         return self.recompute_factor + moved
 

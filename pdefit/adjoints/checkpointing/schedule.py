@@ -14,8 +14,8 @@ class AbstractSchedule(abc.ABC):
     """The order in which a trajectory of blocks is run, stored and reversed.
 
     The first sweep runs every block, because the value of an objective of the final state is needed before the first
-    block is reversed. So the objective takes the place of one more block that costs nothing. n blocks need here as many
-    advances as n + 1 need where the sweep stops before the last block. State 0 takes a slot as any other.
+    block is reversed. So the objective takes the place of one more block that costs nothing. Where a sweep stops before
+    the last block, n + 1 blocks need as many advances as n blocks do here. State 0 takes a slot as any other.
 
     **Arguments:**
 
@@ -78,7 +78,10 @@ class AbstractSchedule(abc.ABC):
 
 @dataclasses.dataclass(frozen=True)
 class StoreAll(AbstractSchedule):
-    """One checkpoint for each block. The last states, which the reverse sweep needs first, lie in the fastest tier."""
+    """The schedule with one checkpoint for each block.
+
+    The last states, which the reverse sweep needs first, lie in the fastest tier.
+    """
 
     @property
     def least_slots(self) -> int:

@@ -14,23 +14,23 @@ IN_FLIGHT = 4
 class CheckpointStore(Protocol):
     """Numbered slots, each of which holds one state: the leaves of its tree, in order.
 
-    Writing and hints may return before they are carried out; reading sees what was written last.
+    Writing and hints may return before they are carried out. Reading returns what was written last.
     """
 
     def write(self, slot: int, leaves: Sequence[Array | np.ndarray]) -> None:
-        """Keep a copy: the arrays may be donated or changed as soon as this returns."""
+        """Keep a copy of some arrays in a slot. They may be donated or changed as soon as this returns."""
         ...
 
     def read(self, slot: int) -> list[np.ndarray]:
-        """The arrays, bit for bit. KeyError where nothing was written."""
+        """The arrays of a slot, bit for bit. KeyError where nothing was written."""
         ...
 
     def prefetch(self, slot: int) -> None:
-        """A hint: this slot will be read next."""
+        """Announce that this slot will be read next."""
         ...
 
     def close(self) -> None:
-        """Forget everything."""
+        """Drop all checkpoints."""
         ...
 
 
@@ -44,7 +44,7 @@ class HostStore:
         # on a CPU np.asarray would alias a buffer that the next step may take over
         arrays = [np.array(leaf, copy=True) for leaf in leaves]
         for array in arrays:
-            # what was read stays what it was: a new state takes new arrays
+            # arrays that were read must not change later: a new state takes new arrays
             array.flags.writeable = False
         self._kept[slot] = arrays
 
@@ -54,7 +54,7 @@ class HostStore:
         return list(self._kept[slot])
 
     def prefetch(self, slot: int) -> None:
-        """Nothing is faster than memory."""
+        """Nothing to do: nothing is faster than memory."""
 
     def close(self) -> None:
         self._kept.clear()

@@ -27,8 +27,8 @@ class Field:
     **Arguments:**
 
     - `fixed`: the other arrays of the stepper.
-    - `still`: what is no array in it.
-    - `solver`: what steps f, and its adjoint, on the way back.
+    - `still`: the parts of the stepper that are no arrays.
+    - `solver`: the method that steps f, and its adjoint, on the way back.
     """
 
     fixed: PyTree
@@ -40,12 +40,12 @@ class Field:
         return eqx.combine(moving, self.fixed, self.still)
 
     def __call__(self, moving: PyTree, t: Array, y: PyTree) -> PyTree:
-        """f(t, y)."""
+        """The right-hand side f(t, y)."""
         whole = self.stepper(moving)
         return whole.system.vector_field(t, y, whole.args)
 
     def step(self, slopes: VectorField, t: Array, h: Array, z: PyTree) -> PyTree:
-        """z at t + h by one step for z' = slopes(t, z, args)."""
+        """The solution z at t + h, by one step for z' = slopes(t, z, args)."""
         return tableau_step(slopes, tableau_of(self.solver), t, h, z, None)
 
     def pulled(self, moving: PyTree, t: Array, y: PyTree, a: PyTree) -> tuple[PyTree, PyTree, PyTree]:
@@ -87,11 +87,27 @@ class AbstractContinuous(AbstractReverse):
 
     @abc.abstractmethod
     def forward(self, stepper: Stepper, carry: PyTree, steps: TimesSizes) -> tuple[PyTree, PyTree]:
-        """The carry after the steps of an interval, and the states that the way back needs."""
+        """The carry after the steps of an interval, and the states that the way back needs.
+
+        **Arguments:**
+
+        - `stepper`: what steps the state.
+        - `carry`: the state at the start of the interval, and what the solver remembers between steps.
+        - `steps`: start and size of every step.
+        """
 
     @abc.abstractmethod
     def back(self, field: Field, moving: PyTree, kept: PyTree, steps: TimesSizes, adjoint: PyTree) -> PyTree:
-        """The adjoint a and the gradient at the start of an interval, from those at its end."""
+        """The adjoint a and the gradient at the start of an interval, from those at its end.
+
+        **Arguments:**
+
+        - `field`: the right-hand side.
+        - `moving`: the arrays in which a gradient is taken.
+        - `kept`: the states that `forward` kept.
+        - `steps`: start and size of every step.
+        - `adjoint`: a and the gradient at the end.
+        """
 
     def run(self, stepper, y0, grid, emit, inputs, probes=None):
         if not isinstance(stepper, Stepper):
@@ -143,13 +159,13 @@ class AbstractContinuous(AbstractReverse):
 
 
 def split(stepper: Stepper) -> tuple[PyTree, PyTree, PyTree]:
-    """A stepper in three parts: arrays in which a gradient may be taken, other arrays, and what is no array.
+    """A stepper in three parts: arrays in which a gradient may be taken, other arrays, and all that is no array.
 
     Other arrays are those declared `constant`, and those that hold no real numbers.
     """
     arrays, still = eqx.partition(stepper, eqx.is_array)
     declared = [f.name for f in dataclasses.fields(stepper.system) if "constant" in f.metadata]
-    # those that are NumPy's are no arrays to JAX
+    # constants that are NumPy's are no arrays to JAX, and None here
     names = [n for n in declared if getattr(arrays.system, n) is not None]
     free = eqx.tree_at(lambda s: [getattr(s.system, n) for n in names], arrays, replace_fn=lambda x: None)
     moving = eqx.filter(free, eqx.is_inexact_array)

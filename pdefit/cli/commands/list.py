@@ -1,16 +1,17 @@
 """pdefit list: tables of what there is to choose from."""
 
-from importlib import resources
+import hashlib
+from contextlib import suppress
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from pdefit._util.errors import unknown
-from pdefit.cli.config.catalogue import descriptions, experiments
-from pdefit.cli.runtime.plugins import systems
-from pdefit.systems.capabilities import AbstractVerifiable
-from pdefit.systems.system import parameters
+from pdefit._util.atomic import read_json, write_json
+from pdefit._util.cache import cache_folder
+from pdefit._util.errors import PdefitError, unknown
+from pdefit.cli.config.catalogue import choices, experiments
+from pdefit.cli.runtime.plugins import folders, systems
 
 KINDS = ("experiments", "systems", "solvers", "adjoints", "drivers", "stages")
 
@@ -26,25 +27,48 @@ def run_list(kinds: list[str], console: Console) -> None:
 
 def _configurations(kind: str) -> Table:
     table = Table("name", "what it is", title=kind, title_justify="left", box=None, title_style="bold")
-    core = Path(str(resources.files("pdefit_conf")))
-    group = kind if kind == "stages" else kind.removesuffix("s")
-    rows = experiments() if kind == "experiments" else dict(descriptions(core / group))
+    rows = experiments() if kind == "experiments" else choices(kind if kind == "stages" else kind.removesuffix("s"))
     for name, text in rows.items():
-        target = _name(core / group / f"{name}.yaml") if kind != "experiments" else ""
-        table.add_row(name, text or target)
+        table.add_row(name, text)
     return table
-
-
-def _name(file: Path) -> str:
-    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-    return next((x.split(":", 1)[1].strip() for x in lines if x.startswith("name:")), "")
 
 
 def _systems() -> Table:
     table = Table("name", "parameters (unit)", "what it is", "", title="systems", title_justify="left", box=None)
     table.title_style = "bold"
+    for row in _system_rows():
+        table.add_row(*row)
+    return table
+
+
+def _system_rows() -> list[list[str]]:
+    """Name, parameters, purpose and state of every system.
+
+    They come from the classes, which need JAX: three seconds. They are kept in the user's cache under a digest of all that
+    they are made of, so that only the first call after a change takes so long.
+    """
+    sources = [Path(__file__).parents[2], *(folder for _, folder in folders())]
+    files = [file for folder in sources for file in sorted(folder.rglob("*.py"))]
+    made_of = hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()
+    kept = cache_folder("systems") / f"{made_of[:24]}.json"
+    with suppress(OSError, PdefitError, KeyError, TypeError):
+        rows = read_json(kept)["systems"]
+        if all(isinstance(text, str) for row in rows for text in row):
+            return rows
+    rows = _read_systems()
+    with suppress(OSError):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        write_json(kept, {"systems": rows})
+    return rows
+
+
+def _read_systems() -> list[list[str]]:
+    from pdefit.systems.capabilities import AbstractVerifiable
+    from pdefit.systems.system import parameters
+
+    rows = []
     for name, cls in sorted(systems().items()):
         declared = ", ".join(f"{n} ({i.unit})" for n, i in parameters(cls).items())
-        first_line = (cls.__doc__ or "").strip().splitlines()[0]
-        table.add_row(name, declared, first_line, "" if issubclass(cls, AbstractVerifiable) else "unverified")
-    return table
+        purpose = (cls.__doc__ or "").strip().partition("\n")[0]
+        rows.append([name, declared, purpose, "" if issubclass(cls, AbstractVerifiable) else "unverified"])
+    return rows

@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 
 from pdefit._util.errors import PdefitError, unknown
+from pdefit.cli.config._sections import CONTROL_KEYS
 from pdefit.inverse.controls.declare import Control
 from pdefit.inverse.controls.guesses import AbstractGuess, FromData, Perturb, Value
 from pdefit.inverse.controls.priors import AbstractPrior, LogNormal, Normal
 from pdefit.inverse.controls.transforms import AbstractTransform, Identity, Log, Log10, Logit, Scale, Softplus
 
-# a node of the nested mapping is a control if it holds one of these keys, so no array may have such a name
-WORDS = ("transform", "guess", "bounds", "prior", "unit", "scale", "smoothing", "scope", "estimate")
 _TRANSFORMS = {"identity": Identity, "log": Log, "log10": Log10, "logit": Logit, "softplus": Softplus, "scale": Scale}
 _PRIORS = {"normal": Normal, "log_normal": LogNormal}
 
@@ -27,7 +26,7 @@ def read_controls(node: Any, path: str = "controls") -> dict[str, Any]:
         inner = f"{path}.{name}"
         if isinstance(value, str):
             out[name] = Control(transform=_transform(value, inner))
-        elif isinstance(value, Mapping) and any(word in value for word in WORDS):
+        elif isinstance(value, Mapping) and any(word in value for word in CONTROL_KEYS):
             out[name] = _control(value, inner)
         else:
             out[name] = read_controls(value, inner)
@@ -36,8 +35,8 @@ def read_controls(node: Any, path: str = "controls") -> dict[str, Any]:
 
 def _control(node: Mapping[str, Any], path: str) -> Control:
     for word in node:
-        if word not in WORDS:
-            raise unknown(f"word in {path}", str(word), WORDS)
+        if word not in CONTROL_KEYS:
+            raise unknown(f"word in {path}", str(word), CONTROL_KEYS)
     if node.get("scope", "shared") != "shared":
         raise PdefitError(
             f"{path}.scope is '{node['scope']}', but a run fits one recording, whose controls are all 'shared'; fit many with "

@@ -2,17 +2,29 @@
 
 import importlib.metadata
 from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
 
-from pdefit.cli.runtime.plugins import folders
+from pdefit.cli.runtime.plugins import configurations
 
 
 def experiments() -> dict[str, str]:
     """All experiments of all plugins, with the first line of their descriptions."""
     found: dict[str, str] = {}
-    for _, folder in folders():
+    for _, folder in configurations():
         found |= dict(descriptions(folder / "experiment"))
     return found
+
+
+def choices(group: str) -> dict[str, str]:
+    """Every shipped configuration of a group (`solver`, `adjoint`, `driver` ...) with what it is, or the name it stands for."""
+    folder = Path(str(resources.files("pdefit_conf"))) / group
+    return {name: text or _stands_for(folder / f"{name}.yaml") for name, text in descriptions(folder)}
+
+
+def _stands_for(file: Path) -> str:
+    lines = file.read_text(encoding="utf-8").splitlines()
+    return next((x.split(":", 1)[1].strip() for x in lines if x.startswith("name:")), "")
 
 
 def descriptions(folder: Path) -> Iterator[tuple[str, str]]:

@@ -14,13 +14,11 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from pdefit._util.errors import PdefitError, unknown
-from pdefit.cli.config._controls import WORDS
-from pdefit.cli.config._registry import names
-from pdefit.cli.config.catalogue import experiments
+from pdefit.cli.config._sections import CONTROL_KEYS
+from pdefit.cli.config.catalogue import choices, experiments
 from pdefit.cli.runtime import run_directory
-from pdefit.cli.runtime.plugins import folders
+from pdefit.cli.runtime.plugins import configurations
 from pdefit.data.readers.locate import locate
-from pdefit.inverse.fit.drivers import AbstractDriver
 
 
 def register_resolvers() -> None:
@@ -87,7 +85,7 @@ def readable(error: BaseException, overrides: Sequence[str] = (), own: Sequence[
         )
     if missing := re.search(r"Could not find '(\w+)/([^']+)'", sentence):
         group, name = missing.groups()
-        if group == "adjoint" and name in names(AbstractDriver):
+        if group == "adjoint" and name in choices("driver"):
             return PdefitError(
                 f"'{name}' is a driver, not an adjoint; write driver={name} (and driver.KEY for its keys)"
             )
@@ -119,7 +117,7 @@ def _quoted(override: str) -> str:
 
 def _not_utf8(own: Sequence[str]) -> Path | None:
     """The first configuration that is not in UTF-8, in the folders of the command line and of plugins."""
-    for folder in (*map(Path, own), *(path for _, path in folders())):
+    for folder in (*map(Path, own), *(path for _, path in configurations())):
         for file in sorted(folder.rglob("*.yaml")):
             try:
                 file.read_text(encoding="utf-8")
@@ -146,7 +144,7 @@ def _wrong_key(path: str, overrides: Sequence[str]) -> PdefitError:
                 f"'{'.'.join(walked)}' is a value and holds no '{name}'; set '{'.'.join(walked)}' itself"
             )
         if name not in node:
-            inside = [*map(str, node), *(WORDS if walked[:1] == ["controls"] and len(walked) > 1 else ())]
+            inside = [*map(str, node), *(CONTROL_KEYS if walked[:1] == ["controls"] and len(walked) > 1 else ())]
             if name in inside:
                 return PdefitError(f"'{path}' is not set yet; add it with +{path}=...")
             return unknown(f"key in {'.'.join(walked)}" if walked else "key", name, inside)

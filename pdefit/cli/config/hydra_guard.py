@@ -24,7 +24,6 @@ from omegaconf.errors import InterpolationToMissingValueError, MissingMandatoryV
 from pdefit._util.errors import PdefitError
 from pdefit.cli.config._hydra_launchers import SHIPPED, judge_plugin
 from pdefit.cli.config._hydra_values import INTERPOLATED, freeze, raw_value, resolved_value, unresolved
-from pdefit.cli.config._instantiate import resolve
 from pdefit.cli.config.configuration import readable, register_resolvers
 
 _DIRECTORIES = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir")
@@ -216,12 +215,22 @@ def _check_entries(cfg: DictConfig) -> None:
                     continue
                 raise readable(error) from None
             if key == "_target_":
-                resolve(value, path)
+                _resolve(value, path)
             # resolvers return plain containers, not those of OmegaConf
             elif isinstance(value, Mapping | list | ListConfig) and inside != "hydra":
                 walk(value, inside, depth + 1)
 
     walk(cfg, "", 0)
+
+
+def _resolve(target: Any, path: str) -> None:
+    """Check a `_target_`. JAX and plugins are loaded only here, because most configurations hold none."""
+    from pdefit.cli.config._instantiate import resolve
+    from pdefit.cli.runtime.environment import prepare
+
+    # a plugin may make arrays while it is imported
+    prepare()
+    resolve(target, path)
 
 
 def _listed(value: Any) -> list[Any]:

@@ -14,10 +14,10 @@ import numpy as np
 from jaxtyping import PyTree
 from rich.console import Console
 
+from pdefit._util.cache import cache_folder
 from pdefit._util.digest import contents, digest, without_addresses
 from pdefit._util.errors import PdefitError, with_space
 from pdefit._util.trees import named_fields
-from pdefit.cli.runtime.environment import cache_folder
 from pdefit.cli.runtime.progress import RunsProgress
 from pdefit.integrate.prepare import prepare
 from pdefit.output.store.snapshot import read_frame, write_frame

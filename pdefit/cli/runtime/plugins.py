@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.metadata
+import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -11,7 +12,6 @@ from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 
 from pdefit._util.errors import PdefitError
-from pdefit.systems.system import AbstractSystem
 
 GROUP = "pdefit.plugins"
 _ROOT = Path(__file__).parents[3]
@@ -46,21 +46,35 @@ def _beside() -> list[str]:
     return names
 
 
-def systems() -> dict[str, type[AbstractSystem]]:
+def systems() -> dict[str, type]:
     """All systems of all plugins by their names in configurations, e.g. `reaction/fisher_kpp`."""
     return {name: cls for module in plugins().values() for name, cls in module.SYSTEMS.items()}
 
 
 def folders() -> list[tuple[str, Path]]:
-    """Folders of configurations of all plugins, each beside the `__init__.py` of its package."""
-    return [(name, Path(str(module.__file__)).parent / "conf") for name, module in plugins().items()]
+    """Folders of the packages of all plugins.
+
+    They are found without an import, which would load JAX for the equations and take seconds.
+    """
+    found: dict[str, Path] = {}
+    for name in dict.fromkeys((*_installed(), *_beside())):
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.origin is None:
+            raise PdefitError(f"The plugin '{name}' cannot be found; reinstall or remove it")
+        found[name] = Path(spec.origin).parent
+    return [*found.items()]
+
+
+def configurations() -> list[tuple[str, Path]]:
+    """Folders of configurations of all plugins."""
+    return [(name, folder / "conf") for name, folder in folders()]
 
 
 class PluginConfigurations(SearchPathPlugin):
     """Plugin of Hydra that adds the `conf` folders of pdefit's plugins to the search path."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        for name, folder in folders():
+        for name, folder in configurations():
             if folder.is_dir():
                 search_path.append(provider=name, path=f"file://{folder}")
 

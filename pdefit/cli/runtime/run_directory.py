@@ -12,7 +12,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-import jax
 from hydra.core.hydra_config import HydraConfig
 
 from pdefit._util import interrupts
@@ -150,6 +149,9 @@ def _states(directory: Path) -> list[tuple[str, int]]:
 
 
 def _provenance(command: list[str], settings: Reproducible, experiment: str) -> dict[str, Any]:
+    # here, since the command line finds most mistakes before it needs JAX, which takes seconds to load
+    import jax
+
     device = jax.devices()[0]
     return {
         "experiment": experiment,

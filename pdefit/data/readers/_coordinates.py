@@ -15,7 +15,15 @@ _EMPTY_SCALE = "This is a netCDF dimension but not a netCDF variable"
 
 
 class Coordinate(NamedTuple):
-    """Positions of the points along an axis, with the relative precision in which the file holds them."""
+    """Positions of the points along an axis.
+
+    **Arguments:**
+
+    - `name`: the variable of the file that holds them.
+    - `values`: the positions, (n,).
+    - `unit`: the unit that the file states, if any.
+    - `precision`: the relative precision in which the file holds them; 0 for whole numbers.
+    """
 
     name: str
     values: np.ndarray
@@ -26,11 +34,18 @@ class Coordinate(NamedTuple):
 def coordinate(
     file: h5py.File, name: str, axis: int, dims: Sequence[str | None], named: Mapping[str, str | None], path: Path
 ) -> Coordinate | None:
-    """Positions along an axis of a variable (0 is time), or None where the file states none.
+    """Positions along an axis of a variable, or None where the file states none.
 
-    `dims` are the model's names of all axes after time. A file states positions by a dimension scale that is called as the
-    model's axis (or has the CF attribute `axis`), or by numbers of that name beside the variable. `named` maps axes to
-    variables that hold their positions, or to None where nothing is to be compared.
+    A file states positions in one of two ways. Either a dimension scale has the name of the model's axis (or the CF
+    attribute `axis` of that name). Or a variable of that name lies beside the one that is read.
+
+    **Arguments:**
+
+    - `file`: an open file, and `path` its place, for errors.
+    - `name`: the variable.
+    - `axis`: the number of its axis, where 0 is time.
+    - `dims`: the model's names of all axes after time; None for an axis that has none.
+    - `named`: for some axes the variable that holds their positions, or None for no comparison.
     """
     dim, count = dims[axis - 1], shape(file, name, path)[axis]
     if dim is None or (dim in named and named[dim] is None):
@@ -62,7 +77,7 @@ def coordinate(
 
 
 def _scales(file: h5py.File, name: str, axis: int, path: Path) -> list[tuple[str, str, bool]]:
-    """The dimension scales of an axis: their names in the file, what they are called, and whether they hold no positions."""
+    """The dimension scales of an axis, each with its path in the file, its label, and whether it holds no positions."""
     try:
         scales = variable(file, name, path).dims[axis].values()
     # a variable that was copied from another file lost its scales, which h5py says with almost any exception
@@ -78,7 +93,7 @@ def _scales(file: h5py.File, name: str, axis: int, path: Path) -> list[tuple[str
 
 
 def _text(attribute: object) -> str:
-    """An attribute as text; nothing if it is none."""
+    """An attribute as text; empty where it is none."""
     if isinstance(attribute, bytes):
         return attribute.decode(errors="replace")
     return attribute if isinstance(attribute, str) else ""

@@ -1,4 +1,4 @@
-"""Standard deviations of a film's values: a number, one for every frame alike, or one for each frame."""
+"""Standard deviations of a film's values: one number, one array for all frames, or one for each frame."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -12,14 +12,21 @@ from pdefit.data.units import Conversion, conversion
 
 
 class Deviations(NamedTuple):
-    """Standard deviations in the model's unit; `alike` is None where the variable `source` has them for each frame."""
+    """Standard deviations of a variable, in the model's unit.
+
+    **Arguments:**
+
+    - `source`: the number, or the file's variable, that they come from.
+    - `alike`: the standard deviations of all frames alike; None where `source` has them for each frame.
+    - `conversion`: from the unit of `source` to that of the model.
+    """
 
     source: str | float
     alike: np.ndarray | None
     conversion: Conversion
 
     def frames(self, file: h5py.File, path: Path, frames: slice, count: int) -> np.ndarray:
-        """Those of some of the file's `count` frames."""
+        """The standard deviations of some of the file's `count` frames."""
         if self.alike is not None:
             return self.alike
         assert isinstance(self.source, str)
@@ -35,7 +42,16 @@ def deviations(
     stated: str | None,
     expected: str | None,
 ) -> Deviations:
-    """From a number or a variable, for values of this shape whose own unit is `stated`; `expected` is the model's."""
+    """The standard deviations of a variable, checked for shape, unit and sign.
+
+    **Arguments:**
+
+    - `file`: an open file, and `path` its place, for errors.
+    - `source`: a number in the model's unit, or a variable of the file.
+    - `values`: the shape of the variable's values, (T, ...).
+    - `stated`: the unit that the file states for the values. It is that of sigma too, where sigma has none.
+    - `expected`: the unit of the model.
+    """
     convert = Conversion()
     if isinstance(source, str):
         own = unit(file, source, path)
@@ -60,7 +76,7 @@ def deviations(
 
 
 def convertible(stated: str | None, expected: str | None, name: str, path: Path) -> Conversion:
-    """From the file's unit to the model's, or an error that names the variable."""
+    """The conversion from the file's unit to the model's, or an error that names the variable."""
     try:
         return conversion(stated, expected)
     except PdefitError as error:
@@ -70,7 +86,7 @@ def convertible(stated: str | None, expected: str | None, name: str, path: Path)
 
 
 def _fits(given: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    """Whether the one can be repeated to become the other."""
+    """Whether an array of one shape broadcasts to another shape."""
     try:
         return np.broadcast_shapes(given, wanted) == wanted
     except ValueError:

@@ -1,4 +1,4 @@
-"""Values that a file holds packed, by the CF conventions: scale, offset, fill values and valid ranges."""
+"""Unpacking of values by the CF conventions: scale, offset, fill values and valid ranges."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,21 +13,30 @@ _LIMITS = ("valid_min", "valid_max", "valid_range")
 
 
 def is_scaled(attributes: Mapping[str, Any]) -> bool:
-    """Whether the numbers in the file stand for others."""
+    """Whether the file states a scale or an offset for its numbers."""
     return any(key in attributes for key in _SCALING)
 
 
 def unpacked(raw: np.ndarray, attributes: Mapping[str, Any], where: str) -> np.ndarray:
-    """Values in float64, NaN where the file says that they are missing or not valid.
+    """Values in float64, NaN where the file marks them as missing or not valid.
 
-    Masks and scales are those of `xarray.decode_cf`, with which the tests compare them. The rule stands here because xarray
-    takes half a second to import, rounds short integers to float32, and decodes before it looks at valid ranges. Fill values
-    and valid ranges are in packed units. Following NetCDF's own guide, a valid range in floating point beside packed integers
-    is in unpacked units.
+    Masks and scales are those of `xarray.decode_cf`, with which the tests compare them. That library is not used,
+    because it takes half a second to import and rounds short integers to float32. It also decodes before it tests valid
+    ranges.
+
+    Fill values and valid ranges are in packed units. As NetCDF's own guide has it, a valid range in floating point
+    beside packed integers is in unpacked units.
+
+    **Arguments:**
+
+    - `raw`: the numbers as the file holds them.
+    - `attributes`: the attributes of the variable.
+    - `where`: the variable and its file in words, for errors.
     """
     known = {key: _numbers(attributes[key], key, where) for key in (*_SCALING, *_FILLS, *_LIMITS) if key in attributes}
     if raw.dtype.kind in "iu" and (sign := _sign(attributes)) not in (None, raw.dtype.kind):
-        # the integers of NetCDF-3 were signed, those of OPeNDAP's bytes are not; their limits are as signed as they
+        # integers of NetCDF-3 are always signed, and bytes of OPeNDAP never are: `_Unsigned` states what they stand
+        # for, and limits of the same type are reinterpreted with them
         old, new = (np.dtype(f"{kind}{raw.dtype.itemsize}") for kind in (raw.dtype.kind, sign))
         alike = {key: (x.dtype.kind, x.dtype.itemsize) == (old.kind, old.itemsize) for key, x in known.items()}
         known = {k: x.astype(old).view(new) if alike[k] and k not in _SCALING else x for k, x in known.items()}
@@ -41,7 +50,7 @@ def unpacked(raw: np.ndarray, attributes: Mapping[str, Any], where: str) -> np.n
     fills = np.concatenate([np.zeros(0), *(_like(known[key], raw) for key in _FILLS if key in known)])
     values = raw.astype(np.float64)
     missing = np.isin(values, fills) if fills.size else np.zeros(raw.shape, bool)
-    # what overflows is infinite, and told as that
+    # values that overflow become infinite, and are refused as such by the caller
     with np.errstate(over="ignore", invalid="ignore"):
         scaled = values * scale + offset if is_scaled(attributes) else values
     limited = scaled if raw.dtype.kind in "iu" and low.dtype.kind == high.dtype.kind == "f" else values
@@ -50,7 +59,7 @@ def unpacked(raw: np.ndarray, attributes: Mapping[str, Any], where: str) -> np.n
 
 
 def _sign(attributes: Mapping[str, Any]) -> str | None:
-    """The kind of integers that the file means, where it says so: `u` or `i`."""
+    """The kind of integers that `_Unsigned` states, `u` or `i`; None without it."""
     stated = attributes.get("_Unsigned")
     text = stated.decode(errors="replace") if isinstance(stated, bytes) else str(stated)
     return {"true": "u", "false": "i"}.get(text.lower())
@@ -76,7 +85,7 @@ def _one(value: np.ndarray | None, default: float, key: str, where: str) -> floa
 
 
 def _limits(known: Mapping[str, np.ndarray], where: str) -> tuple[np.ndarray, np.ndarray]:
-    """The least and the largest valid value."""
+    """The smallest and the largest valid value."""
     low, high = -np.inf, np.inf
     if "valid_range" in known:
         if known["valid_range"].size != 2:
@@ -86,6 +95,6 @@ def _limits(known: Mapping[str, np.ndarray], where: str) -> tuple[np.ndarray, np
 
 
 def _like(fill: np.ndarray, raw: np.ndarray) -> np.ndarray:
-    """Fill values as the data can hold them: 1e20 in float64 is no number in float32."""
+    """Fill values in the type of the data: 1e20 in float64 has no equal in float32."""
     with np.errstate(over="ignore"):
         return fill.astype(raw.dtype if raw.dtype.kind == "f" else fill.dtype).astype(np.float64)

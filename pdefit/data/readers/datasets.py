@@ -1,4 +1,8 @@
-"""Arrays and units out of an HDF5 file that anybody may have made, or damaged."""
+"""Checked reading of arrays and units from HDF5 files, which may be damaged or come from anywhere.
+
+Functions take the open file, the name of a variable, and the path of the file for errors. Whatever is wrong with a file
+is a `PdefitError`.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,13 +15,13 @@ from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.memory import too_large
 from pdefit.data.readers._packing import unpacked
 
-# as it is in the file, in float64, and converted
+# copies in memory: as it is in the file, in float64, and converted
 _COPIES = 3
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[h5py.File]:
-    """The file, for reading."""
+    """A file opened for reading, and closed at the end of the block."""
     if not path.is_file():
         raise PdefitError(f"The data file '{path}' does not exist")
     try:
@@ -44,14 +48,21 @@ def refuse_foreign(file: h5py.File, path: Path) -> None:
         return name if isinstance(item, h5py.Dataset) and (item.external or item.is_virtual) else None
 
     with _sound("", path):
-        # neither follows links
+        # neither of the two follows links
         name = file.visititems_links(by_link) or file.visititems(by_storage)
     if name:
         raise PdefitError(f"'{name}' in '{path}' takes its values from another file; copy them into this one")
 
 
 def array(file: h5py.File, name: str, path: Path, frames: slice | None = None, count: int | None = None) -> np.ndarray:
-    """Numbers in float64, unpacked, NaN where missing; or text. All of a variable, or some of its `count` frames."""
+    """The values of a variable: numbers in float64, unpacked and NaN where missing, or texts.
+
+    **Arguments:**
+
+    - `file`, `name`, `path`: as of all functions of this module.
+    - `frames`: the part of the first axis to read; by default all of it.
+    - `count`: the length that the first axis must have, where that is known.
+    """
     with _sound(name, path):
         dataset, where = variable(file, name, path), f"'{name}' in '{path.name}'"
         if count is not None and dataset.shape[:1] != (count,):
@@ -70,13 +81,16 @@ def array(file: h5py.File, name: str, path: Path, frames: slice | None = None, c
 
 
 def shape(file: h5py.File, name: str, path: Path) -> tuple[int, ...]:
-    """The shape of a variable; of one without values, none."""
+    """The shape of a variable; () for one without values."""
     with _sound(name, path):
         return tuple(_named(file, name, path).shape or ())
 
 
 def unit(file: h5py.File, name: str, path: Path) -> str | None:
-    """The unit a file states for a variable; CF times read "days since 1970-01-01"."""
+    """The unit that a file states for a variable, or None.
+
+    Of CF times such as "days since 1970-01-01" it is the first word.
+    """
     with _sound(name, path):
         attributes = _named(file, name, path).attrs
         stated = attributes.get("units", attributes.get("unit"))
@@ -89,7 +103,7 @@ def unit(file: h5py.File, name: str, path: Path) -> str | None:
 
 
 def variable(file: h5py.File, name: str, path: Path) -> h5py.Dataset:
-    """The dataset of this name: numbers or text that lie in this very file."""
+    """The dataset of a name, which must hold numbers or texts, in this very file."""
     with _sound(name, path):
         dataset, where = _named(file, name, path), f"'{name}' in '{path.name}'"
         if dataset.shape is None:
@@ -135,7 +149,7 @@ def _named(file: h5py.File, name: str, path: Path) -> h5py.Dataset:
 
 @contextmanager
 def _sound(name: str, path: Path) -> Iterator[None]:
-    """Whatever h5py says of damaged bytes becomes one sentence."""
+    """A block in which any error of h5py, which damaged bytes cause, becomes a `PdefitError`."""
     try:
         yield
     except PdefitError:

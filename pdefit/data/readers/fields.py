@@ -1,4 +1,4 @@
-"""fields.h5 for reading: finished, left by a killed process, or still growing."""
+"""Reading of fields.h5, the film of a run: finished, left by a killed process, or still growing."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,17 @@ _AT_ONCE = 32 << 20
 
 @dataclasses.dataclass(frozen=True)
 class Field:
-    """A field of the film: where it lives, and in which kinds it is there. Coordinates are numbers, or labels."""
+    """A field of a film.
+
+    **Arguments:**
+
+    - `name`, `long_name`: its name in the model, and in words.
+    - `unit`: the unit of its values.
+    - `dims`: the names of its axes after time.
+    - `coords`: for each of them the positions, or labels, (n,).
+    - `coord_units`: for each of them the unit of the positions.
+    - `kinds`: which of `KINDS` the file holds: the truth of a twin, observations, predictions.
+    """
 
     name: str
     long_name: str
@@ -34,16 +44,21 @@ class Field:
 
     @property
     def reference(self) -> str | None:
-        """What a prediction is compared with: the truth, or else what was observed."""
+        """The kind that a prediction is compared with: the truth, or else the observations."""
         return next((kind for kind in ("true", "observed") if kind in self.kinds), None)
 
 
 class Film:
-    """Complete frames of a film, by field, kind and number; nothing is read before it is asked for, and nothing from other
-    files: links and variables that lead to them are refused.
+    """The complete frames of a film, by field, kind and number.
 
-    `ts` (T,) are the times of the complete frames, `total` how many there are to be, and `forecast` the first of the frames
-    beyond the fit (T where there is none).
+    Values are read when they are needed. Links, and variables that lead to other files, are refused. `ts` (T,) are the
+    times of the complete frames, in `time_unit`. `total` is the number of frames once the film is finished. `forecast`
+    is the number of the first frame beyond the fit, T where there is none.
+
+    **Arguments:**
+
+    - `file`: the open file.
+    - `path`: its place, for errors.
     """
 
     def __init__(self, file: h5py.File, path: Path):
@@ -63,11 +78,11 @@ class Film:
             raise PdefitError(f"'{path}' is not a film that pdefit wrote; name the directory of a run") from None
 
     def frame(self, field: str, kind: str, number: int) -> np.ndarray:
-        """One frame, in the precision of the file."""
+        """One frame of a field in one of its kinds, in the precision of the file."""
         return self._variable(field, kind)[number]
 
     def frames(self, field: str, kind: str, numbers: Sequence[int]) -> Iterator[np.ndarray]:
-        """Some frames in turn; a small variable is read at once."""
+        """Some frames, one after the other. A small variable is read at once."""
         stored = self._variable(field, kind)
         if stored.size * stored.dtype.itemsize <= _AT_ONCE:
             yield from stored[: self.ts.size][np.asarray(numbers, int)]
@@ -76,11 +91,11 @@ class Film:
                 yield stored[number]
 
     def item_size(self, field: str, kind: str) -> int:
-        """Bytes of one number in the file."""
+        """Bytes of one number of a variable in the file."""
         return self._variable(field, kind).dtype.itemsize
 
     def _variable(self, field: str, kind: str) -> h5py.Dataset:
-        # those of `fields` were checked when the film was opened
+        # the variables of `fields` were checked when the film was opened
         if kind not in self.fields[field].kinds:
             raise KeyError(f"{field}_{kind}")
         found = self._file[f"{field}_{kind}"]
@@ -88,11 +103,11 @@ class Film:
         return found
 
     def chosen(self, most: int) -> list[int]:
-        """At most so many frames, evenly taken, the first and the last among them."""
+        """The numbers of at most `most` frames, evenly spaced, with the first and the last."""
         return np.unique(np.linspace(0, self.ts.size - 1, min(most, self.ts.size)).round().astype(int)).tolist()
 
     def when(self, number: int) -> str:
-        """The time of a frame with its unit, in as many digits as tell it from its neighbours."""
+        """The time of a frame with its unit, in as many digits as distinguish it from its neighbours."""
         unit = with_space(self.time_unit)
         step = float(np.median(np.diff(self.ts))) if self.ts.size > 1 else 0.0
         if not np.isfinite(step) or step <= 0 or not 1e-5 < step < 1e7:
@@ -101,7 +116,7 @@ class Film:
         return f"{self.ts[number]:.{min(decimals, 6)}f}{unit}"
 
     def is_small(self, field: str) -> bool:
-        """Whether all frames of a variable may be held in memory."""
+        """Whether all frames of a variable may be held in memory at once."""
         return int(np.prod((self.ts.size, *self.fields[field].shape))) * 8 <= _AT_ONCE
 
 
@@ -118,13 +133,13 @@ def _fields(file: h5py.File, path: Path) -> dict[str, Field]:
         field, _, kind = name.rpartition("_")
         if not field or kind not in KINDS:
             continue
-        # the class of what a link leads to is found by following it
+        # only for a hard link: the class of another link's target would be found by following it
         is_here = isinstance(file.get(name, getlink=True), h5py.HardLink)
         if is_here and file.get(name, getclass=True) is not h5py.Dataset:
             continue
         _numbers(variable(file, name, path))
         kinds.setdefault(field, []).append(kind)
-    # in the order of the state, where the file says it
+    # in the order of the state, where the file states it
     first = str(file.attrs.get("fields", "")).split()
     names = [name for name in first if name in kinds] + [name for name in kinds if name not in first]
     return {name: _field(file, name, sorted(kinds[name], key=KINDS.index), path) for name in names}

@@ -1,4 +1,4 @@
-"""The frames of a laboratory's film, some at a time."""
+"""Frames of a measured film, read a few at a time."""
 
 import contextlib
 from collections.abc import Mapping, Sequence
@@ -18,17 +18,24 @@ from pdefit.data.units import Conversion
 class Frames:
     """An open HDF5 (or NetCDF-4) file whose variables have time as their first axis.
 
-    NaN means missing, as does what the file's CF attributes mask (`_FillValue`, `valid_range`, ...); `scale_factor` and
-    `add_offset` are applied. Infinite values are refused. Opening the file checks all times, and that the variables are
-    numbers, have every frame and can be converted. Values are read when they are asked for. `ts` are the times wanted; frames
-    are counted from the first of them. `shapes` are those of a frame of each field, and `unitless` the variables for which
-    the file states no unit, with the model's.
+    Values and times come out in the model's units. NaN means missing, as does what the file's CF attributes mask
+    (`_FillValue`, `valid_range`, ...); `scale_factor` and `add_offset` are applied. Infinite values are refused.
 
-    **Arguments:** `variables` from field names to the file's variables; `sigma` for a field, a number or a variable: (n,)
-    matching the first axis after time, broadcastable to a frame, or with a time axis of its own; `units` the model's for
-    each field and `time_unit` for the time; `start`, `stop` the times wanted. Values and times come out in the model's
-    units, and so does a sigma from the file (in its own unit, or its variable's); numbers given here are in the model's
-    units already.
+    Opening the file checks all times, and that the variables are numbers, have every frame and can be converted. Values
+    are read when they are needed. `ts` are the times wanted, and frames are counted from the first of them. `shapes`
+    are those of one frame of each field. `unitless` maps variables without a unit in the file to the model's unit.
+
+    **Arguments:**
+
+    - `path`: the file.
+    - `variables`: for each field of the model the variable of the file.
+    - `sigma`: for a field its standard deviation (default 1): a number in the model's unit, or a variable in its own or
+      the field's unit. A variable has shape (n,) of the first axis after time, broadcasts to a frame, or has a time
+      axis of its own.
+    - `units`: the model's unit of each field.
+    - `time_unit`: the model's unit of time.
+    - `time`: the variable that holds the times.
+    - `start`, `stop`: the first and the last time wanted, in the model's unit; by default all.
     """
 
     def __init__(
@@ -63,7 +70,7 @@ class Frames:
                 field: self._variable(name, sources[field], (units or {}).get(field))
                 for field, name in variables.items()
             }
-            # everything is as it should be: the file stays open
+            # no check failed, so the file stays open
             self._open = stack.pop_all()
 
     def arrays(self, first: int, last: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
@@ -85,7 +92,7 @@ class Frames:
 
     @property
     def variables(self) -> dict[str, str]:
-        """The file's names of the fields."""
+        """For each field the name of its variable in the file."""
         return {field: v.name for field, v in self._variables.items()}
 
     @property
@@ -93,7 +100,7 @@ class Frames:
         return {field: shape(self._file, v.name, self._path)[1:] for field, v in self._variables.items()}
 
     def step(self, field: str) -> float | None:
-        """What one whole number stands for, in the model's unit, where the file holds whole numbers without a scale."""
+        """The size of one whole number in the model's unit; None for variables that are scaled or no whole numbers."""
         stored = variable(self._file, self._variables[field].name, self._path)
         if stored.dtype.kind not in "iu" or is_scaled(stored.attrs):
             return None
@@ -102,7 +109,14 @@ class Frames:
     def coordinate(
         self, field: str, axis: int, dims: Sequence[str | None], named: Mapping[str, str | None], expected: str | None
     ) -> Coordinate | None:
-        """Where the points along an axis of a field lie, in the unit `expected`; the arguments are those of `coordinate`."""
+        """Positions of the points along an axis of a field, in the model's unit.
+
+        **Arguments:**
+
+        - `field`: the field.
+        - `axis`, `dims`, `named`: as of `pdefit.data.readers._coordinates.coordinate`.
+        - `expected`: the model's unit of length.
+        """
         found = coordinate(self._file, self._variables[field].name, axis, dims, named, self._path)
         if found is None:
             return None
@@ -146,7 +160,7 @@ class Frames:
             )
 
     def _read_as(self, name: str, expected: str | None) -> str:
-        """In what the times are counted: the model's unit, and where it has none, that of the file."""
+        """The unit of the times: the model's, or the file's where the model has none."""
         return with_space(expected or "1") or with_space(unit(self._file, name, self._path) or "1")
 
     def _variable(self, name: str, sigma: str | float, expected: str | None) -> "_Variable":

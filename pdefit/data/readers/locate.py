@@ -1,4 +1,4 @@
-"""Finding data files: the user's directory, then $PDEFIT_DATA, then the data that ship with pdefit."""
+"""Search for data files: in the user's directory, then in $PDEFIT_DATA, then among the data that ship with pdefit."""
 
 import os
 from importlib import resources
@@ -8,7 +8,13 @@ from pdefit._util.errors import PdefitError
 
 
 def locate(name: str, base: Path | None = None) -> Path:
-    """The file called `name` (relative, or absolute), or an error that lists where it was looked for."""
+    """The path of a data file, or an error that lists the places that were searched.
+
+    **Arguments:**
+
+    - `name`: the file, by a relative or an absolute path.
+    - `base`: the first directory to search; by default the working directory.
+    """
     places = [base or Path.cwd()]
     if configured := os.environ.get("PDEFIT_DATA"):
         places.append(Path(configured))

@@ -1,4 +1,4 @@
-"""From a laboratory's file to `Observations`."""
+"""Observations from a measured file."""
 
 import logging
 from collections.abc import Mapping
@@ -25,7 +25,10 @@ def read_observations(
     start: float = -np.inf,
     stop: float = np.inf,
 ) -> Observations:
-    """Read a whole film into memory, and log a warning of what looks odd; the arguments are those of `Frames`."""
+    """A whole film as `Observations`, in memory. What looks odd about it is logged as a warning.
+
+    **Arguments:** as of `Frames`.
+    """
     with Frames(
         path, variables, sigma=sigma, units=units, time_unit=time_unit, time=time, start=start, stop=stop
     ) as frames:
@@ -36,7 +39,10 @@ def read_observations(
 
 
 def read_all(frames: Frames) -> tuple[Observations, list[str]]:
-    """All frames, and what looks odd about them: missing units, whole numbers beside a sigma that is finer than one."""
+    """All frames, and remarks on what looks odd.
+
+    Remarks are about missing units, and about whole numbers with a sigma smaller than one of them.
+    """
     values, errors = frames.arrays(0, frames.ts.size)
     remarks = []
     for field, value in values.items():
@@ -61,6 +67,12 @@ def read_all(frames: Frames) -> tuple[Observations, list[str]]:
 
 
 def read_arrays(path: Path, names: Mapping[str, str]) -> dict[str, np.ndarray]:
-    """Arrays that belong to the system rather than to the film (reference parameters, labels), under the keys of `names`."""
+    """Arrays that belong to the system and not to the film, such as reference parameters and labels.
+
+    **Arguments:**
+
+    - `path`: the file.
+    - `names`: for each key of the result the variable of the file.
+    """
     with opened(path) as file:
         return {key: array(file, name, path) for key, name in names.items()}

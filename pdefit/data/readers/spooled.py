@@ -1,4 +1,4 @@
-"""Observations that do not fit into memory: some frames at a time, the next ones read ahead."""
+"""Observations that do not fit into memory: a few frames at a time, the next ones read ahead."""
 
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -11,10 +11,11 @@ _Arrays = tuple[dict[str, np.ndarray], dict[str, np.ndarray]]
 
 
 class TargetFile:
-    """Frames of an open file as `Observations`; beside what the caller holds, one slice of them is read ahead.
+    """Frames of an open file as `Observations`.
 
-    A frame, or a whole slice, without any finite value is masked; times were checked when the frames were opened, values
-    are checked when they are read. One thread reads. The frames are closed together with this object.
+    Beside what the caller holds, one slice of frames is read ahead by a thread. Values are checked when they are read,
+    and times were checked when the frames were opened. A frame, or a whole slice, without any finite value is masked.
+    Closing this object closes the frames.
     """
 
     def __init__(self, frames: Frames):
@@ -28,7 +29,7 @@ class TargetFile:
         return self._frames.ts
 
     def read(self, first: int, last: int) -> Observations:
-        """Frames first..last-1."""
+        """The observations in frames first..last-1."""
         self.prefetch(first, last)
         assert self._ahead is not None
         (_, arrays), self._ahead = self._ahead, None
@@ -36,7 +37,7 @@ class TargetFile:
         return Observations.build(self.ts[first:last], *arrays.result())
 
     def prefetch(self, first: int, last: int) -> None:
-        """A hint: these frames will be read next. An earlier hint that was not followed is forgotten."""
+        """Start to read frames first..last-1. Frames that were read ahead before and not taken are dropped."""
         if self._ahead is not None and self._ahead[0] == (first, last):
             return
         if self._ahead is not None:

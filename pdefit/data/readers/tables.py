@@ -1,4 +1,4 @@
-"""From a CSV table to numbers by name."""
+"""Numbers by name from a CSV table."""
 
 import csv
 import math
@@ -8,7 +8,7 @@ from pdefit._util.errors import PdefitError
 
 
 def read_table(path: Path) -> dict[str, dict[str, float]]:
-    """A CSV file with a header: for each row, by its first column, the numbers in the other columns."""
+    """The numbers of a CSV file with a header, by the first column of their row and the name of their column."""
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
             header, *rows = [row for row in csv.reader(file, strict=True) if row] or [[]]

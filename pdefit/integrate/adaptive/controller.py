@@ -1,12 +1,13 @@
 """The choice of adaptive steps: the time grid that a tolerance allows.
 
-The controller is ours and not the one of diffrax (0.7.2), for the grid that comes out. A trajectory takes its frozen steps
-hundreds of times in a fit, and every interval is padded to the longest one. `ClipStepSizeController(PIDController)` with
-the same gains shortens only the last step before an observation, down to 1/550 of its neighbours. Of five problems it takes
-0.99 to 1.16 times as many steps, in the worst of them (Fisher-KPP, Tsit5, 21 observations) 9 in the longest interval in
-place of 7, padded to 16 in place of 8. PI gains of 0.3 and 0.4 take 1.2 to 1.9 times as many steps. One pass takes 1.0 to
-1.3 times as long with room for 10^6 steps, and a first call, with its compilation, 1.05 to 2.4 times. `diffeqsolve` also
-turns a float32 state into the float64 of its times, and has one `atol` for all fields.
+The controller is our own and not that of diffrax (0.7.2), because of the grid that comes out. A trajectory takes its
+frozen steps hundreds of times in a fit, and every interval is padded to the longest one.
+`ClipStepSizeController(PIDController)` with the same gains shortens only the last step before an observation, down to
+1/550 of its neighbours. Of five problems it takes 0.99 to 1.16 times as many steps. In the worst of them (Fisher-KPP,
+Tsit5, 21 observations) the longest interval has 9 steps in place of 7, padded to 16 in place of 8. PI gains of 0.3 and
+0.4 take 1.2 to 1.9 times as many steps. One pass takes 1.0 to 1.3 times as long with room for 10^6 steps, and a first
+call, with its compilation, 1.05 to 2.4 times. `diffeqsolve` also turns a float32 state into the float64 of its times,
+and has one `atol` for all fields.
 """
 
 from typing import NamedTuple
@@ -30,7 +31,7 @@ from pdefit.systems.system import AbstractSystem
 # a pass accepts errors up to ACCEPTED of the tolerance and aims at AIM: frozen steps serve other parameters too, whose
 # errors may be larger
 AIM, ACCEPTED = 0.25, 0.5
-# by what one step may differ from the one before
+# factors by which one step may differ from the one before
 _SHRINK, _GROW = 0.2, 5.0
 MOST_STEPS = 1_000_000
 # steps tried by one call of the compiled loop: memory for these is all that a pass holds, however long it is
@@ -47,7 +48,7 @@ def adaptive_grid(
     t0: float,
     args: PyTree = None,
 ) -> TimeGrid:
-    """The steps of an adaptive pass, frozen.
+    """The time grid of an adaptive pass, whose steps are frozen from then on.
 
     **Arguments:**
 
@@ -56,7 +57,7 @@ def adaptive_grid(
     - `ts`: the observation times, in the system's time unit; the first may be t0 itself.
     - `solver`: a solver that estimates its error.
     - `steps`: the tolerance.
-    - `t0`: when the pass begins.
+    - `t0`: the time at which the pass begins.
     - `args`: exogenous inputs of the system.
     """
     embedded_method_of(solver)  # refused here, before anything is compiled
@@ -142,7 +143,7 @@ def _advance(
     def body(s: _Pass) -> _Pass:
         left = edges[s.interval + 1] - s.t
         wanted = jnp.minimum(s.h, longest)
-        # the last two steps before an observation share what is left: none is tiny
+        # the last two steps before an observation share what is left, so that none is tiny
         last = wanted >= left * (1 - 1e-9)
         h = jnp.where(last, left, jnp.where(2 * wanted > left, left / 2, wanted))
         y, error = method.step_with_error(system, s.t.astype(dtype), h.astype(dtype), s.y, args)
@@ -151,7 +152,7 @@ def _advance(
         good = norm <= ACCEPTED
         factor = jnp.clip((AIM / jnp.maximum(norm, 1e-12)) ** (1 / method.estimate_order), _SHRINK, _GROW)
         proposed = h * jnp.where(jnp.isfinite(norm), factor, _SHRINK)
-        # a step that an observation cut short is no reason against the one that was wanted
+        # a step was cut short by an observation, which is no evidence against the longer one that was wanted
         proposed = jnp.where(good & (h < wanted), jnp.maximum(proposed, wanted), proposed)
         ends = good & last
         return _Pass(
@@ -171,7 +172,7 @@ def _advance(
 
 
 def _first_step(system: AbstractSystem, order: int, steps: Adaptive, t: Array, y: PyTree, args: PyTree) -> Array:
-    """A first step from the sizes of y, y' and y'' (Hairer, Norsett, Wanner II.4)."""
+    """A first step from the sizes of y, y' and y'' (Hairer, Norsett, Wanner, II.4, doi:10.1007/978-3-540-78862-1)."""
     dtype = precision(y)
     slope = system.vector_field(t.astype(dtype), y, args)
     size, speed = steps.error(y, y, y), steps.error(slope, y, y)

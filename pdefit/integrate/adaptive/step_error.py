@@ -16,7 +16,7 @@ from pdefit.systems.system import AbstractSystem
 
 
 class _LargestError(AbstractStepper):
-    """Steps a state beside the largest error so far."""
+    """Steps of a state beside the largest error so far."""
 
     system: AbstractSystem
     solver: diffrax.AbstractSolver

@@ -14,26 +14,26 @@ from pdefit.systems.system import AbstractSystem
 
 
 def _floats(x: Any) -> Any:
-    # numbers of NumPy would be arrays to JAX, and traced
+    # plain floats, because numbers of NumPy would be arrays to JAX, and traced
     return {str(k): float(v) for k, v in x.items()} if isinstance(x, Mapping) else float(x)
 
 
 class Adaptive(eqx.Module):
-    """Steps whose error, as the solver estimates it, is at most a tolerance.
-
-    The norm over all n values of the state, with y before and y' after the step, is at most one:
+    """Tolerance of adaptive steps: the error of each, as the solver estimates it, is at most one in this norm.
 
         sqrt(1/n sum (e / (atol + rtol max(|y|, |y'|)))^2) <= 1
 
-    Steps end at every observation time. A trajectory is differentiated with its steps frozen: they are chosen at one value
-    of the parameters, and constants for others near it. They keep half the tolerance, so that they serve for a while.
+    The sum is over all n values of the state, with y before and y' after the step.
+
+    Steps end at every observation time. A trajectory is differentiated with its steps frozen: they are chosen at one
+    value of the parameters, and stay for others near it. They keep half the tolerance, so that they serve for a while.
 
     **Arguments:**
 
-    - `rtol`: the relative tolerance.
-    - `atol`: the absolute tolerance in the unit of the state. A mapping from fields to numbers where their sizes differ by
-      decades.
-    - `dtmax`: the largest step, in the system's time unit.
+    - `rtol`: the relative tolerance; default 1e-6.
+    - `atol`: the absolute tolerance in the unit of the state; default 1e-9. A mapping from fields to numbers where
+      their sizes differ by decades.
+    - `dtmax`: the largest step, in the system's time unit; by default there is none.
 
     Source: E. Hairer, S. Norsett, G. Wanner, Solving Ordinary Differential Equations I, II.4 (1993),
     doi:10.1007/978-3-540-78862-1.
@@ -51,7 +51,7 @@ class Adaptive(eqx.Module):
             raise PdefitError(f"Adaptive expects a positive dtmax, but got {self.dtmax}")
 
     def error(self, error: PyTree, before: PyTree, after: PyTree) -> Float[Array, ""]:
-        """The norm of an error, 1 at the tolerance.
+        """The norm of the error of a step, which is 1 at the tolerance.
 
         **Arguments:**
 
@@ -68,7 +68,7 @@ class Adaptive(eqx.Module):
         return jnp.sqrt(total / sum(x.size for x in jax.tree.leaves(error)))
 
     def check(self, system: AbstractSystem, y0: PyTree) -> None:
-        """Refuse tolerances of fields that are not there, and fields without one."""
+        """Refuse an `atol` that names other fields than the state `y0` has."""
         fields = list(named_fields(y0))
         if isinstance(self.atol, dict):
             for name in self.atol:

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-# beyond this the gradient is dominated by what was amplified, whatever the cause
+# beyond this growth the gradient is dominated by what was amplified, whatever the cause
 EXPLOSIVE = 1e6
 
 

@@ -13,10 +13,21 @@ from pdefit._util.errors import PdefitError
 
 
 class AbstractBatch(eqx.Module):
-    """Applies a function to every slice along the leading axis of its arguments, and stacks what it returns."""
+    """The way in which a function is applied to many trajectories.
+
+    It is applied to every slice along the leading axis of its arguments, and the results are stacked.
+    """
 
     @abc.abstractmethod
-    def __call__(self, function: Callable, *arguments: PyTree) -> PyTree: ...
+    def __call__(self, function: Callable, *arguments: PyTree) -> PyTree:
+        """The stacked results of a function.
+
+        **Arguments:**
+
+        - `function`: takes one slice of every argument.
+        - `arguments`: trees of arrays with a common leading axis.
+        """
+        ...
 
     @abc.abstractmethod
     def at_once(self, count: int) -> int:
@@ -28,7 +39,7 @@ class AbstractBatch(eqx.Module):
 
 
 class Vmap(AbstractBatch):
-    """All trajectories at once: the fastest way, in the memory of all together."""
+    """All trajectories at once: the fastest batch, in the memory of all together."""
 
     def __call__(self, function, *arguments):
         if _count(arguments) == 1:
@@ -45,7 +56,7 @@ class Vmap(AbstractBatch):
 
 
 class Loop(AbstractBatch):
-    """One trajectory after the other, in the memory of one.
+    """Trajectories one after the other, in the memory of one.
 
     The reverse pass runs each once more.
     """
@@ -61,11 +72,11 @@ class Loop(AbstractBatch):
 
 
 class Chunk(AbstractBatch):
-    """A few trajectories at once, between `Vmap` and `Loop`.
+    """Trajectories a few at a time, between `Vmap` and `Loop`.
 
     **Arguments:**
 
-    - `size`: how many run together.
+    - `size`: the number of trajectories that run together, 1 or more.
     """
 
     size: int
@@ -98,7 +109,7 @@ def _in_turn(function: Callable, size: int, arguments: PyTree) -> PyTree:
         return lax.map(one, arrays)
     whole = count // size * size
     chunks = jax.tree.map(lambda x: x[:whole].reshape(whole // size, size, *x.shape[1:]), arrays)
-    # lax.map has chunks too, but none of results without elements
+    # lax.map can batch too, but not results without elements
     found = jax.tree.map(lambda x: x.reshape(whole, *x.shape[2:]), lax.map(jax.vmap(one), chunks))
     if whole == count:
         return found

@@ -1,4 +1,7 @@
-"""Nested loops of the time loop, one for each level of checkpoints: integers, chosen before anything is traced."""
+"""Nested loops of the time loop, one for each level of checkpoints.
+
+They are integers, chosen before anything is traced.
+"""
 
 import functools
 import math
@@ -92,7 +95,10 @@ def cheapest(intervals: int, steps: int, most_states: float | int) -> Checkpoint
 
 
 def _candidates(intervals: int, steps: int, levels: int) -> Iterator[CheckpointLevels]:
-    """Loops worth comparing: with at most one on each side of the seam that is not balanced."""
+    """Loops worth comparing.
+
+    On each side of the boundary between intervals and steps at most one of them is not balanced.
+    """
     for outer in range(1, levels + 1):
         inner = levels - outer
         if inner:

@@ -16,7 +16,7 @@ from pdefit.systems.system import AbstractSystem
 _SAFETY = 0.95
 # part of the limit at which a step is chosen
 SHARE = 0.8
-# factor by which the limit may fall before a fit chooses its steps again: it moved one way, and may go on
+# factor by which the limit may fall before a fit chooses its steps again, because a fit that moved one way may go on
 MARGIN = 1.6
 # a step is unstable beyond this part of its limit, which is an estimate
 BEYOND = 1.01
@@ -107,7 +107,12 @@ def choose_steps(
 def steps_for(
     stable: float | None, dt: float | None, solver: diffrax.AbstractSolver, margin: float = 1.0
 ) -> tuple[diffrax.AbstractSolver, float]:
-    """The same as `choose_steps`, from the largest stable step of explicit Euler; None where no system states one."""
+    """`choose_steps` from a known limit of explicit Euler.
+
+    **Arguments:** as of `choose_steps`, and
+
+    - `stable`: the largest stable step of explicit Euler; None where no system states one.
+    """
     solver = _settled(solver, dt, stable, margin)
     if dt is not None or stable is None:
         return solver, np.inf if dt is None else dt

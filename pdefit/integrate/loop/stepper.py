@@ -15,11 +15,14 @@ from pdefit.systems.system import AbstractSystem
 
 
 class AbstractStepper(eqx.Module):
-    """Advances a carry, whose first part is the state, by a step of size h from time t."""
+    """One step of the time loop.
+
+    It advances a carry, whose first part is the state, from time t by a step of size h.
+    """
 
     @abc.abstractmethod
     def init(self, t: Array, y: PyTree) -> Carry:
-        """The carry of the time loop at time t: the state, and what the solver remembers between steps."""
+        """The carry of the time loop at time t: the state y, and what the solver remembers between steps."""
 
     @abc.abstractmethod
     def __call__(self, t: Array, h: Array, carry: Carry) -> Carry:

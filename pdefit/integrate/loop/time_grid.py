@@ -122,7 +122,13 @@ def constant_grid(t0: float, ts: Float[np.ndarray, " K"], dt: float) -> TimeGrid
 
 
 def edges_of(t0: float, ts: Float[np.ndarray, " K"]) -> tuple[Float[np.ndarray, " E"], bool]:
-    """The ends of all intervals of a trajectory from t0 that is observed at ts, and whether t0 is observed itself."""
+    """The ends of all intervals of a trajectory, and whether its start is observed itself.
+
+    **Arguments:**
+
+    - `t0`: the time at which the trajectory begins.
+    - `ts`: the observation times, increasing; the first may be t0 itself.
+    """
     ts = np.asarray(ts, np.float64)
     observes_start = bool(ts[0] == t0)
     return (ts if observes_start else np.concatenate([[t0], ts])), observes_start
@@ -170,7 +176,13 @@ def frozen_grid(edges: np.ndarray, sizes: Sequence[np.ndarray], observes_start: 
 
 
 def cropped_like(grid: TimeGrid, like: TimeGrid) -> TimeGrid:
-    """The first trajectories and intervals of a batch of frozen time grids, as many as another batch has."""
+    """The first trajectories and intervals of a batch of frozen time grids.
+
+    **Arguments:**
+
+    - `grid`: the batch that is cropped.
+    - `like`: another one, whose trajectories and intervals are kept.
+    """
     s, i = like.count.shape
     kept = like.count > 0
     return TimeGrid(

@@ -1,9 +1,13 @@
 """The time loop that every adjoint runs: steps, observations between them, and what is kept for the reverse pass.
 
-The loop is ours and not `diffrax.diffeqsolve`. Observations are reduced inside it, so that a record of a field never lies in
-memory. Its checkpoints are levels of a known number of states, so that memory is planned before a run and a trajectory can be
-cut into pieces that live elsewhere. Its derivatives are forward, reverse and forward over reverse through one and the same
-program, and its reverse pass reports the growth of the adjoint. A float32 state keeps its type beside float64 times.
+The loop is our own and not `diffrax.diffeqsolve`, for four reasons:
+
+- Observations are reduced inside it, so that a record of a field never lies in memory.
+- Its checkpoints are levels of a known number of states. So memory is planned before a run, and a trajectory can be cut
+  into pieces that live elsewhere.
+- One program has all derivatives: forward, reverse, and forward over reverse. Its reverse pass reports the growth of
+  the adjoint.
+- A float32 state keeps its type beside float64 times.
 """
 
 from collections.abc import Callable
@@ -62,7 +66,7 @@ def time_loop(
 
     intervals = _nested(interval, len(shape.intervals), keep, innermost=not shape.merged)
     t_h = (grouped(times, shape.steps, 1), grouped(sizes, shape.steps, 1, zeros=True))
-    # an interval that pads the last group stands still at the end
+    # intervals that pad the last group have steps of zero length
     xs = (
         (grouped(t_h[0], shape.intervals, 0), grouped(t_h[1], shape.intervals, 0, zeros=True)),
         jax.tree.map(lambda x: grouped(jnp.asarray(x)[int(grid.observes_start) :], shape.intervals, 0), inputs),
@@ -80,7 +84,7 @@ def time_loop(
 def store_all(
     stepper: AbstractStepper, y0: PyTree, grid: TimeGrid, emit: Emit, inputs: PyTree, probes: Probes = None
 ) -> tuple[PyTree, PyTree]:
-    """The time loop that stores every intermediate value for its reverse pass, or has none.
+    """The time loop that stores every intermediate value for its reverse pass, or runs without one.
 
     **Arguments:** as of `AbstractAdjoint.run`.
     """
@@ -89,7 +93,7 @@ def store_all(
 
 
 def _stepwise(stepper: AbstractStepper, loops: int, keep: Keep) -> Through:
-    """One step after the other, in so many loops."""
+    """Steps one after the other, in so many nested loops."""
 
     def one_step(carry: PyTree, t_h: TimesSizes) -> tuple[PyTree, None]:
         return stepped(stepper, carry, t_h), None
@@ -99,13 +103,20 @@ def _stepwise(stepper: AbstractStepper, loops: int, keep: Keep) -> Through:
 
 
 def stepped(stepper: AbstractStepper, carry: PyTree, t_h: TimesSizes) -> PyTree:
-    """A carry after one step. Times are computed in float64 and handed over in the state's precision."""
+    """A carry after one step. Times are computed in float64 and handed over in the state's precision.
+
+    **Arguments:**
+
+    - `stepper`: what steps the carry.
+    - `carry`: the state, and what the solver remembers between steps.
+    - `t_h`: start and size of the step.
+    """
     t, h = (x.astype(precision(carry)) for x in t_h)
     return stepper(t, h, carry)
 
 
 def precision(y: PyTree) -> np.dtype:
-    """The type of a state's numbers."""
+    """The type of the numbers of a state."""
     return jax.tree.leaves(y)[0].dtype
 
 
@@ -130,7 +141,7 @@ def grouped(x: Array, loops: tuple[int, ...], axis: int, zeros: bool = False) ->
     - `x`: the array.
     - `loops`: the lengths of the loops, outermost first.
     - `axis`: the axis that is cut.
-    - `zeros`: what is missing at its end is zero; otherwise its last entry again.
+    - `zeros`: whether zeros fill up what is missing at its end, and not its last entry.
     """
     missing = int(np.prod(loops)) - x.shape[axis]
     if missing:

@@ -29,7 +29,7 @@ class SystemTerm(diffrax.AbstractTerm):
 
 @runtime_checkable
 class HasVectorField(Protocol):
-    """A system, or what a term of diffrax has in common with it."""
+    """A vector field, which a system and a term of diffrax have in common."""
 
     def vector_field(self, t: Array, y: PyTree, args: PyTree) -> PyTree:
         """The right-hand side of the equations."""
@@ -37,7 +37,7 @@ class HasVectorField(Protocol):
 
 
 class _Bare(eqx.Module):
-    """The vector field of a term, as a system has one."""
+    """A term of diffrax with its vector field as a system has one."""
 
     term: Any
 

@@ -1,9 +1,9 @@
 """Steps of explicit Runge-Kutta tableaus.
 
-The loop over stages is ours and not the one of diffrax. That one is differentiable forward and in reverse only with
-`scan_kind="bounded"`, and slower: a gradient of 50 steps of a reaction-diffusion field of 128 x 128 cells takes 1.8 (RK4)
-and 1.7 times (Heun) as long in float64, 2.1 and 1.9 times in float32 (diffrax 0.7.2, two CPU cores). Two tangents take 1.3
-to 2.6 times as long. Unrolled stages are no way out: XLA recomputes one inside the next.
+The loop over stages is our own and not that of diffrax (0.7.2). That one is differentiable forward and in reverse only
+with `scan_kind="bounded"`, and slower. A gradient of 50 steps of a reaction-diffusion field of 128 x 128 cells takes
+1.8 (RK4) and 1.7 times (Heun) as long in float64, 2.1 and 1.9 times in float32 (two CPU cores). Two tangents take 1.3
+to 2.6 times as long. Unrolled stages are no remedy: XLA recomputes one inside the next.
 """
 
 from collections.abc import Callable
@@ -64,12 +64,12 @@ class EmbeddedTableau(AbstractExplicit, AbstractEmbedded):
 
 @method_of.register
 def _(solver: diffrax.AbstractERK) -> AbstractMethod:
-    # diffrax wants an error estimate of every tableau: zeros stand for none
+    # diffrax demands an error estimate of every tableau, so zeros stand for none
     return EmbeddedTableau(solver) if np.any(tableau_of(solver).b_error) else ExplicitTableau(solver)
 
 
 def tableau_of(solver: diffrax.AbstractRungeKutta) -> diffrax.ButcherTableau:
-    """The tableau of a solver that is no pair of an explicit and an implicit one."""
+    """The tableau of a solver. It must not be a pair of an explicit and an implicit one."""
     assert isinstance(solver.tableau, diffrax.ButcherTableau)
     return solver.tableau
 
@@ -141,9 +141,10 @@ def _combine(y: PyTree, slopes: PyTree, h: Array, weights: Array | np.ndarray) -
 def _chained_step(
     field: VectorField, a: np.ndarray, b: np.ndarray, c: np.ndarray, t: Array, h: Array, y: PyTree, args: PyTree
 ) -> PyTree:
-    """The same where each stage needs only the slope before it (RK4, Heun, Bosh3): k_(i+1) = f(t + c h, y + h a_i k_i).
+    """A step of a tableau in which each stage needs only the slope before it (RK4, Heun, Bosh3).
 
-    Two states are carried instead of a slope for every stage: the state of the next stage, and the sum of slopes so far.
+    With k_(i+1) = f(t + c h, y + h a_i k_i) two states are carried instead of a slope for every stage: the state of the
+    next stage, and the sum of slopes so far.
     """
 
     def stage(carry: tuple[PyTree, PyTree], inputs: tuple[Array, Array, Array]) -> tuple[tuple[PyTree, PyTree], None]:

@@ -1,15 +1,16 @@
 """Steps of diagonally implicit Runge-Kutta tableaus, for stiff systems of few unknowns.
 
-The step is ours and not the one of diffrax (0.7.2), although both agree to round-off on Robertson's kinetics where
-`root_finder` is `optimistix.Chord(rtol=1e-13, atol=1e-13)`. Three reasons, of which the first two forbid a fit:
+The step is our own and not that of diffrax (0.7.2), although both agree to round-off on Robertson's kinetics where
+`root_finder` is `optimistix.Chord(rtol=1e-13, atol=1e-13)`. There are three reasons, of which the first two forbid a
+fit:
 
-- Where a stage of diffrax does not converge, the state is NaN, but the reverse pass raises an error from inside the compiled
-  program. Here the gradient is NaN too, and the point is rejected.
-- The tolerance of its residual is absolute. A cell of 10^5 molecules, or a Brusselator of 60 cells, never reaches 1e-13.
-  Here the iteration ends at the round-off of each state. `VeryChord`, the default, is too loose to be differentiated, and at
-  1e-13 its gradient raises on Robertson's kinetics.
-- The Jacobian is computed and factored for every stage, here once a step. The value takes 1.3 times as long on Robertson's
-  kinetics and 2.9 times on van der Pol's oscillator, the gradient 1.3 and 1.2 times.
+- Where a stage of diffrax does not converge, the state is NaN, but the reverse pass raises an error from inside the
+  compiled program. Here the gradient is NaN too, and the point is rejected.
+- The tolerance of its residual is absolute. A cell of 10^5 molecules, or a Brusselator of 60 cells, never reaches
+  1e-13. Here the iteration ends at the round-off of each state. `VeryChord`, the default, is too loose to be
+  differentiated, and at 1e-13 its gradient raises on Robertson's kinetics.
+- It computes and factors the Jacobian for every stage; here this is done once a step. Its value takes 1.3 times as long
+  on Robertson's kinetics and 2.9 times on van der Pol's oscillator, its gradient 1.3 and 1.2 times.
 """
 
 from collections.abc import Callable
@@ -76,7 +77,7 @@ class AbstractImplicit(AbstractOneStep):
     def _increments(
         self, system: AbstractSystem, t: Array, h: Array, y: PyTree, args: PyTree, *weights: np.ndarray
     ) -> list[Float[Array, " n"]]:
-        """sum_i w_i z_i for each of the weights."""
+        """The sum_i w_i z_i over the stages, for each of the weights."""
         y0, unravel = ravel_pytree(y)
         n, stages = y0.size, self.b.size
         if n > MOST_UNKNOWNS:
@@ -90,7 +91,7 @@ class AbstractImplicit(AbstractOneStep):
 
         held, at, size, start = jax.tree.map(_held, (system, t, h, y0))
         jacobian = jax.jacfwd(lambda x: field(held, at, x))(start)
-        # one factor for all stages: they share the diagonal, or are explicit and solved by their guess
+        # one factor for all stages, which share the diagonal; an explicit one is solved by its guess
         factors = lu_factor(jnp.eye(n, dtype=y0.dtype) - size * float(self.a[-1, -1]) * jacobian)
 
         def stage(z: Array, inputs: tuple[Array, ...]) -> tuple[Array, None]:
@@ -186,7 +187,7 @@ def _(solver: diffrax.AbstractDIRK) -> AbstractMethod:
 @method_of.register(diffrax.KenCarp4)
 @method_of.register(diffrax.KenCarp5)
 def _(solver: diffrax.KenCarp3 | diffrax.KenCarp4 | diffrax.KenCarp5) -> AbstractMethod:
-    # a system is one term: the implicit half of the pair is a method of its own
+    # these are pairs for two terms, but a system is one: the implicit half of the pair is a method of its own
     return _implicit(solver, solver.tableau.tableaus[1])
 
 

@@ -18,7 +18,7 @@ Carry = tuple[PyTree, Any]
 
 
 class AbstractMethod(eqx.Module):
-    """Advances a system by one step.
+    """A method that advances a system by one step.
 
     A step can be differentiated forward and in reverse, and vmapped. A step of zero length returns its state.
     """
@@ -30,11 +30,19 @@ class AbstractMethod(eqx.Module):
 
     @abc.abstractmethod
     def begin(self, system: AbstractSystem, t: Array, y: PyTree, args: PyTree) -> Carry:
-        """The carry of the time loop at time t."""
+        """The carry of the time loop at time t: the state `y`, and what the method remembers between steps.
+
+        **Arguments:** as of `AbstractOneStep.one_step`.
+        """
 
     @abc.abstractmethod
     def advance(self, system: AbstractSystem, t: Array, h: Array, carry: Carry, args: PyTree) -> Carry:
-        """The carry at time t + h."""
+        """The carry at time t + h.
+
+        **Arguments:** as of `AbstractOneStep.one_step`, with
+
+        - `carry`: the carry at time t.
+        """
 
 
 class AbstractOneStep(AbstractMethod):
@@ -71,7 +79,10 @@ class AbstractEmbedded(AbstractOneStep):
     def step_with_error(
         self, system: AbstractSystem, t: Array, h: Array, y: PyTree, args: PyTree
     ) -> tuple[PyTree, PyTree]:
-        """The state after a step, and the estimated error in it. It is never differentiated."""
+        """The state after a step, and the estimated error in it. It is never differentiated.
+
+        **Arguments:** as of `one_step`.
+        """
 
 
 class AbstractStaged(eqx.Module):
@@ -94,7 +105,7 @@ class _Remembering(AbstractMethod):
 
     @property
     def real_stability(self):
-        # that of explicit Euler: a diffrax solver does not state its own
+        # that of explicit Euler, because a diffrax solver does not state its own
         return 2.0
 
     def begin(self, system, t, y, args):
@@ -108,7 +119,7 @@ class _Remembering(AbstractMethod):
 
 
 def _term(system: AbstractSystem) -> diffrax.AbstractTerm:
-    # diffrax's type of a vector field names its arguments otherwise
+    # diffrax's type of a vector field has other names of arguments
     vector_field: Any = system.vector_field
     return diffrax.ODETerm(vector_field)
 

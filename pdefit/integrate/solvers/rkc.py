@@ -1,4 +1,4 @@
-"""The Runge-Kutta-Chebyshev method of second order: explicit steps as long as many stages make stable."""
+"""The Runge-Kutta-Chebyshev method of second order, whose many stages make long explicit steps stable."""
 
 from typing import ClassVar, NamedTuple
 
@@ -14,7 +14,7 @@ from pdefit.integrate.solvers._term import AbstractMemoryless, HasVectorField, s
 from pdefit.integrate.solvers.method import AbstractEmbedded, AbstractStaged
 
 _DAMPING = 2 / 13
-# where it is not known how stable a step must be
+# the stages where it is not known how stable a step must be
 _MODERATE = 6
 # stages amplify round-off by their square
 _MOST = 1000
@@ -23,22 +23,23 @@ _MOST = 1000
 class RKC(AbstractMemoryless, AbstractEmbedded, AbstractStaged):
     """An explicit method of second order for diffusion on fine grids.
 
-    Its s stages are stable for y' = -x y with step 1 up to x = 0.653 (s^2 - 1). As many steps of a classical method reach
-    a multiple of s only.
+    Its s stages are stable for y' = -x y with step 1 up to x = 0.653 (s^2 - 1). As many steps of a classical method
+    reach only a multiple of s.
 
         Y_0 = y,  Y_1 = Y_0 + m_1 h F_0,
         Y_j = (1 - mu_j - nu_j) Y_0 + mu_j Y_(j-1) + nu_j Y_(j-2) + m_j h F_(j-1) + g_j h F_0,  j = 2..s
 
     with F_j = f(t + c_j h, Y_j) and coefficients from Chebyshev polynomials, damped by 2/13 so that every mode decays.
-    Along the imaginary axis it is hardly stable: it is not for waves, or advection without diffusion.
+    It is hardly stable along the imaginary axis, so it is not for waves, or for advection without diffusion.
+
+    The error of a step is estimated as 0.8 (y_n - y_(n+1)) + 0.4 h (F_n + F_(n+1)). Adaptive steps are kept stable,
+    too.
 
     **Arguments:**
 
-    - `stages`: 2 or more. Left open, they are the fewest that are stable with the step size given, for a system that
-      states its stable step. A fit counts them at its guess, and again where it moves beyond. With adaptive steps, or no
-      step size given, there are six.
-
-    The error of a step is estimated as 0.8 (y_n - y_(n+1)) + 0.4 h (F_n + F_(n+1)). Adaptive steps are kept stable, too.
+    - `stages`: 2 to 1000. By default the fewest that are stable with the step size given, for a system that states its
+      stable step. A fit counts them at its guess, and again where it moves beyond. With adaptive steps, or without a
+      step size, there are six.
 
     Source: B. P. Sommeijer, L. F. Shampine, J. G. Verwer, J. Comput. Appl. Math. 88:315 (1997),
     doi:10.1016/S0377-0427(97)00219-7.
@@ -57,7 +58,7 @@ class RKC(AbstractMemoryless, AbstractEmbedded, AbstractStaged):
             return self
         if x is None:
             return RKC(_MODERATE)
-        # from the asymptotic formula up, which is a little optimistic
+        # the asymptotic formula gives a few stages too few, so the search goes up from there
         stages = max(2, int(np.sqrt(min(x, 1e9) / 0.66)))
         while stages <= _MOST and real_interval(stages) < x:
             stages += 1
@@ -96,7 +97,7 @@ class RKC(AbstractMemoryless, AbstractEmbedded, AbstractStaged):
         return after, jax.tree.map(estimate, increment, first, last)
 
     def _increment(self, system: HasVectorField, t: Array, h: Array, y: PyTree, first: PyTree, args: PyTree) -> PyTree:
-        """y after a step, minus y: exactly zero where h is."""
+        """The increment of y in a step, which is exactly zero where h is."""
         c = coefficients(self._count)
 
         def stage(carry: tuple[PyTree, PyTree], inputs: tuple[Array, ...]) -> tuple[tuple[PyTree, PyTree], None]:
@@ -127,7 +128,14 @@ class RKC(AbstractMemoryless, AbstractEmbedded, AbstractStaged):
 
 
 class Coefficients(NamedTuple):
-    """Coefficients of a step: m_1, and for the stages j = 2..s mu_j, nu_j, m_j, g_j, and the c_(j-1) of F_(j-1)."""
+    """Coefficients of a step with s stages, in the notation of `RKC`.
+
+    **Arguments:**
+
+    - `first`: m_1.
+    - `mu`, `nu`, `m`, `g`: mu_j, nu_j, m_j, g_j for the stages j = 2..s, (s - 1,).
+    - `shift`: c_(j-1), where F_(j-1) is evaluated, (s - 1,).
+    """
 
     first: float
     mu: np.ndarray
@@ -138,7 +146,7 @@ class Coefficients(NamedTuple):
 
 
 def _polynomials(stages: int) -> tuple[float, np.ndarray]:
-    """w_0, and T_j, T_j', T_j'' there (3, s + 1), by their recurrences."""
+    """The point w_0, and there T_j, T_j', T_j'' of the Chebyshev polynomials j = 0..s, (3, s + 1)."""
     w0 = 1 + _DAMPING / stages**2
     t = np.zeros((3, stages + 1))
     t[:, 0], t[:, 1] = (1, 0, 0), (w0, 1, 0)
@@ -150,7 +158,7 @@ def _polynomials(stages: int) -> tuple[float, np.ndarray]:
 
 
 def real_interval(stages: int) -> float:
-    """The x up to which s stages are stable for y' = -x y: (w_0 + 1) T_s''(w_0) / T_s'(w_0)."""
+    """The largest x for which s stages are stable for y' = -x y with step 1: (w_0 + 1) T_s''(w_0) / T_s'(w_0)."""
     w0, t = _polynomials(stages)
     return float((w0 + 1) * t[2, -1] / t[1, -1])
 

@@ -98,7 +98,7 @@ def _(solver: AbstractSymplectic) -> AbstractMethod:
 
 
 def kick_drift_kick(acceleration: Acceleration, s: Array, h: Array, x: PyTree, v: PyTree) -> tuple[PyTree, PyTree]:
-    """The step v += h/2 a(s, x); x += h v; v += h/2 a(s + h, x): second order, symmetric, symplectic.
+    """The step v += h/2 a(s, x), x += h v, v += h/2 a(s + h, x). It is of second order, symmetric and symplectic.
 
     **Arguments:**
 

@@ -4,7 +4,10 @@ from pdefit.integrate.solvers.symplectic import AbstractSymplectic, kick_drift_k
 
 
 class VelocityVerlet(AbstractSymplectic):
-    """Kick, drift, kick: second order, time-reversible, with a bounded energy error.
+    """The velocity Verlet method: kick, drift, kick.
+
+    It is symplectic, of second order and time-reversible, with a bounded energy error. It needs a system with positions
+    and velocities (`AbstractMechanical`), and its steps are constant.
 
     Source: W. C. Swope et al., J. Chem. Phys. 76:637 (1982), doi:10.1063/1.442716.
     """

@@ -10,7 +10,11 @@ _INNER = 1 - 2 * _OUTER
 
 
 class Yoshida4(AbstractSymplectic):
-    """Three velocity-Verlet steps of sizes w h, (1 - 2w) h, w h with w = 1/(2 - 2^(1/3)); the middle one runs backwards.
+    """Yoshida's symplectic method of order four.
+
+    It consists of three velocity Verlet steps of sizes w h, (1 - 2w) h, w h with w = 1/(2 - 2^(1/3)), of which the
+    middle one runs backward. It needs a system with positions and velocities (`AbstractMechanical`), and its steps are
+    constant.
 
     Source: H. Yoshida, Phys. Lett. A 150:262 (1990), doi:10.1016/0375-9601(90)90092-3.
     """

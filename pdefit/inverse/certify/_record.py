@@ -1,4 +1,4 @@
-"""The record of what was checked."""
+"""The record of a certificate: its checks, and on what they were made."""
 
 import dataclasses
 from typing import Any
@@ -6,8 +6,18 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """One comparison: the relative `error` found, the `limit` it must not exceed, and what a failure means. `note` says
-    what else is wrong when the error itself is small enough."""
+    """One check of a certificate: an error and the limit that it must not exceed.
+
+    **Arguments:**
+
+    - `name`: what is compared with what.
+    - `error`: the relative error found.
+    - `limit`: the largest error that passes.
+    - `passed`: whether the check passed.
+    - `remedy`: what a failure means, and what to do about it.
+    - `note`: a finding beside the error, such as one that fails the check although the error is small.
+    - `detail`: numbers behind the error.
+    """
 
     name: str
     error: float
@@ -23,7 +33,15 @@ class Check:
 
 @dataclasses.dataclass(frozen=True)
 class Certificate:
-    """What was checked, on which part of the problem (`scope`), and of what (`hashes` of equations, data and flags)."""
+    """Evidence that the derivatives of a fit are right, made by `certify`.
+
+    **Arguments:**
+
+    - `checks`: the checks, each with error, limit and remedy.
+    - `scope`: the part of the record on which controls were checked one by one.
+    - `hashes`: SHA-256 of equations, data and flags.
+    - `seconds`: the time it took.
+    """
 
     checks: tuple[Check, ...]
     scope: dict[str, Any]
@@ -36,7 +54,7 @@ class Certificate:
 
     @property
     def reason(self) -> str:
-        """The failed checks and what to do about the first, in one sentence; empty when passed."""
+        """The failed checks and the remedy of the first, in one sentence; empty when all passed."""
         failed = [c for c in self.checks if not c.passed]
         return f"{'; '.join(map(str, failed))}; {failed[0].remedy}" if failed else ""
 
@@ -46,10 +64,13 @@ class Certificate:
 
 
 def at_most(name: str, error: float | int, limit: float, remedy: str) -> Check:
-    """The check that an error is within its limit."""
+    """The check that an error is at most its limit.
+
+    **Arguments:** as of `Check`.
+    """
     return Check(name, float(error), limit, bool(error <= limit), remedy)
 
 
 def over(gap: float, size: float) -> float:
-    """gap / size; 0 where both vanish, infinite where only the size does."""
+    """The ratio gap / size; 0 where both vanish, infinite where only the size does."""
     return gap / size if size > 0 else (0.0 if gap == 0 else float("inf"))

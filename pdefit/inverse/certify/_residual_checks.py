@@ -1,4 +1,4 @@
-"""The residual map of a certificate: its tangents and its adjoint against central differences."""
+"""Checks of the residuals' derivatives, tangents and adjoint, against central differences."""
 
 import dataclasses
 
@@ -15,7 +15,8 @@ from pdefit.inverse.fit.step_checks import halved
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.variants import with_tangents
 
-# tangent against differences, relative; more is allowed only where measured round-off forbids it, and never more than COARSE
+# The largest relative error of a tangent against differences. More passes only where measured round-off is larger, and
+# never more than COARSE.
 DIFFERENCES = 1e-6
 COARSE = 1e-3
 # Two derivatives of one map differ by its round-off, which the way back may amplify by this. Never more is allowed.
@@ -25,9 +26,16 @@ _EXPLODES = 10.0
 
 
 class Residuals:
-    """The residuals of an objective near theta: sketched, and scaled so that every kind answers alike to a direction v.
+    """The residuals of an objective near theta, sketched, and scaled so that every kind changes alike along v.
 
-    `here` is their sketch; where it is `finite`, `moved` is its derivative along v, or None where a reverse rule hides it.
+    `here` is their sketch. Where it is `finite`, `moved` is its derivative along v, or None where a reverse rule hides
+    it.
+
+    **Arguments:**
+
+    - `objective`: the objective.
+    - `theta`: the point, (p,).
+    - `v`: the direction, (p,).
     """
 
     def __init__(self, objective: AbstractObjective, theta: Array, v: Array):
@@ -47,14 +55,16 @@ class Residuals:
         return SKETCH(self.objective, theta).scaled(self.sizes)
 
     def limit(self, accuracy: float) -> float:
-        """How far two derivatives may be apart: the accuracy of the algorithm, or what a sensitive trajectory makes of
-        round-off."""
+        """The largest difference between two derivatives that passes.
+
+        It is the accuracy of the algorithm, or what a sensitive trajectory makes of round-off where that is more.
+        """
         size = self._size(self.v) if self.moved is None else float(jnp.linalg.norm(self.moved.scaled(self.sizes)))
         amplified = min(_AMPLIFIED * over(self.noise, size), _MOST_AMPLIFIED)
         return max(accuracy, amplified)
 
     def tangent(self, v: Array) -> Sketch | None:
-        """The derivative along v, or None where a reverse rule hides it."""
+        """The derivative along v; None where a reverse rule hides it."""
         try:
             return push_sketch(self._pushed, self.theta, v)[1]
         except TypeError:
@@ -69,7 +79,15 @@ class Residuals:
     def differences(
         self, path: str, v: Array, moved: Sketch | None, pulled: tuple[Array, Array] | None = None
     ) -> Check:
-        """The tangent `moved` against differences along v. Where there is none, `pulled` are random w and J_r^T w."""
+        """The check of a tangent against differences along v.
+
+        **Arguments:**
+
+        - `path`: the control that moves, for the name of the check.
+        - `v`: the direction, (p,).
+        - `moved`: the tangent, or None where there is none.
+        - `pulled`: random w and J_r^T w, which stand in for a tangent.
+        """
         if moved is not None:
             tangent = moved.scaled(self.sizes)
             size = float(jnp.linalg.norm(tangent))
@@ -89,11 +107,11 @@ class Residuals:
         return self._judged(f"{path}: gradient against differences", found, 0.0, v)
 
     def _size(self, v: Array) -> float:
-        """What the derivative along v is about as large as, by a difference."""
+        """About the norm of the derivative along v, by a difference."""
         return float(jnp.linalg.norm((self(self.theta + 1e-5 * v) - self(self.theta - 1e-5 * v)) / 2e-5))
 
     def random_pull(self, key: PRNGKeyArray) -> tuple[Array, Array]:
-        """Random w, and J_r^T w."""
+        """A random vector w in the space of the residuals, and J_r^T w."""
         w = jax.random.normal(key, (sum(k.size for k in self.here.kinds),))
         return w, self.pull(w)
 
@@ -115,9 +133,12 @@ class Residuals:
         return Check(name, found.constant, limit, False, remedy, "", detail)
 
     def _exploding(self, size: float, v: Array) -> str | None:
-        """A sentence that names dt, where half the step makes the tangent, of this size, much smaller: no switch does so."""
+        """A sentence that names dt, where half the step makes the tangent much smaller; None otherwise.
+
+        No switch does so.
+        """
         part, unit = self.objective, with_space(self.objective.problem.system.time_unit)
-        # adaptive steps are halved as they are, but chosen by tolerances
+        # the remedy names dt, which adaptive steps do not have
         if part.steps is not None or size == 0:
             return None
         finer, theta = part.each(halved, self.theta)

@@ -1,4 +1,4 @@
-"""Residuals in few numbers: random sums that keep norms, gathered while the trajectories run."""
+"""Sketches of residuals: few random sums that keep norms, gathered while the trajectories run."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -18,10 +18,16 @@ KEPT = 8
 
 
 class Sketch(NamedTuple):
-    """Random sums of the residuals, by kind (an observed variable, a control with jumps, a regularizer, a prior), and J.
+    """Random sums of the residuals of an objective, by kind, and J.
 
-    A sum of many residuals with random signs has the norm of those residuals on average, and so has its derivative. So a
-    record of any size is compared with its differences in the memory of a few numbers an observation.
+    A sum of many residuals with random signs has the norm of those residuals on average, and so has its derivative. So
+    a record of any size is compared with its differences in the memory of a few numbers an observation.
+
+    **Arguments:**
+
+    - `kinds`: the sums for each observed variable, each control with gaps between segments, each regularizer and each
+      prior.
+    - `half_square`: J.
     """
 
     kinds: tuple[Float[Array, " _"], ...]
@@ -38,7 +44,7 @@ class Sketch(NamedTuple):
 
 
 def sketch(objective: AbstractObjective, theta: Float[Array, " p"]) -> Sketch:
-    """The residuals of an objective at theta in few numbers."""
+    """The sketch of the residuals of an objective at theta."""
     if isinstance(objective, Functional):
         return _one(objective, theta)
     assert isinstance(objective, Recordings)
@@ -75,7 +81,7 @@ def _one(functional: Functional, theta: Float[Array, " p"]) -> Sketch:
 
 
 def _few(x: Float[Array, "..."]) -> Float[Array, " k"]:
-    """Sums of distant elements."""
+    """A few sums of elements that lie far apart."""
     flat = jnp.ravel(x)
     count = min(flat.size, KEPT)
     return jnp.sum(jnp.pad(flat, (0, -flat.size % count)).reshape(-1, count), axis=0)

@@ -1,4 +1,4 @@
-"""Smooth tangents of hard residuals: does each lead where the residuals go?"""
+"""Checks of smooth tangents of hard residuals: whether each points where the residuals go."""
 
 import dataclasses
 from typing import NamedTuple
@@ -16,15 +16,18 @@ from pdefit.inverse.uncertainty.discretisation import with_residuals_moved
 
 # cosine between the tangent of an unknown and the change of the residuals, and the ratio of their lengths
 _ALIKE, _AS_LONG = 0.5, 1.5
-# changes ahead and back that agree less with each other than this have no direction, or no length
+# where the changes ahead and back agree less than this, they define no direction (the first) or no length (the second)
 _ROUGH, _MEASURED = 0.1, 0.5
 # the relative step of a change: many switches are crossed within it
 _ACROSS = 1e-2
 
 
 class _Pair(NamedTuple):
-    """The smooth tangent of an unknown beside the change of the residuals: the cosine between them, the ratio of their
-    lengths, and the cosine that the roughness of the change allows at most."""
+    """The smooth tangent of an unknown beside the change of the residuals.
+
+    The fields are the name of the unknown, the cosine between the two, the ratio of their lengths, and the largest
+    cosine that the roughness of the change allows.
+    """
 
     name: str
     cosine: float
@@ -33,23 +36,33 @@ class _Pair(NamedTuple):
 
     @property
     def factor(self) -> float:
-        """By what the tangent is too long or too short; its noise makes a rough change longer."""
+        """The factor by which the tangent is too long or too short.
+
+        Noise makes a rough change longer, which is taken into account.
+        """
         ratio = self.ratio / max(self.reliability, 1e-300)
         return max(ratio, 1 / ratio) if ratio > 0 and np.isfinite(ratio) else float("inf")
 
     @property
     def degrees(self) -> float:
-        """The angle between the two, roughness apart."""
+        """The angle between tangent and change in degrees, without the part of roughness."""
         return float(np.degrees(np.arccos(np.clip(self.cosine / self.reliability, -1.0, 1.0))))
 
 
 def smooth_checks(objective: AbstractObjective, theta: Float[Array, " p"]) -> list[Check]:
-    """The smooth tangent of every unknown against the change of the residuals as they are: direction and length.
+    """Checks of the smooth tangent of every unknown against the change of the residuals: direction and length.
 
-    Smooth tangents are no derivatives of hard residuals, so they cannot agree with differences to a small error. They must
-    point the same way, though, and be about as long: a wrong sign anywhere in the smooth twin turns some of them, and a wrong
-    length makes intervals wrong. The changes from a step ahead and from a step back cross other switches. Where these two do
-    not agree, the unknown acts through single switches only, and nothing can be said.
+    Smooth tangents are no derivatives of hard residuals, so they cannot agree with differences to a small error. They
+    must point the same way, though, and be about as long. A wrong sign anywhere in the smooth twin turns some of them,
+    and a wrong length makes intervals wrong.
+
+    The changes from a step ahead and from a step back cross other switches. Where these two do not agree, the unknown
+    acts through single switches only, and no statement is possible.
+
+    **Arguments:**
+
+    - `objective`: the objective with smooth tangents.
+    - `theta`: the point, (p,).
     """
     pairs = [pair for functional, own in objective.parts(theta) for pair in _pairs(functional, own)]
     smooth, long = ([p for p in pairs if p.reliability >= r] for r in (_ROUGH, _MEASURED))

@@ -1,4 +1,4 @@
-"""What a certificate examines: an objective at a point, as the driver and the optimizers of a fit use it."""
+"""The subject of a certificate: an objective at a point, as the driver and the optimizers of a fit use it."""
 
 import dataclasses
 import functools
@@ -31,13 +31,20 @@ SOLVES, SHARE, UPDATES = 20.0, 0.05, 2e8
 _GRADIENT, _TANGENT, _DIFFERENCES = 5.0, 2.0, 18.0
 # values below which a step costs no less
 _SMALL_STATE = 1000
-# kinds of residuals that answer weakly are shifted more, by at most this
+# kinds of residuals that change little with theta are shifted more, by at most this factor
 _MOST_SHIFT = 1e6
 
 
 @dataclasses.dataclass(frozen=True)
 class Used:
-    """Which derivatives the optimizers of a fit ask for."""
+    """The derivatives that the optimizers of a fit use.
+
+    **Arguments:**
+
+    - `gradient`: gradients by the adjoint.
+    - `products`: products with the Gauss-Newton matrix.
+    - `normal_equations`: gradient and Gauss-Newton matrix by tangents.
+    """
 
     gradient: bool
     products: bool
@@ -45,7 +52,7 @@ class Used:
 
     @staticmethod
     def by(optimizers: Sequence[AbstractOptimizer] | None, objective: AbstractObjective) -> "Used":
-        """What these optimizers ask for; without any named, all that the objective can give."""
+        """The derivatives that these optimizers use; without any named, all that the objective has."""
         if optimizers is None:
             tangents = objective.runner.adjoint.has_tangents
             return Used(True, tangents, tangents and objective.controls.size <= FEW)
@@ -56,16 +63,22 @@ class Used:
         )
 
     def without_tangents(self) -> "Used":
-        """What is left where a reverse rule hides tangents."""
+        """The derivatives that are left where a reverse rule hides tangents."""
         return Used(True, False, False)
 
 
 class Subject:
-    """An objective at a point, and what several checks need of it, each computed when it is first asked for.
+    """An objective at a point, and what several checks need of it, each computed when it is first used.
 
-    **Arguments:** `objective` is what the fit minimises, `tested` the same with smooth residuals where tangents are those of a
-    smooth twin; `theta` (p,) the point; `key` draws directions and errors; `fit_cost` is in forward solves; `used` says which
-    derivatives the optimizers ask the `driver` for.
+    **Arguments:**
+
+    - `objective`: the objective of the fit.
+    - `tested`: the same with smooth residuals where tangents are those of a smooth twin.
+    - `theta`: the point, (p,).
+    - `key`: of directions and errors.
+    - `fit_cost`: the cost of the fit, in forward solves.
+    - `used`: the derivatives that the optimizers of the fit use.
+    - `driver`: the driver of the fit, whose derivatives are tested.
     """
 
     def __init__(
@@ -80,7 +93,7 @@ class Subject:
     ):
         self.objective, self.theta, self.key, self.driver = objective, theta, key, driver
         self.whole = cast(tested, jnp.float64)
-        # the same in float32, where the fit is
+        # the same in float32, where the fit runs in it
         self.single = tested if _is_single(tested) else None
         self.has_twin = tested is not objective
         self.scope = scope(self.whole, fit_cost)
@@ -90,7 +103,7 @@ class Subject:
 
     @functools.cached_property
     def short(self) -> Residuals:
-        """The residuals on as much of the record as the tests of every control may take."""
+        """The residuals on as much of the record as the checks of every control may take."""
         part, own = shortened(self.whole, self.theta, self.scope["observations"])
         if part is self.whole:
             return self.residuals
@@ -99,7 +112,7 @@ class Subject:
     @functools.cached_property
     def shifted(self) -> AbstractObjective:
         """The objective with random errors added to the data, so that gradients do not vanish at a perfect fit."""
-        # targets that a driver reads from a file are those that were measured
+        # observations that a driver reads from a file cannot be shifted
         fixed = isinstance(self.driver, Hosted) and self.driver.targets is not None
         return self.whole if fixed else _shifted(self.whole, self.residuals, self.key)
 
@@ -117,28 +130,35 @@ class Subject:
 
     @functools.cached_property
     def gradient(self) -> tuple[Array, Array]:
-        """J and its gradient as the driver gives them."""
+        """J and its gradient by the driver."""
         return self.driver.watched_gradient(self.shifted, self.theta)[:2]
 
     @functools.cached_property
     def equations(self) -> tuple[Array, Array, Array]:
-        """J, its gradient and the Gauss-Newton matrix as the driver gives them."""
+        """J, its gradient and the Gauss-Newton matrix by the driver."""
         return self.driver.normal_equations(self.shifted, self.theta)
 
     @property
     def kind(self) -> str:
-        """Word for derivatives that are computed piece by piece."""
+        """The word before the names of derivatives that are computed piece by piece."""
         return "hosted " if isinstance(self.driver, Hosted) else ""
 
     @property
     def accuracy(self) -> float:
-        """How far the driver's gradient may be from tangents."""
+        """The largest relative difference of the driver's gradient from tangents that passes."""
         own = ROUND_OFF if isinstance(self.driver, Hosted) else self.whole.runner.adjoint.accuracy
         return self.residuals.limit(own)
 
 
 class Probe:
-    """J at theta, its slopes along some directions, and how the residuals move along each."""
+    """J at theta, its slopes along some directions, and the derivatives of the residuals along each.
+
+    **Arguments:**
+
+    - `objective`: the objective.
+    - `theta`: the point, (p,).
+    - `along`: the directions, (p,) each.
+    """
 
     def __init__(self, objective: AbstractObjective, theta: Array, along: tuple[Array, ...]):
         self.objective, self.theta, self.along = objective, theta, along
@@ -155,7 +175,14 @@ class Probe:
             self.slope, self.moved = [float(jnp.vdot(gradient, v)) for v in along], None
 
     def slopes(self, name: str, value: Array, gradient: Array, limit: float, remedy: str) -> list[Check]:
-        """A value and a gradient of J against those of the residuals."""
+        """Checks of a value and a gradient of J against those of the residuals.
+
+        **Arguments:**
+
+        - `name`: what the gradient is called.
+        - `value`, `gradient`: J and its gradient, (p,).
+        - `limit`, `remedy`: of the check of the gradient.
+        """
         size = float(np.linalg.norm(self.slope))
         gaps = [abs(float(jnp.vdot(gradient, v)) - s) for v, s in zip(self.along, self.slope, strict=True)]
         off = over(abs(float(value) - self.value), abs(self.value))
@@ -172,12 +199,14 @@ def _is_single(objective: AbstractObjective) -> bool:
 
 
 def _shifted(objective: AbstractObjective, residuals: Residuals, key: PRNGKeyArray) -> AbstractObjective:
-    """The objective with random errors, as large as its residuals and at least one sigma, added to the data; more to variables
-    that answer weakly, so that all weigh alike."""
+    """The objective with random errors added to the data, as large as its residuals and at least one sigma.
+
+    Variables that change little with theta are shifted more, so that all weigh alike.
+    """
     data = objective.observations
     count = max(objective.observed_values, 1)
     size = max(1.0, float(jnp.sqrt(2 * residuals.here.half_square / count)))
-    # sums of more values are larger
+    # a sum of more values is larger, so sizes are compared per value
     part = objective.parts(residuals.theta)[0][0]
     answers = [
         s / np.sqrt(max(x.size / KEPT, 1.0)) for s, x in zip(residuals.sizes, part.observed.values(), strict=False)
@@ -195,7 +224,15 @@ def _shifted(objective: AbstractObjective, residuals: Residuals, key: PRNGKeyArr
 
 
 def scope(objective: AbstractObjective, fit_cost: float) -> dict[str, Any]:
-    """How much of the record the tests of every control may take."""
+    """The part of the record that the checks of every control may take.
+
+    **Arguments:**
+
+    - `objective`: the objective.
+    - `fit_cost`: the cost of the fit, in forward solves.
+
+    **Returns:** the number of observation times, out of how many, and the cost and the budget in forward solves.
+    """
     single, total = len(objective.controls.elements), objective.observations.ts.shape[-1]
     budget = max(SOLVES, SHARE * fit_cost, UPDATES / _updates(objective))
     cost = _GRADIENT + single * (_TANGENT + _DIFFERENCES)
@@ -207,7 +244,7 @@ def scope(objective: AbstractObjective, fit_cost: float) -> dict[str, Any]:
 
 
 def _updates(objective: AbstractObjective) -> float:
-    """Values that one forward solve updates, about."""
+    """About the number of values that one forward solve updates."""
     found = 0.0
     for part, _ in objective.parts(objective.theta0):
         values = sum(x.size for x in jax.tree.leaves(part.problem.y0))

@@ -1,4 +1,7 @@
-"""Central differences against a derivative: is what is left over round-off and a Taylor remainder, or a wrong derivative?"""
+"""Central differences against a derivative: whether their gap is a Taylor remainder with round-off, or an error.
+
+What is left over is round-off and a Taylor remainder, or the derivative is wrong.
+"""
 
 import dataclasses
 from collections.abc import Callable
@@ -8,7 +11,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array
 
-# Relative steps halve from the first. So many are always tried, more while they tell more.
+# Relative steps halve from the first. So many are always tried, more while they bring information.
 _LARGEST, _BASE, _MOST = 2.0**-4, 9, 30
 # the remainder of a central difference is fitted by these powers of the step
 _POWERS = (0, 2, 4)
@@ -34,16 +37,18 @@ _HALVINGS, _KEPT = 20, 1e-3
 
 @dataclasses.dataclass(frozen=True)
 class Differences:
-    """What central differences along one direction say of a derivative; all relative to the size of that derivative.
+    """The comparison of a derivative with central differences along one direction, relative to its size.
+
+    All is relative to the size of the derivative.
 
     **Arguments:**
 
-    - `steps`: relative steps, from large to small
-    - `errors`: |difference quotient - derivative| at each
-    - `constant`: the part of the error that does not vanish with the step, from a fit of c0 + c2 h^2 + c4 h^4
-    - `error_bar`: the standard error of the constant, from round-off and from how well the powers fit
-    - `round_off`: the standard error that round-off alone would leave
-    - `finding`: `right`, `wrong`, `switch`, `kink` (right, and continuous with kinks), `unseen` (round-off hides it)
+    - `steps`: relative steps, from large to small.
+    - `errors`: |difference quotient - derivative| at each.
+    - `constant`: the part of the error that does not vanish with the step, from a fit of c0 + c2 h^2 + c4 h^4.
+    - `error_bar`: the standard error of the constant, from round-off and from how well the powers fit.
+    - `round_off`: the standard error that round-off alone would leave.
+    - `finding`: `right`, `wrong`, `switch`, `kink` (right, and continuous with kinks) or `unseen` (round-off hides it).
     """
 
     steps: tuple[float, ...]
@@ -55,12 +60,12 @@ class Differences:
 
     @property
     def limit(self) -> float:
-        """What the constant may be by chance."""
+        """The largest constant that may come about by chance."""
         return _SIGMAS * self.error_bar
 
 
 def round_off(f: Callable[[Array], Array], x: Array, v: Array) -> float:
-    """The norm of the round-off noise of f near x: third differences over steps too small to see anything else.
+    """The norm of the round-off noise of f near x along v, from third differences over the smallest steps.
 
     Source: J. More, S. Wild, SIAM J. Sci. Comput. 33:1292 (2011), doi:10.1137/100786125.
     """
@@ -79,14 +84,16 @@ def differences(
     noise: float,
     enough: float,
 ) -> Differences:
-    """Compare central differences of f along v with a derivative, over as many steps as it takes to be sure.
+    """The comparison of central differences of f along v with a derivative, over as many steps as it takes to be sure.
 
     **Arguments:**
 
-    - `gap`: what a difference quotient leaves over of the derivative, as a vector
-    - `size`: the norm of the derivative (0 if unknown: that of the quotients then)
-    - `noise`: the norm of the round-off of f
-    - `enough`: a constant below this is as good as zero
+    - `f`: a function of a vector.
+    - `x`, `v`: the point and the direction.
+    - `gap`: the difference between a difference quotient and the derivative, as a vector.
+    - `size`: the norm of the derivative; 0 where it is unknown, for that of the quotients.
+    - `noise`: the norm of the round-off of f.
+    - `enough`: a constant below this counts as zero.
     """
 
     def look(step: float) -> np.ndarray:
@@ -122,8 +129,10 @@ def differences(
 
 
 def _jumps(f: Callable[[Any], Any], x: ArrayLike, v: ArrayLike, inner: float, outer: float, noise: float) -> bool:
-    """Whether f jumps between inner and outer steps, on either side: the change of a continuous map goes to zero with the
-    interval, that of a jump stays."""
+    """Whether f jumps between inner and outer steps, on either side.
+
+    The change of a continuous map goes to zero with the interval. That of a jump stays.
+    """
     slope = (np.asarray(f(x + inner * v)) - np.asarray(f(x - inner * v))) / (2 * inner)
 
     def surprise(a: float, b: float, at_a: np.ndarray, at_b: np.ndarray) -> float:
@@ -150,7 +159,7 @@ def _jumps(f: Callable[[Any], Any], x: ArrayLike, v: ArrayLike, inner: float, ou
 
 @dataclasses.dataclass(frozen=True)
 class _Fit:
-    """A fit of the powers to the steps from number `first` on: its coefficients, and what it says of the constant."""
+    """A fit of the powers to the steps from number `first` on: its coefficients and its constant."""
 
     first: int
     coefficients: np.ndarray
@@ -194,7 +203,10 @@ class _Series:
         return [self.fit(k) for k in range(len(self.h) - _FEWEST + 1)]
 
     def best(self) -> _Fit:
-        """The fit that knows the constant best: of larger steps round-off matters less, of smaller ones the remainder."""
+        """The fit with the smallest error bar.
+
+        With larger steps round-off matters less, with smaller ones the remainder does.
+        """
         return min(self.fits(), key=lambda f: f.error_bar)
 
     def floor(self) -> float:
@@ -202,8 +214,11 @@ class _Series:
         return min(f.from_noise for f in self.fits())
 
     def sudden(self) -> int | None:
-        """The last step whose error was not to be expected from smaller steps, while that of the next one was; or whose error
-        is far above all smaller ones."""
+        """The number of the last step at which the error changes suddenly; None where there is none.
+
+        Either its error was not to be expected from smaller steps while that of the next one was, or it is far above
+        all smaller ones.
+        """
         count = len(self.h) - _FEWEST + 1
         surprise, expected = np.zeros(count), np.zeros(count)
         for k in range(count):
@@ -228,13 +243,13 @@ def _basis(h: np.ndarray) -> np.ndarray:
 
 
 def _solve(weighted: np.ndarray) -> np.ndarray:
-    """The pseudo-inverse, with columns of equal length: powers of small steps span decades."""
+    """The pseudo-inverse by columns of equal length, because powers of small steps span decades."""
     length = np.linalg.norm(weighted, axis=0)
     return np.linalg.pinv(weighted / length) / length[:, None]
 
 
 def _settled(series: _Series, enough: float) -> bool:
-    """Whether more steps would tell nothing new."""
+    """Whether more steps would bring no new information."""
     best = series.best()
     if _SIGMAS * best.error_bar <= enough and best.error_bar <= _SHARP:
         return True
@@ -246,7 +261,7 @@ def _settled(series: _Series, enough: float) -> bool:
 def _finding(
     series: _Series, best: _Fit, drop: int | None, enough: float, jumps: Callable[[float, float], bool]
 ) -> str:
-    """What the errors are made of."""
+    """The finding from the errors: what they are made of."""
     # scatter that round-off cannot explain
     irregular = best.scatter > _SCATTER and _SIGMAS * best.error_bar > enough
     wrong = _wrong(series, best, enough)
@@ -263,8 +278,11 @@ def _finding(
 
 
 def _wrong(series: _Series, best: _Fit, enough: float) -> bool:
-    """Whether the constant is not zero, by the best fit and the one without its largest step: what a fit cannot follow of the
-    remainder may look like a constant, but not in both. No error may be much smaller than it either."""
+    """Whether the constant is not zero, by the best fit and by the one without its largest step.
+
+    A part of the remainder that a fit cannot follow may look like a constant, but not in both fits. No error may be
+    much smaller than the constant either.
+    """
     fits = [best] if best.first == len(series.h) - _FEWEST else [best, series.fit(best.first + 1)]
     found = min(f.constant - _SIGMAS * f.error_bar for f in fits)
     least = np.min(np.linalg.norm(series.y, axis=1) + _SIGMAS * series.rho)
@@ -272,7 +290,7 @@ def _wrong(series: _Series, best: _Fit, enough: float) -> bool:
 
 
 def _exponent(series: _Series, best: _Fit, last: int) -> float:
-    """The power of the step that errors grow with, above number `last`."""
+    """The power of the step with which errors grow, above number `last`."""
     if last == 0:
         return float("inf")
     above = slice(max(last - 3, 0), last + 1)

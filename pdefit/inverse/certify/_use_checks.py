@@ -1,4 +1,4 @@
-"""Checks of what optimizers are given on a whole record, by the driver of the fit, against tangents."""
+"""Checks of the derivatives that optimizers use, on a whole record and by the driver of the fit, against tangents."""
 
 from collections.abc import Callable
 
@@ -25,7 +25,7 @@ _ESTIMATE = 8.0
 
 
 def gradient_of_the_run(subject: Subject) -> list[Check]:
-    """Value and gradient of J, where an optimizer asks for them."""
+    """Checks of value and gradient of J, where an optimizer uses them."""
     if not subject.used.gradient:
         return []
     value, gradient = subject.gradient
@@ -35,7 +35,7 @@ def gradient_of_the_run(subject: Subject) -> list[Check]:
 
 
 def normal_equations_of_the_run(subject: Subject) -> list[Check]:
-    """Gradient and matrix of Gauss-Newton, where an optimizer asks for them."""
+    """Checks of gradient and matrix of Gauss-Newton, where an optimizer uses them."""
     if not subject.used.normal_equations:
         return []
     value, slope, matrix = subject.equations
@@ -50,7 +50,7 @@ def normal_equations_of_the_run(subject: Subject) -> list[Check]:
 
 
 def products_of_the_run(subject: Subject) -> list[Check]:
-    """Products with the Gauss-Newton matrix, where an optimizer asks for them."""
+    """Checks of products with the Gauss-Newton matrix, where an optimizer uses them."""
     if not subject.used.products:
         return []
     exact, remedy = subject.residuals.limit(ROUND_OFF), "products with the Jacobian are wrong: use stages=lbfgs"
@@ -59,7 +59,10 @@ def products_of_the_run(subject: Subject) -> list[Check]:
 
 
 def influence(subject: Subject) -> list[Check]:
-    """Elements of theta on which nothing depends; of a field some may, e.g. far from every instrument."""
+    """The check for elements of theta on which nothing depends.
+
+    Of a field some may have none, far from every instrument.
+    """
     controls = subject.whole.controls
     if not (subject.used.gradient or subject.used.normal_equations):
         return []
@@ -78,7 +81,7 @@ def influence(subject: Subject) -> list[Check]:
 
 
 def single_precision(subject: Subject) -> list[Check]:
-    """The gradient of a float32 run against that of its float64 twin."""
+    """The check of the gradient of a float32 run against that of its float64 twin."""
     if subject.single is None:
         return []
     if subject.used.gradient:
@@ -106,8 +109,10 @@ def _quadratic(
     remedy: str,
     key: PRNGKeyArray,
 ) -> list[Check]:
-    """J_r^T J_r v against tangents: exactly on the whole record, or where its residuals would fill the memory, exactly on a
-    beginning of it and by random sums on the whole."""
+    """Checks of J_r^T J_r v against tangents, exactly on the whole record.
+
+    Where its residuals would fill the memory, the check is exact on a beginning of it and by random sums on the whole.
+    """
     if probe.moved is None:
         return []
     objective, theta, (v, u) = probe.objective, probe.theta, probe.along

@@ -27,12 +27,12 @@ from pdefit.inverse.optimizers.base import AbstractOptimizer
 
 
 def all_controls(subject: Subject) -> list[Check]:
-    """The tangent along a random direction over all controls, on the whole record, against differences."""
+    """The check of the tangent along a random direction over all controls, on the whole record, against differences."""
     return [subject.residuals.differences("all controls", subject.residuals.v, subject.residuals.moved)]
 
 
 def each_control(subject: Subject) -> list[Check]:
-    """Tangent against differences, and adjoint against tangent, for every control by itself."""
+    """Checks of tangent against differences, and adjoint against tangent, for every control by itself."""
     residuals, checks, key = subject.short, [], jax.random.fold_in(subject.key, 2)
     pulled = residuals.random_pull(key) if subject.used.gradient or residuals.moved is None else None
     for path, moved in residuals.objective.controls.elements.items():
@@ -42,7 +42,7 @@ def each_control(subject: Subject) -> list[Check]:
         if pulled is not None and tangent is not None:
             w, gradient = pulled
             answer = tangent.scaled(residuals.sizes)
-            # in units of what random w make of it
+            # relative to the size that a random w gives it
             gap = over(abs(float(jnp.vdot(gradient, v) - jnp.vdot(w, answer))), float(jnp.linalg.norm(answer)))
             remedy = "the adjoint is wrong: compare with adjoint=store_all"
             limit = residuals.limit(residuals.objective.runner.adjoint.accuracy)
@@ -51,13 +51,13 @@ def each_control(subject: Subject) -> list[Check]:
 
 
 def smooth_twin(subject: Subject) -> list[Check]:
-    """The smooth tangents of hard switches against the change of the residuals as they are."""
+    """Checks of the smooth tangents of hard switches against the change of the residuals as they are."""
     if not subject.has_twin:
         return []
     return smooth_checks(*shortened(subject.objective, subject.theta, subject.scope["observations"]))
 
 
-# what is checked, in this order; the limit and the remedy of each stand beside it
+# all checks in their order; the limit and the remedy of each are in its function
 CHECKS: tuple[Callable[[Subject], list[Check]], ...] = (
     all_controls,
     gradient_of_the_run,
@@ -79,21 +79,25 @@ def certify(
     optimizers: Sequence[AbstractOptimizer] | None = None,
     driver: AbstractDriver | None = None,
 ) -> Certificate:
-    """Test the derivatives of a fit where it is about to start, or has ended.
+    """Tests of the derivatives of a fit where it is about to start, or has ended.
 
-    On the whole record, along a random direction v over all controls: the tangent J_r v of the residuals r(theta) against
-    central differences; then the gradient, the Gauss-Newton products and the normal equations that the `driver` gives to the
-    `optimizers`, against tangents. On as much of the record as the budget allows, for every control by itself: tangent against
-    differences, adjoint against tangent. No control may be without influence. All is done in float64; a float32 run is
-    certified on its float64 twin and compared with it.
+    On the whole record, along a random direction v over all controls, the tangent J_r v of the residuals r(theta) is
+    compared with central differences. The gradient, the Gauss-Newton products and the normal equations that the
+    `driver` gives to the `optimizers` are compared with tangents. On as much of the record as the budget allows, each
+    control is tested by itself: tangent against differences, adjoint against tangent. No control may be without
+    influence.
+
+    All is done in float64. A float32 run is certified on its float64 twin and compared with it.
 
     **Arguments:**
 
-    - `objective`, `theta`: what is minimised, and where
-    - `key`: draws directions and errors
-    - `fit_cost`: what the fit may take, in forward solves. The tests of every control may take 5 % of it, or 20
-    - `optimizers`: those of the fit; without them all kinds of derivatives are tested
-    - `driver`: who evaluates in the fit (default: `Traced()`)
+    - `objective`: what is minimised, a `Functional` or `Recordings`.
+    - `theta`: the point, (p,).
+    - `key`: of directions and errors; default `jax.random.key(0)`.
+    - `fit_cost`: the cost of the fit in forward solves, default 0. The tests of every control may take 5 % of it, or
+      20.
+    - `optimizers`: those of the fit; by default all kinds of derivatives are tested.
+    - `driver`: the driver of the fit; default `Traced()`.
     """
     begin = time.perf_counter()
     theta, used = jnp.asarray(theta, jnp.float64), Used.by(optimizers, objective)

@@ -9,7 +9,14 @@ from pdefit.inverse.controls.vector import BoundControl, Controls
 
 
 def direction(controls: Controls, theta: Float[Array, " p"], key: PRNGKeyArray) -> Float[Array, " p"]:
-    """A random direction that changes every control by about its own size."""
+    """A random direction in search space that changes every control by about its own size, (p,).
+
+    **Arguments:**
+
+    - `controls`: the controls.
+    - `theta`: the point, (p,).
+    - `key`: of the direction.
+    """
     parts = []
     for i, (control, part) in enumerate(zip(controls.items, controls.split(theta), strict=True)):
         v = jax.random.normal(jax.random.fold_in(key, i), part.shape)

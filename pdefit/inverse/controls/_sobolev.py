@@ -1,4 +1,4 @@
-"""The Sobolev variable of a field: a search variable in which smooth changes are cheap and rough ones dear."""
+"""The Sobolev variable of a field: a search variable in which a smooth change is a shorter way than a rough one."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -7,12 +7,18 @@ from jaxtyping import Array
 
 
 def smooth(z: Array, length: float) -> Array:
-    """S z with S = 1 / (1 + length^2 k^2), by cosine transforms (reflecting boundaries); lengths in grid cells."""
+    """The field S z with S = 1 / (1 + length^2 k^2), by cosine transforms (reflecting boundaries).
+
+    **Arguments:**
+
+    - `z`: a field.
+    - `length`: the length over which it is smoothed, in grid cells.
+    """
     return idctn(dctn(z, norm="ortho") / _stiffness(z.shape, length), norm="ortho")
 
 
 def unsmooth(x: Array, length: float) -> Array:
-    """The z with S z = x."""
+    """The field z with S z = x, the inverse of `smooth`."""
     return idctn(dctn(x, norm="ortho") * _stiffness(x.shape, length), norm="ortho")
 
 

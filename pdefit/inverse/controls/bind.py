@@ -22,9 +22,13 @@ def bind(
 ) -> tuple[Controls, Problem]:
     """Controls bound to the leaves of a problem, and the problem at their guesses.
 
-    **Arguments:** `problem` holds the nominal values. `declared` is nested like the problem: parameters of the system at its
-    root, and `y0`, `observe` and `nodes`; every leaf is a `Control` or a transform. `key` draws perturbed guesses, and
-    `observations` are what guesses from data are made of.
+    **Arguments:**
+
+    - `problem`: the nominal values.
+    - `declared`: the declarations, nested like the problem: parameters of the system at its root, then `y0`, `observe`,
+      `nodes` and `args`. Every leaf is a `Control` or a transform.
+    - `key`: of random guesses.
+    - `observations`: the record, for guesses from data.
     """
     items: list[BoundControl] = []
     for path, control in declared_leaves(problem, declared):
@@ -65,7 +69,7 @@ def bind(
 
 
 def _labels(problem: Problem, info: ParameterInfo | None, shape: tuple[int, ...]) -> tuple[str, ...]:
-    """What distinguishes the elements of a control: the coordinates of its declared dimensions, or numbers."""
+    """Labels of the elements of a control: the coordinates of its declared dimensions, or numbers."""
     if not shape:
         return ("",)
     axes: list[Any] = [range(n) for n in shape]

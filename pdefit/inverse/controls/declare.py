@@ -1,4 +1,4 @@
-"""Declarations of controls: what a user says of an unknown, and the arrays that a declaration names."""
+"""Declarations of controls, and the arrays that a declaration names."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -14,19 +14,21 @@ from pdefit.inverse.problem.problem import Problem
 
 @dataclasses.dataclass(frozen=True)
 class Control:
-    """Declaration of an unknown; all numbers in physical units.
+    """Declaration of an unknown. All its numbers are in physical units.
 
     **Arguments:**
 
-    - `transform`: the map to search space.
-    - `guess`: where the fit starts (default: the value that the problem holds).
-    - `bounds`: a box that it may not leave.
+    - `transform`: the map to search space; default `Identity()`.
+    - `guess`: where the fit starts; by default the value that the problem holds.
+    - `bounds`: the smallest and the largest value; by default there are none.
     - `prior`: knowledge from elsewhere, as a density.
-    - `unit`: checked against the unit that the system declares.
-    - `scale`: size of a typical change in search space, by which theta is divided.
-    - `smoothing`: smooths an unknown field over this many grid cells: its search variable is a Sobolev variable.
-    - `scope`: `shared` by all recordings, or each `experiment` has its own; node states always belong to one.
-    - `estimate`: false keeps it at its guess.
+    - `unit`: the unit of these numbers; by default that of the system. The command line refuses another unit.
+    - `scale`: the size of a typical change in search space, by which theta is divided; default 1.
+    - `smoothing`: the number of grid cells over which an unknown field is smoothed. Its search variable is then a
+      Sobolev variable, in which smooth changes are short ways.
+    - `scope`: `shared` by all recordings (the default), or each `experiment` has its own. Node states always belong to
+      one.
+    - `estimate`: whether it is estimated (the default) or kept at its guess.
     """
 
     transform: AbstractTransform = Identity()
@@ -48,7 +50,15 @@ Declaration = Mapping[str, Any]
 
 
 def declared_leaves(problem: Problem, declared: Declaration) -> list[tuple[str, Control]]:
-    """Every array that is declared a control: of a module (a network, an interpolant) all of its arrays."""
+    """Every array that is declared a control, by its path.
+
+    Of a module (a network, an interpolant) these are all of its arrays.
+
+    **Arguments:**
+
+    - `problem`: the problem that holds the arrays.
+    - `declared`: as of `bind`.
+    """
     found: dict[str, Control] = {}
     for path, control in _flatten(declared):
         inside = leaf_paths(problem, path)

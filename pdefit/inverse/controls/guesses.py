@@ -1,4 +1,4 @@
-"""Where a control starts."""
+"""Guesses: the values from which controls start."""
 
 import abc
 import zlib
@@ -22,13 +22,24 @@ class AbstractGuess(eqx.Module):
     def value(
         self, nominal: Array, path: str, key: PRNGKeyArray, observations: Observations, system: AbstractSystem
     ) -> np.ndarray:
-        """An array of the shape of `nominal`, the value the problem holds (for a twin: the truth)."""
+        """The guess as an array of the control's shape.
+
+        **Arguments:**
+
+        - `nominal`: the value that the problem holds; for a twin this is the truth.
+        - `path`: the path of the control, such as `y0.u`.
+        - `key`: of random guesses.
+        - `observations`: the record.
+        - `system`: the equations.
+        """
 
 
 class Value(AbstractGuess):
     """A given first value.
 
-    **Arguments:** `number` is one number, or an array of the control's shape, in physical units.
+    **Arguments:**
+
+    - `number`: one number, or an array of the control's shape, in physical units.
     """
 
     number: float | np.ndarray
@@ -45,9 +56,11 @@ class Value(AbstractGuess):
 
 
 class Perturb(AbstractGuess):
-    """The nominal value times a random factor, one for each element. The run's seed decides it.
+    """The nominal value times a random factor, one for each element. The seed of the run decides it.
 
-    **Arguments:** `low` and `high` bound the factor, which is uniform between them.
+    **Arguments:**
+
+    - `low`, `high`: the bounds of the factor, which is uniform between them.
     """
 
     low: float
@@ -66,8 +79,8 @@ class Perturb(AbstractGuess):
 class FromData(AbstractGuess):
     """The observed value of a field of `y0` at the first time, with missing points at their nominal values.
 
-    A field that was not observed as a whole is made of the data by the system's `init_from_data`, a parameter by its
-    `guess_from_data`.
+    Where a field was not observed as a whole, the system's `init_from_data` makes it from the data. A parameter is
+    guessed by the system's `guess_from_data`.
     """
 
     def value(self, nominal, path, key, observations, system):
@@ -94,7 +107,7 @@ class FromData(AbstractGuess):
 def _made_from_data(
     nominal: Array, path: str, field: str, observations: Observations, system: AbstractSystem
 ) -> np.ndarray:
-    """What the system finds for a field that the data do not show."""
+    """A field of the initial state that was not observed as a whole, as the system makes it from the data."""
     seen = observations.values.get(field)
     why = "it is not observed" if seen is None else f"it has shape {nominal.shape} and was observed as {seen.shape[1:]}"
     if not isinstance(system, AbstractDataState):
@@ -107,7 +120,7 @@ def _made_from_data(
         found = named_fields(system.init_from_data(observations))[field]
     except PdefitError:
         raise
-    # a plugin fails with any exception where it needs what the data lack
+    # a plugin may fail with any exception where the data lack what it needs
     except Exception as error:
         raise PdefitError(
             f"The guess of '{path}' cannot come from data: init_from_data of {type(system).__name__} fails "

@@ -1,4 +1,4 @@
-"""From the name of a control to the array it stands for. The only place that turns names into leaves."""
+"""Paths of controls: from a name such as `y0.u` to the array it stands for."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -11,12 +11,18 @@ from pdefit._util.errors import PdefitError, unknown
 from pdefit.inverse.problem.problem import Problem
 from pdefit.systems.system import parameters
 
-# what a problem has beside its system
+# the parts of a problem beside its system
 _PARTS = ("y0", "observe", "nodes", "args")
 
 
 def leaf(problem: Problem, path: str) -> Callable[[Problem], Array]:
-    """The function from a problem to the array called `path`."""
+    """The function from a problem to the array called `path`.
+
+    **Arguments:**
+
+    - `problem`: a problem, for a check that this array exists.
+    - `path`: its name, with dots.
+    """
     found = _node(problem, path)
     if not eqx.is_inexact_array(found):
         raise PdefitError(f"'{path}' is not an array; name one of its leaves: {', '.join(_children(found)) or 'none'}")
@@ -25,8 +31,15 @@ def leaf(problem: Problem, path: str) -> Callable[[Problem], Array]:
 
 
 def leaf_paths(problem: Problem, path: str) -> list[str]:
-    """The names of the arrays that a control called `path` moves: itself, or all arrays of a parameter that is a module, as
-    `net.layers.0.weight`."""
+    """The names of the arrays that a control moves: itself, or all arrays of a parameter that is a module.
+
+    The array of a module is called as in `net.layers.0.weight`.
+
+    **Arguments:**
+
+    - `problem`: the problem that holds the arrays.
+    - `path`: the name of the control, with dots.
+    """
     found = _node(problem, path)
     if path.split(".")[0] in _PARTS or not isinstance(found, eqx.Module):
         return [path]
@@ -60,7 +73,10 @@ def _node(problem: Problem, path: str) -> PyTree:
 
 @dataclasses.dataclass(frozen=True)
 class _Leaf:
-    """A leaf of a problem by name. Equal ones are equal, so that what was compiled for one serves the other."""
+    """The function from a problem to one of its leaves.
+
+    Two of equal names are equal, so that they share compiled programs.
+    """
 
     root: str
     names: tuple[str, ...]

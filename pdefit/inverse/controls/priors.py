@@ -8,17 +8,20 @@ from jaxtyping import Array
 
 
 class AbstractPrior(eqx.Module):
-    """A density of a control in physical units, whose negative logarithm is half a squared residual."""
+    """A density of a control in physical units. Its negative logarithm is half a squared residual."""
 
     @abc.abstractmethod
     def residual(self, x: Array) -> Array:
-        """Standard deviations between x and what was expected, element by element."""
+        """The distance between x and what was expected, in standard deviations, element by element."""
 
 
 class Normal(AbstractPrior):
     """A normal density, x = mean +- deviation.
 
-    **Arguments:** `mean` and `deviation`, in the control's unit.
+    **Arguments:**
+
+    - `mean`: the expected value, in the control's unit.
+    - `deviation`: the standard deviation, in the same unit.
     """
 
     mean: float
@@ -35,7 +38,10 @@ class Normal(AbstractPrior):
 class LogNormal(AbstractPrior):
     """A log-normal density, for a quantity known up to a factor exp(deviation).
 
-    **Arguments:** `median` in the control's unit, and the `deviation` of ln x.
+    **Arguments:**
+
+    - `median`: the expected value, in the control's unit.
+    - `deviation`: the standard deviation of ln x.
     """
 
     median: float

@@ -1,4 +1,4 @@
-"""Regularizers: what is asked of a control beyond fitting the data, as residuals."""
+"""Regularizers: residuals of a control that are added to those of the data."""
 
 import abc
 
@@ -10,20 +10,26 @@ from jaxtyping import Array
 class AbstractRegularizer(eqx.Module):
     """Half a squared norm of residuals of one control, added to the objective.
 
-    **Arguments:** `control` is its dotted path.
+    **Arguments:**
+
+    - `control`: the path of the control, such as `y0.u`.
     """
 
     control: eqx.AbstractVar[str]
 
     @abc.abstractmethod
     def residual(self, x: Array) -> Array:
-        """Residuals of the control's physical value."""
+        """The residuals, as a vector, of the control's physical value x."""
 
 
 class L2(AbstractRegularizer):
     """weight/2 * mean (x - reference)^2, which keeps a control near a value.
 
-    **Arguments:** `control` is its dotted path, `reference` in its unit, `weight` in one over its unit squared.
+    **Arguments:**
+
+    - `control`: the path of the control, such as `y0.u`.
+    - `weight`: the weight, in one over the control's unit squared.
+    - `reference`: the value, in the control's unit; default 0.
     """
 
     control: str
@@ -37,7 +43,11 @@ class L2(AbstractRegularizer):
 class H1(AbstractRegularizer):
     """weight/2 * mean |grad x|^2, which keeps a field smooth.
 
-    **Arguments:** `control` is its dotted path, `weight` the weight, `spacing` the size of a cell.
+    **Arguments:**
+
+    - `control`: the path of the control, such as `y0.u`.
+    - `weight`: the weight, in length squared over the control's unit squared.
+    - `spacing`: the size of a cell, alike along all axes; default 1.
     """
 
     control: str

@@ -1,6 +1,6 @@
 """Monotone maps between a control in physical units and its search variable theta (unconstrained, rescaled).
 
-Bounds and priors live in physical units; because every map is increasing, a physical box is a box in theta too.
+Bounds and priors are in physical units. Every map is increasing, so that a physical box is a box in theta too.
 """
 
 import abc
@@ -12,11 +12,11 @@ from jaxtyping import Array
 
 
 class AbstractTransform(eqx.Module):
-    """An increasing map from physical to search space; it acts element by element and keeps shapes."""
+    """An increasing map from physical to search space. It acts element by element and keeps shapes."""
 
     @abc.abstractmethod
     def to_search(self, x: Array) -> Array:
-        """theta(x); not finite where x is outside the transform's domain."""
+        """theta(x), not finite where x is outside the transform's domain."""
 
     @abc.abstractmethod
     def to_physical(self, theta: Array) -> Array:
@@ -24,7 +24,7 @@ class AbstractTransform(eqx.Module):
 
 
 class Identity(AbstractTransform):
-    """theta = x."""
+    """The transform theta = x."""
 
     def to_search(self, x):
         return x
@@ -34,7 +34,7 @@ class Identity(AbstractTransform):
 
 
 class Log(AbstractTransform):
-    """theta = ln x, for a positive quantity known up to a factor."""
+    """The transform theta = ln x, for a positive quantity known up to a factor."""
 
     def to_search(self, x):
         return jnp.log(x)
@@ -44,7 +44,7 @@ class Log(AbstractTransform):
 
 
 class Log10(AbstractTransform):
-    """theta = log10 x, for a positive quantity known up to decades."""
+    """The transform theta = log10 x, for a positive quantity known up to decades."""
 
     def to_search(self, x):
         return jnp.log10(x)
@@ -54,9 +54,11 @@ class Log10(AbstractTransform):
 
 
 class Logit(AbstractTransform):
-    """theta = ln((x - lower) / (upper - x)), for a quantity that can never leave an interval.
+    """The transform theta = ln((x - lower) / (upper - x)), for a quantity that can never leave an interval.
 
-    **Arguments:** `lower` and `upper` are the ends of the interval, in the control's unit.
+    **Arguments:**
+
+    - `lower`, `upper`: the ends of the interval, in the control's unit; default 0 and 1.
     """
 
     lower: float = 0.0
@@ -74,7 +76,7 @@ class Logit(AbstractTransform):
 
 
 class Softplus(AbstractTransform):
-    """x = ln(1 + e^theta): positive, logarithmic near zero and linear far from it."""
+    """The transform x = ln(1 + e^theta), for a positive quantity: logarithmic near zero and linear far from it."""
 
     def to_search(self, x):
         return x + jnp.log(-jnp.expm1(-x))
@@ -84,9 +86,11 @@ class Softplus(AbstractTransform):
 
 
 class Scale(AbstractTransform):
-    """theta = x / factor, for a quantity of either sign.
+    """The transform theta = x / factor, for a quantity of either sign.
 
-    **Arguments:** `factor` is the quantity's size, in its unit.
+    **Arguments:**
+
+    - `factor`: the size of the quantity, in its unit; default 1.
     """
 
     factor: float = 1.0

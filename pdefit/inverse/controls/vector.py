@@ -21,7 +21,13 @@ Kind = Literal["parameter", "field", "initial", "node"]
 
 
 def kind_of(path: str, size: int) -> Kind:
-    """What a control is, from the part of the problem that its path begins with."""
+    """The kind of a control, from the part of the problem that its path begins with.
+
+    **Arguments:**
+
+    - `path`: its name, with dots.
+    - `size`: the number of its elements; a parameter of many is a field.
+    """
     root = path.split(".")[0]
     if root in ("y0", "nodes"):
         return "initial" if root == "y0" else "node"
@@ -31,11 +37,18 @@ def kind_of(path: str, size: int) -> Kind:
 class BoundControl(eqx.Module):
     """One control bound to its leaf of the problem.
 
-    **Arguments:** `name` is its path as declared, `y0.u`; `kind` what it is: a parameter of few numbers, a field of many, an
-    initial state, or node states of segments; `where` takes its leaf out of a problem; `shape` that of the leaf; `lower` and
-    `upper` bound its physical value, in `unit`; `labels` name its elements; `smoothing` is a length in grid cells; `base` the
-    search-space field around which a Sobolev variable moves; `own` says that each recording has its own, and `recording`
-    which one this belongs to.
+    **Arguments:**
+
+    - `name`: its path as declared, such as `y0.u`.
+    - `kind`: a parameter of few numbers, a field of many, an initial state, or node states of segments.
+    - `where`: takes its leaf out of a problem.
+    - `transform`, `scale`, `prior`, `unit`: as of `Control`.
+    - `shape`: that of the leaf.
+    - `lower`, `upper`: bounds of its physical value, in `unit`.
+    - `labels`: names of its elements.
+    - `smoothing`: a length in grid cells, or None.
+    - `base`: the search-space field around which a Sobolev variable moves.
+    - `own`: whether each recording has its own, and `recording` the number of the one that this belongs to.
     """
 
     name: str = eqx.field(static=True)
@@ -97,8 +110,15 @@ class BoundControl(eqx.Module):
 
 
 class Controls(eqx.Module):
-    """All controls of a problem. theta is one float64 vector: the controls' search variables one after the other, numbers
-    before fields, states last."""
+    """All controls of a problem, and the vector theta of their values.
+
+    theta is one float64 vector of p elements: the search variables of the controls one after the other. Numbers come
+    before fields, and states last.
+
+    **Arguments:**
+
+    - `items`: the controls, in the order of theta.
+    """
 
     items: tuple[BoundControl, ...]
 
@@ -118,18 +138,20 @@ class Controls(eqx.Module):
 
     @property
     def states(self) -> "Controls":
-        """The controls that are starts of trajectories: the last ones."""
+        """The controls from which trajectories start: the last ones."""
         return Controls(tuple(c for c in self.items if c.is_state))
 
     @property
     def without_states(self) -> "Controls":
-        """The controls that are not."""
+        """The controls from which no trajectory starts."""
         return Controls(tuple(c for c in self.items if not c.is_state))
 
     @property
     def tabulated(self) -> "Controls":
-        """The controls that histories and tables follow element by element: the shared ones that are no fields, as long as
-        they are few; the first elements of theta."""
+        """The controls that histories and tables follow element by element: the first elements of theta.
+
+        These are the shared controls that are no fields, as long as they are few.
+        """
         totals = np.cumsum([c.size for c in self.shared.items])
         return Controls(tuple(c for c, total in zip(self.shared.items, totals, strict=True) if total <= FEW))
 
@@ -146,14 +168,23 @@ class Controls(eqx.Module):
         return {c.path: c.to_physical(part) for c, part in zip(self.items, self.split(theta), strict=True)}
 
     def problem(self, problem: Problem, theta: Float[Array, " p"]) -> Problem:
-        """The problem with the controls that theta stands for."""
+        """The problem with the values of the controls that theta stands for.
+
+        **Arguments:**
+
+        - `problem`: all other values.
+        - `theta`: the controls, (p,).
+        """
         new = list(self.values(theta).values())
         old = self._leaves(problem)
         new = [x.astype(o.dtype) for x, o in zip(new, old, strict=True)]
         return eqx.tree_at(self._leaves, problem, new)
 
     def touched(self, problem: PyTree) -> PyTree:
-        """What the controls put values into; None elsewhere, which tangents take for "does not move" and leave out."""
+        """The leaves into which the controls put values, and None elsewhere.
+
+        Tangents leave out a None as what does not move.
+        """
         chosen = eqx.tree_at(self._leaves, jax.tree.map(lambda _: False, problem), [True] * len(self.items))
         return eqx.filter(problem, chosen)
 
@@ -165,8 +196,10 @@ class Controls(eqx.Module):
         return jnp.split(theta, np.cumsum([c.size for c in self.items])[:-1]) if self.items else []
 
     def sizes(self, theta: Float[Array, " p"]) -> Float[Array, " p"]:
-        """How far elements of theta move to change their control by as much as it is large; 1 where it is zero, and at most 1
-        where a transform bends."""
+        """The change of every element of theta that changes its control by as much as the control is large.
+
+        It is 1 where the control is zero, and at most 1 where the transform is not linear.
+        """
 
         def size(control: BoundControl, part: Array) -> Array:
             value, change = jax.jvp(control.to_physical, (part,), (jnp.ones_like(part),))
@@ -180,7 +213,7 @@ class Controls(eqx.Module):
 
     @property
     def elements(self) -> dict[str, np.ndarray]:
-        """(p,) by path as declared: which elements of theta belong to a control, of all recordings together."""
+        """For each path as declared a mask (p,) of its elements of theta, in all recordings together."""
         owner = np.repeat([c.name for c in self.items], [c.size for c in self.items])
         return {path: owner == path for path in dict.fromkeys(c.name for c in self.items)}
 
@@ -190,7 +223,7 @@ class Controls(eqx.Module):
         return np.concatenate([b[0] for b in boxes]), np.concatenate([b[1] for b in boxes])
 
     def extremes(self, problem: Problem) -> list[Problem]:
-        """The problem itself, with all elements at their lower bounds, and with all at their upper, where they have any."""
+        """The problem itself, with all elements at their lower bounds, and with all at their upper bounds."""
         theta = self.theta(problem)
         corners = [jnp.where(np.isfinite(bound), bound, theta) for bound in self.box()]
         return [self.problem(problem, x) for x in (theta, *corners)]
@@ -201,7 +234,7 @@ class Controls(eqx.Module):
         return [jnp.ravel(c.prior.residual(c.to_physical(part))) for c, part in parts if c.prior is not None]
 
     def names(self) -> list[str]:
-        """A name for every element of theta: `D`, `gm.Mars`, `y0.u.17`."""
+        """A name for every element of theta, such as `D`, `gm.Mars` or `y0.u.17`."""
         return [f"{c.path}.{label}" if label else c.path for c in self.items for label in c.labels]
 
 

@@ -1,4 +1,7 @@
-"""Chunks: many evaluations of an optimizer in one compiled loop, between two looks at the clock."""
+"""Chunks: many evaluations of an optimizer in one compiled loop, between two looks at the clock.
+
+A chunk takes about a second, or 64 evaluations. Between chunks a fit reports, saves its state and can be interrupted.
+"""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -35,7 +38,7 @@ class Log(NamedTuple):
 def advance(
     functional: AbstractObjective, optimizer: AbstractOptimizer, carry: Carry, limit: Array
 ) -> tuple[Array, Carry, Log]:
-    """Up to `limit` evaluations inside one compiled loop, and what happened in each."""
+    """Up to `limit` evaluations inside one compiled loop, and the log of each."""
 
     def running(loop: tuple[Array, Carry, Log]) -> Array:
         return (loop[0] < limit) & ~loop[1].done
@@ -49,13 +52,13 @@ def advance(
 
 
 def empty_log(functional: AbstractObjective) -> Log:
-    """Room for the evaluations of a chunk."""
+    """An empty log with room for the evaluations of a chunk."""
     p = functional.controls.tabulated.size
     return Log(jnp.zeros(MOST), jnp.zeros(MOST), jnp.zeros(MOST, bool), jnp.zeros((MOST, p)), jnp.zeros(MOST))
 
 
 def _told(optimizer: AbstractOptimizer, carry: Carry, log: Log, i: Array, found: Evaluation) -> tuple[Carry, Log]:
-    """An optimizer that proposed a point has been told what was found there; the log has one entry more."""
+    """The carry and the log after an optimizer was given an evaluation of the point that it proposed."""
     theta = optimizer.ask(carry.state)
     state, accepted = optimizer.tell(carry.state, found)
     better = found.finite & (found.value < carry.best_value)
@@ -79,5 +82,5 @@ told: Callable = eqx.filter_jit(_told)
 
 
 def power_of_two(rate: float) -> int:
-    """The evaluations of about a second, rounded down to a power of two."""
+    """The number of evaluations in about a second, rounded down to a power of two."""
     return 2 ** int(np.log2(min(max(rate, 1.0), MOST)))

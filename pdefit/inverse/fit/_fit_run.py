@@ -23,7 +23,7 @@ from pdefit.inverse.optimizers.base import AbstractOptimizer, Box
 
 
 class FitRun(Generic[Objective]):
-    """The bookkeeping of one fit; `place` says where it is."""
+    """The bookkeeping of one fit. `place` is where it is in its stages."""
 
     def __init__(
         self,
@@ -50,17 +50,17 @@ class FitRun(Generic[Objective]):
         return self.place.iterations
 
     def _move(self, **changes: Any) -> None:
-        """Go to another place."""
+        """Change the place of the fit."""
         self.place = dataclasses.replace(self.place, **changes)
 
     def _note(self, event: str) -> None:
-        """Keep an event for whoever reads the result."""
+        """Keep a sentence about an event for the result."""
         self._move(events=(*self.place.events, event))
 
     # --- stages and rounds -------------------------------------------------------------------------------------------
 
     def minimise(self) -> None:
-        """All stages, from wherever the fit is."""
+        """Run all stages, from wherever the fit is."""
         while self.place.stage < len(self.stages):
             if self.carry is None and self._left() > 0:
                 self._enter()
@@ -81,12 +81,12 @@ class FitRun(Generic[Objective]):
         self._carry_over()
 
     def _carry_over(self) -> None:
-        """The point reached becomes one of the windows in force, with steps that suit it."""
+        """Take the point reached to the windows in force, with steps that suit it."""
         self.theta = resized(self.own, self.functional, self.theta)
         self._with_steps(*self.steps.start(self.functional, self.theta))
 
     def _with_steps(self, functional: Objective, event: str = "") -> bool:
-        """Go on with the steps of this functional; whether they are others."""
+        """Take over a functional with other steps, and return whether they are others."""
         if event:
             self._note(f"iteration {self.iterations}: {event}")
         if functional is self.functional:
@@ -106,7 +106,7 @@ class FitRun(Generic[Objective]):
         self._with_steps(self.steps.applied(self.functional))
 
     def _rounds(self) -> None:
-        """As many rounds of a stage as its reweighting asks for."""
+        """Run a stage once, or as many rounds of it as its reweighting takes."""
         reweight = self.stages[self.place.stage].reweight
         while True:
             self._round()
@@ -114,13 +114,13 @@ class FitRun(Generic[Objective]):
                 return
             self.functional, change = reweight.apply(self.functional, self.theta)
             self._note(f"stage {self.place.stage + 1}: sigma re-estimated from residuals, largest change {change:.1%}")
-            # the loss reported last belongs to the last weights
+            # settled rounds keep the weights, because the loss reported last belongs to them
             settled = change < reweight.tolerance or self.place.round + 1 == reweight.rounds
             self._move(settled=settled, round=self.place.round + 1)
             self.carry = None
 
     def _left(self) -> int:
-        """How many evaluations a new round of this stage may take."""
+        """The number of evaluations that a new round of this stage may take."""
         left = self.stages[self.place.stage].max_iterations
         return left if self.budget is None else min(left, self.budget - self.iterations)
 
@@ -139,7 +139,7 @@ class FitRun(Generic[Objective]):
         chunk = 1
         while self.place.count < limit and (self.steps.due or not bool(carry.done)):
             carry = self._renew(optimizer, carry)
-            # chunks end at multiples of a power of two, wherever the fit was resumed
+            # chunks end at multiples of a power of two, so that a resumed fit has the same ones
             end = min((self.place.count // chunk + 1) * chunk, limit)
             begin = time.perf_counter()
             done, carry, log = self.driver.advance(self.functional, optimizer, carry, end - self.place.count)
@@ -178,7 +178,7 @@ class FitRun(Generic[Objective]):
         return carry
 
     def _give_up(self) -> None:
-        """No evaluation of this round was finite: back to where the stage before ended, if there was one."""
+        """Return to where the stage before ended, if there was one, because no evaluation of this round was finite."""
         if not np.isfinite(self.loss):
             raise PdefitError(
                 "The loss is not finite at the first guess: the model blows up there; use a smaller dt, "
@@ -189,10 +189,10 @@ class FitRun(Generic[Objective]):
         self.theta, self.carry = self.theta_before, None
 
     def _watch(self, log: Log, done: int) -> None:
-        """Ask once why the adjoint grows so much, if it does where the fit is or could not begin."""
+        """Explain once why the adjoint grows so much, if it does where the fit is or could not begin."""
         counts = np.asarray(log.accepted[:done]) | (not np.isfinite(self.loss))
         worst = float(np.max(np.asarray(log.growth[:done]), where=counts, initial=0.0))
-        # steps that will be chosen anew explain it
+        # where steps do not suit and will be chosen anew, they are the reason
         if worst > EXPLOSIVE and not self.place.watched and suits(self.functional, jnp.asarray(self.theta)):
             self._move(watched=True)
             watched = self.driver.watched_gradient
@@ -201,7 +201,7 @@ class FitRun(Generic[Objective]):
     # --- saving and going on -----------------------------------------------------------------------------------------
 
     def state(self) -> RunState:
-        """Where the fit is, to go on from later."""
+        """The state of the fit, from which it can be resumed."""
         before = {"sigma_before": self.sigma_before, "theta_before": self.theta_before}
         now = {"sigma": self.functional.observations.sigma, "theta": self.theta, "carry": self.carry}
         packed = [pack(name, tree) for name, tree in {"loss": np.asarray(self.loss), **now, **before}.items()]
@@ -210,7 +210,7 @@ class FitRun(Generic[Objective]):
         return RunState(numbers, arrays | self.steps.arrays(self.functional))
 
     def restore(self, saved: RunState) -> None:
-        """Be where a saved fit was. A state that does not fit this one, whoever wrote it, is refused."""
+        """Take over the state of a saved fit. One that does not fit this one is refused."""
         try:
             self._restore(saved)
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
@@ -269,7 +269,7 @@ class FitRun(Generic[Objective]):
                 self._note(f"iteration {self.iterations}: the loss is not finite, the step was rejected and reduced")
 
     def result(self, status: str) -> Fit[Objective]:
-        """What is known when the fit ends, however it ends."""
+        """The result of the fit, which may have been interrupted."""
         if not self.iterations:
             raise PdefitError("The fit was interrupted before its first evaluation")
         if self.functional.formulation.partial:

@@ -6,15 +6,16 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Where a fit is: numbers and text, as a file can hold them.
+    """The place of a fit in its stages, as numbers and text that a file can hold.
 
     **Arguments:**
 
     - `stage`, `round`, `count`: the stage, the round of reweighting in it, and the evaluations of that round.
     - `iterations`: evaluations of all stages together.
-    - `windows`: the stage whose windows are in force, -1 for those of the functional itself; `windows_before` the same before
-      this stage.
-    - `settled`: whether reweighting has come to rest; `watched`: whether growth of the adjoint was explained already.
+    - `windows`: the stage whose windows are in force, -1 for those of the functional itself.
+    - `windows_before`: the same before this stage.
+    - `settled`: whether reweighting has come to rest.
+    - `watched`: whether growth of the adjoint was explained already.
     - `events`: what happened, in sentences.
     - `compiling`, `evaluating`: seconds spent so.
     """
@@ -32,14 +33,14 @@ class Place:
     evaluating: float = 0.0
 
     def as_numbers(self) -> dict[str, Any]:
-        """Numbers, flags and lists, which survive JSON."""
+        """The place as numbers, flags and lists, which survive JSON."""
         return {**dataclasses.asdict(self), "events": list(self.events)}
 
     @classmethod
     def from_numbers(cls, numbers: dict[str, Any]) -> "Place":
-        """The place that `as_numbers` was made of.
+        """The place from which `as_numbers` was called.
 
-        Raises `ValueError` where a number is missing, negative, or of another type.
+        **Errors:** ValueError where a number is missing, negative, or of another type.
         """
         if not isinstance(numbers["events"], list):
             raise ValueError("events are no list")

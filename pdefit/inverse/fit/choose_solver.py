@@ -19,13 +19,21 @@ from pdefit.systems.system import AbstractSystem
 _SMALL = 200
 # explicit steps for a record beyond which an implicit method pays, and what RK4 is stable up to
 _MANY_STEPS, _REACH = 20_000, 2.785
-# how many times faster diffusion must be than what happens, and how many steps of RK4 it must ask for, for stabilised ones
+# stabilised steps (RKC) pay where diffusion is so many times faster than the state changes, and RK4 would take so many
+# steps
 _STIFF, _MORE_STEPS = 50.0, 500
 
 
 @dataclasses.dataclass(frozen=True)
 class SolverChoice:
-    """A solver, with adaptive steps where it needs them, and the reason."""
+    """A solver that was chosen for some equations.
+
+    **Arguments:**
+
+    - `solver`: the time stepping method.
+    - `steps`: the tolerance of adaptive steps where it needs them, or None.
+    - `reason`: the reason in words.
+    """
 
     solver: diffrax.AbstractSolver
     steps: Adaptive | None
@@ -42,9 +50,10 @@ def choose_solver(
 
     **Arguments:**
 
-    - `system`, `y0`: the equations and the initial state.
+    - `system`: the equations with their parameters.
+    - `y0`: the initial state, at which the equations are judged.
     - `span`: the length of the record, in the system's time unit.
-    - `adaptive`: false where a step was given, so that steps may not be chosen by their error.
+    - `adaptive`: whether steps may be chosen by their error (the default); False where a step was given.
     - `args`: exogenous inputs of the system.
     """
     flat, back = ravel_pytree(y0)
@@ -62,7 +71,7 @@ def choose_solver(
             return SolverChoice(diffrax.Kvaerno5(), steps, f"{reason}{per}")
         return SolverChoice(RK4(), None, "the equations are not stiff")
     decay, size = _fastest(rate, flat)
-    # y'' / y': what a step must follow; and what nothing drives yet changes within the record all the same
+    # the rate y'' / y' is what a step must follow; a state at rest is taken to change within the record all the same
     slope, bend = jax.jvp(rate, (flat,), (rate(flat),))
     change = max(float(jnp.linalg.norm(bend) / jnp.maximum(jnp.linalg.norm(slope), 1e-300)), 1 / span)
     if decay > 0.9 * size and decay > _STIFF * change and decay * span / _REACH > _MORE_STEPS:
@@ -74,13 +83,13 @@ def choose_solver(
 
 
 def _fastest(rate: Callable[[Array], Array], y: Float[Array, " n"]) -> tuple[float, float]:
-    """How fast the fastest direction decays, and how fast it changes at all, by the power method."""
+    """The rate at which the fastest direction decays, and at which it changes at all, by the power method."""
 
     def turn(_: Array, v: Array) -> Array:
         w = jax.jvp(rate, (y,), (v,))[1]
         return w / jnp.maximum(jnp.linalg.norm(w), 1e-300)
 
-    # white: every scale is in it
+    # white noise, which contains every scale
     v = jax.random.normal(jax.random.key(0), y.shape, y.dtype)
     v = jax.jit(lambda v: jax.lax.fori_loop(0, 40, turn, v / jnp.linalg.norm(v)))(v)
     w = jax.jvp(rate, (y,), (v,))[1]

@@ -31,14 +31,29 @@ _SQUARES: Callable = eqx.filter_jit(lambda functional, theta: functional.squared
 
 @dataclasses.dataclass(frozen=True)
 class StagesChoice:
-    """Stages of a fit, and the reason."""
+    """The stages that were chosen for a fit.
+
+    **Arguments:**
+
+    - `stages`: the stages in their order.
+    - `reason`: the reason in words.
+    """
 
     stages: Sequence[Stage]
     reason: str
 
 
 def choose_stages(functional: Functional) -> StagesChoice:
-    """The stages that suit the unknowns of a functional, with the reason."""
+    """The stages that suit the unknowns of a functional, with the reason.
+
+    Many unknowns (a field), or an adjoint without tangents, take L-BFGS. Few take Levenberg-Marquardt. Where the guess
+    is far from the data, stages on windows or on the beginning of the record come first. In a short record the initial
+    state may be held at first.
+
+    **Arguments:**
+
+    - `functional`: the functional, which is evaluated at its guess at most once.
+    """
     size = functional.controls.shared_size
     if size > FEW or not functional.runner.adjoint.has_tangents:
         what = f"{size} unknowns are a field" if size > FEW else "a continuous adjoint has gradients only"
@@ -62,8 +77,9 @@ def choose_stages(functional: Functional) -> StagesChoice:
 def _with_state(functional: Functional, few: str) -> StagesChoice:
     """The stages for numbers and a free initial state.
 
-    A state taken from noisy data can blow up, or run far from the data, before the record ends; over a short part of it it
-    cannot. In a record of few frames the numbers are fitted before the state is free, if they are what is wrong.
+    A state taken from noisy data can blow up, or move far from the data, before the record ends. Over a short part of
+    the record it cannot. In a record of few frames the numbers are fitted before the state is free, if they are what is
+    wrong.
     """
     ts, unit = functional.observations.ts, with_space(functional.problem.system.time_unit)
     whole = Stage(LevenbergMarquardt())
@@ -97,7 +113,10 @@ def _begins_right(functional: Functional) -> bool:
 
 
 def _windows(functional: Functional) -> list[float]:
-    """The lengths of windows that grow to the whole record, where every state was seen and the guess is far off."""
+    """The lengths of windows that grow to the whole record; none where they cannot help.
+
+    They help where the whole state was observed and the guess is far from the data.
+    """
     ts, data = functional.observations.ts, functional.observations
     fields, seen = named_fields(functional.problem.y0), functional.observed
     complete = all(

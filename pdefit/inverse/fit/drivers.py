@@ -1,4 +1,4 @@
-"""Who evaluates a functional: one compiled program, or a loop over its pieces."""
+"""Drivers, which evaluate a functional for a fit: by one compiled program, or by a loop over pieces of the record."""
 
 import abc
 from collections.abc import Callable, Sequence
@@ -35,7 +35,8 @@ OpenFile = Callable[[Sequence[jax.ShapeDtypeStruct], int], CheckpointStore]
 class AbstractDriver(abc.ABC):
     """Evaluation of functionals for optimizers.
 
-    Drivers give the same answers to round-off. They differ in memory and time.
+    Drivers give the same values and derivatives to round-off. They differ in memory and time. In all methods theta and v
+    are vectors in search space, (p,).
     """
 
     @abc.abstractmethod
@@ -44,29 +45,43 @@ class AbstractDriver(abc.ABC):
 
     @abc.abstractmethod
     def cost(self, functional: Functional, tangents: bool) -> Cost:
-        """What an evaluation will cost: of a gradient, or of normal equations by `tangents`."""
+        """The cost of an evaluation, estimated before it runs.
+
+        **Arguments:**
+
+        - `functional`: the functional.
+        - `tangents`: whether normal equations are evaluated, by tangents, and not a gradient.
+        """
 
     @abc.abstractmethod
     def advance(
         self, functional: AbstractObjective, optimizer: AbstractOptimizer, carry: Carry, limit: int
     ) -> tuple[int, Carry, Log]:
-        """Up to `limit` evaluations of an optimizer, and what happened in each; 0 compiles, where that can be done first."""
+        """Up to `limit` evaluations of an optimizer, and the log of each.
+
+        **Arguments:**
+
+        - `functional`: the objective.
+        - `optimizer`: the method.
+        - `carry`: its state, and the best point so far.
+        - `limit`: the most evaluations. 0 only compiles, where that can be done first.
+        """
 
     @abc.abstractmethod
     def value(self, functional: AbstractObjective, theta: Float[Array, " p"]) -> Float[Array, ""]:
-        """J(theta)."""
+        """J(theta) as the driver computes it."""
 
     @abc.abstractmethod
     def watched_gradient(
         self, functional: AbstractObjective, theta: Float[Array, " p"]
     ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, ""]]:
-        """J, its gradient, and how much the adjoint grew on its way back: what optimizers are given."""
+        """J, its gradient, and the growth of the adjoint on its way back, as optimizers are given them."""
 
     @abc.abstractmethod
     def product(
         self, functional: AbstractObjective, theta: Float[Array, " p"], v: Float[Array, " p"]
     ) -> Float[Array, " p"]:
-        """J_r^T J_r v, as optimizers are given it."""
+        """The product J_r^T J_r v, as optimizers are given it."""
 
     @abc.abstractmethod
     def normal_equations(
@@ -76,14 +91,16 @@ class AbstractDriver(abc.ABC):
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Forget all checkpoints, and remove their files."""
+        """Drop all checkpoints, and remove their files."""
 
 
 class Traced(AbstractDriver):
-    """Everything on the device, many evaluations in one compiled loop.
+    """The driver with everything on the device, and many evaluations in one compiled loop.
 
-    **Arguments:** `memory` is a budget for gradients, as "500 MB" or in bytes: they take as few levels of checkpoints as
-    it allows. Without it the functional's own adjoint decides.
+    **Arguments:**
+
+    - `memory`: a budget for gradients, such as "500 MB", or in bytes. They take as few levels of checkpoints as it
+      allows. By default the functional's own adjoint decides.
     """
 
     def __init__(self, memory: Size | None = None):
@@ -125,14 +142,20 @@ class Traced(AbstractDriver):
         return NORMAL(functional, theta)
 
     def close(self):
-        """Nothing is kept."""
+        """Nothing to do: nothing is kept."""
 
 
 class Hosted(AbstractDriver):
-    """Piece by piece, with checkpoints in host memory and in a file, for trajectories that do not fit the device.
+    """The driver that runs piece by piece with checkpoints outside the device, for what does not fit into it.
 
-    **Arguments:** `device`, `host`, `file` are what may be used of each memory, as "64 MB" or in bytes; `open_file` makes
-    the file's store; `targets` gives the observations, where they are not in memory.
+    **Arguments:**
+
+    - `device`: the memory that may be used on the device, such as "64 MB", or in bytes; default "1 GB".
+    - `host`: the memory for checkpoints in the host; default "4 GB".
+    - `file`: the space for checkpoints in a file; default 0.
+    - `open_file`: opens the file. It is called with the leaves of a state and the number of states, and returns a
+      store.
+    - `targets`: the source of the observations, where they are not in memory.
     """
 
     def __init__(
@@ -154,7 +177,7 @@ class Hosted(AbstractDriver):
         self._last: tuple[Functional, HostedFunctional] | None = None
 
     def resolve_for(self, functional):
-        # for what is asked of the whole record at once, a certificate above all
+        # for what is differentiated on the whole record at once, a certificate above all
         grid, room = functional.layout.time_grid, self._room(functional, _state(functional))
         found = cheapest(grid.intervals, grid.length, room)
         levels = MOST_LEVELS if found is None else found.levels
@@ -205,7 +228,7 @@ class Hosted(AbstractDriver):
         return self.functional(functional).normal_equations(theta)
 
     def functional(self, functional: AbstractObjective) -> HostedFunctional:
-        """A functional, piece by piece."""
+        """The functional as it is evaluated piece by piece."""
         if not isinstance(functional, Functional):
             raise PdefitError(
                 "Hosted evaluates one recording; use Traced for many, with batch=Loop() if memory is short"
@@ -221,13 +244,19 @@ class Hosted(AbstractDriver):
             self._last = None
 
     def course(self, functional: Functional, like: PyTree) -> OffloadPlan:
-        """How trajectories of a functional with a state like this run within the budgets."""
+        """The plan by which trajectories of a functional run within the budgets.
+
+        **Arguments:**
+
+        - `functional`: the functional.
+        - `like`: arrays with the shapes and types of a state.
+        """
         grid, one = functional.layout.time_grid, state_bytes(like)
         slots = {tier: int(size // one) for tier, size in self.tiers.items()}
         return plan_offload(grid.intervals, grid.length, self._room(functional, like), slots)
 
     def _room(self, functional: Functional, like: PyTree) -> int:
-        """How many states the device holds beside what differentiating takes."""
+        """The number of states that the device holds beside what differentiating takes."""
         tried, one = self._trial(functional), state_bytes(like)
         work = tried.working
         room = int((self.device - work) // one)
@@ -239,7 +268,7 @@ class Hosted(AbstractDriver):
         return room
 
     def _trial(self, functional: Functional) -> Trial:
-        """Made once: what a step takes does not depend on the record."""
+        """The cost of a step, measured once: it does not depend on the record."""
         if self._tried is None:
             self._tried = trial(functional)
         return self._tried

@@ -30,16 +30,16 @@ def fit(
 
     **Arguments:**
 
-    - `functional`: what is minimised.
+    - `functional`: the objective that is minimised, a `Functional` or `Recordings`.
     - `stages`: optimizers, or stages with windows and weights of their own.
-    - `max_iterations`: bound on the evaluations of all stages together.
-    - `callback`: called after every chunk of about a second. Raising `KeyboardInterrupt` there, or pressing Ctrl-C, ends
-      the fit with the best point so far.
-    - `resume`: a state that a callback took from an earlier call with the same functional and stages; the fit goes on
-      from there.
-    - `driver`: evaluates the functional: `Traced` (the default) or `Hosted`.
+    - `max_iterations`: a bound on the evaluations of all stages together; by default there is none.
+    - `callback`: called after every chunk of about a second. Raising `KeyboardInterrupt` there, or pressing Ctrl-C,
+      ends the fit with the best point so far.
+    - `resume`: a state that a callback took from an earlier call with the same functional and stages, from which the
+      fit goes on.
+    - `driver`: evaluates the functional: `Traced()` (the default) or `Hosted()`.
 
-    Raises `PdefitError` where the loss is not finite at the first guess.
+    **Errors:** PdefitError where the loss is not finite at the first guess.
     """
     plan = [s if isinstance(s, Stage) else Stage(s) for s in stages]
     if not plan:
@@ -60,12 +60,18 @@ def fit(
 
 
 def first_functional(functional: Objective, stages: Sequence[Stage]) -> Objective:
-    """What the first stage minimises."""
+    """The functional that the first stage minimises."""
     return with_windows(functional, stages[0].formulation)
 
 
 def restored(functional: Objective, stages: Sequence[Stage], state: RunState) -> tuple[Objective, Float[Array, " p"]]:
-    """What a saved fit minimised last, and its best point."""
+    """The functional that a saved fit minimised last, and its best point.
+
+    **Arguments:**
+
+    - `functional`, `stages`: as of `fit`.
+    - `state`: the saved state.
+    """
     run = FitRun(functional, stages, Traced())
     run.restore(state)
     return run.functional, run.theta

@@ -1,4 +1,4 @@
-"""What a fit leaves, and its state between two chunks of evaluations."""
+"""The result of a fit, its history, and its state between two chunks of evaluations."""
 
 import dataclasses
 from collections.abc import Callable
@@ -18,10 +18,12 @@ from pdefit.inverse.problem.problem import Problem
 
 @dataclasses.dataclass(frozen=True)
 class RunState:
-    """All that a fit needs to go on as if nothing had happened: continuing from it gives the same bits.
+    """The state of a fit, from which it can be resumed. Going on from it gives the same bits.
 
-    `numbers` says where the fit is (stage, round of reweighting, evaluations, events, ...) and survives JSON; `arrays` by
-    name hold theta, the optimizer's state, the best point and the standard deviations in force.
+    **Arguments:**
+
+    - `numbers`: the place of the fit (stage, round of reweighting, evaluations, events, ...), which survives JSON.
+    - `arrays`: by name theta, the optimizer's state, the best point and the standard deviations in force.
     """
 
     numbers: dict[str, Any]
@@ -29,18 +31,31 @@ class RunState:
 
     @property
     def iterations(self) -> int:
-        """Evaluations so far: as many rows of the history belong to this state."""
+        """The number of evaluations so far, which is that of rows of the history that belong to this state."""
         return int(self.numbers["iterations"])
 
 
 def pack(name: str, tree: PyTree) -> dict[str, np.ndarray]:
-    """The arrays of a tree under names that begin with `name`."""
+    """The arrays of a tree by name.
+
+    **Arguments:**
+
+    - `name`: the beginning of every name.
+    - `tree`: a tree with arrays.
+    """
     leaves, _ = jax.tree_util.tree_flatten_with_path(eqx.filter(tree, eqx.is_array))
     return {f"{name}{jax.tree_util.keystr(path)}": np.asarray(leaf) for path, leaf in leaves}
 
 
 def unpack(name: str, like: PyTree, arrays: dict[str, np.ndarray]) -> PyTree:
-    """The tree `like` with the arrays that `pack` made of such a tree."""
+    """The tree whose arrays `pack` gave names.
+
+    **Arguments:**
+
+    - `name`: as of `pack`.
+    - `like`: a tree of the same structure, shapes and types.
+    - `arrays`: the arrays by name. Others may be among them.
+    """
     dynamic, static = eqx.partition(like, eqx.is_array)
 
     def restored(path: Any, leaf: Any) -> Any:
@@ -56,12 +71,15 @@ def unpack(name: str, like: PyTree, arrays: dict[str, np.ndarray]) -> PyTree:
 def saved_weights(
     saved: RunState, observations: Observations
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], Float[Array, " p"]]:
-    """Sigma before the stage and now, and the point before the stage. Raises `ValueError` where they cannot be those."""
+    """The standard deviations before the stage and now, and the point before the stage, of a saved fit.
+
+    **Errors:** ValueError where these cannot be those of the observations.
+    """
     if not all(np.all(np.isfinite(x)) for name, x in saved.arrays.items() if "theta" in name):
         raise ValueError("its point is not finite")
     if np.ndim(saved.arrays["theta_before"]) != 1:
         raise ValueError("its point is no vector")
-    # re-estimated ones have shapes of their own
+    # re-estimated standard deviations have shapes of their own
     names = observations.sigma
     before, now = ({n: saved.arrays[f"{a}['{n}']"] for n in names} for a in ("sigma_before", "sigma"))
     for name, value in {**now, **before}.items():
@@ -72,8 +90,17 @@ def saved_weights(
 
 
 class Record(NamedTuple):
-    """One evaluation, as the history keeps it. `loss` belongs to the weights and steps in force at the time; `step_error` to
-    those steps, in units of the tolerance (NaN for constant steps, and where a point was rejected)."""
+    """One evaluation, as the history keeps it.
+
+    **Arguments:**
+
+    - `iteration`, `stage`: the numbers of the evaluation and of the stage, from 1.
+    - `loss`, `gradient_norm`: J with the weights and steps in force at the time, and the norm of its gradient.
+    - `accepted`: whether the optimizer accepted the point.
+    - `seconds`: seconds that it took.
+    - `theta`: the tabulated elements of theta, or None where there are none.
+    - `step_error`: the largest error of adaptive steps, 1 at the tolerance; NaN for constant steps and rejected points.
+    """
 
     iteration: int
     stage: int
@@ -91,8 +118,8 @@ class Fit(Generic[Objective]):
 
     **Arguments:**
 
-    - `functional`: with the weights and windows of the last stage.
-    - `theta` (p,): its best point there.
+    - `functional`: the objective with the weights and windows of the last stage.
+    - `theta`: its best point there, (p,).
     - `loss`, `loss_initial`: its values there and at the first guess.
     - `history`: every evaluation since the fit was last resumed.
     - `iterations`: the number of all evaluations.
@@ -115,12 +142,24 @@ class Fit(Generic[Objective]):
 
     @property
     def problem(self) -> Problem:
-        """The problem at the best point; of many recordings with a leading axis on every array."""
+        """The problem at the best point. Of many recordings it has a leading axis on every array."""
         return self.functional.at(self.theta)
 
 
 class Progress(NamedTuple):
-    """The state of a running fit, which a callback is given after every chunk of evaluations."""
+    """A running fit, as a callback is given it after every chunk of evaluations.
+
+    **Arguments:**
+
+    - `stage`, `stages`: the number of the stage, from 0, and of all stages.
+    - `iteration`: the number of evaluations so far, of all stages.
+    - `max_iterations`: the most evaluations of this round.
+    - `loss`: the smallest J of this round.
+    - `records`: the evaluations of this chunk.
+    - `functional`: the objective of this stage.
+    - `theta`: the best point, (p,).
+    - `state`: returns the state from which the fit can be resumed.
+    """
 
     stage: int
     stages: int

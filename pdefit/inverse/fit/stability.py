@@ -1,4 +1,7 @@
-"""Stability limits of constant steps: how close a fit is to them, and which control they depend on."""
+"""Stability limits of constant steps: the distance of a fit from them, and the control that decides them.
+
+Functions take an objective, and a point theta in its search space, (p,).
+"""
 
 import dataclasses
 
@@ -23,7 +26,7 @@ def stable_step(objective: AbstractObjective, theta: Float[Array, " p"]) -> floa
 
 
 def share_of_limit(objective: AbstractObjective, theta: Float[Array, " p"]) -> float:
-    """The step over its stability limit at theta, the largest of all recordings; 0 where nothing limits it."""
+    """The step over its stability limit at theta, the largest of all recordings; 0 where there is no limit."""
     reach, shares = real_stability(objective.runner.solver) / 2, [0.0]
     for problem, dt in objective.problems_and_steps(theta):
         stable = stated_step([(problem.system, problem.y0)])
@@ -38,7 +41,10 @@ def is_open(objective: AbstractObjective) -> bool:
 
 
 def suits(objective: AbstractObjective, theta: Float[Array, " p"]) -> bool:
-    """Whether constant steps stay what they are at theta: given ones, stable ones, and any where a system cannot tell."""
+    """Whether constant steps may stay as they are at theta.
+
+    This holds for steps that were given, for stable ones, and for any where the system cannot state its limit.
+    """
     try:
         return not is_open(objective) or share_of_limit(objective, theta) <= _STABLE
     except PdefitError:
@@ -46,8 +52,10 @@ def suits(objective: AbstractObjective, theta: Float[Array, " p"]) -> bool:
 
 
 def deciding_control(objective: AbstractObjective, theta: Float[Array, " p"]) -> str | None:
-    """The path of the control that lowers the stable step most where it is moved up or down by half of itself, within its
-    bounds; None where the stable step depends on no control."""
+    """The path of the control that lowers the stable step most; None where the stable step depends on no control.
+
+    Each control is moved up and down by half of itself, within its bounds.
+    """
     here = stable_step(objective, theta)
     if here is None:
         return None
@@ -70,8 +78,16 @@ def deciding_control(objective: AbstractObjective, theta: Float[Array, " p"]) ->
 
 @dataclasses.dataclass(frozen=True)
 class StepChoice:
-    """Why a constant step is what it is: whether it was `given`, what part of the stability limit at the guess it is, and
-    which control decides that limit; None where a system states none, or where no control matters."""
+    """The reason for a constant step.
+
+    **Arguments:**
+
+    - `dt`, `unit`: the step and its unit.
+    - `given`: whether the step was given and not chosen.
+    - `share`: the part of the stability limit at the guess that it is; None where the system states no limit.
+    - `decided_by`: the path of the control that decides that limit; None where no control matters.
+    - `meaning`: that control in words.
+    """
 
     dt: float
     unit: str
@@ -90,7 +106,7 @@ class StepChoice:
 
 
 def step_choice(objective: AbstractObjective) -> StepChoice:
-    """Why the constant step of an objective is what it is; without a run."""
+    """The reason for the constant step of an objective, found without a run."""
     theta, system = objective.theta0, objective.problem.system
     share, control = share_of_limit(objective, theta), deciding_control(objective, theta)
     info = None if control is None else parameters(system).get(control.split(".")[0])
@@ -99,8 +115,10 @@ def step_choice(objective: AbstractObjective) -> StepChoice:
 
 
 def near_stability(objective: AbstractObjective, theta: Float[Array, " p"]) -> list[str]:
-    """A sentence about a step that is hardly stable, or unstable, at theta: rejected steps may have kept the fit from going
-    on."""
+    """A sentence about a step that is hardly stable, or unstable, at theta, in a list; an empty list for others.
+
+    Rejected steps may then have kept the fit from going on.
+    """
     if objective.steps is not None:
         return []
     share = share_of_limit(objective, theta)

@@ -1,4 +1,4 @@
-"""Stages of a fit: an optimizer, its windows, and errors estimated from what the stage leaves over."""
+"""Stages of a fit: an optimizer, its windows, and standard deviations estimated from residuals."""
 
 import dataclasses
 
@@ -14,17 +14,18 @@ from pdefit.inverse.shooting.formulation import AbstractFormulation
 
 
 class Reweight(eqx.Module):
-    """Iteratively reweighted least squares: sigma is the root mean square residual of a group, at least the measured one.
+    """Iteratively reweighted least squares: sigma is the root mean square residual, at least the measured one.
 
-    A model that leaves something out misfits some observations by more than their noise; this keeps them from dominating.
-    Residuals contain the noise, so the two are not added. Jumps between segments keep their deviation.
+    A model that leaves something out misfits some observations by more than their noise. This keeps them from
+    dominating. Residuals contain the noise, so the two are not added. Gaps between segments keep their standard
+    deviation.
 
     **Arguments:**
 
-    - `axes`: axes of a variable, after time, whose entries have a residual level of their own (e.g. the bodies). One
-      level is shared along all others.
-    - `rounds`: how often at most.
-    - `tolerance`: ends the rounds when no sigma changes by more than this part.
+    - `axes`: the axes of a variable, after time, whose entries have a residual level of their own (such as the bodies).
+      One level is shared along all others. By default there are none.
+    - `rounds`: the most rounds; default 10.
+    - `tolerance`: ends the rounds when no sigma changes by more than this part; default 0.02.
     """
 
     axes: tuple[int, ...] = eqx.field(converter=tuple, default=())
@@ -32,7 +33,13 @@ class Reweight(eqx.Module):
     tolerance: float = 0.02
 
     def apply(self, functional: Objective, theta: Array) -> tuple[Objective, float]:
-        """The objective with new sigma, of each recording by itself, and the largest relative change."""
+        """The objective with new sigma, of each recording by itself, and the largest relative change.
+
+        **Arguments:**
+
+        - `functional`: the objective.
+        - `theta`: the point at which residuals are taken, (p,).
+        """
         changes = []
 
         def one(part: Functional, own: Array) -> tuple[Functional, Array]:
@@ -64,14 +71,16 @@ class Reweight(eqx.Module):
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """One optimizer at work.
+    """One stage of a fit: an optimizer with its bound, windows and weights.
 
     **Arguments:**
 
     - `optimizer`: the method.
-    - `max_iterations`: bound on its evaluations.
-    - `formulation`: cuts the record in another way than the fit's own, as windows that grow stage by stage.
-    - `reweight`: repeats the stage with the errors that its residuals suggest.
+    - `max_iterations`: a bound on its evaluations; default 100.
+    - `formulation`: cuts the record in another way than the fit's own, such as windows that grow stage by stage. By
+      default the stage before decides.
+    - `reweight`: repeats the stage with the standard deviations that its residuals suggest; by default it is not
+      repeated.
     """
 
     optimizer: AbstractOptimizer
@@ -83,16 +92,28 @@ class Stage:
 def prepares(own: AbstractObjective, formulation: AbstractFormulation | None) -> bool:
     """Whether a stage with this formulation leaves the windows of the fit's own functional.
 
-    Where states are controls such a stage is an initialiser. Windows that start from the data move only the other controls,
-    and the states come back at their guesses; a free initial state moves along where fewer frames of one trajectory are
+    Where states are controls such a stage only prepares. Windows that start from the data move only the other controls,
+    and the states come back at their guesses. A free initial state moves along where fewer frames of one trajectory are
     fitted.
+
+    **Arguments:**
+
+    - `own`: the functional of the fit.
+    - `formulation`: that of the stage.
     """
     return formulation is not None and not (own.controls.states.items and formulation == own.formulation)
 
 
 def keeps(own: AbstractObjective, before: AbstractFormulation | None) -> bool:
-    """Whether a stage without a formulation goes on with that of the stage before: not where states come back, nor where a
-    part of the record was left out."""
+    """Whether a stage without a formulation goes on with that of the stage before.
+
+    It does not where states come back, nor where a part of the record was left out.
+
+    **Arguments:**
+
+    - `own`: the functional of the fit.
+    - `before`: the formulation in force before.
+    """
     return not own.controls.states.items and not (before is not None and before.partial)
 
 
@@ -104,7 +125,15 @@ def with_windows(own: Objective, formulation: AbstractFormulation | None) -> Obj
 
 
 def resized(own: AbstractObjective, functional: AbstractObjective, theta: Float[Array, " p"]) -> Float[Array, " q"]:
-    """theta of the stage before as a point of this stage's functional: states, which come last, are dropped, or come
-    back at their guesses."""
+    """theta of the stage before as a point of this stage's functional.
+
+    States, which come last, are dropped, or come back at their guesses.
+
+    **Arguments:**
+
+    - `own`: the functional of the fit.
+    - `functional`: that of this stage.
+    - `theta`: the point that the stage before reached.
+    """
     size = functional.controls.size
     return jnp.concatenate([theta[:size], own.theta0[theta.size : size]])

@@ -1,4 +1,4 @@
-"""Whether the steps of a fit still suit its best point: stability, and growth of the adjoint."""
+"""Checks of whether the steps of a fit still suit its best point: stability, and growth of the adjoint."""
 
 import math
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from pdefit.inverse.objective.abstract import AbstractObjective, Objective
 from pdefit.inverse.objective.functional import Functional, is_adaptive
 from pdefit.inverse.objective.variants import stepped
 
-# adjoints of a converged step agree better than this, in powers of ten
+# with a converged step and half of it, the growth agrees better than this part of its decades
 _ALIKE = 0.1
 
 
@@ -26,8 +26,19 @@ def explain_growth(
     growth: float,
     watched: Callable[[AbstractObjective, Array], tuple[Array, Array, Array]],
 ) -> str:
-    """Why the adjoint grows by this factor, from the `watched` gradient of the same functional with half the step: an error
-    that names dt where the two differ, else a sentence about a trajectory that is as sensitive as that."""
+    """The reason why the adjoint grows by a large factor, from a gradient with half the step.
+
+    **Arguments:**
+
+    - `functional`: the objective.
+    - `theta`: the point, (p,).
+    - `growth`: the factor, with the steps of the functional.
+    - `watched`: computes the value, the gradient and the growth of the adjoint.
+
+    **Returns:** a sentence about a trajectory that is as sensitive as that.
+
+    **Errors:** PdefitError that names the step, where half the step gives another growth.
+    """
     finer = float(watched(functional.each(halved, theta)[0], theta)[2])
     unit = with_space(functional.problem.system.time_unit)
     if not (math.isfinite(growth) or math.isfinite(finer)):
@@ -52,7 +63,7 @@ def explain_growth(
 
 
 def halved(functional: Functional, theta: Array) -> tuple[Functional, Array]:
-    """The functional with half the step."""
+    """The functional with every step cut in two, and the same point."""
     return functional.with_time_grid(functional.layout.time_grid.halved()), theta
 
 
@@ -68,11 +79,14 @@ _OFTEN, _SELDOM = 16, 8
 
 
 class StepWatch:
-    """Looks after the steps of one fit: adaptive ones, which are frozen, and constant ones that were left open.
+    """The steps of one fit: adaptive ones, which are frozen, and constant ones that were left open.
 
-    Of adaptive steps `error` is that at the best point, in units of the tolerance, and `chosen` what it was when they were
-    chosen; None where it was not asked for. Of constant steps `unstable` says whether the best point asks for others, and
-    `stable` is the stable step of explicit Euler that they were chosen for; None where they are those of the guess.
+    For adaptive steps `error` is that at the best point, 1 at the tolerance, and `chosen` what it was when they were
+    chosen. Both are None where steps are constant. For constant steps `unstable` is whether the best point needs
+    others. `stable` is the stable step of explicit Euler that they were chosen for, None where they are those of the
+    guess.
+
+    The methods take the objective in force and a point theta, (p,).
     """
 
     def __init__(self):
@@ -89,7 +103,7 @@ class StepWatch:
         return not min(_LOW, _FALLEN * self.chosen) <= self.error <= _HIGH
 
     def start(self, functional: Objective, theta: Float[Array, " p"]) -> tuple[Objective, str]:
-        """The functional with steps that suit theta, and what happened to constant ones."""
+        """The functional with steps that suit theta, and a sentence about a change of constant ones."""
         if not (isinstance(functional, Functional) and functional.steps is not None):
             self.look(functional, theta)
             return self._restep(functional, theta) if self.due else (functional, "")
@@ -98,27 +112,36 @@ class StepWatch:
         return renewed, ""
 
     def look(self, functional: AbstractObjective, theta: Float[Array, " p"]) -> None:
-        """Measure how well the steps suit the best point."""
+        """Measure whether the steps suit the best point."""
         if is_adaptive(functional):
             self.error = float(functional.step_error(theta))
         elif is_open(functional):
             self.unstable = not suits(functional, theta)
 
     def most(self, functional: AbstractObjective, count: int) -> int | None:
-        """How many evaluations may pass before steps are looked at again, after `count` of them; None for any number. The
-        clock must not decide when steps are renewed."""
+        """The most evaluations until steps are checked again, after `count` of them; None for any number.
+
+        It does not depend on the clock, so that a fit renews its steps at the same points every time.
+        """
         if not is_adaptive(functional) and not is_open(functional):
             return None
         return 1 if is_adaptive(functional) or count < _OFTEN else _SELDOM
 
     def looks(self, functional: AbstractObjective, count: int, accepted: bool, done: bool) -> bool:
-        """Whether steps are looked at after `count` evaluations, of which the last ones were `accepted` or not, and the
-        optimizer is `done` or not."""
+        """Whether steps are checked now.
+
+        **Arguments:**
+
+        - `functional`: the objective.
+        - `count`: the number of evaluations so far.
+        - `accepted`: whether one of the last chunk was accepted.
+        - `done`: whether the optimizer has finished.
+        """
         most = self.most(functional, count)
         return most is not None and (accepted if is_adaptive(functional) else done or count % most == 0)
 
     def renew(self, functional: Objective, theta: Float[Array, " p"]) -> tuple[Objective, str]:
-        """The functional with steps chosen at theta, and what happened; itself if these are the same or there are none."""
+        """The functional with steps chosen at theta, and a sentence about it; itself where these are the same."""
         if not (isinstance(functional, Functional) and functional.steps is not None):
             return self._restep(functional, theta)
         before = self.error
@@ -134,7 +157,7 @@ class StepWatch:
         return renewed, f"steps renewed, error {before:.2g} of the tolerance, {old.steps} -> {grid.steps} steps"
 
     def _restep(self, functional: Objective, theta: Float[Array, " p"]) -> tuple[Objective, str]:
-        """The functional with constant steps chosen at theta, and what happened."""
+        """The functional with constant steps chosen at theta, and a sentence about it."""
         unit, share = functional.problem.system.time_unit, share_of_limit(functional, theta)
         before = f"{share:.2g} of the stability limit of dt = {functional.dt:.3g} {unit} at the best point"
         self.unstable = False
@@ -153,7 +176,7 @@ class StepWatch:
         return functional if self.stable is None else stepped(functional, self.stable)
 
     def suited(self, functional: Objective, theta: Float[Array, " p"]) -> Objective:
-        """The functional with steps for a look at theta, which is not the best point."""
+        """The functional with steps for an evaluation at theta, which is not the best point."""
         try:
             if isinstance(functional, Functional) and functional.steps is not None:
                 return functional.renewed(theta)
@@ -165,15 +188,21 @@ class StepWatch:
     # --- saving and going on -------------------------------------------------------------------------------------------
 
     def numbers(self) -> dict[str, Any]:
-        """What a saved state holds of the watch."""
+        """The numbers of this object that a saved state holds."""
         return {"error": self.error, "chosen": self.chosen, "unstable": self.unstable, "stable": self.stable}
 
     def arrays(self, functional: AbstractObjective) -> dict[str, np.ndarray]:
-        """What a saved state holds of frozen steps."""
+        """The arrays of frozen steps that a saved state holds."""
         return pack("time_grid", functional.layout.time_grid) if is_adaptive(functional) else {}
 
     def restored(self, functional: Objective, numbers: dict[str, Any], arrays: dict[str, np.ndarray]) -> Objective:
-        """The functional with the steps of a saved state."""
+        """The functional with the steps of a saved state.
+
+        **Arguments:**
+
+        - `functional`: the objective.
+        - `numbers`, `arrays`: what `numbers` and `arrays` returned.
+        """
         self.error, self.chosen = numbers["error"], numbers["chosen"]
         self.unstable, self.stable = bool(numbers.get("unstable")), numbers.get("stable")
         if not (isinstance(functional, Functional) and functional.steps is not None):

@@ -1,8 +1,9 @@
 """Derivatives with their coefficients collected.
 
-A derivative that JAX makes follows the function operation by operation, with a factor for each, and applies all of them to
-every tangent. Here a value that is linear in the tangent is a sum of coefficients times what no coefficient can be drawn out
-of (the tangent itself, its differences in space), so that factors are multiplied once, whatever the number of tangents.
+A derivative that JAX makes follows the function operation by operation, with a factor for each, and applies all of them
+to every tangent. Here a value that is linear in the tangent is a sum of coefficients times basis arrays. A basis array
+is what no coefficient can be drawn out of: the tangent itself, or its differences in space. So factors are multiplied
+once, whatever the number of tangents.
 """
 
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from jaxtyping import Array, PyTree
 
 
 class _Sum(NamedTuple):
-    """sum_i coefficient_i basis_i, of the shape of every basis_i."""
+    """A sum_i coefficient_i basis_i, of the shape of every basis_i. A coefficient of None is 1."""
 
     terms: tuple[tuple[Any, Array], ...]
 
@@ -29,7 +30,7 @@ class _Sum(NamedTuple):
         return _Sum(tuple((factor if c is None else c * factor, x) for c, x in self.terms))
 
     def where(self, chosen: Array) -> "_Sum":
-        """The same where chosen, zero elsewhere."""
+        """The sum where chosen, zero elsewhere."""
         return _Sum(tuple((jnp.where(chosen, 1.0 if c is None else c, 0.0).astype(x.dtype), x) for c, x in self.terms))
 
     def plus(self, other: "_Sum") -> "_Sum":
@@ -43,7 +44,7 @@ class _Sum(NamedTuple):
 
 
 def collected(function: Callable[[PyTree], PyTree], x: PyTree) -> tuple[PyTree, Callable[[PyTree], PyTree]]:
-    """f(x), and dx -> f'(x) dx as a pytree whose leaves are its coefficients."""
+    """f(x), and its derivative dx -> f'(x) dx as a pytree whose leaves are its coefficients."""
     out, linear = jax.linearize(function, x)
     still = jax.tree.map(jnp.zeros_like, x)
 
@@ -54,12 +55,12 @@ def collected(function: Callable[[PyTree], PyTree], x: PyTree) -> tuple[PyTree, 
 
 
 def direction(function: Callable[[PyTree], PyTree], x: PyTree, dx: PyTree) -> PyTree:
-    """f'(x) dx, None in place of what does not move."""
+    """The derivative f'(x) dx, with None in place of what does not depend on dx."""
     return _along(jax.linearize(function, x)[1], dx)
 
 
 def depends(function: Callable[[PyTree], list[Array]], x: PyTree) -> list[bool]:
-    """Which of the values of a function depend on x."""
+    """For each value of a function whether it depends on x."""
     jaxpr = jax.make_jaxpr(function)(x).jaxpr
     found = set(jaxpr.invars)
     for equation in jaxpr.eqns:
@@ -69,14 +70,14 @@ def depends(function: Callable[[PyTree], list[Array]], x: PyTree) -> list[bool]:
 
 
 def _along(linear: Callable[[PyTree], PyTree], dx: PyTree) -> PyTree:
-    """A linear function, None in place of what does not depend on dx."""
+    """A linear function applied to dx, with None in place of what does not depend on it."""
     closed, shape = jax.make_jaxpr(linear, return_shape=True)(dx)
     outs = _evaluated(closed, [_Sum(((None, d),)) for d in jax.tree.leaves(dx)])
     return jax.tree.unflatten(jax.tree.structure(shape), [o.value if isinstance(o, _Sum) else None for o in outs])
 
 
 def _evaluated(closed: ClosedJaxpr, args: list[Any]) -> list[Any]:
-    """What a program returns where some of its arguments are sums."""
+    """The results of a program of which some arguments are sums."""
     jaxpr = closed.jaxpr
     env: dict[Any, Any] = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*closed.consts, *args], strict=True))
 
@@ -90,7 +91,7 @@ def _evaluated(closed: ClosedJaxpr, args: list[Any]) -> list[Any]:
 
 
 def _operation(equation: Any, args: list[Any]) -> list[Any]:
-    """One operation: products with known factors and sums stay sums, anything else makes new terms."""
+    """The results of one operation. Products with known factors and sums stay sums, anything else makes new terms."""
     name, summed = equation.primitive.name, [isinstance(x, _Sum) for x in args]
     if name in ("jit", "pjit"):
         return _evaluated(equation.params["jaxpr"], args)

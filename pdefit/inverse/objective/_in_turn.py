@@ -1,4 +1,4 @@
-"""Several tangents along a trajectory, each by itself for a few steps while it lies in the cache."""
+"""Several tangents along a trajectory, each stepped by itself for a few steps while it lies in the cache."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,21 +14,25 @@ from pdefit.integrate.loop.stepper import AbstractStepper, Stepper
 from pdefit.integrate.loop.time_loop import TimesSizes, grouped, precision
 from pdefit.inverse.objective._collected import collected, depends, direction
 
-# steps between two turns: more of them take more memory, and no less time
+# steps of the state before the tangents follow: more take more memory, and no less time
 _AHEAD = 2
-# tangents at most: each has its own part of the program, which must be compiled
+# the most tangents: each has its own part of the program, which must be compiled
 _MOST = 16
 
 
 class InTurn(AbstractStepper):
-    """Steps a state and a list of tangents, for the method of one evaluation a step (Euler).
+    """Steps of a state and a list of tangents, for the method of one evaluation a step (Euler).
 
-    The state goes two steps ahead. Of each step it leaves f'(y) with its coefficients collected, and what every control adds,
-    in arrays: a compiler that fuses them into the tangents would evaluate them again for each. Then one tangent after the
-    other goes through both steps. For ten parameters of a reaction-diffusion
-    system that takes three fifths of the time of `TangentLinearStepper`, and the memory of about one state a tangent more.
+    The state goes two steps ahead. Of each step it leaves arrays: f'(y) with its coefficients collected, and what every
+    control adds. Without arrays in between, a compiler would fuse their evaluation into every tangent and repeat it
+    there. Then one tangent after the other goes through both steps. For ten parameters of a reaction-diffusion system
+    that takes three fifths of the time of `TangentLinearStepper`, and the memory of about one more state for each
+    tangent.
 
-    `moved` has for every tangent the arrays of the stepper that move with it, and None elsewhere.
+    **Arguments:**
+
+    - `stepper`: the step of the state, by Euler's method.
+    - `moved`: for every tangent the arrays of the stepper that move with it, and None elsewhere.
     """
 
     stepper: Stepper
@@ -41,7 +45,7 @@ class InTurn(AbstractStepper):
         return self.through(carry, (t[None], h[None]))
 
     def through(self, carry: PyTree, t_h: TimesSizes) -> PyTree:
-        """Through the steps of an interval; a step of zero length makes their number even."""
+        """The carry after the steps of an interval. A step of zero length makes their number even."""
         shape = (-(-t_h[0].shape[0] // _AHEAD), _AHEAD)
         blocks = grouped(t_h[0], shape, 0), grouped(t_h[1], shape, 0, zeros=True)
         # a bound method would be hashed with the arrays it belongs to
@@ -73,11 +77,11 @@ class InTurn(AbstractStepper):
         return (y, [lax.scan(follow, dy, (sizes, coefficients, b))[0] for dy, b in pairs]), None
 
     def _jacobian(self, t: Array, y: PyTree) -> Callable[[PyTree], PyTree]:
-        """dy -> f'(y) dy, a pytree of coefficients."""
+        """The derivative dy -> f'(y) dy as a pytree of coefficients."""
         return collected(lambda y: _slope(self.stepper, t, y), y)[1]
 
     def _added(self, t: Array, y: PyTree, moved: PyTree) -> PyTree:
-        """How the slope moves with the stepper alone."""
+        """The derivative of the slope with the stepper's own arrays, at a fixed state."""
         live, rest = eqx.partition(self.stepper, jax.tree.map(eqx.is_array, moved, is_leaf=lambda x: x is None))
         return direction(lambda live: _slope(eqx.combine(live, rest), t, y), live, moved)
 
@@ -87,7 +91,7 @@ def _slope(stepper: Stepper, t: Array, y: PyTree) -> PyTree:
 
 
 def goes_in_turn(solver: diffrax.AbstractSolver, y: PyTree, tangents: int) -> bool:
-    """Whether `InTurn` can step these."""
+    """Whether `InTurn` can step so many tangents of this state with this solver."""
     moves = all(eqx.is_inexact_array(x) for x in jax.tree.leaves(y))
     return isinstance(solver, diffrax.Euler) and tangents <= _MOST and moves
 
@@ -98,5 +102,5 @@ def unstacked(tree: PyTree, count: int) -> list[PyTree]:
 
 
 def stacked(trees: list[PyTree]) -> PyTree:
-    """A leading axis for equal trees."""
+    """Equal trees as one with a leading axis."""
     return jax.tree.map(lambda *x: jnp.stack(x), *trees)

@@ -17,11 +17,19 @@ from pdefit.inverse.shooting.nodes import node_path
 
 
 class AbstractResidualMap(AbstractObjective):
-    """The map from theta to r = (W (H(y(t_i)) - d_i), jumps between segments, regularizers, priors), without derivatives.
+    """The residual map r(theta) of one record, without derivatives.
 
-    **Arguments:** `layout` is the record cut into S segments of I observations each; `continuity_sigma` holds by control what
-    a jump of a free node state is divided by, (1, ...); `measured_sigma` is sigma as measured, where that of `observations`
-    may have been estimated anew; with `smooth_tangents` derivatives follow the smooth twin of hard switches.
+        r = (W (H(y(t_i)) - d_i), gaps between segments, regularizers, priors)
+
+    W divides by sigma, H is the observation operator, and d_i are the data at time t_i.
+
+    **Arguments:**
+
+    - `layout`: the record cut into S segments of I observations each.
+    - `regularizers`: the regularizers, each of one control.
+    - `measured_sigma`: sigma as measured, where that of `observations` may have been estimated anew.
+    - `continuity_sigma`: for each free node state the standard deviation of its gaps, (1, ...).
+    - `smooth_tangents`: whether derivatives follow the smooth twin of hard switches.
     """
 
     layout: eqx.AbstractVar[Layout]
@@ -44,18 +52,28 @@ class AbstractResidualMap(AbstractObjective):
         return ObservationSchedule(self.layout.time_grid, self.layout.index, counts, self.observations)
 
     def starts(self, problem: Problem) -> PyTree:
-        """Where the trajectories of all segments start, with a leading axis."""
+        """The states from which the trajectories of all segments start, with a leading axis."""
         return self.formulation.starts(problem.y0, problem.nodes)
 
     def trajectories(self, theta: Float[Array, " p"], reduce: Reduce) -> tuple[PyTree, PyTree]:
-        """`reduce` of the weighted residuals of every observation, stacked (S, I, ...), padding having residual zero; and
-        the states (S, ...) at the ends of the segments."""
+        """A function of the residuals of every observation, stacked, and the final states of the segments (S, ...).
+
+        **Arguments:**
+
+        - `theta`: the unknowns, (p,).
+        - `reduce`: from the residuals of one observation, by variable, to what is kept of them. Padding has residual
+          zero.
+
+        **Returns:** what `reduce` returns, (S, I, ...), and the states.
+        """
         problem = self.at(theta)
         return self.runner(problem, self.starts(problem), self.schedule, reduce)
 
     def _counts(self, name: str) -> Bool[Array, "S I"]:
-        """Which observations of a variable may be residuals: each once, and not those at the first node that the node state
-        itself was made of."""
+        """Which observations of a variable may be residuals.
+
+        Each counts once, and not where a node state was made of it.
+        """
         counts = jnp.asarray(self.layout.counts)
         if self.problem.nodes is not None:
             free = [c.path for c in self.controls.nodes]
@@ -64,14 +82,20 @@ class AbstractResidualMap(AbstractObjective):
         return counts
 
     def fitted(self, name: str) -> Bool[Array, "S I ..."]:
-        """Which values of a variable are residuals: those that were measured, where they may be."""
+        """Which values of a variable are residuals: measured ones, of observations that may be residuals."""
         seen, counts = self.observations.mask[name][self.layout.index], self._counts(name)
         return seen & counts.reshape(counts.shape + (1,) * (seen.ndim - 2))
 
     def ends_and_starts(
         self, theta: Float[Array, " p"], ends: PyTree
     ) -> tuple[Float[Array, "S n"], Float[Array, "S n"]]:
-        """The free fields of the ends and of the node states of all segments, in deviations of a jump."""
+        """The free fields at the ends and at the starts of all segments, divided by the standard deviation of a gap.
+
+        **Arguments:**
+
+        - `theta`: the unknowns, (p,).
+        - `ends`: the states at the ends of the segments, (S, ...).
+        """
         problem, s = self.at(theta), self.layout.segments
         reached = eqx.tree_at(lambda p: p.nodes, problem, ends, is_leaf=lambda x: x is None)
 
@@ -91,12 +115,14 @@ class AbstractResidualMap(AbstractObjective):
         return [r.residual(values[r.control]) for r in self.regularizers] + self.controls.prior_residuals(theta)
 
     def remaining_residuals(self, theta: Float[Array, " p"], ends: PyTree) -> list[Array]:
-        """Residuals of jumps from these ends of the segments, of regularizers and of priors."""
+        """Residuals of gaps, of regularizers and of priors, for given states at the ends of the segments."""
         return [jumps(*self.ends_and_starts(theta, ends)), *self.extra_residuals(theta)]
 
     def residuals(self, theta: Float[Array, " p"]) -> Float[Array, " m"]:
-        """The whole vector r(theta): for each segment its observations and the jump at its end, then regularizers and
-        priors."""
+        """The whole vector r(theta).
+
+        For each segment its observations and the gap at its end, then regularizers and priors.
+        """
         seen, ends, starts = self.parts_by_segment(theta)
         inside = jnp.concatenate([seen, jumps(ends, starts)], axis=1)
         return jnp.concatenate([jnp.ravel(inside), *self.extra_residuals(theta)]).astype(jnp.float64)
@@ -119,7 +145,7 @@ class AbstractResidualMap(AbstractObjective):
 
     @property
     def residual_shape(self) -> tuple[int, int]:
-        """(m, p): residuals, padding included, and controls."""
+        """The shape (m, p) of the Jacobian: residuals, padding included, and controls."""
         return int(jax.eval_shape(self.residuals, self.theta0).shape[0]), self.controls.size
 
     @property
@@ -147,7 +173,7 @@ class AbstractResidualMap(AbstractObjective):
 
     @property
     def observed(self) -> dict[str, jax.ShapeDtypeStruct]:
-        """Shape and dtype of what the instrument sees of a state, by variable."""
+        """Shape and dtype of what the instrument observes of a state, by variable."""
         return jax.eval_shape(self.problem.observe, self.problem.y0)
 
     @property

@@ -1,4 +1,4 @@
-"""Controls of many recordings: those that all share, and those that each has for itself."""
+"""Controls of many recordings: those that all share, and each recording's own."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ def stacked_items(functionals: Sequence[Functional]) -> list[BoundControl]:
 
 
 def theta_columns(controls: Controls, one: Controls, count: int) -> np.ndarray:
-    """(E, q) the elements of theta that are the theta of each recording."""
+    """For each of E recordings the elements of theta that are its own theta of q elements, (E, q)."""
     edges = np.cumsum([0, *(c.size for c in controls.items)])
     found = {c.path: np.arange(a, a + c.size) for c, a in zip(controls.items, edges[:-1], strict=True)}
     rows = [[found[f"{c.path}[{e}]" if c.own else c.path] for c in one.items] for e in range(count)]

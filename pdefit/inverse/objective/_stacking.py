@@ -1,4 +1,4 @@
-"""Functionals of equal structure as one, with a leading axis on every array; and back."""
+"""Stacking of functionals of equal structure into one with a leading axis on every array, and the way back."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.shooting.formulation import Layout
 
-# what must be alike, and is compared by name so that an error can say which is not
+# the parts that must be alike, compared one by one so that an error can name the one that is not
 _ALIKE = {
     "problem.system": "the same system, with arrays of equal shape",
     "problem.y0": "states of equal shape",
@@ -28,7 +28,14 @@ _ALIKE = {
 
 
 class Extent(NamedTuple):
-    """How large a record is without padding: frames, segments, intervals of each, steps of an interval, and its step dt."""
+    """The size of a record without padding.
+
+    **Arguments:**
+
+    - `frames`: the number of observation times.
+    - `segments`, `intervals`, `steps`: the number of segments, of intervals of each, and of steps of an interval.
+    - `dt`: the largest step, in the system's time unit.
+    """
 
     frames: int
     segments: int
@@ -38,7 +45,7 @@ class Extent(NamedTuple):
 
 
 def extent(functional: Functional) -> Extent:
-    """How large the record of a functional is."""
+    """The size of the record of a functional."""
     layout = functional.layout
     return Extent(
         functional.observations.ts.size,
@@ -50,10 +57,10 @@ def extent(functional: Functional) -> Extent:
 
 
 def stacked(functionals: Sequence[Functional]) -> Functional:
-    """The functionals as one, with a leading axis on every array.
+    """Several functionals as one, with a leading axis on every array.
 
-    Shorter records are filled up with frames of weight zero, behind intervals and segments of zero length. Numbers of the
-    problem that differ from record to record become arrays.
+    Shorter records are filled up with frames of weight zero, behind intervals and segments of zero length. Numbers of
+    the problem that differ from record to record become arrays.
     """
     each = [extent(f) for f in functionals]
     most = Extent(*map(max, zip(*each, strict=True)))
@@ -72,7 +79,14 @@ def stacked(functionals: Sequence[Functional]) -> Functional:
 
 
 def unstacked(functional: Functional, e: int, size: Extent) -> Functional:
-    """One of the functionals that were stacked, without its padding."""
+    """One of the functionals that were stacked, without its padding.
+
+    **Arguments:**
+
+    - `functional`: what `stacked` returned.
+    - `e`: the number of the recording.
+    - `size`: its `extent` before stacking.
+    """
     one = sliced(functional, e)
     data, layout, problem = one.observations, one.layout, one.problem
 
@@ -102,7 +116,7 @@ def unstacked(functional: Functional, e: int, size: Extent) -> Functional:
 
 
 def sliced(functional: Functional, e: int) -> Functional:
-    """One of the functionals that were stacked, as it is padded."""
+    """One of the functionals that were stacked, with its padding."""
     arrays, rest = eqx.partition(functional, eqx.is_array)
     return eqx.combine(jax.tree.map(lambda x: x[e], arrays), rest)
 
@@ -170,7 +184,10 @@ def _get(functional: Functional, name: str) -> Any:
 
 
 def _alike(a: PyTree, b: PyTree) -> bool:
-    """Whether two trees can be stacked: equal structure, arrays of equal shape and type, anything else equal, or floats."""
+    """Whether two trees can be stacked.
+
+    They have equal structure, arrays of equal shape and type, and all else equal, but for floats.
+    """
     if jax.tree.structure(a) != jax.tree.structure(b):
         return False
 
@@ -183,7 +200,7 @@ def _alike(a: PyTree, b: PyTree) -> bool:
 
 
 def _stack(functionals: Sequence[Functional]) -> Functional:
-    """The leaves of all, stacked; NumPy's stay NumPy's."""
+    """The leaves of all functionals, stacked. Arrays of NumPy stay arrays of NumPy."""
     dtype = jax.tree.leaves(functionals[0].problem.y0)[0].dtype
 
     def one(*leaves: Any) -> Any:
@@ -197,6 +214,6 @@ def _stack(functionals: Sequence[Functional]) -> Functional:
 
 
 def _like(leaves: Sequence[Any]) -> list[Array]:
-    """Arrays of one shape: sigma of one recording may hold for all frames or pixels, that of another for each."""
+    """Arrays broadcast to one shape: sigma may hold for all frames in one recording, and for each in another."""
     shape = np.broadcast_shapes(*(x.shape for x in leaves))
     return [jnp.broadcast_to(x, shape) for x in leaves]

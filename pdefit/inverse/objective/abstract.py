@@ -1,4 +1,4 @@
-"""What a fit, a certificate and intervals ask of J(theta), whether it is of one recording or of many."""
+"""The interface of objectives J(theta), of one recording or of many, for optimizers, certificates and intervals."""
 
 import abc
 from collections.abc import Callable, Mapping
@@ -18,16 +18,26 @@ from pdefit.inverse.objective.segment_jacobian import SegmentNormalEquations
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.shooting.formulation import AbstractFormulation
 
-# what a loop carries along
+# the state that a loop hands from turn to turn
 Carry = TypeVar("Carry")
 Self = TypeVar("Self", bound="AbstractObjective")
 
 
 class AbstractObjective(eqx.Module):
-    """J(theta) = 1/2 |r(theta)|^2 of p unknowns and m residuals, those of padding included.
+    """An objective J(theta) = 1/2 |r(theta)|^2 of p unknowns and m residuals, those of padding included.
 
-    `controls` says what theta stands for; `problem` and `observations` hold what does not move, with a leading axis where
-    there are many recordings.
+    Where there are many recordings, `problem` and `observations` have a leading axis of them. In all methods theta and a
+    direction v are vectors in search space, (p,).
+
+    **Arguments:**
+
+    - `problem`, `observations`: what theta does not replace: nominal values, and the record.
+    - `controls`: what theta stands for.
+    - `formulation`: how the record is cut into trajectories.
+    - `runner`: the solver, the adjoint and the batch of trajectories.
+    - `steps`: the tolerance of adaptive steps; None for constant ones.
+    - `dt`: the largest constant step, or the smallest adaptive one, in the system's time unit.
+    - `asked_solver`, `asked_dt`: solver and step as they were given; None for a step that was left open.
     """
 
     problem: eqx.AbstractVar[Problem]
@@ -63,19 +73,19 @@ class AbstractObjective(eqx.Module):
     def watched_gradient(
         self, theta: Float[Array, " p"]
     ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, ""]]:
-        """J, its gradient, and how much the adjoint grew on its way back (see `pdefit.integrate.loop.adjoint_norms`)."""
+        """J, its gradient, and the growth of the adjoint (see `pdefit.integrate.loop.adjoint_norms`)."""
 
     @abc.abstractmethod
     def jvp(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        """J and its derivative along v, by the tangent-linear model."""
+        """J and its derivative along a direction v, by the tangent-linear model."""
 
     @abc.abstractmethod
     def gauss_newton_product(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> Float[Array, " p"]:
-        """J_r^T J_r v, without the Jacobian and without holding residuals."""
+        """The product J_r^T J_r v, without the Jacobian and without holding residuals."""
 
     @abc.abstractmethod
     def hessian_vector_product(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> Float[Array, " p"]:
-        """The second derivative of J times v: forward mode over the adjoint."""
+        """The second derivative of J times v, by forward mode over the adjoint."""
 
     @abc.abstractmethod
     def residuals(self, theta: Float[Array, " p"]) -> Float[Array, " m"]:
@@ -83,12 +93,14 @@ class AbstractObjective(eqx.Module):
 
     @abc.abstractmethod
     def residuals_and_jacobian(self, theta: Float[Array, " p"]) -> tuple[Float[Array, " m"], Float[Array, "m p"]]:
-        """r and dr/dtheta by forward mode, all directions at once. For few controls."""
+        """r and dr/dtheta by forward mode, all directions at once. It is for few controls."""
 
     @abc.abstractmethod
     def grouped_equations(self, theta: Float[Array, " p"]) -> SegmentNormalEquations:
-        """The normal equations of every group of residuals, summed while the trajectories run: neither the Jacobian nor
-        residuals are held. For few controls."""
+        """The normal equations of every group of residuals, summed while the trajectories run. It is for few controls.
+
+        Neither the Jacobian nor residuals are held.
+        """
 
     def normal_equations(
         self, theta: Float[Array, " p"]
@@ -97,7 +109,7 @@ class AbstractObjective(eqx.Module):
         return self.grouped_equations(theta).total()
 
     def repeat(self, condition: Callable[[Carry], Array], body: Callable[[Carry], Carry], carry: Carry) -> Carry:
-        """`carry = body(carry)` while `condition(carry)`, for optimizers that ask several things of a point."""
+        """A loop `carry = body(carry)` while `condition(carry)`, which some optimizers run at a point."""
         return lax.while_loop(condition, body, carry)
 
     # --- what its residuals are ------------------------------------------------------------------------------------------
@@ -105,26 +117,29 @@ class AbstractObjective(eqx.Module):
     @property
     @abc.abstractmethod
     def tangents(self) -> int:
-        """How many tangents the Jacobian costs, each beside a forward run of everything."""
+        """The number of tangents of the Jacobian, each of which is stepped beside a forward run of everything."""
 
     @property
     @abc.abstractmethod
     def observed_values(self) -> int:
-        """How many numbers were measured and are fitted."""
+        """The number of measured values that are fitted."""
 
     @property
     @abc.abstractmethod
     def continuity_values(self) -> int:
-        """How many jumps of free node states are residuals."""
+        """The number of continuity residuals, gaps of free node states."""
 
     @property
     @abc.abstractmethod
     def groups(self) -> int:
-        """How many independent groups the residuals of data and jumps fall into: segments."""
+        """The number of segments: independent groups of the residuals of data and gaps."""
 
     @abc.abstractmethod
     def kinds(self) -> Int[np.ndarray, " m"]:
-        """A number for the kind of every residual: an observed variable, the jumps of a free field, a regularizer, a prior."""
+        """A number for the kind of every residual.
+
+        Kinds are each observed variable, the gaps of each free field, each regularizer and each prior.
+        """
 
     # --- variants --------------------------------------------------------------------------------------------------------
 
@@ -132,8 +147,13 @@ class AbstractObjective(eqx.Module):
     def each(
         self, change: Callable[[Any, Array], tuple[Any, Array]], theta: Float[Array, " p"]
     ) -> tuple[Any, Float[Array, " q"]]:
-        """The same objective with the `Functional` of every recording changed, and the point that theta is there: `change`
-        takes and returns a functional and its theta."""
+        """The same objective with the `Functional` of every recording changed, and the point that theta is there.
+
+        **Arguments:**
+
+        - `change`: from a functional and its theta to a changed functional and its theta.
+        - `theta`: the point, (p,).
+        """
 
     @abc.abstractmethod
     def parts(self, theta: Float[Array, " p"]) -> list[tuple[Any, Array]]:
@@ -141,8 +161,16 @@ class AbstractObjective(eqx.Module):
 
     @abc.abstractmethod
     def reformulated(self: Self, formulation: AbstractFormulation, theta: Float[Array, " p"]) -> Self:
-        """The same with the record cut in another way, its shared controls starting from theta. Node states are made of the
-        data again and are no controls any more: they belong to the windows for which they were declared."""
+        """The same objective with the record cut in another way, whose shared controls start from theta.
+
+        Node states are made of the data again and are no controls any more, because they belong to the windows for
+        which they were declared.
+
+        **Arguments:**
+
+        - `formulation`: how the record is cut.
+        - `theta`: the point, (p,).
+        """
 
     @abc.abstractmethod
     def problems_and_steps(self, theta: Float[Array, " p"]) -> list[tuple[Problem, float]]:
@@ -150,12 +178,12 @@ class AbstractObjective(eqx.Module):
 
     @abc.abstractmethod
     def emptied(self: Self) -> Self:
-        """The same with zeros where theta puts its values."""
+        """The same objective with zeros where theta puts its values."""
 
     @abc.abstractmethod
     def reweighted(self: Self, sigma: Mapping[str, Any]) -> Self:
-        """The same with other standard deviations of some variables, in the shapes that `observations` have."""
+        """The same objective with other sigma of some variables, in the shapes that `observations` have."""
 
 
-# the same kind of objective that a function was given
+# for functions that return the kind of objective that they were given
 Objective = TypeVar("Objective", bound=AbstractObjective)

@@ -1,4 +1,4 @@
-"""Sums along trajectories that can be cut into parts: what both drivers, traced and hosted, differentiate."""
+"""Sums along trajectories that can be cut into windows, so that they run whole or piece by piece."""
 
 import abc
 
@@ -15,8 +15,11 @@ from pdefit.inverse.problem.problem import Problem
 
 
 class AbstractAccumulation(eqx.Module):
-    """A scalar function of a vector x: start somewhere, march through one window after the other, each adding its part, and
-    look at where it ended."""
+    """A scalar function of a vector x that is summed along trajectories.
+
+    It starts from a state and goes through one window of the record after the other, each of which adds its part. At
+    the end it adds what follows from the final state.
+    """
 
     functional: eqx.AbstractVar[AbstractResidualMap]
 
@@ -28,20 +31,28 @@ class AbstractAccumulation(eqx.Module):
     def advance(
         self, x: Float[Array, " p"], state: PyTree, schedule: ObservationSchedule, probes: Float[Array, "S E 2"] | None
     ) -> tuple[PyTree, Float[Array, ""]]:
-        """The state after a window, and what the window adds."""
+        """The state after a window, and what the window adds.
+
+        **Arguments:**
+
+        - `x`: the vector, (p,).
+        - `state`: the state at the start of the window, (S, ...).
+        - `schedule`: the window with its steps and observations.
+        - `probes`: as of `AbstractAdjoint.run`, for each of S trajectories.
+        """
 
     @abc.abstractmethod
     def close(self, x: Float[Array, " p"], state: PyTree) -> Float[Array, ""]:
-        """What is added at the end."""
+        """The part that is added at the end, from the state there."""
 
     def whole(self, x: Float[Array, " p"], probes: Float[Array, "S E 2"] | None = None) -> Float[Array, ""]:
-        """The function itself, in one window."""
+        """The function itself, by one window over the whole record."""
         state, part = self.advance(x, self.start(x), self.functional.schedule, probes)
         return part + self.close(x, state)
 
 
 class Misfit(AbstractAccumulation):
-    """J(theta)."""
+    """The objective J(theta) as a sum along trajectories."""
 
     functional: AbstractResidualMap
 
@@ -57,8 +68,15 @@ class Misfit(AbstractAccumulation):
 
 
 class TangentLinearMisfit(AbstractAccumulation):
-    """1/2 |J_r v|^2 as a function of v, whose gradient is J_r^T J_r v: the tangent-linear model is stepped beside the
-    trajectory, so that neither the Jacobian nor residuals are held."""
+    """1/2 |J_r v|^2 as a function of v, whose gradient is J_r^T J_r v.
+
+    The tangent-linear model is stepped beside the trajectory, so that neither the Jacobian nor residuals are held.
+
+    **Arguments:**
+
+    - `functional`: the residual map.
+    - `theta`: the point at which it is linearised, (p,).
+    """
 
     functional: AbstractResidualMap
     theta: Float[Array, " p"]

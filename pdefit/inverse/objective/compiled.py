@@ -1,11 +1,11 @@
-"""What is asked of functionals again and again, compiled once for each kind of functional."""
+"""Compiled evaluations of functionals, one program for each kind of functional."""
 
 from collections.abc import Callable
 
 import equinox as eqx
 
 VALUE: Callable = eqx.filter_jit(lambda functional, theta: functional.value(theta))
-# value, gradient, growth of the adjoint: what optimizers are given
+# value, gradient and growth of the adjoint, as optimizers are given them
 GRADIENT: Callable = eqx.filter_jit(lambda functional, theta: functional.watched_gradient(theta))
 PRODUCT: Callable = eqx.filter_jit(lambda functional, theta, v: functional.gauss_newton_product(theta, v))
 RESIDUALS: Callable = eqx.filter_jit(lambda functional, theta: functional.residuals(theta))

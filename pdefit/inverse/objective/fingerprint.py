@@ -1,4 +1,4 @@
-"""Fingerprints: which equations, which data, which numerics a number was computed from."""
+"""Fingerprints of the equations, the data and the numerics from which a number was computed."""
 
 import importlib.metadata
 import os
@@ -15,14 +15,21 @@ from pdefit.inverse.objective.functional import is_adaptive
 
 
 def fingerprint(functional: AbstractObjective) -> dict[str, str]:
-    """SHA-256 of the equations (the traced program of J, with every array an input), of all arrays it is given (data,
-    weights, known parameters, plan; not what theta replaces), and of the flags that decide round-off."""
+    """SHA-256 of an objective in three parts.
+
+    `equations` is the traced program of J, with every array an input. `data` are all arrays that it is given (data,
+    weights, known parameters, time grids), but not those that theta replaces. `flags` are versions and settings that
+    decide round-off.
+    """
     bare = _without_steps(functional)
     return {"equations": _equations(bare), "data": _data(bare), "flags": _flags(functional)}
 
 
 def _without_steps(functional: AbstractObjective) -> AbstractObjective:
-    """Adaptive steps are results, which differ by round-off from machine to machine: their tolerances count."""
+    """The objective with constant steps in place of adaptive ones, of which only the tolerances count.
+
+    Adaptive steps are results, which differ by round-off from machine to machine.
+    """
     if not is_adaptive(functional):
         return functional
     layout = functional.formulation.layout(functional.observations.ts, np.inf)

@@ -1,4 +1,4 @@
-"""The functional J(theta): half the squared norm of residuals, and everything optimizers ask of it."""
+"""The functional J(theta) of one record: half the squared norm of residuals, with its derivatives."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard, TypeVar
@@ -44,26 +44,34 @@ Same = TypeVar("Same", bound="Functional")
 
 
 class Functional(AbstractResidualMap):
-    """J(theta) = 1/2 |r(theta)|^2 of one record, with r = (W (H(y(t_i)) - d_i), jumps between segments, regularizers, priors).
+    """The objective J(theta) = 1/2 |r(theta)|^2 of one record.
 
-    The run has the precision of `y0`: data, weights, states and adjoints. Times, theta with its map to the controls, and
-    sums are float64. The misfit is accumulated observation by observation in the time loop. So neither states nor residuals
-    of a whole trajectory are held, except by `residuals` and `jacobian`.
+        r = (W (H(y(t_i)) - d_i), gaps between segments, regularizers, priors)
+
+    W divides by sigma, H is the observation operator, and d_i are the data at time t_i. The run has the precision of
+    `y0`: data, weights, states and adjoints. Times, theta with its map to the controls, and sums are float64. The
+    misfit is accumulated observation by observation in the time loop. So neither states nor residuals of a whole
+    trajectory are held, except by `residuals` and `jacobian`.
 
     **Arguments:**
 
     - `problem`: the system, its initial state and its inputs at their nominal values.
     - `observations`: what was measured, at times of which the first is that of the initial state.
-    - `controls`: the unknowns, nested like the problem (see `pdefit.inverse.controls.declare`).
-    - `solver`, `dt`: the time stepping method, and the largest step in the system's time unit. Without `dt` it is 0.8 of what
-      is stable at the guess, and a fit chooses it again where it must.
+    - `controls`: the unknowns, nested like the problem: `{"D": Control(...), "y0": {"u": Log()}}`.
+    - `solver`: the time stepping method; default `RK4()`.
+    - `dt`: the largest step, in the system's time unit. By default it is 0.8 of what is stable at the guess, and a fit
+      chooses it again where it must.
     - `steps`: adaptive steps in place of `dt`, chosen at the guess and frozen until `renewed`.
-    - `adjoint`, `batch`: how derivatives and several segments are computed.
-    - `formulation`: how the record is cut into segments.
-    - `regularizers`: what is asked of controls beyond fitting the data.
-    - `smooth_tangents`: Gauss-Newton follows the smooth twin of hard switches, while residuals keep them (see
-      `pdefit.inverse.objective.smooth_tangents`).
-    - `key`: draws perturbed guesses.
+    - `adjoint`: how derivatives are computed; default `Checkpointed()`.
+    - `batch`: how several segments are run; default all at once (`Vmap()`).
+    - `formulation`: how the record is cut into segments; default one (`Single()`).
+    - `regularizers`: residuals of controls that are added to those of the data.
+    - `smooth_tangents`: whether Gauss-Newton follows the smooth twin of hard switches, while residuals keep them (see
+      `pdefit.inverse.objective.smooth_tangents`); default False.
+    - `key`: of random guesses; default `jax.random.key(0)`.
+
+    It holds the problem at its guesses, with bound `controls` and the vector `theta0` of their guesses. `layout` is the
+    record cut into segments with their steps, and `runner` the solver, adjoint and batch.
     """
 
     problem: Problem
@@ -77,9 +85,9 @@ class Functional(AbstractResidualMap):
     regularizers: tuple[AbstractRegularizer, ...]
     steps: Adaptive | None
     smooth_tangents: bool
-    # of adaptive steps the smallest at the guess
+    # the largest constant step, or of adaptive steps the smallest at the guess
     dt: float
-    # constant steps as they were asked for
+    # solver and constant step as they were given
     asked_solver: diffrax.AbstractSolver
     asked_dt: float | None
 
@@ -133,7 +141,7 @@ class Functional(AbstractResidualMap):
         return solver, grid.smallest, eqx.tree_at(lambda x: x.time_grid, layout, grid)
 
     def step_error(self, theta: Float[Array, " p"]) -> Float[Array, ""]:
-        """The largest error of the steps, which adaptive ones have, at theta: 1 at the tolerance. One forward run."""
+        """The largest error of adaptive steps at theta, 1 at the tolerance, by one forward run."""
         if self.steps is None:
             raise PdefitError("Constant steps have no tolerance; give the functional steps=pdefit.Adaptive()")
         problem, runner = self.at(theta), self.runner
@@ -150,7 +158,13 @@ class Functional(AbstractResidualMap):
     # --- what optimizers ask -------------------------------------------------------------------------------------------
 
     def value(self, theta: Float[Array, " p"], probes: Float[Array, "S E 2"] | None = None) -> Float[Array, ""]:
-        """J(theta). The derivative in `probes` (zeros) is what `pdefit.integrate.loop.adjoint_norms` measures."""
+        """J(theta).
+
+        **Arguments:**
+
+        - `theta`: the unknowns, (p,).
+        - `probes`: zeros, in which the derivative is what `pdefit.integrate.loop.adjoint_norms` measures.
+        """
         return Misfit(self).whole(theta, probes)
 
     def value_and_grad(self, theta: Float[Array, " p"]) -> tuple[Float[Array, ""], Float[Array, " p"]]:
@@ -181,7 +195,7 @@ class Functional(AbstractResidualMap):
         return jnp.concatenate([jnp.ravel(blocks.r), r]), jnp.concatenate([blocks.dense(p), jac])
 
     def jacobian(self, theta: Float[Array, " p"]) -> Float[Array, "m p"]:
-        """dr/dtheta."""
+        """The Jacobian dr/dtheta."""
         return self.residuals_and_jacobian(theta)[1]
 
     def grouped_equations(self, theta):
@@ -215,7 +229,7 @@ class Functional(AbstractResidualMap):
         return [(self.at(theta), self.layout.time_grid.largest)]
 
     def renewed(self: Same, theta: Float[Array, " p"]) -> Same:
-        """The same functional with the steps that an adaptive pass takes at theta, if it has adaptive steps."""
+        """The same functional with the steps that an adaptive pass takes at theta; itself where steps are constant."""
         if self.steps is None:
             return self
         problem, (ts, solver) = self.at(theta), (self.observations.ts, self.runner.solver)
@@ -242,12 +256,12 @@ class Functional(AbstractResidualMap):
 
 
 def is_adaptive(objective: AbstractObjective) -> TypeGuard[Functional]:
-    """Whether the steps are adaptive ones, which only a single record has."""
+    """Whether the steps are adaptive ones, which only a single record can have."""
     return objective.steps is not None
 
 
 def _cut(problem: Problem, observations: Observations, formulation: AbstractFormulation) -> tuple[Problem, Layout]:
-    """The problem with a node state for every segment, where there are any, and the segments."""
+    """The segments of the record, and the problem with a node state for every segment where there are any."""
     if observations.ts.size < 2:
         raise PdefitError("A fit expects observations at two times or more; with one there is no trajectory")
     # node states do not depend on the step

@@ -25,14 +25,29 @@ _MOST_VALUES = 250_000_000
 
 
 class NormalEquations(NamedTuple):
-    """J, its gradient and the Gauss-Newton matrix of what was seen of a trajectory, in k directions; float64."""
+    """J, its gradient and the Gauss-Newton matrix of the observations so far of a trajectory, in k directions.
+
+    All are float64.
+
+    **Arguments:**
+
+    - `half_square`: half the sum of squared residuals.
+    - `gradient`: J_r^T r, (..., k).
+    - `matrix`: J_r^T J_r, (..., k, k).
+    """
 
     half_square: Float[Array, "..."]
     gradient: Float[Array, "... k"]
     matrix: Float[Array, "... k k"]
 
     def plus(self, r: PyTree, jac: PyTree) -> "NormalEquations":
-        """With more residuals (...), and how they move: (k, ...) each."""
+        """The same with more residuals.
+
+        **Arguments:**
+
+        - `r`: the residuals, a tree of arrays.
+        - `jac`: their derivatives in the k directions, on a leading axis.
+        """
         half_square, gradient, matrix = self
         for residual, moved in zip(jax.tree.leaves(r), jax.tree.leaves(jac), strict=True):
             x = jnp.ravel(residual).astype(jnp.float64)
@@ -42,7 +57,14 @@ class NormalEquations(NamedTuple):
 
 
 class TangentState(NamedTuple):
-    """Where S trajectories are, their k tangents (S, k, ...), and what was seen so far."""
+    """S trajectories under way.
+
+    **Arguments:**
+
+    - `states`: the states, (S, ...).
+    - `tangents`: their derivatives in k directions, (S, k, ...).
+    - `seen`: the total over the observations so far, such as `NormalEquations`.
+    """
 
     states: PyTree
     tangents: PyTree
@@ -50,10 +72,17 @@ class TangentState(NamedTuple):
 
 
 class Tangents(eqx.Module):
-    """A functional's trajectories with one tangent for each shared control and each element of one node state.
+    """The trajectories of a functional with their tangents, one for each direction of theta.
 
-    The state and its tangents are stepped together and what they show is added at every observation, so that the memory
-    is that of 1 + k states, whatever the length. `seeds` are other directions, of which each moves one control, its owner.
+    State and tangents are stepped together, and their observations are added up on the way. So the memory is that of 1
+    + k states, whatever the length of the record.
+
+    **Arguments:**
+
+    - `functional`: the residual map.
+    - `theta`: the point, (p,).
+    - `seeds`: the directions, (k, p). By default one for each shared control and each element of one node state.
+    - `owners`: for other seeds, the control that each of them moves.
     """
 
     functional: AbstractResidualMap
@@ -69,7 +98,12 @@ class Tangents(eqx.Module):
         return jnp.asarray(pattern(functional.controls, functional.layout.segments).seeds)
 
     def start(self, empty: PyTree = None) -> TangentState:
-        """Before the first step; `empty` is a tally of another kind, (S, ...)."""
+        """The state before the first step.
+
+        **Arguments:**
+
+        - `empty`: a total of another kind than `NormalEquations`, (S, ...), before any observation.
+        """
         seeds, values = self._seeds, sum(x.size for x in jax.tree.leaves(self.functional.problem.y0))
         _refuse_many(seeds.shape[0], seeds.shape[1] if empty is None else 0, values)
         states, tangents = jvp_many(lambda x: self.functional.starts(self.functional.at(x)), (self.theta,), (seeds,))
@@ -78,7 +112,13 @@ class Tangents(eqx.Module):
         return TangentState(states, _swapped(tangents), none if empty is None else empty)
 
     def advance(self, walk: TangentState, schedule: ObservationSchedule) -> TangentState:
-        """From one end of a window to the other."""
+        """The state after a window.
+
+        **Arguments:**
+
+        - `walk`: the state at the start of the window.
+        - `schedule`: the window with its steps and observations.
+        """
         runner = self.functional.runner
         functional, k = self.functional, self._seeds.shape[0]
         problem, moved = jvp_many(lambda x: followed(functional, x), (self.theta,), (self._seeds,))
@@ -114,7 +154,10 @@ class Tangents(eqx.Module):
         return runner.batch(trajectory, walk, schedule.time_grid, schedule.inputs)
 
     def _alone(self, moved: PyTree) -> list[PyTree]:
-        """Of k problems that move (k, ...), each with the one control that moves it; node states move nothing of it."""
+        """The changes of the problem (k, ...) one by one, each with the one control that moves it.
+
+        Node states change nothing of it.
+        """
         controls = self.functional.controls
         if self.owners is not None:
             return [o.touched(each) for o, each in zip(self.owners, unstacked(moved, len(self.owners)), strict=True)]
@@ -123,7 +166,7 @@ class Tangents(eqx.Module):
         return [owner.touched(each) for owner, each in zip(owners, unstacked(moved, len(owners)), strict=True)]
 
     def close(self, walk: TangentState) -> SegmentNormalEquations:
-        """With the jumps between segments, and what regularizers and priors ask."""
+        """The normal equations of all segments, with gaps between them, regularizers and priors."""
         functional, (states, tangents, seen) = self.functional, walk
         layout = pattern(functional.controls, functional.layout.segments)
         (ends, starts), moved = jvp_many(
@@ -143,7 +186,7 @@ class Tangents(eqx.Module):
         )
 
     def groups(self) -> SegmentNormalEquations:
-        """All of it, in one window."""
+        """The normal equations of all segments, by one window over the whole record."""
         return self.close(self.advance(self.start(), self.functional.schedule))
 
 
@@ -157,5 +200,5 @@ def _refuse_many(k: int, p: int, values: int) -> None:
 
 
 def _swapped(tree: PyTree) -> PyTree:
-    """(k, S, ...) for (S, k, ...), and back."""
+    """The tree (k, S, ...) of one with (S, k, ...), and back."""
     return jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), tree)

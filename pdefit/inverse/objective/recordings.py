@@ -26,15 +26,20 @@ from pdefit.inverse.problem.problem import Problem
 class Recordings(AbstractObjective):
     """J(theta) = sum_e J_e(shared, own_e): E recordings (embryos, flights, runs of an instrument) of one system.
 
-    **Arguments:** `functionals` one for each recording, of equal structure: the same system, grid and controls; initial
-    states, data, masks, sigma, observation times and parameters may differ, and so may the number of frames (shorter records
-    are padded with weight zero, which costs the time of the longest). Controls of scope `experiment`, and all node states,
-    are each recording's own; all others are shared, and their priors and regularizers count once. `batch` says how many
-    recordings are evaluated at once, their segments inside.
+    Controls of scope `experiment`, and all node states, are each recording's own. All others are shared, and their
+    priors and regularizers count once. theta holds the shared controls, then the own ones of each recording in turn,
+    then the node states of each in turn.
 
-    theta holds the shared controls, then the own ones of each recording in turn, then the node states of each in turn.
     `problem`, `observations` and what `at` returns have a leading axis of the recordings on every array. Gradients and
-    products are formed recording by recording and added, so that `Loop` needs the memory of one and runs nothing twice.
+    products are formed recording by recording and added. So `Loop` needs the memory of one recording and runs nothing
+    twice.
+
+    **Arguments:**
+
+    - `functionals`: one for each recording, of equal structure: the same system, grid and controls. Initial states,
+      data, masks, sigma, observation times and parameters may differ, and so may the number of frames. Shorter records
+      are padded with weight zero, which costs the time of the longest.
+    - `batch`: how many recordings are evaluated at once, their segments inside; default all (`Vmap()`).
     """
 
     # all recordings with a leading axis, without priors and regularizers of shared controls
@@ -55,7 +60,7 @@ class Recordings(AbstractObjective):
             check_shared(e, functional, first)
             if functional.steps is not None:
                 raise PdefitError("Recordings expects constant steps; set dt in place of adaptive steps")
-        # the step is open in all where it is in one
+        # where the step was left open in one recording, it is open in all
         asked = [f.asked_dt for f in functionals if f.asked_dt is not None]
         least = min(asked) if len(asked) == len(functionals) else None
         functionals = [
@@ -115,7 +120,7 @@ class Recordings(AbstractObjective):
         return eqx.filter_vmap(Functional.at)(self.members, theta[self.columns])
 
     def part(self, e: int) -> Functional:
-        """The functional of one recording, as it was given (at the guesses and weights in force)."""
+        """The functional of one recording as it was given, at the guesses and weights in force."""
         one = unstacked(self.members, e, self.extents[e])
         prior = {c.path: c.prior for c in self._shared.items}
         items = [c if c.own else dataclasses.replace(c, prior=prior[c.path]) for c in one.controls.items]
@@ -131,7 +136,13 @@ class Recordings(AbstractObjective):
     # --- sums over recordings ----------------------------------------------------------------------------------------
 
     def each_stacked(self, function: Callable, *vectors: Float[Array, " p"]) -> PyTree:
-        """`function(functional, *parts of vectors)` of every recording, stacked."""
+        """A function of every recording's functional and its part of some vectors, stacked.
+
+        **Arguments:**
+
+        - `function`: called as `function(functional, *parts)`.
+        - `vectors`: vectors like theta, (p,).
+        """
         arrays, rest = eqx.partition(self.members, eqx.is_array)
 
         def one(arrays: PyTree, own: tuple[Array, ...]) -> PyTree:
@@ -140,7 +151,7 @@ class Recordings(AbstractObjective):
         return self.batch(one, arrays, tuple(v[self.columns] for v in vectors))
 
     def _added(self, own: Float[Array, "E q"]) -> Float[Array, " p"]:
-        """A vector for each recording, added where its elements lie."""
+        """The sum of one vector for each recording, each added where its elements lie in theta."""
         return added(own, self.columns, self.controls.size)
 
     @property

@@ -20,9 +20,14 @@ Reduce = Callable[[dict[str, Array]], PyTree]
 
 
 class ObservationSchedule(eqx.Module):
-    """A record, or a part of it, that S trajectories of I observations each run through.
+    """The steps and observations of a record, or of a window of it, for S trajectories of I observations each.
 
-    `index` (S, I) into `observations`, by variable `counts` (S, I) which of them are residuals, once each.
+    **Arguments:**
+
+    - `time_grid`: the steps.
+    - `index`: indices into `observations`, (S, I).
+    - `counts`: for each variable which observations are residuals, (S, I). Each counts once.
+    - `observations`: the data, with masks and sigma.
     """
 
     time_grid: TimeGrid
@@ -31,7 +36,14 @@ class ObservationSchedule(eqx.Module):
     observations: Observations
 
     def residuals(self, observe: AbstractObservationOperator, y: PyTree, i: PyTree) -> dict[str, Array]:
-        """W (H(y) - d) of one observation, 0 where it is missing or no residual; `i` are an index and flags as in `inputs`."""
+        """The residuals W (H(y) - d) of one observation, by variable; 0 where it is missing or no residual.
+
+        **Arguments:**
+
+        - `observe`: the observation operator H.
+        - `y`: the state.
+        - `i`: an index and flags, one entry of `inputs`.
+        """
         index, counts = i
         seen, data = observe(y), self.observations
 
@@ -46,19 +58,32 @@ class ObservationSchedule(eqx.Module):
 
     @property
     def inputs(self) -> tuple[Array, dict[str, Array]]:
-        """What tells the observations of a run apart."""
+        """The index and the flags of every observation, which distinguish the observations of a run."""
         return jnp.asarray(self.index), self.counts
 
 
 class TrajectoryRunner(eqx.Module):
-    """How trajectories are run: the solver, its adjoint, and how several are batched."""
+    """The way trajectories are run.
+
+    **Arguments:**
+
+    - `solver`: the time stepping method.
+    - `adjoint`: how derivatives are computed.
+    - `batch`: how several trajectories are run.
+    """
 
     solver: diffrax.AbstractSolver
     adjoint: AbstractAdjoint
     batch: AbstractBatch
 
     def resolve_for(self, problems: Sequence[Problem], grid: TimeGrid) -> "TrajectoryRunner":
-        """The same with everything decided that depends on the problem, which may be any of these."""
+        """The same runner with everything decided that depends on the problem.
+
+        **Arguments:**
+
+        - `problems`: problems of equal structure, for all of which the decision must hold.
+        - `grid`: the steps of all trajectories.
+        """
         adjoint = self.adjoint.resolve_for([(p.system, p.y0) for p in problems], grid, self.solver)
         return TrajectoryRunner(self.solver, adjoint, self.batch)
 
@@ -70,7 +95,16 @@ class TrajectoryRunner(eqx.Module):
         reduce: Reduce,
         probes: Array | None = None,
     ) -> tuple[PyTree, PyTree]:
-        """`reduce` of the residuals of every observation, stacked (S, I, ...), and the states at the ends (S, ...)."""
+        """A function of the residuals of every observation, stacked (S, I, ...), and the states at the ends (S, ...).
+
+        **Arguments:**
+
+        - `problem`: the equations, the instrument and exogenous inputs.
+        - `starts`: the initial states, (S, ...).
+        - `schedule`: the steps and observations.
+        - `reduce`: from the residuals of one observation, by variable, to what is kept of them.
+        - `probes`: as of `AbstractAdjoint.run`, for each trajectory.
+        """
         stepper = Stepper(problem.system, self.solver, problem.args)
         return self.run(
             stepper, starts, schedule, lambda y, i: reduce(schedule.residuals(problem.observe, y, i)), probes
@@ -84,7 +118,10 @@ class TrajectoryRunner(eqx.Module):
         emit: Callable,
         probes: Array | None = None,
     ) -> tuple[PyTree, PyTree]:
-        """`emit` of every observation, stacked (S, I, ...), and what the stepper steps at the ends (S, ...)."""
+        """A function of the state at every observation, stacked (S, I, ...), and the last states (S, ...).
+
+        **Arguments:** as of `AbstractAdjoint.run`, with S initial states in `starts` and S time grids in `schedule`.
+        """
 
         def trajectory(y0: PyTree, grid: TimeGrid, inputs: PyTree, probes: Array | None) -> tuple[PyTree, PyTree]:
             end, outputs = self.adjoint.run(stepper, y0, grid, emit, inputs, probes)

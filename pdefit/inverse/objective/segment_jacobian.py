@@ -16,12 +16,16 @@ _DENSE_LIMIT = 250_000_000
 
 
 class Pattern(NamedTuple):
-    """Which elements of theta a segment depends on: the k shared ones and the node states it starts from; the jump at its
-    end depends on the n of the next segment too.
+    """The elements of theta that a segment depends on: the k shared ones and the n of the node state it starts from.
 
-    `seeds` (k + n, p) are directions of theta that move the same element of every node at once: segments do not see each
-    other's nodes, so k + n tangents give all of them. `columns` (S, k + 2 n) are the elements of theta that belong to the
-    columns of a segment's block; those of the last have no next node.
+    The gap at its end depends on the n elements of the next segment's node too.
+
+    **Arguments:**
+
+    - `seeds`: directions of theta that move the same element of every node at once, (k + n, p). Segments do not depend
+      on each other's nodes, so k + n tangents give all of them.
+    - `columns`: for each segment the elements of theta that belong to the columns of its block, (S, k + 2 n). Those of
+      the last segment have no next node.
     """
 
     seeds: np.ndarray
@@ -29,7 +33,13 @@ class Pattern(NamedTuple):
 
 
 def pattern(controls: Controls, segments: int) -> Pattern:
-    """The pattern of controls whose node states are the last elements of theta."""
+    """The pattern of controls whose node states are the last elements of theta.
+
+    **Arguments:**
+
+    - `controls`: all controls.
+    - `segments`: the number of segments.
+    """
     shared = controls.shared_size
     own, first = np.zeros((segments, 0), int), shared
     for control in controls.nodes:
@@ -44,7 +54,14 @@ def pattern(controls: Controls, segments: int) -> Pattern:
 
 
 class Blocks(NamedTuple):
-    """Residuals `r` (S, m) of every segment and their derivatives `jac` (S, m, c) in the elements `columns` (S, c) of theta."""
+    """Residuals of every segment, and their derivatives in the elements of theta that they depend on.
+
+    **Arguments:**
+
+    - `r`: the residuals, (S, m).
+    - `jac`: the derivatives, (S, m, c).
+    - `columns`: the elements of theta, (S, c).
+    """
 
     r: Float[Array, "S m"]
     jac: Float[Array, "S m c"]
@@ -58,18 +75,36 @@ class Blocks(NamedTuple):
 
 
 def added(vectors: Float[Array, "S c"], columns: Array | np.ndarray, p: int) -> Float[Array, " p"]:
-    """Vectors of blocks, each added where its elements lie."""
+    """The sum of vectors of blocks, each added where its elements lie in theta.
+
+    **Arguments:**
+
+    - `vectors`: one vector for each block, (S, c).
+    - `columns`: the elements of theta that they belong to, (S, c).
+    - `p`: the size of theta.
+    """
     return jnp.zeros(p).at[columns].add(vectors)
 
 
 def added_matrices(matrices: Float[Array, "S c c"], columns: Array | np.ndarray, p: int) -> Float[Array, "p p"]:
-    """Matrices of blocks, each added where its rows and columns lie."""
+    """The sum of matrices of blocks, each added where its rows and columns lie.
+
+    **Arguments:** as of `added`, with one matrix (c, c) for each block.
+    """
     return jnp.zeros((p, p)).at[columns[:, :, None], columns[:, None, :]].add(matrices)
 
 
 class SegmentNormalEquations(NamedTuple):
-    """The normal equations of every one of S groups of residuals (segments), in the elements `columns` (S, c) of theta, and
-    the residuals of regularizers and priors `extra` (e,) with their Jacobian (e, p)."""
+    """The normal equations of every one of S groups of residuals (segments).
+
+    **Arguments:**
+
+    - `half_square`: half the sum of squared residuals of each group, (S,).
+    - `gradient`: J_r^T r of each group, (S, c).
+    - `matrix`: J_r^T J_r of each group, (S, c, c).
+    - `columns`: the elements of theta that these belong to, (S, c).
+    - `extra`, `extra_jac`: residuals of regularizers and priors, (e,), and their Jacobian, (e, p).
+    """
 
     half_square: Float[Array, " S"]
     gradient: Float[Array, "S c"]
@@ -79,7 +114,7 @@ class SegmentNormalEquations(NamedTuple):
     extra_jac: Float[Array, "e p"]
 
     def total(self) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, "p p"]]:
-        """J, J_r^T r and J_r^T J_r."""
+        """J, J_r^T r and J_r^T J_r of all groups together."""
         p, r, jac = self.extra_jac.shape[1], self.extra, self.extra_jac
         value = jnp.sum(self.half_square) + r @ r / 2
         gradient = added(self.gradient, self.columns, p) + jac.T @ r
@@ -89,10 +124,16 @@ class SegmentNormalEquations(NamedTuple):
 def jvp_blocks(
     parts: Callable[[Array], tuple[Array, Array, Array]], theta: Float[Array, " p"], pattern: Pattern
 ) -> Blocks:
-    """The blocks of a function with the pattern given.
+    """The blocks of residuals with a given pattern.
 
-    `parts` returns for every segment the weighted residuals of its observations (S, m), its end (S, n) and its start (S, n),
-    the free fields of both divided by the deviation of a jump; the jumps are residuals too, the last segment's being zero.
+    Gaps between segments are residuals too, and that of the last segment is 0.
+
+    **Arguments:**
+
+    - `parts`: from theta to the weighted residuals of the observations of every segment (S, m), its end (S, n) and its
+      start (S, n). Ends and starts are free fields, divided by the standard deviation of a gap.
+    - `theta`: the point, (p,).
+    - `pattern`: the pattern.
     """
 
     def push(v: Array) -> tuple[Any, Any]:
@@ -106,22 +147,34 @@ def jvp_blocks(
 
 
 def continuity_blocks(d_ends: Float[Array, "S n k"], d_starts: Float[Array, "S n k"]) -> Float[Array, "S n c"]:
-    """How the jump at the end of every segment moves with the k elements that the segment depends on, and with the node of
-    the next, whose n elements are the last of these."""
+    """The derivatives of the gap at the end of every segment, (S, n, k + n).
+
+    They are those in the segment's own k elements of theta and in the n of the next node.
+
+    **Arguments:**
+
+    - `d_ends`, `d_starts`: the derivatives of ends and starts in the k elements that a segment depends on, of which the
+      last n are its node.
+    """
     s, n, k = d_ends.shape
-    # the last segment jumps nowhere
+    # after the last segment there is no gap
     inner = np.arange(s)[:, None, None] < s - 1
     ahead = -jnp.roll(d_starts[:, :, k - n :], -1, axis=0)
     return jnp.where(inner, jnp.concatenate([d_ends, ahead], axis=2), 0.0)
 
 
 def jumps(ends: Float[Array, "S n"], starts: Float[Array, "S n"]) -> Float[Array, "S n"]:
-    """End of every segment minus the start of the next; zero for the last."""
+    """The gap between every segment and the next: its end minus the next start; zero for the last.
+
+    **Arguments:**
+
+    - `ends`, `starts`: the states at both ends of every segment, divided by the standard deviation of a gap.
+    """
     return jnp.concatenate([ends[:-1] - starts[1:], jnp.zeros_like(ends[:1])])
 
 
 def refuse_dense(rows: int, columns: int) -> None:
-    """Refuse a Jacobian that would not fit."""
+    """Refuse a dense Jacobian of so many rows and columns that it would not fit."""
     if rows * columns > _DENSE_LIMIT:
         raise PdefitError(
             f"A dense Jacobian of {rows} residuals and {columns} controls is refused above {_DENSE_LIMIT:.0e} entries; "

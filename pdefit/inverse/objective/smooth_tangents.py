@@ -1,9 +1,10 @@
 """Exact residuals with smooth tangents: fitting equations with hard switches.
 
-No derivative sees a hard switch, and a smooth model fitted to what a hard one made is biased (by a quarter with the widths
-that gradients like). So residuals come from the hard system, and the tangents J of Gauss-Newton from the smooth system
-linearised along the hard trajectory. Where the residuals r can vanish nothing is lost. Where they cannot, the fit ends at
-J^T r = 0, which is not quite the minimum of |r|^2: `inexact_bias` says how far it is.
+A derivative does not contain a hard switch. A smooth model fitted to data of a hard one is biased: by a quarter, with
+switches as wide as gradients need them. So residuals come from the hard system. The tangents J of Gauss-Newton come
+from the smooth system linearised along the hard trajectory. Where the residuals r can vanish nothing is lost. Where
+they cannot, the fit ends at J^T r = 0, which is not quite the minimum of |r|^2. `inexact_bias` estimates the
+difference.
 """
 
 from typing import TypeVar
@@ -40,7 +41,7 @@ def _twin(system: AbstractSystem) -> AbstractSystem:
 
 
 def followed(functional: AbstractResidualMap, theta: Float[Array, " p"]) -> Problem:
-    """The problem that tangents follow: that of theta, or its smooth twin."""
+    """The problem that tangents follow: that of theta, or its smooth twin with `smooth_tangents`."""
     problem = functional.at(theta)
     if not functional.smooth_tangents:
         return problem
@@ -48,14 +49,21 @@ def followed(functional: AbstractResidualMap, theta: Float[Array, " p"]) -> Prob
 
 
 def smoothed(functional: ResidualMap) -> ResidualMap:
-    """The functional whose residuals are smooth, too: what its tangents are the derivative of."""
+    """The functional with smooth residuals too, of which its smooth tangents are the derivative."""
     return eqx.tree_at(
         lambda f: (f.problem.system, f.smooth_tangents), functional, (_twin(functional.problem.system), False)
     )
 
 
 def difference_gradient(functional: AbstractResidualMap, theta: Float[Array, " p"], steps: np.ndarray) -> np.ndarray:
-    """dJ/dtheta of the residuals as they are, by central differences: 2 p forward runs."""
+    """The gradient dJ/dtheta of the residuals as they are, by central differences: 2 p forward runs.
+
+    **Arguments:**
+
+    - `functional`: the residual map.
+    - `theta`: the point, (p,).
+    - `steps`: the step of each element, (p,).
+    """
 
     def slope(k: int) -> float:
         e = jnp.zeros(theta.size).at[k].set(steps[k])
@@ -65,9 +73,16 @@ def difference_gradient(functional: AbstractResidualMap, theta: Float[Array, " p
 
 
 def inexact_bias(functional: AbstractResidualMap, theta: Float[Array, " p"]) -> np.ndarray:
-    """How far an estimate with smooth tangents is from the minimum of J, in search space: one Gauss-Newton step with the
-    gradient by differences, -A^-1 dJ/dtheta. Steps are a third of a standard error, so that switches crossing from one
-    instant of a trajectory to the next average out."""
+    """The distance of an estimate with smooth tangents from the minimum of J, in search space, (p,).
+
+    It is one Gauss-Newton step with the gradient by differences, -A^-1 dJ/dtheta. Steps are a third of a standard
+    error, so that switches which cross from one instant of a trajectory to the next average out.
+
+    **Arguments:**
+
+    - `functional`: the residual map with smooth tangents.
+    - `theta`: the estimate, (p,).
+    """
     value, _, matrix = NORMAL(functional, theta)
     scale = 1 / jnp.sqrt(jnp.diag(matrix))
     scaled = scale[:, None] * matrix * scale[None, :] + 1e-12 * jnp.eye(theta.size)

@@ -1,4 +1,4 @@
-"""Forward mode along trajectories: a state, and how it moves."""
+"""The tangent-linear model: a state and its derivatives stepped together (forward mode)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,14 @@ from pdefit.integrate.loop.stepper import AbstractStepper, Stepper
 
 
 def push(function: Callable, primals: tuple, tangents: tuple) -> tuple[PyTree, PyTree]:
-    """What a function returns, and how that moves with its arguments: zero where it does not."""
+    """The value of a function and its derivative along tangents, with zeros where it does not depend on them.
+
+    **Arguments:**
+
+    - `function`: the function.
+    - `primals`: its arguments.
+    - `tangents`: the change of each argument, with None for what does not change.
+    """
     out, moved = eqx.filter_jvp(function, primals, tangents)
 
     def filled(x: Any, d: Any) -> Any:
@@ -22,7 +29,10 @@ def push(function: Callable, primals: tuple, tangents: tuple) -> tuple[PyTree, P
 
 
 def jvp_many(function: Callable, primals: tuple, tangents: tuple) -> tuple[PyTree, PyTree]:
-    """The same along several directions, which are the leading axis of `tangents` and of what moves."""
+    """The value of a function and its derivatives in several directions, on a leading axis.
+
+    **Arguments:** as of `push`, with the directions as leading axis of `tangents`.
+    """
     static: list[PyTree] = []
 
     def one(moved: tuple) -> tuple[PyTree, PyTree]:
@@ -38,10 +48,15 @@ def jvp_many(function: Callable, primals: tuple, tangents: tuple) -> tuple[PyTre
 
 
 class TangentLinearStepper(AbstractStepper):
-    """Steps a state and its tangent together.
+    """Steps of a state and its tangent together.
 
-    `tangent` has the arrays of the stepper that move. With `several`, its leaves and the state's tangents have a leading
-    axis of directions. Where there is a `twin`, the tangent is that of the twin at the state, and `tangent` is the twin's.
+    **Arguments:**
+
+    - `stepper`: the step of the state.
+    - `tangent`: the derivative of the stepper's arrays, None where they do not move.
+    - `twin`: a stepper whose derivative at the state is taken in place of the first one's; `tangent` is then the
+      twin's.
+    - `several`: whether `tangent` and the tangents of the state have a leading axis of directions.
     """
 
     stepper: Stepper

@@ -1,4 +1,4 @@
-"""The same objective with another adjoint, a shorter record or other steps."""
+"""Variants of an objective: with another adjoint, a shorter record or other steps."""
 
 import dataclasses
 
@@ -17,15 +17,17 @@ from pdefit.inverse.shooting.frozen_steps import shortened_layout
 
 
 def with_adjoint(functional: Functional, adjoint: AbstractAdjoint) -> Functional:
-    """The functional with this algorithm, settled for its problem."""
+    """The functional with another sensitivity algorithm, resolved for its problem."""
     runner = TrajectoryRunner(functional.runner.solver, adjoint, functional.runner.batch)
     runner = runner.resolve_for(functional.controls.extremes(functional.problem), functional.layout.time_grid)
     return eqx.tree_at(lambda f: f.runner, functional, runner)
 
 
 def with_tangents(objective: Objective) -> Objective:
-    """The objective with an algorithm that has tangents: its own, or the discrete adjoint. Tangents, unlike gradients, are
-    the same whatever the algorithm."""
+    """The objective with an algorithm that has tangents: its own, or the discrete adjoint.
+
+    Tangents, unlike gradients, are the same whatever the algorithm.
+    """
     if objective.runner.adjoint.has_tangents:
         return objective
     return eqx.tree_at(lambda f: f.runner.adjoint, objective, Checkpointed())
@@ -34,8 +36,16 @@ def with_tangents(objective: Objective) -> Objective:
 def shortened(
     objective: AbstractObjective, theta: Float[Array, " p"], count: int
 ) -> tuple[AbstractObjective, Float[Array, " q"]]:
-    """The objective on the first `count` observation times of every recording and the point that theta is there: node states
-    of windows that begin later are left out of both."""
+    """The objective on the beginning of every recording, and the point that theta is there.
+
+    Node states of windows that begin later are left out of both.
+
+    **Arguments:**
+
+    - `objective`: the objective.
+    - `theta`: the point, (p,).
+    - `count`: the number of observation times that are kept.
+    """
     if count >= objective.observations.ts.shape[-1]:
         return objective, theta
     return objective.each(lambda functional, own: _shortened(functional, own, count), theta)
@@ -68,12 +78,19 @@ def _shortened(functional: Functional, theta: Float[Array, " p"], count: int) ->
         (observations, layout, problem, controls),
         is_leaf=lambda x: x is None,
     )
-    # the same bits, not those of a way there and back
+    # without node states theta stays as it is, to the bit, and is not converted to physical values and back
     return short, controls.theta(problem) if functional.controls.nodes else theta
 
 
 def with_dt(functional: Functional, dt: float, solver: diffrax.AbstractSolver | None = None) -> Functional:
-    """The functional with another constant step, which counts as chosen, not as given."""
+    """The functional with another constant step, which counts as chosen, not as given.
+
+    **Arguments:**
+
+    - `functional`: the functional.
+    - `dt`: the step, in the system's time unit.
+    - `solver`: another solver; by default the same.
+    """
     grid = functional.formulation.layout(functional.observations.ts, dt).time_grid
     runner = TrajectoryRunner(solver or functional.runner.solver, functional.runner.adjoint, functional.runner.batch)
     runner = runner.resolve_for(functional.controls.extremes(functional.problem), grid)
@@ -81,7 +98,14 @@ def with_dt(functional: Functional, dt: float, solver: diffrax.AbstractSolver | 
 
 
 def stepped(objective: Objective, stable: float | None) -> Objective:
-    """The objective with steps for systems whose largest stable step of explicit Euler is `stable`, the same in all
-    recordings, as far as the step or the number of stages was left open."""
+    """The objective with constant steps for another stability limit, where steps or stages were left open.
+
+    The steps are the same in all recordings.
+
+    **Arguments:**
+
+    - `objective`: the objective.
+    - `stable`: the largest stable step of explicit Euler; None where no system states one.
+    """
     solver, dt = steps_for(stable, objective.asked_dt, objective.asked_solver, MARGIN)
     return objective.each(lambda part, own: (with_dt(part, dt, solver), own), objective.theta0)[0]

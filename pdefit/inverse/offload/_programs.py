@@ -1,4 +1,7 @@
-"""The compiled programs that a march consists of: each runs through one piece, forward, back, or with tangents."""
+"""The compiled programs of a hosted run.
+
+Each goes through one piece of the trajectory: forward, back, or with tangents.
+"""
 
 import equinox as eqx
 import jax
@@ -12,7 +15,7 @@ from pdefit.inverse.objective.residuals import ObservationSchedule
 
 @eqx.filter_jit
 def start(accumulation: AbstractAccumulation, x: Array, first: ObservationSchedule | None) -> tuple[PyTree, Array]:
-    """The state before the first piece, and what a look at it adds."""
+    """The state before the first piece, and what an observation of it adds."""
     state = accumulation.start(x)
     if first is None:
         return state, jnp.zeros(())
@@ -35,7 +38,7 @@ def reverse(
     cotangent: PyTree,
     gradient: Array,
 ) -> tuple[PyTree, Array, Array]:
-    """Through a piece and back: the cotangent of its start, what it adds to the gradient, and norms of the adjoint."""
+    """One piece forward and back: the cotangent at its start, the gradient so far, and norms of the adjoint."""
     probes = jnp.zeros((*schedule.index.shape[:1], schedule.index.shape[1] + 1, 2))
     _, pull = jax.vjp(lambda x, state, probes: accumulation.advance(x, state, schedule, probes), x, state, probes)
     more, cotangent, norms = pull((cotangent, jnp.ones(())))
@@ -52,7 +55,7 @@ def reverse_start(
 
 @eqx.filter_jit
 def close(accumulation: AbstractAccumulation, x: Array, state: PyTree) -> tuple[Array, tuple[Array, PyTree]]:
-    """What is added at the end, with its derivatives in x and in the state."""
+    """The part that is added at the end, with its derivatives in x and in the state."""
     return jax.value_and_grad(accumulation.close, argnums=(0, 1))(x, state)
 
 
@@ -84,13 +87,13 @@ def push_finish(
 
 @eqx.filter_jit
 def walk_start(tangents: Tangents) -> TangentState:
-    """All tangents before the first piece."""
+    """The state and all tangents before the first piece."""
     return tangents.start()
 
 
 @eqx.filter_jit
 def walk(tangents: Tangents, walked: TangentState, schedule: ObservationSchedule) -> TangentState:
-    """All tangents through a piece, and what its observations add to the normal equations."""
+    """The state and all tangents after a piece, with the normal equations of its observations added."""
     return tangents.advance(walked, schedule)
 
 

@@ -1,4 +1,4 @@
-"""What one evaluation will cost, told before it runs."""
+"""The cost of one evaluation in memory and time, estimated before it runs."""
 
 import dataclasses
 import math
@@ -21,17 +21,21 @@ from pdefit.inverse.objective.normal_equations import Tangents
 from pdefit.inverse.objective.residuals import ObservationSchedule
 from pdefit.inverse.offload import _programs as programs
 
-# the steps that are tried: enough for loops to be loops, few enough to be quick; and for how many seconds
+# intervals and steps of a trial, enough for its loops to be compiled as loops, and the seconds for which it is repeated
 _INTERVALS, _MOST_STEPS, _SECONDS = 3, 8, 0.1
 
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """What a few steps took, through a functional's own programs.
+    """Memory and time of a few steps, measured with a functional's own programs.
 
-    Bytes beside checkpoints, from the compiler's own account: `temporary` inside the program that goes back, `passed` the
-    state and cotangent that it is given and returns. Seconds for one step: `forward`, and `back` for a gradient with two
-    levels of checkpoints.
+    **Arguments:**
+
+    - `state_bytes`: bytes of one state of all trajectories.
+    - `temporary`: bytes beside checkpoints inside the program that goes back, as the compiler states them.
+    - `passed`: bytes of the state and the cotangent that this program is given and returns.
+    - `forward`: seconds of one step.
+    - `back`: seconds of one step of a gradient with two levels of checkpoints.
     """
 
     state_bytes: int
@@ -46,7 +50,7 @@ class Trial:
         return self.temporary + self.passed
 
     def gradient(self, account: Account) -> float:
-        """Seconds for one step of a gradient that passes over it so often."""
+        """Seconds for one step of a gradient, from the number of passes in the account of its adjoint."""
         # of two levels of checkpoints, three passes are forward
         transpose = max(self.back - 3 * self.forward, 0.0)
         return max(account.forward * self.forward + account.reverse * transpose, self.forward)
@@ -54,10 +58,20 @@ class Trial:
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """One evaluation of what an optimizer asks: memory in bytes, time in seconds.
+    """Memory and time of one evaluation of an optimizer.
 
-    `planned_bytes` is what the device will hold at its peak: `stored_states` of `state_bytes` each, and `working_bytes`
-    beside them; `host_bytes` and `file_bytes` are the checkpoints elsewhere.
+    `planned_bytes` is what the device holds at its peak: `stored_states` of `state_bytes` each, and `working_bytes`.
+
+    **Arguments:**
+
+    - `driver`: `traced` or `hosted`.
+    - `schedule`: what is stored, in words.
+    - `steps`: the number of steps of the longest trajectory.
+    - `state_bytes`, `stored_states`: bytes of a state, and how many states the device holds.
+    - `working_bytes`: bytes on the device beside them.
+    - `recompute_factor`: forward runs of the trajectory that the evaluation takes.
+    - `seconds`, `seconds_forward`: seconds of the evaluation, and of one forward run.
+    - `host_bytes`, `file_bytes`: bytes of checkpoints in host memory and in a file.
     """
 
     driver: str
@@ -91,12 +105,12 @@ class Cost:
 
 
 def state_bytes(like: PyTree) -> int:
-    """What a state takes, of all trajectories that it holds."""
+    """Bytes of a state, of all trajectories that it holds."""
     return sum(int(np.prod(x.shape)) * x.dtype.itemsize for x in jax.tree.leaves(like))
 
 
 def trial(functional: Functional) -> Trial:
-    """Run a few steps forward and back, from the start of the record at theta0."""
+    """Memory and time of a few steps forward and back, from the start of the record at theta0."""
     schedule, theta = _few_steps(functional), functional.theta0
     accumulation = eqx.tree_at(lambda m: m.functional.runner.adjoint, Misfit(functional), Checkpointed(2))
     state = accumulation.start(theta)
@@ -114,7 +128,13 @@ def trial(functional: Functional) -> Trial:
 
 
 def gradient_cost(functional: Functional, tried: Trial) -> Cost:
-    """A gradient by the functional's own adjoint, everything on the device."""
+    """The cost of a gradient by the functional's own adjoint, with everything on the device.
+
+    **Arguments:**
+
+    - `functional`: the functional.
+    - `tried`: what `trial` measured of it.
+    """
     grid, batch, segments = functional.layout.time_grid, functional.runner.batch, functional.layout.segments
     # an algorithm without a reverse pass has nothing to run again for it
     account = functional.runner.adjoint.account(grid, functional.controls.size)
@@ -137,7 +157,10 @@ def gradient_cost(functional: Functional, tried: Trial) -> Cost:
 
 
 def tangent_cost(functional: Functional, tried: Trial) -> Cost:
-    """The normal equations by one tangent for each column of the Jacobian, all at once."""
+    """The cost of the normal equations by one tangent for each column of the Jacobian, all at once.
+
+    **Arguments:** as of `gradient_cost`.
+    """
     grid, count = functional.layout.time_grid, functional.tangents
     schedule, tangents = _few_steps(functional), Tangents(functional, functional.theta0)
     walked = programs.walk_start(tangents)
@@ -150,7 +173,7 @@ def tangent_cost(functional: Functional, tried: Trial) -> Cost:
         steps=grid.longest,
         state_bytes=size,
         stored_states=1 + count,
-        # those that are returned are not those that were given
+        # returned tangents take memory beside those that were given
         working_bytes=program.temporary + program.returned,
         recompute_factor=1.0,
         seconds=steps * seconds / (schedule.time_grid.intervals * schedule.time_grid.length),
@@ -159,8 +182,11 @@ def tangent_cost(functional: Functional, tried: Trial) -> Cost:
 
 
 def _kept_per_step(functional: Functional, tried: Trial) -> float:
-    """Bytes that the reverse pass of one step needs, if nothing is run again: every value that enters a product with its
-    cotangent. They are counted by tracing alone, as what the transpose of a few steps closes over."""
+    """Bytes that the reverse pass of one step needs where nothing is run again, by tracing alone.
+
+    They are those of every value that enters a product with a cotangent, which the transpose of a few steps closes
+    over.
+    """
     schedule, accumulation = _few_steps(functional), Misfit(functional)
     accumulation = eqx.tree_at(lambda m: m.functional.runner.adjoint, accumulation, StoreAll())
 
@@ -173,7 +199,7 @@ def _kept_per_step(functional: Functional, tried: Trial) -> float:
 
 
 def _few_steps(functional: Functional) -> ObservationSchedule:
-    """The beginning of a record: a few steps of every trajectory, each few with an observation."""
+    """The beginning of a record: a few steps of every trajectory, with a few observations between them."""
     whole = functional.schedule
     grid = whole.time_grid
     intervals, length = min(_INTERVALS, grid.intervals), min(_MOST_STEPS, grid.length)

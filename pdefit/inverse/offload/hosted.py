@@ -28,7 +28,15 @@ from pdefit.inverse.offload.time_chunks import TimeChunks
 
 @dataclasses.dataclass(frozen=True)
 class OffloadedRun:
-    """How a march is carried out: its pieces, how each is differentiated, where states are kept meanwhile."""
+    """The plan of a trajectory in pieces, with the stores of its states.
+
+    **Arguments:**
+
+    - `pieces`: the pieces of the record.
+    - `adjoint`: how each piece is differentiated.
+    - `schedule`: the order in which pieces are run, stored and reversed.
+    - `stores`: the store of each tier.
+    """
 
     pieces: TimeChunks
     adjoint: AbstractAdjoint
@@ -37,10 +45,15 @@ class OffloadedRun:
 
 
 class HostedFunctional:
-    """J(theta) of a functional whose trajectory does not fit the device: what optimizers ask, with the same answers.
+    """J(theta) of a functional whose trajectory does not fit the device, with the derivatives that optimizers need.
 
-    The trajectory runs piece by piece, each through one compiled program; `route` says how, for a state with these leaves
-    (products with tangents have a state twice as large).
+    Values and derivatives are those of the functional. The trajectory runs piece by piece, each through one compiled
+    program.
+
+    **Arguments:**
+
+    - `functional`: the functional.
+    - `route`: makes the plan for a state with given leaves. Products with tangents have a state twice as large.
     """
 
     def __init__(self, functional: Functional, route: Callable[[PyTree], OffloadedRun]):
@@ -51,7 +64,13 @@ class HostedFunctional:
         self._bare = eqx.tree_at(lambda f: (f.observations, f.measured_sigma), functional, (data, {}))
 
     def route(self, accumulation: AbstractAccumulation, x: Array) -> OffloadedRun:
-        """How a march runs."""
+        """The plan of a run, made once for each kind of state.
+
+        **Arguments:**
+
+        - `accumulation`: the sum along the trajectory.
+        - `x`: its argument, (p,).
+        """
         like = jax.eval_shape(accumulation.start, x)
         key = tuple((leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(like))
         if key not in self._routes:
@@ -59,12 +78,12 @@ class HostedFunctional:
         return self._routes[key]
 
     def _routed(self, accumulation: AbstractAccumulation, x: Array) -> tuple[OffloadedRun, AbstractAccumulation]:
-        """How a march runs, and the march whose pieces are differentiated so."""
+        """The plan of a run, and the sum along the trajectory with the adjoint of the plan."""
         route = self.route(accumulation, x)
         return route, eqx.tree_at(lambda m: m.functional.runner.adjoint, accumulation, route.adjoint)
 
     def close(self) -> None:
-        """Forget all checkpoints, and remove their files."""
+        """Drop all checkpoints, and remove their files."""
         for route in self._routes.values():
             for store in route.stores.values():
                 store.close()
@@ -89,15 +108,15 @@ class HostedFunctional:
     def watched_gradient(
         self, theta: Float[Array, " p"]
     ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, ""]]:
-        """J, its gradient, and how much the adjoint grew on its way back."""
+        """J, its gradient, and the growth of the adjoint on its way back."""
         return self._gradient(Misfit(self._bare), theta)
 
     def gauss_newton_product(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> Float[Array, " p"]:
-        """J_r^T J_r v."""
+        """The product J_r^T J_r v."""
         return self._gradient(TangentLinearMisfit(self._bare, theta), v)[1]
 
     def jvp(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        """J and its derivative along v, by the tangent-linear model."""
+        """J and its derivative along a direction v, by the tangent-linear model."""
         accumulation = Misfit(self._bare)
         pieces = self.route(accumulation, theta).pieces
         (state, value), (tangent, slope) = programs.push_start(accumulation, theta, v, pieces.first)
@@ -110,8 +129,10 @@ class HostedFunctional:
     def normal_equations(
         self, theta: Float[Array, " p"]
     ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, "p p"]]:
-        """J, its gradient J_r^T r and the Gauss-Newton matrix J_r^T J_r, by one tangent for each control that is carried
-        from piece to piece."""
+        """J, its gradient J_r^T r and the Gauss-Newton matrix J_r^T J_r.
+
+        One tangent for each control is carried from piece to piece.
+        """
         tangents = Tangents(self._bare, theta)
         pieces = self.route(Misfit(self._bare), theta).pieces
         walked, windows = programs.walk_start(tangents), _in_order(pieces)
@@ -120,7 +141,7 @@ class HostedFunctional:
         return programs.walk_end(tangents, walked)
 
     def repeat(self, condition: Callable[[Carry], Array], body: Callable[[Carry], Carry], carry: Carry) -> Carry:
-        """`carry = body(carry)` while `condition(carry)`."""
+        """A loop `carry = body(carry)` while `condition(carry)`, outside of compiled programs."""
         while bool(condition(carry)):
             carry = body(carry)
         return carry
@@ -131,8 +152,10 @@ class HostedFunctional:
         return self.functional.controls
 
     def warm_up(self, theta: Float[Array, " p"]) -> tuple[float, float]:
-        """Compile what a gradient runs, by running its first piece; seconds that the piece takes, forward and there and
-        back."""
+        """Compile what a gradient runs, by running its first piece.
+
+        **Returns:** the seconds that the piece takes, forward, and there and back.
+        """
         route, accumulation = self._routed(Misfit(self._bare), theta)
         schedule = route.pieces[0]
         state, value = programs.start(accumulation, theta, route.pieces.first)
@@ -147,12 +170,12 @@ class HostedFunctional:
     # --- marching --------------------------------------------------------------------------------------------------------
 
     def _gradient(self, accumulation: AbstractAccumulation, x: Array) -> tuple[Array, Array, Array]:
-        """A march and its derivative, as the schedule says; and the growth of the adjoint."""
+        """The sum along the trajectory, its derivative and the growth of the adjoint, as scheduled."""
         route, accumulation = self._routed(accumulation, x)
         pieces, stores = route.pieces, route.stores
         state, value = programs.start(accumulation, x, pieces.first)
         tree = jax.tree.structure(state)
-        # counted once, however often a piece runs
+        # the number of pieces whose values were added: a piece counts once, however often it runs
         counted, norms = 0, []
         gradient, cotangent = jnp.zeros_like(x), state
         for action, upcoming in itertools.pairwise(itertools.chain(route.schedule.actions(), [None])):
@@ -183,20 +206,23 @@ class HostedFunctional:
 
 
 def _timed(run: Callable[[], PyTree]) -> tuple[PyTree, float]:
-    """What a run returns, and its seconds after one that compiles."""
+    """The result of a run, and its seconds after one that compiles."""
     jax.block_until_ready(run())
     begin = time.perf_counter()
     return jax.block_until_ready(run()), time.perf_counter() - begin
 
 
 def _joined(norms: list[Array]) -> Array:
-    """Norms of all pieces, as one trajectory would report them: what comes in at the end of a piece comes from the next."""
+    """The norms of the adjoint of all pieces as those of one trajectory.
+
+    What enters at the end of a piece comes from the next one.
+    """
     inside = [n[:, :-1] for n in norms]
     return jnp.concatenate([*inside, norms[-1][:, -1:]], axis=1)
 
 
 def _in_order(pieces: TimeChunks) -> Iterator[ObservationSchedule]:
-    """All pieces, each announced to the targets one ahead."""
+    """All pieces in their order. The next one is announced to the source of the observations."""
     for b in range(pieces.count):
         pieces.prefetch(b + 1)
         yield pieces[b]

@@ -1,4 +1,4 @@
-"""Where the observations come from, a few frames at a time."""
+"""Sources of observations that give a few frames at a time."""
 
 from typing import Protocol, runtime_checkable
 
@@ -9,7 +9,7 @@ from pdefit.data.observations import Observations
 
 @runtime_checkable
 class TargetSource(Protocol):
-    """Frames of a film, in any order, as often as they are needed."""
+    """A source of the frames of a record, in any order and as often as they are needed."""
 
     @property
     def ts(self) -> np.ndarray:
@@ -17,16 +17,16 @@ class TargetSource(Protocol):
         ...
 
     def read(self, first: int, last: int) -> Observations:
-        """Frames first..last-1. IndexError where there are none."""
+        """The observations in frames first..last-1. IndexError where there are none."""
         ...
 
     def prefetch(self, first: int, last: int) -> None:
-        """A hint: these frames will be read next."""
+        """Announce that frames first..last-1 will be read next."""
         ...
 
 
 class InMemory:
-    """Observations that are in memory already."""
+    """A source of observations that are in memory already."""
 
     def __init__(self, observations: Observations):
         self._observations = observations
@@ -41,4 +41,4 @@ class InMemory:
         return self._observations.at(slice(first, last))
 
     def prefetch(self, first: int, last: int) -> None:
-        """Nothing is faster than memory."""
+        """Nothing to do: nothing is faster than memory."""

@@ -15,10 +15,17 @@ from pdefit.inverse.offload.target_source import TargetSource
 
 
 class TimeChunks:
-    """The pieces of a record: piece `b` is a window that begins where piece `b - 1` ends.
+    """The pieces of a record: piece `b` begins where piece `b - 1` ends.
 
-    The last is filled up with intervals of zero length whose observations are no residuals. Each holds the frames that it
-    needs and no others, read from `targets` when it is asked for.
+    The last is filled up with intervals of zero length whose observations are no residuals. Each holds the frames that
+    it needs and no others, read when it is needed. Where the initial state is observed, `first` is a piece of length
+    zero with that observation. `count` is the number of pieces after it.
+
+    **Arguments:**
+
+    - `whole`: the steps and observations of the record.
+    - `cut`: the size of the pieces.
+    - `targets`: the source of the observations.
     """
 
     def __init__(self, whole: ObservationSchedule, cut: Chunking, targets: TargetSource):
@@ -55,7 +62,7 @@ class TimeChunks:
         return self._window(columns, part, self._most_frames)
 
     def prefetch(self, b: int) -> None:
-        """Piece b will be asked for next."""
+        """Announce that piece b will be needed next."""
         if 0 <= b < self.count:
             frames = self._frames(self._columns(b))
             self._targets.prefetch(int(frames[0]), int(frames[-1]) + 1)
@@ -64,7 +71,7 @@ class TimeChunks:
         return slice(b * self._group, (b + 1) * self._group)
 
     def _frames(self, columns: slice) -> np.ndarray:
-        """The frames that some trajectory looks at in these intervals."""
+        """The frames that some trajectory observes in these intervals."""
         return np.unique(self._index[:, columns])
 
     def _window(self, columns: slice, grid: TimeGrid, most_frames: int) -> ObservationSchedule:
@@ -96,13 +103,16 @@ class TimeChunks:
     # --- cutting -------------------------------------------------------------------------------------------------------
 
     def _still(self) -> TimeGrid:
-        """One interval of zero length at the start, behind which the first frame is looked at."""
+        """One interval of zero length at the start, at whose end the first frame is observed."""
         grid = self._grid
         none = np.zeros_like(grid.count[:, :1])
         return TimeGrid(grid.start[:, :1], np.zeros(none.shape), none, length=1, observes_start=False)
 
     def _split(self, parts: int, length: int) -> None:
-        """Every interval in parts of `length` steps; what was observed at its end is a residual of the last one only."""
+        """Cut every interval into parts of `length` steps.
+
+        What was observed at its end is a residual of the last part only.
+        """
         grid = self._grid
         s, i = grid.count.shape
         before = length * np.arange(parts)
@@ -122,7 +132,7 @@ class TimeChunks:
         self._counts = {n: np.repeat(r, parts, axis=1) & last for n, r in self._counts.items()}
 
     def _pad(self, more: int) -> None:
-        """More intervals of zero length at the end."""
+        """Add intervals of zero length at the end."""
 
         def last(x: np.ndarray) -> np.ndarray:
             return np.concatenate([x, np.repeat(x[:, -1:], more, axis=1)], axis=1)

@@ -11,8 +11,18 @@ _ROUND_OFF = 1e-14
 
 
 class Search(NamedTuple):
-    """A search along phi(a) = J(theta + a d): the trial step, the best step so far (`low`), the other end of the bracket
-    (`high`, once `zooming`), with values and slopes; `limit` is the largest step the bounds allow."""
+    """A line search along phi(a) = J(theta + a d).
+
+    **Arguments:**
+
+    - `step`: the trial step.
+    - `value0`, `slope0`: value and slope at a = 0.
+    - `low`, `low_value`, `low_slope`: the best step so far, with value and slope.
+    - `high`, `high_value`: the other end of the bracket, once `zooming`.
+    - `zooming`: whether a bracket was found.
+    - `trials`: the number of trials.
+    - `limit`: the largest step that the bounds allow.
+    """
 
     step: Array
     value0: Array
@@ -28,8 +38,14 @@ class Search(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What to do after a trial: take it (`accept`), give up (`fail`), or go on; `better` says that the trial is the new
-    `low`, whose gradient must be kept."""
+    """The decision after a trial; where neither `accept` nor `fail` holds, the search goes on.
+
+    **Arguments:**
+
+    - `accept`: the trial is taken.
+    - `fail`: the search gives up.
+    - `better`: the trial is the new `low`, whose gradient must be kept.
+    """
 
     accept: Bool[Array, ""]
     fail: Bool[Array, ""]
@@ -37,7 +53,14 @@ class Verdict(NamedTuple):
 
 
 def begin(step: Array, value: Array, slope: Array, limit: Array) -> Search:
-    """A search from a = 0 with value and slope there, trying `step` first."""
+    """A search from a = 0.
+
+    **Arguments:**
+
+    - `step`: the first trial step.
+    - `value`, `slope`: value and slope at a = 0.
+    - `limit`: the largest step that the bounds allow.
+    """
     zero = jnp.zeros_like(value)
     false = jnp.zeros((), bool)
     step = jnp.minimum(step, limit)
@@ -54,11 +77,17 @@ def _interpolate(low: Array, low_value: Array, low_slope: Array, high: Array, hi
 
 
 def advance(search: Search, value: Array, slope: Array, max_trials: int = 20) -> tuple[Search, Verdict]:
-    """The search after its trial step was found to have this value and slope.
+    """The search after its trial step, and the decision.
 
-    Source: J. Nocedal, S. Wright, Numerical Optimization (2006), algorithms 3.5 and 3.6, doi:10.1007/978-0-387-40065-5;
-    near round-off, values that differ by less than they are known count as equal (W. Hager, H. Zhang,
-    SIAM J. Optim. 16:170 (2005), doi:10.1137/030601880).
+    **Arguments:**
+
+    - `search`: the search before the trial.
+    - `value`, `slope`: value and slope at the trial step.
+    - `max_trials`: the number of trials after which the search fails.
+
+    Source: J. Nocedal, S. Wright, Numerical Optimization (2006), algorithms 3.5 and 3.6, doi:10.1007/978-0-387-40065-5.
+    Near round-off, values that differ by less than their accuracy count as equal (W. Hager, H. Zhang, SIAM J. Optim.
+    16:170 (2005), doi:10.1137/030601880).
     """
     s = search
     finite = jnp.isfinite(value) & jnp.isfinite(slope)

@@ -1,4 +1,7 @@
-"""Optimizers as ask/tell objects: they can be jitted in chunks, stepped one by one, and saved between any two evaluations."""
+"""The interface of optimizers: objects with `ask` and `tell`.
+
+They can be jitted in chunks, stepped one by one, and saved between any two evaluations.
+"""
 
 import abc
 from collections.abc import Callable
@@ -15,7 +18,7 @@ from pdefit.inverse.objective.abstract import Carry
 
 @runtime_checkable
 class Evaluated(Protocol):
-    """What optimizers need of J(theta): an objective in one program, or one that runs in pieces."""
+    """The part of an objective J(theta) that optimizers use. It may run in one program, or in pieces."""
 
     @property
     def controls(self) -> Controls:
@@ -25,11 +28,11 @@ class Evaluated(Protocol):
     def watched_gradient(
         self, theta: Float[Array, " p"]
     ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, ""]]:
-        """J, its gradient, and how much the adjoint grew on its way back."""
+        """J, its gradient, and the growth of the adjoint on its way back."""
         ...
 
     def gauss_newton_product(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> Float[Array, " p"]:
-        """J_r^T J_r v."""
+        """The product J_r^T J_r v."""
         ...
 
     def normal_equations(
@@ -39,7 +42,7 @@ class Evaluated(Protocol):
         ...
 
     def repeat(self, condition: Callable[[Carry], Array], body: Callable[[Carry], Carry], carry: Carry) -> Carry:
-        """`carry = body(carry)` while `condition(carry)`."""
+        """A loop `carry = body(carry)` while `condition(carry)`."""
         ...
 
 
@@ -48,11 +51,12 @@ class Evaluation(NamedTuple):
 
     **Arguments:**
 
-    - `value`, `gradient` (p,): J and its gradient.
-    - `matrix` (p, p): J_r^T J_r, where it is formed.
-    - `growth`: of the adjoint on its way back, where there was one.
-    - `direction`, `curvature` (p,), `norm`: a step that products with the matrix gave, the curvature of each element that
-      they showed, and the gradient's norm in such units.
+    - `value`, `gradient`: J and its gradient, (p,).
+    - `matrix`: J_r^T J_r, (p, p), where it is formed.
+    - `growth`: the growth of the adjoint on its way back, where there was one.
+    - `direction`: a step that products with the matrix gave, (p,).
+    - `curvature`: the curvature of each element that they showed, (p,).
+    - `norm`: the norm of the gradient in units of that curvature.
     """
 
     value: Float[Array, ""]
@@ -70,7 +74,12 @@ class Evaluation(NamedTuple):
 
 
 class Box(NamedTuple):
-    """Bounds of theta."""
+    """Bounds of theta.
+
+    **Arguments:**
+
+    - `lower`, `upper`: the bounds, (p,); infinite where there are none.
+    """
 
     lower: np.ndarray
     upper: np.ndarray
@@ -79,57 +88,73 @@ class Box(NamedTuple):
         return jnp.clip(theta, self.lower, self.upper)
 
     def blocked(self, theta: Float[Array, " p"], direction: Float[Array, " p"]) -> Bool[Array, " p"]:
-        """Where theta sits on a bound and the direction leads out of it."""
+        """Where theta is on a bound and the direction leads out of it, (p,)."""
         return ((theta <= self.lower) & (direction < 0)) | ((theta >= self.upper) & (direction > 0))
 
 
 class AbstractOptimizer(eqx.Module):
-    """A minimiser as an ask/tell object.
+    """A minimiser as an object with `ask` and `tell`.
 
     `ask` proposes the next point, and `tell` takes the evaluation there. A point that is not finite is rejected and the
     step reduced. The state is a pytree of arrays, so it can be jitted in chunks, stepped one by one, and saved between
-    any two evaluations.
-
-    **Arguments:** `tangents` is true where it needs forward tangents instead of the adjoint.
+    any two evaluations. `tangents` is whether it needs forward tangents in place of the adjoint.
     """
 
     tangents: eqx.AbstractClassVar[bool]
 
     @abc.abstractmethod
     def evaluate(self, functional: Evaluated, state: PyTree) -> Evaluation:
-        """What this optimizer needs to know of the point that it asks for."""
+        """The evaluation of J at the point of `ask`, with as much as this optimizer needs.
+
+        **Arguments:**
+
+        - `functional`: the objective.
+        - `state`: the state of the optimizer.
+        """
 
     @property
     def most_products(self) -> int:
-        """How many products with the Gauss-Newton matrix, about two gradients each, an evaluation may take beside its own."""
+        """The most products with the Gauss-Newton matrix, of about two gradients each, in one evaluation."""
         return 0
 
     @abc.abstractmethod
     def init(self, theta: Float[Array, " p"], box: Box) -> PyTree:
-        """The state before the first evaluation."""
+        """The state before the first evaluation.
+
+        **Arguments:**
+
+        - `theta`: the first point, (p,).
+        - `box`: the bounds of theta.
+        """
 
     @abc.abstractmethod
     def ask(self, state: PyTree) -> Float[Array, " p"]:
-        """The point to evaluate next."""
+        """The point to evaluate next, (p,)."""
 
     @abc.abstractmethod
     def tell(self, state: PyTree, found: Evaluation) -> tuple[PyTree, Bool[Array, ""]]:
-        """The state after an evaluation, and whether the point was accepted."""
+        """The state after an evaluation, and whether the point was accepted.
+
+        **Arguments:**
+
+        - `state`: the state before.
+        - `found`: what `evaluate` returned for it.
+        """
 
     @abc.abstractmethod
     def converged(self, state: PyTree) -> Bool[Array, ""]:
-        """Whether the best point is a minimum, as far as the optimizer can tell."""
+        """Whether the best point is a minimum, as far as the optimizer can judge."""
 
     @abc.abstractmethod
     def finished(self, state: PyTree) -> Bool[Array, ""]:
         """Whether further evaluations are pointless: converged, or stuck."""
 
     def remark(self, state: PyTree) -> str | None:
-        """Why it stopped without having converged, where there is something to be said about that."""
+        """The reason why it stopped without having converged, as a sentence for the user; None where there is none."""
         return None
 
 
 def by_gradient(functional: Evaluated, theta: Float[Array, " p"]) -> Evaluation:
-    """Value and gradient by the adjoint."""
+    """Value and gradient of J by the adjoint, as an `Evaluation`."""
     value, gradient, growth = functional.watched_gradient(theta)
     return Evaluation(value, gradient, growth=growth)

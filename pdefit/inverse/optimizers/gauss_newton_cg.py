@@ -1,4 +1,4 @@
-"""Gauss-Newton for fields: no matrix, only products with it."""
+"""Gauss-Newton for fields, without a matrix: by products with it."""
 
 from collections.abc import Callable
 from typing import ClassVar, NamedTuple
@@ -12,11 +12,11 @@ from jaxtyping import Array, Bool, Float
 from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluated, Evaluation, by_gradient
 from pdefit.inverse.optimizers.preconditioner import BlockArrow, block_arrow, has_points
 
-# more products follow while the second half of them brought more than this fraction of the decrease
+# products go on while the second half of them brought more than this fraction of the decrease
 _GAIN = 0.1
 # a step must bring this fraction of the decrease that its slope promises
 _ARMIJO = 1e-4
-# residuals of a record without noise fall by no more than this
+# residuals of a record without noise cannot fall further than this, because of round-off
 _ROUND_OFF = 1e-14
 
 
@@ -28,9 +28,9 @@ class _State(NamedTuple):
     direction: Array
     # the curvature of each element, as the preconditioner has it
     curvature: Array
-    # how much of the direction is tried
+    # the part of the direction that is tried
     step: Array
-    # of the first gradient, in the units of the preconditioner
+    # the norm of the first gradient, in the units of the preconditioner
     first_norm: Array
     started: Array
     converged: Array
@@ -41,20 +41,20 @@ class _State(NamedTuple):
 class GaussNewtonCG(AbstractOptimizer):
     """Gauss-Newton steps by truncated conjugate gradients, for unknown fields.
 
-    Solves A d = -g with A = J_r^T J_r, then searches along d. A is never formed. Every product A v costs about two
+    It solves A d = -g with A = J_r^T J_r, then searches along d. A is never formed. Every product A v costs about two
     gradients. Far from the minimum fewer are spent: until the linear residual has fallen to min(1/2, sqrt(|g| / |g_0|))
     and the second half of the products brought less than a tenth of the decrease of the quadratic model.
 
-    A control with `smoothing` is searched in its Sobolev variable, which preconditions its field. Controls are scaled to
-    each other by their mean curvature, from one product for each at the start. Where the unknowns are numbers and a whole
-    initial state, their matrix at every point by itself preconditions all of them together (see `preconditioner`).
-    Elements on a bound whose descent leads out of it are held.
+    A control with `smoothing` is searched in its Sobolev variable, which preconditions its field. Controls are scaled
+    to each other by their mean curvature, from one product for each at the start. Where the unknowns are numbers and a
+    whole initial state, a block-arrow matrix preconditions all of them together (see
+    `pdefit.inverse.optimizers.preconditioner`). Elements on a bound whose descent leads out of it are held.
 
     **Arguments:**
 
-    - `products`: the most products of one step, at least 1.
-    - `tolerance`: converged when the decrease that the step promises is below this part of J, or when no step improves J
-      any more and the residuals have fallen to round-off.
+    - `products`: the most products of one step, at least 1; default 20.
+    - `tolerance`: converged when the decrease that the step promises is below this part of J, or when no step improves
+      J any more and the residuals have fallen to round-off; default 1e-10.
 
     Source: J. Nocedal, S. Wright, Numerical Optimization, 7.1 and 10.3 (2006), doi:10.1007/978-0-387-40065-5; S.
     Eisenstat, H. Walker, SIAM J. Sci. Comput. 17:16 (1996), doi:10.1137/0917003; S. Nash, A. Sofer, Oper. Res. Lett.
@@ -93,7 +93,7 @@ class GaussNewtonCG(AbstractOptimizer):
         return found._replace(direction=direction, curvature=curvature, norm=norm)
 
     def _arrow(self, functional: Evaluated, theta: Array, wanted: Bool[Array, ""]) -> BlockArrow | None:
-        """The matrix as if points did not feel each other, where the unknowns are numbers and an initial state."""
+        """The block-arrow preconditioner, where the unknowns are numbers and an initial state."""
         if not has_points(functional):
             return None
         shapes = eqx.filter_eval_shape(block_arrow, functional, theta)
@@ -136,7 +136,7 @@ class GaussNewtonCG(AbstractOptimizer):
             i, d, r, v, inner, decrease, _ = carry
             product = jnp.where(free, functional.gauss_newton_product(theta, v), 0.0)
             bend = jnp.vdot(v, product)
-            # a direction without curvature is one that the data do not see
+            # a direction without curvature is one that does not change the data
             seen = bend > 0
             length = jnp.where(seen, inner / jnp.where(seen, bend, 1.0), 0.0)
             d, r = d + length * v, r - length * product

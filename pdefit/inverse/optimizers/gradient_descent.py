@@ -1,4 +1,4 @@
-"""Any optax gradient transformation (Adam, Lion, ...) as an ask/tell optimizer."""
+"""Gradient transformations of optax (Adam, Lion, ...) as optimizers."""
 
 from typing import ClassVar, NamedTuple
 
@@ -23,10 +23,12 @@ class _State(NamedTuple):
 class Optax(AbstractOptimizer):
     """Any optax gradient transformation, projected onto the bounds.
 
-    When the new point is not finite it is rejected, the step halved and tried again. The step size recovers by 1.2 with
-    every accepted point.
+    Where the new point is not finite it is rejected, the step halved and tried again. The step size recovers by 1.2
+    with every accepted point. It never counts as converged, because a fixed schedule of steps has no criterion.
 
-    **Arguments:** `transformation` is what optax makes, as `optax.lion(1e-2)`.
+    **Arguments:**
+
+    - `transformation`: a transformation of optax, such as `optax.lion(1e-2)`.
     """
 
     tangents: ClassVar[bool] = False
@@ -56,7 +58,7 @@ class Optax(AbstractOptimizer):
         return _State(state.box.clip(theta + scale * update), theta, update, transformation, scale, state.box), accepted
 
     def converged(self, state):
-        # a fixed schedule of steps cannot tell
+        # a fixed schedule of steps has no criterion for that
         return jnp.zeros((), bool)
 
     def finished(self, state):
@@ -66,8 +68,10 @@ class Optax(AbstractOptimizer):
 def Adam(learning_rate: float = 1e-2) -> Optax:
     """Adam with a constant learning rate in search space.
 
-    Source: D. Kingma, J. Ba (2015), arXiv:1412.6980.
+    **Arguments:**
 
-    **Arguments:** `learning_rate` is the size of a step of theta.
+    - `learning_rate`: the size of a step of theta; default 0.01.
+
+    Source: D. Kingma, J. Ba (2015), arXiv:1412.6980.
     """
     return Optax(optax.adam(learning_rate))

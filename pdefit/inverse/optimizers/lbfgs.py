@@ -36,10 +36,10 @@ class LBFGS(AbstractOptimizer):
 
     **Arguments:**
 
-    - `memory`: the number of gradients that are kept.
-    - `gradient_tolerance`: converged when the gradient has fallen by this factor.
-    - `value_tolerance`: converged when J falls by less than this part of itself in a step, or when no step along steepest
-      descent improves it any more.
+    - `memory`: the number of gradients that are kept; default 10.
+    - `gradient_tolerance`: converged when the gradient has fallen by this factor; default 1e-10.
+    - `value_tolerance`: converged when J falls by less than this part of itself in a step, or when no step along
+      steepest descent improves it any more; default 1e-14.
 
     Source: D. Liu, J. Nocedal, Math. Program. 45:503 (1989), doi:10.1007/BF01589116.
     """
@@ -88,7 +88,7 @@ class LBFGS(AbstractOptimizer):
         )
         begin_anew = first | moved | verdict.fail
         stuck = verdict.fail & ~moved & ~first
-        # a step that the box cut short says nothing
+        # a step that the box cut short is no evidence of a minimum
         whole = state.search.step < state.search.limit
         fell_little = verdict.accept & whole & (state.value - value <= self.value_tolerance * jnp.abs(value)) & ~first
         held = state.box.blocked(theta, -gradient)

@@ -9,15 +9,16 @@ from jaxtyping import Array, Float
 
 from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluation
 
-# residuals of a record without noise fall by no more than this
+# residuals of a record without noise cannot fall further than this, because of round-off
 _ROUND_OFF = 1e-14
-# how often elements beyond their limits are looked for; what is left then is cut off
+# rounds in which elements beyond their limits are held; the step is cut at the limits after that
 _ROUNDS = 5
-# evaluations after which a fit is asked whether it creeps
+# the number of evaluations between two checks of whether the fit creeps
 _WATCHED = 20
-# a model that is blind to its valley: J falls by this many times the promise, of which this part is promised again
+# the linear model cannot follow a bent valley where J falls by this many times the promise, and this part of it is
+# promised again
 _BLIND, _AGAIN = 5.0, 0.1
-# steps that gain nothing: J falls by less than this part of it, and the full step promises more than that
+# steps gain nothing where J falls by less than this part of it, and the full step promises more than that
 _NOTHING = 0.02
 # promises below this part of J are those of a fit that is about to converge
 _LITTLE = 1e-3
@@ -40,7 +41,7 @@ class _State(NamedTuple):
 
 
 class _Watch(NamedTuple):
-    """What is needed to see a fit creep: J and what the full step promised there, some evaluations ago."""
+    """J and the decrease that the full step promised some evaluations ago, to recognise a fit that creeps."""
 
     value: Array
     promise: Array
@@ -48,7 +49,7 @@ class _Watch(NamedTuple):
     creeps: Array
 
     def after(self, value: Array, promise: Array, first: Array) -> "_Watch":
-        """After one more evaluation."""
+        """The record after one more evaluation."""
         evaluations = jnp.where(first, 0, self.evaluations + 1)
         due = evaluations == _WATCHED
         fallen = self.value - value
@@ -64,16 +65,25 @@ class _Watch(NamedTuple):
 
 
 class LevenbergMarquardt(AbstractOptimizer):
-    """(A + damping diag A) step = -g with A = J_r^T J_r; damping follows the ratio of actual to predicted decrease.
+    """Damped Gauss-Newton steps: (A + damping diag A) step = -g with A = J_r^T J_r. The method for few controls.
 
-    The workhorse for few controls. No element of theta moves by more than `max_step` at once (in a log control 2 is a factor
-    7), nor beyond its bounds: elements that would are held at the limit, and the others find their step anew. Converged when
-    the decrease promised by the undamped step is below `tolerance` of J; when that step moves no element of theta by more
-    than `step_tolerance` (of its size, where that is larger than 1), which is what ends a fit without noise; or when
-    residuals have fallen to round-off. It stops without having converged when no damping helps before, or when it creeps,
-    which is asked every 20 evaluations. It creeps where J fell by many times what the full step had promised, and nearly
-    as much is promised again: the valley bends out of sight of the linear model. It creeps, too, where J hardly fell while
-    the full step promises much.
+    The damping follows the ratio of actual to predicted decrease. Elements of theta that would move beyond a bound or
+    `max_step` are held there, and the others find their step anew.
+
+    It has converged when the undamped step promises too little (`tolerance`) or moves too little (`step_tolerance`), or
+    when residuals have fallen to round-off. It stops without having converged when no damping helps, or when it creeps,
+    which is checked every 20 evaluations. It creeps where J fell by many times what the full step had promised, and
+    nearly as much is promised again: the valley bends where the linear model cannot follow. It creeps, too, where J
+    hardly fell while the full step promises much.
+
+    **Arguments:**
+
+    - `damping`: the first damping; default 1e-3.
+    - `tolerance`: converged when the decrease promised by the undamped step is below this part of J; default 1e-10.
+    - `step_tolerance`: converged when that step moves no element of theta by more than this, relative to elements
+      larger than 1; default 1e-13. This ends a fit without noise.
+    - `max_step`: the largest move of an element of theta at once; default 2, which is a factor 7 of a control with
+      `Log`.
 
     Sources: D. Marquardt, J. SIAM 11:431 (1963), doi:10.1137/0111030; damping after H. Nielsen, IMM-REP-1999-05.
     """
@@ -182,8 +192,11 @@ def _step(
     box: Box,
     max_step: float,
 ) -> tuple[Float[Array, " p"], Float[Array, ""], Float[Array, " p"]]:
-    """The damped Gauss-Newton step in the free elements, scaled to the diagonal of the matrix; and the decrease that the
-    full, undamped step promises, with that step, so that heavy damping is never taken for convergence."""
+    """The damped Gauss-Newton step in the free elements, scaled to the diagonal of the matrix.
+
+    **Returns:** that step, the decrease that the full, undamped step promises, and the full step. Convergence is judged
+    by the full step, because heavy damping makes any step small.
+    """
     free = ~box.blocked(theta, -gradient)
     diagonal = jnp.diag(matrix)
     # an element without any influence keeps its place
@@ -202,7 +215,7 @@ def _step(
     round_off = 4 * jnp.finfo(matrix.dtype).eps * scale.size**2
     nothing = jnp.zeros(theta.size, bool), jnp.zeros(theta.size)
     full = solve(jnp.asarray(round_off), *nothing)
-    # element by element: one that the data hardly see must not hold up the others
+    # limits act element by element, because one that the data hardly determine must not hold up the others
     lowest, highest = jnp.maximum(box.lower - theta, -max_step), jnp.minimum(box.upper - theta, max_step)
     inverse = jnp.where(scale > 0, 1 / jnp.where(scale > 0, scale, 1.0), 0.0)
 

@@ -1,12 +1,13 @@
-"""The Gauss-Newton matrix of numbers and of an initial state, as if points did not feel each other: an arrow.
+"""The block-arrow preconditioner: the Gauss-Newton matrix of numbers and an initial state, point by point.
 
     M = | C    B_1^T  B_2^T  ... |      C (k, k) of the k numbers
         | B_1  F_1               |      F_x (f, f) of the f fields at point x
         | B_2         F_2        |      B_x (f, k) between them
 
-It is the sum over all observations of (dp, df)^T (dp, df) at every point, dp being how residuals there move with the numbers,
-and df how they move with a field of the initial state that changes everywhere alike. Diffusion makes it wrong, and yet a
-preconditioner: it has the influence of the numbers in full, and that of the initial state wherever it stays local.
+It is the sum over all observations of (dp, df)^T (dp, df) at every point. dp is the derivative of the residuals there
+in the numbers, and df that in a field of the initial state which changes everywhere alike. Diffusion makes it wrong as
+a matrix. As a preconditioner it has the influence of the numbers in full, and that of the initial state wherever it
+stays local.
 """
 
 from typing import NamedTuple, TypeGuard
@@ -21,19 +22,26 @@ from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.normal_equations import Tangents
 from pdefit.inverse.objective.tangent_linear import jvp_many
 
-# added to the diagonal, as a part of it
+# the part of the diagonal that is added to it
 _LEAST = 1e-9
 
 
 class BlockArrow(NamedTuple):
-    """The inverse of an arrow matrix in parts: of every point's block, the borders, and the inverse of what is left of C."""
+    """The inverse of a block-arrow matrix in parts.
+
+    **Arguments:**
+
+    - `points`: the inverse of the block of every point, (n, f, f).
+    - `borders`: the blocks B_x between fields and numbers, (n, f, k).
+    - `numbers`: the inverse of what is left of C when the points are eliminated, (k, k).
+    """
 
     points: Float[Array, "n f f"]
     borders: Float[Array, "n f k"]
     numbers: Float[Array, "k k"]
 
     def solve(self, r: Float[Array, " p"]) -> Float[Array, " p"]:
-        """M^-1 r."""
+        """The solution M^-1 r."""
         k, (n, f) = self.numbers.shape[0], self.points.shape[:2]
         alone = jnp.einsum("xij,jx->xi", self.points, r[k:].reshape(f, n))
         moved = self.numbers @ (r[:k] - jnp.einsum("xik,xi->k", self.borders, alone))
@@ -56,7 +64,7 @@ class _PointTally(NamedTuple):
 
 
 def has_points(functional: object) -> TypeGuard[Functional]:
-    """Whether the unknowns are numbers and, from one initial state, fields of equal shape that the instrument sees."""
+    """Whether the preconditioner applies: to numbers and fields of one initial state, observed point by point."""
     if not isinstance(functional, Functional) or functional.groups != 1:
         return False
     controls = functional.controls
@@ -68,7 +76,7 @@ def has_points(functional: object) -> TypeGuard[Functional]:
 
 
 def block_arrow(functional: Functional, theta: Float[Array, " p"]) -> BlockArrow:
-    """The arrow at theta, by one tangent for each number and for each field."""
+    """The block-arrow matrix at theta, by one tangent for each number and for each field."""
     controls = functional.controls
     k, fields = controls.tabulated.size, controls.items[len(controls.tabulated.items) :]
     n = fields[0].size
@@ -91,7 +99,7 @@ def block_arrow(functional: Functional, theta: Float[Array, " p"]) -> BlockArrow
 
 
 def _lifted(matrix: Float[Array, "... m m"]) -> Float[Array, "... m m"]:
-    """A little more on the diagonal, also where that is zero."""
+    """The matrix with a little more on its diagonal, also where that is zero, so that it can be inverted."""
     size = jnp.diagonal(matrix, axis1=-2, axis2=-1)
     # the matrix of no numbers has no diagonal
     least = jnp.maximum(size, _LEAST * jnp.max(size, axis=-1, keepdims=True, initial=0.0))

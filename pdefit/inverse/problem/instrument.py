@@ -1,4 +1,4 @@
-"""Observation operators: from a state to what the instrument sees, as arrays by name. They compose."""
+"""Observation operators: from a state to what an instrument measures, as arrays by name. They can be composed."""
 
 import abc
 from collections.abc import Mapping
@@ -15,27 +15,34 @@ from pdefit.systems.capabilities import FieldCoords
 
 
 class AbstractObservationOperator(eqx.Module):
-    """A differentiable map from a state, or from what another operator saw, to named arrays.
+    """A differentiable map from a state, or from the output of another operator, to named arrays.
 
-    Its array leaves are nuisance parameters of the instrument and may be controls.
+    Its array leaves are nuisance parameters of the instrument, such as a gain, and may be controls (`observe.gain`).
     """
 
     @abc.abstractmethod
     def __call__(self, y: PyTree) -> dict[str, Array]:
-        """The observed variables by name."""
+        """The observed variables by name.
+
+        **Arguments:**
+
+        - `y`: a state at one time, or the mapping that another operator returned.
+        """
 
 
 class ObserveAll(AbstractObservationOperator):
-    """Every field of the state."""
+    """The operator that observes every field of the state."""
 
     def __call__(self, y):
         return named_fields(y)
 
 
 class Select(AbstractObservationOperator):
-    """Some fields of the state.
+    """The operator that observes some fields of the state.
 
-    **Arguments:** `fields` are their names, or one name.
+    **Arguments:**
+
+    - `fields`: their names, or one name.
     """
 
     fields: tuple[str, ...] = eqx.field(converter=lambda f: (f,) if isinstance(f, str) else tuple(f), static=True)
@@ -49,10 +56,12 @@ class Select(AbstractObservationOperator):
 
 
 class Subsample(AbstractObservationOperator):
-    """Every n-th point along the leading axes of all fields.
+    """The operator that observes every n-th point along the leading axes of all fields.
 
-    **Arguments:** `stride` is n for each axis, in cells; `offset` the first point along each (default: the middle of a
-    stride).
+    **Arguments:**
+
+    - `stride`: n for each axis, in cells.
+    - `offset`: the first point along each axis, in cells; by default the middle of a stride.
     """
 
     stride: tuple[int, ...] = eqx.field(converter=lambda s: tuple(int(n) for n in s), static=True)
@@ -73,9 +82,11 @@ class Subsample(AbstractObservationOperator):
 
 
 class Compose(AbstractObservationOperator):
-    """Operators one after the other.
+    """Observation operators applied one after the other.
 
-    **Arguments:** `operators`, the first nearest to the state.
+    **Arguments:**
+
+    - `operators`: the operators, of which the first is applied to the state.
     """
 
     operators: tuple[AbstractObservationOperator, ...] = eqx.field(converter=tuple)
@@ -89,7 +100,14 @@ class Compose(AbstractObservationOperator):
 def check_observed(
     seen: Mapping[str, jax.ShapeDtypeStruct], data: Mapping[str, tuple[int, ...]], source: str = "the data"
 ) -> None:
-    """Refuse data that lack a variable which the model sees, or have it in another shape; `data` are shapes of a frame."""
+    """Refuse data that lack a variable which the model observes, or have it in another shape.
+
+    **Arguments:**
+
+    - `seen`: for each variable its shape as the model observes it.
+    - `data`: for each variable of the data the shape of a frame.
+    - `source`: where the data come from, for the error.
+    """
     missing = [name for name in seen if name not in data]
     if missing:
         raise PdefitError(
@@ -107,11 +125,18 @@ def check_observed(
 def seen_positions(
     observe: AbstractObservationOperator, y: PyTree, coords: Mapping[str, FieldCoords]
 ) -> dict[str, FieldCoords]:
-    """Where the points lie that an operator sees, for every variable and the axes whose positions can be told.
+    """Positions of the points that an operator observes, for every variable and axis where they can be found.
 
-    A point of the output lies at the mean position of what it depends on: the derivative of the operator at `y`, applied to
-    the coordinates of the fields, divided by the same of ones. So picked points keep their places, and blocks lie at their
-    centres. An operator that only blurs keeps the points where they were, although its weights lean inward at the edges.
+    A point of the output lies at the mean position of the cells it depends on. That is the derivative of the operator
+    at `y`, applied to the coordinates of the fields, divided by the same of ones. So picked points keep their places,
+    and blocks lie at their centres. An operator that only blurs keeps the points where they were, although its weights
+    lean inward at the edges.
+
+    **Arguments:**
+
+    - `observe`: the operator.
+    - `y`: a state at which it can be differentiated.
+    - `coords`: the coordinates of every field of the state.
     """
     if isinstance(observe, Compose):
         for operator in observe.operators:
@@ -122,7 +147,7 @@ def seen_positions(
     found: dict[str, dict[int, str]] = {}
     where: dict[str, dict[str, np.ndarray]] = {}
     for dim, points in numbers.items():
-        # from 0 to 1, so that single precision does where the origin is far away
+        # from 0 to 1, so that single precision is enough where the origin is far away
         origin, span = points[0], float(np.ptp(points)) or 1.0
         unit = (points - origin) / span
         total, moments = (_pushed(observe, y, coords, dim, p) for p in (np.ones_like(unit), unit))
@@ -148,7 +173,10 @@ def seen_positions(
 def _pushed(
     observe: AbstractObservationOperator, y: PyTree, coords: Mapping[str, FieldCoords], dim: str, points: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """The derivative of the operator applied to fields that are `points` along one axis; those without it do not move."""
+    """The derivative of the operator applied to fields that are `points` along one axis.
+
+    Fields without that axis do not change.
+    """
 
     def tangent(name: str, like: Array) -> Array:
         dims = coords[name].dims if name in coords else ()

@@ -1,4 +1,4 @@
-"""Forward runs that look like a recording."""
+"""Forward runs with the form of a record."""
 
 from typing import Any
 
@@ -29,13 +29,17 @@ def simulate(
 ) -> Observations:
     """Observations without noise of the solution that starts from y0 at ts[0].
 
+    Their sigma is 1. A value that is not finite counts as missing.
+
     **Arguments:**
 
-    - `system`, `y0`: the equations and the initial state.
-    - `ts` (n,): increasing times, in the system's time unit.
-    - `solver`, `dt`: the method (default: RK4) and its largest step; `None` takes the stable step.
+    - `system`: the equations with their parameters.
+    - `y0`: the state at ts[0].
+    - `ts`: the times, increasing, (n,), in the system's time unit.
+    - `solver`: the time stepping method; default `RK4()`.
+    - `dt`: the largest step, in the system's time unit; by default 0.8 of the stable one.
     - `steps`: adaptive steps in place of `dt`.
-    - `observe`: the instrument (default: the whole state).
+    - `observe`: the instrument; by default it observes the whole state.
     - `args`: exogenous inputs of the system.
     """
     demand_float64()

@@ -21,14 +21,16 @@ from pdefit.systems.system import AbstractSystem
 
 @dataclasses.dataclass(frozen=True)
 class Twin:
-    """How the data of a twin experiment are made, apart from the model that is fitted.
+    """A twin experiment: how its data are made, apart from the model that is fitted.
 
     **Arguments:**
 
-    - `system`: the truth, on a grid `refine` times finer than the instrument's and averaged to it.
-    - `solver`, `dt`: its own numerics; `dt` in the system's time unit, `None` for the stable step.
-    - `noise`: standard deviation in units of each variable's range over the film.
-    - `seed`: seed of the noise.
+    - `system`: the truth, on a grid `refine` times finer than the instrument's.
+    - `solver`: the time stepping method of the truth.
+    - `dt`: its largest step, in the system's time unit; None for the stable one.
+    - `refine`: cells of the truth for one of the instrument along every axis, over which it is averaged; default 1.
+    - `noise`: the standard deviation of the noise, in units of each variable's range over the record; default 0.
+    - `seed`: the seed of the noise; default 0.
     """
 
     system: AbstractSystem
@@ -41,8 +43,15 @@ class Twin:
     def record(
         self, y0: PyTree, ts: np.ndarray, observe: AbstractObservationOperator, args: PyTree = None
     ) -> tuple[Observations, PyTree]:
-        """The noisy film of this truth from its own fine y0, and the true states on the instrument's grid (leading axis
-        time)."""
+        """The noisy record of this truth, and the true states on the instrument's grid with time as their leading axis.
+
+        **Arguments:**
+
+        - `y0`: the initial state on the truth's own fine grid.
+        - `ts`: the times, increasing, (n,), in the system's time unit.
+        - `observe`: the instrument, which is applied to averaged states.
+        - `args`: exogenous inputs of the system.
+        """
         numerics = choose_numerics([(self.system, y0)], self.solver, self.dt, None, args)
         accumulation = frames(self.system, y0, ts, numerics, t0=float(ts[0]))
         averaged = eqx.filter_jit(self.averaged)
@@ -56,7 +65,7 @@ class Twin:
 
     @property
     def averaged(self) -> Callable[[PyTree], PyTree]:
-        """From a state on the truth's grid to the instrument's."""
+        """The function from a state on the truth's grid to one on the instrument's."""
         if self.refine == 1:
             return lambda y: y
         if not isinstance(self.system, AbstractRefinable):
@@ -65,11 +74,15 @@ class Twin:
 
 
 def add_noise(clean: Observations, fraction: float, key: PRNGKeyArray) -> Observations:
-    """Observations with Gaussian noise of sigma = fraction * (max - min) of each variable over the film.
+    """Observations with Gaussian noise of sigma = fraction * (max - min) of each variable over the record.
 
-    Without noise, sigma is the range itself, so that variables of different size weigh alike.
+    With fraction 0 no noise is added, and sigma is the range itself, so that variables of different size weigh alike.
 
-    **Arguments:** `clean` are observations without noise, `fraction` is at least 0, `key` draws the noise.
+    **Arguments:**
+
+    - `clean`: observations without noise.
+    - `fraction`: the standard deviation of the noise in units of each variable's range, 0 or more.
+    - `key`: of the noise.
     """
     if fraction < 0:
         raise PdefitError(f"noise is a fraction of each variable's range and cannot be {fraction}")

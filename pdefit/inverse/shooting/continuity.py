@@ -1,4 +1,4 @@
-"""What a jump of a free node state is divided by."""
+"""Standard deviations of continuity residuals, the gaps between the segments of multiple shooting."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,14 @@ from pdefit.systems.capabilities import AbstractGridded
 def continuity_sigma(
     problem: Problem, free: Sequence[BoundControl], formulation: AbstractFormulation
 ) -> dict[str, Array]:
-    """The deviation of a jump of every free node state (1, ...), from the nodes at their guess."""
+    """The standard deviation of the gap between segments for every free node state, (1, ...), at the guess.
+
+    **Arguments:**
+
+    - `problem`: the problem with its node states.
+    - `free`: the controls that are node states.
+    - `formulation`: how the record is cut.
+    """
     system = problem.system
     coords = system.coords() if isinstance(system, AbstractGridded) else {}
     fields = {node_path(problem, n): n for n in named_fields(problem.y0)}

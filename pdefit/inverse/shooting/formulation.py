@@ -20,8 +20,12 @@ from pdefit.systems.capabilities import FieldCoords
 class Layout(eqx.Module):
     """S trajectories over a record, each of I observations.
 
-    **Arguments:** `time_grid` holds the steps of each; `index` (S, I) points into the observation times; `counts` (S, I)
-    is False for padding; `nodes` (S,) are indices of the start times.
+    **Arguments:**
+
+    - `time_grid`: the steps of each trajectory.
+    - `index`: indices into the observation times, (S, I).
+    - `counts`: False for padding, (S, I).
+    - `nodes`: indices of the times at which the trajectories start, (S,).
     """
 
     time_grid: TimeGrid
@@ -39,31 +43,61 @@ class AbstractFormulation(eqx.Module):
 
     @abc.abstractmethod
     def layout(self, ts: np.ndarray, dt: float) -> Layout:
-        """The trajectories for observation times ts with steps of at most dt."""
+        """The trajectories for given observation times.
+
+        **Arguments:**
+
+        - `ts`: the times, increasing, in the system's time unit.
+        - `dt`: the largest step, in the same unit.
+        """
 
     @abc.abstractmethod
     def node_states(self, problem: Problem, observations: Observations, layout: Layout) -> PyTree | None:
-        """The states at the starts of the segments, (S, ...) on every leaf, or None if the initial state is the only one."""
+        """The states at the starts of the segments, (S, ...); None where there is only the initial state.
+
+        **Arguments:**
+
+        - `problem`: the problem, with the initial state.
+        - `observations`: the record.
+        - `layout`: as of `layout`.
+        """
 
     @abc.abstractmethod
     def continuity_sigma(
         self, name: str, nodes: Float[Array, "S ..."], where: FieldCoords | None
     ) -> Float[Array, "..."]:
-        """The standard deviation of a jump between segments of the field `name` with these free node states; it broadcasts
-        to one state's field."""
+        """The standard deviation of the gap between segments in one field, in its unit.
+
+        It broadcasts to the field of one state.
+
+        **Arguments:**
+
+        - `name`: the field.
+        - `nodes`: its free node states at their guess, (S, ...).
+        - `where`: its coordinates, where the system states them.
+        """
 
     @property
     def partial(self) -> bool:
-        """Whether observations of the record are left out: good for a stage that prepares, not for the result."""
+        """Whether observations of the record are left out.
+
+        Such a formulation is for a stage that prepares, not for the result.
+        """
         return False
 
     @property
     def holds_state(self) -> bool:
-        """Whether a free initial state waits at its guess."""
+        """Whether a free initial state is kept at its guess."""
         return False
 
     def starts(self, y0: PyTree, nodes: PyTree | None) -> PyTree:
-        """The start of every trajectory, with a leading axis."""
+        """The start of every trajectory, with a leading axis.
+
+        **Arguments:**
+
+        - `y0`: the initial state.
+        - `nodes`: the node states of `node_states`.
+        """
         return jax.tree.map(lambda x: x[None], y0) if nodes is None else nodes
 
 
@@ -72,12 +106,13 @@ class Single(AbstractFormulation):
 
     **Arguments:**
 
-    - `until`: a time of the record; later observations are left out. Stages that follow a free initial state further and
-      further find minima that the whole record hides behind others. This helps where trajectories depend strongly on how
-      they begin.
-    - `held`: keeps a free initial state at its guess while the numbers are fitted. A state that is free from the start
-      takes up the misfit of wrong numbers in its fine structure. Where fine structure turns many times within the record
-      (dispersion), the numbers can then move by a fraction of one turn at a time, and the fit creeps.
+    - `until`: a time of the record after which observations are left out; by default none are. Stages that follow a
+      free initial state further and further find minima that the whole record hides behind others. This helps where
+      trajectories depend strongly on how they begin.
+    - `held`: whether a free initial state is kept at its guess while the numbers are fitted; default False. A state
+      that is free from the start takes up the misfit of wrong numbers in its fine structure. Where fine structure turns
+      many times within the record (dispersion), the numbers can then move by a fraction of one turn at a time, and the
+      fit creeps.
 
     Source: C. Pires, R. Vautard, O. Talagrand, Tellus A 48:96 (1996), doi:10.3402/tellusa.v48i1.11634 (quasi-static
     variational assimilation).
@@ -114,9 +149,10 @@ class Single(AbstractFormulation):
 class Segments(AbstractFormulation):
     """Multiple shooting: the record is cut into windows, each started from a node state.
 
-    Windows keep trajectories close to the data where a long one would lose its way. Node states come from the data, where
-    a field is observed, and stay there. Their noise is then an error in the variables, so use long windows where the data
-    are noisy. Where `nodes.<field>` is a control they are free, and every window but the last adds the residual
+    Windows keep trajectories close to the data where a long one would diverge from them. Node states come from the
+    data, where a field is observed, and stay there. Their noise is then an error in the variables, so use long windows
+    where the data are noisy. Where `nodes.<field>` is a control they are free, and every window but the last adds the
+    residual
 
         (end of the window - next node) / sigma
 
@@ -124,13 +160,14 @@ class Segments(AbstractFormulation):
 
     **Arguments:**
 
-    - `length`: of a window, in the system's time unit.
-    - `continuity`: sigma of that residual. A number is in units of the root mean square of the field over all nodes at
-      their guess, for each label along the field's first axis (each body) where that has labels. A mapping gives fields a
-      sigma in their unit. It is the error that the model may make in one window beyond what the data show; a much smaller
-      one only makes the fit slow.
-    - `every`: n runs only each n-th window, at an n-th of the cost. This suits a stage that prepares a fit of large
-      fields, where a part of the record is enough. Such windows are apart, so their node states cannot be free.
+    - `length`: the length of a window, in the system's time unit.
+    - `continuity`: sigma of that residual; default 1e-6. A number is in units of the root mean square of the field over
+      all nodes at their guess, for each label along the field's first axis (each body) where that has labels. A mapping
+      gives fields a sigma in their unit. It is the error that the model may make in one window beyond what the data
+      show. A much smaller one only makes the fit slow.
+    - `every`: n runs only each n-th window, at an n-th of the cost; default 1. This suits a stage that prepares a fit
+      of large fields, where a part of the record is enough. Such windows are apart, so their node states cannot be
+      free.
     """
 
     length: float

@@ -1,4 +1,4 @@
-"""Time plans of all trajectories of a record with the steps of an adaptive pass."""
+"""Time grids of all trajectories of a record with the steps of an adaptive pass."""
 
 import diffrax
 import jax
@@ -22,7 +22,18 @@ def frozen_steps(
     steps: Adaptive,
     args: PyTree = None,
 ) -> TimeGrid:
-    """The plan of every trajectory of a layout from `starts` (S, ...)."""
+    """The time grid of every trajectory of a layout, with the steps of an adaptive pass.
+
+    **Arguments:**
+
+    - `system`: the equations.
+    - `starts`: the states at the starts of the trajectories, (S, ...).
+    - `ts`: the observation times of the record.
+    - `layout`: the S trajectories.
+    - `solver`: a solver that estimates its error.
+    - `steps`: the tolerance.
+    - `args`: exogenous inputs of the system.
+    """
 
     def one(s: int) -> TimeGrid:
         y0, first = jax.tree.map(lambda x: x[s], starts), float(ts[layout.nodes[s]])
@@ -39,7 +50,15 @@ def refuse_dt(dt: float | None) -> None:
 
 
 def shortened_layout(formulation: AbstractFormulation, ts: np.ndarray, dt: float, whole: TimeGrid) -> Layout:
-    """The layout of the beginning of a record, with the steps of the whole if those are frozen."""
+    """The layout of the beginning of a record, with the steps of the whole record where those are frozen.
+
+    **Arguments:**
+
+    - `formulation`: how the record is cut.
+    - `ts`: the observation times of the beginning.
+    - `dt`: the largest step where steps are constant.
+    - `whole`: the time grid of the whole record.
+    """
     layout = formulation.layout(ts, dt)
     if not whole.frozen:
         return layout

@@ -1,4 +1,4 @@
-"""Where the windows of multiple shooting start."""
+"""Node states: the states from which the windows of multiple shooting start."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,14 +16,28 @@ from pdefit.systems.capabilities import AbstractDataState
 
 
 def node_path(problem: Problem, field: str) -> str:
-    """The control that frees the node states of a field of the state."""
+    """The path of the control that frees the node states of a field.
+
+    **Arguments:**
+
+    - `problem`: the problem, whose state may be a bare array.
+    - `field`: the name of the field.
+    """
     bare = jax.tree.structure(problem.y0) == jax.tree.structure(0)
     return "nodes" if bare else f"nodes.{field}"
 
 
 def node_states(problem: Problem, observations: Observations, nodes: np.ndarray) -> PyTree:
-    """The states at the times with indices `nodes` (S,), stacked: observed values, and where a field is not observed what
-    the system makes of the observations around."""
+    """The states at some times of a record, stacked.
+
+    They are the observed values. Where a field is not observed, the system makes it from the observations around.
+
+    **Arguments:**
+
+    - `problem`: the problem, with the equations and the shapes of the state.
+    - `observations`: the record.
+    - `nodes`: the indices of the times, (S,).
+    """
     fields = named_fields(problem.y0)
     seen = {n: _observed(n, np.shape(x), observations, nodes) for n, x in fields.items()}
     missing = [n for n, whole in seen.items() if not whole.all()]
@@ -41,7 +55,13 @@ def node_states(problem: Problem, observations: Observations, nodes: np.ndarray)
 
 
 def check_free(problem: Problem, observations: Observations, nodes: np.ndarray, controls: Sequence[str]) -> None:
-    """Refuse node states that neither the data know nor the fit may move."""
+    """Refuse node states that are neither observed nor free.
+
+    **Arguments:**
+
+    - `problem`, `observations`, `nodes`: as of `node_states`.
+    - `controls`: the paths of the controls.
+    """
     for name, like in named_fields(problem.y0).items():
         path = node_path(problem, name)
         if path in controls or _observed(name, np.shape(like), observations, nodes).all():
@@ -54,7 +74,7 @@ def check_free(problem: Problem, observations: Observations, nodes: np.ndarray, 
 
 
 def _observed(name: str, shape: tuple[int, ...], observations: Observations, nodes: np.ndarray) -> np.ndarray:
-    """(S,) at which nodes the whole field was observed."""
+    """For each node whether the whole field was observed there, (S,)."""
     if name not in observations.values or observations.values[name].shape[1:] != shape:
         return np.zeros(nodes.size, bool)
     mask = np.asarray(observations.mask[name])[nodes].reshape(nodes.size, -1)

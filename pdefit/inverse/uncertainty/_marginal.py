@@ -1,4 +1,4 @@
-"""Few unknowns beside fields that were estimated along with them: their part of the inverse of the normal matrix."""
+"""The marginal covariance of few numbers beside fields: their part of the inverse of the normal matrix."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ from pdefit.inverse.optimizers.preconditioner import block_arrow, has_points
 
 # a diagonal element is known when this many products together raised it by no more than a fraction of itself
 _PRODUCTS, _FRACTION = 3, 5e-3
-# of the first residual, squared
+# the part of the first squared residual below which only round-off is left
 _ROUND_OFF = 1e-18
 _MOST_PRODUCTS = 300
 
@@ -24,11 +24,16 @@ _SOLVE: Callable = eqx.filter_jit(lambda block_arrow, r: block_arrow.solve(r))
 
 
 def marginal_inverse(functional: AbstractObjective, theta: Float[Array, " p"]) -> Float[np.ndarray, "k p"]:
-    """The rows of (J_r^T J_r)^-1 that belong to the k controls that are numbers, the first elements of theta, where the
-    others are fields.
+    """The rows of (J_r^T J_r)^-1 that belong to numbers, where the other unknowns are fields.
 
-    J_r^T J_r is never formed: each number costs a linear system, solved by conjugate gradients with products, preconditioned
-    as in `GaussNewtonCG`, until the diagonal element, which rises with every product, stands still to half a percent of itself.
+    The k numbers are the first elements of theta. J_r^T J_r is never formed: each number costs a linear system, which
+    conjugate gradients with products solve, preconditioned as in `GaussNewtonCG`. The diagonal element rises with every
+    product, and the solution ends where it stands still to half a percent of itself.
+
+    **Arguments:**
+
+    - `functional`: the objective.
+    - `theta`: its minimum, (p,).
     """
     functional = with_tangents(functional)
     scaled = _preconditioner(functional, theta)
@@ -38,7 +43,7 @@ def marginal_inverse(functional: AbstractObjective, theta: Float[Array, " p"]) -
 
 
 def _preconditioner(functional: AbstractObjective, theta: Float[Array, " p"]) -> Callable[[Array], Array]:
-    """About (J_r^T J_r)^-1: point by point beside an initial state, else by the mean curvature of each control."""
+    """An approximate (J_r^T J_r)^-1: block-arrow beside an initial state, else one curvature for each control."""
     if has_points(functional):
         found = _ARROW(functional, theta)
         return lambda r: _SOLVE(found, r)
@@ -52,7 +57,7 @@ def _preconditioner(functional: AbstractObjective, theta: Float[Array, " p"]) ->
 
 
 def _solved(product: Callable, scaled: Callable, b: Array) -> np.ndarray:
-    """x of A x = b by conjugate gradients, to a tolerance in b^T x."""
+    """The solution x of A x = b by conjugate gradients, to a tolerance in b^T x."""
     x, r, gains = jnp.zeros_like(b), b, []
     v = z = scaled(r)
     inner = begin = float(jnp.vdot(r, z))
@@ -60,7 +65,8 @@ def _solved(product: Callable, scaled: Callable, b: Array) -> np.ndarray:
         step = product(v)
         length = inner / float(jnp.vdot(v, step))
         x, r = x + length * v, r - length * step
-        # of b^T x, by what the error in the norm of A falls (Hestenes, Stiefel 1952)
+        # the gain of b^T x, which is the fall of the squared error in the norm of A (Hestenes, Stiefel 1952,
+        # doi:10.6028/jres.049.044)
         gains.append(length * inner)
         z = scaled(r)
         before, inner = inner, float(jnp.vdot(r, z))

@@ -1,4 +1,4 @@
-"""How far an estimate moves, to first order, when steps or cells become finer."""
+"""The shift of an estimate, to first order, when steps or cells become finer."""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -13,12 +13,21 @@ from pdefit.inverse.uncertainty.intervals import Intervals, equations, intervals
 def first_order_shift(
     functional: Functional, finer: Functional, theta: Float[Array, " p"], known: Intervals
 ) -> Float[np.ndarray, " k"]:
-    """The shift of an estimate in half widths of its interval: -(J_r^T J_r)^-1 J_r^T (r' - r), r' being the residuals with
-    finer steps or cells; NaN where there is no interval.
+    """The shift of an estimate by finer steps or cells, in half widths of its interval; NaN where there is no interval.
 
-    It costs one run of the finer trajectory, and twice the normal equations that the intervals took; no Jacobian is held.
-    Beside unknown fields it costs two gradients instead. With free node states jumps are stiff residuals that no data can
-    stand for: the shift is then the Gauss-Newton step of the finer problem, less that of the functional itself.
+    It is -(J_r^T J_r)^-1 J_r^T (r' - r), with r' the residuals with finer steps or cells. It costs one run of the finer
+    trajectory, and twice the normal equations that the intervals took; no Jacobian is held. Beside unknown fields it
+    costs two gradients instead.
+
+    With free node states the continuity residuals are stiff, and no change of the data can represent them. The shift is
+    then the Gauss-Newton step of the finer problem, less that of the functional itself.
+
+    **Arguments:**
+
+    - `functional`: the objective of the fit.
+    - `finer`: the same with finer steps or cells.
+    - `theta`: the estimate, (p,).
+    - `known`: its intervals.
     """
     theta = jnp.asarray(theta)
     if functional.controls.nodes:
@@ -26,7 +35,7 @@ def first_order_shift(
         shift = known.inverse @ _pulled(functional, theta, known) - own.inverse @ _pulled(finer, theta, own)
     else:
         now, then = WEIGHTED(functional, theta), WEIGHTED(finer, theta)
-        # one variable after the other: residuals of a long record are large
+        # one variable after the other, and freed at once, because residuals of a long record are large
         moved = {name: then.pop(name) - now.pop(name) for name in list(now)}
         change = _pulled(with_residuals_moved(functional, moved), theta, known) - _pulled(functional, theta, known)
         shift = -known.inverse @ change
@@ -36,14 +45,20 @@ def first_order_shift(
 
 
 def _pulled(functional: Functional, theta: Float[Array, " p"], known: Intervals) -> np.ndarray:
-    """J_r^T r."""
+    """The gradient J_r^T r."""
     if len(known.inverse) < theta.size:
         return np.asarray(GRADIENT(functional, theta)[1])
     return np.asarray(equations(functional, theta)[0].total()[1])
 
 
 def with_residuals_moved(functional: Functional, moved: dict[str, Array]) -> Functional:
-    """The functional with data such that its residuals are larger by `moved` (S, I, ...), which costs no new program."""
+    """The functional with data such that its residuals are larger by given amounts. It needs no new compiled program.
+
+    **Arguments:**
+
+    - `functional`: the functional.
+    - `moved`: for each variable the change of its weighted residuals, (S, I, ...).
+    """
     layout, data, values = functional.layout, functional.observations, {}
     for name, change in moved.items():
         by = np.zeros(data.values[name].shape)

@@ -20,26 +20,33 @@ from pdefit.systems.capabilities import AbstractRefinable
 from pdefit.systems.grid import CartesianGrid
 from pdefit.systems.system import AbstractSystem
 
-# of the stability limit
+# part of the stability limit below which a finer step is chosen
 _SAFETY = 0.8
 
 
 class _Averaged(AbstractObservationOperator):
-    """A state averaged over two cells along every axis."""
+    """The observation operator that averages a state over two cells along every axis."""
 
     system: AbstractSystem
 
     def __call__(self, y: PyTree) -> dict[str, Array]:
-        # the next operator takes a state
+        # not named fields: the next operator takes a state
         return self.system.coarsen(y, 2)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def finer_grid(functional: Functional, theta: Float[Array, " p"]) -> Functional:
     """The functional at theta with twice as many cells along every axis, and the same controls.
 
-    States are reconstructed from their cell averages (`pdefit._util.block_mean`), and the instrument sees the averages over
-    the old cells. Parameters that are fields are the same in both halves of a cell. A constant step is divided as the
-    stability of the finer grid asks for. Refused where the grid cannot be refined, or an unknown lives on it.
+    States are reconstructed from their cell averages (`pdefit._util.block_mean`), and the instrument observes the
+    averages over the old cells. Parameters that are fields are the same in both halves of a cell. A constant step is
+    divided as the stability of the finer grid demands.
+
+    **Arguments:**
+
+    - `functional`: the functional.
+    - `theta`: the point, (p,).
+
+    **Errors:** PdefitError where the grid cannot be refined, or an unknown belongs to its cells.
     """
     problem = functional.at(theta)
     system = problem.system
@@ -85,7 +92,7 @@ def _refined(system: Any, grid: CartesianGrid) -> Any:
         return dataclasses.replace(
             system, grid=dataclasses.replace(grid, shape=tuple(2 * n for n in grid.shape)), **same
         )
-    # a plugin fails with any exception where it does not expect to be made anew
+    # the constructor of a plugin may fail with any exception on arguments that it does not expect
     except Exception as error:
         raise PdefitError(f"{type(system).__name__} cannot be made on a finer grid: {first_line(error)}") from None
 

@@ -1,4 +1,4 @@
-"""What the data can tell: covariance, intervals and controls without influence."""
+"""Uncertainty of an estimate: covariance, intervals, and controls that the data do not determine."""
 
 import dataclasses
 
@@ -28,7 +28,13 @@ _ZERO = 1e-13
 def equations(
     functional: AbstractObjective, theta: Float[Array, " p"]
 ) -> tuple[SegmentNormalEquations, Float[Array, "p p"]]:
-    """The normal equations of every group, and J_r^T J_r of all."""
+    """The normal equations of every group of residuals, and J_r^T J_r of all.
+
+    **Arguments:**
+
+    - `functional`: the objective.
+    - `theta`: the point, (p,).
+    """
     groups = with_tangents(functional).grouped_equations(theta)
     return groups, groups.total()[2]
 
@@ -40,12 +46,13 @@ class Intervals:
     **Arguments:**
 
     - `method`: how the covariance was made, in words.
-    - `covariance` (p, p), `error` (p,), `reach` (p,): covariance, standard error and half width in search space. Where
-      fields are unknown besides numbers, those of the fields are NaN.
-    - `estimate`, `low`, `high` (p,): physical values; the interval is symmetric in search space.
-    - `degrees`: of freedom of Student's t.
-    - `inverse` (k, p): the rows of (J_r^T J_r)^-1 that belong to the covariance.
-    - `unidentifiable`: names of what the data cannot tell.
+    - `covariance`: the covariance in search space, (p, p). Where fields are unknown besides k numbers, that of the
+      numbers, (k, k).
+    - `error`, `reach`: standard error and half width of the interval in search space, (p,); NaN for such fields.
+    - `estimate`, `low`, `high`: physical values, (p,). The interval is symmetric in search space.
+    - `degrees`: the degrees of freedom of Student's t.
+    - `inverse`: the rows of (J_r^T J_r)^-1 that belong to the covariance, (k, p).
+    - `unidentifiable`: the names of elements that the data do not determine.
     """
 
     method: str
@@ -60,7 +67,12 @@ class Intervals:
     unidentifiable: tuple[str, ...]
 
     def z_score(self, theta: np.ndarray, truth: np.ndarray) -> np.ndarray:
-        """(theta - truth) in standard errors, both in search space; NaN where the data say nothing."""
+        """The distance (theta - truth) in standard errors, (p,); NaN where the data determine nothing.
+
+        **Arguments:**
+
+        - `theta`, `truth`: estimate and truth in search space, (p,).
+        """
         gap = theta - truth
         known = np.where(
             self.error > 0, gap / np.where(self.error > 0, self.error, 1.0), np.where(gap == 0, 0.0, np.inf)
@@ -73,23 +85,25 @@ def intervals(
 ) -> Intervals:
     """Confidence intervals at a least-squares estimate.
 
-    With more segments than controls that they share, the covariance is the sandwich A^-1 B A^-1 with A = J_r^T J_r and B
-    the sum over segments of their score's outer product. So errors may be correlated within a segment and of unknown
-    size. Scores are those of the jackknife (CR3), without which few segments give intervals that are too short. The
-    quantile is that of t with S - 1 degrees of freedom. Free node states are estimated along, and the jump at the end of
-    a segment belongs to it.
+    With more segments than controls that they share, the covariance is the sandwich A^-1 B A^-1 with A = J_r^T J_r and
+    B the sum over segments of their score's outer product. A score is the gradient J_r^T r of one segment. So errors
+    may be correlated within a segment and of unknown size. Scores are those of the jackknife (CR3), without which few
+    segments give intervals that are too short. The quantile is that of t with S - 1 degrees of freedom for S segments.
+    Free node states are estimated along, and the gap at the end of a segment belongs to it.
 
     Otherwise the covariance is A^-1 times the residual variance, which supposes independent residuals. Priors and
-    regularizers count with the variance they state. A control that the data cannot tell has an infinite error, and takes
-    no part in the others'.
+    regularizers count with the variance they state. A control that the data do not determine has an infinite error, and
+    takes no part in the others'.
 
     **Arguments:**
 
-    - `functional`, `theta` (p,): the objective and its minimum.
-    - `level`: the probability that an interval shall have.
-    - `sigma_stated`: the standard deviations of the observations were known before the fit. Residuals may then widen an
-      interval, but never make it shorter than the normal interval of A^-1. Control by control the longer of both is
-      taken, because a sandwich of few segments is too noisy to be compared direction by direction.
+    - `functional`: the objective.
+    - `theta`: its minimum, (p,).
+    - `level`: the probability that an interval shall have; default 0.95.
+    - `sigma_stated`: whether the standard deviations of the observations were known before the fit; default False.
+      Residuals may then widen an interval, but never make it shorter than the normal interval of A^-1. Control by
+      control the longer of both is taken, because a sandwich of few segments is too noisy to be compared direction by
+      direction.
 
     Source: A. C. Cameron, D. L. Miller, J. Hum. Resour. 50:317 (2015), doi:10.3368/jhr.50.2.317.
     """
@@ -106,7 +120,7 @@ def intervals(
 def _beside_fields(
     functional: AbstractObjective, theta: Float[Array, " p"], level: float, sigma_stated: bool
 ) -> Intervals:
-    """Intervals of the numbers where fields are unknown, too: NaN for these."""
+    """Intervals of the numbers where fields are unknown, too. Those of the fields are NaN."""
     controls, k = functional.controls, functional.controls.tabulated.size
     if k == 0 or controls.nodes:
         raise PdefitError(
@@ -132,7 +146,7 @@ def _intervals(
     level: float,
     sigma_stated: bool,
 ) -> Intervals:
-    """From the covariance of the first elements of theta, of which those that are `mixed` cannot be told."""
+    """Intervals from the covariance of the first elements of theta. Those that are `mixed` cannot be determined."""
     known = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     half = special.stdtrit(degrees, (1 + level) / 2) * known
     if sigma_stated:
@@ -167,7 +181,7 @@ def _widened(covariance: np.ndarray, errors: np.ndarray, wider: np.ndarray) -> n
 
 
 def _norms(names: list[str], matrix: np.ndarray) -> np.ndarray:
-    """The norms of the columns of the Jacobian; 1 for controls that change nothing, which `_inverse` then finds."""
+    """The norms of the columns of the Jacobian; 1 for controls that change nothing, which `_inverse` finds by that."""
     norms = np.sqrt(np.diag(matrix))
     if not norms.max() > 0:
         raise PdefitError(
@@ -177,7 +191,7 @@ def _norms(names: list[str], matrix: np.ndarray) -> np.ndarray:
 
 
 def _inverse(matrix: np.ndarray, norms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The inverse of J_r^T J_r on what the data determine, and which elements lie in a direction they do not."""
+    """The inverse of J_r^T J_r on what the data determine, and a mask of elements that lie in other directions."""
     values, vectors = np.linalg.eigh(matrix / np.outer(norms, norms))
     null = values <= 10 * values.size * np.finfo(float).eps * values[-1]
     mixed = np.any(np.abs(vectors[:, null]) > 0.1, axis=1)
@@ -192,7 +206,10 @@ def _covariance(
     inverse: np.ndarray,
     norms: np.ndarray,
 ) -> tuple[np.ndarray, str, int]:
-    """The covariance of theta, how it was made, and its degrees of freedom. A prior's score has variance 1 by definition."""
+    """The covariance of theta, how it was made, and its degrees of freedom.
+
+    A prior's score has variance 1 by definition.
+    """
     segments, p = functional.groups, norms.size
     prior = groups.extra_jac.T @ groups.extra_jac
     if segments <= functional.controls.shared_size:
@@ -222,7 +239,7 @@ def _physical(functional: AbstractObjective, theta: np.ndarray) -> np.ndarray:
 
 
 def _vague(functional: AbstractObjective, error: np.ndarray) -> tuple[str, ...]:
-    """The elements that no data determine, and the positive ones that are known to less than a factor e."""
+    """The names of elements that no data determine, and of positive ones that are known to less than a factor e."""
     positive = np.concatenate(
         [np.full(c.size, isinstance(c.transform, Log | Log10 | Softplus)) for c in functional.controls.items]
     )
@@ -232,5 +249,5 @@ def _vague(functional: AbstractObjective, error: np.ndarray) -> tuple[str, ...]:
 
 
 def _factor(control: BoundControl) -> float:
-    """The change of a positive control's search variable that is a factor e."""
+    """The change of a positive control's search variable that changes the control by a factor e."""
     return (np.log10(np.e) if isinstance(control.transform, Log10) else 1.0) / control.scale

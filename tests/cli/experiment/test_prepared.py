@@ -12,6 +12,7 @@ import pytest
 from pdefit_cardiac import ALIEV_PANFILOV, AlievPanfilov, RandomExcitation
 
 import pdefit
+from pdefit._util.cache import cache_folder
 from pdefit._util.errors import PdefitError
 from pdefit.cli.config._sources import read_initial
 from pdefit.cli.config.settings import StateFile
@@ -19,7 +20,6 @@ from pdefit.cli.experiment import _prepared as prepared
 from pdefit.cli.experiment._prepared import prepared_state
 from pdefit.cli.experiment.build import build_experiment
 from pdefit.cli.experiment.initial_state import initial_state
-from pdefit.cli.runtime.environment import cache_folder
 
 KICK = "initial={name: cardiac/random_excitation, rounds: 0, squares: 2, last: 1.0}"
 TISSUE = (
