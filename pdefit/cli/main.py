@@ -82,7 +82,7 @@ def main() -> None:
         elif verb in _PLAIN_VERBS:
             _command(verb)(rest, console)
         elif verb in _RUN_VERBS:
-            # figures and files need no JAX
+            # the other verbs draw or copy what is there, and need no JAX
             if verb == "resume":
                 _prepare()
             _command(verb)(rest, console)

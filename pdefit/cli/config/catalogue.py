@@ -17,7 +17,7 @@ def experiments() -> dict[str, str]:
 
 
 def choices(group: str) -> dict[str, str]:
-    """Every shipped configuration of a group (`solver`, `adjoint`, `driver` ...) with what it is, or the name it stands for."""
+    """Shipped configurations of a group (`solver`, `adjoint`, `driver` ...) with their descriptions, or their names."""
     folder = Path(str(resources.files("pdefit_conf"))) / group
     return {name: text or _stands_for(folder / f"{name}.yaml") for name, text in descriptions(folder)}
 
