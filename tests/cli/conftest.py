@@ -50,9 +50,9 @@ def _compose(overrides: Sequence[str]) -> Any:
 
 
 @pytest.fixture(scope="session")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """This process's environment, with a compilation cache that all commands of the session share."""
-    return {**os.environ, "XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache")), "COLUMNS": "80"}
+def environment() -> dict[str, str]:
+    """This process's environment, with a terminal of a known width."""
+    return {**os.environ, "COLUMNS": "80"}
 
 
 @pytest.fixture
