@@ -103,7 +103,7 @@ class Comparison:
 
     **Arguments:**
 
-    - `rows`: one measurement for each algorithm, the first of which is the `reference` for errors.
+    - `rows`, `reference`: one measurement for each algorithm, and the name of the one that errors refer to.
     - `scope`: the numbers of `observations` (of how many, `of`) and `unknowns`, and the `dtype`.
     - `verdict`: which algorithm to use and why, in one sentence.
     - `steps`, `errors`: relative steps of central differences along a random direction, and their relative errors.
