@@ -28,7 +28,7 @@ from pdefit.cli.config import command_line
 from pdefit.cli.config.catalogue import experiments, version
 from pdefit.cli.config.configuration import readable, register_resolvers
 from pdefit.cli.config.hydra_guard import guarded
-from pdefit.cli.runtime import plugins, run_directory
+from pdefit.cli.runtime import plugins, run_directory, stopwatch
 
 # verbs configured by Hydra, which make a run directory; verbs that take a run directory; verbs that take plain words
 _VERBS = ("fit", "simulate", "plan", "compare-adjoints", "sensitivity", "certify", "doctor")
@@ -68,6 +68,7 @@ _signals: list[str] = []
 def main() -> None:
     """Entry point of the `pdefit` command."""
     interrupts.listen()
+    stopwatch.start()
     console = Console(stderr=False)
     # where a full disk refuses the log, logging itself must not print: the error is reported once, on the terminal
     logging.raiseExceptions = False

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -35,9 +34,10 @@ from pdefit.cli.runs.discretisation_check import FINER, Discretisation, discreti
 from pdefit.cli.runs.minimise import minimise
 from pdefit.cli.runs.planning import adjoint_summary, compared, memory_summary, plan
 from pdefit.cli.runtime.memory_meter import Metered
+from pdefit.cli.runtime.stopwatch import Stopwatch
 from pdefit.inverse.fit import fit as fitting
 from pdefit.inverse.fit.stability import step_choice
-from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.compiled import VALUE
 from pdefit.inverse.uncertainty.intervals import Intervals, intervals
 from pdefit.output.store.fit_checkpoint import Saved
 from pdefit.output.store.parameters import ParameterRow, write_parameters
@@ -55,12 +55,12 @@ def run_fit(settings: Settings, directory: Path, name: str, console: Console, sa
     - `directory`: of the run.
     - `saved`: the checkpoint from which a stopped fit goes on (default: from the start).
     """
-    begin = time.perf_counter()
+    watch = Stopwatch()
     console.print(f"[bold]{name}[/]: {'reading data' if settings.data else 'making the twin'}")
     exp = build_experiment(settings)
     check_lyapunov(settings.lyapunov, exp)
     with checkpoints_in(directory, exp.driver):
-        _fit(exp, settings, directory, name, console, saved, begin)
+        _fit(exp, settings, directory, name, console, saved, watch)
 
 
 def _fit(
@@ -70,11 +70,11 @@ def _fit(
     name: str,
     console: Console,
     saved: Saved | None,
-    begin: float,
+    watch: Stopwatch,
 ) -> None:
-    """All steps from the cost estimate to the verdict; `begin` is the time at which the run started."""
+    """All steps from the cost estimate to the verdict."""
     functional = exp.functional
-    seconds = {"data": time.perf_counter() - begin}
+    watch.lap("data")
     _note(describe(exp.noise), console)
     steps = functional.layout.time_grid.steps
     unit = functional.problem.system.time_unit
@@ -93,11 +93,14 @@ def _fit(
         console.print(f"[yellow]warning:[/] {escape(line)}", highlight=False)
     certificates, driver = Certificates(exp, settings, directory), Metered(exp.driver)
     planned = plan(exp, settings)
+    watch.lap("plan")
     console.print(f"plan: {planned['text']}", highlight=False)
     if saved is None:
         write_json(directory / "plan.json", planned)
         certificates.start(console)
+        watch.lap("certificates")
     found = minimise(exp, settings, directory, console, saved, driver)
+    watch.lap("fit")
     # from here on a first signal waits until all results are written
     interrupts.finish()
     for event in found.events:
@@ -109,6 +112,7 @@ def _fit(
     write_parameters(directory / "parameters.csv", rows)
     console.print(parameter_table(rows, () if found_intervals is None else found_intervals.unidentifiable))
     verdict = _with_doubts(verdict, rows, moved, doubt, console)
+    watch.lap("intervals")
 
     console.print(f"writing fields.h5{' and the forecast' if exp.forecasts else ''}")
     skill, last = write_film(exp, found, settings.store, directory / "fields.h5", name)
@@ -125,19 +129,26 @@ def _fit(
         summary["intervals"]["doubt"] = doubt
     summary["verdict"], summary["verdict_reason"] = verdict.word, verdict.reason
     summary["smooth_tangents"] = switch_bias(found, found_intervals, console)
+    watch.lap("forecast")
     summary["certificate"] = certificates.end(found, console)
-    summary["seconds"] = {**_timings(found, begin), **seconds, "certificates": certificates.seconds}
-    gradient, forward = summary["seconds"]["gradient"], summary["seconds"]["forward"]
+    watch.lap("certificates")
+    gradient, forward = _evaluation_times(found)
+    summary["seconds"] = {
+        **watch.seconds,
+        "compile": found.seconds["compile"],
+        "gradient": gradient,
+        "forward": forward,
+    }
     summary["adjoint"] = {**adjoint_summary(planned), "gradient_to_forward": gradient / forward}
     summary["memory"] = memory_summary(planned, driver.peak_bytes)
     outcome = compared(planned, driver.peak_bytes, gradient)
     _note([outcome], console)
     # written before the pictures too, so that nothing is lost if drawing fails
     write_json(directory / "summary.json", summary)
-    drawing = time.perf_counter()
+    watch.lap("writing")
     tell(pictures(directory) if settings.render else description(directory), console)
-    summary["seconds"]["pictures"] = time.perf_counter() - drawing
-    summary["seconds"]["total"] = time.perf_counter() - begin
+    watch.lap("pictures")
+    summary["seconds"] |= {**watch.seconds, "total": watch.total()}
     write_json(directory / "summary.json", summary)
     if settings.render:
         tell(report(directory), console)
@@ -147,6 +158,7 @@ def _fit(
         f"{found.status} in {summary['seconds']['total']:.1f} s, loss {found.loss_initial:.4g} -> {found.loss:.4g} in "
         f"{found.iterations} iterations{'' if found.converged else ' (not converged)'}: {escape(str(directory))}"
     )
+    _note([f"seconds: {watch}"], console)
     log.info("%s", verdict)
     console.print(f"[bold]{verdict.word}[/]: {escape(verdict.reason)}", highlight=False, soft_wrap=True)
 
@@ -240,19 +252,12 @@ def _summary(
     }  # fmt: skip
 
 
-def _timings(found: fitting.Fit, begin: float) -> dict[str, float]:
-    """Seconds of the parts of a run: one evaluation of the last optimizer, one forward run, the fit and the total."""
+def _evaluation_times(found: fitting.Fit) -> tuple[float, float]:
+    """Seconds of one evaluation of the last optimizer, and of one forward run."""
     functional, theta = found.functional, jnp.asarray(found.theta)
-    value = eqx.filter_jit(Functional.value)
-    jax.block_until_ready(value(functional, theta))
+    jax.block_until_ready(VALUE(functional, theta))
     start = time.perf_counter()
-    jax.block_until_ready(value(functional, theta))
+    jax.block_until_ready(VALUE(functional, theta))
     forward = time.perf_counter() - start
     last = [r.seconds for r in found.history if r.stage == found.history[-1].stage] or [np.nan]
-    return {
-        "compile": found.seconds["compile"],
-        "forward": forward,
-        "gradient": float(np.median(last)),
-        "fit": found.seconds["evaluations"],
-        "total": time.perf_counter() - begin,
-    }
+    return float(np.median(last)), forward
