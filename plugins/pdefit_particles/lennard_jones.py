@@ -27,7 +27,8 @@ class LennardJones(
 
     with s_ij = r_i + r_j, the distance d_ij of two centres and the distance d_iw of a centre from a wall. All quantities are
     dimensionless. The motion is chaotic: deviations grow by a factor e in about 0.7 time units, so a fit needs segments of at
-    most 1 to 2. The largest admissible step is set by collisions: 2e-3 for masses of 1 to 10 and speeds of 2.
+    most 1 to 2. Collisions set the step. With masses of 1 to 10 and speeds of 2 the energy of velocity Verlet errs by up to
+    0.2 % with steps of 4e-3, and by a quarter of that with half the step.
 
     **Arguments:** `box` its edges, (d,), with a corner at 0; `mass`, `radius` (n,).
 
@@ -113,5 +114,7 @@ def random_spheres(n: int, box: Sequence[float], seed: int = 0) -> LennardJones:
     """
     masses, radii = jax.random.split(jax.random.key(seed))
     return LennardJones(
-        tuple(box), jax.random.uniform(masses, n, minval=1.0, maxval=10.0), jax.random.uniform(radii, n, minval=0.2, maxval=0.7)
+        tuple(box),
+        jax.random.uniform(masses, n, minval=1.0, maxval=10.0),
+        jax.random.uniform(radii, n, minval=0.2, maxval=0.7),
     )
