@@ -110,11 +110,12 @@ class LennardJones(
 def random_spheres(n: int, box: Sequence[float], seed: int = 0) -> LennardJones:
     """n spheres with masses drawn uniformly from 1 to 10 and radii from 0.2 to 0.7.
 
-    **Arguments:** `n`; `box` its edges, at least 1.6 for each sphere along an edge, so that none overlap at first; `seed`.
+    **Arguments:** `n`; `box` its edges, at least 1.6 for each sphere along an edge, so that none overlap at first;
+    `seed` of the draw.
     """
     masses, radii = jax.random.split(jax.random.key(seed))
     return LennardJones(
         tuple(box),
-        jax.random.uniform(masses, n, minval=1.0, maxval=10.0),
-        jax.random.uniform(radii, n, minval=0.2, maxval=0.7),
+        jax.random.uniform(masses, (n,), minval=1.0, maxval=10.0),
+        jax.random.uniform(radii, (n,), minval=0.2, maxval=0.7),
     )
