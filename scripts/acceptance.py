@@ -2,8 +2,8 @@
 
     ./run python scripts/acceptance.py [PART ...]
 
-PART is one of pleiades, fisher, sweep, cardiac, solar_system, solar_system_positions (default: all). Prints one line
-for each promise with the number found. The exit code is 1 if one is not kept. Times depend on the machine and its load,
+PART is one of pleiades, fisher, sweep, cardiac, lennard_jones, solar_system, solar_system_positions (default:
+all). Prints one line for each promise with the number found. The exit code is 1 if one is not kept. Times depend on the machine and its load,
 so a longer one is printed as slow and is no failure.
 """
 
@@ -92,6 +92,18 @@ def solar_system_positions(folder: Path) -> None:
     promise("solar_system_positions: forecast error / Kepler orbits, worst body", gain, 0.1)
 
 
+def lennard_jones(folder: Path) -> None:
+    for n in (10, 20):
+        for seed in range(5):
+            experiment = f"experiment=particles/lennard_jones_{n}"
+            (summary,), seconds = run(folder / f"{n}_{seed}", "fit", experiment, f"seed={seed}", "render=false")
+            for kind in ("mass", "radius"):
+                errors = [abs(p["relative_error"]) for k, p in summary["parameters"].items() if k.startswith(kind)]
+                promise(f"lennard_jones_{n}, seed {seed}: largest error of a {kind}", max(errors), 1e-2)
+            promise(f"lennard_jones_{n}, seed {seed}: not converged", float(not summary["converged"]), 0)
+            promise_time(f"lennard_jones_{n}, seed {seed}: wall time", seconds, 6 * n)
+
+
 def pleiades(folder: Path) -> None:
     (summary,), _ = run(folder, "simulate", "experiment=particles/pleiades")
     promise("pleiades: end state against the reference", summary["reference_error"], 1e-8)
@@ -166,7 +178,10 @@ def sweep(folder: Path) -> None:
     promise("sweep of a nested control: missing jobs", 2 - len(jobs), 0)
 
 
-PARTS = {part.__name__: part for part in (pleiades, fisher, sweep, cardiac, solar_system, solar_system_positions)}
+PARTS = {
+    part.__name__: part
+    for part in (pleiades, fisher, sweep, cardiac, lennard_jones, solar_system, solar_system_positions)
+}
 
 if unknown := set(sys.argv[1:]) - set(PARTS):
     sys.exit(f"There is no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")

@@ -39,7 +39,8 @@ def from_twin(settings: Settings, given: TwinSettings) -> Made:
     try_step(truth, fine, solver, "twin.solver", args)
     check_memory(ts.size, fine)
     try_observe(lambda y: settings.observe(twin.averaged(y)), fine)
-    paths = tuple(name.split(".")[0] for name in settings.controls)
+    # node states have no true values in a problem: they belong to windows
+    paths = tuple(root for root in (name.split(".")[0] for name in settings.controls) if root != "nodes")
     start = jax.tree.map(lambda x: jnp.asarray(np.asarray(x)), eqx.filter_jit(twin.averaged)(fine))
     problem = Problem(_with_truth(system, truth, paths), start, settings.observe, args=args)
     method, chosen, step = None, None, given.dt

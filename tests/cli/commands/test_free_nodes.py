@@ -41,3 +41,23 @@ def test_a_run_with_free_nodes_reports_the_controls_that_windows_share(pdefit_co
     # the first frame made the first node
     assert set(first[1:]) == {""} or all(x == "nan" for x in first[1:])
     assert all(float(x) >= 0 for x in second[1:])
+
+
+def test_a_twin_with_free_nodes_knows_the_truth_of_its_numbers(pdefit_command, tmp_path):
+    code, _, err = pdefit_command(
+        "fit",
+        "experiment=particles/lennard_jones_10",
+        "system.n=2",
+        "system.box=[1.6,3.2]",
+        "times.stop=1.0",
+        "times.count=21",
+        "stages.near.max_iterations=2",
+        "stages.free.max_iterations=2",
+        "certificate=end",
+        "render=false",
+    )
+    assert code == 0 and "Traceback" not in err, err
+    (summary,) = (json.loads(p.read_text()) for p in Path(tmp_path).rglob("summary.json"))
+    truth = {name: p["truth"] for name, p in summary["parameters"].items()}
+    assert len(truth) == 4 and all(1 <= x <= 10 for n, x in truth.items() if n.startswith("mass"))
+    assert all(0.2 <= x <= 0.7 for n, x in truth.items() if n.startswith("radius"))
