@@ -2,9 +2,9 @@
 
     ./run python scripts/acceptance.py [PART ...]
 
-PART is one of pleiades, fisher, sweep, cardiac, lennard_jones, solar_system, solar_system_positions (default:
-all). Prints one line for each promise with the number found. The exit code is 1 if one is not kept. Times depend on the machine and its load,
-so a longer one is printed as slow and is no failure.
+PART is one of pleiades, fisher, sweep, cardiac, lennard_jones, solar_system, solar_system_positions (default: all).
+Prints one line for each promise with the number found. The exit code is 1 if one is not kept. Times depend on the
+machine and its load, so a longer one is printed as slow and is no failure.
 """
 
 import json
