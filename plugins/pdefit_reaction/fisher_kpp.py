@@ -41,6 +41,9 @@ class FisherKPP(pdefit.ReactionDiffusion, AbstractExact, AbstractVerifiable):
     def reaction(self, t, y, args):
         return State(self.r * y.u * (1 - y.u))
 
+    def stiffness(self, y):
+        return self.r
+
     def init(self, key):
         return self.exact(jnp.asarray(0.0))
 

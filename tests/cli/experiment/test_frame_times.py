@@ -63,7 +63,7 @@ def test_a_twin_goes_on_into_its_forecast(compose):
 
 
 def test_of_data_from_a_file_frames_are_there_already(compose):
-    with pytest.raises(PdefitError, match=r"of data from a file set times\.fit_until"):
+    with pytest.raises(PdefitError, match=r"for data from a file set times\.fit_until"):
         build_experiment(compose("experiment=particles/solar_system", "times.forecast={stop: 30000, count: 3}"))
 
 
