@@ -126,7 +126,7 @@ def classes_in(hint: Any) -> tuple[type, ...]:
     return tuple(dict.fromkeys(c for h in typing.get_args(hint) for c in classes_in(h)))
 
 
-def _name(hint: Any) -> str:
+def _name(hint: object) -> str:
     plain = {int: "a whole number", float: "a number", str: "text", bool: "true or false", type(None): "null"}
     if hint in plain:
         return plain[hint]

@@ -223,7 +223,7 @@ def _check_entries(cfg: DictConfig) -> None:
     walk(cfg, "", 0)
 
 
-def _resolve(target: Any, path: str) -> None:
+def _resolve(target: object, path: str) -> None:
     """Check a `_target_`. JAX and plugins are loaded only here, because most configurations hold none."""
     from pdefit.cli.config._instantiate import resolve
     from pdefit.cli.runtime.environment import prepare

@@ -49,7 +49,7 @@ class FitRun(Generic[Objective]):
         """Evaluations so far, of all stages."""
         return self.place.iterations
 
-    def _move(self, **changes: Any) -> None:
+    def _move(self, **changes: object) -> None:
         """Change the place of the fit."""
         self.place = dataclasses.replace(self.place, **changes)
 

@@ -1,11 +1,10 @@
 """Forward runs with the form of a record."""
 
-from typing import Any
-
 import diffrax
 import jax
 import numpy as np
 from jaxtyping import PyTree
+from numpy.typing import ArrayLike
 
 from pdefit._util.precision import demand_float64
 from pdefit.data.observations import Observations
@@ -19,7 +18,7 @@ from pdefit.systems.system import AbstractSystem
 def simulate(
     system: AbstractSystem,
     y0: PyTree,
-    ts: Any,
+    ts: ArrayLike,
     *,
     solver: diffrax.AbstractSolver | None = None,
     dt: float | None = None,

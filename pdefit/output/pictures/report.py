@@ -65,7 +65,7 @@ def _environment() -> jinja2.Environment:
     return environment
 
 
-def _shown(x: Any) -> str:
+def _shown(x: object) -> str:
     """Value as text: numbers in five digits, unknown ones as a dash."""
     if x is None or x == "" or isinstance(x, jinja2.Undefined):
         return "\N{EN DASH}"
