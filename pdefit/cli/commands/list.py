@@ -1,6 +1,5 @@
 """pdefit list: tables of what there is to choose from."""
 
-import hashlib
 from contextlib import suppress
 from pathlib import Path
 
@@ -9,6 +8,7 @@ from rich.table import Table
 
 from pdefit._util.atomic import read_json, write_json
 from pdefit._util.cache import cache_folder
+from pdefit._util.digest import digest
 from pdefit._util.errors import PdefitError, unknown
 from pdefit.cli.config.catalogue import choices, experiments
 from pdefit.cli.runtime.plugins import folders, systems
@@ -49,8 +49,7 @@ def _system_rows() -> list[list[str]]:
     """
     sources = [Path(__file__).parents[2], *(folder for _, folder in folders())]
     files = [file for folder in sources for file in sorted(folder.rglob("*.py"))]
-    made_of = hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()
-    kept = cache_folder("systems") / f"{made_of[:24]}.json"
+    kept = cache_folder("systems") / f"{digest(file.read_bytes() for file in files)[:24]}.json"
     with suppress(OSError, PdefitError, KeyError, TypeError):
         rows = read_json(kept)["systems"]
         if all(isinstance(text, str) for row in rows for text in row):

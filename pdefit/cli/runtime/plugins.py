@@ -20,7 +20,7 @@ _ROOT = Path(__file__).parents[3]
 def plugins() -> dict[str, ModuleType]:
     """All plugins by the names of their packages."""
     found: dict[str, ModuleType] = {}
-    for name in dict.fromkeys((*_installed(), *_beside())):
+    for name in _names():
         try:
             module = importlib.import_module(name)
         except ImportError as error:
@@ -29,6 +29,11 @@ def plugins() -> dict[str, ModuleType]:
             raise PdefitError(f"The plugin '{name}' has no SYSTEMS, a mapping from names to system classes")
         found[module.__name__] = module
     return found
+
+
+def _names() -> list[str]:
+    """Names of the packages of all plugins, each once."""
+    return [*dict.fromkeys((*_installed(), *_beside()))]
 
 
 def _installed() -> list[str]:
@@ -57,7 +62,7 @@ def folders() -> list[tuple[str, Path]]:
     They are found without an import, which would load JAX for the equations and take seconds.
     """
     found: dict[str, Path] = {}
-    for name in dict.fromkeys((*_installed(), *_beside())):
+    for name in _names():
         spec = importlib.util.find_spec(name)
         if spec is None or spec.origin is None:
             raise PdefitError(f"The plugin '{name}' cannot be found; reinstall or remove it")
