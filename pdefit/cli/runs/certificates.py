@@ -84,7 +84,9 @@ def _praise(found: Certificate, where: str) -> str:
     part = (
         ""
         if scope["observations"] == scope["of"]
-        else (f"; each control by itself was tested on {scope['observations']} of {scope['of']} times")
+        else "; controls were tested together, all with the same weight"
+        if scope.get("together")
+        else f"; each control by itself was tested on {scope['observations']} of {scope['of']} times"
     )
     notes = "".join(f"; {path}: {note}" for path, note in noted.items())
     return f"gradient certified {where}: differences agree to {worst:.0e}{part}{notes}"
@@ -141,9 +143,9 @@ def show(found: Certificate, console: Console) -> None:
         table.add_row(mark, escape(check.name), f"{check.error:.1e}", f"{check.limit:.1e}")
     console.print(table)
     scope = found.scope
+    alone = "none by itself" if scope.get("together") else f"every control by itself on {scope['observations']}"
     console.print(
-        f"all controls together on all {scope['of']} observation times, every control by itself on "
-        f"{scope['observations']}; {found.seconds:.1f} s with compilation"
+        f"all controls together on all {scope['of']} observation times, {alone}; {found.seconds:.1f} s with compilation"
     )
 
 

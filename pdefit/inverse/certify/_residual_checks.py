@@ -41,10 +41,14 @@ class Residuals:
     def __init__(self, objective: AbstractObjective, theta: Array, v: Array):
         self.objective, self.theta, self.v = objective, theta, v
         self._pushed = with_tangents(objective)
-        self.here = SKETCH(objective, theta)
-        self.finite = all(bool(jnp.all(jnp.isfinite(k))) for k in self.here.kinds)
+        try:
+            self.here, found = push_sketch(self._pushed, theta, v)
+        except TypeError:
+            # an adjoint, or equations, with a reverse rule of their own
+            self.here, found = SKETCH(objective, theta), None
+        self.finite = all(bool(np.all(np.isfinite(k))) for k in self.here.kinds)
         if self.finite:
-            found = self.moved = self.tangent(v)
+            self.moved = found
             if found is None:
                 ahead, behind = (SKETCH(objective, theta + s * v) for s in (1e-4, -1e-4))
                 found = jax.tree.map(lambda a, b: (a - b) / 2e-4, ahead, behind)

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from pdefit.inverse.certify._record import Check, at_most, over
 from pdefit.inverse.objective.abstract import AbstractObjective
-from pdefit.inverse.objective.compiled import NORMAL, WEIGHTED
+from pdefit.inverse.objective.compiled import WEIGHTED, normal_equations
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.uncertainty.discretisation import with_residuals_moved
 
@@ -89,7 +89,7 @@ def _remedy(pair: _Pair) -> str:
 
 def _pairs(functional: Functional, theta: Float[Array, " p"]) -> list[_Pair]:
     """The comparison for every element of theta."""
-    _, base, matrix = NORMAL(functional, theta)
+    _, base, matrix = normal_equations(functional, theta)
     steps, here = _ACROSS * functional.controls.sizes(theta), WEIGHTED(functional, theta)
     found = []
     for k, name in enumerate(functional.controls.names()):
@@ -98,7 +98,7 @@ def _pairs(functional: Functional, theta: Float[Array, " p"]) -> list[_Pair]:
         back = _less(here, WEIGHTED(functional, theta - e))
         change = jax.tree.map(jnp.add, ahead, back)
         # <J e_k, change> is how much the gradient grows when the change is added to the residuals
-        slope = float(NORMAL(with_residuals_moved(functional, change), theta)[1][k] - base[k])
+        slope = float(normal_equations(with_residuals_moved(functional, change), theta)[1][k] - base[k])
         length, tangent = _norm(change), float(jnp.sqrt(matrix[k, k]))
         alike = over(_dot(ahead, back), _norm(ahead) * _norm(back))
         # the mean of two noisy directions is this near the true one (C. Spearman, Br. J. Psychol. 3:271 (1910))

@@ -17,10 +17,11 @@ from pdefit.adjoints.base import ROUND_OFF
 from pdefit.inverse.certify._record import Check, at_most, over
 from pdefit.inverse.certify._residual_checks import Residuals
 from pdefit.inverse.certify._sketch import KEPT, SKETCH, Sketch, pull_sketch, push_sketch
-from pdefit.inverse.certify.direction import direction
+from pdefit.inverse.certify.direction import alike, direction
 from pdefit.inverse.controls.vector import FEW
 from pdefit.inverse.fit.drivers import AbstractDriver, Hosted
 from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.tangent_linear import jvp_many
 from pdefit.inverse.objective.variants import shortened, with_tangents
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 
@@ -31,6 +32,8 @@ SOLVES, SHARE, UPDATES = 20.0, 0.05, 2e8
 _GRADIENT, _TANGENT, _DIFFERENCES = 5.0, 2.0, 18.0
 # values below which a step costs no less
 _SMALL_STATE = 1000
+# residuals that are held at once to test matrices and products exactly
+HELD = 20_000_000
 # kinds of residuals that change little with theta are shifted more, by at most this factor
 _MOST_SHIFT = 1e6
 
@@ -100,6 +103,10 @@ class Subject:
         self.residuals = Residuals(self.whole, theta, direction(self.whole.controls, theta, jax.random.fold_in(key, 1)))
         hidden = self.residuals.finite and self.residuals.moved is None
         self.used = used.without_tangents() if hidden else used
+        # with the matrix at hand, a record that is too long for all of them is better tested as a whole
+        alone = self.used.normal_equations and not (self.used.gradient or self.used.products)
+        self.one_by_one = not alone or self.scope["observations"] == self.scope["of"]
+        self.scope["together"] = not self.one_by_one
 
     @functools.cached_property
     def short(self) -> Residuals:
@@ -108,6 +115,18 @@ class Subject:
         if part is self.whole:
             return self.residuals
         return Residuals(part, own, direction(part.controls, own, jax.random.fold_in(self.key, 1)))
+
+    @functools.cached_property
+    def together(self) -> Check:
+        """The check of the tangent along a direction over all controls, on the whole record, against differences.
+
+        Where controls are not tested one by one, all weigh alike in it.
+        """
+        residuals = self.residuals
+        if self.one_by_one:
+            return residuals.differences("all controls", residuals.v, residuals.moved)
+        v = alike(residuals.objective.controls, residuals.v, np.diag(self.equations[2]))
+        return residuals.differences("all controls", v, residuals.tangent(v))
 
     @functools.cached_property
     def shifted(self) -> AbstractObjective:
@@ -126,7 +145,8 @@ class Subject:
     def probe(self) -> "Probe":
         """J, and its slopes along two random directions by tangents."""
         other = direction(self.whole.controls, self.theta, jax.random.fold_in(self.key, 3))
-        return Probe(self.shifted, self.theta, (self.residuals.v, other))
+        exact = self.used.normal_equations or self.used.products
+        return Probe(self.shifted, self.theta, (self.residuals.v, other), exact)
 
     @functools.cached_property
     def gradient(self) -> tuple[Array, Array]:
@@ -158,21 +178,36 @@ class Probe:
     - `objective`: the objective.
     - `theta`: the point, (p,).
     - `along`: the directions, (p,) each.
+    - `exact`: whether products of tangents are wanted. They are `products`, |J v|^2 and so on, where the residuals do
+      not fill the memory; elsewhere and otherwise `moved` has the sketches.
     """
 
-    def __init__(self, objective: AbstractObjective, theta: Array, along: tuple[Array, ...]):
+    def __init__(self, objective: AbstractObjective, theta: Array, along: tuple[Array, ...], exact: bool):
         self.objective, self.theta, self.along = objective, theta, along
-        here = SKETCH(objective, theta)
-        self.value = float(here.half_square)
+        self.moved: list[Sketch] | None = None
+        self.products: Array | None = None
+        tangents = with_tangents(objective)
         try:
-            moved = [push_sketch(with_tangents(objective), theta, v)[1] for v in along]
-            self.slope = [float(m.half_square) for m in moved]
-            self.moved: list[Sketch] | None = moved
+            if exact and self.held <= HELD:
+                value, slopes, self.products = tangent_products(tangents, theta, jnp.stack(along))
+                self.value, self.slope = float(value), [float(x) for x in slopes]
+                return
+            found = [push_sketch(tangents, theta, v) for v in along]
+            self.value = float(found[0][0].half_square)
+            self.moved = [m for _, m in found]
+            self.slope = [float(m.half_square) for m in self.moved]
         except TypeError:
             # equations with a reverse rule of their own
+            here = SKETCH(objective, theta)
+            self.value = float(here.half_square)
             nothing = jax.tree.map(jnp.zeros_like, here.kinds)
             gradient = pull_sketch(objective, theta, Sketch(nothing, jnp.ones(())))
-            self.slope, self.moved = [float(jnp.vdot(gradient, v)) for v in along], None
+            self.slope = [float(jnp.vdot(gradient, v)) for v in along]
+
+    @property
+    def held(self) -> int:
+        """The number of residuals."""
+        return jax.eval_shape(self.objective.residuals, self.theta).size
 
     def slopes(self, name: str, value: Array, gradient: Array, limit: float, remedy: str) -> list[Check]:
         """Checks of a value and a gradient of J against those of the residuals.
@@ -192,6 +227,15 @@ class Probe:
                 f"J beside its {name}, against its residuals", off, ROUND_OFF, "J and its residuals are not the same"
             ),
         ]
+
+
+@eqx.filter_jit
+def tangent_products(
+    objective: AbstractObjective, theta: Array, along: Float[Array, "k p"]
+) -> tuple[Array, Float[Array, " k"], Float[Array, "k k"]]:
+    """J, its slopes along k directions, and the products <J_r v, J_r u> of the residuals' derivatives along them."""
+    r, moved = jvp_many(objective.residuals, (theta,), (along,))
+    return r @ r / 2, moved @ r, moved @ moved.T
 
 
 def _is_single(objective: AbstractObjective) -> bool:

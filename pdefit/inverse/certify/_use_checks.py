@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +9,7 @@ from jaxtyping import Array, PRNGKeyArray
 
 from pdefit.adjoints.base import ROUND_OFF
 from pdefit.inverse.certify._record import Check, at_most, over
-from pdefit.inverse.certify._subject import Probe, Subject
+from pdefit.inverse.certify._subject import HELD, Probe, Subject, tangent_products
 from pdefit.inverse.certify.direction import direction
 from pdefit.inverse.controls.vector import FEW
 from pdefit.inverse.objective.abstract import AbstractObjective
@@ -18,8 +17,6 @@ from pdefit.inverse.objective.variants import shortened, with_tangents
 
 # gradient of a float32 run against its float64 twin
 SINGLE = 1e-2
-# residuals that are held at once to test matrices and products exactly
-_HELD = 20_000_000
 # random sums give the square of a norm to a few standard errors of sqrt(2 / number of sums)
 _ESTIMATE = 8.0
 
@@ -113,26 +110,19 @@ def _quadratic(
 
     Where its residuals would fill the memory, the check is exact on a beginning of it and by random sums on the whole.
     """
-    if probe.moved is None:
-        return []
-    objective, theta, (v, u) = probe.objective, probe.theta, probe.along
-    held, checks = jax.eval_shape(objective.residuals, theta).size, []
-    if held > _HELD:
+    objective, theta, (v, u), checks, products = probe.objective, probe.theta, probe.along, [], probe.products
+    if products is None:
+        if probe.moved is None:
+            return []
         sums = jnp.concatenate(probe.moved[0].kinds)
         estimate, bend = float(jnp.sum(sums**2)), float(jnp.vdot(product(objective, theta, v), v))
         allowed = _ESTIMATE * (2 / sums.size) ** 0.5
         checks.append(at_most(f"{name} against random sums", over(abs(bend - estimate), estimate), allowed, remedy))
         total = objective.observations.ts.shape[-1]
-        objective, theta = shortened(objective, theta, max(2, total * _HELD // held))
+        objective, theta = shortened(objective, theta, max(2, total * HELD // probe.held))
         v, u = (direction(objective.controls, theta, jax.random.fold_in(key, k)) for k in (4, 5))
-    vv, uu, uv = map(float, _dots(with_tangents(objective), theta, v, u))
+        products = tangent_products(with_tangents(objective), theta, jnp.stack([v, u]))[2]
+    (vv, uv), (_, uu) = np.asarray(products)
     found = product(objective, theta, v)
     gaps = over(abs(float(jnp.vdot(found, v)) - vv), vv), over(abs(float(jnp.vdot(found, u)) - uv), (uu * vv) ** 0.5)
     return [*checks, at_most(f"{name} against tangents", max(gaps), limit, remedy)]
-
-
-@eqx.filter_jit
-def _dots(objective: AbstractObjective, theta: Array, v: Array, u: Array) -> tuple[Array, Array, Array]:
-    """|J v|^2, |J u|^2 and <J u, J v>."""
-    jv, ju = (jax.jvp(objective.residuals, (theta,), (x,))[1] for x in (v, u))
-    return jnp.vdot(jv, jv), jnp.vdot(ju, ju), jnp.vdot(ju, jv)

@@ -2,10 +2,14 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from pdefit.inverse.controls.transforms import Identity, Scale
 from pdefit.inverse.controls.vector import BoundControl, Controls
+
+# the smallest part of its own size by which a control is moved beside weaker ones
+_MOST_BELOW = 1e-3
 
 
 def direction(controls: Controls, theta: Float[Array, " p"], key: PRNGKeyArray) -> Float[Array, " p"]:
@@ -24,6 +28,24 @@ def direction(controls: Controls, theta: Float[Array, " p"], key: PRNGKeyArray) 
         v = v / jnp.sqrt(jnp.mean(v**2))
         parts.append(v * _size(control, part, v))
     return jnp.concatenate(parts)
+
+
+def alike(controls: Controls, v: Float[Array, " p"], squares: np.ndarray) -> Float[Array, " p"]:
+    """The direction in which the residuals answer to every control as much as to the weakest, within a factor 1000.
+
+    **Arguments:**
+
+    - `controls`: the controls.
+    - `v`: the direction before, (p,), of which every control keeps at most its part.
+    - `squares`: the squares of the residuals' derivatives in every element of theta, (p,).
+    """
+    masks = [np.asarray(moved) for moved in controls.elements.values()]
+    answers = np.sqrt([float(np.sum(np.asarray(v)[m] ** 2 * squares[m])) for m in masks])
+    if not np.all(np.isfinite(answers)) or not np.any(answers > 0):
+        return v
+    weakest = np.min(answers[answers > 0])
+    factors = np.clip(weakest / np.where(answers > 0, answers, weakest), _MOST_BELOW, 1.0)
+    return v * sum(f * m for f, m in zip(factors, masks, strict=True))
 
 
 def _size(control: BoundControl, part: Array, v: Array) -> float:

@@ -2,6 +2,7 @@
 
 import abc
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -19,7 +20,7 @@ from pdefit.inverse.fit import _compiled_loop as chunk
 from pdefit.inverse.fit._compiled_loop import Carry, Log
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.accumulate import Misfit
-from pdefit.inverse.objective.compiled import GRADIENT, NORMAL, PRODUCT, VALUE
+from pdefit.inverse.objective.compiled import GRADIENT, PRODUCT, VALUE, normal_equations
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.offload.cost import Cost, Trial, gradient_cost, state_bytes, tangent_cost, trial
 from pdefit.inverse.offload.hosted import HostedFunctional, OffloadedRun
@@ -122,10 +123,12 @@ class Traced(AbstractDriver):
         return eqx.tree_at(lambda f: f.runner.adjoint, functional, Checkpointed(found.levels))
 
     def cost(self, functional, tangents):
-        tried = trial(functional)
-        return tangent_cost(functional, tried) if tangents else gradient_cost(functional, tried)
+        return tangent_cost(functional) if tangents else gradient_cost(functional, trial(functional))
 
     def advance(self, functional, optimizer, carry, limit):
+        if optimizer.tangents:
+            # certificates and intervals use the same program, which is compiled once
+            return _each_by_itself(_Equations(functional), functional, optimizer, carry, limit)
         taken, carry, log = jax.block_until_ready(chunk.advance(functional, optimizer, carry, jnp.asarray(limit)))
         return int(taken), carry, log
 
@@ -139,7 +142,7 @@ class Traced(AbstractDriver):
         return PRODUCT(functional, theta, v)
 
     def normal_equations(self, functional, theta):
-        return NORMAL(functional, theta)
+        return normal_equations(functional, theta)
 
     def close(self):
         """Nothing to do: nothing is kept."""
@@ -184,9 +187,9 @@ class Hosted(AbstractDriver):
         return eqx.tree_at(lambda f: f.runner.adjoint, functional, Checkpointed(levels))
 
     def cost(self, functional, tangents):
-        tried = self._trial(functional)
         if tangents:
-            return tangent_cost(functional, tried)
+            return tangent_cost(functional)
+        tried = self._trial(functional)
         course = self.course(functional, _state(functional))
         used, size = course.schedule.peak, tried.state_bytes
         forward, back = self.functional(functional).warm_up(functional.theta0)
@@ -206,14 +209,10 @@ class Hosted(AbstractDriver):
         )
 
     def advance(self, functional, optimizer, carry, limit):
-        hosted, taken, log = self.functional(functional), 0, chunk.empty_log(functional)
+        hosted = self.functional(functional)
         if limit == 0 and not optimizer.tangents:
             hosted.warm_up(_ask(optimizer, carry.state))
-        while taken < limit and not bool(carry.done):
-            found = optimizer.evaluate(hosted, carry.state)
-            carry, log = chunk.told(optimizer, carry, log, jnp.asarray(taken), found)
-            taken += 1
-        return taken, carry, log
+        return _each_by_itself(hosted, functional, optimizer, carry, limit)
 
     def value(self, functional, theta):
         return self.functional(functional).value(theta)
@@ -284,6 +283,28 @@ class Hosted(AbstractDriver):
             stores[StorageTier.FILE] = self.open_file(jax.tree.leaves(like), used)
         pieces = TimeChunks(functional.schedule, course.cut, targets)
         return OffloadedRun(pieces, Checkpointed(course.nest.levels), course.schedule, stores)
+
+
+class _Equations:
+    """A functional whose normal equations are those of the compiled program."""
+
+    def __init__(self, functional: AbstractObjective):
+        self.functional = functional
+
+    def normal_equations(self, theta: Array) -> tuple[Array, Array, Array]:
+        return normal_equations(self.functional, theta)
+
+
+def _each_by_itself(
+    evaluated: Any, functional: AbstractObjective, optimizer: AbstractOptimizer, carry: Carry, limit: int
+) -> tuple[int, Carry, Log]:
+    """Up to `limit` evaluations, one after the other, and the log of each."""
+    taken, log = 0, chunk.empty_log(functional)
+    while taken < limit and not bool(carry.done):
+        found = optimizer.evaluate(evaluated, carry.state)
+        carry, log = chunk.told(optimizer, carry, log, jnp.asarray(taken), found)
+        taken += 1
+    return taken, carry, log
 
 
 def _state(functional: Functional) -> PyTree:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import equinox as eqx
+from jaxtyping import Array
 
 VALUE: Callable = eqx.filter_jit(lambda functional, theta: functional.value(theta))
 # value, gradient and growth of the adjoint, as optimizers are given them
@@ -11,4 +12,17 @@ PRODUCT: Callable = eqx.filter_jit(lambda functional, theta, v: functional.gauss
 RESIDUALS: Callable = eqx.filter_jit(lambda functional, theta: functional.residuals(theta))
 # the weighted residuals of every observation by variable (S, I, ...), padding having residual zero
 WEIGHTED: Callable = eqx.filter_jit(lambda functional, theta: functional.trajectories(theta, lambda r: r)[0])
-NORMAL: Callable = eqx.filter_jit(lambda functional, theta: functional.normal_equations(theta))
+
+
+def _equations(functional, theta):
+    groups = functional.grouped_equations(theta)
+    return groups, groups.total()
+
+
+# the normal equations of every group of residuals, and their total: one program for fits, certificates and intervals
+EQUATIONS: Callable = eqx.filter_jit(_equations)
+
+
+def normal_equations(functional, theta) -> tuple[Array, Array, Array]:
+    """J, J_r^T r and J_r^T J_r, as optimizers are given them."""
+    return EQUATIONS(functional, theta)[1]

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError
 from pdefit.inverse.objective._residual_map import AbstractResidualMap
-from pdefit.inverse.objective.compiled import NORMAL, VALUE
+from pdefit.inverse.objective.compiled import VALUE, normal_equations
 from pdefit.inverse.problem.problem import Problem
 from pdefit.systems.capabilities import AbstractSwitched
 from pdefit.systems.system import AbstractSystem
@@ -83,7 +83,7 @@ def inexact_bias(functional: AbstractResidualMap, theta: Float[Array, " p"]) -> 
     - `functional`: the residual map with smooth tangents.
     - `theta`: the estimate, (p,).
     """
-    value, _, matrix = NORMAL(functional, theta)
+    value, _, matrix = normal_equations(functional, theta)
     scale = 1 / jnp.sqrt(jnp.diag(matrix))
     scaled = scale[:, None] * matrix * scale[None, :] + 1e-12 * jnp.eye(theta.size)
     spread = jnp.sqrt(jnp.diag(cho_solve(cho_factor(scaled), jnp.eye(theta.size)))) * scale

@@ -111,9 +111,7 @@ def state_bytes(like: PyTree) -> int:
 
 def trial(functional: Functional) -> Trial:
     """Memory and time of a few steps forward and back, from the start of the record at theta0."""
-    schedule, theta = _few_steps(functional), functional.theta0
-    accumulation = eqx.tree_at(lambda m: m.functional.runner.adjoint, Misfit(functional), Checkpointed(2))
-    state = accumulation.start(theta)
+    accumulation, theta, state, schedule = _beginning(functional)
     size, steps = state_bytes(state), schedule.time_grid.intervals * schedule.time_grid.length
     zeros = jax.tree.map(jnp.zeros_like, state)
     back = compile_ahead(programs.reverse, accumulation, theta, state, schedule, zeros, theta)
@@ -125,6 +123,19 @@ def trial(functional: Functional) -> Trial:
         forward=_seconds(lambda: programs.advance(accumulation, theta, state, schedule)) / steps,
         back=_seconds(lambda: back.call(accumulation, theta, state, schedule, zeros, theta)) / steps,
     )
+
+
+def forward_step(functional: Functional) -> tuple[float, int]:
+    """Seconds of one step, and bytes of a state of all trajectories."""
+    start = _beginning(functional)
+    state, grid = start[2], start[3].time_grid
+    return _seconds(lambda: programs.advance(*start)) / (grid.intervals * grid.length), state_bytes(state)
+
+
+def _beginning(functional: Functional) -> tuple[Misfit, Array, PyTree, ObservationSchedule]:
+    """The misfit with two levels of checkpoints, theta0, the state at the start of the record, and a few steps of it."""
+    accumulation = eqx.tree_at(lambda m: m.functional.runner.adjoint, Misfit(functional), Checkpointed(2))
+    return accumulation, functional.theta0, accumulation.start(functional.theta0), _few_steps(functional)
 
 
 def gradient_cost(functional: Functional, tried: Trial) -> Cost:
@@ -156,17 +167,18 @@ def gradient_cost(functional: Functional, tried: Trial) -> Cost:
     )
 
 
-def tangent_cost(functional: Functional, tried: Trial) -> Cost:
+def tangent_cost(functional: Functional) -> Cost:
     """The cost of the normal equations by one tangent for each column of the Jacobian, all at once.
 
-    **Arguments:** as of `gradient_cost`.
+    **Arguments:** `functional` as of `gradient_cost`.
     """
     grid, count = functional.layout.time_grid, functional.tangents
     schedule, tangents = _few_steps(functional), Tangents(functional, functional.theta0)
     walked = programs.walk_start(tangents)
     program = compile_ahead(programs.walk, tangents, walked, schedule)
     seconds = _seconds(lambda: program.call(tangents, walked, schedule))
-    steps, size = grid.intervals * grid.length, tried.state_bytes
+    forward, size = forward_step(functional)
+    steps = grid.intervals * grid.length
     return Cost(
         driver="traced",
         schedule=f"{count} tangents",
@@ -177,7 +189,7 @@ def tangent_cost(functional: Functional, tried: Trial) -> Cost:
         working_bytes=program.temporary + program.returned,
         recompute_factor=1.0,
         seconds=steps * seconds / (schedule.time_grid.intervals * schedule.time_grid.length),
-        seconds_forward=steps * tried.forward,
+        seconds_forward=steps * forward,
     )
 
 

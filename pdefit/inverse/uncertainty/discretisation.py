@@ -5,9 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from pdefit.inverse.objective.compiled import GRADIENT, WEIGHTED
+from pdefit.inverse.objective.compiled import GRADIENT, WEIGHTED, normal_equations
 from pdefit.inverse.objective.functional import Functional
-from pdefit.inverse.uncertainty.intervals import Intervals, equations, intervals
+from pdefit.inverse.objective.variants import with_tangents
+from pdefit.inverse.uncertainty.intervals import Intervals, intervals
 
 
 def first_order_shift(
@@ -16,8 +17,8 @@ def first_order_shift(
     """The shift of an estimate by finer steps or cells, in half widths of its interval; NaN where there is no interval.
 
     It is -(J_r^T J_r)^-1 J_r^T (r' - r), with r' the residuals with finer steps or cells. It costs one run of the finer
-    trajectory, and twice the normal equations that the intervals took; no Jacobian is held. Beside unknown fields it
-    costs two gradients instead.
+    trajectory, and the normal equations once more; no Jacobian is held. Beside unknown fields it costs a gradient
+    instead.
 
     With free node states the continuity residuals are stiff, and no change of the data can represent them. The shift is
     then the Gauss-Newton step of the finer problem, less that of the functional itself.
@@ -32,13 +33,12 @@ def first_order_shift(
     theta = jnp.asarray(theta)
     if functional.controls.nodes:
         own = intervals(finer, theta)
-        shift = known.inverse @ _pulled(functional, theta, known) - own.inverse @ _pulled(finer, theta, own)
+        shift = known.inverse @ known.gradient - own.inverse @ own.gradient
     else:
         now, then = WEIGHTED(functional, theta), WEIGHTED(finer, theta)
         # one variable after the other, and freed at once, because residuals of a long record are large
         moved = {name: then.pop(name) - now.pop(name) for name in list(now)}
-        change = _pulled(with_residuals_moved(functional, moved), theta, known) - _pulled(functional, theta, known)
-        shift = -known.inverse @ change
+        shift = -known.inverse @ (_pulled(with_residuals_moved(functional, moved), theta, known) - known.gradient)
     reach = known.reach[: shift.size]
     usable = np.isfinite(reach) & (reach > 0)
     return np.where(usable, shift / np.where(usable, reach, 1.0), np.nan)
@@ -48,7 +48,7 @@ def _pulled(functional: Functional, theta: Float[Array, " p"], known: Intervals)
     """The gradient J_r^T r."""
     if len(known.inverse) < theta.size:
         return np.asarray(GRADIENT(functional, theta)[1])
-    return np.asarray(equations(functional, theta)[0].total()[1])
+    return np.asarray(normal_equations(with_tangents(functional), theta)[1])
 
 
 def with_residuals_moved(functional: Functional, moved: dict[str, Array]) -> Functional:

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +12,7 @@ from pdefit._util.errors import PdefitError
 from pdefit.inverse.controls.transforms import Log, Log10, Softplus
 from pdefit.inverse.controls.vector import BoundControl
 from pdefit.inverse.objective.abstract import AbstractObjective
-from pdefit.inverse.objective.compiled import VALUE
+from pdefit.inverse.objective.compiled import EQUATIONS, GRADIENT
 from pdefit.inverse.objective.normal_equations import SegmentNormalEquations
 from pdefit.inverse.objective.variants import with_tangents
 from pdefit.inverse.uncertainty._marginal import marginal_inverse
@@ -22,21 +21,6 @@ from pdefit.inverse.uncertainty._marginal import marginal_inverse
 _MANY = 2000
 # a column of the Jacobian below this fraction of the largest is zero to round-off
 _ZERO = 1e-13
-
-
-@eqx.filter_jit
-def equations(
-    functional: AbstractObjective, theta: Float[Array, " p"]
-) -> tuple[SegmentNormalEquations, Float[Array, "p p"]]:
-    """The normal equations of every group of residuals, and J_r^T J_r of all.
-
-    **Arguments:**
-
-    - `functional`: the objective.
-    - `theta`: the point, (p,).
-    """
-    groups = with_tangents(functional).grouped_equations(theta)
-    return groups, groups.total()[2]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +36,7 @@ class Intervals:
     - `estimate`, `low`, `high`: physical values, (p,). The interval is symmetric in search space.
     - `degrees`: the degrees of freedom of Student's t.
     - `inverse`: the rows of (J_r^T J_r)^-1 that belong to the covariance, (k, p).
+    - `gradient`: J_r^T r at the estimate, (p,).
     - `unidentifiable`: the names of elements that the data do not determine.
     """
 
@@ -64,6 +49,7 @@ class Intervals:
     high: np.ndarray
     degrees: int
     inverse: np.ndarray
+    gradient: np.ndarray
     unidentifiable: tuple[str, ...]
 
     def z_score(self, theta: np.ndarray, truth: np.ndarray) -> np.ndarray:
@@ -109,12 +95,12 @@ def intervals(
     """
     if theta.size > _MANY:
         return _beside_fields(functional, theta, level, sigma_stated)
-    groups, matrix = jax.tree.map(np.asarray, equations(functional, theta))
+    groups, (_, gradient, matrix) = jax.tree.map(np.asarray, EQUATIONS(with_tangents(functional), theta))
     names = functional.controls.names()
     norms = _norms(names, matrix)
     inverse, mixed = _inverse(matrix, norms)
     covariance, method, degrees = _covariance(functional, groups, matrix, inverse, norms)
-    return _intervals(functional, theta, covariance, inverse, mixed, method, degrees, level, sigma_stated)
+    return _intervals(functional, theta, gradient, covariance, inverse, mixed, method, degrees, level, sigma_stated)
 
 
 def _beside_fields(
@@ -130,14 +116,19 @@ def _beside_fields(
     block = (inverse[:, :k] + inverse[:, :k].T) / 2
     mixed = ~(np.diag(block) > 0)
     degrees = max(functional.observed_values - theta.size, 1)
-    variance = 2 * float(VALUE(functional, theta)) / degrees
+    value, gradient, _ = GRADIENT(functional, theta)
+    variance = 2 * float(value) / degrees
     method = "Gauss-Newton covariance times the residual variance, fields unknown too"
-    return _intervals(functional, theta, variance * block, inverse, mixed, method, degrees, level, sigma_stated)
+    gradient = np.asarray(gradient)
+    return _intervals(
+        functional, theta, gradient, variance * block, inverse, mixed, method, degrees, level, sigma_stated
+    )
 
 
 def _intervals(
     functional: AbstractObjective,
     theta: Float[Array, " p"],
+    gradient: np.ndarray,
     covariance: np.ndarray,
     inverse: np.ndarray,
     mixed: np.ndarray,
@@ -169,6 +160,7 @@ def _intervals(
         high=_physical(functional, theta_np + reach),
         degrees=degrees,
         inverse=inverse,
+        gradient=gradient,
         unidentifiable=_vague(functional, error),
     )
 
