@@ -527,7 +527,7 @@ in_method(
     "objective",
     "value_counts_a_frame_twice",
     "value",
-    lambda j, f, theta, *_: j + jnp.sum(f.squared_residuals(theta)["u"][:, -1]) / 2,
+    lambda j, f, theta, *_: j + jnp.sum(f.trajectories(theta, lambda r: r)[0]["u"][:, -1] ** 2) / 2,
 )
 in_method(
     "objective",

@@ -3,9 +3,7 @@
 import dataclasses
 
 import numpy as np
-from jaxtyping import Array, Float
 
-from pdefit.inverse.objective.compiled import WEIGHTED
 from pdefit.inverse.objective.functional import Functional
 from pdefit.systems.capabilities import AbstractGridded
 
@@ -26,7 +24,7 @@ class Correlation:
     pairs: int
 
 
-def whiteness(functional: Functional, theta: Float[Array, " p"]) -> dict[str, dict[str, Correlation]]:
+def whiteness(functional: Functional, residuals: dict[str, np.ndarray]) -> dict[str, dict[str, Correlation]]:
     """Correlations of neighbouring residuals of each observed variable, along `time` and along every axis of a grid.
 
         value = sum a b / sqrt(sum a^2 sum b^2),    spread = sqrt(sum a^2 b^2 / (sum a^2 sum b^2))
@@ -39,16 +37,16 @@ def whiteness(functional: Functional, theta: Float[Array, " p"]) -> dict[str, di
 
     **Arguments:**
 
-    - `functional`, `theta` (p,): the fit and its estimate.
+    - `functional`: the objective of the fit.
+    - `residuals`: its weighted residuals at the estimate, by variable (S, I, ...).
 
     Source of the spread: H. White, Econometrica 48:817 (1980), doi:10.2307/1912934.
     """
-    residuals = WEIGHTED(functional, theta)
     found: dict[str, dict[str, Correlation]] = {}
     for name, values in residuals.items():
         seen = np.asarray(functional.fitted(name))
         axes = {"time": 1, **{dim: k + 2 for k, dim in enumerate(_grid_axes(functional, name, seen.ndim - 2))}}
-        along = {dim: _correlation(np.asarray(values, np.float64), seen, axis) for dim, axis in axes.items()}
+        along = {dim: _correlation(values, seen, axis) for dim, axis in axes.items()}
         found[name] = {dim: c for dim, c in along.items() if c is not None}
     return found
 

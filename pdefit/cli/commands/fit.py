@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from rich.console import Console
 from rich.markup import escape
@@ -37,7 +36,7 @@ from pdefit.cli.runtime.memory_meter import Metered
 from pdefit.cli.runtime.stopwatch import Stopwatch
 from pdefit.inverse.fit import fit as fitting
 from pdefit.inverse.fit.stability import step_choice
-from pdefit.inverse.objective.compiled import VALUE
+from pdefit.inverse.objective.compiled import WEIGHTED
 from pdefit.inverse.uncertainty.intervals import Intervals, intervals
 from pdefit.output.store.fit_checkpoint import Saved
 from pdefit.output.store.parameters import ParameterRow, write_parameters
@@ -117,7 +116,7 @@ def _fit(
     console.print(f"writing fields.h5{' and the forecast' if exp.forecasts else ''}")
     skill, last = write_film(exp, found, settings.store, directory / "fields.h5", name)
     fitted_ts = found.functional.observations.ts
-    write_series(directory / "residuals.csv", fitted_ts, residual_series(found.functional, found.theta))
+    write_series(directory / "residuals.csv", fitted_ts, residual_series(found.functional, found.residuals))
     ahead = None
     if skill is not None:
         ahead = forecast_summary(exp, found, skill, last, settings.lyapunov, console)
@@ -135,7 +134,7 @@ def _fit(
     gradient, forward = _evaluation_times(found)
     summary["seconds"] = {
         **watch.seconds,
-        "compile": found.seconds["compile"],
+        "compile": watch.compiling,
         "gradient": gradient,
         "forward": forward,
     }
@@ -254,10 +253,9 @@ def _summary(
 
 def _evaluation_times(found: fitting.Fit) -> tuple[float, float]:
     """Seconds of one evaluation of the last optimizer, and of one forward run."""
-    functional, theta = found.functional, jnp.asarray(found.theta)
-    jax.block_until_ready(VALUE(functional, theta))
     start = time.perf_counter()
-    jax.block_until_ready(VALUE(functional, theta))
+    # the program is compiled, since residuals were computed before
+    jax.block_until_ready(WEIGHTED(found.functional, found.theta))
     forward = time.perf_counter() - start
     last = [r.seconds for r in found.history if r.stage == found.history[-1].stage] or [np.nan]
     return float(np.median(last)), forward

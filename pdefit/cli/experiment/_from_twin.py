@@ -11,6 +11,7 @@ import numpy as np
 from pdefit._util.block_mean import block_mean
 from pdefit._util.trees import cast
 from pdefit.cli.config.settings import Settings, TwinSettings
+from pdefit.cli.experiment._kept_film import kept_film
 from pdefit.cli.experiment._made import Made, MethodChoice
 from pdefit.cli.experiment.frame_times import fitted_frames, frame_times
 from pdefit.cli.experiment.initial_state import initial_state
@@ -50,7 +51,8 @@ def from_twin(settings: Settings, given: TwinSettings) -> Made:
     elif step is None and given.variant == "self":
         method, chosen, step = _model_step(settings, problem, ts)
     twin = dataclasses.replace(twin, dt=step)
-    record, states = twin.record(fine, ts, settings.observe, args)
+    states = kept_film(twin, fine, ts, args)
+    record = twin.observed(states, ts, settings.observe)
     return Made(
         problem,
         record,

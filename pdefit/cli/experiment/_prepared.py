@@ -55,7 +55,7 @@ def prepared_state(preparation: AbstractPreparation, system: AbstractSystem, see
     start, name = preparation.start(system, key), type(system).__name__
     kicks = preparation.kicks(system, key)
     duration = float(sum(t for _, t in kicks))
-    path = cache_folder("states") / f"{name}-{digest(_origin(preparation, system, seed))[:24]}.h5"
+    path = cache_folder("states") / f"{name}-{digest(origin(f'{_VERSION} {seed}', preparation, system))[:24]}.h5"
     if path.is_file():
         try:
             return _read(path, start, name), Prepared(duration, 0.0, True, path)
@@ -87,12 +87,18 @@ def _read(path: Path, like: PyTree, model: str) -> PyTree:
     return jax.tree.unflatten(jax.tree.structure(like), leaves)
 
 
-def _origin(preparation: AbstractPreparation, system: AbstractSystem, seed: int) -> Iterator[bytes]:
-    """Bytes of everything that a prepared state depends on, including the source files of its classes."""
-    yield f"{_VERSION} {seed} {jax.__version__}".encode()
-    for part in (preparation, system):
+def origin(first: str, *parts: Any) -> Iterator[bytes]:
+    """Bytes of everything that a result depends on, including the source files of the classes of its parts.
+
+    **Arguments:**
+
+    - `first`: a text: the version of the way in which it is made, and plain numbers.
+    - `parts`: systems, solvers, states.
+    """
+    yield f"{first} {jax.__version__}".encode()
+    for part in parts:
         yield from map(_source, type(part).__mro__)
-        arrays, rest = eqx.partition(part, eqx.is_array)
+        arrays, rest = eqx.partition(part, eqx.is_array_like)
         yield without_addresses(f"{type(part)} {jax.tree.structure(arrays)} {rest}")
         yield from contents(jax.tree.leaves(arrays))
 

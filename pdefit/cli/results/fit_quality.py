@@ -16,10 +16,10 @@ _KNOWN_TO = 0.1
 def fit_quality(exp: Experiment, found: Fit) -> tuple[dict[str, Any], Verdict]:
     """The section `fit` of summary.json, and the verdict. Priors and regularizers do not count in chi2."""
     functional = found.functional
-    total, count = chi2(functional, found.theta), functional.observed_values
+    total, count = chi2(found.residuals), functional.observed_values
     per_value, known = total / max(count, 1), _sigma_known(exp, tuple(functional.observed))
     # residuals of round-off and of the last digits of an optimizer are never white, so they are not tested
-    white = None if known and per_value < FAR_BELOW else whiteness(functional, found.theta)
+    white = None if known and per_value < FAR_BELOW else whiteness(functional, found.residuals)
     window = exp.record.at(slice(0, exp.fitted))
     held = heldout_score(functional, found.theta, window, exp.held) if exp.held.size else None
     verdict = judge(

@@ -2,28 +2,25 @@
 
 from typing import Any
 
-import equinox as eqx
 import numpy as np
-from jaxtyping import Array, Float
 
 from pdefit.inverse.objective.functional import Functional
 from pdefit.systems.field_coords import field_coords
 
 
-def residual_series(functional: Functional, theta: Float[Array, " p"]) -> dict[str, np.ndarray]:
+def residual_series(functional: Functional, residuals: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Root mean square of the weighted residuals at every observation time (T,), for each variable.
 
     A variable whose first axis has labels (bodies) gives one series for each label. NaN where nothing was fitted.
     """
     layout = functional.layout
-    sums = eqx.filter_jit(Functional.squared_residuals)(functional, theta)
     coords = field_coords(functional.problem.system, functional.problem.y0)
     series: dict[str, np.ndarray] = {}
     value: Any
-    for name, squares in sums.items():
-        value = np.full((functional.observations.ts.size, *squares.shape[2:]), np.nan)
+    for name, weighted in residuals.items():
+        value = np.full((functional.observations.ts.size, *weighted.shape[2:]), np.nan)
         fitted = np.asarray(functional.fitted(name))[layout.counts]
-        value[layout.index[layout.counts]] = np.where(fitted, np.asarray(squares)[layout.counts], np.nan)
+        value[layout.index[layout.counts]] = np.where(fitted, np.square(weighted)[layout.counts], np.nan)
         axis = coords[name] if name in coords else None
         labels = axis.coords[axis.dims[0]] if axis and axis.dims else np.zeros(0)
         if labels.dtype.kind in "US" and value.ndim > 1 and labels.size == value.shape[1]:

@@ -119,7 +119,7 @@ def discretisation(exp: Experiment, found: Fit, known: Intervals | None) -> Disc
         try:
             finer = finer_of(functional, theta)
             _refuse_dear(exp, found, finer)
-            shift = first_order_shift(functional, finer, theta, known)
+            shift = first_order_shift(functional, finer, theta, known, found.residuals)
         except PdefitError as error:
             unchecked[what] = str(error)
             continue

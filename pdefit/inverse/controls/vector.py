@@ -195,6 +195,7 @@ class Controls(eqx.Module):
         """theta cut into the parts of each control."""
         return jnp.split(theta, np.cumsum([c.size for c in self.items])[:-1]) if self.items else []
 
+    @eqx.filter_jit
     def sizes(self, theta: Float[Array, " p"]) -> Float[Array, " p"]:
         """The change of every element of theta that changes its control by as much as the control is large.
 

@@ -63,17 +63,16 @@ def choose_solver(
 
     steps = Adaptive(rtol=1e-5, atol=1e-8) if adaptive else None
     if flat.size <= _SMALL:
-        fastest = float(-np.min(np.linalg.eigvals(np.asarray(jax.jacfwd(rate)(flat))).real, initial=0.0))
+        fastest = float(-np.min(np.linalg.eigvals(np.asarray(jax.jit(jax.jacfwd(rate))(flat))).real, initial=0.0))
         count = fastest * span / _REACH
         if count > _MANY_STEPS:
             reason = f"stiff: explicit steps would be {count:.1e}, since some direction decays at {fastest:.2g}"
             per = "" if system.time_unit == "1" else f" / {system.time_unit}"
             return SolverChoice(diffrax.Kvaerno5(), steps, f"{reason}{per}")
         return SolverChoice(RK4(), None, "the equations are not stiff")
-    decay, size = _fastest(rate, flat)
-    # the rate y'' / y' is what a step must follow; a state at rest is taken to change within the record all the same
-    slope, bend = jax.jvp(rate, (flat,), (rate(flat),))
-    change = max(float(jnp.linalg.norm(bend) / jnp.maximum(jnp.linalg.norm(slope), 1e-300)), 1 / span)
+    decay, size, relative = map(float, jax.jit(lambda y: _rates(rate, y))(flat))
+    # a state at rest is taken to change within the record all the same
+    change = max(relative, 1 / span)
     if decay > 0.9 * size and decay > _STIFF * change and decay * span / _REACH > _MORE_STEPS:
         # stable for a tenth of the time in which the state changes
         stages = int(np.clip(np.sqrt(1 + 0.1 * decay / change / 0.653), 4, 60))
@@ -82,8 +81,8 @@ def choose_solver(
     return SolverChoice(RK4(), None, "the equations are not stiff")
 
 
-def _fastest(rate: Callable[[Array], Array], y: Float[Array, " n"]) -> tuple[float, float]:
-    """The rate at which the fastest direction decays, and at which it changes at all, by the power method."""
+def _rates(rate: Callable[[Array], Array], y: Float[Array, " n"]) -> tuple[Array, Array, Array]:
+    """Rates of decay and of change of the fastest direction, by the power method, and y'' / y', which a step must follow."""
 
     def turn(_: Array, v: Array) -> Array:
         w = jax.jvp(rate, (y,), (v,))[1]
@@ -91,6 +90,8 @@ def _fastest(rate: Callable[[Array], Array], y: Float[Array, " n"]) -> tuple[flo
 
     # white noise, which contains every scale
     v = jax.random.normal(jax.random.key(0), y.shape, y.dtype)
-    v = jax.jit(lambda v: jax.lax.fori_loop(0, 40, turn, v / jnp.linalg.norm(v)))(v)
+    v = jax.lax.fori_loop(0, 40, turn, v / jnp.linalg.norm(v))
     w = jax.jvp(rate, (y,), (v,))[1]
-    return float(-jnp.vdot(v, w)), float(jnp.linalg.norm(w))
+    slope, bend = jax.jvp(rate, (y,), (rate(y),))
+    relative = jnp.linalg.norm(bend) / jnp.maximum(jnp.linalg.norm(slope), 1e-300)
+    return -jnp.vdot(v, w), jnp.linalg.norm(w), relative

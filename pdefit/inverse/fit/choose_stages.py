@@ -1,16 +1,15 @@
 """The stages that suit the unknowns of a fit, where none are named."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 
 from pdefit._util.errors import with_space
 from pdefit._util.trees import named_fields
 from pdefit.inverse.controls.vector import FEW
 from pdefit.inverse.fit.stages import Stage
+from pdefit.inverse.objective.compiled import weighted
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.optimizers.lbfgs import LBFGS
 from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
@@ -25,8 +24,6 @@ _NUMBERS_WRONG = 0.1
 
 # stages that prepare stop when the decrease that is promised no longer matters
 _PREPARING = LevenbergMarquardt(tolerance=1e-3)
-
-_SQUARES: Callable = eqx.filter_jit(lambda functional, theta: functional.squared_residuals(theta))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,11 +101,10 @@ def _with_state(functional: Functional, few: str) -> StagesChoice:
 
 def _begins_right(functional: Functional) -> bool:
     """Whether the guess fits the first frame far better than the whole record."""
-    squares = _SQUARES(functional, functional.theta0)
-    seen = [functional.observations.mask[name] for name in squares]
-    sums = [jnp.sum(x[0, 0]) for x in squares.values()], [jnp.sum(m[0]) for m in seen]
-    first = sum(map(float, sums[0])) / max(sum(map(float, sums[1])), 1.0)
-    overall = sum(float(jnp.sum(x)) for x in squares.values()) / max(sum(float(jnp.sum(m)) for m in seen), 1.0)
+    residuals = weighted(functional, functional.theta0)
+    seen = [np.asarray(functional.observations.mask[name]) for name in residuals]
+    first = sum(np.sum(x[0, 0] ** 2) for x in residuals.values()) / max(sum(np.sum(m[0]) for m in seen), 1.0)
+    overall = sum(np.sum(x**2) for x in residuals.values()) / max(sum(np.sum(m) for m in seen), 1.0)
     return first <= _NUMBERS_WRONG * overall
 
 
@@ -120,7 +116,7 @@ def _windows(functional: Functional) -> list[float]:
     ts, data = functional.observations.ts, functional.observations
     fields, seen = named_fields(functional.problem.y0), functional.observed
     complete = all(
-        name in seen and seen[name].shape == x.shape and bool(jnp.all(data.mask[name])) for name, x in fields.items()
+        name in seen and seen[name].shape == x.shape and bool(np.all(data.mask[name])) for name, x in fields.items()
     )
     whole = isinstance(functional.formulation, Single)
     if not (complete and whole and ts.size >= _FRAMES) or not _far(functional, _FAR):
@@ -132,10 +128,8 @@ def _windows(functional: Functional) -> list[float]:
 
 def _far(functional: Functional, share: float) -> bool:
     """Whether the guess misses more than a share of what the data show, or blows up."""
-    squares = _SQUARES(functional, functional.theta0)
-    missed = sum(float(jnp.sum(x)) for x in squares.values())
+    missed = sum(np.sum(x**2) for x in weighted(functional, functional.theta0).values())
     data = functional.observations
-    spread = sum(
-        float(jnp.sum(((x - jnp.mean(x, axis=0, keepdims=True)) / data.sigma[n]) ** 2)) for n, x in data.values.items()
-    )
+    values = {n: np.asarray(x) for n, x in data.values.items()}
+    spread = sum(np.sum(((x - x.mean(axis=0)) / np.asarray(data.sigma[n])) ** 2) for n, x in values.items())
     return not missed <= share**2 * spread

@@ -1,6 +1,7 @@
 """The result of a fit, its history, and its state between two chunks of evaluations."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple
 
@@ -13,6 +14,7 @@ from jaxtyping import Array, Float, PyTree
 from pdefit._util.errors import PdefitError
 from pdefit.data.observations import Observations
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
+from pdefit.inverse.objective.compiled import weighted
 from pdefit.inverse.problem.problem import Problem
 
 
@@ -144,6 +146,11 @@ class Fit(Generic[Objective]):
     def problem(self) -> Problem:
         """The problem at the best point. Of many recordings it has a leading axis on every array."""
         return self.functional.at(self.theta)
+
+    @functools.cached_property
+    def residuals(self) -> dict[str, np.ndarray]:
+        """The weighted residuals of every observation of a single record, by variable (S, I, ...), in host memory."""
+        return weighted(self.functional, self.theta)
 
 
 class Progress(NamedTuple):

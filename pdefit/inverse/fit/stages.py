@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
+from pdefit.inverse.objective.compiled import weighted
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 from pdefit.inverse.shooting.formulation import AbstractFormulation
@@ -52,14 +53,12 @@ class Reweight(eqx.Module):
     def _one(self, functional: Functional, theta: Array) -> tuple[Functional, float]:
         data = functional.observations
         unit = functional.reweighted({n: np.ones(()) for n in data.sigma})
-        sums = eqx.filter_jit(Functional.squared_residuals)(unit, theta)
         new, change = {}, 0.0
-        for name, squares in sums.items():
+        for name, residuals in weighted(unit, theta).items():
+            squares = np.square(residuals)
             seen = np.asarray(functional.fitted(name))
             pooled = tuple(a for a in range(squares.ndim) if a < 2 or a - 2 not in self.axes)
-            level = np.asarray(squares).sum(axis=pooled, keepdims=True) / np.maximum(
-                seen.sum(axis=pooled, keepdims=True), 1
-            )
+            level = squares.sum(axis=pooled, keepdims=True) / np.maximum(seen.sum(axis=pooled, keepdims=True), 1)
             level = level.reshape(level.shape[1:])
             old = np.asarray(data.sigma[name])
             measured = np.asarray(functional.measured_sigma[name])

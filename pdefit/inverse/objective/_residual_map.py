@@ -105,10 +105,6 @@ class AbstractResidualMap(AbstractObjective):
 
         return flat(reached), flat(problem)
 
-    def squared_residuals(self, theta: Float[Array, " p"]) -> dict[str, Array]:
-        """The squares of the weighted residuals of every observation by variable (S, I, ...)."""
-        return self.trajectories(theta, lambda r: {n: jnp.square(x) for n, x in r.items()})[0]
-
     def extra_residuals(self, theta: Float[Array, " p"]) -> list[Array]:
         """Residuals of regularizers and priors."""
         values = self.controls.values(theta)
@@ -178,4 +174,9 @@ class AbstractResidualMap(AbstractObjective):
 
     @property
     def observed_values(self) -> int:
-        return sum(int(jnp.sum(self.fitted(n))) for n in self.observed)
+        return int(_count(self))
+
+
+@eqx.filter_jit
+def _count(functional: AbstractResidualMap) -> Array:
+    return sum((jnp.sum(functional.fitted(name)) for name in functional.observed), start=jnp.zeros((), int))

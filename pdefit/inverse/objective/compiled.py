@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import equinox as eqx
+import numpy as np
 from jaxtyping import Array
 
 VALUE: Callable = eqx.filter_jit(lambda functional, theta: functional.value(theta))
@@ -10,7 +11,6 @@ VALUE: Callable = eqx.filter_jit(lambda functional, theta: functional.value(thet
 GRADIENT: Callable = eqx.filter_jit(lambda functional, theta: functional.watched_gradient(theta))
 PRODUCT: Callable = eqx.filter_jit(lambda functional, theta, v: functional.gauss_newton_product(theta, v))
 RESIDUALS: Callable = eqx.filter_jit(lambda functional, theta: functional.residuals(theta))
-# the weighted residuals of every observation by variable (S, I, ...), padding having residual zero
 WEIGHTED: Callable = eqx.filter_jit(lambda functional, theta: functional.trajectories(theta, lambda r: r)[0])
 
 
@@ -26,3 +26,10 @@ EQUATIONS: Callable = eqx.filter_jit(_equations)
 def normal_equations(functional, theta) -> tuple[Array, Array, Array]:
     """J, J_r^T r and J_r^T J_r, as optimizers are given them."""
     return EQUATIONS(functional, theta)[1]
+
+
+def weighted(functional, theta) -> dict[str, np.ndarray]:
+    """The weighted residuals of every observation by variable (S, I, ...) in host memory, padding having residual zero."""
+    found = WEIGHTED(functional, theta)
+    # each is freed on the device before the next is copied
+    return {name: np.asarray(found.pop(name), np.float64) for name in list(found)}

@@ -195,10 +195,6 @@ class Recordings(AbstractObjective):
     def residuals(self, theta):
         return jnp.concatenate([jnp.ravel(self.each_stacked(Functional.residuals, theta)), self.extra_residuals(theta)])
 
-    def squared_residuals(self, theta: Float[Array, " p"]) -> dict[str, Array]:
-        """The squares of the weighted residuals of every observation by variable (E, S, I, ...)."""
-        return self.each_stacked(Functional.squared_residuals, theta)
-
     def residuals_and_jacobian(self, theta):
         p = self.controls.size
         refuse_dense(self.kinds().size, p)

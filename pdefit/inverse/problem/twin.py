@@ -52,16 +52,29 @@ class Twin:
         - `observe`: the instrument, which is applied to averaged states.
         - `args`: exogenous inputs of the system.
         """
+        states = self.film(y0, ts, args)
+        return self.observed(states, ts, observe), states
+
+    def film(self, y0: PyTree, ts: np.ndarray, args: PyTree = None) -> PyTree:
+        """The true states on the instrument's grid with time as their leading axis, in host memory.
+
+        **Arguments:** as of `record`.
+        """
         numerics = choose_numerics([(self.system, y0)], self.solver, self.dt, None, args)
-        accumulation = frames(self.system, y0, ts, numerics, t0=float(ts[0]))
         averaged = eqx.filter_jit(self.averaged)
-        # in host memory: the film may be longer than what is fitted, which is all that a device must hold
-        film = [jax.tree.map(np.asarray, averaged(y)) for y in accumulation]
-        states = jax.tree.map(lambda *x: np.stack(x), *film)
+        # the film may be longer than what is fitted, which is all that a device must hold
+        film = [jax.tree.map(np.asarray, averaged(y)) for y in frames(self.system, y0, ts, numerics, t0=float(ts[0]))]
+        return jax.tree.map(lambda *x: np.stack(x), *film)
+
+    def observed(self, states: PyTree, ts: np.ndarray, observe: AbstractObservationOperator) -> Observations:
+        """The noisy record of true states.
+
+        **Arguments:** `states` as `film` returns them; `ts` and `observe` as of `record`.
+        """
         clean = Observations.build(ts, jax.vmap(observe)(states))
         if not all(bool(np.all(np.asarray(m))) for m in clean.mask.values()):
             raise PdefitError("The twin's truth is not finite: its step is too large; set twin.dt smaller")
-        return add_noise(clean, self.noise, jax.random.key(self.seed)), states
+        return add_noise(clean, self.noise, jax.random.key(self.seed))
 
     @property
     def averaged(self) -> Callable[[PyTree], PyTree]:
@@ -92,5 +105,5 @@ def add_noise(clean: Observations, fraction: float, key: PRNGKeyArray) -> Observ
         span = float(np.ptp(np.asarray(value))) or 1.0
         sigma[name] = fraction * span if fraction else span
         draw = jax.random.normal(jax.random.fold_in(key, i), value.shape, value.dtype)
-        values[name] = np.asarray(value + fraction * span * draw)
+        values[name] = np.asarray(value) + fraction * span * np.asarray(draw)
     return Observations.build(clean.ts, values, sigma)

@@ -1,18 +1,24 @@
 """The shift of an estimate, to first order, when steps or cells become finer."""
 
+from typing import Any
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from pdefit.inverse.objective.compiled import GRADIENT, WEIGHTED, normal_equations
+from pdefit.inverse.objective.compiled import GRADIENT, normal_equations, weighted
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.variants import with_tangents
 from pdefit.inverse.uncertainty.intervals import Intervals, intervals
 
 
 def first_order_shift(
-    functional: Functional, finer: Functional, theta: Float[Array, " p"], known: Intervals
+    functional: Functional,
+    finer: Functional,
+    theta: Float[Array, " p"],
+    known: Intervals,
+    residuals: dict[str, np.ndarray],
 ) -> Float[np.ndarray, " k"]:
     """The shift of an estimate by finer steps or cells, in half widths of its interval; NaN where there is no interval.
 
@@ -29,15 +35,14 @@ def first_order_shift(
     - `finer`: the same with finer steps or cells.
     - `theta`: the estimate, (p,).
     - `known`: its intervals.
+    - `residuals`: its weighted residuals, by variable (S, I, ...).
     """
     theta = jnp.asarray(theta)
     if functional.controls.nodes:
         own = intervals(finer, theta)
         shift = known.inverse @ known.gradient - own.inverse @ own.gradient
     else:
-        now, then = WEIGHTED(functional, theta), WEIGHTED(finer, theta)
-        # one variable after the other, and freed at once, because residuals of a long record are large
-        moved = {name: then.pop(name) - now.pop(name) for name in list(now)}
+        moved = {name: then - residuals[name] for name, then in weighted(finer, theta).items()}
         shift = -known.inverse @ (_pulled(with_residuals_moved(functional, moved), theta, known) - known.gradient)
     reach = known.reach[: shift.size]
     usable = np.isfinite(reach) & (reach > 0)
@@ -51,7 +56,7 @@ def _pulled(functional: Functional, theta: Float[Array, " p"], known: Intervals)
     return np.asarray(normal_equations(with_tangents(functional), theta)[1])
 
 
-def with_residuals_moved(functional: Functional, moved: dict[str, Array]) -> Functional:
+def with_residuals_moved(functional: Functional, moved: dict[str, Any]) -> Functional:
     """The functional with data such that its residuals are larger by given amounts. It needs no new compiled program.
 
     **Arguments:**

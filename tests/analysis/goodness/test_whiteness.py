@@ -5,6 +5,7 @@ from problems import fisher_functional, planets_functional
 
 import pdefit
 from pdefit.analysis.goodness.whiteness import _correlation, whiteness
+from pdefit.inverse.objective.compiled import weighted
 
 
 def test_white_noise_has_the_stated_spread():
@@ -39,7 +40,7 @@ def test_a_known_correlation_is_found_and_gaps_are_no_neighbours():
 def test_a_wrong_parameter_shows_along_time_and_space(fixed):
     functional = fisher_functional({"r": pdefit.transforms.Log()}, noise=0.02, count=25, guess=(fixed, 1.5))
     fit = pdefit.fit(functional, [pdefit.optimizers.LevenbergMarquardt()])
-    found = whiteness(fit.functional, fit.theta)["u"]
+    found = whiteness(fit.functional, fit.residuals)["u"]
     assert set(found) == {"time", "x"} and found["time"].pairs == 24 * 64 and found["x"].pairs == 25 * 63
     for c in found.values():
         assert (c.value > 0.3 and c.value > 8 * c.spread) if fixed == 2.0 else abs(c.value) < 4 * c.spread
@@ -47,7 +48,7 @@ def test_a_wrong_parameter_shows_along_time_and_space(fixed):
 
 def test_windows_and_bodies_are_no_neighbours():
     functional = planets_functional()
-    found = whiteness(functional, functional.theta0)["position"]
+    found = whiteness(functional, weighted(functional, functional.theta0))["position"]
     fitted = np.asarray(functional.fitted("position"))
     # four windows of six frames, three bodies, two components
     assert set(found) == {"time"}
@@ -56,4 +57,4 @@ def test_windows_and_bodies_are_no_neighbours():
 
 def test_nothing_left_over_is_no_correlation():
     functional = fisher_functional(guess=(1.0, 1.0))
-    assert jax.tree.leaves(whiteness(functional, functional.theta0)) == []
+    assert jax.tree.leaves(whiteness(functional, weighted(functional, functional.theta0))) == []
