@@ -28,7 +28,7 @@ def kept_film(twin: Twin, y0: PyTree, ts: np.ndarray, args: PyTree) -> PyTree:
     path = cache_folder("films") / f"{type(twin.system).__name__}-{digest(made_of)[:24]}.npz"
     tree = jax.tree.structure(y0)
     try:
-        with np.load(path, allow_pickle=False) as kept:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as kept:
             return jax.tree.unflatten(tree, [kept[f"arr_{k}"] for k in range(tree.num_leaves)])
     # none, or a damaged one, which is replaced
     except (OSError, KeyError, ValueError, BadZipFile):

@@ -98,7 +98,7 @@ def origin(first: str, *parts: Any) -> Iterator[bytes]:
     yield f"{first} {jax.__version__}".encode()
     for part in parts:
         yield from map(_source, type(part).__mro__)
-        arrays, rest = eqx.partition(part, eqx.is_array_like)
+        arrays, rest = eqx.partition(part, eqx.is_array)
         yield without_addresses(f"{type(part)} {jax.tree.structure(arrays)} {rest}")
         yield from contents(jax.tree.leaves(arrays))
 

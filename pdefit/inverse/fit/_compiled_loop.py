@@ -4,7 +4,7 @@ A chunk takes about a second, or 64 evaluations. Between chunks a fit reports, s
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -79,6 +79,18 @@ def _told(optimizer: AbstractOptimizer, carry: Carry, log: Log, i: Array, found:
 
 
 told: Callable = eqx.filter_jit(_told)
+
+
+def one_by_one(
+    evaluated: Any, functional: AbstractObjective, optimizer: AbstractOptimizer, carry: Carry, limit: int
+) -> tuple[int, Carry, Log]:
+    """Up to `limit` evaluations one after the other, by `evaluated`, and the log of each."""
+    taken, log = 0, empty_log(functional)
+    while taken < limit and not bool(carry.done):
+        found = optimizer.evaluate(evaluated, carry.state)
+        carry, log = told(optimizer, carry, log, jnp.asarray(taken), found)
+        taken += 1
+    return taken, carry, log
 
 
 def power_of_two(rate: float) -> int:

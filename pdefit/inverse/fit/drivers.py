@@ -1,8 +1,9 @@
 """Drivers, which evaluate a functional for a fit: by one compiled program, or by a loop over pieces of the record."""
 
 import abc
+import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from types import SimpleNamespace
 
 import equinox as eqx
 import jax
@@ -127,8 +128,9 @@ class Traced(AbstractDriver):
 
     def advance(self, functional, optimizer, carry, limit):
         if optimizer.tangents:
-            # certificates and intervals use the same program, which is compiled once
-            return _each_by_itself(_Equations(functional), functional, optimizer, carry, limit)
+            # one program for fits, certificates and intervals
+            compiled = SimpleNamespace(normal_equations=functools.partial(normal_equations, functional))
+            return chunk.one_by_one(compiled, functional, optimizer, carry, limit)
         taken, carry, log = jax.block_until_ready(chunk.advance(functional, optimizer, carry, jnp.asarray(limit)))
         return int(taken), carry, log
 
@@ -212,7 +214,7 @@ class Hosted(AbstractDriver):
         hosted = self.functional(functional)
         if limit == 0 and not optimizer.tangents:
             hosted.warm_up(_ask(optimizer, carry.state))
-        return _each_by_itself(hosted, functional, optimizer, carry, limit)
+        return chunk.one_by_one(hosted, functional, optimizer, carry, limit)
 
     def value(self, functional, theta):
         return self.functional(functional).value(theta)
@@ -283,28 +285,6 @@ class Hosted(AbstractDriver):
             stores[StorageTier.FILE] = self.open_file(jax.tree.leaves(like), used)
         pieces = TimeChunks(functional.schedule, course.cut, targets)
         return OffloadedRun(pieces, Checkpointed(course.nest.levels), course.schedule, stores)
-
-
-class _Equations:
-    """A functional whose normal equations are those of the compiled program."""
-
-    def __init__(self, functional: AbstractObjective):
-        self.functional = functional
-
-    def normal_equations(self, theta: Array) -> tuple[Array, Array, Array]:
-        return normal_equations(self.functional, theta)
-
-
-def _each_by_itself(
-    evaluated: Any, functional: AbstractObjective, optimizer: AbstractOptimizer, carry: Carry, limit: int
-) -> tuple[int, Carry, Log]:
-    """Up to `limit` evaluations, one after the other, and the log of each."""
-    taken, log = 0, chunk.empty_log(functional)
-    while taken < limit and not bool(carry.done):
-        found = optimizer.evaluate(evaluated, carry.state)
-        carry, log = chunk.told(optimizer, carry, log, jnp.asarray(taken), found)
-        taken += 1
-    return taken, carry, log
 
 
 def _state(functional: Functional) -> PyTree:
