@@ -12,7 +12,9 @@ from jaxtyping import Array, PyTree
 
 from pdefit.integrate.loop.stepper import AbstractStepper, Stepper
 from pdefit.integrate.loop.time_loop import TimesSizes, grouped, precision
-from pdefit.inverse.objective._collected import collected, depends, direction
+from pdefit.integrate.solvers.explicit import AbstractExplicit, stage_times, step_by_stages, tableau_of
+from pdefit.integrate.solvers.method import method_of
+from pdefit.inverse.objective._collected import Linearised, depends, linearised
 
 # steps of the state before the tangents follow: more take more memory, and no less time
 _AHEAD = 2
@@ -46,54 +48,70 @@ class InTurn(AbstractStepper):
 
     def through(self, carry: PyTree, t_h: TimesSizes) -> PyTree:
         """The carry after the steps of an interval. A step of zero length makes their number even."""
-        shape = (-(-t_h[0].shape[0] // _AHEAD), _AHEAD)
+        ahead = _AHEAD if stage_times(tableau_of(self.stepper.solver), t_h[0][0], t_h[1][0]).size == 1 else 1
+        shape = (-(-t_h[0].shape[0] // ahead), ahead)
         blocks = grouped(t_h[0], shape, 0), grouped(t_h[1], shape, 0, zeros=True)
         # a bound method would be hashed with the arrays it belongs to
         return lax.scan(lambda carry, t_h: self._block(carry, t_h), carry[0], blocks)[0], None
 
     def _block(self, carry: tuple[PyTree, list[PyTree]], t_h: TimesSizes) -> tuple[Any, None]:
         y, tangents = carry
-        begin = t_h[0][0].astype(precision(y)), y
-        everywhere, structure = jax.tree.flatten(self._jacobian(*begin))
+        solver, begin = tableau_of(self.stepper.solver), (t_h[0][0].astype(precision(y)), y)
+        everywhere, structure = jax.tree.flatten(self._linearised(*begin).jacobian)
         # numbers that are the same in every step are left out of the loops, which would read them for each value
-        changes = depends(lambda begin: jax.tree.leaves(self._jacobian(*begin)), begin)
+        changes = depends(lambda begin: jax.tree.leaves(self._linearised(*begin).jacobian), begin)
+
+        def slope(t: Array, y: PyTree) -> tuple[PyTree, Any]:
+            found = self._linearised(t, y)
+            every = jax.tree.leaves(found.jacobian)
+            coefficients = [x if c else None for x, c in zip(every, changes, strict=True)]
+            return found.value, (coefficients, [found.along(moved) for moved in self.moved])
 
         def ahead(y: PyTree, t_h: TimesSizes) -> tuple[PyTree, Any]:
             t, h = (x.astype(precision(y)) for x in t_h)
-            every = jax.tree.leaves(self._jacobian(t, y))
-            coefficients = [x if c else None for x, c in zip(every, changes, strict=True)]
-            added = [self._added(t, y, moved) for moved in self.moved]
-            return self.stepper(t, h, (y, None))[0], (h, coefficients, added)
+            y, kept = step_by_stages(slope, solver, h, y, stage_times(solver, t, h))
+            return y, (h, *kept)
+
+        def tangent_slope(stage: Any, dy: PyTree) -> tuple[PyTree, None]:
+            # f'(y) dy + b
+            coefficients, added = stage
+            known = [e if c is None else c for c, e in zip(coefficients, everywhere, strict=True)]
+            found = jax.tree.unflatten(structure, known)(dy)
+            return jax.tree.map(lambda a, b: a if b is None else a + b, found, added), None
 
         def follow(dy: PyTree, step: Any) -> tuple[PyTree, None]:
-            # dy + h (f'(y) dy + b), the tangent of y + h f(y)
             h, coefficients, added = step
-            known = [e if c is None else c for c, e in zip(coefficients, everywhere, strict=True)]
-            slope = jax.tree.unflatten(structure, known)(dy)
-            return jax.tree.map(lambda d, a, b: d + h * (a if b is None else a + b), dy, slope, added), None
+            return step_by_stages(tangent_slope, solver, h, dy, (coefficients, added))[0], None
 
-        y, (sizes, coefficients, added) = lax.scan(ahead, y, t_h)
+        y, (sizes, coefficients, added) = _scan(ahead, y, t_h)
         pairs = zip(tangents, added, strict=True)
-        return (y, [lax.scan(follow, dy, (sizes, coefficients, b))[0] for dy, b in pairs]), None
+        return (y, [_scan(follow, dy, (sizes, coefficients, b))[0] for dy, b in pairs]), None
 
-    def _jacobian(self, t: Array, y: PyTree) -> Callable[[PyTree], PyTree]:
-        """The derivative dy -> f'(y) dy as a pytree of coefficients."""
-        return collected(lambda y: _slope(self.stepper, t, y), y)[1]
+    def _linearised(self, t: Array, y: PyTree) -> Linearised:
+        """The slope at a state, as a function of what moves and of the state."""
+        live, rest = eqx.partition(
+            self.stepper, jax.tree.map(lambda _, *moved: any(d is not None for d in moved), self.stepper, *self.moved)
+        )
 
-    def _added(self, t: Array, y: PyTree, moved: PyTree) -> PyTree:
-        """The derivative of the slope with the stepper's own arrays, at a fixed state."""
-        live, rest = eqx.partition(self.stepper, jax.tree.map(eqx.is_array, moved, is_leaf=lambda x: x is None))
-        return direction(lambda live: _slope(eqx.combine(live, rest), t, y), live, moved)
+        def slope(live: PyTree, y: PyTree) -> PyTree:
+            stepper = eqx.combine(live, rest)
+            return stepper.system.vector_field(t, y, stepper.args)
+
+        return linearised(slope, live, y)
 
 
-def _slope(stepper: Stepper, t: Array, y: PyTree) -> PyTree:
-    return stepper.system.vector_field(t, y, stepper.args)
+def _scan(function: Callable, carry: PyTree, xs: PyTree) -> tuple[PyTree, PyTree]:
+    """`lax.scan`, without a loop where there is one turn."""
+    if jax.tree.leaves(xs)[0].shape[0] > 1:
+        return lax.scan(function, carry, xs)
+    carry, out = function(carry, jax.tree.map(lambda x: x[0], xs))
+    return carry, jax.tree.map(lambda x: x[None], out)
 
 
 def goes_in_turn(solver: diffrax.AbstractSolver, y: PyTree, tangents: int) -> bool:
     """Whether `InTurn` can step so many tangents of this state with this solver."""
     moves = all(eqx.is_inexact_array(x) for x in jax.tree.leaves(y))
-    return isinstance(solver, diffrax.Euler) and tangents <= _MOST and moves
+    return isinstance(method_of(solver), AbstractExplicit) and tangents <= _MOST and moves
 
 
 def unstacked(tree: PyTree, count: int) -> list[PyTree]:
