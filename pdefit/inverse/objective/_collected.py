@@ -40,7 +40,10 @@ class _Sum(NamedTuple):
                 old = found[id(x)][0]
                 c = (1.0 if old is None else old) + (1.0 if c is None else c)
             found[id(x)] = (c, x)
-        return _Sum(tuple(found.values()))
+        total = _Sum(tuple(found.values()))
+        # factors that are numbers need no collecting: their sum is one array
+        few = all(c is None or jnp.size(c) < x.size for c, x in total.terms)
+        return _Sum(((None, total.value),)) if few and len(total.terms) > 1 else total
 
 
 class Linearised(NamedTuple):
