@@ -23,9 +23,7 @@ VectorField = Callable[[Array, PyTree, PyTree], PyTree]
 Slope = Callable[[PyTree, PyTree], tuple[PyTree, PyTree]]
 
 # diffrax has none for Euler, and demands two stages, of which the second has no weight here
-_EULER = diffrax.ButcherTableau(
-    a_lower=(np.ones(1),), b_sol=np.array([1.0, 0.0]), b_error=np.zeros(2), c=np.ones(1)
-)
+_EULER = diffrax.ButcherTableau(a_lower=(np.ones(1),), b_sol=np.array([1.0, 0.0]), b_error=np.zeros(2), c=np.ones(1))
 
 
 class AbstractExplicit(AbstractOneStep):
