@@ -117,7 +117,7 @@ def stage_times(tableau: diffrax.ButcherTableau, t: Array, h: Array) -> Float[Ar
     """t + c_i h of every stage that a step needs."""
     # a tableau leaves out the first c_i, and stages after the last nonzero weight serve error estimates only
     stages = int(np.flatnonzero(tableau.b_sol)[-1]) + 1
-    return t + np.concatenate([[0.0], tableau.c])[:stages] * h
+    return t + np.concatenate([[0.0], tableau.c])[:stages].astype(h.dtype) * h
 
 
 def step_by_stages(

@@ -48,15 +48,20 @@ class InTurn(AbstractStepper):
 
     def through(self, carry: PyTree, t_h: TimesSizes) -> PyTree:
         """The carry after the steps of an interval. A step of zero length makes their number even."""
-        ahead = _AHEAD if stage_times(tableau_of(self.stepper.solver), t_h[0][0], t_h[1][0]).size == 1 else 1
+        ahead = _AHEAD if stage_times(self._tableau, t_h[0][0], t_h[1][0]).size == 1 else 1
         shape = (-(-t_h[0].shape[0] // ahead), ahead)
         blocks = grouped(t_h[0], shape, 0), grouped(t_h[1], shape, 0, zeros=True)
         # a bound method would be hashed with the arrays it belongs to
         return lax.scan(lambda carry, t_h: self._block(carry, t_h), carry[0], blocks)[0], None
 
+    @property
+    def _tableau(self) -> diffrax.ButcherTableau:
+        solver: Any = self.stepper.solver
+        return tableau_of(solver)
+
     def _block(self, carry: tuple[PyTree, list[PyTree]], t_h: TimesSizes) -> tuple[Any, None]:
         y, tangents = carry
-        solver, begin = tableau_of(self.stepper.solver), (t_h[0][0].astype(precision(y)), y)
+        tableau, begin = self._tableau, (t_h[0][0].astype(precision(y)), y)
         everywhere, structure = jax.tree.flatten(self._linearised(*begin).jacobian)
         # numbers that are the same in every step are left out of the loops, which would read them for each value
         changes = depends(lambda begin: jax.tree.leaves(self._linearised(*begin).jacobian), begin)
@@ -69,7 +74,7 @@ class InTurn(AbstractStepper):
 
         def ahead(y: PyTree, t_h: TimesSizes) -> tuple[PyTree, Any]:
             t, h = (x.astype(precision(y)) for x in t_h)
-            y, kept = step_by_stages(slope, solver, h, y, stage_times(solver, t, h))
+            y, kept = step_by_stages(slope, tableau, h, y, stage_times(tableau, t, h))
             return y, (h, *kept)
 
         def tangent_slope(stage: Any, dy: PyTree) -> tuple[PyTree, None]:
@@ -80,8 +85,8 @@ class InTurn(AbstractStepper):
             return jax.tree.map(lambda a, b: a if b is None else a + b, found, added), None
 
         def follow(dy: PyTree, step: Any) -> tuple[PyTree, None]:
-            h, coefficients, added = step
-            return step_by_stages(tangent_slope, solver, h, dy, (coefficients, added))[0], None
+            h, *stages = step
+            return step_by_stages(tangent_slope, tableau, h, dy, tuple(stages))[0], None
 
         y, (sizes, coefficients, added) = _scan(ahead, y, t_h)
         pairs = zip(tangents, added, strict=True)
