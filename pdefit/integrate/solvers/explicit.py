@@ -7,6 +7,7 @@ to 2.6 times as long. Unrolled stages are no remedy: XLA recomputes one inside t
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import diffrax
 import jax
@@ -18,6 +19,11 @@ from jaxtyping import Array, Float, PyTree
 from pdefit.integrate.solvers.method import AbstractEmbedded, AbstractMethod, AbstractOneStep, method_of
 
 VectorField = Callable[[Array, PyTree, PyTree], PyTree]
+# from what belongs to a stage, and its state, to its slope and what else is kept
+Slope = Callable[[PyTree, PyTree], tuple[PyTree, PyTree]]
+
+# diffrax has none for Euler, and demands two stages, of which the second has no weight here
+_EULER = diffrax.ButcherTableau(a_lower=(np.ones(1),), b_sol=np.array([1.0, 0.0]), b_error=np.zeros(2), c=np.ones(1))
 
 
 class AbstractExplicit(AbstractOneStep):
@@ -27,7 +33,7 @@ class AbstractExplicit(AbstractOneStep):
     evaluation.
     """
 
-    solver: diffrax.AbstractERK
+    solver: diffrax.AbstractERK | diffrax.Euler
 
     @property
     def real_stability(self):
@@ -57,9 +63,16 @@ class EmbeddedTableau(AbstractExplicit, AbstractEmbedded):
 
     def step_with_error(self, system, t, h, y, args):
         tableau = tableau_of(self.solver)
-        slopes = _slopes(system.vector_field, tableau, tableau.num_stages, t, h, y, args)
+        times = t + np.concatenate([[0.0], tableau.c]) * h
+        field = system.vector_field
+        slopes, _ = _slopes(lambda t, y: (field(t, y, args), None), stage_matrix(tableau), h, y, times)
         zeros = jax.tree.map(jnp.zeros_like, y)
         return _combine(y, slopes, h, tableau.b_sol), _combine(zeros, slopes, h, tableau.b_error)
+
+
+@method_of.register
+def _(solver: diffrax.Euler) -> AbstractMethod:
+    return ExplicitTableau(solver)
 
 
 @method_of.register
@@ -68,8 +81,10 @@ def _(solver: diffrax.AbstractERK) -> AbstractMethod:
     return EmbeddedTableau(solver) if np.any(tableau_of(solver).b_error) else ExplicitTableau(solver)
 
 
-def tableau_of(solver: diffrax.AbstractRungeKutta) -> diffrax.ButcherTableau:
+def tableau_of(solver: diffrax.AbstractRungeKutta | diffrax.Euler) -> diffrax.ButcherTableau:
     """The tableau of a solver. It must not be a pair of an explicit and an implicit one."""
+    if isinstance(solver, diffrax.Euler):
+        return _EULER
     assert isinstance(solver.tableau, diffrax.ButcherTableau)
     return solver.tableau
 
@@ -95,36 +110,52 @@ def tableau_step(
     - `y`: the state at t.
     - `args`: handed to the field.
     """
-    weights = np.asarray(tableau.b_sol)
-    # stages after the last nonzero weight serve error estimates only
-    stages = int(np.flatnonzero(weights)[-1]) + 1
+    return step_by_stages(lambda t, y: (field(t, y, args), None), tableau, h, y, stage_times(tableau, t, h))[0]
+
+
+def stage_times(tableau: diffrax.ButcherTableau, t: Array, h: Array) -> Float[Array, " s"]:
+    """t + c_i h of every stage that a step needs."""
+    # a tableau leaves out the first c_i, and stages after the last nonzero weight serve error estimates only
+    stages = int(np.flatnonzero(tableau.b_sol)[-1]) + 1
+    return t + np.concatenate([[0.0], tableau.c])[:stages].astype(h.dtype) * h
+
+
+def step_by_stages(
+    slope: Slope, tableau: diffrax.ButcherTableau, h: Array, y: PyTree, inputs: PyTree
+) -> tuple[PyTree, PyTree]:
+    """A step y + h sum_i b_i k_i with a slope for every stage, and what the slopes return beside it, stacked.
+
+    **Arguments:**
+
+    - `slope`: from `inputs[i]` and the state of stage i to k_i, and anything else that is kept of the stage.
+    - `tableau`: the coefficients of the method.
+    - `h`: the size of the step.
+    - `y`: the state before it.
+    - `inputs`: what belongs to each stage, on a leading axis, as long as `stage_times`.
+    """
+    stages = jax.tree.leaves(inputs)[0].shape[0]
+    weights, a = np.asarray(tableau.b_sol)[:stages], stage_matrix(tableau)[:stages, :stages]
     if stages == 1:
-        return jax.tree.map(lambda u, k: u + (h * weights[0]).astype(u.dtype) * k, y, field(t, y, args))
-    weights, a = weights[:stages], stage_matrix(tableau)[:stages, :stages]
+        k, kept = slope(jax.tree.map(lambda x: x[0], inputs), y)
+        stepped = jax.tree.map(lambda u, k: u + (h * weights[0]).astype(u.dtype) * k, y, k)
+        return stepped, jax.tree.map(lambda x: x[None], kept)
     if not np.any(np.tril(a, -2)):
-        return _chained_step(field, np.append(np.diag(a, -1), 0.0), weights, _nodes(tableau, stages), t, h, y, args)
-    return _combine(y, _slopes(field, tableau, stages, t, h, y, args), h, weights)
+        return _chained_step(slope, np.append(np.diag(a, -1), 0.0), weights, h, y, inputs)
+    slopes, kept = _slopes(slope, a, h, y, inputs)
+    return _combine(y, slopes, h, weights), kept
 
 
-def _nodes(tableau: diffrax.ButcherTableau, stages: int) -> Float[np.ndarray, " s"]:
-    """The c_i of the first stages, of which a tableau leaves out the first."""
-    return np.concatenate([[0.0], tableau.c[: stages - 1]])
+def _slopes(slope: Slope, a: np.ndarray, h: Array, y: PyTree, inputs: PyTree) -> tuple[PyTree, PyTree]:
+    """k_i = f(y + h sum_j a_ij k_j) on a leading axis, and what is kept beside them."""
 
+    def stage(slopes: PyTree, inputs: tuple[Array, Array, PyTree]) -> tuple[PyTree, PyTree]:
+        i, row, x = inputs
+        k, kept = slope(x, _combine(y, slopes, h, row))
+        return jax.tree.map(lambda s, k_i: lax.dynamic_update_index_in_dim(s, k_i, i, 0), slopes, k), kept
 
-def _slopes(
-    field: VectorField, tableau: diffrax.ButcherTableau, stages: int, t: Array, h: Array, y: PyTree, args: PyTree
-) -> PyTree:
-    """k_i = f(t + c_i h, y + h sum_j a_ij k_j) on a leading axis."""
-    a = stage_matrix(tableau)[:stages, :stages]
-
-    def stage(slopes: PyTree, inputs: tuple[Array, Array, Array]) -> tuple[PyTree, None]:
-        i, row, shift = inputs
-        k = field(t + shift * h, _combine(y, slopes, h, row), args)
-        return jax.tree.map(lambda s, k_i: lax.dynamic_update_index_in_dim(s, k_i, i, 0), slopes, k), None
-
-    zeros = jax.tree.map(lambda u: jnp.zeros((stages, *u.shape), u.dtype), y)
-    inputs = (jnp.arange(stages), jnp.asarray(a), jnp.asarray(_nodes(tableau, stages)))
-    return lax.scan(jax.checkpoint(stage, prevent_cse=False), zeros, inputs)[0]
+    zeros = jax.tree.map(lambda u: jnp.zeros((len(a), *u.shape), u.dtype), y)
+    each = (jnp.arange(len(a)), jnp.asarray(a), inputs)
+    return lax.scan(jax.checkpoint(stage, prevent_cse=False), zeros, each)
 
 
 def _combine(y: PyTree, slopes: PyTree, h: Array, weights: Array | np.ndarray) -> PyTree:
@@ -139,21 +170,21 @@ def _combine(y: PyTree, slopes: PyTree, h: Array, weights: Array | np.ndarray) -
 
 
 def _chained_step(
-    field: VectorField, a: np.ndarray, b: np.ndarray, c: np.ndarray, t: Array, h: Array, y: PyTree, args: PyTree
-) -> PyTree:
+    slope: Slope, a: np.ndarray, b: np.ndarray, h: Array, y: PyTree, inputs: PyTree
+) -> tuple[PyTree, PyTree]:
     """A step of a tableau in which each stage needs only the slope before it (RK4, Heun, Bosh3).
 
-    With k_(i+1) = f(t + c h, y + h a_i k_i) two states are carried instead of a slope for every stage: the state of the
-    next stage, and the sum of slopes so far.
+    With k_(i+1) = f(y + h a_i k_i) two states are carried instead of a slope for every stage: the state of the next
+    stage, and the sum of slopes so far.
     """
 
-    def stage(carry: tuple[PyTree, PyTree], inputs: tuple[Array, Array, Array]) -> tuple[tuple[PyTree, PyTree], None]:
+    def stage(carry: tuple[PyTree, PyTree], inputs: tuple[Array, Array, PyTree]) -> tuple[tuple[PyTree, PyTree], Any]:
         y_i, total = carry
-        ahead, weight, shift = inputs
-        k = field(t + shift * h, y_i, args)
+        ahead, weight, x = inputs
+        k, kept = slope(x, y_i)
         y_i = jax.tree.map(lambda u, s: u + (h * ahead).astype(u.dtype) * s, y, k)
-        return (y_i, jax.tree.map(lambda u, s: u + (h * weight).astype(u.dtype) * s, total, k)), None
+        return (y_i, jax.tree.map(lambda u, s: u + (h * weight).astype(u.dtype) * s, total, k)), kept
 
-    inputs = (jnp.asarray(a), jnp.asarray(b), jnp.asarray(c))
-    (_, total), _ = lax.scan(jax.checkpoint(stage, prevent_cse=False), (y, y), inputs)
-    return total
+    each = (jnp.asarray(a), jnp.asarray(b), inputs)
+    (_, total), kept = lax.scan(jax.checkpoint(stage, prevent_cse=False), (y, y), each)
+    return total, kept

@@ -17,7 +17,7 @@ from jaxtyping import Array, PyTree
 
 
 class _Sum(NamedTuple):
-    """A sum_i coefficient_i basis_i, of the shape of every basis_i. A coefficient of None is 1."""
+    """A sum_i coefficient_i basis_i, of the shape of every basis_i. A coefficient of None is 1. No terms are zero."""
 
     terms: tuple[tuple[Any, Array], ...]
 
@@ -40,23 +40,46 @@ class _Sum(NamedTuple):
                 old = found[id(x)][0]
                 c = (1.0 if old is None else old) + (1.0 if c is None else c)
             found[id(x)] = (c, x)
-        return _Sum(tuple(found.values()))
+        total = _Sum(tuple(found.values()))
+        # factors that are numbers need no collecting: their sum is one array
+        few = all(c is None or jnp.size(c) < x.size for c, x in total.terms)
+        return _Sum(((None, total.value),)) if few and len(total.terms) > 1 else total
 
 
-def collected(function: Callable[[PyTree], PyTree], x: PyTree) -> tuple[PyTree, Callable[[PyTree], PyTree]]:
-    """f(x), and its derivative dx -> f'(x) dx as a pytree whose leaves are its coefficients."""
-    out, linear = jax.linearize(function, x)
-    still = jax.tree.map(jnp.zeros_like, x)
+class Linearised(NamedTuple):
+    """A function f(p, x) with its derivative at one point, for which it is evaluated once.
+
+    **Arguments:**
+
+    - `value`: f(p, x).
+    - `jacobian`: dx -> df/dx dx, a pytree whose leaves are its coefficients.
+    - `along`: dp -> df/dp dp, with None in dp for what does not move, and in the result for what does not depend on it.
+    """
+
+    value: PyTree
+    jacobian: Callable[[PyTree], PyTree]
+    along: Callable[[PyTree], PyTree]
+
+
+def linearised(function: Callable[[PyTree, PyTree], PyTree], p: PyTree, x: PyTree) -> Linearised:
+    """The value and the derivative of a function at p and x."""
+    out, linear = jax.linearize(function, p, x)
+    closed, still = jax.make_jaxpr(linear)(p, x), jax.tree.map(jnp.zeros_like, x)
+    leaves, structure = jax.tree.leaves(p), jax.tree.structure(p)
+
+    def moved(dp: list[Any], dx: list[Any]) -> PyTree:
+        outs = _evaluated(closed, [_Sum(() if d is None else ((None, d),)) for d in [*dp, *dx]])
+        values = [o.value if isinstance(o, _Sum) and o.terms else None for o in outs]
+        return jax.tree.unflatten(jax.tree.structure(out), values)
 
     def applied(dx: PyTree) -> PyTree:
-        return jax.tree.map(lambda o, d: jnp.zeros_like(o) if d is None else d, out, _along(linear, dx))
+        found = moved([None] * len(leaves), jax.tree.leaves(dx))
+        return jax.tree.map(lambda o, d: jnp.zeros_like(o) if d is None else d, out, found)
 
-    return out, jax.linearize(applied, still)[1]
+    def along(dp: PyTree) -> PyTree:
+        return moved(structure.flatten_up_to(dp), [None] * len(jax.tree.leaves(x)))
 
-
-def direction(function: Callable[[PyTree], PyTree], x: PyTree, dx: PyTree) -> PyTree:
-    """The derivative f'(x) dx, with None in place of what does not depend on dx."""
-    return _along(jax.linearize(function, x)[1], dx)
+    return Linearised(out, jax.linearize(applied, still)[1], along)
 
 
 def depends(function: Callable[[PyTree], list[Array]], x: PyTree) -> list[bool]:
@@ -67,13 +90,6 @@ def depends(function: Callable[[PyTree], list[Array]], x: PyTree) -> list[bool]:
         if any(not isinstance(v, Literal) and v in found for v in equation.invars):
             found.update(equation.outvars)
     return [not isinstance(v, Literal) and v in found for v in jaxpr.outvars]
-
-
-def _along(linear: Callable[[PyTree], PyTree], dx: PyTree) -> PyTree:
-    """A linear function applied to dx, with None in place of what does not depend on it."""
-    closed, shape = jax.make_jaxpr(linear, return_shape=True)(dx)
-    outs = _evaluated(closed, [_Sum(((None, d),)) for d in jax.tree.leaves(dx)])
-    return jax.tree.unflatten(jax.tree.structure(shape), [o.value if isinstance(o, _Sum) else None for o in outs])
 
 
 def _evaluated(closed: ClosedJaxpr, args: list[Any]) -> list[Any]:
@@ -95,13 +111,16 @@ def _operation(equation: Any, args: list[Any]) -> list[Any]:
     name, summed = equation.primitive.name, [isinstance(x, _Sum) for x in args]
     if name in ("jit", "pjit"):
         return _evaluated(equation.params["jaxpr"], args)
+    moved = [isinstance(x, _Sum) and bool(x.terms) for x in args]
+    if any(summed) and not any(moved):
+        return [_Sum(()) for _ in equation.outvars]
     if name == "select_n" and any(summed) and not summed[0]:
         # a case that does not depend on the tangent is zero
         cases = [args[i].where(args[0] == i - 1) for i, found in enumerate(summed) if found]
         return [reduce(_Sum.plus, cases)]
     # factors may be numbers, or extend along fewer axes
     shape = equation.outvars[0].aval.shape
-    if any(summed) and all(x.aval.shape == shape for x, s in zip(equation.invars, summed, strict=True) if s):
+    if any(moved) and all(x.aval.shape == shape for x, m in zip(equation.invars, moved, strict=True) if m):
         match name, summed:
             case "mul", [True, False]:
                 return [args[0].times(args[1])]
@@ -117,7 +136,8 @@ def _operation(equation: Any, args: list[Any]) -> list[Any]:
                 return [args[0].plus(args[1].times(-1.0))]
             case _:
                 pass
-    known = [x.value if isinstance(x, _Sum) else x for x in args]
+    zeros = (jnp.zeros(x.aval.shape, x.aval.dtype) for x in equation.invars)
+    known = [(x.value if x.terms else z) if isinstance(x, _Sum) else x for x, z in zip(args, zeros, strict=True)]
     outs = equation.primitive.bind(*known, **equation.primitive.get_bind_params(equation.params))
     outs = outs if equation.primitive.multiple_results else [outs]
     return [_Sum(((None, x),)) for x in outs] if any(summed) else list(outs)

@@ -50,9 +50,10 @@ class NormalEquations(NamedTuple):
         """
         half_square, gradient, matrix = self
         for residual, moved in zip(jax.tree.leaves(r), jax.tree.leaves(jac), strict=True):
-            x = jnp.ravel(residual).astype(jnp.float64)
-            rows = moved.reshape(moved.shape[0], -1).astype(jnp.float64)
-            half_square, gradient, matrix = half_square + x @ x / 2, gradient + rows @ x, matrix + rows @ rows.T
+            rows = jnp.concatenate([moved, residual[None]]).reshape(len(moved) + 1, -1).astype(jnp.float64)
+            products = rows @ rows.T
+            half_square, gradient = half_square + products[-1, -1] / 2, gradient + products[:-1, -1]
+            matrix = matrix + products[:-1, :-1]
         return NormalEquations(half_square, gradient, matrix)
 
 
