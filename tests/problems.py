@@ -1,6 +1,5 @@
 """Small problems that the tests of this folder share."""
 
-import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -19,12 +18,11 @@ def fisher(D=1.0, r=1.0):
 
 
 def fisher_functional(controls=None, noise=0.0, count=9, times=None, guess=(0.6, 1.5), **options):
-    """D and r of a moving front from a wrong guess; by Euler's method, whose programs are the smallest."""
+    """D and r of a moving front from a wrong guess."""
     truth = fisher()
     y0, ts = truth.init(None), np.linspace(0.0, 4.0, count) if times is None else np.asarray(times)
-    made = pdefit.solvers.RK4() if "solver" in options else diffrax.Euler()
-    options = {"dt": 0.05, "solver": made, **options}
-    data = pdefit.add_noise(pdefit.simulate(truth, y0, ts, dt=0.05, solver=made), noise, jax.random.key(1))
+    options = {"dt": 0.05, **options}
+    data = pdefit.add_noise(pdefit.simulate(truth, y0, ts, dt=0.05), noise, jax.random.key(1))
     problem = pdefit.Problem(fisher(*guess), y0)
     return pdefit.Functional(
         problem, data, controls or {"D": pdefit.transforms.Log(), "r": pdefit.transforms.Log()}, **options

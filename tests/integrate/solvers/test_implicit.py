@@ -57,7 +57,7 @@ def test_a_cell_dies_in_hundreds_of_implicit_steps_and_more_than_100000_explicit
 
 @pytest.mark.parametrize("steps", ["adaptive", "constant"])
 def test_the_gradient_in_every_rate_is_that_of_central_differences(steps):
-    functional = dying(TS, **({} if steps == "adaptive" else {"steps": None, "dt": 0.5}))
+    functional = dying(TS[:9], **({} if steps == "adaptive" else {"steps": None, "dt": 0.5}))
     # away from the minimum, where the gradient would be noise
     theta = functional.theta0 + 0.02 * jax.random.normal(jax.random.key(1), functional.theta0.shape)
     # frozen steps, chosen there
@@ -71,7 +71,9 @@ def test_the_gradient_in_every_rate_is_that_of_central_differences(steps):
     # fourth order, by the best of some steps: rates are known to very different accuracy
     sizes, shifts = np.array([1e-3, 2e-4]), np.array([2, 1, -1, -2])
     moved = (sizes[:, None] * shifts)[:, :, None, None] * units
-    values = eqx.filter_jit(lambda f, ts: jax.vmap(f.value)(ts))(functional, np.asarray(theta) + moved.reshape(-1, theta.size))
+    values = eqx.filter_jit(lambda f, ts: jax.vmap(f.value)(ts))(
+        functional, np.asarray(theta) + moved.reshape(-1, theta.size)
+    )
     found = np.einsum("eki,k->ei", np.reshape(values, moved.shape[:3]), [-1, 8, -8, 1]) / (12 * sizes[:, None])
     gaps = np.abs(found - gradient)
     allowed = 1e-6 * np.maximum(np.abs(gradient), 1e-3 * np.linalg.norm(gradient))

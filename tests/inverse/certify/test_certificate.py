@@ -12,7 +12,7 @@ import pytest
 from gradient_faults import wrong_transpose
 from pdefit_reaction import FisherKPP
 from pdefit_reaction.fisher_kpp import State
-from problems import GRID, fisher, fisher_functional, planets_functional
+from problems import GRID, VALUE, fisher, fisher_functional, planets_functional
 
 import pdefit
 from pdefit._util.trees import cast
@@ -117,7 +117,7 @@ def front(cls=Planted, noise=0.0, **defects):
 def perfect(functional):
     """Where the data come from: J is zero but for round-off."""
     theta = functional.controls.theta(pdefit.Problem(fisher(), functional.problem.y0))
-    assert functional.value(theta) < 1e-28
+    assert VALUE(functional, theta) < 1e-28
     return theta
 
 
@@ -153,7 +153,9 @@ def test_a_wrong_adjoint_is_caught(fault, times):
     functional, right = (fisher_functional(times=times, **options) for options in ({"adjoint": fault}, {}))
     found = pdefit.certify(functional, functional.theta0, fit_cost=WHOLE)
     assert {"D: gradient against differences", f"{ALL}: gradient against differences"} <= set(failed(found))
-    assert np.isclose(functional.value(functional.theta0), right.value(right.theta0)), "the value must not depend on it"
+    assert np.isclose(VALUE(functional, functional.theta0), VALUE(right, right.theta0)), (
+        "the value must not depend on it"
+    )
 
 
 def test_a_wrong_adjoint_is_caught_at_a_perfect_fit():

@@ -92,7 +92,7 @@ def test_both_drivers_agree():
 
 
 def test_a_fit_is_the_same_piece_by_piece():
-    functional = comet(3.0)
+    functional = comet(1.3)
     traced = pdefit.fit(functional, LM)
     hosted = pdefit.fit(functional, LM, driver=pdefit.drivers.Hosted("1 MB", "20 kB"))
     np.testing.assert_allclose(hosted.theta, traced.theta, rtol=1e-9)
