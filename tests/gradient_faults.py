@@ -60,18 +60,19 @@ class Fault:
     @contextlib.contextmanager
     def planted(self) -> Iterator[Planted]:
         """The objective while the fault is in force."""
-        kept = []
+        # what surrounds compiled programs is not compiled again
+        kept, compiled = [], self.room not in ("tiers", "hosted")
         try:
             for module, name, new in self.patches():
                 kept.append((module, name, getattr(module, name)))
                 setattr(module, name, new)
-            if kept:
+            if kept and compiled:
                 jax.clear_caches()
             yield self.make()
         finally:
             for module, name, old in reversed(kept):
                 setattr(module, name, old)
-            if kept:
+            if kept and compiled:
                 jax.clear_caches()
 
 
@@ -1214,10 +1215,10 @@ def error(found: np.ndarray, expected: np.ndarray) -> float:
     return float(np.linalg.norm(found - expected) / np.linalg.norm(expected))
 
 
-def certificate(planted: Planted) -> pdefit.Certificate:
+def certificate(planted: Planted, **options: Any) -> pdefit.Certificate:
     """By default settings."""
     functional = planted.objective if planted.driver is None else planted.driver.resolve_for(planted.objective)
-    return pdefit.certify(functional, functional.theta0, driver=planted.driver)
+    return pdefit.certify(functional, functional.theta0, driver=planted.driver, **options)
 
 
 def attack(only: list[str]) -> bool:

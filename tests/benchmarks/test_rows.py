@@ -1,4 +1,7 @@
-"""The rows of the benchmark table still run, at sizes where their numbers mean nothing."""
+"""The rows of the benchmark table still run, at sizes where their numbers mean nothing.
+
+Other rows call the same functions as these.
+"""
 
 import sys
 from pathlib import Path
@@ -10,8 +13,6 @@ import rows
 
 SMALL = {
     "p1": {"cells": 16, "count": 3},
-    "p2": {"cells": 16, "count": 3},
-    "p3": {"cells": 16, "observations": 4, "between": 3},
     "p6": {"cells": 16, "observations": 4, "between": 3},
     "gn": {"cells": 16, "observations": 2, "repeats": 1},
     "p12": {"cells": 16, "count": 20},

@@ -1,7 +1,6 @@
 """The inverse of implicit diffusion against the stencil itself."""
 
-import itertools
-
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,21 +19,30 @@ def field(grid, key=0):
     return jax.random.normal(jax.random.key(key), grid.shape)
 
 
-def mixtures(ndim):
-    return [pytest.param(c, id="-".join(c)) for c in itertools.product(BOUNDARIES, repeat=ndim)]
+# every axis is solved by itself
+MIXTURES = [
+    *((name,) for name in BOUNDARIES),
+    ("periodic", "noflux"),
+    ("noflux", "dirichlet"),
+    ("dirichlet", "periodic"),
+    ("noflux", "noflux"),
+    ("noflux", "periodic", "dirichlet"),
+]
 
 
-@pytest.mark.parametrize(
-    "names", mixtures(1) + mixtures(2) + [pytest.param(("noflux", "periodic", "dirichlet"), id="3")]
-)
+@eqx.filter_jit
+def there_and_back(grid, D, h, u):
+    solved = pdefit.diffusion_solve(grid, D, h, u)
+    return solved - h * pdefit.diffuse(grid, D, solved)
+
+
+@pytest.mark.parametrize("names", MIXTURES, ids="-".join)
 @pytest.mark.parametrize("odd", [0, 1])
 def test_it_inverts_the_discrete_operator(names, odd):
     shape, extent = tuple(12 + 3 * i + odd for i in range(len(names))), (1.0, 2.0, 1.5)[: len(names)]
     grid = pdefit.CartesianGrid(shape, extent, boundary=[BOUNDARIES[n] for n in names])
     D, h, u = jnp.asarray(0.7), jnp.asarray(0.3), field(grid)
-    solved = pdefit.diffusion_solve(grid, D, h, u)
-    back = solved - h * pdefit.diffuse(grid, D, solved)
-    np.testing.assert_allclose(back, u, atol=1e-12)
+    np.testing.assert_allclose(there_and_back(grid, D, h, u), u, atol=1e-12)
 
 
 def test_it_is_differentiable_in_everything_and_keeps_single_precision():
@@ -42,6 +50,7 @@ def test_it_is_differentiable_in_everything_and_keeps_single_precision():
     u, w = field(grid), field(grid, 1)
     x = (jnp.asarray(0.7), jnp.asarray(0.01), u)
 
+    @jax.jit
     def f(D, h, u):
         return jnp.sum(w * pdefit.diffusion_solve(grid, D, h, u))
 

@@ -1,6 +1,7 @@
 """Steps that an adaptive pass takes: how accurate, where they end, where they are small."""
 
 import diffrax
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -34,7 +35,7 @@ def orbit(e=0.9):
     )
 
 
-@pytest.mark.parametrize("solver", [diffrax.Tsit5(), diffrax.Dopri5(), diffrax.Dopri8(), diffrax.Bosh3()])
+@pytest.mark.parametrize("solver", [diffrax.Tsit5(), diffrax.Dopri8(), diffrax.Bosh3()])
 def test_the_error_is_proportional_to_the_tolerance(solver):
     tolerances = np.array([1e-4, 1e-5, 1e-6, 1e-7])
     errors = np.array([end_error(solver, rtol) for rtol in tolerances])
@@ -93,12 +94,15 @@ def test_a_close_encounter_takes_small_steps_there_only():
 def test_the_embedded_method_shares_its_stages_with_the_step():
     system, y = Decay(k=1.5), State(jnp.array([1.0, 2.0, 3.0]))
     t, h = jnp.zeros(()), jnp.asarray(0.1)
+    term = diffrax.ODETerm(lambda t, y, args: system.vector_field(t, y, args))
+
+    @eqx.filter_jit
+    def both(solver):
+        theirs = solver.step(term, t, t + h, y, None, solver.init(term, t, t + h, y, None), made_jump=False)
+        return method_of(solver).step_with_error(system, t, h, y, None), theirs[:2]
+
     for solver in (diffrax.Tsit5(), diffrax.Dopri8(), diffrax.Bosh3(), diffrax.Heun()):
-        after, error = method_of(solver).step_with_error(system, t, h, y, None)
-        expected, own, *_ = solver.step(
-            diffrax.ODETerm(lambda t, y, args: system.vector_field(t, y, args)),
-            t, t + h, y, None, solver.init(diffrax.ODETerm(system.vector_field), t, t + h, y, None), made_jump=False,
-        )  # fmt: skip
+        (after, error), (expected, own) = both(solver)
         np.testing.assert_allclose(after.u, expected.u, rtol=1e-14)
         np.testing.assert_allclose(np.abs(error.u), np.abs(own.u), rtol=1e-6, atol=1e-15)
         np.testing.assert_allclose(after.u, Stepper(system, solver)(t, h, (y, None))[0].u, rtol=1e-15)

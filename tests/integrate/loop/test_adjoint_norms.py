@@ -59,7 +59,7 @@ def functional(cls, k, stop, dt, count=11, guess=1.01, solver=None, transform=No
     )
 
 
-@pytest.mark.parametrize("levels", [1, 2, 3])
+@pytest.mark.parametrize("levels", [1, 3])
 def test_an_adjoint_that_decays_never_exceeds_what_was_put_in(levels):
     J = functional(Decay, 1.0, 3.0, 0.05, adjoint=pdefit.adjoints.Checkpointed(levels))
     value, gradient, found = eqx.filter_jit(pdefit.Functional.watched_gradient)(J, J.theta0)
@@ -71,13 +71,13 @@ def test_an_adjoint_that_decays_never_exceeds_what_was_put_in(levels):
 
 def test_the_growth_of_a_linear_system_is_known():
     J = functional(Decay, -2.0, 5.0, 0.01, count=2, guess=0.9, transform=pdefit.transforms.Identity())
-    norms = jax.grad(lambda probes: J.value(J.theta0, probes))(jnp.zeros((1, 2, 2)))
+    norms = jax.jit(jax.grad(lambda probes: J.value(J.theta0, probes)))(jnp.zeros((1, 2, 2)))
     np.testing.assert_allclose(growth(norms), np.exp(2.0 * 0.9 * 5.0), rtol=1e-6)
 
 
 def test_a_step_too_large_for_the_linearised_equations_is_named():
     J = functional(Pull, 45.0, 10.0, 0.1, solver=diffrax.Euler())
-    assert np.isfinite(J.value(J.theta0))
+    assert np.isfinite(eqx.filter_jit(pdefit.Functional.value)(J, J.theta0))
     with pytest.raises(pdefit.PdefitError, match=r"dt = 0.1 s is too large for the linearised equations; set dt=0.05"):
         pdefit.fit(J, [pdefit.optimizers.LBFGS()], max_iterations=5)
 

@@ -15,7 +15,6 @@ from pdefit._util.trees import cast
 from pdefit.integrate.adaptive.controller import adaptive_grid
 from pdefit.integrate.solvers.method import method_of
 
-VALUE = eqx.filter_jit(pdefit.Functional.value)
 DAYS = 1440.0
 STIFF = [diffrax.Kvaerno3(), diffrax.Kvaerno5(), diffrax.ImplicitEuler()]
 
@@ -58,49 +57,35 @@ def test_a_cell_dies_in_hundreds_of_implicit_steps_and_more_than_100000_explicit
 
 @pytest.mark.parametrize("steps", ["adaptive", "constant"])
 def test_the_gradient_in_every_rate_is_that_of_central_differences(steps):
-    options = {} if steps == "adaptive" else {"steps": None, "dt": 0.5}
-    functional = dying(TS, **options)
+    functional = dying(TS[:9], **({} if steps == "adaptive" else {"steps": None, "dt": 0.5}))
     # away from the minimum, where the gradient would be noise
     theta = functional.theta0 + 0.02 * jax.random.normal(jax.random.key(1), functional.theta0.shape)
     # frozen steps, chosen there
     functional = functional.renewed(theta)
     value, gradient = eqx.filter_jit(lambda f, t: f.value_and_grad(t))(functional, theta)
-    tangent = eqx.filter_jit(lambda f, t, v: f.jvp(t, v)[1])
     assert np.isfinite(value)
-    for i, unit in enumerate(jnp.eye(theta.size)):
-        np.testing.assert_allclose(tangent(functional, theta, unit), gradient[i], rtol=1e-9, atol=1e-11 * float(value))
-
-        def slope(eps, unit=unit):
-            near, far = (
-                float(VALUE(functional, theta + k * eps * unit) - VALUE(functional, theta - k * eps * unit))
-                for k in (1, 2)
-            )
-            return (8 * near - far) / (12 * eps)
-
-        # the best of some steps: rates are known to very different accuracy
-        gaps = [abs(slope(eps) - gradient[i]) for eps in (1e-3, 2e-4)]
-        assert min(gaps) <= 1e-6 * max(abs(gradient[i]), 1e-3 * float(jnp.linalg.norm(gradient))), (
-            i,
-            gaps,
-            gradient[i],
-        )
-
-
-def test_the_certificate_passes():
-    """With checkpointed against stored gradient."""
-    system, controls = apoptosis(), {"k1": pdefit.transforms.Log(), "km8": pdefit.transforms.Log()}
-    ts, options = TS[:5], {"solver": diffrax.Kvaerno5(), "steps": pdefit.Adaptive(1e-7, 1e-4)}
-    data = pdefit.add_noise(pdefit.simulate(system, system.init(None), ts, **options), 0.02, jax.random.key(0))
-    functional = pdefit.Functional(pdefit.Problem(system, system.init(None)), data, controls, **options)
-    assert pdefit.certify(functional, functional.theta0).passed
+    units = np.eye(theta.size)
+    slopes = eqx.filter_jit(lambda f, t, vs: jax.vmap(lambda v: f.jvp(t, v)[1])(vs))(functional, theta, units)
+    gradient = np.asarray(gradient)
+    np.testing.assert_allclose(slopes, gradient, rtol=1e-9, atol=1e-11 * float(value))
+    # fourth order, by the best of some steps: rates are known to very different accuracy
+    sizes, shifts = np.array([1e-3, 2e-4]), np.array([2, 1, -1, -2])
+    moved = (sizes[:, None] * shifts)[:, :, None, None] * units
+    values = eqx.filter_jit(lambda f, ts: jax.vmap(f.value)(ts))(
+        functional, np.asarray(theta) + moved.reshape(-1, theta.size)
+    )
+    found = np.einsum("eki,k->ei", np.reshape(values, moved.shape[:3]), [-1, 8, -8, 1]) / (12 * sizes[:, None])
+    gaps = np.abs(found - gradient)
+    allowed = 1e-6 * np.maximum(np.abs(gradient), 1e-3 * np.linalg.norm(gradient))
+    assert np.all(np.min(gaps, axis=0) <= allowed), (gaps, gradient)
 
 
 def test_a_fit_of_two_rates_returns_them():
-    truth, ts = apoptosis(), TS
+    truth, ts = apoptosis(), TS[:5]
     solver, steps = diffrax.Kvaerno5(), pdefit.Adaptive(1e-7, 1e-4)
     data = pdefit.simulate(truth, truth.init(None), ts, solver=solver, steps=steps)
     data = pdefit.add_noise(data, 0.0, jax.random.key(0))
-    problem = pdefit.Problem(apoptosis(k1=8e-5, km8=400.0), truth.init(None))
+    problem = pdefit.Problem(apoptosis(k1=7e-5, km8=420.0), truth.init(None))
     controls = {"k1": pdefit.transforms.Log(), "km8": pdefit.transforms.Log()}
     J = pdefit.Functional(problem, data, controls, solver=solver, steps=steps)
     found = pdefit.fit(J, [pdefit.optimizers.LevenbergMarquardt()]).problem.system

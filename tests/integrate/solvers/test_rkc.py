@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from pdefit_reaction import FisherKPP
-from problems import GRID, fisher, fisher_functional, stable
+from problems import GRID, central_difference, fisher, fisher_functional, stable
 from small_systems import Decay, Swing
 
 import pdefit
@@ -104,7 +104,7 @@ def test_a_step_of_zero_length_is_none():
     np.testing.assert_array_equal(pdefit.solvers.RKC(12).one_step(system, zero, zero, y0, None).u, y0.u)
 
 
-@pytest.mark.parametrize("stages", [None, 4, 10])
+@pytest.mark.parametrize("stages", [None, 4])
 def test_the_error_of_adaptive_steps_follows_the_tolerance(stages):
     system, ts = fisher(), np.linspace(0.0, 4.0, 3)
     y0 = system.init(None)
@@ -139,17 +139,16 @@ def test_the_estimate_is_of_third_order():
 
 
 @pytest.mark.parametrize("options", [{"dt": 0.4}, {"dt": None, "steps": pdefit.Adaptive(1e-4, 1e-5)}])
-def test_gradients_are_certified_and_do_not_depend_on_the_adjoint(options):
-    functional = fisher_functional(solver=pdefit.solvers.RKC(), **options)
+def test_gradients_are_right_and_do_not_depend_on_the_adjoint(options):
+    functional, v = fisher_functional(solver=pdefit.solvers.RKC(), **options), np.array([0.6, -0.8])
     assert functional.runner.solver.stages is not None
-    assert pdefit.certify(functional, functional.theta0).passed
     gradient = eqx.filter_jit(lambda f, t: f.value_and_grad(t)[1])
     found = [
         gradient(eqx.tree_at(lambda f: f.runner.adjoint, functional, a), functional.theta0)
-        for a in (pdefit.adjoints.StoreAll(), pdefit.adjoints.Checkpointed(1), pdefit.adjoints.Checkpointed(3))
+        for a in (pdefit.adjoints.StoreAll(), pdefit.adjoints.Checkpointed(3))
     ]
     np.testing.assert_allclose(found[1], found[0], rtol=1e-12)
-    np.testing.assert_allclose(found[2], found[0], rtol=1e-12)
+    assert abs(central_difference(functional, functional.theta0, v, 3e-4) / float(found[0] @ v) - 1) < 1e-7
 
 
 def test_a_batch_is_each_alone():

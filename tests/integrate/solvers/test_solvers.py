@@ -60,14 +60,14 @@ class Oscillator(pdefit.AbstractSystem, pdefit.capabilities.AbstractMechanical):
         return Phase(x, v)
 
 
-ORDERS = [
-    (diffrax.Euler(), 1),
-    (diffrax.Heun(), 2),
-    (diffrax.Bosh3(), 3),
-    (pdefit.solvers.RK4(), 4),
-    (diffrax.Tsit5(), 5),
-    (diffrax.Dopri8(), 8),
-    (pdefit.solvers.RKC(5), 2),
+EXPLICIT = [
+    diffrax.Euler(),
+    diffrax.Heun(),
+    diffrax.Bosh3(),
+    pdefit.solvers.RK4(),
+    diffrax.Tsit5(),
+    diffrax.Dopri8(),
+    pdefit.solvers.RKC(5),
 ]
 
 
@@ -75,43 +75,7 @@ def name(value):
     return type(value).__name__ if isinstance(value, diffrax.AbstractSolver) else str(value)
 
 
-def errors_at(system, solver, steps, exact, t1=2.0):
-    y0 = system.init(None)
-    return [
-        float(
-            jnp.max(
-                jnp.abs(
-                    jax.tree.leaves(
-                        pdefit.solve(system, y0, np.array([t1]), solver=solver, dt=t1 / n, t0=0.0),
-                    )[0][-1]
-                    - exact(t1)
-                )
-            )
-        )
-        for n in steps
-    ]
-
-
-@pytest.mark.parametrize(("solver", "order"), ORDERS, ids=name)
-def test_runge_kutta_orders(solver, order):
-    # Dopri8 reaches round-off soon, and is not yet asymptotic before
-    steps = (4, 8, 16) if order == 8 else (16, 32, 64, 128)
-    errors = errors_at(Clock(), solver, steps, lambda t: np.exp(np.sin(t)))
-    rates = np.log2(np.divide(errors[:-1], errors[1:]))
-    assert np.all(rates > order - 0.2), (errors, rates)
-    if order < 8:
-        np.testing.assert_allclose(rates[-1], order, atol=0.3)
-
-
-@pytest.mark.parametrize(
-    ("solver", "order"), [(pdefit.solvers.VelocityVerlet(), 2), (pdefit.solvers.Yoshida4(), 4)], ids=name
-)
-def test_symplectic_orders_with_a_force_that_depends_on_time(solver, order):
-    errors = errors_at(Oscillator(), solver, (16, 32, 64, 128), lambda t: np.cos(t) + t**2)
-    np.testing.assert_allclose(np.log2(np.divide(errors[:-1], errors[1:])), order, atol=0.2)
-
-
-@pytest.mark.parametrize("solver", [s for s, _ in ORDERS], ids=name)
+@pytest.mark.parametrize("solver", EXPLICIT, ids=name)
 def test_our_steps_are_diffrax_steps(solver):
     """The same formula as diffrax's own loop, to round-off."""
     theirs = diffrax.diffeqsolve(
@@ -194,18 +158,18 @@ class Circle(pdefit.AbstractSystem):
 
 # of every solver that `pdefit list solvers` shows, the stated order, and where its errors are neither coarse nor round-off
 LISTED = {
-    "euler": (1, Pendulum, 3.0, (256, 512, 1024, 2048)),
-    "heun": (2, Pendulum, 3.0, (32, 64, 128, 256)),
-    "rkc": (2, Pendulum, 3.0, (32, 64, 128, 256)),
-    "imex": (2, Pendulum, 3.0, (32, 64, 128, 256)),
-    "velocity_verlet": (2, Pendulum, 3.0, (32, 64, 128, 256)),
-    "bosh3": (3, Pendulum, 3.0, (32, 64, 128, 256)),
-    "kvaerno3": (3, Pendulum, 3.0, (32, 64, 128, 256)),
-    "rk4": (4, Pendulum, 3.0, (32, 64, 128, 256)),
-    "yoshida4": (4, Pendulum, 3.0, (64, 128, 256, 512)),
+    "euler": (1, Pendulum, 3.0, (512, 1024, 2048)),
+    "heun": (2, Pendulum, 3.0, (64, 128, 256)),
+    "rkc": (2, Pendulum, 3.0, (64, 128, 256)),
+    "imex": (2, Pendulum, 3.0, (64, 128, 256)),
+    "velocity_verlet": (2, Pendulum, 3.0, (64, 128, 256)),
+    "bosh3": (3, Pendulum, 3.0, (64, 128, 256)),
+    "kvaerno3": (3, Pendulum, 3.0, (64, 128, 256)),
+    "rk4": (4, Pendulum, 3.0, (64, 128, 256)),
+    "yoshida4": (4, Pendulum, 3.0, (128, 256, 512)),
     "dopri5": (5, Circle, 3.0, (16, 32, 64)),
-    "tsit5": (5, Circle, 3.0, (32, 64, 128, 256)),
-    "kvaerno5": (5, Pendulum, 4.0, (16, 32, 64, 128)),
+    "tsit5": (5, Circle, 3.0, (64, 128, 256)),
+    "kvaerno5": (5, Pendulum, 4.0, (32, 64, 128)),
     "dopri8": (8, Pendulum, 4.0, (8, 16, 32)),
 }
 

@@ -1,7 +1,9 @@
 """The certificate passes what is right, and stops every bug planted here."""
 
+import math
 from typing import ClassVar
 
+import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -10,11 +12,10 @@ import pytest
 from gradient_faults import wrong_transpose
 from pdefit_reaction import FisherKPP
 from pdefit_reaction.fisher_kpp import State
-from problems import GRID, fisher, fisher_functional, planets_functional
+from problems import GRID, VALUE, fisher, fisher_functional, planets_functional
 
 import pdefit
 from pdefit._util.trees import cast
-from pdefit.adjoints.checkpointing.storage import HostStore
 from pdefit.inverse.certify import _subject as subject
 from pdefit.inverse.fit import drivers
 from pdefit.inverse.objective.fingerprint import fingerprint
@@ -23,6 +24,7 @@ from pdefit.inverse.objective.normal_equations import SegmentNormalEquations
 WHOLE = 1e4  # forward solves: enough for every check on the whole problem
 ALL = "all controls"
 GRADIENT_CHECK = "gradient against tangents"
+NODES = {"gm": pdefit.transforms.Log(), "nodes": {"velocity": pdefit.transforms.Identity()}}
 
 
 def failed(certificate):
@@ -78,14 +80,6 @@ class OffByOne(Wrapped):
         return y, jax.tree.map(lambda *x: jnp.stack(x), *outputs)
 
 
-class LostLate(FisherKPP):
-    """The derivative with respect to D is lost after half of the time."""
-
-    def vector_field(self, t, y, args):
-        D = jnp.where(t < 2.0, self.D, jax.lax.stop_gradient(self.D))
-        return State(pdefit.diffuse(self.grid, D, y.u) + self.r * y.u * (1 - y.u))
-
-
 class WrongNode(pdefit.formulations.Segments):
     """The gradient of one node state has the wrong sign."""
 
@@ -95,45 +89,54 @@ class WrongNode(pdefit.formulations.Segments):
         )
 
 
-class Threshold(FisherKPP):
-    """Grows only above a density: a hard switch that moves with the front."""
+class Planted(FisherKPP):
+    """A front with defects that are data, so that all of them run in the same programs.
+
+    **Arguments:** `until`, when the derivative with respect to D is lost; `above`, a density below which nothing grows: a
+    hard switch that moves with the front; `weight`, how much r has to say.
+    """
+
+    until: jax.Array = pdefit.constant(default=math.inf)
+    above: jax.Array = pdefit.constant(default=-1.0)
+    weight: jax.Array = pdefit.constant(default=1.0)
 
     def vector_field(self, t, y, args):
-        grows = jnp.where(y.u > 0.3, self.r * y.u * (1 - y.u), 0.0)
-        return State(pdefit.diffuse(self.grid, self.D, y.u) + grows)
+        D = jnp.where(t < self.until, self.D, jax.lax.stop_gradient(self.D))
+        r = self.weight * self.r + (1 - self.weight) * 1.5
+        return State(pdefit.diffuse(self.grid, D, y.u) + jnp.where(y.u > self.above, r * y.u * (1 - y.u), 0.0))
 
 
-class Silent(FisherKPP):
-    """The derivative with respect to D is lost."""
-
-    def vector_field(self, t, y, args):
-        D = jax.lax.stop_gradient(self.D)
-        return State(pdefit.diffuse(self.grid, D, y.u) + self.r * y.u * (1 - y.u))
-
-
-def front(cls, **options):
+def front(cls=Planted, noise=0.0, **defects):
     """D and r of another system than the one that made the data."""
-    y0, ts = fisher().init(None), np.linspace(0.0, 4.0, 9)
-    data = pdefit.simulate(fisher(), y0, ts, dt=0.05)
-    system = cls(grid=GRID, D=jnp.asarray(0.6), r=jnp.asarray(1.5), front=-5.0)
-    problem = pdefit.Problem(system, y0)
-    return pdefit.Functional(
-        problem, data, {"D": pdefit.transforms.Log(), "r": pdefit.transforms.Log()}, dt=0.05, **options
-    )
+    y0, ts, steps = fisher().init(None), np.linspace(0.0, 4.0, 9), {"dt": 0.05, "solver": diffrax.Euler()}
+    data = pdefit.add_noise(pdefit.simulate(fisher(), y0, ts, **steps), noise, jax.random.key(1))
+    problem = pdefit.Problem(cls(grid=GRID, D=jnp.asarray(0.6), r=jnp.asarray(1.5), front=-5.0, **defects), y0)
+    return pdefit.Functional(problem, data, {"D": pdefit.transforms.Log(), "r": pdefit.transforms.Log()}, **steps)
+
+
+def perfect(functional):
+    """Where the data come from: J is zero but for round-off."""
+    theta = functional.controls.theta(pdefit.Problem(fisher(), functional.problem.y0))
+    assert VALUE(functional, theta) < 1e-28
+    return theta
 
 
 @pytest.mark.parametrize(
-    "functional",
+    "make",
     [
-        fisher_functional(),
-        fisher_functional({"D": pdefit.transforms.Log(), "y0": {"u": pdefit.Control(smoothing=2.0)}}, noise=0.02),
-        fisher_functional(adjoint=pdefit.adjoints.StoreAll(), times=[0.0, 0.3, 0.5, 1.7, 2.0]),
-        planets_functional(),
-        planets_functional({"gm": pdefit.transforms.Log(), "nodes": {"velocity": pdefit.transforms.Identity()}}),
+        front,
+        lambda: fisher_functional(
+            {"D": pdefit.transforms.Log(), "y0": {"u": pdefit.Control(smoothing=2.0)}},
+            noise=0.02,
+            adjoint=pdefit.adjoints.StoreAll(),
+            times=[0.0, 0.3, 0.5, 1.7, 2.0],
+        ),
+        lambda: planets_functional(NODES),
     ],
-    ids=["front", "field", "irregular", "planets", "nodes"],
+    ids=["front", "irregular field", "nodes"],
 )
-def test_right_gradients_pass(functional):
+def test_right_gradients_pass(make):
+    functional = make()
     found = pdefit.certify(functional, functional.theta0, fit_cost=WHOLE)
     assert found.passed, found.reason
     compared = [check for check in found.checks if "finding" in check.detail]
@@ -141,25 +144,27 @@ def test_right_gradients_pass(functional):
     assert max(check.error for check in compared) < 1e-7 and min(len(check.detail["steps"]) for check in compared) >= 9
 
 
-@pytest.mark.parametrize("fault", [DropsLast(), OffByOne()], ids=["last cotangent dropped", "checkpoint off by one"])
-def test_a_wrong_adjoint_is_caught(fault):
-    times = np.linspace(0.0, 1.0, 6)
-    functional = fisher_functional(adjoint=fault, times=times)
+@pytest.mark.parametrize(
+    ("fault", "times"),
+    [(DropsLast(), None), (OffByOne(), [0.0, 0.1, 0.2])],
+    ids=["last cotangent dropped", "checkpoint off by one"],
+)
+def test_a_wrong_adjoint_is_caught(fault, times):
+    functional, right = (fisher_functional(times=times, **options) for options in ({"adjoint": fault}, {}))
     found = pdefit.certify(functional, functional.theta0, fit_cost=WHOLE)
     assert {"D: gradient against differences", f"{ALL}: gradient against differences"} <= set(failed(found))
-    right = fisher_functional(times=times)
-    assert np.isclose(functional.value(functional.theta0), right.value(right.theta0)), "the value must not depend on it"
+    assert np.isclose(VALUE(functional, functional.theta0), VALUE(right, right.theta0)), (
+        "the value must not depend on it"
+    )
 
 
 def test_a_wrong_adjoint_is_caught_at_a_perfect_fit():
     functional = fisher_functional(adjoint=DropsLast())
-    theta = functional.controls.theta(pdefit.Problem(fisher(), functional.problem.y0))
-    assert functional.value(theta) == 0
-    assert not pdefit.certify(functional, theta, fit_cost=WHOLE).passed
+    assert not pdefit.certify(functional, perfect(functional), fit_cost=WHOLE).passed
 
 
 def test_a_lost_derivative_is_caught():
-    functional = front(Silent)
+    functional = front(until=0.0)
     found = pdefit.certify(functional, functional.theta0, fit_cost=WHOLE)
     assert {"D: tangent against differences", "controls without influence"} <= set(failed(found))
     assert "r: tangent against differences" not in failed(found)
@@ -167,14 +172,13 @@ def test_a_lost_derivative_is_caught():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_hard_switch_is_caught(seed):
-    functional = front(Threshold)
+    functional = front(above=0.3)
     found = pdefit.certify(functional, functional.theta0, fit_cost=WHOLE, key=jax.random.key(seed))
     assert {"D: tangent against differences", "r: tangent against differences"} <= set(failed(found))
 
 
 def test_a_sign_error_in_one_node_is_caught():
-    controls = {"gm": pdefit.transforms.Log(), "nodes": {"velocity": pdefit.transforms.Identity()}}
-    functional = planets_functional(controls)
+    functional = planets_functional(NODES)
     theta = functional.theta0
     spoiled = eqx.tree_at(lambda f: f.formulation, functional, WrongNode(1.5))
     found = pdefit.certify(spoiled, theta, fit_cost=WHOLE)
@@ -182,15 +186,13 @@ def test_a_sign_error_in_one_node_is_caught():
 
 
 def test_a_perfect_fit_passes():
-    functional = fisher_functional()
-    theta = functional.controls.theta(pdefit.Problem(fisher(), functional.problem.y0))
-    assert functional.value(theta) == 0
-    found = pdefit.certify(functional, theta, fit_cost=WHOLE)
+    functional = front()
+    found = pdefit.certify(functional, perfect(functional), fit_cost=WHOLE)
     assert found.passed, found.reason
 
 
 def test_a_float32_run_is_certified_on_its_twin():
-    functional = cast(fisher_functional(noise=0.02), jnp.float32)
+    functional = cast(front(noise=0.02), jnp.float32)
     found = pdefit.certify(functional, functional.theta0, fit_cost=WHOLE)
     assert found.passed, found.reason
     (single,) = [c for c in found.checks if "float32" in c.name]
@@ -198,18 +200,18 @@ def test_a_float32_run_is_certified_on_its_twin():
 
 
 def test_the_cost_is_capped_and_recorded(monkeypatch):
-    functional = fisher_functional(count=33)
-    assert pdefit.certify(functional, functional.theta0).scope["observations"] == 33, "a small problem, tested whole"
+    functional = front()
+    assert pdefit.certify(functional, functional.theta0).scope["observations"] == 9, "a small problem, tested whole"
     monkeypatch.setattr(subject, "UPDATES", 0.0)
     found = pdefit.certify(functional, functional.theta0)
     assert found.passed
-    assert found.scope["observations"] < found.scope["of"] == 33
-    assert pdefit.certify(functional, functional.theta0, fit_cost=WHOLE).scope["observations"] == 33
+    assert found.scope["observations"] < found.scope["of"] == 9
+    assert pdefit.certify(functional, functional.theta0, fit_cost=WHOLE).scope["observations"] == 9
 
 
 def test_what_lies_beyond_the_scope_is_tested_along_a_random_direction(monkeypatch):
     monkeypatch.setattr(subject, "UPDATES", 0.0)
-    functional = front(LostLate)
+    functional = front(until=2.0)
     found = pdefit.certify(functional, functional.theta0)
     assert found.scope["observations"] < 5, "each control is tested before anything is lost"
     assert failed(found) == [f"{ALL}: tangent against differences"]
@@ -217,25 +219,23 @@ def test_what_lies_beyond_the_scope_is_tested_along_a_random_direction(monkeypat
 
 
 def test_a_sign_in_the_gradient_of_long_records_is_caught(monkeypatch):
-    right = pdefit.Functional.watched_gradient
+    right = drivers.GRADIENT
 
-    def wrong(self, theta):
-        value, gradient, growth = right(self, theta)
-        return value, gradient.at[0].multiply(-1.0 if self.observations.ts.size > 6 else 1.0), growth
+    def wrong(functional, theta):
+        value, gradient, growth = right(functional, theta)
+        return value, gradient.at[0].multiply(-1.0 if functional.observations.ts.size > 6 else 1.0), growth
 
-    monkeypatch.setattr(pdefit.Functional, "watched_gradient", wrong)
-    functional = fisher_functional(count=10)
+    monkeypatch.setattr(drivers, "GRADIENT", wrong)
+    functional = front()
     assert failed(pdefit.certify(functional, functional.theta0, optimizers=[pdefit.optimizers.LBFGS()])) == [
         GRADIENT_CHECK
     ]
 
 
 def test_a_sign_in_the_products_is_caught(monkeypatch):
-    right = pdefit.Functional.gauss_newton_product
-    monkeypatch.setattr(
-        pdefit.Functional, "gauss_newton_product", lambda self, theta, v: right(self, theta, v).at[0].multiply(-1.0)
-    )
-    functional = fisher_functional(count=11)
+    right = drivers.PRODUCT
+    monkeypatch.setattr(drivers, "PRODUCT", lambda *asked: right(*asked).at[0].multiply(-1.0))
+    functional = front()
     found = pdefit.certify(functional, functional.theta0, optimizers=[pdefit.optimizers.GaussNewtonCG()])
     assert failed(found) == ["Gauss-Newton products against tangents"]
 
@@ -247,60 +247,39 @@ def test_a_lost_segment_of_the_normal_equations_is_caught(monkeypatch):
         return right(self._replace(gradient=self.gradient.at[1].set(0.0), matrix=self.matrix.at[1].set(0.0)))
 
     monkeypatch.setattr(SegmentNormalEquations, "total", wrong)
-    functional = planets_functional(length=1.25)
+    # compiled anew, with the fault
+    monkeypatch.setattr(drivers, "NORMAL", eqx.filter_jit(lambda f, theta: f.normal_equations(theta)))
+    functional = planets_functional(NODES)
     found = pdefit.certify(functional, functional.theta0, optimizers=[pdefit.optimizers.LevenbergMarquardt()])
     assert failed(found) == [f"Gauss-Newton {GRADIENT_CHECK}", "Gauss-Newton matrix against tangents"]
 
 
-def test_a_host_checkpoint_off_by_one_is_caught(monkeypatch):
-    """From slot 4 on: a short horizon never gets there."""
-
-    class OffByOneStore(HostStore):
-        def read(self, slot):
-            return super().read(slot - 1 if slot >= 4 else slot)
-
-    functional, driver = fisher_functional(count=17), pdefit.drivers.Hosted(device="12 kB", host="40 kB")
-    functional = driver.resolve_for(functional)
-    good = pdefit.certify(functional, functional.theta0, optimizers=[pdefit.optimizers.LBFGS()], driver=driver)
-    assert good.passed, good.reason
-    driver.close()
-    monkeypatch.setattr(drivers, "HostStore", OffByOneStore)
-    assert failed(
-        pdefit.certify(functional, functional.theta0, optimizers=[pdefit.optimizers.LBFGS()], driver=driver)
-    ) == [f"hosted {GRADIENT_CHECK}"]
-
-
 def test_a_control_without_influence_is_named():
-    class Idle(FisherKPP):
-        idle: jax.Array = pdefit.parameter(default=1.0)
-
-    y0, ts = fisher().init(None), np.linspace(0.0, 4.0, 9)
-    data = pdefit.simulate(fisher(), y0, ts, dt=0.05)
-    problem = pdefit.Problem(Idle(grid=GRID, D=jnp.asarray(0.6), r=jnp.asarray(1.5), front=-5.0), y0)
-    functional = pdefit.Functional(
-        problem, data, {"D": pdefit.transforms.Log(), "idle": pdefit.transforms.Log()}, dt=0.05
-    )
+    functional = front(weight=0.0)
     found = pdefit.certify(functional, functional.theta0)
     assert failed(found) == ["controls without influence"]
-    assert "say nothing about idle" in found.reason
+    assert "say nothing about r" in found.reason
 
 
 def test_fingerprints_tell_equations_from_data_from_flags():
-    base, other_data = fisher_functional(), fisher_functional(noise=0.02)
+    class Halved(Planted):
+        def vector_field(self, t, y, args):
+            return State(super().vector_field(t, y, args).u / 2)
+
+    base = front()
     of = {
         name: fingerprint(f)
         for name, f in {
             "base": base,
-            "same": fisher_functional(),
-            "data": other_data,
+            "same": front(),
+            "data": front(noise=0.02),
             "dtype": cast(base, jnp.float32),
-            "smooth": front(FisherKPP),
-            "hard": front(Threshold),
+            "other": front(Halved),
         }.items()
     }
     assert of["base"] == of["same"]
     assert of["data"]["equations"] == of["base"]["equations"] and of["data"]["data"] != of["base"]["data"]
-    assert of["hard"]["equations"] != of["smooth"]["equations"] and of["hard"]["data"] == of["smooth"]["data"]
+    assert of["other"]["equations"] != of["base"]["equations"] and of["other"]["data"] == of["base"]["data"]
     assert of["dtype"]["flags"] != of["base"]["flags"]
     elsewhere = base.reformulated(pdefit.formulations.Single(), base.theta0 + 1)
     assert fingerprint(elsewhere) == of["base"], "the point where a fit stands is not part of its problem"

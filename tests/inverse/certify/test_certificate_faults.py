@@ -9,24 +9,32 @@ import pdefit
 
 # what is planted, and the check that must find it
 CAUGHT = {
-    "one_frame_of_101_lost": "all controls: gradient against differences",
-    "last_recording_lost": "gradient against tangents",
+    "host_checkpoint_off_by_one_from_slot_4": "hosted gradient against tangents",
     "cotangent_lost_between_late_pieces": "hosted gradient against tangents",
+    "one_frame_of_101_lost": "all controls: gradient against differences",
     "imex_solve_without_parameters": "a: tangent against differences",
-    "implicit_solve_off_by_1e-3": "a: tangent against differences",
     "prior_stopped": "a: tangent against differences",
     "smooth_twin_sign": "smooth tangents",
+    # it clears all compiled programs
+    "implicit_solve_off_by_1e-3": "a: tangent against differences",
 }
+
+# evaluations piece by piece are slow: gradients alone
+LBFGS = {"optimizers": [pdefit.optimizers.LBFGS()]}
+
+
+def test_a_right_hosted_fit_passes():
+    assert certificate(FAULTS["host_checkpoint_off_by_one_from_slot_4"].make(), **LBFGS).passed
 
 
 @pytest.mark.parametrize("name", CAUGHT)
 def test_a_planted_fault_is_refused(name):
     with FAULTS[name].planted() as planted:
-        found = certificate(planted)
+        found = certificate(planted, **({} if planted.driver is None else LBFGS))
     assert CAUGHT[name] in "; ".join(check.name for check in found.checks if not check.passed)
 
 
-@pytest.mark.parametrize("name", ["kdv", "kuramoto_sivashinsky", "van_der_pol_stiff"])
+@pytest.mark.parametrize("name", ["kuramoto_sivashinsky", "van_der_pol_stiff"])
 def test_a_smooth_system_passes(name):
     for seed, off in enumerate((1.0, 0.03)):
         functional = CASES[name].draw(seed, off)

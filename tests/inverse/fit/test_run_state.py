@@ -33,10 +33,9 @@ GROWING = [
     ("functional", "stages"),
     [
         (fisher_functional(noise=0.02), ADAM),
-        (fisher_functional(noise=0.02), LBFGS),
         (planets_functional(length=0.5), GROWING),
     ],
-    ids=["adam", "lbfgs", "windows and weights"],
+    ids=["adam", "windows and weights"],
 )
 def test_every_state_leads_to_the_same_end(functional, stages, monkeypatch):
     short_chunks(monkeypatch)

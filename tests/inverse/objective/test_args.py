@@ -8,11 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from problems import VALUE, central_difference
 from small_systems import State
 
 import pdefit
 
 TS = np.linspace(0.0, 4.0, 17)
+GRADIENT = eqx.filter_jit(lambda functional, theta: functional.value_and_grad(theta)[1])
 OPTIMIZERS = [pdefit.optimizers.LevenbergMarquardt(), pdefit.optimizers.LBFGS(), pdefit.optimizers.GaussNewtonCG()]
 
 
@@ -79,8 +81,11 @@ def test_forward_runs_follow_the_exact_solution(numerics):
     np.testing.assert_allclose(late.u, expected[8:], atol=1e-7)
 
 
-@pytest.mark.parametrize("adaptive", [False, True], ids=["constant", "adaptive"])
-@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda o: type(o).__name__)
+@pytest.mark.parametrize(
+    ("optimizer", "adaptive"),
+    [*((o, False) for o in OPTIMIZERS), (OPTIMIZERS[0], True)],
+    ids=lambda x: type(x).__name__,
+)
 def test_strength_and_decay_are_found(optimizer, adaptive):
     problem = functional(
         {"k": pdefit.transforms.Log(), "args": {"strength": pdefit.transforms.Log()}}, 0.6, 0.8, adaptive
@@ -92,14 +97,15 @@ def test_strength_and_decay_are_found(optimizer, adaptive):
     assert float(found.problem.args.rate) == 2.0
 
 
-def test_the_driven_gradient_is_certified():
+def test_the_driven_gradient_is_that_of_differences():
     problem = functional(
         {"k": pdefit.transforms.Log(), "args": {"strength": pdefit.transforms.Log(), "rate": pdefit.transforms.Log()}},
         0.9,
         1.4,
     )
-    certificate = pdefit.certify(problem, problem.theta0, fit_cost=1e4)
-    assert certificate.passed and len(certificate.checks) >= 3, certificate
+    gradient = GRADIENT(problem, problem.theta0)
+    for unit, slope in zip(np.eye(3), gradient, strict=True):
+        assert abs(central_difference(problem, problem.theta0, unit, 1e-4) / float(slope) - 1) < 1e-7
 
 
 @pytest.mark.parametrize(
@@ -108,7 +114,7 @@ def test_the_driven_gradient_is_certified():
 def test_every_adjoint_has_the_gradient_of_the_force(adjoint):
     controls = {"args": {"strength": pdefit.transforms.Log(), "rate": pdefit.transforms.Log()}}
     gradients = [
-        functional(controls, 0.9, 1.4, **options).value_and_grad(jnp.log(jnp.array([1.4, 2.1])))[1]
+        GRADIENT(functional(controls, 0.9, 1.4, **options), jnp.log(jnp.array([1.4, 2.1])))
         for options in ({}, {"adjoint": adjoint})
     ]
     np.testing.assert_allclose(gradients[1], gradients[0], rtol=1e-5)
@@ -121,9 +127,9 @@ def test_segments_are_driven_at_their_own_times():
     )
     assert problem.layout.segments == 4
     # at the truth nothing is left but the error of the steps
-    assert float(problem.value(problem.theta0)) < 1e-6
+    assert float(VALUE(problem, problem.theta0)) < 1e-6
     late = eqx.tree_at(lambda f: f.problem.args.rate, problem, jnp.asarray(2.4))
-    assert float(late.value(late.theta0)) > 1
+    assert float(VALUE(late, late.theta0)) > 1
 
 
 def test_intervals_see_inputs_and_a_twin_is_driven():

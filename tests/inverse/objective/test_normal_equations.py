@@ -33,9 +33,7 @@ def tissue_functional(observations: int, between: int = 4, solver=None) -> pdefi
     return pdefit.Functional(pdefit.Problem(guess, y0), pdefit.Observations.build(ts, values), controls, **options)
 
 
-@pytest.mark.parametrize(
-    "solver", [diffrax.Euler(), pdefit.solvers.RK4(), diffrax.Tsit5()], ids=["Euler", "RK4", "Tsit5"]
-)
+@pytest.mark.parametrize("solver", [diffrax.Euler(), diffrax.Bosh3()], ids=lambda s: type(s).__name__)
 def test_the_gradient_of_tissue_is_that_of_the_reverse_pass(solver):
     # an odd number of steps, which Euler's tangents take two at a time
     functional = tissue_functional(3, between=3, solver=solver)
@@ -43,8 +41,14 @@ def test_the_gradient_of_tissue_is_that_of_the_reverse_pass(solver):
     value, gradient, matrix = eqx.filter_jit(pdefit.Functional.normal_equations)(functional, theta)
     expected = eqx.filter_jit(lambda f, x: f.value_and_grad(x))(functional, theta)
     np.testing.assert_allclose(value, expected[0], rtol=1e-12)
+<<<<<<< HEAD
     np.testing.assert_allclose(gradient, expected[1], rtol=1e-12)
     jac = functional.jacobian(theta)
+=======
+    # theta_v has no influence yet: its derivative is round-off of the others
+    np.testing.assert_allclose(gradient, expected[1], rtol=1e-9, atol=1e-12 * float(jnp.max(jnp.abs(gradient))))
+    jac = eqx.filter_jit(pdefit.Functional.jacobian)(functional, theta)
+>>>>>>> suite_a
     np.testing.assert_allclose(matrix, jac.T @ jac, rtol=1e-9, atol=1e-12 * float(jnp.max(matrix)))
 
 

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from problems import fisher_functional, planets_functional, positions_functional
+from problems import fisher_functional, positions_functional
 
 import pdefit
 
@@ -14,10 +14,8 @@ CONTROLS = {
     "y0": {"u": pdefit.Control(smoothing=2.0)},
 }
 MAKERS = {
-    "front": lambda: fisher_functional(noise=0.02),
     "field": lambda: fisher_functional(CONTROLS, noise=0.02, regularizers=(pdefit.regularizers.H1("y0.u", 1e-2),)),
     "three levels": lambda: fisher_functional(CONTROLS, noise=0.02, adjoint=pdefit.adjoints.Checkpointed(3)),
-    "segments": planets_functional,
     "nodes": lambda: positions_functional(noise=np.random.default_rng(0)),
 }
 GRADIENT = eqx.filter_jit(lambda functional, theta: functional.value_and_grad(theta)[1])
@@ -42,13 +40,13 @@ def test_the_hessian_product_is_the_difference_of_gradients(name):
     assert min(errors) <= 1e-6
 
 
-@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("name", ["field", "nodes"])
 def test_the_gauss_newton_product_is_that_of_the_matrix(name):
     functional = MAKERS[name]()
     theta = functional.theta0
     v = jax.random.normal(jax.random.key(2), theta.shape)
-    product = eqx.filter_jit(pdefit.Functional.gauss_newton_product)(functional, theta, v)
-    jac = functional.jacobian(theta)
+    both = eqx.filter_jit(lambda f, theta, v: (f.gauss_newton_product(theta, v), f.jacobian(theta)))
+    product, jac = both(functional, theta, v)
     expected = jac.T @ (jac @ v)
     np.testing.assert_allclose(product, expected, rtol=1e-9, atol=1e-11 * float(jnp.max(jnp.abs(expected))))
 

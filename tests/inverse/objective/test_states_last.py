@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from problems import fisher_functional
+from problems import VALUE, fisher_functional
 
 import pdefit
 
@@ -46,7 +46,7 @@ def test_windows_prepare_the_numbers_and_the_last_stage_has_the_state_free(small
     # numbers are carried over, the state begins at its guess
     np.testing.assert_array_equal(begin.theta, alone.theta)
     at = jnp.concatenate([alone.theta, functional.theta0[2:]])
-    assert begin.loss == pytest.approx(float(functional.value(at)), rel=1e-9)
+    assert begin.loss == pytest.approx(float(VALUE(functional, at)), rel=1e-9)
     assert {r.theta.size for r in both.history} == {2}
     # the last stage moved the state, and gained by it
     assert both.loss < 0.9 * begin.loss and np.max(np.abs(both.theta[2:] - functional.theta0[2:])) > 1e-3

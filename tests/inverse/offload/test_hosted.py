@@ -26,7 +26,7 @@ MAKERS = {
     "segments": planets_functional,
     "nodes": lambda: positions_functional(noise=np.random.default_rng(0)),
 }
-PIECES = {"interval": (1, None), "three intervals": (3, None), "part of an interval": (1, 4), "step": (1, 1)}
+PIECES = {"three intervals": (3, None), "part of an interval": (1, 4), "step": (1, 1)}
 
 
 def hosted(functional, group, length, slots, path=None):
@@ -50,7 +50,9 @@ def relative(found, expected):
 
 
 @pytest.mark.parametrize(
-    ("name", "piece"), [("front", piece) for piece in PIECES] + [(name, "three intervals") for name in MAKERS][1:]
+    ("name", "piece"),
+    [("front", piece) for piece in PIECES]
+    + [(name, "three intervals") for name in ("irregular", "field", "single precision", "nodes")],
 )
 def test_answers_are_those_of_the_traced_driver(name, piece):
     functional = MAKERS[name]()
@@ -58,7 +60,7 @@ def test_answers_are_those_of_the_traced_driver(name, piece):
     single = name == "single precision"
     tolerance = 1e-5 if single else 1e-13
     value, gradient, growth = eqx.filter_jit(pdefit.Functional.watched_gradient)(functional, theta)
-    for slots in (2, 1000):
+    for slots in (2, 1000) if piece == "three intervals" else (2,):
         other = hosted(functional, *PIECES[piece], slots)
         found = other.watched_gradient(theta)
         assert relative(found[0], value) <= tolerance
@@ -67,7 +69,7 @@ def test_answers_are_those_of_the_traced_driver(name, piece):
         assert relative(other.value(theta), value) <= tolerance
 
 
-@pytest.mark.parametrize("name", ["field", "segments", "nodes"])
+@pytest.mark.parametrize("name", ["field", "segments"])
 def test_products_are_those_of_the_traced_driver(name):
     functional = MAKERS[name]()
     theta = functional.theta0
@@ -103,8 +105,8 @@ def test_the_taylor_remainder_through_each_tier(tier, tmp_path):
 
 @pytest.mark.parametrize(
     "optimizer",
-    [pdefit.optimizers.Adam(0.05), pdefit.optimizers.LBFGS(), pdefit.optimizers.LevenbergMarquardt()],
-    ids=str,
+    [pdefit.optimizers.LBFGS(), pdefit.optimizers.LevenbergMarquardt(), pdefit.optimizers.GaussNewtonCG()],
+    ids=lambda o: type(o).__name__,
 )
 def test_the_same_iterates(optimizer):
     functional = MAKERS["front"]()

@@ -1,4 +1,4 @@
-"""Gauss-Newton from products alone: on a zoo with known minima, on fields, with bounds, on both drivers."""
+"""Gauss-Newton from products alone: on a zoo with known minima, on fields, with bounds."""
 
 from types import SimpleNamespace
 
@@ -6,31 +6,38 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from problems import fisher, fisher_functional
 
 import pdefit
 from pdefit.inverse.optimizers.base import Box
 
-FIELD = {"y0": {"u": pdefit.Control(smoothing=1.0)}}
-BOTH = {"D": pdefit.transforms.Log(), **FIELD}
+BOTH = {"D": pdefit.transforms.Log(), "y0": {"u": pdefit.Control(smoothing=1.0)}}
+
+ASK = eqx.filter_jit(lambda optimizer, state: optimizer.ask(state))
+
+
+@eqx.filter_jit
+def tell(optimizer, state, found):
+    state, accepted = optimizer.tell(state, found)
+    return state, accepted, optimizer.finished(state)
 
 
 class Products:
     """What an optimizer may ask of residuals, and how often it asked."""
 
     def __init__(self, residuals, parts=None):
-        self.residuals, self.asked = residuals, 0
+        self.asked = 0
+        self.gradient = jax.jit(jax.value_and_grad(lambda x: jnp.sum(residuals(x) ** 2) / 2))
+        self.push = jax.jit(lambda x, v: jax.jvp(residuals, (x,), (v,))[1])
+        self.pull = jax.jit(lambda x, moved: jax.vjp(residuals, x)[1](moved)[0])
         self.controls = SimpleNamespace(elements=parts or {"x": True})
 
     def watched_gradient(self, theta):
-        value, gradient = jax.value_and_grad(lambda x: jnp.sum(self.residuals(x) ** 2) / 2)(theta)
-        return value, gradient, jnp.ones(())
+        return *self.gradient(theta), jnp.ones(())
 
     def gauss_newton_product(self, theta, v):
         self.asked += 1
-        moved, pull = jax.jvp(self.residuals, (theta,), (v,))[1], jax.vjp(self.residuals, theta)[1]
-        return pull(moved)[0]
+        return self.pull(theta, self.push(theta, v))
 
     def normal_equations(self, theta):
         raise NotImplementedError("Gauss-Newton for fields never forms a matrix")
@@ -49,10 +56,10 @@ def minimise(residuals, start, limit=100, box=None, parts=None, **options):
     state, points = optimizer.init(start, box or Box(np.full(start.shape, -np.inf), np.full(start.shape, np.inf))), []
     for _ in range(limit):
         found = optimizer.evaluate(objective, state)
-        trial = optimizer.ask(state)
-        state, accepted = optimizer.tell(state, found)
+        trial = ASK(optimizer, state)
+        state, accepted, finished = tell(optimizer, state, found)
         points += [(trial, float(found.value))] if accepted else []
-        if optimizer.finished(state):
+        if finished:
             break
     return points, bool(optimizer.converged(state)), objective.asked
 
@@ -120,10 +127,9 @@ def test_a_step_goes_on_while_it_brings_much_though_the_residual_has_long_fallen
     assert values[1] < 0.1 * values[0] and asked < 30
 
 
-@pytest.mark.parametrize("controls", [FIELD, BOTH], ids=["field", "field and parameter"])
-def test_a_field_is_found_with_far_fewer_evaluations_than_by_gradients(controls):
+def test_a_field_is_found_with_far_fewer_evaluations_than_by_gradients():
     truth = fisher()
-    functional = fisher_functional(controls, noise=1e-3, count=9, times=np.linspace(0.0, 1.0, 9), guess=(0.8, 1.0))
+    functional = fisher_functional(BOTH, noise=1e-3, times=np.linspace(0.0, 1.0, 9), guess=(0.8, 1.0))
     y0 = type(truth.init(None))(truth.init(None).u * 0.7)
     functional = eqx.tree_at(lambda f: f.problem.y0, functional, y0)
     newton = pdefit.fit(functional, [pdefit.optimizers.GaussNewtonCG()])
@@ -131,15 +137,3 @@ def test_a_field_is_found_with_far_fewer_evaluations_than_by_gradients(controls)
     assert newton.converged and newton.iterations <= 40 and gradients.iterations > 5 * newton.iterations
     np.testing.assert_allclose(newton.loss, gradients.loss, rtol=1e-4)
     np.testing.assert_allclose(newton.problem.y0.u, gradients.problem.y0.u, atol=2e-3)
-
-
-def test_both_drivers_take_the_same_way():
-    functional = fisher_functional(BOTH, noise=1e-3, times=np.linspace(0.0, 1.0, 5), guess=(0.8, 1.0))
-    ways = [
-        pdefit.fit(functional, [pdefit.Stage(pdefit.optimizers.GaussNewtonCG(products=5), 5)], driver=driver)
-        for driver in (pdefit.drivers.Traced(), pdefit.drivers.Hosted(device="20 kB"))
-    ]
-    losses = [[r.loss for r in way.history] for way in ways]
-    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-8)
-    np.testing.assert_allclose(ways[0].theta, ways[1].theta, rtol=1e-6, atol=1e-8)
-    assert losses[0][-1] < 0.5 * losses[0][0]

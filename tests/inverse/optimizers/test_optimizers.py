@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -53,24 +54,38 @@ def evaluate(residuals, theta):
     return Evaluation(jnp.sum(r**2) / 2, jac.T @ r, jac.T @ jac)
 
 
-def minimise(optimizer, residuals, start, limit, box=None):
-    """Ask, evaluate, tell, until converged; returns all points and the state."""
-    box = box or Box(np.full(start.shape, -np.inf), np.full(start.shape, np.inf))
+@eqx.filter_jit
+def advance(optimizer, residuals, state, count=1):
+    """So many evaluations: the states after each, the points, their values, whether accepted, and whether finished."""
 
-    @jax.jit
-    def step(state):
+    def step(state, _):
         theta = optimizer.ask(state)
         found = evaluate(residuals, theta)
         state, accepted = optimizer.tell(state, found)
-        return state, theta, found.value, accepted, optimizer.finished(state)
+        return state, (state, theta, found.value, accepted, optimizer.finished(state))
 
-    state, points = optimizer.init(jnp.asarray(start), box), []
-    for _ in range(limit):
-        state, theta, value, accepted, done = step(state)
-        points.append((np.asarray(theta), float(value), bool(accepted)))
-        if done:
-            break
+    return jax.lax.scan(step, state, None, length=count)[1]
+
+
+def begin(optimizer, start, box=None):
+    return optimizer.init(jnp.asarray(start), box or Box(np.full(len(start), -np.inf), np.full(len(start), np.inf)))
+
+
+def minimise(optimizer, residuals, start, limit, box=None):
+    """Ask, evaluate, tell, until converged; returns all points."""
+    state, points, count = begin(optimizer, start, box), [], 500 if limit > 1000 else 10
+    while len(points) < limit:
+        states, *found = jax.tree.map(np.asarray, advance(optimizer, residuals, state, count))
+        state = last(states)
+        for *point, done in zip(*found, strict=True):
+            points.append(point)
+            if done or len(points) == limit:
+                return points
     return points
+
+
+def last(states):
+    return jax.tree.map(lambda x: jnp.asarray(np.asarray(x)[-1]), states)
 
 
 def best(points):
@@ -160,14 +175,11 @@ def test_any_optax_transformation_is_an_optimizer():
 def test_states_are_arrays_that_can_be_saved_between_evaluations():
     """A state that went through NumPy continues bit by bit as the original."""
     for optimizer, _, _ in OPTIMIZERS.values():
-        box = Box(np.full(2, -np.inf), np.full(2, np.inf))
-        state = optimizer.init(jnp.array([-1.2, 1.0]), box)
+        state = begin(optimizer, [-1.2, 1.0])
         for _ in range(7):
             saved = jax.tree.map(lambda x: jnp.asarray(np.asarray(x)), state)
-            found = evaluate(ZOO["rosenbrock"].residuals, optimizer.ask(state))
-            state, _ = optimizer.tell(state, found)
-            again, _ = optimizer.tell(saved, found)
-            np.testing.assert_array_equal(optimizer.ask(state), optimizer.ask(again))
+            state, again = (last(advance(optimizer, ZOO["rosenbrock"].residuals, s)[0]) for s in (state, saved))
+            jax.tree.map(np.testing.assert_array_equal, state, again)
 
 
 def test_lbfgs_finds_bounded_minima_from_anywhere():
@@ -178,11 +190,15 @@ def test_lbfgs_finds_bounded_minima_from_anywhere():
     box = Box(np.full(3, -np.inf), np.array([0.3, np.inf, np.inf]))
     target = np.array([1.0, -1.0, 0.5])
     factor = np.linalg.cholesky(matrix).T
+
+    def residuals(x):
+        return factor @ (x - target)
+
     # with the first element held at its bound the others solve their own equations
     rest = -np.linalg.solve(matrix[1:, 1:], matrix[1:, 0] * (0.3 - target[0])) + target[1:]
     for _ in range(15):
         start = np.minimum(3 * rng.normal(size=3), box.upper)
-        points = minimise(optimizer, lambda x: factor @ (x - target), start, 100, box)
+        points = minimise(optimizer, residuals, start, 100, box)
         np.testing.assert_allclose(best(points)[0], [0.3, *rest], atol=1e-5)
         assert len(points) <= 40
 
@@ -190,15 +206,13 @@ def test_lbfgs_finds_bounded_minima_from_anywhere():
 def test_a_wall_of_nan_is_not_convergence():
     """The minimum lies behind a wall where J is not finite: the fit stops before it, and does not claim to be done."""
     optimizer = pdefit.optimizers.LevenbergMarquardt()
-    box = Box(np.full(1, -np.inf), np.full(1, np.inf))
-    state = optimizer.init(jnp.zeros(1), box)
-    for _ in range(300):
-        found = evaluate(lambda x: jnp.where(x > 1.0, jnp.nan, x - 2.0), optimizer.ask(state))
-        state, _ = optimizer.tell(state, found)
-        if optimizer.finished(state):
-            break
+    _, state = creeping(optimizer, lambda x: jnp.where(x > 1.0, jnp.nan, x - 2.0), [0.0], 300)
     assert optimizer.finished(state) and not optimizer.converged(state)
     assert 0.99 < float(state.theta[0]) <= 1.0
+
+
+def linear(matrix, data, x):
+    return matrix @ x - data
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -212,7 +226,8 @@ def test_levenberg_marquardt_meets_bounds_in_few_steps(seed):
     expected = lsq_linear(matrix, data, (box.lower, box.upper), tol=1e-14)
     assert np.sum(np.abs(expected.x) > 1 - 1e-9) >= 1
     optimizer = pdefit.optimizers.LevenbergMarquardt(damping=1e-9, max_step=100.0)
-    points = minimise(optimizer, lambda x: matrix @ x - data, np.zeros(5), 30, box)
+    residuals = eqx.Partial(linear, jnp.asarray(matrix), jnp.asarray(data))
+    points = minimise(optimizer, residuals, np.zeros(5), 30, box)
     np.testing.assert_allclose(best(points)[0], expected.x, atol=1e-6)
     assert len(points) <= 8
 
@@ -235,11 +250,7 @@ def test_a_step_too_small_to_matter_ends_a_fit_without_noise():
     counts = []
     for step_tolerance in (1e-3, 1e-13):
         optimizer = pdefit.optimizers.LevenbergMarquardt(tolerance=0.0, step_tolerance=step_tolerance)
-        box = Box(np.full(2, -np.inf), np.full(2, np.inf))
-        state, count = optimizer.init(jnp.asarray(zoo.start), box), 0
-        while not optimizer.finished(state) and count < 200:
-            state, _ = optimizer.tell(state, evaluate(zoo.residuals, optimizer.ask(state)))
-            count += 1
+        count, state = creeping(optimizer, zoo.residuals, zoo.start)
         assert bool(optimizer.converged(state))
         np.testing.assert_allclose(state.theta, zoo.minimum, atol=10 * step_tolerance)
         counts.append(count)
@@ -248,13 +259,9 @@ def test_a_step_too_small_to_matter_ends_a_fit_without_noise():
 
 def creeping(optimizer, residuals, start, limit=200):
     """How many evaluations an optimizer takes until it is finished, and its state there."""
-    state = optimizer.init(jnp.asarray(start), Box(np.full(len(start), -np.inf), np.full(len(start), np.inf)))
-    step = jax.jit(lambda state: optimizer.tell(state, evaluate(residuals, optimizer.ask(state)))[0])
-    for count in range(1, limit + 1):
-        state = step(state)
-        if optimizer.finished(state):
-            return count, state
-    return limit, state
+    states, *_, done = advance(optimizer, residuals, begin(optimizer, start), limit)
+    count = int(np.argmax(done)) if np.any(done) else limit - 1
+    return count + 1, jax.tree.map(lambda x: x[count], states)
 
 
 def test_levenberg_marquardt_sees_that_it_creeps():

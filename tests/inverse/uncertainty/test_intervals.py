@@ -11,12 +11,17 @@ from problems import fisher, fisher_functional, planets, planets_functional
 
 import pdefit
 
+JACOBIAN = eqx.filter_jit(pdefit.Functional.jacobian)
+
 
 def test_intervals_of_a_linear_problem_are_the_textbook_ones():
     """At the minimum of a nearly linear problem: (J^T J)^-1 s^2."""
     found = pdefit.fit(fisher_functional(noise=0.02), [pdefit.optimizers.LevenbergMarquardt()])
     intervals = pdefit.intervals(found.functional, found.theta)
-    jac, r = found.functional.jacobian(found.theta), found.functional.residuals(found.theta)
+    jac, r = (
+        JACOBIAN(found.functional, found.theta),
+        eqx.filter_jit(pdefit.Functional.residuals)(found.functional, found.theta),
+    )
     variance = r @ r / (r.size - 2)
     np.testing.assert_allclose(intervals.covariance, np.linalg.inv(jac.T @ jac) * variance, rtol=1e-8)
     assert np.all(intervals.low < intervals.estimate) and np.all(intervals.estimate < intervals.high)
@@ -50,7 +55,7 @@ def test_residuals_below_a_stated_sigma_do_not_shrink_intervals(make):
     functional = exact.reweighted(dict.fromkeys(exact.observations.sigma, 0.01))
     theta = functional.theta0
     residual, stated = (pdefit.intervals(functional, theta, sigma_stated=s) for s in (False, True))
-    jac = functional.jacobian(theta)
+    jac = JACOBIAN(functional, theta)
     expected = np.diag(np.linalg.inv(jac.T @ jac))
     np.testing.assert_allclose(np.diag(stated.covariance), expected, rtol=1e-6)
     np.testing.assert_allclose(stated.reach, 1.959964 * np.sqrt(expected), rtol=1e-6)
@@ -79,7 +84,7 @@ def test_clustered_intervals_see_errors_that_a_segment_shares():
     found = pdefit.fit(functional, [pdefit.optimizers.LevenbergMarquardt(tolerance=1e-12)])
     intervals = pdefit.intervals(found.functional, found.theta)
     assert intervals.method.startswith("sandwich") and intervals.degrees == 11
-    jac = found.functional.jacobian(found.theta)
+    jac = JACOBIAN(found.functional, found.theta)
     naive = np.sqrt(np.diag(np.linalg.inv(jac.T @ jac)))
     assert intervals.error[0] > 1.1 * naive[0]
     z = intervals.z_score(np.asarray(found.theta), np.log([1.0, 1e-3, 3e-3]))
