@@ -302,7 +302,6 @@ def test_the_position_of_a_cell_in_two_dimensions():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: fisher_functional(),
         lambda: fisher_functional(
             controls={
                 "r": pdefit.transforms.Log(),
@@ -311,8 +310,6 @@ def test_the_position_of_a_cell_in_two_dimensions():
             }
         ),
         lambda: fisher_functional(dt=None, steps=pdefit.Adaptive(1e-4, 1e-6), solver=diffrax.Tsit5()),
-        lambda: fisher_functional(dt=0.01, solver=diffrax.Bosh3()),
-        planets_functional,
         positions_functional,
         lambda: planets_functional(solver=pdefit.solvers.VelocityVerlet()),
     ],
