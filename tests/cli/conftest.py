@@ -1,12 +1,13 @@
 """Configurations composed in this process, and the command in another."""
 
+import functools
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import hydra
 import pytest
@@ -19,7 +20,36 @@ from pdefit.cli.config.settings import Settings
 from pdefit.cli.runtime import plugins
 
 
-@pytest.fixture
+class Fitted(NamedTuple):
+    """A fit by the installed command: its directory, its arguments, and what it printed."""
+
+    run: Path
+    arguments: tuple[str, ...]
+    out: str
+    err: str
+
+
+@pytest.fixture(scope="session")
+def fitted(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> Fitted:
+    """The fit that tests look at, or copy before they work on it."""
+    folder, job = tmp_path_factory.mktemp("fitted"), ("experiment=reaction/fisher_front", "max_iterations=3")
+    words = ("fit", *job, "system.grid.shape=[80]", "times.count=13")
+    command = [Path(sys.executable).with_name("pdefit"), *words]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    (end,) = (folder / "runs" / "reaction" / "fisher_front").rglob("DONE")
+    return Fitted(end.parent, words, done.stdout, done.stderr)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _plugins_found_once() -> Iterator[None]:
+    """Each command looks them up a dozen times in the metadata of all packages."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plugins, "_installed", functools.cache(plugins._installed))
+        yield
+
+
+@pytest.fixture(scope="session")
 def compose() -> Callable[..., Settings]:
     """From overrides to settings, as the command line makes them."""
 
@@ -29,12 +59,12 @@ def compose() -> Callable[..., Settings]:
     return compose_
 
 
-@pytest.fixture
-def prepare_run(tmp_path: Path) -> Callable[..., Path]:
+@pytest.fixture(scope="session")
+def prepare_run(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """Write the configuration of a run into a directory, as Hydra does before it starts one."""
 
     def prepare(name: str, *overrides: str) -> Path:
-        directory = tmp_path / name
+        directory = tmp_path_factory.mktemp(name)
         (directory / ".hydra").mkdir(parents=True)
         OmegaConf.save(_compose(overrides), directory / ".hydra" / "config.yaml")
         return directory

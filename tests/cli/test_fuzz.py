@@ -6,6 +6,7 @@ children, because a crash of the library would take the session with it.
 
 import multiprocessing
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -15,8 +16,8 @@ from fuzzing.command import LIMIT, answer, complaint
 
 CONFIGURATIONS = [(kind, i) for kind, count in (("entries", 100), ("text", 40), ("experiment_file", 15), ("override", 15))
                   for i in range(count)]  # fmt: skip
-FILES = [("data", range(0, 70)), ("planets", range(0, 15)), ("run_files", range(0, 35)), ("table", range(0, 10))]
-# until the first case of a child: JAX is imported, and a run is made
+FILES = {"data": 70, "planets": 15, "run_files": 35, "table": 10}
+# until the first case of a child: JAX is imported
 BATCH_SECONDS = 600
 
 
@@ -26,32 +27,37 @@ def test_a_corrupted_configuration(kind, seed, tmp_path):
     assert not wrong, f"{told}\n{wrong}"
 
 
-@pytest.mark.parametrize(("kind", "seeds"), FILES, ids=[kind for kind, _ in FILES])
-def test_corrupted_files(kind, seeds, tmp_path):
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A run that has ended, to be copied and damaged."""
+    return cases.finished_run(tmp_path_factory.mktemp("finished"))
+
+
+def test_corrupted_files(finished, tmp_path):
     """All in one child; one that dies, or is silent for longer than a case may take, is named by the case it was at."""
     receiver, sender = multiprocessing.get_context("spawn").Pipe(duplex=False)
-    child = multiprocessing.get_context("spawn").Process(target=cases.batch, args=(kind, list(seeds), tmp_path, sender))
+    child = multiprocessing.get_context("spawn").Process(target=cases.batch, args=(FILES, tmp_path, finished, sender))
     child.start()
     sender.close()
-    wrong, current, finished = [], "the start", False
+    wrong, current, ended = [], "the start", False
     try:
-        # the first case waits for JAX, and for the run that the others damage
+        # the first case waits for JAX
         while receiver.poll(BATCH_SECONDS if current == "the start" else 3 * LIMIT):
             current, complaint_ = receiver.recv()
-            finished = current == "the end"
+            ended = current == "the end"
             if complaint_:
                 wrong.append(f"{current}: {complaint_}")
     except EOFError:
         child.join()
     finally:
         child.kill()
-    assert finished, f"{kind}: died with {child.exitcode}, or hung, at {current}"
+    assert ended, f"died with {child.exitcode}, or hung, at {current}"
     assert not wrong, "\n\n".join(wrong)
 
 
-def test_a_few_run_through_whole(tmp_path):
+def test_a_few_run_through_whole(finished, tmp_path):
     """What passes for built in the cases above is also fitted, certified again and resumed."""
-    run = cases.finished_run(tmp_path)
+    run = shutil.copytree(finished, tmp_path / "run")
     for arguments in (["certify", run.name], ["resume", run.name, "max_iterations=3"]):
         given = answer(tmp_path, arguments, whole=True, limit=600)
         assert given.code == 0 and not complaint(given), given
@@ -120,8 +126,8 @@ def test_environment_variables_make_paths(tmp_path, monkeypatch):
     assert given.code == 0 and not complaint(given), given
 
 
-def test_a_finished_run_stays_one_when_it_cannot_go_on(tmp_path):
-    run = cases.finished_run(tmp_path)
+def test_a_finished_run_stays_one_when_it_cannot_go_on(finished, tmp_path):
+    run = shutil.copytree(finished, tmp_path / "run")
     before = {p: p.read_bytes() for p in run.rglob("*") if p.is_file()}
     (run / "history.h5").write_bytes(b"")
     given = answer(tmp_path, ["resume", run.name, "max_iterations=3"])

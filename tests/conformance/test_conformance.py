@@ -34,10 +34,23 @@ def test_every_installed_system_passes(name):
     assert "parameters found again, relative error" in checked
 
 
-@pytest.mark.parametrize("system", [Decay, Level, Relay, Swing])
-def test_the_systems_that_the_defects_are_planted_in_are_right(system):
-    report = pdefit.verify(system)
+def test_the_system_that_most_defects_are_planted_in_is_right():
+    report = pdefit.verify(Decay)
     assert report.passed, str(report)
+
+
+@pytest.mark.parametrize(
+    ("system", "group"),
+    [
+        (Level, conserved.projection),
+        (Relay, inversion.gradients),
+        (Relay, consistency.switches),
+        (Swing, limits.degenerate_states),
+    ],
+)
+def test_the_other_ones_are_right_where_they_get_one(system, group):
+    found = list(group(Subject(system)))
+    assert any(f.passed for f in found) and not failed(found)
 
 
 # --- what everything else relies on: the whole verification stops there ---------------------------------------------

@@ -253,7 +253,7 @@ def _strays(folder: Path) -> str:
 
 
 KINDS: dict[str, Callable[..., tuple[str, str]]] = {
-    f.__name__: f for f in (entries, text, experiment_file, override, data, planets, table)
+    f.__name__: f for f in (entries, text, experiment_file, override, data, planets, table, run_files)
 }
 
 
@@ -268,27 +268,24 @@ def folder_for(parent: Path, name: str) -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
-def check(kind: str, seed: int, parent: Path, base: Path | None = None) -> tuple[str, str]:
-    """What one case does and what is wrong with it."""
+def check(kind: str, seed: int, parent: Path, *base: Path) -> tuple[str, str]:
+    """What one case does and what is wrong with it; `base` is the run that `run_files` damages."""
     rng = random.Random(f"{kind} {seed}")
     with folder_for(parent, f"{kind}-{seed}") as folder:
-        if kind == "run_files":
-            return run_files(folder, rng, base or parent / "base")
-        return KINDS[kind](folder, rng)
+        return KINDS[kind](folder, rng, *base)
 
 
-def finished_run(folder: Path, name: str = "base") -> Path:
+def finished_run(folder: Path) -> Path:
     """A run that has ended, to be damaged."""
-    given = answer(folder, ["fit", *_FRONT, f"hydra.run.dir={name}", "stages=adam"], whole=True, limit=600)
+    given = answer(folder, ["fit", *_FRONT, "hydra.run.dir=base", "stages=adam", "render=false"], whole=True, limit=600)
     assert given.code == 0 and not complaint(given), given
-    return folder / name
+    return folder / "base"
 
 
-def batch(kind: str, seeds: list[int], folder: Path, sender: Any) -> None:
+def batch(counts: dict[str, int], folder: Path, base: Path, sender: Any) -> None:
     """Many cases in a process of their own: before and after each, tell which it is and what is wrong with it."""
-    base = finished_run(folder) if kind == "run_files" else None
-    for seed in seeds:
-        sender.send((f"case {seed}", ""))
-        told, wrong = check(kind, seed, folder, base)
-        sender.send((f"case {seed}", f"{told}\n{wrong}" if wrong else ""))
+    for kind, seed in ((kind, seed) for kind, count in counts.items() for seed in range(count)):
+        sender.send((f"{kind} {seed}", ""))
+        told, wrong = check(kind, seed, folder, *([base] if kind == "run_files" else []))
+        sender.send((f"{kind} {seed}", f"{told}\n{wrong}" if wrong else ""))
     sender.send(("the end", ""))

@@ -1,6 +1,7 @@
 """The command in this process, with a time limit, and what may be wrong with its answer."""
 
 import contextlib
+import functools
 import io
 import logging
 import os
@@ -8,18 +9,24 @@ import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from unittest import mock
+
+import equinox as eqx
+import jax
 
 from pdefit.cli import main
 from pdefit.cli.commands import certify as certify_command
 from pdefit.cli.commands import fit as fit_command
+from pdefit.cli.runtime import plugins
 from pdefit.inverse.fit import _fit_run as fit_run
+from pdefit.inverse.fit import drivers
 
 # seconds after which a case counts as hung, on any machine
 LIMIT = 120
+_MEASURED: dict[Any, Any] = {}
 
 
 class Built(BaseException):
@@ -97,10 +104,16 @@ def _patched(whole: bool, logs: bool) -> Iterator[None]:
         warnings.simplefilter("ignore")
         for module in () if logs else ("hydra.core.utils", "hydra._internal.hydra"):
             stack.enter_context(mock.patch(f"{module}.configure_log", lambda *_: None))
+        # each lookup reads the metadata of all packages
+        stack.enter_context(mock.patch.object(plugins, "_installed", functools.cache(plugins._installed)))
         if not whole:
             stack.enter_context(mock.patch.object(fit_command.Certificates, "start", lambda *_: None))
             stack.enter_context(mock.patch.object(fit_run.FitRun, "minimise", _built))
             stack.enter_context(mock.patch.object(certify_command, "certified_start", _built))
+            stack.enter_context(mock.patch.object(drivers, "trial", functools.partial(_once, drivers.trial)))
+            stack.enter_context(
+                mock.patch.object(drivers, "tangent_cost", functools.partial(_once, drivers.tangent_cost))
+            )
         try:
             yield
         finally:
@@ -110,6 +123,16 @@ def _patched(whole: bool, logs: bool) -> Iterator[None]:
             for number, former in signals.items():
                 signal.signal(number, former)
             sys.argv = arguments
+
+
+def _once(measure: Callable[..., Any], *arguments: object) -> Any:
+    """A measurement of a program, taken anew for other equations and shapes, but not for other values."""
+    arrays, rest = eqx.partition(arguments[0], eqx.is_array)
+    leaves, tree = jax.tree.flatten(rest)
+    key = (measure, tree, *leaves, *((x.shape, x.dtype) for x in jax.tree.leaves(arrays)))
+    if key not in _MEASURED:
+        _MEASURED[key] = measure(*arguments)
+    return _MEASURED[key]
 
 
 def _stop(*_: object) -> None:

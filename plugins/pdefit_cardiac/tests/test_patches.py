@@ -39,7 +39,7 @@ def test_a_cell_covered_in_part_is_in_between():
     np.testing.assert_allclose(field, [[1 + 2 * 0.2 * 0.6, 1.0], [1 + 2 * 0.6 * 0.6, 1.0]], rtol=1e-14)
 
 
-@pytest.mark.parametrize("n", [3, 4, 7, 10])
+@pytest.mark.parametrize("n", [3, 10])
 def test_a_finer_grid_averages_to_a_coarse_one(n):
     patches = Patches(0.7, BOXES, VALUES)
     fine, coarse = grid(3 * n, 3 * n), grid(n, n)

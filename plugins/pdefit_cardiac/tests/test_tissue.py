@@ -28,6 +28,11 @@ def built(name, grid, **changes):
     return model(grid, **{**numbers, **changes})
 
 
+@eqx.filter_jit
+def rates(system, t, y, args=None):
+    return system.vector_field(t, y, args)
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_nothing_happens_in_a_block(name):
     system = built(name, square(), tissue=HOLE)
@@ -35,11 +40,11 @@ def test_nothing_happens_in_a_block(name):
     assert block.sum() == 8 * 28
     y = jax.tree.map(lambda x: x + jax.random.uniform(jax.random.key(1), x.shape), system.init(None))
     current = Stimulus(times=[0.0], duration=1.0, strength=0.4)
-    for rate in system.vector_field(0.5, y, current):
+    for rate in rates(system, 0.5, y, current):
         np.testing.assert_array_equal(np.asarray(rate)[block], 0.0)
     # nor do neighbours see what stands in it
     other = jax.tree.map(lambda x: jnp.where(system.tissue > 0, x, 7.0), y)
-    for a, b in zip(system.vector_field(0.5, y, None), system.vector_field(0.5, other, None), strict=True):
+    for a, b in zip(rates(system, 0.5, y), rates(system, 0.5, other), strict=True):
         np.testing.assert_array_equal(a, b)
 
 
@@ -57,7 +62,7 @@ def test_tissue_everywhere_changes_nothing(name):
     y = built(name, grid).init(None)
     for D in (1e-3, np.linspace(1e-3, 2e-3, 256).reshape(16, 16)):
         free, masked = (built(name, grid, D=D, tissue=mask) for mask in (None, np.ones(grid.shape)))
-        for a, b in zip(free.vector_field(0.0, y, None), masked.vector_field(0.0, y, None), strict=True):
+        for a, b in zip(rates(free, 0.0, y), rates(masked, 0.0, y), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
 
 
@@ -118,8 +123,7 @@ def test_parameters_may_be_patches(name):
     # away from the border, each half is what the numbers of its own make it
     y = system.init(None)
     halves = [model(grid, **{**numbers, **{n: f * numbers[n] for n in FIELDS[name]}}) for f in (1.2, 1.0)]
-    rates = [model.vector_field(s, 0.0, y, None) for s in (system, *halves)]
-    for mixed, left, right in zip(*rates, strict=True):
+    for mixed, left, right in zip(*(rates(s, 0.0, y) for s in (system, *halves)), strict=True):
         np.testing.assert_allclose(mixed[:7], left[:7], rtol=1e-11, atol=1e-13)
         np.testing.assert_allclose(mixed[9:], right[9:], rtol=1e-11, atol=1e-13)
     steps = [s.stable_step(y) for s in (system, *halves)]
@@ -189,5 +193,5 @@ def test_single_precision_stays_single(name):
     system = built(name, square(16), tissue=HOLE, D=Patches(1e-3, [[[0.0, 1.2], [0.0, 9.0]]], 2e-3))
     single = jax.tree.map(lambda x: x.astype("float32"), system)
     for y in (single.init(None), single.rest()):
-        assert all(x.dtype == "float32" for x in single.vector_field(jnp.float32(0.0), y, None))
+        assert all(x.dtype == "float32" for x in rates(single, jnp.float32(0.0), y))
     assert eqx.tree_equal(single.tissue, dataclasses.replace(single, D=single.D).tissue)

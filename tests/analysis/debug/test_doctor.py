@@ -214,7 +214,8 @@ def test_a_root_behind_a_where_spoils_the_way_back():
 
 def test_a_parameter_whose_derivative_is_infinite():
     J = functional(power, k=0.0)
-    assert np.isfinite(J.value(J.theta0)) and not np.all(np.isfinite(J.value_and_grad(J.theta0)[1]))
+    value, gradient = eqx.filter_jit(J.value_and_grad)(J.theta0)
+    assert np.isfinite(value) and not np.all(np.isfinite(gradient))
     found = pdefit.doctor(J)
     assert found.kind == "cotangent" and found.field == "k" and "the control k" in found.sentence
     assert found.step == 40 and found.line.line == line_of(power, "jnp.sqrt")
@@ -302,7 +303,6 @@ def test_the_position_of_a_cell_in_two_dimensions():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: fisher_functional(),
         lambda: fisher_functional(
             controls={
                 "r": pdefit.transforms.Log(),
@@ -311,8 +311,6 @@ def test_the_position_of_a_cell_in_two_dimensions():
             }
         ),
         lambda: fisher_functional(dt=None, steps=pdefit.Adaptive(1e-4, 1e-6), solver=diffrax.Tsit5()),
-        lambda: fisher_functional(dt=0.01, solver=diffrax.Bosh3()),
-        planets_functional,
         positions_functional,
         lambda: planets_functional(solver=pdefit.solvers.VelocityVerlet()),
     ],

@@ -97,12 +97,12 @@ def test_every_algorithm_is_planned(pdefit_inside, tmp_path, name):
 
 def test_a_fit_with_a_continuous_adjoint_runs_or_is_stopped_by_its_certificate(pdefit_inside, tmp_path):
     def fit(name, *options):
-        return pdefit_inside("fit", *FRONT, "noise=0.01", f"hydra.run.dir={tmp_path / name}", *options)
+        return pdefit_inside("fit", *FRONT, "noise=0.01", "render=false", f"hydra.run.dir={tmp_path / name}", *options)
 
     code, _, err = fit("tangents", "stages=levenberg_marquardt", "adjoint=backsolve")
     assert code != 0 and "has no tangents" in " ".join(err.split()) and "Traceback" not in err
     code, _, err = fit("wrong", "stages=lbfgs", "adjoint=backsolve", "adjoint.backups=1")
     assert code != 0 and "fails its certificate" in " ".join(err.split())
-    code, _, err = fit("right", "stages=lbfgs", "adjoint=backsolve", "max_iterations=5")
+    code, _, err = fit("right", "stages=lbfgs", "adjoint=backsolve", "max_iterations=2")
     assert code == 0, err
     assert json.loads((tmp_path / "right" / "summary.json").read_text())["certificate"]["passed"]

@@ -10,13 +10,14 @@ import pytest
 
 from pdefit._util.errors import PdefitError
 from pdefit.cli.commands.new import package_name, write_plugin
+from pdefit.cli.runtime import plugins
 
 _BUILD = "import sys; from setuptools.build_meta import build_wheel; build_wheel(sys.argv[1])"
 
 
 def _install(source: Path, target: Path) -> None:
     """Build the wheel and unpack it beside everything that is installed, which stays as it is."""
-    built = target.with_name("built")
+    built = target.with_name(f"{target.name}-built")
     built.mkdir()
     subprocess.run([sys.executable, "-c", _BUILD, built], cwd=source, check=True, capture_output=True, timeout=600)
     (wheel,) = built.glob("*.whl")
@@ -24,38 +25,48 @@ def _install(source: Path, target: Path) -> None:
         archive.extractall(target)
 
 
-def test_a_new_plugin_is_listed_verified_fitted_and_swept(tmp_path, environment):
-    target, work = tmp_path / "target", tmp_path / "work"
-    work.mkdir()
+@pytest.fixture
+def installed(pdefit_inside, tmp_path, monkeypatch):
+    """Run the command in this process beside the plugins in a folder."""
 
-    def pdefit(*arguments: str) -> str:
-        done = subprocess.run(
-            [Path(sys.executable).with_name("pdefit"), *arguments],
-            cwd=work,
-            env={**environment, "PYTHONPATH": str(target), "COLUMNS": "200"},
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
-        assert done.returncode == 0 and "Traceback" not in done.stderr, done.stdout + done.stderr
-        return done.stdout
+    def run(folder: Path, *arguments: str) -> str:
+        monkeypatch.syspath_prepend(folder)
+        plugins._installed.cache_clear()  # pyright: ignore[reportFunctionMemberAccess]
+        code, out, err = pdefit_inside(*arguments)
+        assert code == 0 and "Traceback" not in err, out + err
+        return out
 
-    said = pdefit("new", "my-fronts")
+    # it closes the handlers of pytest
+    monkeypatch.setattr("hydra._internal.logging_config.configure_logging", lambda *_: None)
+    before = set(sys.modules)
+    yield run
+    plugins._installed.cache_clear()  # pyright: ignore[reportFunctionMemberAccess]
+    for name in set(sys.modules) - before:
+        if name.split(".")[0] in ("my_fronts", "growth"):
+            del sys.modules[name]
+
+
+def test_a_new_plugin_is_listed_verified_fitted_and_swept(tmp_path, environment, pdefit_inside, installed):
+    target = tmp_path.with_name(f"{tmp_path.name}-target")
+    _, said, _ = pdefit_inside("new", "my-fronts")
     assert "pdefit verify my_fronts/bistable" in said and "pdefit fit experiment=my_fronts/front" in said
-    assert [p.name for p in work.iterdir()] == ["my-fronts"]
+    assert [p.name for p in tmp_path.iterdir()] == ["my-fronts"]
     ruff = [sys.executable, "-m", "ruff"]
     for command in (["check"], ["format", "--check"]):
         command = [*ruff, *command, "--isolated", "--no-cache", "."]
-        done = subprocess.run(command, cwd=work / "my-fronts", capture_output=True, text=True)
+        done = subprocess.run(command, cwd=tmp_path / "my-fronts", capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
-    _install(work / "my-fronts", target)
+    _install(tmp_path / "my-fronts", target)
 
-    assert "my_fronts/bistable" in pdefit("list", "systems")
-    report = pdefit("verify", "my_fronts/bistable")
+    # as a user starts it
+    command = [Path(sys.executable).with_name("pdefit"), "list", "systems"]
+    environment = {**environment, "PYTHONPATH": str(target)}
+    assert b"my_fronts/bistable" in subprocess.check_output(command, cwd=tmp_path, env=environment, timeout=600)
+    report = installed(target, "verify", "my_fronts/bistable")
     assert "FAILED" not in report and "parameters found again" in report and "fisher" not in report
 
-    pdefit("fit", "-m", "experiment=my_fronts/front", "seed=0,1")
-    tables = sorted(work.rglob("parameters.csv"))
+    installed(target, "fit", "-m", "experiment=my_fronts/front", "seed=0,1", "render=false")
+    tables = sorted(tmp_path.rglob("parameters.csv"))
     assert [t.parent.name for t in tables] == ["0", "1"]
     guesses = set()
     for table in tables:
@@ -94,7 +105,7 @@ controls:
 """
 
 
-def test_an_equation_takes_twelve_lines_and_its_fit_eight(tmp_path, environment):
+def test_an_equation_takes_twelve_lines_and_its_fit_eight(tmp_path, installed):
     assert (len(_EQUATION.splitlines()), len(_EXPERIMENT.splitlines())) == (12, 8)
     files = {
         "growth/__init__.py": _EQUATION,
@@ -104,15 +115,7 @@ def test_an_equation_takes_twelve_lines_and_its_fit_eight(tmp_path, environment)
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    done = subprocess.run(
-        [Path(sys.executable).with_name("pdefit"), "fit", "experiment=growth", "render=false"],
-        cwd=tmp_path,
-        env={**environment, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    installed(tmp_path, "fit", "experiment=growth", "render=false")
     (table,) = tmp_path.rglob("parameters.csv")
     with open(table, newline="") as file:
         found = {r["control"]: float(r["estimate"]) for r in csv.DictReader(file)}

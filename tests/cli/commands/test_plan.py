@@ -49,9 +49,9 @@ def test_products_are_in_the_plan(pdefit_inside, tmp_path):
 
 
 def test_a_hosted_fit_gives_the_traced_result_and_leaves_no_checkpoints(pdefit_inside, tmp_path):
-    estimates = []
+    estimates, short = [], ("max_iterations=4", "certificate=end", "render=false")
     for name, options in {"traced": (), "hosted": HOSTED}.items():
-        code, out, err = run(pdefit_inside, tmp_path / name, "fit", "noise=0.01", "stages=lbfgs", *options)
+        code, out, err = run(pdefit_inside, tmp_path / name, "fit", "noise=0.01", "stages=lbfgs", *short, *options)
         assert code == 0, err
         summary = json.loads((tmp_path / name / "summary.json").read_text())
         assert summary["adjoint"]["driver"] == name and "an evaluation: planned" in out

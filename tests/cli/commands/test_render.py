@@ -7,17 +7,13 @@ import films
 import imageio.v3
 import pytest
 
-QUICK = ("twin=self", "noise=0.01", "times.count=9", "max_iterations=3", "system.grid.shape=[40]")
-FIT = ("fit", "experiment=reaction/fisher_front", *QUICK, "certificate=warn", "hydra.run.dir=run")
 FIGURES = {"convergence.png", "fields.png", "forecast.png", "parameters.png", "residuals.png", "traces.png"}
 
 
-def test_a_fit_ends_with_its_pictures(pdefit_inside, tmp_path):
-    code, out, err = pdefit_inside(*FIT)
-    assert code == 0, err
-    run = tmp_path / "run"
+def test_a_fit_ends_with_its_pictures(fitted, pdefit_inside, tmp_path):
+    run = shutil.copytree(fitted.run, tmp_path / "run")
     assert {p.name for p in (run / "figures").iterdir()} == FIGURES
-    assert imageio.v3.improps(run / "movie.mp4", plugin="pyav").n_images == 9 and (run / "fields.xdmf").exists()
+    assert imageio.v3.improps(run / "movie.mp4", plugin="pyav").n_images == 13 and (run / "fields.xdmf").exists()
     assert "data:video/mp4" in (run / "report.html").read_text()
     assert json.loads((run / "summary.json").read_text())["seconds"]["pictures"] > 0
     for name in ("movie.mp4", "report.html", "figures", "fields.xdmf", "summary.json", "DONE"):
@@ -44,7 +40,7 @@ def test_a_simulation_has_pictures_if_wanted(pdefit_inside, tmp_path, render):
 
 
 def test_render_must_be_true_or_false(pdefit_inside):
-    code, _, err = pdefit_inside(*FIT, "render=maybe")
+    code, _, err = pdefit_inside("fit", "experiment=reaction/fisher_front", "render=maybe")
     assert code == 1 and "render expects true or false, but got 'maybe'" in " ".join(err.split())
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from pdefit._util.errors import PdefitError
 from pdefit.cli.commands.simulate import run_simulate
 from pdefit.cli.experiment.build import build_experiment
-from pdefit.inverse.fit.fit import fit
+from pdefit.output.store.parameters import read_parameters
 
 REST = (
     "experiment=reaction/fisher_front", "system=cardiac/aliev_panfilov", "twin=self", "system.grid.shape=[6]",
@@ -27,20 +27,16 @@ def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-def test_a_strength_is_found(compose):
-    exp = build_experiment(compose(*REST, PULSE, STRENGTH))
-    assert exp.functional.controls.names() == ["args.strength"] and exp.functional.dt == 0.1
-    found = fit(exp.functional, exp.stages)
-    assert abs(float(found.problem.args.strength) / 0.3 - 1) < 0.01
-    # the guess was another
-    assert abs(float(np.exp(exp.functional.theta0[0])) - 0.2) < 1e-9
-
-
-def test_a_whole_fit_compares_it_with_the_truth(pdefit_inside, tmp_path):
-    code, _, err = pdefit_inside("fit", *REST, PULSE, STRENGTH, f"hydra.run.dir={tmp_path / 'run'}")
+def test_a_strength_is_found_and_compared_with_the_truth(pdefit_inside, tmp_path):
+    code, _, err = pdefit_inside("fit", *REST, PULSE, STRENGTH, "certificate=end", f"hydra.run.dir={tmp_path / 'run'}")
     assert code == 0, err
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
-    row = summary["parameters"]["args.strength"]
+    ((name, row),) = summary["parameters"].items()
+    steps = json.loads((tmp_path / "run" / "plan.json").read_text())["steps"]
+    assert steps["dt"] == 0.1 and steps["given"]
+    # the guess was another
+    (found,) = read_parameters(tmp_path / "run" / "parameters.csv")
+    assert name == found.control == "args.strength" and found.guess == pytest.approx(0.2)
     assert row["truth"] == pytest.approx(0.3) and abs(row["relative_error"]) < 0.01
     with h5py.File(tmp_path / "run" / "fields.h5") as film:
         predicted, true = (np.asarray(film[f"u_{kind}"]) for kind in ("predicted", "true"))

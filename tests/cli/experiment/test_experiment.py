@@ -44,6 +44,7 @@ def test_a_field_is_averaged_from_the_twins_finer_grid(compose):
     cfg = compose(
         "experiment=reaction/fisher_front", "system=cardiac/aliev_panfilov", "system.grid.shape=[8,8]", "times.count=3",
         "system.grid.extent=[1.6,1.6]", f"system.D={patch}", "~controls.r", "~controls.D.bounds",
+        "times.stop=1.0", "times.fit_until=null", "solver=rk4",
     )  # fmt: skip
     exp = build_experiment(cfg)
     assert exp.truth is not None and exp.truth.system.D.shape == (8, 8) and exp.functional.theta0.size == 64

@@ -1,3 +1,4 @@
+import shutil
 from pathlib import Path
 
 import h5py
@@ -11,14 +12,21 @@ from pdefit.cli.experiment.noise_summary import describe, noise_summary
 FRONT = ("experiment=reaction/fisher_front", "times.start=null", "times.stop=null", "times.count=null")
 
 
-@pytest.fixture
-def film(compose, tmp_path) -> Path:
+@pytest.fixture(scope="module")
+def made(compose, tmp_path_factory) -> Path:
     """The record of the shipped experiment as a laboratory's file, with the truth's noise beside it."""
+    path = tmp_path_factory.mktemp("noise") / "film.h5"
     record = build_experiment(compose("experiment=reaction/fisher_front")).record
-    with h5py.File(tmp_path / "film.h5", "w") as file:
+    with h5py.File(path, "w") as file:
         file["time"], file["intensity"] = record.ts, np.asarray(record.values["u"])
         file.attrs["sigma"] = float(np.ravel(record.sigma["u"])[0])
-    return tmp_path / "film.h5"
+    return path
+
+
+@pytest.fixture
+def film(made, tmp_path) -> Path:
+    """A copy of it."""
+    return shutil.copy(made, tmp_path / "film.h5")
 
 
 def _data(film: Path, sigma: str) -> tuple[str, ...]:

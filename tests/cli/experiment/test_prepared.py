@@ -134,7 +134,9 @@ def test_a_cache_that_cannot_be_written_costs_no_result(tmp_path, monkeypatch):
 def test_a_plan_says_what_the_preparation_took(compose, pdefit_inside, tmp_path):
     took = []
     for name in ("a", "b"):
-        code, out, err = pdefit_inside("plan", *TISSUE, KICK, f"hydra.run.dir={tmp_path / name}")
+        code, out, err = pdefit_inside(
+            "plan", *TISSUE, KICK, "dt=0.1", "solver=rk4", f"hydra.run.dir={tmp_path / name}"
+        )
         assert code == 0, err
         assert "prepared over 1 ms" in " ".join(out.split())
         took.append(json.loads((tmp_path / name / "plan.json").read_text())["preparation"])

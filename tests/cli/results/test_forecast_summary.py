@@ -11,7 +11,7 @@ from pdefit.cli.results.forecast_summary import in_words
 
 FRONT = (
     "experiment=reaction/fisher_front", "twin=self", "system.grid.shape=[80]", "times.count=13", "controls.D.guess=1.2",
-    "controls.r.guess=0.9", "certificate=warn",
+    "controls.r.guess=0.9", "certificate=warn", "render=false",
 )  # fmt: skip
 
 
@@ -33,12 +33,12 @@ def test_a_fit_tells_how_far_ahead_it_sees(pdefit_inside, tmp_path):
 
 
 def test_an_exponent_expects_a_forecast_with_enough_frames(pdefit_inside, tmp_path):
-    asked = (*FRONT, "lyapunov=true")
+    asked, short = (*FRONT, "lyapunov=true"), ("times.stop=7.0", "times.count=8")
     code, _, err = pdefit_inside("fit", *asked, "times.fit_until=null", f"hydra.run.dir={tmp_path / 'a'}")
     assert code == 1 and "set times.fit_until" in " ".join(err.split())
     code, _, err = pdefit_inside("fit", *asked, "lyapunov=3", f"hydra.run.dir={tmp_path / 'b'}")
     assert code == 1 and "lyapunov expects true or false, but got '3'" in " ".join(err.split())
-    code, out, err = pdefit_inside("fit", *asked, "times.fit_until=10.5", f"hydra.run.dir={tmp_path / 'c'}")
+    code, out, err = pdefit_inside("fit", *asked, *short, "max_iterations=1", f"hydra.run.dir={tmp_path / 'c'}")
     assert code == 0 and "no Lyapunov exponent" in " ".join(out.split()), err
     assert json.loads((tmp_path / "c" / "summary.json").read_text())["forecast"]["lyapunov"] is None
 

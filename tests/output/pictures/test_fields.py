@@ -20,6 +20,8 @@ from pdefit.output.pictures.figures import draw_all
 from pdefit.systems.capabilities import FieldCoords
 
 SPACES = ["line", "plane", "strip", "uneven", "box", "sphere", "position", "number", "species"]
+# one for each way to draw: curves over space and time, maps, orbits, curves over time
+DRAWN = ["line", "plane", "position", "number"]
 
 
 def _wide_range(kind, i, shape):
@@ -52,25 +54,33 @@ def _check(run, names, notes=0):
     return drawn
 
 
-@pytest.mark.parametrize("space", SPACES)
-@pytest.mark.parametrize("kinds", [("observed", "predicted", "true"), ("observed", "predicted"), ("predicted",)])
+def _names(space):
+    return ["fields.png"] if space in ("number", "species") else ["fields.png", "traces.png"]
+
+
+@pytest.mark.parametrize(
+    ("space", "kinds"),
+    [(space, films.KINDS) for space in SPACES]
+    + [(space, kinds) for space in DRAWN for kinds in (("observed", "predicted"), ("predicted",))],
+)
 def test_every_space_has_its_figures(tmp_path, space, kinds):
-    run = films.write_run(tmp_path, {space: films.ALL[space]}, frames=8, fitted=5, kinds=kinds)
-    _check(run, ["fields.png"] if space in ("number", "species") else ["fields.png", "traces.png"])
+    frames, fitted = (8, 5) if kinds == films.KINDS else (3, 2)
+    run = films.write_run(tmp_path, {space: films.ALL[space]}, frames=frames, fitted=fitted, kinds=kinds)
+    _check(run, _names(space))
 
 
-@pytest.mark.parametrize("space", ["line", "plane", "strip", "box", "position", "number"])
-@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize(
+    ("odd", "space"),
+    [(odd, space) for odd in ODD for space in DRAWN] + [(odd, s) for odd in ("nan", "zero") for s in ("strip", "box")],
+)
 def test_odd_values_are_drawn(tmp_path, space, odd):
-    run = films.write_run(tmp_path, {space: films.ALL[space]}, frames=4, fitted=2, values=_odd(odd, space))
-    _check(run, ["fields.png"] if space == "number" else ["fields.png", "traces.png"])
+    shown = {"frames": 2, "fitted": 1, "kinds": ("observed", "predicted")}
+    _check(films.write_run(tmp_path, {space: films.ALL[space]}, values=_odd(odd, space), **shown), _names(space))
 
 
-@pytest.mark.parametrize("space", SPACES)
-@pytest.mark.parametrize("fitted", [0, 1])
+@pytest.mark.parametrize(("space", "fitted"), [(s, 1) for s in SPACES] + [(s, 0) for s in DRAWN])
 def test_one_frame_is_enough(tmp_path, space, fitted):
-    run = films.write_run(tmp_path, {space: films.ALL[space]}, frames=1, fitted=fitted)
-    _check(run, ["fields.png"] if space in ("number", "species") else ["fields.png", "traces.png"])
+    _check(films.write_run(tmp_path, {space: films.ALL[space]}, frames=1, fitted=fitted), _names(space))
 
 
 def test_no_frame_is_told(tmp_path):

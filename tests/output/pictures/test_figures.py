@@ -80,7 +80,7 @@ def test_all_figures_exist_in_their_sizes(tmp_path):
 )
 def test_figures_of_unusual_fits_are_drawn(tmp_path, rows, losses):
     """Nothing known, nothing estimated, nothing left to fit: a picture, and no warning."""
-    for path in draw_all(_run(tmp_path, rows, losses)).files:
+    for path in draw_all(_run(tmp_path, rows, losses, series=(), forecast=())).files:
         assert _size(path)[0] == 7 * DPI and image.imread(path)[..., :3].std() > 0
 
 

@@ -50,8 +50,19 @@ def _parsed(path) -> _Strict:
     return parser
 
 
-def whole_run(folder, name="reaction/front", label="D"):
-    """A fit with everything a report shows."""
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory):
+    """A fit with everything a report shows, drawn once."""
+    return _draw(tmp_path_factory.mktemp("drawn"))
+
+
+@pytest.fixture
+def run(drawn, tmp_path):
+    """A copy of it."""
+    return shutil.copytree(drawn, tmp_path / "run")
+
+
+def _draw(folder, name="reaction/front", label="D"):
     films.write_film(folder / "fields.h5", {"u": films.LINE}, fitted=4)
     write_json(
         folder / "provenance.json",
@@ -77,7 +88,6 @@ def whole_run(folder, name="reaction/front", label="D"):
             "events": [label], "fields": {label: {}}, "intervals": {"method": label, "not_identifiable": [label]},
         },
     )  # fmt: skip
-    (folder / "FAILED").unlink(missing_ok=True)
     (folder / "DONE").write_text("now")
     (folder / ".hydra").mkdir(exist_ok=True)
     (folder / ".hydra" / "config.yaml").write_text(f"seed: 0\nlabel: '{label}'\n", encoding="utf-8")
@@ -86,8 +96,8 @@ def whole_run(folder, name="reaction/front", label="D"):
     return folder
 
 
-def test_a_report_is_one_page_that_needs_nothing_else(tmp_path):
-    path = write_report(whole_run(tmp_path))
+def test_a_report_is_one_page_that_needs_nothing_else(run):
+    path = write_report(run)
     page, parsed = path.read_text(encoding="utf-8"), _parsed(path)
     assert not re.search(r"https?://|src=\"(?!data:)|@import|url\(", page)
     images = [attributes for tag, attributes in parsed.tags if tag == "img"]
@@ -103,45 +113,40 @@ def test_a_report_is_one_page_that_needs_nothing_else(tmp_path):
     assert "prefers-color-scheme: dark" in page and 'name="viewport"' in page
 
 
-def test_intervals_that_are_not_to_be_trusted_stand_in_brackets(tmp_path):
-    whole_run(tmp_path)
+def test_intervals_that_are_not_to_be_trusted_stand_in_brackets(run):
     trusted, doubted = (
         ParameterRow(name, "1", "log", 2.0, 1.0, 1.0, 0.0, 0.99, 1.03, 0.0, False, shift, shift > 0)
         for name, shift in (("D", 0.1), ("r", -3.0))
     )
-    write_parameters(tmp_path / "parameters.csv", [trusted, doubted])
-    text = _parsed(write_report(tmp_path)).text
+    write_parameters(run / "parameters.csv", [trusted, doubted])
+    text = _parsed(write_report(run)).text
     assert "0.99 to 1.03" in text and "(0.99 to 1.03)" in text and "-3" in text
     assert sum("Intervals in brackets are not to be trusted: the discretisation" in part for part in text) == 1
 
 
 def test_names_and_labels_are_text(tmp_path):
-    parsed = _parsed(write_report(whole_run(tmp_path, EVIL, EVIL)))
+    parsed = _parsed(write_report(_draw(tmp_path, EVIL, EVIL)))
     assert "script" not in {tag for tag, _ in parsed.tags}
     assert sum(EVIL in text for text in parsed.text) > 8
 
 
-def test_a_large_movie_lies_beside_the_page(tmp_path):
-    parsed = _parsed(write_report(whole_run(tmp_path), largest_movie=100))
+def test_a_large_movie_lies_beside_the_page(run):
+    parsed = _parsed(write_report(run, largest_movie=100))
     assert "video" not in {tag for tag, _ in parsed.tags}
     assert ("a", {"href": "movie.mp4"}) in parsed.tags
 
 
 @pytest.mark.parametrize("files", [(), ("provenance.json",), ("fields.h5",), ("summary.json",), ("parameters.csv",)])
-def test_what_is_missing_is_told(tmp_path, files):
-    whole = whole_run(tmp_path / "whole")
-    run = tmp_path / "run"
-    run.mkdir()
+def test_what_is_missing_is_told(drawn, tmp_path, files):
     for name in files:
-        shutil.copy(whole / name, run / name)
-    draw_all(run)
-    text = " ".join(_parsed(write_report(run)).text)
+        shutil.copy(drawn / name, tmp_path / name)
+    draw_all(tmp_path)
+    text = " ".join(_parsed(write_report(tmp_path)).text)
     assert "Not there:" in text and ("not ended" in text or "done" in text)
     assert all(name not in text.partition("Not there:")[2].partition(".  ")[0][:60] for name in files) or files
 
 
-def test_damaged_files_do_not_stop_a_report(tmp_path):
-    run = whole_run(tmp_path)
+def test_damaged_files_do_not_stop_a_report(run):
     for name in ("fields.h5", "summary.json", "parameters.csv", "certificate.json", "history.h5", "plan.json"):
         (run / name).write_bytes(b"\xff\x00 damaged")
     notes = draw_all(run).notes
@@ -149,8 +154,8 @@ def test_damaged_files_do_not_stop_a_report(tmp_path):
     _parsed(write_report(run))
 
 
-def test_links_that_lead_out_of_a_run_are_named_and_not_followed(tmp_path):
-    run, secret = whole_run(tmp_path / "run"), tmp_path / "secret"
+def test_links_that_lead_out_of_a_run_are_named_and_not_followed(run, tmp_path):
+    secret = tmp_path / "secret"
     secret.write_text("SECRET,b\nroot:x:0:0\n")
     hidden = base64.b64encode(secret.read_bytes()).decode()
     for name in ("figures/passwd.png", "figures/fields.png", "movie.mp4", "summary.json", "parameters.csv", "FAILED"):
@@ -177,8 +182,8 @@ def test_links_that_lead_out_of_a_run_are_named_and_not_followed(tmp_path):
     assert text.count("<img") == 4 and secret.read_text().startswith("SECRET")
 
 
-def test_a_run_is_not_written_through_links(tmp_path):
-    run, other = whole_run(tmp_path / "run"), tmp_path / "other"
+def test_a_run_is_not_written_through_links(run, tmp_path):
+    other = tmp_path / "other"
     (other / "fields.png").parent.mkdir()
     (other / "kept").write_text("mine")
     shutil.rmtree(run / "figures")
@@ -214,8 +219,8 @@ def _by_virtual_values(file, other):
 
 
 @pytest.mark.parametrize("take", [_by_link, _by_raw_bytes, _by_virtual_values, "file"])
-def test_fields_from_another_file_are_refused(tmp_path, take):
-    run, other = whole_run(tmp_path / "run"), _elsewhere(tmp_path)
+def test_fields_from_another_file_are_refused(run, tmp_path, take):
+    other = _elsewhere(tmp_path)
     if isinstance(take, str):
         (run / "fields.h5").rename(tmp_path / "fields.h5")
         (run / "fields.h5").symlink_to("../fields.h5")
@@ -232,14 +237,13 @@ def test_fields_from_another_file_are_refused(tmp_path, take):
             write_xdmf(run / "fields.h5")
     assert re.search(refused, write_report(run).read_text(encoding="utf-8"))
     # the same in a history
-    history = tmp_path / "run" / "history.h5"
+    history = run / "history.h5"
     with h5py.File(history, "w") as file:
         file["n_done"] = h5py.ExternalLink(str(other), "u_predicted")
     assert "'n_done' in" in " ".join(draw_all(run).notes)
 
 
-def test_odd_contents_do_not_stop_a_report(tmp_path):
-    run = whole_run(tmp_path)
+def test_odd_contents_do_not_stop_a_report(run):
     write_json(run / "summary.json", {"forecast": None, "fit": None, "seconds": None, "sigma": None, "verdict": None})
     write_json(run / "certificate.json", {"start": None, "end": 3})
     write_json(run / "provenance.json", {"command": [], "device": None, "versions": None})
@@ -251,7 +255,7 @@ def test_odd_contents_do_not_stop_a_report(tmp_path):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_browser_shows_the_report(tmp_path, width, scheme):
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra `browser`)")
-    path = write_report(whole_run(tmp_path, name="a-name-without-any-space-" * 6, label=EVIL + "x" * 90))
+    path = write_report(_draw(tmp_path, name="a-name-without-any-space-" * 6, label=EVIL + "x" * 90))
     with sync_api.sync_playwright() as playwright:
         program = next((p for p in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if p), None)
         try:
