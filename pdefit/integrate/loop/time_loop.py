@@ -41,6 +41,7 @@ def time_loop(
     probes: Probes,
     shape: CheckpointLevels,
     keep: Keep,
+    through: Through | None = None,
 ) -> tuple[PyTree, PyTree]:
     """The final state, and what `emit` returns at every observation, stacked.
 
@@ -49,10 +50,11 @@ def time_loop(
     - `stepper`, `y0`, `grid`, `emit`, `inputs`, `probes`: as of `AbstractAdjoint.run`.
     - `shape`: how loops are nested.
     - `keep`: wraps what is run again in the reverse pass.
+    - `through`: goes through the steps of one interval, if not by one step after the other.
     """
     times, sizes = grid.times_and_sizes()
     carry = stepper.init(times[0, 0].astype(precision(y0)), y0)
-    steps = _stepwise(stepper, len(shape.steps), keep)
+    steps = through or _stepwise(stepper, len(shape.steps), keep)
 
     def interval(carry: PyTree, x: PyTree) -> tuple[PyTree, PyTree]:
         t_h, inputs_i, probe = x

@@ -13,10 +13,7 @@ import pdefit
 from pdefit.inverse.fit import _fit_run as fit_run
 from pdefit.inverse.objective.compiled import weighted
 
-GRADIENT, SQUARES = (
-    eqx.filter_jit(pdefit.Functional.value_and_grad),
-    eqx.filter_jit(pdefit.Functional.squared_residuals),
-)
+GRADIENT = eqx.filter_jit(pdefit.Functional.value_and_grad)
 LM = pdefit.optimizers.LevenbergMarquardt()
 FREE = {"y0": {"u": pdefit.transforms.Identity()}, "D": pdefit.transforms.Log(), "r": pdefit.transforms.Log()}
 TIMES = np.linspace(0.0, 4.0, 9)
@@ -57,11 +54,7 @@ def test_every_nth_window_is_a_part_of_all():
     some = whole.reformulated(pdefit.formulations.Segments(0.5, every=5), whole.theta0)
     assert whole.layout.segments == 12
     np.testing.assert_array_equal(some.layout.nodes, whole.layout.nodes[::5])
-<<<<<<< HEAD
     squares = [weighted(f, f.theta0 + 0.01)["position"] ** 2 for f in (whole, some)]
-=======
-    squares = [np.asarray(SQUARES(f, f.theta0 + 0.01)["position"]) for f in (whole, some)]
->>>>>>> suite_a
     np.testing.assert_allclose(squares[1], squares[0][::5], rtol=1e-10)
     assert np.sum(squares[1]) > 0
 
