@@ -53,3 +53,36 @@ def room_for_programs():
     """Thousands of tests compile more programs than a process may map."""
     yield
     forget_programs()
+
+
+# --- programs compiled by the whole suite ------------------------------------------------------------------------------
+
+# programs that the suite compiled when this number was last written: those not found in the cache, of all workers
+RECORDED = 100_000
+_compiled: list[int] = [0]
+
+
+def _count(event: str, **_) -> None:
+    _compiled[0] += event == "/jax/compilation_cache/cache_misses"
+
+
+jax.monitoring.register_event_listener(_count)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    _compiled[0] += node.workeroutput.get("compiled", 0)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session):
+    """Fail the whole suite where it compiles a tenth more programs than were written down."""
+    config = session.config
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["compiled"] = _compiled[0]
+        return
+    whole = config.args == config.getini("testpaths") and not (config.option.keyword or config.option.markexpr)
+    if whole:
+        print(f"\n{_compiled[0]} programs compiled, {RECORDED} when last written down (conftest.py)")
+        if _compiled[0] > 1.1 * RECORDED and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
