@@ -280,12 +280,12 @@ def _finding(
 def _wrong(series: _Series, best: _Fit, enough: float) -> bool:
     """Whether the constant is not zero, by the best fit and by the one without its largest step.
 
-    A part of the remainder that a fit cannot follow may look like a constant, but not in both fits. No error may be
-    much smaller than the constant either.
+    A part of the remainder that a fit cannot follow may look like a constant, but not in both fits. Only one error may
+    be much smaller than the constant: of halved steps, h^2 cancels most of it at one.
     """
     fits = [best] if best.first == len(series.h) - _FEWEST else [best, series.fit(best.first + 1)]
     found = min(f.constant - _SIGMAS * f.error_bar for f in fits)
-    least = np.min(np.linalg.norm(series.y, axis=1) + _SIGMAS * series.rho)
+    least = np.sort(np.linalg.norm(series.y, axis=1) + _SIGMAS * series.rho)[1]
     return all(f.constant > max(enough, _SIGMAS * f.error_bar) for f in fits) and bool(least > 0.5 * found)
 
 

@@ -1,7 +1,7 @@
 """The certificate passes what is right, and stops every bug planted here."""
 
 import math
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import diffrax
 import equinox as eqx
@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from gradient_faults import wrong_transpose
+from jaxtyping import Array
 from pdefit_reaction import FisherKPP
 from pdefit_reaction.fisher_kpp import State
 from problems import GRID, VALUE, fisher, fisher_functional, planets_functional
@@ -218,6 +219,47 @@ def test_what_lies_beyond_the_scope_is_tested_along_a_random_direction(monkeypat
     assert "stop_gradient" in found.reason and "switch" in found.reason
 
 
+@jax.custom_jvp
+def weakly(x):
+    return 1e-3 * x
+
+
+@weakly.defjvp
+def _(primals, tangents):
+    return weakly(*primals), 1.001e-3 * tangents[0]
+
+
+class Leaking(pdefit.AbstractSystem):
+    """Decay, and a weak source whose derivative is off by a thousandth."""
+
+    time_unit: ClassVar[str] = "s"
+    rate: Array = pdefit.parameter(unit="1/s", positive=True, doc="rate of decay")
+    source: Array = pdefit.parameter(unit="1/s", positive=True, doc="source")
+
+    def init(self, key):
+        return Amount(jnp.ones(1))
+
+    def vector_field(self, t, y, args):
+        return Amount(-self.rate * y.amount + weakly(self.source))
+
+
+class Amount(NamedTuple):
+    amount: Array
+
+
+def test_a_weak_control_weighs_as_much_as_a_strong_one(monkeypatch):
+    monkeypatch.setattr(subject, "UPDATES", 0.0)
+    problem = pdefit.Problem(Leaking(jnp.asarray(1.0), jnp.asarray(1.0)), Amount(jnp.ones(1)))
+    ts = np.linspace(0.0, 1.0, 9)
+    data = pdefit.Observations.build(ts, {"amount": np.exp(-1.1 * ts)[:, None]})
+    controls = {"rate": pdefit.transforms.Log(), "source": pdefit.transforms.Log()}
+    functional = pdefit.Functional(problem, data, controls, solver=pdefit.solvers.RK4(), dt=0.125)
+    found = pdefit.certify(functional, functional.theta0, optimizers=[pdefit.optimizers.LevenbergMarquardt()])
+    assert found.scope["together"] and found.scope["observations"] < 9
+    # together they fail, and then one by one, which names the one that is wrong
+    assert failed(found) == [f"{ALL}: tangent against differences", "source: tangent against differences"]
+
+
 def test_a_sign_in_the_gradient_of_long_records_is_caught(monkeypatch):
     right = drivers.GRADIENT
 
@@ -248,7 +290,7 @@ def test_a_lost_segment_of_the_normal_equations_is_caught(monkeypatch):
 
     monkeypatch.setattr(SegmentNormalEquations, "total", wrong)
     # compiled anew, with the fault
-    monkeypatch.setattr(drivers, "NORMAL", eqx.filter_jit(lambda f, theta: f.normal_equations(theta)))
+    monkeypatch.setattr(drivers, "normal_equations", eqx.filter_jit(lambda f, theta: f.normal_equations(theta)))
     functional = planets_functional(NODES)
     found = pdefit.certify(functional, functional.theta0, optimizers=[pdefit.optimizers.LevenbergMarquardt()])
     assert failed(found) == [f"Gauss-Newton {GRADIENT_CHECK}", "Gauss-Newton matrix against tangents"]
