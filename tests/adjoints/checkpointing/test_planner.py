@@ -6,7 +6,7 @@ from pdefit._util.errors import PdefitError
 from pdefit.adjoints.checkpointing.actions import StorageTier
 from pdefit.adjoints.checkpointing.planner import Chunking, plan_offload
 
-SIZES = [(1, 7), (10, 1), (100, 10), (2, 5000), (97, 13), (1, 100_000)]
+SIZES = [(1, 7), (10, 1), (100, 10), (2, 1000), (97, 13), (1, 2000)]
 BUDGETS = [(2, 1, 0), (3, 2, 5), (20, 10, 0), (50, 0, 256), (50, 100, 1000)]
 
 
@@ -25,9 +25,9 @@ def test_every_budget_is_kept(intervals, steps, device, host, file):
 
 
 def test_more_memory_never_costs_more():
-    costs = [plan_offload(2, 5000, device, {StorageTier.HOST: 20}).cost for device in (2, 4, 8, 16, 32, 64, 128, 1000)]
+    costs = [plan_offload(2, 1000, device, {StorageTier.HOST: 20}).cost for device in (2, 4, 8, 16, 32, 64, 128, 1000)]
     assert all(later <= earlier * 1.02 for earlier, later in zip(costs, costs[1:], strict=False))
-    costs = [plan_offload(2, 5000, 10, {StorageTier.HOST: slots}).cost for slots in (1, 2, 4, 8, 64, 512)]
+    costs = [plan_offload(2, 1000, 10, {StorageTier.HOST: slots}).cost for slots in (1, 2, 4, 8, 64, 512)]
     assert all(later <= earlier for earlier, later in zip(costs, costs[1:], strict=False))
 
 

@@ -189,7 +189,7 @@ def test_every_advance_stays_where_the_theory_is_optimal():
         assert math.comb(slots + repetitions - 2, slots - 1) <= rest <= math.comb(slots + repetitions - 1, slots - 1)
 
 
-@pytest.mark.parametrize("slots", [1, 2, 3, 100, 10**6 - 1, 10**6])
+@pytest.mark.parametrize("slots", [1, 2, 3, 100, 10**5, 10**6])
 def test_a_million_blocks_are_planned_at_once(slots):
     start = time.process_time()
     schedule = choose_schedule(10**6, {StorageTier.HOST: slots // 2, StorageTier.FILE: slots - slots // 2})

@@ -251,8 +251,7 @@ def without_the_last_recording(joint, theta):
     """The gradient of all recordings but the last, with the value and growth of all."""
     value, gradient, growth = GRADIENT(joint, theta)
     part, own = joint.parts(theta)[-1]
-    lost = GRADIENT(eqx.tree_at(lambda f: f.observations, part, part.observations), own)[1]
-    return value, gradient.at[joint.columns[-1]].add(-lost), growth
+    return value, gradient.at[joint.columns[-1]].add(-GRADIENT(part, own)[1]), growth
 
 
 def test_certificates_pass_and_name_a_recording_that_says_nothing(monkeypatch):

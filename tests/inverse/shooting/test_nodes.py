@@ -92,7 +92,7 @@ def test_intervals_cover_the_scatter_of_the_estimates():
     """30 realisations of noise, 12 segments: standard errors against the spread of the estimates, and coverage. The
     jackknife cuts the trajectory where it leaves a segment out, so it overstates the errors, here about threefold."""
     clean = positions_functional(
-        controls={"gm": pdefit.transforms.Log(), "nodes": VELOCITY}, length=0.5, continuity=1e-7
+        controls={"gm": pdefit.transforms.Log(), "nodes": VELOCITY}, length=0.5, continuity=1e-7, dt=0.05
     )
     system, rng = clean.problem.system, np.random.default_rng(0)
     estimates, errors, inside = [], [], []
