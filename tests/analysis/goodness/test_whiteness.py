@@ -1,7 +1,8 @@
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
-from problems import fisher_functional, planets_functional
+from problems import fisher, fisher_functional, planets_functional
 
 import pdefit
 from pdefit.analysis.goodness.whiteness import _correlation, whiteness
@@ -55,5 +56,9 @@ def test_windows_and_bodies_are_no_neighbours():
 
 
 def test_nothing_left_over_is_no_correlation():
-    functional = fisher_functional(guess=(1.0, 1.0))
+    # a state at rest, which every program repeats to the last bit
+    system = fisher()
+    rest = jax.tree.map(jnp.ones_like, system.init(None))
+    data = pdefit.simulate(system, rest, np.linspace(0.0, 1.0, 5), dt=0.05)
+    functional = pdefit.Functional(pdefit.Problem(system, rest), data, {"D": pdefit.transforms.Log()}, dt=0.05)
     assert jax.tree.leaves(whiteness(functional, functional.theta0)) == []
