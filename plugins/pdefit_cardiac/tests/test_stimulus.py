@@ -1,3 +1,4 @@
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -51,11 +52,13 @@ def test_numbers_are_leaves_and_can_be_differentiated():
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_the_voltage_gains_the_current(model, dtype):
     system, y = jax.tree.map(lambda x: x.astype(dtype), (model.example(16).system, model.example(16).y0))
-    stimulus = Stimulus(times=[0.0], duration=1.0, strength=0.4, boxes=[[0.0, 0.5]])
-    t = jnp.asarray(0.5, dtype)
-    still, driven = (jax.jit(lambda t, y, s=s: system.vector_field(t, y, s))(t, y) for s in (None, stimulus))
+    none, stimulus = (Stimulus(times=[0.0], duration=1.0, strength=s, boxes=[[0.0, 0.5]]) for s in (0.0, 0.4))
+    rates, t = eqx.filter_jit(system.vector_field), jnp.asarray(0.5, dtype)
+    # the program without a stimulus is another one, and may round in another way
+    free, still, driven = (rates(t, y, s) for s in (None, none, stimulus))
     assert all(x.dtype == dtype for x in driven)
-    np.testing.assert_allclose(driven.u - still.u, stimulus(0.5, system.grid), atol=1e-5)
+    for rest in (free, still):
+        np.testing.assert_allclose(driven.u - rest.u, stimulus(0.5, system.grid), atol=1e-5)
     for a, b in zip(driven[1:], still[1:], strict=True):
         np.testing.assert_array_equal(a, b)
 
