@@ -105,7 +105,7 @@ def _begins_right(functional: Functional) -> bool:
     seen = [np.asarray(functional.observations.mask[name]) for name in residuals]
     first = sum(np.sum(x[0, 0] ** 2) for x in residuals.values()) / max(sum(np.sum(m[0]) for m in seen), 1.0)
     overall = sum(np.sum(x**2) for x in residuals.values()) / max(sum(np.sum(m) for m in seen), 1.0)
-    return first <= _NUMBERS_WRONG * overall
+    return bool(first <= _NUMBERS_WRONG * overall)
 
 
 def _windows(functional: Functional) -> list[float]:
@@ -132,4 +132,4 @@ def _far(functional: Functional, share: float) -> bool:
     data = functional.observations
     values = {n: np.asarray(x) for n, x in data.values.items()}
     spread = sum(np.sum(((x - x.mean(axis=0)) / np.asarray(data.sigma[n])) ** 2) for n, x in values.items())
-    return not missed <= share**2 * spread
+    return not bool(missed <= share**2 * spread)
