@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError
 from pdefit.data.observations import Observations
-from pdefit.inverse.objective.compiled import weighted
+from pdefit.inverse.objective.compiled import sum_of_squares, weighted
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.shooting.formulation import AbstractFormulation
 
@@ -65,9 +65,4 @@ def heldout_score(
     others = np.setdiff1d(np.arange(observations.ts.size), frames)
     only = eqx.tree_at(lambda f: f.observations.mask, functional, withhold(observations, others).mask)
     count = only.observed_values
-    return chi2(weighted(only, theta)) / max(count, 1), count
-
-
-def chi2(residuals: dict[str, np.ndarray]) -> float:
-    """Sum of the squares of weighted residuals of the data. Continuity residuals, priors and regularizers do not count."""
-    return float(sum(np.sum(r**2) for r in residuals.values()))
+    return sum_of_squares(weighted(only, theta)) / max(count, 1), count

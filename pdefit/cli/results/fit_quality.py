@@ -3,11 +3,12 @@
 import dataclasses
 from typing import Any
 
-from pdefit.analysis.goodness.holdout import chi2, heldout_score
+from pdefit.analysis.goodness.holdout import heldout_score
 from pdefit.analysis.goodness.verdict import FAR_BELOW, MISSES, STOPPED, Verdict, judge
 from pdefit.analysis.goodness.whiteness import whiteness
 from pdefit.cli.experiment.build import Experiment
 from pdefit.inverse.fit.fit import Fit
+from pdefit.inverse.objective.compiled import sum_of_squares
 
 # an estimated sigma with a larger relative standard error is not taken for known
 _KNOWN_TO = 0.1
@@ -16,7 +17,7 @@ _KNOWN_TO = 0.1
 def fit_quality(exp: Experiment, found: Fit) -> tuple[dict[str, Any], Verdict]:
     """The section `fit` of summary.json, and the verdict. Priors and regularizers do not count in chi2."""
     functional = found.functional
-    total, count = chi2(found.residuals), functional.observed_values
+    total, count = sum_of_squares(found.residuals), functional.observed_values
     per_value, known = total / max(count, 1), _sigma_known(exp, tuple(functional.observed))
     # residuals of round-off and of the last digits of an optimizer are never white, so they are not tested
     white = None if known and per_value < FAR_BELOW else whiteness(functional, found.residuals)

@@ -9,7 +9,7 @@ from pdefit._util.errors import with_space
 from pdefit._util.trees import named_fields
 from pdefit.inverse.controls.vector import FEW
 from pdefit.inverse.fit.stages import Stage
-from pdefit.inverse.objective.compiled import weighted
+from pdefit.inverse.objective.compiled import sum_of_squares, weighted
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.optimizers.lbfgs import LBFGS
 from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
@@ -103,8 +103,8 @@ def _begins_right(functional: Functional) -> bool:
     """Whether the guess fits the first frame far better than the whole record."""
     residuals = weighted(functional, functional.theta0)
     seen = [np.asarray(functional.observations.mask[name]) for name in residuals]
-    first = sum(np.sum(x[0, 0] ** 2) for x in residuals.values()) / max(sum(np.sum(m[0]) for m in seen), 1.0)
-    overall = sum(np.sum(x**2) for x in residuals.values()) / max(sum(np.sum(m) for m in seen), 1.0)
+    first = sum_of_squares({n: x[0, 0] for n, x in residuals.items()}) / max(sum(np.sum(m[0]) for m in seen), 1.0)
+    overall = sum_of_squares(residuals) / max(sum(np.sum(m) for m in seen), 1.0)
     return bool(first <= _NUMBERS_WRONG * overall)
 
 
@@ -128,7 +128,7 @@ def _windows(functional: Functional) -> list[float]:
 
 def _far(functional: Functional, share: float) -> bool:
     """Whether the guess misses more than a share of what the data show, or blows up."""
-    missed = sum(np.sum(x**2) for x in weighted(functional, functional.theta0).values())
+    missed = sum_of_squares(weighted(functional, functional.theta0))
     data = functional.observations
     values = {n: np.asarray(x) for n, x in data.values.items()}
     spread = sum(np.sum(((x - x.mean(axis=0)) / np.asarray(data.sigma[n])) ** 2) for n, x in values.items())

@@ -33,3 +33,9 @@ def weighted(functional, theta) -> dict[str, np.ndarray]:
     found = WEIGHTED(functional, theta)
     # each is freed on the device before the next is copied
     return {name: np.asarray(found.pop(name), np.float64) for name in list(found)}
+
+
+def sum_of_squares(residuals: dict[str, np.ndarray]) -> float:
+    """The sum of the squares of residuals by variable; infinite where a model has blown up."""
+    with np.errstate(over="ignore"):
+        return float(sum(np.sum(np.square(r)) for r in residuals.values()))
