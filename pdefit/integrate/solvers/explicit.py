@@ -115,9 +115,13 @@ def tableau_step(
 
 def stage_times(tableau: diffrax.ButcherTableau, t: Array, h: Array) -> Float[Array, " s"]:
     """t + c_i h of every stage that a step needs."""
-    # a tableau leaves out the first c_i, and stages after the last nonzero weight serve error estimates only
-    stages = int(np.flatnonzero(tableau.b_sol)[-1]) + 1
-    return t + np.concatenate([[0.0], tableau.c])[:stages].astype(h.dtype) * h
+    # a tableau leaves out the first c_i
+    return t + np.concatenate([[0.0], tableau.c])[: _stages(tableau)].astype(h.dtype) * h
+
+
+def _stages(tableau: diffrax.ButcherTableau) -> int:
+    # those after the last nonzero weight serve error estimates only
+    return int(np.flatnonzero(tableau.b_sol)[-1]) + 1
 
 
 def step_by_stages(
@@ -133,7 +137,7 @@ def step_by_stages(
     - `y`: the state before it.
     - `inputs`: what belongs to each stage, on a leading axis, as long as `stage_times`.
     """
-    stages = jax.tree.leaves(inputs)[0].shape[0]
+    stages = _stages(tableau)
     weights, a = np.asarray(tableau.b_sol)[:stages], stage_matrix(tableau)[:stages, :stages]
     if stages == 1:
         k, kept = slope(jax.tree.map(lambda x: x[0], inputs), y)

@@ -78,13 +78,13 @@ def test_of_data_from_a_file_frames_are_there_already(compose):
     ],
 )
 def test_the_twins_own_step(compose, monkeypatch, overrides, expected):
-    seen, real = [], module.Twin.record
+    seen, real = [], module.kept_film
 
     def watched(twin, *arguments):
         seen.append(twin.dt)
         return real(twin, *arguments)
 
-    monkeypatch.setattr(module.Twin, "record", watched)
+    monkeypatch.setattr(module, "kept_film", watched)
     exp = build_experiment(
         compose("experiment=reaction/fisher_front", "system.grid.shape=[80]", "times.count=5", *overrides)
     )
