@@ -47,7 +47,8 @@ def test_half_the_step():
     residuals = weighted(functional, theta)
     shift = first_order_shift(functional, finer, theta, known, residuals)
     expected = shift_of_a_fit(finer, theta, known)
-    assert np.abs(expected[0]) > 0.5
+    # of a rate of about one; in half widths of two segments, which differ by 1e9 in weight, it would be anything
+    assert np.abs(expected[0] * known.reach[0]) > 0.02
     np.testing.assert_allclose(shift, expected, atol=0.05 * np.max(np.abs(expected)))
 
 
