@@ -39,7 +39,6 @@ import pytest
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 # what is imported stays, and tracing makes millions of short-lived objects: collecting less often saves a sixth of its time
-gc.freeze()
 gc.set_threshold(200_000, 20, 100)
 
 
@@ -50,15 +49,20 @@ def key() -> jax.Array:
 
 @pytest.fixture(autouse=True)
 def room_for_programs():
-    """Thousands of tests compile more programs than a process may map."""
+    """Thousands of tests compile more programs than a process may map.
+
+    What earlier tests left is set aside while a test runs: closing a movie collects garbage, which took ten seconds.
+    """
+    gc.freeze()
     yield
+    gc.unfreeze()
     forget_programs()
 
 
 # --- programs compiled by the whole suite ------------------------------------------------------------------------------
 
 # programs that the suite compiled when this number was last written: those not found in the cache, of all workers
-RECORDED = 100_000
+RECORDED = 7_900
 _compiled: list[int] = [0]
 
 
