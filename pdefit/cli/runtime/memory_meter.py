@@ -48,15 +48,19 @@ class Meter:
 
 
 class Metered(AbstractDriver):
-    """A driver whose first evaluations are measured: `peak_bytes` is the memory that they took."""
+    """A driver whose evaluations are measured once: `peak_bytes` is the memory that they took.
+
+    They are those after the first, within which programs may be compiled.
+    """
 
     def __init__(self, driver: AbstractDriver):
-        self.driver = driver
+        self.driver, self._begun = driver, False
         self.peak_bytes: int | None = None
 
     def advance(self, functional, optimizer, carry, limit):
         # a limit of 0 only compiles
-        if limit == 0 or self.peak_bytes is not None:
+        if limit == 0 or self.peak_bytes is not None or not self._begun:
+            self._begun = self._begun or limit > 0
             return self.driver.advance(functional, optimizer, carry, limit)
         meter = Meter()
         found = self.driver.advance(functional, optimizer, carry, limit)
