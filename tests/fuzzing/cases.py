@@ -269,7 +269,7 @@ def folder_for(parent: Path, name: str) -> Iterator[Path]:
 
 
 def check(kind: str, seed: int, parent: Path, *base: Path) -> tuple[str, str]:
-    """What one case does and what is wrong with it; `base` is the run that `run_files` damages."""
+    """The outcome of one case and its faults; `base` is the run that `run_files` damages."""
     rng = random.Random(f"{kind} {seed}")
     with folder_for(parent, f"{kind}-{seed}") as folder:
         return KINDS[kind](folder, rng, *base)

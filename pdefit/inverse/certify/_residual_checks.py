@@ -41,11 +41,7 @@ class Residuals:
     def __init__(self, objective: AbstractObjective, theta: Array, v: Array):
         self.objective, self.theta, self.v = objective, theta, v
         self._pushed = with_tangents(objective)
-        try:
-            self.here, found = push_sketch(self._pushed, theta, v)
-        except TypeError:
-            # an adjoint, or equations, with a reverse rule of their own
-            self.here, found = SKETCH(objective, theta), None
+        self.here, found = self._push(v) or (SKETCH(objective, theta), None)
         self.finite = all(bool(np.all(np.isfinite(k))) for k in self.here.kinds)
         if self.finite:
             self.moved = found
@@ -69,8 +65,13 @@ class Residuals:
 
     def tangent(self, v: Array) -> Sketch | None:
         """The derivative along v; None where a reverse rule hides it."""
+        found = self._push(v)
+        return None if found is None else found[1]
+
+    def _push(self, v: Array) -> tuple[Sketch, Sketch] | None:
+        """The sketch and its derivative along v; None where a reverse rule hides it."""
         try:
-            return push_sketch(self._pushed, self.theta, v)[1]
+            return push_sketch(self._pushed, self.theta, v)
         except TypeError:
             # an adjoint, or equations, with a reverse rule of their own
             return None

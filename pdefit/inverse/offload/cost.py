@@ -111,7 +111,7 @@ def state_bytes(like: PyTree) -> int:
 
 def trial(functional: Functional) -> Trial:
     """Memory and time of a few steps forward and back, from the start of the record at theta0."""
-    accumulation, theta, state, schedule = _beginning(functional)
+    beginning = accumulation, theta, state, schedule = _beginning(functional)
     size, steps = state_bytes(state), schedule.time_grid.intervals * schedule.time_grid.length
     zeros = jax.tree.map(jnp.zeros_like, state)
     back = compile_ahead(programs.reverse, accumulation, theta, state, schedule, zeros, theta)
@@ -120,16 +120,9 @@ def trial(functional: Functional) -> Trial:
         state_bytes=size,
         temporary=max(back.temporary - stored, 0),
         passed=2 * size + back.returned,
-        forward=_seconds(lambda: programs.advance(accumulation, theta, state, schedule)) / steps,
+        forward=_seconds(lambda: programs.advance(*beginning)) / steps,
         back=_seconds(lambda: back.call(accumulation, theta, state, schedule, zeros, theta)) / steps,
     )
-
-
-def forward_step(functional: Functional) -> tuple[float, int]:
-    """Seconds of one step, and bytes of a state of all trajectories."""
-    start = _beginning(functional)
-    state, grid = start[2], start[3].time_grid
-    return _seconds(lambda: programs.advance(*start)) / (grid.intervals * grid.length), state_bytes(state)
 
 
 def _beginning(functional: Functional) -> tuple[Misfit, Array, PyTree, ObservationSchedule]:
@@ -173,22 +166,24 @@ def tangent_cost(functional: Functional) -> Cost:
     **Arguments:** `functional` as of `gradient_cost`.
     """
     grid, count = functional.layout.time_grid, functional.tangents
-    schedule, tangents = _few_steps(functional), Tangents(functional, functional.theta0)
+    beginning = _, theta, state, schedule = _beginning(functional)
+    tangents = Tangents(functional, theta)
     walked = programs.walk_start(tangents)
     program = compile_ahead(programs.walk, tangents, walked, schedule)
-    seconds = _seconds(lambda: program.call(tangents, walked, schedule))
-    forward, size = forward_step(functional)
-    steps = grid.intervals * grid.length
+    # of one step, from a few
+    tried, steps = schedule.time_grid.intervals * schedule.time_grid.length, grid.intervals * grid.length
+    seconds = _seconds(lambda: program.call(tangents, walked, schedule)) / tried
+    forward = _seconds(lambda: programs.advance(*beginning)) / tried
     return Cost(
         driver="traced",
         schedule=f"{count} tangents",
         steps=grid.longest,
-        state_bytes=size,
+        state_bytes=state_bytes(state),
         stored_states=1 + count,
         # returned tangents take memory beside those that were given
         working_bytes=program.temporary + program.returned,
         recompute_factor=1.0,
-        seconds=steps * seconds / (schedule.time_grid.intervals * schedule.time_grid.length),
+        seconds=steps * seconds,
         seconds_forward=steps * forward,
     )
 

@@ -116,7 +116,7 @@ def front(cls=Planted, noise=0.0, **defects):
 
 
 def perfect(functional):
-    """Where the data come from: J is zero but for round-off."""
+    """The point that the data were made at, where J is zero but for round-off."""
     theta = functional.controls.theta(pdefit.Problem(fisher(), functional.problem.y0))
     assert VALUE(functional, theta) < 1e-28
     return theta
