@@ -27,7 +27,10 @@ A key that is written as `GROUP=NAME` takes a whole file of settings. Its own ke
 _KEY = re.compile(r"(?P<indent> *)(?P<key>[\w]+):\s*(?P<value>.*?)\s*(?:\s# (?P<comment>.*))?$")
 _ITEM = re.compile(r"#   (?P<keys>[a-z_]+(?:, [a-z_]+)*): (?P<text>.*)")
 # what stands in code: settings, mappings, names with an underscore or a dot, constants of YAML
-_CODE = re.compile(r"\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}|[\w./]+=[\w./-]+|\b\w+(?:[_.]\w+)+\b|\b(?:null|true|false)\b|\b[A-Z]{4,}\b")
+_CODE = re.compile(
+    r"\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}|[\w./]+=[\w./-]+|(?<![\w/.])[a-z]\w*(?:[_.][A-Za-z]\w*)+\b"
+    r"|\b(?:null|true|false|FIELD|NAME|PATH|NUMBER)\b"
+)
 
 
 class Entry(NamedTuple):
@@ -102,14 +105,15 @@ without a default must be given."""
 
 
 def _entry(entry: Entry) -> str:
-    default = "must be given" if entry.value == "???" else f"default `{entry.value or 'empty'}`"
-    lines = [f"### `{entry.key}`", f"*{default}*", f"{_sentence(entry.text)}"]
+    default = "Must be given." if entry.value == "???" else f"Default `{entry.value or 'empty'}`."
+    lines = [f"### `{entry.key}`", f"{default} {_sentence(entry.text)}"]
     lines += ["\n".join(f"- {_names(keys)}: {coded(text)}" for keys, text in entry.items)] if entry.items else []
     return "\n\n".join(lines)
 
 
 def _sentence(text: str) -> str:
-    return coded(text[:1].upper() + text[1:])
+    whole = coded(text[:1].upper() + text[1:])
+    return whole if whole.endswith((".", ":")) else f"{whole}."
 
 
 def _names(keys: str) -> str:
@@ -117,10 +121,12 @@ def _names(keys: str) -> str:
 
 
 def _group(folder: Path, default: str, described: Entry | None) -> str:
-    parts = [f"### `{folder.name}=`", f"*default `{default}`*"]
+    parts = [f"### `{folder.name}=`", f"Default `{default}`."]
     if described is not None:
-        parts.append(_sentence(described.text))
-        parts += ["\n".join(f"- {_names(keys)}: {coded(text)}" for keys, text in described.items)] if described.items else []
+        parts[-1] += f" {_sentence(described.text)}"
+        parts += (
+            ["\n".join(f"- {_names(keys)}: {coded(text)}" for keys, text in described.items)] if described.items else []
+        )
     for file in sorted(folder.glob("*.yaml")):
         text = file.read_text(encoding="utf-8")
         first = next((line[1:].strip() for line in text.splitlines() if line.startswith("#")), "")

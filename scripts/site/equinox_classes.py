@@ -4,6 +4,7 @@ import griffe
 
 # libraries whose classes are Equinox modules
 _LIBRARIES = ("equinox.", "diffrax.", "optimistix.")
+_NO_ARGUMENTS = ("ClassVar", "AbstractVar", "AbstractClassVar")
 
 
 class EquinoxClasses(griffe.Extension):
@@ -34,11 +35,10 @@ def _is_module(found: griffe.Class) -> bool:
 
 
 def _mark(found: griffe.Class) -> None:
-    decorator = griffe.ExprName("dataclass", parent=found.module)
-    found.module.imports.setdefault("dataclass", "dataclasses.dataclass")
+    decorator = griffe.ExprName("dataclasses.dataclass")
     found.decorators.append(griffe.Decorator(decorator, lineno=found.lineno, endlineno=found.lineno))
     for member in found.members.values():
-        # what a subclass must have is no argument
+        # a variable of the class, and what a subclass must have, are no arguments
         if isinstance(member, griffe.Attribute) and _declares(member):
             member.labels.add("class-attribute")
             member.labels.discard("instance-attribute")
@@ -46,4 +46,4 @@ def _mark(found: griffe.Class) -> None:
 
 def _declares(attribute: griffe.Attribute) -> bool:
     note = attribute.annotation
-    return note is not None and str(note).partition("[")[0].rpartition(".")[2].startswith("Abstract")
+    return note is not None and str(note).partition("[")[0].rpartition(".")[2] in _NO_ARGUMENTS
