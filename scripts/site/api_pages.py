@@ -67,4 +67,5 @@ def _abstract_last(members: list[str]) -> list[str]:
 
 
 def _entry(path: str, level: int) -> str:
-    return f"::: {path}\n    options:\n      heading_level: {level}\n      heading: {path}\n      toc_label: {path.rpartition('.')[2]}"
+    options = {"heading_level": level, "heading": path, "toc_label": path.rpartition(".")[2]}
+    return "\n".join([f"::: {path}", "    options:", *(f"      {key}: {value}" for key, value in options.items())])
