@@ -1,12 +1,14 @@
 """Experiments built from settings: all that a fit works on."""
 
 import dataclasses
+from collections.abc import Callable
 
 import jax
 import numpy as np
 from jaxtyping import PyTree
 
 from pdefit._util.errors import PdefitError
+from pdefit._util.html import summarised, table
 from pdefit._util.trees import cast
 from pdefit.analysis.goodness.holdout import held_frames, withhold
 from pdefit.cli.config.settings import Settings
@@ -17,10 +19,12 @@ from pdefit.cli.experiment._prepared import Prepared
 from pdefit.cli.experiment.frame_times import fitted_frames
 from pdefit.cli.experiment.open_settings import choose_method, chosen_stages
 from pdefit.cli.experiment.trial import try_observe, try_step
-from pdefit.cli.experiment.truth import check_stated
+from pdefit.cli.experiment.truth import check_stated, is_known
 from pdefit.data.noise import NoiseEstimate
 from pdefit.data.observations import Observations
+from pdefit.inverse.controls.vector import BoundControl
 from pdefit.inverse.fit.drivers import AbstractDriver
+from pdefit.inverse.fit.fit import Fit, Progress, fit
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.variants import with_dt
@@ -29,7 +33,7 @@ from pdefit.inverse.problem.problem import Problem
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-    """All that a fit works on.
+    """All that a fit works on: observations, the objective, and the stages of its minimisation.
 
     **Arguments:**
 
@@ -45,6 +49,7 @@ class Experiment:
     - `driver`: evaluates the functional.
     - `choices`: messages about what was chosen automatically, and why; `remarks` about what looks odd in the data.
     - `prepared`: cost of preparing the initial state.
+    - `max_iterations`: bound on the evaluations of all stages together; None for that of the stages.
     """
 
     functional: Functional
@@ -63,11 +68,47 @@ class Experiment:
     choices: tuple[str, ...]
     remarks: tuple[str, ...]
     prepared: Prepared | None
+    max_iterations: int | None
 
     @property
     def forecasts(self) -> bool:
         """Whether frames are kept for the forecast."""
         return self.fitted < self.record.ts.size
+
+    def fit(self, callback: Callable[[Progress], None] | None = None) -> Fit[Functional]:
+        """The minimum of the objective by the stages, as `pdefit fit` finds it, but without a run directory.
+
+        **Arguments:**
+
+        - `callback`: called after every chunk of evaluations; see `pdefit.fit`.
+        """
+        try:
+            return fit(
+                self.functional,
+                self.stages,
+                max_iterations=self.max_iterations,
+                callback=callback,
+                driver=self.driver,
+            )
+        finally:
+            self.driver.close()
+
+    def _repr_html_(self) -> str:
+        """Controls with their guesses and true values, and what they are fitted to, for notebooks."""
+        functional, lines = self.functional, [*self.choices, *self.remarks]
+        size = f"{functional.observed_values} values at {self.fitted} times, {functional.controls.size} controls"
+        guess = functional.controls.values(functional.theta0)
+        rows = [
+            (c.path, c.unit, *map(summarised, (guess[c.path], self.true_value(c))))
+            for c in functional.controls.items
+            if not c.is_node
+        ]
+        return table(("control", "unit", "guess", "truth"), rows, [f"{self.variant}: {size}", *lines])
+
+    def true_value(self, control: BoundControl) -> np.ndarray | None:
+        """The true value of a control of the fit, in its unit; None where it is unknown."""
+        known = self.truth is not None and is_known(control.path, self.true_paths)
+        return np.asarray(control.where(self.truth)) if known and self.truth is not None else None
 
 
 def build_experiment(settings: Settings) -> Experiment:
@@ -127,4 +168,5 @@ def build_experiment(settings: Settings) -> Experiment:
         held=held,
         driver=settings.driver,
         prepared=made.prepared,
+        max_iterations=settings.max_iterations,
     )
