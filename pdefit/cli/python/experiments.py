@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from pdefit._util.errors import PdefitError
+from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.precision import demand_float64
+from pdefit.cli.config.catalogue import experiments
 from pdefit.cli.config.in_process import apart, composed
 from pdefit.cli.config.read import read_settings
 from pdefit.cli.experiment.build import Experiment as Experiment
@@ -26,5 +27,7 @@ def load_experiment(name: str, overrides: Sequence[str] = ()) -> Experiment:
     demand_float64()
     if isinstance(overrides, str):
         raise PdefitError(f"overrides expects a list of settings, but got one text; write [{overrides!r}]")
+    if name not in (known := experiments()):
+        raise unknown("experiment", name, known)
     with apart():
         return build_experiment(read_settings(composed([f"experiment={name}", *map(str, overrides)])))
