@@ -29,7 +29,8 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], lines: Iterable
 
 def interval(low: float | None, high: float | None) -> str:
     """An interval in five digits; empty where it is unknown."""
-    return "" if low is None or high is None else f"{low:.5g} to {high:.5g}"
+    known = low is not None and high is not None and not np.isnan(low + high)
+    return f"{low:.5g} to {high:.5g}" if known else ""
 
 
 def summarised(values: ArrayLike | None) -> str:

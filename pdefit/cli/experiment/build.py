@@ -40,14 +40,18 @@ class Experiment:
     - `functional`: the objective, on the first `fitted` observations of `record`.
     - `stages`: of the fit.
     - `record`: all observations, including those kept for the forecast.
-    - `truth`: the problem at true values; `true_paths` are the controls for which they are known.
-    - `true_states`: states of a twin without noise, with leading axis time.
+    - `fitted`: the number of times that are fitted.
+    - `truth`: the problem at true values; None where none are known.
+    - `true_paths`: the controls whose true values are known.
+    - `true_states`: states of a twin without noise, with leading axis time; None for measured data.
     - `variant`: kind of data, in words.
-    - `noise`: standard deviations that were estimated from the data; `unstated` are the fields without any.
+    - `noise`: standard deviations that were estimated from the data.
+    - `unstated`: fields without a standard deviation.
     - `noiseless`: whether the data are a twin's without noise.
     - `held`: indices of frames kept out of the fit.
     - `driver`: evaluates the functional.
-    - `choices`: messages about what was chosen automatically, and why; `remarks` about what looks odd in the data.
+    - `choices`: messages about what was chosen automatically, and why.
+    - `remarks`: messages about what looks odd in the data.
     - `prepared`: cost of preparing the initial state.
     - `max_iterations`: bound on the evaluations of all stages together; None for that of the stages.
     """

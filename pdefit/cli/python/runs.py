@@ -3,6 +3,8 @@
 import base64
 import functools
 import os
+import warnings
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,6 @@ from typing import Any
 import jax
 import pandas
 import xarray
-from rich.console import Console
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.html import interval, table
@@ -18,7 +19,7 @@ from pdefit._util.precision import demand_float64
 from pdefit.analysis.goodness.verdict import Verdict
 from pdefit.cli.config.in_process import apart
 from pdefit.cli.experiment.build import build_experiment
-from pdefit.cli.runs.recorded_run import changed_problem, open_run
+from pdefit.cli.runs.recorded_run import open_run
 from pdefit.cli.runtime.run_directory import refuse_old
 from pdefit.data.readers.lazy_fields import lazy_fields
 from pdefit.inverse.fit.fit import restored
@@ -143,11 +144,22 @@ class Run:
             if run.saved is None:
                 raise PdefitError(f"'{self.directory}' has no estimate yet ({self.state}); {self._remedy}")
             exp = build_experiment(run.settings)
-        changed = changed_problem(run.saved.origin["hashes"], fingerprint(exp.functional), Console())
-        if changed:
-            raise PdefitError(f"The {' and '.join(changed)} are not those of '{self.directory}'; put them back")
+        self._compare(run.saved.origin["hashes"], fingerprint(exp.functional))
         functional, theta = restored(exp.functional, exp.stages, RunState(run.saved.numbers, run.saved.arrays))
         return jax.block_until_ready(functional.at(theta))
+
+    def _compare(self, before: Mapping[str, Any], now: Mapping[str, str]) -> None:
+        """Refuse equations or data other than those of the run.
+
+        Other versions or compiler flags may change the hashes of the same equations, so there it is a warning.
+        """
+        changed = [part for part in ("equations", "data") if before.get(part) != now[part]]
+        if not changed:
+            return
+        told = f"The {' and '.join(changed)} are not those of '{self.directory}'"
+        if before.get("flags") == now["flags"]:
+            raise PdefitError(f"{told}; put them back")
+        warnings.warn(f"{told}, or only versions and compiler flags differ", stacklevel=4)
 
     @property
     def _remedy(self) -> str:
@@ -172,7 +184,9 @@ class Run:
         try:
             rows, parameters = [], self.parameters
             for control, row in parameters.head(_MOST_ROWS).iterrows():
-                known = [None if pandas.isna(x) else float(x) for x in row[["estimate", "ci95_low", "ci95_high", "truth"]]]
+                known = [
+                    None if pandas.isna(x) else float(x) for x in row[["estimate", "ci95_low", "ci95_high", "truth"]]
+                ]
                 within = interval(known[1], known[2])
                 doubted = within and row["interval_trusted"] is False
                 rows.append((str(control), row["unit"], known[0], f"({within})" if doubted else within, known[3]))

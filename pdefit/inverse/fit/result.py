@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.errors import PdefitError
+from pdefit._util.html import summarised, table
 from pdefit.data.observations import Observations
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
 from pdefit.inverse.objective.compiled import weighted
@@ -146,6 +147,14 @@ class Fit(Generic[Objective]):
     def problem(self) -> Problem:
         """The problem at the best point. Of many recordings it has a leading axis on every array."""
         return self.functional.at(self.theta)
+
+    def _repr_html_(self) -> str:
+        """Estimates of the controls, for notebooks; `pdefit.intervals` adds their uncertainty."""
+        controls, found = self.functional.controls, self.functional.controls.values(self.theta)
+        rows = [(c.path, c.unit, summarised(found[c.path])) for c in controls.items if not c.is_node]
+        loss = f"loss {self.loss_initial:.5g} to {self.loss:.5g} in {self.iterations} iterations"
+        ended = f"{self.status}, {'converged' if self.converged else 'not converged'}: {loss}"
+        return table(("control", "unit", "estimate"), rows, [ended, *self.events])
 
     @functools.cached_property
     def residuals(self) -> dict[str, np.ndarray]:
