@@ -58,7 +58,7 @@ def coordinate(
             )
         return _read(file, source, path)
     names = [None if d is None else d.lower() for d in dims]
-    for scale, label, is_empty in _scales(file, name, axis, path):
+    for scale, label, is_empty in scales(file, name, axis, path):
         if label == dim.lower():
             return None if is_empty or shape(file, scale, path) != (count,) else _read(file, scale, path)
         if label in names:
@@ -76,7 +76,7 @@ def coordinate(
     return None
 
 
-def _scales(file: h5py.File, name: str, axis: int, path: Path) -> list[tuple[str, str, bool]]:
+def scales(file: h5py.File, name: str, axis: int, path: Path) -> list[tuple[str, str, bool]]:
     """The dimension scales of an axis, each with its path in the file, its label, and whether it holds no positions."""
     try:
         scales = variable(file, name, path).dims[axis].values()
