@@ -31,7 +31,7 @@ from pdefit.inverse.objective.variants import with_dt
 from pdefit.inverse.problem.problem import Problem
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Experiment:
     """All that a fit works on: observations, the objective, and the stages of its minimisation.
 
@@ -99,15 +99,24 @@ class Experiment:
 
     def _repr_html_(self) -> str:
         """Controls with their guesses and true values, and what they are fitted to, for notebooks."""
-        functional, lines = self.functional, [*self.choices, *self.remarks]
-        size = f"{functional.observed_values} values at {self.fitted} times, {functional.controls.size} controls"
+        functional = self.functional
         guess = functional.controls.values(functional.theta0)
         rows = [
             (c.path, c.unit, *map(summarised, (guess[c.path], self.true_value(c))))
             for c in functional.controls.items
             if not c.is_node
         ]
-        return table(("control", "unit", "guess", "truth"), rows, [f"{self.variant}: {size}", *lines])
+        return table(("control", "unit", "guess", "truth"), rows, [self._size(), *self.choices, *self.remarks])
+
+    def __repr__(self) -> str:
+        return f"Experiment: {self._size()}"
+
+    def _size(self) -> str:
+        functional = self.functional
+        return (
+            f"{self.variant}, {functional.observed_values} values at {self.fitted} times, "
+            f"{functional.controls.size} unknowns"
+        )
 
     def true_value(self, control: BoundControl) -> np.ndarray | None:
         """The true value of a control of the fit, in its unit; None where it is unknown."""

@@ -3,15 +3,16 @@
 import base64
 import functools
 import os
-import warnings
 from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 import pandas
 import xarray
+from jaxtyping import Array
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.html import interval, table
@@ -24,7 +25,9 @@ from pdefit.cli.runtime.run_directory import refuse_old
 from pdefit.data.readers.lazy_fields import lazy_fields
 from pdefit.inverse.fit.fit import restored
 from pdefit.inverse.fit.result import RunState
+from pdefit.inverse.objective.compiled import VALUE
 from pdefit.inverse.objective.fingerprint import fingerprint
+from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.problem.problem import Problem
 from pdefit.output.store.history import read_history
 from pdefit.output.store.parameters import COLUMNS, read_parameters
@@ -33,6 +36,8 @@ from pdefit.output.store.runs import RunFiles, find_runs
 # figures that stand for a run, the first that exists; and the size in bytes up to which it is embedded
 _MAIN = ("fields", "traces", "parameters", "convergence")
 _LARGEST_FIGURE = 2_000_000
+# relative difference of two losses of the same equations and data, with other versions and flags, in float32 too
+_SAME_LOSS = 1e-3
 # jobs that an error names, and rows that a notebook shows, at most
 _MOST_JOBS, _MOST_ROWS = 12, 40
 
@@ -144,22 +149,22 @@ class Run:
             if run.saved is None:
                 raise PdefitError(f"'{self.directory}' has no estimate yet ({self.state}); {self._remedy}")
             exp = build_experiment(run.settings)
-        self._compare(run.saved.origin["hashes"], fingerprint(exp.functional))
         functional, theta = restored(exp.functional, exp.stages, RunState(run.saved.numbers, run.saved.arrays))
+        self._compare(run.saved.origin["hashes"], functional, theta)
         return jax.block_until_ready(functional.at(theta))
 
-    def _compare(self, before: Mapping[str, Any], now: Mapping[str, str]) -> None:
+    def _compare(self, before: Mapping[str, Any], functional: Functional, theta: Array) -> None:
         """Refuse equations or data other than those of the run.
 
-        Other versions or compiler flags may change the hashes of the same equations, so there it is a warning.
+        Other versions or compiler flags may change the hashes of the same equations. There the loss decides.
         """
+        now = fingerprint(functional)
         changed = [part for part in ("equations", "data") if before.get(part) != now[part]]
-        if not changed:
-            return
-        told = f"The {' and '.join(changed)} are not those of '{self.directory}'"
-        if before.get("flags") == now["flags"]:
-            raise PdefitError(f"{told}; put them back")
-        warnings.warn(f"{told}, or only versions and compiler flags differ", stacklevel=4)
+        loss = self.summary.get("loss_final")
+        if changed and before.get("flags") != now["flags"] and isinstance(loss, float):
+            changed = [] if np.isclose(float(VALUE(functional, theta)), loss, _SAME_LOSS, 0.0) else changed
+        if changed:
+            raise PdefitError(f"The {' and '.join(changed)} are not those of '{self.directory}'; put them back")
 
     @property
     def _remedy(self) -> str:

@@ -116,7 +116,8 @@ def read_film(path: Path, name: str, time: str) -> Film:
     remarks += _odd(name, counts, count * size, top)
     noise = None
     try:
-        noise = _noise(frames.ts[:count], name, np.concatenate(kept))
+        record = Observations.build(frames.ts[:count], {name: np.concatenate(kept)})
+        noise = estimate_noise(record, name)
     except PdefitError as error:
         remarks.append(str(error))
     low, high, missing = min(counts.lows), max(counts.highs), counts.missing / count / size
@@ -155,13 +156,6 @@ def _odd(name: str, counts: _Counts, values: int, top: float) -> list[str]:
             f"write the model in counts"
         )
     return remarks
-
-
-def _noise(ts: np.ndarray, name: str, values: np.ndarray) -> NoiseEstimate | None:
-    """The estimate of `sigma: auto`; None where values of 1e308 overflow."""
-    with np.errstate(all="ignore"):
-        found = estimate_noise(Observations.build(ts, {name: values}), name)
-    return found if np.isfinite(found.sigma) else None
 
 
 def _coordinates(path: Path, name: str, axes: int) -> dict[str, str]:

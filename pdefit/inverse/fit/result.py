@@ -115,7 +115,7 @@ class Record(NamedTuple):
     step_error: float = float("nan")
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(repr=False)
 class Fit(Generic[Objective]):
     """The outcome of a fit.
 
@@ -152,9 +152,15 @@ class Fit(Generic[Objective]):
         """Estimates of the controls, for notebooks; `pdefit.intervals` adds their uncertainty."""
         controls, found = self.functional.controls, self.functional.controls.values(self.theta)
         rows = [(c.path, c.unit, summarised(found[c.path])) for c in controls.items if not c.is_node]
+        return table(("control", "unit", "estimate"), rows, [self._outcome(), *self.events])
+
+    def __repr__(self) -> str:
+        return f"Fit: {self._outcome()}"
+
+    def _outcome(self) -> str:
+        converged = "converged" if self.converged else "not converged"
         loss = f"loss {self.loss_initial:.5g} to {self.loss:.5g} in {self.iterations} iterations"
-        ended = f"{self.status}, {'converged' if self.converged else 'not converged'}: {loss}"
-        return table(("control", "unit", "estimate"), rows, [ended, *self.events])
+        return f"{self.status}, {converged}, {loss}"
 
     @functools.cached_property
     def residuals(self) -> dict[str, np.ndarray]:
