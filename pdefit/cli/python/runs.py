@@ -150,15 +150,14 @@ class Run:
                 raise PdefitError(f"'{self.directory}' has no estimate yet ({self.state}); {self._remedy}")
             exp = build_experiment(run.settings)
         functional, theta = restored(exp.functional, exp.stages, RunState(run.saved.numbers, run.saved.arrays))
-        self._compare(run.saved.origin["hashes"], functional, theta)
+        self._compare(run.saved.origin["hashes"], fingerprint(exp.functional), functional, theta)
         return jax.block_until_ready(functional.at(theta))
 
-    def _compare(self, before: Mapping[str, Any], functional: Functional, theta: Array) -> None:
+    def _compare(self, before: Mapping[str, Any], now: Mapping[str, str], functional: Functional, theta: Array) -> None:
         """Refuse equations or data other than those of the run.
 
         Other versions or compiler flags may change the hashes of the same equations. There the loss decides.
         """
-        now = fingerprint(functional)
         changed = [part for part in ("equations", "data") if before.get(part) != now[part]]
         loss = self.summary.get("loss_final")
         if changed and before.get("flags") != now["flags"] and isinstance(loss, float):
