@@ -45,9 +45,10 @@ data = pdefit.Observations.build(times, {"u": film}, sigma=sigma)
 guess = Dye(grid, D=1.0, k=0.5)
 positive = pdefit.transforms.Log()
 J = pdefit.Functional(pdefit.Problem(guess, guess.init(None)), data, {"D": positive, "k": positive})
-print("derivatives are right:", pdefit.certify(J, J.theta0).passed)
+method = pdefit.optimizers.LevenbergMarquardt()
+print("derivatives are right:", pdefit.certify(J, J.theta0, optimizers=[method]).passed)
 
-found = pdefit.fit(J, [pdefit.optimizers.LevenbergMarquardt()])
+found = pdefit.fit(J, [method])
 known = pdefit.intervals(found.functional, found.theta, sigma_stated=True)
 for name, low, best, high in zip(J.controls.names(), known.low, known.estimate, known.high, strict=True):
     print(f"{name} = {best:.4f}, 95 % interval {low:.4f} to {high:.4f}")
