@@ -70,5 +70,7 @@ def recovery(problem):
 
 
 hidden, guessed, best = (recovery(p) for p in (pdefit.Problem(system, truth), problem, found.problem))
-print(f"hidden recovery at the start: off by {rms(guessed[0] - hidden[0]):.3f} at the guess, {rms(best[0] - hidden[0]):.3f} now")
+print(
+    f"hidden recovery at the start: off by {rms(guessed[0] - hidden[0]):.3f} at the guess, {rms(best[0] - hidden[0]):.3f} now"
+)
 print(f"hidden recovery over the film: off by {rms(guessed - hidden):.3f} at the guess, {rms(best - hidden):.3f} now")

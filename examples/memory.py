@@ -8,8 +8,8 @@ from pdefit_reaction import FisherKPP
 
 jax.config.update("jax_enable_x64", True)
 
-# a front of 4,096 cells in two dimensions over 480 steps
-grid = pdefit.CartesianGrid(shape=(64, 64), extent=(32.0, 32.0), origin=(-10.0, 0.0), length_unit="mm")
+# a front of 1,024 cells in two dimensions over 480 steps
+grid = pdefit.CartesianGrid(shape=(32, 32), extent=(32.0, 32.0), origin=(-10.0, 0.0), length_unit="mm")
 truth = FisherKPP(grid, D=1.0, r=1.0, front=-6.0)
 start = truth.init(None)
 film = pdefit.simulate(truth, start, np.linspace(0.0, 9.6, 13), dt=0.02)
@@ -36,8 +36,8 @@ for levels in (1, 2, 3):
     report(f"{levels} level(s)", functional(pdefit.adjoints.Checkpointed(levels)), pdefit.drivers.Traced())
 
 # the hosted driver runs piece by piece, and keeps in host memory what the device cannot hold
-for host in ("1 MB", "100 kB"):
-    driver = pdefit.drivers.Hosted(device="3 MB", host=host)
+for host in ("256 kB", "25 kB"):
+    driver = pdefit.drivers.Hosted(device="1 MB", host=host)
     J = driver.resolve_for(functional(None))
     report(f"hosted, {host} of host", J, driver)
     driver.close()
