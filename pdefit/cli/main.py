@@ -12,6 +12,7 @@ if os.environ.get("TF_CPP_MIN_LOG_LEVEL", "1") == "1":
 import gc
 import importlib
 import logging
+import re
 import sys
 from collections.abc import Callable
 
@@ -29,7 +30,8 @@ from pdefit.cli.config import command_line
 from pdefit.cli.config.catalogue import experiments, version
 from pdefit.cli.config.configuration import readable, register_resolvers
 from pdefit.cli.config.hydra_guard import guarded
-from pdefit.cli.runtime import plugins, run_directory, stopwatch
+from pdefit.cli.config.own_experiment import register_experiment
+from pdefit.cli.runtime import equations, plugins, run_directory, stopwatch
 
 # verbs configured by Hydra, which make a run directory; verbs that take a run directory; verbs that take plain words
 _VERBS = ("fit", "simulate", "plan", "compare-adjoints", "sensitivity", "certify", "doctor")
@@ -41,6 +43,7 @@ _PLAIN_VERBS = ("list", "new", "verify")
 _USAGE = """usage: pdefit VERB [key=value ...]
 
   fit experiment=NAME        infer the controls of an experiment; leaves a run directory
+  fit EQUATION.py EXPERIMENT.yaml   the same for equations and an experiment in files of your own; so can all verbs below
   simulate experiment=NAME   solve its equations forward
   plan experiment=NAME       the cost of its fit beforehand: checkpoints, memory, time, disk
   compare-adjoints experiment=NAME   all sensitivity algorithms on it: accuracy, time, memory, and which one to use
@@ -53,8 +56,9 @@ _USAGE = """usage: pdefit VERB [key=value ...]
   report RUN                 one page about a run, report.html, that needs no other file
   export RUN                 its fields as format=netcdf, tiff or numpy; fields=[u]
   list [experiments|systems|solvers|adjoints|drivers|stages]
-  new NAME                   write a working plugin of your own into the folder NAME/
-  verify [SYSTEM ...]        test installed systems: gradients, orders, conservation, recovery
+  new NAME                   write a working plugin of your own into the folder NAME/; new NAME.py writes one file of equations
+                             and its experiment
+  verify [SYSTEM ...]        test installed systems, or those of EQUATION.py: gradients, orders, conservation, recovery
 
 Every key of an experiment can be overridden: seed=3 max_iterations=50 controls.D.guess=2.0 solver=tsit5
 -m runs a sweep: pdefit fit -m experiment=reaction/fisher_front seed=0,1,2      --cfg job shows the configuration
@@ -81,18 +85,10 @@ def main() -> None:
             print(_USAGE, end="")
         elif verb == "--version":
             print(version())
-        elif verb in _PLAIN_VERBS:
+        elif verb in (*_VERBS, "resume", "verify"):
+            _compute(verb, rest, console)
+        elif verb in (*_RUN_VERBS, *_PLAIN_VERBS):
             _command(verb)(rest, console)
-        elif verb in _RUN_VERBS:
-            # the other verbs draw or copy what is there, and need no JAX
-            if verb == "resume":
-                _prepare()
-            _command(verb)(rest, console)
-        elif verb in _ALSO_ON_A_RUN and _names_a_run(rest):
-            _prepare()
-            _command(verb, "_on_a_run")(rest, console)
-        elif verb in _VERBS:
-            _run_with_hydra(verb, rest)
         else:
             raise unknown("verb", verb, [*_VERBS, *_RUN_VERBS, *_PLAIN_VERBS])
     except PdefitError as error:
@@ -117,6 +113,42 @@ def _command(verb: str, kind: str = "") -> Callable[..., None]:
     return getattr(importlib.import_module(f"pdefit.cli.commands.{name}"), f"run_{name}{kind}")
 
 
+def _compute(verb: str, words: list[str], console: Console) -> None:
+    """Run a verb that evaluates equations: installed ones, or those in a file that the command line names."""
+    files, rest = command_line.files(words)
+    on_a_run = verb == "resume" or (verb in _ALSO_ON_A_RUN and _names_a_run(rest))
+    if files.experiment is not None and (on_a_run or verb == "verify"):
+        raise PdefitError(f"pdefit {verb} takes no file of an experiment here; leave '{files.experiment}' out")
+    if on_a_run or verb == "verify" or files.equations is not None:
+        _prepare()
+    with equations.using(files.equations):
+        if verb == "verify":
+            file = equations.named()
+            _command(verb)(rest or ([] if file is None else [*file.module.SYSTEMS]), console)
+        elif on_a_run:
+            _command(verb, "" if verb == "resume" else "_on_a_run")(rest, console)
+        else:
+            _run_with_hydra(verb, [*_own_experiment(files, rest), *rest], [str(f) for f in files if f is not None])
+
+
+def _own_experiment(files: command_line.NamedFiles, words: list[str]) -> list[str]:
+    """The override that chooses the experiment in a file, if one is named."""
+    if files.experiment is None:
+        if files.equations is not None and not any(word.startswith("experiment=") for word in words):
+            raise PdefitError(
+                f"'{files.equations}' needs an experiment: name its file (EXPERIMENT.yaml), or experiment=NAME"
+            )
+        return []
+    if any(word.startswith("experiment=") for word in words):
+        raise PdefitError(f"experiment= and '{files.experiment}' are two experiments; keep one of them")
+    if any(re.match(r"\+*hydra/launcher=(?!basic)", word) for word in words):
+        raise PdefitError(
+            "Files of your own run in this process only, so a sweep takes its jobs one after the other; leave hydra/launcher "
+            "out, or make a package by `pdefit new NAME`"
+        )
+    return [f"experiment={register_experiment(files.experiment)}"]
+
+
 def _names_a_run(arguments: list[str]) -> bool:
     return bool(arguments) and "=" not in arguments[0] and not arguments[0].startswith("-")
 
@@ -131,8 +163,14 @@ def _prepare() -> None:
     register_resolvers()
 
 
-def _run_with_hydra(verb: str, words: list[str]) -> None:
-    """Hand the rest of the command line to Hydra, and turn its errors into one sentence."""
+def _run_with_hydra(verb: str, words: list[str], files: list[str]) -> None:
+    """Hand the rest of the command line to Hydra, and turn its errors into one sentence.
+
+    **Arguments:**
+
+    - `verb`, `words`: the verb, and flags and overrides.
+    - `files`: those that the command line names, for the record of the run.
+    """
     flags, overrides = command_line.split(words)
     register_resolvers()
     plugins.register()
@@ -146,7 +184,7 @@ def _run_with_hydra(verb: str, words: list[str]) -> None:
 
     def task(cfg: DictConfig) -> None:
         started.append(verb)
-        _task(verb, cfg, wants_traceback == "1")
+        _task(verb, cfg, files, wants_traceback == "1")
 
     try:
         with guarded():
@@ -165,7 +203,7 @@ def _run_with_hydra(verb: str, words: list[str]) -> None:
             os.environ["HYDRA_FULL_ERROR"] = wants_traceback
 
 
-def _task(verb: str, cfg: DictConfig, wants_traceback: bool) -> None:
+def _task(verb: str, cfg: DictConfig, files: list[str], wants_traceback: bool) -> None:
     """One job. A failure is reported and remembered, so that the other jobs of a sweep still run."""
     console = Console()
     name = HydraConfig.get().runtime.choices.get("experiment")
@@ -177,7 +215,8 @@ def _task(verb: str, cfg: DictConfig, wants_traceback: bool) -> None:
 
         settings = read_settings(cfg)
         directory = run_directory.current()
-        with run_directory.recorded(directory, ["pdefit", verb, *HydraConfig.get().overrides.task], settings, name):
+        command = ["pdefit", verb, *files, *HydraConfig.get().overrides.task]
+        with run_directory.recorded(directory, command, settings, name):
             run = _command(verb)
             # Tracing makes millions of short-lived objects, and what was imported stays: a sixth of its time is saved.
             gc.freeze()

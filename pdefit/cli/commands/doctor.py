@@ -50,7 +50,7 @@ def examine(functional: Functional, theta: Array, path: Path, console: Console) 
 
 def run_doctor_on_a_run(arguments: list[str], console: Console) -> None:
     """Examine the run that the arguments name at its best point, or at its guess where there is none."""
-    run = open_run(arguments, "examine")
+    run = open_run(arguments, "doctor")
     exp = build_experiment(run.settings)
     functional = fitting.first_functional(exp.functional, exp.stages)
     theta = functional.theta0

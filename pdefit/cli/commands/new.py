@@ -1,4 +1,4 @@
-"""pdefit new: a working plugin to start from, outside this repository."""
+"""pdefit new: a working plugin, or one file of equations, to start from outside this repository."""
 
 import importlib.util
 import keyword
@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
+from pdefit._util.atomic import write_text
 from pdefit._util.errors import PdefitError
 
 # files of a plugin by their templates; file names have the same placeholders as their content
@@ -24,15 +25,26 @@ _FILES = {
     "test_bistable.py.template": "tests/test_bistable.py",
 }
 
+# the two files of a first try without a package
+_ALONE = {"bistable.py.template": ".py", "file.yaml.template": ".yaml"}
+
 # names of folders that lie beside the package, which it cannot have
 _TAKEN = ("tests", "build", "dist")
 
 
 def run_new(arguments: list[str], console: Console) -> None:
-    """Write the plugin NAME into the folder NAME/."""
+    """Write the plugin NAME into the folder NAME/, or the file NAME.py and its experiment NAME.yaml."""
     if len(arguments) != 1:
-        raise PdefitError("pdefit new expects one name, e.g. pdefit new my-fronts")
+        raise PdefitError("pdefit new expects one name, e.g. pdefit new my-fronts, or pdefit new my_equation.py")
     (name,) = arguments
+    if name.endswith(".py"):
+        files = " ".join(file.name for file in write_files(Path.cwd(), name.removesuffix(".py")))
+        console.print(
+            f"[bold]{files}[/] hold an equation and its experiment that work. Write yours in their place; then\n"
+        )
+        for verb in ("fit", "verify"):
+            console.print(f"  pdefit {verb} {files if verb == 'fit' else name}", highlight=False, soft_wrap=True)
+        return
     package = package_name(name)
     folder = write_plugin(Path.cwd(), name, package)
     console.print(
@@ -89,6 +101,30 @@ def write_plugin(parent: Path, name: str, package: str) -> Path:
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return folder
+
+
+def write_files(folder: Path, name: str) -> list[Path]:
+    """Write a file of equations and a file of an experiment; neither may exist.
+
+    **Arguments:**
+
+    - `folder`: where they are written.
+    - `name`: of both files, without their endings.
+    """
+    if not re.fullmatch(r"[A-Za-z_]\w*", name):
+        raise PdefitError(f"A file of equations expects letters, digits and _ in its name, but got '{name}.py'")
+    templates = resources.files("pdefit.cli") / "skeleton"
+    files = {folder / f"{name}{ending}": template for template, ending in _ALONE.items()}
+    for file in files:
+        if os.path.lexists(file):
+            raise PdefitError(f"'{file.name}' exists already; choose another name, or remove it")
+    try:
+        for file, template in files.items():
+            text = templates.joinpath(template).read_text(encoding="utf-8")
+            write_text(file, _filled(text, {"<<file>>": name}))
+    except OSError as error:
+        raise PdefitError(f"'{name}.py' cannot be written here: {error.strerror or error}") from None
+    return [*files]
 
 
 def _filled(text: str, words: dict[str, str]) -> str:

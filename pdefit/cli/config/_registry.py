@@ -6,7 +6,6 @@ names classes, so that it cannot run other code.
 """
 
 import inspect
-import re
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -22,7 +21,8 @@ from pdefit.adjoints.continuous.interpolating import Interpolating
 from pdefit.adjoints.finite_difference import FiniteDifference
 from pdefit.adjoints.forward_mode import Tangent
 from pdefit.cli.config._argument_types import returned
-from pdefit.cli.runtime.plugins import plugins
+from pdefit.cli.runtime.equations import snake_case
+from pdefit.cli.runtime.plugins import plugins, prefix
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.batch import AbstractBatch, Chunk, Loop, Vmap
 from pdefit.integrate.solvers.imex import IMEX
@@ -64,11 +64,6 @@ class Kind(NamedTuple):
     word: str
     base: type
     classes: dict[str, Target]
-
-
-def snake_case(name: str) -> str:
-    """`LevenbergMarquardt` as `levenberg_marquardt`, `FisherKPP` as `fisher_kpp`."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
 def _named(*classes: Target) -> dict[str, Target]:
@@ -170,7 +165,6 @@ def _of_plugins() -> list[tuple[str, Target]]:
     found: list[tuple[str, Target]] = []
     for package, module in plugins().items():
         found += module.SYSTEMS.items()
-        prefix = package.removeprefix("pdefit_")
         for name, target in vars(module).items():
             if name.startswith("_") or not (inspect.isclass(target) or inspect.isfunction(target)):
                 continue
@@ -179,7 +173,7 @@ def _of_plugins() -> list[tuple[str, Target]]:
             if not own or not inspect.isclass(makes) or not issubclass(makes, tuple(k.base for k in KINDS)):
                 continue
             if target not in module.SYSTEMS.values() and not inspect.isabstract(target):
-                found.append((f"{prefix}/{snake_case(name)}", target))
+                found.append((f"{prefix(package)}{snake_case(name)}", target))
     return found
 
 

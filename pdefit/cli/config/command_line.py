@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 from pdefit._util.errors import PdefitError
 
@@ -14,6 +16,28 @@ _WITH = {
     **dict.fromkeys(("-cd", "--config-dir"), "a folder of configurations"),
 }
 _SHOWN = "-m (a sweep), --cfg job (shows the configuration), --config-dir FOLDER (your own) and --help"
+
+
+class NamedFiles(NamedTuple):
+    """Files that stand alone on a command line: one of equations, one of an experiment; None where there is none."""
+
+    equations: Path | None
+    experiment: Path | None
+
+
+def files(words: Sequence[str]) -> tuple[NamedFiles, list[str]]:
+    """Files named by words that end in `.py` and `.yaml`, and all other words."""
+    found: dict[str, list[str]] = {".py": [], ".yaml": []}
+    rest = []
+    # the word after a flag belongs to that flag
+    for before, word in zip(["", *words], words, strict=False):
+        ending = Path(word).suffix.replace(".yml", ".yaml")
+        plain = "=" not in word and not word.startswith("-") and before not in _WITH
+        found[ending].append(word) if plain and ending in found else rest.append(word)
+    for ending, what in ((".py", "of equations"), (".yaml", "of an experiment")):
+        if len(found[ending]) > 1:
+            raise PdefitError(f"One file {what} is expected, but got {' and '.join(found[ending])}")
+    return NamedFiles(*(Path(found[e][0]) if found[e] else None for e in (".py", ".yaml"))), rest
 
 
 def split(words: Sequence[str]) -> tuple[list[str], list[str]]:

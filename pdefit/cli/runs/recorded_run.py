@@ -13,7 +13,7 @@ from pdefit._util.errors import PdefitError
 from pdefit.cli.config.read import read_settings
 from pdefit.cli.config.recorded import keep_limit, read_recorded, refuse_changes
 from pdefit.cli.config.settings import Settings
-from pdefit.cli.runtime import run_directory
+from pdefit.cli.runtime import equations, run_directory
 from pdefit.output.store.fit_checkpoint import Saved, load_state
 from pdefit.output.store.runs import RunFiles
 
@@ -52,9 +52,10 @@ def open_run(arguments: list[str], verb: str) -> RecordedRun:
         )
     made = read_json(directory / "provenance.json")
     run_directory.refuse_old(directory)
+    equations.check_named_again(made.get("equations"), directory, verb)
     command = made.get("command")
     if not isinstance(command, list) or command[1:2] != ["fit"]:
-        raise PdefitError(f"'{directory}' was not made by pdefit fit, so there is nothing to {verb}")
+        raise PdefitError(f"'{directory}' was not made by pdefit fit, so pdefit {verb} cannot work on it")
     links = RunFiles(directory).links()
     if links:
         raise PdefitError(

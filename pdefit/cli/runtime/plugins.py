@@ -1,4 +1,7 @@
-"""Plugins: packages with systems, found by entry points and in the folder `plugins` of a checkout."""
+"""Plugins: packages with systems, found by entry points and in the folder `plugins` of a checkout.
+
+A file of equations that the command line names counts as one, too.
+"""
 
 import importlib
 import importlib.metadata
@@ -12,6 +15,7 @@ from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 
 from pdefit._util.errors import PdefitError
+from pdefit.cli.runtime import equations
 
 GROUP = "pdefit.plugins"
 _ROOT = Path(__file__).parents[3]
@@ -28,7 +32,14 @@ def plugins() -> dict[str, ModuleType]:
         if not isinstance(getattr(module, "SYSTEMS", None), dict):
             raise PdefitError(f"The plugin '{name}' has no SYSTEMS, a mapping from names to system classes")
         found[module.__name__] = module
+    if (file := equations.named()) is not None:
+        found[equations.MODULE] = file.module
     return found
+
+
+def prefix(package: str) -> str:
+    """What stands before the names of a plugin's classes in a configuration; nothing for a file of equations."""
+    return "" if package == equations.MODULE else f"{package.removeprefix('pdefit_')}/"
 
 
 def _names() -> list[str]:

@@ -17,6 +17,7 @@ from hydra.core.hydra_config import HydraConfig
 from pdefit._util import interrupts
 from pdefit._util.atomic import read_json, write_json, write_text
 from pdefit._util.errors import PdefitError, of_the_machine, sentence
+from pdefit.cli.runtime import equations
 from pdefit.output.store.runs import MARKS, locked
 
 log = logging.getLogger("pdefit")
@@ -125,6 +126,8 @@ def _start(directory: Path, entry: dict[str, Any], resumed: bool) -> None:
     for mark in MARKS:
         (directory / mark).unlink(missing_ok=True)
     write_json(provenance, entry)
+    if (file := equations.named()) is not None and not resumed:
+        write_text(directory / equations.COPY, file.text)
 
 
 def _end(directory: Path, mark: str, text: str) -> None:
@@ -152,10 +155,11 @@ def _provenance(command: list[str], settings: Reproducible, experiment: str) -> 
     # here, since the command line finds most mistakes before it needs JAX, which takes seconds to load
     import jax
 
-    device = jax.devices()[0]
+    device, file = jax.devices()[0], equations.named()
     return {
         "experiment": experiment,
         "command": command,
+        **({} if file is None else {"equations": file.recorded}),
         "started": datetime.now().astimezone().isoformat(timespec="seconds"),
         "versions": {"python": platform.python_version(), **{p: _version(p) for p in _PACKAGES}},
         "git_commit": _commit(),

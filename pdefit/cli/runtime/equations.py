@@ -1,0 +1,148 @@
+"""A file of equations that the command line names, for a first try without a package.
+
+The file is trusted because its user typed its name. Nothing else ever leads to its code: a run keeps the path, the hash
+and a copy for readers, and a verb on that run imports only a file that is named again.
+"""
+
+import hashlib
+import inspect
+import re
+import sys
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from pdefit._util.errors import PdefitError, first_line
+
+# the name under which Python knows the file, whatever the file is called; so its hash of equations is not that of its name
+MODULE = "pdefit_equations"
+# the copy in a run directory; its ending keeps it from being imported
+COPY = "equations.py.txt"
+
+
+class EquationFile(NamedTuple):
+    """A file of equations: its path, its text, and the module that it makes, whose `SYSTEMS` has its systems by name."""
+
+    path: Path
+    text: str
+    module: ModuleType
+
+    @property
+    def recorded(self) -> dict[str, str]:
+        """Path and hash, as the provenance of a run keeps them."""
+        return {"path": str(self.path), "sha256": _digest(self.text)}
+
+
+_named: list[EquationFile] = []
+
+
+def named() -> EquationFile | None:
+    """The file of equations that is in use, if any."""
+    return _named[-1] if _named else None
+
+
+@contextmanager
+def using(path: Path | None) -> Iterator[None]:
+    """Use of a file of equations in a block; nothing changes where the path is None."""
+    if path is None:
+        yield
+        return
+    _named.append(_load(path))
+    try:
+        yield
+    finally:
+        _named.pop()
+
+
+def check_named_again(recorded: Any, directory: Path, verb: str) -> None:
+    """Refuse to work on a run with other equations than those it was made with.
+
+    **Arguments:**
+
+    - `recorded`: the entry `equations` in the provenance of the run; None for a run of installed equations.
+    - `directory`, `verb`: of the run, for errors.
+    """
+    file = named()
+    if recorded is None and file is None:
+        return
+    if not isinstance(recorded, Mapping):
+        raise PdefitError(f"'{directory}' was made by installed equations; leave '{file.path if file else ''}' out")
+    if file is None:
+        raise PdefitError(
+            f"'{directory}' was made by the equations in '{recorded.get('path')}', which only you can trust; name the file "
+            f"again: pdefit {verb} {directory} {recorded.get('path')}"
+        )
+    if file.recorded["sha256"] != recorded.get("sha256"):
+        raise PdefitError(
+            f"'{file.path}' is not the file that '{directory}' was made with; {directory / COPY} shows what it was: put it "
+            f"back, or start a new run"
+        )
+
+
+def snake_case(name: str) -> str:
+    """`LevenbergMarquardt` as `levenberg_marquardt`, `FisherKPP` as `fisher_kpp`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _load(path: Path) -> EquationFile:
+    """Execute a file of equations as a module of its own."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise PdefitError(f"The file of equations '{path}' does not exist; correct the path") from None
+    except UnicodeDecodeError:
+        raise PdefitError(f"'{path}' is not in UTF-8; save it as UTF-8") from None
+    module = ModuleType(MODULE)
+    module.__file__ = str(path.resolve())
+    # type hints of its classes are looked up there
+    sys.modules[MODULE] = module
+    try:
+        exec(compile(text, module.__file__, "exec"), vars(module))
+    except ModuleNotFoundError as error:
+        raise PdefitError(
+            f"'{path}' imports '{error.name}', which is not installed; install it, or write what it holds into the file, which "
+            f"stands alone (pdefit new NAME makes a package)"
+        ) from None
+    # whatever the user's own code raises
+    except Exception as error:
+        raise PdefitError(f"'{path}', line {_line(error, module.__file__)}: {_told(error)}") from None
+    module.SYSTEMS = _systems(module)  # pyright: ignore[reportAttributeAccessIssue]
+    if not module.SYSTEMS:
+        raise PdefitError(
+            f"'{path}' defines no system; write a class on pdefit.ReactionDiffusion or pdefit.AbstractSystem, or start from "
+            f"`pdefit new {path.stem}_new.py`"
+        )
+    return EquationFile(path.resolve(), text, module)
+
+
+def _systems(module: ModuleType) -> dict[str, type]:
+    """Concrete systems that a module defines itself, by their names in a configuration."""
+    # only here, because it loads JAX
+    from pdefit.systems.system import AbstractSystem
+
+    return {
+        snake_case(name): cls
+        for name, cls in vars(module).items()
+        if inspect.isclass(cls) and issubclass(cls, AbstractSystem) and cls.__module__ == MODULE
+        if not inspect.isabstract(cls) and not name.startswith("_")
+    }
+
+
+def _line(error: Exception, file: str) -> int:
+    """The line of a file at which an error arose."""
+    if isinstance(error, SyntaxError) and error.lineno:
+        return error.lineno
+    lines = [frame.lineno or 0 for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    return lines[-1] if lines else 1
+
+
+def _told(error: Exception) -> str:
+    message = error.msg if isinstance(error, SyntaxError) else first_line(error)
+    return message if isinstance(error, PdefitError) else f"{type(error).__name__}: {message}"

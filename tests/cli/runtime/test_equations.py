@@ -1,0 +1,127 @@
+"""One file of equations and one of an experiment, without a package."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from pdefit._util.errors import PdefitError
+from pdefit.cli.commands.new import write_files
+from pdefit.cli.config.command_line import files
+from pdefit.cli.runtime import equations
+from pdefit.cli.runtime.plugins import systems
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+SMALL = ("system.grid.shape=[40]", "times.count=7", "render=false", "certificate=end", "max_iterations=2")
+
+
+@pytest.fixture
+def pair(tmp_path):
+    """The files that `pdefit new` writes."""
+    return write_files(tmp_path, "my_equation")
+
+
+def test_a_run_keeps_its_equations_to_read_and_never_to_import(pair, pdefit_inside, tmp_path):
+    source, experiment = pair
+    code, out, err = pdefit_inside("fit", source.name, experiment.name, *SMALL)
+    assert code == 0, out + err
+    (provenance,) = tmp_path.rglob("provenance.json")
+    run = provenance.parent
+    assert run.parent.name == "my_equation" and (run / equations.COPY).read_text() == source.read_text()
+    kept = json.loads(provenance.read_text())
+    assert kept["command"][:4] == ["pdefit", "fit", "my_equation.py", "my_equation.yaml"]
+    # what somebody else wrote into the run is never executed, whatever the record says
+    trap = f"open({str(tmp_path / 'executed')!r}, 'w')\n"
+    (run / equations.COPY).write_text(trap)
+    (tmp_path / "trap.py").write_text(trap)
+    kept["equations"]["path"] = str(tmp_path / "trap.py")
+    provenance.write_text(json.dumps(kept))
+    sys.modules.pop(equations.MODULE)
+    for verb in ("resume", "certify", "doctor"):
+        code, _, err = pdefit_inside(verb, str(run))
+        assert code == 1 and f"name the file again: pdefit {verb} {run}" in err
+    assert equations.MODULE not in sys.modules and not (tmp_path / "executed").exists()
+    code, out, err = pdefit_inside("resume", str(run), source.name, "max_iterations=4")
+    assert code == 0, out + err
+    source.write_text(source.read_text() + "# changed\n")
+    code, _, err = pdefit_inside("certify", str(run), source.name)
+    assert code == 1 and "is not the file that" in err and equations.COPY in err
+
+
+def test_systems_of_a_file_are_known_while_it_is_in_use(pair):
+    with equations.using(pair[0]):
+        assert systems()["bistable"].__name__ == "Bistable"
+    assert "bistable" not in systems()
+
+
+def test_a_run_of_installed_equations_takes_no_file(pair, tmp_path):
+    with equations.using(pair[0]), pytest.raises(PdefitError, match="made by installed equations; leave"):
+        equations.check_named_again(None, tmp_path, "resume")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("import no_such_package\n", "'eq.py' imports 'no_such_package', which is not installed"),
+        ("x = 1\ny = x / 0\n", "'eq.py', line 2: ZeroDivisionError"),
+        ("def f(:\n", "'eq.py', line 1: SyntaxError"),
+        ("import pdefit\nprint = 1\n", "'eq.py' defines no system"),
+        ("# \xff", "'eq.py' is not in UTF-8"),
+        (None, "'eq.py' does not exist"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_one_sentence(text, told, tmp_path, pdefit_inside):
+    if text is not None:
+        (tmp_path / "eq.py").write_bytes(text.encode("latin-1"))
+    code, out, err = pdefit_inside("verify", "eq.py")
+    assert code == 1 and told in err and "Traceback" not in out + err
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a: [1\nb: 2\n", "line 2 is not YAML"),
+        ("", "it holds none"),
+        ("- 1\n", "it holds none"),
+        ("system: {name: os.system}\ndefaults: [override /twin: self]\ntimes: {stop: 1, count: 3}\n", "'os.system'"),
+        ("system: {_target_: os.system, command: 'touch executed'}\n", "is not allowed"),
+        ("system: {name: bistable, grid: {_target_: subprocess.run, args: [touch, executed]}}\n", "is not allowed"),
+        ("hydra: {searchpath: [file:///tmp]}\n", "only supported from the primary config"),
+        ("hydra: {callbacks: {x: {_target_: os.abort}}}\n", "may not be set"),
+    ],
+)
+def test_an_experiment_in_a_file_is_guarded_as_any_other(text, told, pair, tmp_path, pdefit_inside):
+    pair[1].write_text(text)
+    code, out, err = pdefit_inside("fit", "my_equation.py", "my_equation.yaml")
+    assert code == 1 and told in err and "Traceback" not in out + err, err
+    assert not (tmp_path / "executed").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("fit", "my_equation.py"), "needs an experiment"),
+        (("fit", "my_equation.py", "my_equation.yaml", "experiment=reaction/fisher_front"), "two experiments"),
+        (("fit", "my_equation.py", "other.py"), "One file of equations is expected"),
+        (("fit", "no.yaml"), "'no.yaml' does not exist"),
+        (("fit", "-m", "my_equation.py", "my_equation.yaml", "hydra/launcher=joblib"), "one after the other"),
+        (("resume", "run", "my_equation.yaml"), "takes no file of an experiment"),
+        (("new", "my_equation.py"), "exists already"),
+        (("new", "my-equation.py"), "letters, digits and _"),
+    ],
+)
+def test_wrong_files_on_the_command_line_are_one_sentence(words, told, pair, pdefit_inside):
+    code, out, err = pdefit_inside(*words)
+    assert code == 1 and told in err and "Traceback" not in out + err, err
+
+
+def test_the_example_is_what_new_writes(pair):
+    for file in pair:
+        assert file.read_text() == (EXAMPLES / file.name).read_text()
+
+
+def test_words_after_a_flag_are_no_files():
+    named, rest = files(["--config-dir", "my.py", "a.py", "data.path=x.yaml", "b.yml"])
+    assert (str(named.equations), str(named.experiment)) == ("a.py", "b.yml")
+    assert rest == ["--config-dir", "my.py", "data.path=x.yaml"]
