@@ -1,8 +1,8 @@
-"""Every measured number on README and site comes from a file that a script or a test writes.
+"""Every number with a unit on README and site has a source, which docs/numbers.json names.
 
-Sources are docs/measured.json (`scripts/acceptance.py --record`), the tables of the benchmarks, and the outputs of the
-executed examples. docs/given.json lists what is no measurement of pdefit, such as settings, limits and literature, each
-with where it comes from.
+For each page the file maps a number as it is shown to its source: `measured: KEY` in docs/measured.json, which
+`scripts/acceptance.py --record` writes; `benchmark: ROW`, a text in the tables of the benchmarks; `example: NAME`, the
+output of an executed example; or, for what pdefit does not measure, the setting, limit or publication that it is.
 """
 
 import json
@@ -12,90 +12,89 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = {str(p.relative_to(ROOT)): p for p in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))}
 MEASURED = json.loads((ROOT / "docs" / "measured.json").read_text())
-GIVEN = json.loads((ROOT / "docs" / "given.json").read_text())
+SOURCES = json.loads((ROOT / "docs" / "numbers.json").read_text())
 
 _NUMBER = r"(?<![\w.^-])(\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?)"
-_UNIT = r"(?:-| ?)(%|s|ms|min|minutes?|seconds?|hours?|kB|MB|GB|times|x|×|au|cm/s|evaluations)(?![\w/^])"
-_QUANTITY = re.compile(rf"{_NUMBER}{_UNIT}|(?<![\w.^-])(\d+(?:\.\d+)?e-?\d+)()(?!\w)")
-# factors from the unit of a source to that of a page; a number without unit may be a fraction
+_UNIT = r"(?:-| ?)(%|s|ms|min|minutes?|seconds?|hours?|kB|MB|GB|times|au|cm/s|evaluations)(?![\w/^])"
+# the third form is that of z-scores and relative errors in tables
+_QUANTITY = re.compile(
+    rf"{_NUMBER}{_UNIT}|(?<![\w.^])(-?\d+(?:\.\d+)?e-?\d+)(?!\w)|(?<=[|*+ ])([+-]\d+(?:\.\d+)?)(?=[ *]*\|)"
+)
+# factors from the unit of a measurement to that of a page
 _FACTORS = {
-    "": {"": 1, "%": 100, "times": 1, "x": 1, "×": 1, "evaluations": 1, "au": 1, "cm/s": 1},
-    "s": {"s": 1, "ms": 1e3, "second": 1, "min": 1 / 60, "minute": 1 / 60, "hour": 1 / 3600},
+    "": {"": 1, "%": 100, "times": 1, "evaluations": 1},
+    "s": {"s": 1, "ms": 1e3, "min": 1 / 60},
     "MB": {"MB": 1, "GB": 1e-3, "kB": 1e3},
-    "ratio": {"": 1, "times": 1, "x": 1, "×": 1, "evaluations": 1},
-    **{unit: {unit: 1} for unit in ("au", "ms", "cm/s", "%", "min", "GB", "kB")},
+    **{unit: {unit: 1} for unit in ("au", "ms", "cm/s")},
 }
+_SAME = {"second": "s", "seconds": "s", "minutes": "min", "minute": "min", "hours": "hour"}
 
 
-def quantities(text: str) -> list[tuple[str, str, str]]:
-    """Numbers with a unit of measurement, and small ones in powers of ten, in the prose of a page: text, number, unit."""
+def quantities(text: str) -> dict[str, tuple[str, str]]:
+    """Numbers with a unit, in powers of ten, or signed in a table, in the prose of a page: value and unit by their text."""
     text = re.sub(r"^```.*?^```|^--8<--.*?$|<!--.*?-->", " ", text, flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r"`[^`\n]*`|\]\([^)]*\)|<[^>\n]*>|\$[^$\n]*\$|https?://\S+|doi:\S+", " ", text)
-    found = []
+    found = {}
     for match in _QUANTITY.finditer(text):
-        number, unit = match.group(1) or match.group(3), match.group(2) or ""
-        found.append((match.group(0).strip(), number.replace(",", ""), unit))
+        plain, unit, power, signed = match.groups()
+        shown = match.group().strip().replace("-", " ") if plain else match.group()
+        found[shown] = (plain or power or signed).replace(",", ""), _SAME.get(unit, unit or "")
     return found
 
 
 def rounds_to(value: float, number: str) -> bool:
     """Whether a value is the number that a page shows, rounded as shown."""
-    mantissa, _, exponent = number.partition("e")
+    mantissa, _, exponent = number.lstrip("+-").partition("e")
     decimals = len(mantissa.partition(".")[2])
     place = 10.0 ** (int(exponent or 0) - decimals)
     # 240 stands for a number of two or three digits
     if not decimals and not exponent:
         place = 10.0 ** min(len(mantissa) - len(mantissa.rstrip("0")), max(len(mantissa) - 2, 0))
-    return abs(abs(value) - float(number)) <= 0.5 * place * (1 + 1e-9)
+    return abs(abs(value) - abs(float(number))) <= 0.5 * place * (1 + 1e-9)
 
 
-def sources() -> list[tuple[float, str]]:
-    """Values with their units that pages may quote."""
-    found = [(entry["value"], entry["unit"]) for entry in MEASURED.values()]
-    tables = [ROOT / "tests" / "benchmarks" / "README.md", *(ROOT / "examples" / "output").glob("*.txt")]
-    for text in (file.read_text() for file in tables):
-        found += [(float(number), unit) for _, number, unit in quantities(text)]
-        found += [(float(number.replace(",", "")), "ratio") for number in re.findall(_NUMBER, text)]
+def wrong(page: str, text: str, sources: dict[str, dict[str, str]], measured: dict[str, dict]) -> list[str]:
+    """Numbers of a page without a source, or unlike it, and sources of numbers that the page does not show."""
+    shown, own = quantities(text), sources.get(page, {})
+    found = [f"{name} has no source" for name in shown if name not in own and name not in sources["*"]]
+    found += [f"{name} is not on the page" for name in own if name not in shown]
+    for name, (number, unit) in shown.items():
+        kind, _, source = own.get(name, "").partition(": ")
+        if kind == "measured":
+            for key in source.split("; "):
+                factor = _FACTORS[measured[key]["unit"]].get(unit)
+                if factor is None or not rounds_to(measured[key]["value"] * factor, number):
+                    found.append(f"{name} is {measured[key]['value']:g} {measured[key]['unit']} ({key})")
+        elif kind in ("benchmark", "example"):
+            file = "tests/benchmarks/README.md" if kind == "benchmark" else f"examples/output/{source}.txt"
+            lines = [x for x in (ROOT / file).read_text().splitlines() if kind == "example" or source in x]
+            if not any(re.search(rf"(?<![\d.]){re.escape(number)}(?![\d.]*\d)", line) for line in lines):
+                found.append(f"{name} is not in {file} ({source})")
     return found
 
 
-def unknown(page: str, text: str, known: list[tuple[float, str]]) -> list[str]:
-    """Quantities of a page that no source holds."""
-    given = {**GIVEN["*"], **GIVEN.get(page, {})}
-    return [
-        shown
-        for shown, number, unit in quantities(text)
-        if shown.replace("-", " ") not in given
-        and not any(
-            rounds_to(value * factor, number)
-            for value, have in known
-            for want, factor in _FACTORS.get(have, {}).items()
-            if want == (unit[:-1] if unit in ("seconds", "minutes", "hours") else unit)
-        )
-    ]
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", PAGES)
 def test_every_number_has_a_source(page):
-    name = str(page.relative_to(ROOT))
-    left = unknown(name, page.read_text(), sources())
-    assert not left, f"{name} states {left}: measure them by scripts/acceptance.py --record, or list them in docs/given.json"
+    found = wrong(page, PAGES[page].read_text(), SOURCES, MEASURED)
+    assert not found, f"{page}: {'; '.join(found)}. Sources stand in docs/numbers.json"
 
 
-def test_a_number_without_a_source_is_found():
-    known = [(14.63, "s"), (0.0144, ""), (737.8, "MB")]
-    text = "It takes 15 s and 740 MB, with an error of 1.4 % (1.4e-2), in `7 s`; not 16 s, 750 MB, 1.5 %, 3e-7 or 2-minute."
-    assert unknown("none", text, known) == ["16 s", "750 MB", "1.5 %", "3e-7", "2-minute"]
-
-
-def test_given_numbers_stand_on_their_pages():
-    for page, entries in GIVEN.items():
-        if page == "*":
-            continue
-        shown = {text.replace("-", " ") for text, _, _ in quantities((ROOT / page).read_text())}
-        assert not set(entries) - shown, f"docs/given.json lists numbers that {page} does not hold"
+def test_numbers_without_a_source_and_stale_ones_are_found():
+    measured = {"a: time": {"value": 14.63, "unit": "s"}, "a: error": {"value": 0.0144, "unit": ""}}
+    sources = {
+        "*": {"95 %": "level"},
+        "page": {"15 s": "measured: a: time", "1.5 %": "measured: a: error", "3 s": "setting"},
+    }
+    text = "| a | 15 s | 1.5 % | +0.7 |\nnot `7 s`, of 95 % in a 2-minute run, to 3e-7"
+    assert wrong("page", text, sources, measured) == [
+        "+0.7 has no source",
+        "2 minute has no source",
+        "3e-7 has no source",
+        "3 s is not on the page",
+        "1.5 % is 0.0144  (a: error)",
+    ]
 
 
 def test_experiments_state_the_cost_that_was_measured():
@@ -104,3 +103,7 @@ def test_experiments_state_the_cost_that_was_measured():
         (cost,) = re.findall(r"^# cost: (\S+) s, (\S+) MB$", file.read_text(), re.MULTILINE)
         assert rounds_to(MEASURED[f"{name}: whole command"]["value"], cost[0]), name
         assert rounds_to(MEASURED[f"{name}: memory of the process"]["value"], cost[1]), name
+
+
+def test_no_source_names_a_page_that_is_gone():
+    assert set(SOURCES) <= {"*", *PAGES}
