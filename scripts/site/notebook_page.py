@@ -46,8 +46,9 @@ def _output(output: dict[str, Any], picture: str) -> tuple[str, bytes | None]:
     if "image/png" in data:
         return f"![Output]({picture})", base64.b64decode(_text(data["image/png"]))
     if "text/html" in data:
-        # one line, because an empty line would end a block of HTML in Markdown
-        return f'<div class="notebook-output">{" ".join(_text(data["text/html"]).split())}</div>', None
+        # an empty line would end a block of HTML in Markdown
+        html = "\n".join(line for line in _text(data["text/html"]).splitlines() if line.strip())
+        return f'<div class="notebook-output">\n{html}\n</div>', None
     return _block(_text(data.get("text/plain", ""))), None
 
 
