@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 import numpy as np
-from numpy.typing import ArrayLike
+from jaxtyping import Array
 
 # most numbers that a cell holds one by one
 _FEW = 4
@@ -33,7 +33,7 @@ def interval(low: float | None, high: float | None) -> str:
     return f"{low:.5g} to {high:.5g}" if known else ""
 
 
-def summarised(values: ArrayLike | None) -> str:
+def summarised(values: Array | np.ndarray | float | None) -> str:
     """A number, a few numbers, or the range of many, as a cell; empty for None."""
     flat = np.ravel(np.asarray(() if values is None else values))
     if flat.size > _FEW:

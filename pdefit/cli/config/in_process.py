@@ -25,8 +25,8 @@ def apart() -> Iterator[None]:
     Hydra keeps its state in objects of which there is one each, and pdefit replaces the resolver `oc.env`. After the
     block, a notebook or a program that uses Hydra finds both as they were.
     """
-    # Hydra's own configuration is in the store of structured ones, which is read only here
-    store: Any = {ConfigStore: ConfigStore.instance()}
+    # Hydra's own configuration is in the store of structured ones, and so is an experiment in a file
+    store: Any = {ConfigStore: copy.deepcopy(ConfigStore.instance())}
     instances, resolvers = Singleton._instances, BaseContainer._resolvers
     Singleton._instances, BaseContainer._resolvers = store, copy.copy(resolvers)
     try:

@@ -21,6 +21,7 @@ from pdefit.analysis.goodness.verdict import Verdict
 from pdefit.cli.config.in_process import apart
 from pdefit.cli.experiment.build import build_experiment
 from pdefit.cli.runs.recorded_run import open_run
+from pdefit.cli.runtime.equations import using
 from pdefit.cli.runtime.run_directory import refuse_old
 from pdefit.data.readers.lazy_fields import lazy_fields
 from pdefit.inverse.fit.fit import restored
@@ -42,7 +43,7 @@ _SAME_LOSS = 1e-3
 _MOST_JOBS, _MOST_ROWS = 12, 40
 
 
-def load_run(path: str | os.PathLike[str]) -> "Run":
+def load_run(path: str | os.PathLike[str], equations: str | os.PathLike[str] | None = None) -> "Run":
     """A run that `pdefit` left in a directory: finished, stopped, killed or still going on.
 
     Nothing in it is executed, and links that lead out of it are not followed.
@@ -50,6 +51,8 @@ def load_run(path: str | os.PathLike[str]) -> "Run":
     **Arguments:**
 
     - `path`: the directory of the run.
+    - `equations`: the file of equations that the run was made with, which `Run.problem` executes; None for installed
+      ones.
 
     **Errors:** PdefitError where there is no run, or several.
     """
@@ -63,7 +66,7 @@ def load_run(path: str | os.PathLike[str]) -> "Run":
             f"pdefit.load_run({str(runs[0])!r})"
         )
     refuse_old(runs[0])
-    return Run(runs[0])
+    return Run(runs[0], None if equations is None else Path(equations))
 
 
 class Run:
@@ -74,10 +77,11 @@ class Run:
     **Arguments:**
 
     - `directory`: of the run.
+    - `equations`: the file of its equations, if they are not installed.
     """
 
-    def __init__(self, directory: Path):
-        self.directory = directory
+    def __init__(self, directory: Path, equations: Path | None = None):
+        self.directory, self._equations = directory, equations
         self._files = RunFiles(directory)
 
     @property
@@ -144,7 +148,7 @@ class Run:
         demand_float64()
         if self._files.verb not in ("fit", "resume"):
             raise PdefitError(f"'{self.directory}' is a run of pdefit {self._files.verb}, which estimates nothing")
-        with apart():
+        with apart(), using(self._equations):
             run = open_run([str(self.directory)], "certify")
             if run.saved is None:
                 raise PdefitError(f"'{self.directory}' has no estimate yet ({self.state}); {self._remedy}")
