@@ -1,14 +1,19 @@
-"""Run the experiments that the README quotes, and compare their numbers with what it promises.
+"""Run the experiments that README and site quote, and compare their numbers with what these promise.
 
-    ./run python scripts/acceptance.py [PART ...]
+    ./run python scripts/acceptance.py [--record] [PART ...]
 
-PART is one of pleiades, fisher, sweep, cardiac, lennard_jones, solar_system, solar_system_positions (default: all).
+PART is one of pleiades, fisher, sweep, cardiac, lennard_jones, solar_system, solar_system_positions (default: all), or
+`experiments`: every shipped experiment once with empty caches, for its cost and its result, or the name of one of them.
 Prints one line for each promise with the number found. The exit code is 1 if one is not kept. Times depend on the
 machine and its load, so a longer one is printed as slow and is no failure.
+
+With --record the numbers found are kept in docs/measured.json, which a test compares with every page, and the cost of an
+experiment in its own file.
 """
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,8 +23,14 @@ from pathlib import Path
 import h5py
 import numpy as np
 
+ROOT = Path(__file__).parents[1]
+MEASURED = ROOT / "docs" / "measured.json"
+# experiments without unknowns
+SIMULATED = ("cardiac/cable", "cardiac/single_cell", "particles/pleiades")
 EXACT = ("Sun", "Venus", "EMB", "Jupiter", "Saturn")
 failures = 0
+# numbers found, and their units
+measured: dict[str, dict[str, float | str]] = {}
 
 
 def run(folder: Path, *arguments: str) -> tuple[list[dict], float]:
@@ -39,11 +50,18 @@ def promise(what: str, found: float, limit: float, unit: str = "") -> None:
     global failures
     kept = found <= limit
     failures += not kept
+    note(what, found, unit)
     print(f"{'ok    ' if kept else 'FAILED'}  {what:<66} {found:9.3g} <= {limit:g} {unit}", flush=True)
+
+
+def note(what: str, found: float, unit: str = "") -> None:
+    """Keep a number for --record."""
+    measured[what] = {"value": float(f"{float(found):.6g}"), "unit": unit}
 
 
 def promise_time(what: str, seconds: float, limit: float) -> None:
     """Print whether something took no longer than it should on two idle cores."""
+    note(what, seconds, "s")
     print(f"{'ok    ' if seconds <= limit else 'slow  '}  {what:<66} {seconds:9.3g} <= {limit:g} s", flush=True)
 
 
@@ -58,8 +76,7 @@ def solar_system(folder: Path) -> None:
     promise_time("solar_system: wall time", seconds, 120)
     promise("solar_system: largest error of the nine masses", max(errors.values()), 1e-2)
     promise(f"solar_system: largest error of {', '.join(EXACT)}", max(errors[n] for n in EXACT), 1e-3)
-    for name, p in summary["parameters"].items():
-        print(f"        {name:<12} error {p['relative_error']:+.2e}  z {p['z_score']:+7.1f}")
+    show_errors("solar_system", summary)
     verdict("solar_system", summary, "converged but the model misses structure")
     bodies = summary["forecast"]["per_label"]
     gain = max(b["largest_error"] / b["baseline_largest"] for b in bodies.values())
@@ -79,8 +96,7 @@ def solar_system_positions(folder: Path) -> None:
     promise("solar_system_positions: not converged", float(not summary["converged"]), 0)
     promise("solar_system_positions: largest error of the nine masses", max(errors.values()), 1e-3)
     promise("solar_system_positions: error of the Sun", errors["Sun"], 1e-7)
-    for name, p in summary["parameters"].items():
-        print(f"        {name:<12} error {p['relative_error']:+.2e}  z {p['z_score']:+7.1f}")
+    show_errors("solar_system_positions", summary)
     bodies = summary["forecast"]["per_label"].values()
     promise(
         "solar_system_positions: forecast error 2010-2040, worst body",
@@ -90,6 +106,14 @@ def solar_system_positions(folder: Path) -> None:
     )
     gain = max(b["largest_error"] / b["baseline_largest"] for b in bodies)
     promise("solar_system_positions: forecast error / Kepler orbits, worst body", gain, 0.1)
+
+
+def show_errors(what: str, summary: dict) -> None:
+    """Print the error and the z-score of every parameter."""
+    for name, p in summary["parameters"].items():
+        print(f"        {name:<12} error {p['relative_error']:+.2e}  z {p['z_score']:+7.1f}")
+        note(f"{what}: error of {name}", p["relative_error"])
+        note(f"{what}: z of {name}", p["z_score"])
 
 
 def lennard_jones(folder: Path) -> None:
@@ -178,14 +202,80 @@ def sweep(folder: Path) -> None:
     promise("sweep of a nested control: missing jobs", 2 - len(jobs), 0)
 
 
+def experiment(name: str, folder: Path) -> None:
+    """One shipped experiment with empty caches: seconds and memory of the whole command, and what it finds."""
+    folder.mkdir(parents=True)
+    verb = "simulate" if name in SIMULATED else "fit"
+    command = [str(Path(sys.executable).parent / "pdefit"), verb, f"experiment={name}"]
+    begin = time.perf_counter()
+    with open(folder / "log", "wb") as log:
+        process = subprocess.Popen(
+            command, cwd=folder, stdout=log, stderr=log, env={**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - begin
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        sys.exit(f"{name} failed:\n{(folder / 'log').read_text()}")
+    (summary,) = (json.loads(p.read_text()) for p in folder.rglob("summary.json"))
+    # Linux counts kilobytes, macOS bytes
+    memory = usage.ru_maxrss / (1e3 if sys.platform != "darwin" else 1e6)
+    note(f"{name}: whole command", seconds, "s")
+    note(f"{name}: memory of the process", memory, "MB")
+    print(f"        {name:<32} {seconds:6.1f} s  {memory:6.0f} MB  {summary.get('verdict', '')}", flush=True)
+    known = [p for p in summary.get("parameters", {}).values() if p.get("relative_error") is not None]
+    if known:
+        errors = [abs(p["relative_error"]) for p in known]
+        for what, found in (("mean", np.mean(errors)), ("median", np.median(errors)), ("largest", max(errors))):
+            note(f"{name}: {what} error", float(found))
+        note(f"{name}: evaluations", summary["iterations"])
+        note(f"{name}: seconds of the fit", summary["seconds"]["fit"], "s")
+        print(f"        {'':<32} errors: mean {np.mean(errors):.2g}, largest {max(errors):.2g}", flush=True)
+    costs[name] = f"# cost: {rounded(seconds)} s, {rounded(memory)} MB"
+
+
+def rounded(number: float) -> str:
+    """A number to two digits."""
+    return f"{float(f'{number:.2g}'):.0f}"
+
+
+def experiments(folder: Path) -> None:
+    for name in EXPERIMENTS:
+        experiment(name, folder / name)
+
+
+def record() -> None:
+    """Keep the numbers found, and write the costs into the experiments."""
+    before = json.loads(MEASURED.read_text()) if MEASURED.exists() else {}
+    MEASURED.write_text(json.dumps(dict(sorted({**before, **measured}.items())), indent=1) + "\n")
+    for name, line in costs.items():
+        file = EXPERIMENTS[name]
+        lines = [x for x in file.read_text().splitlines() if not x.startswith("# cost:")]
+        at = next(i for i, x in enumerate(lines) if not x.startswith("#"))
+        file.write_text("\n".join([*lines[:at], line, *lines[at:]]) + "\n")
+
+
+costs: dict[str, str] = {}
+EXPERIMENTS = {
+    re.sub(r".*/conf/experiment/", "", str(file.with_suffix(""))): file
+    for file in sorted(ROOT.glob("plugins/*/conf/experiment/**/*.yaml"))
+}
 PARTS = {
     part.__name__: part
     for part in (pleiades, fisher, sweep, cardiac, lennard_jones, solar_system, solar_system_positions)
 }
 
-if unknown := set(sys.argv[1:]) - set(PARTS):
-    sys.exit(f"There is no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
+wanted = [word for word in sys.argv[1:] if word != "--record"]
+if unknown := set(wanted) - set(PARTS) - set(EXPERIMENTS) - {"experiments"}:
+    sys.exit(
+        f"There is no part {', '.join(sorted(unknown))}; there are {', '.join([*PARTS, 'experiments', *EXPERIMENTS])}"
+    )
 with tempfile.TemporaryDirectory() as scratch:
-    for name in sys.argv[1:] or PARTS:
-        PARTS[name](Path(scratch) / name)
+    for name in wanted or PARTS:
+        if name in EXPERIMENTS:
+            experiment(name, Path(scratch) / name)
+        else:
+            (experiments if name == "experiments" else PARTS[name])(Path(scratch) / name)
+        if "--record" in sys.argv:
+            record()
 sys.exit(1 if failures else 0)

@@ -10,7 +10,7 @@ from pdefit._util.atomic import read_json, write_json
 from pdefit._util.cache import cache_folder
 from pdefit._util.digest import digest
 from pdefit._util.errors import PdefitError, unknown
-from pdefit.cli.config.catalogue import choices, experiments
+from pdefit.cli.config.catalogue import choices, costs, experiments
 from pdefit.cli.runtime.plugins import folders, systems
 
 KINDS = ("experiments", "systems", "solvers", "adjoints", "drivers", "stages")
@@ -22,14 +22,23 @@ def run_list(kinds: list[str], console: Console) -> None:
         if kind not in KINDS:
             raise unknown("list", kind, KINDS)
     for kind in kinds or KINDS:
-        console.print(_systems() if kind == "systems" else _configurations(kind))
+        tables = {"systems": _systems, "experiments": _experiments}
+        console.print(tables[kind]() if kind in tables else _configurations(kind))
 
 
 def _configurations(kind: str) -> Table:
     table = Table("name", "what it is", title=kind, title_justify="left", box=None, title_style="bold")
-    rows = experiments() if kind == "experiments" else choices(kind if kind == "stages" else kind.removesuffix("s"))
-    for name, text in rows.items():
+    for name, text in choices(kind if kind == "stages" else kind.removesuffix("s")).items():
         table.add_row(name, text)
+    return table
+
+
+def _experiments() -> Table:
+    table = Table("name", "what it shows", "cost", title="experiments", title_justify="left", box=None)
+    table.title_style, table.caption = "bold", "cost: of the whole command on two cores the first time"
+    table.caption_justify, stated = "left", costs()
+    for name, text in experiments().items():
+        table.add_row(name, text, stated.get(name, ""))
     return table
 
 

@@ -7,12 +7,27 @@ from pathlib import Path
 
 from pdefit.cli.runtime.plugins import configurations
 
+# begins the comment of an experiment that states its cost
+_COST = "# cost:"
+
 
 def experiments() -> dict[str, str]:
     """All experiments of all plugins, with the first line of their descriptions."""
     found: dict[str, str] = {}
     for _, folder in configurations():
         found |= dict(descriptions(folder / "experiment"))
+    return found
+
+
+def costs() -> dict[str, str]:
+    """Seconds and memory of the whole command on two cores the first time, for the experiments that state them."""
+    found: dict[str, str] = {}
+    for _, folder in configurations():
+        for file in sorted((folder / "experiment").rglob("*.yaml")):
+            name = str(file.relative_to(folder / "experiment").with_suffix(""))
+            for line in file.read_text(encoding="utf-8").splitlines():
+                if line.startswith(_COST):
+                    found[name] = line.removeprefix(_COST).strip()
     return found
 
 

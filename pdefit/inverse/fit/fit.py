@@ -6,6 +6,7 @@ from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError
 from pdefit.inverse.fit._fit_run import FitRun
+from pdefit.inverse.fit.choose_stages import choose_stages
 from pdefit.inverse.fit.drivers import AbstractDriver, Traced
 from pdefit.inverse.fit.result import Fit as Fit
 from pdefit.inverse.fit.result import Progress as Progress
@@ -14,12 +15,13 @@ from pdefit.inverse.fit.result import RunState
 from pdefit.inverse.fit.stages import Stage as Stage
 from pdefit.inverse.fit.stages import with_windows
 from pdefit.inverse.objective.abstract import Objective
+from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 
 
 def fit(
     functional: Objective,
-    stages: Sequence[Stage | AbstractOptimizer],
+    stages: Sequence[Stage | AbstractOptimizer] | None = None,
     *,
     max_iterations: int | None = None,
     callback: Callable[[Progress], None] | None = None,
@@ -31,7 +33,7 @@ def fit(
     **Arguments:**
 
     - `functional`: the objective that is minimised, a `Functional` or `Recordings`.
-    - `stages`: optimizers, or stages with windows and weights of their own.
+    - `stages`: optimizers, or stages with windows and weights of their own; by default those of `choose_stages`.
     - `max_iterations`: a bound on the evaluations of all stages together; by default there is none.
     - `callback`: called after every chunk of about a second. Raising `KeyboardInterrupt` there, or pressing Ctrl-C,
       ends the fit with the best point so far.
@@ -41,6 +43,12 @@ def fit(
 
     **Errors:** PdefitError where the loss is not finite at the first guess.
     """
+    if stages is None:
+        if not isinstance(functional, Functional):
+            raise PdefitError(
+                "A fit of many recordings expects its stages, e.g. [pdefit.optimizers.LevenbergMarquardt()]"
+            )
+        stages = choose_stages(functional).stages
     plan = [s if isinstance(s, Stage) else Stage(s) for s in stages]
     if not plan:
         raise PdefitError("A fit expects at least one stage, e.g. stages=levenberg_marquardt")
