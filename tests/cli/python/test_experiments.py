@@ -1,5 +1,9 @@
 """Experiments that are loaded in Python."""
 
+import os
+import subprocess
+import sys
+
 import hydra
 import jax
 import numpy as np
@@ -66,6 +70,26 @@ def test_hydra_of_a_notebook_is_left_alone():
         assert (dict(Singleton._instances), dict(BaseContainer._resolvers), GlobalHydra.instance().hydra) == before
         assert list(Plugins.instance().plugin_type_to_subclass_list.values()) == chosen
         assert OmegaConf.create({"a": "${oc.env:HOME}"}).a == "mine: HOME"
+
+
+_ALONE = """
+import os
+before = dict(os.environ)
+import jax
+jax.config.update("jax_enable_x64", True)
+import pdefit
+settings = ["system.grid.shape=[80]", "times.count=13", "~system.name", "+system._target_=pdefit_reaction.FisherKPP"]
+pdefit.load_experiment("reaction/fisher_front", settings)
+assert jax.config.jax_compilation_cache_dir is None
+added = {key for key, value in os.environ.items() if before.get(key) != value}
+assert not added, added
+"""
+
+
+def test_compiler_and_cache_of_a_process_are_left_alone():
+    environment = {key: value for key, value in os.environ.items() if key != "XLA_FLAGS"}
+    done = subprocess.run([sys.executable, "-c", _ALONE], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(
