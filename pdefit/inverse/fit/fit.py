@@ -45,7 +45,9 @@ def fit(
     """
     if stages is None:
         if not isinstance(functional, Functional):
-            raise PdefitError("A fit of many recordings expects its stages, e.g. [pdefit.optimizers.LevenbergMarquardt()]")
+            raise PdefitError(
+                "A fit of many recordings expects its stages, e.g. [pdefit.optimizers.LevenbergMarquardt()]"
+            )
         stages = choose_stages(functional).stages
     plan = [s if isinstance(s, Stage) else Stage(s) for s in stages]
     if not plan:
