@@ -46,7 +46,7 @@ method = pdefit.optimizers.LevenbergMarquardt()
 
 def report(name, J):
     found = pdefit.fit(J, [pdefit.Stage(method, 40)])
-    sigma, rho, beta = (float(found.problem.system.__dict__[n]) for n in numbers)
+    sigma, rho, beta = (float(getattr(found.problem.system, n)) for n in numbers)
     print(f"{name}: sigma {sigma:.3f}, rho {rho:.3f}, beta {beta:.4f}")
     print(f"  {pdefit.judge(found)}")
     return found
@@ -54,7 +54,7 @@ def report(name, J):
 
 # single shooting: one trajectory from the initial state, which is unknown too
 single = pdefit.Functional(problem, data, {**numbers, "y0": {"u": pdefit.Control()}}, dt=0.01)
-report("single shooting", single)
+alone = report("single shooting", single)
 
 # multiple shooting: windows of half a time unit, each from an initial state of its own. The gaps between them are a penalty.
 windows = pdefit.formulations.Segments(length=0.5, continuity=0.01)

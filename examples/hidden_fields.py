@@ -42,7 +42,7 @@ clean = pdefit.simulate(system, truth, times, solver=pdefit.solvers.RK4(), dt=0.
 film = pdefit.add_noise(clean, 0.02, jax.random.key(0))
 
 # unknown: two numbers, and the initial state of both fields. The voltage starts from its first frame, which is noisy.
-# Of the recovery we know nothing but that it is smooth and about -0.6.
+# Of the recovery we suppose that it is -0.6, give or take 0.5, and changes by about 0.05 from cell to cell.
 guess = Nerve(grid, eps=0.05, beta=1.0)
 positive = pdefit.transforms.Log()
 initial = {
@@ -50,7 +50,8 @@ initial = {
     "w": pdefit.Control(prior=pdefit.priors.Normal(-0.6, 0.5)),
 }
 problem = pdefit.Problem(guess, guess.init(None), voltage)
-J = pdefit.Functional(problem, film, {"eps": positive, "beta": positive, "y0": initial})
+smooth = pdefit.regularizers.H1("y0.w", weight=x.size / 0.05**2)
+J = pdefit.Functional(problem, film, {"eps": positive, "beta": positive, "y0": initial}, regularizers=(smooth,))
 chosen = pdefit.choose_stages(J)
 print(chosen.reason)
 found = pdefit.fit(J, chosen.stages)

@@ -29,7 +29,9 @@ for i, name in enumerate(J.controls.names()):
     print(f"{name} = {known.estimate[i]:.4f}, 95 % interval {known.low[i]:.4f} to {known.high[i]:.4f}")
 
 # what one dish alone says about D
+singles = []
 for e, dish in enumerate(dishes):
     alone = pdefit.fit(dish, [method])
     one = pdefit.intervals(alone.functional, alone.theta, sigma_stated=True)
+    singles.append(one)
     print(f"D from dish {e} alone: {one.low[0]:.4f} to {one.high[0]:.4f}")

@@ -44,7 +44,7 @@ positive = pdefit.transforms.Log()
 start = pdefit.Control(guess=pdefit.guesses.FromData())
 problem = pdefit.Problem(guess, guess.init(None))
 J = pdefit.Functional(problem, film, {"D": positive, "r": positive, "y0": {"u": start}})
-found = pdefit.fit(J, pdefit.choose_stages(J).stages)
+found = pdefit.fit(J)
 known = pdefit.intervals(found.functional, found.theta, sigma_stated=True)
 for name, low, best, high in zip("Dr", known.low, known.estimate, known.high, strict=False):
     print(f"{name} = {best:.3f}, 95 % interval {low:.3f} to {high:.3f}")

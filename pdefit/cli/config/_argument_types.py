@@ -61,6 +61,9 @@ def returned(target: Any) -> Any:
 
 def fits(hint: Any, value: Any) -> bool:
     """Whether a value fits a type hint; where the hint leaves something open any value fits."""
+    # a class since Python 3.11, but none that has instances
+    if hint is Any:
+        return True
     origin, inside = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         return any(fits(h, value) for h in inside)
@@ -117,7 +120,7 @@ def classes_in(hint: Any) -> tuple[type, ...]:
 
     An array, and whatever the hint leaves open, may be any module, such as a network or an interpolant.
     """
-    if inspect.isclass(hint) and typing.get_origin(hint) is None:
+    if hint is not Any and inspect.isclass(hint) and typing.get_origin(hint) is None:
         if issubclass(hint, AbstractArray | jax.Array | np.ndarray):
             return (eqx.Module,)
         return () if hint in _PLAIN else (hint,)
