@@ -23,12 +23,17 @@ from pdefit.analysis.debug.diagnosis import Diagnosis as Diagnosis
 from pdefit.analysis.debug.doctor import doctor as doctor
 from pdefit.analysis.forecast.lyapunov import LyapunovResult as LyapunovResult
 from pdefit.analysis.forecast.lyapunov import lyapunov as lyapunov
+from pdefit.analysis.goodness.quality import Quality as Quality
+from pdefit.analysis.goodness.quality import judge as judge
 from pdefit.analysis.sensitivity import Effect as Effect
 from pdefit.analysis.sensitivity import sensitivity as sensitivity
 from pdefit.conformance.report import Finding as Finding
 from pdefit.conformance.report import Verification as Verification
 from pdefit.conformance.verify import verify as verify
+from pdefit.data.noise import NoiseEstimate as NoiseEstimate
+from pdefit.data.noise import estimate_noise as estimate_noise
 from pdefit.data.observations import Observations as Observations
+from pdefit.data.readers.observations import read_observations as read_observations
 from pdefit.integrate.adaptive.tolerance import Adaptive as Adaptive
 from pdefit.integrate.prepare import prepare as prepare
 from pdefit.integrate.solve import solve as solve

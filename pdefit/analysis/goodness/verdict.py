@@ -32,7 +32,7 @@ class Verdict:
         return f"{self.word}: {self.reason}"
 
 
-def judge(
+def decide(
     *,
     converged: bool,
     chi2: float,

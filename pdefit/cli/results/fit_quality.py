@@ -4,11 +4,10 @@ import dataclasses
 from typing import Any
 
 from pdefit.analysis.goodness.holdout import heldout_score
-from pdefit.analysis.goodness.verdict import FAR_BELOW, MISSES, STOPPED, Verdict, judge
-from pdefit.analysis.goodness.whiteness import whiteness
+from pdefit.analysis.goodness.quality import judge
+from pdefit.analysis.goodness.verdict import MISSES, STOPPED, Verdict
 from pdefit.cli.experiment.build import Experiment
 from pdefit.inverse.fit.fit import Fit
-from pdefit.inverse.objective.compiled import sum_of_squares
 
 # an estimated sigma with a larger relative standard error is not taken for known
 _KNOWN_TO = 0.1
@@ -16,33 +15,21 @@ _KNOWN_TO = 0.1
 
 def fit_quality(exp: Experiment, found: Fit) -> tuple[dict[str, Any], Verdict]:
     """The section `fit` of summary.json, and the verdict. Priors and regularizers do not count in chi2."""
-    functional = found.functional
-    total, count = sum_of_squares(found.residuals), functional.observed_values
-    per_value, known = total / max(count, 1), _sigma_known(exp, tuple(functional.observed))
-    # residuals of round-off and of the last digits of an optimizer are never white, so they are not tested
-    white = None if known and per_value < FAR_BELOW else whiteness(functional, found.residuals)
     window = exp.record.at(slice(0, exp.fitted))
-    held = heldout_score(functional, found.theta, window, exp.held) if exp.held.size else None
-    verdict = judge(
-        converged=found.converged and found.status == "done",
-        chi2=per_value,
-        values=count,
-        controls=functional.controls.size,
-        sigma_known=known,
-        whiteness=white or {},
-        heldout=held,
-        windows_from_data=functional.problem.nodes is not None,
-    )
+    held = heldout_score(found.functional, found.theta, window, exp.held) if exp.held.size else None
+    known = _sigma_known(exp, tuple(found.functional.observed))
+    quality = judge(found, sigma_known=known, heldout=held)
+    white = quality.whiteness
     section = {
-        "chi2": total,
-        "values": count,
-        "chi2_per_value": per_value,
+        "chi2": quality.chi2,
+        "values": quality.values,
+        "chi2_per_value": quality.chi2_per_value,
         "whiteness": None
         if white is None
         else {name: {axis: dataclasses.asdict(c) for axis, c in axes.items()} for name, axes in white.items()},
         "heldout": None if held is None else {"chi2_per_value": held[0], "values": held[1], "frames": exp.held.size},
     }
-    return section, verdict
+    return section, quality.verdict
 
 
 def sigma_stated(exp: Experiment) -> bool:

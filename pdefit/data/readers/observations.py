@@ -15,7 +15,7 @@ log = logging.getLogger("pdefit")
 
 
 def read_observations(
-    path: Path,
+    path: str | Path,
     variables: Mapping[str, str],
     *,
     sigma: Mapping[str, str | float] | None = None,
@@ -25,12 +25,24 @@ def read_observations(
     start: float = -np.inf,
     stop: float = np.inf,
 ) -> Observations:
-    """A whole film as `Observations`, in memory. What looks odd about it is logged as a warning.
+    """A whole film from an HDF5 (or NetCDF-4) file as `Observations`, in memory.
 
-    **Arguments:** as of `Frames`.
+    Time is the first axis of every variable. NaN means missing, as does what the file's CF attributes mask
+    (`_FillValue`, `valid_range`). `scale_factor` and `add_offset` are applied. What looks odd is logged as a warning.
+    Positions are not compared with those of a model, which the command line does.
+
+    **Arguments:**
+
+    - `path`: the file.
+    - `variables`: for each field of the model the variable of the file.
+    - `sigma`: for a field its standard deviation (default 1): a number in the model's unit, or the name of a variable.
+    - `units`: the model's unit of each field, to which values are converted; by default they are taken as they are.
+    - `time_unit`: the model's unit of time, to which times are converted.
+    - `time`: the variable that holds the times; default "time".
+    - `start`, `stop`: the first and the last time wanted, in the model's unit; by default all.
     """
     with Frames(
-        path, variables, sigma=sigma, units=units, time_unit=time_unit, time=time, start=start, stop=stop
+        Path(path), variables, sigma=sigma, units=units, time_unit=time_unit, time=time, start=start, stop=stop
     ) as frames:
         found, remarks = read_all(frames)
     for remark in remarks:

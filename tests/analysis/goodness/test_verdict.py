@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pdefit.analysis.goodness.verdict import FITTED, MISSES, STOPPED, judge
+from pdefit.analysis.goodness.verdict import FITTED, MISSES, STOPPED, decide
 from pdefit.analysis.goodness.whiteness import Correlation
 
 GOOD = {"converged": True, "chi2": 1.0, "values": 10_000, "controls": 2, "sigma_known": True, "whiteness": {}}
@@ -46,11 +46,11 @@ def _white(value: float, spread: float) -> dict:
     ],
 )
 def test_each_threshold(change, word, reason):
-    verdict = judge(**(GOOD | change))
+    verdict = decide(**(GOOD | change))
     assert verdict.word == word and reason in verdict.reason
     assert str(verdict) == f"{verdict.word}: {verdict.reason}"
 
 
 @pytest.mark.parametrize("chi2", [np.nan, np.inf])
 def test_what_is_not_finite_is_never_fitted(chi2):
-    assert judge(**(GOOD | {"chi2": chi2})).word == MISSES
+    assert decide(**(GOOD | {"chi2": chi2})).word == MISSES

@@ -1,0 +1,33 @@
+"""Experiments in Python: what `pdefit fit experiment=NAME` works on."""
+
+from collections.abc import Sequence
+
+from pdefit._util.errors import PdefitError, unknown
+from pdefit._util.precision import demand_float64
+from pdefit.cli.config.catalogue import experiments
+from pdefit.cli.config.in_process import apart, composed
+from pdefit.cli.config.read import read_settings
+from pdefit.cli.experiment.build import Experiment as Experiment
+from pdefit.cli.experiment.build import build_experiment
+
+
+def load_experiment(name: str, overrides: Sequence[str] = ()) -> Experiment:
+    """An experiment with its observations, as `pdefit fit experiment=NAME key=value ...` builds it.
+
+    No run directory is made, and the state of Hydra in this process stays as it was. Relative paths of data files begin
+    at the working directory.
+
+    **Arguments:**
+
+    - `name`: that of an installed experiment, such as `reaction/fisher_front` (`pdefit list experiments`).
+    - `overrides`: changed settings as on the command line, such as `["seed=3", "controls.D.guess=2.0"]`.
+
+    **Errors:** PdefitError where a name or a value is wrong, or JAX has no float64.
+    """
+    demand_float64()
+    if isinstance(overrides, str):
+        raise PdefitError(f"overrides expects a list of settings, but got one text; write [{overrides!r}]")
+    if name not in (known := experiments()):
+        raise unknown("experiment", name, known)
+    with apart():
+        return build_experiment(read_settings(composed([f"experiment={name}", *map(str, overrides)])))
