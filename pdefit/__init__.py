@@ -13,13 +13,15 @@ if TYPE_CHECKING:
     from pdefit.cli.python.experiments import load_experiment as load_experiment
     from pdefit.cli.python.runs import Run as Run
     from pdefit.cli.python.runs import load_run as load_run
+    from pdefit.data.readers.observations import read_observations as read_observations
 
-# names for notebooks, which need the libraries of the command line: each is loaded from its file when it is first used
+# names that need libraries for files and configurations: each is loaded from its file when it is first used
 _LATE = {
     "Experiment": "pdefit.cli.python.experiments",
     "Run": "pdefit.cli.python.runs",
     "load_experiment": "pdefit.cli.python.experiments",
     "load_run": "pdefit.cli.python.runs",
+    "read_observations": "pdefit.data.readers.observations",
 }
 
 __version__ = "0.2.0"
