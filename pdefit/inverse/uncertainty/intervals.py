@@ -58,6 +58,14 @@ class Intervals:
     names: tuple[str, ...]
     units: tuple[str, ...]
 
+    def __str__(self) -> str:
+        """Estimates with their intervals, one line each."""
+        columns = zip(self.names, self.estimate.tolist(), map(interval, self.low, self.high), self.units, strict=True)
+        across = max(map(len, self.names))
+        lines = [f"{name:<{across}}  {x:<10.5g} {span:<22} {unit}".rstrip() for name, x, span, unit in columns]
+        more = [f"and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
+        return "\n".join([*lines[:_SHOWN], *more])
+
     def _repr_html_(self) -> str:
         """Estimates with their intervals, for notebooks."""
         many = self.names[_SHOWN:]
