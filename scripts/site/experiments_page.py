@@ -9,6 +9,7 @@ _INTRODUCTION = """# Experiments
 
 These experiments are installed with pdefit. `pdefit list experiments` shows them, too. Each is one file, which you can copy
 into a folder of your own: `pdefit fit --config-dir FOLDER experiment=NAME` takes `FOLDER/experiment/NAME.yaml`.
+Pictures are those of the [gallery](../cases/gallery.md), some of smaller runs.
 """
 # a line of its own for the cost, which other programs can read: `# cost: 13 s, 640 MB`
 _COST = re.compile(r"# cost: (\S+ s), (\S+ MB)")
