@@ -33,7 +33,6 @@ from pdefit.conformance.verify import verify as verify
 from pdefit.data.noise import NoiseEstimate as NoiseEstimate
 from pdefit.data.noise import estimate_noise as estimate_noise
 from pdefit.data.observations import Observations as Observations
-from pdefit.data.readers.observations import read_observations as read_observations
 from pdefit.integrate.adaptive.tolerance import Adaptive as Adaptive
 from pdefit.integrate.prepare import prepare as prepare
 from pdefit.integrate.solve import solve as solve

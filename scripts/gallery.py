@@ -1,9 +1,8 @@
-"""One picture of every experiment for the README, in .pictures/.
+"""One picture of every experiment for README and site, in .pictures/.
 
     ./run python scripts/gallery.py [EXPERIMENT ...]
 
-Without names all experiments are run, except those that `SLOW` lists. The README mentions it where `RUNS` makes an
-experiment smaller. Pictures are at most 900 pixels wide and 150 kB large.
+Without names all experiments are run, except those that `SLOW` lists. Pictures are at most 900 pixels wide and 150 kB large.
 """
 
 import os
@@ -20,22 +19,21 @@ import numpy as np
 PICTURES = Path(__file__).resolve().parents[1] / ".pictures"
 WIDTH, LARGEST = 900, 150_000
 
-_SMALL_TISSUE = (
-    "system.grid.shape=[64,64]", "system.grid.extent=[6.4,6.4]", "twin=self", "solver=euler", "lyapunov=false",
-    "times.forecast.count=100", "times.forecast.stop=550",
-)  # fmt: skip
-
-# for each experiment its verb, settings that make it shorter, and the figure to keep
+# a forecast of two seconds
+_LONG = ("times.forecast.stop=2050", "times.forecast.count=400")
+# for each experiment its verb, settings that change it, and the figure to keep
 RUNS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "reaction/fisher_front": ("fit", (), "fields"),
     "reaction/fisher_front_2d": ("fit", (), "fields"),
     "cardiac/single_cell": ("simulate", (), "traces"),
     "cardiac/cable": ("simulate", (), "fields"),
-    "cardiac/bocf_parameters": ("fit", _SMALL_TISSUE, "fields"),
+    "cardiac/bocf_parameters_64": ("fit", (), "fields"),
     "cardiac/bocf_quiet": ("fit", (), "fields_voltage_u"),
-    "cardiac/bocf_hard_data": ("fit", ("lyapunov=false", "certificate=warn"), "fields_voltage_u"),
+    "cardiac/bocf_hard_data": ("fit", (*_LONG, "certificate=warn"), "fields_voltage_u"),
     "cardiac/bocf_noisy": ("fit", (), "parameters"),
-    "cardiac/bocf_parameters_512": ("fit", ("twin=self", "solver=euler", "lyapunov=false"), "fields"),
+    "cardiac/bocf_parameters_512": ("fit", (*_LONG, "twin=self", "solver=euler"), "fields"),
+    "reaction/gray_scott_spots": ("fit", (), "fields"),
+    "particles/lennard_jones_10": ("fit", (), "parameters"),
     "particles/pleiades": ("simulate", ("times.count=601",), "fields"),
     "particles/solar_system": ("fit", (), "parameters"),
     "particles/solar_system_positions": ("fit", (), "fields"),

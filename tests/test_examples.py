@@ -56,6 +56,15 @@ def test_output_of_the_command_line(monkeypatch):
     assert differences(OUTPUT["resume"], done.stdout) == []
 
 
+def test_the_readme_shows_examples():
+    page = (ROOT.parent / "README.md").read_text()
+    assert (ROOT / "first_fit.py").read_text() in page and OUTPUT["first_fit"] in page
+    (equation,) = re.findall(r"^class .*?(?=^```)", page, re.DOTALL | re.MULTILINE)
+    lines = set((ROOT / "my_equation.py").read_text().splitlines())
+    # its first line leaves out what `pdefit verify` needs
+    assert [line for line in equation.splitlines()[1:] if line not in lines] == []
+
+
 @pytest.mark.parametrize(
     ("found", "is_found"),
     [

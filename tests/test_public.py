@@ -25,6 +25,11 @@ assert "jax" not in sys.modules and dict(os.environ) == before
 import jax
 pdefit.Functional, pdefit.solvers.RK4
 assert not jax.config.read("jax_enable_x64")
+pdefit.fit, pdefit.intervals
+assert not {"hydra", "omegaconf", "pandas", "xarray", "h5py", "matplotlib"} & set(sys.modules), "loaded"
+assert callable(pdefit.load_run) and "pandas" in sys.modules
+assert not jax.config.read("jax_enable_x64")
+assert {k: v for k, v in os.environ.items() if k in before} == before
 """
 
 

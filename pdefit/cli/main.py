@@ -38,7 +38,7 @@ _VERBS = ("fit", "simulate", "plan", "compare-adjoints", "sensitivity", "certify
 _RUN_VERBS = ("resume", "render", "report", "export")
 # verbs of the first kind that take a run directory, too
 _ALSO_ON_A_RUN = ("certify", "doctor")
-_PLAIN_VERBS = ("list", "new", "verify")
+_PLAIN_VERBS = ("check", "list", "new", "verify")
 
 _USAGE = """usage: pdefit VERB [key=value ...]
 
@@ -55,6 +55,7 @@ _USAGE = """usage: pdefit VERB [key=value ...]
   render RUN                 figures, movie, ParaView's fields.xdmf of a run or a folder of runs; format=svg movie=false
   report RUN                 one page about a run, report.html, that needs no other file
   export RUN                 its fields as format=netcdf, tiff or numpy; fields=[u]
+  check FILE                 what a data file holds, what looks odd, and the lines that fit it; time=NAME picture=false
   list [experiments|systems|solvers|adjoints|drivers|stages]
   new NAME                   write a working plugin of your own into the folder NAME/; new NAME.py writes one file of equations
                              and its experiment

@@ -71,7 +71,9 @@ def estimate_noise(observations: Observations, name: str) -> NoiseEstimate:
     times, series, counts = _packed(observations.ts, values[:, ::stride].astype(np.float64), mask[:, ::stride])
     found: list[tuple[float, float, int, int]] = []
     for order in range(2, _HIGHEST_ORDER + 1):
-        differences = np.abs(_differences(times, series, counts, order))
+        # differences of values around 1e308 overflow, which is refused below
+        with np.errstate(over="ignore", invalid="ignore"):
+            differences = np.abs(_differences(times, series, counts, order))
         if differences.size < _FEWEST:
             break
         # a difference shares its noise with its neighbours: about every second one is independent
@@ -81,6 +83,11 @@ def estimate_noise(observations: Observations, name: str) -> NoiseEstimate:
         raise PdefitError(
             f"sigma: auto finds fewer than {_FEWEST} second differences in time of '{name}' ({observations.ts.size} frames); "
             f"give sigma as a number, or more frames"
+        )
+    if not all(np.isfinite(s) for s, *_ in found):
+        raise PdefitError(
+            f"sigma: auto finds values of '{name}' too large for differences of them; write NaN in their place, or give sigma "
+            f"as a number"
         )
     smallest = min(s for s, *_ in found)
     sigma, error, order, count = next(f for f in found if f[0] <= smallest * (1 + f[1]))

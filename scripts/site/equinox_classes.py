@@ -38,12 +38,22 @@ def _mark(found: griffe.Class) -> None:
     decorator = griffe.ExprName("dataclasses.dataclass")
     found.decorators.append(griffe.Decorator(decorator, lineno=found.lineno, endlineno=found.lineno))
     for member in found.members.values():
+        if not isinstance(member, griffe.Attribute):
+            continue
         # a variable of the class, and what a subclass must have, are no arguments
-        if isinstance(member, griffe.Attribute) and _declares(member):
+        if _declares(member):
             member.labels.add("class-attribute")
             member.labels.discard("instance-attribute")
+        if isinstance(value := member.value, griffe.ExprCall) and value.canonical_path == "equinox.field":
+            member.value = _default(value)
 
 
 def _declares(attribute: griffe.Attribute) -> bool:
     note = attribute.annotation
     return note is not None and str(note).partition("[")[0].rpartition(".")[2] in _NO_ARGUMENTS
+
+
+def _default(call: griffe.ExprCall) -> str | griffe.Expr | None:
+    """The default among the arguments of `equinox.field`."""
+    named = (argument for argument in call.arguments if isinstance(argument, griffe.ExprKeyword))
+    return next((argument.value for argument in named if argument.name == "default"), None)

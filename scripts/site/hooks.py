@@ -11,6 +11,7 @@ import api_pages
 import configuration_page
 import equations
 import experiments_page
+import links
 import notebook_page
 import project_pages
 from mkdocs.config.defaults import MkDocsConfig
@@ -30,8 +31,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Equations without a script."""
-    return equations.as_mathml(html)
+    """Equations without a script, and links between the pages of the Python reference."""
+    html = equations.as_mathml(html)
+    return links.linked(html) if page.file.src_uri.startswith("reference/api/") else html
 
 
 def _generated() -> Iterator[tuple[str, str | bytes]]:

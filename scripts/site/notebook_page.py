@@ -2,9 +2,12 @@
 
 import base64
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+_STYLE = re.compile(r"<style.*?</style>", re.DOTALL)
 
 
 def write(notebook: Path, page: str) -> Iterator[tuple[str, str | bytes]]:
@@ -45,9 +48,13 @@ def _output(output: dict[str, Any], picture: str) -> tuple[str, bytes | None]:
     data = output["data"]
     if "image/png" in data:
         return f"![Output]({picture})", base64.b64decode(_text(data["image/png"]))
-    if "text/html" in data:
-        # one line, because an empty line would end a block of HTML in Markdown
-        return f'<div class="notebook-output">{" ".join(_text(data["text/html"]).split())}</div>', None
+    html = _text(data.get("text/html", ""))
+    # the tables of xarray bring colours of their own, which are not those of a dark page
+    if html and "xr-wrap" not in html:
+        html = _STYLE.sub("", html).replace(' border="1"', "")
+        # an empty line would end a block of HTML in Markdown
+        html = "\n".join(line for line in html.splitlines() if line.strip())
+        return f'<div class="notebook-output">\n{html}\n</div>', None
     return _block(_text(data.get("text/plain", ""))), None
 
 

@@ -1,4 +1,4 @@
-"""Three hundred corrupted inputs: each is answered by one sentence or by a fit, never by a traceback, a hang or debris.
+"""Over three hundred corrupted inputs: each is answered by one sentence or by a fit, never by a traceback, a hang or debris.
 
 Cases are numbered, and a number makes the same case anywhere. Those that hand damaged bytes to the HDF5 library run in
 children, because a crash of the library would take the session with it.
@@ -16,7 +16,7 @@ from fuzzing.command import LIMIT, answer, complaint
 
 CONFIGURATIONS = [(kind, i) for kind, count in (("entries", 100), ("text", 40), ("experiment_file", 15), ("override", 15))
                   for i in range(count)]  # fmt: skip
-FILES = {"data": 70, "planets": 15, "run_files": 35, "table": 10}
+FILES = {"data": 70, "check_verb": 60, "planets": 15, "run_files": 35, "table": 10}
 # until the first case of a child: JAX is imported
 BATCH_SECONDS = 600
 

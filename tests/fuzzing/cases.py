@@ -179,6 +179,14 @@ def data(folder: Path, rng: random.Random) -> tuple[str, str]:
     return told, complaint(given) or _strays(folder)
 
 
+def check_verb(folder: Path, rng: random.Random) -> tuple[str, str]:
+    """The same damage, looked at before a fit; a picture is drawn of every fourth file."""
+    told = damage(folder / "film.h5", rng)
+    given = answer(folder, ["check", "film.h5", *(["picture=false"] if rng.random() < 0.75 else [])])
+    (folder / "film.h5.check.png").unlink(missing_ok=True)
+    return told, complaint(given) or _strays(folder)
+
+
 def planets(folder: Path, rng: random.Random) -> tuple[str, str]:
     """Damage to the bytes of the planets' file."""
     raw = locate("solar_system/planets_1970_2040_20d.h5").read_bytes()
@@ -253,7 +261,7 @@ def _strays(folder: Path) -> str:
 
 
 KINDS: dict[str, Callable[..., tuple[str, str]]] = {
-    f.__name__: f for f in (entries, text, experiment_file, override, data, planets, table, run_files)
+    f.__name__: f for f in (entries, text, experiment_file, override, data, check_verb, planets, table, run_files)
 }
 
 

@@ -25,8 +25,9 @@ def costs() -> dict[str, str]:
     for _, folder in configurations():
         for file in sorted((folder / "experiment").rglob("*.yaml")):
             name = str(file.relative_to(folder / "experiment").with_suffix(""))
-            lines = (x for x in file.read_text(encoding="utf-8").splitlines() if x.startswith(_COST))
-            found |= {name: line.removeprefix(_COST).strip() for line in lines}
+            for line in file.read_text(encoding="utf-8").splitlines():
+                if line.startswith(_COST):
+                    found[name] = line.removeprefix(_COST).strip()
     return found
 
 

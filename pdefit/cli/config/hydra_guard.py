@@ -225,11 +225,14 @@ def _check_entries(cfg: DictConfig) -> None:
 
 def _resolve(target: object, path: str) -> None:
     """Check a `_target_`. JAX and plugins are loaded only here, because most configurations hold none."""
+    import jax
+
     from pdefit.cli.config._instantiate import resolve
     from pdefit.cli.runtime.environment import prepare
 
-    # a plugin may make arrays while it is imported
-    prepare()
+    # a plugin may make arrays while it is imported; a Python program has prepared JAX by itself
+    if not jax.config.read("jax_enable_x64"):
+        prepare()
     resolve(target, path)
 
 

@@ -73,7 +73,7 @@ def check_named_again(recorded: Any, directory: Path, verb: str) -> None:
     if file is None:
         raise PdefitError(
             f"'{directory}' was made by the equations in '{recorded.get('path')}', which only you can trust; name the file "
-            f"again: pdefit {verb} {directory} {recorded.get('path')}"
+            f"again: pdefit {verb} {directory} {recorded.get('path')}, in Python load_run(..., equations=...)"
         )
     if file.recorded["sha256"] != recorded.get("sha256"):
         raise PdefitError(

@@ -58,7 +58,7 @@ def coordinate(
             )
         return _read(file, source, path)
     names = [None if d is None else d.lower() for d in dims]
-    for scale, label, is_empty in _scales(file, name, axis, path):
+    for scale, label, is_empty in scales(file, name, axis, path):
         if label == dim.lower():
             return None if is_empty or shape(file, scale, path) != (count,) else _read(file, scale, path)
         if label in names:
@@ -76,10 +76,13 @@ def coordinate(
     return None
 
 
-def _scales(file: h5py.File, name: str, axis: int, path: Path) -> list[tuple[str, str, bool]]:
+def scales(file: h5py.File, name: str, axis: int, path: Path) -> list[tuple[str, str, bool]]:
     """The dimension scales of an axis, each with its path in the file, its label, and whether it holds no positions."""
     try:
-        scales = variable(file, name, path).dims[axis].values()
+        stored = variable(file, name, path)
+        if not _lists_scales(stored):
+            return []
+        scales = stored.dims[axis].values()
     # a variable that was copied from another file lost its scales, which h5py says with almost any exception
     except Exception:
         return []
@@ -90,6 +93,15 @@ def _scales(file: h5py.File, name: str, axis: int, path: Path) -> list[tuple[str
             called = _text(scale.attrs.get("axis")) or where.rpartition("/")[2]
             found.append((where, called.lower(), _text(scale.attrs.get("NAME")).startswith(_EMPTY_SCALE)))
     return found
+
+
+def _lists_scales(stored: h5py.Dataset) -> bool:
+    """Whether a variable has a list of scales for each of its axes. HDF5 crashes where that attribute is anything else."""
+    if "DIMENSION_LIST" not in stored.attrs:
+        return False
+    attribute = stored.attrs.get_id("DIMENSION_LIST")
+    inside = h5py.check_vlen_dtype(attribute.dtype)
+    return attribute.shape == (stored.ndim,) and inside is not None and h5py.check_ref_dtype(inside) is h5py.Reference
 
 
 def _text(attribute: object) -> str:

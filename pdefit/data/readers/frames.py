@@ -106,6 +106,13 @@ class Frames:
             return None
         return float(self._variables[field].conversion.deviations(np.ones(())))
 
+    def largest(self, field: str) -> float:
+        """The largest whole number that the type of a variable holds, in the model's unit; infinite for other types."""
+        stored = variable(self._file, self._variables[field].name, self._path)
+        if stored.dtype.kind not in "iu":
+            return np.inf
+        return float(self._variables[field].conversion.values(np.asarray(float(np.iinfo(stored.dtype).max))))
+
     def coordinate(
         self, field: str, axis: int, dims: Sequence[str | None], named: Mapping[str, str | None], expected: str | None
     ) -> Coordinate | None:

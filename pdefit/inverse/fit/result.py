@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.errors import PdefitError
+from pdefit._util.html import summarised, table
 from pdefit.data.observations import Observations
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
 from pdefit.inverse.objective.compiled import weighted
@@ -114,7 +115,7 @@ class Record(NamedTuple):
     step_error: float = float("nan")
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(repr=False)
 class Fit(Generic[Objective]):
     """The outcome of a fit.
 
@@ -146,6 +147,20 @@ class Fit(Generic[Objective]):
     def problem(self) -> Problem:
         """The problem at the best point. Of many recordings it has a leading axis on every array."""
         return self.functional.at(self.theta)
+
+    def _repr_html_(self) -> str:
+        """Estimates of the controls, for notebooks; `pdefit.intervals` adds their uncertainty."""
+        controls, found = self.functional.controls, self.functional.controls.values(self.theta)
+        rows = [(c.path, c.unit, summarised(found[c.path])) for c in controls.items if not c.is_node]
+        return table(("control", "unit", "estimate"), rows, [self._outcome(), *self.events])
+
+    def __repr__(self) -> str:
+        return f"Fit: {self._outcome()}"
+
+    def _outcome(self) -> str:
+        converged = "converged" if self.converged else "not converged"
+        loss = f"loss {self.loss_initial:.5g} to {self.loss:.5g} in {self.iterations} iterations"
+        return f"{self.status}, {converged}, {loss}"
 
     @functools.cached_property
     def residuals(self) -> dict[str, np.ndarray]:

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 from scipy import linalg, special
 
 from pdefit._util.errors import PdefitError
+from pdefit._util.html import interval, table
 from pdefit.inverse.controls.transforms import Log, Log10, Softplus
 from pdefit.inverse.controls.vector import BoundControl
 from pdefit.inverse.objective.abstract import AbstractObjective
@@ -19,6 +20,8 @@ from pdefit.inverse.uncertainty._marginal import marginal_inverse
 
 # beyond this many controls, node states among them, a dense covariance takes minutes
 _MANY = 2000
+# rows of a table in a notebook, at most
+_SHOWN = 40
 # a column of the Jacobian below this fraction of the largest is zero to round-off
 _ZERO = 1e-13
 
@@ -38,6 +41,7 @@ class Intervals:
     - `inverse`: the rows of (J_r^T J_r)^-1 that belong to the covariance, (k, p).
     - `gradient`: J_r^T r at the estimate, (p,).
     - `unidentifiable`: the names of elements that the data do not determine.
+    - `names`, `units`: the name of every element of theta, and the unit of its physical value.
     """
 
     method: str
@@ -51,6 +55,25 @@ class Intervals:
     inverse: np.ndarray
     gradient: np.ndarray
     unidentifiable: tuple[str, ...]
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Estimates with their intervals, one line each."""
+        columns = zip(self.names, self.estimate.tolist(), map(interval, self.low, self.high), self.units, strict=True)
+        across = max(map(len, self.names))
+        lines = [f"{name:<{across}}  {x:<10.5g} {span:<22} {unit}".rstrip() for name, x, span, unit in columns]
+        more = [f"and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
+        return "\n".join([*lines[:_SHOWN], *more])
+
+    def _repr_html_(self) -> str:
+        """Estimates with their intervals, for notebooks."""
+        many = self.names[_SHOWN:]
+        lines = [self.method, *([f"{len(many)} more elements"] if many else [])]
+        lines += [f"not identifiable: {', '.join(self.unidentifiable[:_SHOWN])}"] if self.unidentifiable else []
+        columns = (self.names, self.units, self.estimate.tolist(), map(interval, self.low, self.high))
+        rows = list(zip(*columns, strict=True))[:_SHOWN]
+        return table(("parameter", "unit", "estimate", "interval"), rows, lines)
 
     def z_score(self, theta: np.ndarray, truth: np.ndarray) -> np.ndarray:
         """The distance (theta - truth) in standard errors, (p,); NaN where the data determine nothing.
@@ -162,6 +185,8 @@ def _intervals(
         inverse=inverse,
         gradient=gradient,
         unidentifiable=_vague(functional, error),
+        names=tuple(functional.controls.names()),
+        units=tuple(c.unit for c in functional.controls.items for _ in range(c.size)),
     )
 
 

@@ -75,6 +75,28 @@ class HistoryFile:
         self._file.close()
 
 
+def read_history(path: Path) -> dict[str, np.ndarray]:
+    """The complete rows of a history: each column by its name, and each control by its own.
+
+    A control with the name of a column is left out.
+    """
+    names = (*_COLUMNS, "control", "n_done", "control_name")
+    try:
+        with opened(path) as file:
+            columns: dict[str, Any] = {c: variable(file, c, path) for c in names}
+            count, labels = int(columns.pop("n_done")[()]), columns.pop("control_name").asstr()[()]
+            found = {name: np.asarray(column[:count]) for name, column in columns.items()}
+        controls = dict(zip(map(str, labels), found.pop("control").T, strict=True))
+        if {x.shape for x in (*found.values(), *controls.values())} == {(count,)}:
+            return {**controls, **found}
+    except PdefitError:
+        raise
+    # h5py answers damaged bytes with almost any exception
+    except Exception:
+        pass
+    raise PdefitError(f"'{path}' is damaged, or no history that pdefit wrote; put it back from a copy")
+
+
 def _rows(path: Path, keep: int) -> dict[str, np.ndarray]:
     """The first `keep` rows of a history, also of one whose writer was killed."""
     try:

@@ -52,14 +52,15 @@ class ParameterRow:
         return (self.ci95_high - self.ci95_low) / 2
 
 
-_COLUMNS = get_type_hints(ParameterRow)
+# columns of the table, and the types of their cells
+COLUMNS = get_type_hints(ParameterRow)
 
 
 def write_parameters(path: Path, rows: Sequence[ParameterRow]) -> None:
     """Write parameters.csv. Numbers keep all their digits; unknown ones are empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(_COLUMNS)
+    writer.writerow(COLUMNS)
     for row in rows:
         cells = dataclasses.astuple(row)
         writer.writerow(["" if c is None else repr(float(c)) if isinstance(c, float) else c for c in cells])
@@ -70,7 +71,7 @@ def read_parameters(path: Path) -> list[ParameterRow]:
     """Rows of a table that `write_parameters` made."""
     with open(path, newline="", encoding="utf-8") as file:
         return [
-            ParameterRow(**{name: _value(cells.get(name) or "", kind) for name, kind in _COLUMNS.items()})
+            ParameterRow(**{name: _value(cells.get(name) or "", kind) for name, kind in COLUMNS.items()})
             for cells in csv.DictReader(file)
         ]
 

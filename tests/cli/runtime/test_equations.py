@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import pdefit
 from pdefit._util.errors import PdefitError
 from pdefit.cli.commands.new import write_files
 from pdefit.cli.config.command_line import files
@@ -44,6 +45,9 @@ def test_a_run_keeps_its_equations_to_read_and_never_to_import(pair, pdefit_insi
     assert equations.MODULE not in sys.modules and not (tmp_path / "executed").exists()
     code, out, err = pdefit_inside("resume", str(run), source.name, "max_iterations=4")
     assert code == 0, out + err
+    with pytest.raises(PdefitError, match="load_run"):
+        _ = pdefit.load_run(run).problem
+    assert pdefit.load_run(run, equations=source).problem.system.D > 0
     source.write_text(source.read_text() + "# changed\n")
     code, _, err = pdefit_inside("certify", str(run), source.name)
     assert code == 1 and "is not the file that" in err and equations.COPY in err

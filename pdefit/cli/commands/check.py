@@ -1,0 +1,193 @@
+"""pdefit check FILE: what a data file holds, what looks odd about it, and the configuration that fits it."""
+
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from pdefit._util.errors import PdefitError, sentence, unknown, with_space
+from pdefit.cli.experiment.noise_summary import describe
+from pdefit.cli.results.pictures_of_runs import boolean
+from pdefit.cli.runtime.environment import prepare
+from pdefit.data.readers.locate import locate
+from pdefit.data.readers.survey import Film, Survey, is_even, survey
+from pdefit.output.pictures.figures import Drawn
+from pdefit.output.pictures.first_look import Look, draw_first_look
+
+_OPTIONS = {"time": "", "picture": "true"}
+# variables that are drawn, and points of a curve, at most
+_MOST_DRAWN, _MOST_POINTS = 4, 5000
+# first bytes of files of other kinds, and how Python reads their frames
+_OTHERS: dict[bytes, tuple[str, str]] = {
+    b"II*\0": ("a TIFF file", "tifffile.imread({0})"),
+    b"MM\0*": ("a TIFF file", "tifffile.imread({0})"),
+    b"II+\0": ("a TIFF file", "tifffile.imread({0})"),
+    b"\x93NUMPY": ("a NumPy array", "numpy.load({0})"),
+    b"PK\x03\x04": ("a zipped file, perhaps of NumPy", 'numpy.load({0})["NAME"]'),
+    b"MATLAB 5": ("a file of MATLAB 5", 'scipy.io.loadmat({0})["NAME"]'),
+    b"CDF": ("a classic NetCDF file", 'xarray.open_dataset({0}, engine="scipy")["NAME"].values'),
+    b"\x89PNG": ("one PNG picture", "numpy.stack([imageio.v3.imread(file) for file in FILES])"),
+}
+
+
+def run_check(arguments: list[str], console: Console) -> None:
+    """Describe a data file, and write FILE.check.png into the working directory.
+
+    **Arguments:**
+
+    - `arguments`: the file; `time=NAME` names the variable with the times, and `picture=false` draws none.
+    """
+    name, options = _options(arguments)
+    drawn = boolean(options["picture"], "picture")
+    path = locate(name)
+    _refuse_others(path)
+    # the noise is estimated in double precision
+    prepare()
+    found = survey(path, options["time"] or None)
+    console.print(_table(found))
+    if found.ts.size:
+        console.print(f"times: {escape(sentence(_times(found)))}", highlight=False, soft_wrap=True)
+    estimates = {film.name: film.noise for film in found.films if film.noise is not None}
+    for line in describe(estimates):
+        console.print(escape(sentence(line)), highlight=False, soft_wrap=True)
+    for remark in [*found.remarks, *_about_positions(found)]:
+        console.print(f"[yellow]remark:[/] {escape(sentence(remark))}", highlight=False, soft_wrap=True)
+    if not found.films:
+        raise PdefitError(f"'{path.name}' holds no variable that a fit takes; correct what the remarks name")
+    console.print("\nFor an experiment; variables are FIELD OF YOUR EQUATION: VARIABLE OF THE FILE\n", highlight=False)
+    console.print(escape(_configuration(found, name)), highlight=False, soft_wrap=True, end="")
+    if drawn:
+        _draw(found, console)
+
+
+def _options(arguments: list[str]) -> tuple[str, dict[str, str]]:
+    """The file, and the options."""
+    files = [a for a in arguments if a.partition("=")[0] not in _OPTIONS]
+    if len(files) != 1 or (files[0].startswith("-") or "=" in files[0] and not Path(files[0]).is_file()):
+        wrong = next((a.partition("=")[0] for a in files[1:] if "=" in a), None)
+        if wrong is not None:
+            raise unknown("key of check", wrong, _OPTIONS)
+        raise PdefitError("check expects one data file, e.g. pdefit check film.h5, or pdefit check film.h5 time=t")
+    return files[0], {**_OPTIONS, **dict(a.split("=", 1) for a in arguments if a not in files and "=" in a)}
+
+
+def _refuse_others(path: Path) -> None:
+    """Refuse files of other kinds, and tell how to write them as HDF5."""
+    with open(path, "rb") as file:
+        start = file.read(8)
+    for first, (kind, read) in _OTHERS.items():
+        if start.startswith(first):
+            read = read.format(repr(path.name))
+            raise PdefitError(
+                f"'{path.name}' is {kind}, where HDF5 is expected; write one in Python: frames = {read}; file = "
+                f"h5py.File('{path.stem}.h5', 'w'); file['u'] = frames; file['time'] = TIMES; "
+                f"file['time'].attrs['units'] = 's', with time as the first axis of frames"
+            )
+
+
+def _table(found: Survey) -> Table:
+    table = Table(box=None, header_style="bold", title=escape(sentence(str(found.path))), title_justify="left")
+    for column in ("variable", "shape", "unit", "type", "range", "missing"):
+        table.add_column(column)
+    for entry in found.entries:
+        span = "" if entry.low is None or entry.high is None else f"{entry.low:.5g} to {entry.high:.5g}"
+        missing = f"{entry.missing:.2%}" if entry.missing else ""
+        cells = (entry.name, str(entry.shape), entry.unit or "not stated", entry.dtype, span, missing)
+        table.add_row(*(escape(sentence(cell)) for cell in cells))
+    return table
+
+
+def _times(found: Survey) -> str:
+    """Times in words."""
+    ts, unit = found.ts, with_space(found.time_unit or "1")
+    steps = np.diff(ts)
+    spacing = (
+        f"every {steps.mean():.6g}{unit}" if is_even(ts) else f"from {steps.min():.4g} to {steps.max():.4g}{unit} apart"
+    )
+    return f"{ts.size} in '{found.time}', from {ts[0]:.6g} to {ts[-1]:.6g}{unit}, {spacing}"
+
+
+def _about_positions(found: Survey) -> list[str]:
+    """Remarks on positions that a grid of equal cells cannot have, and on those that are not stated."""
+    remarks = []
+    for film in found.films:
+        for dim, where in film.positions.items():
+            if where.values.size > 1 and (where.values[-1] < where.values[0] or not is_even(where.values)):
+                remarks.append(
+                    f"Positions along {dim} of '{film.name}' do not increase in equal steps, as those of a grid do; "
+                    f"interpolate the values, or reverse the axis and the values"
+                )
+        if film.shape and not film.positions and not film.coordinates:
+            remarks.append(
+                f"No positions are stated for '{film.name}'; a fit takes the model's, so compare the order of its axes"
+            )
+    return remarks
+
+
+def _configuration(found: Survey, name: str) -> str:
+    """The sections `data` and `system.grid` as YAML, as far as the file states them."""
+    data: dict[str, Any] = {"path": name}
+    data["variables"] = {film.name.rpartition("/")[2]: film.name for film in found.films}
+    if found.time != "time":
+        data["time"] = found.time
+    held = {film.name.rpartition("/")[2]: film.sigma or "auto" for film in found.films}
+    data["sigma"] = "auto" if set(held.values()) == {"auto"} else held
+    coordinates = {dim: where for film in found.films for dim, where in film.coordinates.items()}
+    data |= {"coordinates": coordinates} if coordinates else {}
+    text = _yaml({"data": data})
+    shapes = {film.shape for film in found.films if 1 <= len(film.shape) <= 3 and min(film.shape) > 1}
+    if len(shapes) != 1:
+        return text
+    film = next(film for film in found.films if film.shape in shapes)
+    text += _yaml({"system": {"grid": _grid(film)}})
+    lacking = [d for d in ("x", "y", "z")[: len(film.shape)] if d not in film.positions]
+    return text + (f"    # extent: [...], the lengths of the box along {', '.join(lacking)}\n" if lacking else "")
+
+
+def _grid(film: Film) -> Mapping[str, Any]:
+    """A grid with the positions of a film at the centres of its cells."""
+    grid: dict[str, Any] = {"shape": [*film.shape]}
+    if len(film.positions) == len(film.shape) and all(is_even(p.values) for p in film.positions.values()):
+        steps = [float(np.mean(np.diff(p.values))) for p in film.positions.values()]
+        corners = [float(p.values[0]) - s / 2 for p, s in zip(film.positions.values(), steps, strict=True)]
+        grid["extent"] = [_round(s * n) for s, n in zip(steps, film.shape, strict=True)]
+        grid |= {"origin": [_round(x) for x in corners]} if np.any(np.abs(corners) > 1e-9 * np.abs(steps)) else {}
+    units = {p.unit for p in film.positions.values()} - {None, "1", ""}
+    return grid | ({"length_unit": units.pop()} if len(units) == 1 else {})
+
+
+def _round(x: float) -> float:
+    """A length without the last digits of round-off."""
+    return float(f"{x:.10g}")
+
+
+def _yaml(content: Mapping[str, Any]) -> str:
+    return yaml.safe_dump(content, default_flow_style=None, sort_keys=False, allow_unicode=True, width=120)
+
+
+def _draw(found: Survey, console: Console) -> None:
+    """Write the picture, and say so."""
+    target = Path(f"{found.path.name}.check.png")
+    replaced = " (in place of an earlier one)" if target.exists() else ""
+    drawn, looks = Drawn(), []
+    for film in found.films[:_MOST_DRAWN]:
+        unit = next((e.unit for e in found.entries if e.name == film.name), None)
+        label = textwrap.shorten(sentence(film.name), 30) + (f" ({unit})" if unit not in (None, "1", "") else "")
+        with found.frames(film) as frames:
+            count = found.ts.size
+            picked = [0, count // 2, count - 1]
+            if not film.shape:
+                picked = np.unique(np.linspace(0, count - 1, min(count, _MOST_POINTS)).astype(int)).tolist()
+            parts = [frames.arrays(i, i + 1)[0][film.name][0] for i in picked]
+        looks.append(Look(label.replace("$", ""), found.ts[picked], np.stack(parts)))
+    drawn.attempt(target, lambda p: draw_first_look(p, looks, (found.time_unit or "1").replace("$", "")))
+    for file in drawn.files:
+        console.print(f"\n{escape(str(file))} is written{replaced}", highlight=False, soft_wrap=True)
+    for note in drawn.notes:
+        console.print(f"[yellow]{escape(sentence(note))}[/]", highlight=False, soft_wrap=True)

@@ -1,0 +1,55 @@
+"""Configurations composed inside a running Python program, whose own use of Hydra stays as it was."""
+
+import copy
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from hydra import compose, initialize_config_module
+from hydra.core.config_store import ConfigStore
+from hydra.core.singleton import Singleton
+from omegaconf import DictConfig
+from omegaconf.basecontainer import BaseContainer
+
+from pdefit._util.errors import PdefitError
+from pdefit.cli.config.command_line import split
+from pdefit.cli.config.configuration import readable, register_resolvers
+from pdefit.cli.config.hydra_guard import guarded
+from pdefit.cli.runtime import plugins
+
+
+@contextmanager
+def apart() -> Iterator[None]:
+    """A block with a global state of Hydra and resolvers of its own.
+
+    Hydra keeps its state in objects of which there is one each, and pdefit replaces the resolver `oc.env`. After the
+    block, a notebook or a program that uses Hydra finds both as they were.
+    """
+    # Hydra's own configuration is in the store of structured ones, and so is an experiment in a file
+    store: Any = {ConfigStore: copy.deepcopy(ConfigStore.instance())}
+    instances, resolvers = Singleton._instances, BaseContainer._resolvers
+    Singleton._instances, BaseContainer._resolvers = store, copy.copy(resolvers)
+    try:
+        register_resolvers()
+        plugins.register()
+        yield
+    finally:
+        Singleton._instances, BaseContainer._resolvers = instances, resolvers
+
+
+def composed(words: Sequence[str]) -> DictConfig:
+    """The configuration that `pdefit fit` composes from these words. It belongs into a block of `apart`.
+
+    **Arguments:**
+
+    - `words`: settings as key=value, `experiment=NAME` among them. Flags are refused.
+    """
+    flags, overrides = split(words)
+    if flags:
+        raise PdefitError(f"'{flags[0]}' is a flag of the command line; in Python settings are written key=value")
+    try:
+        with guarded(), initialize_config_module("pdefit_conf", version_base="1.3"):
+            return compose("config", overrides=overrides)
+    # Hydra raises almost any exception for a configuration that cannot be composed
+    except Exception as error:
+        raise readable(error, overrides) from None

@@ -1,0 +1,45 @@
+"""Experiments in Python: what `pdefit fit experiment=NAME` works on."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from pdefit._util.errors import PdefitError, unknown
+from pdefit._util.precision import demand_float64
+from pdefit.cli.config.catalogue import experiments
+from pdefit.cli.config.in_process import apart, composed
+from pdefit.cli.config.own_experiment import register_experiment
+from pdefit.cli.config.read import read_settings
+from pdefit.cli.experiment.build import Experiment as Experiment
+from pdefit.cli.experiment.build import build_experiment
+from pdefit.cli.runtime.equations import using
+
+
+def load_experiment(
+    name: str | os.PathLike[str], overrides: Sequence[str] = (), equations: str | os.PathLike[str] | None = None
+) -> Experiment:
+    """An experiment with its observations, as `pdefit fit experiment=NAME key=value ...` builds it.
+
+    No run directory is made, and the state of Hydra in this process stays as it was. Relative paths of data files begin
+    at the working directory.
+
+    **Arguments:**
+
+    - `name`: that of an installed experiment, such as `reaction/fisher_front` (`pdefit list experiments`), or the path
+      of its file, `my_equation.yaml`.
+    - `overrides`: changed settings as on the command line, such as `["seed=3", "controls.D.guess=2.0"]`.
+
+    - `equations`: path of a file of equations, `my_equation.py`, which is executed; None for installed ones.
+
+    **Errors:** PdefitError where a name or a value is wrong, or JAX has no float64.
+    """
+    demand_float64()
+    if isinstance(overrides, str):
+        raise PdefitError(f"overrides expects a list of settings, but got one text; write [{overrides!r}]")
+    name = os.fspath(name)
+    with apart(), using(None if equations is None else Path(equations)):
+        if name.endswith((".yaml", ".yml")):
+            name = register_experiment(Path(name))
+        elif name not in (known := experiments()):
+            raise unknown("experiment", name, known)
+        return build_experiment(read_settings(composed([f"experiment={name}", *map(str, overrides)])))

@@ -1,0 +1,219 @@
+"""Runs in Python: what a run directory holds, as tables, arrays and objects."""
+
+import base64
+import functools
+import os
+from collections.abc import Mapping
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pandas
+import xarray
+from jaxtyping import Array
+
+from pdefit._util.errors import PdefitError
+from pdefit._util.html import interval, table
+from pdefit._util.precision import demand_float64
+from pdefit.analysis.goodness.verdict import Verdict
+from pdefit.cli.config.in_process import apart
+from pdefit.cli.experiment.build import build_experiment
+from pdefit.cli.runs.recorded_run import open_run
+from pdefit.cli.runtime.equations import using
+from pdefit.cli.runtime.run_directory import refuse_old
+from pdefit.data.readers.lazy_fields import lazy_fields
+from pdefit.inverse.fit.fit import restored
+from pdefit.inverse.fit.result import RunState
+from pdefit.inverse.objective.compiled import VALUE
+from pdefit.inverse.objective.fingerprint import fingerprint
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.problem.problem import Problem
+from pdefit.output.store.history import read_history
+from pdefit.output.store.parameters import COLUMNS, read_parameters
+from pdefit.output.store.runs import RunFiles, find_runs
+
+# figures that stand for a run, the first that exists; and the size in bytes up to which it is embedded
+_MAIN = ("fields", "traces", "parameters", "convergence")
+_LARGEST_FIGURE = 2_000_000
+# relative difference of two losses of the same equations and data, with other versions and flags, in float32 too
+_SAME_LOSS = 1e-3
+# jobs that an error names, and rows that a notebook shows, at most
+_MOST_JOBS, _MOST_ROWS = 12, 40
+
+
+def load_run(path: str | os.PathLike[str], equations: str | os.PathLike[str] | None = None) -> "Run":
+    """A run that `pdefit` left in a directory: finished, stopped, killed or still going on.
+
+    Nothing in it is executed, and links that lead out of it are not followed.
+
+    **Arguments:**
+
+    - `path`: the directory of the run.
+    - `equations`: the file of equations that the run was made with, which `Run.problem` executes; None for installed
+      ones.
+
+    **Errors:** PdefitError where there is no run, or several.
+    """
+    folder = Path(path)
+    runs = find_runs(folder)
+    if len(runs) > 1:
+        named = [str(run.relative_to(folder)) for run in runs]
+        more = f" and {len(named) - _MOST_JOBS} more" if len(named) > _MOST_JOBS else ""
+        raise PdefitError(
+            f"'{folder}' holds {len(runs)} runs; load one of them: {', '.join(named[:_MOST_JOBS])}{more}, e.g. "
+            f"pdefit.load_run({str(runs[0])!r})"
+        )
+    refuse_old(runs[0])
+    return Run(runs[0], None if equations is None else Path(equations))
+
+
+class Run:
+    """A run directory. Every part of it is read when it is first used, and kept.
+
+    What a run does not have yet is an empty table, or an error with its remedy.
+
+    **Arguments:**
+
+    - `directory`: of the run.
+    - `equations`: the file of its equations, if they are not installed.
+    """
+
+    def __init__(self, directory: Path, equations: Path | None = None):
+        self.directory, self._equations = directory, equations
+        self._files = RunFiles(directory)
+
+    @property
+    def state(self) -> str:
+        """The state of the run in words: done, interrupted or failed with the reason, or not ended."""
+        return self._files.state
+
+    @functools.cached_property
+    def summary(self) -> dict[str, Any]:
+        """The content of summary.json; empty as long as there is none."""
+        return self._files.content("summary.json")
+
+    @functools.cached_property
+    def parameters(self) -> pandas.DataFrame:
+        """The table of parameters.csv by control: guess, estimate, unit, interval, truth; empty as long as there is none.
+
+        Units are those of the column `unit`. Unknown numbers are NaN.
+        """
+        rows = []
+        if self._files.has("parameters.csv"):
+            try:
+                rows = read_parameters(self._files.path("parameters.csv"))
+            # a damaged table may lack columns, or hold text for numbers
+            except (OSError, ValueError, KeyError, TypeError):
+                raise self._damaged("parameters.csv") from None
+        numbers = {n: "float64" for n, kind in COLUMNS.items() if kind in (float, float | None)}
+        return pandas.DataFrame(rows, columns=list(COLUMNS)).astype(numbers).set_index("control")
+
+    @functools.cached_property
+    def history(self) -> pandas.DataFrame:
+        """Every evaluation of the fit by its number: stage, loss, gradient norm, seconds, and the tabulated controls."""
+        if not self._files.has("history.h5"):
+            return pandas.DataFrame(index=pandas.Index([], name="iteration"))
+        return pandas.DataFrame(read_history(self._files.path("history.h5"))).set_index("iteration")
+
+    @functools.cached_property
+    def verdict(self) -> Verdict:
+        """The verdict on the fit, with its reason."""
+        word, reason = (self.summary.get(key) for key in ("verdict", "verdict_reason"))
+        if not isinstance(word, str) or not isinstance(reason, str):
+            raise PdefitError(f"'{self.directory}' has no verdict ({self.state}); {self._remedy}")
+        return Verdict(word, reason)
+
+    @functools.cached_property
+    def fields(self) -> xarray.Dataset:
+        """The complete frames of fields.h5, observed, predicted and true; values are read when they are used."""
+        if not self._files.has("fields.h5"):
+            raise PdefitError(f"'{self.directory}' has no fields.h5 ({self.state}); {self._remedy}")
+        return lazy_fields(self._files.path("fields.h5"))
+
+    @property
+    def figures(self) -> dict[str, Path]:
+        """The paths of its figures by name: `fields`, `parameters`, `convergence` and others."""
+        found = sorted((self.directory / "figures").glob("[!.]*.*"))
+        return {path.stem: path for path in found if self._files.has(f"figures/{path.name}")}
+
+    @functools.cached_property
+    def problem(self) -> Problem:
+        """The problem at the best point so far: equations, initial state and instrument.
+
+        It is built from the recorded configuration, with observations, and takes the saved point. That takes seconds.
+        Equations and data must be those of the run.
+        """
+        demand_float64()
+        if self._files.verb not in ("fit", "resume"):
+            raise PdefitError(f"'{self.directory}' is a run of pdefit {self._files.verb}, which estimates nothing")
+        with apart(), using(self._equations):
+            run = open_run([str(self.directory)], "certify")
+            if run.saved is None:
+                raise PdefitError(f"'{self.directory}' has no estimate yet ({self.state}); {self._remedy}")
+            exp = build_experiment(run.settings)
+        functional, theta = restored(exp.functional, exp.stages, RunState(run.saved.numbers, run.saved.arrays))
+        self._compare(run.saved.origin["hashes"], fingerprint(exp.functional), functional, theta)
+        return jax.block_until_ready(functional.at(theta))
+
+    def _compare(self, before: Mapping[str, Any], now: Mapping[str, str], functional: Functional, theta: Array) -> None:
+        """Refuse equations or data other than those of the run.
+
+        Other versions or compiler flags may change the hashes of the same equations. There the loss decides.
+        """
+        changed = [part for part in ("equations", "data") if before.get(part) != now[part]]
+        loss = self.summary.get("loss_final")
+        if changed and before.get("flags") != now["flags"] and isinstance(loss, float):
+            changed = [] if np.isclose(float(VALUE(functional, theta)), loss, _SAME_LOSS, 0.0) else changed
+        if changed:
+            raise PdefitError(f"The {' and '.join(changed)} are not those of '{self.directory}'; put them back")
+
+    @property
+    def _remedy(self) -> str:
+        return f"pdefit resume {self.directory} goes on" if self._files.verb == "fit" else "run its command again"
+
+    def _damaged(self, name: str) -> PdefitError:
+        return PdefitError(f"'{self.directory / name}' is damaged; put it back from a copy")
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.directory)!r}): {self._headline()}"
+
+    def _headline(self) -> str:
+        try:
+            return str(self.verdict)
+        except PdefitError:
+            return self.state
+
+    def _repr_html_(self) -> str:
+        """Verdict, estimates with their intervals and the main figure, for notebooks."""
+        name = str(self.summary.get("experiment") or self.directory.name)
+        lines = [f"{name}: {self._headline()}"]
+        try:
+            rows, parameters = [], self.parameters
+            for control, row in parameters.head(_MOST_ROWS).iterrows():
+                known = [
+                    None if pandas.isna(x) else float(x) for x in row[["estimate", "ci95_low", "ci95_high", "truth"]]
+                ]
+                within = interval(known[1], known[2])
+                doubted = within and row["interval_trusted"] is False
+                rows.append((str(control), row["unit"], known[0], f"({within})" if doubted else within, known[3]))
+        except PdefitError as error:
+            rows, parameters = [], pandas.DataFrame()
+            lines.append(str(error))
+        loss, count = self.summary.get("loss_final"), self.summary.get("iterations")
+        if isinstance(loss, float) and isinstance(count, int):
+            lines.append(f"loss {loss:.5g} after {count} iterations")
+        if len(parameters) > _MOST_ROWS:
+            lines.append(f"{len(parameters) - _MOST_ROWS} more rows in parameters")
+        return table(("parameter", "unit", "estimate", "95 % interval", "truth"), rows, lines) + self._picture()
+
+    def _picture(self) -> str:
+        """The main figure, as text inside the page."""
+        figures = self.figures
+        for stem in _MAIN:
+            path = next((p for n, p in figures.items() if n.startswith(stem) and p.suffix == ".png"), None)
+            if path is not None and path.stat().st_size <= _LARGEST_FIGURE:
+                content = base64.b64encode(path.read_bytes()).decode("ascii")
+                return f'<img alt="{escape(path.stem)}" src="data:image/png;base64,{content}">'
+        return ""

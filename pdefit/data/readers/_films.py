@@ -1,0 +1,183 @@
+"""A variable of a data file as a fit would find it: range, noise, positions, and what looks odd."""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+
+from pdefit._util.errors import PdefitError
+from pdefit.data.noise import NoiseEstimate, estimate_noise
+from pdefit.data.observations import Observations
+from pdefit.data.readers._coordinates import Coordinate, scales
+from pdefit.data.readers.datasets import opened
+from pdefit.data.readers.frames import Frames
+
+# names of the axes of a grid
+AXES = ("x", "y", "z")
+# values that are looked at, at a time and in all; and those from which noise is estimated
+_BLOCK, _MOST, _MOST_OF_NOISE = 4_000_000, 64_000_000, 2_000_000
+# fraction of values at the largest number of an integer type above which they seem clipped
+_CLIPPED = 1e-3
+
+
+@dataclasses.dataclass(frozen=True)
+class Film:
+    """A variable that a fit would take: values at every time.
+
+    **Arguments:**
+
+    - `name`, `shape`: of the variable, and the shape of one frame.
+    - `low`, `high`, `missing`: range of its values in the unit of the file, and the fraction that is missing.
+    - `noise`: the estimate of `sigma: auto`; None where there is none.
+    - `positions`: those that the file states, by axis of a grid.
+    - `coordinates`: variables that hold them under names that a fit must be told, by axis.
+    - `remarks`: sentences about what looks odd.
+    - `sigma`: a variable that seems to hold its standard deviation.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    low: float
+    high: float
+    missing: float
+    noise: NoiseEstimate | None
+    positions: dict[str, Coordinate]
+    coordinates: dict[str, str]
+    remarks: tuple[str, ...]
+    sigma: str | None = None
+
+
+@dataclasses.dataclass
+class _Counts:
+    """Counts over the frames that were read.
+
+    **Arguments:**
+
+    - `still`, `flat`: frames that equal the one before, and frames with one value everywhere.
+    - `clipped`: values at the largest number of their type, `missing` those that are NaN.
+    - `lows`, `highs`: range of each block.
+    """
+
+    still: int = 0
+    flat: int = 0
+    clipped: int = 0
+    missing: int = 0
+    lows: list[float] = dataclasses.field(default_factory=list)
+    highs: list[float] = dataclasses.field(default_factory=list)
+
+    def add(self, values: np.ndarray, before: np.ndarray, top: float) -> None:
+        """Count frames (n, points), after the frame `before` (0 or 1, points)."""
+        known, both = values[np.isfinite(values)], np.concatenate([before, values])
+        self.still += int(np.sum(np.all(both[1:] == both[:-1], axis=1)))
+        self.flat += int(np.sum(np.all(values == values[:, :1], axis=1))) if values.shape[1] > 1 else 0
+        self.clipped += int(np.sum(values >= top))
+        self.missing += values.size - known.size
+        if known.size:
+            self.lows.append(float(known.min()))
+            self.highs.append(float(known.max()))
+
+
+def read_film(path: Path, name: str, time: str) -> Film:
+    """A variable with its statistics. Of a large one only the first frames are read.
+
+    **Arguments:**
+
+    - `path`, `name`: the file and the variable.
+    - `time`: the variable with the times.
+
+    **Errors:** PdefitError where a fit would refuse the variable.
+    """
+    remarks: list[str] = []
+    with Frames(path, {name: name}, time=time) as frames:
+        inside, step, total = frames.shapes[name], frames.step(name), frames.ts.size
+        size = int(np.prod(inside))
+        if size == 0:
+            raise PdefitError(
+                f"'{name}' in '{path.name}' has frames of shape {inside}, which hold no value; name another"
+            )
+        count = min(total, max(_MOST // size, 2))
+        stride, block = -(-size * count // _MOST_OF_NOISE), max(_BLOCK // size, 1)
+        top = np.inf if step is None else frames.largest(name)
+        counts, kept, before = _Counts(), [], np.zeros((0, size))
+        for first in range(0, count, block):
+            values = frames.arrays(first, min(first + block, count))[0][name].reshape(-1, size)
+            counts.add(values, before, top)
+            kept.append(values[:, ::stride])
+            before = values[-1:]
+        coordinates = _coordinates(path, name, len(inside))
+        positions = _positions(frames, name, len(inside), coordinates, remarks)
+    if not counts.lows:
+        raise PdefitError(
+            f"All values of '{name}' in '{path.name}' are missing (NaN), or fill values, or outside of the valid range; name "
+            f"another variable, or correct its attributes"
+        )
+    if count < total:
+        remarks.append(f"Only the first {count} of {total} frames of '{name}' were looked at, since it is large")
+    remarks += _odd(name, counts, count * size, top)
+    noise = None
+    try:
+        record = Observations.build(frames.ts[:count], {name: np.concatenate(kept)})
+        noise = estimate_noise(record, name)
+    except PdefitError as error:
+        remarks.append(str(error))
+    low, high, missing = min(counts.lows), max(counts.highs), counts.missing / count / size
+    return Film(name, inside, low, high, missing, noise, positions, coordinates, tuple(remarks))
+
+
+def _odd(name: str, counts: _Counts, values: int, top: float) -> list[str]:
+    """Remarks on what was counted.
+
+    **Arguments:**
+
+    - `name`, `counts`: the variable, and what was counted.
+    - `values`: the number of values that were read.
+    - `top`: the largest number that its type holds; infinite for types that are not of whole numbers.
+    """
+    remarks = []
+    if counts.missing:
+        remarks.append(f"{counts.missing / values:.2%} of the values of '{name}' are missing; a fit leaves them out")
+    if counts.still:
+        remarks.append(
+            f"Frames of '{name}' that equal the one before: {counts.still}; leave out what was written twice"
+        )
+    if counts.flat:
+        remarks.append(
+            f"Frames of '{name}' with one value everywhere: {counts.flat}; leave out dark or empty ones (times.start, "
+            f"times.stop)"
+        )
+    if counts.clipped > _CLIPPED * values:
+        remarks.append(
+            f"{counts.clipped / values:.2%} of the values of '{name}' are {top:g}, the largest that their type holds: they may "
+            f"be clipped; record with less light or gain"
+        )
+    if np.isfinite(top):
+        remarks.append(
+            f"'{name}' holds whole numbers up to {max(counts.highs):g} without a scale; give it the attribute scale_factor, or "
+            f"write the model in counts"
+        )
+    return remarks
+
+
+def _coordinates(path: Path, name: str, axes: int) -> dict[str, str]:
+    """Dimension scales with names other than those of a grid, by axis: a fit must be told of them."""
+    if axes > len(AXES):
+        return {}
+    with opened(path) as file:
+        along = {dim: scales(file, name, i, path)[:1] for i, dim in enumerate(AXES[:axes], 1)}
+    return {d: where for d, of in along.items() for where, label, is_empty in of if not is_empty and label not in AXES}
+
+
+def _positions(
+    frames: Frames, name: str, axes: int, named: dict[str, str], remarks: list[str]
+) -> dict[str, Coordinate]:
+    """Positions along the axes of a variable, in the unit of the file; a remark where a fit would refuse them."""
+    found: dict[str, Coordinate] = {}
+    for i, dim in enumerate(AXES[:axes] if axes <= len(AXES) else (), 1):
+        try:
+            where = frames.coordinate(name, i, AXES[:axes], named, None)
+        except PdefitError as error:
+            remarks.append(str(error))
+            continue
+        if where is not None:
+            found[dim] = where
+    return found

@@ -1,0 +1,219 @@
+"""Survey of a data file: what it holds, and what a fit would find in it."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+import h5py
+import numpy as np
+
+from pdefit._util.errors import PdefitError
+from pdefit.data.readers._coordinates import scales
+from pdefit.data.readers._films import AXES, read_film
+from pdefit.data.readers._films import Film as Film
+from pdefit.data.readers.datasets import array, is_text, opened, own, shape, unit, variable
+from pdefit.data.readers.frames import Frames
+
+# most values of a variable without times that are read
+_SMALL = 4_000_000
+# spacings that differ by less than this fraction count as even; a larger gap than this many spacings lacks frames
+_EVEN, _GAP = 1e-3, 1.9
+T = TypeVar("T")
+_TIMES = ("t", "times", "date", "timestamp")
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """A variable as the file holds it.
+
+    **Arguments:**
+
+    - `name`, `shape`, `dtype`: of the variable; dtype in words.
+    - `unit`: as the file states it; None without one.
+    - `low`, `high`, `missing`: range of its values, and the fraction that is missing; None where they were not read.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    unit: str | None
+    low: float | None = None
+    high: float | None = None
+    missing: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Survey:
+    """Content of a file, and remarks on what looks odd.
+
+    **Arguments:**
+
+    - `path`: of the file.
+    - `entries`: all its variables.
+    - `time`, `ts`, `time_unit`: name of the variable with the times, its values (T,), empty where there are none, and
+      its unit.
+    - `films`: what can be fitted.
+    - `remarks`: sentences, the remedy included.
+    """
+
+    path: Path
+    entries: list[Entry]
+    time: str
+    ts: np.ndarray
+    time_unit: str | None
+    films: list[Film]
+    remarks: list[str]
+
+    def frames(self, film: Film) -> Frames:
+        """The frames of a film, in the units of the file."""
+        return Frames(self.path, {film.name: film.name}, time=self.time)
+
+
+def survey(path: Path, time: str | None = None) -> Survey:
+    """Survey of an HDF5 (or NetCDF-4) file.
+
+    **Arguments:**
+
+    - `path`: the file.
+    - `time`: the variable with the times; by default the one called `time`, or one that looks like it.
+
+    **Errors:** PdefitError where the file cannot be opened.
+    """
+    remarks: list[str] = []
+    entries: dict[str, Entry] = {}
+    with opened(path) as file:
+        for name in own(file, path):
+            _attempt(remarks, lambda name=name: entries.update({name: _entry(file, name, path)}))
+        remarks += _links(file)
+        time = time or _likely_time(file, entries, path)
+        scaled = _attempt(remarks, lambda: {n for e in entries for n in _labels(file, e, path)}) or set()
+    times = _attempt(remarks, lambda: _times(path, time))
+    ts = np.zeros(0) if times is None else times
+    time_unit = entries[time].unit if time in entries else None
+    remarks += [] if times is None else _about_times(ts, time)
+    found = Survey(path, [], time, ts, time_unit, [], remarks)
+    for name, entry in entries.items():
+        if ts.size and name != time and name not in scaled and entry.dtype != "text":
+            if entry.shape[:1] == ts.shape and name.rpartition("/")[2] not in AXES:
+                entries[name] = _attempt(remarks, lambda e=entry: _look(found, e, entries)) or entry
+            elif len(entry.shape) > 1 and ts.size in entry.shape[1:]:
+                remarks.append(
+                    f"'{name}' in '{path.name}' has shape {entry.shape}; its first axis must be the {ts.size} times, so "
+                    f"move that axis to the front (numpy.moveaxis) and write the file again"
+                )
+    unitless = [e.name for e in (*(entries[f.name] for f in found.films),) if e.unit is None]
+    unitless += [time] if ts.size and time_unit is None else []
+    if unitless:
+        remarks.append(
+            f"No unit is stated for {', '.join(unitless)}: the model's are taken; an attribute `units` tells others"
+        )
+    return dataclasses.replace(found, entries=[*entries.values()])
+
+
+def _attempt(remarks: list[str], read: Callable[[], T]) -> T | None:
+    """What a function reads; None where that fails, with a remark that says why."""
+    try:
+        return read()
+    except PdefitError as error:
+        if str(error) not in remarks:
+            remarks.append(str(error))
+        return None
+
+
+def _entry(file: h5py.File, name: str, path: Path) -> Entry:
+    """A variable, with its range where it is small; refused where a fit could not read it."""
+    stored = variable(file, name, path)
+    dims, stated = shape(file, name, path), unit(file, name, path)
+    if is_text(stored):
+        return Entry(name, dims, "text", stated)
+    values = array(file, name, path) if 0 < (stored.size or 0) <= _SMALL else np.zeros(0)
+    return Entry(name, dims, str(stored.dtype), stated, *_range(values))
+
+
+def _range(values: np.ndarray) -> tuple[float | None, float | None, float | None]:
+    """Smallest and largest finite number, and the fraction of missing ones."""
+    if not values.size:
+        return None, None, None
+    known = values[np.isfinite(values)]
+    low, high = (float(known.min()), float(known.max())) if known.size else (None, None)
+    return low, high, float(np.mean(np.isnan(values)))
+
+
+def _links(file: h5py.File) -> list[str]:
+    """Remarks on links, which no fit follows."""
+    try:
+        linked = [n for n in file if not isinstance(file.get(n, getlink=True), h5py.HardLink)]
+    # damaged bytes may raise any exception
+    except Exception:
+        return []
+    return [f"'{name}' is a link, and is not followed; name the variable it leads to, or copy it" for name in linked]
+
+
+def _labels(file: h5py.File, name: str, path: Path) -> list[str]:
+    """Dimension scales of a variable: they are positions, and no values."""
+    return [where for axis in range(len(shape(file, name, path))) for where, *_ in scales(file, name, axis, path)]
+
+
+def _likely_time(file: h5py.File, entries: Mapping[str, Entry], path: Path) -> str:
+    """The variable that a fit takes for the times: `time`, or one of another name that looks like it."""
+    if "time" in entries:
+        return "time"
+    lengths = {e.shape[0] for e in entries.values() if len(e.shape) > 1}
+
+    def rank(entry: Entry) -> int:
+        last = entry.name.rpartition("/")[2].lower()
+        return 2 * (last in _TIMES or last.startswith("time")) + (entry.shape[0] in lengths and last not in AXES)
+
+    lines = [e for e in entries.values() if len(e.shape) == 1 and e.shape[0] > 1 and e.low is not None]
+    lines = [e for e in lines if rank(e) and np.all(np.diff(array(file, e.name, path)) > 0)]
+    return max(lines, key=rank).name if lines else "time"
+
+
+def _times(path: Path, time: str) -> np.ndarray:
+    with Frames(path, {}, time=time) as frames:
+        return frames.ts
+
+
+def _about_times(ts: np.ndarray, time: str) -> list[str]:
+    """Remarks on frames that seem to be missing."""
+    steps = np.diff(ts)
+    typical = np.median(steps)
+    wide = steps > _GAP * typical
+    if not wide.any() or not np.all(wide | (np.abs(steps - typical) <= _EVEN * typical)):
+        return []
+    first = int(np.argmax(wide))
+    return [
+        f"Times in '{time}' are even but for gaps: {wide.sum()}, the first between {ts[first]:g} and {ts[first + 1]:g}; if "
+        f"frames were lost that is right, and a fit takes the times as they are"
+    ]
+
+
+def is_even(points: np.ndarray) -> bool:
+    """Whether points (n,) are evenly spaced."""
+    steps = np.diff(points)
+    return bool(steps.size == 0 or np.all(np.abs(steps - steps.mean()) <= _EVEN * np.abs(steps.mean())))
+
+
+def _look(found: Survey, entry: Entry, entries: Mapping[str, Entry]) -> Entry:
+    """Read a film as a fit would, and add it to the survey."""
+    name = entry.name
+    film = read_film(found.path, name, found.time)
+    found.remarks.extend(film.remarks)
+    sigma = next((n for n in entries if _holds_sigma(found, entries[n], name)), None)
+    found.films.append(dataclasses.replace(film, sigma=sigma))
+    return dataclasses.replace(entry, low=film.low, high=film.high, missing=film.missing)
+
+
+def _holds_sigma(found: Survey, entry: Entry, name: str) -> bool:
+    """Whether a variable has the name of a standard deviation of another one, and a fit would take it."""
+    words = ("sigma", "noise", "std", "error", "uncertainty")
+    folder, _, last = name.rpartition("/")
+    named = {f"{folder}/{x}".strip("/") for w in words for x in (w, f"{last}_{w}", f"{w}_{last}")}
+    if entry.name not in named:
+        return False
+    try:
+        with Frames(found.path, {name: name}, sigma={name: entry.name}, time=found.time):
+            return True
+    except PdefitError:
+        return False

@@ -1,0 +1,72 @@
+"""First look at the variables of a data file: their first, middle and last frames."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pdefit._util.errors import with_space
+from pdefit.output.pictures._scales import Scale, margin, scale_of
+from pdefit.output.pictures.style import COLORS, figure
+
+# most points of an image along an axis
+_MOST = 600
+
+
+class Look(NamedTuple):
+    """Frames of a variable.
+
+    **Arguments:**
+
+    - `label`: its name, with its unit.
+    - `ts` (n,): the times of the frames.
+    - `frames` (n, ...): its values; many frames of one number each are drawn as a curve.
+    """
+
+    label: str
+    ts: np.ndarray
+    frames: np.ndarray
+
+
+def draw_first_look(path: Path, looks: Sequence[Look], time_unit: str) -> None:
+    """Draw a row for each variable, whose frames share their scale. Of a volume the middle slice is drawn."""
+    beside = with_space(time_unit)
+    with figure(path, 7.0, 0.4 + 2.1 * len(looks)) as fig:
+        parts: Any = np.ravel(np.asarray(fig.subfigures(len(looks), 1, squeeze=False), object))
+        for part, look in zip(parts, looks, strict=True):
+            frames = look.frames
+            while frames.ndim > 3:
+                frames = frames.take(frames.shape[-1] // 2, axis=-1)
+            if frames.ndim == 1:
+                axes = part.subplots()
+                axes.plot(look.ts, frames, ".-", ms=3, color=COLORS[0])
+                axes.set(xlabel=f"time ({time_unit})" if beside else "time", ylabel=look.label)
+                continue
+            grid = part.subplots(1, len(frames), squeeze=False)[0]
+            draw, scale, drawn = _draw_line if frames.ndim == 2 else _draw_image, scale_of(frames), None
+            for axes, t, frame in zip(grid, look.ts, frames, strict=True):
+                axes.set_title(f"t = {t:.6g}{beside}", fontsize=9)
+                drawn = draw(axes, frame, scale, look.label)
+                axes.label_outer()
+            if frames.ndim == 3:
+                part.colorbar(drawn, ax=list(grid), label=look.label)
+
+
+def _draw_line(axes: Any, frame: np.ndarray, scale: Scale, label: str) -> None:
+    """A curve of values (n,) over their number."""
+    axes.plot(frame, color=COLORS[0])
+    axes.set(xlabel="axis 1", ylabel=label, ylim=margin(scale), yscale="log" if scale.is_log else "linear")
+
+
+def _draw_image(axes: Any, frame: np.ndarray, scale: Scale, _: str) -> Any:
+    """An image of values (rows, columns), the rows upwards; returns what a colour bar needs."""
+    axes.grid(False)
+    rows, columns = frame.shape
+    step = max(1, -(-max(rows, columns) // _MOST))
+    image = axes.imshow(
+        frame[::step, ::step], interpolation="nearest", origin="lower", extent=(-0.5, columns - 0.5, -0.5, rows - 0.5),
+        cmap=scale.colormap(), norm=scale.norm(), aspect="equal" if max(rows, columns) < 4 * min(rows, columns) else "auto",
+    )  # fmt: skip
+    axes.set(xlabel="axis 2", ylabel="axis 1")
+    return image

@@ -1,0 +1,157 @@
+"""pdefit check."""
+
+import re
+
+import h5py
+import numpy as np
+import pytest
+import tifffile
+import yaml
+from PIL import Image
+
+import pdefit
+
+TIME, X = np.linspace(0.0, 6.0, 13), np.linspace(-39.5, 39.5, 80)
+
+
+@pytest.fixture
+def film(tmp_path) -> np.ndarray:
+    """A front with noise in film.h5, as an experiment of it is tested in many places."""
+    values = 1 / (1 + np.exp(X - 2 * TIME[:, None])) + 0.02 * np.random.default_rng(0).standard_normal((13, 80))
+    with h5py.File(tmp_path / "film.h5", "w") as file:
+        file["u"], file["time"], file["x"] = values, TIME, X
+        for name, unit in (("u", "1"), ("time", "s"), ("x", "mm")):
+            file[name].attrs["units"] = unit
+    return values
+
+
+def _configuration(out: str) -> dict:
+    text = (
+        out[out.index("\ndata:") : out.index("film.h5.check.png")]
+        if ".check.png" in out
+        else out[out.index("\ndata:") :]
+    )
+    return yaml.safe_load(text)
+
+
+def _flat(node: dict, path: str = "") -> list[str]:
+    """Overrides of the command line that set what a mapping holds."""
+    return [
+        line
+        for key, value in node.items()
+        for line in (_flat(value, f"{path}{key}.") if isinstance(value, dict) else [f"++{path}{key}={value}"])
+    ]
+
+
+def test_a_film_and_the_experiment_that_fits_it(film, pdefit_inside, tmp_path):
+    code, out, err = pdefit_inside("check", "film.h5")
+    assert code == 0 and not err, err
+    assert "13 in 'time', from 0 to 6 s, every 0.5 s" in out and "remark" not in out
+    assert re.search(rf"u\s+\(13, 80\)\s+1\s+float64\s+{film.min():.5g} to {film.max():.5g}", out)
+    assert re.search(r"sigma of u = 0\.0\d+ ±\d+%, estimated from", out)
+    found = _configuration(out)
+    assert found["data"] == {"path": "film.h5", "variables": {"u": "u"}, "sigma": "auto"}
+    grid = {"shape": [80], "extent": [80.0], "origin": [-40.0], "length_unit": "mm"}
+    assert found["system"] == {"grid": grid}
+    # the lines are those of an experiment that a fit takes
+    exp = pdefit.load_experiment("reaction/fisher_front", ["~twin", "times.count=null", *_flat(found)])
+    np.testing.assert_array_equal(exp.record.values["u"], film)
+    assert f"sigma of u = {exp.noise['u'].sigma:.3g} " in out
+    with Image.open(tmp_path / "film.h5.check.png") as picture:
+        assert picture.size[0] == 1120 and np.ptp(np.asarray(picture)) > 200
+
+
+def test_a_picture_is_replaced_and_that_is_said(film, pdefit_inside, tmp_path):
+    assert "is written" not in pdefit_inside("check", "film.h5", "picture=false")[1]
+    assert not (tmp_path / "film.h5.check.png").exists()
+    (tmp_path / "film.h5.check.png").write_text("mine")
+    assert "film.h5.check.png is written (in place of an earlier one)" in pdefit_inside("check", "film.h5")[1]
+
+
+def test_frames_of_every_shape_are_drawn(pdefit_inside, tmp_path):
+    rng = np.random.default_rng(0)
+    with h5py.File(tmp_path / "film.h5", "w") as file:
+        file["time"] = TIME
+        for name, shape in {"a": (), "b": (5,), "c": (4, 30), "d": (3, 4, 5), "e": (6,)}.items():
+            file[name] = rng.standard_normal((13, *shape))
+    code, out, _ = pdefit_inside("check", "film.h5")
+    with Image.open(tmp_path / "film.h5.check.png") as picture:
+        # four variables at most
+        assert code == 0 and picture.size[1] == pytest.approx(160 * (0.4 + 2.1 * 4), abs=2)
+    assert "No positions are stated for 'b'" in out and "No unit is stated for a, b, c, d, e, time" in out
+
+
+def test_what_the_experiment_must_be_told(pdefit_inside, tmp_path):
+    rng = np.random.default_rng(0)
+    with h5py.File(tmp_path / "film.h5", "w") as file:
+        file["camera/u"], file["camera/t"] = rng.integers(0, 200, (13, 4, 5)).astype("u1"), TIME
+        file["camera/u_std"] = np.full((4, 5), 3.0)
+    code, out, _ = pdefit_inside("check", "film.h5", "picture=false")
+    assert code == 0 and "remark: 'camera/u' holds whole numbers up to 199 without a scale" in out
+    assert _configuration(out) == {
+        "data": {
+            "path": "film.h5",
+            "variables": {"u": "camera/u"},
+            "time": "camera/t",
+            "sigma": {"u": "camera/u_std"},
+        },
+        "system": {"grid": {"shape": [4, 5]}},
+    }
+    assert "# extent: [...], the lengths of the box along x, y" in out
+
+
+def test_positions_that_no_grid_has(film, pdefit_inside, tmp_path):
+    for changed in (X[::-1], X**3):
+        with h5py.File(tmp_path / "film.h5", "r+") as file:
+            file["x"][...] = changed
+        out = pdefit_inside("check", "film.h5", "picture=false")[1]
+        assert "Positions along x of 'u' do not increase in equal steps" in out
+
+
+def test_what_a_fit_refuses_is_a_remark(film, pdefit_inside, tmp_path):
+    with h5py.File(tmp_path / "film.h5", "r+") as file:
+        file["u"][3, 4] = np.inf
+    code, out, err = pdefit_inside("check", "film.h5")
+    # the sentence that a fit answers
+    overrides = ["~twin", "times.count=null", "system.grid.shape=[80]", "+data.path=film.h5", "+data.variables.u=u"]
+    with pytest.raises(pdefit.PdefitError) as refused:
+        pdefit.load_experiment("reaction/fisher_front", overrides)
+    assert code == 1 and f"remark: {refused.value}" in out
+    assert "holds no variable that a fit takes" in err and not (tmp_path / "film.h5.check.png").exists()
+
+
+def test_files_of_other_kinds_come_with_the_way_to_hdf5(pdefit_inside, tmp_path):
+    tifffile.imwrite(tmp_path / "stack.tif", np.zeros((6, 4, 5), "u1"))
+    np.save(tmp_path / "stack.npy", np.zeros(3))
+    for name, kind, read in (
+        ("stack.tif", "a TIFF file", "tifffile.imread('stack.tif')"),
+        ("stack.npy", "a NumPy array", "numpy.load('stack.npy')"),
+    ):
+        code, _, err = pdefit_inside("check", name)
+        assert code == 1 and f"is {kind}, where HDF5 is expected" in err and f"frames = {read};" in err
+        assert len(err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "check expects one data file"),
+        (["a.h5", "b.h5"], "check expects one data file"),
+        (["-h"], "check expects one data file"),
+        (["nothing.h5"], "The data file 'nothing.h5' does not exist"),
+        (["film.h5", "picture=maybe"], "picture expects true or false"),
+        (["film.h5", "tme=t"], "No key of check is called 'tme'; did you mean time"),
+        (["film.h5", "time=clock"], "holds no variable that a fit takes"),
+    ],
+)
+def test_mistakes_are_one_sentence(words, told, film, pdefit_inside):
+    code, _, err = pdefit_inside("check", *words)
+    assert code == 1 and told in err and len(err.strip().splitlines()) == 1
+
+
+def test_names_in_a_file_are_text(pdefit_inside, tmp_path):
+    with h5py.File(tmp_path / "film.h5", "w") as file:
+        file["time"], file["[red]$\\frac{\x1b[31m"] = TIME, np.random.default_rng(0).standard_normal((13, 4))
+    code, out, _ = pdefit_inside("check", "film.h5")
+    assert code == 0 and "[red]$" in out and "\x1b" not in out
+    assert (tmp_path / "film.h5.check.png").exists()

@@ -1,0 +1,163 @@
+"""Survey of data files."""
+
+import re
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import xarray
+
+from pdefit._util.errors import PdefitError
+from pdefit.data.noise import estimate_noise
+from pdefit.data.observations import Observations
+from pdefit.data.readers import _films
+from pdefit.data.readers._coordinates import scales
+from pdefit.data.readers.survey import Survey, is_even, survey
+
+TIME, X = np.arange(12) * 0.5, np.linspace(-4.5, 4.5, 30)
+
+
+def _film(rng: np.random.Generator) -> np.ndarray:
+    return np.sin(0.3 * TIME)[:, None] + 0.1 * X + 0.05 * rng.standard_normal((12, 30))
+
+
+@pytest.fixture
+def values() -> np.ndarray:
+    return _film(np.random.default_rng(0))
+
+
+def _surveyed(folder: Path, /, **variables: object) -> Survey:
+    """Survey of a file with these variables; a pair is an array and its unit."""
+    with h5py.File(folder / "film.h5", "w") as file:
+        for name, given in variables.items():
+            data, unit = given if isinstance(given, tuple) else (given, None)
+            file[name.replace("__", "/")] = data
+            if unit is not None:
+                file[name.replace("__", "/")].attrs["units"] = unit
+    return survey(folder / "film.h5")
+
+
+def test_a_good_film(values, tmp_path):
+    found = _surveyed(tmp_path, u=(values, "K"), time=(TIME, "s"), x=(X, "mm"), label="a")
+    assert found.remarks == [] and (found.time, found.time_unit) == ("time", "s")
+    np.testing.assert_array_equal(found.ts, TIME)
+    entries = {e.name: e for e in found.entries}
+    assert (entries["u"].shape, entries["u"].unit, entries["u"].dtype) == ((12, 30), "K", "float64")
+    assert (entries["u"].low, entries["u"].high, entries["u"].missing) == (values.min(), values.max(), 0.0)
+    assert entries["label"].dtype == "text" and entries["x"].high == X.max()
+    (film,) = found.films
+    assert (film.name, film.shape, film.coordinates, film.sigma) == ("u", (30,), {}, None)
+    np.testing.assert_array_equal(film.positions["x"].values, X)
+    # what `sigma: auto` finds
+    assert film.noise == estimate_noise(Observations.build(TIME, {"u": values}), "u")
+    with found.frames(film) as frames:
+        np.testing.assert_array_equal(frames.arrays(3, 4)[0]["u"][0], values[3])
+
+
+def test_a_film_is_read_in_blocks_as_in_one(values, tmp_path, monkeypatch):
+    values[4, 7], values[6] = np.nan, values[5]
+    whole = _surveyed(tmp_path, u=values, time=TIME)
+    monkeypatch.setattr(_films, "_BLOCK", 60)
+    (film,), remarks = (parts := _surveyed(tmp_path, u=values, time=TIME)).films, parts.remarks
+    assert remarks == whole.remarks and film == whole.films[0]
+    assert any("equal the one before: 1" in r for r in remarks) and any("0.28%" in r for r in remarks)
+    monkeypatch.setattr(_films, "_MOST", 120)
+    cut = _surveyed(tmp_path, u=values, time=TIME)
+    assert any("Only the first 4 of 12 frames of 'u'" in r for r in cut.remarks)
+    assert cut.films[0].high == np.nanmax(values[:4])
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({}, "No unit is stated for u, time"),
+        ({"time": np.delete(np.arange(13) * 0.5, 7)}, "even but for gaps: 1, the first between 3 and 4;"),
+        ({"u": np.zeros((12, 30))}, "Frames of 'u' that equal the one before: 11"),
+        ({"u": np.zeros((12, 30))}, "Frames of 'u' with one value everywhere: 12"),
+        ({"u": np.zeros((12, 30))}, "more than half of the second differences in time of 'u' are exactly zero"),
+        ({"u": np.full((12, 30), np.nan)}, "All values of 'u' in 'film.h5' are missing"),
+        ({"u": np.full((12, 30), np.inf)}, "'u' in 'film.h5' is infinite in frame 0"),
+        ({"u": np.full((12, 30), 1e308) * (-1.0) ** np.arange(12)[:, None]}, "too large for differences"),
+        ({"u": np.zeros((12, 30), complex)}, "is of type complex128; numbers are expected"),
+        ({"u": np.zeros((30, 12))}, "its first axis must be the 12 times, so move that axis to the front"),
+        ({"u": np.zeros((12, 0))}, "has frames of shape"),
+        ({"time": TIME[::-1]}, "must be finite and increase; sort the file's frames"),
+        ({"x": X * np.nan}, "positions 'x' in 'film.h5' must be finite"),
+    ],
+)
+def test_what_looks_odd_is_told(change, told, values, tmp_path):
+    with np.errstate(all="ignore"):
+        found = _surveyed(tmp_path, **{"u": values, "time": TIME, **change})
+    assert any(re.search(told, remark) for remark in found.remarks), found.remarks
+
+
+def test_eight_bits_of_a_camera(tmp_path):
+    counts = np.random.default_rng(0).integers(0, 256, (12, 5, 6)).astype("u1")
+    found = _surveyed(tmp_path, camera__u=counts, time=TIME)
+    part = np.mean(counts == 255)
+    assert any(f"{part:.2%} of the values of 'camera/u' are 255, the largest" in r for r in found.remarks)
+    assert any("'camera/u' holds whole numbers up to 255 without a scale" in r for r in found.remarks)
+    with h5py.File(tmp_path / "film.h5", "r+") as file:
+        file["camera/u"].attrs["scale_factor"] = 1 / 255
+    assert not any("whole numbers" in r or "clipped" in r for r in survey(tmp_path / "film.h5").remarks)
+
+
+def test_times_of_another_name(values, tmp_path):
+    found = _surveyed(tmp_path, u=values, t_s=TIME, other=np.arange(7.0))
+    assert found.time == "t_s" and [f.name for f in found.films] == ["u"]
+    named = _surveyed(tmp_path, u=values, clock=TIME, time=TIME[:5], other=np.arange(7.0))
+    assert named.time == "time" and not named.films
+    assert survey(tmp_path / "film.h5", "clock").films[0].name == "u"
+    without = _surveyed(tmp_path, u=values)
+    assert not without.films and any("data.time" in r for r in without.remarks)
+
+
+def test_positions_under_other_names(tmp_path):
+    values = np.random.default_rng(0).standard_normal((12, 4, 5))
+    where = {"time": TIME, "lat": np.arange(4.0), "lon": 2.0 * np.arange(5)}
+    xarray.Dataset({"v": (("time", "lat", "lon"), values)}, where).to_netcdf(tmp_path / "v.nc", engine="h5netcdf")
+    (film,) = survey(tmp_path / "v.nc").films
+    assert film.coordinates == {"x": "lat", "y": "lon"}
+    np.testing.assert_array_equal(film.positions["y"].values, where["lon"])
+    turned = {"y": where["lat"], "x": where["lon"], "time": TIME}
+    xarray.Dataset({"v": (("time", "y", "x"), values)}, turned).to_netcdf(tmp_path / "w.nc", engine="h5netcdf")
+    assert any("is y, where the model has x; transpose" in r for r in survey(tmp_path / "w.nc").remarks)
+
+
+def test_a_variable_that_holds_sigma(values, tmp_path):
+    assert _surveyed(tmp_path, u=values, time=TIME, u_std=np.full(30, 0.05)).films[0].sigma == "u_std"
+    assert _surveyed(tmp_path, u=values, time=TIME, noise=np.zeros(30)).films[0].sigma is None
+    assert _surveyed(tmp_path, u=values, time=TIME, dose=np.ones(30)).films[0].sigma is None
+
+
+def test_links_are_not_followed(values, tmp_path):
+    _surveyed(tmp_path, u=values, time=TIME)
+    with h5py.File(tmp_path / "film.h5", "r+") as file:
+        file["away"], file["here"] = h5py.ExternalLink("/etc/passwd", "/"), h5py.SoftLink("/u")
+    remarks = survey(tmp_path / "film.h5").remarks
+    assert [r.split(" is a link, and is not followed")[0] for r in remarks if "link" in r] == ["'away'", "'here'"]
+
+
+def test_what_is_no_hdf5_is_refused(tmp_path):
+    (tmp_path / "film.h5").write_text("time,u\n0,1\n")
+    with pytest.raises(PdefitError, match="is not an HDF5 file"):
+        survey(tmp_path / "film.h5")
+
+
+@pytest.mark.parametrize("listed", ["x", 3, np.zeros(2), b"x"])
+def test_a_damaged_list_of_scales(listed, values, tmp_path):
+    """HDF5 crashed where it was one text."""
+    _surveyed(tmp_path, u=values, time=TIME)
+    path = tmp_path / "film.h5"
+    with h5py.File(path, "r+") as file:
+        file["u"].attrs["DIMENSION_LIST"] = listed
+    with h5py.File(path) as file:
+        assert [scales(file, "u", axis, path) for axis in (0, 1)] == [[], []]
+
+
+@pytest.mark.parametrize(
+    ("points", "even"), [([1.0], True), ([0, 1, 2], True), ([0, 1, 2.1], False), ([2, 1, 0], True)]
+)
+def test_even_spacing(points, even):
+    assert is_even(np.asarray(points)) is even
