@@ -29,20 +29,21 @@ class Learnt(pdefit.ReactionDiffusion):
         return State(jax.vmap(self.f)(y.u[:, None])[:, 0])
 
     def init(self, key):
-        return State(jnp.zeros(self.grid.shape))
+        # the profile that the film starts from, which is known here
+        return State((1 + jnp.exp((self.grid.mesh()[0] + 6.0) / np.sqrt(6.0))) ** -2)
 
 
 # a film of a front that grows by f(u) = u (1 - u), with 1 % of noise
 grid = pdefit.CartesianGrid(shape=(80,), extent=(40.0,), origin=(-16.0,), length_unit="mm")
 truth = FisherKPP(grid, D=1.0, r=1.0, front=-6.0)
-start, times = truth.init(None), np.linspace(0.0, 6.0, 25)
-film = pdefit.add_noise(pdefit.simulate(truth, start, times, dt=0.02), 0.01, jax.random.key(0))
+times = np.linspace(0.0, 6.0, 25)
+film = pdefit.add_noise(pdefit.simulate(truth, truth.init(None), times, dt=0.02), 0.01, jax.random.key(0))
 
 # f is an untrained network of 25 weights, each of them a control. The prior keeps weights small that the film says nothing of.
 network = eqx.nn.MLP(1, 1, width_size=8, depth=1, activation=jnp.tanh, key=jax.random.key(1), dtype=float)
 weights = pdefit.Control(prior=pdefit.priors.Normal(0.0, 1.0))
-problem = pdefit.Problem(Learnt(grid, D=1.0, f=network), State(start.u))
-J = pdefit.Functional(problem, film, {"f": weights}, dt=0.1)
+guess = Learnt(grid, D=1.0, f=network)
+J = pdefit.Functional(pdefit.Problem(guess, guess.init(None)), film, {"f": weights}, dt=0.1)
 # weights may change together without changing f: the last digits of J are not worth the search
 found = pdefit.fit(J, [pdefit.Stage(pdefit.optimizers.LBFGS(value_tolerance=1e-7), 500)])
 print(f"{J.controls.size} weights; {pdefit.judge(found)}")

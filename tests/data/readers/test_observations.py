@@ -76,7 +76,8 @@ def test_sigma_may_be_a_number_or_a_variable(tmp_path, sigma, expected):
 def test_nan_becomes_a_mask(tmp_path):
     height = np.arange(15.0).reshape(5, 3)
     height[1, 2] = height[4, 0] = np.nan
-    observations = read_observations(_file(tmp_path / "x.h5", height=height), {"u": "height"})
+    # a path may be text
+    observations = read_observations(str(_file(tmp_path / "x.h5", height=height)), {"u": "height"})
     np.testing.assert_array_equal(np.asarray(observations.mask["u"]), np.isfinite(height))
     np.testing.assert_array_equal(np.asarray(observations.values["u"]), np.nan_to_num(height))
 
