@@ -1,6 +1,7 @@
 """Cost of a fit: the estimate before it, and the measurement after it."""
 
 import dataclasses
+import math
 from typing import Any
 
 import jax
@@ -91,15 +92,17 @@ def compared(planned: dict[str, Any], peak_bytes: int | None, seconds: float) ->
     **Arguments:**
 
     - `planned`: the content of plan.json.
-    - `peak_bytes`, `seconds`: what was measured; None for unknown memory.
+    - `peak_bytes`, `seconds`: what was measured; None for unknown memory, NaN where nothing was evaluated.
     """
     cost = planned["evaluation"]
     measured = "" if peak_bytes is None else f", measured {in_words(peak_bytes)}"
+    # a finished run that is resumed evaluates nothing
+    taken = "" if math.isnan(seconds) else f", measured {seconds:.2g} s"
     products = cost["most_products"]
     to_most = f" to {_with(products) * cost['seconds']:.2g}" if products else ""
     return (
         f"an evaluation: planned {in_words(cost['planned_bytes'] + cost['host_bytes'])}{measured}; planned "
-        f"{cost['seconds']:.2g}{to_most} s, measured {seconds:.2g} s"
+        f"{cost['seconds']:.2g}{to_most} s{taken}"
     )
 
 
