@@ -29,17 +29,20 @@ _FACTORS = {
     "MB": {"MB": 1, "GB": 1e-3, "kB": 1e3},
     **{unit: {unit: 1} for unit in ("au", "ms", "cm/s")},
 }
+_BLOCKS = re.DOTALL | re.MULTILINE
 _SAME = {"second": "s", "seconds": "s", "minutes": "min", "minute": "min", "hours": "hour"}
 
 
 def quantities(text: str) -> dict[str, tuple[str, str]]:
-    """Numbers with a unit, in powers of ten, or signed in a table, in the prose of a page: value and unit by their text."""
-    text = re.sub(r"^```.*?^```|^--8<--.*?$|<!--.*?-->", " ", text, flags=re.DOTALL | re.MULTILINE)
+    """Numbers with a unit, in powers of ten, or signed in a table, on a page: value and unit by their text."""
+    # of code only the comments of commands, which state what these take
+    text = re.sub(r"^```bash$.*?^```", lambda m: " ".join(re.findall(r"# (.*)", m.group())), text, flags=_BLOCKS)
+    text = re.sub(r"^```.*?^```|^--8<--.*?$|<!--.*?-->", " ", text, flags=_BLOCKS)
     text = re.sub(r"`[^`\n]*`|\]\([^)]*\)|<[^>\n]*>|\$[^$\n]*\$|https?://\S+|doi:\S+", " ", text)
     found = {}
     for match in _QUANTITY.finditer(text):
         plain, unit, power, signed = match.groups()
-        shown = match.group().strip().replace("-", " ") if plain else match.group()
+        shown = f"{plain} {unit}" if plain else match.group()
         found[shown] = (plain or power or signed).replace(",", ""), _SAME.get(unit, unit or "")
     return found
 
@@ -87,11 +90,14 @@ def test_numbers_without_a_source_and_stale_ones_are_found():
         "*": {"95 %": "level"},
         "page": {"15 s": "measured: a: time", "1.5 %": "measured: a: error", "3 s": "setting"},
     }
-    text = "| a | 15 s | 1.5 % | +0.7 |\nnot `7 s`, of 95 % in a 2-minute run, to 3e-7"
+    text = (
+        "| a | 15 s | 1.5 % | +0.7 |\nnot `7 s`, of 95 % in a 2-minute run, to 3e-7\n```bash\nrun x=4 s  # 9 MB\n```\n"
+    )
     assert wrong("page", text, sources, measured) == [
         "+0.7 has no source",
         "2 minute has no source",
         "3e-7 has no source",
+        "9 MB has no source",
         "3 s is not on the page",
         "1.5 % is 0.0144  (a: error)",
     ]
