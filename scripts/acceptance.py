@@ -8,7 +8,7 @@ Prints one line for each promise with the number found. The exit code is 1 if on
 machine and its load, so a longer one is printed as slow and is no failure.
 
 With --record the numbers found are kept in docs/measured.json, which a test compares with every page, and the cost of an
-experiment in its own file.
+experiment in its own file. Two pages show the terminal output that is kept beside them.
 """
 
 import json
@@ -25,6 +25,8 @@ import numpy as np
 
 ROOT = Path(__file__).parents[1]
 MEASURED = ROOT / "docs" / "measured.json"
+# experiments whose terminal output the documentation shows, from docs/start/
+PRINTED = ("cardiac/bocf_parameters_64", "reaction/fisher_front")
 # experiments without unknowns
 SIMULATED = ("cardiac/cable", "cardiac/single_cell", "particles/pleiades")
 EXACT = ("Sun", "Venus", "EMB", "Jupiter", "Saturn")
@@ -208,15 +210,17 @@ def experiment(name: str, folder: Path) -> None:
     verb = "simulate" if name in SIMULATED else "fit"
     command = [str(Path(sys.executable).parent / "pdefit"), verb, f"experiment={name}"]
     begin = time.perf_counter()
-    with open(folder / "log", "wb") as log:
-        process = subprocess.Popen(
-            command, cwd=folder, stdout=log, stderr=log, env={**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
-        )
+    environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), "COLUMNS": "110"}
+    with open(folder / "out", "wb") as out, open(folder / "log", "wb") as log:
+        process = subprocess.Popen(command, cwd=folder, stdout=out, stderr=log, env=environment)
         _, status, usage = os.wait4(process.pid, 0)
     seconds = time.perf_counter() - begin
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
-        sys.exit(f"{name} failed:\n{(folder / 'log').read_text()}")
+        sys.exit(f"{name} failed:\n{(folder / 'out').read_text()}{(folder / 'log').read_text()}")
+    if name in PRINTED:
+        text = (folder / "out").read_text().replace(f"{folder}/", "")
+        printed[name] = "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
     (summary,) = (json.loads(p.read_text()) for p in folder.rglob("summary.json"))
     # Linux counts kilobytes, macOS bytes
     memory = usage.ru_maxrss / (1e3 if sys.platform != "darwin" else 1e6)
@@ -248,6 +252,8 @@ def record() -> None:
     """Keep the numbers found, and write the costs into the experiments."""
     before = json.loads(MEASURED.read_text()) if MEASURED.exists() else {}
     MEASURED.write_text(json.dumps(dict(sorted({**before, **measured}.items())), indent=1) + "\n")
+    for name, text in printed.items():
+        (ROOT / "docs" / "start" / f"{name.rpartition('/')[2]}.txt").write_text(text)
     for name, line in costs.items():
         file = EXPERIMENTS[name]
         lines = [x for x in file.read_text().splitlines() if not x.startswith("# cost:")]
@@ -256,6 +262,7 @@ def record() -> None:
 
 
 costs: dict[str, str] = {}
+printed: dict[str, str] = {}
 EXPERIMENTS = {
     re.sub(r".*/conf/experiment/", "", str(file.with_suffix(""))): file
     for file in sorted(ROOT.glob("plugins/*/conf/experiment/**/*.yaml"))

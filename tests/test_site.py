@@ -76,6 +76,8 @@ def test_pages_load_nothing_from_elsewhere(site):
             page
         )
         assert "arithmatex" not in text, page
+        # a number that was to be filled in
+        assert re.findall(r"\{\{[^{}]*\|[^{}]*\}\}", text) == [], page
     assert "<math" in _text(site, "concepts/objective")
 
 

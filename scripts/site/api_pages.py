@@ -47,6 +47,8 @@ def _top(members: list[str], spaces: list[str]) -> str:
         module = getattr(getattr(pdefit, name), "__module__", "")
         topics[next((t for t, rooms in _TOPICS if module.startswith(rooms)), _OTHERS)].append(name)
     parts = [
+        # a search finds this page before those that only mention a name
+        "---\nsearch: {boost: 1.2}\n---",
         "# pdefit",
         "The names of `pdefit` itself, by topic. " + _spaces(spaces),
         "Importing pdefit changes nothing in JAX. Sums of squares need double precision, so a script begins with",

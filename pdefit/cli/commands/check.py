@@ -81,6 +81,12 @@ def _refuse_others(path: Path) -> None:
     """Refuse files of other kinds, and tell how to write them as HDF5."""
     with open(path, "rb") as file:
         start = file.read(8)
+    if path.suffix.lower() in (".csv", ".tsv", ".txt", ".dat"):
+        raise PdefitError(
+            f"'{path.name}' is a table of text, where HDF5 is expected; write one in Python: table = "
+            f"pandas.read_csv({path.name!r}); file = h5py.File('{path.stem}.h5', 'w'); file['time'] = table['TIME']; "
+            f"file['u'] = table['VALUE']; file['time'].attrs['units'] = 's'"
+        )
     for first, (kind, read) in _OTHERS.items():
         if start.startswith(first):
             read = read.format(repr(path.name))
@@ -141,22 +147,22 @@ def _configuration(found: Survey, name: str) -> str:
     coordinates = {dim: where for film in found.films for dim, where in film.coordinates.items()}
     data |= {"coordinates": coordinates} if coordinates else {}
     text = _yaml({"data": data})
-    shapes = {film.shape for film in found.films if 1 <= len(film.shape) <= 3 and min(film.shape) > 1}
+    shapes = {film.grid for film in found.films if 1 <= len(film.grid) <= 3 and min(film.grid) > 1}
     if len(shapes) != 1:
         return text
-    film = next(film for film in found.films if film.shape in shapes)
+    film = next(film for film in found.films if film.grid in shapes)
     text += _yaml({"system": {"grid": _grid(film)}})
-    lacking = [d for d in ("x", "y", "z")[: len(film.shape)] if d not in film.positions]
+    lacking = [d for d in ("x", "y", "z")[: len(film.grid)] if d not in film.positions]
     return text + (f"    # extent: [...], the lengths of the box along {', '.join(lacking)}\n" if lacking else "")
 
 
 def _grid(film: Film) -> Mapping[str, Any]:
     """A grid with the positions of a film at the centres of its cells."""
-    grid: dict[str, Any] = {"shape": [*film.shape]}
-    if len(film.positions) == len(film.shape) and all(is_even(p.values) for p in film.positions.values()):
+    grid: dict[str, Any] = {"shape": [*film.grid]}
+    if len(film.positions) == len(film.grid) and all(is_even(p.values) for p in film.positions.values()):
         steps = [float(np.mean(np.diff(p.values))) for p in film.positions.values()]
         corners = [float(p.values[0]) - s / 2 for p, s in zip(film.positions.values(), steps, strict=True)]
-        grid["extent"] = [_round(s * n) for s, n in zip(steps, film.shape, strict=True)]
+        grid["extent"] = [_round(s * n) for s, n in zip(steps, film.grid, strict=True)]
         grid |= {"origin": [_round(x) for x in corners]} if np.any(np.abs(corners) > 1e-9 * np.abs(steps)) else {}
     units = {p.unit for p in film.positions.values()} - {None, "1", ""}
     return grid | ({"length_unit": units.pop()} if len(units) == 1 else {})

@@ -91,7 +91,9 @@ def scales(file: h5py.File, name: str, axis: int, path: Path) -> list[tuple[str,
         where = str(scale.name or "").strip("/")
         if where in inside:
             called = _text(scale.attrs.get("axis")) or where.rpartition("/")[2]
-            found.append((where, called.lower(), _text(scale.attrs.get("NAME")).startswith(_EMPTY_SCALE)))
+            # names of components are no positions
+            is_empty = scale.dtype.kind not in "iuf" or _text(scale.attrs.get("NAME")).startswith(_EMPTY_SCALE)
+            found.append((where, called.lower(), is_empty))
     return found
 
 

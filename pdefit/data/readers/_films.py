@@ -9,7 +9,7 @@ from pdefit._util.errors import PdefitError
 from pdefit.data.noise import NoiseEstimate, estimate_noise
 from pdefit.data.observations import Observations
 from pdefit.data.readers._coordinates import Coordinate, scales
-from pdefit.data.readers.datasets import opened
+from pdefit.data.readers.datasets import opened, variable
 from pdefit.data.readers.frames import Frames
 
 # names of the axes of a grid
@@ -27,6 +27,7 @@ class Film:
     **Arguments:**
 
     - `name`, `shape`: of the variable, and the shape of one frame.
+    - `grid`: the part of this shape along axes in space: without a last axis whose entries have names, such as components.
     - `low`, `high`, `missing`: range of its values in the unit of the file, and the fraction that is missing.
     - `noise`: the estimate of `sigma: auto`; None where there is none.
     - `positions`: those that the file states, by axis of a grid.
@@ -37,6 +38,7 @@ class Film:
 
     name: str
     shape: tuple[int, ...]
+    grid: tuple[int, ...]
     low: float
     high: float
     missing: float
@@ -121,7 +123,8 @@ def read_film(path: Path, name: str, time: str) -> Film:
     except PdefitError as error:
         remarks.append(str(error))
     low, high, missing = min(counts.lows), max(counts.highs), counts.missing / count / size
-    return Film(name, inside, low, high, missing, noise, positions, coordinates, tuple(remarks))
+    grid = inside[: len(inside) - _has_components(path, name, len(inside))]
+    return Film(name, inside, grid, low, high, missing, noise, positions, coordinates, tuple(remarks))
 
 
 def _odd(name: str, counts: _Counts, values: int, top: float) -> list[str]:
@@ -156,6 +159,15 @@ def _odd(name: str, counts: _Counts, values: int, top: float) -> list[str]:
             f"write the model in counts"
         )
     return remarks
+
+
+def _has_components(path: Path, name: str, axes: int) -> bool:
+    """Whether the entries along the last of several axes have names."""
+    with opened(path) as file:
+        kinds = [
+            variable(file, where, path).dtype.kind for where, _, _ in (scales(file, name, axes, path) if axes else [])
+        ]
+    return axes > 1 and bool(kinds) and kinds[0] not in "iuf"
 
 
 def _coordinates(path: Path, name: str, axes: int) -> dict[str, str]:

@@ -25,7 +25,7 @@ def opened(path: Path) -> Iterator[h5py.File]:
     if not path.is_file():
         raise PdefitError(f"The data file '{path}' does not exist")
     try:
-        file = h5py.File(path, "r", locking=False)
+        file = _without_lock(path)
     # h5py answers damaged bytes with almost any exception
     except Exception:
         raise PdefitError(
@@ -36,6 +36,16 @@ def opened(path: Path) -> Iterator[h5py.File]:
     finally:
         with _sound("", path):
             file.close()
+
+
+def _without_lock(path: Path) -> h5py.File:
+    """A file opened without a lock; with HDF5's own, where this process has it open that way, as xarray does."""
+    try:
+        return h5py.File(path, "r", locking=False)
+    except OSError as error:
+        if "locking" not in str(error):
+            raise
+        return h5py.File(path, "r")
 
 
 def refuse_foreign(file: h5py.File, path: Path) -> None:

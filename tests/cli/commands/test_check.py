@@ -132,6 +132,25 @@ def test_files_of_other_kinds_come_with_the_way_to_hdf5(pdefit_inside, tmp_path)
         assert len(err.strip().splitlines()) == 1
 
 
+def test_a_table_of_text_comes_with_the_way_to_hdf5(pdefit_inside, tmp_path):
+    (tmp_path / "pelts.csv").write_text("year,lynx\n1900,4.0\n")
+    code, _, err = pdefit_inside("check", "pelts.csv")
+    assert code == 1 and "is a table of text" in err and "pandas.read_csv('pelts.csv')" in err
+
+
+def test_an_axis_of_components_is_no_axis_of_the_grid(pdefit_inside, tmp_path):
+    rng = np.random.default_rng(0)
+    with h5py.File(tmp_path / "film.h5", "w") as file:
+        file["time"], file["velocity"] = TIME, rng.standard_normal((13, 4, 5, 2))
+        file["x"], file["y"], file["component"] = np.arange(4.0), np.arange(5.0), np.array([b"u", b"v"])
+        for axis, name in enumerate(("x", "y", "component"), 1):
+            file[name].make_scale(name)
+            file["velocity"].dims[axis].attach_scale(file[name])
+    code, out, err = pdefit_inside("check", "film.h5", "picture=false")
+    assert code == 0 and "component" not in out.partition("For an experiment")[2], out + err
+    assert _configuration(out)["system"] == {"grid": {"shape": [4, 5], "extent": [4.0, 5.0], "origin": [-0.5, -0.5]}}
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

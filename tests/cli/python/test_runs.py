@@ -53,6 +53,11 @@ def test_fields_are_those_that_xarray_reads(fitted):
     assert run.fields.x.attrs["units"] == "mm"
 
 
+def test_a_file_that_xarray_holds_is_read_all_the_same(fitted):
+    with xarray.open_dataset(fitted.run / "fields.h5", engine="h5netcdf") as held:
+        np.testing.assert_array_equal(pdefit.load_run(fitted.run).fields.u_true, held.u_true)
+
+
 def test_the_problem_is_that_of_the_estimate(fitted):
     run = pdefit.load_run(fitted.run)
     found = [float(run.problem.system.D), float(run.problem.system.r)]
