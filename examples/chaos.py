@@ -16,7 +16,7 @@ class State(NamedTuple):
 
 
 class Lorenz(pdefit.AbstractSystem):
-    """E. N. Lorenz, J. Atmos. Sci. 20:130 (1963). An error grows e-fold in about 1.1 time units."""
+    """E. Lorenz, J. Atmos. Sci. 20:130 (1963). Errors grow e-fold in 1.1 time units."""
 
     time_unit = "1"
     sigma: Array = pdefit.parameter(positive=True)
@@ -25,13 +25,14 @@ class Lorenz(pdefit.AbstractSystem):
 
     def vector_field(self, t, y, args):
         x, y, z = y.u
-        return State(jnp.stack([self.sigma * (y - x), x * (self.rho - z) - y, x * y - self.beta * z]))
+        rates = self.sigma * (y - x), x * (self.rho - z) - y, x * y - self.beta * z
+        return State(jnp.stack(rates))
 
     def init(self, key):
         return State(jnp.array([1.0, 1.0, 20.0]))
 
 
-# ten time units, in which an initial error grows by e^9, seen with noise of 1 % of the range
+# ten time units, in which an initial error grows by e^9; noise of 1 % of the range
 truth = Lorenz(10.0, 28.0, 8 / 3)
 times = np.linspace(0.0, 10.0, 201)
 clean = pdefit.simulate(truth, truth.init(None), times, dt=0.0025)
@@ -53,12 +54,15 @@ def report(name, J):
 
 
 # single shooting: one trajectory from the initial state, which is unknown too
-single = pdefit.Functional(problem, data, {**numbers, "y0": {"u": pdefit.Control()}}, dt=0.01)
+unknown = {**numbers, "y0": {"u": pdefit.Control()}}
+single = pdefit.Functional(problem, data, unknown, dt=0.01)
 alone = report("single shooting", single)
 
-# multiple shooting: windows of half a time unit, each from an initial state of its own. The gaps between them are a penalty.
+# multiple shooting: windows of half a time unit, each from an initial state of its own.
+# The gaps between them are a penalty.
 windows = pdefit.formulations.Segments(length=0.5, continuity=0.01)
-multiple = pdefit.Functional(problem, data, {**numbers, "nodes": {"u": pdefit.Control()}}, dt=0.01, formulation=windows)
+unknown = {**numbers, "nodes": {"u": pdefit.Control()}}
+multiple = pdefit.Functional(problem, data, unknown, dt=0.01, formulation=windows)
 found = report("multiple shooting", multiple)
 known = pdefit.intervals(found.functional, found.theta, sigma_stated=True)
 for name, low, high in zip(numbers, known.low, known.high, strict=False):

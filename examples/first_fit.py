@@ -13,7 +13,8 @@ film = pdefit.add_noise(pdefit.simulate(truth, start, times), 0.02, jax.random.k
 
 # the same equation with wrong numbers, and which of them are unknown
 problem = pdefit.Problem(FisherKPP(grid, D=0.5, r=2.0), start)
-objective = pdefit.Functional(problem, film, {"D": pdefit.transforms.Log(), "r": pdefit.transforms.Log()})
+unknown = {"D": pdefit.transforms.Log(), "r": pdefit.transforms.Log()}
+objective = pdefit.Functional(problem, film, unknown)
 
 assert pdefit.certify(objective, objective.theta0).passed
 fit = pdefit.fit(objective)

@@ -1,4 +1,4 @@
-"""Hidden fields: the voltage along a nerve fibre is seen, the recovery that decides what comes next is not."""
+"""Hidden fields: the voltage along a nerve fibre is seen, its recovery is not."""
 
 from typing import NamedTuple
 
@@ -38,11 +38,12 @@ system = Nerve(grid, eps=0.08, beta=0.7)
 
 # the film shows the voltage alone, with noise
 voltage = pdefit.instruments.Select("v")
-clean = pdefit.simulate(system, truth, times, solver=pdefit.solvers.RK4(), dt=0.05, observe=voltage)
+clean = pdefit.simulate(system, truth, times, dt=0.05, observe=voltage)
 film = pdefit.add_noise(clean, 0.02, jax.random.key(0))
 
-# unknown: two numbers, and the initial state of both fields. The voltage starts from its first frame, which is noisy.
-# Of the recovery we suppose that it is -0.6, give or take 0.5, and changes by about 0.05 from cell to cell.
+# unknown: two numbers, and the initial state of both fields. The voltage starts from
+# its first frame, which is noisy. Of the recovery we suppose that it is -0.6, give or
+# take 0.5, and changes by about 0.05 from cell to cell.
 guess = Nerve(grid, eps=0.05, beta=1.0)
 positive = pdefit.transforms.Log()
 initial = {
@@ -51,7 +52,8 @@ initial = {
 }
 problem = pdefit.Problem(guess, guess.init(None), voltage)
 smooth = pdefit.regularizers.H1("y0.w", weight=x.size / 0.05**2)
-J = pdefit.Functional(problem, film, {"eps": positive, "beta": positive, "y0": initial}, regularizers=(smooth,))
+unknown = {"eps": positive, "beta": positive, "y0": initial}
+J = pdefit.Functional(problem, film, unknown, regularizers=(smooth,))
 chosen = pdefit.choose_stages(J)
 print(chosen.reason)
 found = pdefit.fit(J, chosen.stages)
@@ -59,7 +61,8 @@ print(pdefit.judge(found))
 
 known = pdefit.intervals(found.functional, found.theta, sigma_stated=True)
 for i, name in enumerate(J.controls.names()[:2]):
-    print(f"{name} = {known.estimate[i]:.4f}, 95 % interval {known.low[i]:.4f} to {known.high[i]:.4f}")
+    low, best, high = known.low[i], known.estimate[i], known.high[i]
+    print(f"{name} = {best:.4f}, 95 % interval {low:.4f} to {high:.4f}")
 
 
 def rms(error):
@@ -70,8 +73,9 @@ def recovery(problem):
     return pdefit.simulate(problem.system, problem.y0, times, dt=0.05).values["w"]
 
 
-hidden, guessed, best = (recovery(p) for p in (pdefit.Problem(system, truth), problem, found.problem))
-print(
-    f"hidden recovery at the start: off by {rms(guessed[0] - hidden[0]):.3f} at the guess, {rms(best[0] - hidden[0]):.3f} now"
-)
-print(f"hidden recovery over the film: off by {rms(guessed - hidden):.3f} at the guess, {rms(best - hidden):.3f} now")
+problems = pdefit.Problem(system, truth), problem, found.problem
+hidden, guessed, best = (recovery(p) for p in problems)
+before, now = rms(guessed[0] - hidden[0]), rms(best[0] - hidden[0])
+print(f"hidden recovery at the start: off by {before:.3f} at the guess, {now:.3f} now")
+before, now = rms(guessed - hidden), rms(best - hidden)
+print(f"hidden recovery over the film: off by {before:.3f} at the guess, {now:.3f} now")

@@ -1,4 +1,4 @@
-"""A network in the equation: the reaction of a front is unknown, and is learnt from a film."""
+"""A network in the equation: an unknown reaction is learnt from a film of a front."""
 
 from typing import Any, NamedTuple
 
@@ -34,18 +34,24 @@ class Learnt(pdefit.ReactionDiffusion):
 
 
 # a film of a front that grows by f(u) = u (1 - u), with 1 % of noise
-grid = pdefit.CartesianGrid(shape=(80,), extent=(40.0,), origin=(-16.0,), length_unit="mm")
+grid = pdefit.CartesianGrid(
+    shape=(80,), extent=(40.0,), origin=(-16.0,), length_unit="mm"
+)
 truth = FisherKPP(grid, D=1.0, r=1.0, front=-6.0)
 times = np.linspace(0.0, 6.0, 25)
-film = pdefit.add_noise(pdefit.simulate(truth, truth.init(None), times, dt=0.02), 0.01, jax.random.key(0))
+clean = pdefit.simulate(truth, truth.init(None), times, dt=0.02)
+film = pdefit.add_noise(clean, 0.01, jax.random.key(0))
 
-# f is an untrained network of 25 weights, each of them a control. The prior keeps weights small that the film says nothing of.
-network = eqx.nn.MLP(1, 1, width_size=8, depth=1, activation=jnp.tanh, key=jax.random.key(1), dtype=float)
+# f is an untrained network of 25 weights, each of them a control. The prior keeps
+# weights small that the film says nothing of.
+network = eqx.nn.MLP(1, 1, 8, 1, jnp.tanh, key=jax.random.key(1), dtype=float)
 weights = pdefit.Control(prior=pdefit.priors.Normal(0.0, 1.0))
 guess = Learnt(grid, D=1.0, f=network)
-J = pdefit.Functional(pdefit.Problem(guess, guess.init(None)), film, {"f": weights}, dt=0.1)
-# weights may change together without changing f: the last digits of J are not worth the search
-found = pdefit.fit(J, [pdefit.Stage(pdefit.optimizers.LBFGS(value_tolerance=1e-7), 500)])
+problem = pdefit.Problem(guess, guess.init(None))
+J = pdefit.Functional(problem, film, {"f": weights}, dt=0.1)
+# weights may change together without changing f: the last digits of J are not worth it
+method = pdefit.optimizers.LBFGS(value_tolerance=1e-7)
+found = pdefit.fit(J, [pdefit.Stage(method, 500)])
 print(f"{J.controls.size} weights; {pdefit.judge(found)}")
 
 # the network is right where the film has shown it something: densities from 0 to 1
@@ -56,4 +62,5 @@ for row in zip(u, u * (1 - u), learnt(u[:, None])[:, 0], strict=True):
     print("{:5.2f} {:6.2f} {:6.2f}".format(*row))
 seen = jnp.linspace(0.0, 1.0, 101)
 error = learnt(seen[:, None])[:, 0] - seen * (1 - seen)
-print(f"largest error between 0 and 1: {float(jnp.max(jnp.abs(error))):.2f}, where f reaches 0.25")
+largest = float(jnp.max(jnp.abs(error)))
+print(f"largest error between 0 and 1: {largest:.2f}, where f reaches 0.25")

@@ -2,7 +2,8 @@
 # A fit that stops early and goes on ends where a fit ends that was never stopped.
 set -euo pipefail
 cd "$(mktemp -d)"
-fit() { pdefit fit experiment=reaction/fisher_front system.grid.shape=[80] render=false certificate=end "$@" &>> log.txt; }
+options="experiment=reaction/fisher_front system.grid.shape=[80] render=false"
+fit() { pdefit fit $options certificate=end "$@" &>> log.txt; }
 estimates() { cut -d, -f1,5 "$1/parameters.csv" | tail -n +2; }
 
 fit hydra.run.dir=never_stopped
