@@ -107,13 +107,15 @@ def discretisation(exp: Experiment, found: Fit, known: Intervals | None) -> Disc
     **Arguments:**
 
     - `exp`, `found`: the experiment and its fit.
-    - `known`: intervals, in whose half widths shifts are measured; without them nothing is checked.
+    - `known`: intervals, in whose half widths shifts are measured. Without them, and for data without noise, nothing is
+      checked.
     """
     functional, theta = found.functional, found.theta
     shifts: dict[str, np.ndarray] = {}
     unchecked: dict[str, str] = {}
     for what, (name, finer_of) in FINER.items():
-        if known is None:
+        if known is None or exp.noiseless:
+            # without noise the width of an interval is itself an error of the discretisation
             unchecked[what] = "there are no intervals to measure a shift by"
             continue
         try:

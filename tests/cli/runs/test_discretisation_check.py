@@ -1,9 +1,13 @@
 """What the discretisation does to an estimate, as a fit and `certify RUN discretisation=true` say it."""
 
 import json
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from pdefit.cli.experiment.build import build_experiment
+from pdefit.cli.runs.discretisation_check import discretisation
 from pdefit.output.store.parameters import read_parameters
 
 COARSE = ("experiment=reaction/fisher_front", "system.grid.shape=[40]", "times.count=13", "render=false")
@@ -38,3 +42,10 @@ def test_a_grid_that_is_too_coarse_is_told(pdefit_inside, tmp_path):
         assert checked["grid"]["controls"][row.control]["shift"] == pytest.approx(row.discretisation_shift, rel=0.2)
         finer = checked["grid"]["controls"][row.control]["finer"]
         assert abs(finer - row.truth) < abs(row.estimate - row.truth)
+
+
+def test_intervals_of_data_without_noise_measure_no_shift(compose):
+    exp = build_experiment(compose(*COARSE, "twin=self", "noise=0.0"))
+    found: Any = SimpleNamespace(functional=exp.functional, theta=exp.functional.theta0)
+    moved = discretisation(exp, found, cast(Any, object()))
+    assert moved.shifts == {} and str(moved) == "" and not moved.decides and len(moved.unchecked) == 2
