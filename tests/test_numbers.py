@@ -16,6 +16,9 @@ PAGES = {str(p.relative_to(ROOT)): p for p in (ROOT / "README.md", *sorted((ROOT
 MEASURED = json.loads((ROOT / "docs" / "measured.json").read_text())
 SOURCES = json.loads((ROOT / "docs" / "numbers.json").read_text())
 
+# an hour or more
+UNMEASURED = ("cardiac/bocf_parameters_512",)
+
 _NUMBER = r"(?<![\w.^-])(\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?)"
 _UNIT = r"(?:-| ?)(%|s|ms|min|minutes?|seconds?|hours?|kB|MB|GB|times|au|cm/s|evaluations)(?![\w/^])"
 # the third form is that of z-scores and relative errors in tables
@@ -106,6 +109,9 @@ def test_numbers_without_a_source_and_stale_ones_are_found():
 def test_experiments_state_the_cost_that_was_measured():
     for file in ROOT.glob("plugins/*/conf/experiment/**/*.yaml"):
         name = re.sub(r".*/conf/experiment/", "", str(file.with_suffix("")))
+        if name in UNMEASURED:
+            assert "# cost: not measured" in file.read_text()
+            continue
         (cost,) = re.findall(r"^# cost: (\S+) s, (\S+) MB$", file.read_text(), re.MULTILINE)
         assert rounds_to(MEASURED[f"{name}: whole command"]["value"], cost[0]), name
         assert rounds_to(MEASURED[f"{name}: memory of the process"]["value"], cost[1]), name
