@@ -216,7 +216,8 @@ def _task(verb: str, cfg: DictConfig, files: list[str], wants_traceback: bool) -
 
         settings = read_settings(cfg)
         directory = run_directory.current()
-        command = ["pdefit", verb, *files, *HydraConfig.get().overrides.task]
+        typed = [o for o in HydraConfig.get().overrides.task if not (files and o == f"experiment={name}")]
+        command = ["pdefit", verb, *files, *typed]
         with run_directory.recorded(directory, command, settings, name):
             run = _command(verb)
             # Tracing makes millions of short-lived objects, and what was imported stays: a sixth of its time is saved.

@@ -1,16 +1,19 @@
 """Reaction-diffusion equations from a reaction and one diffusivity for each field."""
 
 import abc
+import dataclasses
 from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
+from pdefit._util.errors import PdefitError, unknown
+from pdefit._util.trees import named_fields
 from pdefit.systems.broadcast import broadcast_scalars
 from pdefit.systems.capabilities import AbstractSplit, AbstractStable
 from pdefit.systems.diffusion_solve import diffusion_solve
-from pdefit.systems.fields import AbstractFieldSystem, declared_fields
+from pdefit.systems.fields import AbstractFieldSystem, FieldInfo, declared_fields
 from pdefit.systems.operators import diffuse
 
 
@@ -83,7 +86,12 @@ class ReactionDiffusion(AbstractFieldSystem, AbstractSplit, AbstractStable):
         return 2 / (spread + float(self.stiffness(y)))
 
     def _rates(self, t: Array | float, y: PyTree, args: PyTree) -> PyTree:
-        return broadcast_scalars(self, jax.tree.leaves(y)[0]).reaction(t, y, args)
+        rates = broadcast_scalars(self, jax.tree.leaves(y)[0]).reaction(t, y, args)
+        # a field that the reaction leaves out keeps its declaration, which is the default of a NamedTuple
+        for name, rate in named_fields(rates).items():
+            if isinstance(rate, FieldInfo):
+                raise PdefitError(f"The reaction of {type(self).__name__} returns no rate of the field '{name}'")
+        return rates
 
     def _diffused(self, y: PyTree) -> PyTree:
         pairs = self._with_diffusivities(y)
@@ -97,7 +105,13 @@ class ReactionDiffusion(AbstractFieldSystem, AbstractSplit, AbstractStable):
         """Each field with its diffusivity."""
         declared = [info.diffusivity for info in declared_fields(y).values()]
         fields = zip(declared, jax.tree.leaves(y), strict=True)
-        return [(getattr(self, D) if isinstance(D, str) else _number(D, u), u) for D, u in fields]
+        return [(self._parameter(D) if isinstance(D, str) else _number(D, u), u) for D, u in fields]
+
+    def _parameter(self, name: str) -> Array:
+        known = [f.name for f in dataclasses.fields(self)]
+        if name not in known:
+            raise unknown(f"parameter of {type(self).__name__} (the diffusivity of a field)", name, known)
+        return getattr(self, name)
 
 
 def _number(D: float | None, u: Array) -> Array | None:

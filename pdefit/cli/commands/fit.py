@@ -198,6 +198,8 @@ def _with_doubts(
         console.print(f"[yellow]{escape(str(moved))}[/]", highlight=False)
     for what, reason in moved.unchecked.items():
         log.info("%s not tried: %s", FINER[what][0], reason)
+    for line in moved.untested:
+        console.print(escape(line), highlight=False)
     said = [verdict.reason]
     said += [str(moved)] if moved.decides else []
     # any other verdict casts doubt on the intervals by itself

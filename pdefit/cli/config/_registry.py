@@ -21,7 +21,7 @@ from pdefit.adjoints.continuous.interpolating import Interpolating
 from pdefit.adjoints.finite_difference import FiniteDifference
 from pdefit.adjoints.forward_mode import Tangent
 from pdefit.cli.config._argument_types import returned
-from pdefit.cli.runtime.equations import snake_case
+from pdefit.cli.runtime.equations import named, snake_case
 from pdefit.cli.runtime.plugins import plugins, prefix
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.batch import AbstractBatch, Chunk, Loop, Vmap
@@ -151,7 +151,13 @@ def lookup(name: str, base: type, path: str) -> Target:
                 f"{path} expects the name of a kind of {word(base)}, but '{name}' is a kind of {kind.word}; "
                 f"there are: {', '.join(sorted(found)) or 'none'}"
             )
-    raise unknown(f"{word(base)} ({path})", name, found)
+    error = unknown(f"{word(base)} ({path})", name, found)
+    if path == "system" and "/" not in name and named() is None:
+        raise PdefitError(
+            f"{error} One of your own is found when its file is named, too: pdefit fit EQUATION.py EXPERIMENT.yaml, in Python "
+            f"load_experiment(..., equations='EQUATION.py')"
+        )
+    raise error
 
 
 def name_of(target: str) -> str | None:

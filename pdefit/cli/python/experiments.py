@@ -34,9 +34,14 @@ def load_experiment(
     **Errors:** PdefitError where a name or a value is wrong, or JAX has no float64.
     """
     demand_float64()
+    name = os.fspath(name)
+    if name.endswith(".py"):
+        raise PdefitError(
+            f"load_experiment expects an experiment, but got the file of equations '{name}'; write "
+            f"load_experiment('EXPERIMENT.yaml', equations={name!r})"
+        )
     if isinstance(overrides, str):
         raise PdefitError(f"overrides expects a list of settings, but got one text; write [{overrides!r}]")
-    name = os.fspath(name)
     with apart(), using(None if equations is None else Path(equations)):
         if name.endswith((".yaml", ".yml")):
             name = register_experiment(Path(name))

@@ -18,6 +18,7 @@ from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.uncertainty.discretisation import first_order_shift
 from pdefit.inverse.uncertainty.finer_grid import finer_grid
 from pdefit.inverse.uncertainty.intervals import Intervals
+from pdefit.systems.capabilities import AbstractRefinable
 
 # shifts in half widths of an interval: those beyond the first are reported, those beyond the second spoil the interval
 NOTED, DECIDES = 0.5, 1.0
@@ -47,11 +48,13 @@ class Discretisation:
     - `names` (p,): of the elements of theta.
     - `shifts`: by what is finer (`step`, `grid`), the shifts (p,) in half widths of the intervals; NaN where unknown.
     - `unchecked`: by what is finer, the reason why there is no shift.
+    - `untested`: sentences about what could be finer and was not tried.
     """
 
     names: list[str]
     shifts: dict[str, np.ndarray]
     unchecked: dict[str, str]
+    untested: tuple[str, ...] = ()
 
     @property
     def worst(self) -> np.ndarray:
@@ -113,6 +116,7 @@ def discretisation(exp: Experiment, found: Fit, known: Intervals | None) -> Disc
     functional, theta = found.functional, found.theta
     shifts: dict[str, np.ndarray] = {}
     unchecked: dict[str, str] = {}
+    untested: list[str] = []
     for what, (name, finer_of) in FINER.items():
         if known is None or exp.noiseless:
             # without noise the width of an interval is itself an error of the discretisation
@@ -124,6 +128,8 @@ def discretisation(exp: Experiment, found: Fit, known: Intervals | None) -> Disc
             shift = first_order_shift(functional, finer, theta, known, found.residuals)
         except PdefitError as error:
             unchecked[what] = str(error)
+            if what != "grid" or isinstance(functional.problem.system, AbstractRefinable):
+                untested.append(f"{name} was not tried, so whether it would move the estimate is unknown: {error}")
             continue
         if np.all(np.isnan(shift)):
             unchecked[what] = f"the trajectory with {name} is not finite, or no interval is known"
@@ -132,7 +138,7 @@ def discretisation(exp: Experiment, found: Fit, known: Intervals | None) -> Disc
         # node states have no rows in tables, and no shifts
         few = min(functional.controls.tabulated.size, shift.size)
         shifts[what][:few] = shift[:few]
-    return Discretisation(functional.controls.names(), shifts, unchecked)
+    return Discretisation(functional.controls.names(), shifts, unchecked, tuple(untested))
 
 
 def _refuse_dear(exp: Experiment, found: Fit, finer: Functional) -> None:

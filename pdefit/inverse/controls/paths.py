@@ -66,6 +66,11 @@ def _node(problem: Problem, path: str) -> PyTree:
     for name in rest:
         inside = _children(node)
         if name not in inside:
+            if not inside:
+                raise PdefitError(
+                    f"'{walked}' is one control, which holds no '{name}'; its keys are transform, guess, bounds, prior, unit, "
+                    f"scale, smoothing, scope and estimate"
+                )
             raise unknown(f"control in '{walked}'", name, inside)
         node, walked = inside[name], f"{walked}.{name}"
     return node

@@ -111,8 +111,8 @@ def check_observed(
     missing = [name for name in seen if name not in data]
     if missing:
         raise PdefitError(
-            f"The model observes {', '.join(seen)}, but {source} hold {', '.join(data)}; "
-            f"set observe to the fields that were measured"
+            f"The model observes {', '.join(seen)}, but {source} hold {', '.join(data)}; name the fields of the equation in "
+            f"variables (field: its name in the file), or set observe to those that were measured"
         )
     for name, shape in seen.items():
         if data[name] != shape.shape:

@@ -31,13 +31,20 @@ def draw_spacetime(path: Path, film: Film, shown: Sequence[Quantity]) -> None:
             axes.set_visible(False)
         rows = grid.reshape(-1, 1) if is_alone else grid
         for quantity, row in zip(shown, rows, strict=False):
-            _draw_row(fig, row, film, quantity, numbers)
+            own = panels(quantity.field.reference)
+            # a field that was not observed has a prediction alone, which stands below the others
+            _draw_row(fig, row if is_alone else _below(names, own, row), film, quantity, numbers)
         for axes, name in zip(grid[0], [] if is_alone else names, strict=False):
             axes.set_title(name, fontsize=9)
-        for k, axes in enumerate(grid.flat):
-            is_lowest = k + across >= len(shown) if is_alone else axes in grid[-1]
+        for (row, column), axes in np.ndenumerate(grid):
+            is_lowest = not any(below.get_visible() for below in grid[row + 1 :, column])
             axes.set_xlabel(with_unit("time", film.time_unit) if is_lowest else "")
             axes.tick_params(labelbottom=is_lowest)
+
+
+def _below(names: Sequence[str], own: Sequence[str], row: Any) -> list[Any]:
+    """The axes of a row that stand below the names of its panels; `truth` and `observed` share the first column."""
+    return [row[names.index(name) if name in names else 0] for name in own]
 
 
 def _draw_row(fig: Any, row: Any, film: Film, quantity: Quantity, numbers: list[int]) -> None:

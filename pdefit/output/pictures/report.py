@@ -214,5 +214,8 @@ def _commands(files: RunFiles, made: dict[str, Any]) -> list[str]:
     resumed = [r.get("command") or [] for r in made.get("resumed") or [] if isinstance(r, dict)]
     lines = [shlex.join(map(str, words)) for words in (command, *resumed)]
     if files.verb == "fit":
-        lines.append(f"pdefit certify {shlex.quote(str(files.directory))}    # tests the gradient on this machine")
+        equations = made.get("equations")
+        named = [str(equations.get("path"))] if isinstance(equations, dict) else []
+        again = shlex.join(["pdefit", "certify", str(files.directory), *named])
+        lines.append(f"{again}    # tests the gradient on this machine")
     return lines

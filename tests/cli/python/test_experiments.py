@@ -128,5 +128,7 @@ def test_files_of_equations_and_of_an_experiment(tmp_path):
     assert type(found.functional.problem.system).__name__ == "Bistable"
     with pytest.raises(pdefit.PdefitError, match="There is no experiment|No experiment"):
         pdefit.load_experiment("mine")
+    with pytest.raises(pdefit.PdefitError, match="equations="):
+        pdefit.load_experiment(source)
     with pytest.raises(pdefit.PdefitError, match="bistable"):
         pdefit.load_experiment(experiment)

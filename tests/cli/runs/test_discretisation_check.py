@@ -4,6 +4,7 @@ import json
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from pdefit.cli.experiment.build import build_experiment
@@ -49,3 +50,15 @@ def test_intervals_of_data_without_noise_measure_no_shift(compose):
     found: Any = SimpleNamespace(functional=exp.functional, theta=exp.functional.theta0)
     moved = discretisation(exp, found, cast(Any, object()))
     assert moved.shifts == {} and str(moved) == "" and not moved.decides and len(moved.unchecked) == 2
+
+
+def test_cells_that_were_not_refined_are_named(compose):
+    """An unknown initial state would have to be refined, too."""
+    exp = build_experiment(compose(*COARSE, "+controls.y0.u.guess=data"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pdefit.cli.runs.discretisation_check._refuse_dear", lambda *_: None)
+        patch.setattr("pdefit.cli.runs.discretisation_check.first_order_shift", lambda f, *_: np.ones(f.controls.size))
+        found: Any = SimpleNamespace(functional=exp.functional, theta=exp.functional.theta0, residuals=None)
+        moved = discretisation(exp, found, cast(Any, object()))
+    (line,) = moved.untested
+    assert line.startswith("half the cell width was not tried") and "the unknown y0.u would have to be refined" in line

@@ -12,6 +12,8 @@ from pdefit.cli.commands.new import write_files
 from pdefit.cli.config.command_line import files
 from pdefit.cli.runtime import equations
 from pdefit.cli.runtime.plugins import systems
+from pdefit.output.pictures.report import _commands
+from pdefit.output.store.runs import RunFiles
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 SMALL = ("system.grid.shape=[40]", "times.count=7", "render=false", "certificate=end", "max_iterations=2")
@@ -31,7 +33,9 @@ def test_a_run_keeps_its_equations_to_read_and_never_to_import(pair, pdefit_insi
     run = provenance.parent
     assert run.parent.name == "my_equation" and (run / equations.COPY).read_text() == source.read_text()
     kept = json.loads(provenance.read_text())
-    assert kept["command"][:4] == ["pdefit", "fit", "my_equation.py", "my_equation.yaml"]
+    # as it can be typed again
+    assert kept["command"] == ["pdefit", "fit", "my_equation.py", "my_equation.yaml", *SMALL]
+    assert f"pdefit certify {run} {source.resolve()}" in "\n".join(_commands(RunFiles(run), kept))
     # what somebody else wrote into the run is never executed, whatever the record says
     trap = f"open({str(tmp_path / 'executed')!r}, 'w')\n"
     (run / equations.COPY).write_text(trap)
@@ -103,12 +107,29 @@ def test_an_experiment_in_a_file_is_guarded_as_any_other(text, told, pair, tmp_p
 
 
 @pytest.mark.parametrize(
+    ("file", "before", "after", "told"),
+    [
+        (0, "return State(self.r", "return State(); (self.r", "returns no rate of the field 'u'"),
+        (0, 'diffusivity="D"', 'diffusivity="d"', "(the diffusivity of a field) is called 'd'; did you mean D?"),
+        (1, "  D: {", "  D: {tranform: log} #", "'D' is one control, which holds no 'tranform'; its keys are"),
+    ],
+)
+def test_mistakes_in_an_own_equation_are_one_sentence(file, before, after, told, pair, pdefit_inside):
+    text = pair[file].read_text()
+    assert before in text
+    pair[file].write_text(text.replace(before, after))
+    code, out, err = pdefit_inside("fit", "my_equation.py", "my_equation.yaml", *SMALL)
+    assert code == 1 and told in err and "Traceback" not in out + err, err
+
+
+@pytest.mark.parametrize(
     ("words", "told"),
     [
         (("fit", "my_equation.py"), "needs an experiment"),
         (("fit", "my_equation.py", "my_equation.yaml", "experiment=reaction/fisher_front"), "two experiments"),
         (("fit", "my_equation.py", "other.py"), "One file of equations is expected"),
         (("fit", "no.yaml"), "'no.yaml' does not exist"),
+        (("fit", "my_equation.yaml"), "when its file is named, too: pdefit fit EQUATION.py"),
         (("fit", "-m", "my_equation.py", "my_equation.yaml", "hydra/launcher=joblib"), "one after the other"),
         (("resume", "run", "my_equation.yaml"), "takes no file of an experiment"),
         (("new", "my_equation.py"), "exists already"),

@@ -15,6 +15,7 @@ from pdefit.output.pictures._maps import colorbar, telling_frames
 from pdefit.output.pictures._orbits import turns_too_fast, windows
 from pdefit.output.pictures._quantities import bodies, quantities, widest, with_unit
 from pdefit.output.pictures._scales import margin, scale_of, scale_of_errors
+from pdefit.output.pictures._spacetime import _below
 from pdefit.output.pictures._traces import probes
 from pdefit.output.pictures.figures import draw_all
 from pdefit.systems.capabilities import FieldCoords
@@ -222,3 +223,10 @@ def test_a_colour_bar_tells_its_power_of_ten():
         fig, ScalarMappable(scale.norm(), scale.colormap()), scale, "error (K)", cax=fig.add_axes((0, 0, 1, 1))
     )
     assert bar.ax.get_ylabel() == "error (K), $10^{-7}$" and bar.formatter(-2e-7) == "-2"
+
+
+def test_a_hidden_field_stands_below_predictions():
+    """It has a prediction and nothing else, which must not be taken for data."""
+    names = ("observed", "prediction", "error")
+    assert _below(names, ("prediction",), ["first", "second", "third"]) == ["second"]
+    assert _below(names, ("truth", "prediction", "error"), [0, 1, 2]) == [0, 1, 2]
