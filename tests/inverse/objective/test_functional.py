@@ -120,7 +120,7 @@ def test_a_float32_run_keeps_its_dtype_and_sums_in_float64():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"values": {"w": np.zeros((3, 64))}}, "set observe to the fields"),
+        ({"values": {"w": np.zeros((3, 64))}}, "set observe to those that were measured"),
         ({"values": {"u": np.zeros((3, 32))}}, "make the grid match"),
         ({"dt": 5.0}, "beyond the stability limit"),
         ({"regularizers": (pdefit.regularizers.L2("r", 1.0),)}, "No control is called 'r'"),
