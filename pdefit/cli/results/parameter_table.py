@@ -15,8 +15,9 @@ _MOST_ROWS = 16
 def parameter_table(rows: list[ParameterRow], unidentifiable: tuple[str, ...]) -> Table:
     """Table of the estimates in 80 columns, with a field in one line.
 
-    Intervals that are not to be trusted stand in brackets. Shifts by the discretisation are shown where they are large.
-    parameters.csv has all elements, digits and units.
+    Intervals that are not to be trusted stand in brackets, and so do scores that are measured by them. Errors are shown
+    where a truth is known, and shifts by the discretisation where they are large. parameters.csv has all elements,
+    digits and units.
 
     **Arguments:**
 
@@ -26,26 +27,29 @@ def parameter_table(rows: list[ParameterRow], unidentifiable: tuple[str, ...]) -
     table = Table(box=None, header_style="bold")
     table.add_column("control", no_wrap=True)
     shifts = any(abs(r.discretisation_shift or 0.0) > NOTED for r in rows)
-    for column in ("guess", "estimate", "95 %", "truth", "error", "z", *(["shift"] if shifts else [])):
+    compared = [] if all(r.truth is None for r in rows) else ["truth", "error", "z"]
+    for column in ("guess", "estimate", "95 %", *compared, *(["shift"] if shifts else [])):
         table.add_column(column, justify="right", no_wrap=True)
+    if shifts:
+        table.caption, table.caption_justify = "shift: by finer steps or cells, in half widths of the interval", "left"
     for _, found in itertools.groupby(rows, lambda r: r.control.rpartition(".")[0] or r.control):
         together = list(found)
         if len(together) > _MOST_ROWS:
-            table.add_row(*_summarised(together))
+            table.add_row(*_summarised(together)[: 7 if compared else 4])
             continue
         for r in together:
             half = (
                 ("unknown" if r.control in unidentifiable else "") if r.half_width is None else f"±{r.half_width:.1e}"
             )
-            cells = [
-                r.control,
-                f"{r.guess:.4g}",
-                f"{r.estimate:.7g}",
-                f"({half})" if half and r.interval_trusted is False else half,
-                "" if r.truth is None else f"{r.truth:.7g}",
-                "" if r.relative_error is None else f"{r.relative_error:+.1e}",
-                "" if r.z_score is None else f"{r.z_score:+.1f}",
-            ]
+            doubtful = r.interval_trusted is False
+            cells = [r.control, f"{r.guess:.4g}", f"{r.estimate:.7g}", f"({half})" if half and doubtful else half]
+            score = "" if r.z_score is None else f"{r.z_score:+.1f}"
+            if compared:
+                cells += [
+                    "" if r.truth is None else f"{r.truth:.7g}",
+                    "" if r.relative_error is None else f"{r.relative_error:+.1e}",
+                    f"({score})" if score and doubtful else score,
+                ]
             if shifts:
                 cells.append("" if r.discretisation_shift is None else f"{r.discretisation_shift:+.1g}")
             table.add_row(*cells)

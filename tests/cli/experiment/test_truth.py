@@ -1,5 +1,7 @@
 """True values stated in a configuration: they reach the tables, and never the fit."""
 
+import dataclasses
+
 import h5py
 import jax
 import numpy as np
@@ -65,3 +67,13 @@ def test_a_field_is_one_line_of_the_table():
     assert columns[4][1] == "0.001..0.63" and columns[6][1] == "2.0"
     assert float(columns[5][1]) == pytest.approx(0.001 * 8 / np.linalg.norm([r.truth for r in rows]), rel=0.05)
     assert len(list(_table(rows[:16], ()).columns[0].cells)) == 16
+
+
+def test_columns_without_content_are_left_out():
+    row = ParameterRow("D", "1", "log", 1.0, 2.0, None, None, 1.9, 2.1, None, False, -3.0, False)
+    table = _table([row], ())
+    assert [column.header for column in table.columns] == ["control", "guess", "estimate", "95 %", "shift"]
+    assert "half widths" in str(table.caption)
+    known = dataclasses.replace(row, truth=2.0, relative_error=0.0, z_score=1.5, discretisation_shift=None)
+    columns = {column.header: list(column.cells) for column in _table([known], ()).columns}
+    assert columns["z"] == ["(+1.5)"] and columns["95 %"] == ["(±1.0e-01)"] and "shift" not in columns
