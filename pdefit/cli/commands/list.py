@@ -21,8 +21,8 @@ def run_list(kinds: list[str], console: Console) -> None:
     for kind in kinds:
         if kind not in KINDS:
             raise unknown("list", kind, KINDS)
+    tables = {"systems": _systems, "experiments": _experiments}
     for kind in kinds or KINDS:
-        tables = {"systems": _systems, "experiments": _experiments}
         console.print(tables[kind]() if kind in tables else _configurations(kind))
 
 

@@ -5,7 +5,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from pdefit._util.errors import PdefitError, unknown
-from pdefit.cli.runtime.environment import prepare
 from pdefit.cli.runtime.plugins import systems
 from pdefit.conformance.report import Verification
 from pdefit.conformance.verify import verify
@@ -15,7 +14,6 @@ _STYLES = {"passed": "green", "FAILED": "bold red", "not applicable": "dim"}
 
 def run_verify(names: list[str], console: Console) -> None:
     """Verify the systems of these names, or all; raises `PdefitError` where a check fails."""
-    prepare()
     installed = systems()
     for name in names:
         if name not in installed:

@@ -8,7 +8,7 @@ from pathlib import Path
 from pdefit.cli.runtime.plugins import configurations
 
 # begins the comment of an experiment that states its cost
-_COST = "# cost:"
+_COST = "cost:"
 
 
 def experiments() -> dict[str, str]:
@@ -23,11 +23,9 @@ def costs() -> dict[str, str]:
     """Seconds and memory of the whole command on two cores the first time, for the experiments that state them."""
     found: dict[str, str] = {}
     for _, folder in configurations():
-        for file in sorted((folder / "experiment").rglob("*.yaml")):
-            name = str(file.relative_to(folder / "experiment").with_suffix(""))
-            for line in file.read_text(encoding="utf-8").splitlines():
-                if line.startswith(_COST):
-                    found[name] = line.removeprefix(_COST).strip()
+        for name, comments in _comments(folder / "experiment"):
+            for stated in (text for text in comments if text.startswith(_COST)):
+                found[name] = stated.removeprefix(_COST).strip()
     return found
 
 
@@ -44,10 +42,16 @@ def _stands_for(file: Path) -> str:
 
 def descriptions(folder: Path) -> Iterator[tuple[str, str]]:
     """Name and first comment of every configuration below a folder."""
+    for name, comments in _comments(folder):
+        yield name, comments[0] if comments else ""
+
+
+def _comments(folder: Path) -> Iterator[tuple[str, list[str]]]:
+    """Name and comments of every configuration below a folder."""
     for file in sorted(folder.rglob("*.yaml")):
         lines = file.read_text(encoding="utf-8").splitlines()
         comments = [x[1:].strip() for x in lines if x.startswith("#") and not x.startswith("# @package")]
-        yield str(file.relative_to(folder).with_suffix("")), comments[0] if comments else ""
+        yield str(file.relative_to(folder).with_suffix("")), comments
 
 
 def version() -> str:

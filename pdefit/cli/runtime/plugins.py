@@ -38,7 +38,7 @@ def plugins() -> dict[str, ModuleType]:
 
 
 def prefix(package: str) -> str:
-    """What stands before the names of a plugin's classes in a configuration; nothing for a file of equations."""
+    """Prefix of the names of a plugin's classes in a configuration; empty for a file of equations."""
     return "" if package == equations.MODULE else f"{package.removeprefix('pdefit_')}/"
 
 

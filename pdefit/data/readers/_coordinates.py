@@ -98,7 +98,7 @@ def scales(file: h5py.File, name: str, axis: int, path: Path) -> list[tuple[str,
 
 
 def _lists_scales(stored: h5py.Dataset) -> bool:
-    """Whether a variable has a list of scales for each of its axes. HDF5 crashes where that attribute is anything else."""
+    """Test for a list of scales for each axis of a variable. HDF5 crashes where that attribute is anything else."""
     if "DIMENSION_LIST" not in stored.attrs:
         return False
     attribute = stored.attrs.get_id("DIMENSION_LIST")

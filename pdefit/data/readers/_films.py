@@ -162,7 +162,7 @@ def _odd(name: str, counts: _Counts, values: int, top: float) -> list[str]:
 
 
 def _has_components(path: Path, name: str, axes: int) -> bool:
-    """Whether the entries along the last of several axes have names."""
+    """Test for names of the entries along the last of several axes."""
     with opened(path) as file:
         kinds = [
             variable(file, where, path).dtype.kind for where, _, _ in (scales(file, name, axes, path) if axes else [])

@@ -112,7 +112,7 @@ def survey(path: Path, time: str | None = None) -> Survey:
 
 
 def _attempt(remarks: list[str], read: Callable[[], T]) -> T | None:
-    """What a function reads; None where that fails, with a remark that says why."""
+    """Result of a reader; None where it fails, with the reason among the remarks."""
     try:
         return read()
     except PdefitError as error:
@@ -190,7 +190,7 @@ def _about_times(ts: np.ndarray, time: str) -> list[str]:
 
 
 def is_even(points: np.ndarray) -> bool:
-    """Whether points (n,) are evenly spaced."""
+    """Test for even spacing of points (n,)."""
     steps = np.diff(points)
     return bool(steps.size == 0 or np.all(np.abs(steps - steps.mean()) <= _EVEN * np.abs(steps.mean())))
 
@@ -206,7 +206,7 @@ def _look(found: Survey, entry: Entry, entries: Mapping[str, Entry]) -> Entry:
 
 
 def _holds_sigma(found: Survey, entry: Entry, name: str) -> bool:
-    """Whether a variable has the name of a standard deviation of another one, and a fit would take it."""
+    """Test for a variable that is named as the standard deviation of another one, and that a fit would take."""
     words = ("sigma", "noise", "std", "error", "uncertainty")
     folder, _, last = name.rpartition("/")
     named = {f"{folder}/{x}".strip("/") for w in words for x in (w, f"{last}_{w}", f"{w}_{last}")}

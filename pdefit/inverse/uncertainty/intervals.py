@@ -60,20 +60,21 @@ class Intervals:
 
     def __str__(self) -> str:
         """Estimates with their intervals, one line each."""
-        columns = zip(self.names, self.estimate.tolist(), map(interval, self.low, self.high), self.units, strict=True)
-        across = max(map(len, self.names))
-        lines = [f"{name:<{across}}  {x:<10.5g} {span:<22} {unit}".rstrip() for name, x, span, unit in columns]
-        more = [f"and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
-        return "\n".join([*lines[:_SHOWN], *more])
+        across, more = max(map(len, self.names)), len(self.names) - _SHOWN
+        lines = [f"{name:<{across}}  {x:<10.5g} {span:<22} {unit}".rstrip() for name, unit, x, span in self._rows()]
+        return "\n".join([*lines, *([f"and {more} more"] if more > 0 else [])])
 
     def _repr_html_(self) -> str:
         """Estimates with their intervals, for notebooks."""
         many = self.names[_SHOWN:]
         lines = [self.method, *([f"{len(many)} more elements"] if many else [])]
         lines += [f"not identifiable: {', '.join(self.unidentifiable[:_SHOWN])}"] if self.unidentifiable else []
+        return table(("parameter", "unit", "estimate", "interval"), self._rows(), lines)
+
+    def _rows(self) -> list[tuple[str, str, float, str]]:
+        """Name, unit, estimate and interval of the first elements."""
         columns = (self.names, self.units, self.estimate.tolist(), map(interval, self.low, self.high))
-        rows = list(zip(*columns, strict=True))[:_SHOWN]
-        return table(("parameter", "unit", "estimate", "interval"), rows, lines)
+        return list(zip(*columns, strict=True))[:_SHOWN]
 
     def z_score(self, theta: np.ndarray, truth: np.ndarray) -> np.ndarray:
         """The distance (theta - truth) in standard errors, (p,); NaN where the data determine nothing.

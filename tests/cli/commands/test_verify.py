@@ -33,8 +33,6 @@ def verify(monkeypatch):
     """What the verb prints."""
     installed = {"small/decay": Decay, "small/still": Still, "small/none": NoExample}
     monkeypatch.setattr(verify_command, "systems", lambda: installed)
-    # the compilation cache of the process that runs the tests is left alone
-    monkeypatch.setattr(verify_command, "prepare", lambda: None)
     console = Console(file=io.StringIO(), width=200)
 
     def run(*names):
