@@ -29,6 +29,14 @@ def names() -> dict[str, list[str]]:
     return found | {name: sorted(n for n in vars(m) if n[:1].isupper()) for name, m in sorted(spaces.items())}
 
 
+def paths() -> Iterator[tuple[str, str, str]]:
+    """Namespace, name and dotted path of every public name."""
+    for space, members in names().items():
+        yield from (
+            (space, name, f"pdefit.{name}" if space == "pdefit" else f"pdefit.{space}.{name}") for name in members
+        )
+
+
 def write() -> Iterator[tuple[str, str]]:
     """Name and Markdown of every page."""
     for space, members in names().items():

@@ -183,10 +183,8 @@ def _first_line(target: Callable[..., object]) -> str:
 
 
 def _link(target: Callable[..., object]) -> str:
-    for space, members in api_pages.names().items():
-        for name in members:
-            module = pdefit if space == "pdefit" else getattr(pdefit, space)
-            if getattr(module, name) is target:
-                path = f"pdefit.{name}" if space == "pdefit" else f"pdefit.{space}.{name}"
-                return f" [{name}](api/{space}.md#{path})"
+    for space, name, path in api_pages.paths():
+        module = pdefit if space == "pdefit" else getattr(pdefit, space)
+        if getattr(module, name) is target:
+            return f" [{name}](api/{space}.md#{path})"
     return ""

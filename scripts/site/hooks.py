@@ -22,10 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages and pictures that are not in docs/. They replace what has the same name there."""
+    """Add the pages and pictures that are not in docs/."""
     for uri, content in _generated():
-        if (old := files.get_file_from_path(uri)) is not None:
-            files.remove(old)
         files.append(File.generated(config, uri, content=content))
     return files
 

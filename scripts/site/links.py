@@ -16,11 +16,9 @@ def linked(html: str) -> str:
     - `html`: the content.
     """
     targets: dict[str, str] = {}
-    for space, members in api_pages.names().items():
-        for name in members:
-            path = f"pdefit.{name}" if space == "pdefit" else f"pdefit.{space}.{name}"
-            targets[path] = f"{space}.html#{path}"
-            targets.setdefault(name, targets[path])
+    for space, name, path in api_pages.paths():
+        targets[path] = f"{space}.html#{path}"
+        targets.setdefault(name, targets[path])
 
     def link(found: re.Match[str]) -> str:
         target = targets.get(found[1])

@@ -15,12 +15,9 @@ def write(notebook: Path, page: str) -> Iterator[tuple[str, str | bytes]]:
 
     **Arguments:**
 
-    - `notebook`: the file. Without it the page says so.
+    - `notebook`: the file.
     - `page`: path of the page in the site, without a suffix.
     """
-    if not notebook.exists():
-        yield f"{page}.md", "# In a notebook\n\nThe notebook is not here yet.\n"
-        return
     parts: list[str] = []
     folder, _, stem = page.rpartition("/")
     for number, cell in enumerate(json.loads(notebook.read_text(encoding="utf-8"))["cells"]):
