@@ -1,4 +1,4 @@
-"""Which sensitivity algorithm? All of them on one small problem."""
+"""Comparison of all sensitivity algorithms on one small problem."""
 
 import jax
 import numpy as np

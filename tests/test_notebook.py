@@ -20,7 +20,7 @@ def _printed(cell: dict) -> str:
 
 
 def _same(found: str, kept: str) -> bool:
-    """Whether two texts have the same words, and numbers within 1 % of each other."""
+    """Equality of two texts up to 1 % in their numbers."""
     pairs = zip(_NUMBER.findall(found), _NUMBER.findall(kept), strict=False)
     close = all(float(x) == pytest.approx(float(y), rel=0.01) for x, y in pairs)
     return close and _NUMBER.sub("#", found) == _NUMBER.sub("#", kept)

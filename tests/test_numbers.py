@@ -51,7 +51,7 @@ def quantities(text: str) -> dict[str, tuple[str, str]]:
 
 
 def rounds_to(value: float, number: str) -> bool:
-    """Whether a value is the number that a page shows, rounded as shown."""
+    """Equality of a value and the number that a page shows, rounded as shown."""
     mantissa, _, exponent = number.lstrip("+-").partition("e")
     decimals = len(mantissa.partition(".")[2])
     place = 10.0 ** (int(exponent or 0) - decimals)

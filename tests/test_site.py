@@ -3,10 +3,10 @@
 import fcntl
 import inspect
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
+import browser
 import numpy as np
 import pytest
 import yaml
@@ -83,15 +83,9 @@ def test_pages_load_nothing_from_elsewhere(site):
 
 @pytest.mark.browser
 def test_a_browser_opens_it_from_a_folder(site):
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra `browser`)")
-    with sync_api.sync_playwright() as playwright:
-        program = next((p for p in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if p), None)
-        try:
-            browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        except sync_api.Error as error:
-            pytest.skip(f"no Chromium: {str(error).splitlines()[0]}; `playwright install chromium`")
+    with browser.opened() as chromium:
         for width, scheme in ((1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")):
-            page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+            page = chromium.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
             messages, requests = [], []
             page.on("console", lambda message, seen=messages: seen.append(message.text))
             page.on("pageerror", lambda error, seen=messages: seen.append(str(error)))
@@ -108,4 +102,3 @@ def test_a_browser_opens_it_from_a_folder(site):
             assert messages == []
             assert {url.partition(":")[0] for url in requests} <= {"file", "data"}
             page.close()
-        browser.close()

@@ -5,6 +5,7 @@ import re
 import shutil
 from html.parser import HTMLParser
 
+import browser
 import films
 import h5py
 import numpy as np
@@ -254,15 +255,9 @@ def test_odd_contents_do_not_stop_a_report(run):
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_browser_shows_the_report(tmp_path, width, scheme):
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra `browser`)")
     path = write_report(_draw(tmp_path, name="a-name-without-any-space-" * 6, label=EVIL + "x" * 90))
-    with sync_api.sync_playwright() as playwright:
-        program = next((p for p in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if p), None)
-        try:
-            browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        except sync_api.Error as error:
-            pytest.skip(f"no Chromium: {str(error).splitlines()[0]}; `playwright install chromium`")
-        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    with browser.opened() as chromium:
+        page = chromium.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
         said, asked = [], []
         page.on("console", lambda message: said.append(message.text))
         page.on("pageerror", lambda error: said.append(str(error)))
@@ -274,4 +269,3 @@ def test_a_browser_shows_the_report(tmp_path, width, scheme):
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert (np.mean([int(n) for n in re.findall(r"\d+", paper)[:3]]) < 60) == (scheme == "dark")
-        browser.close()
