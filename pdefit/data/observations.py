@@ -24,15 +24,23 @@ class Observations(eqx.Module):
     - `mask`: for each variable where it was observed, of the shape of its values; False where missing.
     - `sigma`: for each variable one standard deviation of the noise, in the unit of its values. As many axes as they
       have, and broadcastable to them.
+    - `positions`: for each variable that was measured at points of its own, their coordinates, (T, n, d) for points that
+      differ from time to time, else (1, n, d), in the unit of the grid's lengths; its values are (T, n). Default none.
     """
 
     ts: np.ndarray = eqx.field(converter=lambda t: np.asarray(t, np.float64))
     values: dict[str, Array]
     mask: dict[str, Array]
     sigma: dict[str, Array]
+    positions: dict[str, Array] = eqx.field(default_factory=dict)
 
     @staticmethod
-    def build(ts: Numbers, values: Mapping[str, Numbers], sigma: Mapping[str, Numbers] | float = 1.0) -> "Observations":
+    def build(
+        ts: Numbers,
+        values: Mapping[str, Numbers],
+        sigma: Mapping[str, Numbers] | float = 1.0,
+        positions: Mapping[str, Numbers] | None = None,
+    ) -> "Observations":
         """Observations from arrays in which NaN means missing.
 
         **Arguments:**
@@ -41,6 +49,8 @@ class Observations(eqx.Module):
         - `values`: for each variable an array, (T, ...), in the model's unit.
         - `sigma`: one standard deviation for all variables (default 1), or one entry for each: a number, (n,) along the
           first axis after time, or an array that broadcasts to the values.
+        - `positions`: for variables measured at points of their own, values (T, n), the coordinates of these points, (n, d)
+          or (T, n, d). A point without a value may have any.
         """
         arrays = {name: np.asarray(value) for name, value in values.items()}
         given = sigma if isinstance(sigma, Mapping) else dict.fromkeys(arrays, sigma)
@@ -50,6 +60,7 @@ class Observations(eqx.Module):
             values={name: jnp.asarray(np.where(mask[name], value, 0)) for name, value in arrays.items()},
             mask={name: jnp.asarray(m) for name, m in mask.items()},
             sigma={name: _align(np.asarray(given[name], float), value.shape) for name, value in arrays.items()},
+            positions={name: _placed(name, x, arrays[name].shape) for name, x in (positions or {}).items()},
         )
 
     def __check_init__(self):
@@ -78,6 +89,7 @@ class Observations(eqx.Module):
             values=jax.tree.map(lambda x: x[index], self.values),
             mask=jax.tree.map(lambda x: x[index], self.mask),
             sigma=jax.tree.map(pick, self.sigma),
+            positions=jax.tree.map(pick, self.positions),
         )
 
     def between(self, start: float, stop: float) -> "Observations":
@@ -91,6 +103,7 @@ class Observations(eqx.Module):
             values={n: self.values[n] for n in names},
             mask={n: self.mask[n] for n in names},
             sigma={n: self.sigma[n] for n in names},
+            positions={n: x for n, x in self.positions.items() if n in names},
         )
 
     def with_sigma(self, sigma: Mapping[str, Numbers]) -> "Observations":
@@ -104,6 +117,18 @@ class Observations(eqx.Module):
             n: _align(np.asarray(s, float), self.values[n].shape).astype(self.sigma[n].dtype) for n, s in sigma.items()
         }
         return eqx.tree_at(lambda o: o.sigma, self, {**self.sigma, **aligned})
+
+
+def _placed(name: str, positions: Numbers, shape: tuple[int, ...]) -> Array:
+    """Positions with the axes (time, point, coordinate). Those of points that are missing are set to 0."""
+    x = np.asarray(positions, float)
+    x = x[None] if x.ndim == 2 else x
+    if x.ndim != 3 or len(shape) != 2 or x.shape[0] not in (1, shape[0]) or x.shape[1] != shape[1]:
+        raise ValueError(
+            f"Positions of '{name}' expect values (time, point) and coordinates (point, axis) or (time, point, axis), but "
+            f"got {shape} and {np.shape(positions)}"
+        )
+    return jnp.asarray(np.where(np.isfinite(x), x, 0.0))
 
 
 def _align(sigma: np.ndarray, shape: tuple[int, ...]) -> Array:

@@ -70,6 +70,11 @@ class CartesianGrid(eqx.Module):
         return self.boundary if isinstance(self.boundary, tuple) else (self.boundary,) * self.ndim
 
     @property
+    def periodic(self) -> tuple[bool, ...]:
+        """For each axis whether its ends are neighbours."""
+        return tuple(boundary.wraps for boundary in self.boundaries)
+
+    @property
     def spacing(self) -> tuple[float, ...]:
         return tuple(length / n for length, n in zip(self.extent, self.shape, strict=True))
 
