@@ -48,11 +48,13 @@ class AbstractAdjoint(eqx.Module):
     """A sensitivity algorithm. It runs the time loop in such a way that a gradient costs what the algorithm promises.
 
     The value never depends on it. `accuracy` is the relative error that the gradient may have against the derivative of
-    the discrete trajectory. `has_tangents` is whether the loop can be differentiated forward.
+    the discrete trajectory. `has_tangents` is whether the loop can be differentiated forward. `other_steps` is whether it
+    takes steps of other sizes than those of the time grid.
     """
 
     accuracy: eqx.AbstractClassVar[float]
     has_tangents: eqx.AbstractClassVar[bool]
+    other_steps: ClassVar[bool] = False
 
     @abc.abstractmethod
     def run(

@@ -16,6 +16,7 @@ from pdefit.systems.capabilities import AbstractDiagonal
 
 # the trapezoidal rule converges geometrically: half as many points are exact to round-off already
 _POINTS = 32
+_ROUNDED = 1e-6
 
 
 class Coefficients(NamedTuple):
@@ -98,7 +99,9 @@ class ETDRK4(AbstractMemoryless, AbstractOneStep, AbstractPrepared):
             return [_coefficients(h, e) for e in jax.tree.leaves(system.eigenvalues())]
         found = jax.tree.leaves(self.coefficients, is_leaf=lambda x: isinstance(x, Coefficients))
         nearest = jnp.argmin(jnp.abs(self.sizes - h)) if self.sizes.size > 1 else 0
-        return [jax.tree.map(lambda x: x[nearest], c) for c in found]
+        # coefficients of another step would be wrong without a sign; a step may have been rounded to single precision
+        known = (h == 0) | (jnp.abs(self.sizes[nearest] - h) <= _ROUNDED * h)
+        return [jax.tree.map(lambda x: jnp.where(known, x[nearest], jnp.nan), c) for c in found]
 
     # --- the interface of diffrax ----------------------------------------------------------------------------------------
 

@@ -141,3 +141,12 @@ def test_what_is_not_diagonal_is_refused():
 def test_stiff_waves_are_given_exponential_steps():
     system = waves(512, b=0.0025)
     assert isinstance(pdefit.choose_solver(system, system.init(None), 1.0).solver, ETDRK4)
+
+
+def test_coefficients_of_another_step_are_no_numbers():
+    """A step for which nothing was prepared must not pass as one for which there was."""
+    system = waves()
+    stepper = Stepper(system, ETDRK4()).prepared(constant_grid(0.0, TS, 0.025))
+    y, t = (system.init(None), None), jnp.zeros(())
+    assert bool(jnp.all(jnp.isfinite(stepper(t, jnp.asarray(0.025), y)[0].u)))
+    assert bool(jnp.all(jnp.isnan(stepper(t, jnp.asarray(0.0125), y)[0].u)))
