@@ -35,10 +35,10 @@ class AllenCahn(pdefit.SpectralSystem, AbstractVerifiable):
     b: Array = pdefit.parameter(positive=True, doc="rate of saturation")
 
     def eigenvalues(self):
-        return State(self.D * self.grid.laplacian_symbol() + self.a)
+        return State(self.D * self.grid.laplacian_symbol())
 
     def nonlinear(self, t, y, args):
-        return State(-self.b * self.grid.to_modes(y.u**3))
+        return State(self.grid.to_modes(self.a * y.u - self.b * y.u**3))
 
     def init(self, key):
         x = 2 * (self.grid.mesh()[0] - self.grid.corner[0]) / self.grid.extent[0] - 1
@@ -48,4 +48,4 @@ class AllenCahn(pdefit.SpectralSystem, AbstractVerifiable):
     def example(cls, resolution):
         grid = pdefit.FourierGrid((4 * resolution,), (2.0,), (-1.0,))
         system = cls(grid, *map(jnp.asarray, (1e-3, 5.0, 5.0)))
-        return Example(system, system.init(None), np.linspace(0.0, 0.4, 5), 0.02, space_order=None, time_order=4)
+        return Example(system, system.init(None), np.linspace(0.0, 0.4, 5), 0.01, space_order=None, time_order=4)

@@ -44,5 +44,5 @@ class FourierBurgers(pdefit.SpectralSystem, AbstractExact, AbstractVerifiable):
 
     @classmethod
     def example(cls, resolution):
-        system = cls(pdefit.FourierGrid((4 * resolution,), (2.0,), (-1.0,)), jnp.asarray(1.0), jnp.asarray(0.1))
-        return Example(system, system.init(None), np.linspace(0.0, 0.3, 4), 5e-4, space_order=None, time_order=4)
+        system = cls(pdefit.FourierGrid((4 * resolution,), (2.0,), (-1.0,)), jnp.asarray(1.0), jnp.asarray(0.2))
+        return Example(system, system.init(None), np.linspace(0.0, 0.3, 4), 8e-4, space_order=None, time_order=2)
