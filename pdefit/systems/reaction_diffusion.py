@@ -14,6 +14,7 @@ from pdefit.systems.broadcast import broadcast_scalars
 from pdefit.systems.capabilities import AbstractSplit, AbstractStable
 from pdefit.systems.diffusion_solve import diffusion_solve
 from pdefit.systems.fields import AbstractFieldSystem, FieldInfo, declared_fields
+from pdefit.systems.grid import CartesianGrid
 from pdefit.systems.operators import diffuse
 
 
@@ -53,8 +54,6 @@ class ReactionDiffusion(AbstractFieldSystem, AbstractSplit, AbstractStable):
 
         By default it is the largest row sum of |dR/dy|.
 
-        By default the largest row sum of |dR/dy|.
-
         Override it where the reaction becomes much faster later than it is at the initial state.
         """
         leaves, tree = jax.tree.flatten(y)
@@ -67,21 +66,23 @@ class ReactionDiffusion(AbstractFieldSystem, AbstractSplit, AbstractStable):
         return jnp.max(jnp.stack(rows))
 
     def vector_field(self, t, y, args):
-        return jax.tree.map(jnp.add, self._diffused(y), self._rates(t, y, args))
+        return jax.tree.map(jnp.add, self._diffused(self.grid.at(t, args), y), self._rates(t, y, args))
 
     def explicit(self, t, y, args):
-        return jax.tree.map(jnp.add, self._rates(t, y, args), self._walls(y))
+        # what boundary values bring in, whatever y is
+        walls = self._diffused(self.grid.at(t, args), jax.tree.map(jnp.zeros_like, y))
+        return jax.tree.map(jnp.add, self._rates(t, y, args), walls)
 
     def linear(self, y):
-        return jax.tree.map(jnp.subtract, self._diffused(y), self._walls(y))
+        return self._diffused(self.grid.homogeneous(), y)
 
     def linear_solve(self, y, h):
-        solved = (u if D is None else diffusion_solve(self.grid, D, h, u) for D, u in self._with_diffusivities(y))
-        return type(y)(*solved)
+        fields = self._with_diffusivities(y)
+        return type(y)(*(u if D is None else diffusion_solve(self.grid.of(n), D, h, u) for n, D, u in fields))
 
     def stable_step(self, y):
         y = jax.tree.map(jnp.asarray, y)
-        D = max((float(jnp.max(D)) for D, _ in self._with_diffusivities(y) if D is not None), default=0.0)
+        D = max((float(jnp.max(D)) for _, D, _ in self._with_diffusivities(y) if D is not None), default=0.0)
         spread = 4 * D * sum(1 / h**2 for h in self.grid.spacing)
         return 2 / (spread + float(self.stiffness(y)))
 
@@ -93,19 +94,17 @@ class ReactionDiffusion(AbstractFieldSystem, AbstractSplit, AbstractStable):
                 raise PdefitError(f"The reaction of {type(self).__name__} returns no rate of the field '{name}'")
         return rates
 
-    def _diffused(self, y: PyTree) -> PyTree:
-        pairs = self._with_diffusivities(y)
-        return type(y)(*(jnp.zeros_like(u) if D is None else diffuse(self.grid, D, u) for D, u in pairs))
+    def _diffused(self, grid: CartesianGrid, y: PyTree) -> PyTree:
+        fields = self._with_diffusivities(y)
+        return type(y)(*(jnp.zeros_like(u) if D is None else diffuse(grid.of(n), D, u) for n, D, u in fields))
 
-    def _walls(self, y: PyTree) -> PyTree:
-        """The constant part of diffusion: what Dirichlet values bring in, whatever y is."""
-        return self._diffused(jax.tree.map(jnp.zeros_like, y))
+    def _with_diffusivities(self, y: PyTree) -> list[tuple[str, Array | None, Array]]:
+        """The name of each field, its diffusivity, and the field."""
+        fields = zip(declared_fields(y).items(), jax.tree.leaves(y), strict=True)
+        return [(name, self._diffusivity(info.diffusivity, u), u) for (name, info), u in fields]
 
-    def _with_diffusivities(self, y: PyTree) -> list[tuple[Array | None, Array]]:
-        """Each field with its diffusivity."""
-        declared = [info.diffusivity for info in declared_fields(y).values()]
-        fields = zip(declared, jax.tree.leaves(y), strict=True)
-        return [(self._parameter(D) if isinstance(D, str) else _number(D, u), u) for D, u in fields]
+    def _diffusivity(self, D: str | float | None, u: Array) -> Array | None:
+        return self._parameter(D) if isinstance(D, str) else _number(D, u)
 
     def _parameter(self, name: str) -> Array:
         known = [f.name for f in dataclasses.fields(self)]
