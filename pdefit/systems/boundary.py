@@ -17,7 +17,6 @@ from jaxtyping import Array, PyTree
 from pdefit._util.errors import PdefitError
 from pdefit.systems.inputs import value_at
 
-
 Boundary = TypeVar("Boundary", bound="AbstractBoundary")
 
 

@@ -96,6 +96,15 @@ class TimeSeries(eqx.Module):
         """
         return _interpolated(self.times, self.values, t, self.method)
 
+    def with_values(self, values: Array) -> "TimeSeries":
+        """The series with other values at its knots.
+
+        **Arguments:**
+
+        - `values`: the values, of the shape that they had.
+        """
+        return eqx.tree_at(lambda series: series.values, self, values)
+
     def misfit(self) -> Array:
         """The series at measured times minus what was measured, in standard deviations; 0 where that is missing."""
         if self.measured is None:

@@ -1,6 +1,6 @@
 """Boundary conditions at each end, along edges and in time: exact solutions, conservation, and the IMEX split."""
 
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
