@@ -22,7 +22,7 @@ class Measurement(NamedTuple):
     """The measured values of a series, their times and their standard deviations."""
 
     times: np.ndarray
-    values: np.ndarray
+    values: Array | np.ndarray
     sigma: np.ndarray
 
 
@@ -37,7 +37,7 @@ class TimeSeries(eqx.Module):
     - `linear`: straight lines. Their kinks cost an adaptive solver steps.
     - `cubic`: monotone cubic polynomials (PCHIP), which do not overshoot. They are not linear in the values.
     - `smooth`: a smoothing spline through noisy values. Between its values at `times` it is a cubic polynomial with
-      the slopes of parabolas. This is linear in the values, and fits noisy edges that are controls best.
+      the slopes of parabolas. It is linear in the values, and costs an adaptive solver the fewest steps.
 
     **Arguments:**
 
@@ -202,7 +202,8 @@ def _spline(times: np.ndarray) -> Callable[..., np.ndarray]:
         penalty, scale = None, np.mean(weights[known] ** 2)
         if stated:
             low, high = _DECADES
-            penalty = scale * 10 ** (high if excess(high) <= 0 else brentq(excess, low, high, xtol=1e-3))
+            decade: Any = high if excess(high) <= 0 else brentq(excess, low, high, xtol=1e-3)
+            penalty = scale * 10**decade
         return make_smoothing_spline(x[known], y[known], weights[known] ** 2, lam=penalty)(x)
 
     return fit

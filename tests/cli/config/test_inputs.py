@@ -35,7 +35,8 @@ def test_boundaries_of_ends_fields_and_time():
         "name": "cardiac/aliev_panfilov",
         "grid": {"shape": [8, 4], "extent": [4.0, 2.0], "boundary": {
             "u": [
-                {"name": "ends", "lower": {"name": "dirichlet", "value": "left"}, "upper": {"name": "neumann", "value": [0, 1, 2, 3]}},
+                {"name": "ends", "lower": {"name": "dirichlet", "value": "left"},
+                 "upper": {"name": "neumann", "value": [0, 1, 2, 3]}},
                 {"name": "robin", "a": 1.0, "b": 0.5, "value": {"name": "time_series", "times": [0, 1], "values": [0, 2]}},
             ],
             "v": {"name": "no_flux"},
