@@ -60,6 +60,7 @@ from pdefit.systems.fields import AbstractFieldSystem as AbstractFieldSystem
 from pdefit.systems.fields import field as field
 from pdefit.systems.fourier_grid import FourierGrid as FourierGrid
 from pdefit.systems.grid import CartesianGrid as CartesianGrid
+from pdefit.systems.inputs import Inputs as Inputs
 from pdefit.systems.operators import diffuse as diffuse
 from pdefit.systems.operators import div as div
 from pdefit.systems.operators import grad as grad
@@ -71,3 +72,4 @@ from pdefit.systems.system import AbstractSystem as AbstractSystem
 from pdefit.systems.system import constant as constant
 from pdefit.systems.system import parameter as parameter
 from pdefit.systems.system import parameters as parameters
+from pdefit.systems.time_series import TimeSeries as TimeSeries

@@ -20,7 +20,7 @@ ROOMS = {
     "pdefit._util": _ARRAYS,
     "pdefit.data": f"{_ARRAYS} pint",
     "pdefit.data.readers": f"{_FILES} pint",
-    "pdefit.systems": _ARRAYS,
+    "pdefit.systems": f"{_ARRAYS} scipy",
     "pdefit.integrate": f"{_ARRAYS} diffrax",
     "pdefit.adjoints": f"{_ARRAYS} diffrax",
     "pdefit.inverse.problem": f"{_ARRAYS} diffrax",

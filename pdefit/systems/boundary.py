@@ -1,17 +1,46 @@
-"""Boundary conditions of a cell-centred grid: one object holds for both ends of an axis."""
+"""Boundary conditions of a cell-centred grid, at both ends of an axis or at each by itself.
+
+A value is a number, an array along the edge, a function of time such as `TimeSeries`, or the name of an input in
+`args`. `CartesianGrid.at` puts the values at one time in its place, which the operators expect.
+"""
 
 import abc
-from typing import ClassVar
+import dataclasses
+from typing import Any, ClassVar, TypeVar
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
+
+from pdefit._util.errors import PdefitError
+from pdefit.systems.inputs import value_at
+
+Boundary = TypeVar("Boundary", bound="AbstractBoundary")
 
 
 def _edges(u: Array, axis: int) -> tuple[Array, Array]:
     n = u.shape[axis]
     return lax.slice_in_dim(u, 0, 1, axis=axis), lax.slice_in_dim(u, n - 1, n, axis=axis)
+
+
+def _value(x: Any) -> Any:
+    return jnp.asarray(x, float) if isinstance(x, list | tuple | np.ndarray) else x
+
+
+def _along(value: Any, u: Array, axis: int) -> Array:
+    """A value as an array that broadcasts against the cells at an edge of u."""
+    if isinstance(value, str) or callable(value):
+        raise PdefitError(
+            f"The value {value!r} of a boundary is an input; a vector field takes its grid by self.grid.at(t, args)"
+        )
+    value, edge = jnp.asarray(value, u.dtype), (*u.shape[:axis], *u.shape[axis + 1 :])
+    if value.ndim == 0:
+        return value
+    if value.shape != edge:
+        raise PdefitError(f"A value along an edge of {edge} cells has shape {value.shape}; give one for each cell")
+    return jnp.expand_dims(value, axis)
 
 
 class AbstractBoundary(eqx.Module):
@@ -20,13 +49,14 @@ class AbstractBoundary(eqx.Module):
     wraps: eqx.AbstractClassVar[bool]
 
     @abc.abstractmethod
-    def outer_differences(self, u: Array, axis: int) -> tuple[Array, Array] | None:
+    def outer_differences(self, u: Array, axis: int, spacing: float) -> tuple[Array, Array] | None:
         """The derivative of a field across the first and the last face of an axis, times the spacing.
 
         **Arguments:**
 
         - `u`: the field, of the grid's shape.
         - `axis`: the number of the axis.
+        - `spacing`: the size of a cell along the axis, in length units.
 
         **Returns:** two arrays of extent 1 along the axis; None where both are zero.
         """
@@ -41,13 +71,29 @@ class AbstractBoundary(eqx.Module):
         - `axis`: the number of the axis along which it is continued.
         """
 
+    def at(self: Boundary, t: Array | float, args: PyTree) -> Boundary:
+        """The condition with its values at one time.
+
+        **Arguments:**
+
+        - `t`: the time, in the system's time unit.
+        - `args`: exogenous inputs, among which are those that values name.
+        """
+        given = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        inputs = {n: value_at(x, t, args) for n, x in given.items() if isinstance(x, str) or callable(x)}
+        return dataclasses.replace(self, **inputs) if inputs else self
+
+    def homogeneous(self: Boundary) -> Boundary:
+        """The condition with 0 as the value that it demands."""
+        return dataclasses.replace(self, value=0.0) if hasattr(self, "value") else self
+
 
 class Periodic(AbstractBoundary):
     """The periodic condition u(0) = u(L)."""
 
     wraps: ClassVar[bool] = True
 
-    def outer_differences(self, u, axis):
+    def outer_differences(self, u, axis, spacing):
         first, last = _edges(u, axis)
         return first - last, first - last
 
@@ -55,33 +101,131 @@ class Periodic(AbstractBoundary):
         return u
 
 
-class NoFlux(AbstractBoundary):
-    """The condition du/dn = 0 on the outer faces, through which nothing diffuses."""
+class AbstractEnd(AbstractBoundary):
+    """A condition that may hold at one end of an axis alone. It holds at both where it is given for the axis.
+
+    `parity` is how a field that obeys the homogeneous condition continues beyond the end: 1 evenly, -1 oddly, None
+    neither.
+    """
 
     wraps: ClassVar[bool] = False
-
-    def outer_differences(self, u, axis):
-        return None
+    parity: eqx.AbstractClassVar[int | None]
 
     def period(self, u, axis):
-        return jnp.concatenate([u, jnp.flip(u, axis)], axis)
+        return _continued(u, axis, self.parity, self.parity)
 
 
-class Dirichlet(AbstractBoundary):
+class NoFlux(AbstractEnd):
+    """The condition du/dn = 0 on the outer faces, through which nothing diffuses."""
+
+    parity: ClassVar[int | None] = 1
+
+    def outer_differences(self, u, axis, spacing):
+        return None
+
+
+class Neumann(AbstractEnd):
+    """The condition du/dn = value on the outer faces, with the outward normal n. What flows in is D value.
+
+    **Arguments:**
+
+    - `value`: the slope, in the unit of u over length: a number, an array along the edge, a function of time, or the name
+      of an input in `args`.
+    """
+
+    parity: ClassVar[int | None] = 1
+    value: Any = eqx.field(converter=_value)
+
+    def outer_differences(self, u, axis, spacing):
+        first, last = _edges(u, axis)
+        slope = spacing * _along(self.value, u, axis)
+        return jnp.broadcast_to(-slope, first.shape), jnp.broadcast_to(slope, last.shape)
+
+
+class Dirichlet(AbstractEnd):
     """The condition u = value on the outer faces, half a spacing from the nearest cell centre.
 
     **Arguments:**
 
-    - `value`: u on both faces of the axis, in its unit; default 0.
+    - `value`: u on the face, in its unit: a number, an array along the edge, a function of time, or the name of an input
+      in `args`; default 0.
+    """
+
+    parity: ClassVar[int | None] = -1
+    value: Any = eqx.field(default=0.0, converter=_value)
+
+    def outer_differences(self, u, axis, spacing):
+        first, last = _edges(u, axis)
+        value = _along(self.value, u, axis)
+        return 2 * (first - value), 2 * (value - last)
+
+
+class Robin(AbstractEnd):
+    """The condition a u + b du/dn = value on the outer faces, with the outward normal n.
+
+    **Arguments:**
+
+    - `a`: the factor of u.
+    - `b`: the factor of the slope, in length units if a has none. It has the sign of a where u relaxes to value / a.
+    - `value`: the right-hand side, in the unit of a u; default 0.
+
+    Each is a number, an array along the edge, a function of time, or the name of an input in `args`.
+    """
+
+    parity: ClassVar[int | None] = None
+    a: Any = eqx.field(converter=_value)
+    b: Any = eqx.field(converter=_value)
+    value: Any = eqx.field(default=0.0, converter=_value)
+
+    def outer_differences(self, u, axis, spacing):
+        first, last = _edges(u, axis)
+        a, b, value = (_along(x, u, axis) for x in (self.a, self.b, self.value))
+        # u on the face is half a spacing times its slope away from the nearest cell
+        factor = 1 / (b / spacing + a / 2)
+        return factor * (a * first - value), factor * (value - a * last)
+
+    def homogeneous(self):
+        raise _neither()
+
+
+class Ends(AbstractBoundary):
+    """One condition at the lower end of an axis, and another at the upper end.
+
+    **Arguments:**
+
+    - `lower`, `upper`: `Dirichlet`, `Neumann`, `Robin` or `NoFlux`.
     """
 
     wraps: ClassVar[bool] = False
-    value: float = 0.0
+    lower: AbstractEnd
+    upper: AbstractEnd
 
-    def outer_differences(self, u, axis):
+    def outer_differences(self, u, axis, spacing):
+        lower, upper = (end.outer_differences(u, axis, spacing) for end in (self.lower, self.upper))
+        if lower is None and upper is None:
+            return None
         first, last = _edges(u, axis)
-        value = jnp.asarray(self.value, u.dtype)
-        return 2 * (first - value), 2 * (value - last)
+        return jnp.zeros_like(first) if lower is None else lower[0], jnp.zeros_like(last) if upper is None else upper[1]
 
     def period(self, u, axis):
-        return jnp.concatenate([u, -jnp.flip(u, axis)], axis)
+        return _continued(u, axis, self.lower.parity, self.upper.parity)
+
+    def at(self, t, args):
+        lower, upper = self.lower.at(t, args), self.upper.at(t, args)
+        return self if lower is self.lower and upper is self.upper else Ends(lower, upper)
+
+    def homogeneous(self):
+        return Ends(self.lower.homogeneous(), self.upper.homogeneous())
+
+
+def _continued(u: Array, axis: int, lower: int | None, upper: int | None) -> Array:
+    """One period of a field of these parities at its ends; of 4 n cells where they differ."""
+    if lower is None or upper is None:
+        raise _neither()
+    mirrored = jnp.flip(u, axis) if upper > 0 else -jnp.flip(u, axis)
+    whole = jnp.concatenate([u, mirrored], axis)
+    return whole if lower == upper else jnp.concatenate([whole, -whole], axis)
+
+
+def _neither() -> PdefitError:
+    return PdefitError("The linear part of diffusion is not solved with Robin ends; use solver=rkc")

@@ -13,10 +13,12 @@ from pdefit.systems.grid import CartesianGrid
 def diffusion_solve(grid: CartesianGrid, D: Array, h: Array, u: Array) -> Array:
     """The inverse of an implicit step of diffusion: (1 - h D lap)^-1 u, by Fourier transforms.
 
-    It is the exact inverse with the *discrete* `laplacian`, for every mixture of periodic, no-flux and Dirichlet axes.
-    A Dirichlet value counts as 0, because what it adds is no linear part. The result is differentiable in D, h and u.
+    It is the exact inverse with the *discrete* `laplacian`, for every mixture of periodic, no-flux, Neumann and
+    Dirichlet ends. Robin ends are refused. A boundary value counts as 0, because what it adds is no linear part. The
+    result is differentiable in D, h and u.
 
     A field with no-flux (Dirichlet) conditions, followed by its mirror image (its negative mirror image), is periodic.
+    With one of each it is so after the negative of both, too.
     Plane waves diagonalise differences between periodic neighbours: their eigenvalue is sum_axis -(2 / dx)^2 sin^2(pi k
     / m) for wave number k of m points.
 

@@ -1,15 +1,18 @@
 """Uniform Cartesian grids in one, two or three dimensions."""
 
 import abc
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from pdefit._util.block_mean import block_mean
+from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.memory import too_large
 from pdefit.systems.boundary import AbstractBoundary, NoFlux
 from pdefit.systems.capabilities import FieldCoords
@@ -22,7 +25,13 @@ COUNTS: dict[str, Any] = {"converter": lambda s: tuple(int(n) for n in s), "stat
 LENGTHS: dict[str, Any] = {"converter": lambda s: None if s is None else tuple(float(x) for x in s), "static": True}
 
 
-def _boundaries(value) -> tuple[AbstractBoundary, ...] | AbstractBoundary:
+# the conditions of one field: one for all axes, or one for each
+OfField = AbstractBoundary | tuple[AbstractBoundary, ...]
+
+
+def _boundaries(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): _boundaries(x) for name, x in value.items()}
     return tuple(value) if isinstance(value, Sequence) else value
 
 
@@ -117,24 +126,68 @@ class CartesianGrid(AbstractGrid):
     - `shape`: the number of cells along each of one to three axes, at least 2.
     - `extent`: the edge lengths of the box, in `length_unit`.
     - `origin`: the lower corner of the box, in `length_unit`; default 0.
-    - `boundary`: one condition for all axes, or one for each; default `NoFlux()`.
+    - `boundary`: one condition for all axes, or one for each; default `NoFlux()`. A mapping from fields to these where
+      the fields of a `ReactionDiffusion` have conditions of their own.
     - `length_unit`: the unit of lengths; default "1".
     """
 
     shape: tuple[int, ...] = eqx.field(**COUNTS)
     extent: tuple[float, ...] = eqx.field(**LENGTHS)
     origin: tuple[float, ...] | None = eqx.field(default=None, **LENGTHS)
-    boundary: AbstractBoundary | tuple[AbstractBoundary, ...] = eqx.field(default=NoFlux(), converter=_boundaries)
+    boundary: OfField | dict[str, OfField] = eqx.field(default=NoFlux(), converter=_boundaries)
     length_unit: str = eqx.field(default="1", static=True)
+
+    def __check_init__(self):
+        for name in self.boundary if isinstance(self.boundary, dict) else ():
+            # each is a grid with its own conditions, which is checked
+            self.of(name)
 
     @property
     def boundaries(self) -> tuple[AbstractBoundary, ...]:
         """The condition of each axis."""
+        if isinstance(self.boundary, dict):
+            raise PdefitError(
+                "Each field has boundary conditions of its own on this grid; take that of a field, grid.of(name)"
+            )
         return self.boundary if isinstance(self.boundary, tuple) else (self.boundary,) * self.ndim
 
     @property
     def periodic(self):
-        return tuple(boundary.wraps for boundary in self.boundaries)
+        one = next(iter(self.boundary)) if isinstance(self.boundary, dict) else ""
+        return tuple(boundary.wraps for boundary in self.of(one).boundaries)
+
+    def of(self, field: str) -> "CartesianGrid":
+        """The grid with the boundary conditions of a field, or the grid itself where all fields share them.
+
+        **Arguments:**
+
+        - `field`: the name of the field.
+        """
+        if not isinstance(self.boundary, dict):
+            return self
+        if field not in self.boundary:
+            raise unknown("field (boundary of the grid)", field, self.boundary)
+        return dataclasses.replace(self, boundary=self.boundary[field])
+
+    def at(self, t: Array | float, args: PyTree) -> "CartesianGrid":
+        """The grid with the values of its boundary conditions at one time, or itself where none depends on it.
+
+        **Arguments:**
+
+        - `t`: the time, in the system's time unit.
+        - `args`: exogenous inputs, among which are those that boundary values name.
+        """
+        return self._with(lambda boundary: boundary.at(t, args))
+
+    def homogeneous(self) -> "CartesianGrid":
+        """The grid with boundary conditions whose values are 0."""
+        return self._with(lambda boundary: boundary.homogeneous())
+
+    def _with(self, change: Callable[[AbstractBoundary], AbstractBoundary]) -> "CartesianGrid":
+        old, tree = jax.tree.flatten(self.boundary, is_leaf=lambda x: isinstance(x, AbstractBoundary))
+        new = [change(boundary) for boundary in old]
+        same = all(a is b for a, b in zip(new, old, strict=True))
+        return self if same else dataclasses.replace(self, boundary=tree.unflatten(new))
 
     def axis(self, i):
         return self.corner[i] + (np.arange(self.shape[i]) + 0.5) * self.spacing[i]

@@ -24,7 +24,8 @@ def face_differences(grid: CartesianGrid, u: Array, axis: int) -> Array:
     - `axis`: the number of the axis.
     """
     lower, upper = _neighbours(u, axis)
-    return _on_faces(upper - lower, grid.boundaries[axis].outer_differences(u, axis), axis) * (1 / grid.spacing[axis])
+    spacing = grid.spacing[axis]
+    return _on_faces(upper - lower, grid.boundaries[axis].outer_differences(u, axis, spacing), axis) * (1 / spacing)
 
 
 def face_divergence(grid: CartesianGrid, flux: Array, axis: int) -> Array:

@@ -53,7 +53,7 @@ class ReactionDiffusion(AbstractFieldSystem, AbstractDiagonal, AbstractStable):
     def stiffness(self, y: PyTree) -> Array:
         """The fastest rate of the reaction at the state y, in 1 / time: a scalar.
 
-        By default the largest row sum of |dR/dy|.
+        By default it is the largest row sum of |dR/dy|.
 
         Override it where the reaction becomes much faster later than it is at the initial state.
         """
@@ -67,40 +67,42 @@ class ReactionDiffusion(AbstractFieldSystem, AbstractDiagonal, AbstractStable):
         return jnp.max(jnp.stack(rows))
 
     def vector_field(self, t, y, args):
-        return jax.tree.map(jnp.add, self._diffused(y), self._rates(t, y, args))
+        return jax.tree.map(jnp.add, self._diffused(self.grid.at(t, args), y), self._rates(t, y, args))
 
     def explicit(self, t, y, args):
-        return jax.tree.map(jnp.add, self._rates(t, y, args), self._walls(y))
+        # what boundary values bring in, whatever y is
+        walls = self._diffused(self.grid.at(t, args), jax.tree.map(jnp.zeros_like, y))
+        return jax.tree.map(jnp.add, self._rates(t, y, args), walls)
 
     def linear(self, y):
-        return jax.tree.map(jnp.subtract, self._diffused(y), self._walls(y))
+        return self._diffused(self.grid.homogeneous(), y)
 
     def to_modes(self, y):
-        pairs = self._with_diffusivities(y)
-        return type(y)(*(u if D is None else to_modes(self.grid, u) for D, u in pairs))
+        fields = self._with_diffusivities(y)
+        return type(y)(*(u if D is None else to_modes(self.grid.of(n), u) for n, D, u in fields))
 
     def from_modes(self, modes):
-        pairs = self._with_diffusivities(modes)
-        return type(modes)(*(u if D is None else from_modes(self.grid, u) for D, u in pairs))
+        fields = self._with_diffusivities(modes)
+        return type(modes)(*(u if D is None else from_modes(self.grid.of(n), u) for n, D, u in fields))
 
     def eigenvalues(self):
         y = jax.eval_shape(lambda: self.init(jax.random.key(0)))
-        return type(y)(*map(self._eigenvalues, declared_fields(y).values()))
+        return type(y)(*(self._eigenvalues(name, info.diffusivity) for name, info in declared_fields(y).items()))
 
-    def _eigenvalues(self, info: FieldInfo) -> Array:
-        if info.diffusivity is None:
+    def _eigenvalues(self, field: str, diffusivity: str | float | None) -> Array:
+        if diffusivity is None:
             return jnp.zeros(())
-        D = self._parameter(info.diffusivity) if isinstance(info.diffusivity, str) else jnp.asarray(info.diffusivity)
+        D = self._parameter(diffusivity) if isinstance(diffusivity, str) else jnp.asarray(diffusivity)
         if D.ndim:
             raise PdefitError(
-                f"The linear part of {type(self).__name__} has modes only for one diffusivity, but {info.diffusivity} varies "
+                f"The linear part of {type(self).__name__} has modes only for one diffusivity, but {diffusivity} varies "
                 f"in space with shape {D.shape}; use solver=rkc"
             )
-        return D * laplacian_eigenvalues(self.grid)
+        return D * laplacian_eigenvalues(self.grid.of(field))
 
     def stable_step(self, y):
         y = jax.tree.map(jnp.asarray, y)
-        D = max((float(jnp.max(D)) for D, _ in self._with_diffusivities(y) if D is not None), default=0.0)
+        D = max((float(jnp.max(D)) for _, D, _ in self._with_diffusivities(y) if D is not None), default=0.0)
         spread = 4 * D * sum(1 / h**2 for h in self.grid.spacing)
         return 2 / (spread + float(self.stiffness(y)))
 
@@ -112,19 +114,17 @@ class ReactionDiffusion(AbstractFieldSystem, AbstractDiagonal, AbstractStable):
                 raise PdefitError(f"The reaction of {type(self).__name__} returns no rate of the field '{name}'")
         return rates
 
-    def _diffused(self, y: PyTree) -> PyTree:
-        pairs = self._with_diffusivities(y)
-        return type(y)(*(jnp.zeros_like(u) if D is None else diffuse(self.grid, D, u) for D, u in pairs))
+    def _diffused(self, grid: CartesianGrid, y: PyTree) -> PyTree:
+        fields = self._with_diffusivities(y)
+        return type(y)(*(jnp.zeros_like(u) if D is None else diffuse(grid.of(n), D, u) for n, D, u in fields))
 
-    def _walls(self, y: PyTree) -> PyTree:
-        """The constant part of diffusion: what Dirichlet values bring in, whatever y is."""
-        return self._diffused(jax.tree.map(jnp.zeros_like, y))
+    def _with_diffusivities(self, y: PyTree) -> list[tuple[str, Array | None, Array]]:
+        """The name of each field, its diffusivity, and the field."""
+        fields = zip(declared_fields(y).items(), jax.tree.leaves(y), strict=True)
+        return [(name, self._diffusivity(info.diffusivity, u), u) for (name, info), u in fields]
 
-    def _with_diffusivities(self, y: PyTree) -> list[tuple[Array | None, Array]]:
-        """Each field with its diffusivity."""
-        declared = [info.diffusivity for info in declared_fields(y).values()]
-        fields = zip(declared, jax.tree.leaves(y), strict=True)
-        return [(self._parameter(D) if isinstance(D, str) else _number(D, u), u) for D, u in fields]
+    def _diffusivity(self, D: str | float | None, u: Array) -> Array | None:
+        return self._parameter(D) if isinstance(D, str) else _number(D, u)
 
     def _parameter(self, name: str) -> Array:
         known = [f.name for f in dataclasses.fields(self)]

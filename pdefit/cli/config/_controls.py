@@ -10,7 +10,7 @@ from pdefit._util.errors import PdefitError, unknown
 from pdefit.cli.config._sections import CONTROL_KEYS
 from pdefit.inverse.controls.declare import Control
 from pdefit.inverse.controls.guesses import AbstractGuess, FromData, Perturb, Value
-from pdefit.inverse.controls.priors import AbstractPrior, LogNormal, Normal
+from pdefit.inverse.controls.priors import AbstractPrior, LogNormal, Measured, Normal
 from pdefit.inverse.controls.transforms import AbstractTransform, Identity, Log, Log10, Logit, Scale, Softplus
 
 _TRANSFORMS = {"identity": Identity, "log": Log, "log10": Log10, "logit": Logit, "softplus": Softplus, "scale": Scale}
@@ -99,9 +99,11 @@ def _guess(node: Any, path: str) -> AbstractGuess | None:
 def _prior(node: Any, path: str) -> AbstractPrior | None:
     if node is None:
         return None
+    if node == "measured":
+        return Measured()
     kind, arguments = _single(node, path)
     if kind not in _PRIORS:
-        raise unknown(f"prior ({path})", str(kind), _PRIORS)
+        raise unknown(f"prior ({path})", str(kind), (*_PRIORS, "measured"))
     try:
         return _PRIORS[kind](*_pair(arguments, path))
     except ValueError as error:

@@ -21,6 +21,7 @@ from pdefit.adjoints.continuous.interpolating import Interpolating
 from pdefit.adjoints.finite_difference import FiniteDifference
 from pdefit.adjoints.forward_mode import Tangent
 from pdefit.cli.config._argument_types import returned
+from pdefit.cli.config._time_series import time_series
 from pdefit.cli.runtime.equations import named, snake_case
 from pdefit.cli.runtime.plugins import plugins, prefix
 from pdefit.integrate.adaptive.tolerance import Adaptive
@@ -32,7 +33,7 @@ from pdefit.integrate.solvers.rkc import RKC
 from pdefit.integrate.solvers.velocity_verlet import VelocityVerlet
 from pdefit.integrate.solvers.yoshida4 import Yoshida4
 from pdefit.inverse.controls.guesses import AbstractGuess, FromData, Perturb, Value
-from pdefit.inverse.controls.priors import AbstractPrior, LogNormal, Normal
+from pdefit.inverse.controls.priors import AbstractPrior, LogNormal, Measured, Normal
 from pdefit.inverse.controls.regularizers import H1, L2, AbstractRegularizer
 from pdefit.inverse.controls.transforms import AbstractTransform, Identity, Log, Log10, Logit, Scale, Softplus
 from pdefit.inverse.fit.drivers import AbstractDriver, Hosted, Traced
@@ -43,9 +44,10 @@ from pdefit.inverse.optimizers.lbfgs import LBFGS
 from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
 from pdefit.inverse.problem.instrument import AbstractObservationOperator, Compose, ObserveAll, Select, Subsample
 from pdefit.inverse.shooting.formulation import AbstractFormulation, Segments, Single
-from pdefit.systems.boundary import AbstractBoundary, Dirichlet, NoFlux, Periodic
+from pdefit.systems.boundary import AbstractBoundary, Dirichlet, Ends, Neumann, NoFlux, Periodic, Robin
 from pdefit.systems.fourier_grid import FourierGrid
 from pdefit.systems.grid import AbstractGrid, CartesianGrid
+from pdefit.systems.inputs import Inputs
 from pdefit.systems.preparation import AbstractPreparation
 from pdefit.systems.system import AbstractSystem
 
@@ -103,9 +105,9 @@ KINDS = (
     Kind("regularizer", AbstractRegularizer, _named(L2, H1)),
     Kind("transform", AbstractTransform, _named(Identity, Log, Log10, Logit, Softplus, Scale)),
     Kind("guess", AbstractGuess, _named(FromData, Perturb, Value)),
-    Kind("prior", AbstractPrior, _named(Normal, LogNormal)),
+    Kind("prior", AbstractPrior, _named(Normal, LogNormal, Measured)),
     Kind("grid", AbstractGrid, _named(CartesianGrid, FourierGrid)),
-    Kind("boundary", AbstractBoundary, _named(Periodic, NoFlux, Dirichlet)),
+    Kind("boundary", AbstractBoundary, _named(Periodic, NoFlux, Dirichlet, Neumann, Robin, Ends)),
     Kind(
         "gradient transformation",
         optax.GradientTransformation,
@@ -116,7 +118,7 @@ KINDS = (
         optimistix.AbstractRootFinder,
         _named(optimistix.Newton, optimistix.Chord, diffrax.VeryChord),
     ),
-    Kind("input", eqx.Module, {}),
+    Kind("input", eqx.Module, _named(Inputs, time_series)),
 )
 
 

@@ -1,5 +1,6 @@
 """Binding of declared controls to the arrays of a problem, at their guesses."""
 
+import dataclasses
 from typing import Any
 
 import equinox as eqx
@@ -10,7 +11,7 @@ from jaxtyping import PRNGKeyArray
 from pdefit._util.errors import PdefitError
 from pdefit.data.observations import Observations
 from pdefit.inverse.controls.declare import Control, Declaration, declared_leaves
-from pdefit.inverse.controls.paths import leaf
+from pdefit.inverse.controls.paths import holder, leaf
 from pdefit.inverse.controls.vector import BoundControl, Controls, in_order, kind_of
 from pdefit.inverse.problem.problem import Problem
 from pdefit.systems.capabilities import AbstractGridded
@@ -38,6 +39,8 @@ def bind(
             nominal if control.guess is None else control.guess.value(nominal, path, key, observations, problem.system)
         )
         guess = jnp.asarray(guess, nominal.dtype)
+        if control.prior is not None:
+            control = dataclasses.replace(control, prior=control.prior.resolve_for(holder(problem, path)))
         # the leaves of a module are declared by its name
         info = parameters(problem.system).get(path.split(".")[0])
         lower, upper = control.bounds or (-np.inf, np.inf)

@@ -49,6 +49,12 @@ def leaf_paths(problem: Problem, path: str) -> list[str]:
     return inside
 
 
+def holder(problem: Problem, path: str) -> PyTree:
+    """The part of a problem that holds the array called `path`."""
+    above, _, name = path.rpartition(".")
+    return _node(problem, above or name)
+
+
 def _arrays(node: PyTree, path: str) -> list[str]:
     if eqx.is_inexact_array(node):
         return [path]

@@ -1,10 +1,14 @@
 """Prior knowledge of a control, as residuals."""
 
 import abc
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
+
+from pdefit._util.errors import PdefitError
+from pdefit.systems.time_series import TimeSeries
 
 
 class AbstractPrior(eqx.Module):
@@ -13,6 +17,15 @@ class AbstractPrior(eqx.Module):
     @abc.abstractmethod
     def residual(self, x: Array) -> Array:
         """The distance between x and what was expected, in standard deviations, element by element."""
+
+    def resolve_for(self, holder: Any) -> "AbstractPrior":
+        """The prior of the array of a holder, such as the values of a time series.
+
+        **Arguments:**
+
+        - `holder`: the part of the problem whose attribute the control is.
+        """
+        return self
 
 
 class Normal(AbstractPrior):
@@ -53,3 +66,27 @@ class LogNormal(AbstractPrior):
 
     def residual(self, x):
         return (jnp.log(x) - jnp.log(self.median)) / self.deviation
+
+
+class Measured(AbstractPrior):
+    """The measurement of a time series as the prior of its values, for inputs that are noisy (errors in variables).
+
+    The residuals are the series at the measured times minus the measured values, in standard deviations. A series with
+    fewer knots than measurements is a regression spline.
+
+    **Arguments:**
+
+    - `series`: a `TimeSeries` with `sigma`; by default the one whose `values` are the control.
+    """
+
+    series: TimeSeries | None = None
+
+    def resolve_for(self, holder):
+        series = self.series or holder
+        if not isinstance(series, TimeSeries) or series.measured is None:
+            raise PdefitError("The prior `measured` is for the values of a time series with sigma; give its sigma")
+        return Measured(series)
+
+    def residual(self, x):
+        assert self.series is not None, "bound controls have their series"
+        return self.series.with_values(x).misfit()

@@ -61,7 +61,7 @@ def finer_grid(functional: Functional, theta: Float[Array, " p"]) -> Functional:
     if tied:
         raise PdefitError(f"the unknown {', '.join(tied)} would have to be refined, too")
     fine = _refined(system, grid)
-    wraps = [b.wraps for b in grid.boundaries]
+    wraps = list(grid.periodic)
 
     def state(x: Any) -> Array:
         if x.shape[-grid.ndim :] != grid.shape:
