@@ -31,7 +31,7 @@ class Burgers(pdefit.AbstractFieldSystem, AbstractExact, AbstractStable, Abstrac
 
     **Arguments:**
 
-    - `grid`: the cells, of one axis, with edge values by their boundary condition.
+    - `grid`: the cells, of one axis. Their values are those at cell centres. Edge values are `Dirichlet` conditions.
     - `advection`: the coefficient a.
     - `viscosity`: the coefficient v.
 
@@ -43,7 +43,7 @@ class Burgers(pdefit.AbstractFieldSystem, AbstractExact, AbstractStable, Abstrac
     viscosity: Array = pdefit.parameter(positive=True, doc="coefficient of u_xx")
 
     def vector_field(self, t, y, args):
-        h, n, u = self.grid.spacing[0], y.u.size, self._extended(y.u)
+        h, n, u = self.grid.spacing[0], y.u.size, self._extended(self.grid.at(t, args), y.u)
         flux = 0.0
         for j in range(1, 5):
             upper, lower = u[3 + j : n + 4 + j], u[4 - j : n + 5 - j]
@@ -51,11 +51,11 @@ class Burgers(pdefit.AbstractFieldSystem, AbstractExact, AbstractStable, Abstrac
             flux = flux + _VALUE[j - 1] * carried - _SLOPE[j - 1] / h * self.viscosity * (upper - lower)
         return State((flux[:-1] - flux[1:]) / h)
 
-    def _extended(self, u):
+    def _extended(self, grid, u):
         """The field with four cells more at each end."""
-        if self.grid.periodic[0]:
+        if grid.periodic[0]:
             return jnp.concatenate([u[-4:], u, u[:4]])
-        first, last = self.grid.boundaries[0].outer_differences(u, 0) or (0.0, 0.0)
+        first, last = grid.boundaries[0].outer_differences(u, 0, grid.spacing[0]) or (0.0, 0.0)
         lower = jnp.concatenate([u[:1] - first / 2, u[:3]])
         upper = jnp.concatenate([u[-1:] + last / 2, u[-1:-4:-1]])
         ghosts = jnp.asarray(_BEYOND, u.dtype)
