@@ -1,4 +1,4 @@
-"""Solitons, the published solutions of Raissi and others, and a chaotic flame front made by another method."""
+"""Solitons, the published solutions, and a chaotic flame front made by another method."""
 
 import h5py
 import jax.numpy as jnp
@@ -27,7 +27,7 @@ def test_two_solitons_pass_through_each_other_and_are_shifted():
     system = KortewegDeVries(pdefit.FourierGrid((384,), (96.0,), (-48.0,)), 6.0, 1.0, 4.0, -20.0)
     slow = KortewegDeVries(system.grid, 6.0, 1.0, 1.0, 0.0)
     t = 10.0
-    u = run(system, system.soliton(jnp.asarray(0.0)).u + slow.soliton(jnp.asarray(0.0)).u, [0.0, t], 2.5e-3)[-1]
+    u = run(system, system.soliton(jnp.asarray(0.0)).u + slow.soliton(jnp.asarray(0.0)).u, [0.0, t], 1e-3)[-1]
     # a speed c belongs to the wave number sqrt(c); the logarithm of ((2 + 1) / (2 - 1))^2 is shared in inverse proportion
     shift = 2 * np.log(3.0)
     ahead = KortewegDeVries(system.grid, 6.0, 1.0, 4.0, -20.0 + shift / 2)
@@ -39,7 +39,7 @@ def test_two_solitons_pass_through_each_other_and_are_shifted():
 
 def test_solitons_keep_momentum():
     system = KortewegDeVries(pdefit.FourierGrid((384,), (96.0,), (-48.0,)), 6.0, 1.0, 4.0, -20.0)
-    first, last = run(system, system.init(None).u, [0.0, 10.0], 2.5e-3)
+    first, last = run(system, system.init(None).u, [0.0, 10.0], 1e-3)
     np.testing.assert_allclose(np.sum(last**2), np.sum(first**2), rtol=1e-9)
     np.testing.assert_allclose(last, system.soliton(jnp.asarray(10.0)).u, atol=1e-6)
 
@@ -61,12 +61,11 @@ def test_the_published_solution_of_allen_and_cahn():
 
 def test_the_published_shock():
     x, t, u = published("burgers_shock", "x", "t", "usol")
-    system = FourierBurgers(pdefit.FourierGrid((1024,), (2.0,), (-1.0,)), 1.0, 0.01 / np.pi)
+    # every fourth point is one of the record
+    system = FourierBurgers(pdefit.FourierGrid((1020,), (2.0,), (-1.0,)), 1.0, 0.01 / np.pi)
     found = run(system, system.init(None).u, t[[0, 50, 99]], 2.5e-3)
-    # every fourth point of 1020 is one of the record, of 1024 none
-    seen = pdefit.instruments.At(system.grid, x[:, None], "spectral")
-    at = [np.asarray(seen(type(system.init(None))(jnp.asarray(f)))["u"]) for f in found]
-    np.testing.assert_allclose(at, u[:, [0, 50, 99]].T, atol=2e-5)
+    np.testing.assert_allclose(system.grid.axis(0)[::4], x[:-1], atol=1e-14)
+    np.testing.assert_allclose(found[:, ::4], u[:-1, [0, 50, 99]].T, atol=2e-5)
 
 
 def test_the_energy_spectrum_of_a_flame_front():
