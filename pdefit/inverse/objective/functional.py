@@ -122,6 +122,7 @@ class Functional(AbstractResidualMap):
         self.controls, self.problem = _bound(problem, controls, key, self.observations, layout)
         self.continuity_sigma = continuity_sigma(self.problem, self.controls.nodes, self.formulation)
         self.regularizers = _known(regularizers, self.controls)
+        self.problem.observe.check_positions(self.observations.measured_positions)
         check_observed(self.observed, {n: v.shape[1:] for n, v in self.observations.values.items()})
         # choose the steps
         solver, self.dt, self.layout = self._steps(layout)
