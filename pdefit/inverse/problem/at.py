@@ -62,13 +62,13 @@ class At(AbstractObservationOperator):
         if self.method not in _ORDER:
             raise unknown("method (at)", self.method, _ORDER)
         if self.method == "spectral" and not all(self.grid.periodic):
-            raise ValueError("spectral interpolation expects periodic axes only; take method=cubic")
+            raise PdefitError("spectral interpolation expects periodic axes only; take method=cubic")
         if min(self.grid.shape) < _ORDER[self.method]:
-            raise ValueError(
+            raise PdefitError(
                 f"{self.method} expects {_ORDER[self.method]} values along every axis, but the grid has {self.grid.shape}"
             )
         if len(self._widths) != self.grid.ndim or min(self._widths) < 0:
-            raise ValueError(f"average expects a width for each of {self.grid.ndim} axes, but got {self.average}")
+            raise PdefitError(f"average expects a width for each of {self.grid.ndim} axes, but got {self.average}")
         if self.points is not None:
             self._check("points", np.asarray(self.points))
 
@@ -123,7 +123,7 @@ class At(AbstractObservationOperator):
 
     @property
     def _of_cells(self) -> bool:
-        centred = self.grid.axis(0)[0] - self.grid.corner[0] > 0.25 * self.grid.spacing[0]
+        centred = bool(self.grid.axis(0)[0] - self.grid.corner[0] > 0.25 * self.grid.spacing[0])
         return centred if self.cell_average is None else self.cell_average
 
     def _interpolated(self, u: Array, points: Array) -> Array:
