@@ -131,12 +131,10 @@ def _between_points(path: str, grid: Any, observations: Observations, field: str
     near = np.all(np.abs(points - low - size / 2) <= size, axis=1)
     points, values = points[near], np.tile(values, len(near) // len(rows))[near]
     at = np.stack(np.meshgrid(*(grid.axis(i) for i in range(grid.ndim)), indexing="ij"), axis=-1)
-    nearest = scipy.interpolate.NearestNDInterpolator(points, values)(at)
-    if len(values) < 2:
-        return nearest
     if grid.ndim == 1:
         order = np.argsort(points[:, 0])
         return np.interp(at[..., 0], points[order, 0], values[order])
+    nearest = scipy.interpolate.NearestNDInterpolator(points, values)(at)
     try:
         linear = scipy.interpolate.LinearNDInterpolator(points, values)(at)
     # too few points, or all on one line

@@ -34,5 +34,6 @@ def test_points_on_a_line_and_missing_ones():
     x = np.array([[0.2, 0.5], [0.4, 0.5], [0.7, 0.5]])
     found = guess((2, 2), pdefit.boundaries.NoFlux(), x, [1.0, np.nan, 3.0])[1]
     np.testing.assert_array_equal(found, [[1, 1], [3, 3]])
+    np.testing.assert_array_equal(guess((2, 2), pdefit.boundaries.NoFlux(), x[:1], [1.0])[1], np.ones((2, 2)))
     with pytest.raises(pdefit.PdefitError, match="no point of 'u' has a value"):
         guess((2, 2), pdefit.boundaries.NoFlux(), x, [np.nan] * 3)
