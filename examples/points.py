@@ -6,7 +6,9 @@ import pdefit
 from pdefit_reaction import FisherKPP
 
 jax.config.update("jax_enable_x64", True)
-grid = pdefit.CartesianGrid(shape=(80,), extent=(40.0,), origin=(-20.0,), length_unit="mm")
+grid = pdefit.CartesianGrid(
+    shape=(80,), extent=(40.0,), origin=(-20.0,), length_unit="mm"
+)
 
 # --- a list of (time, place, value): up to eight probes drift, and some fail ----------
 
@@ -17,12 +19,16 @@ kept = random.uniform(size=t.size) < 0.8
 t, x = t[kept], x[kept]
 # the exact front for D = 0.8 mm^2/s and r = 1.2 1/s, which is at -5 mm at the start
 place = -5.0 + 5 * np.sqrt(1.2 * 0.8 / 6) * t
-value = 1 / (1 + np.exp((x - place) / np.sqrt(6 * 0.8 / 1.2))) ** 2 + 0.02 * random.normal(size=t.size)
+value = 1 / (
+    1 + np.exp((x - place) / np.sqrt(6 * 0.8 / 1.2))
+) ** 2 + 0.02 * random.normal(size=t.size)
 
 # --- as observations: points of one time become one frame ------------------------------
 
 record = pdefit.Observations.from_points(t, x, {"u": value}, sigma=0.02)
-print(f"{t.size} values in {record.ts.size} frames, {record.mask['u'].shape[1]} at most in one")
+print(
+    f"{t.size} values in {record.ts.size} frames, {record.mask['u'].shape[1]} at most in one"
+)
 
 # --- the fit: At interpolates the field to the points of every frame -------------------
 

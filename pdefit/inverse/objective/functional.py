@@ -113,7 +113,7 @@ class Functional(AbstractResidualMap):
         self.asked_solver, self.asked_dt = solver or RK4(), dt
         self.formulation = formulation or Single()
         # the state's precision is the run's
-        self.observations = cast(observations, jax.tree.leaves(problem.y0)[0].dtype)
+        self.observations = cast(problem.observe.located(observations), jax.tree.leaves(problem.y0)[0].dtype)
         self.measured_sigma = self.observations.sigma
         # cut the record
         problem, layout = _cut(problem, self.observations, self.formulation)
@@ -122,7 +122,6 @@ class Functional(AbstractResidualMap):
         self.controls, self.problem = _bound(problem, controls, key, self.observations, layout)
         self.continuity_sigma = continuity_sigma(self.problem, self.controls.nodes, self.formulation)
         self.regularizers = _known(regularizers, self.controls)
-        self.problem.observe.check_positions(self.observations.measured_positions)
         check_observed(self.observed, {n: v.shape[1:] for n, v in self.observations.values.items()})
         # choose the steps
         solver, self.dt, self.layout = self._steps(layout)

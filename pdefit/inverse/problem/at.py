@@ -1,5 +1,6 @@
 """Observation of fields at points between the points of their grid."""
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -39,7 +40,7 @@ class At(AbstractObservationOperator):
 
     - `grid`: the grid of the fields.
     - `points`: the coordinates of the n points, (n, d), in the grid's `length_unit`. By default they come with the data
-      (`Observations.positions`). Positions that come with the data replace these points.
+      (`Observations.positions`), and may differ from time to time.
     - `method`: `linear`, `cubic` (default) or `spectral`.
     - `fields`: the names of the fields, or one name; by default all that live on the grid.
     - `average`: the edge lengths of a box, such as a pixel, over which each observation averages, in the unit of
@@ -93,11 +94,27 @@ class At(AbstractObservationOperator):
 
     def placed(self, positions):
         chosen = {n: x for n, x in positions.items() if n in (self.fields or positions)}
-        return eqx.tree_at(lambda o: o.points, self, chosen, is_leaf=lambda x: x is None) if chosen else self
+        if self.points is not None or not chosen:
+            return self
+        return eqx.tree_at(lambda o: o.points, self, chosen, is_leaf=lambda x: x is None)
 
-    def check_positions(self, positions):
-        for name, x in self.placed(positions).points.items() if positions else ():
-            self._check(f"positions of '{name}'", np.asarray(x))
+    def located(self, observations):
+        given = observations.measured_positions
+        names = [n for n, x in observations.values.items() if x.ndim == 2 and n in (self.fields or [n])]
+        if self.points is None:
+            for name in given.keys() & names:
+                self._check(f"positions of '{name}'", given[name])
+            return observations
+        own = {n: self.points[None] for n in names if observations.values[n].shape[1] == self.points.shape[0]}
+        placed = dataclasses.replace(observations, positions={**observations.positions, **own})
+        for name in given.keys() & own.keys():
+            if not np.allclose(
+                given[name], placed.measured_positions[name], rtol=1e-6, atol=1e-6 * max(self.grid.spacing)
+            ):
+                raise PdefitError(
+                    f"The positions of '{name}' are not the points of At; leave points out, or the positions"
+                )
+        return placed
 
     def _check(self, what: str, x: np.ndarray) -> None:
         """Refuse points that are no points of the box."""

@@ -11,6 +11,7 @@ from jaxtyping import Array, PyTree
 
 from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.trees import named_fields
+from pdefit.data.observations import Observations
 from pdefit.systems.capabilities import FieldCoords
 
 
@@ -40,7 +41,7 @@ class AbstractObservationOperator(eqx.Module):
         return False
 
     def placed(self, positions: Mapping[str, Array]) -> "AbstractObservationOperator":
-        """The operator at other points; itself if it has none.
+        """The operator at points that come with the data; itself if its own are fixed, or if it has none.
 
         **Arguments:**
 
@@ -48,11 +49,12 @@ class AbstractObservationOperator(eqx.Module):
         """
         return self
 
-    def check_positions(self, positions: Mapping[str, Array | np.ndarray]) -> None:
-        """Refuse positions at which it cannot observe.
+    def located(self, observations: Observations) -> Observations:
+        """The record with the positions of the operator's own points. Positions at which it cannot observe are refused.
 
-        **Arguments:** `positions` as of `placed`, without missing points.
+        **Arguments:** `observations`: the record.
         """
+        return observations
 
 
 class ObserveAll(AbstractObservationOperator):
@@ -132,9 +134,10 @@ class Compose(AbstractObservationOperator):
     def placed(self, positions):
         return Compose(tuple(operator.placed(positions) for operator in self.operators))
 
-    def check_positions(self, positions):
+    def located(self, observations):
         for operator in self.operators:
-            operator.check_positions(positions)
+            observations = operator.located(observations)
+        return observations
 
 
 def check_observed(

@@ -55,4 +55,4 @@ def simulate(
         name: jnp.broadcast_to(jnp.asarray(x), (ts.size, *np.shape(x)[-2:])) for name, x in (positions or {}).items()
     }
     seen = jax.vmap(lambda y, x: instrument.placed(x)(y))(states, where)
-    return Observations.build(ts, seen, positions=positions)
+    return instrument.located(Observations.build(ts, seen, positions=positions))

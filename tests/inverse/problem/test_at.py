@@ -230,3 +230,20 @@ def test_recordings_may_have_different_times():
     both = pdefit.Recordings([whole, part])
     alone = VALUE(whole, whole.theta0) + VALUE(part, part.theta0)
     np.testing.assert_allclose(eqx.filter_jit(type(both).value)(both, both.theta0), alone, rtol=1e-12)
+
+
+def test_records_of_fixed_points_hold_their_positions():
+    system = fisher(0.7, 1.2)
+    points = np.linspace(-10.0, 10.0, 64)[:, None]
+    observe = pdefit.instruments.Compose((pdefit.instruments.Select("u"), At(system.grid, points, method="linear")))
+    record = pdefit.simulate(system, START, TIMES[:2], dt=0.05, observe=observe)
+    np.testing.assert_array_equal(record.positions["u"], points[None])
+    bare = pdefit.Observations.build(record.ts, record.values)
+    start = pdefit.Control(guess=pdefit.guesses.FromData())
+    made = pdefit.Functional(pdefit.Problem(system, START, observe), bare, {"y0": {"u": start}}, dt=0.05)
+    # as many points as cells, but elsewhere
+    centres = system.grid.axis(0)
+    expected = np.interp(centres, points[:, 0], np.asarray(record.values["u"][0]))
+    np.testing.assert_allclose(made.problem.y0.u, expected, rtol=1e-12)
+    with pytest.raises(pdefit.PdefitError, match="are not the points of At"):
+        observe.located(pdefit.Observations.build(record.ts, record.values, 1.0, {"u": points + 0.1}))
