@@ -35,13 +35,16 @@ class Observed(NamedTuple):
     remarks: tuple[str, ...]
 
 
-def observed_data(settings: Settings, data: DataSettings, path: Path, system: AbstractSystem) -> Observed:
+def observed_data(
+    settings: Settings, data: DataSettings, path: Path, system: AbstractSystem, points: bool = False
+) -> Observed:
     """Observations that `data` names, between `times.start` and `times.stop`.
 
     **Arguments:**
 
     - `settings`, `data`: of the experiment, and of the file; `path` is where it was found.
     - `system`: with units, and positions of what it observes.
+    - `points`: whether the values were measured at points, whose coordinates the file holds.
     """
     times, observe = settings.times, settings.observe
     coords = system.coords() if isinstance(system, AbstractGridded) else {}
@@ -54,7 +57,14 @@ def observed_data(settings: Settings, data: DataSettings, path: Path, system: Ab
         time=data.time or "time",
         start=-np.inf if times.start is None else times.start,
         stop=np.inf if times.stop is None else times.stop,
+        dims=[*dict.fromkeys(dim for where in coords.values() for dim in where.dims)],
+        coordinates=data.coordinates,
+        axes=data.axes,
     ) as frames:
+        if points:
+            units = {dim: unit for where in coords.values() for dim, unit in where.coord_units.items()}
+            observations, remarks = read_all(frames, frames.positions([*units], data.coordinates, units))
+            return Observed(observations, (), tuple(remarks))
         y, assumed = _some_state(system, settings.seed), None
         if y is not None:
             try_observe(observe, y)

@@ -1,4 +1,6 @@
-"""Checked reading of arrays and units from HDF5 files, which may be damaged or come from anywhere.
+"""Checked reading of arrays and units from data files, which may be damaged or come from anywhere.
+
+Files of MATLAB and NumPy, and tables of text, are read into an HDF5 file in memory when they are opened.
 
 Functions take the open file, the name of a variable, and the path of the file for errors. Whatever is wrong with a file
 is a `PdefitError`.
@@ -7,12 +9,14 @@ is a `PdefitError`.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from uuid import uuid4
 
 import h5py
 import numpy as np
 
 from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.memory import too_large
+from pdefit.data.readers._foreign import REFUSED, reader
 from pdefit.data.readers._packing import unpacked
 
 # copies in memory: as it is in the file, in float64, and converted
@@ -25,17 +29,31 @@ def opened(path: Path) -> Iterator[h5py.File]:
     if not path.is_file():
         raise PdefitError(f"The data file '{path}' does not exist")
     try:
-        file = _without_lock(path)
+        read = reader(path)
+        file = _without_lock(path) if read is None else in_memory()
     # h5py answers damaged bytes with almost any exception
     except Exception:
         raise PdefitError(
-            f"'{path}' is not an HDF5 file, or is truncated; copy it again or export it as HDF5"
+            f"'{path}' is not an HDF5 file, or is truncated; copy it again or export it as HDF5, .mat, .npz or .csv"
         ) from None
     try:
+        if read is not None:
+            with _sound("", path):
+                read(file, path)
         yield file
     finally:
         with _sound("", path):
             file.close()
+
+
+def in_memory() -> h5py.File:
+    """An empty HDF5 file that no disk holds."""
+    return h5py.File(f"memory {uuid4()}", "w", driver="core", backing_store=False)
+
+
+def is_foreign(file: h5py.File) -> bool:
+    """Whether a file was read from another format, which names no axes."""
+    return file.driver == "core"
 
 
 def _without_lock(path: Path) -> h5py.File:
@@ -117,7 +135,7 @@ def variable(file: h5py.File, name: str, path: Path) -> h5py.Dataset:
     with _sound(name, path):
         dataset, where = _named(file, name, path), f"'{name}' in '{path.name}'"
         if dataset.shape is None:
-            raise PdefitError(f"{where} is empty; numbers are expected")
+            raise PdefitError(f"{where} {dataset.attrs.get(REFUSED) or 'is empty; numbers are expected'}")
         if dataset.is_virtual or dataset.external:
             raise PdefitError(f"{where} takes its values from other files; copy them into this one")
         kind = dataset.dtype
