@@ -79,7 +79,7 @@ def _attempt(file: h5py.File, name: str, shape: Iterable[int], read: Callable[[]
     if size := too_large((*shape, _COPIES)):
         return _put(file, name, f"has shape {tuple(shape)}, which takes {size} of memory; cut the file into parts")
     try:
-        value = read()
+        value: Any = read()
     # damaged bytes may raise any exception
     except Exception:
         value = "cannot be read; the file is damaged, copy it again"
@@ -117,7 +117,9 @@ def _matlab_5(file: h5py.File, path: Path) -> None:
             if kind in _NUMBERS or kind == "struct":
                 _attempt(file, name, (0,) if kind == "sparse" else shape, read)
             else:
-                _put(file, name, _no_array({"cell": "cell array", "opaque": "table or object"}.get(kind, kind)))
+                _put(
+                    file, name, _no_array({"cell": "cell array", "opaque": "table or object"}.get(str(kind), str(kind)))
+                )
 
 
 def _inflated(path: Path) -> str | None:
@@ -169,7 +171,7 @@ def _matlab_7(file: h5py.File, path: Path) -> None:
             else:
                 _attempt(file, name, item.shape, lambda: _values(item, kind))
 
-        for name in stored:
+        for name in map(str, stored):
             if isinstance(stored.get(name, getlink=True), h5py.HardLink):
                 take(name, stored[name])
 

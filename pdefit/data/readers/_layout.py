@@ -10,7 +10,7 @@ import numpy as np
 
 from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.memory import too_large
-from pdefit.data.readers.datasets import array, in_memory, is_foreign, own, shape, unit, variable
+from pdefit.data.readers.datasets import array, in_memory, is_foreign, own, shape, sound, unit, variable
 
 # copies in memory: as it was read, and with its axes in order
 _COPIES = 2
@@ -36,7 +36,7 @@ def arranged(
     file: h5py.File,
     path: Path,
     variables: Mapping[str, str],
-    sigma: Iterable[str],
+    sigma: Sequence[str],
     time: str,
     dims: Sequence[str],
     coordinates: Mapping[str, str | None],
@@ -58,7 +58,7 @@ def arranged(
             raise unknown("variable (data.axes)", field, variables)
     inside = own(file, path)
     named = {dim: coordinates.get(dim, dim) for dim in (*dims, *coordinates)}
-    places = {dim: name for dim, name in named.items() if name in inside}
+    places = {dim: name for dim, name in named.items() if name is not None and name in inside}
     used = [n for n in dict.fromkeys((*variables.values(), *sigma)) if n in inside]
     listed = _listed(file, path, used, time, places, coordinates)
     if listed:
@@ -80,13 +80,13 @@ def arranged(
     # standard deviations with the axes of the values, and whatever tells times and positions, go along
     for name, order in [*changed.items()]:
         changed |= {n: order for n in sigma if n in inside and shape(file, n, path) == shape(file, name, path)}
-    lines = [n for n in inside if n not in changed and len(shape(file, n, path)) < 2]
+    lines = [n for n in inside if n not in changed and (n == time or n.rpartition("/")[2] in named)]
     remarks = [
         f"The axes of '{n}' were {shape(file, n, path)} in '{path.name}'; they were put into the order "
         f"{tuple(shape(file, n, path)[i] for i in order)}, times first"
         for n, order in changed.items()
     ]
-    return Arranged(_copied(file, path, changed, [*used, *lines]), tuple(remarks))
+    return Arranged(_copied(file, path, changed, [*used, *places.values(), *lines]), tuple(remarks))
 
 
 def _stated(found: tuple[int, ...], names: Sequence[str], dims: Sequence[str], field: str) -> tuple[int, ...]:
@@ -138,19 +138,20 @@ def _copied(file: h5py.File, path: Path, orders: Mapping[str, tuple[int, ...]], 
     """A file in memory with some variables, those of `orders` with their axes in that order."""
     new = in_memory()
     for name in dict.fromkeys(names):
-        stored = file[name] if name not in orders else variable(file, name, path)
-        if size := too_large((*(stored.shape or ()), _COPIES)):
-            raise PdefitError(
-                f"'{name}' in '{path.name}' takes {size} of memory; write it with times as its first axis"
-            )
-        if name not in orders:
-            file.copy(stored, new, name, without_attrs=stored.shape is not None)
-        else:
-            values = stored[()]
-            rest = [i for i in range(values.ndim) if i not in orders[name]]
-            new[name] = values.transpose(*orders[name], *rest).reshape([values.shape[i] for i in orders[name]])
-        for key in set(stored.attrs) & _KEPT if stored.shape is not None else ():
-            new[name].attrs[key] = stored.attrs[key]
+        with sound(name, path):
+            if size := too_large((*shape(file, name, path), _COPIES)):
+                raise PdefitError(
+                    f"'{name}' in '{path.name}' takes {size} of memory; write it with times as its first axis"
+                )
+            if name not in orders:
+                file.copy(name, new, name)
+                continue
+            stored, order = variable(file, name, path), orders[name]
+            values = np.asarray(stored[()])
+            rest = [i for i in range(values.ndim) if i not in order]
+            new[name] = values.transpose(*order, *rest).reshape([values.shape[i] for i in order])
+            for key in set(stored.attrs) & _KEPT:
+                new[name].attrs[key] = stored.attrs[key]
     return new
 
 
@@ -166,16 +167,15 @@ def _listed(
     path: Path,
     used: Sequence[str],
     time: str,
-    places: Mapping[str, str | None],
+    places: Mapping[str, str],
     coordinates: Mapping[str, str | None],
 ) -> dict[str, str]:
     """The coordinates of a list of points, one row a value; empty for a film or a series."""
     if time not in own(file, path):
         return {}
     rows = shape(file, time, path)
-    numbers = [n for n in used if shape(file, n, path)]
-    columns = {d: n for d, n in places.items() if n is not None and shape(file, n, path) == rows}
-    if len(rows) != 1 or not columns or not numbers or any(shape(file, n, path) != rows for n in numbers):
+    columns = {d: n for d, n in places.items() if shape(file, n, path) == rows}
+    if len(rows) != 1 or not columns or not used or any(shape(file, n, path) != rows for n in used):
         return {}
     ts = array(file, time, path)
     in_order = ts.dtype.kind == "f" and bool(np.all(np.diff(ts) > 0))
@@ -184,39 +184,28 @@ def _listed(
 
 
 def _grouped(
-    file: h5py.File, path: Path, used: Sequence[str], sigma: Iterable[str], time: str, columns: Mapping[str, str]
+    file: h5py.File, path: Path, used: Sequence[str], sigma: Sequence[str], time: str, columns: Mapping[str, str]
 ) -> Arranged:
     """A list as values (times, points) and coordinates, (points,) where those of all times agree; padded with NaN."""
-    rows = [n for n in used if shape(file, n, path)]
-    read = {n: array(file, n, path) for n in dict.fromkeys((time, *rows, *columns.values()))}
+    read = {n: array(file, n, path) for n in dict.fromkeys((time, *used, *columns.values()))}
     wrong = [n for n in (time, *columns.values()) if read[n].dtype.kind != "f" or not np.all(np.isfinite(read[n]))]
     if wrong or any(values.dtype.kind != "f" for values in read.values()):
         raise PdefitError(
             f"Columns of '{path.name}' must be numbers, and finite in {', '.join(wrong) or time}; correct them"
         )
-    order = np.lexsort([*(read[n] for n in reversed(columns.values())), read[time]])
+    order = np.lexsort([*(read[n] for n in reversed([*columns.values()])), read[time]])
     ts, starts, counts = np.unique(read[time][order], return_index=True, return_counts=True)
     if size := too_large((ts.size, int(counts.max()), _COPIES * len(read))):
         raise PdefitError(f"The list in '{path.name}' takes {size} of memory by times; cut it into parts")
     row = np.repeat(np.arange(ts.size), counts)
     column = np.arange(row.size) - np.repeat(starts, counts)
     new = in_memory()
-    new[time] = ts
-    for name in read:
-        if name == time:
-            continue
+    for name, values in read.items():
         # a standard deviation must be positive where nothing was measured, too
-        values = np.full((ts.size, int(counts.max())), 1.0 if name in sigma else np.nan)
-        values[row, column] = read[name][order]
-        new[name] = values
-    for name in columns.values():
-        if np.all(new[name][()] == new[name][:1]):
-            same = new[name][0]
-            del new[name]
-            new[name] = same
-    for name in {*used} - {*read}:
-        new[name] = file[name][()]
-    for name in new:
+        grouped = np.full((ts.size, int(counts.max())), 1.0 if name in sigma else np.nan)
+        grouped[row, column] = values[order]
+        alike = name in columns.values() and np.all(grouped == grouped[:1])
+        new[name] = ts if name == time else grouped[0] if alike else grouped
         if (stated := unit(file, name, path)) is not None:
             new[name].attrs["units"] = stated
     remark = f"'{path.name}' is a list of {row.size} points; they were grouped into {ts.size} times of {counts.max()} at most"

@@ -38,11 +38,11 @@ def opened(path: Path) -> Iterator[h5py.File]:
         ) from None
     try:
         if read is not None:
-            with _sound("", path):
+            with sound("", path):
                 read(file, path)
         yield file
     finally:
-        with _sound("", path):
+        with sound("", path):
             file.close()
 
 
@@ -75,7 +75,7 @@ def refuse_foreign(file: h5py.File, path: Path) -> None:
     def by_storage(name: str, item: object) -> str | None:
         return name if isinstance(item, h5py.Dataset) and (item.external or item.is_virtual) else None
 
-    with _sound("", path):
+    with sound("", path):
         # neither of the two follows links
         name = file.visititems_links(by_link) or file.visititems(by_storage)
     if name:
@@ -91,7 +91,7 @@ def array(file: h5py.File, name: str, path: Path, frames: slice | None = None, c
     - `frames`: the part of the first axis to read; by default all of it.
     - `count`: the length that the first axis must have, where that is known.
     """
-    with _sound(name, path):
+    with sound(name, path):
         dataset, where = variable(file, name, path), f"'{name}' in '{path.name}'"
         if count is not None and dataset.shape[:1] != (count,):
             raise PdefitError(f"{where} has shape {dataset.shape}; its first axis must be the {count} times")
@@ -110,7 +110,7 @@ def array(file: h5py.File, name: str, path: Path, frames: slice | None = None, c
 
 def shape(file: h5py.File, name: str, path: Path) -> tuple[int, ...]:
     """The shape of a variable; () for one without values."""
-    with _sound(name, path):
+    with sound(name, path):
         return tuple(_named(file, name, path).shape or ())
 
 
@@ -119,7 +119,7 @@ def unit(file: h5py.File, name: str, path: Path) -> str | None:
 
     Of CF times such as "days since 1970-01-01" it is the first word.
     """
-    with _sound(name, path):
+    with sound(name, path):
         attributes = _named(file, name, path).attrs
         stated = attributes.get("units", attributes.get("unit"))
     if stated is None or isinstance(stated, h5py.Empty) or np.size(stated) != 1:
@@ -132,7 +132,7 @@ def unit(file: h5py.File, name: str, path: Path) -> str | None:
 
 def variable(file: h5py.File, name: str, path: Path) -> h5py.Dataset:
     """The dataset of a name, which must hold numbers or texts, in this very file."""
-    with _sound(name, path):
+    with sound(name, path):
         dataset, where = _named(file, name, path), f"'{name}' in '{path.name}'"
         if dataset.shape is None:
             raise PdefitError(f"{where} {dataset.attrs.get(REFUSED) or 'is empty; numbers are expected'}")
@@ -158,7 +158,7 @@ def is_text(dataset: h5py.Dataset) -> bool:
 def own(file: h5py.File, path: Path) -> list[str]:
     """The names of all datasets of a file. Links are not followed: they may lead to other files, or in circles."""
     found: list[str] = []
-    with _sound("", path):
+    with sound("", path):
         file.visititems(lambda name, item: found.append(name) if isinstance(item, h5py.Dataset) else None)
     return found
 
@@ -176,7 +176,7 @@ def _named(file: h5py.File, name: str, path: Path) -> h5py.Dataset:
 
 
 @contextmanager
-def _sound(name: str, path: Path) -> Iterator[None]:
+def sound(name: str, path: Path) -> Iterator[None]:
     """A block in which any error of h5py, which damaged bytes cause, becomes a `PdefitError`."""
     try:
         yield

@@ -89,7 +89,7 @@ def survey(path: Path, time: str | None = None) -> Survey:
         foreign = is_foreign(file)
         time = time or _likely_time(file, entries, path)
         scaled = _attempt(remarks, lambda: {n for e in entries for n in _labels(file, e, path)}) or set()
-    rows = entries[time].shape if time in entries else ()
+    rows = entries[time].shape if time in entries else (0,)
     # the times of a list are known once one of its columns is
     columns = [
         e.name for e in entries.values() if e.shape == rows and e.low is not None and e.name not in (*AXES, time)
@@ -101,7 +101,7 @@ def survey(path: Path, time: str | None = None) -> Survey:
     found = Survey(path, [], time, ts, time_unit, [], remarks)
     for name, entry in entries.items():
         if ts.size and name != time and name not in scaled and entry.dtype != "text":
-            has_times = rows[0] in entry.shape if foreign else entry.shape[:1] == rows
+            has_times = {*rows} <= {*entry.shape} if foreign else entry.shape[:1] == rows
             if has_times and name.rpartition("/")[2] not in AXES:
                 entries[name] = _attempt(remarks, lambda e=entry: _look(found, e, entries)) or entry
             elif len(entry.shape) > 1 and ts.size in entry.shape[1:]:
