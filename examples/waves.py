@@ -1,17 +1,17 @@
 """Two coefficients of a wave equation, from a film of its height."""
 
-import jax
-
-jax.config.update("jax_enable_x64", True)
-
-# --8<-- [start:system]
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pdefit
 from jaxtyping import Array, Float
 
+jax.config.update("jax_enable_x64", True)
+
+
+# --8<-- [start:system]
 
 class State(NamedTuple):
     u: Float[Array, "*grid"] = pdefit.field(doc="height")

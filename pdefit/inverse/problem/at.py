@@ -13,7 +13,7 @@ from jaxtyping import Array
 from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.trees import named_fields
 from pdefit.inverse.problem.instrument import AbstractObservationOperator
-from pdefit.systems.grid import CartesianGrid
+from pdefit.systems.grid import AbstractGrid
 
 # values that an interpolation takes along each axis; `spectral` takes all
 _ORDER = {"linear": 2, "cubic": 4, "spectral": 1}
@@ -48,7 +48,7 @@ class At(AbstractObservationOperator):
     - `cell_average`: whether values on the grid are averages over cells. By default they are on grids of cell centres.
     """
 
-    grid: CartesianGrid
+    grid: AbstractGrid
     points: Any = eqx.field(default=None, converter=_points)
     method: str = eqx.field(default="cubic", static=True)
     fields: tuple[str, ...] | None = eqx.field(
