@@ -1,5 +1,6 @@
 """Observation operators: from a state to what an instrument measures."""
 
+from pdefit.inverse.problem.at import At as At
 from pdefit.inverse.problem.instrument import AbstractObservationOperator as AbstractObservationOperator
 from pdefit.inverse.problem.instrument import Compose as Compose
 from pdefit.inverse.problem.instrument import ObserveAll as ObserveAll

@@ -61,6 +61,7 @@ def test_the_wheel_holds_code_configurations_and_data(wheel):
         "pdefit_conf/hydra/job_logging/pdefit.yaml",
         f"pdefit_data/{PLANETS}",
         "pdefit_data/reference/pleiades_reference.csv",
+        "pdefit_data/classics/KdV.mat",
         "pdefit_reaction/conf/experiment/reaction/fisher_front.yaml",
         "pdefit_particles/conf/system/particles/gravity.yaml",
     ):

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from pdefit.conformance._subject import Subject, gap, rates, relative
 from pdefit.conformance.report import Finding, at_most, not_applicable
-from pdefit.systems.capabilities import AbstractMechanical, AbstractSplit, AbstractSwitched
+from pdefit.systems.capabilities import AbstractDiagonal, AbstractMechanical, AbstractSplit, AbstractSwitched
 
 _SAME = 1e-9
 
@@ -49,6 +49,17 @@ def split(subject: Subject) -> Iterator[Finding]:
     back = jax.tree.map(lambda a, b: a - h * b, solved, system.linear(solved))
     remedy = "linear_solve(y, h) must be (1 - h L)^-1 y with the discrete L; pdefit.diffusion_solve is for diffusion"
     yield at_most("(1 - h L) of linear_solve against the state", relative(back, y), _SAME, remedy)
+    if not isinstance(system, AbstractDiagonal):
+        return
+    modes, explicit = system.to_modes(y), system.explicit(t, y, None)
+    remedy = "from_modes must be the inverse of to_modes"
+    yield at_most("from_modes of to_modes against the state", relative(system.from_modes(modes), y), _SAME, remedy)
+    inside = system.from_modes(system.explicit_modes(t, y, None))
+    remedy = "explicit_modes must be to_modes of explicit"
+    yield at_most("explicit_modes against explicit", relative(inside, explicit), _SAME, remedy)
+    product = system.from_modes(jax.tree.map(jnp.multiply, modes, system.eigenvalues()))
+    remedy = "eigenvalues must be those of linear, in the order of the modes"
+    yield at_most("eigenvalues against the linear part", relative(product, linear), _SAME, remedy)
 
 
 def switches(subject: Subject) -> Iterator[Finding]:

@@ -15,8 +15,10 @@ from pdefit._util.errors import PdefitError
 from pdefit.adjoints.base import StoreAll
 from pdefit.integrate.loop.stepper import Stepper
 from pdefit.integrate.loop.time_grid import TimeGrid, constant_grid
+from pdefit.integrate.solvers.etdrk4 import ETDRK4
 from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.systems.capabilities import AbstractSwitched, AbstractVerifiable, Example
+from pdefit.systems.spectral import SpectralSystem
 
 # resolution at which an example is built; orders in space double it twice
 RESOLUTION = 16
@@ -60,7 +62,7 @@ class Subject:
     @property
     def solver(self) -> diffrax.AbstractSolver:
         """A solver of the order that the example states."""
-        return solver_of_order(self.example.time_order)
+        return solver_for(self.example)
 
     def film(self, halvings: int) -> PyTree:
         """States at the times of the example, each of its steps halved this many times."""
@@ -80,7 +82,11 @@ def smooth(example: Example) -> Example:
     return dataclasses.replace(example, system=system.smoothed())
 
 
-def solver_of_order(order: int) -> diffrax.AbstractSolver:
+def solver_for(example: Example) -> diffrax.AbstractSolver:
+    """A solver of the order that an example states: exponential steps for waves and decay that are stiff."""
+    order = example.time_order
+    if isinstance(example.system, SpectralSystem) and order == 4:
+        return ETDRK4()
     if order not in _SOLVERS:
         raise PdefitError(f"An example's time_order expects one of {', '.join(map(str, _SOLVERS))}, but got {order}")
     return _SOLVERS[order]()
@@ -99,13 +105,15 @@ def trajectory(example: Example, halvings: int = 0) -> PyTree:
         length=grid.length * 2**HALVINGS,
         observes_start=grid.observes_start,
     )
-    stepper = Stepper(example.system, solver_of_order(example.time_order))
+    stepper = Stepper(example.system, solver_for(example))
     return _run(stepper, example.y0, jax.tree.map(jnp.asarray, grid))
 
 
 @eqx.filter_jit
 def _run(stepper: Stepper, y0: PyTree, grid: TimeGrid) -> PyTree:
-    return StoreAll().run(stepper, y0, grid, lambda y, _: y, jnp.zeros(grid.count.size + grid.observes_start))[1]
+    return StoreAll().run(
+        stepper.prepared(grid), y0, grid, lambda y, _: y, jnp.zeros(grid.count.size + grid.observes_start)
+    )[1]
 
 
 @eqx.filter_jit

@@ -63,6 +63,61 @@ class Observations(eqx.Module):
             positions={name: _placed(name, x, arrays[name].shape) for name, x in (positions or {}).items()},
         )
 
+    @staticmethod
+    def from_points(
+        t: ArrayLike,
+        x: ArrayLike,
+        value: ArrayLike | Mapping[str, ArrayLike],
+        sigma: Mapping[str, Numbers] | float = 1.0,
+    ) -> "Observations":
+        """Observations from a list of points, each with its time, its place and what was measured there.
+
+        Points of one time, equal up to round-off, become one frame. Frames with fewer points than others are filled up
+        with missing ones.
+
+        **Arguments:**
+
+        - `t`: the time of each of N points, in any order, (N,), in the system's time unit.
+        - `x`: its coordinates, (N,) or (N, d), in the unit of the grid's lengths.
+        - `value`: what was measured, (N,), in the model's unit, as `u`; or a mapping of such arrays by variable. NaN
+          means missing.
+        - `sigma`: one standard deviation for all variables (default 1), or one entry for each: a number, or one for
+          each point, (N,).
+        """
+        given = {n: np.asarray(v, float) for n, v in (value if isinstance(value, Mapping) else {"u": value}).items()}
+        times, where = np.asarray(t, float), np.asarray(x, float)
+        where = where[:, None] if where.ndim == 1 else where
+        odd = [n for n, v in given.items() if v.shape != times.shape]
+        if times.ndim != 1 or times.size == 0 or where.ndim != 2 or where.shape[0] != times.size or odd:
+            raise ValueError(
+                f"from_points expects times (N,), coordinates (N, d) and values (N,), but got {times.shape}, {np.shape(x)} "
+                f"and {', '.join(f'{n} {v.shape}' for n, v in given.items())}"
+            )
+        if not np.all(np.isfinite(times)) or not np.all(np.isfinite(where)):
+            raise ValueError("from_points expects finite times and coordinates; leave points without them out")
+        order = np.argsort(times, kind="stable")
+        same = 1e-12 * np.max(np.abs(times))
+        starts = np.concatenate([[True], np.diff(times[order]) > same])
+        frame, first = np.cumsum(starts) - 1, np.flatnonzero(starts)
+        place = frame, np.arange(times.size) - first[frame]
+        shape = first.size, int(np.max(place[1])) + 1
+
+        def framed(values: np.ndarray, fill: float) -> np.ndarray:
+            out = np.full((*shape, *values.shape[1:]), fill)
+            out[place] = values[order]
+            return out
+
+        def weight(s: Numbers) -> Numbers:
+            return framed(np.asarray(s, float), 1.0) if np.ndim(s) else s
+
+        positions = framed(where, np.nan)
+        return Observations.build(
+            times[order][first],
+            {n: framed(v, np.nan) for n, v in given.items()},
+            {n: weight(s) for n, s in sigma.items()} if isinstance(sigma, Mapping) else sigma,
+            dict.fromkeys(given, positions),
+        )
+
     def __check_init__(self):
         if self.ts.ndim != 1 or self.ts.size == 0 or np.any(np.diff(self.ts) <= 0):
             raise ValueError("Observations expects increasing times in one dimension")
@@ -91,6 +146,20 @@ class Observations(eqx.Module):
             sigma=jax.tree.map(pick, self.sigma),
             positions=jax.tree.map(pick, self.positions),
         )
+
+    def positions_at(self, i: int | Array) -> dict[str, Array]:
+        """Coordinates of the points of time `i` for each variable that has any, (n, d); 0 where one is missing."""
+        return {name: x[i if x.shape[0] > 1 else 0] for name, x in self.positions.items()}
+
+    @property
+    def measured_positions(self) -> dict[str, np.ndarray]:
+        """Coordinates of all points that have a value, for each variable that has any, (m, d)."""
+
+        def measured(name: str, x: np.ndarray) -> np.ndarray:
+            mask = np.asarray(self.mask[name])
+            return np.broadcast_to(x, (*mask.shape, x.shape[-1]))[mask]
+
+        return {name: measured(name, np.asarray(x)) for name, x in self.positions.items()}
 
     def between(self, start: float, stop: float) -> "Observations":
         """The observations with start <= t <= stop, in the unit of `ts`."""

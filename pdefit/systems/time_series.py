@@ -44,9 +44,9 @@ class TimeSeries(eqx.Module):
     - `times`: increasing times, (T,), in the system's time unit.
     - `values`: the values at these times, (T, ...). The method `smooth`, and `knots`, leave out those that are NaN.
     - `method`: `linear`, `cubic` or `smooth`; default `cubic`.
-    - `sigma`: the standard deviation of the values: one number, or an array of their shape. With the method `smooth` the
-      mean square residual is then one in units of it. Without it, generalised cross validation chooses the smoothness.
-      `pdefit.priors.Measured` needs it.
+    - `sigma`: the standard deviation of the values: one number, or an array that broadcasts to their shape. With
+      the method `smooth` the mean square residual is then one in units of it. Without it, generalised cross validation
+      chooses the smoothness. `pdefit.priors.Measured` needs it.
     - `knots`: times that replace `times`, (K,), or their number. The values at the knots are those of a least-squares
       fit. By default every time is a knot.
 

@@ -17,7 +17,7 @@ from omegaconf import OmegaConf
 
 from fuzzing.command import answer, complaint
 from fuzzing.configurations import damaged, damaged_text, flipped
-from fuzzing.data_files import CELLS, FILM, damage, damaged_table, film
+from fuzzing.data_files import CELLS, FILM, damage, damaged_foreign, damaged_table, film
 from fuzzing.run_directories import contents, spoiled, worse
 from pdefit.cli.config.configuration import register_resolvers
 from pdefit.cli.runtime import plugins
@@ -187,6 +187,15 @@ def check_verb(folder: Path, rng: random.Random) -> tuple[str, str]:
     return told, complaint(given) or _strays(folder)
 
 
+def foreign(folder: Path, rng: random.Random) -> tuple[str, str]:
+    """Damage to files of MATLAB and NumPy, and to tables of points."""
+    name, raw, told = damaged_foreign(rng)
+    (folder / name).write_bytes(raw)
+    given = answer(folder, ["check", name, "picture=false"])
+    (folder / name).unlink()
+    return told, complaint(given) or _strays(folder)
+
+
 def planets(folder: Path, rng: random.Random) -> tuple[str, str]:
     """Damage to the bytes of the planets' file."""
     raw = locate("solar_system/planets_1970_2040_20d.h5").read_bytes()
@@ -261,7 +270,8 @@ def _strays(folder: Path) -> str:
 
 
 KINDS: dict[str, Callable[..., tuple[str, str]]] = {
-    f.__name__: f for f in (entries, text, experiment_file, override, data, check_verb, planets, table, run_files)
+    f.__name__: f
+    for f in (entries, text, experiment_file, override, data, check_verb, foreign, planets, table, run_files)
 }
 
 

@@ -1,12 +1,15 @@
-"""Random damage to a laboratory's HDF5 file and to a CSV table."""
+"""Random damage to a laboratory's files: HDF5, MATLAB, NumPy and CSV."""
 
+import functools
 import random
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
+import scipy.io
 
 from fuzzing.configurations import flipped
 
@@ -300,6 +303,55 @@ _CHANGES = [
     filtered,
     renamed,
 ]
+
+
+@functools.cache
+def foreign(kind: str) -> bytes:
+    """A good film as MATLAB, NumPy or a table of points would write it."""
+    content = {"time": TIME, "u": U.T, "x": np.arange(CELLS) + 0.5, "name": np.array(["film"])}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"film.{kind.split()[-1]}"
+        if kind in ("packed mat", "mat"):
+            extra = {"s": {"a": U}, "c": np.array([1, "b"], object)}
+            scipy.io.savemat(path, content | extra, do_compression=kind != "mat")
+        elif kind == "4 mat":
+            scipy.io.savemat(path, {k: v for k, v in content.items() if k != "name"}, format="4")
+        elif kind == "7.3 mat":
+            with h5py.File(path, "w", userblock_size=512) as file:
+                for name, values in content.items():
+                    if name != "name":
+                        file[name] = np.atleast_2d(values).T
+                        file[name].attrs["MATLAB_class"] = np.bytes_("double")
+            raw = path.read_bytes()
+            path.write_bytes(b"MATLAB 7.3 MAT-file".ljust(124) + b"\x00\x02IM" + raw[128:])
+        elif kind == "npz":
+            np.savez_compressed(path, **content)
+        else:
+            rows = np.column_stack([np.repeat(TIME, CELLS), np.tile(content["x"], FRAMES), U.ravel()])
+            np.savetxt(path, rows, delimiter=",", header="time,x,u", comments="")
+        return path.read_bytes()
+
+
+FOREIGN = ("mat", "packed mat", "4 mat", "7.3 mat", "npz", "csv")
+
+
+def damaged_foreign(rng: random.Random) -> tuple[str, bytes, str]:
+    """The name of a file, its damaged content, and how it was damaged."""
+    kind = rng.choice(FOREIGN)
+    raw, how = foreign(kind), rng.choice(["cut", "bit", "bits", "burst", "header", "block", "suffix"])
+    suffix = kind.split()[-1]
+    at = rng.randrange(len(raw)) if rng.random() < 0.5 else rng.randrange(min(len(raw), 700))
+    if how == "cut":
+        raw = raw[:at]
+    elif how == "header":
+        raw = bytes(rng.randrange(256) for _ in range(rng.choice([4, 128, 256]))) + raw[256:]
+    elif how == "block":
+        raw = raw[:at] + bytes(rng.choice([0, 255]) for _ in range(16)) + raw[at + 16 :]
+    elif how == "suffix":
+        suffix = rng.choice(["mat", "npz", "csv", "h5", "dat"])
+    else:
+        raw = raw[:at] + flipped(raw[at : at + 200], rng, {"bit": 1, "bits": 8, "burst": 80}[how]) + raw[at + 200 :]
+    return f"film.{suffix}", raw, f"{kind}: {how} at {at}"
 
 
 def damaged_table(text: str, rng: random.Random) -> tuple[bytes, str]:

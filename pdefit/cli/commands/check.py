@@ -29,8 +29,6 @@ _OTHERS: dict[bytes, tuple[str, str]] = {
     b"MM\0*": ("a TIFF file", "tifffile.imread({0})"),
     b"II+\0": ("a TIFF file", "tifffile.imread({0})"),
     b"\x93NUMPY": ("a NumPy array", "numpy.load({0})"),
-    b"PK\x03\x04": ("a zipped file, perhaps of NumPy", 'numpy.load({0})["NAME"]'),
-    b"MATLAB 5": ("a file of MATLAB 5", 'scipy.io.loadmat({0})["NAME"]'),
     b"CDF": ("a classic NetCDF file", 'xarray.open_dataset({0}, engine="scipy")["NAME"].values'),
     b"\x89PNG": ("one PNG picture", "numpy.stack([imageio.v3.imread(file) for file in FILES])"),
 }
@@ -81,12 +79,6 @@ def _refuse_others(path: Path) -> None:
     """Refuse files of other kinds, and tell how to write them as HDF5."""
     with open(path, "rb") as file:
         start = file.read(8)
-    if path.suffix.lower() in (".csv", ".tsv", ".txt", ".dat"):
-        raise PdefitError(
-            f"'{path.name}' is a table of text, where HDF5 is expected; write one in Python: table = "
-            f"pandas.read_csv({path.name!r}); file = h5py.File('{path.stem}.h5', 'w'); file['time'] = table['TIME']; "
-            f"file['u'] = table['VALUE']; file['time'].attrs['units'] = 's'"
-        )
     for first, (kind, read) in _OTHERS.items():
         if start.startswith(first):
             read = read.format(repr(path.name))

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import numpy as np
 from rich.console import Console
 from rich.markup import escape
@@ -14,6 +15,7 @@ from pdefit.analysis.sensitivity import Effect, sensitivity
 from pdefit.cli.config.settings import Settings
 from pdefit.cli.experiment.build import build_experiment
 from pdefit.cli.runtime.progress import RunsProgress
+from pdefit.inverse.problem.instrument import ObserveAll
 from pdefit.output.pictures.sensitivity import draw_sensitivity
 from pdefit.output.store.tables import write_rows
 
@@ -33,6 +35,9 @@ def run_sensitivity(settings: Settings, directory: Path, name: str, console: Con
     exp = build_experiment(settings)
     functional, ts = exp.functional, exp.record.ts[: exp.fitted]
     problem = functional.problem if exp.truth is None else exp.truth
+    if problem.observe.lacks_points:
+        # fields are compared where nothing moves
+        problem = eqx.tree_at(lambda p: p.observe, problem, ObserveAll())
     with RunsProgress(console) as bar:
         effects = sensitivity(
             problem,

@@ -42,6 +42,7 @@ from pdefit.inverse.optimizers.gauss_newton_cg import GaussNewtonCG
 from pdefit.inverse.optimizers.gradient_descent import Adam, Optax
 from pdefit.inverse.optimizers.lbfgs import LBFGS
 from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
+from pdefit.inverse.problem.at import At
 from pdefit.inverse.problem.instrument import AbstractObservationOperator, Compose, ObserveAll, Select, Subsample
 from pdefit.inverse.shooting.formulation import AbstractFormulation, Segments, Single
 from pdefit.systems.boundary import AbstractBoundary, Dirichlet, Ends, Neumann, NoFlux, Periodic, Robin
@@ -94,7 +95,9 @@ KINDS = (
     Kind("batch", AbstractBatch, _named(Vmap, Loop, Chunk)),
     Kind("formulation", AbstractFormulation, _named(Single, Segments)),
     Kind(
-        "observation operator", AbstractObservationOperator, {"all": ObserveAll, **_named(Select, Subsample, Compose)}
+        "observation operator",
+        AbstractObservationOperator,
+        {"all": ObserveAll, **_named(Select, Subsample, Compose, At)},
     ),
     Kind(
         "optimizer",

@@ -12,7 +12,7 @@ from pdefit.cli.config.settings import DataSettings, Initial, Later, Reference, 
 from pdefit.cli.config.stages import AUTO
 from pdefit.systems.preparation import AbstractPreparation
 
-_DATA = ("path", "variables", "sigma", "time", "coordinates", "system", "truth")
+_DATA = ("path", "variables", "sigma", "time", "coordinates", "axes", "system", "truth")
 _AUTOMATIC = "auto"
 
 
@@ -67,6 +67,12 @@ def read_data(node: Mapping[str, Any] | None) -> DataSettings | None:
             f"data.coordinates expects axis: variable, e.g. {{x: lon}}, or x: null to compare nothing, but got "
             f"{coordinates!r}"
         )
+    axes = node.get("axes") or {}
+    lists = isinstance(axes, Mapping) and all(isinstance(v, list) for v in axes.values())
+    if not lists or not all(isinstance(name, str) for names in axes.values() for name in names):
+        raise PdefitError(
+            f"data.axes expects the axes of a variable in the order of the file, e.g. {{u: [x, time]}}, but got {axes!r}"
+        )
     stated, automatic, unstated = split_sigma(node.get("sigma"), node["variables"])
     truth = node.get("truth") or ()
     return DataSettings(
@@ -77,6 +83,7 @@ def read_data(node: Mapping[str, Any] | None) -> DataSettings | None:
         unstated=unstated,
         time=node.get("time") or None,
         coordinates=dict(coordinates),
+        axes={field: tuple(names) for field, names in axes.items()},
         system=dict(node.get("system") or {}),
         truth=tuple(truth),
         true_values=truth if isinstance(truth, Mapping) else None,

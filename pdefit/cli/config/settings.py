@@ -67,6 +67,7 @@ class DataSettings:
     - `automatic`, `unstated`: fields whose sigma is estimated, and fields without any.
     - `time`: name of the variable with the times; None for `time`.
     - `coordinates`: names of the variables with positions, by axis; None for an axis that is not checked.
+    - `axes`: names of the axes of a variable in the order of the file, by field.
     - `system`: names in the file of arguments of the system.
     - `truth`: controls whose true values are known.
     - `true_values`: these values, where they are not in the file.
@@ -79,6 +80,7 @@ class DataSettings:
     unstated: tuple[str, ...]
     time: str | None
     coordinates: dict[str, str | None]
+    axes: dict[str, tuple[str, ...]]
     system: dict[str, str]
     truth: tuple[str, ...]
     true_values: Mapping[str, Any] | None

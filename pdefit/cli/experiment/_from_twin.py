@@ -97,7 +97,9 @@ def _at_guess(settings: Settings, problem: Problem, ts: np.ndarray) -> Problem:
     if not declared:
         return problem
     seen = {name: np.asarray(x)[None] for name, x in problem.observe(problem.y0).items()}
-    return bind(problem, declared, jax.random.key(settings.seed), Observations.build(ts, seen))[1]
+    return bind(
+        problem, declared, jax.random.key(settings.seed), problem.observe.located(Observations.build(ts, seen))
+    )[1]
 
 
 def _with_truth(system: AbstractSystem, truth: AbstractSystem, paths: tuple[str, ...]) -> AbstractSystem:

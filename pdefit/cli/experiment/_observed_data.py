@@ -54,7 +54,15 @@ def observed_data(settings: Settings, data: DataSettings, path: Path, system: Ab
         time=data.time or "time",
         start=-np.inf if times.start is None else times.start,
         stop=np.inf if times.stop is None else times.stop,
+        dims=[*dict.fromkeys(dim for where in coords.values() for dim in where.dims)],
+        coordinates=data.coordinates,
+        axes=data.axes,
     ) as frames:
+        if observe.lacks_points:
+            # the file holds the coordinates of the points that it was measured at
+            units = {dim: unit for where in coords.values() for dim, unit in where.coord_units.items()}
+            observations, remarks = read_all(frames, frames.positions([*units], data.coordinates, units))
+            return Observed(observations, (), tuple(remarks))
         y, assumed = _some_state(system, settings.seed), None
         if y is not None:
             try_observe(observe, y)

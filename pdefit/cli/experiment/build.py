@@ -140,7 +140,7 @@ def build_experiment(settings: Settings) -> Experiment:
     window = withhold(record.at(slice(0, fitted)), held)
     method = made.method or choose_method(settings, problem, float(record.ts[fitted - 1] - record.ts[0]))
     try_step(problem.system, problem.y0, method.solver, "solver", problem.args)
-    try_observe(problem.observe, problem.y0)
+    try_observe(problem.observe.placed(record.positions_at(0)), problem.y0)
     check_control_units(settings.controls, problem.system)
     functional = Functional(
         problem,

@@ -5,6 +5,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
@@ -53,9 +54,10 @@ def write_film(exp: Experiment, found: Fit, store: Store, path: Any, title: str)
     coords = field_coords(problem.system, problem.y0)
     wanted = store.wanted(coords, total, 3)
     frame_shapes = {n: np.shape(x) for n, x in named_fields(problem.y0).items()}
+    at_points = record.values if problem.observe.scattered else record.positions
     film_kinds = {
         name: ("predicted",)
-        + (("observed",) if _on_grid(record.values.get(name), frame_shapes[name]) else ())
+        + (("observed",) if name not in at_points and _on_grid(record.values.get(name), frame_shapes[name]) else ())
         + (("true",) if exp.true_states is not None else ())
         for name in wanted
     }
@@ -64,14 +66,14 @@ def write_film(exp: Experiment, found: Fit, store: Store, path: Any, title: str)
     phase = (np.arange(total) >= exp.fitted).astype(np.int8)
     ahead: list[dict[str, np.ndarray]] = []
     last: PyTree = problem.y0
-    observe = eqx.filter_jit(problem.observe)
+    observe = eqx.filter_jit(lambda y, x: problem.observe.placed(x)(y))
     unit = problem.system.time_unit
     with FieldsFile(path, record.ts[kept], unit, coords, film_kinds, store.dtype, phase[kept], title) as film:
         for i, state in enumerate(predicted(exp, found)):
             if i < exp.fitted:
                 last = state
             else:
-                ahead.append({n: np.asarray(v) for n, v in observe(state).items()})
+                ahead.append({n: np.asarray(v) for n, v in observe(state, record.positions_at(i)).items()})
             if i % store.every:
                 continue
             row: dict[str, np.ndarray] = {}
@@ -98,17 +100,20 @@ def _skill(exp: Experiment, found: Fit, ahead: list[dict[str, np.ndarray]], last
     problem, later = found.problem, slice(exp.fitted, None)
     ts, t0 = exp.record.ts[later], float(exp.record.ts[exp.fitted - 1])
     # in the order of the state: jit returns mappings in alphabetical order
+    where = [exp.record.positions_at(i) for i in range(exp.fitted, exp.record.ts.size)]
+    positions = jax.tree.map(lambda *x: jnp.stack(x), *where)
+    observe = jax.vmap(lambda y, x: problem.observe.placed(x)(y))
     names = sorted(ahead[0], key=[*named_fields(problem.y0), *ahead[0]].index)
     forecast = {n: np.stack([a[n] for a in ahead]) for n in names}
     if isinstance(problem.system, AbstractBaseline):
         whole = problem.system.baseline(t0, last, ts)
         state = jax.tree.unflatten(jax.tree.structure(last), [whole[n] for n in named_fields(last)])
-        baseline = {n: np.asarray(v) for n, v in jax.vmap(problem.observe)(state).items()}
+        baseline = {n: np.asarray(v) for n, v in observe(state, positions).items()}
     else:
-        still = problem.observe(last)
-        baseline = {n: np.broadcast_to(np.asarray(v), (ts.size, *v.shape)) for n, v in still.items()}
+        still = jax.vmap(lambda x: problem.observe.placed(x)(last), axis_size=ts.size)(positions)
+        baseline = {n: np.asarray(v) for n, v in still.items()}
     if exp.true_states is not None:
-        seen = jax.vmap(problem.observe)(jax.tree.map(lambda x: x[later], exp.true_states))
+        seen = observe(jax.tree.map(lambda x: x[later], exp.true_states), positions)
         truth = {n: np.asarray(v) for n, v in seen.items()}
     else:
         truth = {

@@ -28,6 +28,7 @@ class Film:
 
     - `name`, `shape`: of the variable, and the shape of one frame.
     - `grid`: the part of this shape along axes in space: without a last axis whose entries have names, such as components.
+      Empty for points of their own.
     - `low`, `high`, `missing`: range of its values in the unit of the file, and the fraction that is missing.
     - `noise`: the estimate of `sigma: auto`; None where there is none.
     - `positions`: those that the file states, by axis of a grid.
@@ -90,7 +91,8 @@ def read_film(path: Path, name: str, time: str) -> Film:
     **Errors:** PdefitError where a fit would refuse the variable.
     """
     remarks: list[str] = []
-    with Frames(path, {name: name}, time=time) as frames:
+    with Frames(path, {name: name}, time=time, dims=AXES) as frames:
+        remarks += frames.remarks
         inside, step, total = frames.shapes[name], frames.step(name), frames.ts.size
         size = int(np.prod(inside))
         if size == 0:
@@ -108,6 +110,10 @@ def read_film(path: Path, name: str, time: str) -> Film:
             before = values[-1:]
         coordinates = _coordinates(path, name, len(inside))
         positions = _positions(frames, name, len(inside), coordinates, remarks)
+        # a list of points that no axis can hold
+        scattered = len(frames.points) > 1 or (bool(frames.points) and not positions)
+        if scattered:
+            coordinates, positions = dict(frames.points), {}
     if not counts.lows:
         raise PdefitError(
             f"All values of '{name}' in '{path.name}' are missing (NaN), or fill values, or outside of the valid range; name "
@@ -123,7 +129,7 @@ def read_film(path: Path, name: str, time: str) -> Film:
     except PdefitError as error:
         remarks.append(str(error))
     low, high, missing = min(counts.lows), max(counts.highs), counts.missing / count / size
-    grid = inside[: len(inside) - _has_components(path, name, len(inside))]
+    grid = () if scattered else inside[: len(inside) - _has_components(path, name, len(inside))]
     return Film(name, inside, grid, low, high, missing, noise, positions, coordinates, tuple(remarks))
 
 

@@ -1,4 +1,6 @@
-"""Checked reading of arrays and units from HDF5 files, which may be damaged or come from anywhere.
+"""Checked reading of arrays and units from data files, which may be damaged or come from anywhere.
+
+Files of MATLAB and NumPy, and tables of text, are read into an HDF5 file in memory when they are opened.
 
 Functions take the open file, the name of a variable, and the path of the file for errors. Whatever is wrong with a file
 is a `PdefitError`.
@@ -7,12 +9,14 @@ is a `PdefitError`.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from uuid import uuid4
 
 import h5py
 import numpy as np
 
 from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.memory import too_large
+from pdefit.data.readers._foreign import REFUSED, reader
 from pdefit.data.readers._packing import unpacked
 
 # copies in memory: as it is in the file, in float64, and converted
@@ -25,17 +29,31 @@ def opened(path: Path) -> Iterator[h5py.File]:
     if not path.is_file():
         raise PdefitError(f"The data file '{path}' does not exist")
     try:
-        file = _without_lock(path)
+        read = reader(path)
+        file = _without_lock(path) if read is None else in_memory()
     # h5py answers damaged bytes with almost any exception
     except Exception:
         raise PdefitError(
-            f"'{path}' is not an HDF5 file, or is truncated; copy it again or export it as HDF5"
+            f"'{path}' is not an HDF5 file, or is truncated; copy it again or export it as HDF5, .mat, .npz or .csv"
         ) from None
     try:
+        if read is not None:
+            with sound("", path):
+                read(file, path)
         yield file
     finally:
-        with _sound("", path):
+        with sound("", path):
             file.close()
+
+
+def in_memory() -> h5py.File:
+    """An empty HDF5 file that no disk holds."""
+    return h5py.File(f"memory {uuid4()}", "w", driver="core", backing_store=False)
+
+
+def is_foreign(file: h5py.File) -> bool:
+    """Whether a file was read from another format, which names no axes."""
+    return file.driver == "core"
 
 
 def _without_lock(path: Path) -> h5py.File:
@@ -57,7 +75,7 @@ def refuse_foreign(file: h5py.File, path: Path) -> None:
     def by_storage(name: str, item: object) -> str | None:
         return name if isinstance(item, h5py.Dataset) and (item.external or item.is_virtual) else None
 
-    with _sound("", path):
+    with sound("", path):
         # neither of the two follows links
         name = file.visititems_links(by_link) or file.visititems(by_storage)
     if name:
@@ -73,7 +91,7 @@ def array(file: h5py.File, name: str, path: Path, frames: slice | None = None, c
     - `frames`: the part of the first axis to read; by default all of it.
     - `count`: the length that the first axis must have, where that is known.
     """
-    with _sound(name, path):
+    with sound(name, path):
         dataset, where = variable(file, name, path), f"'{name}' in '{path.name}'"
         if count is not None and dataset.shape[:1] != (count,):
             raise PdefitError(f"{where} has shape {dataset.shape}; its first axis must be the {count} times")
@@ -92,7 +110,7 @@ def array(file: h5py.File, name: str, path: Path, frames: slice | None = None, c
 
 def shape(file: h5py.File, name: str, path: Path) -> tuple[int, ...]:
     """The shape of a variable; () for one without values."""
-    with _sound(name, path):
+    with sound(name, path):
         return tuple(_named(file, name, path).shape or ())
 
 
@@ -101,7 +119,7 @@ def unit(file: h5py.File, name: str, path: Path) -> str | None:
 
     Of CF times such as "days since 1970-01-01" it is the first word.
     """
-    with _sound(name, path):
+    with sound(name, path):
         attributes = _named(file, name, path).attrs
         stated = attributes.get("units", attributes.get("unit"))
     if stated is None or isinstance(stated, h5py.Empty) or np.size(stated) != 1:
@@ -114,10 +132,10 @@ def unit(file: h5py.File, name: str, path: Path) -> str | None:
 
 def variable(file: h5py.File, name: str, path: Path) -> h5py.Dataset:
     """The dataset of a name, which must hold numbers or texts, in this very file."""
-    with _sound(name, path):
+    with sound(name, path):
         dataset, where = _named(file, name, path), f"'{name}' in '{path.name}'"
         if dataset.shape is None:
-            raise PdefitError(f"{where} is empty; numbers are expected")
+            raise PdefitError(f"{where} {dataset.attrs.get(REFUSED) or 'is empty; numbers are expected'}")
         if dataset.is_virtual or dataset.external:
             raise PdefitError(f"{where} takes its values from other files; copy them into this one")
         kind = dataset.dtype
@@ -140,7 +158,7 @@ def is_text(dataset: h5py.Dataset) -> bool:
 def own(file: h5py.File, path: Path) -> list[str]:
     """The names of all datasets of a file. Links are not followed: they may lead to other files, or in circles."""
     found: list[str] = []
-    with _sound("", path):
+    with sound("", path):
         file.visititems(lambda name, item: found.append(name) if isinstance(item, h5py.Dataset) else None)
     return found
 
@@ -158,7 +176,7 @@ def _named(file: h5py.File, name: str, path: Path) -> h5py.Dataset:
 
 
 @contextmanager
-def _sound(name: str, path: Path) -> Iterator[None]:
+def sound(name: str, path: Path) -> Iterator[None]:
     """A block in which any error of h5py, which damaged bytes cause, becomes a `PdefitError`."""
     try:
         yield

@@ -1,4 +1,4 @@
-"""Frames of a measured film, read a few at a time."""
+"""Frames of a measured film, read a few at a time, and points measured at places of their own."""
 
 import contextlib
 from collections.abc import Mapping, Sequence
@@ -10,13 +10,18 @@ import numpy as np
 from pdefit._util.errors import PdefitError, unknown, with_space
 from pdefit.data.readers._coordinates import Coordinate, coordinate
 from pdefit.data.readers._deviations import Deviations, convertible, deviations
+from pdefit.data.readers._layout import arranged
 from pdefit.data.readers._packing import is_scaled
 from pdefit.data.readers.datasets import array, opened, own, shape, unit, variable
 from pdefit.data.units import Conversion
 
 
 class Frames:
-    """An open HDF5 (or NetCDF-4) file whose variables have time as their first axis.
+    """An open data file whose variables have time as their first axis, or are given it.
+
+    Variables of MATLAB, NumPy and tables of text have axes without names. They are matched to times and positions by
+    their lengths, and brought into the order (time, axes of the model, others). `remarks` are sentences on that. Of a
+    list of points that was grouped by times, `points` are the variables with coordinates.
 
     Values and times come out in the model's units. NaN means missing, as does what the file's CF attributes mask
     (`_FillValue`, `valid_range`, ...); `scale_factor` and `add_offset` are applied. Infinite values are refused.
@@ -36,6 +41,9 @@ class Frames:
     - `time_unit`: the model's unit of time.
     - `time`: the variable that holds the times.
     - `start`, `stop`: the first and the last time wanted, in the model's unit; by default all.
+    - `dims`: names of the model's axes after time, in their order.
+    - `coordinates`: for some axes the variable that holds their positions; by default the one called as the axis.
+    - `axes`: for some fields the names of the axes of their variable, in the order of the file.
     """
 
     def __init__(
@@ -49,13 +57,20 @@ class Frames:
         time: str = "time",
         start: float = -np.inf,
         stop: float = np.inf,
+        dims: Sequence[str] = (),
+        coordinates: Mapping[str, str | None] | None = None,
+        axes: Mapping[str, Sequence[str]] | None = None,
     ):
-        self._path = path
+        self._path, named = path, dict(coordinates or {})
         for field in sigma or {}:
             if field not in variables:
                 raise unknown("variable (sigma)", field, variables)
         with contextlib.ExitStack() as stack:
-            self._file = stack.enter_context(opened(path))
+            file = stack.enter_context(opened(path))
+            errors = [s for s in (sigma or {}).values() if isinstance(s, str)]
+            found = arranged(file, path, variables, errors, time, dims, named, axes or {})
+            self._file, self.remarks, self.points = found
+            stack.callback(self._file.close)
             self.unitless: dict[str, str] = {}
             times = self._times(time, time_unit)
             wanted = np.flatnonzero((times >= start) & (times <= stop))
@@ -130,6 +145,44 @@ class Frames:
         self._note_unit(found.name, found.unit, expected)
         convert = convertible(found.unit, expected, found.name, self._path)
         return found._replace(values=convert.values(found.values))
+
+    def positions(
+        self, dims: Sequence[str], named: Mapping[str, str | None], expected: Mapping[str, str]
+    ) -> dict[str, np.ndarray]:
+        """Coordinates of the points of every field, (n, d) or (time, n, d), in the model's unit; NaN for no point.
+
+        **Arguments:**
+
+        - `dims`: names of the d coordinates.
+        - `named`: for some of them the variable that holds them; by default the one called as the coordinate.
+        - `expected`: for each of them the model's unit.
+        """
+        found = {}
+        for field, inside in self.shapes.items():
+            if len(inside) != 1:
+                raise PdefitError(
+                    f"'{self.variables[field]}' in '{self.name}' has frames of shape {inside}; values at points are expected, "
+                    f"one axis after time"
+                )
+            columns = [self._column(field, named.get(d) or d, inside[0], expected.get(d, "1")) for d in dims]
+            found[field] = np.stack(np.broadcast_arrays(*columns), axis=-1)
+        return found
+
+    def _column(self, field: str, name: str, count: int, expected: str) -> np.ndarray:
+        """One coordinate of the points of a field, (n,) or (time, n)."""
+        given, path = shape(self._file, name, self._path), self._path
+        if given not in ((count,), (self._count, count)):
+            raise PdefitError(
+                f"'{name}' in '{path.name}' has shape {given}, but {field} was measured at {count} points; positions of "
+                f"shape {(count,)} or {(self._count, count)} are expected"
+            )
+        values = array(self._file, name, path)
+        if values.dtype.kind == "U":
+            raise PdefitError(f"The positions '{name}' in '{path.name}' are text; numbers are expected")
+        stated = unit(self._file, name, path)
+        self._note_unit(name, stated, expected)
+        values = convertible(stated, expected, name, path).values(values)
+        return values if len(given) == 1 else values[self._skipped : self._skipped + self.ts.size]
 
     def close(self) -> None:
         self._open.close()

@@ -1,7 +1,7 @@
 """Observations from a measured file."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,10 +24,15 @@ def read_observations(
     time: str = "time",
     start: float = -np.inf,
     stop: float = np.inf,
+    coordinates: Mapping[str, str] | None = None,
+    axes: Mapping[str, Sequence[str]] | None = None,
+    points: bool = False,
+    length_unit: str | None = None,
 ) -> Observations:
-    """A whole film from an HDF5 (or NetCDF-4) file as `Observations`, in memory.
+    """A whole film from a file as `Observations`, in memory: HDF5, NetCDF-4, .mat, .npz or .csv.
 
-    Time is the first axis of every variable. NaN means missing, as does what the file's CF attributes mask
+    Time is the first axis of every variable of HDF5. Axes of other files are matched by their lengths. A table with one row
+    a value, whose times repeat, is grouped by them. NaN means missing, as does what the file's CF attributes mask
     (`_FillValue`, `valid_range`). `scale_factor` and `add_offset` are applied. What looks odd is logged as a warning.
     Positions are not compared with those of a model, which the command line does.
 
@@ -40,23 +45,41 @@ def read_observations(
     - `time_unit`: the model's unit of time, to which times are converted.
     - `time`: the variable that holds the times; default "time".
     - `start`, `stop`: the first and the last time wanted, in the model's unit; by default all.
+    - `coordinates`: for each axis of the model, in their order, the variable that holds its positions. It settles the order
+      of axes in files that name none; by default they follow time as they are.
+    - `axes`: for a field the names of its axes in the order of the file, e.g. `{"u": ["x", "time"]}`, where their lengths
+      leave the order open.
+    - `points`: whether the coordinates are those of points, one for each value of a frame; default False, for a grid.
+    - `length_unit`: the model's unit of length, to which coordinates of points are converted.
     """
+    named = dict(coordinates or {})
+    if points and not named:
+        raise PdefitError("points expects coordinates, e.g. coordinates={'x': 'x'}")
     with Frames(
-        Path(path), variables, sigma=sigma, units=units, time_unit=time_unit, time=time, start=start, stop=stop
-    ) as frames:
-        found, remarks = read_all(frames)
+        Path(path), variables, sigma=sigma, units=units, time_unit=time_unit, time=time, start=start, stop=stop,
+        coordinates=named, axes=axes,
+    ) as frames:  # fmt: skip
+        where = frames.positions([*named], named, dict.fromkeys(named, length_unit or "1")) if points else None
+        found, remarks = read_all(frames, where)
     for remark in remarks:
         log.warning(remark)
     return found
 
 
-def read_all(frames: Frames) -> tuple[Observations, list[str]]:
+def read_all(frames: Frames, positions: Mapping[str, np.ndarray] | None = None) -> tuple[Observations, list[str]]:
     """All frames, and remarks on what looks odd.
 
-    Remarks are about missing units, and about whole numbers with a sigma smaller than one of them.
+    Remarks are about axes that were put in order, missing units, and whole numbers with a sigma smaller than one of them.
+
+    **Arguments:**
+
+    - `frames`: the file.
+    - `positions`: of fields measured at points, their coordinates, (n, d) or (T, n, d); no value counts where one is NaN.
     """
     values, errors = frames.arrays(0, frames.ts.size)
-    remarks = []
+    for field, where in (positions or {}).items():
+        values[field] = np.where(np.all(np.isfinite(where), axis=-1), values[field], np.nan)
+    remarks = list(frames.remarks)
     for field, value in values.items():
         if not np.any(np.isfinite(value)):
             raise PdefitError(
@@ -75,7 +98,7 @@ def read_all(frames: Frames) -> tuple[Observations, list[str]]:
         remarks.append(
             f"'{frames.name}' states no unit for {names}; the model's are taken: {units} (an attribute `units` tells others)"
         )
-    return Observations.build(frames.ts, values, errors), remarks
+    return Observations.build(frames.ts, values, errors, positions), remarks
 
 
 def read_arrays(path: Path, names: Mapping[str, str]) -> dict[str, np.ndarray]:

@@ -12,7 +12,7 @@ from pdefit._util.errors import PdefitError
 from pdefit.data.readers._coordinates import scales
 from pdefit.data.readers._films import AXES, read_film
 from pdefit.data.readers._films import Film as Film
-from pdefit.data.readers.datasets import array, is_text, opened, own, shape, unit, variable
+from pdefit.data.readers.datasets import array, is_foreign, is_text, opened, own, shape, unit, variable
 from pdefit.data.readers.frames import Frames
 
 # most values of a variable without times that are read
@@ -20,7 +20,7 @@ _SMALL = 4_000_000
 # spacings that differ by less than this fraction count as even; a larger gap than this many spacings lacks frames
 _EVEN, _GAP = 1e-3, 1.9
 T = TypeVar("T")
-_TIMES = ("t", "times", "date", "timestamp")
+_TIMES = ("t", "times", "date", "timestamp", "year")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,11 +67,11 @@ class Survey:
 
     def frames(self, film: Film) -> Frames:
         """The frames of a film, in the units of the file."""
-        return Frames(self.path, {film.name: film.name}, time=self.time)
+        return Frames(self.path, {film.name: film.name}, time=self.time, dims=AXES)
 
 
 def survey(path: Path, time: str | None = None) -> Survey:
-    """Survey of an HDF5 (or NetCDF-4) file.
+    """Survey of a data file.
 
     **Arguments:**
 
@@ -86,21 +86,28 @@ def survey(path: Path, time: str | None = None) -> Survey:
         for name in own(file, path):
             _attempt(remarks, lambda name=name: entries.update({name: _entry(file, name, path)}))
         remarks += _links(file)
+        foreign = is_foreign(file)
         time = time or _likely_time(file, entries, path)
         scaled = _attempt(remarks, lambda: {n for e in entries for n in _labels(file, e, path)}) or set()
-    times = _attempt(remarks, lambda: _times(path, time))
+    rows = entries[time].shape if time in entries else (0,)
+    # the times of a list are known once one of its columns is
+    columns = [
+        e.name for e in entries.values() if e.shape == rows and e.low is not None and e.name not in (*AXES, time)
+    ]
+    times = _attempt(remarks, lambda: _times(path, time, columns[:1]))
     ts = np.zeros(0) if times is None else times
     time_unit = entries[time].unit if time in entries else None
     remarks += [] if times is None else _about_times(ts, time)
     found = Survey(path, [], time, ts, time_unit, [], remarks)
     for name, entry in entries.items():
         if ts.size and name != time and name not in scaled and entry.dtype != "text":
-            if entry.shape[:1] == ts.shape and name.rpartition("/")[2] not in AXES:
+            has_times = {*rows} <= {*entry.shape} if foreign else entry.shape[:1] == rows
+            if has_times and name.rpartition("/")[2] not in AXES:
                 entries[name] = _attempt(remarks, lambda e=entry: _look(found, e, entries)) or entry
             elif len(entry.shape) > 1 and ts.size in entry.shape[1:]:
                 remarks.append(
                     f"'{name}' in '{path.name}' has shape {entry.shape}; its first axis must be the {ts.size} times, so "
-                    f"move that axis to the front (numpy.moveaxis) and write the file again"
+                    f"name its axes, e.g. +data.axes={{u: [x, time]}}"
                 )
     unitless = [e.name for e in (*(entries[f.name] for f in found.films),) if e.unit is None]
     unitless += [time] if ts.size and time_unit is None else []
@@ -159,19 +166,22 @@ def _likely_time(file: h5py.File, entries: Mapping[str, Entry], path: Path) -> s
     """The variable that a fit takes for the times: `time`, or one of another name that looks like it."""
     if "time" in entries:
         return "time"
-    lengths = {e.shape[0] for e in entries.values() if len(e.shape) > 1}
+    lengths = {n for e in entries.values() if len(e.shape) > 1 for n in (e.shape if is_foreign(file) else e.shape[:1])}
 
     def rank(entry: Entry) -> int:
         last = entry.name.rpartition("/")[2].lower()
         return 2 * (last in _TIMES or last.startswith("time")) + (entry.shape[0] in lengths and last not in AXES)
 
     lines = [e for e in entries.values() if len(e.shape) == 1 and e.shape[0] > 1 and e.low is not None]
-    lines = [e for e in lines if rank(e) and np.all(np.diff(array(file, e.name, path)) > 0)]
-    return max(lines, key=rank).name if lines else "time"
+    lines = [e for e in lines if rank(e)]
+    rising = [e for e in lines if np.all(np.diff(array(file, e.name, path)) > 0)]
+    # times of a list of points repeat
+    listed = [e for e in lines if rank(e) > 1 and any(x in entries and entries[x].shape == e.shape for x in AXES)]
+    return max(rising or listed, key=rank).name if rising or listed else "time"
 
 
-def _times(path: Path, time: str) -> np.ndarray:
-    with Frames(path, {}, time=time) as frames:
+def _times(path: Path, time: str, columns: list[str]) -> np.ndarray:
+    with Frames(path, {n: n for n in columns}, time=time, dims=AXES) as frames:
         return frames.ts
 
 
@@ -213,7 +223,7 @@ def _holds_sigma(found: Survey, entry: Entry, name: str) -> bool:
     if entry.name not in named:
         return False
     try:
-        with Frames(found.path, {name: name}, sigma={name: entry.name}, time=found.time):
+        with Frames(found.path, {name: name}, sigma={name: entry.name}, time=found.time, dims=AXES):
             return True
     except PdefitError:
         return False

@@ -1,11 +1,15 @@
 """Guesses: the values from which controls start."""
 
 import abc
+import itertools
 import zlib
+from typing import Any
 
 import equinox as eqx
 import jax
 import numpy as np
+import scipy.interpolate
+import scipy.spatial
 from jaxtyping import Array, PRNGKeyArray
 
 from pdefit._util.errors import PdefitError, first_line
@@ -79,7 +83,8 @@ class Perturb(AbstractGuess):
 class FromData(AbstractGuess):
     """The observed value of a field of `y0` at the first time, with missing points at their nominal values.
 
-    Where a field was not observed as a whole, the system's `init_from_data` makes it from the data. A parameter is
+    A field that was observed at points is interpolated linearly between them, and is that of the nearest point outside
+    them. Where a field was not observed as a whole, the system's `init_from_data` makes it from the data. A parameter is
     guessed by the system's `guess_from_data`.
     """
 
@@ -99,9 +104,43 @@ class FromData(AbstractGuess):
         # a state that is one bare array is observed as `y`
         field = name or "y"
         observed = observations.values.get(field)
+        grid = getattr(system, "grid", None)
+        if field in observations.positions and grid is not None and grid.shape == nominal.shape:
+            return _between_points(path, grid, observations, field)
         if observed is not None and observed.shape[1:] == nominal.shape:
             return np.asarray(np.where(observations.mask[field][0], observed[0], nominal))
         return _made_from_data(nominal, path, field, observations, system)
+
+
+def _between_points(path: str, grid: Any, observations: Observations, field: str) -> np.ndarray:
+    """A field on a grid from its values at points at the first time."""
+    mask = np.asarray(observations.mask[field][0])
+    if not np.any(mask):
+        raise PdefitError(
+            f"The guess of '{path}' cannot come from data: no point of '{field}' has a value at the first time; give a number "
+            f"or an array"
+        )
+    points, rows = np.unique(np.asarray(observations.positions_at(0)[field], float)[mask], axis=0, return_index=True)
+    values = np.asarray(observations.values[field][0], float)[mask][rows]
+    low = np.asarray(grid.corner)
+    size = np.asarray(grid.shape) * np.asarray(grid.spacing)
+    # copies of the points around a periodic box, as far as half a period
+    inside = np.where(grid.periodic, low + np.mod(points - low, size), points)
+    shifts = itertools.product(*((-1, 0, 1) if wraps else (0,) for wraps in grid.periodic))
+    points = np.concatenate([inside + np.asarray(shift) * size for shift in shifts])
+    near = np.all(np.abs(points - low - size / 2) <= size, axis=1)
+    points, values = points[near], np.tile(values, len(near) // len(rows))[near]
+    at = np.stack(np.meshgrid(*(grid.axis(i) for i in range(grid.ndim)), indexing="ij"), axis=-1)
+    if grid.ndim == 1:
+        order = np.argsort(points[:, 0])
+        return np.interp(at[..., 0], points[order, 0], values[order])
+    nearest = scipy.interpolate.NearestNDInterpolator(points, values)(at)
+    try:
+        linear = scipy.interpolate.LinearNDInterpolator(points, values)(at)
+    # too few points, or all on one line
+    except scipy.spatial.QhullError:
+        return nearest
+    return np.where(np.isfinite(linear), linear, nearest)
 
 
 def _made_from_data(

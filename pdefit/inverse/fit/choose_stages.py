@@ -116,7 +116,8 @@ def _windows(functional: Functional) -> list[float]:
     ts, data = functional.observations.ts, functional.observations
     fields, seen = named_fields(functional.problem.y0), functional.observed
     complete = all(
-        name in seen and seen[name].shape == x.shape and bool(np.all(data.mask[name])) for name, x in fields.items()
+        name in seen and seen[name].shape == x.shape and name not in data.positions and bool(np.all(data.mask[name]))
+        for name, x in fields.items()
     )
     whole = isinstance(functional.formulation, Single)
     if not (complete and whole and ts.size >= _FRAMES) or not _far(functional, _FAR):

@@ -170,7 +170,8 @@ class AbstractResidualMap(AbstractObjective):
     @property
     def observed(self) -> dict[str, jax.ShapeDtypeStruct]:
         """Shape and dtype of what the instrument observes of a state, by variable."""
-        return jax.eval_shape(self.problem.observe, self.problem.y0)
+        observe = self.problem.observe.placed(self.observations.positions_at(0))
+        return jax.eval_shape(observe, self.problem.y0)
 
     @property
     def observed_values(self) -> int:

@@ -94,7 +94,8 @@ def unstacked(functional: Functional, e: int, size: Extent) -> Functional:
         return x[: size.frames] if x.shape[0] > 1 else x
 
     data = Observations(
-        data.ts[: size.frames], *(jax.tree.map(frames, part) for part in (data.values, data.mask, data.sigma))
+        data.ts[: size.frames],
+        *(jax.tree.map(frames, part) for part in (data.values, data.mask, data.sigma, data.positions)),
     )
     grid, s, i = layout.time_grid, slice(size.segments), slice(size.intervals)
     step = grid.step[s, i, : size.steps] if grid.frozen else grid.step[s, i]
@@ -132,18 +133,19 @@ def _padded(functional: Functional, most: Extent) -> Functional:
     def longer(x: Array, fill: float | bool) -> Array:
         return jnp.concatenate([x, jnp.full((frames, *x.shape[1:]), fill, x.dtype)]) if frames else x
 
-    def sigma(x: Array, value: Array) -> Array:
-        return longer(jnp.broadcast_to(x, (value.shape[0], *x.shape[1:])), 1.0) if x.shape[0] > 1 else x
+    def each(x: Array, fill: float) -> Array:
+        return longer(x, fill) if x.shape[0] > 1 else x
 
-    weights = [{n: sigma(x, data.values[n]) for n, x in s.items()} for s in (data.sigma, functional.measured_sigma)]
+    weights = [{n: each(x, 1.0) for n, x in s.items()} for s in (data.sigma, functional.measured_sigma)]
     observations = eqx.tree_at(
-        lambda o: (o.ts, o.values, o.mask, o.sigma),
+        lambda o: (o.ts, o.values, o.mask, o.sigma, o.positions),
         data,
         (
             np.concatenate([data.ts, data.ts[-1] + 1.0 + np.arange(frames)]),
             {n: longer(x, 0.0) for n, x in data.values.items()},
             {n: longer(x, False) for n, x in data.mask.items()},
             weights[0],
+            {n: each(x, 0.0) for n, x in data.positions.items()},
         ),
     )
     nodes = jax.tree.map(lambda x: jnp.concatenate([x, jnp.repeat(x[-1:], segments, axis=0)]), functional.problem.nodes)

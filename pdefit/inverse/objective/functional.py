@@ -113,7 +113,7 @@ class Functional(AbstractResidualMap):
         self.asked_solver, self.asked_dt = solver or RK4(), dt
         self.formulation = formulation or Single()
         # the state's precision is the run's
-        self.observations = cast(observations, jax.tree.leaves(problem.y0)[0].dtype)
+        self.observations = cast(problem.observe.located(observations), jax.tree.leaves(problem.y0)[0].dtype)
         self.measured_sigma = self.observations.sigma
         # cut the record
         problem, layout = _cut(problem, self.observations, self.formulation)

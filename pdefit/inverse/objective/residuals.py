@@ -45,7 +45,8 @@ class ObservationSchedule(eqx.Module):
         - `i`: an index and flags, one entry of `inputs`.
         """
         index, counts = i
-        seen, data = observe(y), self.observations
+        data = self.observations
+        seen = observe.placed(data.positions_at(index))(y)
 
         def one(name: str) -> Array:
             target, sigma = data.values[name][index], data.sigma[name]

@@ -94,12 +94,15 @@ class TimeChunks:
             each = [np.broadcast_to(a, (n - m, *a.shape[1:])) for a, (m, n) in zip(arrays, runs, strict=True)]
             return jnp.asarray(np.concatenate(each)[pick])
 
-        values, mask, sigma = (
-            jax.tree.map(joined, *(getattr(p, name) for p in parts)) for name in ("values", "mask", "sigma")
+        values, mask, sigma, positions = (
+            jax.tree.map(joined, *(getattr(p, name) for p in parts))
+            for name in ("values", "mask", "sigma", "positions")
         )
         # files give float64
-        values, sigma = (jax.tree.map(lambda x: x.astype(self._dtype), tree) for tree in (values, sigma))
-        return Observations(np.arange(frames.size), *jax.tree.map(jnp.asarray, (values, mask, sigma)))
+        values, sigma, positions = (
+            jax.tree.map(lambda x: x.astype(self._dtype), tree) for tree in (values, sigma, positions)
+        )
+        return Observations(np.arange(frames.size), *jax.tree.map(jnp.asarray, (values, mask, sigma, positions)))
 
     # --- cutting -------------------------------------------------------------------------------------------------------
 

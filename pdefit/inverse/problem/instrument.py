@@ -11,6 +11,7 @@ from jaxtyping import Array, PyTree
 
 from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.trees import named_fields
+from pdefit.data.observations import Observations
 from pdefit.systems.capabilities import FieldCoords
 
 
@@ -28,6 +29,32 @@ class AbstractObservationOperator(eqx.Module):
 
         - `y`: a state at one time, or the mapping that another operator returned.
         """
+
+    @property
+    def scattered(self) -> bool:
+        """Whether it observes points without an axis, along which they would be ordered."""
+        return False
+
+    @property
+    def lacks_points(self) -> bool:
+        """Whether its points come with the data."""
+        return False
+
+    def placed(self, positions: Mapping[str, Array]) -> "AbstractObservationOperator":
+        """The operator at points that come with the data; itself if its own are fixed, or if it has none.
+
+        **Arguments:**
+
+        - `positions`: for variables that are observed at points, their coordinates, (n, d).
+        """
+        return self
+
+    def located(self, observations: Observations) -> Observations:
+        """The record with the positions of the operator's own points. Positions at which it cannot observe are refused.
+
+        **Arguments:** `observations`: the record.
+        """
+        return observations
 
 
 class ObserveAll(AbstractObservationOperator):
@@ -96,6 +123,22 @@ class Compose(AbstractObservationOperator):
             y = operator(y)
         return named_fields(y)
 
+    @property
+    def scattered(self):
+        return any(operator.scattered for operator in self.operators)
+
+    @property
+    def lacks_points(self):
+        return any(operator.lacks_points for operator in self.operators)
+
+    def placed(self, positions):
+        return Compose(tuple(operator.placed(positions) for operator in self.operators))
+
+    def located(self, observations):
+        for operator in self.operators:
+            observations = operator.located(observations)
+        return observations
+
 
 def check_observed(
     seen: Mapping[str, jax.ShapeDtypeStruct], data: Mapping[str, tuple[int, ...]], source: str = "the data"
@@ -142,6 +185,9 @@ def seen_positions(
         for operator in observe.operators:
             coords, y = seen_positions(operator, y, coords), operator(y)
         return dict(coords)
+    if observe.scattered:
+        seen = named_fields(jax.eval_shape(observe, y))
+        return {name: FieldCoords(dims=(*("",) * (x.ndim - 1), "point"), coords={}) for name, x in seen.items()}
     numbers = {d: np.asarray(c, float) for w in coords.values() for d, c in w.coords.items() if c.dtype.kind == "f"}
     length_units = {d: unit for w in coords.values() for d, unit in w.coord_units.items()}
     found: dict[str, dict[int, str]] = {}

@@ -1,7 +1,10 @@
 """Forward runs with the form of a record."""
 
+from collections.abc import Mapping
+
 import diffrax
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 from numpy.typing import ArrayLike
@@ -24,6 +27,7 @@ def simulate(
     dt: float | None = None,
     steps: Adaptive | None = None,
     observe: AbstractObservationOperator | None = None,
+    positions: Mapping[str, ArrayLike] | None = None,
     args: PyTree = None,
 ) -> Observations:
     """Observations without noise of the solution that starts from y0 at ts[0].
@@ -39,10 +43,16 @@ def simulate(
     - `dt`: the largest step, in the system's time unit; by default 0.8 of the stable one.
     - `steps`: adaptive steps in place of `dt`.
     - `observe`: the instrument; by default it observes the whole state.
+    - `positions`: for variables that are observed at points (`At`) their coordinates, (n, d) or (T, n, d).
     - `args`: exogenous inputs of the system.
     """
     demand_float64()
     ts = np.asarray(ts, np.float64)
     numerics = choose_numerics([(system, y0)], solver, dt, steps, args)
     states = solve(system, y0, ts, t0=float(ts[0]), **numerics._asdict())
-    return Observations.build(ts, jax.vmap(observe or ObserveAll())(states))
+    instrument = observe or ObserveAll()
+    where = {
+        name: jnp.broadcast_to(jnp.asarray(x), (ts.size, *np.shape(x)[-2:])) for name, x in (positions or {}).items()
+    }
+    seen = jax.vmap(lambda y, x: instrument.placed(x)(y))(states, where)
+    return instrument.located(Observations.build(ts, seen, positions=positions))

@@ -74,7 +74,7 @@ class Twin:
         clean = Observations.build(ts, jax.vmap(observe)(states))
         if not all(bool(np.all(np.asarray(m))) for m in clean.mask.values()):
             raise PdefitError("The twin's truth is not finite: its step is too large; set twin.dt smaller")
-        return add_noise(clean, self.noise, jax.random.key(self.seed))
+        return add_noise(observe.located(clean), self.noise, jax.random.key(self.seed))
 
     @property
     def averaged(self) -> Callable[[PyTree], PyTree]:
@@ -106,4 +106,4 @@ def add_noise(clean: Observations, fraction: float, key: PRNGKeyArray) -> Observ
         sigma[name] = fraction * span if fraction else span
         draw = jax.random.normal(jax.random.fold_in(key, i), value.shape, value.dtype)
         values[name] = np.asarray(value) + fraction * span * np.asarray(draw)
-    return Observations.build(clean.ts, values, sigma)
+    return Observations.build(clean.ts, values, sigma, clean.positions)

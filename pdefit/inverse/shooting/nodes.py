@@ -75,7 +75,12 @@ def check_free(problem: Problem, observations: Observations, nodes: np.ndarray, 
 
 def _observed(name: str, shape: tuple[int, ...], observations: Observations, nodes: np.ndarray) -> np.ndarray:
     """For each node whether the whole field was observed there, (S,)."""
-    if name not in observations.values or observations.values[name].shape[1:] != shape:
+    # points are not those of the grid, even if they are as many
+    if (
+        name in observations.positions
+        or name not in observations.values
+        or observations.values[name].shape[1:] != shape
+    ):
         return np.zeros(nodes.size, bool)
     mask = np.asarray(observations.mask[name])[nodes].reshape(nodes.size, -1)
     return np.logical_and.reduce(mask, axis=1)

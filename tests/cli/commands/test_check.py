@@ -132,10 +132,38 @@ def test_files_of_other_kinds_come_with_the_way_to_hdf5(pdefit_inside, tmp_path)
         assert len(err.strip().splitlines()) == 1
 
 
-def test_a_table_of_text_comes_with_the_way_to_hdf5(pdefit_inside, tmp_path):
-    (tmp_path / "pelts.csv").write_text("year,lynx\n1900,4.0\n")
-    code, _, err = pdefit_inside("check", "pelts.csv")
-    assert code == 1 and "is a table of text" in err and "pandas.read_csv('pelts.csv')" in err
+def test_a_file_of_matlab_is_shown_with_its_times_first(pdefit_inside):
+    code, out, err = pdefit_inside("check", "classics/burgers_shock.mat", "picture=false")
+    assert code == 0, err
+    assert "usol      (256, 100)" in out and "put into the order (100, 256), times first" in out
+    assert _configuration(out) == {
+        "data": {
+            "path": "classics/burgers_shock.mat",
+            "variables": {"usol": "usol"},
+            "time": "t",
+            "sigma": "auto",
+        },
+        "system": {"grid": {"shape": [256], "extent": [2.007843137], "origin": [-1.003921569]}},
+    }
+
+
+def test_tables_of_series_and_of_points(pdefit_inside, tmp_path):
+    (tmp_path / "pelts.csv").write_text("year,lynx,hare\n1900,4,30\n1901,6,47\n1902,10,70\n")
+    code, out, _ = pdefit_inside("check", "pelts.csv", "picture=false")
+    assert code == 0
+    data = {"path": "pelts.csv", "variables": {"hare": "hare", "lynx": "lynx"}, "time": "year", "sigma": "auto"}
+    assert _configuration(out) == {"data": data}
+    (tmp_path / "probes.csv").write_text("t,x,y,u\n0,1,2,3\n0,2,2,4\n1,1,3,5\n2,0,0,6\n")
+    code, out, _ = pdefit_inside("check", "probes.csv", "picture=false")
+    assert code == 0 and "is a list of 4 points; they were grouped into 3 times of 2 at most" in out
+    data = {
+        "path": "probes.csv",
+        "variables": {"u": "u"},
+        "time": "t",
+        "sigma": "auto",
+        "coordinates": {"x": "x", "y": "y"},
+    }
+    assert _configuration(out) == {"data": data}
 
 
 def test_an_axis_of_components_is_no_axis_of_the_grid(pdefit_inside, tmp_path):

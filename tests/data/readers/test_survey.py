@@ -80,7 +80,7 @@ def test_a_film_is_read_in_blocks_as_in_one(values, tmp_path, monkeypatch):
         ({"u": np.full((12, 30), np.inf)}, "'u' in 'film.h5' is infinite in frame 0"),
         ({"u": np.full((12, 30), 1e308) * (-1.0) ** np.arange(12)[:, None]}, "too large for differences"),
         ({"u": np.zeros((12, 30), complex)}, "is of type complex128; numbers are expected"),
-        ({"u": np.zeros((30, 12))}, "its first axis must be the 12 times, so move that axis to the front"),
+        ({"u": np.zeros((30, 12))}, "its first axis must be the 12 times, so name its axes, e.g. .data.axes="),
         ({"u": np.zeros((12, 0))}, "has frames of shape"),
         ({"time": TIME[::-1]}, "must be finite and increase; sort the file's frames"),
         ({"x": X * np.nan}, "positions 'x' in 'film.h5' must be finite"),

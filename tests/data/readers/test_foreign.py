@@ -1,0 +1,189 @@
+"""Files of MATLAB and NumPy, and tables of text."""
+
+import os
+import zipfile
+
+import h5py
+import numpy as np
+import pytest
+from scipy import io, sparse
+
+from pdefit._util import memory
+from pdefit._util.errors import PdefitError
+from pdefit.data.readers import _foreign
+from pdefit.data.readers.datasets import array, opened, own, shape
+from pdefit.data.readers.locate import locate
+from pdefit.data.readers.observations import read_arrays, read_observations
+
+U = np.arange(12.0).reshape(4, 3)
+
+
+def _matlab_7(path, **variables):
+    """A file as MATLAB writes it: a header before HDF5, axes reversed, the class of each variable as an attribute."""
+    with h5py.File(path, "w", userblock_size=512) as file:
+        for name, value in variables.items():
+            value = np.atleast_2d(np.asarray(value))
+            kind = {"f": "double", "b": "logical", "u": "char", "i": "int32", "c": "double"}[value.dtype.kind]
+            if value.dtype.kind == "c":
+                value = np.rec.fromarrays([value.real, value.imag], names="real,imag")
+            file[name] = (value.astype("u1") if kind == "logical" else value).T
+            file[name].attrs["MATLAB_class"] = np.bytes_(kind)
+    with open(path, "r+b") as raw:
+        raw.write(
+            b"MATLAB 7.3 MAT-file, Platform: GLNXA64, Created on: Mon Jan 01 00:00:00 2024 HDF5 schema 1.00 .".ljust(
+                124
+            )
+        )
+        raw.write(b"\x00\x02IM")
+    return path
+
+
+def test_both_formats_of_matlab_agree(tmp_path):
+    given = {
+        "u": U, "box": np.arange(24.0).reshape(2, 3, 4), "row": np.arange(5.0)[None], "column": np.arange(5.0)[:, None],
+        "one": 3.5, "mask": U > 4, "z": U * 1j,
+    }  # fmt: skip
+    io.savemat(tmp_path / "five.mat", given | {"label": "shock"}, do_compression=True)
+    _matlab_7(tmp_path / "seven.mat", **given, label=np.frombuffer("shock".encode("utf-16-le"), "u2"))
+    for path in (tmp_path / "five.mat", tmp_path / "seven.mat"):
+        found = read_arrays(
+            path, {n: n for n in ("u", "box", "row", "column", "one", "mask", "z_real", "z_imag", "label")}
+        )
+        np.testing.assert_array_equal(found["u"], U)
+        np.testing.assert_array_equal(found["box"], given["box"])
+        np.testing.assert_array_equal(found["row"], np.arange(5.0))
+        np.testing.assert_array_equal(found["column"], np.arange(5.0))
+        np.testing.assert_array_equal(found["mask"], (U > 4).astype(float))
+        np.testing.assert_array_equal(found["z_imag"], U)
+        assert found["one"] == 3.5 and found["one"].shape == () and found["label"] == "shock", path
+        with pytest.raises(PdefitError, match=r"'z' in '.*' holds complex numbers; name its parts, z_real or z_imag"):
+            read_arrays(path, {"z": "z"})
+
+
+def test_structures_and_sparse_matrices(tmp_path):
+    matrix = sparse.random_array((6, 5), density=0.4, random_state=0, format="csc")
+    io.savemat(tmp_path / "five.mat", {"s": {"u": U, "t": np.arange(3.0)}, "m": matrix})
+    path = _matlab_7(tmp_path / "seven.mat", **{"s/u": U, "s/t": np.arange(3.0)})
+    with h5py.File(path, "r+") as file:
+        file["m/data"], file["m/ir"], file["m/jc"] = matrix.data, matrix.indices, matrix.indptr
+        file["m"].attrs["MATLAB_sparse"] = np.uint64(6)
+    for name in ("five.mat", "seven.mat"):
+        found = read_arrays(tmp_path / name, {"u": "s/u", "t": "s/t", "m": "m"})
+        np.testing.assert_array_equal(found["u"], U)
+        np.testing.assert_array_equal(found["t"], np.arange(3.0))
+        np.testing.assert_array_equal(found["m"], matrix.toarray())
+
+
+def test_what_holds_no_numbers_is_refused_by_name_alone(tmp_path):
+    cells = np.empty((1, 2), object)
+    cells[0, 0], cells[0, 1] = "a", U
+    io.savemat(tmp_path / "five.mat", {"u": U, "c": cells, "e": np.zeros((0, 3))})
+    path = _matlab_7(tmp_path / "seven.mat", u=U)
+    with h5py.File(path, "r+") as file:
+        file["#refs#/a"] = U
+        file["c"] = np.array([[file["#refs#/a"].ref]], h5py.ref_dtype)
+        file["c"].attrs["MATLAB_class"] = np.bytes_("cell")
+        file["e"] = np.array([0, 3], "u8")
+        file["e"].attrs["MATLAB_class"], file["e"].attrs["MATLAB_empty"] = np.bytes_("double"), np.uint8(1)
+        file["w"] = np.zeros((1, 6), "u4")
+        file["w"].attrs["MATLAB_class"], file["w"].attrs["MATLAB_object_decode"] = np.bytes_("table"), np.int32(3)
+    np.savez(tmp_path / "u.npz", u=U, c=cells, e=np.zeros((0, 3)), w=np.array(["2024-01-01"], "M8[s]"))
+    wanted = {
+        "five.mat": {"c": "is a cell array of MATLAB; store its numbers", "e": "is empty"},
+        "seven.mat": {"c": "is a cell array of MATLAB", "e": "is empty", "w": "is a table object of MATLAB"},
+        "u.npz": {"c": r"holds objects of Python \(pickle\)", "e": "is empty", "w": "is of type datetime64"},
+    }
+    for name, refused in wanted.items():
+        np.testing.assert_array_equal(read_arrays(tmp_path / name, {"u": "u"})["u"], U)
+        for variable, told in refused.items():
+            with pytest.raises(PdefitError, match=f"^'{variable}' in '{name}' {told}"):
+                read_arrays(tmp_path / name, {variable: variable})
+        with opened(tmp_path / name) as file:
+            assert {*own(file, tmp_path / name)} == {"u", *refused}
+
+
+def test_a_pickle_is_never_loaded(tmp_path):
+    class Planted:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "pwned"),)
+
+    np.savez(tmp_path / "x.npz", u=np.array([Planted()], object))
+    with pytest.raises(PdefitError, match="which are not read"):
+        read_arrays(tmp_path / "x.npz", {"u": "u"})
+    assert not (tmp_path / "pwned").exists()
+
+
+def test_sizes_are_refused_before_they_are_taken(tmp_path, monkeypatch):
+    with zipfile.ZipFile(tmp_path / "bomb.npz", "w") as archive, archive.open("u.npy", "w") as member:
+        np.lib.format.write_array_header_1_0(member, {"descr": "<f8", "fortran_order": False, "shape": (10**6, 10**7)})
+    with pytest.raises(PdefitError, match=r"'u' in 'bomb.npz' has shape \(1000000, 10000000.*memory; cut"):
+        read_arrays(tmp_path / "bomb.npz", {"u": "u"})
+    # compressed values are counted, whatever their headers state
+    io.savemat(tmp_path / "small.mat", {"u": np.zeros(300_000)}, do_compression=True)
+    assert _foreign._inflated(tmp_path / "small.mat") is None
+    monkeypatch.setattr(_foreign, "available_bytes", lambda: 3e6)
+    monkeypatch.setattr(memory, "available", lambda: memory.Limit(3e6, "free in a test"))
+    monkeypatch.setattr(io, "loadmat", lambda *_, **__: pytest.fail("values were read"))
+    with pytest.raises(PdefitError, match=r"'small.mat' holds .* of compressed values"):
+        read_arrays(tmp_path / "small.mat", {"u": "u"})
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_columns_of_text(separator, tmp_path):
+    rows = [["# made by hand"], ["time", "u", "label"], ["0", "1.5e-3", "a"], ["1", "", "b"], ["2", "NA", "c"]]
+    (tmp_path / "u.csv").write_text("\n".join(separator.join(row) for row in rows), encoding="utf-8-sig")
+    found = read_arrays(tmp_path / "u.csv", {"time": "time", "u": "u"})
+    np.testing.assert_array_equal(found["time"], [0, 1, 2])
+    np.testing.assert_array_equal(found["u"], [1.5e-3, np.nan, np.nan])
+    with pytest.raises(PdefitError, match="'label' in 'u.csv' holds text, where a number is expected: 'a' in row 1"):
+        read_arrays(tmp_path / "u.csv", {"label": "label"})
+
+
+def test_a_header_in_a_comment_and_blanks_between_columns(tmp_path):
+    np.savetxt(tmp_path / "u.dat", np.column_stack([np.arange(3), U[:3, 0]]), header="t u")
+    found = read_arrays(tmp_path / "u.dat", {"t": "t", "u": "u"})
+    np.testing.assert_array_equal(found["t"], [0, 1, 2])
+    np.testing.assert_array_equal(found["u"], U[:3, 0])
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("time;u\n0;1,5\n", "holds a decimal comma, where a point is expected: '1,5' in row 1"),
+        ("time,u\n0,1_0\n", "holds text, where a number is expected: '1_0'"),
+        ("time,u\n0,1,5\n", "Row 1 of 'u.csv' has 3 cells under 2 names"),
+        ("0,1\n1,2\n", "'u.csv' has no header"),
+        ("u,u\n1,2\n", "two columns of one name"),
+        ("u\n", "'u' in 'u.csv' is empty"),
+        ("", "'u.csv' is empty; a table with a header"),
+        ('"u\n1', "cannot be read as a table of text"),
+        ("u\n\xff", "cannot be read as a table of text"),
+    ],
+)
+def test_a_table_that_is_refused(text, told, tmp_path):
+    (tmp_path / "u.csv").write_bytes(text.encode("latin1"))
+    with pytest.raises(PdefitError, match=told):
+        read_arrays(tmp_path / "u.csv", {"u": "u"})
+
+
+def test_other_zipped_files_and_damaged_headers(tmp_path):
+    with zipfile.ZipFile(tmp_path / "sheet.xlsx", "w") as archive:
+        archive.writestr("xl/workbook.xml", "<x/>")
+    (tmp_path / "u.mat").write_bytes(b"\x00" * 200)
+    (tmp_path / "u.npz").write_bytes(b"PK\x03\x04 and no more")
+    told = {"sheet.xlsx": "a zipped file without arrays of NumPy", "u.mat": "damaged|No variable", "u.npz": "damaged"}
+    for name, sentence in told.items():
+        with pytest.raises(PdefitError, match=sentence):
+            read_arrays(tmp_path / name, {"u": "u"})
+
+
+@pytest.mark.parametrize(("name", "u", "t"), [("burgers_shock", "usol", "t"), ("KdV", "uu", "tt"), ("AC", "uu", "tt")])
+def test_the_classics_that_ship(name, u, t):
+    path = locate(f"classics/{name}.mat")
+    whole = io.loadmat(path)
+    with opened(path) as file:
+        assert shape(file, u, path) == whole[u].shape
+        np.testing.assert_array_equal(array(file, t, path), whole[t].ravel())
+    found = read_observations(path, {"u": u}, time=t, coordinates={"x": "x"})
+    np.testing.assert_allclose(found.values["u"], whole[u].T, rtol=1e-6)
+    np.testing.assert_array_equal(found.ts, whole[t].ravel())

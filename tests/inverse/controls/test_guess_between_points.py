@@ -1,0 +1,39 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from pdefit_reaction import FisherKPP
+
+import pdefit
+
+
+def guess(shape, boundary, x, value):
+    grid = pdefit.CartesianGrid(shape=shape, extent=(1.0,) * len(shape), boundary=boundary)
+    data = pdefit.Observations.from_points(np.zeros(len(x)), x, value)
+    system = FisherKPP(grid=grid, D=jnp.asarray(1.0), r=jnp.asarray(1.0), front=0.5)
+    return grid, pdefit.guesses.FromData().value(jnp.zeros(shape), "y0.u", jax.random.key(0), data, system)
+
+
+def test_linear_fields_are_found_between_points_and_the_nearest_value_outside():
+    x = np.array([[0.05, 0.05], [0.05, 0.95], [0.95, 0.05], [0.95, 0.95], [0.4, 0.6]])
+    grid, found = guess((4, 40), pdefit.boundaries.NoFlux(), x, 1 + x @ [2.0, 3.0])
+    expected = 1 + 2 * grid.axis(0)[:, None] + 3 * grid.axis(1)[None, :]
+    inside = (grid.axis(1) > 0.05) & (grid.axis(1) < 0.95)
+    np.testing.assert_allclose(found[:, inside], expected[:, inside], rtol=1e-12)
+    assert set(found[:, ~inside].ravel()) <= set(1 + x @ [2.0, 3.0])
+
+
+def test_periodic_axes_wrap():
+    x = np.array([[0.1], [0.9], [-0.5]])
+    grid, found = guess((10,), pdefit.boundaries.Periodic(), x, [1.0, 2.0, 5.0])
+    np.testing.assert_allclose(found[[0, 9]], [1.25, 1.75], rtol=1e-12)
+    np.testing.assert_allclose(found[1], 1 + 0.05 / 0.4 * 4, rtol=1e-12)
+
+
+def test_points_on_a_line_and_missing_ones():
+    x = np.array([[0.2, 0.5], [0.4, 0.5], [0.7, 0.5]])
+    found = guess((2, 2), pdefit.boundaries.NoFlux(), x, [1.0, np.nan, 3.0])[1]
+    np.testing.assert_array_equal(found, [[1, 1], [3, 3]])
+    np.testing.assert_array_equal(guess((2, 2), pdefit.boundaries.NoFlux(), x[:1], [1.0])[1], np.ones((2, 2)))
+    with pytest.raises(pdefit.PdefitError, match="no point of 'u' has a value"):
+        guess((2, 2), pdefit.boundaries.NoFlux(), x, [np.nan] * 3)
