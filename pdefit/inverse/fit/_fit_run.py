@@ -14,13 +14,12 @@ from pdefit.inverse.fit._compiled_loop import MOST, Carry, Log, power_of_two
 from pdefit.inverse.fit._place import Place
 from pdefit.inverse.fit.drivers import AbstractDriver
 from pdefit.inverse.fit.result import Fit, Progress, Record, RunState, pack, saved_weights, unpack
-from pdefit.inverse.fit.smoothness import SMOOTHINGS, choose_smoothness
+from pdefit.inverse.fit.smoothness import SMOOTHINGS
 from pdefit.inverse.fit.stability import near_stability, suits
-from pdefit.inverse.fit.stages import Stage, keeps, prepares, resized, with_windows
+from pdefit.inverse.fit.stages import Reweight, Stage, keeps, new_weights, prepares, resized, with_windows
 from pdefit.inverse.fit.step_checks import StepWatch, explain_growth
 from pdefit.inverse.objective.abstract import Objective
 from pdefit.inverse.objective.functional import Functional
-from pdefit.inverse.objective.variants import with_tangents
 from pdefit.inverse.optimizers.base import AbstractOptimizer, Box
 
 
@@ -83,7 +82,7 @@ class FitRun(Generic[Objective]):
         elif not keeps(self.own, self.stages[self.place.windows].formulation if self.place.windows >= 0 else None):
             self._use(-1, sigma)
         self._carry_over()
-        self._smooth()
+        self._weigh(None)
 
     def _carry_over(self) -> None:
         """Take the point reached to the windows in force, with steps that suit it."""
@@ -111,35 +110,28 @@ class FitRun(Generic[Objective]):
         self._with_steps(self.steps.applied(self.functional))
 
     def _rounds(self) -> None:
-        """Run a stage once, or as many rounds of it as its reweighting and the smoothness of its fields take."""
+        """Run a stage once, or as many rounds of it as its weights take."""
         reweight = self.stages[self.place.stage].reweight
         rounds = SMOOTHINGS if reweight is None else reweight.rounds
         while True:
             self._round()
             if self.place.settled or self._left() == 0 or self.carry is None:
                 return
-            settled = self._smooth()
+            settled = self._weigh(reweight)
             if reweight is None and settled:
                 return
-            if reweight is not None:
-                self.functional, change = reweight.apply(self.functional, self.theta)
-                self._note(
-                    f"stage {self.place.stage + 1}: sigma re-estimated from residuals, largest change {change:.1%}"
-                )
-                settled = settled and change < reweight.tolerance
             # settled rounds keep the weights, because the loss reported last belongs to them
             self._move(settled=settled or self.place.round + 1 == rounds, round=self.place.round + 1)
             self.carry = None
 
-    def _smooth(self) -> bool:
-        """Choose the smoothness of fields by the data, and return whether it is the one in force."""
-        found = choose_smoothness(with_tangents(self.functional), jnp.asarray(self.theta), self.driver.normal_equations)
-        if found is None or found.settled:
-            return True
-        self._note(f"stage {self.place.stage + 1}: smoothness chosen by the data: {found.told}")
-        self.roughness = {**self.roughness, **found.weights}
-        self.functional = self.functional.with_roughness(self.roughness)
-        return False
+    def _weigh(self, reweight: Reweight | None) -> bool:
+        """Choose the smoothness of fields and sigma by the data, and return whether they are those in force."""
+        theta, equations = jnp.asarray(self.theta), self.driver.normal_equations
+        self.functional, settled, events = new_weights(self.functional, theta, reweight, equations)
+        self.roughness = {**self.roughness, **self.functional.controls.roughness}
+        for event in events:
+            self._note(f"stage {self.place.stage + 1}: {event}")
+        return settled
 
     def _left(self) -> int:
         """The number of evaluations that a new round of this stage may take."""
@@ -225,8 +217,8 @@ class FitRun(Generic[Objective]):
     def state(self) -> RunState:
         """The state of the fit, from which it can be resumed."""
         before = {"sigma_before": self.sigma_before, "theta_before": self.theta_before}
-        now = {"sigma": self.functional.observations.sigma, "theta": self.theta, "carry": self.carry}
-        now["roughness"] = self.roughness
+        now = {"sigma": self.functional.observations.sigma, "roughness": self.roughness}
+        now |= {"theta": self.theta, "carry": self.carry}
         packed = [pack(name, tree) for name, tree in {"loss": np.asarray(self.loss), **now, **before}.items()]
         numbers = self.place.as_numbers() | {"steps": self.steps.numbers()}
         arrays = {k: v for part in packed for k, v in part.items()}

@@ -21,6 +21,7 @@ from scipy import linalg, optimize
 
 from pdefit.inverse.controls.vector import BoundControl, Controls
 from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.variants import with_tangents
 
 # first values of the decay from the smallest to the largest wave number, and the most of it that counts
 _DECAYS, _MOST = (2.0, 8.0, 20.0), 18.0
@@ -64,7 +65,7 @@ def choose_smoothness(
     if not old:
         return None
     without = functional.with_roughness({path: jnp.zeros_like(x) for path, x in old.items()})
-    equations: Equations = tuple(np.asarray(x) for x in normal_equations(without, theta))  # pyright: ignore
+    equations: Equations = tuple(np.asarray(x) for x in normal_equations(with_tangents(without), theta))  # pyright: ignore
     if not all(np.all(np.isfinite(x)) for x in equations):
         return None
     evidence = _Evidence(controls, np.asarray(theta), equations, functional.observed_values)
