@@ -58,6 +58,7 @@ from pdefit.systems.broadcast import broadcast_scalars as broadcast_scalars
 from pdefit.systems.diffusion_solve import diffusion_solve as diffusion_solve
 from pdefit.systems.fields import AbstractFieldSystem as AbstractFieldSystem
 from pdefit.systems.fields import field as field
+from pdefit.systems.fourier_grid import FourierGrid as FourierGrid
 from pdefit.systems.grid import CartesianGrid as CartesianGrid
 from pdefit.systems.operators import diffuse as diffuse
 from pdefit.systems.operators import div as div
@@ -65,6 +66,7 @@ from pdefit.systems.operators import grad as grad
 from pdefit.systems.operators import laplacian as laplacian
 from pdefit.systems.preparation import AbstractPreparation as AbstractPreparation
 from pdefit.systems.reaction_diffusion import ReactionDiffusion as ReactionDiffusion
+from pdefit.systems.spectral import SpectralSystem as SpectralSystem
 from pdefit.systems.system import AbstractSystem as AbstractSystem
 from pdefit.systems.system import constant as constant
 from pdefit.systems.system import parameter as parameter

@@ -1,5 +1,6 @@
 """Time stepping methods of pdefit. Those of diffrax can be used beside them."""
 
+from pdefit.integrate.solvers.etdrk4 import ETDRK4 as ETDRK4
 from pdefit.integrate.solvers.imex import IMEX as IMEX
 from pdefit.integrate.solvers.rk4 import RK4 as RK4
 from pdefit.integrate.solvers.rkc import RKC as RKC

@@ -151,7 +151,7 @@ class _Runs:
 @eqx.filter_jit
 def _film(stepper: Stepper, y0: PyTree, observe: AbstractObservationOperator, grid: TimeGrid) -> dict[str, Array]:
     times = np.zeros(grid.count.size + grid.observes_start)
-    return StoreAll().run(stepper, y0, grid, lambda y, _: observe(y), times)[1]
+    return StoreAll().run(stepper.prepared(grid), y0, grid, lambda y, _: observe(y), times)[1]
 
 
 @eqx.filter_jit
@@ -169,7 +169,7 @@ def _squares(
         off = [(x.astype(jnp.float64) - seen[name]) / ranges[name] for name, x in observe(y).items()]
         return jnp.mean(jnp.stack([jnp.mean(jnp.square(x)) for x in off]))
 
-    return jnp.mean(StoreAll().run(stepper, y0, grid, emit, film)[1])
+    return jnp.mean(StoreAll().run(stepper.prepared(grid), y0, grid, emit, film)[1])
 
 
 def _range(film: Array) -> Float[Array, ""]:

@@ -20,7 +20,9 @@ from pdefit.systems.system import AbstractSystem
 
 @eqx.filter_jit
 def _solve(stepper: Stepper, y0: PyTree, grid: TimeGrid) -> PyTree:
-    return store_all(stepper, y0, grid, lambda y, _: y, np.zeros(grid.count.size + grid.observes_start))[1]
+    return store_all(stepper.prepared(grid), y0, grid, lambda y, _: y, np.zeros(grid.count.size + grid.observes_start))[
+        1
+    ]
 
 
 def solve(

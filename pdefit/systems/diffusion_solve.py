@@ -1,5 +1,6 @@
 """The inverse of an implicit step of diffusion, by Fourier transforms."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -30,17 +31,44 @@ def diffusion_solve(grid: CartesianGrid, D: Array, h: Array, u: Array) -> Array:
         raise PdefitError(
             f"diffusion_solve expects one diffusivity, but D varies in space with shape {D.shape}; use solver=rkc"
         )
-    whole = u
+    decay = (h * D).astype(u.dtype) * jnp.asarray(laplacian_eigenvalues(grid), u.dtype)
+    return from_modes(grid, to_modes(grid, u) / (1 - decay))
+
+
+def to_modes(grid: CartesianGrid, u: Array) -> Array:
+    """The plane waves of a field that is continued beyond the walls, in which the Laplacian is diagonal.
+
+    **Arguments:**
+
+    - `grid`: the cells and their boundary conditions.
+    - `u`: the field, of the grid's shape.
+    """
     for axis, boundary in enumerate(grid.boundaries):
-        whole = boundary.period(whole, axis)
-    decay = np.zeros(())
-    for axis, (m, spacing) in enumerate(zip(whole.shape, grid.spacing, strict=True)):
+        u = boundary.period(u, axis)
+    return jnp.fft.rfftn(u)
+
+
+def from_modes(grid: CartesianGrid, modes: Array) -> Array:
+    """The field of its plane waves, the inverse of `to_modes`."""
+    u = jnp.fft.irfftn(modes, s=_periods(grid))
+    for axis, n in enumerate(grid.shape):
+        u = lax.slice_in_dim(u, 0, n, axis=axis)
+    return u
+
+
+def laplacian_eigenvalues(grid: CartesianGrid) -> np.ndarray:
+    """The eigenvalues of the discrete Laplacian, one for each plane wave of `to_modes`."""
+    values = np.zeros(())
+    for axis, (m, spacing) in enumerate(zip(_periods(grid), grid.spacing, strict=True)):
         # the transform of a real field has only half of the wave numbers along the last axis
         k = np.arange(m // 2 + 1 if axis == grid.ndim - 1 else m)
-        of_axis = (2 / spacing * np.sin(np.pi * k / m)) ** 2
-        decay = decay[..., None] + of_axis
-    spectrum = jnp.fft.rfftn(whole) / (1 + (h * D).astype(u.dtype) * jnp.asarray(decay, u.dtype))
-    solved = jnp.fft.irfftn(spectrum, s=whole.shape)
-    for axis, n in enumerate(grid.shape):
-        solved = lax.slice_in_dim(solved, 0, n, axis=axis)
-    return solved
+        values = values[..., None] - (2 / spacing * np.sin(np.pi * k / m)) ** 2
+    return values
+
+
+def _periods(grid: CartesianGrid) -> tuple[int, ...]:
+    """The number of cells of one period along every axis."""
+    cells = jax.ShapeDtypeStruct(grid.shape, float)
+    return tuple(
+        jax.eval_shape(lambda u, b=b, i=i: b.period(u, i), cells).shape[i] for i, b in enumerate(grid.boundaries)
+    )

@@ -48,7 +48,7 @@ def declared_fields(state: PyTree) -> dict[str, FieldInfo]:
 
 
 class AbstractFieldSystem(AbstractSystem, AbstractGridded, AbstractRefinable):
-    """Equations for scalar fields at the centres of one grid.
+    """Equations for scalar fields at the points of one grid.
 
     The state is a `NamedTuple` of arrays of the grid's shape, each declared with `pdefit.field`. Coordinates, units and
     averages over coarser cells follow from that.

@@ -11,13 +11,14 @@ from jaxtyping import Array, PyTree
 from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.trees import named_fields
 from pdefit.systems.broadcast import broadcast_scalars
-from pdefit.systems.capabilities import AbstractSplit, AbstractStable
-from pdefit.systems.diffusion_solve import diffusion_solve
+from pdefit.systems.capabilities import AbstractDiagonal, AbstractStable
+from pdefit.systems.diffusion_solve import from_modes, laplacian_eigenvalues, to_modes
 from pdefit.systems.fields import AbstractFieldSystem, FieldInfo, declared_fields
+from pdefit.systems.grid import CartesianGrid
 from pdefit.systems.operators import diffuse
 
 
-class ReactionDiffusion(AbstractFieldSystem, AbstractSplit, AbstractStable):
+class ReactionDiffusion(AbstractFieldSystem, AbstractDiagonal, AbstractStable):
     """Fields that react at every point and diffuse: u_i' = D_i lap u_i + R_i(t, u).
 
     A subclass declares its state, its parameters, `init` and `reaction`. The diffusivity of a field is declared with
@@ -32,6 +33,7 @@ class ReactionDiffusion(AbstractFieldSystem, AbstractSplit, AbstractStable):
     """
 
     time_unit: ClassVar[str] = "1"
+    grid: CartesianGrid
 
     @abc.abstractmethod
     def reaction(self, t: Array | float, y: PyTree, args: PyTree) -> PyTree:
@@ -50,8 +52,6 @@ class ReactionDiffusion(AbstractFieldSystem, AbstractSplit, AbstractStable):
 
     def stiffness(self, y: PyTree) -> Array:
         """The fastest rate of the reaction at the state y, in 1 / time: a scalar.
-
-        By default it is the largest row sum of |dR/dy|.
 
         By default the largest row sum of |dR/dy|.
 
@@ -75,9 +75,28 @@ class ReactionDiffusion(AbstractFieldSystem, AbstractSplit, AbstractStable):
     def linear(self, y):
         return jax.tree.map(jnp.subtract, self._diffused(y), self._walls(y))
 
-    def linear_solve(self, y, h):
-        solved = (u if D is None else diffusion_solve(self.grid, D, h, u) for D, u in self._with_diffusivities(y))
-        return type(y)(*solved)
+    def to_modes(self, y):
+        pairs = self._with_diffusivities(y)
+        return type(y)(*(u if D is None else to_modes(self.grid, u) for D, u in pairs))
+
+    def from_modes(self, modes):
+        pairs = self._with_diffusivities(modes)
+        return type(modes)(*(u if D is None else from_modes(self.grid, u) for D, u in pairs))
+
+    def eigenvalues(self):
+        y = jax.eval_shape(lambda: self.init(jax.random.key(0)))
+        return type(y)(*map(self._eigenvalues, declared_fields(y).values()))
+
+    def _eigenvalues(self, info: FieldInfo) -> Array:
+        if info.diffusivity is None:
+            return jnp.zeros(())
+        D = self._parameter(info.diffusivity) if isinstance(info.diffusivity, str) else jnp.asarray(info.diffusivity)
+        if D.ndim:
+            raise PdefitError(
+                f"The linear part of {type(self).__name__} has modes only for one diffusivity, but {info.diffusivity} varies "
+                f"in space with shape {D.shape}; use solver=rkc"
+            )
+        return D * laplacian_eigenvalues(self.grid)
 
     def stable_step(self, y):
         y = jax.tree.map(jnp.asarray, y)

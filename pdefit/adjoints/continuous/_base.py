@@ -161,13 +161,15 @@ class AbstractContinuous(AbstractReverse):
 def split(stepper: Stepper) -> tuple[PyTree, PyTree, PyTree]:
     """A stepper in three parts: arrays in which a gradient may be taken, other arrays, and all that is no array.
 
-    Other arrays are those declared `constant`, and those that hold no real numbers.
+    Other arrays are those declared `constant`, those that hold no real numbers, and those of the solver. The right-hand
+    side does not depend on what a solver prepared.
     """
     arrays, still = eqx.partition(stepper, eqx.is_array)
     declared = [f.name for f in dataclasses.fields(stepper.system) if "constant" in f.metadata]
     # constants that are NumPy's are no arrays to JAX, and None here
     names = [n for n in declared if getattr(arrays.system, n) is not None]
     free = eqx.tree_at(lambda s: [getattr(s.system, n) for n in names], arrays, replace_fn=lambda x: None)
+    free = eqx.tree_at(lambda s: s.solver, free, jax.tree.map(lambda x: None, arrays.solver))
     moving = eqx.filter(free, eqx.is_inexact_array)
     marks = jax.tree.map(lambda x: x is None, moving, is_leaf=lambda x: x is None)
     return moving, eqx.filter(arrays, marks), still

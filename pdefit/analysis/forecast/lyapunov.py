@@ -103,7 +103,7 @@ def lyapunov(
 def _growth(stepper: Stepper, y0: PyTree, tangent: PyTree, grid: TimeGrid) -> Float[Array, " I"]:
     """Natural logarithm of the growth of the tangent over every interval."""
     # tangents of the state only: parameters do not change
-    pushed = TangentLinearStepper(stepper, jax.tree.map(lambda _: None, stepper))
+    pushed = TangentLinearStepper(stepper, jax.tree.map(lambda _: None, stepper)).prepared(grid)
     scales = jax.tree.map(_scale, y0)
 
     def interval(carry: PyTree, t_h: tuple[Array, Array]) -> tuple[PyTree, Array]:

@@ -25,6 +25,7 @@ from pdefit.cli.runtime.equations import named, snake_case
 from pdefit.cli.runtime.plugins import plugins, prefix
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.batch import AbstractBatch, Chunk, Loop, Vmap
+from pdefit.integrate.solvers.etdrk4 import ETDRK4
 from pdefit.integrate.solvers.imex import IMEX
 from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.integrate.solvers.rkc import RKC
@@ -43,7 +44,8 @@ from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
 from pdefit.inverse.problem.instrument import AbstractObservationOperator, Compose, ObserveAll, Select, Subsample
 from pdefit.inverse.shooting.formulation import AbstractFormulation, Segments, Single
 from pdefit.systems.boundary import AbstractBoundary, Dirichlet, NoFlux, Periodic
-from pdefit.systems.grid import CartesianGrid
+from pdefit.systems.fourier_grid import FourierGrid
+from pdefit.systems.grid import AbstractGrid, CartesianGrid
 from pdefit.systems.preparation import AbstractPreparation
 from pdefit.systems.system import AbstractSystem
 
@@ -71,7 +73,7 @@ def _named(*classes: Target) -> dict[str, Target]:
 
 
 _SOLVERS = _named(
-    RK4, RKC, IMEX, VelocityVerlet, Yoshida4,
+    RK4, RKC, IMEX, ETDRK4, VelocityVerlet, Yoshida4,
     diffrax.Euler, diffrax.Heun, diffrax.Midpoint, diffrax.Ralston, diffrax.Bosh3, diffrax.Tsit5, diffrax.Dopri5,
     diffrax.Dopri8, diffrax.ImplicitEuler, diffrax.Kvaerno3, diffrax.Kvaerno4, diffrax.Kvaerno5,
 )  # fmt: skip
@@ -102,7 +104,7 @@ KINDS = (
     Kind("transform", AbstractTransform, _named(Identity, Log, Log10, Logit, Softplus, Scale)),
     Kind("guess", AbstractGuess, _named(FromData, Perturb, Value)),
     Kind("prior", AbstractPrior, _named(Normal, LogNormal)),
-    Kind("grid", CartesianGrid, _named(CartesianGrid)),
+    Kind("grid", AbstractGrid, _named(CartesianGrid, FourierGrid)),
     Kind("boundary", AbstractBoundary, _named(Periodic, NoFlux, Dirichlet)),
     Kind(
         "gradient transformation",

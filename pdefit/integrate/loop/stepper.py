@@ -4,13 +4,15 @@ import abc
 
 import diffrax
 import equinox as eqx
+import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 # these register how a kind of solver is stepped
 import pdefit.integrate.solvers.explicit
 import pdefit.integrate.solvers.implicit
 import pdefit.integrate.solvers.symplectic  # noqa: F401
-from pdefit.integrate.solvers.method import Carry, method_of
+from pdefit.integrate.loop.time_grid import TimeGrid
+from pdefit.integrate.solvers.method import AbstractPrepared, Carry, method_of
 from pdefit.systems.system import AbstractSystem
 
 
@@ -27,6 +29,15 @@ class AbstractStepper(eqx.Module):
     @abc.abstractmethod
     def __call__(self, t: Array, h: Array, carry: Carry) -> Carry:
         """The carry at t + h."""
+
+    def prepared(self, grid: TimeGrid) -> "AbstractStepper":
+        """The same steps, with everything computed that all steps of a time grid share.
+
+        **Arguments:**
+
+        - `grid`: the steps, of one trajectory or of a batch.
+        """
+        return self
 
 
 class Stepper(AbstractStepper):
@@ -48,3 +59,12 @@ class Stepper(AbstractStepper):
 
     def __call__(self, t, h, carry):
         return method_of(self.solver).advance(self.system, t, h, carry, self.args)
+
+    def prepared(self, grid):
+        method = method_of(self.solver)
+        if not isinstance(method, AbstractPrepared) or grid.sizes is None:
+            return self
+        sizes = jnp.asarray(grid.sizes, jnp.float64)
+        # all trajectories of a batch have the same list of sizes
+        solver = method.prepared(self.system, sizes.reshape(-1, sizes.shape[-1])[0])
+        return eqx.tree_at(lambda s: s.solver, self, solver)

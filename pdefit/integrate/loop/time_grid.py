@@ -11,6 +11,8 @@ from pdefit._util.errors import PdefitError
 
 # at a microsecond for the smallest of steps, one solve takes a quarter of an hour
 _MOST_STEPS = 1e9
+# sizes of steps that differ by less are the same, and the most of them that are worth a list
+_SAME, _MOST_SIZES = 1e-11, 256
 
 
 class TimeGrid(eqx.Module):
@@ -27,6 +29,8 @@ class TimeGrid(eqx.Module):
     - `count`: how many steps each interval takes, (I,).
     - `length`: at least the largest count.
     - `observes_start`: whether the state at `start[0]` is observed too, before any step.
+    - `sizes`: the different sizes of steps, (D,), by default found from `step`. None for frozen steps, and where there are
+      very many.
     """
 
     start: np.ndarray
@@ -34,6 +38,20 @@ class TimeGrid(eqx.Module):
     count: np.ndarray
     length: int = eqx.field(static=True)
     observes_start: bool = eqx.field(static=True)
+    sizes: np.ndarray | None
+
+    def __init__(
+        self,
+        start: np.ndarray,
+        step: np.ndarray,
+        count: np.ndarray,
+        length: int,
+        observes_start: bool,
+        sizes: np.ndarray | None = None,
+    ):
+        self.start, self.step, self.count = start, step, count
+        self.length, self.observes_start = length, observes_start
+        self.sizes = _different(step, count) if sizes is None and not self.frozen else sizes
 
     @property
     def frozen(self) -> bool:
@@ -88,6 +106,16 @@ class TimeGrid(eqx.Module):
         step = jnp.asarray(self.step, jnp.float64)[:, None]
         # a step of zero length returns its state: it pads intervals that need fewer steps than the longest
         return start + jnp.minimum(j, count) * step, jnp.where(j < count, step, 0.0)
+
+
+def _different(step: np.ndarray, count: np.ndarray) -> np.ndarray | None:
+    """The different sizes of steps, up to round-off, for each trajectory the same; None where there are very many."""
+    found = np.sort(np.asarray(step)[np.asarray(count) > 0])
+    if found.size:
+        found = found[np.diff(found, prepend=-np.inf) > _SAME * found[-1]]
+    else:
+        found = np.zeros(1)
+    return None if found.size > _MOST_SIZES else np.broadcast_to(found, (*step.shape[:-1], found.size))
 
 
 def constant_grid(t0: float, ts: Float[np.ndarray, " K"], dt: float) -> TimeGrid:

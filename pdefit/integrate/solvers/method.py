@@ -2,19 +2,20 @@
 
 import abc
 import functools
-from typing import Any
+from typing import Any, TypeVar
 
 import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.errors import PdefitError
 from pdefit.systems.system import AbstractSystem
 
 # the state, and what a solver remembers between steps
 Carry = tuple[PyTree, Any]
+Self = TypeVar("Self", bound="AbstractPrepared")
 
 
 class AbstractMethod(eqx.Module):
@@ -95,6 +96,20 @@ class AbstractStaged(eqx.Module):
         **Arguments:**
 
         - `x`: the fewest stages are taken that are stable for y' = -x y with step 1. None for a moderate number.
+        """
+
+
+class AbstractPrepared(AbstractMethod):
+    """A method that computes something from the equations before the time loop, for all of its steps."""
+
+    @abc.abstractmethod
+    def prepared(self: Self, system: AbstractSystem, sizes: Float[Array, " D"]) -> Self:
+        """The method with what its steps need. A method that is not prepared computes it in every step.
+
+        **Arguments:**
+
+        - `system`: the equations, in which the result can be differentiated.
+        - `sizes`: the different sizes of steps, in the system's time unit.
         """
 
 

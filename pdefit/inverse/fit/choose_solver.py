@@ -11,8 +11,10 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
 from pdefit.integrate.adaptive.tolerance import Adaptive
+from pdefit.integrate.solvers.etdrk4 import ETDRK4
 from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.integrate.solvers.rkc import RKC
+from pdefit.systems.spectral import SpectralSystem
 from pdefit.systems.system import AbstractSystem
 
 # of systems with so few values all eigenvalues are computed
@@ -56,6 +58,13 @@ def choose_solver(
     - `adaptive`: whether steps may be chosen by their error (the default); False where a step was given.
     - `args`: exogenous inputs of the system.
     """
+    if isinstance(system, SpectralSystem):
+        rates = jax.tree.map(lambda e: float(jnp.max(jnp.abs(e))), system.eigenvalues())
+        count = max(jax.tree.leaves(rates)) * span / _REACH
+        if count > _MANY_STEPS:
+            return SolverChoice(
+                ETDRK4(), None, f"explicit steps would be {count:.1e}, and the stiff part is diagonal in Fourier space"
+            )
     flat, back = ravel_pytree(y0)
 
     def rate(x: Array) -> Array:

@@ -136,8 +136,9 @@ class Tangents(eqx.Module):
             found = jvp_many(lambda o, y: schedule.residuals(o, y, i), (problem.observe, y), (moved.observe, dy))
             return seen.plus(*found)
 
+        pushed = TangentLinearStepper(stepper, stepping(moved), twin, several=True).prepared(schedule.time_grid)
+
         def trajectory(walk: TangentState, grid: TimeGrid, inputs: PyTree) -> TangentState:
-            pushed = TangentLinearStepper(stepper, stepping(moved), twin, several=True)
             (y, dy), seen = fold(pushed, (walk.states, walk.tangents), grid, look, inputs, walk.seen)
             return TangentState(y, dy, seen)
 

@@ -123,6 +123,8 @@ class TrajectoryRunner(eqx.Module):
         **Arguments:** as of `AbstractAdjoint.run`, with S initial states in `starts` and S time grids in `schedule`.
         """
 
+        stepper = stepper.prepared(schedule.time_grid)
+
         def trajectory(y0: PyTree, grid: TimeGrid, inputs: PyTree, probes: Array | None) -> tuple[PyTree, PyTree]:
             end, outputs = self.adjoint.run(stepper, y0, grid, emit, inputs, probes)
             return outputs, end

@@ -73,6 +73,19 @@ class TangentLinearStepper(AbstractStepper):
         (y, state), (dy, d_state) = self._push(lambda stepper, c: stepper(t, h, c), (y, state), (dy, d_state))
         return (y, dy), (state, d_state)
 
+    def prepared(self, grid):
+        stepper, followed = self.stepper.prepared(grid), self.stepper if self.twin is None else self.twin
+        if stepper is self.stepper:
+            return self
+        # what is prepared depends on the parameters, so it has a tangent of its own
+        moved = eqx.filter(self.tangent, eqx.is_inexact_array)
+        push_all = jvp_many if self.several else push
+        solver, d_solver = push_all(lambda s: s.prepared(grid).solver, (followed,), (moved,))
+        tangent = eqx.tree_at(lambda s: s.solver, self.tangent, d_solver)
+        if self.twin is None:
+            return TangentLinearStepper(stepper, tangent, None, self.several)
+        return TangentLinearStepper(stepper, tangent, eqx.tree_at(lambda s: s.solver, followed, solver), self.several)
+
     def _push(self, function: Callable, primal: PyTree, tangent: PyTree) -> tuple[PyTree, PyTree]:
         moved = eqx.filter(self.tangent, eqx.is_inexact_array)
         followed = self.stepper if self.twin is None else self.twin

@@ -58,6 +58,7 @@ class TimeChunks:
             count=grid.count[:, columns],
             length=grid.length,
             observes_start=False,
+            sizes=grid.sizes,
         )
         return self._window(columns, part, self._most_frames)
 
@@ -106,7 +107,7 @@ class TimeChunks:
         """One interval of zero length at the start, at whose end the first frame is observed."""
         grid = self._grid
         none = np.zeros_like(grid.count[:, :1])
-        return TimeGrid(grid.start[:, :1], np.zeros(none.shape), none, length=1, observes_start=False)
+        return TimeGrid(grid.start[:, :1], np.zeros(none.shape), none, 1, observes_start=False, sizes=grid.sizes)
 
     def _split(self, parts: int, length: int) -> None:
         """Cut every interval into parts of `length` steps.

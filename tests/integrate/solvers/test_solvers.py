@@ -107,8 +107,11 @@ def test_padding_does_not_change_a_trajectory(solver):
         t = float(stop)
 
 
-class Pendulum(pdefit.AbstractSystem, pdefit.capabilities.AbstractMechanical, pdefit.capabilities.AbstractSplit):
-    """x'' = -sin x + cos t: smooth, nonlinear and driven, and of a form for every kind of solver; L is the harmonic part."""
+class Pendulum(pdefit.AbstractSystem, pdefit.capabilities.AbstractMechanical, pdefit.capabilities.AbstractDiagonal):
+    """x'' = -sin x + cos t: smooth, nonlinear and driven, and of a form for every kind of solver.
+
+    L is the harmonic part, which turns the mode x + i v with the eigenvalue -i.
+    """
 
     time_unit: ClassVar[str] = "s"
 
@@ -133,11 +136,14 @@ class Pendulum(pdefit.AbstractSystem, pdefit.capabilities.AbstractMechanical, pd
     def explicit(self, t, y, args):
         return Phase(jnp.zeros_like(y.x), y.x - jnp.sin(y.x) + jnp.cos(t))
 
-    def linear(self, y):
-        return Phase(y.v, -y.x)
+    def to_modes(self, y):
+        return y.x + 1j * y.v
 
-    def linear_solve(self, y, h):
-        return Phase((y.x + h * y.v) / (1 + h**2), (y.v - h * y.x) / (1 + h**2))
+    def from_modes(self, modes):
+        return Phase(modes.real, modes.imag)
+
+    def eigenvalues(self):
+        return jnp.asarray(-1j)
 
 
 class Circle(pdefit.AbstractSystem):
@@ -165,6 +171,7 @@ LISTED = {
     "velocity_verlet": (2, Pendulum, 3.0, (64, 128, 256)),
     "bosh3": (3, Pendulum, 3.0, (64, 128, 256)),
     "kvaerno3": (3, Pendulum, 3.0, (64, 128, 256)),
+    "etdrk4": (4, Pendulum, 3.0, (64, 128, 256)),
     "rk4": (4, Pendulum, 3.0, (64, 128, 256)),
     "yoshida4": (4, Pendulum, 3.0, (128, 256, 512)),
     "dopri5": (5, Circle, 3.0, (16, 32, 64)),

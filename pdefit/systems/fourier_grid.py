@@ -1,0 +1,106 @@
+"""A uniform periodic grid on which derivatives are taken in Fourier space."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from pdefit.systems.grid import COUNTS, LENGTHS, AbstractGrid
+
+
+class FourierGrid(AbstractGrid):
+    """A periodic box whose fields are sums of plane waves. Values live at points, `origin + i spacing`.
+
+    Derivatives are exact for every field that the grid resolves. A real field of n points along the last axis has
+    n // 2 + 1 modes there, as of `jax.numpy.fft.rfftn`.
+
+    **Arguments:**
+
+    - `shape`: the number of points along each of one to three axes, at least 2.
+    - `extent`: the periods, in `length_unit`.
+    - `origin`: the first point, in `length_unit`; default 0.
+    - `length_unit`: the unit of lengths; default "1".
+    """
+
+    shape: tuple[int, ...] = eqx.field(**COUNTS)
+    extent: tuple[float, ...] = eqx.field(**LENGTHS)
+    origin: tuple[float, ...] | None = eqx.field(default=None, **LENGTHS)
+    length_unit: str = eqx.field(default="1", static=True)
+
+    @property
+    def periodic(self):
+        return (True,) * self.ndim
+
+    def axis(self, i):
+        return self.corner[i] + np.arange(self.shape[i]) * self.spacing[i]
+
+    def coarsen(self, u, factor):
+        if any(n % factor for n in self.shape):
+            raise ValueError(f"coarsen expects a shape divisible by {factor}, but got {self.shape}")
+        # values live at points, and every point of the coarser grid is one of this grid
+        return u[(slice(None, None, factor),) * self.ndim]
+
+    def to_modes(self, u: Array) -> Array:
+        """The Fourier modes of a real field.
+
+        **Arguments:**
+
+        - `u`: the field, of the grid's shape.
+        """
+        return jnp.fft.rfftn(u)
+
+    def from_modes(self, modes: Array) -> Array:
+        """The real field of its Fourier modes, the inverse of `to_modes`."""
+        return jnp.fft.irfftn(modes, s=self.shape)
+
+    def numbers(self, axis: int) -> np.ndarray:
+        """The number of periods of every mode along an axis, as an array that broadcasts against modes."""
+        n, last = self.shape[axis], self.ndim - 1
+        count = np.arange(n // 2 + 1) if axis == last else np.rint(np.fft.fftfreq(n, 1 / n))
+        return count.reshape([-1 if i == axis else 1 for i in range(self.ndim)])
+
+    def symbol(self, order: int = 1, axis: int = 0) -> np.ndarray:
+        """The factor (i k)^order by which a derivative multiplies the modes, real for even orders.
+
+        **Arguments:**
+
+        - `order`: the order of the derivative; default 1.
+        - `axis`: the axis along which it is taken; default 0.
+        """
+        count, n = self.numbers(axis), self.shape[axis]
+        waves = 2 * np.pi / self.extent[axis] * count
+        if order % 2 == 0:
+            return (-1.0) ** (order // 2) * waves**order
+        # the highest mode of an even number of points is a cosine, whose odd derivatives vanish at every point
+        return 1j * (-1.0) ** (order // 2) * np.where(2 * np.abs(count) == n, 0.0, waves) ** order
+
+    def laplacian_symbol(self) -> np.ndarray:
+        """The factor -|k|^2 by which the Laplacian multiplies the modes."""
+        return sum((self.symbol(2, axis) for axis in range(self.ndim)), start=np.zeros(()))
+
+    def derivative(self, u: Array, order: int = 1, axis: int = 0) -> Array:
+        """A derivative of a field.
+
+        **Arguments:**
+
+        - `u`: the field, of the grid's shape.
+        - `order`, `axis`: as of `symbol`.
+        """
+        modes = self.to_modes(u)
+        return self.from_modes(modes * self.symbol(order, axis).astype(modes.dtype))
+
+    def dealias(self, modes: Array) -> Array:
+        """The modes without the upper third along every axis.
+
+        Products of two such fields have no error in the modes that are left (the 2/3 rule).
+
+        **Arguments:**
+
+        - `modes`: Fourier modes, as of `to_modes`.
+
+        Source: S. A. Orszag, J. Atmos. Sci. 28:1074 (1971), doi:10.1175/1520-0469(1971)028<1074:OTEOAI>2.0.CO;2.
+        """
+        kept = np.ones((), bool)
+        for axis, n in enumerate(self.shape):
+            kept = kept & (3 * np.abs(self.numbers(axis)) < n)
+        return jnp.where(kept, modes, 0)
