@@ -10,17 +10,17 @@ import numpy as np
 
 from pdefit._util.errors import PdefitError, first_line
 from pdefit.integrate.loop.adjoint_norms import EXPLOSIVE
-from pdefit.inverse.fit._compiled_loop import MOST, Carry, Log, power_of_two
+from pdefit.inverse.fit._compiled_loop import MOST, Carry, Log, first_carry, power_of_two
 from pdefit.inverse.fit._place import Place
 from pdefit.inverse.fit.drivers import AbstractDriver
-from pdefit.inverse.fit.result import Fit, Progress, Record, RunState, pack, saved_weights, unpack
+from pdefit.inverse.fit.result import Fit, Progress, Record, RunState, pack, records, saved_weights, unpack
 from pdefit.inverse.fit.smoothness import SMOOTHINGS
 from pdefit.inverse.fit.stability import near_stability, suits
 from pdefit.inverse.fit.stages import Reweight, Stage, keeps, new_weights, prepares, resized, with_windows
 from pdefit.inverse.fit.step_checks import StepWatch, explain_growth
 from pdefit.inverse.objective.abstract import Objective
 from pdefit.inverse.objective.functional import Functional
-from pdefit.inverse.optimizers.base import AbstractOptimizer, Box
+from pdefit.inverse.optimizers.base import AbstractOptimizer
 
 
 class FitRun(Generic[Objective]):
@@ -126,8 +126,8 @@ class FitRun(Generic[Objective]):
 
     def _weigh(self, reweight: Reweight | None) -> bool:
         """Choose the smoothness of fields and sigma by the data, and return whether they are those in force."""
-        theta, equations = jnp.asarray(self.theta), self.driver.normal_equations
-        self.functional, settled, events = new_weights(self.functional, theta, reweight, equations)
+        found = new_weights(self.functional, jnp.asarray(self.theta), reweight, self.driver.normal_equations)
+        self.functional, settled, events = found
         self.roughness = {**self.roughness, **self.functional.controls.roughness}
         for event in events:
             self._note(f"stage {self.place.stage + 1}: {event}")
@@ -144,7 +144,7 @@ class FitRun(Generic[Objective]):
             if self._left() <= 0:
                 return
             self._move(count=0)
-        self.carry = carry = self.carry or self._begin(optimizer)
+        self.carry = carry = self.carry or first_carry(self.functional, optimizer, self.theta)
         limit = self.stages[self.place.stage].max_iterations
         if self.budget is not None:
             limit = min(limit, self.budget - (self.iterations - self.place.count))
@@ -176,18 +176,13 @@ class FitRun(Generic[Objective]):
         self.driver.advance(self.functional, optimizer, carry, 0)
         self._move(compiling=self.place.compiling + time.perf_counter() - begin)
 
-    def _begin(self, optimizer: AbstractOptimizer) -> Carry:
-        state = optimizer.init(jnp.asarray(self.theta), Box(*self.functional.controls.box()))
-        # explicit dtype: a weakly typed infinity would compile the loop a second time
-        return Carry(state, jnp.asarray(jnp.inf, jnp.float64), jnp.asarray(self.theta), jnp.asarray(False))
-
     def _renew(self, optimizer: AbstractOptimizer, carry: Carry) -> Carry:
         """Begin anew from the best point with steps that suit it, where those in force do not."""
         if not self.steps.due:
             return carry
         if not self._with_steps(*self.steps.renew(self.functional, jnp.asarray(self.theta))):
             return carry
-        carry = self._begin(optimizer)
+        carry = first_carry(self.functional, optimizer, self.theta)
         self._compile(optimizer, carry)
         return carry
 
@@ -245,7 +240,8 @@ class FitRun(Generic[Objective]):
         self._with_steps(self.steps.restored(self.functional, steps, saved.arrays))
         self.theta = unpack("theta", self.functional.theta0, saved.arrays)
         self.loss = float(saved.arrays["loss"])
-        self.carry = unpack("carry", self._begin(self.stages[self.place.stage].optimizer), saved.arrays)
+        like = first_carry(self.functional, self.stages[self.place.stage].optimizer, self.theta)
+        self.carry = unpack("carry", like, saved.arrays)
 
     # --- accounts ----------------------------------------------------------------------------------------------------
 
@@ -261,28 +257,17 @@ class FitRun(Generic[Objective]):
         self._move(count=self.place.count + done)
 
     def _progress(self, done: int, limit: int) -> Progress:
-        return Progress(
-            stage=self.place.stage,
-            stages=len(self.stages),
-            iteration=self.iterations,
-            max_iterations=limit,
-            loss=self.loss,
-            records=self.history[len(self.history) - done :],
-            functional=self.functional,
-            theta=np.asarray(self.theta),
-            state=self.state,
-        )
+        new, theta = self.history[len(self.history) - done :], np.asarray(self.theta)
+        place = self.place.stage, len(self.stages), self.iterations, limit
+        return Progress(*place, self.loss, new, self.functional, theta, self.state)
 
     def _record(self, log: Log, done: int, elapsed: float) -> None:
-        for i in range(done):
-            loss, norm, accepted = float(log.loss[i]), float(log.gradient_norm[i]), bool(log.accepted[i])
-            theta = np.asarray(log.theta[i]) if log.theta.shape[1] else None
-            self._move(iterations=self.iterations + 1)
-            error = self.steps.error if accepted and self.steps.error is not None else float("nan")
-            stage = self.place.stage + 1
-            self.history.append(Record(self.iterations, stage, loss, norm, accepted, elapsed / done, theta, error))
-            if not np.isfinite(loss):
-                self._note(f"iteration {self.iterations}: the loss is not finite, the step was rejected and reduced")
+        new = records(log, done, elapsed, self.iterations, self.place.stage + 1, self.steps.error)
+        self.history += new
+        self._move(iterations=self.iterations + done)
+        for record in new:
+            if not np.isfinite(record.loss):
+                self._note(f"iteration {record.iteration}: the loss is not finite, the step was rejected and reduced")
 
     def result(self, status: str) -> Fit[Objective]:
         """The result of the fit, which may have been interrupted."""
