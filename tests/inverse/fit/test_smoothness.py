@@ -14,6 +14,7 @@ from pdefit.inverse.fit.smoothness import choose_smoothness
 from pdefit.inverse.objective.compiled import normal_equations
 
 MODES = 24
+STAGES = [pdefit.Stage(pdefit.optimizers.LevenbergMarquardt())]
 NUMBERS = {"D": pdefit.transforms.Log(), "r": pdefit.transforms.Log()}
 
 
@@ -37,7 +38,7 @@ def errors(found):
 def test_a_noisy_fit_chooses_its_smoothness_and_a_resumed_one_the_same(monkeypatch):
     monkeypatch.setattr(fit_run, "power_of_two", lambda rate: 2)
     functional = front(noise=0.02)
-    whole, rows, states = run(functional, None)
+    whole, rows, states = run(functional, STAGES)
     numbers, field = errors(whole)
     # the modes alone would keep sqrt(24/64) of the first frame's noise, or 0.012
     assert field < 0.006
@@ -45,7 +46,7 @@ def test_a_noisy_fit_chooses_its_smoothness_and_a_resumed_one_the_same(monkeypat
     assert np.all(np.abs(numbers) < 3 * known.error[:2])
     assert any("smoothness chosen by the data" in event for event in whole.events)
     state = states[-2]
-    again, later, _ = run(functional, None, resume=state)
+    again, later, _ = run(functional, STAGES, resume=state)
     assert np.asarray(again.theta).tobytes() == np.asarray(whole.theta).tobytes()
     assert (again.loss, again.events) == (whole.loss, whole.events)
     assert bits(rows[: state.iterations] + later) == bits(rows)
@@ -53,12 +54,12 @@ def test_a_noisy_fit_chooses_its_smoothness_and_a_resumed_one_the_same(monkeypat
 
 def test_the_prior_fades_where_data_have_no_noise():
     """Whatever sigma was given, here 1."""
-    numbers, _ = errors(pdefit.fit(front()))
+    numbers, _ = errors(pdefit.fit(front(), STAGES))
     assert np.all(np.abs(numbers) < 1e-5)
 
 
 def test_the_scale_of_sigma_does_not_change_the_estimate():
-    found = [pdefit.fit(front(noise=0.02, sigma=sigma)).theta for sigma in (0.02, 1.0)]
+    found = [pdefit.fit(front(noise=0.02, sigma=sigma), STAGES).theta for sigma in (0.02, 1.0)]
     known = pdefit.intervals(front(noise=0.02), found[0]).error
     assert np.all(np.abs(found[0] - found[1]) < 0.05 * known)
 
