@@ -63,7 +63,8 @@ class Modes:
         """The values of the modes along each axis, (cells, modes)."""
         found = []
         for n, wraps, most in zip(self.shape, self.periodic, self._chosen[0].max(axis=0) + 1, strict=True):
-            places, number = (np.arange(n)[:, None] + 0.5) / n, np.arange(most)
+            # from the first cell's centre, where the highest cosine of an even number of cells does not vanish
+            places, number = (np.arange(n)[:, None] + (0.0 if wraps else 0.5)) / n, np.arange(most)
             angle = np.pi * places * (2 * ((number + 1) // 2) if wraps else number)
             values = np.where(wraps & (number > 0) & (number % 2 == 0), np.sin(angle), np.cos(angle))
             found.append(values / np.sqrt(np.mean(values**2, axis=0)))
