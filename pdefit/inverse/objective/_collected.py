@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 from jaxtyping import Array, PyTree
 
@@ -29,7 +30,7 @@ class _Sum(NamedTuple):
     def times(self, factor: Any) -> "_Sum":
         return _Sum(tuple((factor if c is None else c * factor, x) for c, x in self.terms))
 
-    def where(self, chosen: Array) -> "_Sum":
+    def where(self, chosen: Array | np.ndarray) -> "_Sum":
         """The sum where chosen, zero elsewhere."""
         return _Sum(tuple((jnp.where(chosen, 1.0 if c is None else c, 0.0).astype(x.dtype), x) for c, x in self.terms))
 
