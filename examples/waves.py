@@ -13,6 +13,7 @@ jax.config.update("jax_enable_x64", True)
 
 # --8<-- [start:system]
 
+
 class State(NamedTuple):
     u: Float[Array, "*grid"] = pdefit.field(doc="height")
 

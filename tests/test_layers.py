@@ -29,7 +29,7 @@ ROOMS = {
     "pdefit.inverse.objective": f"{_ARRAYS} diffrax",
     "pdefit.inverse.optimizers": f"{_ARRAYS} optax",
     "pdefit.inverse.offload": f"{_ARRAYS} diffrax",
-    "pdefit.inverse.fit": f"{_ARRAYS} diffrax",
+    "pdefit.inverse.fit": f"{_ARRAYS} diffrax scipy",
     "pdefit.inverse.uncertainty": f"{_ARRAYS} scipy",
     "pdefit.inverse.certify": f"{_ARRAYS} diffrax scipy",
     "pdefit.analysis": f"{_ARRAYS} diffrax scipy",

@@ -59,8 +59,15 @@ def _control(node: Mapping[str, Any], path: str) -> Control:
         unit=node.get("unit"),
         scale=scale,
         smoothing=smoothing,
+        modes=_modes(node.get("modes"), f"{path}.modes"),
         estimate=node.get("estimate", True),
     )
+
+
+def _modes(node: Any, path: str) -> int | None:
+    if node is not None and (isinstance(node, bool) or not isinstance(node, int) or node < 1):
+        raise PdefitError(f"{path} expects a whole number >= 1, but got '{node}'")
+    return node
 
 
 def _transform(node: Any, path: str) -> AbstractTransform:

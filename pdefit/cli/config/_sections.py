@@ -24,7 +24,7 @@ _MAPPINGS = (
     "regularizers",
 )
 # a node of the nested mapping `controls` is a control if it holds one of these keys, so no array may have such a name
-CONTROL_KEYS = ("transform", "guess", "bounds", "prior", "unit", "scale", "smoothing", "scope", "estimate")
+CONTROL_KEYS = ("transform", "guess", "bounds", "prior", "unit", "scale", "smoothing", "modes", "scope", "estimate")
 _OPTIONAL_MAPPINGS = ("data", "twin", "steps", "reference", "args")
 # deeper nesting is a mistake, or an attempt to exhaust the stack
 _DEEPEST = 40

@@ -8,7 +8,7 @@ import numpy as np
 from pdefit.cli.experiment.build import Experiment
 from pdefit.cli.experiment.truth import is_known
 from pdefit.cli.runs.discretisation_check import DECIDES
-from pdefit.inverse.controls.vector import FEW, BoundControl
+from pdefit.inverse.controls.vector import BoundControl
 from pdefit.inverse.fit.fit import Fit
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.uncertainty.intervals import Intervals
@@ -49,7 +49,7 @@ def parameter_rows(
     for control in functional.controls.items:
         span = slice(first, first + control.size)
         first += control.size
-        if control.size > FEW or control.is_node:
+        if control.is_field or control.is_node:
             continue
         physical = [_physical(control, x[span]) for x in (guess, theta, truth)]
         for k, i in enumerate(range(span.start, span.stop)):
@@ -78,7 +78,7 @@ def field_errors(exp: Experiment, found: Fit) -> dict[str, dict[str, float]]:
     """Relative L2 errors of controls that are fields, and of their guesses, where the truth is known."""
     out: dict[str, dict[str, float]] = {}
     for control in found.functional.controls.items:
-        if control.size <= FEW or control.is_node or exp.truth is None or not is_known(control.path, exp.true_paths):
+        if not control.is_field or control.is_node or exp.truth is None or not is_known(control.path, exp.true_paths):
             continue
         truth = np.asarray(control.where(exp.truth))
         out[control.path] = {

@@ -70,7 +70,7 @@ def influence(subject: Subject) -> list[Check]:
         own = zero[first : first + control.size]
         if own.all():
             silent.append(control.path)
-        elif control.size <= FEW and names:
+        elif not control.is_field and names:
             silent += [names[first + int(k)] for k in np.flatnonzero(own)]
         first += control.size
     remedy = f"the data say nothing about {', '.join(silent)}: give a prior, observe more, or remove the control"

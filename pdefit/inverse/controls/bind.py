@@ -10,6 +10,7 @@ from jaxtyping import PRNGKeyArray
 
 from pdefit._util.errors import PdefitError
 from pdefit.data.observations import Observations
+from pdefit.inverse.controls._modes import Modes
 from pdefit.inverse.controls.declare import Control, Declaration, declared_leaves
 from pdefit.inverse.controls.paths import holder, leaf
 from pdefit.inverse.controls.vector import BoundControl, Controls, in_order, kind_of
@@ -44,6 +45,13 @@ def bind(
         # the leaves of a module are declared by its name
         info = parameters(problem.system).get(path.split(".")[0])
         lower, upper = control.bounds or (-np.inf, np.inf)
+        modes = None
+        if control.modes is not None:
+            _check_modes(path, control)
+            modes = Modes.of(path, control.modes, guess.shape, getattr(problem.system, "grid", None))
+            # the part of the guess that the modes can hold
+            search = modes.field(modes.coefficients(control.transform.to_search(guess)))
+            guess = control.transform.to_physical(search).astype(nominal.dtype)
         _check(path, control, np.asarray(guess), lower, upper, info)
         problem = eqx.tree_at(where, problem, guess)
         if not control.estimate:
@@ -60,9 +68,11 @@ def bind(
                 upper=upper,
                 prior=control.prior,
                 unit=control.unit or (info.unit if info else "1"),
-                labels=_labels(problem, info, guess.shape),
+                labels=_labels(problem, info, guess.shape) if modes is None else _numbered(modes.count),
                 smoothing=control.smoothing,
                 base=None if control.smoothing is None else control.transform.to_search(guess),
+                modes=modes,
+                roughness=None if modes is None else jnp.zeros(modes.count),
                 own=control.scope == "experiment" or kind_of(path, guess.size) == "node",
             )
         )
@@ -81,6 +91,23 @@ def _labels(problem: Problem, info: ParameterInfo | None, shape: tuple[int, ...]
         axes = [known.get(d, range(n)) for d, n in zip(info.dims, shape, strict=True)]
     index = np.indices(shape).reshape(len(shape), -1).T
     return tuple(".".join(str(axes[k][i]) for k, i in enumerate(row)) for row in index)
+
+
+def _numbered(count: int) -> tuple[str, ...]:
+    """Labels of the modes of a field, by their wave number from the lowest on."""
+    return tuple(f"mode{number}" for number in range(count))
+
+
+def _check_modes(path: str, control: Control) -> None:
+    """Refuse what a field of modes cannot have."""
+    for word in ("bounds", "smoothing"):
+        if getattr(control, word) is not None:
+            raise PdefitError(
+                f"'{path}' has modes, whose coefficients have no {word}; remove {word}, and keep values within limits by a "
+                f"logit or log transform"
+            )
+    if path.split(".")[0] == "nodes":
+        raise PdefitError(f"'{path}' has modes, which would tie segments to each other; remove modes")
 
 
 def _check(path: str, control: Control, guess: np.ndarray, lower: float, upper: float, info: ParameterInfo | None):

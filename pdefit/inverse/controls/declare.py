@@ -26,6 +26,8 @@ class Control:
     - `scale`: the size of a typical change in search space, by which theta is divided; default 1.
     - `smoothing`: the number of grid cells over which an unknown field is smoothed. Its search variable is then a
       Sobolev variable, in which smooth changes are short ways.
+    - `modes`: the number of smooth modes that an unknown field is made of. theta holds their coefficients, and a fit
+      chooses by the data how smooth the field is (see `pdefit.inverse.fit.smoothness`).
     - `scope`: `shared` by all recordings (the default), or each `experiment` has its own. Node states always belong to
       one.
     - `estimate`: whether it is estimated (the default) or kept at its guess.
@@ -38,6 +40,7 @@ class Control:
     unit: str | None = None
     scale: float = 1.0
     smoothing: float | None = None
+    modes: int | None = None
     scope: str = "shared"
     estimate: bool = True
 
@@ -62,8 +65,9 @@ def declared_leaves(problem: Problem, declared: Declaration) -> list[tuple[str, 
     found: dict[str, Control] = {}
     for path, control in _flatten(declared):
         inside = leaf_paths(problem, path)
-        if inside != [path] and control.smoothing is not None:
-            raise PdefitError(f"'{path}' is a module, whose arrays are no fields; remove smoothing")
+        for word in ("smoothing", "modes"):
+            if inside != [path] and getattr(control, word) is not None:
+                raise PdefitError(f"'{path}' is a module, whose arrays are no fields; remove {word}")
         for inner in inside:
             if inner in found:
                 raise PdefitError(f"The control '{inner}' is declared twice; remove one")

@@ -75,7 +75,7 @@ def _node(problem: Problem, path: str) -> PyTree:
             if not inside:
                 raise PdefitError(
                     f"'{walked}' is one control, which holds no '{name}'; its keys are transform, guess, bounds, prior, unit, "
-                    f"scale, smoothing, scope and estimate"
+                    f"scale, smoothing, modes, scope and estimate"
                 )
             raise unknown(f"control in '{walked}'", name, inside)
         node, walked = inside[name], f"{walked}.{name}"

@@ -1,6 +1,8 @@
 """Bound controls and the vector theta that stands for their values."""
 
-from collections.abc import Callable, Sequence
+import dataclasses
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import equinox as eqx
@@ -9,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
+from pdefit.inverse.controls._modes import Modes
 from pdefit.inverse.controls._sobolev import smooth, unsmooth
 from pdefit.inverse.controls.priors import AbstractPrior
 from pdefit.inverse.controls.transforms import AbstractTransform, Identity, Scale
@@ -48,6 +51,8 @@ class BoundControl(eqx.Module):
     - `labels`: names of its elements.
     - `smoothing`: a length in grid cells, or None.
     - `base`: the search-space field around which a Sobolev variable moves.
+    - `modes`: the smooth modes whose coefficients theta holds, or None.
+    - `roughness`: the weight of every coefficient in the smoothness prior, 0 until a fit chooses it; None without modes.
     - `own`: whether each recording has its own, and `recording` the number of the one that this belongs to.
     """
 
@@ -64,12 +69,20 @@ class BoundControl(eqx.Module):
     labels: tuple[str, ...] = eqx.field(static=True)
     smoothing: float | None = eqx.field(static=True)
     base: Array | None
+    modes: Modes | None = eqx.field(static=True, default=None)
+    roughness: Array | None = None
     own: bool = eqx.field(static=True, default=False)
     recording: int | None = eqx.field(static=True, default=None)
 
     @property
     def size(self) -> int:
-        return int(np.prod(self.shape))
+        """The number of elements of theta that stand for it."""
+        return int(np.prod(self.shape)) if self.modes is None else self.modes.count
+
+    @property
+    def is_field(self) -> bool:
+        """Whether its elements are too many, or too little by themselves, to be listed one by one."""
+        return self.modes is not None or self.size > FEW
 
     @property
     def path(self) -> str:
@@ -91,10 +104,14 @@ class BoundControl(eqx.Module):
         search = self.transform.to_search(x)
         if self.base is not None and self.smoothing is not None:
             search = unsmooth(search - self.base, self.smoothing)
+        if self.modes is not None:
+            search = self.modes.coefficients(search)
         return jnp.ravel(search) / self.scale
 
     def to_physical(self, theta: Float[Array, " size"]) -> Array:
         """The physical value that a part of theta stands for."""
+        if self.modes is not None:
+            return self.transform.to_physical(self.modes.field(theta * self.scale))
         search = jnp.reshape(theta * self.scale, self.shape)
         if self.base is not None and self.smoothing is not None:
             search = self.base + smooth(search, self.smoothing)
@@ -152,8 +169,9 @@ class Controls(eqx.Module):
 
         These are the shared controls that are no fields, as long as they are few.
         """
-        totals = np.cumsum([c.size for c in self.shared.items])
-        return Controls(tuple(c for c, total in zip(self.shared.items, totals, strict=True) if total <= FEW))
+        single = list(itertools.takewhile(lambda c: not c.is_field, self.shared.items))
+        totals = np.cumsum([c.size for c in single])
+        return Controls(tuple(c for c, total in zip(single, totals, strict=True) if total <= FEW))
 
     @property
     def size(self) -> int:
@@ -230,9 +248,31 @@ class Controls(eqx.Module):
         return [self.problem(problem, x) for x in (theta, *corners)]
 
     def prior_residuals(self, theta: Float[Array, " p"]) -> list[Array]:
-        """The residuals of all priors."""
+        """The residuals of all priors, those of smoothness last."""
+        parts = list(zip(self.items, self.split(theta), strict=True))
+        found = [jnp.ravel(c.prior.residual(c.to_physical(part))) for c, part in parts if c.prior is not None]
+        return found + [c.roughness * part for c, part in parts if c.roughness is not None]
+
+    @property
+    def roughness(self) -> dict[str, Array]:
+        """The weights of the smoothness priors, by the path of their control."""
+        return {c.path: c.roughness for c in self.items if c.roughness is not None}
+
+    def roughness_of_theta(self) -> np.ndarray:
+        """The weight of every element of theta in the smoothness priors, (p,); 0 for those that have none."""
+        parts = [np.zeros(c.size) if c.roughness is None else np.asarray(c.roughness) for c in self.items]
+        return np.concatenate([np.zeros(0), *parts])
+
+    def with_roughness(self, weights: Mapping[str, Array]) -> "Controls":
+        """The same controls with other weights of smoothness priors, by path."""
+        given = [dataclasses.replace(c, roughness=weights[c.path]) if c.path in weights else c for c in self.items]
+        return Controls(tuple(given))
+
+    def listed(self, theta: Float[Array, " p"]) -> Float[Array, " p"]:
+        """A physical value for every element of theta. For modes it is the coefficient, in the unit of the search space."""
         parts = zip(self.items, self.split(theta), strict=True)
-        return [jnp.ravel(c.prior.residual(c.to_physical(part))) for c, part in parts if c.prior is not None]
+        each = [jnp.ravel(c.to_physical(part)) if c.modes is None else part * c.scale for c, part in parts]
+        return jnp.concatenate(each)
 
     def names(self) -> list[str]:
         """A name for every element of theta, such as `D`, `gm.Mars` or `y0.u.17`."""
@@ -241,4 +281,4 @@ class Controls(eqx.Module):
 
 def in_order(items: Sequence[BoundControl]) -> Controls:
     """Controls in the order that theta has: few numbers, fields, initial states, node states."""
-    return Controls(tuple(sorted(items, key=lambda c: (c.is_node, c.is_state, c.size > FEW))))
+    return Controls(tuple(sorted(items, key=lambda c: (c.is_node, c.is_state, c.is_field))))

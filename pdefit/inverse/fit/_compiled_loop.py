@@ -10,10 +10,10 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from pdefit.inverse.objective.abstract import AbstractObjective
-from pdefit.inverse.optimizers.base import AbstractOptimizer, Evaluation
+from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluation
 
 # evaluations of a chunk, at most
 MOST = 64
@@ -96,3 +96,10 @@ def one_by_one(
 def power_of_two(rate: float) -> int:
     """The number of evaluations in about a second, rounded down to a power of two."""
     return 2 ** int(np.log2(min(max(rate, 1.0), MOST)))
+
+
+def first_carry(functional: AbstractObjective, optimizer: AbstractOptimizer, theta: Float[Array, " p"]) -> Carry:
+    """The state of an optimizer before its first evaluation."""
+    state = optimizer.init(jnp.asarray(theta), Box(*functional.controls.box()))
+    # explicit dtype: a weakly typed infinity would compile the loop a second time
+    return Carry(state, jnp.asarray(jnp.inf, jnp.float64), jnp.asarray(theta), jnp.asarray(False))

@@ -10,16 +10,17 @@ import numpy as np
 
 from pdefit._util.errors import PdefitError, first_line
 from pdefit.integrate.loop.adjoint_norms import EXPLOSIVE
-from pdefit.inverse.fit._compiled_loop import MOST, Carry, Log, power_of_two
+from pdefit.inverse.fit._compiled_loop import MOST, Carry, Log, first_carry, power_of_two
 from pdefit.inverse.fit._place import Place
 from pdefit.inverse.fit.drivers import AbstractDriver
-from pdefit.inverse.fit.result import Fit, Progress, Record, RunState, pack, saved_weights, unpack
+from pdefit.inverse.fit.result import Fit, Progress, Record, RunState, pack, records, saved_weights, unpack
+from pdefit.inverse.fit.smoothness import SMOOTHINGS
 from pdefit.inverse.fit.stability import near_stability, suits
-from pdefit.inverse.fit.stages import Stage, keeps, prepares, resized, with_windows
+from pdefit.inverse.fit.stages import Reweight, Stage, keeps, new_weights, prepares, resized, with_windows
 from pdefit.inverse.fit.step_checks import StepWatch, explain_growth
 from pdefit.inverse.objective.abstract import Objective
 from pdefit.inverse.objective.functional import Functional
-from pdefit.inverse.optimizers.base import AbstractOptimizer, Box
+from pdefit.inverse.optimizers.base import AbstractOptimizer
 
 
 class FitRun(Generic[Objective]):
@@ -39,6 +40,8 @@ class FitRun(Generic[Objective]):
         self.place = Place()
         # weights and point before this stage
         self.sigma_before, self.theta_before = functional.observations.sigma, self.theta
+        # weights of smoothness priors, which all windows share
+        self.roughness = functional.controls.roughness
         self.steps = StepWatch()
         self.carry: Carry | None = None
         self.history: list[Record] = []
@@ -79,6 +82,7 @@ class FitRun(Generic[Objective]):
         elif not keeps(self.own, self.stages[self.place.windows].formulation if self.place.windows >= 0 else None):
             self._use(-1, sigma)
         self._carry_over()
+        self._weigh(None)
 
     def _carry_over(self) -> None:
         """Take the point reached to the windows in force, with steps that suit it."""
@@ -102,22 +106,32 @@ class FitRun(Generic[Objective]):
         """Minimise with the windows of a stage and these weights from now on."""
         self._move(windows=windows)
         formulation = None if windows < 0 else self.stages[windows].formulation
-        self.functional = with_windows(self.own, formulation).reweighted(sigma)
+        self.functional = with_windows(self.own, formulation).reweighted(sigma).with_roughness(self.roughness)
         self._with_steps(self.steps.applied(self.functional))
 
     def _rounds(self) -> None:
-        """Run a stage once, or as many rounds of it as its reweighting takes."""
+        """Run a stage once, or as many rounds of it as its weights take."""
         reweight = self.stages[self.place.stage].reweight
+        rounds = SMOOTHINGS if reweight is None else reweight.rounds
         while True:
             self._round()
-            if reweight is None or self.place.settled or self._left() == 0 or self.carry is None:
+            if self.place.settled or self._left() == 0 or self.carry is None:
                 return
-            self.functional, change = reweight.apply(self.functional, self.theta)
-            self._note(f"stage {self.place.stage + 1}: sigma re-estimated from residuals, largest change {change:.1%}")
+            settled = self._weigh(reweight)
+            if reweight is None and settled:
+                return
             # settled rounds keep the weights, because the loss reported last belongs to them
-            settled = change < reweight.tolerance or self.place.round + 1 == reweight.rounds
-            self._move(settled=settled, round=self.place.round + 1)
+            self._move(settled=settled or self.place.round + 1 == rounds, round=self.place.round + 1)
             self.carry = None
+
+    def _weigh(self, reweight: Reweight | None) -> bool:
+        """Choose the smoothness of fields and sigma by the data, and return whether they are those in force."""
+        found = new_weights(self.functional, jnp.asarray(self.theta), reweight, self.driver.normal_equations)
+        self.functional, settled, events = found
+        self.roughness = {**self.roughness, **self.functional.controls.roughness}
+        for event in events:
+            self._note(f"stage {self.place.stage + 1}: {event}")
+        return settled
 
     def _left(self) -> int:
         """The number of evaluations that a new round of this stage may take."""
@@ -130,7 +144,7 @@ class FitRun(Generic[Objective]):
             if self._left() <= 0:
                 return
             self._move(count=0)
-        self.carry = carry = self.carry or self._begin(optimizer)
+        self.carry = carry = self.carry or first_carry(self.functional, optimizer, self.theta)
         limit = self.stages[self.place.stage].max_iterations
         if self.budget is not None:
             limit = min(limit, self.budget - (self.iterations - self.place.count))
@@ -162,18 +176,13 @@ class FitRun(Generic[Objective]):
         self.driver.advance(self.functional, optimizer, carry, 0)
         self._move(compiling=self.place.compiling + time.perf_counter() - begin)
 
-    def _begin(self, optimizer: AbstractOptimizer) -> Carry:
-        state = optimizer.init(jnp.asarray(self.theta), Box(*self.functional.controls.box()))
-        # explicit dtype: a weakly typed infinity would compile the loop a second time
-        return Carry(state, jnp.asarray(jnp.inf, jnp.float64), jnp.asarray(self.theta), jnp.asarray(False))
-
     def _renew(self, optimizer: AbstractOptimizer, carry: Carry) -> Carry:
         """Begin anew from the best point with steps that suit it, where those in force do not."""
         if not self.steps.due:
             return carry
         if not self._with_steps(*self.steps.renew(self.functional, jnp.asarray(self.theta))):
             return carry
-        carry = self._begin(optimizer)
+        carry = first_carry(self.functional, optimizer, self.theta)
         self._compile(optimizer, carry)
         return carry
 
@@ -203,7 +212,8 @@ class FitRun(Generic[Objective]):
     def state(self) -> RunState:
         """The state of the fit, from which it can be resumed."""
         before = {"sigma_before": self.sigma_before, "theta_before": self.theta_before}
-        now = {"sigma": self.functional.observations.sigma, "theta": self.theta, "carry": self.carry}
+        now = {"sigma": self.functional.observations.sigma, "roughness": self.roughness}
+        now |= {"theta": self.theta, "carry": self.carry}
         packed = [pack(name, tree) for name, tree in {"loss": np.asarray(self.loss), **now, **before}.items()]
         numbers = self.place.as_numbers() | {"steps": self.steps.numbers()}
         arrays = {k: v for part in packed for k, v in part.items()}
@@ -225,11 +235,13 @@ class FitRun(Generic[Objective]):
             raise ValueError("no stage of this fit")
         self.place = place
         self.sigma_before, sigma, self.theta_before = saved_weights(saved, self.own.observations)
+        self.roughness = unpack("roughness", self.roughness, saved.arrays)
         self._use(self.place.windows, sigma)
         self._with_steps(self.steps.restored(self.functional, steps, saved.arrays))
         self.theta = unpack("theta", self.functional.theta0, saved.arrays)
         self.loss = float(saved.arrays["loss"])
-        self.carry = unpack("carry", self._begin(self.stages[self.place.stage].optimizer), saved.arrays)
+        like = first_carry(self.functional, self.stages[self.place.stage].optimizer, self.theta)
+        self.carry = unpack("carry", like, saved.arrays)
 
     # --- accounts ----------------------------------------------------------------------------------------------------
 
@@ -245,28 +257,17 @@ class FitRun(Generic[Objective]):
         self._move(count=self.place.count + done)
 
     def _progress(self, done: int, limit: int) -> Progress:
-        return Progress(
-            stage=self.place.stage,
-            stages=len(self.stages),
-            iteration=self.iterations,
-            max_iterations=limit,
-            loss=self.loss,
-            records=self.history[len(self.history) - done :],
-            functional=self.functional,
-            theta=np.asarray(self.theta),
-            state=self.state,
-        )
+        new, theta = self.history[len(self.history) - done :], np.asarray(self.theta)
+        place = self.place.stage, len(self.stages), self.iterations, limit
+        return Progress(*place, self.loss, new, self.functional, theta, self.state)
 
     def _record(self, log: Log, done: int, elapsed: float) -> None:
-        for i in range(done):
-            loss, norm, accepted = float(log.loss[i]), float(log.gradient_norm[i]), bool(log.accepted[i])
-            theta = np.asarray(log.theta[i]) if log.theta.shape[1] else None
-            self._move(iterations=self.iterations + 1)
-            error = self.steps.error if accepted and self.steps.error is not None else float("nan")
-            stage = self.place.stage + 1
-            self.history.append(Record(self.iterations, stage, loss, norm, accepted, elapsed / done, theta, error))
-            if not np.isfinite(loss):
-                self._note(f"iteration {self.iterations}: the loss is not finite, the step was rejected and reduced")
+        new = records(log, done, elapsed, self.iterations, self.place.stage + 1, self.steps.error)
+        self.history += new
+        self._move(iterations=self.iterations + done)
+        for record in new:
+            if not np.isfinite(record.loss):
+                self._note(f"iteration {record.iteration}: the loss is not finite, the step was rejected and reduced")
 
     def result(self, status: str) -> Fit[Objective]:
         """The result of the fit, which may have been interrupted."""

@@ -115,6 +115,26 @@ class Record(NamedTuple):
     step_error: float = float("nan")
 
 
+def records(log: Any, done: int, elapsed: float, before: int, stage: int, step_error: float | None) -> list[Record]:
+    """The records of a chunk of evaluations.
+
+    **Arguments:**
+
+    - `log`: the log of the chunk.
+    - `done`, `elapsed`: the number of its evaluations, and the seconds that they took.
+    - `before`: the number of evaluations before.
+    - `stage`: the number of the stage, from 1.
+    - `step_error`: the error of adaptive steps, or None.
+    """
+    found = []
+    for i in range(done):
+        loss, norm, accepted = float(log.loss[i]), float(log.gradient_norm[i]), bool(log.accepted[i])
+        theta = np.asarray(log.theta[i]) if log.theta.shape[1] else None
+        error = step_error if accepted and step_error is not None else float("nan")
+        found.append(Record(before + i + 1, stage, loss, norm, accepted, elapsed / done, theta, error))
+    return found
+
+
 @dataclasses.dataclass(repr=False)
 class Fit(Generic[Objective]):
     """The outcome of a fit.

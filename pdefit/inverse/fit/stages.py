@@ -1,12 +1,14 @@
 """Stages of a fit: an optimizer, its windows, and standard deviations estimated from residuals."""
 
 import dataclasses
+from collections.abc import Callable
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from pdefit.inverse.fit.smoothness import choose_smoothness
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
 from pdefit.inverse.objective.compiled import weighted
 from pdefit.inverse.objective.functional import Functional
@@ -86,6 +88,31 @@ class Stage:
     max_iterations: int = 100
     formulation: AbstractFormulation | None = None
     reweight: Reweight | None = None
+
+
+def new_weights(
+    functional: Objective, theta: Array, reweight: Reweight | None, normal_equations: Callable
+) -> tuple[Objective, bool, list[str]]:
+    """The objective with the smoothness of fields and the sigma that the data suggest at a point.
+
+    **Arguments:**
+
+    - `functional`: the objective.
+    - `theta`: the point, (p,).
+    - `reweight`: estimates sigma anew; None keeps it.
+    - `normal_equations`: as of `choose_smoothness`.
+
+    **Returns:** the objective, whether its weights are hardly others, and what happened, in sentences.
+    """
+    smoothness, events, settled = choose_smoothness(functional, theta, normal_equations), [], True
+    if smoothness is not None and not smoothness.settled:
+        functional, settled = functional.with_roughness(smoothness.weights), False
+        events.append(f"smoothness chosen by the data: {smoothness.told}")
+    if reweight is not None:
+        functional, change = reweight.apply(functional, theta)
+        settled = settled and change < reweight.tolerance
+        events.append(f"sigma re-estimated from residuals, largest change {change:.1%}")
+    return functional, settled, events
 
 
 def prepares(own: AbstractObjective, formulation: AbstractFormulation | None) -> bool:

@@ -184,6 +184,10 @@ class AbstractObjective(eqx.Module):
     def reweighted(self: Self, sigma: Mapping[str, Any]) -> Self:
         """The same objective with other sigma of some variables, in the shapes that `observations` have."""
 
+    def with_roughness(self: Self, weights: Mapping[str, Array]) -> Self:
+        """The same objective with other weights of smoothness priors, by path. Only a single record can have them."""
+        return self
+
 
 # for functions that return the kind of objective that they were given
 Objective = TypeVar("Objective", bound=AbstractObjective)

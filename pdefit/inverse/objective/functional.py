@@ -254,6 +254,9 @@ class Functional(AbstractResidualMap):
     def reweighted(self: Same, sigma: Mapping[str, Any]) -> Same:
         return eqx.tree_at(lambda f: f.observations, self, self.observations.with_sigma(sigma))
 
+    def with_roughness(self: Same, weights: Mapping[str, Array]) -> Same:
+        return eqx.tree_at(lambda f: f.controls, self, self.controls.with_roughness(weights))
+
 
 def is_adaptive(objective: AbstractObjective) -> TypeGuard[Functional]:
     """Whether the steps are adaptive ones, which only a single record can have."""

@@ -69,7 +69,7 @@ def has_points(functional: object) -> TypeGuard[Functional]:
         return False
     controls = functional.controls
     fields = controls.items[len(controls.tabulated.items) :]
-    if not fields or not all(c.kind == "initial" and c.smoothing is None for c in fields):
+    if not fields or not all(c.kind == "initial" and c.smoothing is None and c.modes is None for c in fields):
         return False
     shapes = {c.shape for c in fields}
     return len(shapes) == 1 and shapes <= {x.shape for x in functional.observed.values()}

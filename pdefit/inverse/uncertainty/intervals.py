@@ -231,7 +231,11 @@ def _covariance(
     segments, p = functional.groups, norms.size
     prior = groups.extra_jac.T @ groups.extra_jac
     if segments <= functional.controls.shared_size:
-        degrees = max(functional.observed_values + functional.continuity_values - p, 1)
+        # smoothness priors are in units of the noise, whose size the residuals tell, and take part of the freedom
+        smooth = functional.controls.roughness_of_theta() ** 2
+        prior = prior - np.diag(smooth)
+        used = p - float(np.diag(inverse) @ smooth)
+        degrees = max(functional.observed_values + functional.continuity_values - round(used), 1)
         variance = 2 * float(np.sum(groups.half_square)) / degrees
         middle = variance * (matrix - prior) + prior
         return inverse @ middle @ inverse, "Gauss-Newton covariance times the residual variance", degrees
@@ -251,9 +255,8 @@ def _covariance(
 
 
 def _physical(functional: AbstractObjective, theta: np.ndarray) -> np.ndarray:
-    """All controls as one vector of physical values."""
-    values = functional.controls.values(jnp.asarray(theta))
-    return np.concatenate([np.ravel(np.asarray(v)) for v in values.values()])
+    """The physical value of every element of theta."""
+    return np.asarray(functional.controls.listed(jnp.asarray(theta)))
 
 
 def _vague(functional: AbstractObjective, error: np.ndarray) -> tuple[str, ...]:

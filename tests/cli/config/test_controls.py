@@ -41,6 +41,7 @@ def test_transforms(words, expected):
         ({"prior": {"log_normal": [1, "5e-1"]}}, {"prior": LogNormal(1.0, 0.5)}),
         ({"scale": "1e-3"}, {"scale": 1e-3}),
         ({"smoothing": 4}, {"smoothing": 4.0}),
+        ({"modes": 60}, {"modes": 60}),
         ({"scope": "shared"}, {}),
         ({"estimate": False}, {"estimate": False}),
     ],
@@ -48,7 +49,8 @@ def test_transforms(words, expected):
 def test_words(words, expected):
     control = read_controls({"D": words})["D"]
     defaults = {
-        "guess": None, "bounds": None, "prior": None, "unit": None, "scale": 1.0, "smoothing": None, "estimate": True
+        "guess": None, "bounds": None, "prior": None, "unit": None, "scale": 1.0, "smoothing": None, "modes": None,
+        "estimate": True
     }  # fmt: skip
     assert control.transform == Identity()
     assert {name: getattr(control, name) for name in defaults} == defaults | expected
@@ -86,6 +88,7 @@ def test_controls_nest_like_the_problem():
         ({"D": {"prior": {"normal": [1, 0]}}}, ("controls.D.prior", "positive")),
         ({"D": {"prior": "normal"}}, ("controls.D.prior", "normal")),
         ({"D": {"scale": "big"}}, ("controls.D.scale", "big")),
+        ({"D": {"modes": 2.5}}, ("controls.D.modes", "whole number")),
         ({"D": {"scope": "each"}}, ("controls.D.scope", "each")),
         ({"D": {"estimate": "no"}}, ("controls.D.estimate",)),
         ({"y0": {"u": 3}}, ("controls.y0.u", "3")),

@@ -138,6 +138,10 @@ def test_a_control_that_is_not_estimated_keeps_its_guess():
         ({"D": pdefit.Control(guess=pdefit.guesses.FromData())}, "cannot come from data"),
         ({"D": pdefit.Control(pdefit.transforms.Log(), bounds=(-1.0, 4.0))}, "outside the domain of Log"),
         ({"y0": {"u": pdefit.Control(smoothing=2.0, bounds=(-1.0, 2.0))}}, "use a logit transform"),
+        ({"y0": {"u": pdefit.Control(modes=8, bounds=(-1.0, 2.0))}}, "remove bounds"),
+        ({"y0": {"u": pdefit.Control(modes=8, smoothing=2.0)}}, "remove smoothing"),
+        ({"y0": {"u": pdefit.Control(modes=65)}}, "at most one mode for each cell"),
+        ({"D": pdefit.Control(modes=1)}, "a field of one to three axes"),
     ],
 )
 def test_mistakes_are_named(controls, message):

@@ -1,0 +1,159 @@
+"""The smoothness of unknown fields, chosen by the data: the prior of their modes that makes the data most probable.
+
+The coefficient of a mode of wave number k is expected to be zero, with standard deviation
+
+    amplitude * exp(-length * k)
+
+The mean of the field has no prior. Amplitude, length and the size of the noise maximise the evidence, the probability of
+the data with all unknowns integrated out, of the model linearised at a point. A noise of its own keeps the prior from
+mattering where data have hardly any, whatever standard deviation they were given.
+
+Source: D. J. C. MacKay, Neural Comput. 4:415 (1992), doi:10.1162/neco.1992.4.3.415.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from scipy import linalg, optimize
+
+from pdefit.inverse.controls.vector import BoundControl, Controls
+from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.variants import with_tangents
+
+# first values of the decay from the smallest to the largest wave number, and the most of it that counts
+_DECAYS, _MOST = (2.0, 8.0, 20.0), 18.0
+# the bounds of the logarithms of the noise and of the amplitude, around their first values
+_NOISE, _AMPLITUDE = (-30.0, 3.0), (-12.0, 12.0)
+# a smoothness that would move the estimate by less, in standard errors of any combination of unknowns, is the old one
+_SETTLED = 0.1
+# the most rounds of a stage, each with another smoothness
+SMOOTHINGS = 4
+
+Equations = tuple[Float[np.ndarray, ""], Float[np.ndarray, " p"], Float[np.ndarray, "p p"]]
+
+
+class Smoothness(NamedTuple):
+    """The smoothness that the data prefer.
+
+    **Arguments:**
+
+    - `weights`: the weight of every coefficient in the prior by path, in units of the noise.
+    - `settled`: whether the estimate would hardly move.
+    - `told`: amplitudes, lengths and noise in words.
+    """
+
+    weights: Mapping[str, Array]
+    settled: bool
+    told: str
+
+
+def choose_smoothness(
+    functional: AbstractObjective, theta: Float[Array, " p"], normal_equations: Callable
+) -> Smoothness | None:
+    """The smoothness that the data prefer at a point; None without modes, or where the model blows up.
+
+    **Arguments:**
+
+    - `functional`: the objective.
+    - `theta`: the point, (p,).
+    - `normal_equations`: computes J, J_r^T r and J_r^T J_r of an objective at a point.
+    """
+    controls, old = functional.controls, functional.controls.roughness
+    if not old:
+        return None
+    without = functional.with_roughness({path: jnp.zeros_like(x) for path, x in old.items()})
+    equations: Equations = tuple(np.asarray(x) for x in normal_equations(with_tangents(without), theta))  # pyright: ignore
+    if not all(np.all(np.isfinite(x)) for x in equations):
+        return None
+    evidence = _Evidence(controls, np.asarray(theta), equations, functional.observed_values)
+    found, weights = evidence.best()
+    parts = evidence.by_path(weights)
+    moved = evidence.moved(weights) if any(np.any(np.asarray(x) > 0) for x in old.values()) else np.inf
+    return Smoothness({c.path: jnp.asarray(x) for c, x in parts}, moved < _SETTLED, evidence.in_words(found))
+
+
+class _Evidence:
+    """The evidence of a linearised model as a function of the logarithms of noise, amplitudes and decays."""
+
+    def __init__(self, controls: Controls, theta: np.ndarray, equations: Equations, values: int):
+        (self.value, self.gradient, self.matrix), self.theta, self.values = equations, theta, values
+        edges = np.cumsum([0, *(c.size for c in controls.items)])
+        self.fields = [(c, slice(a, a + c.size)) for c, a in zip(controls.items, edges, strict=False) if c.modes]
+        self.waves = [_waves(c) for c, _ in self.fields]
+
+    def best(self) -> tuple[np.ndarray, np.ndarray]:
+        """The logarithms at the largest evidence, and the weights (p,) in units of the noise."""
+        noise, first = 0.5 * np.log(max(2 * self.value / self.values, np.finfo(float).tiny)), self._amplitudes()
+        bounds = [tuple(noise + np.array(_NOISE)), *(tuple(a + np.array(_AMPLITUDE)) for a in first)]
+        bounds += [(0.0, 3 * _MOST)] * len(first)
+        starts = [np.concatenate([[noise], first, np.full(len(first), decay)]) for decay in _DECAYS]
+        tries = [optimize.minimize(self._cost, x, method="L-BFGS-B", bounds=bounds) for x in starts]
+        found = min(tries, key=lambda t: t.fun).x
+        return found, self._precisions(found) * np.exp(found[0])
+
+    def _amplitudes(self) -> list[float]:
+        """The logarithm of a first amplitude of each field: its coefficients where a step of each alone would put them."""
+        felt = np.diag(self.matrix)
+        at = self.theta - self.gradient / np.where(felt > 0, felt, np.inf)
+        sizes = [np.sum(felt[s] * at[s] ** 2) / max(np.sum(felt[s]), np.finfo(float).tiny) for _, s in self.fields]
+        return [0.5 * np.log(x) if x > 0 else 0.0 for x in sizes]
+
+    def _precisions(self, x: np.ndarray) -> np.ndarray:
+        """One over the prior's standard deviation of every element of theta; 0 for those without a prior."""
+        found, n = np.zeros(self.theta.size), len(self.fields)
+        for (_, span), waves, amplitude, decay in zip(self.fields, self.waves, x[1 : n + 1], x[n + 1 :], strict=True):
+            found[span] = np.where(waves > 0, np.exp(np.minimum(decay * waves, _MOST) - amplitude), 0.0)
+        return found
+
+    def _minimum(self, weights: np.ndarray) -> tuple[float, np.ndarray, float, np.ndarray]:
+        """J with a prior at its minimum, the step there, ln det A of A = J_r^T J_r + prior, and A."""
+        matrix, gradient = self.matrix + np.diag(weights**2), self.gradient + weights**2 * self.theta
+        size = np.sqrt(np.where(np.diag(matrix) > 0, np.diag(matrix), 1.0))
+        # a little more on the diagonal, for what neither data nor prior determine
+        scaled = matrix / np.outer(size, size) + 1e-13 * np.eye(size.size)
+        factor = linalg.cho_factor(scaled, lower=True)
+        step = -linalg.cho_solve(factor, gradient / size) / size
+        value = self.value + np.sum((weights * self.theta) ** 2) / 2 + gradient @ step / 2
+        return value, step, 2 * float(np.sum(np.log(np.diag(factor[0]) * size))), matrix
+
+    def _cost(self, x: np.ndarray) -> float:
+        """Minus the logarithm of the evidence, up to a constant."""
+        precisions = self._precisions(x)
+        try:
+            value, _, determinant, _ = self._minimum(precisions * np.exp(x[0]))
+        except linalg.LinAlgError:
+            return 1e300
+        degrees = self.values - self.theta.size
+        prior = np.sum(np.log(precisions[precisions > 0]))
+        return degrees * x[0] + max(value, 0.0) * np.exp(-2 * x[0]) + determinant / 2 - prior
+
+    def moved(self, weights: np.ndarray) -> float:
+        """The way of the estimate to the minimum with these weights, in its standard errors."""
+        _, step, _, matrix = self._minimum(weights)
+        noise = 2 * self.value / max(self.values, 1)
+        return float(np.sqrt(max(step @ matrix @ step, 0.0) / max(noise, np.finfo(float).tiny)))
+
+    def by_path(self, weights: np.ndarray) -> list[tuple[BoundControl, np.ndarray]]:
+        """The weights of each field."""
+        return [(c, weights[span]) for c, span in self.fields]
+
+    def in_words(self, x: np.ndarray) -> str:
+        """The values behind the logarithms."""
+        n = len(self.fields)
+        each = zip(self.fields, x[1 : n + 1], x[n + 1 :], strict=True)
+        told = [
+            f"{c.path} of amplitude {np.exp(a) * c.scale:.3g} and length {d / max(c.modes.waves.max(), 1e-300):.3g}"
+            for (c, _), a, d in each
+            if c.modes is not None
+        ]
+        return f"{', '.join(told)}, noise {np.exp(x[0]):.3g} sigma"
+
+
+def _waves(control: BoundControl) -> np.ndarray:
+    """The wave numbers of the modes of a control, the largest being 1."""
+    assert control.modes is not None
+    waves = control.modes.waves
+    return waves / max(waves.max(), np.finfo(float).tiny)

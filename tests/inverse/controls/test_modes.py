@@ -1,0 +1,30 @@
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from pdefit.inverse.controls._modes import Modes
+
+
+@pytest.mark.parametrize("periodic", [(False,), (True,), (True, False), (False, True, True)])
+def test_all_modes_together_hold_every_field(periodic):
+    shape = (6, 5, 4)[: len(periodic)]
+    modes = Modes(int(np.prod(shape)), shape, (0.5,) * len(shape), periodic)
+    field = jnp.asarray(np.random.default_rng(0).standard_normal(shape))
+    coefficients = modes.coefficients(field)
+    np.testing.assert_allclose(modes.field(coefficients), field, atol=1e-12)
+    # every mode has mean square 1
+    np.testing.assert_allclose(np.sum(np.asarray(coefficients) ** 2), np.mean(field**2), rtol=1e-12)
+
+
+def test_waves_of_a_periodic_axis_come_in_pairs():
+    """Wave numbers are those of the grid's lengths: multiples of 2 pi over the period."""
+    modes = Modes(5, (16,), (0.25,), (True,))
+    np.testing.assert_allclose(modes.waves, np.pi / 2 * np.array([0, 1, 1, 2, 2]))
+    x = jnp.arange(16) / 16
+    wave = 3.0 + jnp.cos(2 * np.pi * x + 0.3) - 0.5 * jnp.sin(4 * np.pi * x)
+    np.testing.assert_allclose(modes.field(modes.coefficients(wave)), wave, atol=1e-12)
+
+
+def test_the_lowest_modes_of_a_box_are_those_of_its_longest_axis():
+    modes = Modes(4, (8, 8), (2.0, 1.0), (False, False))
+    np.testing.assert_allclose(modes.waves, np.pi / 16 * np.array([0, 1, 2, 2]))
