@@ -62,6 +62,8 @@ def test_the_wheel_holds_code_configurations_and_data(wheel):
         f"pdefit_data/{PLANETS}",
         "pdefit_data/reference/pleiades_reference.csv",
         "pdefit_data/classics/KdV.mat",
+        "pdefit_data/classics/lorenz.h5",
+        "pdefit_classics/conf/experiment/classics/lorenz.yaml",
         "pdefit_reaction/conf/experiment/reaction/fisher_front.yaml",
         "pdefit_particles/conf/system/particles/gravity.yaml",
     ):

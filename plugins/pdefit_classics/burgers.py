@@ -2,6 +2,7 @@
 
 from typing import ClassVar, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -76,5 +77,5 @@ class Burgers(pdefit.AbstractFieldSystem, AbstractExact, AbstractStable, Abstrac
         # -sin(pi x) is odd at the edges, which gains an order
         grid = pdefit.CartesianGrid((2 * resolution,), (2.0,), (-1.0,), Dirichlet())
         system = cls(grid, jnp.asarray(1.0), jnp.asarray(0.3))
-        y0, ts, dt = system.init(None), np.linspace(0.0, 0.4, 5), grid.spacing[0] ** 2
+        y0, ts, dt = system.init(jax.random.key(0)), np.linspace(0.0, 0.4, 5), grid.spacing[0] ** 2
         return Example(system, y0, ts, dt, space_order=5, time_order=4)
