@@ -45,7 +45,7 @@ class Burgers(pdefit.AbstractFieldSystem, AbstractExact, AbstractStable, Abstrac
 
     def vector_field(self, t, y, args):
         h, n, u = self.grid.spacing[0], y.u.size, self._extended(self.grid.at(t, args), y.u)
-        flux = 0.0
+        flux = jnp.zeros_like(u[:1])
         for j in range(1, 5):
             upper, lower = u[3 + j : n + 4 + j], u[4 - j : n + 5 - j]
             carried = self.advection / 2 * (upper**2 + lower**2)
@@ -75,7 +75,7 @@ class Burgers(pdefit.AbstractFieldSystem, AbstractExact, AbstractStable, Abstrac
     @classmethod
     def example(cls, resolution):
         # -sin(pi x) is odd at the edges, which gains an order
-        grid = pdefit.CartesianGrid((2 * resolution,), (2.0,), (-1.0,), Dirichlet())
+        grid = pdefit.CartesianGrid((2 * resolution,), (2.0,), (-1.0,), boundary=Dirichlet())
         system = cls(grid, jnp.asarray(1.0), jnp.asarray(0.3))
         y0, ts, dt = system.init(jax.random.key(0)), np.linspace(0.0, 0.4, 5), grid.spacing[0] ** 2
         return Example(system, y0, ts, dt, space_order=5, time_order=4)

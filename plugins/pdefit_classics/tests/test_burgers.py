@@ -11,7 +11,7 @@ from pdefit.boundaries import Dirichlet, Ends, Periodic
 
 
 def box(cells, viscosity=0.1, boundary=None, width=2.0):
-    grid = pdefit.CartesianGrid((cells,), (width,), (-width / 2,), boundary or Dirichlet())
+    grid = pdefit.CartesianGrid((cells,), (width,), (-width / 2,), boundary=boundary or Dirichlet())
     return Burgers(grid, 1.0, viscosity)
 
 
