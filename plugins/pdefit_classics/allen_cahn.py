@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -48,4 +49,6 @@ class AllenCahn(pdefit.SpectralSystem, AbstractVerifiable):
     def example(cls, resolution):
         grid = pdefit.FourierGrid((4 * resolution,), (2.0,), (-1.0,))
         system = cls(grid, *map(jnp.asarray, (1e-3, 5.0, 5.0)))
-        return Example(system, system.init(None), np.linspace(0.0, 0.4, 5), 0.01, space_order=None, time_order=4)
+        return Example(
+            system, system.init(jax.random.key(0)), np.linspace(0.0, 0.4, 5), 0.01, space_order=None, time_order=4
+        )

@@ -2,6 +2,7 @@
 
 from typing import ClassVar, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -55,11 +56,11 @@ class Burgers(pdefit.AbstractFieldSystem, AbstractExact, AbstractStable, Abstrac
         """The field with four cells more at each end."""
         if grid.periodic[0]:
             return jnp.concatenate([u[-4:], u, u[:4]])
-        first, last = grid.boundaries[0].outer_differences(u, 0, grid.spacing[0]) or (0.0, 0.0)
+        first, last = grid.boundaries[0].outer_differences(u, 0, grid.spacing[0]) or (jnp.zeros(1), jnp.zeros(1))
         lower = jnp.concatenate([u[:1] - first / 2, u[:3]])
         upper = jnp.concatenate([u[-1:] + last / 2, u[-1:-4:-1]])
         ghosts = jnp.asarray(_BEYOND, u.dtype)
-        return jnp.concatenate([ghosts @ lower, u, ghosts[::-1] @ upper])
+        return jnp.concatenate([ghosts @ lower, u, jnp.flip(ghosts, 0) @ upper])
 
     def stable_step(self, y):
         h, speed = self.grid.spacing[0], float(jnp.max(jnp.abs(self.advection * y.u)))
@@ -74,7 +75,7 @@ class Burgers(pdefit.AbstractFieldSystem, AbstractExact, AbstractStable, Abstrac
     @classmethod
     def example(cls, resolution):
         # -sin(pi x) is odd at the edges, which gains an order
-        grid = pdefit.CartesianGrid((2 * resolution,), (2.0,), (-1.0,), Dirichlet())
+        grid = pdefit.CartesianGrid((2 * resolution,), (2.0,), (-1.0,), boundary=Dirichlet())
         system = cls(grid, jnp.asarray(1.0), jnp.asarray(0.3))
-        y0, ts, dt = system.init(None), np.linspace(0.0, 0.4, 5), grid.spacing[0] ** 2
+        y0, ts, dt = system.init(jax.random.key(0)), np.linspace(0.0, 0.4, 5), grid.spacing[0] ** 2
         return Example(system, y0, ts, dt, space_order=5, time_order=4)

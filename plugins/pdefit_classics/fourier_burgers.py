@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -45,4 +46,6 @@ class FourierBurgers(pdefit.SpectralSystem, AbstractExact, AbstractVerifiable):
     @classmethod
     def example(cls, resolution):
         system = cls(pdefit.FourierGrid((4 * resolution,), (2.0,), (-1.0,)), jnp.asarray(1.0), jnp.asarray(0.2))
-        return Example(system, system.init(None), np.linspace(0.0, 0.3, 4), 8e-4, space_order=None, time_order=2)
+        return Example(
+            system, system.init(jax.random.key(0)), np.linspace(0.0, 0.3, 4), 8e-4, space_order=None, time_order=2
+        )

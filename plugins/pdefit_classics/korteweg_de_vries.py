@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -60,4 +61,6 @@ class KortewegDeVries(pdefit.SpectralSystem, AbstractConservative, AbstractVerif
     def example(cls, resolution):
         # explicit steps of second order: at third and higher order errors in time are those of round-off
         system = cls(pdefit.FourierGrid((6 * resolution,), (40.0,), (-20.0,)), jnp.asarray(1.0), jnp.asarray(1.0))
-        return Example(system, system.init(None), np.linspace(0.0, 0.6, 4), 5e-4, space_order=None, time_order=2)
+        return Example(
+            system, system.init(jax.random.key(0)), np.linspace(0.0, 0.6, 4), 5e-4, space_order=None, time_order=2
+        )

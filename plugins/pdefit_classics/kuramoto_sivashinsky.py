@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -49,4 +50,6 @@ class KuramotoSivashinsky(pdefit.SpectralSystem, AbstractVerifiable):
     def example(cls, resolution):
         grid = pdefit.FourierGrid((2 * resolution,), (22.0,))
         system = cls(grid, *map(jnp.asarray, (1.0, 1.0, 1.0)))
-        return Example(system, system.init(None), np.linspace(0.0, 2.0, 5), 4e-3, space_order=None, time_order=3)
+        return Example(
+            system, system.init(jax.random.key(0)), np.linspace(0.0, 2.0, 5), 4e-3, space_order=None, time_order=3
+        )

@@ -2,6 +2,7 @@
 
 from typing import ClassVar, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -45,5 +46,7 @@ class Lorenz(pdefit.AbstractSystem, AbstractVerifiable):
 
     @classmethod
     def example(cls, resolution):
-        system = cls(*map(jnp.asarray, (10.0, 28.0, 8 / 3)))
-        return Example(system, system.init(None), np.linspace(0.0, 1.0, 6), 0.005, space_order=None, time_order=4)
+        system = cls(jnp.asarray(10.0), jnp.asarray(28.0), jnp.asarray(8 / 3))
+        return Example(
+            system, system.init(jax.random.key(0)), np.linspace(0.0, 1.0, 6), 0.005, space_order=None, time_order=4
+        )
