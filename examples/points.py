@@ -34,7 +34,7 @@ print(
 
 guess = FisherKPP(grid, D=2.0, r=0.5, front=-5.0)
 exact = FisherKPP(grid, D=0.8, r=1.2, front=-5.0).init(None)
-problem = pdefit.Problem(guess, exact, pdefit.instruments.At(grid))
+problem = pdefit.Problem(guess, exact, pdefit.instruments.At())
 positive = pdefit.transforms.Log()
 J = pdefit.Functional(problem, record, {"D": positive, "r": positive})
 found = pdefit.fit(J)

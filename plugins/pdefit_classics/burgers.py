@@ -56,11 +56,11 @@ class Burgers(pdefit.AbstractFieldSystem, AbstractExact, AbstractStable, Abstrac
         """The field with four cells more at each end."""
         if grid.periodic[0]:
             return jnp.concatenate([u[-4:], u, u[:4]])
-        first, last = grid.boundaries[0].outer_differences(u, 0, grid.spacing[0]) or (0.0, 0.0)
+        first, last = grid.boundaries[0].outer_differences(u, 0, grid.spacing[0]) or (jnp.zeros(1), jnp.zeros(1))
         lower = jnp.concatenate([u[:1] - first / 2, u[:3]])
         upper = jnp.concatenate([u[-1:] + last / 2, u[-1:-4:-1]])
         ghosts = jnp.asarray(_BEYOND, u.dtype)
-        return jnp.concatenate([ghosts @ lower, u, ghosts[::-1] @ upper])
+        return jnp.concatenate([ghosts @ lower, u, jnp.flip(ghosts, 0) @ upper])
 
     def stable_step(self, y):
         h, speed = self.grid.spacing[0], float(jnp.max(jnp.abs(self.advection * y.u)))

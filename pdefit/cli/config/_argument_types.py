@@ -139,4 +139,5 @@ def _name(hint: object) -> str:
         return f"a list ({str(hint).replace('pdefit.', '')})"
     if inspect.isclass(hint) and issubclass(hint, AbstractArray | jax.Array | np.ndarray):
         return "numbers"
-    return f"a {getattr(hint, '__name__', hint)}"
+    name = getattr(hint, "__name__", str(hint))
+    return f"a kind of {name.removeprefix('Abstract').lower()} (name: ...)" if "Abstract" in name else f"a {name}"

@@ -39,11 +39,12 @@ def from_twin(settings: Settings, given: TwinSettings) -> Made:
     twin = Twin(truth, solver, given.dt, given.refine, given.noise, given.seed)
     try_step(truth, fine, solver, "twin.solver", args)
     check_memory(ts.size, fine)
-    try_observe(lambda y: settings.observe(twin.averaged(y)), fine)
+    observe = settings.observe.on(system)
+    try_observe(lambda y: observe(twin.averaged(y)), fine)
     # node states have no true values in a problem: they belong to windows
     paths = tuple(root for root in (name.split(".")[0] for name in settings.controls) if root != "nodes")
     start = jax.tree.map(lambda x: jnp.asarray(np.asarray(x)), eqx.filter_jit(twin.averaged)(fine))
-    problem = Problem(_with_truth(system, truth, paths), start, settings.observe, args=args)
+    problem = Problem(_with_truth(system, truth, paths), start, observe, args=args)
     method, chosen, step = None, None, given.dt
     if step is None and settings.dt is not None:
         limit = stability_limit(truth, fine, solver)
@@ -52,7 +53,7 @@ def from_twin(settings: Settings, given: TwinSettings) -> Made:
         method, chosen, step = _model_step(settings, problem, ts)
     twin = dataclasses.replace(twin, dt=step)
     states = kept_film(twin, fine, ts, args)
-    record = twin.observed(states, ts, settings.observe)
+    record = twin.observed(states, ts, observe)
     return Made(
         problem,
         record,

@@ -43,7 +43,7 @@ def observed_data(settings: Settings, data: DataSettings, path: Path, system: Ab
     - `settings`, `data`: of the experiment, and of the file; `path` is where it was found.
     - `system`: with units, and positions of what it observes.
     """
-    times, observe = settings.times, settings.observe
+    times, observe = settings.times, settings.observe.on(system)
     coords = system.coords() if isinstance(system, AbstractGridded) else {}
     with Frames(
         path,

@@ -38,7 +38,7 @@ class At(AbstractObservationOperator):
 
     **Arguments:**
 
-    - `grid`: the grid of the fields.
+    - `grid`: the grid of the fields; by default that of the problem's system.
     - `points`: the coordinates of the n points, (n, d), in the grid's `length_unit`. By default they come with the data
       (`Observations.positions`), and may differ from time to time.
     - `method`: `linear`, `cubic` (default) or `spectral`.
@@ -48,7 +48,7 @@ class At(AbstractObservationOperator):
     - `cell_average`: whether values on the grid are averages over cells. By default they are on grids of cell centres.
     """
 
-    grid: AbstractGrid
+    grid: AbstractGrid | None = None
     points: Any = eqx.field(default=None, converter=_points)
     method: str = eqx.field(default="cubic", static=True)
     fields: tuple[str, ...] | None = eqx.field(
@@ -62,27 +62,37 @@ class At(AbstractObservationOperator):
     def __check_init__(self):
         if self.method not in _ORDER:
             raise unknown("method (at)", self.method, _ORDER)
-        if self.method == "spectral" and not all(self.grid.periodic):
+        if self.grid is None:
+            return
+        if self.method == "spectral" and not all(self._box.periodic):
             raise PdefitError("spectral interpolation expects periodic axes only; take method=cubic")
-        if min(self.grid.shape) < _ORDER[self.method]:
+        if min(self._box.shape) < _ORDER[self.method]:
             raise PdefitError(
-                f"{self.method} expects {_ORDER[self.method]} values along every axis, but the grid has {self.grid.shape}"
+                f"{self.method} expects {_ORDER[self.method]} values along every axis, but the grid has {self._box.shape}"
             )
-        if len(self._widths) != self.grid.ndim or min(self._widths) < 0:
-            raise PdefitError(f"average expects a width for each of {self.grid.ndim} axes, but got {self.average}")
+        if len(self._widths) != self._box.ndim or min(self._widths) < 0:
+            raise PdefitError(f"average expects a width for each of {self._box.ndim} axes, but got {self.average}")
         if self.points is not None:
             self._check("points", np.asarray(self.points))
 
     def __call__(self, y):
         if self.points is None:
             raise PdefitError("At has no points, and the data have none; give points, or positions to the observations")
-        available, ndim = named_fields(y), self.grid.ndim
-        on_grid = {n: u for n, u in available.items() if u.shape[u.ndim - ndim :] == self.grid.shape}
+        available, ndim = named_fields(y), self._box.ndim
+        on_grid = {n: u for n, u in available.items() if u.shape[u.ndim - ndim :] == self._box.shape}
         placed = self.points if isinstance(self.points, Mapping) else dict.fromkeys(self.fields or on_grid, self.points)
         for name in placed:
             if name not in on_grid:
-                raise unknown(f"field on the grid {self.grid.shape}", name, on_grid)
+                raise unknown(f"field on the grid {self._box.shape}", name, on_grid)
         return {name: self._interpolated(on_grid[name], points) for name, points in placed.items()}
+
+    def on(self, system):
+        grid = getattr(system, "grid", None)
+        if self.grid is None and not isinstance(grid, AbstractGrid):
+            raise PdefitError(
+                f"At interpolates on a grid, which {type(system).__name__} has not; use select for its fields"
+            )
+        return self if self.grid is not None else dataclasses.replace(self, grid=grid)
 
     @property
     def scattered(self):
@@ -109,7 +119,7 @@ class At(AbstractObservationOperator):
         placed = dataclasses.replace(observations, positions={**observations.positions, **own})
         for name in given.keys() & own.keys():
             if not np.allclose(
-                given[name], placed.measured_positions[name], rtol=1e-6, atol=1e-6 * max(self.grid.spacing)
+                given[name], placed.measured_positions[name], rtol=1e-6, atol=1e-6 * max(self._box.spacing)
             ):
                 raise PdefitError(
                     f"The positions of '{name}' are not the points of At; leave points out, or the positions"
@@ -118,7 +128,7 @@ class At(AbstractObservationOperator):
 
     def _check(self, what: str, x: np.ndarray) -> None:
         """Refuse points that are no points of the box."""
-        ndim, grid = self.grid.ndim, self.grid
+        ndim, grid = self._box.ndim, self._box
         if x.ndim != 2 or x.shape[1] != ndim or not np.all(np.isfinite(x)):
             raise PdefitError(f"At expects {what} with {ndim} finite coordinates, (n, {ndim}), but got shape {x.shape}")
         for i in range(ndim):
@@ -134,23 +144,29 @@ class At(AbstractObservationOperator):
                 )
 
     @property
+    def _box(self) -> AbstractGrid:
+        if self.grid is None:
+            raise PdefitError("At has no grid; give it one, or make it the instrument of a problem")
+        return self.grid
+
+    @property
     def _widths(self) -> tuple[float, ...]:
         given = self.average or 0.0
-        return given if isinstance(given, tuple) else (float(given),) * self.grid.ndim
+        return given if isinstance(given, tuple) else (float(given),) * self._box.ndim
 
     @property
     def _of_cells(self) -> bool:
-        centred = bool(self.grid.axis(0)[0] - self.grid.corner[0] > 0.25 * self.grid.spacing[0])
+        centred = bool(self._box.axis(0)[0] - self._box.corner[0] > 0.25 * self._box.spacing[0])
         return centred if self.cell_average is None else self.cell_average
 
     def _interpolated(self, u: Array, points: Array) -> Array:
         """The field at the points, (..., n)."""
-        ndim, h = self.grid.ndim, self.grid.spacing
+        ndim, h = self._box.ndim, self._box.spacing
         # in cells from the first point of the grid
-        where = [(points[:, i] - float(self.grid.axis(i)[0])) / h[i] for i in range(ndim)]
+        where = [(points[:, i] - float(self._box.axis(i)[0])) / h[i] for i in range(ndim)]
         widths = [w / d for w, d in zip(self._widths, h, strict=True)]
         if self.method == "spectral":
-            weights = [self._waves(s, w, n) for s, w, n in zip(where, widths, self.grid.shape, strict=True)]
+            weights = [self._waves(s, w, n) for s, w, n in zip(where, widths, self._box.shape, strict=True)]
         else:
             stencils = [self._stencil(s, w, i) for i, (s, w) in enumerate(zip(where, widths, strict=True))]
             weights = [w for _, w in stencils]
@@ -163,11 +179,11 @@ class At(AbstractObservationOperator):
 
     def _stencil(self, s: Array, width: float, axis: int) -> tuple[Array, Array]:
         """Indices and weights of the values that observations take along an axis, (n, m)."""
-        n, order = self.grid.shape[axis], _ORDER[self.method]
+        n, order = self._box.shape[axis], _ORDER[self.method]
         offsets = _gauss(width)
         s = s[:, None] + jnp.asarray(offsets, s.dtype)[None, :]
         first = jnp.floor(s).astype(int) + 1 - order // 2
-        if not self.grid.periodic[axis]:
+        if not self._box.periodic[axis]:
             first = jnp.clip(first, 0, n - order)
         t = s - first
         powers = jnp.stack([t**k for k in range(order)], axis=-1)

@@ -13,6 +13,7 @@ from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.trees import named_fields
 from pdefit.data.observations import Observations
 from pdefit.systems.capabilities import FieldCoords
+from pdefit.systems.system import AbstractSystem
 
 
 class AbstractObservationOperator(eqx.Module):
@@ -29,6 +30,15 @@ class AbstractObservationOperator(eqx.Module):
 
         - `y`: a state at one time, or the mapping that another operator returned.
         """
+
+    def on(self, system: AbstractSystem) -> "AbstractObservationOperator":
+        """The operator with what it takes from a system, such as its grid.
+
+        **Arguments:**
+
+        - `system`: the equations.
+        """
+        return self
 
     @property
     def scattered(self) -> bool:
@@ -122,6 +132,9 @@ class Compose(AbstractObservationOperator):
         for operator in self.operators:
             y = operator(y)
         return named_fields(y)
+
+    def on(self, system):
+        return Compose(tuple(operator.on(system) for operator in self.operators))
 
     @property
     def scattered(self):

@@ -16,7 +16,7 @@ class Problem(eqx.Module):
 
     - `system`: the equations with their parameters.
     - `y0`: the initial state, of the shapes and units that the system declares.
-    - `observe`: the instrument; by default it observes the whole state.
+    - `observe`: the instrument; by default it observes the whole state. One that needs a grid takes that of the system.
     - `nodes`: for multiple shooting the state at the start of every segment, with a leading axis. The formulation makes
       it.
     - `args`: exogenous inputs (a stimulus, a forcing) that `vector_field` is given; default None.
@@ -24,6 +24,22 @@ class Problem(eqx.Module):
 
     system: AbstractSystem
     y0: PyTree
-    observe: AbstractObservationOperator = ObserveAll()
-    nodes: PyTree | None = None
-    args: PyTree = None
+    observe: AbstractObservationOperator
+    nodes: PyTree | None
+    args: PyTree
+
+    def __init__(
+        self,
+        system: AbstractSystem,
+        y0: PyTree,
+        observe: AbstractObservationOperator | None = None,
+        nodes: PyTree | None = None,
+        args: PyTree = None,
+    ):
+        self.system, self.y0, self.observe, self.nodes, self.args = (
+            system,
+            y0,
+            (observe or ObserveAll()).on(system),
+            nodes,
+            args,
+        )

@@ -50,7 +50,7 @@ def simulate(
     ts = np.asarray(ts, np.float64)
     numerics = choose_numerics([(system, y0)], solver, dt, steps, args)
     states = solve(system, y0, ts, t0=float(ts[0]), **numerics._asdict())
-    instrument = observe or ObserveAll()
+    instrument = (observe or ObserveAll()).on(system)
     where = {
         name: jnp.broadcast_to(jnp.asarray(x), (ts.size, *np.shape(x)[-2:])) for name, x in (positions or {}).items()
     }
