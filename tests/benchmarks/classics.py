@@ -57,7 +57,7 @@ class Draw:
         return f * np.outer(scale[:p], scale[:p])
 
 
-def scattered(t, x, u, count, sigma, rng):
+def scattered(t, x, u, count, sigma, stated, rng):
     """Observations at points drawn from a grid of times and positions, (T, n) with NaN where a frame has fewer."""
     chosen = np.zeros(u.size, bool)
     chosen[rng.choice(u.size, count, replace=False)] = True
@@ -69,7 +69,7 @@ def scattered(t, x, u, count, sigma, rng):
     for k, row in enumerate(chosen):
         values[k, : row.sum()], places[k, : row.sum(), 0] = u[k, row], x[row]
     values += sigma * rng.standard_normal(values.shape)
-    return pdefit.Observations.build(t, {"u": values}, sigma, positions={"u": places})
+    return pdefit.Observations.build(t, {"u": values}, stated, positions={"u": places})
 
 
 def start(truth, rng):
@@ -118,7 +118,7 @@ def allen_cahn(seed, noise):
     rng, record = np.random.default_rng(seed), scipy.io.loadmat(DATA / "AC.mat")
     x, t, u = record["x"].ravel(), record["tt"].ravel(), np.real(record["uu"]).T
     sigma, stated = spread(noise, u)
-    observations = scattered(t, x, u, 2000, sigma, rng).with_sigma({"u": stated})
+    observations = scattered(t, x, u, 2000, sigma, stated, rng)
     grid, truth = pdefit.FourierGrid((512,), (2.0,), (-1.0,)), {"D": 1e-4, "a": 5.0, "b": 5.0}
     state, options = lambda at: np.interp(at, x, u[0]), {"solver": pdefit.solvers.ETDRK4(), "dt": 5e-3}
     return draw(lambda p: AllenCahn(grid, **p), truth, grid, observations, state, 96, noise, rng, **options)
@@ -128,7 +128,7 @@ def fourier_burgers(seed, noise):
     """2000 points in space and time, in a periodic box."""
     rng, (x, t, u) = np.random.default_rng(seed), shock()
     sigma, stated = spread(noise, u)
-    observations = scattered(t, x, u, 2000, sigma, rng).with_sigma({"u": stated})
+    observations = scattered(t, x, u, 2000, sigma, stated, rng)
     grid, truth = pdefit.FourierGrid((1024,), (2.0,), (-1.0,)), {"advection": 1.0, "viscosity": 0.01 / np.pi}
     options = {"solver": pdefit.solvers.ETDRK4(), "dt": 2.5e-3}
     return draw(lambda p: FourierBurgers(grid, **p), truth, grid, observations, sine, 24, noise, rng, **options)
@@ -138,7 +138,7 @@ def burgers(seed, noise):
     """2000 points in space and time, in a box with measured edges, which are controls."""
     rng, (x, t, u) = np.random.default_rng(seed), shock()
     sigma, stated = spread(noise, u)
-    observations = scattered(t, x, u, 2000, sigma, rng).with_sigma({"u": stated})
+    observations = scattered(t, x, u, 2000, sigma, stated, rng)
     ends = pdefit.boundaries.Ends(pdefit.boundaries.Dirichlet("left"), pdefit.boundaries.Dirichlet("right"))
     grid = pdefit.CartesianGrid((768 if noise == 0 else 640,), (2.0,), (-1.0,), boundary=ends)
     args, free = measured_edges(t, u, sigma, stated, 12, True, rng)
@@ -217,7 +217,7 @@ def moving_edges(seed, noise, edges):
     truth = {"advection": 1.0, "viscosity": 0.05}
     u = np.asarray(jax.vmap(lambda t: sine_wave(jnp.asarray(x), t, *truth.values()))(jnp.asarray(t)))
     sigma = noise * u.std()
-    observations = scattered(t, x, u, 400, sigma, rng)
+    observations = scattered(t, x, u, 400, sigma, sigma, rng)
     ends = pdefit.boundaries.Ends(pdefit.boundaries.Dirichlet("left"), pdefit.boundaries.Dirichlet("right"))
     grid = pdefit.CartesianGrid((64,), (1.2,), (-0.6,), boundary=ends)
     args, free = measured_edges(t, u, sigma, sigma, 6, edges, rng)
