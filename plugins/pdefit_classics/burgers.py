@@ -45,7 +45,7 @@ class Burgers(pdefit.AbstractFieldSystem, AbstractExact, AbstractStable, Abstrac
 
     def vector_field(self, t, y, args):
         h, n, u = self.grid.spacing[0], y.u.size, self._extended(self.grid.at(t, args), y.u)
-        flux = 0.0
+        flux = jnp.zeros(n + 1, y.u.dtype)
         for j in range(1, 5):
             upper, lower = u[3 + j : n + 4 + j], u[4 - j : n + 5 - j]
             carried = self.advection / 2 * (upper**2 + lower**2)
