@@ -45,11 +45,7 @@ class Burgers(pdefit.AbstractFieldSystem, AbstractExact, AbstractStable, Abstrac
 
     def vector_field(self, t, y, args):
         h, n, u = self.grid.spacing[0], y.u.size, self._extended(self.grid.at(t, args), y.u)
-<<<<<<< HEAD
-        flux = jnp.zeros_like(u[:1])
-=======
         flux = jnp.zeros(n + 1, y.u.dtype)
->>>>>>> main
         for j in range(1, 5):
             upper, lower = u[3 + j : n + 4 + j], u[4 - j : n + 5 - j]
             carried = self.advection / 2 * (upper**2 + lower**2)
