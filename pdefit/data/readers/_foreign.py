@@ -79,7 +79,7 @@ def _store(file: h5py.File, name: str, value: Any) -> None:
     if isinstance(value, Mapping):
         fill(file, (_Variable(f"{name}/{key}", (), partial(lambda x: x, inner)) for key, inner in value.items()))
         return
-    array = np.asarray(value, object if isinstance(value, list) else None)
+    array: Any = np.asarray(value, object if isinstance(value, list) else None)
     if not array.size:
         raise _Refused("is empty; numbers are expected")
     if array.dtype.kind == "c":
@@ -121,7 +121,7 @@ def _matlab_7(path: Path) -> Iterator[_Variable]:
                 yield _Variable(name, getattr(item, "shape", None) or (), partial(_values, item))
 
 
-def _values(item: Any) -> np.ndarray:
+def _values(item: Any) -> Any:
     kind = np.bytes_(item.attrs.get("MATLAB_class", b"double")).decode()
     if "MATLAB_sparse" in item.attrs:
         raise _no_array("sparse")
@@ -129,19 +129,19 @@ def _values(item: Any) -> np.ndarray:
         raise _no_array(kind)
     if item.is_virtual or item.external or item.dtype.metadata:
         raise _Refused("takes its values from elsewhere; copy them into a variable of their own")
-    values = np.zeros(0) if "MATLAB_empty" in item.attrs else np.asarray(item[()]).T.squeeze()
+    values: Any = np.zeros(0) if "MATLAB_empty" in item.attrs else np.asarray(item[()]).T.squeeze()
     if kind == "char":
         return np.asarray("".join(map(chr, values.ravel())))
     return values["real"] + 1j * values["imag"] if values.dtype.names == ("real", "imag") else values
 
 
 def _archive(path: Path) -> Iterator[_Variable]:
-    """Arrays of a NumPy archive; axes of length 1 are dropped."""
+    """Arrays of a NumPy archive."""
     with zipfile.ZipFile(path) as archive:
 
         def read(member: zipfile.ZipInfo) -> np.ndarray:
             with archive.open(member) as raw:
-                return np.lib.format.read_array(raw, allow_pickle=False).squeeze()
+                return np.lib.format.read_array(raw, allow_pickle=False)
 
         for member in archive.infolist():
             # nothing is read beyond the size that the archive states
