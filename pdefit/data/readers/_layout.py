@@ -65,9 +65,13 @@ def arranged(
     used = [n for n in dict.fromkeys((*variables.values(), *sigma)) if n in inside]
     if time not in inside:
         return Arranged(file)
-    if columns := _listed(file, path, used, time, places, coordinates):
-        return _grouped(file, path, used, sigma, time, columns)
     shapes = {n: shape(file, n, path) for n in (time, *used, *places.values())}
+    columns = {dim: n for dim, n in places.items() if shapes[n] == shapes[time]}
+    if columns and used and len(shapes[time]) == 1 and all(shapes[n] == shapes[time] for n in used):
+        ts = array(file, time, path)
+        # one value at each time is a series, unless its points were named
+        if any(coordinates.get(dim) for dim in columns) or ts.dtype.kind != "f" or np.any(np.diff(ts) <= 0):
+            return _grouped(file, path, used, sigma, time, columns)
     lengths = {dim: shapes[n][0] for dim, n in {_TIME: time, **places}.items() if len(shapes[n]) == 1}
     changed = {}
     for field, name in variables.items():
@@ -110,9 +114,10 @@ def _matched(found: tuple[int, ...], lengths: Mapping[str, int], dims: Sequence[
     wanted = [lengths[d] for d in known]
     ways = [way for way in itertools.permutations(kept, len(known)) if [found[i] for i in way] == wanted]
     if len(ways) != 1:
+        example = ", ".join((*known[1:], _TIME))
         raise PdefitError(
             f"The axes of {field} have the lengths {found}, where {', '.join(f'{d} has {lengths[d]}' for d in known)}, so "
-            f"their order is open; state it in the order of the file, e.g. +data.axes={{{field}: [{', '.join((*known[1:], _TIME))}]}}"
+            f"their order is open; state it in the order of the file, e.g. +data.axes={{{field}: [{example}]}}"
         )
     # axes of unknown length stand in the order of the file at the places that are left
     place = dict(zip(known, ways[0], strict=True))
@@ -142,46 +147,25 @@ def _copied(file: h5py.File, path: Path, orders: Mapping[str, tuple[int, ...]], 
     return new
 
 
-def _listed(
-    file: h5py.File,
-    path: Path,
-    used: Sequence[str],
-    time: str,
-    places: Mapping[str, str],
-    coordinates: Mapping[str, str | None],
-) -> dict[str, str]:
-    """The coordinates of a list of points, one row a value; empty for a film or a series."""
-    rows = shape(file, time, path)
-    columns = {d: n for d, n in places.items() if shape(file, n, path) == rows}
-    if len(rows) != 1 or not columns or not used or any(shape(file, n, path) != rows for n in used):
-        return {}
-    ts = array(file, time, path)
-    in_order = ts.dtype.kind == "f" and bool(np.all(np.diff(ts) > 0))
-    # one value at each time is a series, unless its points were named
-    return columns if not in_order or any(coordinates.get(d) for d in columns) else {}
-
-
 def _grouped(
     file: h5py.File, path: Path, used: Sequence[str], sigma: Sequence[str], time: str, columns: Mapping[str, str]
 ) -> Arranged:
     """A list as values (times, points) and coordinates, (points,) where those of all times agree; padded with NaN."""
     read = {n: array(file, n, path) for n in dict.fromkeys((time, *used, *columns.values()))}
-    wrong = [n for n in (time, *columns.values()) if read[n].dtype.kind != "f" or not np.all(np.isfinite(read[n]))]
-    if wrong or any(values.dtype.kind != "f" for values in read.values()):
-        raise PdefitError(
-            f"Columns of '{path.name}' must be numbers, and finite in {', '.join(wrong) or time}; correct them"
-        )
+    fixed = [time, *columns.values()]
+    if any(v.dtype.kind != "f" for v in read.values()) or not all(np.all(np.isfinite(read[n])) for n in fixed):
+        raise PdefitError(f"Columns of '{path.name}' must be numbers, and finite in {', '.join(fixed)}; correct them")
     # points of one time in the order of their coordinates: those of a grid are then the same at all times
     order = np.lexsort([read[n] for n in reversed([*columns.values()])])
     ts, grouped = by_times(read[time][order])
     new = in_memory()
     for name, values in read.items():
         # a standard deviation must be positive where nothing was measured, too
-        frames = ts if name == time else grouped(values[order], 1.0 if name in sigma else np.nan)
-        alike = name in columns.values() and np.all(frames == frames[:1])
-        new[name] = frames[0] if alike else frames
+        found = ts if name == time else grouped(values[order], 1.0 if name in sigma else np.nan)
+        alike = name in columns.values() and np.all(found == found[:1])
+        new[name] = found[0] if alike else found
         if (stated := unit(file, name, path)) is not None:
             new[name].attrs["units"] = stated
-    most = new[used[0]].shape[1]
-    remark = f"'{path.name}' is a list of {order.size} points; they were grouped into {ts.size} times of {most} at most"
+    frames, most = shape(new, used[0], path)
+    remark = f"'{path.name}' is a list of {order.size} points; they were grouped into {frames} times of {most} at most"
     return Arranged(new, (remark,), columns)
