@@ -130,10 +130,9 @@ def _between_points(path: str, grid: Any, observations: Observations, field: str
     points = np.concatenate([inside + np.asarray(shift) * size for shift in shifts])
     near = np.all(np.abs(points - low - size / 2) <= size, axis=1)
     points, values = points[near], np.tile(values, len(near) // len(rows))[near]
-    at = tuple(np.meshgrid(*(grid.axis(i) for i in range(grid.ndim)), indexing="ij"))
-    nearest = scipy.interpolate.griddata(points, values, at, "nearest")
+    nearest = scipy.interpolate.griddata(points, values, grid.mesh(), "nearest")
     try:
-        linear = scipy.interpolate.griddata(points, values, at, "linear")
+        linear = scipy.interpolate.griddata(points, values, grid.mesh(), "linear")
     # too few points, or all on one line
     except (scipy.spatial.QhullError, ValueError):
         return nearest
