@@ -167,9 +167,9 @@ def _table(path: Path) -> Iterator[_Variable]:
         reason = str(error).strip().removeprefix("Error tokenizing data. C error: ")
         raise PdefitError(f"'{path.name}' cannot be read as a table of text: {reason}; correct it") from None
     numbers = cells.apply(pandas.to_numeric, errors="coerce")
-    names, start = [str(name).strip() for name in cells.iloc[0]], 1
-    if numbers.iloc[0].notna().all():
-        names, start = re.split(separator, above.strip("# \n")), 0
+    start = 0 if numbers.iloc[0].notna().all() else 1
+    header = cells.iloc[0] if start else re.split(separator, above.strip("# \n"))
+    names = [str(name).strip() for name in header]
     if len(names) != cells.shape[1]:
         raise PdefitError(f"'{path.name}' has no header; write the names of its columns into its first line")
     if len(set(names)) < len(names):
@@ -180,8 +180,8 @@ def _table(path: Path) -> Iterator[_Variable]:
         wrong = cells[column][start:][values.isna()].dropna()
         if wrong.size:
             raise _Refused(
-                f"holds '{wrong.iloc[0][:30]}' in row {wrong.index[0]}, where a number with a decimal point is expected; "
-                f"correct that column"
+                f"holds '{wrong.iloc[0][:30]}' in row {wrong.index[0] + 1 - start}, where a number with a decimal point is "
+                f"expected; correct that column"
             )
         return values.to_numpy(float)
 

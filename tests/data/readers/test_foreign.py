@@ -145,10 +145,12 @@ def test_columns_of_text(separator, tmp_path):
 
 
 def test_a_header_in_a_comment_and_blanks_between_columns(tmp_path):
-    np.savetxt(tmp_path / "u.dat", np.column_stack([np.arange(3), U[:3, 0]]), header="t u")
-    found = read_arrays(tmp_path / "u.dat", {"t": "t", "u": "u"})
-    np.testing.assert_array_equal(found["t"], [0, 1, 2])
-    np.testing.assert_array_equal(found["u"], U[:3, 0])
+    for separator in (" ", "; "):
+        rows = np.column_stack([np.arange(3), U[:3, 0]])
+        np.savetxt(tmp_path / "u.dat", rows, delimiter=separator, header=f"t{separator}u")
+        found = read_arrays(tmp_path / "u.dat", {"t": "t", "u": "u"})
+        np.testing.assert_array_equal(found["t"], [0, 1, 2])
+        np.testing.assert_array_equal(found["u"], U[:3, 0])
 
 
 @pytest.mark.parametrize(
