@@ -19,7 +19,7 @@ _ALL = "*"
 ROOMS = {
     "pdefit._util": _ARRAYS,
     "pdefit.data": f"{_ARRAYS} pint",
-    "pdefit.data.readers": f"{_FILES} pint scipy",
+    "pdefit.data.readers": f"{_FILES} pandas pint scipy",
     "pdefit.systems": f"{_ARRAYS} scipy",
     "pdefit.integrate": f"{_ARRAYS} diffrax",
     "pdefit.adjoints": f"{_ARRAYS} diffrax",

@@ -1,6 +1,6 @@
 """A record: what an instrument measured, as plain arrays."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import equinox as eqx
 import jax
@@ -8,6 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 from numpy.typing import ArrayLike
+
+from pdefit._util.errors import PdefitError
+from pdefit._util.memory import too_large
 
 Numbers = ArrayLike | float | int
 
@@ -95,27 +98,16 @@ class Observations(eqx.Module):
             )
         if not np.all(np.isfinite(times)) or not np.all(np.isfinite(where)):
             raise ValueError("from_points expects finite times and coordinates; leave points without them out")
-        order = np.argsort(times, kind="stable")
-        same = 1e-12 * np.max(np.abs(times))
-        starts = np.concatenate([[True], np.diff(times[order]) > same])
-        frame, first = np.cumsum(starts) - 1, np.flatnonzero(starts)
-        place = frame, np.arange(times.size) - first[frame]
-        shape = first.size, int(np.max(place[1])) + 1
-
-        def framed(values: np.ndarray, fill: float) -> np.ndarray:
-            out = np.full((*shape, *values.shape[1:]), fill)
-            out[place] = values[order]
-            return out
+        ts, framed = by_times(times)
 
         def weight(s: Numbers) -> Numbers:
             return framed(np.asarray(s, float), 1.0) if np.ndim(s) else s
 
-        positions = framed(where, np.nan)
         return Observations.build(
-            times[order][first],
+            ts,
             {n: framed(v, np.nan) for n, v in given.items()},
             {n: weight(s) for n, s in sigma.items()} if isinstance(sigma, Mapping) else sigma,
-            dict.fromkeys(given, positions),
+            dict.fromkeys(given, framed(where, np.nan)),
         )
 
     def __check_init__(self):
@@ -186,6 +178,33 @@ class Observations(eqx.Module):
             n: _align(np.asarray(s, float), self.values[n].shape).astype(self.sigma[n].dtype) for n, s in sigma.items()
         }
         return eqx.tree_at(lambda o: o.sigma, self, {**self.sigma, **aligned})
+
+
+def by_times(times: np.ndarray) -> tuple[np.ndarray, Callable[[np.ndarray, float], np.ndarray]]:
+    """The different times of a list of points, and a function that groups an array by them.
+
+    That function takes an array, (N, ...), and the number that stands for points that are missing. It returns
+    (T, points, ...), where points of equal times keep their order.
+
+    **Arguments:**
+
+    - `times`: the finite time of each of N points, (N,). Those that agree up to round-off are one.
+    """
+    order = np.argsort(times, kind="stable")
+    first = np.flatnonzero(np.diff(times[order], prepend=-np.inf) > 1e-12 * np.max(np.abs(times)))
+    counts = np.diff(first, append=times.size)
+    shape = first.size, int(np.max(counts))
+    if size := too_large(shape):
+        raise PdefitError(f"{times.size} points take {size} of memory when they are grouped by their times; take fewer")
+    row = np.repeat(np.arange(first.size), counts)
+    place = row, np.arange(times.size) - first[row]
+
+    def grouped(values: np.ndarray, missing: float) -> np.ndarray:
+        found = np.full((*shape, *values.shape[1:]), missing)
+        found[place] = values[order]
+        return found
+
+    return times[order][first], grouped
 
 
 def _placed(name: str, positions: Numbers, shape: tuple[int, ...]) -> Array:

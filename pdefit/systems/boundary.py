@@ -12,10 +12,10 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from pdefit._util.errors import PdefitError
-from pdefit.systems.inputs import value_at
+from pdefit.systems.inputs import is_input
 
 Boundary = TypeVar("Boundary", bound="AbstractBoundary")
 
@@ -31,7 +31,7 @@ def _value(x: Any) -> Any:
 
 def _along(value: Any, u: Array, axis: int) -> Array:
     """A value as an array that broadcasts against the cells at an edge of u."""
-    if isinstance(value, str) or callable(value):
+    if is_input(value):
         raise PdefitError(
             f"The value {value!r} of a boundary is an input; a vector field takes its grid by self.grid.at(t, args)"
         )
@@ -70,18 +70,6 @@ class AbstractBoundary(eqx.Module):
         - `u`: the field, of the grid's shape.
         - `axis`: the number of the axis along which it is continued.
         """
-
-    def at(self: Boundary, t: Array | float, args: PyTree) -> Boundary:
-        """The condition with its values at one time.
-
-        **Arguments:**
-
-        - `t`: the time, in the system's time unit.
-        - `args`: exogenous inputs, among which are those that values name.
-        """
-        given = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        inputs = {n: value_at(x, t, args) for n, x in given.items() if isinstance(x, str) or callable(x)}
-        return dataclasses.replace(self, **inputs) if inputs else self
 
     def homogeneous(self: Boundary) -> Boundary:
         """The condition with 0 as the value that it demands."""
@@ -209,10 +197,6 @@ class Ends(AbstractBoundary):
 
     def period(self, u, axis):
         return _continued(u, axis, self.lower.parity, self.upper.parity)
-
-    def at(self, t, args):
-        lower, upper = self.lower.at(t, args), self.upper.at(t, args)
-        return self if lower is self.lower and upper is self.upper else Ends(lower, upper)
 
     def homogeneous(self):
         return Ends(self.lower.homogeneous(), self.upper.homogeneous())

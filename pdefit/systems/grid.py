@@ -16,6 +16,7 @@ from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.memory import too_large
 from pdefit.systems.boundary import AbstractBoundary, NoFlux
 from pdefit.systems.capabilities import FieldCoords
+from pdefit.systems.inputs import is_input, value_at
 
 # arrays of the grid's size that a run holds at least: a state, its coordinates and the stages of a step
 _COPIES = 8
@@ -177,15 +178,15 @@ class CartesianGrid(AbstractGrid):
         - `t`: the time, in the system's time unit.
         - `args`: exogenous inputs, among which are those that boundary values name.
         """
-        return self._with(lambda boundary: boundary.at(t, args))
+        return self._with(lambda value: value_at(value, t, args), is_input)
 
     def homogeneous(self) -> "CartesianGrid":
         """The grid with boundary conditions whose values are 0."""
-        return self._with(lambda boundary: boundary.homogeneous())
+        return self._with(lambda boundary: boundary.homogeneous(), lambda x: isinstance(x, AbstractBoundary))
 
-    def _with(self, change: Callable[[AbstractBoundary], AbstractBoundary]) -> "CartesianGrid":
-        old, tree = jax.tree.flatten(self.boundary, is_leaf=lambda x: isinstance(x, AbstractBoundary))
-        new = [change(boundary) for boundary in old]
+    def _with(self, change: Callable[[Any], Any], is_leaf: Callable[[Any], bool]) -> "CartesianGrid":
+        old, tree = jax.tree.flatten(self.boundary, is_leaf=is_leaf)
+        new = [change(x) for x in old]
         same = all(a is b for a, b in zip(new, old, strict=True))
         return self if same else dataclasses.replace(self, boundary=tree.unflatten(new))
 

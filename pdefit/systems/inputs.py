@@ -40,6 +40,11 @@ class Inputs(eqx.Module, Mapping):
         return len(self._named)
 
 
+def is_input(value: Any) -> bool:
+    """Whether a value is a function of time, or the name of an input."""
+    return isinstance(value, str) or callable(value)
+
+
 def value_at(value: Any, t: Array | float, args: PyTree) -> Any:
     """The number or array that a value stands for at a time.
 

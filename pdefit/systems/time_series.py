@@ -1,6 +1,7 @@
 """Series of measured values as functions of time."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -70,19 +71,18 @@ class TimeSeries(eqx.Module):
                 f"A time series expects a value for each of {self.times.size} times, but got {given.shape}"
             )
         if sigma is not None:
-            if np.ndim(sigma) and np.shape(sigma) != given.shape:
+            if np.shape(sigma) not in ((), given.shape) or not np.all(np.asarray(sigma) > 0):
                 raise PdefitError(
-                    f"sigma has shape {np.shape(sigma)}; give one number, or one for each of {given.shape}"
+                    f"A time series expects one standard deviation above 0, or one for each of {given.shape}, but got "
+                    f"shape {np.shape(sigma)}"
                 )
-            if not np.all(np.asarray(sigma) > 0):
-                raise PdefitError("A time series expects standard deviations above 0")
             self.measured = Measurement(self.times, given, np.broadcast_to(np.asarray(sigma, float), given.shape))
         if knots is not None:
             wanted = np.linspace(self.times[0], self.times[-1], knots) if isinstance(knots, int) else knots
             self.times = _increasing(wanted, "knots")
-            given = _columns(_regression(_increasing(times, "times"), self.times, method), given, sigma)
+            given = _columns(partial(_regression, self.times, method), times, given, sigma)
         elif method == "smooth":
-            given = _columns(_spline(self.times), given, sigma)
+            given = _columns(partial(_smoothed, self.times, sigma is not None), times, given, sigma)
         if isinstance(given, np.ndarray) and not np.all(np.isfinite(given)):
             raise PdefitError("A time series expects finite values; leave out missing ones, or take method=smooth")
         self.values = jnp.asarray(given, None if isinstance(given, jax.Array) else float)
@@ -163,47 +163,40 @@ def _monotone_end(a: Array, b: Array, u: Array, v: Array) -> Array:
     return jnp.where(slope * a <= 0, 0, jnp.where(steep, 3 * a, slope))
 
 
-def _columns(fit: Callable[..., np.ndarray], values: Any, sigma: Any) -> np.ndarray:
-    """A fit of each column of values on its finite elements, with their weights."""
-    flat = np.asarray(values, float).reshape(len(values), -1)
-    deviations = np.broadcast_to(1.0 if sigma is None else sigma, np.shape(values)).reshape(flat.shape)
-    fitted = [fit(x, 1 / s, np.isfinite(x), sigma is not None) for x, s in zip(flat.T, deviations.T, strict=True)]
+def _columns(fit: Callable[..., np.ndarray], times: Any, values: Any, sigma: Any) -> np.ndarray:
+    """A fit of each column of values: a function of the times, values and weights of its finite elements."""
+    flat, t = np.asarray(values, float).reshape(len(values), -1), np.asarray(times, float)
+    weights = 1 / np.broadcast_to(1.0 if sigma is None else sigma, np.shape(values)).reshape(flat.shape)
+    known = np.isfinite(flat)
+    fitted = [fit(t[k], x[k], w[k]) for k, x, w in zip(known.T, flat.T, weights.T, strict=True)]
     return np.stack(fitted, 1).reshape(-1, *np.shape(values)[1:])
 
 
-def _regression(times: np.ndarray, knots: np.ndarray, method: str) -> Callable[..., np.ndarray]:
-    """The fit by least squares that gives values at knots."""
+def _regression(knots: np.ndarray, method: str, t: np.ndarray, x: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The values at knots that fit others by least squares."""
     # monotone slopes are not linear in the values; those of parabolas are near to them
     of = "linear" if method == "linear" else "smooth"
-    basis = np.asarray(jax.vmap(lambda t: _interpolated(knots, jnp.eye(knots.size), t, of))(times))
-
-    def fit(x: np.ndarray, weights: np.ndarray, known: np.ndarray, stated: bool) -> np.ndarray:
-        rows = weights[known, None] * basis[known]
-        found, _, rank, _ = np.linalg.lstsq(rows, weights[known] * x[known])
-        if rank < knots.size:
-            raise PdefitError(f"{known.sum()} values do not determine {knots.size} knots; take fewer knots")
-        return found
-
-    return fit
+    basis = np.asarray(jax.vmap(lambda t: _interpolated(knots, jnp.eye(knots.size), t, of))(t))
+    found, _, rank, _ = np.linalg.lstsq(weights[:, None] * basis, weights * x)
+    if rank < knots.size:
+        raise PdefitError(f"{t.size} values do not determine {knots.size} knots; take fewer knots")
+    return found
 
 
-def _spline(times: np.ndarray) -> Callable[..., np.ndarray]:
-    """The fit by a smoothing spline that gives values at its times."""
-    x = (times - times[0]) / np.mean(np.diff(times))
+def _smoothed(times: np.ndarray, stated: bool, t: np.ndarray, x: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """A smoothing spline through values, at all times."""
+    if t.size < 5:
+        raise PdefitError(f"A smoothing spline expects at least 5 values, but got {t.size}; take method=cubic")
+    t, times = ((s - times[0]) / np.mean(np.diff(times)) for s in (t, times))
+    spline, scale = partial(make_smoothing_spline, t, x, weights**2), np.mean(weights**2)
 
-    def fit(y: np.ndarray, weights: np.ndarray, known: np.ndarray, stated: bool) -> np.ndarray:
-        if known.sum() < 5:
-            raise PdefitError(f"A smoothing spline expects at least 5 values, but got {known.sum()}; take method=cubic")
+    def excess(decade: float) -> float:
+        found = spline(lam=scale * 10**decade)
+        return float(np.mean((weights * (found(t) - x)) ** 2) - 1)
 
-        def excess(decade: float) -> float:
-            found = make_smoothing_spline(x[known], y[known], weights[known] ** 2, lam=scale * 10**decade)
-            return float(np.mean((weights[known] * (found(x[known]) - y[known])) ** 2) - 1)
-
-        penalty, scale = None, np.mean(weights[known] ** 2)
-        if stated:
-            low, high = _DECADES
-            decade: Any = high if excess(high) <= 0 else brentq(excess, low, high, xtol=1e-3)
-            penalty = scale * 10**decade
-        return make_smoothing_spline(x[known], y[known], weights[known] ** 2, lam=penalty)(x)
-
-    return fit
+    penalty = None
+    if stated:
+        low, high = _DECADES
+        decade: Any = high if excess(high) <= 0 else brentq(excess, low, high, xtol=1e-3)
+        penalty = scale * 10**decade
+    return spline(lam=penalty)(times)

@@ -4,232 +4,186 @@ The other readers take that file as they take any HDF5 file. A variable that hol
 in its attribute `REFUSED`, so that the other variables can be read. No reader of this module unpickles anything.
 """
 
-import io
+import contextlib
+import re
 import warnings
 import zipfile
-import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import h5py
 import numpy as np
 
 from pdefit._util.errors import PdefitError
-from pdefit._util.memory import available_bytes, too_large
-from pdefit.data.readers._text_tables import columns
+from pdefit._util.memory import too_large
 
 REFUSED = "pdefit_refused"
 # copies in memory: as it was read, in the HDF5 file, and in float64
 _COPIES = 3
-_TABLES = (".csv", ".tsv", ".txt", ".dat")
-_NUMBERS = {"double", "single", "logical", "char", "sparse"} | {
-    f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64)
-}
-# bytes before the first variable of a file of MATLAB 5, bytes read at once, and the type of compressed variables
-_HEADER, _CHUNK, _COMPRESSED = 128, 1 << 20, 15
+_NUMBERS = {"double", "single", "logical", *(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64))}
 
 
-def reader(path: Path) -> Callable[[h5py.File, Path], None] | None:
-    """The function that reads a file of another format into an HDF5 file; None for HDF5 and what is unknown."""
+class _Variable(NamedTuple):
+    """A variable of a file: its name, its shape as far as the file states it, and the function that reads its value."""
+
+    name: str
+    shape: tuple[int, ...]
+    read: Callable[[], Any]
+
+
+class _Refused(Exception):
+    """A variable that holds no numbers, with the reason."""
+
+
+def reader(path: Path) -> Callable[[Path], Iterator[_Variable]] | None:
+    """The function that reads the variables of a file of another format; None for HDF5 and what is unknown."""
     with open(path, "rb") as file:
-        start = file.read(16)
-    suffix = path.suffix.lower()
+        start = file.read(10)
     if start.startswith(b"\x89HDF"):
         return None
-    if start.startswith(b"MATLAB 7.3"):
+    if start == b"MATLAB 7.3":
         return _matlab_7
-    if start.startswith(b"MATLAB 5") or suffix == ".mat":
-        return _matlab_5
-    if start.startswith(b"PK\x03\x04") or suffix == ".npz":
-        return _archive
-    return _table if suffix in _TABLES else None
+    tables = dict.fromkeys((".csv", ".tsv", ".txt", ".dat"), _table)
+    return {".mat": _matlab_5, ".npz": _archive, **tables}.get(path.suffix.lower())
 
 
-def _put(file: h5py.File, name: str, value: Any) -> None:
-    """Store an array, or the reason why it is none."""
-    if isinstance(value, np.ndarray | np.generic):
-        value = np.asarray(value)
-        if not value.size:
-            value = "is empty; numbers are expected"
-        elif value.dtype.kind == "c":
-            parts = {f"{name}_{part}": getattr(value, part) for part in ("real", "imag")}
-            for part in parts:
-                _put(file, part, parts[part])
-            value = f"holds complex numbers; name its parts, {' or '.join(parts)}"
-        elif value.dtype.kind in "US":
-            value = np.asarray(value.astype(str), object)
-        elif value.dtype.kind not in "fiub":
-            value = f"is of type {value.dtype}; store numbers without names or objects around them"
-        elif value.dtype.kind == "b":
-            value = value.astype(np.uint8)
-    try:
-        if isinstance(value, str):
-            file[name] = h5py.Empty("f8")
-            file[name].attrs[REFUSED] = value
-        else:
-            file[name] = value.astype(float) if value.dtype.itemsize > 8 and value.dtype.kind == "f" else value
-    # a name that HDF5 does not take, or one that is there twice
-    except Exception:
-        return
+def fill(file: h5py.File, variables: Iterator[_Variable]) -> None:
+    """Store each variable in a file, or the reason why it is not read. What does not fit into memory is not."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, shape, read in variables:
+            try:
+                if size := too_large((*shape, _COPIES)):
+                    raise _Refused(f"has shape {shape}, which takes {size} of memory; cut the file into parts")
+                _store(file, name, read())
+            except _Refused as reason:
+                _refuse(file, name, str(reason))
+            # damaged bytes may raise any exception
+            except Exception as error:
+                pickled = "holds objects of Python (pickle), which are not read; store an array of numbers"
+                damaged = "cannot be read; the file is damaged, copy it again"
+                _refuse(file, name, pickled if "pickle" in str(error) else damaged)
 
 
-def _attempt(file: h5py.File, name: str, shape: Iterable[int], read: Callable[[], Any]) -> None:
-    """Store what a reader returns, or why it failed; nothing is read that does not fit into memory."""
-    if size := too_large((*shape, _COPIES)):
-        return _put(file, name, f"has shape {tuple(shape)}, which takes {size} of memory; cut the file into parts")
-    try:
-        value: Any = read()
-    # damaged bytes may raise any exception
-    except Exception:
-        value = "cannot be read; the file is damaged, copy it again"
+def _refuse(file: h5py.File, name: str, reason: str) -> None:
+    # a name that HDF5 does not take, or one that is there already, cannot be asked for
+    with contextlib.suppress(Exception):
+        file[name] = h5py.Empty("f8")
+        file[name].attrs[REFUSED] = reason
+
+
+def _store(file: h5py.File, name: str, value: Any) -> None:
+    """Store an array, the parts of complex numbers, or the fields of a structure."""
     if isinstance(value, Mapping):
-        for key, inner in value.items():
-            _attempt(file, f"{name}/{key}", (), lambda inner=inner: inner)
+        fill(file, (_Variable(f"{name}/{key}", (), partial(lambda x: x, inner)) for key, inner in value.items()))
         return
-    if hasattr(value, "toarray"):
-        full = too_large((*value.shape, _COPIES))
-        value = f"is sparse, and takes {full} of memory when it is filled; cut it" if full else value.toarray()
-    known = isinstance(value, np.ndarray | np.generic | str)
-    _put(
-        file, name, value if known else np.asarray(value) if isinstance(value, int | float) else _no_array("cell array")
-    )
+    array: Any = np.asarray(value, object if isinstance(value, list) else None)
+    if not array.size:
+        raise _Refused("is empty; numbers are expected")
+    if array.dtype.kind == "c":
+        file[f"{name}_real"], file[f"{name}_imag"] = array.real, array.imag
+        raise _Refused(f"holds complex numbers; name its parts, {name}_real or {name}_imag")
+    if array.dtype.kind not in "fiubUS":
+        raise _Refused(f"is of type {array.dtype}; store numbers without names or objects around them")
+    stored = {"b": np.uint8, "U": object, "S": object}
+    file[name] = array.astype(stored.get(array.dtype.kind, array.dtype), copy=False)
 
 
-def _no_array(kind: str) -> str:
-    return f"is a {kind} of MATLAB; store its numbers as an array of their own"
+def _no_array(kind: str) -> _Refused:
+    return _Refused(f"is of class {kind} (MATLAB); store its numbers as an array of their own")
 
 
-def _matlab_5(file: h5py.File, path: Path) -> None:
+def _matlab_5(path: Path) -> Iterator[_Variable]:
     """Variables of a file of MATLAB 4 to 7, axes as MATLAB shows them; those of length 1 are dropped."""
     from scipy.io import loadmat, whosmat
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        if size := _inflated(path):
-            raise PdefitError(f"'{path.name}' holds {size} of compressed values; store its variables in several files")
-        for name, shape, kind in whosmat(path):
+    def read(name: str, kind: str) -> Any:
+        if kind not in {*_NUMBERS, "char", "struct"}:
+            raise _no_array(kind)
+        return loadmat(path, variable_names=[name], simplify_cells=True)[name]
 
-            def read(name: str = name) -> Any:
-                value = loadmat(path, variable_names=[name], simplify_cells=True)[name]
-                return np.asarray(value) if isinstance(value, str) else value
-
-            if kind in _NUMBERS or kind == "struct":
-                _attempt(file, name, (0,) if kind == "sparse" else shape, read)
-            else:
-                _put(
-                    file, name, _no_array({"cell": "cell array", "opaque": "table or object"}.get(str(kind), str(kind)))
-                )
+    for name, shape, kind in whosmat(path):
+        # a structure takes what the file does, or more
+        size = (path.stat().st_size // 8,) if kind == "struct" else shape
+        yield _Variable(name, size, partial(read, name, kind))
 
 
-def _inflated(path: Path) -> str | None:
-    """The size in words of compressed variables that do not fit into memory; None where they do."""
-    room, total = available_bytes() / _COPIES, 0
-    with open(path, "rb") as file:
-        order = "big" if file.read(_HEADER)[126:] == b"MI" else "little"
-        while len(tag := file.read(8)) == 8:
-            kind, count = (int.from_bytes(tag[i : i + 4], order) for i in (0, 4))
-            if kind != _COMPRESSED:
-                file.seek(count, io.SEEK_CUR)
-                continue
-            unpack = zlib.decompressobj()
-            rest = b""
-            while (rest or count) and not unpack.eof:
-                if not rest:
-                    rest = file.read(min(count, _CHUNK))
-                    count -= len(rest)
-                    if not rest:
-                        return None
-                total += len(unpack.decompress(rest, _CHUNK))
-                rest = unpack.unconsumed_tail
-                if total > room:
-                    return too_large((total, _COPIES), 1)
-            file.seek(count, io.SEEK_CUR)
-    return None
-
-
-def _matlab_7(file: h5py.File, path: Path) -> None:
+def _matlab_7(path: Path) -> Iterator[_Variable]:
     """Variables of a file of MATLAB 7.3, which is HDF5 with the axes in reverse order."""
+    found: list[tuple[str, Any]] = []
     with h5py.File(path, "r", locking=False) as stored:
-
-        def take(name: str, item: Any) -> None:
-            kind = _class(item)
-            if name.startswith("#"):
-                return
-            if "MATLAB_sparse" in item.attrs:
-                _attempt(file, name, item["data"].shape if "data" in item else (0,), lambda: _sparse(item))
-            elif not isinstance(item, h5py.Dataset):
-                for inner in item:
-                    if isinstance(item.get(inner, getlink=True), h5py.HardLink):
-                        take(f"{name}/{inner}", item[inner])
-            elif kind and (kind not in _NUMBERS or "MATLAB_object_decode" in item.attrs):
-                _put(file, name, _no_array({"cell": "cell array"}.get(kind, f"{kind} object")))
-            elif item.is_virtual or item.external or item.dtype.metadata:
-                _put(file, name, "takes its values from elsewhere; copy them into a variable of their own")
-            elif "MATLAB_empty" in item.attrs or item.shape is None:
-                _put(file, name, np.zeros(0))
-            else:
-                _attempt(file, name, item.shape, lambda: _values(item, kind))
-
-        for name in map(str, stored):
-            if isinstance(stored.get(name, getlink=True), h5py.HardLink):
-                take(name, stored[name])
+        # does not follow links
+        stored.visititems(lambda name, item: found.append((name, item)))
+        for name, item in found:
+            if not name.startswith("#") and (isinstance(item, h5py.Dataset) or "MATLAB_sparse" in item.attrs):
+                yield _Variable(name, getattr(item, "shape", None) or (), partial(_values, item))
 
 
-def _class(item: Any) -> str:
-    """The class of MATLAB of a variable; empty where none is stated."""
-    kind = item.attrs.get("MATLAB_class", b"")
-    return kind.decode(errors="replace") if isinstance(kind, bytes) else str(kind)
-
-
-def _values(stored: h5py.Dataset, kind: str) -> np.ndarray:
-    values = np.asarray(stored[()]).T.squeeze()
+def _values(item: Any) -> Any:
+    kind = np.bytes_(item.attrs.get("MATLAB_class", b"double")).decode()
+    if "MATLAB_sparse" in item.attrs:
+        raise _no_array("sparse")
+    if kind not in {*_NUMBERS, "char"} or "MATLAB_object_decode" in item.attrs:
+        raise _no_array(kind)
+    if item.is_virtual or item.external or item.dtype.metadata:
+        raise _Refused("takes its values from elsewhere; copy them into a variable of their own")
+    values: Any = np.zeros(0) if "MATLAB_empty" in item.attrs else np.asarray(item[()]).T.squeeze()
     if kind == "char":
         return np.asarray("".join(map(chr, values.ravel())))
-    if values.dtype.names == ("real", "imag"):
-        return values["real"] + 1j * values["imag"]
-    return values
+    return values["real"] + 1j * values["imag"] if values.dtype.names == ("real", "imag") else values
 
 
-def _sparse(item: Any) -> Any:
-    from scipy.sparse import csc_array
-
-    pointers, rows = (int(item.attrs["MATLAB_sparse"]), item["jc"][()])
-    values, indices = (item["data"][()], item["ir"][()]) if "data" in item else (np.zeros(0), np.zeros(0, int))
-    return csc_array((values, indices, rows), shape=(pointers, rows.size - 1))
-
-
-def _archive(file: h5py.File, path: Path) -> None:
+def _archive(path: Path) -> Iterator[_Variable]:
     """Arrays of a NumPy archive."""
     with zipfile.ZipFile(path) as archive:
-        members = [m for m in archive.infolist() if m.filename.endswith(".npy")]
-        if not members:
-            raise PdefitError(
-                f"'{path.name}' is a zipped file without arrays of NumPy; export it as HDF5, .npz or .csv"
+
+        def read(member: zipfile.ZipInfo) -> np.ndarray:
+            with archive.open(member) as raw:
+                return np.lib.format.read_array(raw, allow_pickle=False)
+
+        for member in archive.infolist():
+            # nothing is read beyond the size that the archive states
+            yield _Variable(member.filename.removesuffix(".npy"), (member.file_size // 8,), partial(read, member))
+
+
+def _table(path: Path) -> Iterator[_Variable]:
+    """Columns of a table of text with a header, which may be the comment above it. Empty cells, NA and NaN are missing."""
+    import pandas
+
+    # a cell takes two characters or more in the file, and a text of Python in memory
+    if size := too_large((path.stat().st_size, 4)):
+        raise PdefitError(f"'{path.name}' takes {size} of memory; cut it into parts")
+    above, first = "", "#"
+    try:
+        with open(path, encoding="utf-8-sig") as lines:
+            while first.startswith("#") or first.isspace():
+                above, first = first, lines.readline()
+        separator = next((s for s in ";\t," if s in first), r"\s+")
+        options = {"header": None, "comment": "#", "dtype": str, "skipinitialspace": True, "encoding": "utf-8-sig"}
+        cells = pandas.read_csv(path, sep=separator, **options)
+    except ValueError as error:
+        reason = str(error).strip().removeprefix("Error tokenizing data. C error: ")
+        raise PdefitError(f"'{path.name}' cannot be read as a table of text: {reason}; correct it") from None
+    numbers = cells.apply(pandas.to_numeric, errors="coerce")
+    start = 0 if numbers.iloc[0].notna().all() else 1
+    header = cells.iloc[0] if start else re.split(separator, above.strip("# \n"))
+    names = [str(name).strip() for name in header]
+    if len(names) != cells.shape[1]:
+        raise PdefitError(f"'{path.name}' has no header; write the names of its columns into its first line")
+    if len(set(names)) < len(names):
+        raise PdefitError(f"'{path.name}' has two columns of one name; give each its own")
+
+    def read(column: int) -> np.ndarray:
+        values = numbers[column][start:]
+        wrong = cells[column][start:][values.isna()].dropna()
+        if wrong.size:
+            raise _Refused(
+                f"holds '{wrong.iloc[0][:30]}' in row {wrong.index[0] + 1 - start}, where a number with a decimal point is "
+                f"expected; correct that column"
             )
-        for member in members:
-            name = member.filename.removesuffix(".npy")
-            try:
-                with archive.open(member) as raw:
-                    version = np.lib.format.read_magic(raw)
-                    one = version == (1, 0)
-                    header = np.lib.format.read_array_header_1_0 if one else np.lib.format.read_array_header_2_0
-                    shape, _, dtype = header(raw)
-            # damaged bytes may raise any exception
-            except Exception:
-                _put(file, name, "cannot be read; the file is damaged, copy it again")
-                continue
-            if dtype.hasobject:
-                _put(file, name, "holds objects of Python (pickle), which are not read; store an array of numbers")
-                continue
+        return values.to_numpy(float)
 
-            def read(member: zipfile.ZipInfo = member) -> np.ndarray:
-                with archive.open(member) as raw:
-                    return np.lib.format.read_array(raw, allow_pickle=False)
-
-            _attempt(file, name, (*shape, -(-dtype.itemsize // 8)), read)
-
-
-def _table(file: h5py.File, path: Path) -> None:
-    for name, values in columns(path).items():
-        _put(file, name, values)
+    for column, name in enumerate(names):
+        yield _Variable(name, (), partial(read, column))

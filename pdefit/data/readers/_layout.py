@@ -10,11 +10,14 @@ import numpy as np
 
 from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.memory import too_large
+from pdefit.data.observations import by_times
 from pdefit.data.readers.datasets import array, in_memory, is_foreign, own, shape, sound, unit, variable
 
 # copies in memory: as it was read, and with its axes in order
 _COPIES = 2
 _TIME = "time"
+# attributes of dimension scales, which refer to the other file
+_OF_SCALES = {"DIMENSION_LIST", "REFERENCE_LIST", "CLASS", "NAME"}
 
 
 class Arranged(NamedTuple):
@@ -60,33 +63,35 @@ def arranged(
     named = {dim: coordinates.get(dim, dim) for dim in (*dims, *coordinates)}
     places = {dim: name for dim, name in named.items() if name is not None and name in inside}
     used = [n for n in dict.fromkeys((*variables.values(), *sigma)) if n in inside]
-    listed = _listed(file, path, used, time, places, coordinates)
-    if listed:
-        return _grouped(file, path, used, sigma, time, listed)
-    lengths = {_TIME: shape(file, time, path)} if time in inside else {}
-    lengths |= {dim: shape(file, name, path) for dim, name in places.items()}
-    known = {dim: of[0] for dim, of in lengths.items() if len(of) == 1}
-    orders = {}
+    if time not in inside:
+        return Arranged(file)
+    shapes = {n: shape(file, n, path) for n in (time, *used, *places.values())}
+    columns = {dim: n for dim, n in places.items() if shapes[n] == shapes[time]}
+    if columns and used and len(shapes[time]) == 1 and all(shapes[n] == shapes[time] for n in used):
+        ts = array(file, time, path)
+        # one value at each time is a series, unless its points were named
+        if any(coordinates.get(dim) for dim in columns) or ts.dtype.kind != "f" or np.any(np.diff(ts) <= 0):
+            return _grouped(file, path, used, sigma, time, columns)
+    lengths = {dim: shapes[n][0] for dim, n in {_TIME: time, **places}.items() if len(shapes[n]) == 1}
+    changed = {}
     for field, name in variables.items():
-        if name in inside and (field in axes or (is_foreign(file) and _TIME in known)):
-            found = shape(file, name, path)
-            order = (
-                _stated(found, axes[field], [*named], field) if field in axes else _matched(found, known, named, field)
-            )
-            orders |= {name: order} if order is not None else {}
-    changed = {n: order for n, order in orders.items() if order != (*range(len(shape(file, n, path))),)}
+        if name in inside and field in axes:
+            changed[name] = _stated(shapes[name], axes[field], [*named], field)
+        elif name in inside and is_foreign(file) and lengths.get(_TIME) in shapes[name]:
+            changed[name] = _matched(shapes[name], lengths, [*named], field)
+    changed = {n: order for n, order in changed.items() if order != (*range(len(shapes[n])),)}
     if not changed:
         return Arranged(file)
-    # standard deviations with the axes of the values, and whatever tells times and positions, go along
+    # standard deviations with the axes of the values, and positions beside them, go along
     for name, order in [*changed.items()]:
-        changed |= {n: order for n in sigma if n in inside and shape(file, n, path) == shape(file, name, path)}
-    lines = [n for n in inside if n not in changed and (n == time or n.rpartition("/")[2] in named)]
+        changed |= {n: order for n in sigma if shapes.get(n) == shapes[name]}
+    beside = [n for n in inside if n.rpartition("/")[2] in named]
     remarks = [
-        f"The axes of '{n}' were {shape(file, n, path)} in '{path.name}'; they were put into the order "
-        f"{tuple(shape(file, n, path)[i] for i in order)}, times first"
+        f"The axes of '{n}' were {shapes[n]} in '{path.name}'; they were put into the order "
+        f"{tuple(shapes[n][i] for i in order)}, times first"
         for n, order in changed.items()
     ]
-    return Arranged(_copied(file, path, changed, [*used, *places.values(), *lines]), tuple(remarks))
+    return Arranged(_copied(file, path, changed, [*shapes, *beside]), tuple(remarks))
 
 
 def _stated(found: tuple[int, ...], names: Sequence[str], dims: Sequence[str], field: str) -> tuple[int, ...]:
@@ -101,36 +106,23 @@ def _stated(found: tuple[int, ...], names: Sequence[str], dims: Sequence[str], f
     return tuple(kept[names.index(n)] for n in (*first, *(n for n in names if n not in first)))
 
 
-def _matched(
-    found: tuple[int, ...], known: Mapping[str, int], dims: Iterable[str], field: str
-) -> tuple[int, ...] | None:
-    """The order of axes from their lengths; None where none of them has the length of the times."""
-    dims = [*dims]
-    if known[_TIME] not in found:
-        return None
+def _matched(found: tuple[int, ...], lengths: Mapping[str, int], dims: Sequence[str], field: str) -> tuple[int, ...]:
+    """The order of axes from their lengths, of which one is that of the times."""
     # axes of length 1 that the model does not have are dropped
     kept = [i for i, n in enumerate(found) if n != 1 or len(found) <= len(dims) + 1]
-    wanted = [_TIME, *(d for d in dims if known.get(d) in found)]
-
-    def assignments(names: Sequence[str]) -> list[tuple[int, ...]]:
-        ways = itertools.permutations(kept, len(names))
-        return [way for way in ways if all(found[i] == known[d] for i, d in zip(way, names, strict=True))]
-
-    ways = assignments(wanted)
-    if not ways:
-        wanted = [_TIME]
-        ways = assignments(wanted)
+    known = [_TIME, *(d for d in dims if lengths.get(d) in found)][: len(kept)]
+    wanted = [lengths[d] for d in known]
+    ways = [way for way in itertools.permutations(kept, len(known)) if [found[i] for i in way] == wanted]
     if len(ways) != 1:
-        lengths = ", ".join(f"{d} has {known[d]}" for d in wanted)
-        example = ", ".join([*(d for d in wanted if d != _TIME), _TIME])
+        example = ", ".join((*known[1:], _TIME))
         raise PdefitError(
-            f"The axes of {field} have the lengths {found}, where {lengths}, so their order is open; state it in the order of "
-            f"the file, e.g. +data.axes={{{field}: [{example}]}}"
+            f"The axes of {field} have the lengths {found}, where {', '.join(f'{d} has {lengths[d]}' for d in known)}, so "
+            f"their order is open; state it in the order of the file, e.g. +data.axes={{{field}: [{example}]}}"
         )
     # axes of unknown length stand in the order of the file at the places that are left
-    place = dict(zip(wanted, ways[0], strict=True))
-    rest = iter([i for i in kept if i not in ways[0]])
-    order = [i for d in (_TIME, *dims) if (i := place[d] if d in place else next(rest, None)) is not None]
+    place = dict(zip(known, ways[0], strict=True))
+    rest = [i for i in kept if i not in ways[0]]
+    order = [place[d] if d in place else rest.pop(0) for d in (_TIME, *dims) if d in place or rest]
     return (*order, *rest)
 
 
@@ -150,37 +142,9 @@ def _copied(file: h5py.File, path: Path, orders: Mapping[str, tuple[int, ...]], 
             values = np.asarray(stored[()])
             rest = [i for i in range(values.ndim) if i not in order]
             new[name] = values.transpose(*order, *rest).reshape([values.shape[i] for i in order])
-            for key in set(stored.attrs) & _KEPT:
+            for key in set(stored.attrs) - _OF_SCALES:
                 new[name].attrs[key] = stored.attrs[key]
     return new
-
-
-# attributes of values; those of dimension scales refer to the other file
-_KEPT = {
-    "units", "unit", "scale_factor", "add_offset", "_FillValue", "missing_value", "valid_min", "valid_max", "valid_range",
-    "_Unsigned",
-}  # fmt: skip
-
-
-def _listed(
-    file: h5py.File,
-    path: Path,
-    used: Sequence[str],
-    time: str,
-    places: Mapping[str, str],
-    coordinates: Mapping[str, str | None],
-) -> dict[str, str]:
-    """The coordinates of a list of points, one row a value; empty for a film or a series."""
-    if time not in own(file, path):
-        return {}
-    rows = shape(file, time, path)
-    columns = {d: n for d, n in places.items() if shape(file, n, path) == rows}
-    if len(rows) != 1 or not columns or not used or any(shape(file, n, path) != rows for n in used):
-        return {}
-    ts = array(file, time, path)
-    in_order = ts.dtype.kind == "f" and bool(np.all(np.diff(ts) > 0))
-    # one value at each time is a series, unless its points were named
-    return columns if not in_order or any(coordinates.get(d) for d in columns) else {}
 
 
 def _grouped(
@@ -188,25 +152,20 @@ def _grouped(
 ) -> Arranged:
     """A list as values (times, points) and coordinates, (points,) where those of all times agree; padded with NaN."""
     read = {n: array(file, n, path) for n in dict.fromkeys((time, *used, *columns.values()))}
-    wrong = [n for n in (time, *columns.values()) if read[n].dtype.kind != "f" or not np.all(np.isfinite(read[n]))]
-    if wrong or any(values.dtype.kind != "f" for values in read.values()):
-        raise PdefitError(
-            f"Columns of '{path.name}' must be numbers, and finite in {', '.join(wrong) or time}; correct them"
-        )
-    order = np.lexsort([*(read[n] for n in reversed([*columns.values()])), read[time]])
-    ts, starts, counts = np.unique(read[time][order], return_index=True, return_counts=True)
-    if size := too_large((ts.size, int(counts.max()), _COPIES * len(read))):
-        raise PdefitError(f"The list in '{path.name}' takes {size} of memory by times; cut it into parts")
-    row = np.repeat(np.arange(ts.size), counts)
-    column = np.arange(row.size) - np.repeat(starts, counts)
+    fixed = [time, *columns.values()]
+    if any(v.dtype.kind != "f" for v in read.values()) or not all(np.all(np.isfinite(read[n])) for n in fixed):
+        raise PdefitError(f"Columns of '{path.name}' must be numbers, and finite in {', '.join(fixed)}; correct them")
+    # points of one time in the order of their coordinates: those of a grid are then the same at all times
+    order = np.lexsort([read[n] for n in reversed([*columns.values()])])
+    ts, grouped = by_times(read[time][order])
     new = in_memory()
     for name, values in read.items():
         # a standard deviation must be positive where nothing was measured, too
-        grouped = np.full((ts.size, int(counts.max())), 1.0 if name in sigma else np.nan)
-        grouped[row, column] = values[order]
-        alike = name in columns.values() and np.all(grouped == grouped[:1])
-        new[name] = ts if name == time else grouped[0] if alike else grouped
+        found = ts if name == time else grouped(values[order], 1.0 if name in sigma else np.nan)
+        alike = name in columns.values() and np.all(found == found[:1])
+        new[name] = found[0] if alike else found
         if (stated := unit(file, name, path)) is not None:
             new[name].attrs["units"] = stated
-    remark = f"'{path.name}' is a list of {row.size} points; they were grouped into {ts.size} times of {counts.max()} at most"
+    frames, most = shape(new, used[0], path)
+    remark = f"'{path.name}' is a list of {order.size} points; they were grouped into {frames} times of {most} at most"
     return Arranged(new, (remark,), columns)

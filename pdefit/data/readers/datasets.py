@@ -16,7 +16,7 @@ import numpy as np
 
 from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.memory import too_large
-from pdefit.data.readers._foreign import REFUSED, reader
+from pdefit.data.readers._foreign import REFUSED, fill, reader
 from pdefit.data.readers._packing import unpacked
 
 # copies in memory: as it is in the file, in float64, and converted
@@ -39,7 +39,7 @@ def opened(path: Path) -> Iterator[h5py.File]:
     try:
         if read is not None:
             with sound("", path):
-                read(file, path)
+                fill(file, read(path))
         yield file
     finally:
         with sound("", path):

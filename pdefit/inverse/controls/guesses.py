@@ -130,15 +130,11 @@ def _between_points(path: str, grid: Any, observations: Observations, field: str
     points = np.concatenate([inside + np.asarray(shift) * size for shift in shifts])
     near = np.all(np.abs(points - low - size / 2) <= size, axis=1)
     points, values = points[near], np.tile(values, len(near) // len(rows))[near]
-    at = np.stack(np.meshgrid(*(grid.axis(i) for i in range(grid.ndim)), indexing="ij"), axis=-1)
-    if grid.ndim == 1:
-        order = np.argsort(points[:, 0])
-        return np.interp(at[..., 0], points[order, 0], values[order])
-    nearest = scipy.interpolate.NearestNDInterpolator(points, values)(at)
+    nearest = scipy.interpolate.griddata(points, values, grid.mesh(), "nearest")
     try:
-        linear = scipy.interpolate.LinearNDInterpolator(points, values)(at)
+        linear = scipy.interpolate.griddata(points, values, grid.mesh(), "linear")
     # too few points, or all on one line
-    except scipy.spatial.QhullError:
+    except (scipy.spatial.QhullError, ValueError):
         return nearest
     return np.where(np.isfinite(linear), linear, nearest)
 
