@@ -150,6 +150,12 @@ def fisher(folder: Path) -> None:
     verdict("fisher_front: diffusivity held at twice its value", summary, "converged but the model misses structure")
 
 
+def classics(folder: Path) -> None:
+    (summary,), _ = run(folder, "fit", "experiment=classics/korteweg_de_vries")
+    errors = [abs(p["relative_error"]) for p in summary["parameters"].values()]
+    promise("korteweg_de_vries: unknown initial state, largest error", max(errors), 1e-5)
+
+
 def cardiac(folder: Path) -> None:
     run(folder / "cell", "simulate", "experiment=cardiac/single_cell", "render=false", "hydra.run.dir=here")
     _, _, u = film(folder / "cell" / "here" / "fields.h5")
@@ -269,7 +275,7 @@ EXPERIMENTS = {
 }
 PARTS = {
     part.__name__: part
-    for part in (pleiades, fisher, sweep, cardiac, lennard_jones, solar_system, solar_system_positions)
+    for part in (pleiades, fisher, classics, sweep, cardiac, lennard_jones, solar_system, solar_system_positions)
 }
 
 wanted = [word for word in sys.argv[1:] if word != "--record"]
