@@ -16,8 +16,7 @@ FRONT = (
 
 
 def test_tables_follow_the_numbers_beside_a_state(pdefit_inside, tmp_path, monkeypatch):
-    for module in ("inverse.controls.vector", "cli.results.parameter_rows"):
-        monkeypatch.setattr(f"pdefit.{module}.FEW", 20)
+    monkeypatch.setattr("pdefit.inverse.controls.vector.FEW", 20)
     run = tmp_path / "run"
     code, out, err = pdefit_inside(
         "fit", *FRONT, "stages=gauss_newton_cg", "+controls.y0.u.transform=identity", f"hydra.run.dir={run}"
