@@ -34,6 +34,8 @@ RUNS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "cardiac/bocf_parameters_512": ("fit", (*_LONG, "twin=self", "solver=euler"), "fields"),
     "reaction/gray_scott_spots": ("fit", (), "fields"),
     "particles/lennard_jones_10": ("fit", (), "parameters"),
+    "classics/korteweg_de_vries": ("fit", (), "fields"),
+    "classics/kuramoto_sivashinsky": ("fit", (), "fields"),
     "particles/pleiades": ("simulate", ("times.count=601",), "fields"),
     "particles/solar_system": ("fit", (), "parameters"),
     "particles/solar_system_positions": ("fit", (), "fields"),

@@ -131,8 +131,7 @@ def fourier_burgers(seed, noise):
     rng, (x, t, u) = np.random.default_rng(seed), shock()
     sigma, stated = spread(noise, u)
     observations = scattered(t, x, u, 2000, sigma, stated, rng)
-    # the shock on 512 points is off by far less than this noise
-    points, dt = (1024, 2.5e-3) if noise == 0 else (512, 5e-3)
+    points, dt = (1024, 2.5e-3) if noise == 0 else (768, 5e-3)
     grid, truth = pdefit.FourierGrid((points,), (2.0,), (-1.0,)), {"advection": 1.0, "viscosity": 0.01 / np.pi}
     options = {"solver": pdefit.solvers.ETDRK4(), "dt": dt}
     return draw(lambda p: FourierBurgers(grid, **p), truth, grid, observations, sine, 24, noise, rng, **options)
@@ -144,7 +143,7 @@ def burgers(seed, noise):
     sigma, stated = spread(noise, u)
     observations = scattered(t, x, u, 2000, sigma, stated, rng)
     ends = pdefit.boundaries.Ends(pdefit.boundaries.Dirichlet("left"), pdefit.boundaries.Dirichlet("right"))
-    cells, dt = (768, None) if noise == 0 else (448, 1.5e-3)
+    cells, dt = (768, None) if noise == 0 else (640, 8e-4)
     grid = pdefit.CartesianGrid((cells,), (2.0,), (-1.0,), boundary=ends)
     args, free = measured_edges(t, u, sigma, stated, 12, True, rng)
     truth = {"advection": 1.0, "viscosity": 0.01 / np.pi}
