@@ -1,0 +1,39 @@
+"""Lists of points from a table of text, observed where they were measured."""
+
+import jax
+import numpy as np
+import pytest
+
+import pdefit
+
+EXPERIMENT = """
+# A front from scattered values.
+system: {{name: reaction/fisher_kpp, D: 1.0, r: 1.0, front: -4.0,
+  grid: {{shape: [160], extent: [{extent}], origin: [-{half}], length_unit: mm}}}}
+data: {{path: {path}, variables: {{u: density}}, time: t, coordinates: {{x: place}}, sigma: {{u: 0.01}}}}
+observe: {{name: at}}
+controls: {{D: log, r: log}}
+"""
+
+
+def experiment(folder, extent=40.0):
+    rng = np.random.default_rng(0)
+    t, x = rng.choice([0.0, 0.5, 1.0], 30), rng.uniform(-12.0, 12.0, 30)
+    # the exact front of the equation
+    u = (1 + np.exp((x + 4.0 - 5 / np.sqrt(6) * t) / np.sqrt(6.0))) ** -2
+    rows = "\n".join(f"{a},{b:.12g},{c:.12g}" for a, b, c in zip(t, x, u, strict=True))
+    (folder / "points.csv").write_text(f"t,place,density\n{rows}\n")
+    (folder / "front.yaml").write_text(EXPERIMENT.format(path=folder / "points.csv", extent=extent, half=extent / 2))
+    return pdefit.load_experiment(folder / "front.yaml")
+
+
+def test_points_of_a_table_are_seen_where_they_were_measured(tmp_path):
+    """The exact front at 30 places and three times leaves residuals of the discretisation alone."""
+    J = experiment(tmp_path).functional
+    assert J.observed_values == 30 and J.observations.positions["u"].shape[0] == 3
+    assert float(jax.jit(lambda theta: J.value(theta))(J.theta0)) < 1e-3
+
+
+def test_points_outside_of_the_grid_are_refused(tmp_path):
+    with pytest.raises(pdefit.PdefitError, match="in the box from -10 to 10, but a coordinate 0 is"):
+        experiment(tmp_path, extent=20.0)
