@@ -75,7 +75,6 @@ class AbstractGrid(eqx.Module):
     def axis(self, i: int) -> np.ndarray:
         """The positions of the points along axis i, (n,), in `length_unit`."""
 
-    @abc.abstractmethod
     def coarsen(self, u: Array, factor: int) -> Array:
         """A field on a grid with fewer points along every axis, as an instrument with larger cells measures it.
 
@@ -84,6 +83,13 @@ class AbstractGrid(eqx.Module):
         - `u`: the field, of the grid's shape.
         - `factor`: the number of points for one of the coarser grid along every axis, a divisor of the shape.
         """
+        if any(n % factor for n in self.shape):
+            raise ValueError(f"coarsen expects a shape divisible by {factor}, but got {self.shape}")
+        return self._coarsened(u, factor)
+
+    @abc.abstractmethod
+    def _coarsened(self, u: Array, factor: int) -> Array:
+        """The field on the coarser grid, for a factor that divides the shape."""
 
     @property
     def ndim(self) -> int:
@@ -193,7 +199,5 @@ class CartesianGrid(AbstractGrid):
     def axis(self, i):
         return self.corner[i] + (np.arange(self.shape[i]) + 0.5) * self.spacing[i]
 
-    def coarsen(self, u, factor):
-        if any(n % factor for n in self.shape):
-            raise ValueError(f"coarsen expects a shape divisible by {factor}, but got {self.shape}")
+    def _coarsened(self, u, factor):
         return block_mean(u, (factor,) * self.ndim)

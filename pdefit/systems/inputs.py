@@ -41,7 +41,7 @@ class Inputs(eqx.Module, Mapping):
 
 
 def is_input(value: Any) -> bool:
-    """Whether a value is a function of time, or the name of an input."""
+    """Test for a function of time, or the name of an input."""
     return isinstance(value, str) or callable(value)
 
 
@@ -57,8 +57,9 @@ def value_at(value: Any, t: Array | float, args: PyTree) -> Any:
     if isinstance(value, str):
         if args is None:
             raise PdefitError(f"A boundary takes its value from the input '{value}', but there are no inputs; set args")
-        known = dict(args) if isinstance(args, Mapping) else {n: getattr(args, n) for n in dir(args) if n[0] != "_"}
-        if value not in known:
-            raise unknown("input of a boundary (args)", value, known)
-        value = known[value]
+        is_mapping = isinstance(args, Mapping)
+        names = list(args) if is_mapping else [n for n in dir(args) if n[0] != "_"]
+        if value not in names:
+            raise unknown("input of a boundary (args)", value, names)
+        value = args[value] if is_mapping else getattr(args, value)
     return value(t) if callable(value) else value

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, PyTree
 
 from pdefit._util.errors import PdefitError, unknown
@@ -90,9 +91,9 @@ class ReactionDiffusion(AbstractFieldSystem, AbstractDiagonal, AbstractStable):
         return type(y)(*(self._eigenvalues(name, info.diffusivity) for name, info in declared_fields(y).items()))
 
     def _eigenvalues(self, field: str, diffusivity: str | float | None) -> Array:
-        if diffusivity is None:
+        D = self._diffusivity(diffusivity, None)
+        if D is None:
             return jnp.zeros(())
-        D = self._parameter(diffusivity) if isinstance(diffusivity, str) else jnp.asarray(diffusivity)
         if D.ndim:
             raise PdefitError(
                 f"The linear part of {type(self).__name__} has modes only for one diffusivity, but {diffusivity} varies "
@@ -121,17 +122,13 @@ class ReactionDiffusion(AbstractFieldSystem, AbstractDiagonal, AbstractStable):
     def _with_diffusivities(self, y: PyTree) -> list[tuple[str, Array | None, Array]]:
         """The name of each field, its diffusivity, and the field."""
         fields = zip(declared_fields(y).items(), jax.tree.leaves(y), strict=True)
-        return [(name, self._diffusivity(info.diffusivity, u), u) for (name, info), u in fields]
+        return [(name, self._diffusivity(info.diffusivity, u.dtype), u) for (name, info), u in fields]
 
-    def _diffusivity(self, D: str | float | None, u: Array) -> Array | None:
-        return self._parameter(D) if isinstance(D, str) else _number(D, u)
-
-    def _parameter(self, name: str) -> Array:
+    def _diffusivity(self, declared: str | float | None, dtype: np.dtype | None) -> Array | None:
+        """The diffusivity that a field declares by the name of a parameter or as a number; None where it has none."""
+        if not isinstance(declared, str):
+            return None if declared is None else jnp.asarray(declared, dtype)
         known = [f.name for f in dataclasses.fields(self)]
-        if name not in known:
-            raise unknown(f"parameter of {type(self).__name__} (the diffusivity of a field)", name, known)
-        return getattr(self, name)
-
-
-def _number(D: float | None, u: Array) -> Array | None:
-    return None if D is None else jnp.asarray(D, u.dtype)
+        if declared not in known:
+            raise unknown(f"parameter of {type(self).__name__} (the diffusivity of a field)", declared, known)
+        return getattr(self, declared)

@@ -52,7 +52,7 @@ def in_memory() -> h5py.File:
 
 
 def is_foreign(file: h5py.File) -> bool:
-    """Whether a file was read from another format, which names no axes."""
+    """Test for a file that was read from another format, which names no axes."""
     return file.driver == "core"
 
 

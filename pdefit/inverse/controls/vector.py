@@ -81,7 +81,7 @@ class BoundControl(eqx.Module):
 
     @property
     def is_field(self) -> bool:
-        """Whether its elements are too many, or too little by themselves, to be listed one by one."""
+        """Test for a field: a control of modes, or of more elements than a table lists."""
         return self.modes is not None or self.size > FEW
 
     @property

@@ -42,12 +42,12 @@ class AbstractObservationOperator(eqx.Module):
 
     @property
     def scattered(self) -> bool:
-        """Whether it observes points without an axis, along which they would be ordered."""
+        """Test for an operator whose output is a list of points, without an axis that orders them."""
         return False
 
     @property
     def lacks_points(self) -> bool:
-        """Whether its points come with the data."""
+        """Test for an operator whose points come with the data."""
         return False
 
     def placed(self, positions: Mapping[str, Array]) -> "AbstractObservationOperator":

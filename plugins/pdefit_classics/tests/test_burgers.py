@@ -1,4 +1,4 @@
-"""What only Burgers' equation can know: its exact shock, what crosses its edges, and edges that move."""
+"""The exact shock of Burgers' equation, conservation at its edges, and edges that move."""
 
 import jax
 import jax.numpy as jnp
