@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -32,8 +31,8 @@ def prepare(
 ) -> PyTree:
     """The state in which a protocol of kicks ends, in the precision of its start.
 
-    Steps are those of explicit Euler in float32. Any state that the system reaches is a legitimate start, so accuracy
-    would be of no use.
+    Steps are those of the preparation's solver in float32. Any state that the system reaches is a legitimate start, so
+    accuracy would be of no use.
 
     **Arguments:**
 
@@ -48,7 +47,7 @@ def prepare(
     dtype = jax.tree.leaves(preparation.start(system, key))[0].dtype
     rough = cast(system, "float32")
     y = cast(preparation.start(rough, key), "float32")
-    numerics = choose_numerics([(rough, y)], diffrax.Euler(), dt, None)
+    numerics = choose_numerics([(rough, y)], preparation.solver, dt, None)
     kicks = preparation.kicks(rough, key)
     t = 0.0
     for done, (kick, duration) in enumerate(kicks, 1):

@@ -28,6 +28,10 @@ class FieldCoords:
     - `unit`: the unit of the field; default "1".
     - `long_name`: the field in words, for pictures and files.
     - `coord_units`: for each dimension the unit of its values; "1" for one that is left out.
+    - `vector`, `component`: for a component of a vector the vector's name, such as `velocity`, and the name of the axis
+      along which it points, such as `x`. Pictures then have arrows.
+
+    A dimension of positions on the faces between cells ends in `_face`, such as `x_face`, along the axis `x`.
     """
 
     dims: tuple[str, ...]
@@ -35,6 +39,8 @@ class FieldCoords:
     unit: str = "1"
     long_name: str = ""
     coord_units: dict[str, str] = dataclasses.field(default_factory=dict)
+    vector: str = ""
+    component: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -274,7 +280,10 @@ class AbstractDiagnosed(eqx.Module):
 
     @abc.abstractmethod
     def diagnostics(self, y: PyTree) -> dict[str, Array]:
-        """Scalars of a state, by name."""
+        """Scalars of a state, by name.
+
+        Names such as `nusselt_bottom` and `nusselt_top` begin with the quantity: those that share it share a panel.
+        """
 
 
 class AbstractBaseline(eqx.Module):

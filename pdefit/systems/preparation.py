@@ -4,6 +4,7 @@ import abc
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import diffrax
 import equinox as eqx
 from jaxtyping import PRNGKeyArray, PyTree
 
@@ -16,6 +17,11 @@ class AbstractPreparation(eqx.Module):
     A kick is a sudden change of the state, such as a stimulus. `pdefit.prepare` integrates the protocol. The command
     line keeps the resulting state in a cache, so that it is computed once.
     """
+
+    @property
+    def solver(self) -> diffrax.AbstractSolver:
+        """The time stepping method, by default that of Euler."""
+        return diffrax.Euler()
 
     @abc.abstractmethod
     def start(self, system: AbstractSystem, key: PRNGKeyArray) -> PyTree:
