@@ -1,6 +1,7 @@
 """The Navier-Stokes equations in the plane."""
 
 import dataclasses
+import math
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -127,10 +128,14 @@ class NavierStokes(AbstractPlanarFlow, AbstractVerifiable):
         def at(normal: int | None) -> Array:
             parts = zip(self.positions(normal), self.grid.corner, self.grid.extent, strict=True)
             x, y = (jnp.asarray((p - c) / length, float) for p, c, length in parts)
-            angle = 2 * jnp.pi * (numbers[:, 0, None, None] * x[:, None] + numbers[:, 1, None, None] * y)
-            total = jnp.einsum("k,kxy->xy", size, jnp.sin(angle + phase[normal or 0][:, None, None]))
-            walls = [1.0 if wraps else jnp.sin(jnp.pi * p) for p, wraps in zip((x, y), self.grid.periodic, strict=True)]
-            return total * jnp.reshape(walls[0], (-1, 1)) * walls[1]
+            x, y = jnp.meshgrid(x, y, indexing="ij")
+            shifts = phase[normal or 0]
+            parts = (
+                a * jnp.sin(2 * jnp.pi * (m * x + n * y) + p)
+                for a, (m, n), p in zip(size, numbers, shifts, strict=True)
+            )
+            walls = (jnp.sin(jnp.pi * p) for p, wraps in zip((x, y), self.grid.periodic, strict=True) if not wraps)
+            return math.prod(walls, start=sum(parts, start=jnp.zeros_like(x)))
 
         return at
 

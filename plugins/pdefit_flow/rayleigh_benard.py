@@ -101,13 +101,13 @@ class RayleighBenard(AbstractPlanarFlow, AbstractVerifiable):
         length = self.grid.extent[0]
         waves = 2 * jnp.pi / length * jnp.arange(1, 1 + max(2, round(2 * length)))
         phase, size = 2 * jnp.pi * jax.random.uniform(key, waves.shape), 0.02 / jnp.sqrt(waves.size)
-        disturbance = jnp.sum(jnp.cos(waves[:, None, None] * x + phase[:, None, None]), 0)
+        disturbance = sum(jnp.cos(wave * x + p) for wave, p in zip(waves, phase, strict=True))
         u, w = (jnp.zeros((self.grid.shape[0], n), x.dtype) for n in (self.grid.shape[1], self.grid.shape[1] - 1))
         return State(size * jnp.sin(jnp.pi * z) * disturbance, u, w)
 
     def background(self):
         zero = jax.tree.map(jnp.zeros_like, self.init(jax.random.key(0)))
-        return zero._replace(T=zero.T + self.well_mixed())
+        return zero._replace(T=zero.T + self.well_mixed()[None])
 
     def diagnostics(self, y):
         kappa, nu, buoyancy = self.scales
