@@ -49,7 +49,8 @@ def _draw_panel(axes: Any, film: Film, quantity: str, members: list[str], kinds:
         for kind in kinds:
             series = np.asarray(list(film.frames(name, kind, numbers)), float)
             label = name.partition("_")[2].replace("_", " ") if kind == "predicted" else ""
-            axes.plot(film.ts, series, color=COLORS[k % len(COLORS)], label=label, **_LOOKS[kind])
+            look = _LOOKS[kind] if len(kinds) > 1 else {}
+            axes.plot(film.ts, series, color=COLORS[k % len(COLORS)], label=label, **look)
             values.append(series)
     scale = scale_of(np.stack(values))
     label = quantity if len(members) > 1 else members[0].replace("_", " ")
