@@ -56,5 +56,7 @@ def _draw_panel(axes: Any, film: Film, quantity: str, members: list[str], kinds:
     label = quantity if len(members) > 1 else members[0].replace("_", " ")
     axes.set(ylabel=label, yscale="log" if scale.is_log else "linear", ylim=margin(scale))
     if len(members) > 1:
-        axes.legend(loc="best", fontsize=7, ncols=1 + (len(members) > 3))
+        axes.legend(
+            loc="best", fontsize=7, ncols=1 + (len(members) > 3), frameon=True, framealpha=0.8, edgecolor="none"
+        )
     mark_forecast(axes, film, named=named)
