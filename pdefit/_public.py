@@ -61,6 +61,7 @@ from pdefit.systems.fields import field as field
 from pdefit.systems.fourier_grid import FourierGrid as FourierGrid
 from pdefit.systems.grid import CartesianGrid as CartesianGrid
 from pdefit.systems.inputs import Inputs as Inputs
+from pdefit.systems.interpolant import Interpolant as Interpolant
 from pdefit.systems.operators import diffuse as diffuse
 from pdefit.systems.operators import div as div
 from pdefit.systems.operators import grad as grad

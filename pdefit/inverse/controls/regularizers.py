@@ -4,7 +4,10 @@ import abc
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
+
+from pdefit._util.errors import PdefitError
 
 
 class AbstractRegularizer(eqx.Module):
@@ -43,17 +46,34 @@ class L2(AbstractRegularizer):
 class H1(AbstractRegularizer):
     """weight/2 * mean |grad x|^2, which keeps a field smooth.
 
+    Two of them on one control, along different axes, keep it smooth in time and in space.
+
     **Arguments:**
 
-    - `control`: the path of the control, such as `y0.u`.
-    - `weight`: the weight, in length squared over the control's unit squared.
-    - `spacing`: the size of a cell, alike along all axes; default 1.
+    - `control`: the path of the control, such as `y0.u` or `force.values`.
+    - `weight`: the weight, in length squared over the control's unit squared, or in time squared along an axis of time.
+    - `spacing`: the distance of neighbours, one for all axes or one for each of `axes`; default 1.
+    - `axes`: the axes along which slopes count, from 0; default all. Axes of components are left out here.
+    - `periodic`: whether the last neighbours the first, for all axes or for each of `axes`; default False.
     """
 
     control: str
     weight: float
-    spacing: float = 1.0
+    spacing: float | tuple[float, ...] = 1.0
+    axes: tuple[int, ...] | None = None
+    periodic: bool | tuple[bool, ...] = False
 
     def residual(self, x):
-        slopes = [jnp.ravel(jnp.diff(x, axis=axis)) for axis in range(x.ndim)]
-        return jnp.sqrt(self.weight / x.size) / self.spacing * jnp.concatenate(slopes)
+        axes = tuple(range(x.ndim) if self.axes is None else self.axes)
+        many = [len(each) for each in (self.spacing, self.periodic) if isinstance(each, tuple | list)]
+        if any(not 0 <= axis < x.ndim for axis in axes) or any(n != len(axes) for n in many):
+            raise PdefitError(
+                f"H1 expects axes from 0 to {x.ndim - 1} of {self.control} and one spacing, or one for each, but got "
+                f"axes={axes}, spacing={self.spacing}, periodic={self.periodic}"
+            )
+        each = zip(axes, *(np.broadcast_to(of, len(axes)) for of in (self.spacing, self.periodic)), strict=True)
+        slopes = [
+            jnp.ravel(jnp.roll(x, -1, axis) - x if wraps else jnp.diff(x, axis=axis)) / length
+            for axis, length, wraps in each
+        ]
+        return jnp.sqrt(self.weight / x.size) * jnp.concatenate(slopes)
