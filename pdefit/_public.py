@@ -12,6 +12,7 @@ from pdefit import optimizers as optimizers
 from pdefit import priors as priors
 from pdefit import regularizers as regularizers
 from pdefit import solvers as solvers
+from pdefit import stopping as stopping
 from pdefit import transforms as transforms
 from pdefit._util.errors import PdefitError as PdefitError
 from pdefit._util.safe import safe_div as safe_div
