@@ -47,38 +47,26 @@ class Interpolant(eqx.Module):
     method: str = eqx.field(static=True)
     periods: tuple[float | None, ...] = eqx.field(static=True)
 
-    def __init__(
-        self,
-        values: Any,
-        times: Any,
-        axes: Sequence[Any],
-        method: str = "cubic",
-        periods: Sequence[float | None] | None = None,
-    ):
+    def __init__(self, values: Any, times: Any, axes: Sequence[Any], method: str = "cubic", periods: Any = None):
         if method not in _METHODS:
             raise unknown("method of an interpolant", str(method), _METHODS)
-        self.method, owner = method, "An interpolant"
+        knots = functools.partial(increasing, owner="An interpolant")
         # static, so that weights of constant points are constants of a program
-        self.times = None if times is None else tuple(increasing(times, "times", owner).tolist())
-        self.axes = tuple(tuple(increasing(x, "knots along an axis", owner).tolist()) for x in axes)
-        self.periods = (None,) * len(self.axes) if periods is None else tuple(periods)
+        self.times = None if times is None else tuple(knots(times, "times").tolist())
+        self.axes = tuple(tuple(knots(x, "knots along an axis").tolist()) for x in axes)
+        self.method, self.periods = method, (None,) * len(self.axes) if periods is None else tuple(periods)
         if not 1 <= len(self.axes) <= 3 or len(self.periods) != len(self.axes):
             raise PdefitError(
-                f"An interpolant expects 1 to 3 axes of space and a period or None for each, but got {len(self.axes)} "
-                f"axes and {len(self.periods)} periods"
+                f"An interpolant expects 1 to 3 axes of space with a period or None each, but got {len(axes)}"
             )
-        for x, period in zip(self.axes, self.periods, strict=True):
-            if period is not None and not period > x[-1] - x[0]:
-                raise PdefitError(
-                    f"An interpolant expects the knots of a periodic axis within one period of {period:g}, but they "
-                    f"go from {x[0]:g} to {x[-1]:g}; leave out the last, which repeats the first"
-                )
-        self.values = jnp.asarray(values, None if isinstance(values, jax.Array) else float)
-        knots = (*(() if self.times is None else (self.times,)), *self.axes)
-        if self.values.shape[: len(knots)] != tuple(map(len, knots)):
+        if any(p is not None and p <= x[-1] - x[0] for x, p in zip(self.axes, self.periods, strict=True)):
             raise PdefitError(
-                f"An interpolant expects values of shape {tuple(map(len, knots))} and components, but got {self.values.shape}"
+                "The knots of a periodic axis lie within one period; leave out the last, which is the first"
             )
+        self.values = jnp.asarray(values, None if isinstance(values, jax.Array) else float)
+        shape = tuple(map(len, self.axes if self.times is None else (self.times, *self.axes)))
+        if self.values.shape[: len(shape)] != shape:
+            raise PdefitError(f"An interpolant expects values of shape {shape}, ..., but got {self.values.shape}")
 
     @classmethod
     def zeros(
@@ -102,18 +90,16 @@ class Interpolant(eqx.Module):
         - `method`: as of `Interpolant`.
         - `periodic`: whether axes of space are periodic, for all or for each; default False.
         """
-        counts, d = tuple(knots), len(extent)
-        if len(counts) != d + (times is not None):
-            raise PdefitError(f"knots expects a number for time, if there are times, and {d} for space, but got {counts}")
-        wraps = np.broadcast_to(periodic, d).tolist()
-        corner, in_space = np.zeros(d) if origin is None else np.asarray(origin, float), counts[len(counts) - d :]
-        axes = [
-            a + length * np.linspace(0.0, 1.0, n, endpoint=not wrap)
-            for a, length, n, wrap in zip(corner, extent, in_space, wraps, strict=True)
-        ]
-        between = None if times is None else np.linspace(*times, counts[0])
+        d, wraps = len(extent), np.broadcast_to(periodic, len(extent)).tolist()
+        if len(knots) != d + (times is not None):
+            raise PdefitError(
+                f"knots expects a number for time, if there are times, and {d} for space, but got {knots}"
+            )
+        box = zip(np.zeros(d) if origin is None else origin, extent, knots[-d:], wraps, strict=True)
+        axes = [low + length * np.linspace(0.0, 1.0, n, endpoint=not wrap) for low, length, n, wrap in box]
+        between = None if times is None else np.linspace(times[0], times[-1], knots[0])
         periods = [length if wrap else None for length, wrap in zip(extent, wraps, strict=True)]
-        return cls(np.zeros((*counts, *components)), between, axes, method, periods)
+        return cls(np.zeros((*knots, *components)), between, axes, method, periods)
 
     def __call__(self, t: Any, points: Sequence[Any]) -> Array:
         """The field at one time and at all combinations of coordinates, (n_1, ..., n_d, ...) with components last.
@@ -125,21 +111,21 @@ class Interpolant(eqx.Module):
         - `t`: the time, in the system's time unit. A field constant in time does not look at it.
         - `points`: for each axis of space the coordinates, (n_i,), in its length unit.
         """
-        d, first = len(self.axes), int(self.times is not None)
-        if len(points) != d:
-            raise PdefitError(f"An interpolant expects coordinates along {d} axes, but got {len(points)}")
-        # operands and labels of their axes: knots are 0, 1, ..., points follow after the axes of the values
-        operands: list[Any] = [self.values, range(self.values.ndim)]
+        if len(points) != len(self.axes):
+            raise PdefitError(f"An interpolant expects coordinates along {len(self.axes)} axes, but got {len(points)}")
+        # operands, each with labels of its axes: the values have 0, 1, ..., and points follow
+        first, most = int(self.times is not None), self.values.ndim
+        operands: list[Any] = [self.values, range(most)]
         if self.times is not None:
             operands += [self._weights(self.times, None, t), [0]]
         for i, (knots, period, x) in enumerate(zip(self.axes, self.periods, points, strict=True)):
-            operands += [self._weights(knots, period, x), [self.values.ndim + i, first + i]]
-        out = [self.values.ndim + i for i in range(d)] + [*range(first + d, self.values.ndim)]
+            operands += [self._weights(knots, period, x), [most + i, first + i]]
+        out = [*range(most, most + len(points)), *range(first + len(points), most)]
         return jnp.einsum(*operands, out, optimize="optimal", precision="highest")
 
     def _weights(self, knots: tuple[float, ...], period: float | None, x: Any) -> Array:
         arguments = knots, period, self.method, self.values.dtype
-        if isinstance(x, jax.core.Tracer):
+        if isinstance(x, jax.core.Tracer):  # pyright: ignore[reportAttributeAccessIssue]
             return _weights(*arguments, x)
         with jax.ensure_compile_time_eval():
             return _weights(*arguments, jnp.asarray(x, float))

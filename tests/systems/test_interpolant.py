@@ -120,7 +120,10 @@ def test_its_values_alone_are_a_control_and_are_found():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"values": np.zeros((3, 2)), "times": [0.0, 1.0], "axes": [[0.0, 1.0]]}, r"shape \(2, 2\) and components"),
+        (
+            {"values": np.zeros((3, 2)), "times": [0.0, 1.0], "axes": [[0.0, 1.0]]},
+            r"shape \(2, 2\), \.\.\., but got \(3, 2\)",
+        ),
         ({"values": np.zeros(2), "times": None, "axes": [[1.0, 0.0]]}, "increasing knots along an axis"),
         ({"values": np.zeros(2), "times": None, "axes": [[0.0, 1.0]], "method": "cubik"}, "did you mean cubic"),
         ({"values": np.zeros(2), "times": None, "axes": [[0.0, 1.0]], "periods": [1.0]}, "leave out the last"),

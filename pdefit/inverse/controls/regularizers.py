@@ -1,6 +1,7 @@
 """Regularizers: residuals of a control that are added to those of the data."""
 
 import abc
+from collections.abc import Sequence
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -59,18 +60,14 @@ class H1(AbstractRegularizer):
 
     control: str
     weight: float
-    spacing: float | tuple[float, ...] = 1.0
-    axes: tuple[int, ...] | None = None
-    periodic: bool | tuple[bool, ...] = False
+    spacing: float | Sequence[float] = 1.0
+    axes: Sequence[int] | None = None
+    periodic: bool | Sequence[bool] = False
 
     def residual(self, x):
         axes = tuple(range(x.ndim) if self.axes is None else self.axes)
-        many = [len(each) for each in (self.spacing, self.periodic) if isinstance(each, tuple | list)]
-        if any(not 0 <= axis < x.ndim for axis in axes) or any(n != len(axes) for n in many):
-            raise PdefitError(
-                f"H1 expects axes from 0 to {x.ndim - 1} of {self.control} and one spacing, or one for each, but got "
-                f"axes={axes}, spacing={self.spacing}, periodic={self.periodic}"
-            )
+        if not {*axes} <= {*range(x.ndim)} or {np.size(self.spacing), np.size(self.periodic)} - {1, len(axes)}:
+            raise PdefitError(f"H1 of {self.control} expects axes below {x.ndim}, and one spacing or one for each")
         each = zip(axes, *(np.broadcast_to(of, len(axes)) for of in (self.spacing, self.periodic)), strict=True)
         slopes = [
             jnp.ravel(jnp.roll(x, -1, axis) - x if wraps else jnp.diff(x, axis=axis)) / length

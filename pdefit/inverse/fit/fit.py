@@ -54,9 +54,7 @@ def fit(
     if not plan:
         raise PdefitError("A fit expects at least one stage, e.g. stages=levenberg_marquardt")
     if any(s.reweight is not None for s in plan) and any(isinstance(s.stop, Noise) for s in plan):
-        raise PdefitError(
-            "Stopping at the noise level expects a sigma that is the noise, but reweight makes it of residuals; remove one"
-        )
+        raise PdefitError("Stopping at the noise level expects measured sigma, not that of residuals; remove reweight")
     if max_iterations is not None and max_iterations < 1:
         raise PdefitError(f"max_iterations expects 1 or more, but got {max_iterations}; leave it out for no bound")
     run = FitRun(functional, plan, driver or Traced(), callback, max_iterations)

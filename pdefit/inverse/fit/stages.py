@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from pdefit.inverse.fit.smoothness import choose_smoothness
-from pdefit.inverse.fit.stop import AbstractStop, stopping
+from pdefit.inverse.fit.stop import AbstractStop, Stopping
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
 from pdefit.inverse.objective.compiled import weighted
 from pdefit.inverse.objective.functional import Functional
@@ -94,7 +94,7 @@ class Stage:
 
     def optimizer_for(self, objective: AbstractObjective) -> AbstractOptimizer:
         """The optimizer, which the stopping rule may end."""
-        return stopping(self.optimizer, self.stop, objective)
+        return self.optimizer if self.stop is None else Stopping(self.optimizer, self.stop, objective)
 
 
 def new_weights(

@@ -1,12 +1,12 @@
 """Rules that end a stage before its optimizer converges, where going on would fit noise."""
 
 import abc
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, PyTree
 
 from pdefit._util.errors import PdefitError
 from pdefit.data.observations import Observations
@@ -17,36 +17,31 @@ from pdefit.inverse.optimizers.base import AbstractOptimizer, Evaluation
 
 
 class AbstractStop(eqx.Module):
-    """A rule that ends a stage by a score of the data: the mean squared weighted residual, without regularizers, priors.
+    """A rule that ends a stage by a score of data: the mean squared weighted residual, without regularizers and priors.
 
     Gaps between segments count as residuals of the data. The score is that of every point with the lowest J so far.
+    `elsewhere` is whether the data of the score are others than the fitted ones. Then the stage returns to the point
+    with the best score, and each score costs a forward run.
     """
 
-    @abc.abstractmethod
+    elsewhere: eqx.AbstractClassVar[bool]
+
     def judged(self, objective: AbstractObjective) -> AbstractObjective:
         """The objective whose data make the score.
 
         **Arguments:** `objective` is minimised.
         """
-
-    @abc.abstractmethod
-    def value(self, judged: AbstractObjective, theta: Float[Array, " p"], value: Float[Array, ""]) -> Float[Array, ""]:
-        """J of the judged objective.
-
-        **Arguments:**
-
-        - `judged`: the objective.
-        - `theta`: the point, (p,).
-        - `value`: J of the objective that is minimised.
-        """
-
-    @abc.abstractmethod
-    def takes(self, score: Array, best: Array) -> Array:
-        """Whether the result moves on to a point with this score, where the one before had the score `best`."""
+        return objective
 
     @abc.abstractmethod
     def reached(self, score: Array, since: Array) -> Array:
-        """Whether the stage ends, given the number of points with lower J since one was taken."""
+        """Whether the stage ends.
+
+        **Arguments:**
+
+        - `score`: the score of the newest point.
+        - `since`: the number of points with lower J since the best score.
+        """
 
     @abc.abstractmethod
     def remark(self, score: float) -> str:
@@ -56,9 +51,9 @@ class AbstractStop(eqx.Module):
 class Noise(AbstractStop):
     """The discrepancy principle: end as soon as residuals are as large as the noise.
 
-    The stage ends at the first point whose mean squared weighted residual is at most `factor`. It needs a sigma that is
-    the noise. So it is refused beside `reweight`. A configuration refuses it for a twin without noise, whose sigma is a
-    range, and for data without a stated or estimated sigma.
+    The stage ends at the first point whose mean squared weighted residual is at most `factor`. Sigma must be the noise.
+    So the rule is refused beside `reweight`, and by a configuration where sigma is the range of the data: for a twin
+    without noise, and for measured data without sigma.
 
     **Arguments:**
 
@@ -67,20 +62,9 @@ class Noise(AbstractStop):
     Source: V. A. Morozov, Sov. Math. Dokl. 7:414 (1966).
     """
 
+    elsewhere: ClassVar[bool] = False
+
     factor: float = 1.0
-
-    def __check_init__(self):
-        if not self.factor > 0:
-            raise PdefitError(f"Stopping at the noise level expects a factor above 0, but got {self.factor}")
-
-    def judged(self, objective):
-        return objective
-
-    def value(self, judged, theta, value):
-        return value
-
-    def takes(self, score, best):
-        return jnp.ones((), bool)
 
     def reached(self, score, since):
         return score <= self.factor
@@ -92,8 +76,7 @@ class Noise(AbstractStop):
 class Holdout(AbstractStop):
     """The best score of held-out data: end when it has not fallen for a while, and return to where it was lowest.
 
-    The lowest score is returned however the stage ends. It costs a forward run for each point with the lowest J so far.
-    It has chosen the point, so it flatters the fit a little.
+    The stage returns to the lowest score however it ends. A score that has chosen the point flatters the fit a little.
 
     **Arguments:**
 
@@ -102,31 +85,19 @@ class Holdout(AbstractStop):
     - `patience`: the number of points with lower J but no lower score after which the stage ends; default 10.
     """
 
+    elsewhere: ClassVar[bool] = True
+
     record: Observations | None = None
     patience: int = 10
-
-    def __check_init__(self):
-        if not self.patience >= 1:
-            raise PdefitError(f"Stopping at the best held-out score expects a patience >= 1, but got {self.patience}")
 
     def judged(self, objective):
         if not isinstance(objective, Functional):
             raise PdefitError("Stopping at the best held-out score expects one recording; use Noise() for many")
-        seen = objective.observations.mask
-        record = None if self.record is None else self.record.mask
-        if record is None or {n: m.shape for n, m in record.items()} != {n: m.shape for n, m in seen.items()}:
-            raise PdefitError(
-                "Stopping at the best held-out score expects the record before anything was held out of it; set "
-                "pdefit.stopping.Holdout(record), or holdout in a configuration"
-            )
+        seen, record = objective.observations.mask, {} if self.record is None else self.record.mask
+        if {n: m.shape for n, m in record.items()} != {n: m.shape for n, m in seen.items()}:
+            raise PdefitError("Stopping by held-out data expects the record with these data; set Holdout(record)")
         held = {name: record[name] & ~mask for name, mask in seen.items()}
         return eqx.tree_at(lambda f: f.observations.mask, objective, held)
-
-    def value(self, judged, theta, value):
-        return judged.value(theta)
-
-    def takes(self, score, best):
-        return score < best
 
     def reached(self, score, since):
         return since >= self.patience
@@ -137,7 +108,7 @@ class Holdout(AbstractStop):
 
 class _State(NamedTuple):
     own: PyTree
-    # the lowest J, and what the rule makes of the points with the lowest J so far
+    # the lowest J, and the point that the stage returns with its score
     lowest: Array
     theta: Array
     score: Array
@@ -149,6 +120,11 @@ class Stopping(AbstractOptimizer):
     """An optimizer that a rule may end.
 
     The rule is part of its state, so it works inside compiled loops and is saved with a fit.
+
+    **Arguments:**
+
+    - `optimizer`, `rule`: those of a stage.
+    - `objective`: is minimised.
     """
 
     optimizer: AbstractOptimizer
@@ -156,13 +132,15 @@ class Stopping(AbstractOptimizer):
     judged: AbstractObjective
     values: Array
 
+    def __init__(self, optimizer: AbstractOptimizer, rule: AbstractStop, objective: AbstractObjective):
+        self.optimizer, self.rule, self.judged = optimizer, rule, rule.judged(objective)
+        self.values = jnp.asarray(float(self.judged.observed_values))
+        if not self.values:
+            raise PdefitError("A stopping rule expects data to judge by, but there are none; hold some out (holdout)")
+
     @property
     def tangents(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.optimizer.tangents
-
-    @property
-    def most_products(self):
-        return self.optimizer.most_products
 
     def evaluate(self, functional, state):
         return self.optimizer.evaluate(functional, state.own)
@@ -179,20 +157,15 @@ class Stopping(AbstractOptimizer):
         own, accepted = self.optimizer.tell(state.own, found)
         better = found.finite & (found.value < state.lowest)
         score = lax.cond(better, lambda: self._score(theta, found.value), lambda: jnp.asarray(jnp.inf, jnp.float64))
-        taken = better & self.rule.takes(score, state.score)
+        taken = better & (score < state.score) if self.rule.elsewhere else better
         since = jnp.where(taken, 0, state.since + better)
-        new = _State(
-            own,
-            jnp.where(better, found.value, state.lowest),
-            jnp.where(taken, theta, state.theta),
-            jnp.where(taken, score, state.score),
-            since,
-            state.reached | (better & self.rule.reached(score, since)),
-        )
-        return new, accepted
+        point = jnp.where(taken, theta, state.theta), jnp.where(taken, score, state.score)
+        ends = state.reached | (better & self.rule.reached(score, since))
+        return _State(own, jnp.where(better, found.value, state.lowest), *point, since, ends), accepted
 
     def _score(self, theta: Array, value: Array) -> Array:
-        return 2 * (self.rule.value(self.judged, theta, value) - self.judged.extra_value(theta)) / self.values
+        value = self.judged.value(theta) if self.rule.elsewhere else value
+        return 2 * (value - self.judged.extra_value(theta)) / self.values
 
     def converged(self, state):
         return self.optimizer.converged(state.own) | state.reached
@@ -202,23 +175,6 @@ class Stopping(AbstractOptimizer):
 
     def remark(self, state):
         return self.rule.remark(float(state.score)) if bool(state.reached) else self.optimizer.remark(state.own)
-
-
-def stopping(optimizer: AbstractOptimizer, rule: AbstractStop | None, objective: AbstractObjective) -> AbstractOptimizer:
-    """An optimizer with a rule that ends it, if there is one.
-
-    **Arguments:**
-
-    - `optimizer`, `rule`: those of a stage.
-    - `objective`: is minimised.
-    """
-    if rule is None:
-        return optimizer
-    judged = rule.judged(objective)
-    count = judged.observed_values
-    if not count:
-        raise PdefitError("A stopping rule expects data to judge by, but there are none; hold some out (holdout)")
-    return Stopping(optimizer, rule, judged, jnp.asarray(float(count)))
 
 
 def reached(carry: Carry | None) -> bool:
