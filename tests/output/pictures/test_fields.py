@@ -11,7 +11,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
 
 from pdefit.data.readers.fields import open_film
-from pdefit.output.pictures._maps import colorbar, telling_frames
+from pdefit.output.pictures._maps import colorbar, draw_map, telling_frames
 from pdefit.output.pictures._orbits import turns_too_fast, windows
 from pdefit.output.pictures._quantities import bodies, quantities, widest, with_unit
 from pdefit.output.pictures._scales import margin, scale_of, scale_of_errors
@@ -116,6 +116,22 @@ def test_x_runs_to_the_right_and_a_long_side_does(tmp_path):
         for q in found.values():
             (frame,) = q.frames(film, "true", [1])
             assert frame.shape == tuple(axis.values.size for axis in q.axes)
+
+
+@pytest.mark.parametrize("length", [24.0, 60.0])
+def test_strips_leave_room_for_the_times_above_them(tmp_path, saved_figures, length):
+    where = {"a": np.linspace(0.0, length, 30), "b": np.arange(7.0)}
+    strip = FieldCoords(("a", "b"), where, "K", "heat", {"a": "mm", "b": "mm"})
+    with open_film(films.write_film(tmp_path / "f.h5", {"u": strip}, frames=4, fitted=2)) as film:
+        draw_map(tmp_path / "u.png", film, quantities(film)[0])
+    (figure,) = saved_figures
+    *strips, _, _ = figure.axes
+    assert len(strips) == 9 and [bool(axes.get_title(loc="left")) for axes in strips] == [True, False, False] * 3
+    tops = [axes.get_window_extent().y1 for axes in strips]
+    bottoms = [figure.bbox.y1, *(axes.get_window_extent().y0 for axes in strips)]
+    for axes, top, above in zip(strips, tops, bottoms, strict=False):
+        if axes.get_title(loc="left"):
+            assert above - top > 0.12 * figure.dpi
 
 
 def test_parts_of_a_field(tmp_path):
