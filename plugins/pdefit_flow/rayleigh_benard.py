@@ -93,8 +93,12 @@ class RayleighBenard(AbstractPlanarFlow, AbstractVerifiable):
 
     def stable_step(self, y):
         kappa, nu, buoyancy = self.scales
-        # a fluid at rest will soon move: developed flows reach about a third of the speed of a free fall
-        return self._stable_step(y, jnp.maximum(kappa, nu), jnp.max(jnp.sqrt(buoyancy)) / 3)
+        # A fluid at rest with its heat at the bottom will soon move. The share of potential energy that is left to gain is
+        # 1 in conduction and 0 in a mixed fluid. First plumes reach 1.25 times the speed of a free fall.
+        below = 0.5 - self.grid.mesh()[1]
+        share = jnp.maximum(1 + 12 * self.mean(y.T * below.astype(y.T.dtype)), 0)
+        speed = 1.25 * jnp.max(jnp.sqrt(buoyancy * share))
+        return self._stable_step(y, jnp.maximum(kappa, nu), speed)
 
     def init(self, key):
         x, z = self.grid.mesh()

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.flatten_util import ravel_pytree
 from pdefit_flow import KolmogorovForce, NavierStokes, SpinUp
 
 import pdefit
@@ -114,6 +115,18 @@ def test_the_force_can_be_inferred_and_the_flow_spins_up():
 
 def _forced(system, amplitude):
     return NavierStokes(system.grid, system.viscosity, force=KolmogorovForce(amplitude, 1))
+
+
+@pytest.mark.parametrize("speed", [(0.0, 0.0), (6.0, 0.0), (3.0, 4.0), (60.0, 10.0)])
+def test_the_stable_step_is_the_limit_of_rk4_in_a_uniform_flow(speed):
+    system = flow(8, Periodic(), viscosity=0.05, drag=0.1)
+    y, unravel = ravel_pytree(on_faces(system, *(lambda x, y, s=s: s + 0 * x for s in speed)))
+    rates = np.linalg.eigvals(jax.jacfwd(lambda flat: ravel_pytree(rate(system, unravel(flat)))[0])(y))
+    largest = []
+    for factor in (1.0, 1.7):
+        z = rates * system.stable_step(unravel(y)) * 2.785 / 2 * factor
+        largest.append(np.max(np.abs(1 + z + z**2 / 2 + z**3 / 6 + z**4 / 24)))
+    assert largest[0] < 1 + 1e-9 and largest[1] > 1.05
 
 
 def test_walls_that_do_not_fit_are_refused():
