@@ -47,7 +47,8 @@ class NavierStokes(AbstractPlanarFlow, AbstractVerifiable):
     The force is projected with everything else. Its gradient part is balanced by the pressure and leaves no trace in
     the velocity, so only its part without divergence can be inferred. The pressure beside it is the modified pressure.
 
-    At first there are a few random waves with a root mean square speed of 1.
+    At first there are a few random waves with a root mean square speed of 1. Diagnostics have the work of the force at
+    time 0.
 
     **Arguments:**
 
@@ -80,6 +81,12 @@ class NavierStokes(AbstractPlanarFlow, AbstractVerifiable):
                     f"NavierStokes expects each axis periodic, dirichlet with the speed of a wall, or no_flux, but got "
                     f"{type(boundary).__name__} along {name}"
                 )
+        force: Any = self.force
+        found = eqx.filter_eval_shape(force, jnp.zeros(()), self.positions()).shape
+        if found != (*self.grid.shape, 2):
+            raise ValueError(
+                f"NavierStokes expects a force of shape (nx, ny, 2), but {self.grid.shape} points give {found}"
+            )
 
     def vector_field(self, t, y, args):
         grid, flow = self.grid, (y.u, y.v)

@@ -1,5 +1,6 @@
 """Known solutions of the Navier-Stokes equations: vortices, shear between walls, balances with a force."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -127,6 +128,19 @@ def test_the_stable_step_is_the_limit_of_rk4_in_a_uniform_flow(speed):
         z = rates * system.stable_step(unravel(y)) * 2.785 / 2 * factor
         largest.append(np.max(np.abs(1 + z + z**2 / 2 + z**3 / 6 + z**4 / 24)))
     assert largest[0] < 1 + 1e-9 and largest[1] > 1.05
+
+
+def test_an_unknown_force_interpolates_between_knots():
+    knots = pdefit.Interpolant.zeros((4, 4), (1.0, 1.0), components=(2,), method="linear", periodic=True)
+    force = eqx.tree_at(lambda f: f.values, knots, knots.values.at[1, :, 1].set(3.0))
+    system = flow(8, Periodic(), force=force)
+    # linear along x between knots at multiples of 1/4, at centres of cells of 1/8
+    expected = jnp.asarray([0.75, 2.25, 2.25, 0.75, 0, 0, 0, 0])
+    np.testing.assert_allclose(
+        rate(system, system.background()).v, jnp.broadcast_to(expected[:, None], (8, 8)), atol=1e-13
+    )
+    with pytest.raises(ValueError, match=r"force of shape \(nx, ny, 2\), but \(8, 8\) points give \(8, 8\)"):
+        flow(8, Periodic(), force=pdefit.Interpolant.zeros((4, 4), (1.0, 1.0)))
 
 
 def test_walls_that_do_not_fit_are_refused():
