@@ -56,6 +56,28 @@ def test_a_wall_that_moves_drags_a_linear_profile():
     assert system.stable_step(system.background()) < flow(8, (Periodic(), Dirichlet())).stable_step(system.background())
 
 
+def test_a_lid_drives_the_vortex_of_the_literature():
+    """Extreme velocities on the middle lines of a closed box at Reynolds number 100.
+
+    Reference: O. Botella, R. Peyret (1998), doi:10.1016/S0045-7930(98)00002-4, and C. H. Marchi et al. (2009).
+    """
+
+    def peak(line):
+        i = int(np.argmax(line))
+        below, top, above = line[i - 1 : i + 2]
+        return top + (above - below) ** 2 / (8 * (2 * top - below - above))
+
+    found = []
+    for n in (16, 32):
+        system = flow(n, (Dirichlet(), Ends(Dirichlet(0.0), Dirichlet(1.0))), viscosity=0.01)
+        step = 1.2 * system.stable_step(system.background())
+        solver, ts = pdefit.solvers.RK4(), np.array([15.0])
+        y = pdefit.solve(system, system.background(), ts, solver=solver, dt=step, t0=0.0)
+        u, v = np.asarray(y.u[-1])[n // 2 - 1], np.asarray(y.v[-1])[:, n // 2 - 1]
+        found.append(np.array([peak(-u), peak(v), peak(-v)]))
+    np.testing.assert_allclose((4 * found[1] - found[0]) / 3, [0.214042, 0.179573, 0.253803], rtol=4e-3)
+
+
 def test_shear_decays_at_the_rate_of_its_walls():
     n, h = 8, 1 / 8
     slip = flow(n, (Periodic(), NoFlux()), drag=0.5)
