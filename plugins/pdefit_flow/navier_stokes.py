@@ -133,16 +133,13 @@ class NavierStokes(AbstractPlanarFlow, AbstractVerifiable):
         size = 1 / (1 + np.sum(numbers**2, -1))
 
         def at(normal: int | None) -> Array:
-            parts = zip(self.positions(normal), self.grid.corner, self.grid.extent, strict=True)
-            x, y = (jnp.asarray((p - c) / length, float) for p, c, length in parts)
-            x, y = jnp.meshgrid(x, y, indexing="ij")
-            shifts = phase[normal or 0]
-            parts = (
-                a * jnp.sin(2 * jnp.pi * (m * x + n * y) + p)
-                for a, (m, n), p in zip(size, numbers, shifts, strict=True)
-            )
+            places = zip(self.positions(normal), self.grid.corner, self.grid.extent, strict=True)
+            parts = [jnp.asarray((place - corner) / length, float) for place, corner, length in places]
+            x, y = jnp.meshgrid(*parts, indexing="ij")
+            waves = zip(size, 2 * np.pi * numbers, phase[normal or 0], strict=True)
+            total = sum((a * jnp.sin(k * x + m * y + shift) for a, (k, m), shift in waves), start=jnp.zeros_like(x))
             walls = (jnp.sin(jnp.pi * p) for p, wraps in zip((x, y), self.grid.periodic, strict=True) if not wraps)
-            return math.prod(walls, start=sum(parts, start=jnp.zeros_like(x)))
+            return math.prod(walls, start=total)
 
         return at
 

@@ -66,8 +66,11 @@ class RayleighBenard(AbstractPlanarFlow, AbstractVerifiable):
                 raise ValueError(f"RayleighBenard expects {name} above 0, but got {np.asarray(value)}")
         if self.units not in ("diffusive", "free_fall"):
             raise ValueError(f"RayleighBenard expects units 'diffusive' or 'free_fall', but got '{self.units}'")
-        if self.grid.ndim != 2 or abs(self.grid.extent[1] - 1) > 1e-9:
-            raise ValueError(f"RayleighBenard expects a grid (x, z) of height 1, but got extent {self.grid.extent}")
+        if self.grid.ndim != 2 or abs(self.grid.extent[1] - 1) > 1e-9 or self.grid.corner[1] != 0:
+            raise ValueError(
+                f"RayleighBenard expects a grid (x, z) with z from 0 to 1, of height 1, but got extent {self.grid.extent} "
+                f"from {self.grid.corner}"
+            )
         x, z = self.grid.boundaries
         if not isinstance(x, Periodic) or not (isinstance(z, Dirichlet) and np.ndim(z.value) == 0 and z.value == 0):
             raise ValueError(
