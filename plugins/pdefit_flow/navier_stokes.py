@@ -47,7 +47,8 @@ class NavierStokes(AbstractPlanarFlow, AbstractVerifiable):
     The force is projected with everything else. Its gradient part is balanced by the pressure and leaves no trace in
     the velocity, so only its part without divergence can be inferred. The pressure beside it is the modified pressure.
 
-    At first there are a few random waves with a root mean square speed of 1.
+    At first there are a few random waves with a root mean square speed of 1. Diagnostics have the work of the force at
+    time 0.
 
     **Arguments:**
 
@@ -80,6 +81,12 @@ class NavierStokes(AbstractPlanarFlow, AbstractVerifiable):
                     f"NavierStokes expects each axis periodic, dirichlet with the speed of a wall, or no_flux, but got "
                     f"{type(boundary).__name__} along {name}"
                 )
+        force: Any = self.force
+        found = eqx.filter_eval_shape(force, jnp.zeros(()), self.positions()).shape
+        if found != (*self.grid.shape, 2):
+            raise ValueError(
+                f"NavierStokes expects a force of shape (nx, ny, 2), but {self.grid.shape} points give {found}"
+            )
 
     def vector_field(self, t, y, args):
         grid, flow = self.grid, (y.u, y.v)
@@ -126,16 +133,13 @@ class NavierStokes(AbstractPlanarFlow, AbstractVerifiable):
         size = 1 / (1 + np.sum(numbers**2, -1))
 
         def at(normal: int | None) -> Array:
-            parts = zip(self.positions(normal), self.grid.corner, self.grid.extent, strict=True)
-            x, y = (jnp.asarray((p - c) / length, float) for p, c, length in parts)
-            x, y = jnp.meshgrid(x, y, indexing="ij")
-            shifts = phase[normal or 0]
-            parts = (
-                a * jnp.sin(2 * jnp.pi * (m * x + n * y) + p)
-                for a, (m, n), p in zip(size, numbers, shifts, strict=True)
-            )
+            places = zip(self.positions(normal), self.grid.corner, self.grid.extent, strict=True)
+            parts = [jnp.asarray((place - corner) / length, float) for place, corner, length in places]
+            x, y = jnp.meshgrid(*parts, indexing="ij")
+            waves = zip(size, 2 * np.pi * numbers, phase[normal or 0], strict=True)
+            total = sum((a * jnp.sin(k * x + m * y + shift) for a, (k, m), shift in waves), start=jnp.zeros_like(x))
             walls = (jnp.sin(jnp.pi * p) for p, wraps in zip((x, y), self.grid.periodic, strict=True) if not wraps)
-            return math.prod(walls, start=sum(parts, start=jnp.zeros_like(x)))
+            return math.prod(walls, start=total)
 
         return at
 

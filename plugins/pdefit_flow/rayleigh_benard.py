@@ -66,8 +66,11 @@ class RayleighBenard(AbstractPlanarFlow, AbstractVerifiable):
                 raise ValueError(f"RayleighBenard expects {name} above 0, but got {np.asarray(value)}")
         if self.units not in ("diffusive", "free_fall"):
             raise ValueError(f"RayleighBenard expects units 'diffusive' or 'free_fall', but got '{self.units}'")
-        if self.grid.ndim != 2 or abs(self.grid.extent[1] - 1) > 1e-9:
-            raise ValueError(f"RayleighBenard expects a grid (x, z) of height 1, but got extent {self.grid.extent}")
+        if self.grid.ndim != 2 or abs(self.grid.extent[1] - 1) > 1e-9 or self.grid.corner[1] != 0:
+            raise ValueError(
+                f"RayleighBenard expects a grid (x, z) with z from 0 to 1, of height 1, but got extent {self.grid.extent} "
+                f"from {self.grid.corner}"
+            )
         x, z = self.grid.boundaries
         if not isinstance(x, Periodic) or not (isinstance(z, Dirichlet) and np.ndim(z.value) == 0 and z.value == 0):
             raise ValueError(
@@ -93,8 +96,12 @@ class RayleighBenard(AbstractPlanarFlow, AbstractVerifiable):
 
     def stable_step(self, y):
         kappa, nu, buoyancy = self.scales
-        # a fluid at rest will soon move: developed flows reach about a third of the speed of a free fall
-        return self._stable_step(y, jnp.maximum(kappa, nu), jnp.max(jnp.sqrt(buoyancy)) / 3)
+        # A fluid at rest with its heat at the bottom will soon move. The share of potential energy that is left to gain is
+        # 1 in conduction and 0 in a mixed fluid. First plumes reach 1.25 times the speed of a free fall.
+        below = 0.5 - self.grid.mesh()[1]
+        share = jnp.maximum(1 + 12 * self.mean(y.T * below.astype(y.T.dtype)), 0)
+        speed = 1.25 * jnp.max(jnp.sqrt(buoyancy * share))
+        return self._stable_step(y, jnp.maximum(kappa, nu), speed)
 
     def init(self, key):
         x, z = self.grid.mesh()

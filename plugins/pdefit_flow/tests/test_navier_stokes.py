@@ -1,9 +1,11 @@
 """Known solutions of the Navier-Stokes equations: vortices, shear between walls, balances with a force."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.flatten_util import ravel_pytree
 from pdefit_flow import KolmogorovForce, NavierStokes, SpinUp
 
 import pdefit
@@ -52,6 +54,28 @@ def test_a_wall_that_moves_drags_a_linear_profile():
     assert max(float(jnp.max(jnp.abs(x))) for x in rate(system, y)) < 1e-12
     # from rest the step allows for the speed of the wall
     assert system.stable_step(system.background()) < flow(8, (Periodic(), Dirichlet())).stable_step(system.background())
+
+
+def test_a_lid_drives_the_vortex_of_the_literature():
+    """Extreme velocities on the middle lines of a closed box at Reynolds number 100.
+
+    Reference: O. Botella, R. Peyret (1998), doi:10.1016/S0045-7930(98)00002-4, and C. H. Marchi et al. (2009).
+    """
+
+    def peak(line):
+        i = int(np.argmax(line))
+        below, top, above = line[i - 1 : i + 2]
+        return top + (above - below) ** 2 / (8 * (2 * top - below - above))
+
+    found = []
+    for n in (16, 32):
+        system = flow(n, (Dirichlet(), Ends(Dirichlet(0.0), Dirichlet(1.0))), viscosity=0.01)
+        step = 1.2 * system.stable_step(system.background())
+        solver, ts = pdefit.solvers.RK4(), np.array([15.0])
+        y = pdefit.solve(system, system.background(), ts, solver=solver, dt=step, t0=0.0)
+        u, v = np.asarray(y.u[-1])[n // 2 - 1], np.asarray(y.v[-1])[:, n // 2 - 1]
+        found.append(np.array([peak(-u), peak(v), peak(-v)]))
+    np.testing.assert_allclose((4 * found[1] - found[0]) / 3, [0.214042, 0.179573, 0.253803], rtol=4e-3)
 
 
 def test_shear_decays_at_the_rate_of_its_walls():
@@ -114,6 +138,31 @@ def test_the_force_can_be_inferred_and_the_flow_spins_up():
 
 def _forced(system, amplitude):
     return NavierStokes(system.grid, system.viscosity, force=KolmogorovForce(amplitude, 1))
+
+
+@pytest.mark.parametrize("speed", [(0.0, 0.0), (6.0, 0.0), (3.0, 4.0), (60.0, 10.0)])
+def test_the_stable_step_is_the_limit_of_rk4_in_a_uniform_flow(speed):
+    system = flow(8, Periodic(), viscosity=0.05, drag=0.1)
+    y, unravel = ravel_pytree(on_faces(system, *(lambda x, y, s=s: s + 0 * x for s in speed)))
+    rates = np.linalg.eigvals(jax.jacfwd(lambda flat: ravel_pytree(rate(system, unravel(flat)))[0])(y))
+    largest = []
+    for factor in (1.0, 1.7):
+        z = rates * system.stable_step(unravel(y)) * 2.785 / 2 * factor
+        largest.append(np.max(np.abs(1 + z + z**2 / 2 + z**3 / 6 + z**4 / 24)))
+    assert largest[0] < 1 + 1e-9 and largest[1] > 1.05
+
+
+def test_an_unknown_force_interpolates_between_knots():
+    knots = pdefit.Interpolant.zeros((4, 4), (1.0, 1.0), components=(2,), method="linear", periodic=True)
+    force = eqx.tree_at(lambda f: f.values, knots, knots.values.at[1, :, 1].set(3.0))
+    system = flow(8, Periodic(), force=force)
+    # linear along x between knots at multiples of 1/4, at centres of cells of 1/8
+    expected = jnp.asarray([0.75, 2.25, 2.25, 0.75, 0, 0, 0, 0])
+    np.testing.assert_allclose(
+        rate(system, system.background()).v, jnp.broadcast_to(expected[:, None], (8, 8)), atol=1e-13
+    )
+    with pytest.raises(ValueError, match=r"force of shape \(nx, ny, 2\), but \(8, 8\) points give \(8, 8\)"):
+        flow(8, Periodic(), force=pdefit.Interpolant.zeros((4, 4), (1.0, 1.0)))
 
 
 def test_walls_that_do_not_fit_are_refused():

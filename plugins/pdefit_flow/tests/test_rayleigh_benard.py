@@ -111,7 +111,7 @@ def test_solutions_converge_with_the_second_order():
         x, z = system.grid.mesh()
         y0 = system.background()._replace(T=0.2 * jnp.sin(np.pi * z) * jnp.cos(np.pi * x))
         step = 1.1 * system.stable_step(y0)
-        y = pdefit.solve(system, y0, np.array([0.05]), solver=pdefit.solvers.RK4(), dt=step, t0=0.0)
+        y = pdefit.solve(system, y0, np.array([0.02]), solver=pdefit.solvers.RK4(), dt=step, t0=0.0)
         films.append(system.coarsen(jax.tree.map(lambda v: v[-1], y), n // 8))
     for a, b, c in zip(*films, strict=True):
         order = np.log2(float(jnp.linalg.norm(a - b)) / float(jnp.linalg.norm(b - c)))
