@@ -83,6 +83,15 @@ class Modes:
             field = jnp.tensordot(field, jnp.asarray(modes), axes=(0, 1))
         return field
 
+    def squared(self, weights: Float[np.ndarray, " count"]) -> np.ndarray:
+        """The field that is the sum of the squares of the modes, each times its weight."""
+        index, along = self._chosen[0], self._along
+        field = np.zeros([m.shape[1] for m in along])
+        field[tuple(index.T)] = weights
+        for modes in along:
+            field = np.tensordot(field, modes**2, axes=(0, 1))
+        return field
+
     def coefficients(self, field: Array) -> Float[Array, " count"]:
         """The coefficients of the part of a field that the modes make up."""
         for modes in self._along:

@@ -1,0 +1,274 @@
+"""The uncertainty of unknown fields with a Gaussian prior, by the leading eigenpairs of what the data add to it.
+
+H is the Gauss-Newton matrix of the data, and W the diagonal of one over the prior's standard deviations. The few unknowns
+without such a prior are eliminated: B is the Schur complement of their block of H. With eigenpairs of
+
+    W^-1 B W^-1 = V L V^T
+
+the covariance of the fields is W^-1 (I + V L V^T)^-1 W^-1. Only eigenvalues that are not small against 1 matter: there
+the data know more than the prior. Eigenpairs that were left out make the covariance larger, never smaller.
+
+Source: T. Bui-Thanh, O. Ghattas, J. Martin, G. Stadler, SIAM J. Sci. Comput. 35:A2494 (2013), doi:10.1137/12089586X.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float, PRNGKeyArray
+from scipy import linalg
+
+from pdefit._util.errors import PdefitError
+from pdefit.inverse.controls.prior_variance import prior_variance
+from pdefit.inverse.controls.vector import FEW, Controls
+from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.compiled import PRODUCT, VALUE
+from pdefit.inverse.objective.variants import with_tangents
+from pdefit.inverse.uncertainty._leading import leading
+
+Product = Callable[[AbstractObjective, Array, Array], Array]
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class FieldPosterior:
+    """The Gaussian posterior of all controls, linearised at an estimate.
+
+    **Arguments:**
+
+    - `functional`, `theta`: the objective and its minimum, (p,).
+    - `weights`: one over the prior's standard deviation of every element of theta; 0 for those without a prior.
+    - `eigenvalues`: the leading eigenvalues L, the largest first, (r,).
+    - `vectors`: their vectors V, (m, r), for the m elements with a prior.
+    - `coupling`: the change of the k elements without a prior, per change of the others, (k, m).
+    - `spread`: a root R of the covariance R R^T of those k elements where all others are known, (k, k).
+    - `noise`: the size of the noise, by which the stated sigma was multiplied.
+    - `products`: the number of products with the Gauss-Newton matrix.
+    - `missing`: an estimate of the sum of all eigenvalues that were left out, where the limit of products ended the
+      search. At most so many of them are above 1.
+    """
+
+    functional: AbstractObjective
+    theta: Float[Array, " p"]
+    weights: Float[np.ndarray, " p"]
+    eigenvalues: Float[np.ndarray, " r"]
+    vectors: Float[np.ndarray, "m r"]
+    coupling: Float[np.ndarray, "k m"]
+    spread: Float[np.ndarray, "k k"]
+    noise: float
+    products: int
+    missing: float
+
+    @property
+    def degrees_of_freedom(self) -> float:
+        """The number of directions of the fields that the data determine: the sum of l / (1 + l)."""
+        return float(np.sum(self.eigenvalues / (1 + self.eigenvalues)))
+
+    @property
+    def remark(self) -> str | None:
+        """A sentence about eigenpairs that are missing; None where none matters."""
+        smallest = self.eigenvalues[-1] if self.eigenvalues.size else 0.0
+        if self.missing < 1:
+            return None
+        return (
+            f"the standard deviation of fields is an upper bound: the smallest of {self.eigenvalues.size} eigenvalues is "
+            f"{smallest:.2g}, and up to {self.missing:.0f} above 1 may be missing; a larger rank finds them"
+        )
+
+    @functools.cached_property
+    def prior_standard_deviation(self) -> dict[str, np.ndarray]:
+        """The pointwise standard deviation of the prior of every field that has one, by path, in its unit."""
+        return {path: np.sqrt(x) for path, x in self._prior.items() if np.any(x > 0)}
+
+    @functools.cached_property
+    def standard_deviation(self) -> dict[str, np.ndarray]:
+        """The pointwise standard deviation of every control, by path, in its unit."""
+        given = self.weights > 0
+        k, kept = len(self.coupling), self.eigenvalues / (1 + self.eigenvalues)
+        lowered = np.zeros((kept.size, self.weights.size))
+        lowered[:, given] = self.vectors.T / self.weights[given]
+        lowered[:, ~given] = -lowered[:, given] @ self.coupling.T
+        # the elements without a prior move with the others: -P E^T - E P^T + E C E^T as a sum of signed squares
+        moved = np.zeros((2 * k, self.weights.size))
+        own = (self.coupling / self.weights[given] ** 2) @ self.coupling.T + self.spread @ self.spread.T
+        # in units of their size, so that large elements do not drown the small ones in round-off
+        size = np.sqrt(np.diag(own))
+        moved[:k, given] = self.coupling / self.weights[given] ** 2 / size[:, None]
+        moved[k:, ~given] = np.diag(size)
+        pairs = np.block([[np.zeros((k, k)), -np.eye(k)], [-np.eye(k), own / np.outer(size, size)]])
+        signs, axes = np.linalg.eigh(pairs)
+        rows, factors = np.concatenate([lowered, axes.T @ moved]), np.concatenate([-kept, signs])
+        squares = _squares(self.functional.controls, self.theta, jnp.asarray(rows), jnp.asarray(factors))
+        return {path: np.sqrt(np.maximum(self._prior[path] + x, 0.0)) for path, x in squares.items()}
+
+    @functools.cached_property
+    def _prior(self) -> dict[str, np.ndarray]:
+        controls = self.functional.controls
+        weights = np.split(self.weights, np.cumsum([c.size for c in controls.items])[:-1])
+        parts = zip(controls.items, controls.split(self.theta), weights, strict=True)
+        return {c.path: prior_variance(c, part, w) for c, part, w in parts}
+
+    def draws(self, n: int, key: PRNGKeyArray) -> Float[np.ndarray, "n p"]:
+        """Points of search space drawn from the posterior.
+
+        **Arguments:**
+
+        - `n`: their number.
+        - `key`: of the random numbers.
+        """
+        given = self.weights > 0
+        white = np.asarray(jax.random.normal(key, (n, self.weights.size)))
+        moved = np.array(white)
+        inner = white[:, given]
+        inner = inner + (inner @ self.vectors * (1 / np.sqrt(1 + self.eigenvalues) - 1)) @ self.vectors.T
+        moved[:, given] = inner / self.weights[given]
+        moved[:, ~given] = white[:, ~given] @ self.spread.T - moved[:, given] @ self.coupling.T
+        return np.asarray(self.theta) + moved
+
+    def samples(self, n: int, key: PRNGKeyArray) -> dict[str, np.ndarray]:
+        """Values of every control drawn from the posterior, by path, (n, ...), in its unit.
+
+        They are not linearised: what a transform keeps positive is positive in every sample.
+
+        **Arguments:**
+
+        - `n`: their number.
+        - `key`: of the random numbers.
+        """
+        return {path: np.asarray(x) for path, x in _values(self.functional, jnp.asarray(self.draws(n, key))).items()}
+
+    def __repr__(self) -> str:
+        largest = f"{self.eigenvalues[0]:.3g}" if self.eigenvalues.size else "none"
+        return (
+            f"FieldPosterior: {self.degrees_of_freedom:.1f} degrees of freedom, {self.eigenvalues.size} eigenvalues, the "
+            f"largest {largest}, from {self.products} products"
+        )
+
+
+def field_posterior(
+    functional: AbstractObjective,
+    theta: Float[Array, " p"],
+    *,
+    rank: int = 40,
+    seed: int = 0,
+    sigma_stated: bool = False,
+    product: Product = PRODUCT,
+    stop: Callable[[int], bool] = lambda _: False,
+) -> FieldPosterior:
+    """The uncertainty of unknown fields at a least-squares estimate, without a matrix.
+
+    It costs one product with the Gauss-Newton matrix for each eigenpair, and one for each unknown without a prior. A
+    product costs about two gradients.
+
+    **Arguments:**
+
+    - `functional`: the objective. A field has `modes`, or a `smoothing` with an amplitude.
+    - `theta`: its minimum, (p,).
+    - `rank`: the most eigenpairs; default 40. Fewer are computed where more would add hardly anything.
+    - `seed`: of the random start of the search for eigenpairs; default 0.
+    - `sigma_stated`: whether the standard deviations of the observations were known before the fit; default False. The
+      noise then is at least what was stated, else what the residuals say. A prior whose amplitude was stated keeps it.
+    - `product`: the product J_r^T J_r v of an objective at a point, for drivers; by default one compiled program.
+    - `stop`: called with the number of products before each. Where it returns true, the search ends with what it has.
+    """
+    functional, theta = with_tangents(functional), jnp.asarray(theta)
+    weights = functional.controls.roughness_of_theta()
+    given = weights > 0
+    _check(functional.controls, weights)
+
+    def data(v: np.ndarray) -> np.ndarray:
+        return np.asarray(product(functional, theta, jnp.asarray(v, float))) - weights**2 * v
+
+    # the columns of H that belong to elements without a prior
+    columns = np.array([data(np.arange(weights.size) == i) for i in np.flatnonzero(~given)])
+    columns = columns.reshape(-1, weights.size)
+    root = _inverse_root(functional.controls, columns[:, ~given], ~given)
+    coupling = root @ (root.T @ columns[:, given])
+
+    def preconditioned(v: np.ndarray) -> np.ndarray:
+        whole = np.zeros(weights.size)
+        whole[given] = v / weights[given]
+        return (data(whole)[given] - columns[:, given].T @ (coupling @ whole[given])) / weights[given]
+
+    precision = 100 * float(jnp.finfo(jax.tree.leaves(functional.problem.y0)[0].dtype).eps)
+    found = leading(preconditioned, int(np.sum(given)), rank, seed, precision, stop)
+    values = np.sum(found.factor**2, axis=0)
+    used = float(np.sum(values / (1 + values))) + len(columns)
+    noise = _noise(functional, theta, weights, used, sigma_stated)
+    # the prior of modes is in units of the noise; a stated amplitude is not
+    relative = np.concatenate([np.full(c.size, c.modes is not None) for c in functional.controls.items])
+    weights = np.where(relative, weights / noise, weights)
+    vectors, sizes, _ = linalg.svd(
+        found.factor * np.where(relative[given], 1.0, 1 / noise)[:, None], full_matrices=False
+    )
+    return FieldPosterior(
+        functional=functional,
+        theta=theta,
+        weights=weights,
+        eigenvalues=sizes**2,
+        vectors=vectors,
+        coupling=coupling,
+        spread=noise * root,
+        noise=noise,
+        products=found.products + len(columns),
+        missing=found.missing,
+    )
+
+
+def _check(controls: Controls, weights: np.ndarray) -> None:
+    """Refuse fields without a prior, which a low rank cannot describe."""
+    owners = np.repeat([c.path for c in controls.items], [c.size for c in controls.items])
+    without = {c.path: int(np.sum((weights == 0) & (owners == c.path))) for c in controls.items}
+    fields = [c.path for c in controls.items if c.is_field and without[c.path] == c.size]
+    if not np.any(weights > 0) or sum(without.values()) > FEW or fields:
+        named = ", ".join(fields or [path for path, count in without.items() if count])
+        raise PdefitError(
+            f"The posterior of a field expects a prior, but {named} has none; give its smoothing an amplitude, or make it "
+            f"of modes and fit it"
+        )
+
+
+def _inverse_root(controls: Controls, matrix: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """A root R of the inverse R R^T of the Gauss-Newton matrix of elements without a prior."""
+    sizes = np.sqrt(np.maximum(np.diag(matrix), np.finfo(float).tiny))
+    values, vectors = np.linalg.eigh(matrix / np.outer(sizes, sizes))
+    if np.any(values <= 10 * values.size * np.finfo(float).eps):
+        named = ", ".join(np.asarray(controls.names())[mask])
+        raise PdefitError(f"The data do not determine {named} together; give a prior, or observe more")
+    return vectors / np.sqrt(values) / sizes[:, None]
+
+
+def _noise(functional: AbstractObjective, theta: Array, weights: np.ndarray, used: float, sigma_stated: bool) -> float:
+    """The size of the noise in units of the stated sigma."""
+    misfit = 2 * float(VALUE(functional, theta)) - float(np.sum((weights * np.asarray(theta)) ** 2))
+    values = functional.observed_values + functional.continuity_values
+    found = float(np.sqrt(max(misfit, 0.0) / max(values - used, 1.0)))
+    return max(found, 1.0) if sigma_stated else max(found, np.finfo(float).tiny)
+
+
+@eqx.filter_jit
+def _squares(
+    controls: Controls, theta: Array, rows: Float[Array, "r p"], factors: Float[Array, " r"]
+) -> dict[str, Array]:
+    """The squares of the changes of every control along some directions, each times its factor, summed."""
+
+    def add(total: dict[str, Array], each: tuple[Array, Array]) -> tuple[dict[str, Array], None]:
+        change = jax.jvp(controls.values, (theta,), (each[0],))[1]
+        return {path: total[path] + each[1] * change[path] ** 2 for path in total}, None
+
+    return lax.scan(add, jax.tree.map(jnp.zeros_like, controls.values(theta)), (rows, factors))[0]
+
+
+@eqx.filter_jit
+def _values(functional: AbstractObjective, thetas: Float[Array, "n p"]) -> dict[str, Array]:
+    """The values of every control at some points of search space."""
+
+    def one(theta: Array) -> dict[str, Array]:
+        problem = functional.at(theta)
+        return {c.path: c.where(problem) for c in functional.controls.items}
+
+    return lax.map(one, thetas)
