@@ -1,17 +1,10 @@
-"""The leading eigenpairs of a symmetric matrix that is known by its products alone."""
+"""The leading part of a symmetric matrix that is known by its products alone."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-
-# vectors that span the first directions: eigenvalues that are that many times the same are all found
-_BLOCK = 4
-# the search ends when a product adds less than this to the degrees of freedom
-_GAIN = 0.05
-# random products from which the rest of the trace is estimated
-_PROBES = 2
 
 
 class Leading(NamedTuple):
@@ -21,7 +14,7 @@ class Leading(NamedTuple):
 
     - `factor`: B, (m, r).
     - `products`: the number of products with M.
-    - `missing`: an estimate of the trace of the rest; 0 where the search ended because products added hardly anything.
+    - `missing`: an estimate of the trace of the rest, from above.
     """
 
     factor: Float[np.ndarray, "m r"]
@@ -30,70 +23,56 @@ class Leading(NamedTuple):
 
 
 def leading(
-    product: Callable[[np.ndarray], np.ndarray],
+    products: Callable[[np.ndarray], np.ndarray],
     size: int,
     rank: int,
+    tolerance: float,
+    batch: int,
     seed: int,
     precision: float,
     stop: Callable[[int], bool],
 ) -> Leading:
-    """The leading part of a positive semidefinite matrix M, by a block Krylov space and Nystrom's approximation.
+    """The leading part of a positive semidefinite matrix M by random products, as Nystrom's approximation.
 
-    A basis Q of the Krylov space of random vectors is kept orthonormal against all of its vectors. With Y = M Q the part
-    is Y (Q^T Y)^-1 Y^T. It is never larger than M, and exact on the range of Q.
+    With an orthonormal basis Q of random vectors and Y = M Q, the part is Y (Q^T Y)^-1 Y^T. It is never larger than M.
+    Powers of M, or a Krylov space, would find fewer eigenpairs with as many products where many are far above 1.
+
+    A new random vector v also measures what the others leave over: v^T (M - B B^T) v has its trace as mean.
 
     **Arguments:**
 
-    - `product`: the product M v.
+    - `products`: the products with several vectors, (b, m) to (b, m).
     - `size`: the size m of M.
-    - `rank`: the most products of the basis, one for each eigenpair.
+    - `rank`: the most products, one for each eigenpair.
+    - `tolerance`: the search ends when the trace of the rest is below this part of the number of eigenpairs.
+    - `batch`: the number of products at once.
     - `seed`: of the random vectors.
     - `precision`: the relative error of products.
-    - `stop`: called with the number of products before each; where it returns true, the search ends.
+    - `stop`: called with the number of products before each batch; where it returns true, the search ends.
 
-    Source: C. Musco, C. Musco, NeurIPS 28 (2015), arXiv:1504.05477; J. A. Tropp et al., SIAM J. Matrix Anal. Appl.
-    38:1454 (2017), doi:10.1137/17M1111590.
+    Source: J. A. Tropp, A. Yurtsever, M. Udell, V. Cevher, NeurIPS 30 (2017), arXiv:1706.05736.
     """
-    rng, most = np.random.default_rng(seed), min(rank, size)
-    basis, images = np.zeros((most, size)), np.zeros((most, size))
-    done, before, settled = 0, 0.0, False
-    while done < most and not settled and not stop(done):
-        start = images[done - _BLOCK] if done >= _BLOCK else rng.standard_normal(size)
-        basis[done] = _orthogonal(start, basis[:done], rng)
-        images[done] = product(basis[done])
-        done += 1
-        if done % _BLOCK == 0:
-            known = np.maximum(np.linalg.eigvalsh(_symmetric(basis[:done] @ images[:done].T)), 0.0)
-            freedom = float(np.sum(known / (1 + known)))
-            settled, before = freedom - before < _GAIN * _BLOCK, freedom
-    factor = _nystrom(basis[:done], images[:done], precision)
-    rest, probes = [], 0 if settled or done == size else _PROBES
-    while len(rest) < probes and not stop(done + len(rest)):
-        v = rng.choice([-1.0, 1.0], size)
-        rest.append(v @ product(v) - np.sum((v @ factor) ** 2))
-    missing = max(float(np.mean(rest)), 0.0) if rest else 0.0
-    return Leading(factor, done + len(rest), missing)
-
-
-def _symmetric(matrix: np.ndarray) -> np.ndarray:
-    return (matrix + matrix.T) / 2
-
-
-def _orthogonal(v: np.ndarray, basis: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The unit vector of the part of v orthogonal to a basis; of a random vector where nothing of v is left."""
-    while True:
-        size = np.linalg.norm(v)
+    rng, most, missing = np.random.default_rng(seed), min(rank, size), np.inf
+    basis, images = np.zeros((0, size)), np.zeros((0, size))
+    while len(basis) < most and missing > tolerance * len(basis) and not stop(len(basis)):
+        new = rng.standard_normal((min(batch, most - len(basis)), size))
+        lengths = np.ones(len(new))
         # once more, against round-off
         for _ in range(2):
-            v = v - (basis @ v) @ basis
-        if (left := np.linalg.norm(v)) > 1e-12 * size:
-            return v / left
-        v = rng.standard_normal(v.size)
-
-
-def _nystrom(basis: np.ndarray, images: np.ndarray, precision: float) -> np.ndarray:
-    """The factor B of Y (Q^T Y)^-1 Y^T, with orthogonal columns of which the longest comes first."""
-    values, vectors = np.linalg.eigh(_symmetric(basis @ images.T))
+            q, triangle = np.linalg.qr((new - (new @ basis.T) @ basis).T)
+            new, lengths = q.T, lengths * np.diag(triangle)
+        basis, images = np.concatenate([basis, new]), np.concatenate([images, products(new)])
+        small = _small(basis, images)
+        # pivots are what earlier vectors leave over along the part of a new one that is orthogonal to them
+        shift = precision * np.trace(small) * np.eye(len(small))
+        pivots = np.diag(np.linalg.cholesky(small + shift))[-len(new) :]
+        missing = float(np.mean((lengths * pivots) ** 2)) if len(basis) < size else 0.0
+    values, vectors = np.linalg.eigh(_small(basis, images))
     kept = values > precision * values.max(initial=0.0)
-    factor = images.T @ (vectors[:, kept] / np.sqrt(values[kept]))
-    return factor @ np.linalg.eigh(factor.T @ factor)[1][:, ::-1]
+    return Leading(images.T @ (vectors[:, kept] / np.sqrt(values[kept])), len(basis), missing)
+
+
+def _small(basis: np.ndarray, images: np.ndarray) -> np.ndarray:
+    """Q^T M Q without the asymmetry of round-off."""
+    product = basis @ images.T
+    return (product + product.T) / 2

@@ -27,11 +27,18 @@ from pdefit._util.errors import PdefitError
 from pdefit.inverse.controls.prior_variance import prior_variance
 from pdefit.inverse.controls.vector import FEW, Controls
 from pdefit.inverse.objective.abstract import AbstractObjective
-from pdefit.inverse.objective.compiled import PRODUCT, VALUE
+from pdefit.inverse.objective.compiled import VALUE
 from pdefit.inverse.objective.variants import with_tangents
 from pdefit.inverse.uncertainty._leading import leading
 
-Product = Callable[[AbstractObjective, Array, Array], Array]
+# eigenvalues that were left out are mentioned where their sum is above this part of the number of those found
+_NOTED = 0.2
+
+Products = Callable[[AbstractObjective, Array, Array], Array]
+
+_PRODUCTS: Products = eqx.filter_jit(
+    lambda functional, theta, rows: jax.vmap(lambda v: functional.gauss_newton_product(theta, v))(rows)
+)
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -48,8 +55,7 @@ class FieldPosterior:
     - `spread`: a root R of the covariance R R^T of those k elements where all others are known, (k, k).
     - `noise`: the size of the noise, by which the stated sigma was multiplied.
     - `products`: the number of products with the Gauss-Newton matrix.
-    - `missing`: an estimate of the sum of all eigenvalues that were left out, where the limit of products ended the
-      search. At most so many of them are above 1.
+    - `missing`: an estimate of the sum of all eigenvalues that were left out. At most so many of them are above 1.
     """
 
     functional: AbstractObjective
@@ -70,13 +76,14 @@ class FieldPosterior:
 
     @property
     def remark(self) -> str | None:
-        """A sentence about eigenpairs that are missing; None where none matters."""
-        smallest = self.eigenvalues[-1] if self.eigenvalues.size else 0.0
-        if self.missing < 1:
+        """A sentence about eigenvalues that are missing; None where they change little."""
+        count, size = self.eigenvalues.size, len(self.vectors)
+        if self.missing <= _NOTED * count:
             return None
+        smallest = f", the smallest {self.eigenvalues[-1]:.2g}" if count else ""
         return (
-            f"the standard deviation of fields is an upper bound: the smallest of {self.eigenvalues.size} eigenvalues is "
-            f"{smallest:.2g}, and up to {self.missing:.0f} above 1 may be missing; a larger rank finds them"
+            f"the standard deviations of fields are upper bounds: {count} eigenvalues are known{smallest}, and up to "
+            f"{min(self.missing, size - count):.0f} more may be above 1; a larger rank finds them"
         )
 
     @functools.cached_property
@@ -154,9 +161,11 @@ def field_posterior(
     theta: Float[Array, " p"],
     *,
     rank: int = 40,
+    tolerance: float = 0.1,
     seed: int = 0,
     sigma_stated: bool = False,
-    product: Product = PRODUCT,
+    batch: int = 8,
+    products: Products = _PRODUCTS,
     stop: Callable[[int], bool] = lambda _: False,
 ) -> FieldPosterior:
     """The uncertainty of unknown fields at a least-squares estimate, without a matrix.
@@ -169,34 +178,43 @@ def field_posterior(
     - `functional`: the objective. A field has `modes`, or a `smoothing` with an amplitude.
     - `theta`: its minimum, (p,).
     - `rank`: the most eigenpairs; default 40. Fewer are computed where more would add hardly anything.
-    - `seed`: of the random start of the search for eigenpairs; default 0.
+    - `tolerance`: the search ends when all eigenvalues that are left out sum up to less than this part of the number of
+      those found; default 0.1.
+    - `seed`: of the random vectors that are multiplied; default 0.
     - `sigma_stated`: whether the standard deviations of the observations were known before the fit; default False. The
       noise then is at least what was stated, else what the residuals say. A prior whose amplitude was stated keeps it.
-    - `product`: the product J_r^T J_r v of an objective at a point, for drivers; by default one compiled program.
-    - `stop`: called with the number of products before each. Where it returns true, the search ends with what it has.
+    - `batch`: the number of products that are computed together, in less time and more memory; default 8.
+    - `products`: the products J_r^T J_r v of an objective at a point with the rows of an array, (batch, p), for drivers.
+      By default it is one compiled program.
+    - `stop`: called with the number of products before each batch. Where it returns true, the search ends.
     """
     functional, theta = with_tangents(functional), jnp.asarray(theta)
     weights = functional.controls.roughness_of_theta()
     given = weights > 0
     _check(functional.controls, weights)
 
-    def data(v: np.ndarray) -> np.ndarray:
-        return np.asarray(product(functional, theta, jnp.asarray(v, float))) - weights**2 * v
+    def data(rows: np.ndarray) -> np.ndarray:
+        # all batches have one size, so that one program serves them
+        cuts = range(0, len(rows), batch)
+        padded = (
+            jnp.zeros((batch, weights.size)).at[: len(rows[i : i + batch])].set(rows[i : i + batch]) for i in cuts
+        )
+        found = [np.asarray(products(functional, theta, x)) for x in padded]
+        return np.concatenate([np.zeros((0, weights.size)), *found])[: len(rows)] - weights**2 * rows
 
     # the columns of H that belong to elements without a prior
-    columns = np.array([data(np.arange(weights.size) == i) for i in np.flatnonzero(~given)])
-    columns = columns.reshape(-1, weights.size)
+    columns = data(np.arange(weights.size) == np.flatnonzero(~given)[:, None])
     root = _inverse_root(functional.controls, columns[:, ~given], ~given)
     coupling = root @ (root.T @ columns[:, given])
 
-    def preconditioned(v: np.ndarray) -> np.ndarray:
-        whole = np.zeros(weights.size)
-        whole[given] = v / weights[given]
-        return (data(whole)[given] - columns[:, given].T @ (coupling @ whole[given])) / weights[given]
+    def preconditioned(rows: np.ndarray) -> np.ndarray:
+        whole = np.zeros((len(rows), weights.size))
+        whole[:, given] = rows / weights[given]
+        return (data(whole)[:, given] - whole[:, given] @ coupling.T @ columns[:, given]) / weights[given]
 
     precision = 100 * float(jnp.finfo(jax.tree.leaves(functional.problem.y0)[0].dtype).eps)
-    found = leading(preconditioned, int(np.sum(given)), rank, seed, precision, stop)
-    values = np.sum(found.factor**2, axis=0)
+    found = leading(preconditioned, int(np.sum(given)), rank, tolerance, batch, seed, precision, stop)
+    values = np.linalg.eigvalsh(found.factor.T @ found.factor)
     used = float(np.sum(values / (1 + values))) + len(columns)
     noise = _noise(functional, theta, weights, used, sigma_stated)
     # the prior of modes is in units of the noise; a stated amplitude is not
