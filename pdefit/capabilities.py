@@ -6,14 +6,14 @@ from pdefit.systems.capabilities import AbstractConstrained as AbstractConstrain
 from pdefit.systems.capabilities import AbstractDataGuess as AbstractDataGuess
 from pdefit.systems.capabilities import AbstractDataState as AbstractDataState
 from pdefit.systems.capabilities import AbstractDiagnosed as AbstractDiagnosed
-from pdefit.systems.capabilities import AbstractDiagonal as AbstractDiagonal
 from pdefit.systems.capabilities import AbstractExact as AbstractExact
 from pdefit.systems.capabilities import AbstractGridded as AbstractGridded
 from pdefit.systems.capabilities import AbstractMechanical as AbstractMechanical
 from pdefit.systems.capabilities import AbstractRefinable as AbstractRefinable
-from pdefit.systems.capabilities import AbstractSplit as AbstractSplit
 from pdefit.systems.capabilities import AbstractStable as AbstractStable
 from pdefit.systems.capabilities import AbstractSwitched as AbstractSwitched
 from pdefit.systems.capabilities import AbstractVerifiable as AbstractVerifiable
 from pdefit.systems.capabilities import Example as Example
 from pdefit.systems.capabilities import FieldCoords as FieldCoords
+from pdefit.systems.linear_part import AbstractDiagonal as AbstractDiagonal
+from pdefit.systems.linear_part import AbstractSplit as AbstractSplit

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 
 from pdefit.conformance._subject import Subject, gap, rates, relative
 from pdefit.conformance.report import Finding, at_most, not_applicable
-from pdefit.systems.capabilities import AbstractDiagonal, AbstractMechanical, AbstractSplit, AbstractSwitched
+from pdefit.systems.capabilities import AbstractMechanical, AbstractSwitched
+from pdefit.systems.linear_part import AbstractDiagonal, AbstractSplit
 
 _SAME = 1e-9
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -47,7 +48,7 @@ def prepare(
     dtype = jax.tree.leaves(preparation.start(system, key))[0].dtype
     rough = cast(system, "float32")
     y = cast(preparation.start(rough, key), "float32")
-    numerics = choose_numerics([(rough, y)], preparation.solver, dt, None)
+    numerics = choose_numerics([(rough, y)], preparation.solver or diffrax.Euler(), dt, None)
     kicks = preparation.kicks(rough, key)
     t = 0.0
     for done, (kick, duration) in enumerate(kicks, 1):

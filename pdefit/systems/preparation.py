@@ -4,7 +4,6 @@ import abc
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import diffrax
 import equinox as eqx
 from jaxtyping import PRNGKeyArray, PyTree
 
@@ -19,9 +18,9 @@ class AbstractPreparation(eqx.Module):
     """
 
     @property
-    def solver(self) -> diffrax.AbstractSolver:
-        """The time stepping method, by default that of Euler."""
-        return diffrax.Euler()
+    def solver(self) -> Any:
+        """The time stepping method, a solver of diffrax or pdefit; None for that of Euler."""
+        return None
 
     @abc.abstractmethod
     def start(self, system: AbstractSystem, key: PRNGKeyArray) -> PyTree:

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from pdefit.systems.capabilities import AbstractDiagonal
 from pdefit.systems.fields import AbstractFieldSystem
 from pdefit.systems.fourier_grid import FourierGrid
+from pdefit.systems.linear_part import AbstractDiagonal
 
 
 class SpectralSystem(AbstractFieldSystem, AbstractDiagonal):

@@ -11,6 +11,7 @@ from pdefit.cli.config._sections import CONTROL_KEYS
 from pdefit.inverse.controls.declare import Control
 from pdefit.inverse.controls.guesses import AbstractGuess, FromData, Perturb, Value
 from pdefit.inverse.controls.priors import AbstractPrior, LogNormal, Measured, Normal
+from pdefit.inverse.controls.sobolev import Smoothing
 from pdefit.inverse.controls.transforms import AbstractTransform, Identity, Log, Log10, Logit, Scale, Softplus
 
 _TRANSFORMS = {"identity": Identity, "log": Log, "log10": Log10, "logit": Logit, "softplus": Softplus, "scale": Scale}
@@ -47,10 +48,8 @@ def _control(node: Mapping[str, Any], path: str) -> Control:
     if not isinstance(node.get("unit"), str | None):
         raise PdefitError(f"{path}.unit expects text, but got '{node['unit']}'")
     scale = _number(node.get("scale", 1.0), f"{path}.scale")
-    smoothing = None if node.get("smoothing") is None else _number(node["smoothing"], f"{path}.smoothing")
-    for word, number in (("scale", scale), ("smoothing", smoothing)):
-        if number is not None and not 0 < number < math.inf:
-            raise PdefitError(f"{path}.{word} expects a positive number, but got {number:g}")
+    if not 0 < scale < math.inf:
+        raise PdefitError(f"{path}.scale expects a positive number, but got {scale:g}")
     return Control(
         transform=_transform(node.get("transform", "identity"), f"{path}.transform"),
         guess=_guess(node.get("guess"), f"{path}.guess"),
@@ -58,10 +57,38 @@ def _control(node: Mapping[str, Any], path: str) -> Control:
         prior=_prior(node.get("prior"), f"{path}.prior"),
         unit=node.get("unit"),
         scale=scale,
-        smoothing=smoothing,
+        smoothing=_smoothing(node.get("smoothing"), f"{path}.smoothing"),
         modes=_modes(node.get("modes"), f"{path}.modes"),
         estimate=node.get("estimate", True),
     )
+
+
+def _smoothing(node: Any, path: str) -> float | Smoothing | None:
+    """A length in cells, or a mapping with a length in the unit of the grid."""
+    if node is None:
+        return None
+    if not isinstance(node, Mapping):
+        cells = _number(node, path)
+        if not 0 < cells < math.inf:
+            raise PdefitError(f"{path} expects a positive number, but got {cells:g}")
+        return cells
+    words = ("length", "amplitude", "mean")
+    for word in node:
+        if word not in words:
+            raise unknown(f"word in {path}", str(word), words)
+    mean = node.get("mean") or {}
+    if "length" not in node or not isinstance(mean, Mapping):
+        raise PdefitError(
+            f"{path} expects a length, e.g. {{length: 0.05, amplitude: 0.2, mean: {{x: 5}}}}, but got {node!r}"
+        )
+    amplitude = node.get("amplitude")
+    if amplitude not in (None, "data"):
+        amplitude = _number(amplitude, f"{path}.amplitude")
+    factors = {str(axis): _number(x, f"{path}.mean.{axis}") for axis, x in mean.items()}
+    try:
+        return Smoothing(_number(node["length"], f"{path}.length"), amplitude, factors)
+    except ValueError as error:
+        raise PdefitError(f"{path}: {error}") from None
 
 
 def _modes(node: Any, path: str) -> int | None:

@@ -10,7 +10,7 @@ from jaxtyping import Array
 from pdefit._util.errors import PdefitError
 from pdefit.integrate.solvers._term import AbstractMemoryless, system_of
 from pdefit.integrate.solvers.method import AbstractOneStep
-from pdefit.systems.capabilities import AbstractSplit
+from pdefit.systems.linear_part import AbstractSplit
 
 _GAMMA = 1 - 2**-0.5
 _DELTA = 1 - 1 / (2 * _GAMMA)

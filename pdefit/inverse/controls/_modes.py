@@ -2,13 +2,13 @@
 
 import dataclasses
 import functools
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError
+from pdefit.inverse.controls._axes import FieldAxes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,23 +31,22 @@ class Modes:
     periodic: tuple[bool, ...]
 
     @classmethod
-    def of(cls, path: str, count: int, shape: tuple[int, ...], grid: Any) -> "Modes":
-        """The modes of a control, with the axes of the system's grid where the control lives on it.
+    def of(cls, path: str, count: int, axes: FieldAxes) -> "Modes":
+        """The modes of a control.
 
         **Arguments:**
 
         - `path`: the name of the control, for errors.
-        - `count`, `shape`: the number of modes, and the shape of the control.
-        - `grid`: the grid of the system, or None.
+        - `count`: the number of modes.
+        - `axes`: the axes of the field.
         """
+        shape = axes.shape
         if not 1 <= len(shape) <= 3 or not 1 <= count <= np.prod(shape):
             raise PdefitError(
                 f"modes = {count} of '{path}' expects a field of one to three axes and at most one mode for each cell, "
                 f"but its shape is {shape}"
             )
-        on_grid = getattr(grid, "shape", None) == shape
-        spacing = tuple(grid.spacing) if on_grid else (1.0,) * len(shape)
-        return cls(count, shape, spacing, tuple(grid.periodic) if on_grid else (False,) * len(shape))
+        return cls(count, shape, axes.spacing, axes.periodic)
 
     @functools.cached_property
     def _chosen(self) -> tuple[np.ndarray, np.ndarray]:

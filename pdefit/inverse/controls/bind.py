@@ -6,13 +6,15 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray
 
 from pdefit._util.errors import PdefitError
 from pdefit.data.observations import Observations
+from pdefit.inverse.controls._axes import field_axes
 from pdefit.inverse.controls._modes import Modes
 from pdefit.inverse.controls.declare import Control, Declaration, declared_leaves
 from pdefit.inverse.controls.paths import holder, leaf
+from pdefit.inverse.controls.sobolev import Smoothing, Sobolev
 from pdefit.inverse.controls.vector import BoundControl, Controls, in_order, kind_of
 from pdefit.inverse.problem.problem import Problem
 from pdefit.systems.capabilities import AbstractGridded
@@ -32,28 +34,28 @@ def bind(
     - `key`: of random guesses.
     - `observations`: the record, for guesses from data.
     """
+    declarations = declared_leaves(problem, declared)
+    problem = _at_guesses(problem, declarations, key, observations)
     items: list[BoundControl] = []
-    for path, control in declared_leaves(problem, declared):
+    for path, control in declarations:
         where = leaf(problem, path)
-        nominal = where(problem)
-        guess = (
-            nominal if control.guess is None else control.guess.value(nominal, path, key, observations, problem.system)
-        )
-        guess = jnp.asarray(guess, nominal.dtype)
+        guess = where(problem)
         if control.prior is not None:
             control = dataclasses.replace(control, prior=control.prior.resolve_for(holder(problem, path)))
         # the leaves of a module are declared by its name
         info = parameters(problem.system).get(path.split(".")[0])
         lower, upper = control.bounds or (-np.inf, np.inf)
-        modes = None
+        modes = smoothing = None
         if control.modes is not None:
             _check_modes(path, control)
-            modes = Modes.of(path, control.modes, guess.shape, getattr(problem.system, "grid", None))
+            modes = Modes.of(path, control.modes, field_axes(problem.system, path, guess.shape))
             # the part of the guess that the modes can hold
             search = modes.field(modes.coefficients(control.transform.to_search(guess)))
-            guess = control.transform.to_physical(search).astype(nominal.dtype)
+            guess = control.transform.to_physical(search).astype(guess.dtype)
+            problem = eqx.tree_at(where, problem, guess)
         _check(path, control, np.asarray(guess), lower, upper, info)
-        problem = eqx.tree_at(where, problem, guess)
+        if control.smoothing is not None:
+            smoothing = Sobolev.of(path, control.smoothing, field_axes(problem.system, path, guess.shape))
         if not control.estimate:
             continue
         items.append(
@@ -69,16 +71,46 @@ def bind(
                 prior=control.prior,
                 unit=control.unit or (info.unit if info else "1"),
                 labels=_labels(problem, info, guess.shape) if modes is None else _numbered(modes.count),
-                smoothing=control.smoothing,
-                base=None if control.smoothing is None else control.transform.to_search(guess),
+                smoothing=smoothing,
+                base=None if smoothing is None else control.transform.to_search(guess),
                 modes=modes,
-                roughness=None if modes is None else jnp.zeros(modes.count),
+                roughness=_roughness(control, guess.size),
+                open=modes is not None or _amplitude(control) == "data",
                 own=control.scope == "experiment" or kind_of(path, guess.size) == "node",
             )
         )
     if not items:
         raise PdefitError("A fit expects at least one control; declare an unknown under controls, e.g. controls.D")
     return in_order(items), problem
+
+
+def _at_guesses(
+    problem: Problem, declarations: list[tuple[str, Control]], key: PRNGKeyArray, observations: Observations
+) -> Problem:
+    """The problem with every declared array at its guess."""
+    guessed = problem
+    for path, control in declarations:
+        where = leaf(problem, path)
+        nominal = where(problem)
+        if control.guess is not None:
+            found = control.guess.value(nominal, path, key, observations, problem)
+            guessed = eqx.tree_at(where, guessed, jnp.asarray(found, nominal.dtype))
+    # a velocity from noisy data loses its divergence here
+    return guessed.constrained() if any(path.split(".")[0] in ("y0", "nodes") for path, _ in declarations) else guessed
+
+
+def _amplitude(control: Control) -> float | str | None:
+    return control.smoothing.amplitude if isinstance(control.smoothing, Smoothing) else None
+
+
+def _roughness(control: Control, size: int) -> Array | None:
+    """The weights of the smoothness prior: zero where a fit chooses them, and one over a stated amplitude."""
+    if control.modes is not None:
+        return jnp.zeros(control.modes)
+    if _amplitude(control) is None:
+        return None
+    # with a stated amplitude a search variable of scale 1 has standard deviation 1
+    return jnp.full(size, 0.0 if _amplitude(control) == "data" else control.scale)
 
 
 def _labels(problem: Problem, info: ParameterInfo | None, shape: tuple[int, ...]) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from pdefit._util.errors import PdefitError
 from pdefit.inverse.controls.guesses import AbstractGuess
 from pdefit.inverse.controls.paths import leaf_paths
 from pdefit.inverse.controls.priors import AbstractPrior
+from pdefit.inverse.controls.sobolev import Smoothing
 from pdefit.inverse.controls.transforms import AbstractTransform, Identity
 from pdefit.inverse.problem.problem import Problem
 
@@ -24,8 +25,8 @@ class Control:
     - `prior`: knowledge from elsewhere, as a density.
     - `unit`: the unit of these numbers; by default that of the system. The command line refuses another unit.
     - `scale`: the size of a typical change in search space, by which theta is divided; default 1.
-    - `smoothing`: the number of grid cells over which an unknown field is smoothed. Its search variable is then a
-      Sobolev variable, in which smooth changes are short ways.
+    - `smoothing`: how smooth an unknown field is, a `Smoothing`; a number is a length in grid cells. Its search variable
+      is then a Sobolev variable, in which smooth changes are short ways.
     - `modes`: the number of smooth modes that an unknown field is made of. theta holds their coefficients, and a fit
       chooses by the data how smooth the field is (see `pdefit.inverse.fit.smoothness`).
     - `scope`: `shared` by all recordings (the default), or each `experiment` has its own. Node states always belong to
@@ -39,7 +40,7 @@ class Control:
     prior: AbstractPrior | None = None
     unit: str | None = None
     scale: float = 1.0
-    smoothing: float | None = None
+    smoothing: float | Smoothing | None = None
     modes: int | None = None
     scope: str = "shared"
     estimate: bool = True

@@ -3,7 +3,6 @@
 import abc
 import itertools
 import zlib
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -11,11 +10,15 @@ import numpy as np
 import scipy.interpolate
 import scipy.spatial
 from jaxtyping import Array, PRNGKeyArray
+from numpy.typing import ArrayLike
 
 from pdefit._util.errors import PdefitError, first_line
 from pdefit._util.trees import named_fields
 from pdefit.data.observations import Observations
-from pdefit.systems.capabilities import AbstractDataGuess, AbstractDataState
+from pdefit.inverse.controls._axes import FieldAxes, field_axes
+from pdefit.inverse.problem.instrument import seen_positions
+from pdefit.inverse.problem.problem import Problem
+from pdefit.systems.capabilities import AbstractDataGuess, AbstractDataState, AbstractGridded
 from pdefit.systems.system import AbstractSystem
 
 
@@ -24,7 +27,7 @@ class AbstractGuess(eqx.Module):
 
     @abc.abstractmethod
     def value(
-        self, nominal: Array, path: str, key: PRNGKeyArray, observations: Observations, system: AbstractSystem
+        self, nominal: Array, path: str, key: PRNGKeyArray, observations: Observations, problem: Problem
     ) -> np.ndarray:
         """The guess as an array of the control's shape.
 
@@ -34,7 +37,7 @@ class AbstractGuess(eqx.Module):
         - `path`: the path of the control, such as `y0.u`.
         - `key`: of random guesses.
         - `observations`: the record.
-        - `system`: the equations.
+        - `problem`: the problem, with its equations and its instrument.
         """
 
 
@@ -48,7 +51,7 @@ class Value(AbstractGuess):
 
     number: float | np.ndarray
 
-    def value(self, nominal, path, key, observations, system):
+    def value(self, nominal, path, key, observations, problem):
         given = np.asarray(self.number, float)
         try:
             return np.broadcast_to(given, nominal.shape)
@@ -74,7 +77,7 @@ class Perturb(AbstractGuess):
         if not self.low <= self.high:
             raise ValueError(f"perturb expects [low, high] with low <= high, but got [{self.low}, {self.high}]")
 
-    def value(self, nominal, path, key, observations, system):
+    def value(self, nominal, path, key, observations, problem):
         # the draw depends on the seed and the control's name, not on which other controls there are
         key = jax.random.fold_in(key, zlib.crc32(path.encode()))
         return np.asarray(nominal * jax.random.uniform(key, nominal.shape, minval=self.low, maxval=self.high))
@@ -83,13 +86,15 @@ class Perturb(AbstractGuess):
 class FromData(AbstractGuess):
     """The observed value of a field of `y0` at the first time, with missing points at their nominal values.
 
-    A field that was observed at points is interpolated linearly between them, and is that of the nearest point outside
-    them. Where a field was not observed as a whole, the system's `init_from_data` makes it from the data. A parameter is
-    guessed by the system's `guess_from_data`.
+    A field that was observed at other points than those of its grid is interpolated between them: by cubic splines
+    where every point of a raster was observed, and else linearly. Outside them it is that of the nearest point. Where a
+    field was not observed, the system's `init_from_data` makes it from the data. A parameter is guessed by the system's
+    `guess_from_data`. States that obey a constraint, such as zero divergence, are projected.
     """
 
-    def value(self, nominal, path, key, observations, system):
+    def value(self, nominal, path, key, observations, problem):
         root, _, name = path.partition(".")
+        system = problem.system
         if root == "nodes":
             # nodes are taken from the data when the formulation makes them
             return np.asarray(nominal)
@@ -104,35 +109,65 @@ class FromData(AbstractGuess):
         # a state that is one bare array is observed as `y`
         field = name or "y"
         observed = observations.values.get(field)
-        grid = getattr(system, "grid", None)
-        if field in observations.positions and grid is not None and grid.shape == nominal.shape:
-            return _between_points(path, grid, observations, field)
-        if observed is not None and observed.shape[1:] == nominal.shape:
+        if observed is not None and observed.shape[1:] == nominal.shape and field not in observations.positions:
             return np.asarray(np.where(observations.mask[field][0], observed[0], nominal))
+        axes = field_axes(system, path, nominal.shape)
+        if observed is not None and axes.names[:1] != ("",):
+            if field in observations.positions:
+                points = np.asarray(observations.positions_at(0)[field], float)
+                return _between_points(path, axes, points, observations.mask[field][0], observed[0])
+            found = _between_rasters(path, field, axes, observations, problem)
+            if found is not None:
+                return found
         return _made_from_data(nominal, path, field, observations, system)
 
 
-def _between_points(path: str, grid: Any, observations: Observations, field: str) -> np.ndarray:
-    """A field on a grid from its values at points at the first time."""
-    mask = np.asarray(observations.mask[field][0])
+def _between_rasters(
+    path: str, field: str, axes: FieldAxes, observations: Observations, problem: Problem
+) -> np.ndarray | None:
+    """A field from its values on a coarser raster at the first time; None where that raster is not known."""
+    assert isinstance(problem.system, AbstractGridded), "a field with axes has coordinates"
+    seen = seen_positions(problem.observe, problem.y0, problem.system.coords()).get(field)
+    dims = problem.system.coords()[field].dims
+    values, mask = np.asarray(observations.values[field][0], float), np.asarray(observations.mask[field][0])
+    if seen is None or seen.dims != dims or tuple(seen.coords[d].size for d in dims) != values.shape:
+        return None
+    raster = [np.asarray(seen.coords[d], float) for d in dims]
+    if not np.all(mask) or any(x.size < 4 or np.any(np.diff(x) <= 0) for x in raster):
+        points = np.stack([np.ravel(m) for m in np.meshgrid(*raster, indexing="ij")], axis=-1)
+        return _between_points(path, axes, points, np.ravel(mask), np.ravel(values))
+    for i, (x, wraps, period) in enumerate(zip(raster, axes.periodic, axes.periods, strict=True)):
+        moved, places = np.moveaxis(values, i, 0), axes.points[i]
+        if wraps:
+            x, moved = np.append(x, x[0] + period), np.concatenate([moved, moved[:1]])
+            spline = scipy.interpolate.CubicSpline(x, moved, bc_type="periodic")
+        else:
+            spline, places = scipy.interpolate.CubicSpline(x, moved), np.clip(places, x[0], x[-1])
+        values = np.moveaxis(spline(places), 0, i)
+    return values
+
+
+def _between_points(path: str, axes: FieldAxes, points: np.ndarray, mask: ArrayLike, values: ArrayLike) -> np.ndarray:
+    """A field from its values at points, those that the mask leaves."""
+    mask, values = np.asarray(mask), np.asarray(values, float)
     if not np.any(mask):
         raise PdefitError(
-            f"The guess of '{path}' cannot come from data: no point of '{field}' has a value at the first time; give a number "
-            f"or an array"
+            f"The guess of '{path}' cannot come from data: no point of it has a value at the first time; give a number or an "
+            f"array"
         )
-    points, rows = np.unique(np.asarray(observations.positions_at(0)[field], float)[mask], axis=0, return_index=True)
-    values = np.asarray(observations.values[field][0], float)[mask][rows]
-    low = np.asarray(grid.corner)
-    size = np.asarray(grid.shape) * np.asarray(grid.spacing)
+    points, rows = np.unique(points[mask], axis=0, return_index=True)
+    known = values[mask][rows]
+    mesh = tuple(np.meshgrid(*axes.points, indexing="ij"))
+    low, size = np.asarray([x[0] for x in axes.points]), np.asarray(axes.periods)
     # copies of the points around a periodic box, as far as half a period
-    inside = np.where(grid.periodic, low + np.mod(points - low, size), points)
-    shifts = itertools.product(*((-1, 0, 1) if wraps else (0,) for wraps in grid.periodic))
+    inside = np.where(axes.periodic, low + np.mod(points - low, size), points)
+    shifts = itertools.product(*((-1, 0, 1) if wraps else (0,) for wraps in axes.periodic))
     points = np.concatenate([inside + np.asarray(shift) * size for shift in shifts])
     near = np.all(np.abs(points - low - size / 2) <= size, axis=1)
-    points, values = points[near], np.tile(values, len(near) // len(rows))[near]
-    nearest = scipy.interpolate.griddata(points, values, grid.mesh(), "nearest")
+    points, known = points[near], np.tile(known, len(near) // len(rows))[near]
+    nearest = scipy.interpolate.griddata(points, known, mesh, "nearest")
     try:
-        linear = scipy.interpolate.griddata(points, values, grid.mesh(), "linear")
+        linear = scipy.interpolate.griddata(points, known, mesh, "linear")
     # too few points, or all on one line
     except (scipy.spatial.QhullError, ValueError):
         return nearest

@@ -12,10 +12,11 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from pdefit.inverse.controls._modes import Modes
-from pdefit.inverse.controls._sobolev import smooth, unsmooth
 from pdefit.inverse.controls.priors import AbstractPrior
+from pdefit.inverse.controls.sobolev import Sobolev
 from pdefit.inverse.controls.transforms import AbstractTransform, Identity, Scale
 from pdefit.inverse.problem.problem import Problem
+from pdefit.systems.capabilities import AbstractConstrained
 
 # up to this many elements controls are tabulated one by one and get intervals; beyond, they are fields
 FEW = 200
@@ -49,10 +50,12 @@ class BoundControl(eqx.Module):
     - `shape`: that of the leaf.
     - `lower`, `upper`: bounds of its physical value, in `unit`.
     - `labels`: names of its elements.
-    - `smoothing`: a length in grid cells, or None.
+    - `smoothing`: the operator between its Sobolev variable and the field, or None.
     - `base`: the search-space field around which a Sobolev variable moves.
     - `modes`: the smooth modes whose coefficients theta holds, or None.
-    - `roughness`: the weight of every coefficient in the smoothness prior, 0 until a fit chooses it; None without modes.
+    - `roughness`: the weight of every element in the smoothness prior, 0 until a fit chooses it; None for a control that
+      has neither modes nor a smoothing with an amplitude.
+    - `open`: whether a fit chooses `roughness` by the data.
     - `own`: whether each recording has its own, and `recording` the number of the one that this belongs to.
     """
 
@@ -67,10 +70,11 @@ class BoundControl(eqx.Module):
     prior: AbstractPrior | None
     unit: str = eqx.field(static=True)
     labels: tuple[str, ...] = eqx.field(static=True)
-    smoothing: float | None = eqx.field(static=True)
+    smoothing: Sobolev | None = eqx.field(static=True)
     base: Array | None
     modes: Modes | None = eqx.field(static=True, default=None)
     roughness: Array | None = None
+    open: bool = eqx.field(static=True, default=False)
     own: bool = eqx.field(static=True, default=False)
     recording: int | None = eqx.field(static=True, default=None)
 
@@ -103,7 +107,7 @@ class BoundControl(eqx.Module):
         """The part of theta that stands for the physical value x."""
         search = self.transform.to_search(x)
         if self.base is not None and self.smoothing is not None:
-            search = unsmooth(search - self.base, self.smoothing)
+            search = self.smoothing.unsmooth(search - self.base)
         if self.modes is not None:
             search = self.modes.coefficients(search)
         return jnp.ravel(search) / self.scale
@@ -114,7 +118,7 @@ class BoundControl(eqx.Module):
             return self.transform.to_physical(self.modes.field(theta * self.scale))
         search = jnp.reshape(theta * self.scale, self.shape)
         if self.base is not None and self.smoothing is not None:
-            search = self.base + smooth(search, self.smoothing)
+            search = self.base + self.smoothing.smooth(search)
         return self.transform.to_physical(search)
 
     def box(self) -> tuple[np.ndarray, np.ndarray]:
@@ -196,7 +200,12 @@ class Controls(eqx.Module):
         new = list(self.values(theta).values())
         old = self._leaves(problem)
         new = [x.astype(o.dtype) for x, o in zip(new, old, strict=True)]
-        return eqx.tree_at(self._leaves, problem, new)
+        problem = eqx.tree_at(self._leaves, problem, new)
+        return problem.constrained() if self._constrains(problem) else problem
+
+    def _constrains(self, problem: PyTree) -> bool:
+        """Test for states that are controls and obey a constraint."""
+        return bool(self.states.items) and isinstance(problem.system, AbstractConstrained)
 
     def touched(self, problem: PyTree) -> PyTree:
         """The leaves into which the controls put values, and None elsewhere.
@@ -204,6 +213,9 @@ class Controls(eqx.Module):
         Tangents leave out a None as what does not move.
         """
         chosen = eqx.tree_at(self._leaves, jax.tree.map(lambda _: False, problem), [True] * len(self.items))
+        if self._constrains(problem):
+            # a projection moves all parts of a state
+            chosen = eqx.tree_at(lambda p: jax.tree.leaves((p.y0, p.nodes)), chosen, replace_fn=lambda _: True)
         return eqx.filter(problem, chosen)
 
     def _leaves(self, problem: PyTree) -> list[PyTree]:
@@ -255,8 +267,8 @@ class Controls(eqx.Module):
 
     @property
     def roughness(self) -> dict[str, Array]:
-        """The weights of the smoothness priors, by the path of their control."""
-        return {c.path: c.roughness for c in self.items if c.roughness is not None}
+        """The weights of the smoothness priors that a fit chooses, by the path of their control."""
+        return {c.path: c.roughness for c in self.items if c.roughness is not None and c.open}
 
     def roughness_of_theta(self) -> np.ndarray:
         """The weight of every element of theta in the smoothness priors, (p,); 0 for those that have none."""

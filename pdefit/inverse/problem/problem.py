@@ -1,9 +1,11 @@
 """The inverse problem: everything that may hold an unknown, in one pytree."""
 
 import equinox as eqx
+import jax
 from jaxtyping import PyTree
 
 from pdefit.inverse.problem.instrument import AbstractObservationOperator, ObserveAll
+from pdefit.systems.capabilities import AbstractConstrained
 from pdefit.systems.system import AbstractSystem
 
 
@@ -43,3 +45,11 @@ class Problem(eqx.Module):
             nodes,
             args,
         )
+
+    def constrained(self) -> "Problem":
+        """The problem with states that obey the constraint of its system; itself where there is none."""
+        if not isinstance(self.system, AbstractConstrained):
+            return self
+        if self.nodes is None:
+            return eqx.tree_at(lambda p: p.y0, self, self.system.project(self.y0))
+        return eqx.tree_at(lambda p: p.nodes, self, jax.vmap(self.system.project)(self.nodes))

@@ -11,7 +11,8 @@ def guess(shape, boundary, x, value):
     grid = pdefit.CartesianGrid(shape=shape, extent=(1.0,) * len(shape), boundary=boundary)
     data = pdefit.Observations.from_points(np.zeros(len(x)), x, value)
     system = FisherKPP(grid=grid, D=jnp.asarray(1.0), r=jnp.asarray(1.0), front=0.5)
-    return grid, pdefit.guesses.FromData().value(jnp.zeros(shape), "y0.u", jax.random.key(0), data, system)
+    problem = pdefit.Problem(system, system.init(None))
+    return grid, pdefit.guesses.FromData().value(jnp.zeros(shape), "y0.u", jax.random.key(0), data, problem)
 
 
 def test_linear_fields_are_found_between_points_and_the_nearest_value_outside():
@@ -35,5 +36,5 @@ def test_points_on_a_line_and_missing_ones():
     found = guess((2, 2), pdefit.boundaries.NoFlux(), x, [1.0, np.nan, 3.0])[1]
     np.testing.assert_array_equal(found, [[1, 1], [3, 3]])
     np.testing.assert_array_equal(guess((2, 2), pdefit.boundaries.NoFlux(), x[:1], [1.0])[1], np.ones((2, 2)))
-    with pytest.raises(pdefit.PdefitError, match="no point of 'u' has a value"):
+    with pytest.raises(pdefit.PdefitError, match="no point of it has a value"):
         guess((2, 2), pdefit.boundaries.NoFlux(), x, [np.nan] * 3)

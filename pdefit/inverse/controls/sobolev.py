@@ -1,0 +1,135 @@
+"""Sobolev variables of fields: search variables in which a smooth change is a shorter way than a rough one."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Literal
+
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.fft import dctn, idctn
+from jaxtyping import Array, Float
+
+from pdefit._util.errors import PdefitError, unknown
+from pdefit.inverse.controls._axes import FieldAxes
+
+
+@dataclasses.dataclass(frozen=True)
+class Smoothing:
+    """How smooth an unknown field is expected to be.
+
+    The field is its guess plus S z, where S = 1 / (1 + length^2 k^2) and z is the search variable. With an amplitude, z
+    has a Gaussian prior: the field then differs from its guess by about the amplitude, over distances of about the
+    length. Its covariance is proportional to S^2.
+
+    **Arguments:**
+
+    - `length`: the length over which the field is smoothed, in the unit of lengths of the grid. Without a grid it is in
+      cells.
+    - `amplitude`: the standard deviation of the prior at a point, in the unit of the search space; `data` where the data
+      choose it. By default there is no prior, and z is a way of searching only.
+    - `mean`: for axes by name a factor by which the mean along that axis may be larger than the rest, such as
+      `{"x": 5.0}`. It suits a mean that the data hardly show.
+    """
+
+    length: float
+    amplitude: float | Literal["data"] | None = None
+    mean: Mapping[str, float] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self):
+        numbers = {"length": self.length, **{f"mean.{axis}": x for axis, x in self.mean.items()}}
+        if self.amplitude not in (None, "data"):
+            numbers["amplitude"] = self.amplitude  # pyright: ignore[reportArgumentType]
+        for name, number in numbers.items():
+            if not (isinstance(number, int | float) and 0 < number < math.inf):
+                raise ValueError(f"smoothing expects a positive {name}, but got {number}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Sobolev:
+    """The operator S of a field: a multiplication of its modes, cosines between walls and Fourier modes along periods.
+
+    **Arguments:**
+
+    - `shape`, `spacing`, `periodic`: the number of points along every axis, their distance, and whether it is periodic.
+    - `length`: the length over which S smooths, in the unit of `spacing`.
+    - `factors`: for each axis the factor of the mean along it.
+    - `amplitude`: the standard deviation of S z at a point for a z of unit variance; None for a largest factor of one.
+    """
+
+    shape: tuple[int, ...]
+    spacing: tuple[float, ...]
+    periodic: tuple[bool, ...]
+    length: float
+    factors: tuple[float, ...]
+    amplitude: float | None
+
+    @classmethod
+    def of(cls, path: str, given: float | Smoothing, axes: FieldAxes) -> "Sobolev":
+        """The operator of a control.
+
+        **Arguments:**
+
+        - `path`: the name of the control, for errors.
+        - `given`: its smoothing; a number is a length in cells.
+        - `axes`: the axes of the field.
+        """
+        n = len(axes.shape)
+        if not 1 <= n <= 3:
+            raise PdefitError(
+                f"smoothing of '{path}' expects a field of one to three axes, but its shape is {axes.shape}"
+            )
+        if not isinstance(given, Smoothing):
+            return cls(axes.shape, (1.0,) * n, axes.periodic, float(given), (1.0,) * n, None)
+        for name in given.mean:
+            if name not in axes.names:
+                raise unknown(f"axis of '{path}' (smoothing.mean)", name, [n for n in axes.names if n])
+        factors = tuple(float(given.mean.get(name, 1.0)) for name in axes.names)
+        amplitude = 1.0 if given.amplitude == "data" else given.amplitude
+        return cls(axes.shape, axes.spacing, axes.periodic, given.length, factors, amplitude)
+
+    def smooth(self, z: Float[Array, "..."]) -> Float[Array, "..."]:
+        """The field S z."""
+        return self._from_modes(self._to_modes(z) * jnp.asarray(self._symbol))
+
+    def unsmooth(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+        """The variable z with S z = x, the inverse of `smooth`."""
+        return self._from_modes(self._to_modes(x) / jnp.asarray(self._symbol))
+
+    @property
+    def _walls(self) -> tuple[int, ...]:
+        return tuple(i for i, wraps in enumerate(self.periodic) if not wraps)
+
+    @property
+    def _periods(self) -> tuple[int, ...]:
+        return tuple(i for i, wraps in enumerate(self.periodic) if wraps)
+
+    def _to_modes(self, x: Array) -> Array:
+        modes = dctn(x, norm="ortho", axes=self._walls) if self._walls else x
+        return jnp.fft.rfftn(modes, axes=self._periods, norm="ortho") if self._periods else modes
+
+    def _from_modes(self, modes: Array) -> Array:
+        if self._periods:
+            modes = jnp.fft.irfftn(modes, [self.shape[i] for i in self._periods], self._periods, norm="ortho")
+        return idctn(modes, norm="ortho", axes=self._walls) if self._walls else modes
+
+    @property
+    def _symbol(self) -> np.ndarray:
+        """The factor of every mode; along the last periodic axis those of half of the modes."""
+        whole = self.spectrum
+        for axis in self._periods[-1:]:
+            whole = np.take(whole, np.arange(self.shape[axis] // 2 + 1), axis)
+        return whole
+
+    @property
+    def spectrum(self) -> Float[np.ndarray, "..."]:
+        """The factor of every mode, an array of the field's shape in the order of cosine and Fourier transforms."""
+        along = [
+            2 * np.pi * np.fft.fftfreq(n, h) if wraps else np.pi * np.arange(n) / (n * h)
+            for n, h, wraps in zip(self.shape, self.spacing, self.periodic, strict=True)
+        ]
+        waves = np.meshgrid(*along, indexing="ij")
+        factor = 1 / (1 + self.length**2 * np.sum(np.square(waves), axis=0))
+        for k, mean in zip(waves, self.factors, strict=True):
+            factor = factor * np.where(k == 0, mean, 1.0)
+        return factor if self.amplitude is None else self.amplitude * factor / np.sqrt(np.mean(factor**2))

@@ -1,0 +1,176 @@
+"""Differences and averages on a staggered grid: pressure and scalars at centres, each velocity component on its faces.
+
+Component i of a velocity lives on the faces normal to axis i. A periodic axis of n cells has n of them, the lower face of
+each cell. Between walls there are the n - 1 inner faces. The walls themselves let nothing through.
+
+Every function takes one axis, and treats any other axis point by point. Averages to faces and to centres are transposes
+of each other, and so are minus the slope on faces and the slope at centres. Conservation rests on that.
+
+Source: F. H. Harlow, J. E. Welch (1965), doi:10.1063/1.1761178.
+"""
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array
+
+import pdefit
+
+# two components, each on its own faces
+Velocity = tuple[Array, Array]
+
+
+def _pad(u: Array, before: int, after: int, axis: int) -> Array:
+    return lax.pad(u, jnp.zeros((), u.dtype), [(before, after, 0) if i == axis else (0, 0, 0) for i in range(u.ndim)])
+
+
+def _beside_faces(grid: pdefit.CartesianGrid, u: Array, axis: int) -> tuple[Array, Array]:
+    """The values at the centres below and above each face."""
+    if grid.periodic[axis]:
+        return jnp.roll(u, 1, axis), u
+    n = u.shape[axis]
+    return lax.slice_in_dim(u, 0, n - 1, axis=axis), lax.slice_in_dim(u, 1, n, axis=axis)
+
+
+def _beside_centres(grid: pdefit.CartesianGrid, u: Array, axis: int) -> tuple[Array, Array]:
+    """The values on the faces below and above each centre, 0 on walls."""
+    if grid.periodic[axis]:
+        return u, jnp.roll(u, -1, axis)
+    return _pad(u, 1, 0, axis), _pad(u, 0, 1, axis)
+
+
+def mean_on_faces(grid: pdefit.CartesianGrid, u: Array, axis: int) -> Array:
+    """The two-point average of values at centres, on the faces between them.
+
+    **Arguments:**
+
+    - `grid`: the cells.
+    - `u`: values at the centres along the axis.
+    - `axis`: the number of the axis.
+    """
+    lower, upper = _beside_faces(grid, u, axis)
+    return (lower + upper) / 2
+
+
+def mean_at_centres(grid: pdefit.CartesianGrid, u: Array, axis: int) -> Array:
+    """The two-point average of values on faces that vanish on walls, at the centres between them.
+
+    **Arguments:**
+
+    - `grid`: the cells.
+    - `u`: values on the faces normal to the axis.
+    - `axis`: the number of the axis.
+    """
+    lower, upper = _beside_centres(grid, u, axis)
+    return (lower + upper) / 2
+
+
+def slope_on_faces(grid: pdefit.CartesianGrid, u: Array, axis: int) -> Array:
+    """The derivative of values at centres, on the faces between them.
+
+    **Arguments:** as of `mean_on_faces`.
+    """
+    lower, upper = _beside_faces(grid, u, axis)
+    return (upper - lower) * (1 / grid.spacing[axis])
+
+
+def slope_at_centres(grid: pdefit.CartesianGrid, u: Array, axis: int) -> Array:
+    """The derivative of values on faces that vanish on walls, at the centres between them.
+
+    **Arguments:** as of `mean_at_centres`.
+    """
+    lower, upper = _beside_centres(grid, u, axis)
+    return (upper - lower) * (1 / grid.spacing[axis])
+
+
+def curvature(grid: pdefit.CartesianGrid, u: Array, axis: int) -> Array:
+    """The second derivative of values at centres. On walls it takes ghost values from the grid's boundary condition.
+
+    **Arguments:** as of `mean_on_faces`.
+    """
+    inside = slope_at_centres(grid, slope_on_faces(grid, u, axis), axis)
+    ends = grid.boundaries[axis].outer_differences(u, axis, grid.spacing[axis])
+    if grid.periodic[axis] or ends is None:
+        return inside
+    n, (first, last) = u.shape[axis], ends
+    return inside + (_pad(last, n - 1, 0, axis) - _pad(first, 0, n - 1, axis)) * (1 / grid.spacing[axis] ** 2)
+
+
+def laplacian(grid: pdefit.CartesianGrid, u: Array, normal: int | None = None) -> Array:
+    """The Laplacian of a scalar at centres, or of a velocity component.
+
+    **Arguments:**
+
+    - `grid`: the cells and the boundary conditions of what is differentiated.
+    - `u`: a scalar at centres, or the component on its faces.
+    - `normal`: the axis along which the component points; None for a scalar.
+    """
+    total = jnp.zeros_like(u)
+    for axis in range(2):
+        if axis == normal:
+            total = total + slope_on_faces(grid, slope_at_centres(grid, u, axis), axis)
+        else:
+            total = total + curvature(grid, u, axis)
+    return total
+
+
+def divergence(grid: pdefit.CartesianGrid, velocity: Velocity) -> Array:
+    """The divergence of a velocity, at centres.
+
+    **Arguments:**
+
+    - `grid`: the cells.
+    - `velocity`: its two components, each on its faces.
+    """
+    return slope_at_centres(grid, velocity[0], 0) + slope_at_centres(grid, velocity[1], 1)
+
+
+def gradient(grid: pdefit.CartesianGrid, u: Array) -> Velocity:
+    """The gradient of a scalar at centres, each component on its faces.
+
+    **Arguments:**
+
+    - `grid`: the cells.
+    - `u`: the scalar, of the grid's shape.
+    """
+    return slope_on_faces(grid, u, 0), slope_on_faces(grid, u, 1)
+
+
+def transport(grid: pdefit.CartesianGrid, velocity: Velocity, u: Array) -> Array:
+    """The divergence of the flux that carries a scalar, at centres.
+
+    **Arguments:**
+
+    - `grid`: the cells.
+    - `velocity`: its two components, each on its faces.
+    - `u`: the scalar at centres, of the grid's shape.
+    """
+    return divergence(grid, (velocity[0] * mean_on_faces(grid, u, 0), velocity[1] * mean_on_faces(grid, u, 1)))
+
+
+def self_transport(grid: pdefit.CartesianGrid, velocity: Velocity) -> Velocity:
+    """The divergence of the momentum flux, each component on its faces.
+
+    It conserves momentum, and for a velocity without divergence its product with the velocity sums to zero.
+
+    **Arguments:**
+
+    - `grid`: the cells.
+    - `velocity`: its two components, each on its faces.
+    """
+    u, v = velocity
+    # at the corners of cells, where both components have neighbours
+    corner = mean_on_faces(grid, u, 1) * mean_on_faces(grid, v, 0)
+    along_u = slope_on_faces(grid, mean_at_centres(grid, u, 0) ** 2, 0) + slope_at_centres(grid, corner, 1)
+    along_v = slope_on_faces(grid, mean_at_centres(grid, v, 1) ** 2, 1) + slope_at_centres(grid, corner, 0)
+    return along_u, along_v
+
+
+def vorticity(grid: pdefit.CartesianGrid, velocity: Velocity) -> Array:
+    """The vorticity dv/dx - du/dy at the corners of cells, without those on walls.
+
+    **Arguments:**
+
+    - `grid`: the cells.
+    - `velocity`: its two components, each on its faces.
+    """
+    return slope_on_faces(grid, velocity[1], 0) - slope_on_faces(grid, velocity[0], 1)

@@ -1,0 +1,138 @@
+"""What flows in the plane share: coordinates on a staggered grid, averages over coarser cells, projection, stable steps."""
+
+import functools
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, PyTree
+
+import pdefit
+from pdefit.capabilities import AbstractConstrained, AbstractGridded, AbstractRefinable, AbstractStable, FieldCoords
+from pdefit_flow.operators import Velocity
+from pdefit_flow.projection import project
+
+
+class AbstractPlanarFlow(
+    pdefit.AbstractSystem, AbstractGridded, AbstractRefinable, AbstractConstrained, AbstractStable
+):
+    """Incompressible flow in the plane on a staggered grid.
+
+    The state is a `NamedTuple` with two velocity components, each on its faces, and scalars at centres, all declared
+    with `pdefit.field`. `axes` are the names of the two axes, and `components` those of the fields along them.
+
+    **Arguments:**
+
+    - `grid`: the cells, and the conditions on the tangential velocity at walls.
+    """
+
+    axes: eqx.AbstractClassVar[tuple[str, str]]
+    components: eqx.AbstractClassVar[tuple[str, str]]
+    time_unit: ClassVar[str] = "1"
+    grid: pdefit.CartesianGrid
+
+    def velocity(self, y: PyTree) -> Velocity:
+        """The two velocity components of a state, each on its faces."""
+        u, v = (getattr(y, name) for name in self.components)
+        return u, v
+
+    def with_velocity(self, y: PyTree, velocity: Velocity) -> PyTree:
+        """The state with another velocity.
+
+        **Arguments:**
+
+        - `y`: the state.
+        - `velocity`: its two components, each on its faces.
+        """
+        return y._replace(**dict(zip(self.components, velocity, strict=True)))
+
+    def project(self, y):
+        return self.with_velocity(y, project(self.grid, self.velocity(y)))
+
+    def coords(self):
+        state = type(jax.eval_shape(lambda: self.init(jax.random.key(0))))
+        return {name: self._coords(name, info) for name, info in state._field_defaults.items()}
+
+    def _coords(self, name: str, info: Any) -> FieldCoords:
+        normal = self.components.index(name) if name in self.components else None
+        dims = tuple(f"{axis}_face" if i == normal else axis for i, axis in enumerate(self.axes))
+        places = [faces(self.grid, i) if i == normal else self.grid.axis(i) for i in range(2)]
+        return FieldCoords(
+            dims=dims,
+            coords=dict(zip(dims, places, strict=True)),
+            unit=info.unit,
+            long_name=info.doc,
+            coord_units=dict.fromkeys(dims, self.grid.length_unit),
+            vector="" if normal is None else "velocity",
+            component="" if normal is None else self.axes[normal],
+        )
+
+    def coarsen(self, y, factor):
+        """A state of this (fine) system averaged over coarser cells: scalars over cells, velocities along their faces.
+
+        Where a coarse face lies between fine ones, the velocity is linear in between. The coarse divergence is then the
+        mean of the fine one, and a flow without divergence keeps none.
+
+        **Arguments:**
+
+        - `y`: the state.
+        - `factor`: the size of a coarse cell in fine ones, a whole number or a fraction such as 1.5. It must divide the
+          shape.
+        """
+        counts = [round(n / factor) for n in self.grid.shape]
+        if any(abs(c * factor - n) > 1e-6 or c < 2 for c, n in zip(counts, self.grid.shape, strict=True)):
+            raise ValueError(f"coarsen expects a shape divisible by {factor:g}, but got {self.grid.shape}")
+
+        def averaged(name: str, x: Array) -> Array:
+            normal = self.components.index(name) if name in self.components else None
+            along = [
+                _at_faces(n, c, wraps) if i == normal else _over_cells(n, c)
+                for i, (n, c, wraps) in enumerate(zip(self.grid.shape, counts, self.grid.periodic, strict=True))
+            ]
+            a, b = (jnp.asarray(matrix, x.dtype) for matrix in along)
+            return jnp.einsum("ik,kl,jl->ij", a, x, b, precision=lax.Precision.HIGHEST)
+
+        return type(y)(*(averaged(name, x) for name, x in y._asdict().items()))
+
+    def _stable_step(self, y: PyTree, diffusivity: Any, speed: Any = 0.0) -> float:
+        """The step that explicit methods with room along the imaginary axis take.
+
+        The largest rates of diffusion and advection add up to 2. RK4 at 2.785 / 2 of this step is then inside its region
+        of stability. Explicit Euler alone would be bound to much shorter steps where nothing but viscosity damps it.
+        """
+        faster = [max(float(jnp.max(jnp.abs(u))), float(speed)) for u in self.velocity(y)]
+        spread = 4 * float(jnp.max(jnp.asarray(diffusivity))) * sum(1 / h**2 for h in self.grid.spacing)
+        return 2 / (spread + sum(u / h for u, h in zip(faster, self.grid.spacing, strict=True)))
+
+
+def faces(grid: pdefit.CartesianGrid, axis: int) -> np.ndarray:
+    """The positions of the faces normal to an axis on which the velocity is unknown, (n,) or (n - 1,) between walls.
+
+    **Arguments:**
+
+    - `grid`: the cells.
+    - `axis`: the number of the axis.
+    """
+    n, h = grid.shape[axis], grid.spacing[axis]
+    return grid.corner[axis] + h * np.arange(0 if grid.periodic[axis] else 1, n)
+
+
+@functools.lru_cache
+def _over_cells(fine: int, coarse: int) -> np.ndarray:
+    """The share of every fine cell in each coarse one, (coarse, fine)."""
+    ends, starts = np.arange(1, fine + 1) / fine, np.arange(fine) / fine
+    upper, lower = np.arange(1, coarse + 1)[:, None] / coarse, np.arange(coarse)[:, None] / coarse
+    return coarse * np.clip(np.minimum(upper, ends) - np.maximum(lower, starts), 0, None)
+
+
+@functools.lru_cache
+def _at_faces(fine: int, coarse: int, wraps: bool) -> np.ndarray:
+    """Weights of linear interpolation from fine faces to coarse ones, with 0 on walls, (coarse faces, fine faces)."""
+    places = np.arange(coarse) * (fine / coarse)
+    distance = np.abs(places[:, None] - np.arange(fine))
+    if wraps:
+        return np.clip(1 - np.minimum(distance, fine - distance), 0, None)
+    return np.clip(1 - distance, 0, None)[1:, 1:]

@@ -1,0 +1,150 @@
+"""Rayleigh-Benard convection between two plates."""
+
+from typing import ClassVar, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array, Float
+
+import pdefit
+from pdefit.boundaries import Dirichlet, Periodic
+from pdefit.capabilities import AbstractDataState, AbstractVerifiable, Example
+from pdefit_flow.operators import laplacian, mean_at_centres, mean_on_faces, self_transport, transport
+from pdefit_flow.planar_flow import AbstractPlanarFlow
+from pdefit_flow.projection import project
+
+# the Rayleigh number below which nothing moves between no-slip plates, whatever the width
+_ONSET = 1707.762
+
+
+class State(NamedTuple):
+    """Temperature at centres, and a velocity on faces."""
+
+    T: Float[Array, "x z"] = pdefit.field(doc="temperature deviation")
+    u: Float[Array, "x_face z"] = pdefit.field(doc="velocity along x")
+    w: Float[Array, "x z_face"] = pdefit.field(doc="velocity along z")
+
+
+class RayleighBenard(AbstractPlanarFlow, AbstractDataState, AbstractVerifiable):
+    """A fluid heated from below and cooled from above, in the Oberbeck-Boussinesq approximation.
+
+        T_t + div (u T) = w + kappa lap T
+        u_t + div (u u) = - grad p + nu lap u + buoyancy T e_z,   div u = 0
+
+    T is the deviation of the temperature from that of conduction, which falls from 1/2 to -1/2. The plates at z = 0 and
+    1 do not move nor change their temperature. The box is periodic along x, and 1 high.
+
+    - Units "diffusive" have the time in which heat diffuses through the height: kappa = 1, nu = Pr, buoyancy = Ra Pr.
+    - Units "free_fall" have the time of a fall through the height: kappa = (Ra Pr)^(-1/2), nu = (Pr / Ra)^(1/2),
+      buoyancy = 1.
+
+    At first the fluid rests, with a temperature disturbed by a few random waves.
+
+    **Arguments:**
+
+    - `grid`: the cells, periodic along x and with `Dirichlet()` along z, of height 1.
+    - `rayleigh`: the Rayleigh number Ra, buoyancy over dissipation.
+    - `prandtl`: the Prandtl number Pr, viscosity over thermal diffusivity.
+    - `units`: of time and velocity, "diffusive" or "free_fall"; default "diffusive".
+
+    Source of the scheme: F. H. Harlow, J. E. Welch (1965), doi:10.1063/1.1761178.
+    """
+
+    axes: ClassVar[tuple[str, str]] = ("x", "z")
+    components: ClassVar[tuple[str, str]] = ("u", "w")
+    rayleigh: Array = pdefit.parameter(positive=True, doc="Rayleigh number")
+    prandtl: Array = pdefit.parameter(positive=True, doc="Prandtl number")
+    units: Literal["diffusive", "free_fall"] = eqx.field(default="diffusive", static=True)
+
+    def __check_init__(self):
+        for name in ("rayleigh", "prandtl"):
+            value = getattr(self, name)
+            if not isinstance(value, Tracer) and not np.all(np.asarray(value) > 0):
+                raise ValueError(f"RayleighBenard expects {name} above 0, but got {np.asarray(value)}")
+        if self.units not in ("diffusive", "free_fall"):
+            raise ValueError(f"RayleighBenard expects units 'diffusive' or 'free_fall', but got '{self.units}'")
+        if self.grid.ndim != 2 or abs(self.grid.extent[1] - 1) > 1e-9:
+            raise ValueError(f"RayleighBenard expects a grid (x, z) of height 1, but got extent {self.grid.extent}")
+        x, z = self.grid.boundaries
+        if not isinstance(x, Periodic) or not (isinstance(z, Dirichlet) and np.ndim(z.value) == 0 and z.value == 0):
+            raise ValueError(
+                f"RayleighBenard expects boundaries periodic along x and dirichlet (0, no slip) along z, but got "
+                f"{type(x).__name__} and {type(z).__name__}"
+            )
+
+    @property
+    def scales(self) -> tuple[Array, Array, Array]:
+        """Thermal diffusivity, viscosity and buoyancy in the units of this system."""
+        if self.units == "diffusive":
+            return jnp.ones_like(self.prandtl), self.prandtl, self.rayleigh * self.prandtl
+        kappa = 1 / jnp.sqrt(self.rayleigh * self.prandtl)
+        return kappa, self.prandtl * kappa, jnp.ones_like(kappa)
+
+    def vector_field(self, t, y, args):
+        grid, flow, (kappa, nu, buoyancy) = self.grid, (y.u, y.w), self.scales
+        heating = mean_at_centres(grid, y.w, 1) + kappa * laplacian(grid, y.T) - transport(grid, flow, y.T)
+        along_u, along_w = self_transport(grid, flow)
+        u = nu * laplacian(grid, y.u, 0) - along_u
+        w = nu * laplacian(grid, y.w, 1) - along_w + buoyancy * mean_on_faces(grid, y.T, 1)
+        return State(heating, *project(grid, (u, w)))
+
+    def stable_step(self, y):
+        kappa, nu, buoyancy = self.scales
+        # a fluid at rest will soon move: developed flows reach about a third of the speed of a free fall
+        return self._stable_step(y, jnp.maximum(kappa, nu), jnp.max(jnp.sqrt(buoyancy)) / 3)
+
+    def init(self, key):
+        x, z = self.grid.mesh()
+        length = self.grid.extent[0]
+        waves = 2 * jnp.pi / length * jnp.arange(1, 1 + max(2, round(2 * length)))
+        phase, size = 2 * jnp.pi * jax.random.uniform(key, waves.shape), 0.02 / jnp.sqrt(waves.size)
+        disturbance = jnp.sum(jnp.cos(waves[:, None, None] * x + phase[:, None, None]), 0)
+        u, w = (jnp.zeros((self.grid.shape[0], n), x.dtype) for n in (self.grid.shape[1], self.grid.shape[1] - 1))
+        return State(size * jnp.sin(jnp.pi * z) * disturbance, u, w)
+
+    def init_from_data(self, observations, index=0):
+        """A state from a velocity or a temperature that was measured on the whole grid.
+
+        The velocity is what was measured, projected, and 0 where nothing was. The temperature is that of a well-mixed
+        fluid between boundary layers, wherever it was not measured.
+
+        **Arguments:**
+
+        - `observations`: the record.
+        - `index`: the state is that at `observations.ts[index]`; by default where the record begins.
+        """
+        guess = self.init(jax.random.key(0))
+        guess = State(self.well_mixed() + jnp.zeros_like(guess.T), jnp.zeros_like(guess.u), jnp.zeros_like(guess.w))
+
+        def merged(name: str, default: Array) -> Array:
+            measured = observations.values.get(name)
+            if measured is None or measured.shape[1:] != default.shape:
+                return default
+            return jnp.where(observations.mask[name][index], measured[index], default)
+
+        return self.project(State(*(merged(name, x) for name, x in guess._asdict().items())))
+
+    def well_mixed(self) -> Float[Array, " z"]:
+        """The profile of the temperature deviation of a fluid that is isothermal but for two boundary layers.
+
+        Their thickness is d = 1 / (2 Nu), with the Nusselt number Nu = 0.138 Ra^0.285 of convection in the plane. Without
+        convection the deviation is 0.
+
+        Source: H. Johnston, C. R. Doering (2009), doi:10.1103/PhysRevLett.102.064501, for the Nusselt number.
+        """
+        z = jnp.asarray(self.grid.axis(1), self.rayleigh.dtype)
+        layer = 0.5 / jnp.maximum(0.138 * self.rayleigh**0.285, 1.0)
+        profile = z - 0.5 + jnp.exp(-z / layer) / 2 - jnp.exp(-(1 - z) / layer) / 2
+        return jnp.where(self.rayleigh > _ONSET, profile, 0.0)
+
+    @classmethod
+    def example(cls, resolution):
+        grid = pdefit.CartesianGrid((resolution, resolution), (2.0, 1.0), boundary=(Periodic(), Dirichlet()))
+        system = cls(grid, jnp.asarray(1e4), jnp.asarray(0.7))
+        x, z = grid.mesh()
+        y0 = system.init(jax.random.key(0))
+        y0 = y0._replace(T=0.2 * jnp.sin(jnp.pi * z) * (jnp.cos(jnp.pi * x) + 0.3 * jnp.sin(jnp.pi * (2 * x + z))))
+        return Example(system, y0, np.linspace(0.0, 0.04, 5), 5e-4, space_order=2, time_order=4)
