@@ -24,6 +24,9 @@ def prior_variance(
     variances = np.where(weights > 0, (control.scale / np.where(weights > 0, weights, 1.0)) ** 2, 0.0)
     if control.modes is not None:
         spread = control.modes.squared(variances)
+    elif control.smoothing is not None:
+        # all elements of a Sobolev variable have the same weight
+        spread = control.smoothing.variance * np.mean(variances)
     else:
         spread = np.reshape(variances, control.shape)
     search = control.transform.to_search(control.to_physical(part))

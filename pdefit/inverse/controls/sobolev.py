@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.fft import dctn, idctn
 from jaxtyping import Array, Float
+from scipy import fft
 
 from pdefit._util.errors import PdefitError, unknown
 from pdefit.inverse.controls._axes import FieldAxes
@@ -120,6 +121,15 @@ class Sobolev:
         for axis in self._periods[-1:]:
             whole = np.take(whole, np.arange(self.shape[axis] // 2 + 1), axis)
         return whole
+
+    @property
+    def variance(self) -> Float[np.ndarray, "..."]:
+        """The variance of S z at every point, for a z of unit variance: the sum of its squared modes."""
+        found = self.spectrum**2
+        for axis, (n, wraps) in enumerate(zip(self.shape, self.periodic, strict=True)):
+            modes = np.full((n, n), 1 / np.sqrt(n)) if wraps else fft.dct(np.eye(n), norm="ortho", axis=0)
+            found = np.moveaxis(np.tensordot(found, modes**2, axes=(axis, 0)), -1, axis)
+        return found
 
     @property
     def spectrum(self) -> Float[np.ndarray, "..."]:
