@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.fft import dctn, idctn
 from jaxtyping import Array, Float
-from scipy import fft
 
 from pdefit._util.errors import PdefitError, unknown
 from pdefit.inverse.controls._axes import FieldAxes
@@ -127,8 +126,10 @@ class Sobolev:
         """The variance of S z at every point, for a z of unit variance: the sum of its squared modes."""
         found = self.spectrum**2
         for axis, (n, wraps) in enumerate(zip(self.shape, self.periodic, strict=True)):
-            modes = np.full((n, n), 1 / np.sqrt(n)) if wraps else fft.dct(np.eye(n), norm="ortho", axis=0)
-            found = np.moveaxis(np.tensordot(found, modes**2, axes=(axis, 0)), -1, axis)
+            number, squares = np.arange(n), np.full((n, n), 1 / n)
+            if not wraps:
+                squares[1:] = 2 / n * np.cos(np.pi * np.outer(number[1:], number + 0.5) / n) ** 2
+            found = np.moveaxis(np.tensordot(found, squares, axes=(axis, 0)), -1, axis)
         return found
 
     @property

@@ -66,7 +66,8 @@ def leading(
         # pivots are what earlier vectors leave over along the part of a new one that is orthogonal to them
         shift = precision * np.trace(small) * np.eye(len(small))
         pivots = np.diag(np.linalg.cholesky(small + shift))[-len(new) :]
-        missing = float(np.mean((lengths * pivots) ** 2)) if len(basis) < size else 0.0
+        later = (lengths * pivots)[-(len(new) + 1) // 2 :]
+        missing = float(np.mean(later**2)) if len(basis) < size else 0.0
     values, vectors = np.linalg.eigh(_small(basis, images))
     kept = values > precision * values.max(initial=0.0)
     return Leading(images.T @ (vectors[:, kept] / np.sqrt(values[kept])), len(basis), missing)
