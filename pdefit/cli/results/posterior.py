@@ -1,7 +1,6 @@
 """The uncertainty of unknown fields: posterior.h5 and the section `posterior` of summary.json."""
 
 import logging
-import time
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +41,7 @@ def check_posterior(wanted: PosteriorSettings | None, exp: Experiment) -> None:
 def posterior_summary(
     exp: Experiment, found: Fit, settings: Settings, path: Path, title: str, console: Console
 ) -> dict[str, Any] | None:
-    """The section `posterior` of summary.json, also printed in a line, and posterior.h5; None where there is none.
+    """The section `posterior` of summary.json, also printed, and posterior.h5; None where there is none.
 
     **Arguments:**
 
@@ -51,109 +50,83 @@ def posterior_summary(
     """
     if settings.posterior is None:
         return None
-    rank, laps, options = settings.posterior.rank, list[tuple[int, float]](), dict[str, Any]()
+    one, options = exp.driver.product, dict[str, Any]()
     if not isinstance(exp.driver, Traced):
-        one = exp.driver.product
         options = {"batch": 1, "products": lambda f, theta, rows: jnp.stack([one(f, theta, v) for v in rows])}
     with RunsProgress(console) as bar:
 
         def stop(done: int) -> bool:
-            laps.append((done, time.perf_counter()))
-            bar(done, rank, "products of the posterior")
+            bar(done, settings.posterior.rank if settings.posterior else 0, "products of the posterior")
             return bool(interrupts.received())
 
+        options |= {
+            "rank": settings.posterior.rank,
+            "seed": settings.seed,
+            "sigma_stated": sigma_stated(exp),
+            "stop": stop,
+        }
         try:
-            posterior = field_posterior(
-                found.functional, found.theta, rank=rank, seed=settings.seed, sigma_stated=sigma_stated(exp), stop=stop,
-                **options,
-            )  # fmt: skip
+            posterior = field_posterior(found.functional, found.theta, **options)
         except PdefitError as error:
             log.warning("%s", error)
             console.print(f"[yellow]no posterior:[/] {escape(str(error))}", highlight=False)
             return None
-    fields = [c for c in found.functional.controls.items if c.path in posterior.prior_standard_deviation]
-    known = {c.path: x for c in fields if (x := exp.true_value(c)) is not None}
-    key = jax.random.key(settings.seed)
-    drawn = posterior.samples(max(settings.posterior.samples, _SAMPLES if known else 0), key)
-    places = {c.path: _coords(exp, c) for c in fields}
-    coverage = {p: _coverage(posterior, drawn[p], p, found, known[p], places[p]) for p in known}
-    kept = {p: x[: settings.posterior.samples] for p, x in drawn.items() if p in places}
-    _write(path, title, exp, settings, posterior, found, places, kept, known)
-    for line in (str(posterior), *([posterior.remark] if posterior.remark else []), *_told(coverage)):
+    coverage, lines = _write(path, title, exp, settings, posterior, found), [str(posterior), posterior.remark]
+    for control, parts in coverage.items():
+        told = ", ".join(f"{x:.1%} ({part})" for part, x in parts.items())
+        lines.append(f"true values of {control} within the 95 % interval: {told}")
+    for line in filter(None, lines):
         log.info(line)
-        console.print(line, highlight=False)
-    # the first batch compiles
-    each = [(t - s) / (j - i) for (i, s), (j, t) in zip(laps[1:], laps[2:], strict=False)]
-    return {
-        "eigenvalues": posterior.eigenvalues,
+        console.print(escape(line), highlight=False)
+    names = ("eigenvalues", "degrees_of_freedom", "products", "missing", "noise", "remark")
+    return {name: getattr(posterior, name) for name in names} | {
         "above_one": int(np.sum(posterior.eigenvalues > 1)),
-        "degrees_of_freedom": posterior.degrees_of_freedom,
-        "missing": posterior.missing,
-        "noise": posterior.noise,
-        "products": posterior.products,
-        "seconds_of_a_product": float(np.median(each)) if each else None,
         "coverage_95": coverage,
-        "remark": posterior.remark,
     }
 
 
-def _told(coverage: dict[str, dict[str, float]]) -> list[str]:
-    """The coverage of each field in words."""
-    return [
-        f"{path}: true values within the 95 % interval: {', '.join(f'{x:.1%} ({part})' for part, x in parts.items())}"
-        for path, parts in coverage.items()
-    ]
+def _write(
+    path: Path, title: str, exp: Experiment, settings: Settings, posterior: FieldPosterior, found: Fit
+) -> dict[str, dict[str, float]]:
+    """Write posterior.h5, a film of one frame with estimate, deviations, truth and samples; returns the coverage."""
+    frames, coords, coverage = dict[str, dict[str, np.ndarray]](), dict[str, FieldCoords](), dict[str, Any]()
+    wanted = settings.posterior.samples if settings.posterior else 0
+    drawn = posterior.samples(max(wanted, _SAMPLES), jax.random.key(settings.seed))
+    for control in found.functional.controls.items:
+        if control.path not in posterior.prior_standard_deviation:
+            continue
+        name = control.path.removeprefix("y0.").replace(".", "_")
+        coords[name], truth, samples = _coords(exp, control), exp.true_value(control), drawn[control.path]
+        estimate, std = np.asarray(control.where(found.problem)), posterior.standard_deviation[control.path]
+        frames[name] = {"predicted": estimate, "std": std, "prior": posterior.prior_standard_deviation[control.path]}
+        frames[name] |= {f"sample{i + 1}": x for i, x in enumerate(samples[:wanted])}
+        if truth is not None:
+            frames[name]["true"] = truth
+            coverage[control.path] = _coverage(estimate - truth, std, samples, coords[name].dims)
+    kinds, unit = {name: tuple(kinds) for name, kinds in frames.items()}, found.problem.system.time_unit
+    ts = np.asarray(exp.record.ts[:1])
+    with FieldsFile(path, ts, unit, coords, kinds, settings.store.dtype, np.zeros(1), title) as film:
+        film.append({f"{name}_{kind}": x for name, kinds in frames.items() for kind, x in kinds.items()})
+    return coverage
 
 
-def _coverage(
-    posterior: FieldPosterior, drawn: np.ndarray, path: str, found: Fit, truth: np.ndarray, where: FieldCoords
-) -> dict[str, float]:
+def _coverage(error: np.ndarray, std: np.ndarray, samples: np.ndarray, dims: tuple[str, ...]) -> dict[str, float]:
     """The fractions of true values in their 95 % interval: of the field, and of what differs from its mean along an axis."""
-    control = next(c for c in found.functional.controls.items if c.path == path)
-    error = np.asarray(control.where(found.problem)) - truth
-    parts = {"field": np.mean(np.abs(error) <= _HALF * posterior.standard_deviation[path])}
-    for axis, dim in enumerate(where.dims if error.ndim > 1 else ()):
-        spread = np.std(drawn - drawn.mean(axis + 1, keepdims=True), axis=0)
-        parts[f"fluctuation along {dim}"] = np.mean(np.abs(error - error.mean(axis, keepdims=True)) <= _HALF * spread)
-    return {name: float(x) for name, x in parts.items()}
+    parts = {"field": float(np.mean(np.abs(error) <= _HALF * std))}
+    for axis, dim in enumerate(dims if len(dims) > 1 else ()):
+        spread = np.std(samples - samples.mean(axis + 1, keepdims=True), axis=0)
+        inside = np.abs(error - error.mean(axis, keepdims=True)) <= _HALF * spread
+        parts[f"without its mean along {dim}"] = float(np.mean(inside))
+    return parts
 
 
 def _coords(exp: Experiment, control: BoundControl) -> FieldCoords:
     """The axes of a control: those of its field of the state, those of the grid, or running numbers."""
-    problem = exp.functional.problem
-    root, _, name = control.path.partition(".")
+    problem, (root, _, name) = exp.functional.problem, control.path.partition(".")
     if root == "y0":
         return field_coords(problem.system, problem.y0)[name or "y"]
     grid = getattr(problem.system, "grid", None)
     if grid is not None and getattr(grid, "shape", None) == control.shape:
         return grid.coords(control.unit, control.path)
-    dims = tuple(f"{control.path}_{i}" for i in range(len(control.shape)))
-    return FieldCoords(dims, {d: np.arange(n) for d, n in zip(dims, control.shape, strict=True)}, control.unit)
-
-
-def _write(
-    path: Path,
-    title: str,
-    exp: Experiment,
-    settings: Settings,
-    posterior: FieldPosterior,
-    found: Fit,
-    places: dict[str, FieldCoords],
-    drawn: dict[str, np.ndarray],
-    known: dict[str, np.ndarray],
-) -> None:
-    """Write posterior.h5, a film of one frame: estimates, standard deviations, those of the prior, truth and samples."""
-    names = {p: p.removeprefix("y0.").replace(".", "_") for p in places}
-    frame: dict[str, np.ndarray] = {}
-    for p, name in names.items():
-        control = next(c for c in found.functional.controls.items if c.path == p)
-        frame[f"{name}_predicted"] = np.asarray(control.where(found.problem))
-        frame[f"{name}_std"] = posterior.standard_deviation[p]
-        frame[f"{name}_prior"] = posterior.prior_standard_deviation[p]
-        frame |= {f"{name}_true": known[p]} if p in known else {}
-        frame |= {f"{name}_sample{i + 1}": x for i, x in enumerate(drawn[p])}
-    kinds = {n: tuple(k.removeprefix(f"{n}_") for k in frame if k.rpartition("_")[0] == n) for n in names.values()}
-    coords, unit = {names[p]: where for p, where in places.items()}, found.problem.system.time_unit
-    start = exp.record.ts[:1]
-    with FieldsFile(path, start, unit, coords, kinds, settings.store.dtype, np.zeros(1), title) as film:
-        film.append(frame)
+    axes = {f"{control.path}_{i}": np.arange(n) for i, n in enumerate(control.shape)}
+    return FieldCoords(tuple(axes), axes, control.unit)

@@ -23,12 +23,10 @@ def prior_variance(
     """
     variances = np.where(weights > 0, (control.scale / np.where(weights > 0, weights, 1.0)) ** 2, 0.0)
     if control.modes is not None:
-        spread = control.modes.squared(variances)
-    elif control.smoothing is not None:
-        # all elements of a Sobolev variable have the same weight
-        spread = control.smoothing.variance * np.mean(variances)
+        spread = control.modes.field(jnp.asarray(variances), power=2)
     else:
-        spread = np.reshape(variances, control.shape)
+        # all elements of a Sobolev variable have the same weight
+        spread = np.mean(variances) * (1.0 if control.smoothing is None else control.smoothing.variance)
     search = control.transform.to_search(control.to_physical(part))
     slope = jax.jvp(control.transform.to_physical, (search,), (jnp.ones_like(search),))[1]
-    return np.asarray(slope) ** 2 * spread
+    return np.asarray(slope**2 * spread)

@@ -126,10 +126,11 @@ class Sobolev:
         """The variance of S z at every point, for a z of unit variance: the sum of its squared modes."""
         found = self.spectrum**2
         for axis, (n, wraps) in enumerate(zip(self.shape, self.periodic, strict=True)):
-            number, squares = np.arange(n), np.full((n, n), 1 / n)
-            if not wraps:
-                squares[1:] = 2 / n * np.cos(np.pi * np.outer(number[1:], number + 0.5) / n) ** 2
-            found = np.moveaxis(np.tensordot(found, squares, axes=(axis, 0)), -1, axis)
+            number = np.zeros(n) if wraps else np.arange(n)
+            squares = (
+                np.cos(np.pi * np.outer(number, np.arange(n) + 0.5) / n) ** 2 * np.where(number > 0, 2, 1)[:, None]
+            )
+            found = np.moveaxis(np.tensordot(found, squares / n, axes=(axis, 0)), -1, axis)
         return found
 
     @property

@@ -75,16 +75,14 @@ class FieldPosterior:
         return float(np.sum(self.eigenvalues / (1 + self.eigenvalues)))
 
     @property
-    def remark(self) -> str | None:
-        """A sentence about eigenvalues that are missing; None where they change little."""
-        count, size = self.eigenvalues.size, len(self.vectors)
-        if self.missing <= _NOTED * count:
-            return None
-        smallest = f", the smallest {self.eigenvalues[-1]:.2g}" if count else ""
-        return (
-            f"the standard deviations of fields are upper bounds: {count} eigenvalues are known{smallest}, and up to "
-            f"{min(self.missing, size - count):.0f} more may be above 1; a larger rank finds them"
-        )
+    def remark(self) -> str:
+        """A sentence about eigenvalues that are missing; empty where they change little."""
+        count = self.eigenvalues.size
+        most = min(self.missing, len(self.vectors) - count)
+        return "" if self.missing <= _NOTED * count else (
+            f"the standard deviations of fields are upper bounds: beside the {count} eigenvalues found, up to {most:.0f} may "
+            f"be above 1; a larger rank finds them"
+        )  # fmt: skip
 
     @functools.cached_property
     def prior_standard_deviation(self) -> dict[str, np.ndarray]:
@@ -94,30 +92,32 @@ class FieldPosterior:
     @functools.cached_property
     def standard_deviation(self) -> dict[str, np.ndarray]:
         """The pointwise standard deviation of every control, by path, in its unit."""
-        given = self.weights > 0
-        k, kept = len(self.coupling), self.eigenvalues / (1 + self.eigenvalues)
-        lowered = np.zeros((kept.size, self.weights.size))
-        lowered[:, given] = self.vectors.T / self.weights[given]
-        lowered[:, ~given] = -lowered[:, given] @ self.coupling.T
-        # the elements without a prior move with the others: -P E^T - E P^T + E C E^T as a sum of signed squares
-        moved = np.zeros((2 * k, self.weights.size))
-        own = (self.coupling / self.weights[given] ** 2) @ self.coupling.T + self.spread @ self.spread.T
+        lost, k = self.eigenvalues / (1 + self.eigenvalues), len(self.coupling)
+        # elements without a prior move with the others: -P E^T - E P^T + E C E^T, as a sum of signed squares
+        shift = self.coupling / self.weights[self.weights > 0]
+        own = shift @ shift.T + self.spread @ self.spread.T
         # in units of their size, so that large elements do not drown the small ones in round-off
         size = np.sqrt(np.diag(own))
-        moved[:k, given] = self.coupling / self.weights[given] ** 2 / size[:, None]
-        moved[k:, ~given] = np.diag(size)
-        pairs = np.block([[np.zeros((k, k)), -np.eye(k)], [-np.eye(k), own / np.outer(size, size)]])
-        signs, axes = np.linalg.eigh(pairs)
-        rows, factors = np.concatenate([lowered, axes.T @ moved]), np.concatenate([-kept, signs])
+        moved = np.zeros((2 * k, self.weights.size))
+        moved[:k, self.weights > 0] = shift / self.weights[self.weights > 0] / size[:, None]
+        moved[k:, self.weights == 0] = np.diag(size)
+        signs, axes = np.linalg.eigh(np.block([[0 * own, -np.eye(k)], [-np.eye(k), own / np.outer(size, size)]]))
+        rows, factors = np.concatenate([self._moved(self.vectors.T), axes.T @ moved]), np.concatenate([-lost, signs])
         squares = _squares(self.functional.controls, self.theta, jnp.asarray(rows), jnp.asarray(factors))
         return {path: np.sqrt(np.maximum(self._prior[path] + x, 0.0)) for path, x in squares.items()}
 
     @functools.cached_property
     def _prior(self) -> dict[str, np.ndarray]:
         controls = self.functional.controls
-        weights = np.split(self.weights, np.cumsum([c.size for c in controls.items])[:-1])
-        parts = zip(controls.items, controls.split(self.theta), weights, strict=True)
-        return {c.path: prior_variance(c, part, w) for c, part, w in parts}
+        parts = zip(controls.items, controls.split(self.theta), controls.split(jnp.asarray(self.weights)), strict=True)
+        return {c.path: prior_variance(c, part, np.asarray(w)) for c, part, w in parts}
+
+    def _moved(self, rows: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "n p"]:
+        """Changes of theta, from those of the elements with a prior in units of its standard deviation."""
+        whole, given = np.zeros((len(rows), self.weights.size)), self.weights > 0
+        whole[:, given] = rows / self.weights[given]
+        whole[:, ~given] = -whole[:, given] @ self.coupling.T
+        return whole
 
     def draws(self, n: int, key: PRNGKeyArray) -> Float[np.ndarray, "n p"]:
         """Points of search space drawn from the posterior.
@@ -127,32 +127,27 @@ class FieldPosterior:
         - `n`: their number.
         - `key`: of the random numbers.
         """
-        given = self.weights > 0
         white = np.asarray(jax.random.normal(key, (n, self.weights.size)))
-        moved = np.array(white)
-        inner = white[:, given]
-        inner = inner + (inner @ self.vectors * (1 / np.sqrt(1 + self.eigenvalues) - 1)) @ self.vectors.T
-        moved[:, given] = inner / self.weights[given]
-        moved[:, ~given] = white[:, ~given] @ self.spread.T - moved[:, given] @ self.coupling.T
-        return np.asarray(self.theta) + moved
+        inner, given = white[:, self.weights > 0], self.weights > 0
+        narrowed = inner + (inner @ self.vectors * (1 / np.sqrt(1 + self.eigenvalues) - 1)) @ self.vectors.T
+        found = np.asarray(self.theta) + self._moved(narrowed)
+        found[:, ~given] += white[:, ~given] @ self.spread.T
+        return found
 
     def samples(self, n: int, key: PRNGKeyArray) -> dict[str, np.ndarray]:
         """Values of every control drawn from the posterior, by path, (n, ...), in its unit.
 
         They are not linearised: what a transform keeps positive is positive in every sample.
 
-        **Arguments:**
-
-        - `n`: their number.
-        - `key`: of the random numbers.
+        **Arguments:** as of `draws`.
         """
-        return {path: np.asarray(x) for path, x in _values(self.functional, jnp.asarray(self.draws(n, key))).items()}
+        found = [self.functional.at(jnp.asarray(theta)) for theta in self.draws(n, key)]
+        return {c.path: np.stack([c.where(p) for p in found]) for c in self.functional.controls.items if found}
 
     def __repr__(self) -> str:
-        largest = f"{self.eigenvalues[0]:.3g}" if self.eigenvalues.size else "none"
         return (
-            f"FieldPosterior: {self.degrees_of_freedom:.1f} degrees of freedom, {self.eigenvalues.size} eigenvalues, the "
-            f"largest {largest}, from {self.products} products"
+            f"FieldPosterior: {self.degrees_of_freedom:.1f} degrees of freedom in {self.eigenvalues.size} eigenvalues from "
+            f"{self.products} products"
         )
 
 
@@ -239,14 +234,12 @@ def field_posterior(
 
 def _check(controls: Controls, weights: np.ndarray) -> None:
     """Refuse fields without a prior, which a low rank cannot describe."""
-    owners = np.repeat([c.path for c in controls.items], [c.size for c in controls.items])
-    without = {c.path: int(np.sum((weights == 0) & (owners == c.path))) for c in controls.items}
-    fields = [c.path for c in controls.items if c.is_field and without[c.path] == c.size]
-    if not np.any(weights > 0) or sum(without.values()) > FEW or fields:
-        named = ", ".join(fields or [path for path, count in without.items() if count])
+    parts = zip(controls.items, controls.split(jnp.asarray(weights)), strict=True)
+    without = [c.path for c, w in parts if c.is_field and not np.any(w > 0)]
+    if without or np.all(weights == 0) or np.sum(weights == 0) > FEW:
         raise PdefitError(
-            f"The posterior of a field expects a prior, but {named} has none; give its smoothing an amplitude, or make it "
-            f"of modes and fit it"
+            f"The posterior expects a prior of {', '.join(without) or 'at least one field'}; give its smoothing an "
+            f"amplitude, or make it of modes and fit it"
         )
 
 
@@ -279,14 +272,3 @@ def _squares(
         return {path: total[path] + each[1] * change[path] ** 2 for path in total}, None
 
     return lax.scan(add, jax.tree.map(jnp.zeros_like, controls.values(theta)), (rows, factors))[0]
-
-
-@eqx.filter_jit
-def _values(functional: AbstractObjective, thetas: Float[Array, "n p"]) -> dict[str, Array]:
-    """The values of every control at some points of search space."""
-
-    def one(theta: Array) -> dict[str, Array]:
-        problem = functional.at(theta)
-        return {c.path: c.where(problem) for c in functional.controls.items}
-
-    return lax.map(one, thetas)
