@@ -2,20 +2,38 @@
 
 from collections.abc import Sequence
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 
-def block_mean(x: Array, cells: Sequence[int]) -> Array:
+def block_mean(x: Array, cells: Sequence[int | float]) -> Array:
     """Averages over blocks of cells.
 
     **Arguments:**
 
     - `x`: the field.
-    - `cells`: the number of cells of a block along each axis of `x`, a divisor of the length of that axis.
+    - `cells`: the number of cells of a block along each axis of `x`, by which the length of that axis can be divided.
+      With a fraction, such as 1.5, a cell on the edge between two blocks counts in each with its overlap.
     """
-    blocks = x.reshape([k for n, c in zip(x.shape, cells, strict=True) for k in (n // c, c)])
+    if any(c != int(c) for c in cells):
+        for axis, (n, c) in enumerate(zip(x.shape, cells, strict=True)):
+            weights = jnp.asarray(_overlaps(n, round(n / c)), jnp.promote_types(x.dtype, jnp.float32))
+            # a GPU would otherwise round the averages to three digits
+            means = jnp.tensordot(weights, x, (1, axis), precision=jax.lax.Precision.HIGHEST)
+            x = jnp.moveaxis(means, 0, axis)
+        return x
+    blocks = x.reshape([k for n, c in zip(x.shape, cells, strict=True) for k in (n // int(c), int(c))])
     return blocks.mean(axis=tuple(range(1, 2 * x.ndim, 2)))
+
+
+def _overlaps(fine: int, coarse: int) -> np.ndarray:
+    """The part of every coarse cell that each fine cell fills, (coarse, fine), where both divide the same length."""
+    edges = np.arange(coarse + 1)[:, None] * (fine / coarse)
+    # the length of each fine cell that lies before an edge
+    before = np.clip(edges - np.arange(fine), 0.0, 1.0)
+    return np.diff(before, axis=0) * (coarse / fine)
 
 
 def prolong(x: np.ndarray, wraps: Sequence[bool]) -> np.ndarray:
@@ -44,3 +62,8 @@ def _halved(x: np.ndarray, wrap: bool) -> np.ndarray:
     least = np.minimum(np.abs(back + ahead) / 2, 2 * np.minimum(np.abs(back), np.abs(ahead)))
     slope = np.where(back * ahead > 0, np.sign(ahead) * least, 0.0)
     return np.stack([x - slope / 4, x + slope / 4], axis=1).reshape(2 * x.shape[0], *x.shape[1:])
+
+
+def is_whole(x: int | float) -> bool:
+    """Whether a number of cells is whole, but for round-off."""
+    return abs(x - round(x)) < 1e-6

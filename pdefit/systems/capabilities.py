@@ -91,13 +91,14 @@ class AbstractRefinable(eqx.Module):
     """A system whose fields on a finer grid can be averaged to a coarser one, such as the cells of an instrument."""
 
     @abc.abstractmethod
-    def coarsen(self, y: PyTree, factor: int) -> PyTree:
+    def coarsen(self, y: PyTree, factor: int | float) -> PyTree:
         """A state of this (fine) system averaged over blocks of cells.
 
         **Arguments:**
 
         - `y`: the state.
-        - `factor`: the number of cells of a block along every axis, a divisor of the shape.
+        - `factor`: the number of cells of a block along every axis, by which the shape can be divided. A fraction such
+          as 1.5 makes blocks that share cells.
         """
 
 

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from pdefit._util.errors import PdefitError
 from pdefit.systems.grid import COUNTS, LENGTHS, AbstractGrid
 
 
@@ -35,8 +36,12 @@ class FourierGrid(AbstractGrid):
         return self.corner[i] + np.arange(self.shape[i]) * self.spacing[i]
 
     def _coarsened(self, u, factor):
+        if factor != int(factor):
+            raise PdefitError(
+                f"FourierGrid keeps every n-th point, n a whole number, but got {factor}; set twin.refine=2"
+            )
         # values live at points, and every point of the coarser grid is one of this grid
-        return u[(slice(None, None, factor),) * self.ndim]
+        return u[(slice(None, None, int(factor)),) * self.ndim]
 
     def to_modes(self, u: Array) -> Array:
         """The Fourier modes of a real field.

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from pdefit._util.block_mean import block_mean
+from pdefit._util.block_mean import block_mean, is_whole
 from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.memory import too_large
 from pdefit.systems.boundary import AbstractBoundary, NoFlux
@@ -75,20 +75,21 @@ class AbstractGrid(eqx.Module):
     def axis(self, i: int) -> np.ndarray:
         """The positions of the points along axis i, (n,), in `length_unit`."""
 
-    def coarsen(self, u: Array, factor: int) -> Array:
+    def coarsen(self, u: Array, factor: int | float) -> Array:
         """A field on a grid with fewer points along every axis, as an instrument with larger cells measures it.
 
         **Arguments:**
 
         - `u`: the field, of the grid's shape.
-        - `factor`: the number of points for one of the coarser grid along every axis, a divisor of the shape.
+        - `factor`: the number of points for one of the coarser grid along every axis, by which the shape can be divided;
+          a fraction such as 1.5 where values are averages over cells.
         """
-        if any(n % factor for n in self.shape):
+        if any(not is_whole(n / factor) for n in self.shape):
             raise ValueError(f"coarsen expects a shape divisible by {factor}, but got {self.shape}")
         return self._coarsened(u, factor)
 
     @abc.abstractmethod
-    def _coarsened(self, u: Array, factor: int) -> Array:
+    def _coarsened(self, u: Array, factor: int | float) -> Array:
         """The field on the coarser grid, for a factor that divides the shape."""
 
     @property

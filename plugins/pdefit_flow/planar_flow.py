@@ -1,6 +1,8 @@
 """What flows in the plane share: coordinates on a staggered grid, averages over coarser cells, projection, stable steps."""
 
+import abc
 import functools
+import math
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -11,13 +13,27 @@ from jax import lax
 from jaxtyping import Array, PyTree
 
 import pdefit
-from pdefit.capabilities import AbstractConstrained, AbstractGridded, AbstractRefinable, AbstractStable, FieldCoords
-from pdefit_flow.operators import Velocity
+from pdefit.capabilities import (
+    AbstractConstrained,
+    AbstractDataState,
+    AbstractDiagnosed,
+    AbstractGridded,
+    AbstractRefinable,
+    AbstractStable,
+    FieldCoords,
+)
+from pdefit_flow.operators import Velocity, divergence
 from pdefit_flow.projection import project
 
 
 class AbstractPlanarFlow(
-    pdefit.AbstractSystem, AbstractGridded, AbstractRefinable, AbstractConstrained, AbstractStable
+    pdefit.AbstractSystem,
+    AbstractGridded,
+    AbstractRefinable,
+    AbstractConstrained,
+    AbstractStable,
+    AbstractDataState,
+    AbstractDiagnosed,
 ):
     """Incompressible flow in the plane on a staggered grid.
 
@@ -33,6 +49,10 @@ class AbstractPlanarFlow(
     components: eqx.AbstractClassVar[tuple[str, str]]
     time_unit: ClassVar[str] = "1"
     grid: pdefit.CartesianGrid
+
+    @abc.abstractmethod
+    def background(self) -> PyTree:
+        """The state that is assumed where nothing was measured."""
 
     def velocity(self, y: PyTree) -> Velocity:
         """The two velocity components of a state, each on its faces."""
@@ -52,6 +72,36 @@ class AbstractPlanarFlow(
     def project(self, y):
         return self.with_velocity(y, project(self.grid, self.velocity(y)))
 
+    def positions(self, normal: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """The coordinates of centres, or of the faces of a velocity component, along both axes.
+
+        **Arguments:**
+
+        - `normal`: the axis along which the component points; None for centres.
+        """
+        x, y = (faces(self.grid, i) if i == normal else self.grid.axis(i) for i in range(2))
+        return x, y
+
+    def init_from_data(self, observations, index=0):
+        """A state from the fields that were measured on the whole grid, with a projected velocity.
+
+        Where nothing was measured, it is that of `background`.
+
+        **Arguments:**
+
+        - `observations`: the record.
+        - `index`: the state is that at `observations.ts[index]`; by default where the record begins.
+        """
+
+        def merged(name: str, default: Array) -> Array:
+            measured = observations.values.get(name)
+            if measured is None or measured.shape[1:] != default.shape:
+                return default
+            return jnp.where(observations.mask[name][index], measured[index], default)
+
+        default = self.background()
+        return self.project(type(default)(*(merged(name, x) for name, x in default._asdict().items())))
+
     def coords(self):
         state = type(jax.eval_shape(lambda: self.init(jax.random.key(0))))
         return {name: self._coords(name, info) for name, info in state._field_defaults.items()}
@@ -59,10 +109,9 @@ class AbstractPlanarFlow(
     def _coords(self, name: str, info: Any) -> FieldCoords:
         normal = self.components.index(name) if name in self.components else None
         dims = tuple(f"{axis}_face" if i == normal else axis for i, axis in enumerate(self.axes))
-        places = [faces(self.grid, i) if i == normal else self.grid.axis(i) for i in range(2)]
         return FieldCoords(
             dims=dims,
-            coords=dict(zip(dims, places, strict=True)),
+            coords=dict(zip(dims, self.positions(normal), strict=True)),
             unit=info.unit,
             long_name=info.doc,
             coord_units=dict.fromkeys(dims, self.grid.length_unit),
@@ -97,15 +146,28 @@ class AbstractPlanarFlow(
 
         return type(y)(*(averaged(name, x) for name, x in y._asdict().items()))
 
-    def _stable_step(self, y: PyTree, diffusivity: Any, speed: Any = 0.0) -> float:
-        """The step that explicit methods with room along the imaginary axis take.
+    def diagnostics(self, y):
+        u, v = self.velocity(y)
+        return {
+            "energy_kinetic": (self.mean(u * u) + self.mean(v * v)) / 2,
+            # times the step it is the CFL number
+            "advection_rate": sum(jnp.max(jnp.abs(x)) / h for x, h in zip((u, v), self.grid.spacing, strict=True)),
+            "divergence": jnp.max(jnp.abs(divergence(self.grid, (u, v)))),
+        }
 
-        The largest rates of diffusion and advection add up to 2. RK4 at 2.785 / 2 of this step is then inside its region
-        of stability. Explicit Euler alone would be bound to much shorter steps where nothing but viscosity damps it.
+    def mean(self, x: Array) -> Array:
+        """The mean over the box of values at centres or on faces, which are 0 on walls."""
+        return jnp.sum(x) / math.prod(self.grid.shape)
+
+    def _stable_step(self, y: PyTree, diffusivity: Array, speed: Array | float, decay: float = 0.0) -> float:
+        """The step with which explicit methods follow diffusion, advection and decay, for a fluid not slower than `speed`.
+
+        The largest rates of these add up to 2 over this step. RK4 at 2.785 / 2 of it is then within its region of
+        stability. So is explicit Euler where viscosity damps the shortest waves.
         """
         faster = [max(float(jnp.max(jnp.abs(u))), float(speed)) for u in self.velocity(y)]
-        spread = 4 * float(jnp.max(jnp.asarray(diffusivity))) * sum(1 / h**2 for h in self.grid.spacing)
-        return 2 / (spread + sum(u / h for u, h in zip(faster, self.grid.spacing, strict=True)))
+        spread = 4 * float(jnp.max(diffusivity)) * sum(1 / h**2 for h in self.grid.spacing)
+        return 2 / (decay + spread + sum(u / h for u, h in zip(faster, self.grid.spacing, strict=True)))
 
 
 def faces(grid: pdefit.CartesianGrid, axis: int) -> np.ndarray:

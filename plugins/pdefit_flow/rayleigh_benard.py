@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 import pdefit
 from pdefit.boundaries import Dirichlet, Periodic
-from pdefit.capabilities import AbstractDataState, AbstractVerifiable, Example
+from pdefit.capabilities import AbstractVerifiable, Example
 from pdefit_flow.operators import laplacian, mean_at_centres, mean_on_faces, self_transport, transport
 from pdefit_flow.planar_flow import AbstractPlanarFlow
 from pdefit_flow.projection import project
@@ -28,7 +28,7 @@ class State(NamedTuple):
     w: Float[Array, "x z_face"] = pdefit.field(doc="velocity along z")
 
 
-class RayleighBenard(AbstractPlanarFlow, AbstractDataState, AbstractVerifiable):
+class RayleighBenard(AbstractPlanarFlow, AbstractVerifiable):
     """A fluid heated from below and cooled from above, in the Oberbeck-Boussinesq approximation.
 
         T_t + div (u T) = w + kappa lap T
@@ -101,31 +101,35 @@ class RayleighBenard(AbstractPlanarFlow, AbstractDataState, AbstractVerifiable):
         length = self.grid.extent[0]
         waves = 2 * jnp.pi / length * jnp.arange(1, 1 + max(2, round(2 * length)))
         phase, size = 2 * jnp.pi * jax.random.uniform(key, waves.shape), 0.02 / jnp.sqrt(waves.size)
-        disturbance = jnp.sum(jnp.cos(waves[:, None, None] * x + phase[:, None, None]), 0)
+        disturbance = sum(jnp.cos(wave * x + p) for wave, p in zip(waves, phase, strict=True))
         u, w = (jnp.zeros((self.grid.shape[0], n), x.dtype) for n in (self.grid.shape[1], self.grid.shape[1] - 1))
         return State(size * jnp.sin(jnp.pi * z) * disturbance, u, w)
 
-    def init_from_data(self, observations, index=0):
-        """A state from a velocity or a temperature that was measured on the whole grid.
+    def background(self):
+        zero = jax.tree.map(jnp.zeros_like, self.init(jax.random.key(0)))
+        return zero._replace(T=zero.T + self.well_mixed()[None])
 
-        The velocity is what was measured, projected, and 0 where nothing was. The temperature is that of a well-mixed
-        fluid between boundary layers, wherever it was not measured.
-
-        **Arguments:**
-
-        - `observations`: the record.
-        - `index`: the state is that at `observations.ts[index]`; by default where the record begins.
-        """
-        guess = self.init(jax.random.key(0))
-        guess = State(self.well_mixed() + jnp.zeros_like(guess.T), jnp.zeros_like(guess.u), jnp.zeros_like(guess.w))
-
-        def merged(name: str, default: Array) -> Array:
-            measured = observations.values.get(name)
-            if measured is None or measured.shape[1:] != default.shape:
-                return default
-            return jnp.where(observations.mask[name][index], measured[index], default)
-
-        return self.project(State(*(merged(name, x) for name, x in guess._asdict().items())))
+    def diagnostics(self, y):
+        kappa, nu, buoyancy = self.scales
+        convected = self.mean(y.w * mean_on_faces(self.grid, y.T, 1))
+        spread = -self.mean(y.T * laplacian(self.grid, y.T))
+        strain = -self.mean(y.u * laplacian(self.grid, y.u, 0)) - self.mean(y.w * laplacian(self.grid, y.w, 1))
+        slope = 2 / self.grid.spacing[1]
+        common = super().diagnostics(y)
+        return {
+            "nusselt_bottom": 1 - slope * jnp.mean(y.T[:, 0]),
+            "nusselt_top": 1 + slope * jnp.mean(y.T[:, -1]),
+            "nusselt_volume": 1 + convected / kappa,
+            "nusselt_thermal": 1 + spread,
+            "nusselt_viscous": 1 + nu * strain / (buoyancy * kappa),
+            "energy_thermal": self.mean(y.T * y.T) / 2,
+            "kinetic_production": buoyancy * convected,
+            "kinetic_dissipation": nu * strain,
+            "thermal_production": convected,
+            "thermal_dissipation": kappa * spread,
+            "reynolds": pdefit.safe_sqrt(2 * common["energy_kinetic"]) / nu,
+            **common,
+        }
 
     def well_mixed(self) -> Float[Array, " z"]:
         """The profile of the temperature deviation of a fluid that is isothermal but for two boundary layers.

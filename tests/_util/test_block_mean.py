@@ -20,6 +20,14 @@ def test_the_halves_of_a_cell_have_its_average_and_no_new_extrema(wraps):
     assert np.max(fine) <= np.max(x) and np.min(fine) >= np.min(x)
 
 
+def test_blocks_of_a_cell_and_a_half_share_cells():
+    x = jnp.asarray(np.random.default_rng(0).normal(size=(18, 6)))
+    # three halves of cells are a block
+    halves = block_mean(jnp.repeat(x, 2, axis=0), (3, 2))
+    np.testing.assert_allclose(block_mean(x, (1.5, 2)), halves, rtol=1e-14, atol=1e-14)
+    np.testing.assert_array_equal(block_mean(x, (3.0, 2)), block_mean(x, (3, 2)))
+
+
 def test_errors_fall_with_the_third_power_away_from_extrema():
     errors = []
     for cells in (64, 128):

@@ -201,7 +201,8 @@ def test_bad_words_about_data(not_built, tmp_path, arguments, words):
         (["formulation=segments"], ["formulation", "length"]),
         (["formulation=segments", "formulation.length=-1.0"], ["length"]),
         (["observe.name=subsample", "+observe.stride=[0]"], ["stride"]),
-        (["twin.refine=1.5"], ["refine"]),
+        (["twin.refine=0.5"], ["refine", "0.5"]),
+        (["twin.refine=1.33"], ["a whole number of cells along every axis", "is [106.4]"]),
     ],
 )
 def test_bad_configurations(not_built, arguments, words):

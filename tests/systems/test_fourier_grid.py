@@ -57,6 +57,8 @@ def test_coarser_points_are_points_of_the_fine_grid():
         np.testing.assert_allclose(fine.coarsen(f, 3), c)
     with pytest.raises(ValueError, match="divisible by 5"):
         fine.coarsen(fine.mesh()[0], 5)
+    with pytest.raises(pdefit.PdefitError, match=r"a whole number, but got 1\.5"):
+        fine.coarsen(fine.mesh()[0], 1.5)
 
 
 def test_impossible_grids_are_refused():

@@ -19,6 +19,8 @@ def test_coarsening_averages_blocks_onto_the_coarse_cells():
     coarse = pdefit.CartesianGrid(shape=(4, 3), extent=(4.0, 3.0))
     for axis in (0, 1):
         np.testing.assert_allclose(fine.coarsen(fine.mesh()[axis], 2), coarse.mesh()[axis])
+    finer = pdefit.CartesianGrid(shape=(12, 9), extent=(4.0, 3.0))
+    np.testing.assert_allclose(finer.coarsen(jnp.ones((12, 9)), 1.5), np.ones((8, 6)))
     with pytest.raises(ValueError, match="divisible"):
         fine.coarsen(jnp.zeros((8, 6)), 4)
 

@@ -20,6 +20,7 @@ from pdefit.cli.experiment.frame_times import frame_times
 from pdefit.cli.experiment.initial_state import initial_state
 from pdefit.cli.experiment.open_settings import choose_method
 from pdefit.cli.experiment.trial import try_step
+from pdefit.cli.results.fields import diagnosed, diagnostic_coords
 from pdefit.cli.results.pictures_of_runs import description, pictures, report, tell
 from pdefit.data.readers.locate import locate
 from pdefit.data.readers.tables import read_table
@@ -59,11 +60,13 @@ def run_simulate(settings: Settings, directory: Path, name: str, console: Consol
     store = settings.store
     wanted = store.wanted(coords, ts.size, 1)
     kept = np.arange(0, ts.size, store.every)
-    kinds = {field: ("predicted",) for field in wanted}
+    scalars = diagnostic_coords(system, y0)
+    kinds = {field: ("predicted",) for field in (*wanted, *scalars)}
     state = y0
     with FieldsFile(
-        directory / "fields.h5", ts[kept], system.time_unit, coords, kinds, store.dtype, np.zeros(kept.size), name
-    ) as film:
+        directory / "fields.h5", ts[kept], system.time_unit, coords | scalars, kinds, store.dtype, np.zeros(kept.size),
+        name, scalars,
+    ) as film:  # fmt: skip
         for i, state in enumerate(frames(system, y0, ts, numerics, t0=float(ts[0]))):
             if not all(bool(jnp.all(jnp.isfinite(x))) for x in jax.tree.leaves(state)):
                 raise PdefitError(
@@ -71,7 +74,8 @@ def run_simulate(settings: Settings, directory: Path, name: str, console: Consol
                     f"{numerics.dt:g}, or smaller tolerances (fields.h5 holds the frames before)"
                 )
             if i % store.every == 0:
-                film.append({f"{n}_predicted": np.asarray(x) for n, x in named_fields(state).items() if n in wanted})
+                values = {n: x for n, x in named_fields(state).items() if n in wanted} | diagnosed(system, state)
+                film.append({f"{n}_predicted": np.asarray(x) for n, x in values.items()})
     drift = _drift(system, y0, state)
     summary = {
         "experiment": name,

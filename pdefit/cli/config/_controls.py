@@ -72,7 +72,7 @@ def _smoothing(node: Any, path: str) -> float | Smoothing | None:
         if not 0 < cells < math.inf:
             raise PdefitError(f"{path} expects a positive number, but got {cells:g}")
         return cells
-    words = ("length", "amplitude", "mean")
+    words = ("length", "amplitude", "order", "mean")
     for word in node:
         if word not in words:
             raise unknown(f"word in {path}", str(word), words)
@@ -84,9 +84,10 @@ def _smoothing(node: Any, path: str) -> float | Smoothing | None:
     amplitude = node.get("amplitude")
     if amplitude not in (None, "data"):
         amplitude = _number(amplitude, f"{path}.amplitude")
+    order = _number(node.get("order", 1.0), f"{path}.order")
     factors = {str(axis): _number(x, f"{path}.mean.{axis}") for axis, x in mean.items()}
     try:
-        return Smoothing(_number(node["length"], f"{path}.length"), amplitude, factors)
+        return Smoothing(_number(node["length"], f"{path}.length"), amplitude, order, factors)
     except ValueError as error:
         raise PdefitError(f"{path}: {error}") from None
 

@@ -134,12 +134,13 @@ def read_twin(node: Mapping[str, Any] | None) -> TwinSettings | None:
         raise PdefitError(f"twin.dt expects a positive time step, but got '{node['dt']}'")
     if not is_number(node["noise"]):
         raise PdefitError(f"twin.noise expects a number, but got '{node['noise']}'")
-    if isinstance(node["refine"], bool) or not isinstance(node["refine"], int) or node["refine"] < 1:
-        raise PdefitError(f"twin.refine expects a whole number >= 1, but got {node['refine']}; set twin.refine=1")
+    refine = node["refine"]
+    if not is_number(refine) or refine < 1:
+        raise PdefitError(f"twin.refine expects a number >= 1, such as 2 or 1.5, but got {refine}; set twin.refine=1")
     return TwinSettings(
         variant=node["variant"],
         system=node["system"],
-        refine=node["refine"],
+        refine=int(refine) if refine == int(refine) else float(refine),
         solver=None if node["solver"] == AUTO else make(node["solver"], "twin.solver", diffrax.AbstractSolver),
         dt=None if node["dt"] is None else float(node["dt"]),
         noise=float(node["noise"]),

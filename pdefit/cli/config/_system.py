@@ -7,6 +7,7 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
+from pdefit._util.block_mean import is_whole
 from pdefit._util.errors import PdefitError
 from pdefit.cli.config._instantiate import make
 from pdefit.systems.system import AbstractSystem, parameters
@@ -31,16 +32,19 @@ class SystemSettings:
         """Settings with some arguments changed, at any depth."""
         return SystemSettings(_merged(self.node, changes))
 
-    def refined(self, factor: int) -> "SystemSettings":
+    def refined(self, factor: int | float) -> "SystemSettings":
         """Settings with `factor` times as many cells along every axis."""
         if factor == 1:
             return self
         grid = self.node.get("grid")
-        if not isinstance(factor, int) or factor < 1 or not isinstance(grid, Mapping) or "shape" not in grid:
+        if not isinstance(grid, Mapping) or "shape" not in grid:
+            raise PdefitError(f"twin.refine = {factor} expects a system with grid.shape; set twin.refine=1")
+        if not all(is_whole(n * factor) for n in grid["shape"]):
             raise PdefitError(
-                f"twin.refine = {factor} expects a whole number and a system with grid.shape; set twin.refine=1"
+                f"twin.refine = {factor} expects a whole number of cells along every axis, but {factor} times "
+                f"{list(grid['shape'])} is {[n * factor for n in grid['shape']]}; set twin.refine=2"
             )
-        return self.changed({"grid": {"shape": [n * factor for n in grid["shape"]]}})
+        return self.changed({"grid": {"shape": [round(n * factor) for n in grid["shape"]]}})
 
 
 def read_system(node: Any) -> SystemSettings:

@@ -94,7 +94,7 @@ class TwinSettings:
 
     - `variant`: `self` or `independent`.
     - `system`: arguments of the system in which the truth differs.
-    - `refine`: factor by which the grid of the truth is finer.
+    - `refine`: factor by which the grid of the truth is finer, such as 2 or 1.5.
     - `solver`: of the truth; None for one that suits the equations.
     - `dt`: step of the truth, in the system's time unit; None for the model's step or the stable one.
     - `noise`: standard deviation, as a fraction of each variable's range.
@@ -103,7 +103,7 @@ class TwinSettings:
 
     variant: str
     system: Mapping[str, Any]
-    refine: int
+    refine: int | float
     solver: diffrax.AbstractSolver | None
     dt: float | None
     noise: float

@@ -44,7 +44,7 @@ def from_twin(settings: Settings, given: TwinSettings) -> Made:
     # node states have no true values in a problem: they belong to windows
     paths = tuple(root for root in (name.split(".")[0] for name in settings.controls) if root != "nodes")
     start = jax.tree.map(lambda x: jnp.asarray(np.asarray(x)), eqx.filter_jit(twin.averaged)(fine))
-    problem = Problem(_with_truth(system, truth, paths), start, observe, args=args)
+    problem = Problem(_with_truth(system, truth, paths, given.refine), start, observe, args=args)
     method, chosen, step = None, None, given.dt
     if step is None and settings.dt is not None:
         limit = stability_limit(truth, fine, solver)
@@ -103,17 +103,19 @@ def _at_guess(settings: Settings, problem: Problem, ts: np.ndarray) -> Problem:
     )[1]
 
 
-def _with_truth(system: AbstractSystem, truth: AbstractSystem, paths: tuple[str, ...]) -> AbstractSystem:
+def _with_truth(
+    system: AbstractSystem, truth: AbstractSystem, paths: tuple[str, ...], refine: int | float
+) -> AbstractSystem:
     """The system of the model at the true values of its controls; the guesses replace them later."""
     names = {f.name for f in dataclasses.fields(system)}
-    true = {p: _averaged(getattr(truth, p), getattr(system, p)) for p in paths if p in names}
+    true = {p: _averaged(getattr(truth, p), getattr(system, p), refine) for p in paths if p in names}
     return dataclasses.replace(system, **true)
 
 
-def _averaged(fine: Any, coarse: Any) -> Any:
+def _averaged(fine: Any, coarse: Any, refine: int | float) -> Any:
     """Parameter that is a field on a finer grid, averaged to the shape that it has in the model; others as they are."""
     if not eqx.is_array(fine) or not eqx.is_array(coarse) or fine.shape == coarse.shape or fine.ndim != coarse.ndim:
         return fine
-    if any(f % c for f, c in zip(fine.shape, coarse.shape, strict=True)):
+    if any(f % c and f != round(refine * c) for f, c in zip(fine.shape, coarse.shape, strict=True)):
         return fine
-    return block_mean(fine, [f // c for f, c in zip(fine.shape, coarse.shape, strict=True)])
+    return block_mean(fine, [f / c for f, c in zip(fine.shape, coarse.shape, strict=True)])

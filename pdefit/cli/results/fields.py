@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree
 
 from pdefit._util.trees import named_fields
 from pdefit.analysis.forecast.skill import Skill, skill
@@ -16,8 +16,9 @@ from pdefit.cli.experiment.build import Experiment
 from pdefit.integrate.solve import frames
 from pdefit.inverse.fit.fit import Fit
 from pdefit.output.store.fields import FieldsFile
-from pdefit.systems.capabilities import AbstractBaseline, FieldCoords
+from pdefit.systems.capabilities import AbstractBaseline, AbstractDiagnosed, FieldCoords
 from pdefit.systems.field_coords import field_coords
+from pdefit.systems.system import AbstractSystem
 
 
 def predicted(exp: Experiment, found: Fit) -> Iterator[PyTree]:
@@ -41,6 +42,21 @@ def predicted(exp: Experiment, found: Fit) -> Iterator[PyTree]:
     yield from frames(problem.system, state, ts[exp.fitted :], numerics, t0=float(ts[exp.fitted - 1]))
 
 
+@eqx.filter_jit
+def diagnosed(system: AbstractSystem, y: PyTree) -> dict[str, Array]:
+    """Diagnostics of a state by name; none of a system that has none."""
+    return system.diagnostics(y) if isinstance(system, AbstractDiagnosed) else {}
+
+
+def diagnostic_coords(system: AbstractSystem, y: PyTree) -> dict[str, FieldCoords]:
+    """Scalars without axes, one for each of a system's diagnostics and in their order."""
+    names: list[str] = []
+    if isinstance(system, AbstractDiagnosed):
+        # not what this returns: jit returns mappings in alphabetical order
+        jax.eval_shape(lambda y: names.extend(system.diagnostics(y)), y)
+    return {name: FieldCoords((), {}, long_name=name.replace("_", " ")) for name in names}
+
+
 def write_film(exp: Experiment, found: Fit, store: Store, path: Any, title: str) -> tuple[Skill | None, PyTree]:
     """Write fields.h5, and score the forecast on the way; returns the scores and the state at the end of the fit.
 
@@ -62,13 +78,17 @@ def write_film(exp: Experiment, found: Fit, store: Store, path: Any, title: str)
         for name in wanted
     }
     true = None if exp.true_states is None else named_fields(exp.true_states)
+    scalars = diagnostic_coords(problem.system, problem.y0)
+    true_system = problem.system if exp.truth is None else exp.truth.system
+    film_kinds |= dict.fromkeys(scalars, ("predicted",) if true is None else ("predicted", "true"))
     kept = np.arange(0, total, store.every)
     phase = (np.arange(total) >= exp.fitted).astype(np.int8)
     ahead: list[dict[str, np.ndarray]] = []
     last: PyTree = problem.y0
     observe = eqx.filter_jit(lambda y, x: problem.observe.placed(x)(y))
     unit = problem.system.time_unit
-    with FieldsFile(path, record.ts[kept], unit, coords, film_kinds, store.dtype, phase[kept], title) as film:
+    where, ts = coords | scalars, record.ts[kept]
+    with FieldsFile(path, ts, unit, where, film_kinds, store.dtype, phase[kept], title, scalars) as film:
         for i, state in enumerate(predicted(exp, found)):
             if i < exp.fitted:
                 last = state
@@ -76,7 +96,10 @@ def write_film(exp: Experiment, found: Fit, store: Store, path: Any, title: str)
                 ahead.append({n: np.asarray(v) for n, v in observe(state, record.positions_at(i)).items()})
             if i % store.every:
                 continue
-            row: dict[str, np.ndarray] = {}
+            row = {f"{name}_predicted": np.asarray(x) for name, x in diagnosed(problem.system, state).items()}
+            if scalars and true is not None:
+                whole = jax.tree.map(lambda x, i=i: jnp.asarray(x[i]), exp.true_states)
+                row |= {f"{name}_true": np.asarray(x) for name, x in diagnosed(true_system, whole).items()}
             for name, value in named_fields(state).items():
                 if name not in wanted:
                     continue

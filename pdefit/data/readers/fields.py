@@ -29,6 +29,7 @@ class Field:
     - `coord_units`: for each of them the unit of the positions.
     - `kinds`: which of `KINDS` the file holds: the truth of a twin, observations, predictions, standard deviations of the
       posterior and of the prior.
+    - `vector`, `component`: of a component the vector's name, and the name of the axis along which it points.
     """
 
     name: str
@@ -38,6 +39,8 @@ class Field:
     coords: dict[str, np.ndarray]
     coord_units: dict[str, str]
     kinds: tuple[str, ...]
+    vector: str = ""
+    component: str = ""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -53,7 +56,8 @@ class Film:
     """The complete frames of a film, by field, kind and number.
 
     Values are read when they are needed. Links, and variables that lead to other files, are refused. `ts` (T,) are the
-    times of the complete frames, in `time_unit`. `total` is the number of frames once the film is finished. `forecast`
+    times of the complete frames, in `time_unit`. `fields` are the parts of the state by name, and `diagnostics` scalars of
+    whole states. `total` is the number of frames once the film is finished. `forecast`
     is the number of the first frame beyond the fit, T where there is none.
 
     **Arguments:**
@@ -74,7 +78,9 @@ class Film:
             self.title = str(file.attrs.get("title", ""))
             later = np.flatnonzero(phase[:count])
             self.forecast = int(later[0]) if later.size else count
-            self.fields = _fields(file, path)
+            found, scalars = _fields(file, path), str(file.attrs.get("diagnostics", "")).split()
+            self.fields = {name: field for name, field in found.items() if name not in scalars}
+            self.diagnostics = {name: found[name] for name in scalars if name in found}
         except (KeyError, AttributeError, TypeError, ValueError, IndexError, OSError, RuntimeError):
             raise PdefitError(f"'{path}' is not a film that pdefit wrote; name the directory of a run") from None
 
@@ -96,8 +102,8 @@ class Film:
         return self._variable(field, kind).dtype.itemsize
 
     def _variable(self, field: str, kind: str) -> h5py.Dataset:
-        # the variables of `fields` were checked when the film was opened
-        if kind not in self.fields[field].kinds:
+        # these variables were checked when the film was opened
+        if kind not in (self.fields | self.diagnostics)[field].kinds:
             raise KeyError(f"{field}_{kind}")
         found = self._file[f"{field}_{kind}"]
         assert isinstance(found, h5py.Dataset)
@@ -156,7 +162,8 @@ def _field(file: h5py.File, name: str, kinds: list[str], path: Path) -> Field:
         coords[dim] = np.asarray(scale.asstr()[()], str) if is_text(scale) else scale[()]
         units[dim] = str(scale.attrs.get("units", "1"))
     long_name = str(stored.attrs.get("long_name", name)).rpartition(", ")[0] or name
-    return Field(name, long_name, str(stored.attrs.get("units", "1")), tuple(dims), coords, units, tuple(kinds))
+    unit, points = str(stored.attrs.get("units", "1")), [str(stored.attrs.get(k, "")) for k in ("vector", "component")]
+    return Field(name, long_name, unit, tuple(dims), coords, units, tuple(kinds), *points)
 
 
 def _numbers(stored: h5py.Dataset) -> None:

@@ -18,7 +18,7 @@ from pdefit.inverse.controls._axes import FieldAxes
 class Smoothing:
     """How smooth an unknown field is expected to be.
 
-    The field is its guess plus S z, where S = 1 / (1 + length^2 k^2) and z is the search variable. With an amplitude, z
+    The field is its guess plus S z, where S = (1 + length^2 k^2)^(-order) and z is the search variable. With an amplitude, z
     has a Gaussian prior: the field then differs from its guess by about the amplitude, over distances of about the
     length. Its covariance is proportional to S^2.
 
@@ -28,16 +28,19 @@ class Smoothing:
       cells.
     - `amplitude`: the standard deviation of the prior at a point, in the unit of the search space; `data` where the data
       choose it. By default there is no prior, and z is a way of searching only.
+    - `order`: how fast the modes of large wave numbers k fall off; default 1. Flows and fields that diffuse are smoother
+      than that, which an order of 2 says.
     - `mean`: for axes by name a factor by which the mean along that axis may be larger than the rest, such as
       `{"x": 5.0}`. It suits a mean that the data hardly show.
     """
 
     length: float
     amplitude: float | Literal["data"] | None = None
+    order: float = 1.0
     mean: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self):
-        numbers = {"length": self.length, **{f"mean.{axis}": x for axis, x in self.mean.items()}}
+        numbers = {"length": self.length, "order": self.order, **{f"mean.{axis}": x for axis, x in self.mean.items()}}
         if self.amplitude not in (None, "data"):
             numbers["amplitude"] = self.amplitude  # pyright: ignore[reportArgumentType]
         for name, number in numbers.items():
@@ -53,6 +56,7 @@ class Sobolev:
 
     - `shape`, `spacing`, `periodic`: the number of points along every axis, their distance, and whether it is periodic.
     - `length`: the length over which S smooths, in the unit of `spacing`.
+    - `order`: the order of the fall-off.
     - `factors`: for each axis the factor of the mean along it.
     - `amplitude`: the standard deviation of S z at a point for a z of unit variance; None for a largest factor of one.
     """
@@ -61,6 +65,7 @@ class Sobolev:
     spacing: tuple[float, ...]
     periodic: tuple[bool, ...]
     length: float
+    order: float
     factors: tuple[float, ...]
     amplitude: float | None
 
@@ -80,13 +85,13 @@ class Sobolev:
                 f"smoothing of '{path}' expects a field of one to three axes, but its shape is {axes.shape}"
             )
         if not isinstance(given, Smoothing):
-            return cls(axes.shape, (1.0,) * n, axes.periodic, float(given), (1.0,) * n, None)
+            return cls(axes.shape, (1.0,) * n, axes.periodic, float(given), 1.0, (1.0,) * n, None)
         for name in given.mean:
             if name not in axes.names:
                 raise unknown(f"axis of '{path}' (smoothing.mean)", name, [n for n in axes.names if n])
         factors = tuple(float(given.mean.get(name, 1.0)) for name in axes.names)
         amplitude = 1.0 if given.amplitude == "data" else given.amplitude
-        return cls(axes.shape, axes.spacing, axes.periodic, given.length, factors, amplitude)
+        return cls(axes.shape, axes.spacing, axes.periodic, given.length, given.order, factors, amplitude)
 
     def smooth(self, z: Float[Array, "..."]) -> Float[Array, "..."]:
         """The field S z."""
@@ -141,7 +146,7 @@ class Sobolev:
             for n, h, wraps in zip(self.shape, self.spacing, self.periodic, strict=True)
         ]
         waves = np.meshgrid(*along, indexing="ij")
-        factor = 1 / (1 + self.length**2 * np.sum(np.square(waves), axis=0))
+        factor = (1 + self.length**2 * np.sum(np.square(waves), axis=0)) ** -self.order
         for k, mean in zip(waves, self.factors, strict=True):
             factor = factor * np.where(k == 0, mean, 1.0)
         return factor if self.amplitude is None else self.amplitude * factor / np.sqrt(np.mean(factor**2))

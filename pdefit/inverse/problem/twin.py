@@ -28,7 +28,8 @@ class Twin:
     - `system`: the truth, on a grid `refine` times finer than the instrument's.
     - `solver`: the time stepping method of the truth.
     - `dt`: its largest step, in the system's time unit; None for the stable one.
-    - `refine`: cells of the truth for one of the instrument along every axis, over which it is averaged; default 1.
+    - `refine`: cells of the truth for one of the instrument along every axis, over which it is averaged; default 1,
+      and a fraction such as 1.5 for cells that overlap.
     - `noise`: the standard deviation of the noise, in units of each variable's range over the record; default 0.
     - `seed`: the seed of the noise; default 0.
     """
@@ -36,7 +37,7 @@ class Twin:
     system: AbstractSystem
     solver: diffrax.AbstractSolver
     dt: float | None
-    refine: int = 1
+    refine: int | float = 1
     noise: float = 0.0
     seed: int = 0
 

@@ -45,6 +45,7 @@ def draw_posterior(path: Path, file: Path, summary: dict[str, Any]) -> None:
             for k, (title, values, scale, label) in enumerate(panels):
                 axes = fig.add_subplot(spec[row, k])
                 if len(quantity.axes) == 2:
+                    axes.locator_params(nbins=3)
                     image = draw_image(axes, quantity, values, scale)
                     colorbar(fig, image, scale, label, ax=axes, orientation="horizontal", pad=0.02)
                 else:

@@ -26,15 +26,16 @@ def export(fields: Path, folder: Path, form: str, wanted: Sequence[str] | None =
     - `fields`: path of a fields.h5.
     - `folder`: where the files go; made if it does not exist.
     - `form`: netcdf, tiff or numpy.
-    - `wanted`: names of fields (default: all).
+    - `wanted`: names of fields and diagnostics (default: all).
     """
     if form not in _FORMS:
         raise unknown("format", form, list(_FORMS))
     with open_film(fields) as film:
+        every = film.fields | film.diagnostics
         for name in wanted or ():
-            if name not in film.fields:
-                raise unknown("field", name, list(film.fields))
-        chosen = [f for n, f in film.fields.items() if wanted is None or n in wanted]
+            if name not in every:
+                raise unknown("field", name, list(every))
+        chosen = [f for n, f in every.items() if wanted is None or n in wanted]
         folder.mkdir(parents=True, exist_ok=True)
         return _FORMS[form](film, chosen, folder)
 
@@ -45,11 +46,14 @@ def _netcdf(film: Film, fields: list[Field], folder: Path) -> list[Path]:
     It is written by the writer of fields.h5, whose format is NetCDF-4 already.
     """
     path = folder / "fields.nc"
-    coords = {f.name: FieldCoords(f.dims, f.coords, f.unit, f.long_name, f.coord_units) for f in fields}
+    coords = {
+        f.name: FieldCoords(f.dims, f.coords, f.unit, f.long_name, f.coord_units, f.vector, f.component) for f in fields
+    }
+    scalars = [f.name for f in fields if f.name in film.diagnostics]
     kinds, dtype = {f.name: f.kinds for f in fields}, str(_dtype(film, fields[0], fields[0].kinds[0]))
     with (
         beside(path) as neighbour,
-        FieldsFile(neighbour, film.ts, film.time_unit, coords, kinds, dtype, _phase(film), film.title) as file,
+        FieldsFile(neighbour, film.ts, film.time_unit, coords, kinds, dtype, _phase(film), film.title, scalars) as file,
     ):
         for number in range(film.ts.size):
             file.append({f"{f.name}_{k}": film.frame(f.name, k, number) for f in fields for k in f.kinds})

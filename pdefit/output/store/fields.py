@@ -1,6 +1,6 @@
 """fields.h5: observed, predicted and true fields over time, written frame by frame (NetCDF-4)."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ class FieldsFile:
     - `dtype`: of the numbers.
     - `phase` (T,): 0 for frames of the fit, 1 for those of the forecast.
     - `title`: of the file.
+    - `diagnostics`: names of the fields that are scalars of a whole state, and no part of it.
     """
 
     def __init__(
@@ -42,11 +43,13 @@ class FieldsFile:
         dtype: str,
         phase: np.ndarray,
         title: str,
+        diagnostics: Collection[str] = (),
     ):
         with growing.created(path) as self._file:
             self._file.attrs.update(Conventions="CF-1.8", title=title)
             # the order of the state, in which pictures show fields: HDF5 itself lists variables by name
             self._file.attrs["fields"] = " ".join(kinds)
+            self._file.attrs["diagnostics"] = " ".join(diagnostics)
             self._names = [f"{field}_{kind}" for field, have in kinds.items() for kind in have]
             self._pending: list[dict[str, np.ndarray]] = []
             self._done, self._total = 0, ts.size
@@ -69,6 +72,8 @@ class FieldsFile:
                     )
                     variable.attrs["units"] = where.unit
                     variable.attrs["long_name"] = f"{where.long_name or field}, {kind}"
+                    if where.vector:
+                        variable.attrs.update(vector=where.vector, component=where.component)
                     for axis, dim in enumerate(("time", *where.dims)):
                         variable.dims[axis].attach_scale(self._file[dim])
             marker = self._file.create_dataset("phase", data=phase.astype(np.int8))

@@ -39,12 +39,14 @@ def test_a_twin_keeps_its_later_frames_for_the_forecast(compose):
     assert exp.truth is not None and float(exp.truth.system.D) == 1.0
 
 
-def test_a_field_is_averaged_from_the_twins_finer_grid(compose):
+@pytest.mark.parametrize("refine", ["2", "1.5"])
+def test_a_field_is_averaged_from_the_twins_finer_grid(compose, refine):
     patch = "{name: cardiac/patches, background: 0.001, boxes: [[[0.35, 1.6], [0, 1.6]]], values: 0.002}"
     cfg = compose(
         "experiment=reaction/fisher_front", "system=cardiac/aliev_panfilov", "system.grid.shape=[8,8]", "times.count=3",
         "system.grid.extent=[1.6,1.6]", f"system.D={patch}", "~controls.r", "~controls.D.bounds",
         "times.stop=1.0", "times.fit_until=null", "solver=rk4",
+        f"twin.refine={refine}",
     )  # fmt: skip
     exp = build_experiment(cfg)
     assert exp.truth is not None and exp.truth.system.D.shape == (8, 8) and exp.functional.theta0.size == 64
@@ -92,7 +94,7 @@ def test_a_control_may_spell_its_unit_in_another_way(compose):
         (["times.stop=-1"], ("times", "start < stop")),
         (["times.count=many"], ("times",)),
         (["initial=datum"], ("initial", "datum")),
-        (["twin.refine=1.5"], ("twin.refine",)),
+        (["twin.refine=fine"], ("twin.refine",)),
         (["twin.system.R=2.0"], ("twin.system",)),
         (["+twin.system.R=2.0"], ("'R'",)),
         (["+stages.main.max_iter=3"], ("stages.main", "did you mean max_iterations")),

@@ -14,7 +14,7 @@ def operator(length=0.1, amplitude=None, mean=None):
     """S on a box of length 2, periodic along x, with walls along z."""
     x, z = 2.0 / 9 * np.arange(9), (np.arange(8) + 0.5) / 8
     axes = FieldAxes(("x", "z"), (x, z), (True, False))
-    return Sobolev.of("y0.T", pdefit.Smoothing(length, amplitude, mean or {}), axes), x, z
+    return Sobolev.of("y0.T", pdefit.Smoothing(length, amplitude, mean=mean or {}), axes), x, z
 
 
 def test_modes_of_the_box_are_divided_by_one_plus_their_squared_wave_number():

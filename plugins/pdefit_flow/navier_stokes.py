@@ -1,0 +1,172 @@
+"""The Navier-Stokes equations in the plane."""
+
+import dataclasses
+import math
+from typing import Any, ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+import pdefit
+from pdefit.boundaries import AbstractBoundary, Dirichlet, Ends, NoFlux, Periodic
+from pdefit.capabilities import AbstractVerifiable, Example
+from pdefit_flow.forces import KolmogorovForce, NoForce
+from pdefit_flow.operators import Velocity, laplacian, self_transport, transport, vorticity
+from pdefit_flow.planar_flow import AbstractPlanarFlow
+from pdefit_flow.projection import project
+
+
+class Flow(NamedTuple):
+    """A velocity on faces."""
+
+    u: Float[Array, "x_face y"] = pdefit.field(doc="velocity along x")
+    v: Float[Array, "x y_face"] = pdefit.field(doc="velocity along y")
+
+
+class FlowAndScalar(NamedTuple):
+    """A velocity on faces, and a scalar at centres that it carries."""
+
+    u: Float[Array, "x_face y"] = pdefit.field(doc="velocity along x")
+    v: Float[Array, "x y_face"] = pdefit.field(doc="velocity along y")
+    c: Float[Array, "x y"] = pdefit.field(doc="passive scalar")
+
+
+class NavierStokes(AbstractPlanarFlow, AbstractVerifiable):
+    """An incompressible fluid with viscosity, drag and a body force, and a scalar that it carries.
+
+        u_t + div (u u) = - grad p + viscosity lap u - drag u + force,   div u = 0
+        c_t + div (u c) = diffusivity lap c
+
+    Each axis is periodic or lies between walls, through which nothing flows: `Dirichlet()` walls hold the fluid (no slip),
+    `Dirichlet(speed)` walls move along themselves, and along `NoFlux()` walls it slips freely. The scalar does not pass
+    walls.
+
+    The force is projected with everything else. Its gradient part is balanced by the pressure and leaves no trace in
+    the velocity, so only its part without divergence can be inferred. The pressure beside it is the modified pressure.
+
+    At first there are a few random waves with a root mean square speed of 1.
+
+    **Arguments:**
+
+    - `grid`: the cells, and the conditions on the tangential velocity.
+    - `viscosity`: the kinematic viscosity.
+    - `drag`: the rate at which friction slows the fluid down; default 0.
+    - `force`: the force per mass, a module called as `force(t, (x, y))` with coordinates (nx,) and (ny,), which returns
+      (nx, ny, 2); default none.
+    - `diffusivity`: of the scalar; default 1.
+    - `scalar`: whether there is one; default False.
+
+    Source of the scheme: F. H. Harlow, J. E. Welch (1965), doi:10.1063/1.1761178.
+    """
+
+    axes: ClassVar[tuple[str, str]] = ("x", "y")
+    components: ClassVar[tuple[str, str]] = ("u", "v")
+    viscosity: Array = pdefit.parameter(positive=True, doc="kinematic viscosity")
+    drag: Array = pdefit.parameter(positive=True, doc="rate of linear drag", default=0.0)
+    force: eqx.Module = pdefit.parameter(doc="force per mass", default=NoForce())
+    diffusivity: Array = pdefit.parameter(positive=True, doc="diffusivity of the scalar", default=1.0)
+    scalar: bool = eqx.field(default=False, static=True)
+
+    def __check_init__(self):
+        if self.grid.ndim != 2:
+            raise ValueError(f"NavierStokes expects a grid of two axes, but got {self.grid.ndim}")
+        for name, boundary in zip(self.axes, self.grid.boundaries, strict=True):
+            ends = (boundary.lower, boundary.upper) if isinstance(boundary, Ends) else (boundary,)
+            if not all(map(_fits, ends)):
+                raise ValueError(
+                    f"NavierStokes expects each axis periodic, dirichlet with the speed of a wall, or no_flux, but got "
+                    f"{type(boundary).__name__} along {name}"
+                )
+
+    def vector_field(self, t, y, args):
+        grid, flow = self.grid, (y.u, y.v)
+        along = self_transport(grid, flow)
+        rate = tuple(self.viscosity * laplacian(grid, x, i) - along[i] - self.drag * x for i, x in enumerate(flow))
+        if not isinstance(self.force, NoForce):
+            rate = tuple(x + f.astype(x.dtype) for x, f in zip(rate, self.forcing(t), strict=True))
+        rates = project(grid, (rate[0], rate[1]))
+        if not self.scalar:
+            return Flow(*rates)
+        return FlowAndScalar(*rates, self.diffusivity * laplacian(self._insulated, y.c) - transport(grid, flow, y.c))
+
+    def forcing(self, t: Array | float) -> Velocity:
+        """The force at a time, each component on its faces."""
+        force: Any = self.force
+        x, y = (force(t, self.positions(i))[..., i] for i in range(2))
+        return x, y
+
+    @property
+    def _insulated(self) -> pdefit.CartesianGrid:
+        """The grid with the boundary conditions of the scalar."""
+        walls = tuple(b if b.wraps else NoFlux() for b in self.grid.boundaries)
+        return dataclasses.replace(self.grid, boundary=walls)
+
+    def stable_step(self, y):
+        walls = [float(np.max(np.abs(speed))) for speed in jax.tree.leaves(self.grid.boundary)]
+        # the speed that a force gives to a fluid at rest over the longest wave
+        push = max(float(jnp.max(jnp.abs(f))) for f in self.forcing(0.0))
+        pushed = (push * max(self.grid.extent) / (2 * np.pi)) ** 0.5
+        spread = jnp.maximum(self.viscosity, self.diffusivity) if self.scalar else self.viscosity
+        return self._stable_step(y, spread, max([pushed, *walls]), float(jnp.max(self.drag)))
+
+    def init(self, key):
+        waves, scalar = (self._waves(k) for k in jax.random.split(key))
+        flow = project(self.grid, (waves(0), waves(1)))
+        speed = jnp.sqrt(self.mean(flow[0] ** 2) + self.mean(flow[1] ** 2))
+        u, v = (x / speed for x in flow)
+        return FlowAndScalar(u, v, scalar(None)) if self.scalar else Flow(u, v)
+
+    def _waves(self, key: Array) -> Any:
+        """A sum of random waves as a function of where it is evaluated, 0 on walls."""
+        numbers = np.stack(np.meshgrid(np.arange(-3, 4), np.arange(4), indexing="ij"), -1).reshape(-1, 2)
+        phase = 2 * jnp.pi * jax.random.uniform(key, (2, len(numbers)))
+        size = 1 / (1 + np.sum(numbers**2, -1))
+
+        def at(normal: int | None) -> Array:
+            parts = zip(self.positions(normal), self.grid.corner, self.grid.extent, strict=True)
+            x, y = (jnp.asarray((p - c) / length, float) for p, c, length in parts)
+            x, y = jnp.meshgrid(x, y, indexing="ij")
+            shifts = phase[normal or 0]
+            parts = (
+                a * jnp.sin(2 * jnp.pi * (m * x + n * y) + p)
+                for a, (m, n), p in zip(size, numbers, shifts, strict=True)
+            )
+            walls = (jnp.sin(jnp.pi * p) for p, wraps in zip((x, y), self.grid.periodic, strict=True) if not wraps)
+            return math.prod(walls, start=sum(parts, start=jnp.zeros_like(x)))
+
+        return at
+
+    def background(self):
+        return jax.tree.map(jnp.zeros_like, self.init(jax.random.key(0)))
+
+    def diagnostics(self, y):
+        common, flow = super().diagnostics(y), (y.u, y.v)
+        dissipation = -sum(self.mean(x * laplacian(self.grid, x, i)) for i, x in enumerate(flow))
+        work = sum(self.mean(x * f) for x, f in zip(flow, self.forcing(0.0), strict=True))
+        scalar = {"energy_scalar": self.mean(y.c**2) / 2} if self.scalar else {}
+        return {
+            "kinetic_production": work,
+            "kinetic_dissipation": self.viscosity * dissipation,
+            "kinetic_drag": 2 * self.drag * common["energy_kinetic"],
+            "enstrophy": self.mean(vorticity(self.grid, flow) ** 2) / 2,
+            "reynolds": pdefit.safe_sqrt(2 * common["energy_kinetic"]) * min(self.grid.extent) / self.viscosity,
+            **common,
+            **scalar,
+        }
+
+    @classmethod
+    def example(cls, resolution):
+        grid = pdefit.CartesianGrid((resolution, resolution), (2 * np.pi,) * 2, boundary=(Periodic(), Dirichlet()))
+        viscosity, drag, diffusivity, amplitude = map(jnp.asarray, (0.2, 0.1, 0.3, 1.0))
+        system = cls(grid, viscosity, drag, KolmogorovForce(amplitude, 1), diffusivity, scalar=True)
+        y0 = system.init(jax.random.key(0))
+        return Example(system, y0, np.linspace(0.0, 1.0, 5), 0.02, space_order=2, time_order=4)
+
+
+def _fits(boundary: AbstractBoundary) -> bool:
+    """Whether a condition is one of a tangential velocity: at a wall that moves at most along itself, or periodic."""
+    number = isinstance(boundary, Dirichlet) and not (isinstance(boundary.value, str) or callable(boundary.value))
+    return number or isinstance(boundary, Periodic | NoFlux)
