@@ -87,7 +87,7 @@ class FieldPosterior:
     @functools.cached_property
     def prior_standard_deviation(self) -> dict[str, np.ndarray]:
         """The pointwise standard deviation of the prior of every field that has one, by path, in its unit."""
-        return {path: np.sqrt(x) for path, x in self._prior.items() if np.any(x > 0)}
+        return {path: np.asarray(np.sqrt(x)) for path, x in self._prior.items() if np.any(x > 0)}
 
     @functools.cached_property
     def standard_deviation(self) -> dict[str, np.ndarray]:
@@ -104,7 +104,7 @@ class FieldPosterior:
         signs, axes = np.linalg.eigh(np.block([[0 * own, -np.eye(k)], [-np.eye(k), own / np.outer(size, size)]]))
         rows, factors = np.concatenate([self._moved(self.vectors.T), axes.T @ moved]), np.concatenate([-lost, signs])
         squares = _squares(self.functional.controls, self.theta, jnp.asarray(rows), jnp.asarray(factors))
-        return {path: np.sqrt(np.maximum(self._prior[path] + x, 0.0)) for path, x in squares.items()}
+        return {path: np.asarray(np.sqrt(np.maximum(self._prior[path] + x, 0.0))) for path, x in squares.items()}
 
     @functools.cached_property
     def _prior(self) -> dict[str, np.ndarray]:
