@@ -141,13 +141,14 @@ def _flag(node: Mapping[str, Any], key: str) -> bool:
 def _posterior(given: Any) -> PosteriorSettings | None:
     if given is None:
         return None
-    node = {"samples": 0, **given} if isinstance(given, Mapping) else {"rank": given, "samples": 0}
+    node = {"samples": 0, **(given if isinstance(given, Mapping) else {"rank": given})}
     if set(node) != {"rank", "samples"}:
         raise PdefitError(f"posterior expects a rank, or {{rank: 100, samples: 3}}, but got {given!r}")
-    rank, samples = _count(node, "rank"), _count(node, "samples")
-    if not rank:
-        raise PdefitError("posterior.rank expects 1 or more, but got 0; null leaves the posterior out")
-    return PosteriorSettings(rank, samples)
+    for key, least in (("rank", 1), ("samples", 0)):
+        whole_number(node[key], f"posterior.{key}")
+        if node[key] < least:
+            raise PdefitError(f"posterior.{key} expects 1 or more, but got 0; posterior=null leaves it out")
+    return PosteriorSettings(**node)
 
 
 def _step(dt: Any) -> float | None:
