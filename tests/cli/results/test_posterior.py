@@ -11,19 +11,25 @@ from pdefit._util.errors import PdefitError
 from pdefit.output.pictures._posterior import draw_posterior
 
 FRONT = (
-    "experiment=reaction/fisher_front", "twin=self", "system.grid.shape=[80]", "times.count=13", "controls.D.guess=1.2",
-    "controls.r.guess=0.9", "max_iterations=2",
+    "experiment=reaction/fisher_front",
+    "twin=self",
+    "system.grid.shape=[80]",
+    "times.count=13",
+    "max_iterations=2",
+)
+FIELD = (
+    "~controls.D", "~controls.r", "+controls.y0={u: {transform: softplus, smoothing: {length: 3.0, amplitude: 0.3}}}",
+    "certificate=end", "render=false", "times.fit_until=null",
 )  # fmt: skip
-SMOOTH = "+controls.y0={u: {transform: softplus, smoothing: {length: 3.0, amplitude: 0.3}}}"
 
 
 def test_a_fit_leaves_its_posterior(pdefit_inside, tmp_path):
     run = tmp_path / "run"
     words = ("posterior={rank: 24, samples: 2}", f"hydra.run.dir={run}")
-    code, out, err = pdefit_inside("fit", *FRONT, "certificate=end", "render=false", SMOOTH, *words)
+    code, out, err = pdefit_inside("fit", *FRONT, *FIELD, *words)
     assert code == 0, err
     section = json.loads((run / "summary.json").read_text())["posterior"]
-    assert section["products"] == 26 and len(section["eigenvalues"]) == 24
+    assert section["products"] == 24 and len(section["eigenvalues"]) == 24
     assert section["eigenvalues"] == sorted(section["eigenvalues"], reverse=True)
     assert section["above_one"] == sum(x > 1 for x in section["eigenvalues"])
     inside = section["coverage_95"]["y0.u"]["field"]
