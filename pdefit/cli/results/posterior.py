@@ -78,7 +78,7 @@ def posterior_summary(
     for line in filter(None, lines):
         log.info(line)
         console.print(escape(line), highlight=False)
-    names = ("eigenvalues", "degrees_of_freedom", "products", "missing", "noise", "remark")
+    names = ("eigenvalues", "degrees_of_freedom", "products", "missing", "noise", "remark", "amplitude_factors")
     return {name: getattr(posterior, name) for name in names} | {
         "above_one": int(np.sum(posterior.eigenvalues > 1)),
         "coverage_95": coverage,

@@ -75,6 +75,21 @@ class FieldPosterior:
         return float(np.sum(self.eigenvalues / (1 + self.eigenvalues)))
 
     @property
+    def amplitude_factors(self) -> dict[str, float]:
+        """The factor by which the data would change the amplitude of every field's prior, by path.
+
+        It is 1 where the amplitude makes the data most probable. Below, the prior allows for more than the estimate uses;
+        above, it holds the estimate back. A few fits, each with the amplitude times this factor, find it.
+
+        Source: D. J. C. MacKay, Neural Comput. 4:415 (1992), doi:10.1162/neco.1992.4.3.415.
+        """
+        freedom = np.zeros(self.weights.size)
+        freedom[self.weights > 0] = self.vectors**2 @ (self.eigenvalues / (1 + self.eigenvalues))
+        used = (self.weights * np.asarray(self.theta)) ** 2
+        masks = {path: mask for path, mask in self.functional.controls.elements.items() if np.any(freedom[mask] > 0)}
+        return {path: float(np.sqrt(np.sum(used[mask]) / np.sum(freedom[mask]))) for path, mask in masks.items()}
+
+    @property
     def remark(self) -> str:
         """A sentence about eigenvalues that are missing; empty where they change little."""
         count = self.eigenvalues.size
@@ -141,8 +156,8 @@ class FieldPosterior:
 
         **Arguments:** as of `draws`.
         """
-        found = [self.functional.at(jnp.asarray(theta)) for theta in self.draws(n, key)]
-        return {c.path: np.stack([c.where(p) for p in found]) for c in self.functional.controls.items if found}
+        found = [_values(self.functional, jnp.asarray(theta)) for theta in self.draws(n, key)]
+        return {c.path: np.stack([x[c.path] for x in found]) for c in self.functional.controls.items if found}
 
     def __repr__(self) -> str:
         return (
@@ -272,3 +287,10 @@ def _squares(
         return {path: total[path] + each[1] * change[path] ** 2 for path in total}, None
 
     return lax.scan(add, jax.tree.map(jnp.zeros_like, controls.values(theta)), (rows, factors))[0]
+
+
+@eqx.filter_jit
+def _values(functional: AbstractObjective, theta: Array) -> dict[str, Array]:
+    """The value of every control in the problem that theta stands for, which may obey constraints."""
+    problem = functional.at(theta)
+    return {c.path: c.where(problem) for c in functional.controls.items}

@@ -1,5 +1,7 @@
 """The posterior of fields against the dense matrix."""
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -70,6 +72,18 @@ def test_all_eigenpairs_together_are_the_dense_covariance(case):
     assert whole.degrees_of_freedom == pytest.approx(np.sum(eigenvalues / (1 + eigenvalues)), rel=1e-6)
     assert whole.noise == 1 and whole.missing == 0 and not whole.remark
     assert whole.products == weights.size
+
+
+def test_the_evidence_has_its_maximum_where_the_estimate_uses_its_degrees_of_freedom(case):
+    """d ln(evidence) / d ln(amplitude) is |w theta|^2 less the degrees of freedom, those of a trace of dense matrices."""
+    found, whole, covariance, _ = case
+    weights = found.controls.roughness_of_theta()
+    theta = found.theta0 + 0.3 * jnp.where(weights > 0, 1 / np.where(weights > 0, weights, 1.0), 0.0)
+    moved = dataclasses.replace(whole, theta=theta)
+    field = found.controls.elements["y0.u"] & (weights > 0)
+    used = np.sum((weights * np.asarray(theta))[field] ** 2)
+    freedom = np.sum(1 - np.diag(covariance)[field] * weights[field] ** 2)
+    assert moved.amplitude_factors == {"y0.u": pytest.approx(np.sqrt(used / freedom), rel=1e-6)}
 
 
 def test_few_eigenpairs_bound_the_deviation_from_above(case):
