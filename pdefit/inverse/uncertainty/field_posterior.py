@@ -243,7 +243,7 @@ def field_posterior(
         spread=noise * root,
         noise=noise,
         products=found.products + len(columns),
-        missing=found.missing,
+        missing=found.missing * (1.0 if np.all(relative[given]) else noise**-2),
     )
 
 
