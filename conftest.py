@@ -27,7 +27,8 @@ import jax
 import jaxtyping
 
 with jaxtyping.install_import_hook(
-    ["pdefit", "pdefit_cardiac", "pdefit_particles", "pdefit_reaction", "pdefit_classics", "pdefit_flow"], "beartype.beartype"
+    ["pdefit", "pdefit_cardiac", "pdefit_particles", "pdefit_reaction", "pdefit_classics", "pdefit_flow"],
+    "beartype.beartype",
 ):
     # double precision and compilation cache as the command line has them
     from pdefit.cli.runtime.environment import forget_programs, prepare

@@ -12,6 +12,7 @@ from pdefit import optimizers as optimizers
 from pdefit import priors as priors
 from pdefit import regularizers as regularizers
 from pdefit import solvers as solvers
+from pdefit import stopping as stopping
 from pdefit import transforms as transforms
 from pdefit._util.errors import PdefitError as PdefitError
 from pdefit._util.safe import safe_div as safe_div
@@ -64,6 +65,7 @@ from pdefit.systems.fields import field as field
 from pdefit.systems.fourier_grid import FourierGrid as FourierGrid
 from pdefit.systems.grid import CartesianGrid as CartesianGrid
 from pdefit.systems.inputs import Inputs as Inputs
+from pdefit.systems.interpolant import Interpolant as Interpolant
 from pdefit.systems.operators import diffuse as diffuse
 from pdefit.systems.operators import div as div
 from pdefit.systems.operators import grad as grad

@@ -27,6 +27,26 @@ BODIES = FieldCoords(
     ("body", "axis"), {"body": np.asarray(["Sun", "Venus", "Ceres <1>"]), "axis": np.asarray(["x", "y", "z"])}, "au"
 )  # fmt: skip
 SPECIES = FieldCoords(("species",), {"species": np.asarray(["fox", "hare"])}, "1", "number")
+# a scalar at the centres of cells, and a vector on their faces: periodic along x, between walls along z
+_AT = {
+    "x": (np.arange(12) + 0.5) / 6,
+    "z": (np.arange(8) + 0.5) / 8,
+    "x_face": np.arange(12) / 6,
+    "z_face": np.arange(1, 8) / 8,
+}
+
+
+def _staggered(dims: tuple[str, ...], unit: str, name: str, component: str = "") -> FieldCoords:
+    where = {d: _AT[d] for d in dims}
+    return FieldCoords(dims, where, unit, name, dict.fromkeys(dims, "mm"), "velocity" if component else "", component)
+
+
+STAGGERED = {
+    "T": _staggered(("x", "z"), "K", "temperature"),
+    "u": _staggered(("x_face", "z"), "mm/s", "velocity along x", "x"),
+    "w": _staggered(("x", "z_face"), "mm/s", "velocity along z", "z"),
+}
+SCALARS = {name: FieldCoords((), {}) for name in ("nusselt_top", "nusselt_bottom", "reynolds")}
 ALL = {
     "number": NUMBER, "line": LINE, "plane": PLANE, "strip": STRIP, "uneven": UNEVEN, "box": BOX, "sphere": SPHERE,
     "position": BODIES, "species": SPECIES,
@@ -54,6 +74,7 @@ def write_film(
     values=None,
     total: int | None = None,
     dtype: str = "float64",
+    diagnostics: dict[str, FieldCoords] | None = None,
 ) -> Path:
     """Write a fields.h5; `values(field, kind, frame)` replaces the waves, `total` announces more frames than there are."""
     total = total or frames
@@ -62,11 +83,14 @@ def write_film(
     phase = (np.arange(total) >= (total if fitted is None else fitted)).astype(np.int8)
     rng = np.random.default_rng(0)
     shifts = {"true": 0.0, "predicted": 0.05, "observed": 0.0}
-    with FieldsFile(path, ts, "s", fields, dict.fromkeys(fields, kinds), dtype, phase, "test/film") as film:
+    scalars = diagnostics or {}
+    have = dict.fromkeys(fields, kinds) | dict.fromkeys(scalars, tuple(k for k in kinds if k != "observed"))
+    fields = fields | scalars
+    with FieldsFile(path, ts, "s", fields, have, dtype, phase, "test/film", scalars) as film:
         for i in range(frames):
             row = {}
             for name, where in fields.items():
-                for kind in kinds:
+                for kind in have[name]:
                     frame = wave(where, ts[i], shifts[kind]) if values is None else values(name, kind, i)
                     noise = 0.02 * rng.standard_normal(frame.shape) if kind == "observed" and values is None else 0.0
                     row[f"{name}_{kind}"] = frame + noise

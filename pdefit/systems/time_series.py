@@ -63,7 +63,7 @@ class TimeSeries(eqx.Module):
     def __init__(self, times: Any, values: Any, method: str = "cubic", sigma: Any = None, knots: Any = None):
         if method not in _METHODS:
             raise unknown("method of a time series", str(method), _METHODS)
-        self.times, self.method, self.measured = _increasing(times, "times"), method, None
+        self.times, self.method, self.measured = increasing(times, "times"), method, None
         # values of JAX may be traced, and are not looked at
         given = values if isinstance(values, jax.Array) else np.asarray(values, float)
         if given.shape[:1] != self.times.shape:
@@ -79,7 +79,7 @@ class TimeSeries(eqx.Module):
             self.measured = Measurement(self.times, given, np.broadcast_to(np.asarray(sigma, float), given.shape))
         if knots is not None:
             wanted = np.linspace(self.times[0], self.times[-1], knots) if isinstance(knots, int) else knots
-            self.times = _increasing(wanted, "knots")
+            self.times = increasing(wanted, "knots")
             given = _columns(partial(_regression, self.times, method), times, given, sigma)
         elif method == "smooth":
             given = _columns(partial(_smoothed, self.times, sigma is not None), times, given, sigma)
@@ -94,7 +94,7 @@ class TimeSeries(eqx.Module):
 
         - `t`: the time, in the system's time unit.
         """
-        return _interpolated(self.times, self.values, t, self.method)
+        return interpolated(self.times, self.values, t, self.method)
 
     def with_values(self, values: Array) -> "TimeSeries":
         """The series with other values at its knots.
@@ -114,14 +114,29 @@ class TimeSeries(eqx.Module):
         return jnp.where(known, (jax.vmap(self)(times) - jnp.where(known, values, 0.0)) / sigma, 0.0)
 
 
-def _increasing(times: Any, name: str) -> np.ndarray:
-    times = np.asarray(times, float)
-    if times.ndim != 1 or times.size < 2 or not np.all(np.isfinite(times)) or not np.all(np.diff(times) > 0):
-        raise PdefitError(f"A time series expects at least two increasing {name}, but got {times.size} of another kind")
-    return times
+def increasing(knots: Any, name: str, owner: str = "A time series") -> np.ndarray:
+    """Increasing knots as an array, (K,); anything else is refused.
+
+    **Arguments:**
+
+    - `knots`: the knots.
+    - `name`, `owner`: what they are called in messages, and what they belong to.
+    """
+    knots = np.asarray(knots, float)
+    if knots.ndim != 1 or knots.size < 2 or not np.all(np.isfinite(knots)) or not np.all(np.diff(knots) > 0):
+        raise PdefitError(f"{owner} expects at least two increasing {name}, but got {knots.size} of another kind")
+    return knots
 
 
-def _interpolated(times: Array | np.ndarray, values: Array, t: Any, method: str) -> Array:
+def interpolated(times: Array | np.ndarray, values: Array, t: Any, method: str) -> Array:
+    """The interpolated values at one time. Only those of the methods `linear` and `smooth` are linear in the values.
+
+    **Arguments:**
+
+    - `times`, `values`: the knots, (K,), and the values there, (K, ...).
+    - `t`: the time.
+    - `method`: `linear`, `cubic` for monotone slopes, or `smooth` for those of parabolas.
+    """
     times, n, dtype = jnp.asarray(times), values.shape[0], values.dtype
     t = jnp.clip(jnp.asarray(t, times.dtype), times[0], times[-1])
     i = jnp.clip(jnp.searchsorted(times, t, side="right") - 1, 0, n - 2)
@@ -176,7 +191,7 @@ def _regression(knots: np.ndarray, method: str, t: np.ndarray, x: np.ndarray, we
     """The values at knots that fit others by least squares."""
     # monotone slopes are not linear in the values; those of parabolas are near to them
     of = "linear" if method == "linear" else "smooth"
-    basis = np.asarray(jax.vmap(lambda t: _interpolated(knots, jnp.eye(knots.size), t, of))(t))
+    basis = np.asarray(jax.vmap(lambda t: interpolated(knots, jnp.eye(knots.size), t, of))(t))
     found, _, rank, _ = np.linalg.lstsq(weights[:, None] * basis, weights * x)
     if rank < knots.size:
         raise PdefitError(f"{t.size} values do not determine {knots.size} knots; take fewer knots")

@@ -49,6 +49,7 @@ from pdefit.systems.boundary import AbstractBoundary, Dirichlet, Ends, Neumann, 
 from pdefit.systems.fourier_grid import FourierGrid
 from pdefit.systems.grid import AbstractGrid, CartesianGrid
 from pdefit.systems.inputs import Inputs
+from pdefit.systems.interpolant import Interpolant
 from pdefit.systems.preparation import AbstractPreparation
 from pdefit.systems.system import AbstractSystem
 
@@ -121,7 +122,7 @@ KINDS = (
         optimistix.AbstractRootFinder,
         _named(optimistix.Newton, optimistix.Chord, diffrax.VeryChord),
     ),
-    Kind("input", eqx.Module, _named(Inputs, time_series)),
+    Kind("input", eqx.Module, {**_named(Inputs, time_series), "interpolant": Interpolant.zeros}),
 )
 
 

@@ -8,13 +8,15 @@ from pdefit._util.errors import PdefitError, unknown
 from pdefit.cli.config._instantiate import build, make
 from pdefit.cli.config._sections import is_number
 from pdefit.inverse.fit.stages import Reweight, Stage
+from pdefit.inverse.fit.stop import AbstractStop, Holdout, Noise
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
 from pdefit.inverse.shooting.formulation import AbstractFormulation, Segments, Single
 
 # stands for a solver or optimizer that is chosen later
 AUTO = {"name": "auto"}
-_STAGE = ("optimizer", "max_iterations", "window", "every", "until", "held", "reweight")
+_STAGE = ("optimizer", "max_iterations", "window", "every", "until", "held", "reweight", "stop")
+_STOPS = {"noise": (Noise, "factor"), "holdout": (Holdout, "patience")}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,6 +78,7 @@ def _stage(name: str, node: Any) -> Stage:
         max_iterations=limit,
         formulation=_formulation(node, path),
         reweight=None if reweight is None else _reweight(reweight, f"{path}.reweight"),
+        stop=_stop(node.get("stop"), f"{path}.stop"),
     )
 
 
@@ -107,3 +110,15 @@ def _reweight(node: Any, path: str) -> Reweight:
     if not isinstance(node, Mapping):
         raise PdefitError(f"{path} expects a mapping, e.g. {{axes: [0]}}, but got {node!r}")
     return build(Reweight, dict(node), path)
+
+
+def _stop(node: Any, path: str) -> AbstractStop | None:
+    """The rule of a stage: its name, or its name with the number that it takes."""
+    if node is None:
+        return None
+    given = {node: None} if isinstance(node, str) else node
+    if not isinstance(given, Mapping) or len(given) != 1 or not {*given} <= {*_STOPS}:
+        raise PdefitError(f"{path} expects noise, holdout, {{noise: FACTOR}} or {{holdout: PATIENCE}}, not {node!r}")
+    ((name, value),) = given.items()
+    rule, argument = _STOPS[name]
+    return build(rule, {} if value is None else {argument: value}, path)

@@ -26,6 +26,7 @@ from pdefit.inverse.controls.vector import BoundControl
 from pdefit.inverse.fit.drivers import AbstractDriver
 from pdefit.inverse.fit.fit import Fit, Progress, fit
 from pdefit.inverse.fit.stages import Stage
+from pdefit.inverse.fit.stop import Holdout, Noise
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.variants import with_dt
 from pdefit.inverse.problem.problem import Problem
@@ -164,9 +165,10 @@ def build_experiment(settings: Settings) -> Experiment:
     if settings.stages.open:
         stages, reason = chosen_stages(functional, settings.stages, bool(held.size))
         reasons += (reason,)
+    ranges = made.noiseless or any(name in made.unstated for name in functional.observed)
     return Experiment(
         functional=functional,
-        stages=stages,
+        stages=[_with_rule(s, record.at(slice(0, fitted)), held, ranges) for s in stages],
         choices=made.assumed + reasons,
         remarks=made.remarks,
         record=record,
@@ -183,3 +185,17 @@ def build_experiment(settings: Settings) -> Experiment:
         prepared=made.prepared,
         max_iterations=settings.max_iterations,
     )
+
+
+def _with_rule(stage: Stage, window: Observations, held: np.ndarray, ranges: bool) -> Stage:
+    """A stage whose stopping rule knows the data. A rule that they do not allow is refused.
+
+    **Arguments:** `ranges` is whether sigma is the range of some data, and not their noise.
+    """
+    if isinstance(stage.stop, Noise) and ranges:
+        raise PdefitError("stop: noise expects sigma to be the noise; set twin.noise or data.sigma, or remove stop")
+    if not isinstance(stage.stop, Holdout):
+        return stage
+    if not held.size:
+        raise PdefitError("stop: holdout expects frames that are kept out of the fit; set holdout=0.1, or remove stop")
+    return dataclasses.replace(stage, stop=Holdout(window, stage.stop.patience))

@@ -69,7 +69,8 @@ def chosen_stages(functional: Functional, stages: Stages, held: bool) -> tuple[l
     """
     choice, (given,) = choose_stages(functional), stages.stages
     last = choice.stages[-1]
-    last = dataclasses.replace(last, max_iterations=stages.limit or last.max_iterations, reweight=given.reweight)
+    limit = stages.limit or last.max_iterations
+    last = dataclasses.replace(last, max_iterations=limit, reweight=given.reweight, stop=given.stop)
     if held or given.formulation is not None:
         # only stages of one trajectory may come before the last one: their windows start at no other frame
         alone = [s for s in choice.stages[:-1] if given.formulation is None and isinstance(s.formulation, Single)]

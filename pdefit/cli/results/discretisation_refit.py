@@ -32,6 +32,8 @@ def refit_finer(exp: Experiment, functional: Functional, theta: Array, console: 
         raise PdefitError(
             "No unknown of this run is a number with an interval, so there is nothing to measure a shift by"
         )
+    if exp.stages[-1].stop is not None:
+        raise PdefitError("This fit may end before its minimum (stop), so that one more fit measures nothing")
     known, found = intervals(functional, theta, sigma_stated=sigma_stated(exp)), {}
     for what, (name, finer_of) in FINER.items():
         try:

@@ -13,6 +13,7 @@ from pdefit.data.observations import Observations
 from pdefit.inverse.controls._axes import field_axes
 from pdefit.inverse.controls._modes import Modes
 from pdefit.inverse.controls.declare import Control, Declaration, declared_leaves
+from pdefit.inverse.controls.guesses import is_measured
 from pdefit.inverse.controls.paths import holder, leaf
 from pdefit.inverse.controls.sobolev import Smoothing, Sobolev
 from pdefit.inverse.controls.vector import BoundControl, Controls, in_order, kind_of
@@ -54,8 +55,14 @@ def bind(
             guess = control.transform.to_physical(search).astype(guess.dtype)
             problem = eqx.tree_at(where, problem, guess)
         _check(path, control, np.asarray(guess), lower, upper, info)
+        base = None
         if control.smoothing is not None:
             smoothing = Sobolev.of(path, control.smoothing, field_axes(problem.system, path, guess.shape))
+            base = control.transform.to_search(guess)
+            if _amplitude(control) is not None and is_measured(control.guess, path, observations):
+                base, search = _smoothed(base, smoothing, path, observations)
+                guess = control.transform.to_physical(search).astype(guess.dtype)
+                problem = eqx.tree_at(where, problem, guess)
         if not control.estimate:
             continue
         items.append(
@@ -72,7 +79,7 @@ def bind(
                 unit=control.unit or (info.unit if info else "1"),
                 labels=_labels(problem, info, guess.shape) if modes is None else _numbered(modes.count),
                 smoothing=smoothing,
-                base=None if smoothing is None else control.transform.to_search(guess),
+                base=base,
                 modes=modes,
                 roughness=_roughness(control, guess.size),
                 open=modes is not None or _amplitude(control) == "data",
@@ -101,6 +108,17 @@ def _at_guesses(
 
 def _amplitude(control: Control) -> float | str | None:
     return control.smoothing.amplitude if isinstance(control.smoothing, Smoothing) else None
+
+
+def _smoothed(search: Array, smoothing: Sobolev, path: str, observations: Observations) -> tuple[Array, Array]:
+    """The mean of a measured field, and the field without what its prior takes for noise, both in search space."""
+    field = path.partition(".")[2] or "y"
+    seen = np.asarray(observations.mask[field][0])
+    # noise at few points is interpolated to many, and its variance in smooth modes is larger by their ratio
+    spread = np.sqrt(search.size / max(int(seen.sum()), 1))
+    sigma = float(np.mean(np.broadcast_to(observations.sigma[field], observations.values[field].shape)[0]))
+    mean = jnp.full_like(search, jnp.mean(search))
+    return mean, mean + smoothing.filtered(search - mean, sigma * spread)
 
 
 def _roughness(control: Control, size: int) -> Array | None:

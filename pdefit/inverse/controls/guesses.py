@@ -122,6 +122,18 @@ class FromData(AbstractGuess):
         return _made_from_data(nominal, path, field, observations, system)
 
 
+def is_measured(guess: AbstractGuess | None, path: str, observations: Observations) -> bool:
+    """Whether a guess is a measurement of the unknown itself.
+
+    **Arguments:**
+
+    - `guess`, `path`: those of the control.
+    - `observations`: the record.
+    """
+    root, _, name = path.partition(".")
+    return isinstance(guess, FromData) and root == "y0" and (name or "y") in observations.values
+
+
 def _between_rasters(
     path: str, field: str, axes: FieldAxes, observations: Observations, problem: Problem
 ) -> np.ndarray | None:

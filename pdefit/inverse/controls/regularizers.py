@@ -1,10 +1,14 @@
 """Regularizers: residuals of a control that are added to those of the data."""
 
 import abc
+from collections.abc import Sequence
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
+
+from pdefit._util.errors import PdefitError
 
 
 class AbstractRegularizer(eqx.Module):
@@ -43,17 +47,30 @@ class L2(AbstractRegularizer):
 class H1(AbstractRegularizer):
     """weight/2 * mean |grad x|^2, which keeps a field smooth.
 
+    Two of them on one control, along different axes, keep it smooth in time and in space.
+
     **Arguments:**
 
-    - `control`: the path of the control, such as `y0.u`.
-    - `weight`: the weight, in length squared over the control's unit squared.
-    - `spacing`: the size of a cell, alike along all axes; default 1.
+    - `control`: the path of the control, such as `y0.u` or `force.values`.
+    - `weight`: the weight, in length squared over the control's unit squared, or in time squared along an axis of time.
+    - `spacing`: the distance of neighbours, one for all axes or one for each of `axes`; default 1.
+    - `axes`: the axes along which slopes count, from 0; default all. Axes of components are left out here.
+    - `periodic`: whether the last neighbours the first, for all axes or for each of `axes`; default False.
     """
 
     control: str
     weight: float
-    spacing: float = 1.0
+    spacing: float | Sequence[float] = 1.0
+    axes: Sequence[int] | None = None
+    periodic: bool | Sequence[bool] = False
 
     def residual(self, x):
-        slopes = [jnp.ravel(jnp.diff(x, axis=axis)) for axis in range(x.ndim)]
-        return jnp.sqrt(self.weight / x.size) / self.spacing * jnp.concatenate(slopes)
+        axes = tuple(range(x.ndim) if self.axes is None else self.axes)
+        if not {*axes} <= {*range(x.ndim)} or {np.size(self.spacing), np.size(self.periodic)} - {1, len(axes)}:
+            raise PdefitError(f"H1 of {self.control} expects axes below {x.ndim}, and one spacing or one for each")
+        each = zip(axes, *(np.broadcast_to(of, len(axes)) for of in (self.spacing, self.periodic)), strict=True)
+        slopes = [
+            jnp.ravel(jnp.roll(x, -1, axis) - x if wraps else jnp.diff(x, axis=axis)) / length
+            for axis, length, wraps in each
+        ]
+        return jnp.sqrt(self.weight / x.size) * jnp.concatenate(slopes)

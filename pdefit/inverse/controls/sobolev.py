@@ -18,9 +18,13 @@ from pdefit.inverse.controls._axes import FieldAxes
 class Smoothing:
     """How smooth an unknown field is expected to be.
 
-    The field is its guess plus S z, where S = (1 + length^2 k^2)^(-order) and z is the search variable. With an amplitude, z
-    has a Gaussian prior: the field then differs from its guess by about the amplitude, over distances of about the
+    The field is a background plus S z, where S = (1 + length^2 k^2)^(-order) and z is the search variable. With an amplitude, z
+    has a Gaussian prior: the field then differs from its background by about the amplitude, over distances of about the
     length. Its covariance is proportional to S^2.
+
+    The background is the guess. A guess that is itself a noisy measurement is no prior knowledge, because data would
+    count twice: beside an amplitude the background is then its mean, and the fit starts from the measurement without
+    the fine structure that the prior takes for noise.
 
     **Arguments:**
 
@@ -100,6 +104,17 @@ class Sobolev:
     def unsmooth(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
         """The variable z with S z = x, the inverse of `smooth`."""
         return self._from_modes(self._to_modes(x) / jnp.asarray(self._symbol))
+
+    def filtered(self, x: Float[Array, "..."], sigma: float) -> Float[Array, "..."]:
+        """The field S z that is most probable for a noisy field x, if z has unit variance (Wiener filter).
+
+        **Arguments:**
+
+        - `x`: the field.
+        - `sigma`: the standard deviation of its noise at a point.
+        """
+        symbol = jnp.asarray(self._symbol)
+        return self._from_modes(self._to_modes(x) * symbol**2 / (symbol**2 + sigma**2))
 
     @property
     def _walls(self) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ from pdefit.inverse.fit.smoothness import SMOOTHINGS
 from pdefit.inverse.fit.stability import near_stability, suits
 from pdefit.inverse.fit.stages import Reweight, Stage, keeps, new_weights, prepares, resized, with_windows
 from pdefit.inverse.fit.step_checks import StepWatch, explain_growth
+from pdefit.inverse.fit.stop import best_point, reached
 from pdefit.inverse.objective.abstract import Objective
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.optimizers.base import AbstractOptimizer
@@ -115,7 +116,7 @@ class FitRun(Generic[Objective]):
         rounds = SMOOTHINGS if reweight is None else reweight.rounds
         while True:
             self._round()
-            if self.place.settled or self._left() == 0 or self.carry is None:
+            if self.place.settled or self._left() == 0 or self.carry is None or reached(self.carry):
                 return
             settled = self._weigh(reweight)
             if reweight is None and settled:
@@ -139,7 +140,7 @@ class FitRun(Generic[Objective]):
         return left if self.budget is None else min(left, self.budget - self.iterations)
 
     def _round(self) -> None:
-        optimizer = self.stages[self.place.stage].optimizer
+        optimizer = self.stages[self.place.stage].optimizer_for(self.functional)
         if self.carry is None:
             if self._left() <= 0:
                 return
@@ -165,8 +166,7 @@ class FitRun(Generic[Objective]):
             most = self.steps.most(self.functional, self.place.count)
             chunk = min(power_of_two(done / max(elapsed, 1e-9)), most or MOST)
         self.converged = bool(optimizer.converged(carry.state)) and not self.steps.due
-        remark = optimizer.remark(carry.state)
-        if remark is not None:
+        if (remark := optimizer.remark(carry.state)) is not None:
             self._note(f"stage {self.place.stage + 1}: {remark}")
         if not np.isfinite(carry.best_value):
             self._give_up()
@@ -240,7 +240,7 @@ class FitRun(Generic[Objective]):
         self._with_steps(self.steps.restored(self.functional, steps, saved.arrays))
         self.theta = unpack("theta", self.functional.theta0, saved.arrays)
         self.loss = float(saved.arrays["loss"])
-        like = first_carry(self.functional, self.stages[self.place.stage].optimizer, self.theta)
+        like = first_carry(self.functional, self.stages[place.stage].optimizer_for(self.functional), self.theta)
         self.carry = unpack("carry", like, saved.arrays)
 
     # --- accounts ----------------------------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ class FitRun(Generic[Objective]):
         assert self.carry is not None
         self._move(evaluating=self.place.evaluating + elapsed)
         if np.isfinite(self.carry.best_value):
-            self.theta, self.loss = self.carry.best_theta, float(self.carry.best_value)
+            self.theta, self.loss = best_point(self.carry), float(self.carry.best_value)
             accepted, finished = bool(np.any(log.accepted[:done])), bool(self.carry.done)
             if self.steps.looks(self.functional, self.place.count + done, accepted, finished):
                 self.steps.look(self.functional, self.theta)

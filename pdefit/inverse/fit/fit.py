@@ -14,6 +14,7 @@ from pdefit.inverse.fit.result import Record as Record
 from pdefit.inverse.fit.result import RunState
 from pdefit.inverse.fit.stages import Stage as Stage
 from pdefit.inverse.fit.stages import with_windows
+from pdefit.inverse.fit.stop import Noise
 from pdefit.inverse.objective.abstract import Objective
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.optimizers.base import AbstractOptimizer
@@ -52,6 +53,8 @@ def fit(
     plan = [s if isinstance(s, Stage) else Stage(s) for s in stages]
     if not plan:
         raise PdefitError("A fit expects at least one stage, e.g. stages=levenberg_marquardt")
+    if any(s.reweight is not None for s in plan) and any(isinstance(s.stop, Noise) for s in plan):
+        raise PdefitError("Stopping at the noise level expects measured sigma, not that of residuals; remove reweight")
     if max_iterations is not None and max_iterations < 1:
         raise PdefitError(f"max_iterations expects 1 or more, but got {max_iterations}; leave it out for no bound")
     run = FitRun(functional, plan, driver or Traced(), callback, max_iterations)

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from pdefit.inverse.fit.smoothness import choose_smoothness
+from pdefit.inverse.fit.stop import AbstractStop, Stopping
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
 from pdefit.inverse.objective.compiled import weighted
 from pdefit.inverse.objective.functional import Functional
@@ -82,12 +83,18 @@ class Stage:
       default the stage before decides.
     - `reweight`: repeats the stage with the standard deviations that its residuals suggest; by default it is not
       repeated.
+    - `stop`: a rule that may end the stage before the optimizer converges; by default there is none.
     """
 
     optimizer: AbstractOptimizer
     max_iterations: int = 100
     formulation: AbstractFormulation | None = None
     reweight: Reweight | None = None
+    stop: AbstractStop | None = None
+
+    def optimizer_for(self, objective: AbstractObjective) -> AbstractOptimizer:
+        """The optimizer, which the stopping rule may end."""
+        return self.optimizer if self.stop is None else Stopping(self.optimizer, self.stop, objective)
 
 
 def new_weights(

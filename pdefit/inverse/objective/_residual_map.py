@@ -110,6 +110,9 @@ class AbstractResidualMap(AbstractObjective):
         values = self.controls.values(theta)
         return [r.residual(values[r.control]) for r in self.regularizers] + self.controls.prior_residuals(theta)
 
+    def extra_value(self, theta):
+        return sum((jnp.sum(r**2) / 2 for r in self.extra_residuals(theta)), start=jnp.zeros(()))
+
     def remaining_residuals(self, theta: Float[Array, " p"], ends: PyTree) -> list[Array]:
         """Residuals of gaps, of regularizers and of priors, for given states at the ends of the segments."""
         return [jumps(*self.ends_and_starts(theta, ends)), *self.extra_residuals(theta)]

@@ -59,6 +59,10 @@ class AbstractObjective(eqx.Module):
     def at(self, theta: Float[Array, " p"]) -> Problem:
         """The problem that theta stands for."""
 
+    @abc.abstractmethod
+    def extra_value(self, theta: Float[Array, " p"]) -> Float[Array, ""]:
+        """The part of J(theta) that regularizers and priors make. It needs no trajectory."""
+
     # --- what optimizers ask -------------------------------------------------------------------------------------------
 
     @abc.abstractmethod

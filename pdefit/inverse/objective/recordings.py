@@ -167,23 +167,26 @@ class Recordings(AbstractObjective):
         regularized = [r.residual(values[r.control]) for r in self.regularizers]
         return jnp.concatenate([jnp.zeros(0), *regularized, *self._shared.prior_residuals(own)])
 
-    def _extra_value(self, theta: Float[Array, " p"]) -> Float[Array, ""]:
+    def _shared_value(self, theta: Float[Array, " p"]) -> Float[Array, ""]:
         return jnp.sum(self.extra_residuals(theta) ** 2) / 2
 
+    def extra_value(self, theta):
+        return jnp.sum(self.each_stacked(Functional.extra_value, theta)) + self._shared_value(theta)
+
     def value(self, theta):
-        return jnp.sum(self.each_stacked(Functional.value, theta)) + self._extra_value(theta)
+        return jnp.sum(self.each_stacked(Functional.value, theta)) + self._shared_value(theta)
 
     def value_and_grad(self, theta):
         return self.watched_gradient(theta)[:2]
 
     def watched_gradient(self, theta):
         values, gradients, growths = self.each_stacked(Functional.watched_gradient, theta)
-        value, gradient = jax.value_and_grad(self._extra_value)(theta)
+        value, gradient = jax.value_and_grad(self._shared_value)(theta)
         return jnp.sum(values) + value, self._added(gradients) + gradient, jnp.max(growths)
 
     def jvp(self, theta, v):
         values, slopes = self.each_stacked(Functional.jvp, theta, v)
-        value, slope = jax.jvp(self._extra_value, (theta,), (v,))
+        value, slope = jax.jvp(self._shared_value, (theta,), (v,))
         return jnp.sum(values) + value, jnp.sum(slopes) + slope
 
     def gauss_newton_product(self, theta, v):
@@ -191,7 +194,7 @@ class Recordings(AbstractObjective):
         return self._added(self.each_stacked(Functional.gauss_newton_product, theta, v)) + pull(moved)[0]
 
     def hessian_vector_product(self, theta, v):
-        extra = jax.jvp(jax.grad(self._extra_value), (theta,), (v,))[1]
+        extra = jax.jvp(jax.grad(self._shared_value), (theta,), (v,))[1]
         return self._added(self.each_stacked(Functional.hessian_vector_product, theta, v)) + extra
 
     def residuals(self, theta):

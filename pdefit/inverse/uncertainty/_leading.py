@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
+from scipy import linalg
 
 
 class Leading(NamedTuple):
@@ -62,14 +63,16 @@ def leading(
             q, triangle = np.linalg.qr((new - (new @ basis.T) @ basis).T)
             new, lengths = q.T, lengths * np.diag(triangle)
         basis, images = np.concatenate([basis, new]), np.concatenate([images, products(new)])
-        small = _small(basis, images)
         # pivots are what earlier vectors leave over along the part of a new one that is orthogonal to them
-        shift = precision * np.trace(small) * np.eye(len(small))
-        pivots = np.diag(np.linalg.cholesky(small + shift))[-len(new) :]
-        later = (lengths * pivots)[-(len(new) + 1) // 2 :]
-        missing = float(np.mean(later**2)) if len(basis) < size else 0.0
+        small = _small(basis, images)
+        factor, failed = linalg.lapack.dpotrf(small, lower=1)
+        pivots = np.where(np.arange(len(small)) < failed - 1, np.diag(factor), 0.0) if failed else np.diag(factor)
+        later = (lengths * pivots[-len(new) :])[-(len(new) + 1) // 2 :]
+        # no less than the round-off of products
+        missing = max(float(np.mean(later**2)), precision * np.trace(small)) if len(basis) < size else 0.0
     values, vectors = np.linalg.eigh(_small(basis, images))
-    kept = values > precision * values.max(initial=0.0)
+    # smaller eigenvalues are lost in round-off
+    kept = values > 10 * precision * values.max(initial=0.0)
     return Leading(images.T @ (vectors[:, kept] / np.sqrt(values[kept])), len(basis), missing)
 
 

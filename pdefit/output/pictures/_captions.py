@@ -6,12 +6,17 @@ _CAPTIONS = {
         "a bar for the interval of each parameter, and a dot at its error where the truth is known",
     ),
     "fields": (
-        "Truth (or what was observed), prediction and their difference. The forecast is marked in orange.",
+        "Truth (or what was observed), prediction and their difference. The forecast is marked in orange. Arrows show a "
+        "vector, with a length that stands for its size as the arrow in the corner says.",
         "the true or observed fields beside the predicted ones and their difference",
     ),
     "traces": (
         "Values over time where they change most; right of the dashed line the model forecasts.",
         "observed, true and predicted values over time at a few places",
+    ),
+    "diagnostics": (
+        "Diagnostics of the predicted states (wide) and of the true ones (dashed) over time.",
+        "diagnostics of the predicted and the true states over time",
     ),
     "forecast": (
         "Error of the forecast (full) and of its baseline (dashed) against time.",

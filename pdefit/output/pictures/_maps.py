@@ -9,6 +9,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from pdefit.data.readers.fields import Film
 from pdefit.output.pictures._quantities import Quantity, with_unit
 from pdefit.output.pictures._scales import Scale, scale_of, scale_of_errors
+from pdefit.output.pictures._vectors import arrows_on
 from pdefit.output.pictures.style import BEYOND, NAMES, figure
 
 # width over height of a plane above which it is drawn as strips above each other
@@ -24,7 +25,7 @@ def draw_map(path: Path, film: Film, quantity: Quantity) -> None:
 
     There are up to four times, two of wide planes and three of strips: the fit's first and last, the forecast's middle and
     last. Truth (or what was observed) and prediction share their colours; the error has its own. Columns of the array run
-    to the right, rows upwards.
+    to the right, rows upwards. A vector in the same plane is drawn as arrows.
     """
     numbers, wide = telling_frames(film), aspect(quantity)
     is_strip = wide > STRIP
@@ -33,12 +34,15 @@ def draw_map(path: Path, film: Film, quantity: Quantity) -> None:
     elif is_strip and len(numbers) > 3:
         numbers = [*numbers[:2], numbers[-1]]
     pairs, names, times = list(quantity.pairs(film, numbers)), panels(quantity.field.reference), len(numbers)
-    shared, errors = scales(pairs)
+    shared, errors = scales(pairs, quantity.is_signed)
     # beside a single row, which is low, a label is broken into two lines
     between, minus = (", ", " - ") if is_strip else ("\n", "\n- ")
     # inches; strips of all times lie below each other, else each time has a column
     width = 7.0 if is_strip or times > 1 else 4.2
-    down = max(5.7 / wide, 0.12) if is_strip else (width - 1.85) / times / wide
+    across = 6.3 if is_strip else (width - 1.85) / times
+    down = max(across / wide, 0.12)
+    arrows = arrows_on(film, quantity, numbers, across)
+    vectors = {name: list(arrows.frames(kind, numbers)) for name, kind in arrows.kinds.items()} if arrows else {}
     if is_strip:
         height = 1.05 + times * (0.3 + len(names) * (down + 0.06))
     else:
@@ -60,6 +64,14 @@ def draw_map(path: Path, film: Film, quantity: Quantity) -> None:
             grid[0, k].set_title(title, fontsize=9, color=BEYOND if later else "black")
             for axes, name in zip(grid[:, k], names, strict=True):
                 images[name] = draw_image(axes, quantity, value_of(name, *pair), errors if name == "error" else shared)
+                above = axes is grid[0, 0 if is_strip else -1]
+                if arrows and (name in vectors or above):
+                    drawn = arrows.draw(axes, vectors[name][k] if name in vectors else arrows.nothing)
+                    if above and is_strip:
+                        arrows.name(drawn, 0.95, 1 + 0.14 / down, labelpos="W")
+                    elif above:
+                        # above the colour bar
+                        arrows.name(drawn, 1.1, 1 + 0.24 / down, between="\n")
                 axes.set(xlabel=quantity.axes[1].label, ylabel=f"{name}\n{quantity.axes[0].label}")
                 if is_strip:
                     _name_strip(axes, quantity, name, is_last=axes is grid[-1, -1])
@@ -149,11 +161,13 @@ def value_of(panel: str, reference: np.ndarray | None, prediction: np.ndarray) -
     return prediction - reference if panel == "error" else reference
 
 
-def scales(pairs: list[tuple[np.ndarray | None, np.ndarray]]) -> tuple[Scale, Scale]:
-    """Scale that truth and prediction share, and scale of the error."""
+def scales(pairs: list[tuple[np.ndarray | None, np.ndarray]], signed: bool = False) -> tuple[Scale, Scale]:
+    """Scale that truth and prediction share, and scale of the error; `signed` for as much room below zero as above."""
     values = [x for pair in pairs for x in pair if x is not None]
     wrong = [p - r for r, p in pairs if r is not None]
-    return scale_of(np.stack(values)), scale_of_errors(np.stack(wrong) if wrong else np.zeros(1))
+    return (scale_of_errors if signed else scale_of)(np.stack(values)), scale_of_errors(
+        np.stack(wrong) if wrong else np.zeros(1)
+    )
 
 
 def is_plane(quantity: Quantity) -> bool:

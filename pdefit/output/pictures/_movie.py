@@ -51,4 +51,4 @@ def _scene(film: Film, numbers: list[int]) -> Scene:
     shown = [q for q in quantities(film) if q.axes]
     if not shown:
         raise PdefitError(f"'{film.path}' has no field in space, so there is nothing to move")
-    return (maps_scene if len(shown[0].axes) == 2 else lines_scene)(film, shown, numbers)
+    return maps_scene(film, numbers) if len(shown[0].axes) == 2 else lines_scene(film, shown, numbers)

@@ -9,21 +9,26 @@ from pdefit.data.readers.fields import Film
 from pdefit.output.pictures._maps import STRIP, aspect, colorbar, draw_image, panels, scales, value_of
 from pdefit.output.pictures._quantities import Quantity, with_unit
 from pdefit.output.pictures._stage import Stage
+from pdefit.output.pictures._vectors import arrows_on, planes, without_components
 
 # number of frames from which the colour scale is chosen
 _LOOKED_AT = 24
 _MOST_ROWS = 3
+# arrows of a panel, and their frames
+_Moving = tuple[Any, Iterator[np.ndarray]]
 # inches: a panel's longer side, with and without a colour bar beside it
 _SIDE, _LONG, _BESIDE = 2.7, 6.6, 1.0
 
 
-def maps_scene(film: Film, shown: Sequence[Quantity], numbers: list[int]) -> tuple[Stage, Iterator[np.ndarray]]:
+def maps_scene(film: Film, numbers: list[int]) -> tuple[Stage, Iterator[np.ndarray]]:
     """Stage and frames of up to three fields, each in a row: truth, prediction and error.
 
-    Of long planes only the first field is shown, with the panels below each other.
+    Of long planes only the first field is shown, with the panels below each other. Vectors are arrows upon the fields,
+    and their components have no rows of their own.
     """
+    shown = without_components(planes(film))
     is_strip = aspect(shown[0]) > STRIP
-    shown = [q for q in shown if len(q.axes) == 2][: 1 if is_strip else _MOST_ROWS]
+    shown = shown[: 1 if is_strip else _MOST_ROWS]
     names = max((panels(q.field.reference) for q in shown), key=len)
     high = [max(round((_LONG if is_strip else _SIDE) / aspect(q), 2), 0.1) for q in shown]
     if is_strip:
@@ -36,17 +41,17 @@ def maps_scene(film: Film, shown: Sequence[Quantity], numbers: list[int]) -> tup
         )
     stage = Stage(width, height)
     grid: Any = stage.figure.subplots(*shape, squeeze=False, height_ratios=None if is_strip else high)
-    images = [
-        _images(stage, film, quantity, row, is_strip, r)
-        for r, (quantity, row) in enumerate(zip(shown, grid.T if is_strip else grid, strict=True))
-    ]
+    images, arrows = list[dict[str, Any]](), list[_Moving]()
+    for r, (quantity, row) in enumerate(zip(shown, grid.T if is_strip else grid, strict=True)):
+        images.append(_images(stage, film, quantity, row, is_strip, r))
+        arrows += _arrows(stage, film, quantity, row, r == 0, numbers)
     stage.keep()
-    return stage, _shots(stage, film, shown, images, numbers)
+    return stage, _shots(stage, film, shown, images, arrows, numbers)
 
 
 def _images(stage: Stage, film: Film, quantity: Quantity, row: Any, is_strip: bool, r: int) -> dict[str, Any]:
     """An image for each panel of a field, still empty."""
-    shared, errors = scales(list(quantity.pairs(film, film.chosen(_LOOKED_AT))))
+    shared, errors = scales(list(quantity.pairs(film, film.chosen(_LOOKED_AT))), quantity.is_signed)
     names, images = panels(quantity.field.reference), {}
     vertical, horizontal = quantity.axes
     nothing = np.full((vertical.values.size, horizontal.values.size), np.nan)
@@ -70,11 +75,32 @@ def _images(stage: Stage, film: Film, quantity: Quantity, row: Any, is_strip: bo
     return images
 
 
+def _arrows(
+    stage: Stage, film: Film, quantity: Quantity, row: Any, is_first: bool, numbers: list[int]
+) -> Iterator[_Moving]:
+    """The arrows of each panel of a field, and their frames."""
+    arrows = arrows_on(film, quantity, film.chosen(_LOOKED_AT), _SIDE)
+    for axes, name in zip(row, panels(quantity.field.reference) if arrows else (), strict=False):
+        if arrows and name in arrows.kinds:
+            drawn = stage.moving(arrows.draw(axes, arrows.nothing))
+            if is_first and name == "prediction":
+                # in the line with the time
+                arrows.name(drawn, 0.5, 1 - 0.13 / stage.figure.get_figheight(), coordinates="figure")
+            yield drawn, arrows.frames(arrows.kinds[name], numbers)
+
+
 def _shots(
-    stage: Stage, film: Film, shown: Sequence[Quantity], images: list[dict[str, Any]], numbers: list[int]
+    stage: Stage,
+    film: Film,
+    shown: Sequence[Quantity],
+    images: list[dict[str, Any]],
+    arrows: list[_Moving],
+    numbers: list[int],
 ) -> Iterator[np.ndarray]:
     for number, *frames in zip(numbers, *(q.pairs(film, numbers) for q in shown), strict=True):
         stage.tell(film, number)
+        for drawn, vectors in arrows:
+            drawn.set_UVC(*next(vectors))
         for pair, row in zip(frames, images, strict=True):
             for name, image in row.items():
                 image.set_array(value_of(name, *pair))

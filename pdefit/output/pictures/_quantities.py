@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from pdefit._util.errors import with_space
 from pdefit.data.readers.fields import Field, Film
 
 # more values than this along an axis without coordinates are taken for places, fewer for components
@@ -54,6 +55,7 @@ class Quantity:
     - `select`: index of the part (a label, the middle of a third axis); `note` names it.
     - `axes`: its axes.
     - `flip`: exchanges the two axes, so that columns run along x, or along the longer side.
+    - `curl_of`: of a vorticity the components along the horizontal and the vertical axis; None for a stored field.
     """
 
     field: Field
@@ -62,10 +64,16 @@ class Quantity:
     axes: tuple[Axis, ...]
     note: str = ""
     flip: bool = False
+    curl_of: "tuple[Quantity, Quantity] | None" = None
 
     @property
     def label(self) -> str:
         return with_unit(self.name, self.field.unit)
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether zero is the middle of its scale."""
+        return self.curl_of is not None
 
     @property
     def slug(self) -> str:
@@ -74,9 +82,24 @@ class Quantity:
 
     def frames(self, film: Film, kind: str, numbers: Sequence[int]) -> Iterator[np.ndarray]:
         """Frames in float64, in the order of `axes`; infinite values are missing, too."""
+        if self.curl_of is not None:
+            places, parts = [axis.values for axis in self.axes], self.curl_of
+            for values in zip(*(part.frames(film, kind, numbers) for part in parts), strict=True):
+                right, up = (part.at(x, *places) for part, x in zip(parts, values, strict=True))
+                yield np.gradient(up, places[1], axis=1) - np.gradient(right, places[0], axis=0)
+            return
         for frame in film.frames(self.field.name, kind, numbers):
             part = _finite(frame[self.select])
             yield part.T if self.flip else part
+
+    def at(self, values: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """A frame at other positions in its plane, by linear interpolation along both axes, which goes on outside."""
+        for i, (axis, places) in enumerate(zip(self.axes, (rows, columns), strict=True)):
+            below = np.clip(np.searchsorted(axis.values, places) - 1, 0, axis.values.size - 2)
+            low, high = axis.values[below], axis.values[below + 1]
+            part = np.expand_dims((places - low) / (high - low), 1 - i)
+            values = values.take(below, i) * (1 - part) + values.take(below + 1, i) * part
+        return values
 
     def pairs(self, film: Film, numbers: Sequence[int]) -> Iterator[tuple[np.ndarray | None, np.ndarray]]:
         """Pairs of a reference (truth or observation, None without one) and the prediction."""
@@ -124,9 +147,23 @@ def widest(positions: np.ndarray) -> list[int]:
 
 
 def quantities(film: Film) -> list[Quantity]:
-    """All quantities with a prediction, observed ones first; vectors and lists of species are split into components."""
-    fields = sorted(film.fields.values(), key=lambda f: "observed" not in f.kinds)
+    """All quantities with a prediction, observed ones first; vectors and lists of species are split into components.
+
+    Components of vectors in a plane come last, because arrows show them on the maps of other fields.
+    """
+    fields = sorted(film.fields.values(), key=lambda f: (f.vector != "", "observed" not in f.kinds))
     return [q for field in fields if "predicted" in field.kinds for q in _parts(field)]
+
+
+def vorticity(right: Quantity, up: Quantity) -> Quantity:
+    """The vorticity of a vector with components along the horizontal and the vertical axis of a plane, at cell centres."""
+    axes = (right.axes[0], up.axes[1])
+    length, kinds = axes[0].unit, tuple(kind for kind in right.field.kinds if kind in up.field.kinds)
+    unit = right.field.unit.removeprefix(length) if right.field.unit.startswith(f"{length}/") else right.field.unit
+    unit = f"1{unit}" if unit.startswith("/") else unit if length == "1" else f"{unit}/{length}"
+    coords = {axis.name: axis.values for axis in axes}
+    field = Field("vorticity", "vorticity", unit, (*coords,), coords, {axis.name: axis.unit for axis in axes}, kinds)
+    return Quantity(field, "vorticity", (), axes, curl_of=(right, up))
 
 
 def _parts(field: Field) -> list[Quantity]:
@@ -142,8 +179,10 @@ def _parts(field: Field) -> list[Quantity]:
         notes = []
         for dim in spatial[2:]:
             chosen[dim] = field.coords[dim].size // 2
-            notes.append(f"{dim} = {field.coords[dim][chosen[dim]]:.4g} {field.coord_units[dim]}")
-        axes = tuple(Axis(d, field.coord_units[d], np.asarray(field.coords[d], float)) for d in spatial[:2])
+            notes.append(f"{dim} = {field.coords[dim][chosen[dim]]:.4g}{with_space(field.coord_units[dim])}")
+        axes = tuple(
+            Axis(d.removesuffix("_face"), field.coord_units[d], np.asarray(field.coords[d], float)) for d in spatial[:2]
+        )
         select = tuple(chosen.get(d, slice(None)) for d in field.dims)
         flip = len(axes) == 2 and _rows_are_columns(*axes)
         found.append(
@@ -159,7 +198,9 @@ def _is_list(field: Field, dim: str) -> bool:
 
 
 def _rows_are_columns(first: Axis, second: Axis) -> bool:
-    """Whether the first axis of an array should run to the right: x, or a much longer side."""
+    """Whether the first axis of an array should run to the right: x, or a much longer side. Heights z run upwards."""
+    if "z" in (first.name, second.name):
+        return second.name == "z"
     if first.unit == second.unit:
         long = [abs(a.edges[1] - a.edges[0]) for a in (first, second)]
         if max(long) > 2 * min(long):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.lines import Line2D
 
+from pdefit._util.errors import with_space
 from pdefit.data.readers.fields import Film
 from pdefit.output.pictures._quantities import Bodies, Quantity, widest, with_unit
 from pdefit.output.pictures._scales import margin, scale_of
@@ -141,7 +142,10 @@ def draw_kinds(axes: Any, film: Film, ts: np.ndarray, values: Mapping[str, np.nd
 
 
 def _place(quantity: Quantity, place: tuple[int, ...]) -> str:
-    at = [f"{axis.name} = {axis.values[i]:.3g} {axis.unit}" for axis, i in zip(quantity.axes, place, strict=True)]
+    at = [
+        f"{axis.name} = {axis.values[i]:.3g}{with_space(axis.unit)}"
+        for axis, i in zip(quantity.axes, place, strict=True)
+    ]
     return ", ".join(at[::-1] if quantity.flip else at)
 
 

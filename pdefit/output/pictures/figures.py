@@ -9,6 +9,7 @@ from typing import Any
 from pdefit._util.errors import PdefitError, first_line, of_the_machine, unknown
 from pdefit.data.readers.fields import Film, open_film
 from pdefit.output.pictures._convergence import draw_convergence
+from pdefit.output.pictures._diagnostics import draw_diagnostics
 from pdefit.output.pictures._maps import draw_map
 from pdefit.output.pictures._movie import draw_movie, has_movie
 from pdefit.output.pictures._orbits import draw_orbits
@@ -18,6 +19,7 @@ from pdefit.output.pictures._quantities import bodies, quantities
 from pdefit.output.pictures._series import draw_forecast, draw_residuals
 from pdefit.output.pictures._spacetime import draw_spacetime
 from pdefit.output.pictures._traces import draw_body_traces, draw_components, draw_traces
+from pdefit.output.pictures._vectors import planes
 from pdefit.output.pictures.style import FORMATS
 from pdefit.output.store.parameters import ParameterRow, read_parameters
 from pdefit.output.store.runs import RunFiles
@@ -120,18 +122,20 @@ def _draw_film(film: Film, path: Callable[[str], Path], drawn: Drawn) -> None:
     if film.ts.size == 0:
         drawn.notes.append("no fields: fields.h5 holds no complete frame yet")
         return
+    if film.diagnostics:
+        drawn.attempt(path("diagnostics"), lambda p: draw_diagnostics(p, film))
     moving, shown = bodies(film), quantities(film)
-    planes = [q for q in shown if len(q.axes) == 2][:_MOST_MAPS]
+    maps = planes(film)[:_MOST_MAPS]
     lines = [q for q in shown if len(q.axes) == 1]
     if moving is not None:
         drawn.attempt(path("fields"), lambda p: draw_orbits(p, film, moving))
         drawn.attempt(path("traces"), lambda p: draw_body_traces(p, film, moving))
         return
-    for i, plane in enumerate(planes):
+    for i, plane in enumerate(maps):
         drawn.attempt(path("fields" if i == 0 else f"fields_{plane.slug}"), lambda p, q=plane: draw_map(p, film, q))
     if lines:
-        drawn.attempt(path("fields_lines" if planes else "fields"), lambda p: draw_spacetime(p, film, lines))
-    in_space = planes or lines
+        drawn.attempt(path("fields_lines" if maps else "fields"), lambda p: draw_spacetime(p, film, lines))
+    in_space = [q for q in maps if not q.curl_of] or lines
     if in_space:
         drawn.attempt(path("traces"), lambda p: draw_traces(p, film, in_space))
     elif shown:

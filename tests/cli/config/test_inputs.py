@@ -30,6 +30,15 @@ def test_inputs_come_from_numbers_and_files(tmp_path):
     assert read["args"]["right"]["values"].prior == pdefit.priors.Measured()
 
 
+def test_a_field_on_knots_starts_from_zero():
+    node = {"name": "interpolant", "knots": [6, 4, 3], "times": [0.0, 5.0], "extent": [2.0, 1.0], "origin": [-1.0, 0.0],
+            "components": [2], "periodic": [True, False]}  # fmt: skip
+    field = make(node, "system.force", eqx.Module)
+    assert isinstance(field, pdefit.Interpolant) and field.values.shape == (6, 4, 3, 2) and not np.any(field.values)
+    assert field.axes == ((-1.0, -0.5, 0.0, 0.5), (0.0, 0.5, 1.0)) and field.periods == (2.0, None)
+    assert make({**node, "periodic": False}, "system.force", pdefit.Interpolant).axes[0][-1] == 1.0
+
+
 def test_boundaries_of_ends_fields_and_time():
     node = {
         "name": "cardiac/aliev_panfilov",

@@ -186,3 +186,16 @@ def test_a_run_says_what_it_lacks(tmp_path):
     (run / "summary.json").write_text("{half")
     (run / "FAILED").write_text("too hot\n")
     assert RunFiles(run).content("summary.json") == {} and RunFiles(run).state == "failed: too hot"
+
+
+def test_components_of_vectors_and_diagnostics(tmp_path):
+    path = films.write_film(tmp_path / "f.h5", films.STAGGERED, frames=3, diagnostics=films.SCALARS)
+    with open_film(path) as film:
+        assert [*film.fields] == ["T", "u", "w"] and [*film.diagnostics] == [*films.SCALARS]
+        assert {name: (field.vector, field.component) for name, field in film.fields.items()} == {
+            "T": ("", ""), "u": ("velocity", "x"), "w": ("velocity", "z")
+        }  # fmt: skip
+        assert film.fields["w"].dims == ("x", "z_face") and film.fields["w"].shape == (12, 7)
+        scalar = film.diagnostics["nusselt_top"]
+        assert scalar.dims == () and scalar.kinds == ("true", "predicted")
+        assert [float(x) for x in film.frames("nusselt_top", "true", range(3))] == [0.0, *np.sin([-0.5, -1.0])]

@@ -5,6 +5,7 @@ import tifffile
 import xarray
 
 from pdefit._util.errors import PdefitError
+from pdefit.data.readers.fields import open_film
 from pdefit.output.store.export import export
 
 FIELDS = {"u": films.PLANE, "v": films.PLANE, "position": films.BODIES}
@@ -23,6 +24,15 @@ def test_netcdf_is_what_xarray_reads_from_the_film(run):
     with xarray.open_dataset(run / "fields.h5", engine="h5netcdf") as film:
         expected = film.drop_vars("n_done").isel(time=slice(0, 4)).load()
     xarray.testing.assert_identical(copy, expected)
+
+
+def test_netcdf_keeps_vectors_and_diagnostics(tmp_path):
+    path = films.write_film(tmp_path / "fields.h5", films.STAGGERED, diagnostics=films.SCALARS)
+    (copied,) = export(path, tmp_path, "netcdf")
+    with open_film(path) as film, open_film(copied) as copy:
+        assert [*copy.diagnostics] == [*film.diagnostics] == [*films.SCALARS]
+        assert copy.fields["w"].vector == "velocity" and copy.fields["w"].component == "z"
+        assert copy.frame("reynolds", "true", 3) == film.frame("reynolds", "true", 3)
 
 
 def test_numpy_needs_no_pickle(run):

@@ -97,3 +97,21 @@ def test_labels_become_attributes_and_grids_stay_apart(tmp_path):
 def test_a_system_without_space_has_no_file(tmp_path):
     films.write_film(tmp_path / "fields.h5", {"n": films.NUMBER, "s": films.SPECIES})
     assert write_xdmf(tmp_path / "fields.h5") is None and not (tmp_path / "fields.xdmf").exists()
+
+
+def test_fields_on_faces_have_meshes_of_their_own(tmp_path):
+    grids = _read(tmp_path, films.STAGGERED, frames=1, kinds=("predicted",), diagnostics=films.SCALARS)
+    found = {}
+    for grid in grids:
+        (attribute,) = grid.findall("Grid/Attribute")
+        origin, steps = (_numbers(item) for item in grid.find("Grid/Geometry").findall("DataItem"))
+        assert grid.find("Grid/Topology").get("TopologyType") == "2DCoRectMesh"
+        found[attribute.get("Name")] = (*origin, *steps)
+        name = attribute.get("Name").removesuffix("_predicted")
+        expected = films.wave(films.STAGGERED[name], 0.0, 0.05)
+        assert np.array_equal(_slab(attribute.find("DataItem"), tmp_path), expected)
+    cell, low = (1 / 6, 1 / 8), (1 / 12, 1 / 16)
+    assert set(found) == {"T_predicted", "u_predicted", "w_predicted"}
+    np.testing.assert_allclose(found["T_predicted"], [*low, *cell])
+    np.testing.assert_allclose(found["u_predicted"], [0.0, low[1], *cell], atol=1e-15)
+    np.testing.assert_allclose(found["w_predicted"], [low[0], cell[1], *cell])

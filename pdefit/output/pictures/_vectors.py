@@ -1,0 +1,132 @@
+"""Vectors in a plane: arrows upon the maps of other fields, and the vorticity where there is no other field."""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from pdefit._util.errors import with_space
+from pdefit.data.readers.fields import Film
+from pdefit.output.pictures._quantities import Quantity, quantities, vorticity
+from pdefit.output.pictures.style import NAMES
+
+# arrows along the longer side of a plane, in large and in small panels, which are less than some inches wide
+_ACROSS, _FEWER, _SMALL = 18, 13, 1.6
+# the longest arrow, in units of their distance
+_LONGEST = 1.6
+
+
+@dataclasses.dataclass(frozen=True)
+class Arrows:
+    """A vector as arrows at points of a plane that are equally far apart.
+
+    **Arguments:**
+
+    - `film`: the film.
+    - `parts`: the components along the horizontal and the vertical axis of the plane.
+    - `rows`, `columns`: the positions of the points.
+    - `size`: the size of the vector that the longest arrow stands for, the same in all panels and at all times.
+    - `color`: of the arrows.
+    """
+
+    film: Film
+    parts: tuple[Quantity, Quantity]
+    rows: np.ndarray
+    columns: np.ndarray
+    size: float = 1.0
+    color: str = "white"
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """The kinds that both components have, by the name of the panel. Errors have no arrows."""
+        return {NAMES[k]: k for k in self.parts[0].field.kinds if k in self.parts[1].field.kinds}
+
+    @property
+    def nothing(self) -> np.ndarray:
+        """Values of arrows that are not seen."""
+        return np.full((2, self.rows.size, self.columns.size), np.nan)
+
+    def frames(self, kind: str, numbers: Sequence[int]) -> Iterator[np.ndarray]:
+        """Both components at the points, (2, rows, columns)."""
+        both = (part.frames(self.film, kind, numbers) for part in self.parts)
+        for values in zip(*both, strict=True):
+            yield np.stack([p.at(x, self.rows, self.columns) for p, x in zip(self.parts, values, strict=True)])
+
+    def draw(self, axes: Any, values: np.ndarray) -> Any:
+        """Draw the arrows upon a map, in a colour that is seen on dark and on light ground."""
+        step = np.diff(self.rows if self.rows.size > self.columns.size else self.columns).max()
+        look = {"angles": "xy", "scale_units": "xy", "scale": self.size / (_LONGEST * step), "pivot": "mid"}
+        return axes.quiver(
+            self.columns, self.rows, *values, units="xy", width=0.1 * step, minlength=0.3, facecolor=self.color,
+            edgecolor="black", linewidth=0.25, zorder=3, **look,
+        )  # fmt: skip
+
+    def name(self, arrows: Any, x: float, y: float, between: str = " ", **place: Any) -> None:
+        """Draw an arrow of round length, with the size of the vector that it stands for.
+
+        **Arguments:**
+
+        - `arrows`: those of a panel.
+        - `x`, `y`: the place, in units of the panel unless `place` says otherwise, as of matplotlib's `quiverkey`.
+        - `between`: name and size of the vector.
+        """
+        power = 10.0 ** np.floor(np.log10(self.size))
+        length = max(n * power for n in (1, 2, 5) if n * power <= self.size)
+        field = self.parts[0].field
+        text = f"{field.vector}{between}{length:g}{with_space(field.unit)}"
+        look = {"labelpos": "E", "fontproperties": {"size": 8}, "facecolor": "black"}
+        arrows.axes.quiverkey(arrows, x, y, length, text, **look | place)
+
+
+def arrows_on(film: Film, quantity: Quantity, numbers: Sequence[int], width: float) -> Arrows | None:
+    """The arrows of the first vector in the plane of a scalar; None for a component, or where nothing moves.
+
+    **Arguments:**
+
+    - `film`: the film.
+    - `quantity`: the scalar that is drawn.
+    - `numbers`: the frames from which the scale of the arrows is chosen.
+    - `width`: of a panel, in inches.
+    """
+    found = [v for v in _vectors(quantities(film)) if _names(v[0]) == _names(quantity) and not quantity.note]
+    if quantity.field.vector or not found:
+        return None
+    sides = [axis.edges for axis in quantity.axes]
+    step = max(high - low for low, high in sides) / (_FEWER if width < _SMALL else _ACROSS)
+    counts = [max(1, round((high - low) / step)) for low, high in sides]
+    rows, columns = (
+        low + (np.arange(n) + 0.5) * (high - low) / n for (low, high), n in zip(sides, counts, strict=True)
+    )
+    arrows = Arrows(film, found[0], rows, columns)
+    sizes = [np.hypot(*uv) for kind in arrows.kinds.values() for uv in arrows.frames(kind, numbers)]
+    size = float(np.max(np.nan_to_num(sizes), initial=0.0))
+    # a scale with a white middle is light all over
+    return dataclasses.replace(arrows, size=size, color="#333333" if quantity.is_signed else "white") if size else None
+
+
+def planes(film: Film) -> list[Quantity]:
+    """Fields on a plane. A vector without a scalar in its plane is preceded by its vorticity."""
+    shown = [q for q in quantities(film) if len(q.axes) == 2]
+    scalars = [_names(q) for q in shown if not q.field.vector]
+    return [vorticity(*v) for v in _vectors(shown) if _names(v[0]) not in scalars] + shown
+
+
+def without_components(shown: Sequence[Quantity]) -> list[Quantity]:
+    """Fields on a plane without the components that arrows show."""
+    parts = [part for vector in _vectors(shown) for part in vector]
+    return [q for q in shown if q not in parts]
+
+
+def _vectors(shown: Sequence[Quantity]) -> list[tuple[Quantity, Quantity]]:
+    """Components along the horizontal and the vertical axis of the same plane, whose axes are lengths that increase."""
+    found: dict[tuple[str, ...], dict[str, Quantity]] = {}
+    for q in shown:
+        if len(q.axes) == 2 and q.field.vector and not q.note and q.axes[0].unit == q.axes[1].unit:
+            if all(axis.values.size > 1 and np.all(np.diff(axis.values) > 0) for axis in q.axes):
+                found.setdefault((q.field.vector, *_names(q)), {})[q.field.component] = q
+    return [(parts[right], parts[up]) for (_, up, right), parts in found.items() if {up, right} <= {*parts}]
+
+
+def _names(quantity: Quantity) -> tuple[str, ...]:
+    return tuple(axis.name for axis in quantity.axes)
