@@ -19,7 +19,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jaxtyping import Array, Float, PRNGKeyArray
 from scipy import linalg
 
@@ -29,6 +28,7 @@ from pdefit.inverse.controls.vector import FEW, Controls
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import VALUE
 from pdefit.inverse.objective.variants import with_tangents
+from pdefit.inverse.uncertainty._control_values import squares, values_at
 from pdefit.inverse.uncertainty._leading import leading
 from pdefit.systems.capabilities import AbstractConstrained
 
@@ -121,8 +121,8 @@ class FieldPosterior:
         moved[k:, self.weights == 0] = np.diag(size)
         signs, axes = np.linalg.eigh(np.block([[0 * own, -np.eye(k)], [-np.eye(k), own / np.outer(size, size)]]))
         rows, factors = np.concatenate([self._moved(self.vectors.T), axes.T @ moved]), np.concatenate([-lost, signs])
-        squares = _squares(self.functional.controls, self.theta, jnp.asarray(rows), jnp.asarray(factors))
-        found = {path: np.asarray(np.sqrt(np.maximum(self._prior[path] + x, 0.0))) for path, x in squares.items()}
+        changes = squares(self.functional.controls, self.theta, jnp.asarray(rows), jnp.asarray(factors))
+        found = {path: np.asarray(np.sqrt(np.maximum(self._prior[path] + x, 0.0))) for path, x in changes.items()}
         if isinstance(self.functional.problem.system, AbstractConstrained):
             # a projection has no closed form at a point
             free, obeying = (self.samples(_SAMPLES, jax.random.key(0), constrained=c) for c in (False, True))
@@ -168,7 +168,7 @@ class FieldPosterior:
         - `constrained`: whether states obey the constraint of their system, such as a velocity without divergence;
           default True.
         """
-        found = [_values(self.functional, jnp.asarray(theta), constrained) for theta in self.draws(n, key)]
+        found = [values_at(self.functional, jnp.asarray(theta), constrained) for theta in self.draws(n, key)]
         return {c.path: np.stack([x[c.path] for x in found]) for c in self.functional.controls.items if found}
 
     def __repr__(self) -> str:
@@ -286,25 +286,3 @@ def _noise(functional: AbstractObjective, theta: Array, weights: np.ndarray, use
     values = functional.observed_values + functional.continuity_values
     found = float(np.sqrt(max(misfit, 0.0) / max(values - used, 1.0)))
     return max(found, 1.0) if sigma_stated else max(found, np.finfo(float).tiny)
-
-
-@eqx.filter_jit
-def _squares(
-    controls: Controls, theta: Array, rows: Float[Array, "r p"], factors: Float[Array, " r"]
-) -> dict[str, Array]:
-    """The squares of the changes of every control along some directions, each times its factor, summed."""
-
-    def add(total: dict[str, Array], each: tuple[Array, Array]) -> tuple[dict[str, Array], None]:
-        change = jax.jvp(controls.values, (theta,), (each[0],))[1]
-        return {path: total[path] + each[1] * change[path] ** 2 for path in total}, None
-
-    return lax.scan(add, jax.tree.map(jnp.zeros_like, controls.values(theta)), (rows, factors))[0]
-
-
-@eqx.filter_jit
-def _values(functional: AbstractObjective, theta: Array, constrained: bool) -> dict[str, Array]:
-    """The value of every control at theta, or in the problem that theta stands for, which may obey a constraint."""
-    if not constrained:
-        return functional.controls.values(theta)
-    problem = functional.at(theta)
-    return {c.path: c.where(problem) for c in functional.controls.items}
