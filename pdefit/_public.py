@@ -54,6 +54,8 @@ from pdefit.inverse.problem.problem import Problem as Problem
 from pdefit.inverse.problem.simulate import simulate as simulate
 from pdefit.inverse.problem.twin import Twin as Twin
 from pdefit.inverse.problem.twin import add_noise as add_noise
+from pdefit.inverse.uncertainty.field_posterior import FieldPosterior as FieldPosterior
+from pdefit.inverse.uncertainty.field_posterior import field_posterior as field_posterior
 from pdefit.inverse.uncertainty.intervals import Intervals as Intervals
 from pdefit.inverse.uncertainty.intervals import intervals as intervals
 from pdefit.systems.broadcast import broadcast_scalars as broadcast_scalars

@@ -25,6 +25,7 @@ from pdefit.cli.results.forecast_summary import check_lyapunov, forecast_summary
 from pdefit.cli.results.parameter_rows import field_errors, parameter_rows
 from pdefit.cli.results.parameter_table import parameter_table
 from pdefit.cli.results.pictures_of_runs import description, pictures, report, tell
+from pdefit.cli.results.posterior import check_posterior, posterior_summary
 from pdefit.cli.results.residual_series import residual_series
 from pdefit.cli.results.switch_bias import switch_bias
 from pdefit.cli.runs.adjoint_scratch import checkpoints_in
@@ -58,6 +59,7 @@ def run_fit(settings: Settings, directory: Path, name: str, console: Console, sa
     console.print(f"[bold]{name}[/]: {'reading data' if settings.data else 'making the twin'}")
     exp = build_experiment(settings)
     check_lyapunov(settings.lyapunov, exp)
+    check_posterior(settings.posterior, exp)
     with checkpoints_in(directory, exp.driver):
         _fit(exp, settings, directory, name, console, saved, watch)
 
@@ -112,6 +114,8 @@ def _fit(
     console.print(parameter_table(rows, () if found_intervals is None else found_intervals.unidentifiable))
     verdict = _with_doubts(verdict, rows, moved, doubt, console)
     watch.lap("intervals")
+    uncertain = posterior_summary(exp, found, settings, directory / "posterior.h5", name, console)
+    watch.lap("posterior")
 
     console.print(f"writing fields.h5{' and the forecast' if exp.forecasts else ''}")
     skill, last = write_film(exp, found, settings.store, directory / "fields.h5", name)
@@ -122,7 +126,7 @@ def _fit(
         ahead = forecast_summary(exp, found, skill, last, settings.lyapunov, console)
         write_forecast(directory / "forecast.csv", skill)
     summary = _summary(exp, found, found_intervals, rows, ahead, name)
-    summary["fit"], summary["discretisation"] = quality, moved.as_dict()
+    summary["fit"], summary["discretisation"], summary["posterior"] = quality, moved.as_dict(), uncertain
     if summary["intervals"] is not None:
         summary["intervals"]["trusted"] = all(r.interval_trusted for r in rows)
         summary["intervals"]["doubt"] = doubt

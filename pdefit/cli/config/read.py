@@ -16,7 +16,7 @@ from pdefit.cli.config._sections import check_sections, is_number, shipped, whol
 from pdefit.cli.config._sources import read_data, read_initial, read_reference, read_times, read_twin
 from pdefit.cli.config._system import read_system
 from pdefit.cli.config.configuration import readable
-from pdefit.cli.config.settings import Settings
+from pdefit.cli.config.settings import PosteriorSettings, Settings
 from pdefit.cli.config.stages import AUTO, read_stages
 from pdefit.cli.config.store import read_store
 from pdefit.integrate.adaptive.tolerance import Adaptive
@@ -48,6 +48,7 @@ def read_settings(cfg: DictConfig) -> Settings:
         holdout=_holdout(node["holdout"]),
         dt=_step(node["dt"]),
         lyapunov=_flag(node, "lyapunov"),
+        posterior=_posterior(node["posterior"]),
         smooth_tangents=_flag(node, "smooth_tangents"),
         times=read_times(node["times"]),
         data=read_data(node["data"]),
@@ -135,6 +136,19 @@ def _flag(node: Mapping[str, Any], key: str) -> bool:
     if not isinstance(node[key], bool):
         raise PdefitError(f"{key} expects true or false, but got '{node[key]}'")
     return node[key]
+
+
+def _posterior(given: Any) -> PosteriorSettings | None:
+    if given is None:
+        return None
+    node = {"samples": 0, **(given if isinstance(given, Mapping) else {"rank": given})}
+    if set(node) != {"rank", "samples"}:
+        raise PdefitError(f"posterior expects a rank, or {{rank: 100, samples: 3}}, but got {given!r}")
+    for key, least in (("rank", 1), ("samples", 0)):
+        whole_number(node[key], f"posterior.{key}")
+        if node[key] < least:
+            raise PdefitError(f"posterior.{key} expects 1 or more, but got 0; posterior=null leaves it out")
+    return PosteriorSettings(**node)
 
 
 def _step(dt: Any) -> float | None:

@@ -134,6 +134,20 @@ class StateFile:
     path: str
 
 
+@dataclasses.dataclass(frozen=True)
+class PosteriorSettings:
+    """Uncertainty of unknown fields after the fit.
+
+    **Arguments:**
+
+    - `rank`: the most eigenpairs.
+    - `samples`: the number of samples in posterior.h5.
+    """
+
+    rank: int
+    samples: int
+
+
 Initial = Literal["system", "data"] | StateFile | AbstractPreparation
 
 
@@ -153,6 +167,7 @@ class Settings:
     holdout: float
     dt: float | None
     lyapunov: bool
+    posterior: PosteriorSettings | None
     smooth_tangents: bool
     times: Times
     data: DataSettings | None

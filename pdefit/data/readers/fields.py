@@ -11,7 +11,7 @@ import numpy as np
 from pdefit._util.errors import PdefitError, with_space
 from pdefit.data.readers.datasets import is_text, opened, variable
 
-KINDS = ("true", "observed", "predicted")
+KINDS = ("true", "observed", "predicted", "std", "prior")
 # variables up to this size are read at once, larger ones frame by frame
 _AT_ONCE = 32 << 20
 
@@ -27,7 +27,8 @@ class Field:
     - `dims`: the names of its axes after time.
     - `coords`: for each of them the positions, or labels, (n,).
     - `coord_units`: for each of them the unit of the positions.
-    - `kinds`: which of `KINDS` the file holds: the truth of a twin, observations, predictions.
+    - `kinds`: which of `KINDS` the file holds: the truth of a twin, observations, predictions, standard deviations of the
+      posterior and of the prior.
     - `vector`, `component`: of a component the vector's name, and the name of the axis along which it points.
     """
 

@@ -74,12 +74,12 @@ class Modes:
         """The wave number of every mode, in one over the unit of the grid's lengths."""
         return self._chosen[1]
 
-    def field(self, coefficients: Float[Array, " count"]) -> Array:
-        """The field that is the sum of the modes with these coefficients."""
+    def field(self, coefficients: Float[Array, " count"], power: int = 1) -> Array:
+        """The field that is the sum of the modes with these coefficients, or of a power of them."""
         index, along = self._chosen[0], self._along
         field = jnp.zeros([m.shape[1] for m in along], coefficients.dtype).at[tuple(index.T)].set(coefficients)
         for modes in along:
-            field = jnp.tensordot(field, jnp.asarray(modes), axes=(0, 1))
+            field = jnp.tensordot(field, jnp.asarray(modes**power), axes=(0, 1))
         return field
 
     def coefficients(self, field: Array) -> Float[Array, " count"]:

@@ -142,6 +142,18 @@ class Sobolev:
         return whole
 
     @property
+    def variance(self) -> Float[np.ndarray, "..."]:
+        """The variance of S z at every point, for a z of unit variance: the sum of its squared modes."""
+        found = self.spectrum**2
+        for axis, (n, wraps) in enumerate(zip(self.shape, self.periodic, strict=True)):
+            number = np.zeros(n) if wraps else np.arange(n)
+            squares = (
+                np.cos(np.pi * np.outer(number, np.arange(n) + 0.5) / n) ** 2 * np.where(number > 0, 2, 1)[:, None]
+            )
+            found = np.moveaxis(np.tensordot(found, squares / n, axes=(axis, 0)), -1, axis)
+        return found
+
+    @property
     def spectrum(self) -> Float[np.ndarray, "..."]:
         """The factor of every mode, an array of the field's shape in the order of cosine and Fourier transforms."""
         along = [

@@ -30,6 +30,11 @@ _CAPTIONS = {
         "Root mean square residual in standard deviations; 1 is the noise.",
         "the size of residuals over time, in standard deviations of the noise",
     ),
+    "posterior": (
+        "Estimates of unknown fields with their standard deviation, and the eigenvalues: above 1 the data know more than "
+        "the prior.",
+        "estimates, standard deviations and their ratio to the prior or to the error, and the spectrum of eigenvalues",
+    ),
     "adjoints": (
         "Sensitivity algorithms: error, time and memory of a gradient.",
         "error, time and memory of each sensitivity algorithm",

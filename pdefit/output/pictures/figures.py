@@ -14,6 +14,7 @@ from pdefit.output.pictures._maps import draw_map
 from pdefit.output.pictures._movie import draw_movie, has_movie
 from pdefit.output.pictures._orbits import draw_orbits
 from pdefit.output.pictures._parameters import draw_parameters
+from pdefit.output.pictures._posterior import draw_posterior
 from pdefit.output.pictures._quantities import bodies, quantities
 from pdefit.output.pictures._series import draw_forecast, draw_residuals
 from pdefit.output.pictures._spacetime import draw_spacetime
@@ -79,6 +80,11 @@ def draw_all(run: Path, form: str = "png") -> Drawn:
         ("parameters.csv", "parameters", lambda p: draw_parameters(p, rows)),
         ("residuals.csv", "residuals", lambda p: draw_residuals(p, run / "residuals.csv", unit)),
         ("forecast.csv", "forecast", lambda p: draw_forecast(p, run / "forecast.csv", unit, error_unit, baseline)),
+        (
+            "posterior.h5",
+            "posterior",
+            lambda p: draw_posterior(p, run / "posterior.h5", summary.get("posterior") or {}),
+        ),
     ]
     if files.has("parameters.csv"):
         read = Drawn()

@@ -30,6 +30,7 @@ def test_an_amplitude_is_the_standard_deviation_at_a_point():
     S = operator(amplitude=0.3)[0]
     columns = jax.vmap(S.smooth)(jnp.eye(72).reshape(72, 9, 8))
     np.testing.assert_allclose(np.mean(np.sum(columns**2, axis=0)), 0.3**2, rtol=1e-12)
+    np.testing.assert_allclose(S.variance, np.sum(columns**2, axis=0), rtol=1e-12)
     # S is symmetric, so that S^2 is the covariance
     matrix = columns.reshape(72, 72)
     np.testing.assert_allclose(matrix, matrix.T, atol=1e-15)

@@ -1,0 +1,288 @@
+"""The uncertainty of unknown fields with a Gaussian prior, by the leading eigenpairs of what the data add to it.
+
+H is the Gauss-Newton matrix of the data, and W the diagonal of one over the prior's standard deviations. The few unknowns
+without such a prior are eliminated: B is the Schur complement of their block of H. With eigenpairs of
+
+    W^-1 B W^-1 = V L V^T
+
+the covariance of the fields is W^-1 (I + V L V^T)^-1 W^-1. Only eigenvalues that are not small against 1 matter: there
+the data know more than the prior. Eigenpairs that were left out make the covariance larger, never smaller.
+
+Source: T. Bui-Thanh, O. Ghattas, J. Martin, G. Stadler, SIAM J. Sci. Comput. 35:A2494 (2013), doi:10.1137/12089586X.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+from scipy import linalg
+
+from pdefit._util.errors import PdefitError
+from pdefit.inverse.controls.prior_variance import prior_variance
+from pdefit.inverse.controls.vector import FEW, Controls
+from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.compiled import VALUE
+from pdefit.inverse.objective.variants import with_tangents
+from pdefit.inverse.uncertainty._control_values import squares, values_at
+from pdefit.inverse.uncertainty._leading import leading
+from pdefit.systems.capabilities import AbstractConstrained
+
+# eigenvalues that were left out are mentioned where their sum is above this part of the number of those found
+_NOTED = 0.2
+# the samples that measure a standard deviation to about five percent, where it has no closed form
+_SAMPLES = 200
+
+Products = Callable[[AbstractObjective, Array, Array], Array]
+
+_PRODUCTS: Products = eqx.filter_jit(
+    lambda functional, theta, rows: jax.vmap(lambda v: functional.gauss_newton_product(theta, v))(rows)
+)
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class FieldPosterior:
+    """The Gaussian posterior of all controls, linearised at an estimate.
+
+    **Arguments:**
+
+    - `functional`, `theta`: the objective and its minimum, (p,).
+    - `weights`: one over the prior's standard deviation of every element of theta; 0 for those without a prior.
+    - `eigenvalues`: the leading eigenvalues L, the largest first, (r,).
+    - `vectors`: their vectors V, (m, r), for the m elements with a prior.
+    - `coupling`: the change of the k elements without a prior, per change of the others, (k, m).
+    - `spread`: a root R of the covariance R R^T of those k elements where all others are known, (k, k).
+    - `noise`: the size of the noise, by which the stated sigma was multiplied.
+    - `products`: the number of products with the Gauss-Newton matrix.
+    - `missing`: an estimate of the sum of all eigenvalues that were left out. At most so many of them are above 1.
+    """
+
+    functional: AbstractObjective
+    theta: Float[Array, " p"]
+    weights: Float[np.ndarray, " p"]
+    eigenvalues: Float[np.ndarray, " r"]
+    vectors: Float[np.ndarray, "m r"]
+    coupling: Float[np.ndarray, "k m"]
+    spread: Float[np.ndarray, "k k"]
+    noise: float
+    products: int
+    missing: float
+
+    @property
+    def degrees_of_freedom(self) -> float:
+        """The number of directions of the fields that the data determine: the sum of l / (1 + l)."""
+        return float(np.sum(self.eigenvalues / (1 + self.eigenvalues)))
+
+    @property
+    def amplitude_factors(self) -> dict[str, float]:
+        """The factor by which the data would change the amplitude of every field's prior, by path.
+
+        It is 1 where the amplitude makes the data most probable. Below, the prior allows for more than the estimate uses;
+        above, it holds the estimate back. A few fits, each with the amplitude times this factor, find it.
+
+        Source: D. J. C. MacKay, Neural Comput. 4:415 (1992), doi:10.1162/neco.1992.4.3.415.
+        """
+        freedom = np.zeros(self.weights.size)
+        freedom[self.weights > 0] = self.vectors**2 @ (self.eigenvalues / (1 + self.eigenvalues))
+        used = (self.weights * np.asarray(self.theta)) ** 2
+        masks = {path: mask for path, mask in self.functional.controls.elements.items() if np.any(freedom[mask] > 0)}
+        return {path: float(np.sqrt(np.sum(used[mask]) / np.sum(freedom[mask]))) for path, mask in masks.items()}
+
+    @property
+    def remark(self) -> str:
+        """A sentence about eigenvalues that are missing; empty where they change little."""
+        count = self.eigenvalues.size
+        most = min(self.missing, len(self.vectors) - count)
+        return "" if self.missing <= _NOTED * count else (
+            f"the standard deviations of fields are upper bounds: beside the {count} eigenvalues found, up to {most:.0f} may "
+            f"be above 1; a larger rank finds them"
+        )  # fmt: skip
+
+    @functools.cached_property
+    def prior_standard_deviation(self) -> dict[str, np.ndarray]:
+        """The pointwise standard deviation of the prior of every field that has one, by path, in its unit."""
+        return {path: np.asarray(np.sqrt(x)) for path, x in self._prior.items() if np.any(x > 0)}
+
+    @functools.cached_property
+    def standard_deviation(self) -> dict[str, np.ndarray]:
+        """The pointwise standard deviation of every control, by path, in its unit."""
+        lost, k = self.eigenvalues / (1 + self.eigenvalues), len(self.coupling)
+        # elements without a prior move with the others: -P E^T - E P^T + E C E^T, as a sum of signed squares
+        shift = self.coupling / self.weights[self.weights > 0]
+        own = shift @ shift.T + self.spread @ self.spread.T
+        # in units of their size, so that large elements do not drown the small ones in round-off
+        size = np.sqrt(np.diag(own))
+        moved = np.zeros((2 * k, self.weights.size))
+        moved[:k, self.weights > 0] = shift / self.weights[self.weights > 0] / size[:, None]
+        moved[k:, self.weights == 0] = np.diag(size)
+        signs, axes = np.linalg.eigh(np.block([[0 * own, -np.eye(k)], [-np.eye(k), own / np.outer(size, size)]]))
+        rows, factors = np.concatenate([self._moved(self.vectors.T), axes.T @ moved]), np.concatenate([-lost, signs])
+        changes = squares(self.functional.controls, self.theta, jnp.asarray(rows), jnp.asarray(factors))
+        found = {path: np.asarray(np.sqrt(np.maximum(self._prior[path] + x, 0.0))) for path, x in changes.items()}
+        if isinstance(self.functional.problem.system, AbstractConstrained):
+            # a projection has no closed form at a point
+            free, obeying = (self.samples(_SAMPLES, jax.random.key(0), constrained=c) for c in (False, True))
+            moved = [path for path in found if not np.allclose(free[path], obeying[path])]
+            found |= {path: np.std(obeying[path], axis=0) for path in moved}
+        return found
+
+    @functools.cached_property
+    def _prior(self) -> dict[str, np.ndarray]:
+        controls = self.functional.controls
+        parts = zip(controls.items, controls.split(self.theta), controls.split(jnp.asarray(self.weights)), strict=True)
+        return {c.path: prior_variance(c, part, np.asarray(w)) for c, part, w in parts}
+
+    def _moved(self, rows: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "n p"]:
+        """Changes of theta, from those of the elements with a prior in units of its standard deviation."""
+        whole, given = np.zeros((len(rows), self.weights.size)), self.weights > 0
+        whole[:, given] = rows / self.weights[given]
+        whole[:, ~given] = -whole[:, given] @ self.coupling.T
+        return whole
+
+    def draws(self, n: int, key: PRNGKeyArray) -> Float[np.ndarray, "n p"]:
+        """Points of search space drawn from the posterior.
+
+        **Arguments:**
+
+        - `n`: their number.
+        - `key`: of the random numbers.
+        """
+        white = np.asarray(jax.random.normal(key, (n, self.weights.size)))
+        inner, given = white[:, self.weights > 0], self.weights > 0
+        narrowed = inner + (inner @ self.vectors * (1 / np.sqrt(1 + self.eigenvalues) - 1)) @ self.vectors.T
+        found = np.asarray(self.theta) + self._moved(narrowed)
+        found[:, ~given] += white[:, ~given] @ self.spread.T
+        return found
+
+    def samples(self, n: int, key: PRNGKeyArray, *, constrained: bool = True) -> dict[str, np.ndarray]:
+        """Values of every control drawn from the posterior, by path, (n, ...), in its unit.
+
+        They are not linearised: what a transform keeps positive is positive in every sample.
+
+        **Arguments:** `n`, `key` as of `draws`, and
+
+        - `constrained`: whether states obey the constraint of their system, such as a velocity without divergence;
+          default True.
+        """
+        found = [values_at(self.functional, jnp.asarray(theta), constrained) for theta in self.draws(n, key)]
+        return {c.path: np.stack([x[c.path] for x in found]) for c in self.functional.controls.items if found}
+
+    def __repr__(self) -> str:
+        return (
+            f"FieldPosterior: {self.degrees_of_freedom:.1f} degrees of freedom in {self.eigenvalues.size} eigenvalues from "
+            f"{self.products} products"
+        )
+
+
+def field_posterior(
+    functional: AbstractObjective,
+    theta: Float[Array, " p"],
+    *,
+    rank: int = 40,
+    tolerance: float = 0.1,
+    seed: int = 0,
+    sigma_stated: bool = False,
+    batch: int = 8,
+    products: Products = _PRODUCTS,
+    stop: Callable[[int], bool] = lambda _: False,
+) -> FieldPosterior:
+    """The uncertainty of unknown fields at a least-squares estimate, without a matrix.
+
+    It costs one product with the Gauss-Newton matrix for each eigenpair, and one for each unknown without a prior. A
+    product costs about two gradients.
+
+    **Arguments:**
+
+    - `functional`: the objective. A field has `modes`, or a `smoothing` with an amplitude.
+    - `theta`: its minimum, (p,).
+    - `rank`: the most eigenpairs; default 40. Fewer are computed where more would add hardly anything.
+    - `tolerance`: the search ends when all eigenvalues that are left out sum up to less than this part of the number of
+      those found; default 0.1.
+    - `seed`: of the random vectors that are multiplied; default 0.
+    - `sigma_stated`: whether the standard deviations of the observations were known before the fit; default False. The
+      noise then is at least what was stated, else what the residuals say. A prior whose amplitude was stated keeps it.
+    - `batch`: the number of products that are computed together, in less time and more memory; default 8.
+    - `products`: the products J_r^T J_r v of an objective at a point with the rows of an array, (batch, p), for drivers.
+      By default it is one compiled program.
+    - `stop`: called with the number of products before each batch. Where it returns true, the search ends.
+    """
+    functional, theta = with_tangents(functional), jnp.asarray(theta)
+    weights = functional.controls.roughness_of_theta()
+    given = weights > 0
+    _check(functional.controls, weights)
+
+    def data(rows: np.ndarray) -> np.ndarray:
+        # all batches have one size, so that one program serves them
+        cuts = range(0, len(rows), batch)
+        padded = (
+            jnp.zeros((batch, weights.size)).at[: len(rows[i : i + batch])].set(rows[i : i + batch]) for i in cuts
+        )
+        found = [np.asarray(products(functional, theta, x)) for x in padded]
+        return np.concatenate([np.zeros((0, weights.size)), *found])[: len(rows)] - weights**2 * rows
+
+    # the columns of H that belong to elements without a prior
+    columns = data(np.arange(weights.size) == np.flatnonzero(~given)[:, None])
+    root = _inverse_root(functional.controls, columns[:, ~given], ~given)
+    coupling = root @ (root.T @ columns[:, given])
+
+    def preconditioned(rows: np.ndarray) -> np.ndarray:
+        whole = np.zeros((len(rows), weights.size))
+        whole[:, given] = rows / weights[given]
+        return (data(whole)[:, given] - whole[:, given] @ coupling.T @ columns[:, given]) / weights[given]
+
+    precision = float(jnp.finfo(jax.tree.leaves(functional.problem.y0)[0].dtype).eps)
+    found = leading(preconditioned, int(np.sum(given)), rank, tolerance, batch, seed, precision, stop)
+    values = np.linalg.eigvalsh(found.factor.T @ found.factor)
+    used = float(np.sum(values / (1 + values))) + len(columns)
+    noise = _noise(functional, theta, weights, used, sigma_stated)
+    # the prior of modes is in units of the noise; a stated amplitude is not
+    relative = np.concatenate([np.full(c.size, c.modes is not None) for c in functional.controls.items])
+    weights = np.where(relative, weights / noise, weights)
+    vectors, sizes, _ = linalg.svd(
+        found.factor * np.where(relative[given], 1.0, 1 / noise)[:, None], full_matrices=False
+    )
+    return FieldPosterior(
+        functional=functional,
+        theta=theta,
+        weights=weights,
+        eigenvalues=sizes**2,
+        vectors=vectors,
+        coupling=coupling,
+        spread=noise * root,
+        noise=noise,
+        products=found.products + len(columns),
+        missing=found.missing * (1.0 if np.all(relative[given]) else noise**-2),
+    )
+
+
+def _check(controls: Controls, weights: np.ndarray) -> None:
+    """Refuse fields without a prior, which a low rank cannot describe."""
+    parts = zip(controls.items, controls.split(jnp.asarray(weights)), strict=True)
+    without = [c.path for c, w in parts if c.is_field and not np.any(w > 0)]
+    if without or np.all(weights == 0) or np.sum(weights == 0) > FEW:
+        raise PdefitError(
+            f"The posterior expects a prior of {', '.join(without) or 'at least one field'}; give its smoothing an "
+            f"amplitude, or make it of modes and fit it"
+        )
+
+
+def _inverse_root(controls: Controls, matrix: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """A root R of the inverse R R^T of the Gauss-Newton matrix of elements without a prior."""
+    sizes = np.sqrt(np.maximum(np.diag(matrix), np.finfo(float).tiny))
+    values, vectors = np.linalg.eigh(matrix / np.outer(sizes, sizes))
+    if np.any(values <= 10 * values.size * np.finfo(float).eps):
+        named = ", ".join(np.asarray(controls.names())[mask])
+        raise PdefitError(f"The data do not determine {named} together; give a prior, or observe more")
+    return vectors / np.sqrt(values) / sizes[:, None]
+
+
+def _noise(functional: AbstractObjective, theta: Array, weights: np.ndarray, used: float, sigma_stated: bool) -> float:
+    """The size of the noise in units of the stated sigma."""
+    misfit = 2 * float(VALUE(functional, theta)) - float(np.sum((weights * np.asarray(theta)) ** 2))
+    values = functional.observed_values + functional.continuity_values
+    found = float(np.sqrt(max(misfit, 0.0) / max(values - used, 1.0)))
+    return max(found, 1.0) if sigma_stated else max(found, np.finfo(float).tiny)
