@@ -156,6 +156,17 @@ def classics(folder: Path) -> None:
     promise("korteweg_de_vries: unknown initial state, largest error", max(errors), 1e-5)
 
 
+def flow(folder: Path) -> None:
+    (summary,), seconds = run(folder, "fit", "experiment=flow/temperature_from_velocity/small", "hydra.run.dir=here")
+    promise_time("temperature_from_velocity/small: wall time", seconds, 60)
+    with h5py.File(folder / "here" / "fields.h5") as file:
+        true, found = file["T_true"][:], file["T_predicted"][:]
+        last = int(np.sum(file["phase"][:] == 0)) - 1
+    for when, i, limit in (("end of the window", last, 0.03), ("2 Lyapunov times", -1, 0.1)):
+        error = np.linalg.norm(found[i] - true[i]) / np.linalg.norm(true[i])
+        promise(f"temperature_from_velocity/small: error of the unseen temperature, {when}", error, limit)
+
+
 def cardiac(folder: Path) -> None:
     run(folder / "cell", "simulate", "experiment=cardiac/single_cell", "render=false", "hydra.run.dir=here")
     _, _, u = film(folder / "cell" / "here" / "fields.h5")
