@@ -183,7 +183,7 @@ def test_a_run_goes_on_from_the_last_frame_of_another(pdefit_inside, tmp_path):
 
 def test_frames_that_are_not_complete_do_not_count(tmp_path):
     fields = {n: np.stack([np.full((8, 8), x) for x in (0.1, 0.2, np.nan)]) for n in ("u", "v")}
-    found, took = from_file(write(tmp_path / "a.h5", fields, n_done=2))
+    found, took, _ = from_file(write(tmp_path / "a.h5", fields, n_done=2))
     np.testing.assert_array_equal(found.u, 0.2)
     assert took is None
 
