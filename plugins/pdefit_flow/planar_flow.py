@@ -83,9 +83,9 @@ class AbstractPlanarFlow(
         return x, y
 
     def init_from_data(self, observations, index=0):
-        """A state from the fields that were measured on the whole grid, with a projected velocity.
+        """A state from the fields that were measured on the whole grid, and elsewhere that of `background`.
 
-        Where nothing was measured, it is that of `background`.
+        A measured velocity has a divergence, which the initial state of a run loses by `project`.
 
         **Arguments:**
 
@@ -100,7 +100,7 @@ class AbstractPlanarFlow(
             return jnp.where(observations.mask[name][index], measured[index], default)
 
         default = self.background()
-        return self.project(type(default)(*(merged(name, x) for name, x in default._asdict().items())))
+        return type(default)(*(merged(name, x) for name, x in default._asdict().items()))
 
     def coords(self):
         state = type(jax.eval_shape(lambda: self.init(jax.random.key(0))))

@@ -23,7 +23,7 @@ def from_data(settings: Settings, data: DataSettings) -> Made:
     last = np.inf if settings.times.fit_until is None else settings.times.fit_until
     noise = {name: estimate_noise(observations.between(-np.inf, last), name) for name in data.automatic}
     observations = observations.with_sigma({name: found.sigma for name, found in noise.items()})
-    y0, prepared = initial_state(settings.initial, settings.seed, system, observations)
+    y0, prepared, moved = initial_state(settings.initial, settings.seed, system, observations)
     problem = Problem(system, y0, settings.observe, args=settings.args)
     return Made(
         problem,
@@ -35,6 +35,6 @@ def from_data(settings: Settings, data: DataSettings) -> Made:
         unstated=data.unstated,
         prepared=prepared,
         assumed=assumed,
-        remarks=remarks,
+        remarks=(*remarks, *moved),
         truth=None if data.true_values is None else problem_at(problem, data.true_values),
     )

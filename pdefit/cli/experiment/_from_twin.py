@@ -32,7 +32,7 @@ def from_twin(settings: Settings, given: TwinSettings) -> Made:
     system = settings.system.build()
     truth = settings.system.changed(given.system).refined(given.refine).build()
     args, ts = settings.args, frame_times(settings.times)
-    fine, prepared = initial_state(settings.initial, settings.seed, truth, None)
+    fine, prepared, moved = initial_state(settings.initial, settings.seed, truth, None)
     span = float(ts[-1] - ts[0])
     # constant steps, whatever the model has
     solver = given.solver or suitable_solver(truth, fine, span, args)
@@ -61,6 +61,7 @@ def from_twin(settings: Settings, given: TwinSettings) -> Made:
         states,
         f"twin ({given.variant})",
         prepared=prepared,
+        remarks=moved,
         noiseless=given.noise == 0,
         method=method,
         dt=chosen,

@@ -1,9 +1,11 @@
 """Initial states: of the system, from the data, by a preparation, or from a file."""
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import PyTree
 
 from pdefit._util.errors import PdefitError, first_line
+from pdefit._util.trees import named_fields
 from pdefit.cli.config.settings import Initial, StateFile
 from pdefit.cli.experiment._prepared import Prepared, prepared_state, state_from_file
 from pdefit.data.observations import Observations
@@ -12,11 +14,14 @@ from pdefit.systems.capabilities import AbstractConstrained, AbstractDataState
 from pdefit.systems.preparation import AbstractPreparation
 from pdefit.systems.system import AbstractSystem
 
+# the part of a field by which a projection may change it without a remark
+_MOVED = 1e-3
+
 
 def initial_state(
     initial: Initial, seed: int, system: AbstractSystem, observations: Observations | None
-) -> tuple[PyTree, Prepared | None]:
-    """Initial state of an experiment, and the cost of its preparation if it has one.
+) -> tuple[PyTree, Prepared | None, tuple[str, ...]]:
+    """Initial state of an experiment, the cost of its preparation if it has one, and remarks for the user.
 
     **Arguments:**
 
@@ -26,12 +31,27 @@ def initial_state(
     """
     try:
         y0, prepared = _state(initial, system, observations, seed)
-        return (system.project(y0) if isinstance(system, AbstractConstrained) else y0), prepared
+        if not isinstance(system, AbstractConstrained):
+            return y0, prepared, ()
+        allowed = system.project(y0)
+        return allowed, prepared, _moved(y0, allowed)
     except PdefitError:
         raise
     # a plugin may raise any exception where its parameters do not fit each other
     except Exception as error:
         raise PdefitError(f"{type(system).__name__} cannot make its initial state: {first_line(error)}") from None
+
+
+def _moved(y0: PyTree, allowed: PyTree) -> tuple[str, ...]:
+    """A remark on the fields of a state that its constraint changed by more than round-off."""
+    pairs = zip(named_fields(y0).items(), named_fields(allowed).values(), strict=True)
+    parts = {
+        name: float(jnp.linalg.norm(new - x) / jnp.maximum(jnp.linalg.norm(x), 1e-300)) for (name, x), new in pairs
+    }
+    told = ", ".join(f"{name} by {part:.1%}" for name, part in parts.items() if part > _MOVED)
+    if not told:
+        return ()
+    return (f"the initial state did not obey the constraint of the equations (divergence) and was projected: {told}",)
 
 
 def _state(
