@@ -17,7 +17,14 @@ MEASURED = json.loads((ROOT / "docs" / "measured.json").read_text())
 SOURCES = json.loads((ROOT / "docs" / "numbers.json").read_text())
 
 # an hour or more
-UNMEASURED = ("cardiac/bocf_parameters_512",)
+UNMEASURED = (
+    "cardiac/bocf_parameters_512",
+    "flow/kolmogorov",
+    "flow/ra_pr",
+    "flow/temperature_from_velocity",
+    "flow/temperature_from_velocity/noisy",
+    "flow/temperature_from_velocity/small",
+)
 
 _NUMBER = r"(?<![\w.^-])(\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?)"
 _UNIT = r"(?:-| ?)(%|s|ms|min|minutes?|seconds?|hours?|kB|MB|GB|times|au|cm/s|evaluations)(?![\w/^])"

@@ -82,7 +82,7 @@ def _smoothing(node: Any, path: str) -> float | Smoothing | None:
             f"{path} expects a length, e.g. {{length: 0.05, amplitude: 0.2, mean: {{x: 5}}}}, but got {node!r}"
         )
     amplitude = node.get("amplitude")
-    if amplitude not in (None, "data"):
+    if amplitude is not None:
         amplitude = _number(amplitude, f"{path}.amplitude")
     order = _number(node.get("order", 1.0), f"{path}.order")
     factors = {str(axis): _number(x, f"{path}.mean.{axis}") for axis, x in mean.items()}

@@ -82,7 +82,7 @@ def bind(
                 base=base,
                 modes=modes,
                 roughness=_roughness(control, guess.size),
-                open=modes is not None or _amplitude(control) == "data",
+                open=modes is not None,
                 own=control.scope == "experiment" or kind_of(path, guess.size) == "node",
             )
         )
@@ -106,7 +106,7 @@ def _at_guesses(
     return guessed.constrained() if any(path.split(".")[0] in ("y0", "nodes") for path, _ in declarations) else guessed
 
 
-def _amplitude(control: Control) -> float | str | None:
+def _amplitude(control: Control) -> float | None:
     return control.smoothing.amplitude if isinstance(control.smoothing, Smoothing) else None
 
 
@@ -128,7 +128,7 @@ def _roughness(control: Control, size: int) -> Array | None:
     if _amplitude(control) is None:
         return None
     # with a stated amplitude a search variable of scale 1 has standard deviation 1
-    return jnp.full(size, 0.0 if _amplitude(control) == "data" else control.scale)
+    return jnp.full(size, control.scale)
 
 
 def _labels(problem: Problem, info: ParameterInfo | None, shape: tuple[int, ...]) -> tuple[str, ...]:

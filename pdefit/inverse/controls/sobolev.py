@@ -3,7 +3,6 @@
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Literal
 
 import jax.numpy as jnp
 import numpy as np
@@ -30,8 +29,9 @@ class Smoothing:
 
     - `length`: the length over which the field is smoothed, in the unit of lengths of the grid. Without a grid it is in
       cells.
-    - `amplitude`: the standard deviation of the prior at a point, in the unit of the search space; `data` where the data
-      choose it. By default there is no prior, and z is a way of searching only.
+    - `amplitude`: the standard deviation of the prior at a point, in the unit of the search space. By default there is
+      no prior, and z is a way of searching only. The factors by which the evidence of the data would change it are
+      `amplitude_factors` of `pdefit.field_posterior`.
     - `order`: how fast the modes of large wave numbers k fall off; default 1. Flows and fields that diffuse are smoother
       than that, which an order of 2 says.
     - `mean`: for axes by name a factor by which the mean along that axis may be larger than the rest, such as
@@ -39,14 +39,14 @@ class Smoothing:
     """
 
     length: float
-    amplitude: float | Literal["data"] | None = None
+    amplitude: float | None = None
     order: float = 1.0
     mean: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self):
         numbers = {"length": self.length, "order": self.order, **{f"mean.{axis}": x for axis, x in self.mean.items()}}
-        if self.amplitude not in (None, "data"):
-            numbers["amplitude"] = self.amplitude  # pyright: ignore[reportArgumentType]
+        if self.amplitude is not None:
+            numbers["amplitude"] = self.amplitude
         for name, number in numbers.items():
             if not (isinstance(number, int | float) and 0 < number < math.inf):
                 raise ValueError(f"smoothing expects a positive {name}, but got {number}")
@@ -94,8 +94,7 @@ class Sobolev:
             if name not in axes.names:
                 raise unknown(f"axis of '{path}' (smoothing.mean)", name, [n for n in axes.names if n])
         factors = tuple(float(given.mean.get(name, 1.0)) for name in axes.names)
-        amplitude = 1.0 if given.amplitude == "data" else given.amplitude
-        return cls(axes.shape, axes.spacing, axes.periodic, given.length, given.order, factors, amplitude)
+        return cls(axes.shape, axes.spacing, axes.periodic, given.length, given.order, factors, given.amplitude)
 
     def smooth(self, z: Float[Array, "..."]) -> Float[Array, "..."]:
         """The field S z."""
