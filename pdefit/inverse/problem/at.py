@@ -13,6 +13,7 @@ from jaxtyping import Array
 from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.trees import named_fields
 from pdefit.inverse.problem.instrument import AbstractObservationOperator
+from pdefit.systems.capabilities import AbstractGridded
 from pdefit.systems.grid import AbstractGrid
 
 # values that an interpolation takes along each axis; `spectral` takes all
@@ -91,6 +92,13 @@ class At(AbstractObservationOperator):
         if self.grid is None and not isinstance(grid, AbstractGrid):
             raise PdefitError(
                 f"At interpolates on a grid, which {type(system).__name__} has not; use select for its fields"
+            )
+        coords = system.coords() if isinstance(system, AbstractGridded) else {}
+        on_faces = [n for n, c in coords.items() if any(d.endswith("_face") for d in c.dims)]
+        if wrong := [n for n in on_faces if n in (self.fields or on_faces)]:
+            raise PdefitError(
+                f"At interpolates between the centres of cells, but {', '.join(wrong)} live on faces; name other fields, or "
+                f"use subsample"
             )
         return self if self.grid is not None else dataclasses.replace(self, grid=grid)
 

@@ -180,3 +180,13 @@ def test_what_does_not_fit_is_refused_in_a_sentence():
         RayleighBenard(dataclasses.replace(grid, extent=(1.0, 2.0)), 1e4, 1.0)
     with pytest.raises(ValueError, match="a duration above 0"):
         SpinUp(0.0)
+
+
+def test_points_between_cells_are_refused_for_velocities_on_faces():
+    at = pdefit.instruments.At(points=[[0.5, 0.5]])
+    with pytest.raises(pdefit.PdefitError, match="but u, w live on faces"):
+        pdefit.Problem(box(4), box(4).init(jax.random.key(0)), at)
+    problem = pdefit.Problem(
+        box(4), box(4).init(jax.random.key(0)), pdefit.instruments.At(points=[[0.5, 0.5]], fields="T")
+    )
+    assert problem.observe(problem.y0)["T"].shape == (1,)
