@@ -16,7 +16,7 @@ PAGES = {str(p.relative_to(ROOT)): p for p in (ROOT / "README.md", *sorted((ROOT
 MEASURED = json.loads((ROOT / "docs" / "measured.json").read_text())
 SOURCES = json.loads((ROOT / "docs" / "numbers.json").read_text())
 
-# an hour or more
+# many minutes, or not yet measured on an idle machine
 UNMEASURED = (
     "cardiac/bocf_parameters_512",
     "flow/kolmogorov",

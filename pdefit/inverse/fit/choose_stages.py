@@ -22,8 +22,8 @@ _FAR_WITH_STATE = 0.2
 # the mean squared residual of the first frame, as a part of that of all, at which the numbers are what is wrong
 _NUMBERS_WRONG = 0.1
 
-# gradients that L-BFGS keeps for a field: on an unseen temperature of 1,600 points it took 0.7 of the time of 10, and 0.4 to
-# 0.8 of that of Gauss-Newton-CG (tests/benchmarks/fields.py)
+# gradients that L-BFGS keeps for a field: on an unseen temperature of 1,600 points it took 0.7 to 0.8 of the time of
+# 10, and 0.1 to 0.8 of that of Gauss-Newton-CG (tests/benchmarks/fields.py)
 _MEMORY = 20
 
 # stages that prepare stop when the decrease that is promised no longer matters
