@@ -286,7 +286,7 @@ EXPERIMENTS = {
 }
 PARTS = {
     part.__name__: part
-    for part in (pleiades, fisher, classics, sweep, cardiac, lennard_jones, solar_system, solar_system_positions)
+    for part in (pleiades, fisher, classics, flow, sweep, cardiac, lennard_jones, solar_system, solar_system_positions)
 }
 
 wanted = [word for word in sys.argv[1:] if word != "--record"]

@@ -36,12 +36,19 @@ RUNS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "particles/lennard_jones_10": ("fit", (), "parameters"),
     "classics/korteweg_de_vries": ("fit", (), "fields"),
     "classics/kuramoto_sivashinsky": ("fit", (), "fields"),
+    "flow/temperature_from_velocity/noisy": ("fit", (), "fields"),
     "particles/pleiades": ("simulate", ("times.count=601",), "fields"),
     "particles/solar_system": ("fit", (), "parameters"),
     "particles/solar_system_positions": ("fit", (), "fields"),
 }
 # these take ten minutes or more on two cores, and are run only if they are named
-SLOW = ("cardiac/bocf_quiet", "cardiac/bocf_hard_data", "cardiac/bocf_noisy", "cardiac/bocf_parameters_512")
+SLOW = (
+    "cardiac/bocf_quiet",
+    "cardiac/bocf_hard_data",
+    "cardiac/bocf_noisy",
+    "cardiac/bocf_parameters_512",
+    "flow/temperature_from_velocity/noisy",
+)
 
 
 def picture_of(experiment: str) -> Path:

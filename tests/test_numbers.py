@@ -23,7 +23,6 @@ UNMEASURED = (
     "flow/ra_pr",
     "flow/temperature_from_velocity",
     "flow/temperature_from_velocity/noisy",
-    "flow/temperature_from_velocity/small",
 )
 
 _NUMBER = r"(?<![\w.^-])(\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?)"
