@@ -46,8 +46,8 @@ def test_a_blow_up_keeps_the_frames_before_it(compose, tmp_path, monkeypatch):
     real = simulate_command.initial_state
 
     def below(*arguments):
-        y0, prepared = real(*arguments)
-        return y0._replace(u=y0.u - 1.0), prepared
+        y0, *rest = real(*arguments)
+        return y0._replace(u=y0.u - 1.0), *rest
 
     monkeypatch.setattr(simulate_command, "initial_state", below)
     overrides = ("times.stop=40", "times.count=41", "solver=rk4", "dt=0.1", "render=false")
