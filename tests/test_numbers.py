@@ -21,7 +21,6 @@ UNMEASURED = (
     "cardiac/bocf_parameters_512",
     "flow/kolmogorov",
     "flow/ra_pr",
-    "flow/temperature_from_velocity",
     "flow/temperature_from_velocity/noisy",
 )
 
