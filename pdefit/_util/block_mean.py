@@ -65,5 +65,5 @@ def _halved(x: np.ndarray, wrap: bool) -> np.ndarray:
 
 
 def is_whole(x: int | float) -> bool:
-    """Whether a number of cells is whole, but for round-off."""
+    """Test for a whole number of cells, but for round-off."""
     return abs(x - round(x)) < 1e-6

@@ -171,6 +171,6 @@ class NavierStokes(AbstractPlanarFlow, AbstractVerifiable):
 
 
 def _fits(boundary: AbstractBoundary) -> bool:
-    """Whether a condition is one of a tangential velocity: at a wall that moves at most along itself, or periodic."""
+    """Test for a condition on a tangential velocity: of a wall that moves at most along itself, or periodic."""
     number = isinstance(boundary, Dirichlet) and not (isinstance(boundary.value, str) or callable(boundary.value))
     return number or isinstance(boundary, Periodic | NoFlux)

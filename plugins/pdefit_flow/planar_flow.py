@@ -1,4 +1,4 @@
-"""What flows in the plane share: coordinates on a staggered grid, averages over coarser cells, projection, stable steps."""
+"""The base class of planar flows: staggered coordinates, averages over coarser cells, projection, stable steps."""
 
 import abc
 import functools

@@ -123,7 +123,7 @@ class FromData(AbstractGuess):
 
 
 def is_measured(guess: AbstractGuess | None, path: str, observations: Observations) -> bool:
-    """Whether a guess is a measurement of the unknown itself.
+    """Test for a guess that is a measurement of the unknown itself.
 
     **Arguments:**
 
@@ -139,8 +139,8 @@ def _between_rasters(
 ) -> np.ndarray | None:
     """A field from its values on a coarser raster at the first time; None where that raster is not known."""
     assert isinstance(problem.system, AbstractGridded), "a field with axes has coordinates"
-    seen = seen_positions(problem.observe, problem.y0, problem.system.coords()).get(field)
-    dims = problem.system.coords()[field].dims
+    coords = problem.system.coords()
+    seen, dims = seen_positions(problem.observe, problem.y0, coords).get(field), coords[field].dims
     values, mask = np.asarray(observations.values[field][0], float), np.asarray(observations.mask[field][0])
     if seen is None or seen.dims != dims or tuple(seen.coords[d].size for d in dims) != values.shape:
         return None

@@ -15,7 +15,7 @@ from pdefit.inverse.controls._axes import FieldAxes
 
 @dataclasses.dataclass(frozen=True)
 class Smoothing:
-    """How smooth an unknown field is expected to be.
+    """The expected smoothness of an unknown field.
 
     The field is a background plus S z, where S = (1 + length^2 k^2)^(-order) and z is the search variable. With an amplitude, z
     has a Gaussian prior: the field then differs from its background by about the amplitude, over distances of about the

@@ -35,7 +35,7 @@ class AbstractStop(eqx.Module):
 
     @abc.abstractmethod
     def reached(self, score: Array, since: Array) -> Array:
-        """Whether the stage ends.
+        """Test for the end of the stage.
 
         **Arguments:**
 
@@ -45,7 +45,7 @@ class AbstractStop(eqx.Module):
 
     @abc.abstractmethod
     def remark(self, score: float) -> str:
-        """What happened, as a sentence for the user."""
+        """A sentence for the user about the end of the stage."""
 
 
 class Noise(AbstractStop):
@@ -178,7 +178,7 @@ class Stopping(AbstractOptimizer):
 
 
 def reached(carry: Carry | None) -> bool:
-    """Whether a rule ended the stage."""
+    """Test for a stage that its rule ended."""
     return carry is not None and isinstance(carry.state, _State) and bool(carry.state.reached)
 
 

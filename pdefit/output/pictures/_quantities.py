@@ -72,7 +72,7 @@ class Quantity:
 
     @property
     def is_signed(self) -> bool:
-        """Whether zero is the middle of its scale."""
+        """Test for a quantity whose colour scale has zero in its middle."""
         return self.curl_of is not None
 
     @property
@@ -198,7 +198,7 @@ def _is_list(field: Field, dim: str) -> bool:
 
 
 def _rows_are_columns(first: Axis, second: Axis) -> bool:
-    """Whether the first axis of an array should run to the right: x, or a much longer side. Heights z run upwards."""
+    """Test for a first axis that should run to the right: x, or a much longer side. Heights z run upwards."""
     if "z" in (first.name, second.name):
         return second.name == "z"
     if first.unit == second.unit:
