@@ -25,3 +25,13 @@ def run(functional, stages, resume=None, most=None):
 
 def bits(rows):
     return [(r.iteration, r.stage, r.loss, r.gradient_norm, r.accepted, r.theta.tobytes()) for r in rows]
+
+
+def resumed_alike(functional, stages, whole, rows, states):
+    """The fits that go on from every state of a whole one, each after its bits were compared with it."""
+    for state in states:
+        found, later, _ = run(functional, stages, resume=state)
+        assert np.asarray(found.theta).tobytes() == np.asarray(whole.theta).tobytes()
+        assert bits(rows[: state.iterations] + later) == bits(rows)
+        assert (found.iterations, found.events) == (whole.iterations, whole.events)
+        yield found
