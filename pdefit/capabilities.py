@@ -6,6 +6,7 @@ from pdefit.systems.capabilities import AbstractConstrained as AbstractConstrain
 from pdefit.systems.capabilities import AbstractDataGuess as AbstractDataGuess
 from pdefit.systems.capabilities import AbstractDataState as AbstractDataState
 from pdefit.systems.capabilities import AbstractDiagnosed as AbstractDiagnosed
+from pdefit.systems.capabilities import AbstractDriven as AbstractDriven
 from pdefit.systems.capabilities import AbstractExact as AbstractExact
 from pdefit.systems.capabilities import AbstractGridded as AbstractGridded
 from pdefit.systems.capabilities import AbstractMechanical as AbstractMechanical

@@ -103,7 +103,7 @@ class AbstractRefinable(eqx.Module):
 
 
 class AbstractConstrained(eqx.Module):
-    """A system whose states obey a linear constraint, such as zero divergence."""
+    """A system whose states obey a linear or affine constraint, such as zero divergence."""
 
     @abc.abstractmethod
     def project(self, y: PyTree) -> PyTree:
@@ -185,6 +185,22 @@ class AbstractDataState(eqx.Module):
 
         - `observations`: the record.
         - `index`: the state is that at `observations.ts[index]`; by default where the record begins.
+        """
+
+
+class AbstractDriven(eqx.Module):
+    """A system that takes some of its inputs from the record, such as the velocity on the rim of a window."""
+
+    @abc.abstractmethod
+    def driven_by(
+        self, observations: Observations, frames: np.ndarray
+    ) -> tuple[AbstractSystem, Observations, tuple[str, ...]]:
+        """The system with its inputs, the record without what the system took from it, and remarks for the user.
+
+        **Arguments:**
+
+        - `observations`: the record.
+        - `frames`: the indices of the times that may be read, increasing. Others are kept to judge the fit.
         """
 
 

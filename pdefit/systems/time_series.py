@@ -96,6 +96,13 @@ class TimeSeries(eqx.Module):
         """
         return interpolated(self.times, self.values, t, self.method)
 
+    def continued(self, t: Any) -> Array:
+        """The values at one time, where the first and the last polynomial go on before and after all times.
+
+        **Arguments:** as of a call.
+        """
+        return interpolated(self.times, self.values, t, self.method, clip=False)
+
     def with_values(self, values: Array) -> "TimeSeries":
         """The series with other values at its knots.
 
@@ -128,7 +135,7 @@ def increasing(knots: Any, name: str, owner: str = "A time series") -> np.ndarra
     return knots
 
 
-def interpolated(times: Array | np.ndarray, values: Array, t: Any, method: str) -> Array:
+def interpolated(times: Array | np.ndarray, values: Array, t: Any, method: str, clip: bool = True) -> Array:
     """The interpolated values at one time. Only those of the methods `linear` and `smooth` are linear in the values.
 
     **Arguments:**
@@ -136,9 +143,11 @@ def interpolated(times: Array | np.ndarray, values: Array, t: Any, method: str) 
     - `times`, `values`: the knots, (K,), and the values there, (K, ...).
     - `t`: the time.
     - `method`: `linear`, `cubic` for monotone slopes, or `smooth` for those of parabolas.
+    - `clip`: whether values stay constant beyond the knots.
     """
     times, n, dtype = jnp.asarray(times), values.shape[0], values.dtype
-    t = jnp.clip(jnp.asarray(t, times.dtype), times[0], times[-1])
+    t = jnp.asarray(t, times.dtype)
+    t = jnp.clip(t, times[0], times[-1]) if clip else t
     i = jnp.clip(jnp.searchsorted(times, t, side="right") - 1, 0, n - 2)
     # the two knots around t and one more at each side
     near = jnp.clip(i + jnp.arange(-1, 3), 0, n - 1)

@@ -12,11 +12,12 @@ from jaxtyping import Array, Float
 
 import pdefit
 from pdefit.boundaries import AbstractBoundary, Dirichlet, Ends, NoFlux, Periodic
-from pdefit.capabilities import AbstractVerifiable, Example
+from pdefit.capabilities import AbstractDriven, AbstractVerifiable, Example
 from pdefit_flow.forces import KolmogorovForce, NoForce
 from pdefit_flow.operators import Velocity, laplacian, self_transport, transport, vorticity
 from pdefit_flow.planar_flow import AbstractPlanarFlow
 from pdefit_flow.projection import project
+from pdefit_flow.rim import MeasuredRim, Rim
 
 
 class Flow(NamedTuple):
@@ -34,7 +35,7 @@ class FlowAndScalar(NamedTuple):
     c: Float[Array, "x y"] = pdefit.field(doc="passive scalar")
 
 
-class NavierStokes(AbstractPlanarFlow, AbstractVerifiable):
+class NavierStokes(AbstractPlanarFlow, AbstractDriven, AbstractVerifiable):
     """An incompressible fluid with viscosity, drag and a body force, and a scalar that it carries.
 
         u_t + div (u u) = - grad p + viscosity lap u - drag u + force,   div u = 0
@@ -59,6 +60,12 @@ class NavierStokes(AbstractPlanarFlow, AbstractVerifiable):
       (nx, ny, 2); default none.
     - `diffusivity`: of the scalar; default 1.
     - `scalar`: whether there is one; default False.
+    - `rim`: the velocity on the rim of a window that was cut from a larger flow; by default the axes are periodic or end
+      at walls. Its vectors lie on the rim of the grid, and all conditions of the grid are `Dirichlet()`.
+    - `unit_of_time`: the unit of time; default "1". With that of lengths it is the unit of the velocity.
+
+    A window has the velocity through its rim, the velocity along it, and no other condition. Its initial state takes on
+    the velocity through the rim at the first time of `rim`.
 
     Source of the scheme: F. H. Harlow, J. E. Welch (1965), doi:10.1063/1.1761178.
     """
@@ -70,6 +77,8 @@ class NavierStokes(AbstractPlanarFlow, AbstractVerifiable):
     force: eqx.Module = pdefit.parameter(doc="force per mass", default=NoForce())
     diffusivity: Array = pdefit.parameter(positive=True, doc="diffusivity of the scalar", default=1.0)
     scalar: bool = eqx.field(default=False, static=True)
+    rim: Any = eqx.field(default=None)
+    unit_of_time: str = eqx.field(default="1", static=True)
 
     def __check_init__(self):
         if self.grid.ndim != 2:
@@ -81,6 +90,8 @@ class NavierStokes(AbstractPlanarFlow, AbstractVerifiable):
                     f"NavierStokes expects each axis periodic, dirichlet with the speed of a wall, or no_flux, but got "
                     f"{type(boundary).__name__} along {name}"
                 )
+        if self.rim is not None and (self.scalar or any(self.grid.periodic)):
+            raise ValueError("NavierStokes with a rim expects a grid with boundary dirichlet, and no scalar")
         force: Any = self.force
         found = eqx.filter_eval_shape(force, jnp.zeros(()), self.positions()).shape
         if found != (*self.grid.shape, 2):
@@ -88,16 +99,52 @@ class NavierStokes(AbstractPlanarFlow, AbstractVerifiable):
                 f"NavierStokes expects a force of shape (nx, ny, 2), but {self.grid.shape} points give {found}"
             )
 
-    def vector_field(self, t, y, args):
+    @property
+    def time_unit(self):
+        return self.unit_of_time
+
+    def rates(self, t: Array | float, y: Any) -> Velocity:
+        """The rates of the velocity without pressure, each component on its faces.
+
+        **Arguments:**
+
+        - `t`: the time.
+        - `y`: the state.
+        """
         grid, flow = self.grid, (y.u, y.v)
-        along = self_transport(grid, flow)
-        rate = tuple(self.viscosity * laplacian(grid, x, i) - along[i] - self.drag * x for i, x in enumerate(flow))
+        edges = None if self.rim is None else self.rim.edges(grid, t)
+        along = self_transport(grid, flow, edges)
+        rate = [self.viscosity * laplacian(grid, x, i, edges) - along[i] - self.drag * x for i, x in enumerate(flow)]
         if not isinstance(self.force, NoForce):
-            rate = tuple(x + f.astype(x.dtype) for x, f in zip(rate, self.forcing(t), strict=True))
-        rates = project(grid, (rate[0], rate[1]))
+            rate = [x + f.astype(x.dtype) for x, f in zip(rate, self.forcing(t), strict=True)]
+        return rate[0], rate[1]
+
+    def vector_field(self, t, y, args):
+        turning = None if self.rim is None else self.rim.edge_rates(self.grid, t)
+        rates = project(self.grid, self.rates(t, y), edges=turning)
         if not self.scalar:
             return Flow(*rates)
-        return FlowAndScalar(*rates, self.diffusivity * laplacian(self._insulated, y.c) - transport(grid, flow, y.c))
+        carried = transport(self.grid, (y.u, y.v), y.c)
+        return FlowAndScalar(*rates, self.diffusivity * laplacian(self._insulated, y.c) - carried)
+
+    def project(self, y):
+        edges = None if self.rim is None else self.rim.edges(self.grid, self.rim.start)
+        return self.with_velocity(y, project(self.grid, self.velocity(y), edges=edges))
+
+    def driven_by(self, observations, frames):
+        """The flow with the rim that its data show, and the data without it.
+
+        **Arguments:**
+
+        - `observations`: the record.
+        - `frames`: the indices of the times that may be read.
+        """
+        if not isinstance(self.rim, MeasuredRim):
+            return self, observations, ()
+        rim, remarks = self.rim.of(observations.at(frames), self.components)
+        inside = {n: m.at[:, [0, -1]].set(False).at[:, :, [0, -1]].set(False) for n, m in observations.mask.items()}
+        rest = eqx.tree_at(lambda o: o.mask, observations, inside)
+        return dataclasses.replace(self, rim=rim), rest, remarks
 
     def forcing(self, t: Array | float) -> Velocity:
         """The force at a time, each component on its faces."""
@@ -113,6 +160,8 @@ class NavierStokes(AbstractPlanarFlow, AbstractVerifiable):
 
     def stable_step(self, y):
         walls = [float(np.max(np.abs(speed))) for speed in jax.tree.leaves(self.grid.boundary)]
+        if isinstance(self.rim, Rim):
+            walls.append(float(jnp.max(jnp.abs(jnp.stack([self.rim.u.values, self.rim.v.values])))))
         # the speed that a force gives to a fluid at rest over the longest wave
         push = max(float(jnp.max(jnp.abs(f))) for f in self.forcing(0.0))
         pushed = (push * max(self.grid.extent) / (2 * np.pi)) ** 0.5

@@ -1,7 +1,8 @@
 """Differences and averages on a staggered grid: pressure and scalars at centres, each velocity component on its faces.
 
 Component i of a velocity lives on the faces normal to axis i. A periodic axis of n cells has n of them, the lower face of
-each cell. Between walls there are the n - 1 inner faces. The walls themselves let nothing through.
+each cell. Between walls there are the n - 1 inner faces. The walls let nothing through, unless `Edges` state the velocity
+on the rim of the box.
 
 Every function takes one axis, and treats any other axis point by point. Averages to faces and to centres are transposes
 of each other, and so are minus the slope on faces and the slope at centres. Conservation rests on that.
@@ -9,14 +10,43 @@ of each other, and so are minus the slope on faces and the slope at centres. Con
 Source: F. H. Harlow, J. E. Welch (1965), doi:10.1063/1.1761178.
 """
 
+from typing import NamedTuple
+
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array
 
 import pdefit
+from pdefit.boundaries import Dirichlet, Ends
 
 # two components, each on its own faces
 Velocity = tuple[Array, Array]
+# values at the lower and at the upper end of an axis
+Pair = tuple[Array, Array]
+
+
+class Edges(NamedTuple):
+    """The velocity on the rim of a box, for each axis at its lower and at its upper end.
+
+    **Arguments:**
+
+    - `through`: the component along the axis on the faces of the rim, (n,) along the other axis.
+    - `corners`: both components at the corners of cells between these faces, (n - 1, 2).
+    """
+
+    through: tuple[Pair, Pair]
+    corners: tuple[Pair, Pair]
+
+    def component(self, axis: int, number: int) -> Pair:
+        """One component at the corners along both ends of an axis, each (n - 1,).
+
+        **Arguments:**
+
+        - `axis`: the number of the axis.
+        - `number`: that of the component.
+        """
+        lower, upper = self.corners[axis]
+        return lower[:, number], upper[:, number]
 
 
 def _pad(u: Array, before: int, after: int, axis: int) -> Array:
@@ -31,11 +61,14 @@ def _beside_faces(grid: pdefit.CartesianGrid, u: Array, axis: int) -> tuple[Arra
     return lax.slice_in_dim(u, 0, n - 1, axis=axis), lax.slice_in_dim(u, 1, n, axis=axis)
 
 
-def _beside_centres(grid: pdefit.CartesianGrid, u: Array, axis: int) -> tuple[Array, Array]:
-    """The values on the faces below and above each centre, 0 on walls."""
+def _beside_centres(grid: pdefit.CartesianGrid, u: Array, axis: int, ends: Pair | None) -> tuple[Array, Array]:
+    """The values on the faces below and above each centre. On walls they are those of `ends`, or 0 without any."""
     if grid.periodic[axis]:
         return u, jnp.roll(u, -1, axis)
-    return _pad(u, 1, 0, axis), _pad(u, 0, 1, axis)
+    if ends is None:
+        return _pad(u, 1, 0, axis), _pad(u, 0, 1, axis)
+    first, last = (jnp.expand_dims(x, axis).astype(u.dtype) for x in ends)
+    return jnp.concatenate([first, u], axis), jnp.concatenate([u, last], axis)
 
 
 def mean_on_faces(grid: pdefit.CartesianGrid, u: Array, axis: int) -> Array:
@@ -51,16 +84,17 @@ def mean_on_faces(grid: pdefit.CartesianGrid, u: Array, axis: int) -> Array:
     return (lower + upper) / 2
 
 
-def mean_at_centres(grid: pdefit.CartesianGrid, u: Array, axis: int) -> Array:
-    """The two-point average of values on faces that vanish on walls, at the centres between them.
+def mean_at_centres(grid: pdefit.CartesianGrid, u: Array, axis: int, ends: Pair | None = None) -> Array:
+    """The two-point average of values on faces, at the centres between them.
 
     **Arguments:**
 
     - `grid`: the cells.
     - `u`: values on the faces normal to the axis.
     - `axis`: the number of the axis.
+    - `ends`: the values on the lower and the upper wall, without that axis; default 0.
     """
-    lower, upper = _beside_centres(grid, u, axis)
+    lower, upper = _beside_centres(grid, u, axis, ends)
     return (lower + upper) / 2
 
 
@@ -73,29 +107,33 @@ def slope_on_faces(grid: pdefit.CartesianGrid, u: Array, axis: int) -> Array:
     return (upper - lower) * (1 / grid.spacing[axis])
 
 
-def slope_at_centres(grid: pdefit.CartesianGrid, u: Array, axis: int) -> Array:
-    """The derivative of values on faces that vanish on walls, at the centres between them.
+def slope_at_centres(grid: pdefit.CartesianGrid, u: Array, axis: int, ends: Pair | None = None) -> Array:
+    """The derivative of values on faces, at the centres between them.
 
     **Arguments:** as of `mean_at_centres`.
     """
-    lower, upper = _beside_centres(grid, u, axis)
+    lower, upper = _beside_centres(grid, u, axis, ends)
     return (upper - lower) * (1 / grid.spacing[axis])
 
 
-def curvature(grid: pdefit.CartesianGrid, u: Array, axis: int) -> Array:
-    """The second derivative of values at centres. On walls it takes ghost values from the grid's boundary condition.
+def curvature(grid: pdefit.CartesianGrid, u: Array, axis: int, ends: Pair | None = None) -> Array:
+    """The second derivative of values at centres. On walls it takes ghost values from a boundary condition.
 
-    **Arguments:** as of `mean_on_faces`.
+    **Arguments:**
+
+    - `grid`, `u`, `axis`: as of `mean_on_faces`.
+    - `ends`: the values on the lower and the upper wall, without that axis; by default the grid's condition holds.
     """
     inside = slope_at_centres(grid, slope_on_faces(grid, u, axis), axis)
-    ends = grid.boundaries[axis].outer_differences(u, axis, grid.spacing[axis])
-    if grid.periodic[axis] or ends is None:
+    boundary = grid.boundaries[axis] if ends is None else Ends(Dirichlet(ends[0]), Dirichlet(ends[1]))
+    outer = boundary.outer_differences(u, axis, grid.spacing[axis])
+    if grid.periodic[axis] or outer is None:
         return inside
-    n, (first, last) = u.shape[axis], ends
+    n, (first, last) = u.shape[axis], outer
     return inside + (_pad(last, n - 1, 0, axis) - _pad(first, 0, n - 1, axis)) * (1 / grid.spacing[axis] ** 2)
 
 
-def laplacian(grid: pdefit.CartesianGrid, u: Array, normal: int | None = None) -> Array:
+def laplacian(grid: pdefit.CartesianGrid, u: Array, normal: int | None = None, edges: Edges | None = None) -> Array:
     """The Laplacian of a scalar at centres, or of a velocity component.
 
     **Arguments:**
@@ -103,25 +141,30 @@ def laplacian(grid: pdefit.CartesianGrid, u: Array, normal: int | None = None) -
     - `grid`: the cells and the boundary conditions of what is differentiated.
     - `u`: a scalar at centres, or the component on its faces.
     - `normal`: the axis along which the component points; None for a scalar.
+    - `edges`: the velocity on the rim; by default that of walls.
     """
     total = jnp.zeros_like(u)
     for axis in range(2):
         if axis == normal:
-            total = total + slope_on_faces(grid, slope_at_centres(grid, u, axis), axis)
+            ends = None if edges is None else edges.through[axis]
+            total = total + slope_on_faces(grid, slope_at_centres(grid, u, axis, ends), axis)
         else:
-            total = total + curvature(grid, u, axis)
+            ends = None if edges is None or normal is None else edges.component(axis, normal)
+            total = total + curvature(grid, u, axis, ends)
     return total
 
 
-def divergence(grid: pdefit.CartesianGrid, velocity: Velocity) -> Array:
+def divergence(grid: pdefit.CartesianGrid, velocity: Velocity, edges: Edges | None = None) -> Array:
     """The divergence of a velocity, at centres.
 
     **Arguments:**
 
     - `grid`: the cells.
     - `velocity`: its two components, each on its faces.
+    - `edges`: the velocity on the rim; by default walls let nothing through.
     """
-    return slope_at_centres(grid, velocity[0], 0) + slope_at_centres(grid, velocity[1], 1)
+    through = (None, None) if edges is None else edges.through
+    return slope_at_centres(grid, velocity[0], 0, through[0]) + slope_at_centres(grid, velocity[1], 1, through[1])
 
 
 def gradient(grid: pdefit.CartesianGrid, u: Array) -> Velocity:
@@ -147,22 +190,30 @@ def transport(grid: pdefit.CartesianGrid, velocity: Velocity, u: Array) -> Array
     return divergence(grid, (velocity[0] * mean_on_faces(grid, u, 0), velocity[1] * mean_on_faces(grid, u, 1)))
 
 
-def self_transport(grid: pdefit.CartesianGrid, velocity: Velocity) -> Velocity:
+def self_transport(grid: pdefit.CartesianGrid, velocity: Velocity, edges: Edges | None = None) -> Velocity:
     """The divergence of the momentum flux, each component on its faces.
 
-    It conserves momentum, and for a velocity without divergence its product with the velocity sums to zero.
+    Between walls it conserves momentum, and for a velocity without divergence its product with the velocity sums to
+    zero.
 
     **Arguments:**
 
     - `grid`: the cells.
     - `velocity`: its two components, each on its faces.
+    - `edges`: the velocity on the rim; by default walls let nothing through.
     """
     u, v = velocity
+    through, fluxes = (None, None), (None, None)
+    if edges is not None:
+        through = edges.through
+        fluxes = tuple((lower[:, 0] * lower[:, 1], upper[:, 0] * upper[:, 1]) for lower, upper in edges.corners)
     # at the corners of cells, where both components have neighbours
     corner = mean_on_faces(grid, u, 1) * mean_on_faces(grid, v, 0)
-    along_u = slope_on_faces(grid, mean_at_centres(grid, u, 0) ** 2, 0) + slope_at_centres(grid, corner, 1)
-    along_v = slope_on_faces(grid, mean_at_centres(grid, v, 1) ** 2, 1) + slope_at_centres(grid, corner, 0)
-    return along_u, along_v
+    along_u = slope_on_faces(grid, mean_at_centres(grid, u, 0, through[0]) ** 2, 0)
+    along_v = slope_on_faces(grid, mean_at_centres(grid, v, 1, through[1]) ** 2, 1)
+    return along_u + slope_at_centres(grid, corner, 1, fluxes[1]), along_v + slope_at_centres(
+        grid, corner, 0, fluxes[0]
+    )
 
 
 def vorticity(grid: pdefit.CartesianGrid, velocity: Velocity) -> Array:

@@ -112,11 +112,24 @@ class AbstractPlanarFlow(
         return FieldCoords(
             dims=dims,
             coords=dict(zip(dims, self.positions(normal), strict=True)),
-            unit=info.unit,
+            unit=info.unit if normal is None else self._velocity_unit,
             long_name=info.doc,
             coord_units=dict.fromkeys(dims, self.grid.length_unit),
             vector="" if normal is None else "velocity",
             component="" if normal is None else self.axes[normal],
+        )
+
+    @property
+    def _velocity_unit(self) -> str:
+        length, time = self.grid.length_unit, self.time_unit
+        return (
+            "1"
+            if length == time == "1"
+            else f"1/{time}"
+            if length == "1"
+            else length
+            if time == "1"
+            else f"{length}/{time}"
         )
 
     def coarsen(self, y, factor):

@@ -10,19 +10,37 @@ from jax.scipy import fft
 from jaxtyping import Array
 
 import pdefit
-from pdefit_flow.operators import Velocity, divergence, gradient
+from pdefit_flow.operators import Edges, Velocity, divergence, gradient
 
 # cells along the longer axis above which fast transforms take over: of a periodic box, and of one with walls
 _PERIODIC, _WALLS = 64, 384
 
 
 def project(
-    grid: pdefit.CartesianGrid, velocity: Velocity, transforms: Literal["auto", "dense", "fft"] = "auto"
+    grid: pdefit.CartesianGrid,
+    velocity: Velocity,
+    transforms: Literal["auto", "dense", "fft"] = "auto",
+    edges: Edges | None = None,
 ) -> Velocity:
-    """The nearest velocity without divergence. It is linear, symmetric and idempotent.
+    """The nearest velocity without divergence. Between walls it is linear, symmetric and idempotent.
 
-    What is subtracted is the gradient of a pressure. Its Laplacian is diagonal in real Fourier modes along a periodic
-    axis, and in cosines between walls. Its constant mode is left at 0.
+    What is subtracted is the gradient of `potential`. The velocity on the rim of a box stays as it is.
+
+    **Arguments:** as of `potential`.
+    """
+    pressure = gradient(grid, potential(grid, velocity, transforms, edges))
+    return velocity[0] - pressure[0], velocity[1] - pressure[1]
+
+
+def potential(
+    grid: pdefit.CartesianGrid,
+    velocity: Velocity,
+    transforms: Literal["auto", "dense", "fft"] = "auto",
+    edges: Edges | None = None,
+) -> Array:
+    """The potential whose gradient a projection subtracts, of zero mean, at centres. That of a rate is the pressure.
+
+    Its Laplacian is diagonal in real Fourier modes along a periodic axis, and in cosines between walls.
 
     Fast transforms win above 64 cells along the longer axis of a periodic box, and above 384 with walls. Measured on two
     cores of a CPU, with matrices and with fast transforms, in ms:
@@ -41,12 +59,12 @@ def project(
     - `velocity`: its two components, each on its faces.
     - `transforms`: matrices ("dense") or fast transforms ("fft"), with the same result to round-off. "auto" takes
       the faster.
+    - `edges`: the velocity on the rim, whose net flux through it is zero; by default walls let nothing through.
     """
-    source = divergence(grid, velocity)
+    source = divergence(grid, velocity, edges)
     few = max(grid.shape) <= (_PERIODIC if all(grid.periodic) else _WALLS)
     dense = transforms == "dense" or (transforms == "auto" and few)
-    pressure = gradient(grid, (_dense_solve if dense else _fast_solve)(grid, source))
-    return velocity[0] - pressure[0], velocity[1] - pressure[1]
+    return (_dense_solve if dense else _fast_solve)(grid, source)
 
 
 def _dense_solve(grid: pdefit.CartesianGrid, source: Array) -> Array:

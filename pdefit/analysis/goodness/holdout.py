@@ -23,15 +23,16 @@ def held_frames(ts: np.ndarray, fraction: object, formulations: Sequence[Abstrac
     **Arguments:**
 
     - `ts` (T,): times of the fitted frames.
-    - `fraction`: part of them to keep out, from 0 to 0.5.
+    - `fraction`: part of them to keep out, from 0 to 0.5, or the numbers of the frames, of which the first is 0.
     - `formulations`: how the stages of the fit cut the record into windows.
     """
+    if isinstance(fraction, list | tuple):
+        return _named(ts, fraction, formulations)
     if isinstance(fraction, bool) or not isinstance(fraction, int | float) or not 0 <= fraction <= 0.5:
         raise PdefitError(f"holdout expects a fraction of the fitted frames between 0 and 0.5, but got '{fraction}'")
     if fraction == 0:
         return np.zeros(0, int)
-    starts = np.concatenate([f.layout(ts, np.inf).nodes for f in formulations])
-    free = np.setdiff1d(np.arange(1, ts.size - 1), starts)
+    free = _free(ts, formulations)
     count = max(1, round(fraction * ts.size))
     if count > free.size:
         raise PdefitError(
@@ -40,6 +41,22 @@ def held_frames(ts: np.ndarray, fraction: object, formulations: Sequence[Abstrac
         )
     # the middle of each of `count` equal parts
     return free[((np.arange(count) + 0.5) * free.size / count).astype(int)]
+
+
+def _named(ts: np.ndarray, frames: Sequence[object], formulations: Sequence[AbstractFormulation]) -> np.ndarray:
+    """Indices of frames that are kept out by their numbers."""
+    free = _free(ts, formulations).tolist()
+    if wrong := [i for i in frames if isinstance(i, bool) or i not in free]:
+        raise PdefitError(
+            f"holdout expects a fraction, or numbers of frames between 1 and {ts.size - 2} at which no window starts, but got "
+            f"{wrong[0]}"
+        )
+    return np.unique(np.asarray(frames, int))
+
+
+def _free(ts: np.ndarray, formulations: Sequence[AbstractFormulation]) -> np.ndarray:
+    """Indices of the frames that may be kept out."""
+    return np.setdiff1d(np.arange(1, ts.size - 1), np.concatenate([f.layout(ts, np.inf).nodes for f in formulations]))
 
 
 def withhold(observations: Observations, frames: np.ndarray) -> Observations:

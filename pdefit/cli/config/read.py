@@ -161,7 +161,11 @@ def _step(dt: Any) -> float | None:
     return float(dt)
 
 
-def _holdout(fraction: Any) -> float:
-    if fraction is not None and not (is_number(fraction) and 0 <= fraction <= 0.5):
-        raise PdefitError(f"holdout expects a fraction of the fitted frames between 0 and 0.5, but got '{fraction}'")
-    return 0.0 if fraction is None else float(fraction)
+def _holdout(node: Any) -> float | list[int]:
+    if isinstance(node, list) and all(isinstance(i, int) and not isinstance(i, bool) for i in node):
+        return node
+    if node is not None and not is_number(node):
+        raise PdefitError(
+            f"holdout expects a fraction of the fitted frames between 0 and 0.5, or numbers of frames, but got '{node}'"
+        )
+    return node or 0.0

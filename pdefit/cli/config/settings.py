@@ -164,7 +164,7 @@ class Settings:
     certificate: Certificate
     max_iterations: int | None
     render: bool
-    holdout: float
+    holdout: float | list[int]
     dt: float | None
     lyapunov: bool
     posterior: PosteriorSettings | None

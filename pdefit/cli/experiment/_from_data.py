@@ -5,12 +5,14 @@ import numpy as np
 from pdefit.cli.config.settings import DataSettings, Settings
 from pdefit.cli.experiment._made import Made
 from pdefit.cli.experiment._observed_data import observed_data
+from pdefit.cli.experiment.frame_times import fitted_frames, frames_kept_out
 from pdefit.cli.experiment.initial_state import initial_state
 from pdefit.cli.experiment.truth import problem_at
 from pdefit.data.noise import estimate_noise
 from pdefit.data.readers.locate import locate
 from pdefit.data.readers.observations import read_arrays
 from pdefit.inverse.problem.problem import Problem
+from pdefit.systems.capabilities import AbstractDriven
 
 
 def from_data(settings: Settings, data: DataSettings) -> Made:
@@ -23,6 +25,11 @@ def from_data(settings: Settings, data: DataSettings) -> Made:
     last = np.inf if settings.times.fit_until is None else settings.times.fit_until
     noise = {name: estimate_noise(observations.between(-np.inf, last), name) for name in data.automatic}
     observations = observations.with_sigma({name: found.sigma for name, found in noise.items()})
+    if isinstance(system, AbstractDriven):
+        fitted = np.arange(fitted_frames(settings.times, observations.ts))
+        frames = np.setdiff1d(fitted, frames_kept_out(settings, observations.ts[fitted]))
+        system, observations, taken = system.driven_by(observations, frames)
+        remarks = (*remarks, *taken)
     y0, prepared, moved = initial_state(settings.initial, settings.seed, system, observations)
     problem = Problem(system, y0, settings.observe, args=settings.args)
     return Made(

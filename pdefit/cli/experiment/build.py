@@ -10,13 +10,13 @@ from jaxtyping import PyTree
 from pdefit._util.errors import PdefitError
 from pdefit._util.html import summarised, table
 from pdefit._util.trees import cast
-from pdefit.analysis.goodness.holdout import held_frames, withhold
+from pdefit.analysis.goodness.holdout import withhold
 from pdefit.cli.config.settings import Settings
 from pdefit.cli.experiment._control_units import check_control_units
 from pdefit.cli.experiment._from_data import from_data
 from pdefit.cli.experiment._from_twin import from_twin
 from pdefit.cli.experiment._prepared import Prepared
-from pdefit.cli.experiment.frame_times import fitted_frames
+from pdefit.cli.experiment.frame_times import fitted_frames, frames_kept_out
 from pdefit.cli.experiment.open_settings import choose_method, chosen_stages
 from pdefit.cli.experiment.trial import try_observe, try_step
 from pdefit.cli.experiment.truth import check_stated, is_known
@@ -136,8 +136,7 @@ def build_experiment(settings: Settings) -> Experiment:
     problem, record = cast(made.problem, settings.dtype), made.record
     fitted = fitted_frames(settings.times, record.ts)
     stages, formulation = list(settings.stages.stages), settings.formulation
-    used = [formulation, *(s.formulation for s in stages if s.formulation is not None)]
-    held = held_frames(record.ts[:fitted], settings.holdout, used)
+    held = frames_kept_out(settings, record.ts[:fitted])
     window = withhold(record.at(slice(0, fitted)), held)
     method = made.method or choose_method(settings, problem, float(record.ts[fitted - 1] - record.ts[0]))
     try_step(problem.system, problem.y0, method.solver, "solver", problem.args)

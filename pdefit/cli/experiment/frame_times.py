@@ -3,7 +3,8 @@
 import numpy as np
 
 from pdefit._util.errors import PdefitError
-from pdefit.cli.config.settings import Times
+from pdefit.analysis.goodness.holdout import held_frames
+from pdefit.cli.config.settings import Settings, Times
 from pdefit.cli.experiment.trial import check_memory
 
 
@@ -20,6 +21,16 @@ def frame_times(times: Times) -> np.ndarray:
         return ts
     check_memory(times.count + times.forecast.count)
     return np.concatenate([ts, np.linspace(ts[-1], times.forecast.stop, times.forecast.count + 1)[1:]])
+
+
+def frames_kept_out(settings: Settings, ts: np.ndarray) -> np.ndarray:
+    """Indices of the frames that `holdout` keeps out of a fit.
+
+    **Arguments:** `ts` are the times of the fitted frames.
+    """
+    stages = settings.stages.stages
+    used = [settings.formulation, *(s.formulation for s in stages if s.formulation is not None)]
+    return held_frames(ts, settings.holdout, used)
 
 
 def fitted_frames(times: Times, ts: np.ndarray) -> int:
