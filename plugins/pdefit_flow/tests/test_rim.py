@@ -1,0 +1,140 @@
+"""Windows cut from a larger flow: an exact flow through the rim, rims from data, and their gradients."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from pdefit_flow import MeasuredRim, NavierStokes
+from pdefit_flow.operators import divergence
+from pdefit_flow.rim import harmonic
+
+import pdefit
+from pdefit.boundaries import Dirichlet, Periodic
+
+NU = 0.05
+TIMES = np.linspace(0.0, 1.0, 11)
+
+
+def vortices(t, x, y):
+    """Vortices of Taylor and Green that decay, carried by a uniform flow."""
+    decay = np.exp(-2 * NU * t)
+    u = 0.7 + decay * np.sin(x - 0.7 * t) * np.cos(y - 0.3 * t)
+    return u, 0.3 - decay * np.cos(x - 0.7 * t) * np.sin(y - 0.3 * t)
+
+
+def window(n, **arguments):
+    grid = pdefit.CartesianGrid((n, n), (2.0, 1.6), (0.4, 0.2), boundary=Dirichlet())
+    return NavierStokes(grid, **{"viscosity": NU, "rim": MeasuredRim(), **arguments})
+
+
+def vectors(system, noise=0.0, ts=TIMES):
+    """The record of a raster of vectors at the corners of cells, the rim among them."""
+    grid = system.grid
+    x, y = (c + h * np.arange(n + 1) for c, h, n in zip(grid.corner, grid.spacing, grid.shape, strict=True))
+    u, v = np.moveaxis([vortices(t, *np.meshgrid(x, y, indexing="ij")) for t in ts], 1, 0)
+    rough = noise * np.random.default_rng(0).normal(size=(2, *u.shape))
+    return pdefit.Observations.build(ts, {"u": u + rough[0], "v": v + rough[1]}, noise or 1e-9)
+
+
+def on_faces(system, t):
+    parts = [np.meshgrid(*system.positions(i), indexing="ij") for i in range(2)]
+    return system.background()._replace(
+        u=jnp.asarray(vortices(t, *parts[0])[0]), v=jnp.asarray(vortices(t, *parts[1])[1])
+    )
+
+
+def driven(system, record, frames=None):
+    return system.driven_by(record, np.arange(record.ts.size) if frames is None else np.asarray(frames))
+
+
+def test_vortices_cross_the_rim_with_the_second_order():
+    errors = []
+    for n in (12, 24):
+        system = driven(window(n), vectors(window(n)))[0]
+        y0, dt = system.project(on_faces(system, 0.0)), 0.5 / n
+        y = pdefit.solve(system, y0, TIMES[1:], solver=pdefit.solvers.RK4(), dt=dt, t0=0.0)
+        end, exact = jax.tree.map(lambda x: x[-1], y), on_faces(system, 1.0)
+        errors.append([float(jnp.max(jnp.abs(a - b))) for a, b in zip(end, exact, strict=True)])
+        # the rim is a cubic polynomial between frames, which RK4 follows exactly
+        assert float(jnp.max(jnp.abs(divergence(system.grid, end, system.rim.edges(system.grid, 1.0))))) < 1e-12
+    np.testing.assert_allclose(np.log2(np.divide(*errors)), 2.0, atol=0.3)
+
+
+def test_what_flows_in_flows_out():
+    system = driven(window(8), vectors(window(8), noise=0.1))[0]
+    for edges in (system.rim.edges(system.grid, 0.33), system.rim.edge_rates(system.grid, 0.33)):
+        (left, right), (bottom, top) = edges.through
+        hx, hy = system.grid.spacing
+        assert abs(float(hy * jnp.sum(right - left) + hx * jnp.sum(top - bottom))) < 1e-13
+
+
+def test_a_rim_reads_no_frame_that_is_kept_out():
+    system, record = window(8), vectors(window(8))
+    spoiled = dataclasses.replace(
+        record, values={n: x.at[4].set(1e6).at[10].set(1e6) for n, x in record.values.items()}
+    )
+    kept, _, _ = driven(system, record, [0, 1, 2, 3, 5, 6, 7, 8, 9])
+    again, rest, remarks = driven(system, spoiled, [0, 1, 2, 3, 5, 6, 7, 8, 9])
+    np.testing.assert_array_equal(kept.rim.u.values, again.rim.u.values)
+    assert remarks == ()
+    # the vectors on the rim count no second time
+    assert (
+        not np.any(rest.mask["u"][:, 0])
+        and not np.any(rest.mask["v"][:, :, -1])
+        and np.all(rest.mask["u"][:, 1:-1, 1:-1])
+    )
+
+
+def test_a_rim_goes_on_after_its_last_frame():
+    record = vectors(window(8))
+    hold, linear = (driven(window(8, rim=MeasuredRim(ahead)), record)[0].rim for ahead in ("hold", "linear"))
+    grid = window(8).grid
+    last, before = (np.asarray(hold.edges(grid, t).through[0][0]) for t in (1.0, 0.9))
+    np.testing.assert_allclose(hold.edges(grid, 1.05).through[0][0], last, atol=1e-12)
+    np.testing.assert_allclose(linear.edges(grid, 1.05).through[0][0], last + (last - before) / 2, atol=1e-12)
+
+
+def test_missing_vectors_are_filled_and_weigh_little():
+    system, record = window(8), vectors(window(8), noise=0.01)
+    holes = {n: m.at[3, 0, 2:5].set(False) for n, m in record.mask.items()}
+    rim = driven(system, dataclasses.replace(record, mask=holes))[0].rim
+    whole = driven(system, record)[0].rim
+    changed = np.flatnonzero(np.any(np.asarray(rim.u.values != whole.u.values), axis=0))
+    # the left side is the last of four, and runs downward
+    np.testing.assert_array_equal(changed, [28, 29, 30])
+    assert np.all(np.abs(rim.u.values - whole.u.values) < 0.25) and np.all(rim.u.measured.sigma[3, changed] > 0.3)
+    unread, _, remarks = driven(window(8, rim=MeasuredRim(read=False)), record)
+    assert np.all(unread.rim.u.measured.sigma > 0.2) and remarks[0].startswith("704 of 704 components on the rim")
+
+
+def test_a_harmonic_function_is_filled_exactly():
+    x, y = np.meshgrid(np.arange(7.0), np.arange(6.0), indexing="ij")
+    exact, mask = x * y - 2 * x + 1, np.ones((7, 6), bool)
+    mask[2:5, 1:4] = False
+    np.testing.assert_allclose(harmonic(np.where(mask, exact, 0), mask), exact, atol=1e-12)
+
+
+def test_the_gradient_is_certified_with_the_rim_as_a_control():
+    system, record, _ = driven(window(6), vectors(window(6), noise=0.02, ts=TIMES[:3]))
+    rim = {name: {"values": pdefit.Control(prior=pdefit.priors.Measured())} for name in "uv"}
+    y0 = {name: pdefit.Control(guess=pdefit.guesses.FromData()) for name in "uv"}
+    problem = pdefit.Problem(system, system.project(on_faces(system, 0.0)), pdefit.instruments.Corners())
+    controls = {"viscosity": pdefit.transforms.Log(), "rim": rim, "y0": y0}
+    objective = pdefit.Functional(problem, record, controls, solver=pdefit.solvers.RK4(), dt=0.05)
+    assert pdefit.certify(objective, objective.theta0).passed
+
+
+def test_what_a_rim_cannot_be():
+    record, system = vectors(window(8)), window(8)
+    with pytest.raises(ValueError, match="with a rim expects a grid with boundary dirichlet"):
+        NavierStokes(pdefit.CartesianGrid((8, 8), (1.0, 1.0), boundary=Periodic()), 0.1, rim=MeasuredRim())
+    with pytest.raises(pdefit.PdefitError, match="expects data, of which it takes the outermost vectors"):
+        system.project(system.background())
+    with pytest.raises(pdefit.PdefitError, match="expects u and v on one raster"):
+        driven(system, record.select(("u",)))
+    with pytest.raises(pdefit.PdefitError, match="two frames or more"):
+        driven(system, record, [0])
+    with pytest.raises(pdefit.PdefitError, match="ahead as one of hold, linear"):
+        driven(window(8, rim=MeasuredRim("on")), record)
