@@ -43,6 +43,8 @@ from pdefit.inverse.optimizers.gradient_descent import Adam, Optax
 from pdefit.inverse.optimizers.lbfgs import LBFGS
 from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
 from pdefit.inverse.problem.at import At
+from pdefit.inverse.problem.average import Average
+from pdefit.inverse.problem.corners import Corners
 from pdefit.inverse.problem.instrument import AbstractObservationOperator, Compose, ObserveAll, Select, Subsample
 from pdefit.inverse.shooting.formulation import AbstractFormulation, Segments, Single
 from pdefit.systems.boundary import AbstractBoundary, Dirichlet, Ends, Neumann, NoFlux, Periodic, Robin
@@ -98,7 +100,7 @@ KINDS = (
     Kind(
         "observation operator",
         AbstractObservationOperator,
-        {"all": ObserveAll, **_named(Select, Subsample, Compose, At)},
+        {"all": ObserveAll, **_named(Select, Subsample, Average, Corners, Compose, At)},
     ),
     Kind(
         "optimizer",

@@ -70,7 +70,8 @@ def write_film(exp: Experiment, found: Fit, store: Store, path: Any, title: str)
     coords = field_coords(problem.system, problem.y0)
     wanted = store.wanted(coords, total, 3)
     frame_shapes = {n: np.shape(x) for n, x in named_fields(problem.y0).items()}
-    at_points = record.values if problem.observe.scattered else record.positions
+    elsewhere = problem.observe.scattered or problem.observe.relocates
+    at_points = record.values if elsewhere else record.positions
     film_kinds = {
         name: ("predicted",)
         + (("observed",) if name not in at_points and _on_grid(record.values.get(name), frame_shapes[name]) else ())

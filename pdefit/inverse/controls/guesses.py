@@ -109,7 +109,8 @@ class FromData(AbstractGuess):
         # a state that is one bare array is observed as `y`
         field = name or "y"
         observed = observations.values.get(field)
-        if observed is not None and observed.shape[1:] == nominal.shape and field not in observations.positions:
+        elsewhere = field in observations.positions or problem.observe.relocates
+        if observed is not None and observed.shape[1:] == nominal.shape and not elsewhere:
             return np.asarray(np.where(observations.mask[field][0], observed[0], nominal))
         axes = field_axes(system, path, nominal.shape)
         if observed is not None and axes.names[:1] != ("",):
@@ -142,9 +143,13 @@ def _between_rasters(
     coords = problem.system.coords()
     seen, dims = seen_positions(problem.observe, problem.y0, coords).get(field), coords[field].dims
     values, mask = np.asarray(observations.values[field][0], float), np.asarray(observations.mask[field][0])
-    if seen is None or seen.dims != dims or tuple(seen.coords[d].size for d in dims) != values.shape:
+    along = [d.removesuffix("_face") for d in dims]
+    # the axes of the same directions: a velocity on faces may be seen at corners
+    if seen is None or [d.removesuffix("_face") for d in seen.dims] != along:
         return None
-    raster = [np.asarray(seen.coords[d], float) for d in dims]
+    raster = [np.asarray(seen.coords[d], float) for d in seen.dims]
+    if tuple(x.size for x in raster) != values.shape:
+        return None
     if not np.all(mask) or any(x.size < 4 or np.any(np.diff(x) <= 0) for x in raster):
         points = np.stack([np.ravel(m) for m in np.meshgrid(*raster, indexing="ij")], axis=-1)
         return _between_points(path, axes, points, np.ravel(mask), np.ravel(values))

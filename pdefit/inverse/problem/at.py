@@ -12,8 +12,8 @@ from jaxtyping import Array
 
 from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.trees import named_fields
+from pdefit.inverse.problem._along_axes import Faces, as_faces, basis, faces_of, grid_of, sizes_and_starts
 from pdefit.inverse.problem.instrument import AbstractObservationOperator
-from pdefit.systems.capabilities import AbstractGridded
 from pdefit.systems.grid import AbstractGrid
 
 # values that an interpolation takes along each axis; `spectral` takes all
@@ -29,7 +29,8 @@ class At(AbstractObservationOperator):
 
     The values of a field on cell centres are taken as averages over the cells, as `CartesianGrid.coarsen` makes them.
     Values on the points of a grid are taken as they are. The choice matters to `cubic` and `spectral` only: an average
-    differs from the value at the centre by h^2/24 times the second derivative.
+    differs from the value at the centre by h^2/24 times the second derivative. A velocity on faces is interpolated on the
+    points of its own: as it is along the axis normal to the faces, and as averages along the others.
 
     - `linear` has an error of second order in the spacing h, and no overshoot.
     - `cubic` takes 4 values along each axis, and has an error of fourth order. Near walls its stencil is one-sided.
@@ -47,6 +48,8 @@ class At(AbstractObservationOperator):
     - `average`: the edge lengths of a box, such as a pixel, over which each observation averages, in the unit of
       lengths. One number holds for all axes. By default an observation is the value at its point.
     - `cell_average`: whether values on the grid are averages over cells. By default they are on grids of cell centres.
+    - `faces`: for each field on faces the number of the axis normal to them, such as `{u: 0, v: 1}`. By default what the
+      system states.
     """
 
     grid: AbstractGrid | None = None
@@ -59,6 +62,7 @@ class At(AbstractObservationOperator):
         default=None, static=True, converter=lambda w: tuple(map(float, w)) if isinstance(w, Sequence) else w
     )
     cell_average: bool | None = eqx.field(default=None, static=True)
+    faces: Faces | None = eqx.field(default=None, static=True, converter=as_faces)
 
     def __check_init__(self):
         if self.method not in _ORDER:
@@ -67,10 +71,11 @@ class At(AbstractObservationOperator):
             return
         if self.method == "spectral" and not all(self._box.periodic):
             raise PdefitError("spectral interpolation expects periodic axes only; take method=cubic")
-        if min(self._box.shape) < _ORDER[self.method]:
-            raise PdefitError(
-                f"{self.method} expects {_ORDER[self.method]} values along every axis, but the grid has {self._box.shape}"
-            )
+        for name in ("", *dict(self.faces or ())):
+            if min(shape := self._shape(name)) < _ORDER[self.method]:
+                raise PdefitError(
+                    f"{self.method} expects {_ORDER[self.method]} values along every axis, but {name or 'the grid'} has {shape}"
+                )
         if len(self._widths) != self._box.ndim or min(self._widths) < 0:
             raise PdefitError(f"average expects a width for each of {self._box.ndim} axes, but got {self.average}")
         if self.points is not None:
@@ -80,27 +85,18 @@ class At(AbstractObservationOperator):
         if self.points is None:
             raise PdefitError("At has no points, and the data have none; give points, or positions to the observations")
         available, ndim = named_fields(y), self._box.ndim
-        on_grid = {n: u for n, u in available.items() if u.shape[u.ndim - ndim :] == self._box.shape}
+        on_grid = {n: u for n, u in available.items() if u.shape[u.ndim - ndim :] == self._shape(n)}
         placed = self.points if isinstance(self.points, Mapping) else dict.fromkeys(self.fields or on_grid, self.points)
         for name in placed:
             if name not in on_grid:
                 raise unknown(f"field on the grid {self._box.shape}", name, on_grid)
-        return {name: self._interpolated(on_grid[name], points) for name, points in placed.items()}
+        return {name: self._interpolated(name, on_grid[name], points) for name, points in placed.items()}
 
     def on(self, system):
-        grid = getattr(system, "grid", None)
-        if self.grid is None and not isinstance(grid, AbstractGrid):
-            raise PdefitError(
-                f"At interpolates on a grid, which {type(system).__name__} has not; use select for its fields"
-            )
-        coords = system.coords() if isinstance(system, AbstractGridded) else {}
-        on_faces = [n for n, c in coords.items() if any(d.endswith("_face") for d in c.dims)]
-        if wrong := [n for n in on_faces if n in (self.fields or on_faces)]:
-            raise PdefitError(
-                f"At interpolates between the centres of cells, but {', '.join(wrong)} live on faces; name other fields, or "
-                f"use subsample"
-            )
-        return self if self.grid is not None else dataclasses.replace(self, grid=grid)
+        if self.grid is not None and self.faces is not None:
+            return self
+        faces = faces_of(system) if self.faces is None else self.faces
+        return dataclasses.replace(self, grid=self.grid or grid_of(system, self), faces=faces)
 
     @property
     def scattered(self):
@@ -162,21 +158,23 @@ class At(AbstractObservationOperator):
         given = self.average or 0.0
         return given if isinstance(given, tuple) else (float(given),) * self._box.ndim
 
-    @property
-    def _of_cells(self) -> bool:
-        centred = bool(self._box.axis(0)[0] - self._box.corner[0] > 0.25 * self._box.spacing[0])
-        return centred if self.cell_average is None else self.cell_average
+    def _shape(self, name: str) -> tuple[int, ...]:
+        """The number of points of a field along each axis."""
+        return tuple(size for size, _ in sizes_and_starts(self._box, self.faces, name))
 
-    def _interpolated(self, u: Array, points: Array) -> Array:
+    def _interpolated(self, name: str, u: Array, points: Array) -> Array:
         """The field at the points, (..., n)."""
-        ndim, h = self._box.ndim, self._box.spacing
-        # in cells from the first point of the grid
-        where = [(points[:, i] - float(self._box.axis(i)[0])) / h[i] for i in range(ndim)]
-        widths = [w / d for w, d in zip(self._widths, h, strict=True)]
+        ndim, grid, lines = self._box.ndim, self._box, list[tuple[Array, float, int, int, bool]]()
+        for i, (n, start) in enumerate(sizes_and_starts(grid, self.faces, name)):
+            # in cells from the first point of the field
+            where = (points[:, i] - (grid.corner[i] + start * grid.spacing[i])) / grid.spacing[i]
+            on_faces = i in dict(self.faces or ()).get(name, ())
+            of_cells = not on_faces and (start == 0.5 if self.cell_average is None else self.cell_average)
+            lines.append((where, self._widths[i] / grid.spacing[i], i, n, of_cells))
         if self.method == "spectral":
-            weights = [self._waves(s, w, n) for s, w, n in zip(where, widths, self._box.shape, strict=True)]
+            weights = [self._waves(*line) for line in lines]
         else:
-            stencils = [self._stencil(s, w, i) for i, (s, w) in enumerate(zip(where, widths, strict=True))]
+            stencils = [self._stencil(*line) for line in lines]
             weights = [w for _, w in stencils]
             u = u[(..., *(jnp.expand_dims(at, [k + 1 for k in range(ndim) if k != i])
                           for i, (at, _) in enumerate(stencils)))]  # fmt: skip
@@ -185,9 +183,9 @@ class At(AbstractObservationOperator):
         form = ",".join([taken, *(f"p{a}" for a in axes)])
         return jnp.einsum(f"{form}->...p", u, *(w.astype(u.dtype) for w in weights))
 
-    def _stencil(self, s: Array, width: float, axis: int) -> tuple[Array, Array]:
+    def _stencil(self, s: Array, width: float, axis: int, n: int, of_cells: bool) -> tuple[Array, Array]:
         """Indices and weights of the values that observations take along an axis, (n, m)."""
-        n, order = self._box.shape[axis], _ORDER[self.method]
+        order = _ORDER[self.method]
         offsets = _gauss(width)
         s = s[:, None] + jnp.asarray(offsets, s.dtype)[None, :]
         first = jnp.floor(s).astype(int) + 1 - order // 2
@@ -195,16 +193,16 @@ class At(AbstractObservationOperator):
             first = jnp.clip(first, 0, n - order)
         t = s - first
         powers = jnp.stack([t**k for k in range(order)], axis=-1)
-        weights = powers @ jnp.asarray(_basis(order, self._of_cells) / offsets.size, s.dtype)
+        weights = powers @ jnp.asarray(basis(order, of_cells) / offsets.size, s.dtype)
         index = jnp.mod(first[..., None] + jnp.arange(order)[None, None, :], n)
         return index.reshape(s.shape[0], -1), weights.reshape(s.shape[0], -1)
 
-    def _waves(self, s: Array, width: float, n: int) -> Array:
+    def _waves(self, s: Array, width: float, axis: int, n: int, of_cells: bool) -> Array:
         """Weights of all n values along a periodic axis in the sum of plane waves through them, (points, n)."""
         k = np.arange(n // 2 + 1)
         # the highest mode of an even number of points is a cosine, which counts once
         size = np.where((k == 0) | (2 * k == n), 1.0, 2.0) / n * np.sinc(k * width / n)
-        size = size / np.sinc(k / n) if self._of_cells else size
+        size = size / np.sinc(k / n) if of_cells else size
         here, there = (2 * np.pi / n) * k[None, :] * s[:, None], (2 * np.pi / n) * np.outer(np.arange(n), k)
         return (jnp.cos(here) * size[None, :]) @ np.cos(there).T + (jnp.sin(here) * size[None, :]) @ np.sin(there).T
 
@@ -216,10 +214,3 @@ def _gauss(width: float) -> np.ndarray:
         return np.zeros(1)
     middles = (np.arange(parts) + 0.5) / parts - 0.5
     return width * np.ravel(middles[:, None] + np.array([-0.5, 0.5]) / (math.sqrt(3) * parts))
-
-
-def _basis(order: int, of_cells: bool) -> np.ndarray:
-    """The matrix from powers of t, at the numbers 0, 1, ..., to weights of the values there, or of averages over cells."""
-    node, power = np.arange(order)[:, None], np.arange(order)[None, :] + 1
-    averages = ((node + 0.5) ** power - (node - 0.5) ** power) / power
-    return np.linalg.inv(averages if of_cells else 1.0 * node ** (power - 1))

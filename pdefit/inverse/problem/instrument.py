@@ -50,6 +50,11 @@ class AbstractObservationOperator(eqx.Module):
         """Test for an operator whose points come with the data."""
         return False
 
+    @property
+    def relocates(self) -> bool:
+        """Test for an operator whose output may have the shape of a field, but lies at other points."""
+        return False
+
     def placed(self, positions: Mapping[str, Array]) -> "AbstractObservationOperator":
         """The operator at points that come with the data; itself if its own are fixed, or if it has none.
 
@@ -65,6 +70,13 @@ class AbstractObservationOperator(eqx.Module):
         **Arguments:** `observations`: the record.
         """
         return observations
+
+    def moved(self, coords: Mapping[str, FieldCoords]) -> dict[str, FieldCoords] | None:
+        """The positions of the output, from those of the input; None where the operator does not state them.
+
+        **Arguments:** `coords`: for each field of the input its coordinates.
+        """
+        return None
 
 
 class ObserveAll(AbstractObservationOperator):
@@ -144,6 +156,10 @@ class Compose(AbstractObservationOperator):
     def lacks_points(self):
         return any(operator.lacks_points for operator in self.operators)
 
+    @property
+    def relocates(self):
+        return any(operator.relocates for operator in self.operators)
+
     def placed(self, positions):
         return Compose(tuple(operator.placed(positions) for operator in self.operators))
 
@@ -183,10 +199,10 @@ def seen_positions(
 ) -> dict[str, FieldCoords]:
     """Positions of the points that an operator observes, for every variable and axis where they can be found.
 
-    A point of the output lies at the mean position of the cells it depends on. That is the derivative of the operator
-    at `y`, applied to the coordinates of the fields, divided by the same of ones. So picked points keep their places,
-    and blocks lie at their centres. An operator that only blurs keeps the points where they were, although its weights
-    lean inward at the edges.
+    Some operators state them (`moved`). Else a point of the output lies at the mean position of the cells it depends on.
+    That is the derivative of the operator at `y`, applied to the coordinates of the fields, divided by the same of ones.
+    So picked points keep their places, and blocks lie at their centres. An operator that only blurs keeps the points
+    where they were, although its weights lean inward at the edges.
 
     **Arguments:**
 
@@ -201,6 +217,8 @@ def seen_positions(
     if observe.scattered:
         seen = named_fields(jax.eval_shape(observe, y))
         return {name: FieldCoords(dims=(*("",) * (x.ndim - 1), "point"), coords={}) for name, x in seen.items()}
+    if (stated := observe.moved(coords)) is not None:
+        return stated
     numbers = {d: np.asarray(c, float) for w in coords.values() for d, c in w.coords.items() if c.dtype.kind == "f"}
     length_units = {d: unit for w in coords.values() for d, unit in w.coord_units.items()}
     found: dict[str, dict[int, str]] = {}
