@@ -55,8 +55,8 @@ class ParameterInfo:
 
 
 def _array(value: Any) -> Any:
-    """The array of a number. A module (a network, an interpolant) stays what it is."""
-    if isinstance(value, eqx.Module):
+    """The array of a number. A module (a network, an interpolant) stays what it is, and so does None."""
+    if value is None or isinstance(value, eqx.Module):
         return value
     dtype = value.dtype if isinstance(value, jax.Array) else np.asarray(value).dtype
     # an explicit dtype: Python numbers would stay weakly typed, and a control of another type would compile everything

@@ -77,7 +77,7 @@ class NavierStokes(AbstractPlanarFlow, AbstractDriven, AbstractVerifiable):
     force: eqx.Module = pdefit.parameter(doc="force per mass", default=NoForce())
     diffusivity: Array = pdefit.parameter(positive=True, doc="diffusivity of the scalar", default=1.0)
     scalar: bool = eqx.field(default=False, static=True)
-    rim: Any = eqx.field(default=None)
+    rim: Any = pdefit.parameter(doc="velocity on the rim", default=None)
     unit_of_time: str = eqx.field(default="1", static=True)
 
     def __check_init__(self):
