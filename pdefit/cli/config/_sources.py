@@ -12,7 +12,7 @@ from pdefit.cli.config.settings import DataSettings, Initial, Later, Reference, 
 from pdefit.cli.config.stages import AUTO
 from pdefit.systems.preparation import AbstractPreparation
 
-_DATA = ("path", "variables", "sigma", "time", "coordinates", "axes", "system", "truth")
+_DATA = ("path", "variables", "sigma", "time", "coordinates", "axes", "crop", "system", "truth")
 _AUTOMATIC = "auto"
 
 
@@ -84,10 +84,22 @@ def read_data(node: Mapping[str, Any] | None) -> DataSettings | None:
         time=node.get("time") or None,
         coordinates=dict(coordinates),
         axes={field: tuple(names) for field, names in axes.items()},
+        crop=_crop(node.get("crop") or []),
         system=dict(node.get("system") or {}),
         truth=tuple(truth),
         true_values=truth if isinstance(truth, Mapping) else None,
     )
+
+
+def _crop(node: Any) -> tuple[tuple[int, int], ...]:
+    """Pairs of indices."""
+    pairs = isinstance(node, list) and all(isinstance(ends, list) and len(ends) == 2 for ends in node)
+    if not pairs or not all(isinstance(i, int) and not isinstance(i, bool) for ends in node for i in ends):
+        raise PdefitError(
+            f"data.crop expects for each axis the first index and the one after the last, e.g. [[1, 60], [1, 59]], but got "
+            f"{node!r}"
+        )
+    return tuple((first, last) for first, last in node)
 
 
 def _check_texts(data: Mapping[str, Any]) -> None:

@@ -68,6 +68,7 @@ class DataSettings:
     - `time`: name of the variable with the times; None for `time`.
     - `coordinates`: names of the variables with positions, by axis; None for an axis that is not checked.
     - `axes`: names of the axes of a variable in the order of the file, by field.
+    - `crop`: for the first axes after time the first index that is taken, and the one after the last.
     - `system`: names in the file of arguments of the system.
     - `truth`: controls whose true values are known.
     - `true_values`: these values, where they are not in the file.
@@ -81,6 +82,7 @@ class DataSettings:
     time: str | None
     coordinates: dict[str, str | None]
     axes: dict[str, tuple[str, ...]]
+    crop: tuple[tuple[int, int], ...]
     system: dict[str, str]
     truth: tuple[str, ...]
     true_values: Mapping[str, Any] | None

@@ -57,6 +57,7 @@ def observed_data(settings: Settings, data: DataSettings, path: Path, system: Ab
         dims=[*dict.fromkeys(dim for where in coords.values() for dim in where.dims)],
         coordinates=data.coordinates,
         axes=data.axes,
+        crop=data.crop,
     ) as frames:
         if observe.lacks_points:
             # the file holds the coordinates of the points that it was measured at

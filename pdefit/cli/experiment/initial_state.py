@@ -45,9 +45,7 @@ def initial_state(
 def _moved(y0: PyTree, allowed: PyTree) -> tuple[str, ...]:
     """A remark on the fields of a state that its constraint changed by more than round-off."""
     pairs = zip(named_fields(y0).items(), named_fields(allowed).values(), strict=True)
-    parts = {
-        name: float(jnp.linalg.norm(new - x) / jnp.maximum(jnp.linalg.norm(x), 1e-300)) for (name, x), new in pairs
-    }
+    parts = {name: float(jnp.linalg.norm(new - x) / jnp.linalg.norm(x)) for (name, x), new in pairs if jnp.any(x != 0)}
     told = ", ".join(f"{name} by {part:.1%}" for name, part in parts.items() if part > _MOVED)
     if not told:
         return ()

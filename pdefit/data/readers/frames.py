@@ -44,6 +44,7 @@ class Frames:
     - `dims`: names of the model's axes after time, in their order.
     - `coordinates`: for some axes the variable that holds their positions; by default the one called as the axis.
     - `axes`: for some fields the names of the axes of their variable, in the order of the file.
+    - `crop`: for each of the first axes after time the first index that is wanted, and the one after the last.
     """
 
     def __init__(
@@ -60,8 +61,10 @@ class Frames:
         dims: Sequence[str] = (),
         coordinates: Mapping[str, str | None] | None = None,
         axes: Mapping[str, Sequence[str]] | None = None,
+        crop: Sequence[tuple[int, int]] = (),
     ):
         self._path, named = path, dict(coordinates or {})
+        self._crop = tuple(slice(*ends) for ends in crop)
         for field in sigma or {}:
             if field not in variables:
                 raise unknown("variable (sigma)", field, variables)
@@ -85,6 +88,7 @@ class Frames:
                 field: self._variable(name, sources[field], (units or {}).get(field))
                 for field, name in variables.items()
             }
+            self._check_crop()
             # no check failed, so the file stays open
             self._open = stack.pop_all()
 
@@ -95,9 +99,15 @@ class Frames:
         frames = slice(self._skipped + first, self._skipped + last)
         values, sigma = {}, {}
         for field, v in self._variables.items():
-            values[field] = v.conversion.values(array(self._file, v.name, self._path, frames, self._count))
+            whole = v.conversion.values(array(self._file, v.name, self._path, frames, self._count))
+            values[field] = whole[(slice(None), *self._crop)]
             self._check_finite(v.name, values[field], first)
             sigma[field] = v.sigma.frames(self._file, self._path, frames, self._count)
+            if self._crop and sigma[field].ndim == 1:
+                # along the first axis after time
+                sigma[field] = sigma[field][self._crop[0]]
+            elif self._crop and sigma[field].ndim:
+                sigma[field] = np.broadcast_to(sigma[field], whole.shape)[(slice(None), *self._crop)]
         return values, sigma
 
     @property
@@ -112,7 +122,24 @@ class Frames:
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        return {field: shape(self._file, v.name, self._path)[1:] for field, v in self._variables.items()}
+        return {field: tuple(map(len, self._kept(v.name))) for field, v in self._variables.items()}
+
+    def _kept(self, name: str) -> list[range]:
+        """The indices along each axis after time that are wanted of a variable."""
+        inside = shape(self._file, name, self._path)[1:]
+        return [range(n)[part] for n, part in zip(inside, (*self._crop, *[slice(None)] * len(inside)), strict=False)]
+
+    def _check_crop(self) -> None:
+        for v in self._variables.values():
+            inside = shape(self._file, v.name, self._path)[1:]
+            fits = len(self._crop) <= len(inside) and all(
+                0 <= part.start < part.stop <= n for part, n in zip(self._crop, inside, strict=False)
+            )
+            if not fits:
+                raise PdefitError(
+                    f"data.crop expects a first index and one after the last for each axis of '{v.name}' {inside}, e.g. "
+                    f"[[1, {inside[0] - 1 if inside else 2}]]"
+                )
 
     def step(self, field: str) -> float | None:
         """The size of one whole number in the model's unit; None for variables that are scaled or no whole numbers."""
@@ -144,7 +171,8 @@ class Frames:
             return None
         self._note_unit(found.name, found.unit, expected)
         convert = convertible(found.unit, expected, found.name, self._path)
-        return found._replace(values=convert.values(found.values))
+        wanted = self._crop[axis - 1] if axis <= len(self._crop) else slice(None)
+        return found._replace(values=convert.values(found.values)[wanted])
 
     def positions(
         self, dims: Sequence[str], named: Mapping[str, str | None], expected: Mapping[str, str]
