@@ -5,6 +5,7 @@ from pdefit.systems.capabilities import AbstractConservative as AbstractConserva
 from pdefit.systems.capabilities import AbstractConstrained as AbstractConstrained
 from pdefit.systems.capabilities import AbstractDataGuess as AbstractDataGuess
 from pdefit.systems.capabilities import AbstractDataState as AbstractDataState
+from pdefit.systems.capabilities import AbstractDerived as AbstractDerived
 from pdefit.systems.capabilities import AbstractDiagnosed as AbstractDiagnosed
 from pdefit.systems.capabilities import AbstractDriven as AbstractDriven
 from pdefit.systems.capabilities import AbstractExact as AbstractExact

@@ -229,6 +229,24 @@ class AbstractDiagnosed(eqx.Module):
         """
 
 
+class AbstractDerived(eqx.Module):
+    """A system with fields that follow from its state, such as the pressure of a flow. Films of runs have them, too."""
+
+    @abc.abstractmethod
+    def derived(self, t: Array, y: PyTree) -> dict[str, Array]:
+        """The derived fields by name.
+
+        **Arguments:**
+
+        - `t`: the time, in the system's time unit.
+        - `y`: the state.
+        """
+
+    @abc.abstractmethod
+    def derived_coords(self) -> dict[str, FieldCoords]:
+        """Dimensions, coordinates, unit and long name of every derived field, by the field's name."""
+
+
 class AbstractBaseline(eqx.Module):
     """A system with a forecast of its own that an expert would try first.
 

@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from pdefit._util.trees import named_fields
-from pdefit.systems.capabilities import AbstractGridded, FieldCoords
+from pdefit.systems.capabilities import AbstractDerived, AbstractGridded, FieldCoords
 from pdefit.systems.system import AbstractSystem
 
 
@@ -25,3 +25,11 @@ def field_coords(system: AbstractSystem, y: PyTree) -> dict[str, FieldCoords]:
         )
         for name, x in named_fields(y).items()
     }
+
+
+def derived_coords(system: AbstractSystem) -> dict[str, FieldCoords]:
+    """Coordinates of every derived field; empty for a system that has none.
+
+    **Arguments:** `system`: the equations.
+    """
+    return system.derived_coords() if isinstance(system, AbstractDerived) else {}

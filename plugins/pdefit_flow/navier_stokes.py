@@ -15,7 +15,7 @@ from pdefit.boundaries import AbstractBoundary, Dirichlet, Ends, NoFlux, Periodi
 from pdefit.capabilities import AbstractDriven, AbstractVerifiable, Example
 from pdefit_flow.forces import KolmogorovForce, NoForce
 from pdefit_flow.operators import Velocity, laplacian, self_transport, transport, vorticity
-from pdefit_flow.planar_flow import AbstractPlanarFlow
+from pdefit_flow.pressure import AbstractPressure
 from pdefit_flow.projection import project
 from pdefit_flow.rim import MeasuredRim, Rim
 
@@ -35,7 +35,7 @@ class FlowAndScalar(NamedTuple):
     c: Float[Array, "x y"] = pdefit.field(doc="passive scalar")
 
 
-class NavierStokes(AbstractPlanarFlow, AbstractDriven, AbstractVerifiable):
+class NavierStokes(AbstractPressure, AbstractDriven, AbstractVerifiable):
     """An incompressible fluid with viscosity, drag and a body force, and a scalar that it carries.
 
         u_t + div (u u) = - grad p + viscosity lap u - drag u + force,   div u = 0
@@ -103,14 +103,7 @@ class NavierStokes(AbstractPlanarFlow, AbstractDriven, AbstractVerifiable):
     def time_unit(self):
         return self.unit_of_time
 
-    def rates(self, t: Array | float, y: Any) -> Velocity:
-        """The rates of the velocity without pressure, each component on its faces.
-
-        **Arguments:**
-
-        - `t`: the time.
-        - `y`: the state.
-        """
+    def rates(self, t, y):
         grid, flow = self.grid, (y.u, y.v)
         edges = None if self.rim is None else self.rim.edges(grid, t)
         along = self_transport(grid, flow, edges)
@@ -119,9 +112,11 @@ class NavierStokes(AbstractPlanarFlow, AbstractDriven, AbstractVerifiable):
             rate = [x + f.astype(x.dtype) for x, f in zip(rate, self.forcing(t), strict=True)]
         return rate[0], rate[1]
 
+    def rim_rates(self, t):
+        return None if self.rim is None else self.rim.edge_rates(self.grid, t)
+
     def vector_field(self, t, y, args):
-        turning = None if self.rim is None else self.rim.edge_rates(self.grid, t)
-        rates = project(self.grid, self.rates(t, y), edges=turning)
+        rates = project(self.grid, self.rates(t, y), edges=self.rim_rates(t))
         if not self.scalar:
             return Flow(*rates)
         carried = transport(self.grid, (y.u, y.v), y.c)

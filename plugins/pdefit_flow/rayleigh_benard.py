@@ -13,7 +13,7 @@ import pdefit
 from pdefit.boundaries import Dirichlet, Periodic
 from pdefit.capabilities import AbstractVerifiable, Example
 from pdefit_flow.operators import laplacian, mean_at_centres, mean_on_faces, self_transport, transport
-from pdefit_flow.planar_flow import AbstractPlanarFlow
+from pdefit_flow.pressure import AbstractPressure
 from pdefit_flow.projection import project
 
 # the Rayleigh number below which nothing moves between no-slip plates, whatever the width
@@ -28,7 +28,7 @@ class State(NamedTuple):
     w: Float[Array, "x z_face"] = pdefit.field(doc="velocity along z")
 
 
-class RayleighBenard(AbstractPlanarFlow, AbstractVerifiable):
+class RayleighBenard(AbstractPressure, AbstractVerifiable):
     """A fluid heated from below and cooled from above, in the Oberbeck-Boussinesq approximation.
 
         T_t + div (u T) = w + kappa lap T
@@ -86,13 +86,16 @@ class RayleighBenard(AbstractPlanarFlow, AbstractVerifiable):
         kappa = 1 / jnp.sqrt(self.rayleigh * self.prandtl)
         return kappa, self.prandtl * kappa, jnp.ones_like(kappa)
 
-    def vector_field(self, t, y, args):
-        grid, flow, (kappa, nu, buoyancy) = self.grid, (y.u, y.w), self.scales
-        heating = mean_at_centres(grid, y.w, 1) + kappa * laplacian(grid, y.T) - transport(grid, flow, y.T)
-        along_u, along_w = self_transport(grid, flow)
+    def rates(self, t, y):
+        grid, (_, nu, buoyancy) = self.grid, self.scales
+        along_u, along_w = self_transport(grid, (y.u, y.w))
         u = nu * laplacian(grid, y.u, 0) - along_u
-        w = nu * laplacian(grid, y.w, 1) - along_w + buoyancy * mean_on_faces(grid, y.T, 1)
-        return State(heating, *project(grid, (u, w)))
+        return u, nu * laplacian(grid, y.w, 1) - along_w + buoyancy * mean_on_faces(grid, y.T, 1)
+
+    def vector_field(self, t, y, args):
+        grid, flow, (kappa, _, _) = self.grid, (y.u, y.w), self.scales
+        heating = mean_at_centres(grid, y.w, 1) + kappa * laplacian(grid, y.T) - transport(grid, flow, y.T)
+        return State(heating, *project(grid, self.rates(t, y)))
 
     def stable_step(self, y):
         kappa, nu, buoyancy = self.scales

@@ -20,7 +20,7 @@ from pdefit.cli.experiment.frame_times import frame_times
 from pdefit.cli.experiment.initial_state import initial_state
 from pdefit.cli.experiment.open_settings import choose_method
 from pdefit.cli.experiment.trial import try_step
-from pdefit.cli.results.fields import diagnosed, diagnostic_coords
+from pdefit.cli.results.fields import diagnostic_coords, whole_frame
 from pdefit.cli.results.pictures_of_runs import description, pictures, report, tell
 from pdefit.data.readers.locate import locate
 from pdefit.data.readers.tables import read_table
@@ -29,7 +29,7 @@ from pdefit.integrate.solve import frames
 from pdefit.inverse.problem.problem import Problem
 from pdefit.output.store.fields import FieldsFile
 from pdefit.systems.capabilities import AbstractConservative, AbstractExact
-from pdefit.systems.field_coords import field_coords
+from pdefit.systems.field_coords import derived_coords, field_coords
 from pdefit.systems.system import AbstractSystem
 
 
@@ -56,8 +56,8 @@ def run_simulate(settings: Settings, directory: Path, name: str, console: Consol
         console.print(line, highlight=False)
     try_step(system, y0, choice.solver, "solver", args)
     numerics = choose_numerics([(system, y0)], choice.solver, settings.dt, choice.steps, args)
-    coords = field_coords(system, y0)
-    store = settings.store
+    more = derived_coords(system)
+    coords, store = field_coords(system, y0) | more, settings.store
     wanted = store.wanted(coords, ts.size, 1)
     kept = np.arange(0, ts.size, store.every)
     scalars = diagnostic_coords(system, y0)
@@ -65,7 +65,7 @@ def run_simulate(settings: Settings, directory: Path, name: str, console: Consol
     state = y0
     with FieldsFile(
         directory / "fields.h5", ts[kept], system.time_unit, coords | scalars, kinds, store.dtype, np.zeros(kept.size),
-        name, scalars,
+        name, scalars, more,
     ) as film:  # fmt: skip
         for i, state in enumerate(frames(system, y0, ts, numerics, t0=float(ts[0]))):
             if not all(bool(jnp.all(jnp.isfinite(x))) for x in jax.tree.leaves(state)):
@@ -74,8 +74,8 @@ def run_simulate(settings: Settings, directory: Path, name: str, console: Consol
                     f"{numerics.dt:g}, or smaller tolerances (fields.h5 holds the frames before)"
                 )
             if i % store.every == 0:
-                values = {n: x for n, x in named_fields(state).items() if n in wanted} | diagnosed(system, state)
-                film.append({f"{n}_predicted": np.asarray(x) for n, x in values.items()})
+                values = whole_frame(system, ts[i], state).items()
+                film.append({f"{n}_predicted": np.asarray(x) for n, x in values if n in kinds})
     drift = _drift(system, y0, state)
     summary = {
         "experiment": name,

@@ -16,8 +16,8 @@ from pdefit.cli.experiment.build import Experiment
 from pdefit.integrate.solve import frames
 from pdefit.inverse.fit.fit import Fit
 from pdefit.output.store.fields import FieldsFile
-from pdefit.systems.capabilities import AbstractBaseline, AbstractDiagnosed, FieldCoords
-from pdefit.systems.field_coords import field_coords
+from pdefit.systems.capabilities import AbstractBaseline, AbstractDerived, AbstractDiagnosed, FieldCoords
+from pdefit.systems.field_coords import derived_coords, field_coords
 from pdefit.systems.system import AbstractSystem
 
 
@@ -48,6 +48,12 @@ def diagnosed(system: AbstractSystem, y: PyTree) -> dict[str, Array]:
     return system.diagnostics(y) if isinstance(system, AbstractDiagnosed) else {}
 
 
+@eqx.filter_jit
+def derived(system: AbstractSystem, t: Array, y: PyTree) -> dict[str, Array]:
+    """Derived fields of a state by name; none of a system that has none."""
+    return system.derived(t, y) if isinstance(system, AbstractDerived) else {}
+
+
 def diagnostic_coords(system: AbstractSystem, y: PyTree) -> dict[str, FieldCoords]:
     """Scalars without axes, one for each of a system's diagnostics and in their order."""
     names: list[str] = []
@@ -55,6 +61,14 @@ def diagnostic_coords(system: AbstractSystem, y: PyTree) -> dict[str, FieldCoord
         # not what this returns: jit returns mappings in alphabetical order
         jax.eval_shape(lambda y: names.extend(system.diagnostics(y)), y)
     return {name: FieldCoords((), {}, long_name=name.replace("_", " ")) for name in names}
+
+
+def whole_frame(system: AbstractSystem, t: float, y: PyTree) -> dict[str, Array]:
+    """All that a film has of a state: its fields, those that are derived, and diagnostics.
+
+    **Arguments:** `system`, `t`, `y`: the equations, the time and the state.
+    """
+    return named_fields(y) | derived(system, jnp.asarray(t), y) | diagnosed(system, y)
 
 
 def write_film(exp: Experiment, found: Fit, store: Store, path: Any, title: str) -> tuple[Skill | None, PyTree]:
@@ -67,21 +81,21 @@ def write_film(exp: Experiment, found: Fit, store: Store, path: Any, title: str)
     - `path`, `title`: of the file.
     """
     problem, record, total = found.problem, exp.record, exp.record.ts.size
-    coords = field_coords(problem.system, problem.y0)
+    more = derived_coords(problem.system)
+    coords = field_coords(problem.system, problem.y0) | more
     wanted = store.wanted(coords, total, 3)
     frame_shapes = {n: np.shape(x) for n, x in named_fields(problem.y0).items()}
     elsewhere = problem.observe.scattered or problem.observe.relocates
     at_points = record.values if elsewhere else record.positions
     film_kinds = {
         name: ("predicted",)
-        + (("observed",) if name not in at_points and _on_grid(record.values.get(name), frame_shapes[name]) else ())
+        + (("observed",) if name not in at_points and _on_grid(record.values.get(name), frame_shapes.get(name)) else ())
         + (("true",) if exp.true_states is not None else ())
         for name in wanted
     }
-    true = None if exp.true_states is None else named_fields(exp.true_states)
     scalars = diagnostic_coords(problem.system, problem.y0)
     true_system = problem.system if exp.truth is None else exp.truth.system
-    film_kinds |= dict.fromkeys(scalars, ("predicted",) if true is None else ("predicted", "true"))
+    film_kinds |= dict.fromkeys(scalars, ("predicted",) if exp.true_states is None else ("predicted", "true"))
     kept = np.arange(0, total, store.every)
     phase = (np.arange(total) >= exp.fitted).astype(np.int8)
     ahead: list[dict[str, np.ndarray]] = []
@@ -89,7 +103,7 @@ def write_film(exp: Experiment, found: Fit, store: Store, path: Any, title: str)
     observe = eqx.filter_jit(lambda y, x: problem.observe.placed(x)(y))
     unit = problem.system.time_unit
     where, ts = coords | scalars, record.ts[kept]
-    with FieldsFile(path, ts, unit, where, film_kinds, store.dtype, phase[kept], title, scalars) as film:
+    with FieldsFile(path, ts, unit, where, film_kinds, store.dtype, phase[kept], title, scalars, more) as film:
         for i, state in enumerate(predicted(exp, found)):
             if i < exp.fitted:
                 last = state
@@ -97,24 +111,23 @@ def write_film(exp: Experiment, found: Fit, store: Store, path: Any, title: str)
                 ahead.append({n: np.asarray(v) for n, v in observe(state, record.positions_at(i)).items()})
             if i % store.every:
                 continue
-            row = {f"{name}_predicted": np.asarray(x) for name, x in diagnosed(problem.system, state).items()}
-            if scalars and true is not None:
-                whole = jax.tree.map(lambda x, i=i: jnp.asarray(x[i]), exp.true_states)
-                row |= {f"{name}_true": np.asarray(x) for name, x in diagnosed(true_system, whole).items()}
-            for name, value in named_fields(state).items():
-                if name not in wanted:
-                    continue
-                row[f"{name}_predicted"] = np.asarray(value)
-                if "observed" in film_kinds[name]:
-                    seen = np.asarray(record.mask[name][i])
-                    row[f"{name}_observed"] = np.where(seen, np.asarray(record.values[name][i]), np.nan)
-                if true is not None:
-                    row[f"{name}_true"] = np.asarray(true[name][i])
+            shown = {"predicted": (problem.system, state)}
+            if exp.true_states is not None:
+                shown["true"] = true_system, jax.tree.map(lambda x, i=i: jnp.asarray(x[i]), exp.true_states)
+            row = {
+                f"{name}_{kind}": np.asarray(x)
+                for kind, (system, y) in shown.items()
+                for name, x in whole_frame(system, record.ts[i], y).items()
+                if name in film_kinds
+            }
+            for name in (n for n, kinds in film_kinds.items() if "observed" in kinds):
+                seen = np.asarray(record.mask[name][i])
+                row[f"{name}_observed"] = np.where(seen, np.asarray(record.values[name][i]), np.nan)
             film.append(row)
     return (_skill(exp, found, ahead, last, coords) if ahead else None), last
 
 
-def _on_grid(values: Any, shape: tuple[int, ...]) -> bool:
+def _on_grid(values: Any, shape: tuple[int, ...] | None) -> bool:
     """Whether a variable was observed at every point of its field."""
     return values is not None and values.shape[1:] == shape
 

@@ -15,7 +15,7 @@ from pdefit.inverse.fit.stability import step_choice
 from pdefit.inverse.fit.stages import keeps, with_windows
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.offload.cost import Cost
-from pdefit.systems.field_coords import field_coords
+from pdefit.systems.field_coords import derived_coords, field_coords
 
 # kinds of a variable in fields.h5: observed, predicted, and for a twin true
 _KINDS = 3
@@ -24,7 +24,7 @@ _KINDS = 3
 def plan(exp: Experiment, settings: Settings) -> dict[str, Any]:
     """Cost estimate of a fit, as plan.json holds it; refused where the fit needs more memory than there is."""
     problem, frames = exp.functional.problem, exp.record.ts.size
-    coords = field_coords(problem.system, problem.y0)
+    coords = field_coords(problem.system, problem.y0) | derived_coords(problem.system)
     wanted = settings.store.wanted(coords, frames, _KINDS)
     cost = exp.driver.cost(_last_functional(exp), exp.stages[-1].optimizer.tangents)
     _refuse_too_large(cost)

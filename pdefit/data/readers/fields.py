@@ -56,8 +56,8 @@ class Film:
     """The complete frames of a film, by field, kind and number.
 
     Values are read when they are needed. Links, and variables that lead to other files, are refused. `ts` (T,) are the
-    times of the complete frames, in `time_unit`. `fields` are the parts of the state by name, and `diagnostics` scalars of
-    whole states. `total` is the number of frames once the film is finished. `forecast`
+    times of the complete frames, in `time_unit`. `fields` are the parts of the state by name, with those `derived` from
+    it, and `diagnostics` scalars of whole states. `total` is the number of frames once the film is finished. `forecast`
     is the number of the first frame beyond the fit, T where there is none.
 
     **Arguments:**
@@ -79,6 +79,7 @@ class Film:
             later = np.flatnonzero(phase[:count])
             self.forecast = int(later[0]) if later.size else count
             found, scalars = _fields(file, path), str(file.attrs.get("diagnostics", "")).split()
+            self.derived = str(file.attrs.get("derived", "")).split()
             self.fields = {name: field for name, field in found.items() if name not in scalars}
             self.diagnostics = {name: found[name] for name in scalars if name in found}
         except (KeyError, AttributeError, TypeError, ValueError, IndexError, OSError, RuntimeError):

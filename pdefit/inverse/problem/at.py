@@ -71,7 +71,7 @@ class At(AbstractObservationOperator):
             return
         if self.method == "spectral" and not all(self._box.periodic):
             raise PdefitError("spectral interpolation expects periodic axes only; take method=cubic")
-        for name in ("", *dict(self.faces or ())):
+        for name in self.fields or ("", *dict(self.faces or ())):
             if min(shape := self._shape(name)) < _ORDER[self.method]:
                 raise PdefitError(
                     f"{self.method} expects {_ORDER[self.method]} values along every axis, but {name or 'the grid'} has {shape}"

@@ -149,9 +149,12 @@ def widest(positions: np.ndarray) -> list[int]:
 def quantities(film: Film) -> list[Quantity]:
     """All quantities with a prediction, observed ones first; vectors and lists of species are split into components.
 
-    Components of vectors in a plane come last, because arrows show them on the maps of other fields.
+    Components of vectors in a plane come late, because arrows show them on the maps of other fields. What is derived from
+    the state comes last.
     """
-    fields = sorted(film.fields.values(), key=lambda f: (f.vector != "", "observed" not in f.kinds))
+    fields = sorted(
+        film.fields.values(), key=lambda f: (f.name in film.derived, f.vector != "", "observed" not in f.kinds)
+    )
     return [q for field in fields if "predicted" in field.kinds for q in _parts(field)]
 
 

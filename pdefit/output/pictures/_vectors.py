@@ -106,9 +106,9 @@ def arrows_on(film: Film, quantity: Quantity, numbers: Sequence[int], width: flo
 
 
 def planes(film: Film) -> list[Quantity]:
-    """Fields on a plane. A vector without a scalar in its plane is preceded by its vorticity."""
+    """Fields on a plane. A vector without a scalar of the state in its plane is preceded by its vorticity."""
     shown = [q for q in quantities(film) if len(q.axes) == 2]
-    scalars = [_names(q) for q in shown if not q.field.vector]
+    scalars = [_names(q) for q in shown if not q.field.vector and q.field.name not in film.derived]
     return [vorticity(*v) for v in _vectors(shown) if _names(v[0]) not in scalars] + shown
 
 

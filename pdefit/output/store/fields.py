@@ -31,6 +31,7 @@ class FieldsFile:
     - `phase` (T,): 0 for frames of the fit, 1 for those of the forecast.
     - `title`: of the file.
     - `diagnostics`: names of the fields that are scalars of a whole state, and no part of it.
+    - `derived`: names of the fields that follow from the state.
     """
 
     def __init__(
@@ -44,12 +45,14 @@ class FieldsFile:
         phase: np.ndarray,
         title: str,
         diagnostics: Collection[str] = (),
+        derived: Collection[str] = (),
     ):
         with growing.created(path) as self._file:
             self._file.attrs.update(Conventions="CF-1.8", title=title)
             # the order of the state, in which pictures show fields: HDF5 itself lists variables by name
             self._file.attrs["fields"] = " ".join(kinds)
             self._file.attrs["diagnostics"] = " ".join(diagnostics)
+            self._file.attrs["derived"] = " ".join(derived)
             self._names = [f"{field}_{kind}" for field, have in kinds.items() for kind in have]
             self._pending: list[dict[str, np.ndarray]] = []
             self._done, self._total = 0, ts.size

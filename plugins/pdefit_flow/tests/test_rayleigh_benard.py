@@ -182,11 +182,12 @@ def test_what_does_not_fit_is_refused_in_a_sentence():
         SpinUp(0.0)
 
 
-def test_points_between_cells_are_refused_for_velocities_on_faces():
-    at = pdefit.instruments.At(points=[[0.5, 0.5]])
-    with pytest.raises(pdefit.PdefitError, match="but u, w live on faces"):
-        pdefit.Problem(box(4), box(4).init(jax.random.key(0)), at)
-    problem = pdefit.Problem(
-        box(4), box(4).init(jax.random.key(0)), pdefit.instruments.At(points=[[0.5, 0.5]], fields="T")
-    )
-    assert problem.observe(problem.y0)["T"].shape == (1,)
+def test_temperature_and_velocity_are_seen_at_the_same_points():
+    points = [[0.5, 0.5], [0.1, 1.0]]
+    problem = pdefit.Problem(box(8), box(8).init(jax.random.key(0)), pdefit.instruments.At(points=points))
+    assert {name: x.shape for name, x in problem.observe(problem.y0).items()} == {"T": (2,), "u": (2,), "w": (2,)}
+    # three inner faces are too few for a cubic, but not for a field that needs none
+    with pytest.raises(pdefit.PdefitError, match="w has"):
+        pdefit.Problem(box(4), box(4).init(jax.random.key(0)), pdefit.instruments.At(points=points))
+    one = pdefit.Problem(box(4), box(4).init(jax.random.key(0)), pdefit.instruments.At(points=points, fields="T"))
+    assert one.observe(one.y0)["T"].shape == (2,)

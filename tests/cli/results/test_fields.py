@@ -69,3 +69,39 @@ def test_a_simulation_writes_diagnostics(settings, tmp_path):
     with xarray.open_dataset(tmp_path / "fields.h5", engine="h5netcdf") as film:
         np.testing.assert_allclose(film["growth_mean_predicted"], _growth(film["u_predicted"]), rtol=1e-12)
         assert "growth_mean_true" not in film
+
+
+class Derived(FisherKPP, pdefit.capabilities.AbstractDerived):
+    def derived(self, t, y):
+        return {"growth": t + self.r * y.u}
+
+    def derived_coords(self):
+        return {"growth": dataclasses.replace(self.coords()["u"], unit="1/day", long_name="growth")}
+
+
+class DerivedSettings(Settings):
+    """Settings of a system with a derived field."""
+
+    def build(self):
+        plain = SystemSettings.build(self)
+        return Derived(**{f.name: getattr(plain, f.name) for f in dataclasses.fields(plain)})
+
+    def changed(self, changes):
+        return DerivedSettings(SystemSettings.changed(self, changes).node)
+
+
+def test_a_fit_writes_derived_fields_of_predicted_and_true_states(settings, tmp_path):
+    settings = dataclasses.replace(settings, system=DerivedSettings(settings.system.node))
+    exp = build_experiment(settings)
+    found = pdefit.fit(exp.functional, max_iterations=1)
+    write_film(exp, found, settings.store, tmp_path / "fields.h5", "front")
+    with xarray.open_dataset(tmp_path / "fields.h5", engine="h5netcdf") as film:
+        assert film.attrs["fields"] == "u growth" and film.attrs["derived"] == "growth"
+        assert film["growth_true"].attrs["units"] == "1/day" and "growth_observed" not in film
+        for kind, r in (("true", 1.0), ("predicted", float(found.problem.system.r))):
+            expected = film["time"] + r * film[f"u_{kind}"]
+            np.testing.assert_allclose(film[f"growth_{kind}"], expected, rtol=1e-12)
+    only_state = dataclasses.replace(settings.store, fields=("u",))
+    write_film(exp, found, only_state, tmp_path / "state.h5", "front")
+    with xarray.open_dataset(tmp_path / "state.h5", engine="h5netcdf") as film:
+        assert "growth_predicted" not in film

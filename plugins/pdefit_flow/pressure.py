@@ -1,0 +1,46 @@
+"""The pressure of planar flows, a field that follows from the state."""
+
+import abc
+
+from jaxtyping import Array, PyTree
+
+from pdefit.capabilities import AbstractDerived, FieldCoords
+from pdefit_flow.operators import Edges, Velocity
+from pdefit_flow.planar_flow import AbstractPlanarFlow
+from pdefit_flow.projection import potential
+
+
+class AbstractPressure(AbstractPlanarFlow, AbstractDerived):
+    """A planar flow with its pressure, the potential that the projection of the velocity's rates subtracts.
+
+    It is the pressure over the density, in units of velocity squared, and its mean over the box is 0. It balances the
+    gradient part of forces, too: it is the modified pressure. Its error is of second order in the size of a cell.
+    """
+
+    @abc.abstractmethod
+    def rates(self, t: Array | float, y: PyTree) -> Velocity:
+        """The rates of the velocity without pressure, each component on its faces.
+
+        **Arguments:**
+
+        - `t`: the time.
+        - `y`: the state.
+        """
+
+    def rim_rates(self, t: Array | float) -> Edges | None:
+        """The rates of a velocity that is prescribed on the rim of the box; None where walls surround it.
+
+        **Arguments:** `t`: the time.
+        """
+        return None
+
+    def derived(self, t, y):
+        return {"pressure": potential(self.grid, self.rates(t, y), edges=self.rim_rates(t))}
+
+    def derived_coords(self):
+        length, time = self.grid.length_unit, self.time_unit
+        per = "" if time == "1" else f"/{time}^2"
+        unit = f"{'1' if length == '1' else f'{length}^2'}{per}"
+        places = dict(zip(self.axes, self.positions(), strict=True))
+        units = dict.fromkeys(self.axes, length)
+        return {"pressure": FieldCoords(self.axes, places, unit, "pressure", units)}
