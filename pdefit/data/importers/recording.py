@@ -58,11 +58,12 @@ def write_recording(path: Path, recording: Recording) -> float:
         scales = {"time": (recording.ts, recording.time_unit)}
         scales |= {dim: (where, recording.length_unit) for dim, where in recording.axes.items()}
         for name, (values, unit) in scales.items():
-            file[name] = np.asarray(values, float)
-            file[name].attrs["units"] = unit
-            file[name].make_scale(name)
+            scale = file.create_dataset(name, data=np.asarray(values, float))
+            scale.attrs["units"] = unit
+            scale.make_scale(name)
+        stored: dict[str, h5py.Dataset] = {}
         for name, unit in recording.units.items():
-            kept = file.create_dataset(name, (count, *shape), "f4", chunks=(1, *shape))
+            stored[name] = kept = file.create_dataset(name, (count, *shape), "f4", chunks=(1, *shape))
             kept.attrs["units"] = unit
             for axis, dim in enumerate(scales):
                 kept.dims[axis].attach_scale(file[dim])
@@ -70,7 +71,7 @@ def write_recording(path: Path, recording: Recording) -> float:
             if written > count or any(np.shape(frame[name]) != shape for name in recording.units):
                 break
             for name in recording.units:
-                file[name][written - 1] = frame[name]
+                stored[name][written - 1] = frame[name]
                 missing += int(np.isnan(frame[name]).sum())
                 total += frame[name].size
         if total != count * int(np.prod(shape)) * len(recording.units) or written != count:
