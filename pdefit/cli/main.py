@@ -11,6 +11,7 @@ if os.environ.get("TF_CPP_MIN_LOG_LEVEL", "1") == "1":
 
 import gc
 import importlib
+import keyword
 import logging
 import re
 import sys
@@ -38,7 +39,7 @@ _VERBS = ("fit", "simulate", "plan", "compare-adjoints", "sensitivity", "certify
 _RUN_VERBS = ("resume", "render", "report", "export")
 # verbs of the first kind that take a run directory, too
 _ALSO_ON_A_RUN = ("certify", "doctor")
-_PLAIN_VERBS = ("check", "list", "new", "verify")
+_PLAIN_VERBS = ("check", "import", "list", "new", "verify")
 
 _USAGE = """usage: pdefit VERB [key=value ...]
 
@@ -55,6 +56,7 @@ _USAGE = """usage: pdefit VERB [key=value ...]
   render RUN                 figures, movie, ParaView's fields.xdmf of a run or a folder of runs; format=svg movie=false
   report RUN                 one page about a run, report.html, that needs no other file
   export RUN                 its fields as format=netcdf, tiff or numpy; fields=[u]
+  import KIND FILES out=data.h5   files of an instrument become one data file; pixel=19.53um frame=2ms, or scale=unknown
   check FILE                 what a data file holds, what looks odd, and the lines that fit it; time=NAME picture=false
   list [experiments|systems|solvers|adjoints|drivers|stages]
   new NAME                   write a working plugin of your own into the folder NAME/; new NAME.py writes one file of equations
@@ -111,7 +113,8 @@ def main() -> None:
 def _command(verb: str, kind: str = "") -> Callable[..., None]:
     """Function `run_<verb>` of `commands/<verb>.py`, imported only now: figures and files take a second to import."""
     name = verb.replace("-", "_")
-    return getattr(importlib.import_module(f"pdefit.cli.commands.{name}"), f"run_{name}{kind}")
+    module = f"{name}_" if keyword.iskeyword(name) else name
+    return getattr(importlib.import_module(f"pdefit.cli.commands.{module}"), f"run_{name}{kind}")
 
 
 def _compute(verb: str, words: list[str], console: Console) -> None:

@@ -1,0 +1,44 @@
+"""pdefit import KIND FILES: files of an instrument become one data file."""
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+
+from pdefit._util.errors import PdefitError, sentence, unknown
+from pdefit.cli.results.pictures_of_runs import boolean
+from pdefit.data.importers import KINDS
+from pdefit.data.importers.recording import write_recording
+
+
+def run_import(arguments: list[str], console: Console) -> None:
+    """Write the frames in files of an instrument into one HDF5 file, and print what it holds.
+
+    **Arguments:**
+
+    - `arguments`: the kind, the files, `out=data.h5` or `--out data.h5`, `force=true`, and options of the kind.
+    """
+    kind, *words = arguments or [""]
+    if kind not in KINDS:
+        raise unknown("kind of files (pdefit import KIND FILES out=data.h5)", kind, KINDS)
+    while "--out" in words[:-1]:
+        at = words.index("--out")
+        words[at : at + 2] = [f"out={words[at + 1]}"]
+    files = [Path(word) for word in words if "=" not in word or Path(word).is_file()]
+    options = dict(word.split("=", 1) for word in words if Path(word) not in files)
+    out, force = Path(options.pop("out", "")), boolean(options.pop("force", "false"), "force")
+    if not files or not out.name:
+        raise PdefitError(f"import expects files and a target, e.g. pdefit import {kind} FILES out=data.h5")
+    for file in files:
+        if not file.is_file():
+            raise PdefitError(f"The file '{file}' does not exist; correct its name")
+    if out.exists() and (not force or any(out.samefile(file) for file in files)):
+        raise PdefitError(f"'{out}' exists; choose another out=, or add force=true to replace a file that is not read")
+    recording = KINDS[kind](files, options)
+    missing = write_recording(out, recording)
+    shape = " x ".join(str(axis.size) for axis in recording.axes.values())
+    held = ", ".join(f"{name} ({unit})" for name, unit in recording.units.items())
+    span = f"{recording.ts[0]:.6g} to {recording.ts[-1]:.6g} {recording.time_unit}"
+    lines = [f"{out}: {recording.ts.size} frames of {shape} points, {held}", f"times {span}; {missing:.1%} missing"]
+    for line in [*lines, *recording.notes, f"next: pdefit check {out}"]:
+        console.print(escape(sentence(line)), highlight=False, soft_wrap=True)

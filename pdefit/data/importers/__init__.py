@@ -1,0 +1,8 @@
+"""Kinds of instruments' files that `pdefit import` turns into data files: one function each."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from pdefit.data.importers.recording import Recording
+
+KINDS: dict[str, Callable[[list[Path], dict[str, str]], Recording]] = {}

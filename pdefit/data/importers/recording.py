@@ -1,0 +1,86 @@
+"""A recording of an instrument, and its HDF5 file, written frame by frame."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from pdefit._util import atomic
+from pdefit._util.errors import PdefitError
+
+
+@dataclasses.dataclass
+class Recording:
+    """Frames of an instrument on one raster, with units.
+
+    **Arguments:**
+
+    - `ts`: times of the frames (T,), in `time_unit`.
+    - `time_unit`: "s", or "frame" where the scale is unknown.
+    - `axes`: positions by dimension, x first, each (n,) and ascending, in `length_unit`.
+    - `length_unit`: "m", or "pixel" where the scale is unknown.
+    - `units`: unit of each variable, in the order they are written.
+    - `frames`: one mapping a frame, arrays of the shape of the axes; NaN means missing.
+    - `notes`: sentences about what was done; may grow while the frames are read.
+    - `source`: names of the files.
+    - `title`: one line about the content.
+    """
+
+    ts: np.ndarray
+    time_unit: str
+    axes: dict[str, np.ndarray]
+    length_unit: str
+    units: dict[str, str]
+    frames: Iterable[Mapping[str, np.ndarray]]
+    notes: list[str]
+    source: list[str]
+    title: str = "Measured frames"
+
+
+def write_recording(path: Path, recording: Recording) -> float:
+    """Write a recording frame by frame, and return the missing fraction of its values.
+
+    The file takes its name only when it is whole. Where reading or writing fails, nothing is left.
+
+    **Arguments:**
+
+    - `path`: the HDF5 file.
+    - `recording`: with as many frames as times.
+
+    **Errors:** PdefitError where a frame has another shape, or there are more or fewer frames than times.
+    """
+    shape, count = tuple(a.size for a in recording.axes.values()), recording.ts.size
+    missing = total = written = 0
+    with atomic.beside(path) as neighbour, h5py.File(neighbour, "w") as file:
+        scales = {"time": (recording.ts, recording.time_unit)}
+        scales |= {dim: (where, recording.length_unit) for dim, where in recording.axes.items()}
+        for name, (values, unit) in scales.items():
+            scale = file.create_dataset(name, data=np.asarray(values, float))
+            scale.attrs["units"] = unit
+            scale.make_scale(name)
+        stored: dict[str, h5py.Dataset] = {}
+        for name, unit in recording.units.items():
+            stored[name] = kept = file.create_dataset(name, (count, *shape), "f4", chunks=(1, *shape))
+            kept.attrs["units"] = unit
+            for axis, dim in enumerate(scales):
+                kept.dims[axis].attach_scale(file[dim])
+        for written, frame in enumerate(recording.frames, start=1):
+            if written > count or any(np.shape(frame[name]) != shape for name in recording.units):
+                break
+            for name in recording.units:
+                stored[name][written - 1] = frame[name]
+                missing += int(np.isnan(frame[name]).sum())
+                total += frame[name].size
+        if total != count * int(np.prod(shape)) * len(recording.units) or written != count:
+            raise PdefitError(
+                f"{count} frames of shape {shape} are expected, but frame {written} differs or is the last; remove the files "
+                f"that do not belong to this recording"
+            )
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        file.attrs["title"], file.attrs["history"] = recording.title, f"{now} pdefit import"
+        file.attrs["source"] = "\n".join(recording.source)
+        file.attrs["import_notes"] = "\n".join(recording.notes)
+    return missing / max(total, 1)
