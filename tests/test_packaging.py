@@ -79,7 +79,7 @@ def test_the_wheel_misses_no_file_of_the_sources(wheel):
     for source, package in folders.items():
         for file in (ROOT / source).rglob("*"):
             inside = file.relative_to(ROOT / source)
-            is_shipped = file.suffix in (".py", ".yaml", ".h5", ".csv", ".json", ".template", ".css")
+            is_shipped = file.suffix in (".py", ".yaml", ".h5", ".csv", ".json", ".mat", ".tif", ".template", ".css")
             if is_shipped and not {"tests", "__pycache__"} & {*inside.parts}:
                 assert f"{package}/{inside.as_posix()}" in names
 
