@@ -34,6 +34,17 @@ def test_a_vector_is_measured_or_missing_as_a_whole(name):
     assert f"{np.isnan(u).sum()} of {u.size} vectors are missing" in notes
 
 
+def test_the_turbulent_window_has_no_divergence_and_a_known_force():
+    with h5py.File(DATA / "flow" / "turbulent_window.h5") as file:
+        u, v, p = (np.asarray(file[name], float) for name in "uvp")
+        h, attributes = np.diff(file["x"])[0], dict(file.attrs)
+    assert u.shape == (25, 48, 48) and np.abs(p.mean(axis=(1, 2))).max() < 1e-6
+    slope = (8 * (u[:, 3:-1] - u[:, 1:-3]) - (u[:, 4:] - u[:, :-4]))[:, :, 2:-2] / (12 * h)
+    other = (8 * (v[:, :, 3:-1] - v[:, :, 1:-3]) - (v[:, :, 4:] - v[:, :, :-4]))[:, 2:-2] / (12 * h)
+    assert np.std(slope + other) < 0.01 * np.std(slope)
+    assert attributes["force"] == f"({attributes['force_amplitude']} sin({attributes['force_wavenumber']} y), 0)"
+
+
 def test_the_microscopy_frames_open():
     frames = tifffile.imread(DATA / "piv" / "active_nematic.tif")
     assert frames.shape == (10, 494, 502) and frames.dtype == np.uint8 and frames.std() > 10
