@@ -138,17 +138,17 @@ def write(ts, x, y, fields, numbers):
             title="Velocity and pressure in a window of forced two-dimensional turbulence, without noise",
             source="scripts/make_turbulence.py of pdefit",
             license="CC0-1.0",
-            history=f"vorticity equation in a periodic box of 2 pi on {FINE} x {FINE} points, 2/3 rule, ETDRK4 with dt = {DT} "
-            f"after a spin-up on {COARSE} x {COARSE} points to t = {SPIN_UP} with dt = {DT_SPIN_UP}; Fourier series evaluated at "
-            f"the points; seed {SEED} of jax.random.key; JAX {jax.__version__}, NumPy {np.__version__}, pdefit {pdefit.__version__}",
+            history=f"vorticity equation in a periodic box of 2 pi on {FINE} x {FINE} points, 2/3 rule, ETDRK4 with dt = {DT}, "
+            f"after a spin-up on {COARSE} x {COARSE} points to t = {SPIN_UP} with dt = {DT_SPIN_UP}; series at the "
+            f"points; seed {SEED}; JAX {jax.__version__}, NumPy {np.__version__}, pdefit {pdefit.__version__}",
             equations="u_t + u . grad u = - grad p + viscosity lap u - drag u + force, div u = 0",
             force=f"({AMPLITUDE} sin({WAVENUMBER} y), 0)",
             viscosity=VISCOSITY,
             drag=DRAG,
             force_amplitude=AMPLITUDE,
             force_wavenumber=WAVENUMBER,
-            import_notes="The first 20 frames are meant for fits, the last 5 for forecasts.\nThe pressure is kinematic, and its "
-            "mean over the window is zero in every frame.",
+            import_notes="The first 20 frames are meant for fits, the last 5 for forecasts.\n"
+            "The pressure is kinematic, and its mean over the window is zero in every frame.",
             **numbers,
         )
         for axis, values in {"time": ts, "x": x, "y": y}.items():
