@@ -1,8 +1,10 @@
 """Static reconstructions of missing vectors: from the vectors around a gap, without equations of motion.
 
 Every function takes positions (nx,) and (ny,) and a field (nx, ny, 2) with NaN in the gap, and returns the field with the
-gap filled: `harmonic`, `thin_plate` and `gaussian_process`. Only the vectors within `MARGIN` spacings of the gap are used.
+gap filled: `harmonic`, `thin_plate` and `gaussian_process`. The last two use the vectors within `MARGIN` spacings of the gap.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from scipy.interpolate import RBFInterpolator
@@ -45,46 +47,74 @@ def thin_plate(x, y, field, gap, smoothing=0.0):
     return found
 
 
-def gaussian_process(x, y, field, gap, solenoidal=True):
-    """The mean of a Gaussian process, given the vectors around a gap: the best linear estimate, if the process is right.
+class Scales(NamedTuple):
+    """Scales of a Gaussian process: lengths in spacings, and sizes in standard deviations of the smooth part.
 
-    The stream function is a Matern process, so that the velocity has derivatives but no divergence. Length and noise
-    have the largest likelihood of the vectors within 6 spacings of the gap, and the variance follows from them.
+    - `length`: of the smooth part.
+    - `rough_length`, `rough_size`: of what is correlated between neighbours only, such as errors of overlapping windows.
+    """
+
+    length: float
+    rough_length: float
+    rough_size: float
+
+
+def likeliest(x, y, field, gap, solenoidal=True, most=250) -> Scales:
+    """The scales of the Gaussian process that explains the vectors around a gap best.
+
+    The likelihood is that of `most` vectors within 6 spacings of the gap. The variance of the smooth part follows.
 
     **Arguments:**
 
-    - `solenoidal`: false takes a Matern process for each component, independent of the other.
+    - `solenoidal`: as of `gaussian_process`.
+    """
+    places, values, _ = _around(x, y, field, gap, 6)
+    chosen = np.random.default_rng(0).permutation(len(places))[:most]
+    places, flat = places[chosen], (values - values.mean(axis=0))[chosen].ravel()
 
-    Returns the field, and its length in spacings and noise as a part of the standard deviation.
+    def unlikely(theta):
+        factor = cho_factor(_with_errors(places, Scales(*np.exp(theta)), solenoidal), lower=True)
+        # at the likeliest variance
+        return flat.size / 2 * np.log(flat @ cho_solve(factor, flat)) + np.log(np.diag(factor[0])).sum()
+
+    bounds = np.log([(3.0, 60.0), (0.5, 2.5), (0.03, 2.0)])
+    options = {"xatol": 0.05, "fatol": 0.1}
+    return Scales(
+        *np.exp(minimize(unlikely, np.log([8.0, 1.2, 0.2]), method="Nelder-Mead", bounds=bounds, options=options).x)
+    )
+
+
+def gaussian_process(x, y, field, gap, scales: Scales, solenoidal=True):
+    """The mean of a Gaussian process, given the vectors around a gap: the best linear estimate, if the process is right.
+
+    The process is the sum of a smooth part and a rough one. The stream function of the smooth part is a Matern process, so
+    that its velocity has derivatives but no divergence.
+
+    **Arguments:**
+
+    - `scales`: as of `likeliest`.
+    - `solenoidal`: false takes for the smooth part, too, components that are independent of each other.
 
     Source: F. J. Narcowich, J. D. Ward, Math. Comp. 63:661 (1994), doi:10.1090/S0025-5718-1994-1254147-6, for the kernel.
     """
-    near, values, _ = _around(x, y, field, gap, 6)
-    mean = values.mean(axis=0)
-
-    def unlikely(theta):
-        # the variance is where its derivative vanishes; what is left depends on length and noise
-        matrix = _covariance(near, near, np.exp(theta[0]), solenoidal)
-        matrix[np.diag_indices_from(matrix)] += np.exp(2 * theta[1])
-        try:
-            factor = cho_factor(matrix, lower=True)
-        except np.linalg.LinAlgError:
-            return 1e10
-        flat = (values - mean).ravel()
-        return flat.size / 2 * np.log(flat @ cho_solve(factor, flat)) + np.log(np.diag(factor[0])).sum()
-
-    # within bounds: a long process without noise cannot be told from a singular matrix
-    bounds = [(np.log(1.0), np.log(40.0)), (np.log(0.003), np.log(2.0))]
-    start = np.log([6.0, 0.2])
-    best = minimize(unlikely, start, method="Nelder-Mead", bounds=bounds, options={"xatol": 0.03, "fatol": 0.05})
-    length, noise = np.exp(best.x)
     places, values, wanted = _around(x, y, field, gap, MARGIN)
-    matrix = _covariance(places, places, length, solenoidal)
-    matrix[np.diag_indices_from(matrix)] += noise**2
-    weights = cho_solve(cho_factor(matrix, lower=True), (values - mean).ravel())
+    mean = values.mean(axis=0)
+    weights = cho_solve(cho_factor(_with_errors(places, scales, solenoidal), lower=True), (values - mean).ravel())
+    both = _covariance(wanted, places, scales.length, solenoidal) + _rough(wanted, places, scales)
     found = field.copy()
-    found[gap] = mean + (_covariance(wanted, places, length, solenoidal) @ weights).reshape(-1, 2)
-    return found, length, noise
+    found[gap] = mean + (both @ weights).reshape(-1, 2)
+    return found
+
+
+def _with_errors(places, scales, solenoidal):
+    matrix = _covariance(places, places, scales.length, solenoidal) + _rough(places, places, scales)
+    # vectors are known to a hundredth of the fluctuation at best
+    matrix[np.diag_indices_from(matrix)] += 1e-4
+    return matrix
+
+
+def _rough(a, b, scales):
+    return scales.rough_size**2 * _covariance(a, b, scales.rough_length, solenoidal=False)
 
 
 def _around(x, y, field, gap, margin):

@@ -1,10 +1,11 @@
 """Baselines without equations for the laboratory flows of data/piv, and scores of runs on them.
 
     ./run python tests/benchmarks/laboratory.py [soap_film active_nematic cavity wake]
-    ./run python tests/benchmarks/laboratory.py FILE runs/RUN
+    ./run python tests/benchmarks/laboratory.py FILE runs/RUN [FITTED]
 
 The first prints tables for the named flows, by default for all. The second compares the velocity in fields.h5 of a run with
-the vectors of a file, such as data/piv/soap_film.h5, frame by frame.
+the vectors of a file, such as data/piv/soap_film.h5, frame by frame. With FITTED, a copy of the file with gaps to which the run
+was fitted, only the vectors in the gaps count.
 
 An error is the root mean square length of the difference, over all vectors that both fields have. It is divided by the root
 mean square speed of all that were observed in the frame, or in a gap ("of speed"), or by that of their deviation from their own
@@ -19,7 +20,7 @@ from typing import NamedTuple
 
 import h5py
 import numpy as np
-from gap_filling import gaussian_process, harmonic, thin_plate
+from gap_filling import gaussian_process, harmonic, likeliest, thin_plate
 from scipy.interpolate import CubicSpline, RegularGridInterpolator
 
 DATA = Path(__file__).parents[2] / "data" / "piv"
@@ -58,7 +59,7 @@ def load(file) -> Vectors:
 
 
 def score(predicted, observed, where=None) -> Score:
-    """The error of predicted vectors (..., 2), over those that both have; `where` (...) narrows them down."""
+    """The error of predicted vectors (..., 2), over those that both have and `where` (...) is true."""
     seen = np.isfinite(observed).all(-1) & (True if where is None else where)
     counted = seen & np.isfinite(predicted).all(-1)
     wrong, true = (predicted - observed)[counted], observed[seen]
@@ -163,17 +164,19 @@ def wake(count: int = 6, seed: int = 0):
     for edge in GAPS:
         wrong, true, around, chosen = {}, [], [], []
         for gap in gaps(flow, edge, count, seed):
+            first = np.where(gap[..., None], np.nan, flow.values[0])
+            # the frames are too close in time to differ in scales
+            scales = [likeliest(x, y, first, gap, solenoidal) for solenoidal in (True, False)]
+            chosen.append(scales[0])
             for frame in flow.values:
                 masked = np.where(gap[..., None], np.nan, frame)
-                process, length, sigma = gaussian_process(x, y, masked, gap)
-                chosen.append((length, sigma))
                 filled = {
+                    "mean around": np.where(gap[..., None], np.nanmean(masked[_near(gap)], axis=0), frame),
                     "harmonic": harmonic(x, y, masked),
                     "thin plate": thin_plate(x, y, masked, gap),
                     "smoothed thin plate": thin_plate(x, y, masked, gap, smoothing=1.0),
-                    "Gaussian process": gaussian_process(x, y, masked, gap, solenoidal=False)[0],
-                    "without divergence": process,
-                    "mean around": np.where(gap[..., None], np.nanmean(masked[_near(gap)], axis=0), frame),
+                    "Gaussian process": gaussian_process(x, y, masked, gap, scales[1], solenoidal=False),
+                    "without divergence": gaussian_process(x, y, masked, gap, scales[0]),
                 }
                 counted = gap & np.isfinite(frame).all(-1)
                 for name, field in filled.items():
@@ -185,10 +188,8 @@ def wake(count: int = 6, seed: int = 0):
             worst = max(np.sqrt(np.mean(np.sum(p**2, -1))) for p in parts)
             total = _scored(np.concatenate(parts), true, around)
             print(f"  {edge:2d} x {edge:2d}, {name:20s} {total}   worst {worst:.4f} m/s")
-        length, sigma = np.median(chosen, axis=0)
-        print(
-            f"           fluctuation {np.sqrt(np.mean(np.sum(around**2, -1))):.4f} m/s, length {length:.1f}, noise {sigma:.2f}"
-        )
+        size, scales = np.sqrt(np.mean(np.sum(around**2, -1))), np.median(chosen, axis=0)
+        print(f"           fluctuation {size:.4f} m/s; length, rough length and size {scales.round(2)}", flush=True)
 
 
 def _near(gap):
@@ -222,15 +223,20 @@ def predicted(run, flow: Vectors, kind: str = "predicted") -> np.ndarray:
     return found
 
 
-def score_run(file, run) -> list[Score | None]:
-    """The score of every frame of a file in a run, None for frames that the run lacks."""
-    flow = load(file)
-    velocity = predicted(run, flow)
-    scores = []
-    for k, (ours, seen) in enumerate(zip(velocity, flow.values, strict=True)):
-        there = (np.isfinite(ours) & np.isfinite(seen)).all(-1).any()
-        scores.append(score(ours, seen) if there else None)
-        print(f"  frame {k + 1}, t = {flow.ts[k]:g}: {scores[-1] if there else 'not in the run'}")
+def score_run(file, run, fitted=None) -> list[Score | None]:
+    """The score of every frame of a file in a run, None for frames that the run lacks.
+
+    **Arguments:**
+
+    - `fitted`: a file with the same frames, some vectors of which are missing. Only those count.
+    """
+    flow, scores = load(file), []
+    hidden = None if fitted is None else np.isnan(load(fitted).values).any(-1)
+    for k, (ours, seen) in enumerate(zip(predicted(run, flow), flow.values, strict=True)):
+        where = None if hidden is None else hidden[k]
+        there = (np.isfinite(ours) & np.isfinite(seen)).all(-1) & (True if where is None else where)
+        scores.append(score(ours, seen, where) if there.any() else None)
+        print(f"  frame {k + 1}, t = {flow.ts[k]:g}: {scores[-1] or 'nothing to compare'}")
     return scores
 
 
