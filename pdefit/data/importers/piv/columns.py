@@ -15,6 +15,11 @@ def recognises(start: bytes) -> bool:
     return holds_vectors(lines(start)[0])
 
 
+def states_times(start: bytes) -> bool:
+    """Test for a first line that names times, so that the table is a list of points to other readers."""
+    return recognises(start) and not {*_TIMES}.isdisjoint(header(lines(start)[0])[0])
+
+
 def read(path: Path, start: bytes) -> Fields:
     """The fields of a file, whose header may state units as in `x [mm]`.
 

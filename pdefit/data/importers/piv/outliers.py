@@ -3,13 +3,14 @@
 import numpy as np
 
 # neighbours that a median needs, and the limit of the normalised deviation from it
-_NEIGHBOURS, LIMIT = 3, 2.0
+_NEIGHBOURS, LIMIT = 5, 2.0
 
 
 def outliers(u: np.ndarray, v: np.ndarray, noise: float | None, limit: float = LIMIT) -> np.ndarray:
     """Vectors that differ from the median of their 3 x 3 neighbours by more than those differ among themselves.
 
-    Missing neighbours do not count, and a vector with less than three is kept.
+    Missing neighbours do not count, and a vector with less than five is kept. Beyond the rim the field is continued linearly,
+    since neighbours on one side differ from a vector by the gradient.
 
     Source: Westerweel & Scarano (2005), doi:10.1007/s00348-005-0016-6.
 
@@ -22,7 +23,7 @@ def outliers(u: np.ndarray, v: np.ndarray, noise: float | None, limit: float = L
     noise = 0.1 * float(np.nanmedian(np.hypot(u, v))) if noise is None and np.any(np.isfinite(u + v)) else noise
     deviation = np.zeros(u.shape)
     for part in (u, v):
-        padded = np.pad(part, 1, constant_values=np.nan)
+        padded = np.pad(part, 1, mode="reflect", reflect_type="odd")
         windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3)).reshape(*part.shape, 9)
         near = np.delete(windows, 4, axis=-1)
         enough = np.isfinite(near).sum(axis=-1) >= _NEIGHBOURS

@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 
@@ -97,11 +98,16 @@ def _natural(text: str) -> list[str | int]:
     return [int(part) if i % 2 else part for i, part in enumerate(re.split(r"([0-9]+)", text))]
 
 
-def _opened(file: Path) -> Fields:
-    """The fields of a file, whose axes must increase."""
+def format_of(file: Path) -> tuple[ModuleType | None, bytes]:
+    """The module that reads a file, None for none, and the first bytes of the file."""
     with open(file, "rb") as raw:
         start = raw.read(_HEAD)
-    found = next((form for form in FORMATS if form.recognises(start)), None)
+    return next((form for form in FORMATS if form.recognises(start)), None), start
+
+
+def _opened(file: Path) -> Fields:
+    """The fields of a file, whose axes must increase."""
+    found, start = format_of(file)
     if found is None:
         raise PdefitError(
             f"'{file.name}' is of no format that is known ({'; '.join(form.NAME for form in FORMATS)}); export it as one"
