@@ -149,8 +149,11 @@ def test_outliers_as_a_loop_over_vectors_finds_them():
             size += ((part[i, j] - middle) / (np.median(np.abs(near - middle)) + 0.1)) ** 2
         expected[i, j] = np.sqrt(size) > 2
     found = outliers(u, v, 0.1)
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(found[1:-1, 1:-1], expected[1:-1, 1:-1])
     assert found[4, 4] and found[0, 7] and not found[6, 2:5].any()
+    # a gradient is none, neither at the rim
+    steep = np.add.outer(3.0 * np.arange(6), np.arange(5.0))
+    assert not outliers(steep, -steep, 0.1).any()
     # two neighbours say nothing about a third vector
     alone = np.full((3, 3), np.nan)
     alone[0, :2] = 1.0
@@ -196,14 +199,10 @@ def test_wrong_files_and_options_are_one_sentence(text, options, match, tmp_path
 
 
 def test_files_that_do_not_belong_together_are_named(tmp_path):
-    (tmp_path / "soap3.vec").write_text((SAMPLES / "soap1.vec").read_text().replace("8.124480,", "9.0,"))
-    for other, match in (
-        ("openpiv_frame8.txt", "raster"),
-        (tmp_path / "soap3.vec", "raster"),
-        ("cavity1.vec", "raster"),
-    ):
-        recording = read_piv([SAMPLES / "soap1.vec", SAMPLES / other], {"frame": "2ms"})
-        with pytest.raises(PdefitError, match=match):
+    (tmp_path / "soap3.vec").write_text((SAMPLES / "soap1.vec").read_text().replace("8.124480,", "8.2,"))
+    for other in (tmp_path / "soap3.vec", SAMPLES / "cavity1.vec"):
+        recording = read_piv([SAMPLES / "soap1.vec", other], {"frame": "2ms", "pixel": "20um"})
+        with pytest.raises(PdefitError, match="raster"):
             list(recording.frames)
     with pytest.raises(PdefitError, match=r"the images of a pair are 0.002 s apart\); add frame=TIME"):
         read_piv([SAMPLES / "soap1.vec", SAMPLES / "soap2.vec"], {})
