@@ -53,7 +53,7 @@ def test_an_existing_file_is_kept_without_force(pdefit_inside, soap, tmp_path):
         (["soap1.vec"], ["out=data.h5"]),
         (["none.vec", "out=a.h5"], ["'none.vec' does not exist"]),
         (["soap1.vec", "out=a.h5", "frames=2ms"], ["did you mean frame"]),
-        (["soap1.vec", "cavity1.vec", "out=a.h5", "frame=2ms"], ["another raster"]),
+        (["soap1.vec", "cavity1.vec", "out=a.h5", "frame=2ms", "pixel=20um"], ["another raster"]),
     ],
 )
 def test_what_is_refused_writes_nothing(words, told, pdefit_inside, soap, tmp_path):

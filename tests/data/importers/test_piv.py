@@ -199,10 +199,12 @@ def test_wrong_files_and_options_are_one_sentence(text, options, match, tmp_path
 
 
 def test_files_that_do_not_belong_together_are_named(tmp_path):
-    (tmp_path / "soap3.vec").write_text((SAMPLES / "soap1.vec").read_text().replace("8.124480,", "8.2,"))
-    for other in (tmp_path / "soap3.vec", SAMPLES / "cavity1.vec"):
-        recording = read_piv([SAMPLES / "soap1.vec", other], {"frame": "2ms", "pixel": "20um"})
-        with pytest.raises(PdefitError, match="raster"):
+    for name, shift in (("a1.csv", 0), ("a2.csv", 1)):
+        rows = [f"{x + shift},{y},1,1" for x in range(3) for y in range(3)]
+        (tmp_path / name).write_text("\n".join(["x [mm],y [mm],u [m/s],v [m/s]", *rows]))
+    for files in ([tmp_path / "a1.csv", tmp_path / "a2.csv"], [SAMPLES / "cavity1.vec", SAMPLES / "soap1.vec"]):
+        recording = read_piv(files, {"frame": "2ms", "pixel": "20um"})
+        with pytest.raises(PdefitError, match=f"'{files[1].name}' has another raster than '{files[0].name}'"):
             list(recording.frames)
     with pytest.raises(PdefitError, match=r"the images of a pair are 0.002 s apart\); add frame=TIME"):
         read_piv([SAMPLES / "soap1.vec", SAMPLES / "soap2.vec"], {})

@@ -20,6 +20,8 @@ from pdefit.data.importers.scale import SCALE_OPTIONS, Scale, refuse_unknown, sc
 FORMATS = (netcdf, pivlab, tsi, openpiv, columns)
 _OPTIONS = (*SCALE_OPTIONS, "length", "velocity", "flip", "outliers", "interpolated")
 _HEAD = 8192
+# larger numbers mark missing vectors, and fit into no file
+_LARGEST = 1e30
 _DEFAULT = {"length": "pixel", "velocity": "pixel/frame"}
 # noise of a vector in pixels (Westerweel & Scarano 2005), and the ratio of divergences that casts doubt on the sign of v
 _NOISE, _DOUBT = 0.1, 1.5
@@ -72,7 +74,7 @@ def read_piv(files: list[Path], options: Mapping[str, str]) -> Recording:
             for number in range(1 if fields.times is None else fields.times.size):
                 field = dict(fields.at(number))
                 flag = field.pop("flag", np.full(field["u"].shape, MEASURED))
-                field = {name: np.where(np.isfinite(a), a, np.nan) * signs[name] for name, a in field.items()}
+                field = {name: np.where(np.abs(a) < _LARGEST, a, np.nan) * signs[name] for name, a in field.items()}
                 wrong = {"rejected by flags": flag == REJECTED, "interpolated": flag == INTERPOLATED}
                 wrong["missing in the files"] = (flag == MEASURED) & np.isnan(field["u"] + field["v"])
                 dropped = (flag == REJECTED) | (flag == INTERPOLATED) & (options.get("interpolated") != "true")
@@ -114,7 +116,7 @@ def _opened(file: Path) -> Fields:
         )
     fields = found.read(file, start)
     for name, axis in zip("xy", fields.axes, strict=True):
-        if axis.size < 2 or not np.all(np.diff(axis) > 0):
+        if axis.size < 2 or not np.all(np.abs(axis) < _LARGEST) or not np.all(np.diff(axis) > 0):
             raise PdefitError(f"Positions {name} in '{file.name}' are not two or more different numbers; correct them")
     return fields
 
@@ -169,8 +171,10 @@ def _times(files: list[Path], first: Fields, scale: Scale) -> tuple[np.ndarray, 
 
 def _divergences(u: np.ndarray, v: np.ndarray, axes: Mapping[str, np.ndarray]) -> np.ndarray:
     """Sums of squares of the divergence of (u, v), and of (u, -v)."""
-    along, across = np.gradient(u, axes["x"], axis=0), np.gradient(v, axes["y"], axis=1)
-    return np.array([np.nansum((along + sign * across) ** 2) for sign in (1, -1)])
+    # positions of a damaged file may be almost the same
+    with np.errstate(all="ignore"):
+        along, across = np.gradient(u, axes["x"], axis=0), np.gradient(v, axes["y"], axis=1)
+        return np.array([np.nansum((along + sign * across) ** 2) for sign in (1, -1)])
 
 
 def _about(count: Counter[str], squares: np.ndarray, options: Mapping[str, str]) -> list[str]:
@@ -182,8 +186,9 @@ def _about(count: Counter[str], squares: np.ndarray, options: Mapping[str, str])
     parts = [f"{count[why] / count['all']:.1%} were {why}" for why in count if why not in ("all", "left")]
     notes = [f"Of {count['all']} vectors {', '.join(parts)}.".replace("%", " %")] if parts else []
     if squares[0] > _DOUBT**2 * squares[1]:
+        ratio = np.sqrt(squares[0] / max(squares[1], 1e-30 * squares[0]))
         notes.append(
-            f"The divergence is {np.sqrt(squares[0] / max(squares[1], 1e-300)):.2g} times smaller with v negated; if the flow "
-            f"is incompressible, import it with {'no ' if 'flip' in options else ''}flip=v."
+            f"The divergence is {ratio:.2g} times smaller with v negated; if the flow is incompressible, import it with "
+            f"{'no ' if 'flip' in options else ''}flip=v."
         )
     return notes
