@@ -96,7 +96,7 @@ def test_pivlab_is_turned_upward(tmp_path):
 def test_a_table_with_times_deviations_and_points_left_out(tmp_path):
     rows = [f"{t},{x},{y},{t + x},{y},0.{t}" for t in (1, 3) for y in (5, 4, 3) for x in (9, 8, 7)]
     rows.remove("3,8,4,11,4,0.3")
-    (tmp_path / "a.csv").write_text("\n".join(["t [ms],x [mm],y [mm],u [mm/s],v [mm/s],v_sigma", *rows]))
+    (tmp_path / "a.csv").write_text("\n".join(["t [ms],x [mm],y [mm],u [mm/s],v [mm/s],v_sigma [mm/s]", *rows]))
     recording = read_piv([tmp_path / "a.csv"], {"outliers": "false"})
     frames = list(recording.frames)
     np.testing.assert_allclose(recording.ts, [1e-3, 3e-3])
@@ -181,6 +181,7 @@ HEAD = "x,y,u,v\n"
         (HEAD + "0,0,1,1\n1,0.3,1,1\n0.2,1,1,1\n3,1.7,1,1\n", {}, "no regular raster"),
         (HEAD + "0,0,1,1\n1,0,1,1\n0,,1,1\n1,1,1,1\n", {}, "without a position"),
         (HEAD + "0,0,1,1\n1,0,1,1\n0,1,?,1\n1,1,1,1\n", {}, "as a table of numbers"),
+        ("x [mm],y [m],u,v\n0,0,1,1\n1,0,1,1\n0,1,1,1\n1,1,1,1\n", {}, "x in mm and y in m;"),
         (HEAD + "0,0,1\n1,0,1\n", {}, "rows of 3 numbers"),
         (HEAD + "0,0,,1\n1,0,,1\n0,1,,1\n1,1,,1\n", {}, "No vector of 4 is left"),
         ("0 0 1 1\n1 0 1 1\n", {}, "no format that is known"),

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pdefit.data.importers.piv.fields import Fields, on_raster
+from pdefit.data.importers.piv.fields import Fields, on_raster, settle_units
 from pdefit.data.importers.piv.text import header, holds_vectors, lines, numbers
 
 NAME = "a table with a header (x,y,u,v,t)"
@@ -32,7 +32,7 @@ def read(path: Path, start: bytes) -> Fields:
     time = next((name for name in _TIMES if name in columns), None)
     taken = {name: columns[name] for name in _TAKEN[:6] if name in columns}
     fields = on_raster(path, taken | ({} if time is None else {"t": columns[time]}))
-    fields.length_unit, fields.velocity_unit = units["x"], units["u"]
+    settle_units(path, fields, units)
     if time is not None:
         fields.time_unit = units[time] or ("frame" if time == "frame" else "s")
     if left := [name for name in columns if name not in _TAKEN]:

@@ -43,6 +43,23 @@ class Fields:
     notes: list[str] = dataclasses.field(default_factory=list)
 
 
+def settle_units(path: Path, fields: Fields, units: Mapping[str, str | None]) -> None:
+    """Set the units of positions and velocities, which must be one each.
+
+    **Arguments:**
+
+    - `path`: of the file, for errors.
+    - `fields`: of the file.
+    - `units`: that the file states, by the names of its columns.
+    """
+    for a, b in (("x", "y"), *(("u", name) for name in fields.names)):
+        if units.get(a) != units.get(b):
+            raise PdefitError(
+                f"'{path.name}' has {a} in {units.get(a)} and {b} in {units.get(b)}; export both in one unit"
+            )
+    fields.length_unit, fields.velocity_unit = units["x"], units["u"]
+
+
 def on_raster(path: Path, columns: Mapping[str, np.ndarray]) -> Fields:
     """Points in any order as fields on a raster.
 

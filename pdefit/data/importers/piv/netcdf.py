@@ -7,7 +7,7 @@ import h5py
 import numpy as np
 
 from pdefit._util.errors import PdefitError
-from pdefit.data.importers.piv.fields import INTERPOLATED, MEASURED, REJECTED, Fields
+from pdefit.data.importers.piv.fields import INTERPOLATED, MEASURED, REJECTED, Fields, settle_units
 from pdefit.data.readers.datasets import refuse_foreign, sound
 
 NAME = "NetCDF or HDF5 (u, v over x, y, t)"
@@ -67,7 +67,7 @@ def read(path: Path, start: bytes) -> Fields:
             return {**field, "flag": flag}
 
     found = Fields((data["x"].values.astype(float), data["y"].values.astype(float)), names, at)
-    found.length_unit, found.velocity_unit = _unit(data["x"]), _unit(data["u"]) or _unit(data.get("velocity"))
+    settle_units(path, found, {name: _unit(data[name]) for name in ("x", "y", *names)})
     found.imported = "import_notes" in data.attrs
     if time is not None:
         found.times, found.time_unit = data[time].values.astype(float), _unit(data[time]) or "frame"

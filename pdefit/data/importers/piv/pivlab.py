@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from pdefit._util.errors import PdefitError
-from pdefit.data.importers.piv.fields import INTERPOLATED, MEASURED, REJECTED, Fields, on_raster
+from pdefit.data.importers.piv.fields import INTERPOLATED, MEASURED, REJECTED, Fields, on_raster, settle_units
 from pdefit.data.importers.piv.text import header, holds_vectors, lines, numbers
 
 NAME = "PIVlab text (PIVlab, ASCII chart output)"
@@ -40,6 +40,6 @@ def read(path: Path, start: bytes) -> Fields:
     flag = np.select([kind == 1, kind == 2], [MEASURED, INTERPOLATED], REJECTED)
     columns |= {"y": -columns["y"], "v": -columns["v"]}
     fields = on_raster(path, {name: columns[name] for name in "xyuv"} | {"flag": flag})
-    fields.length_unit, fields.velocity_unit = units["x"], units["u"]
+    settle_units(path, fields, units)
     fields.notes.append("PIVlab's y and v point downwards; both are negated, so that they point upwards.")
     return fields

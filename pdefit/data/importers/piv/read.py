@@ -40,7 +40,7 @@ def read_piv(files: list[Path], options: Mapping[str, str]) -> Recording:
     for name, valid in {"flip": ("v",), "interpolated": ("true", "false")}.items():
         if options.get(name, valid[0]) not in valid:
             raise PdefitError(f"{name} expects {' or '.join(valid)}, but got '{options[name]}'; correct it")
-    files = sorted(files, key=lambda file: _natural(str(file)))
+    files = sorted({*files}, key=lambda file: _natural(str(file)))
     first = _opened(files[0])
     notes = [*first.notes]
     limit = _limit(options.get("outliers", "false" if first.imported else str(LIMIT)))

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from pdefit._util.errors import PdefitError
-from pdefit.data.importers.piv.fields import MEASURED, REJECTED, Fields, on_raster
+from pdefit.data.importers.piv.fields import MEASURED, REJECTED, Fields, on_raster, settle_units
 from pdefit.data.importers.piv.text import lines, numbers
 
 NAME = "TSI Insight (.vec)"
@@ -42,7 +42,7 @@ def read(path: Path, start: bytes) -> Fields:
         )
     flag = np.where(columns.get("chc", np.ones(columns["x"].size)) > 0, MEASURED, REJECTED)
     fields = on_raster(path, {name: columns[name] for name in "xyuv"} | {"flag": flag})
-    fields.length_unit, fields.velocity_unit = units["x"], units["u"]
+    settle_units(path, fields, units)
     fields.pixel, fields.delay = (_micro(first, name) for name in ("MicrometersPerPixelX", "MicrosecondsPerDeltaT"))
     return fields
 
