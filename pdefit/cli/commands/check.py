@@ -15,6 +15,8 @@ from pdefit._util.errors import PdefitError, sentence, unknown, with_space
 from pdefit.cli.experiment.noise_summary import describe
 from pdefit.cli.results.pictures_of_runs import boolean
 from pdefit.cli.runtime.environment import prepare
+from pdefit.data.importers.piv import columns, netcdf
+from pdefit.data.importers.piv.read import format_of
 from pdefit.data.readers.locate import locate
 from pdefit.data.readers.survey import Film, Survey, is_even, survey
 from pdefit.output.pictures.figures import Drawn
@@ -23,15 +25,15 @@ from pdefit.output.pictures.first_look import Look, draw_first_look
 _OPTIONS = {"time": "", "picture": "true"}
 # variables that are drawn, and points of a curve, at most
 _MOST_DRAWN, _MOST_POINTS = 4, 5000
-# first bytes of files of other kinds, and how Python reads their frames
+# first bytes of files of other kinds, what they are, and what makes HDF5 of them
+_FILM = "run `pdefit import film {0} out={1}.h5 pixel=LENGTH frame=TIME`"
 _OTHERS: dict[bytes, tuple[str, str]] = {
-    b"II*\0": ("a TIFF file", "tifffile.imread({0})"),
-    b"MM\0*": ("a TIFF file", "tifffile.imread({0})"),
-    b"II+\0": ("a TIFF file", "tifffile.imread({0})"),
-    b"\x93NUMPY": ("a NumPy array", "numpy.load({0})"),
-    b"CDF": ("a classic NetCDF file", 'xarray.open_dataset({0}, engine="scipy")["NAME"].values'),
-    b"\x89PNG": ("one PNG picture", "numpy.stack([imageio.v3.imread(file) for file in FILES])"),
-}
+    **dict.fromkeys((b"II*\0", b"MM\0*", b"II+\0"), ("a TIFF file", _FILM)),
+    b"\x89PNG": ("a PNG picture", _FILM),
+    b"\x93NUMPY": ("a NumPy array", "store its times with it: numpy.savez('{1}.npz', u=numpy.load('{0}'), time=TIMES)"),
+    b"CDF": ("a classic NetCDF file", "run `pdefit import piv {0} out={1}.h5` if it holds vectors, or in Python "
+             "xarray.open_dataset('{0}', engine='scipy').to_netcdf('{1}.h5', engine='h5netcdf')"),
+}  # fmt: skip
 
 
 def run_check(arguments: list[str], console: Console) -> None:
@@ -54,6 +56,8 @@ def run_check(arguments: list[str], console: Console) -> None:
     estimates = {film.name: film.noise for film in found.films if film.noise is not None}
     for line in describe(estimates):
         console.print(escape(sentence(line)), highlight=False, soft_wrap=True)
+    for note in found.notes:
+        console.print(f"import: {escape(sentence(note))}", highlight=False, soft_wrap=True)
     for remark in [*found.remarks, *_about_positions(found)]:
         console.print(f"[yellow]remark:[/] {escape(sentence(remark))}", highlight=False, soft_wrap=True)
     if not found.films:
@@ -76,17 +80,14 @@ def _options(arguments: list[str]) -> tuple[str, dict[str, str]]:
 
 
 def _refuse_others(path: Path) -> None:
-    """Refuse files of other kinds, and tell how to write them as HDF5."""
-    with open(path, "rb") as file:
-        start = file.read(8)
-    for first, (kind, read) in _OTHERS.items():
-        if start.startswith(first):
-            read = read.format(repr(path.name))
-            raise PdefitError(
-                f"'{path.name}' is {kind}, where HDF5 is expected; write one in Python: frames = {read}; file = "
-                f"h5py.File('{path.stem}.h5', 'w'); file['u'] = frames; file['time'] = TIMES; "
-                f"file['time'].attrs['units'] = 's', with time as the first axis of frames"
-            )
+    """Refuse files of other kinds, with the command that makes HDF5 of them."""
+    form, start = format_of(path)
+    found = next((other for first, other in _OTHERS.items() if start.startswith(first)), None)
+    if found is None and form is not None and form is not netcdf and not columns.states_times(start):
+        found = (form.NAME, "run `pdefit import piv {0} out={1}.h5`, with all files of the recording")
+    if found is not None:
+        kind, remedy = found[0], found[1].format(path.name, path.stem)
+        raise PdefitError(f"'{path.name}' is {kind}, where HDF5 is expected; {remedy}")
 
 
 def _table(found: Survey) -> Table:

@@ -11,6 +11,9 @@ import numpy as np
 from pdefit._util import atomic
 from pdefit._util.errors import PdefitError
 
+# names of files that a recording keeps: an attribute holds 64 kB
+_NAMED = 100
+
 
 @dataclasses.dataclass
 class Recording:
@@ -81,6 +84,7 @@ def write_recording(path: Path, recording: Recording) -> float:
             )
         now = datetime.now(UTC).isoformat(timespec="seconds")
         file.attrs["title"], file.attrs["history"] = recording.title, f"{now} pdefit import"
-        file.attrs["source"] = "\n".join(recording.source)
+        more = [f"and {len(recording.source) - _NAMED} more"] if len(recording.source) > _NAMED else []
+        file.attrs["source"] = "\n".join(recording.source[:_NAMED] + more)
         file.attrs["import_notes"] = "\n".join(recording.notes)
     return missing / max(total, 1)

@@ -163,6 +163,13 @@ def own(file: h5py.File, path: Path) -> list[str]:
     return found
 
 
+def import_notes(file: h5py.File, path: Path) -> list[str]:
+    """Sentences of `pdefit import` on what it did; none in files that it did not write."""
+    with sound("", path):
+        text = file.attrs.get("import_notes", "")
+    return text.splitlines() if isinstance(text, str) else []
+
+
 def _named(file: h5py.File, name: str, path: Path) -> h5py.Dataset:
     if name not in (available := own(file, path)):
         if isinstance(file.get(name, getlink=True), h5py.SoftLink | h5py.ExternalLink):

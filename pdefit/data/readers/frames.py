@@ -12,7 +12,7 @@ from pdefit.data.readers._coordinates import Coordinate, coordinate
 from pdefit.data.readers._deviations import Deviations, convertible, deviations
 from pdefit.data.readers._layout import arranged
 from pdefit.data.readers._packing import is_scaled
-from pdefit.data.readers.datasets import array, opened, own, shape, unit, variable
+from pdefit.data.readers.datasets import array, import_notes, opened, own, shape, unit, variable
 from pdefit.data.units import Conversion
 
 
@@ -21,7 +21,7 @@ class Frames:
 
     Variables of MATLAB, NumPy and tables of text have axes without names. They are matched to times and positions by
     their lengths, and brought into the order (time, axes of the model, others). `remarks` are sentences on that. Of a
-    list of points that was grouped by times, `points` are the variables with coordinates.
+    list of points that was grouped by times, `points` are the variables with coordinates. `notes` are those of `pdefit import`.
 
     Values and times come out in the model's units. NaN means missing, as does what the file's CF attributes mask
     (`_FillValue`, `valid_range`, ...); `scale_factor` and `add_offset` are applied. Infinite values are refused.
@@ -73,6 +73,7 @@ class Frames:
             errors = [s for s in (sigma or {}).values() if isinstance(s, str)]
             found = arranged(file, path, variables, errors, time, dims, named, axes or {})
             self._file, self.remarks, self.points = found
+            self.notes = import_notes(file, path)
             stack.callback(self._file.close)
             self.unitless: dict[str, str] = {}
             times = self._times(time, time_unit)

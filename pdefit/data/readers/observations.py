@@ -69,7 +69,8 @@ def read_observations(
 def read_all(frames: Frames, positions: Mapping[str, np.ndarray] | None = None) -> tuple[Observations, list[str]]:
     """All frames, and remarks on what looks odd.
 
-    Remarks are about axes that were put in order, missing units, and whole numbers with a sigma smaller than one of them.
+    Remarks are the notes of `pdefit import`, and about axes that were put in order, missing units, and whole numbers with a
+    sigma smaller than one of them.
 
     **Arguments:**
 
@@ -79,7 +80,7 @@ def read_all(frames: Frames, positions: Mapping[str, np.ndarray] | None = None) 
     values, errors = frames.arrays(0, frames.ts.size)
     for field, where in (positions or {}).items():
         values[field] = np.where(np.all(np.isfinite(where), axis=-1), values[field], np.nan)
-    remarks = list(frames.remarks)
+    remarks = [*frames.notes, *frames.remarks]
     for field, value in values.items():
         if not np.any(np.isfinite(value)):
             raise PdefitError(

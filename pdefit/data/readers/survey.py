@@ -12,7 +12,7 @@ from pdefit._util.errors import PdefitError
 from pdefit.data.readers._coordinates import scales
 from pdefit.data.readers._films import AXES, read_film
 from pdefit.data.readers._films import Film as Film
-from pdefit.data.readers.datasets import array, is_foreign, is_text, opened, own, shape, unit, variable
+from pdefit.data.readers.datasets import array, import_notes, is_foreign, is_text, opened, own, shape, unit, variable
 from pdefit.data.readers.frames import Frames
 
 # most values of a variable without times that are read
@@ -55,6 +55,7 @@ class Survey:
       its unit.
     - `films`: what can be fitted.
     - `remarks`: sentences, the remedy included.
+    - `notes`: sentences of `pdefit import` on what it did.
     """
 
     path: Path
@@ -64,6 +65,7 @@ class Survey:
     time_unit: str | None
     films: list[Film]
     remarks: list[str]
+    notes: list[str]
 
     def frames(self, film: Film) -> Frames:
         """The frames of a film, in the units of the file."""
@@ -86,7 +88,7 @@ def survey(path: Path, time: str | None = None) -> Survey:
         for name in own(file, path):
             _attempt(remarks, lambda name=name: entries.update({name: _entry(file, name, path)}))
         remarks += _links(file)
-        foreign = is_foreign(file)
+        foreign, notes = is_foreign(file), _attempt(remarks, lambda: import_notes(file, path)) or []
         time = time or _likely_time(file, entries, path)
         scaled = _attempt(remarks, lambda: {n for e in entries for n in _labels(file, e, path)}) or set()
     rows = entries[time].shape if time in entries else (0,)
@@ -98,7 +100,7 @@ def survey(path: Path, time: str | None = None) -> Survey:
     ts = np.zeros(0) if times is None else times
     time_unit = entries[time].unit if time in entries else None
     remarks += [] if times is None else _about_times(ts, time)
-    found = Survey(path, [], time, ts, time_unit, [], remarks)
+    found = Survey(path, [], time, ts, time_unit, [], remarks, notes)
     for name, entry in entries.items():
         if ts.size and name != time and name not in scaled and entry.dtype != "text":
             has_times = {*rows} <= {*entry.shape} if foreign else entry.shape[:1] == rows

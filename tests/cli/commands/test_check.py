@@ -120,15 +120,17 @@ def test_what_a_fit_refuses_is_a_remark(film, pdefit_inside, tmp_path):
     assert "holds no variable that a fit takes" in err and not (tmp_path / "film.h5.check.png").exists()
 
 
-def test_files_of_other_kinds_come_with_the_way_to_hdf5(pdefit_inside, tmp_path):
+def test_files_of_other_kinds_come_with_the_command_for_hdf5(pdefit_inside, tmp_path):
     tifffile.imwrite(tmp_path / "stack.tif", np.zeros((6, 4, 5), "u1"))
     np.save(tmp_path / "stack.npy", np.zeros(3))
-    for name, kind, read in (
-        ("stack.tif", "a TIFF file", "tifffile.imread('stack.tif')"),
-        ("stack.npy", "a NumPy array", "numpy.load('stack.npy')"),
+    (tmp_path / "one.txt").write_text("# x y u v flags mask\n1 1 0 0 0 0\n")
+    for name, kind, remedy in (
+        ("stack.tif", "a TIFF file", "run `pdefit import film stack.tif out=stack.h5 "),
+        ("stack.npy", "a NumPy array", "numpy.savez('stack.npz', u=numpy.load('stack.npy'), time=TIMES)"),
+        ("one.txt", "OpenPIV text", "run `pdefit import piv one.txt out=one.h5`"),
     ):
         code, _, err = pdefit_inside("check", name)
-        assert code == 1 and f"is {kind}, where HDF5 is expected" in err and f"frames = {read};" in err
+        assert code == 1 and f"is {kind}" in err and remedy in err
         assert len(err.strip().splitlines()) == 1
 
 

@@ -1,0 +1,1 @@
+"""Velocity fields from files of particle image velocimetry: one module a format."""

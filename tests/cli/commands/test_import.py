@@ -1,0 +1,64 @@
+"""pdefit import, from files of an instrument to a data file that check and a fit read."""
+
+import shutil
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from pdefit.data.readers.frames import Frames
+from pdefit.data.readers.observations import read_all
+
+SAMPLES = Path(__file__).parents[2] / "data" / "importers" / "samples"
+
+
+@pytest.fixture
+def soap(tmp_path):
+    """Two files of vectors, in the working directory."""
+    return [shutil.copy(SAMPLES / name, tmp_path / name).name for name in ("soap1.vec", "soap2.vec")]
+
+
+def test_an_import_says_what_it_wrote_and_check_repeats_its_notes(pdefit_inside, soap, tmp_path):
+    code, out, err = pdefit_inside("import", "piv", *soap, "--out", "data.h5", "frame=2ms", "outliers=0.5")
+    assert code == 0, err
+    first, times, note, following = out.strip().splitlines()
+    assert first == "data.h5: 2 frames of 6 x 5 points, u (m/s), v (m/s)"
+    assert times.startswith("times 0 to 0.002 s; ") and following == "next: pdefit check data.h5"
+    assert note.startswith("Of 60 vectors ") and note.endswith(" % were rejected as outliers.")
+    assert f"import: {note}" in pdefit_inside("check", "data.h5", "picture=false")[1]
+    with Frames(tmp_path / "data.h5", {"u": "u"}, units={"u": "mm/s"}, time_unit="ms", dims=["x", "y"]) as frames:
+        observations, remarks = read_all(frames)
+    assert remarks[0] == note and np.asarray(observations.values["u"])[0, 0, 4] == pytest.approx(47.43)
+    with h5py.File(tmp_path / "data.h5") as file:
+        assert file.attrs["source"] == "soap1.vec\nsoap2.vec"
+
+
+def test_an_existing_file_is_kept_without_force(pdefit_inside, soap, tmp_path):
+    (tmp_path / "data.h5").write_text("mine")
+    words = ("import", "piv", *soap, "out=data.h5", "frame=2ms")
+    code, _, err = pdefit_inside(*words)
+    assert code == 1 and "'data.h5' exists" in err and (tmp_path / "data.h5").read_text() == "mine"
+    assert pdefit_inside(*words, "force=true")[0] == 0
+    # a file that is read is never replaced
+    before = (tmp_path / "data.h5").read_bytes()
+    code, _, err = pdefit_inside("import", "piv", "data.h5", "out=data.h5", "force=true")
+    assert code == 1 and "exists" in err and (tmp_path / "data.h5").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["cavity1.vec", "out=a.h5"], ["pixel=LENGTH", "frame=TIME", "scale=unknown"]),
+        (["soap1.vec"], ["out=data.h5"]),
+        (["none.vec", "out=a.h5"], ["'none.vec' does not exist"]),
+        (["soap1.vec", "out=a.h5", "frames=2ms"], ["did you mean frame"]),
+        (["soap1.vec", "cavity1.vec", "out=a.h5", "frame=2ms", "pixel=20um"], ["another raster"]),
+    ],
+)
+def test_what_is_refused_writes_nothing(words, told, pdefit_inside, soap, tmp_path):
+    shutil.copy(SAMPLES / "cavity1.vec", tmp_path)
+    before = sorted(tmp_path.iterdir())
+    code, _, err = pdefit_inside("import", "piv", *words)
+    assert code == 1 and len(err.strip().splitlines()) == 1 and all(word in err for word in told), err
+    assert sorted(tmp_path.iterdir()) == before
