@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from pdefit.data.importers.film.film import film
 from pdefit.data.importers.recording import Recording
 
-KINDS: dict[str, Callable[[list[Path], dict[str, str]], Recording]] = {}
+KINDS: dict[str, Callable[[list[Path], dict[str, str]], Recording]] = {"film": film}
