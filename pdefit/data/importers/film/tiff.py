@@ -58,7 +58,12 @@ def tiff(file: Path, options: Mapping[str, str]) -> Images:
                     values = np.memmap(file, dtype.newbyteorder(order), "r", start + plane * size, shape)
                 else:
                     page = stored.pages[plane // within]
+                    # other files of a set are closed
+                    if closed := page.parent.filehandle.closed:
+                        page.parent.filehandle.open()
                     values = page.asarray().reshape(within, *shape)[plane % within]
+                    if closed:
+                        page.parent.filehandle.close()
                 yield np.moveaxis(values, 0, 2) if image[0][0] == "S" else np.array(values)
 
     planar = (*shape[1:], shape[0]) if image[0][0] == "S" else shape
