@@ -28,14 +28,16 @@ def image_pairs(files: list[Path], options: dict[str, str]) -> Recording:
       apart; `windows=[64,32]` in pixels, and those of films without `mask`.
     """
     try:
-        from openpiv import windef
-        from openpiv.pyprocess import get_rect_coordinates
-        from openpiv.settings import PIVSettings
+        from openpiv import windef  # pyright: ignore[reportMissingImports]
+        from openpiv.pyprocess import get_rect_coordinates  # pyright: ignore[reportMissingImports]
+        from openpiv.settings import PIVSettings  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise PdefitError('Vectors from images need openpiv; install it with pip install "pdefit[piv]"') from None
     refuse_unknown("piv pairs=true", options, (*SCALE_OPTIONS, *IMAGE_OPTIONS, "pairs", "windows"))
     if "mask" in options or options["pairs"] not in ("true", "double"):
-        raise PdefitError(f"pairs expects true or double and no mask, but got '{options['pairs']}'; correct the options")
+        raise PdefitError(
+            f"pairs expects true or double and no mask, but got '{options['pairs']}'; correct the options"
+        )
     source, double, scale = Film(files, options), options["pairs"] == "double", scale_of(options)
     windows = [int(n) for n in numbers("windows", options.get("windows", "[64,32]"), "[64,32]", ())]
     if min(windows) < 4 or any(n % 2 for n in windows) or max(windows) > min(source.shape) / 2:
@@ -48,6 +50,8 @@ def image_pairs(files: list[Path], options: dict[str, str]) -> Recording:
         overlap=tuple(n // 2 for n in windows),
         num_iterations=len(windows),
         normalized_correlation=True,
+        sig2noise_method="peak2peak",
+        sig2noise_threshold=1.2,
         # displacements beyond half a window cannot be seen
         min_max_u_disp=(-windows[0] / 2, windows[0] / 2),
         min_max_v_disp=(-windows[0] / 2, windows[0] / 2),
@@ -58,7 +62,9 @@ def image_pairs(files: list[Path], options: dict[str, str]) -> Recording:
     if len(kept) < 2:
         raise PdefitError("Vectors need two images, but there is one; name more files")
     if double and len(kept) % 2:
-        raise PdefitError(f"pairs=double needs an even number of images, but there are {len(kept)}; choose with frames=0:N")
+        raise PdefitError(
+            f"pairs=double needs an even number of images, but there are {len(kept)}; choose with frames=0:N"
+        )
     if double:
         delay = scale.delay or source.frame
         between, ts = np.full(len(kept) // 2, delay), source.frame * (kept[::2] // 2) + delay / 2

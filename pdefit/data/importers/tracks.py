@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas
@@ -29,7 +30,8 @@ def tracks(files: list[Path], options: dict[str, str]) -> Recording:
     """
     refuse_unknown("tracks", options, (*SCALE_OPTIONS, *_OPTIONS))
     read = [_table(file) for file in files]
-    table, units = pandas.concat([table for table, _ in read]), read[0][1]
+    table: Any = pandas.concat([table for table, _ in read])
+    units = read[0][1]
     if any(other != units for _, other in read):
         raise PdefitError("The files state different units; import them apart")
     names = sorted(set(table["experiment"]))
@@ -37,9 +39,10 @@ def tracks(files: list[Path], options: dict[str, str]) -> Recording:
         raise PdefitError(f"The files hold the experiments {', '.join(names[:20])}; choose one with experiment=NAME")
     table = table[table["experiment"] == options.get("experiment", names[0])]
     scale = scale_of(options)
-    (length, length_unit), (step, time_unit) = scale.length(units["x"]), scale.time("frame") if (
-        scale.frame or scale.unknown or "t" not in table
-    ) else scale.time(units["t"])
+    (length, length_unit), (step, time_unit) = (
+        scale.length(units["x"]),
+        scale.time("frame") if (scale.frame or scale.unknown or "t" not in table) else scale.time(units["t"]),
+    )
     if "t" in table and not scale.frame and not scale.unknown:
         ends = table.loc[[table["frame"].idxmin(), table["frame"].idxmax()], ["frame", "t"]].to_numpy()
         frames, times = ends[1] - ends[0]
@@ -69,7 +72,9 @@ def tracks(files: list[Path], options: dict[str, str]) -> Recording:
         notes.append("y of the files is taken to run up; y=down is for positions in an image.")
     vectors = _vectors(table, dims, length, step, notes)
     box, speed, times = box * length, f"{length_unit}/{time_unit}", np.unique(vectors["time"])
-    recording = Recording(times, time_unit, {}, length_unit, {}, [], notes, [f.name for f in files], "Velocities of tracks")
+    recording = Recording(
+        times, time_unit, {}, length_unit, {}, [], notes, [f.name for f in files], "Velocities of tracks"
+    )
     components = "uvw"[: len(dims)]
     if points:
         most = int(vectors["time"].value_counts().max())
@@ -101,14 +106,16 @@ def tracks(files: list[Path], options: dict[str, str]) -> Recording:
     return recording
 
 
-def _table(file: Path) -> tuple[pandas.DataFrame, dict[str, str]]:
+def _table(file: Path) -> tuple[Any, dict[str, str]]:
     """Positions in a CSV file, and the units of its columns."""
     try:
         with open(file, encoding="utf-8-sig") as lines:
             separator = next((s for s in ";\t," if s in lines.readline(1000)), ",")
-        table = pandas.read_csv(file, sep=separator, dtype=str, encoding="utf-8-sig", skipinitialspace=True)
+        table: Any = pandas.read_csv(file, sep=separator, dtype=str, encoding="utf-8-sig", skipinitialspace=True)
     except (ValueError, OverflowError) as error:
-        raise PdefitError(f"'{file.name}' cannot be read as a table of text ({first_line(error)}); correct it") from None
+        raise PdefitError(
+            f"'{file.name}' cannot be read as a table of text ({first_line(error)}); correct it"
+        ) from None
     table.columns = [_NAMES.get(str(c).strip().lower(), str(c).strip().lower()) for c in table.columns]
     missing = {"frame", "track", "x", "y"} - {*table.columns}
     if missing or not table.columns.is_unique:
@@ -141,7 +148,7 @@ def _table(file: Path) -> tuple[pandas.DataFrame, dict[str, str]]:
     return table, units
 
 
-def _vectors(table: pandas.DataFrame, dims: str, length: float, step: float, notes: list[str]) -> pandas.DataFrame:
+def _vectors(table: Any, dims: str, length: float, step: float, notes: list[str]) -> Any:
     """Time, place and velocity of all pairs of consecutive positions."""
     twice = table.duplicated(["track", "frame"], keep=False)
     if twice.any():
@@ -158,7 +165,7 @@ def _vectors(table: pandas.DataFrame, dims: str, length: float, step: float, not
     return pandas.DataFrame(found)
 
 
-def _means(vectors: pandas.DataFrame, recording: Recording, least: int) -> Iterator[Mapping[str, np.ndarray]]:
+def _means(vectors: Any, recording: Recording, least: int) -> Iterator[Mapping[str, np.ndarray]]:
     """Means in the cells of every frame, with standard errors."""
     shape, components = tuple(a.size for a in recording.axes.values()), [c for c in "uvw" if c in vectors]
     groups = vectors.groupby(["time", "cell"])
@@ -183,7 +190,7 @@ def _means(vectors: pandas.DataFrame, recording: Recording, least: int) -> Itera
         yield {name: values.reshape(shape) for name, values in (frame | {"count": count}).items()}
 
 
-def _listed(vectors: pandas.DataFrame, recording: Recording) -> Iterator[Mapping[str, np.ndarray]]:
+def _listed(vectors: Any, recording: Recording) -> Iterator[Mapping[str, np.ndarray]]:
     """Vectors and their places in every frame. NaN means no vector."""
     most = recording.axes["point"].size
     for _, frame in vectors.groupby("time"):

@@ -62,9 +62,7 @@ def test_channels_and_planes_are_chosen(kind, tmp_path):
 
 def test_planes_of_a_stack_may_be_times(tmp_path):
     tifffile.imwrite(tmp_path / "a.tif", FILM, imagej=True, metadata={"axes": "ZYX"})
-    np.testing.assert_array_equal(
-        _imported(tmp_path, "a.tif", scale="unknown", z="time")["intensity"], _upward(FILM)
-    )
+    np.testing.assert_array_equal(_imported(tmp_path, "a.tif", scale="unknown", z="time")["intensity"], _upward(FILM))
 
 
 def test_files_of_a_sequence_are_read_in_natural_order(tmp_path):

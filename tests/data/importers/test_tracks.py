@@ -26,7 +26,10 @@ def _imported(folder, text: str, **options: str) -> dict[str, np.ndarray]:
     write_recording(folder / "data.h5", recording)
     with h5py.File(folder / "data.h5") as file:
         units = {name: stored.attrs["units"] for name, stored in file.items()}
-        return {name: stored[()] for name, stored in file.items()} | {"units": units, "notes": file.attrs["import_notes"]}
+        return {name: stored[()] for name, stored in file.items()} | {
+            "units": units,
+            "notes": file.attrs["import_notes"],
+        }
 
 
 def test_velocities_are_means_over_bins(tmp_path):
