@@ -70,7 +70,7 @@ def image_pairs(files: list[Path], options: dict[str, str]) -> Recording:
         between, ts = np.full(len(kept) // 2, delay), source.frame * (kept[::2] // 2) + delay / 2
     else:
         between, ts = source.frame * np.diff(kept), source.frame * (kept[:-1] + kept[1:]) / 2
-    x, y = get_rect_coordinates(source.shape, windows[-1], windows[-1] // 2)
+    x, y = get_rect_coordinates((source.shape[0], source.shape[1]), windows[-1], windows[-1] // 2)
     speed = f"{source.length_unit}/{source.time_unit}"
     source.notes.append(
         f"Vectors are by openpiv in windows of {', '.join(map(str, windows))} pixels that overlap by half; those that fail its "

@@ -15,7 +15,7 @@ from pdefit.data.importers.scale import SCALE_OPTIONS, refuse_unknown, scale_of
 
 _OPTIONS = ("bins", "box", "least", "as", "experiment", "y")
 # names of TrackMate and trackpy
-_NAMES = {"track_id": "track", "particle": "track"} | {f"position_{c}": c for c in "xyzt"}
+_NAMES = {"track_id": "track", "particle": "track"} | {f"position_{c}": c for c in "xyz"}
 # vectors that a proposed bin holds
 _FULL = 5
 
@@ -41,10 +41,12 @@ def tracks(files: list[Path], options: dict[str, str]) -> Recording:
     scale = scale_of(options)
     (length, length_unit), (step, time_unit) = (
         scale.length(units["x"]),
-        scale.time("frame") if (scale.frame or scale.unknown or "t" not in table) else scale.time(units["t"]),
+        scale.time("frame")
+        if (scale.frame or scale.unknown or "position_t" not in table)
+        else scale.time(units["position_t"]),
     )
-    if "t" in table and not scale.frame and not scale.unknown:
-        ends = table.loc[[table["frame"].idxmin(), table["frame"].idxmax()], ["frame", "t"]].to_numpy()
+    if "position_t" in table and not scale.frame and not scale.unknown:
+        ends = table.loc[[table["frame"].idxmin(), table["frame"].idxmax()], ["frame", "position_t"]].to_numpy()
         frames, times = ends[1] - ends[0]
         step *= times / frames if frames else math.nan
         if not (math.isfinite(step) and step > 0):
@@ -58,7 +60,7 @@ def tracks(files: list[Path], options: dict[str, str]) -> Recording:
     if not {*dims} <= {*table}:
         raise PdefitError(f"bins has {len(bins)} numbers, but the files have no column z; leave the third out")
     notes = ["Values at several depths z are taken together."] if deep and dims == "xy" else []
-    down = options.get("y", "down" if "t" in table else "up")
+    down = options.get("y", "down" if "position_t" in table else "up")
     if down not in ("up", "down"):
         raise PdefitError(f"y expects up or down, but got '{down}'; correct it")
     where = table[[*dims]].to_numpy(float)
@@ -118,24 +120,29 @@ def _table(file: Path) -> tuple[Any, dict[str, str]]:
         ) from None
     table.columns = [_NAMES.get(str(c).strip().lower(), str(c).strip().lower()) for c in table.columns]
     missing = {"frame", "track", "x", "y"} - {*table.columns}
-    if missing or not table.columns.is_unique:
+    if missing or len({*table.columns}) < len(table.columns):
         raise PdefitError(
             f"'{file.name}' needs the columns frame, track, x and y, each once, but has {', '.join(table.columns[:20])}; "
             f"name them in its first line"
         )
-    units = {"x": "pixel", "t": "sec"}
-    if "t" in table:
+    units = {"x": "pixel", "position_t": "sec"}
+    if "position_t" in table:
         # three more rows of titles in a file of TrackMate, the last one with units
-        titles = table[:3][pandas.to_numeric(table["x"][:3], errors="coerce").isna()]
-        stated = [str(text).strip() for c in units for text in titles[c] if str(text).strip().startswith("(")]
-        units = {c: text.strip("() ").replace("micron", "um") for c, text in zip(units, stated, strict=False)}
-        units = {"x": "pixel", "t": "sec"} | units
+        numeric: Any = pandas.to_numeric(table["x"][:3], errors="coerce")
+        titles = table[:3][numeric.isna()]
+        for column in units:
+            stated = [str(text).strip() for text in titles[column] if str(text).strip().startswith("(")]
+            units[column] = stated[-1].strip("() ").replace("micron", "um") if stated else units[column]
         table = table.drop(titles.index)
     if "experiment" not in table:
         table["experiment"] = file.stem
-    table = table[[c for c in ("experiment", "frame", "track", *"xyzt") if c in table]].dropna(subset="track").copy()
-    for column in table.columns.intersection(["frame", *"xyzt"]):
-        values = pandas.to_numeric(table[column], errors="coerce")
+    table = (
+        table[[c for c in ("experiment", "frame", "track", *"xyz", "position_t") if c in table]]
+        .dropna(subset="track")
+        .copy()
+    )
+    for column in table.columns.intersection(["frame", *"xyz", "position_t"]):
+        values: Any = pandas.to_numeric(table[column], errors="coerce")
         wrong = ~np.isfinite(values) | ((values % 1 != 0) if column == "frame" else False)
         if wrong.any():
             raise PdefitError(

@@ -162,9 +162,9 @@ def _mask(file: Path, shape: tuple[int, ...]) -> np.ndarray:
     if not file.is_file():
         raise PdefitError(f"The mask '{file}' does not exist; correct its name")
     with reading(file):
-        mask = imageio.v3.imread(file)
+        mask: np.ndarray = np.asarray(imageio.v3.imread(file))
         # colours and transparency are in the last axis
-        mask = (mask[..., : 3 if mask.shape[2] > 2 else 1] if mask.ndim == 3 else mask[..., None]).any(2)
+        mask = np.any(mask[..., : 3 if mask.shape[2] > 2 else 1] if mask.ndim == 3 else mask[..., None], axis=2)
         if mask.shape != shape:
             raise PdefitError(f"the mask has shape {mask.shape}, but the images have {shape}; draw it on an image")
     return mask

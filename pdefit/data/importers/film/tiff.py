@@ -5,6 +5,7 @@ import re
 import xml.etree.ElementTree
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tifffile
@@ -57,7 +58,7 @@ def tiff(file: Path, options: Mapping[str, str]) -> Images:
                 if start is not None:
                     values = np.memmap(file, dtype.newbyteorder(order), "r", start + plane * size, shape)
                 else:
-                    page = stored.pages[plane // within]
+                    page: Any = stored.pages[plane // within]
                     # other files of a set are closed
                     if closed := page.parent.filehandle.closed:
                         page.parent.filehandle.open()
