@@ -137,6 +137,19 @@ def test_videos_are_read_exactly_where_they_are_stored_so(tmp_path):
         _imported(tmp_path, "a.avi", pixel="1um")
 
 
+def test_a_stack_that_lost_its_end_is_refused(tmp_path):
+    with tifffile.TiffWriter(tmp_path / "whole.tif") as file:
+        for image in FILM:
+            file.write(image, metadata=None)
+        end = file.filehandle.tell()
+    with tifffile.TiffFile(tmp_path / "whole.tif") as file:
+        last = file.pages[4].offset
+    (tmp_path / "a.tif").write_bytes((tmp_path / "whole.tif").read_bytes()[:last])
+    assert last < end
+    with pytest.raises(PdefitError, match="'a.tif': images at its end are missing"):
+        _imported(tmp_path, "a.tif")
+
+
 def test_damaged_files_are_told_in_one_sentence_and_nothing_is_written(tmp_path):
     tifffile.imwrite(tmp_path / "a.tif", FILM[:3], imagej=True, metadata={"axes": "TYX", **SCALED})
     tifffile.imwrite(tmp_path / "b.tif", FILM[:3], ome=True, compression="zlib", metadata={"axes": "TYX", **OME})

@@ -1,5 +1,7 @@
 """Films in TIFF files, with the metadata of OME and ImageJ."""
 
+import contextlib
+import logging
 import math
 import re
 import xml.etree.ElementTree
@@ -26,8 +28,10 @@ def tiff(file: Path, options: Mapping[str, str]) -> Images:
     - `file`: the TIFF file.
     - `options`: `channel`, `z` and `series` choose one of several. `z=time` takes the planes of a stack as times.
     """
-    with tifffile.TiffFile(file) as opened:
+    with _warnings() as told, tifffile.TiffFile(file) as opened:
         which = _one_of("series", len(opened.series), options)
+        if any("invalid page offset" in text for text in told):
+            raise PdefitError("images at its end are missing; copy it again")
         series = opened.series[which]
         image = re.search("S?YXS?$", series.axes)
         if image is None:
@@ -69,6 +73,19 @@ def tiff(file: Path, options: Mapping[str, str]) -> Images:
 
     planar = (*shape[1:], shape[0]) if image[0][0] == "S" else shape
     return Images((planes.size, *planar), dtype, read, pixel, frame, files)
+
+
+@contextlib.contextmanager
+def _warnings() -> Iterator[list[str]]:
+    """Texts that tifffile writes into its log, since it leaves out pages that it cannot find."""
+    told: list[str] = []
+    handler, log = logging.Handler(), logging.getLogger("tifffile")
+    handler.emit = lambda record: told.append(record.getMessage())
+    log.addHandler(handler)
+    try:
+        yield told
+    finally:
+        log.removeHandler(handler)
 
 
 def _one_of(name: str, count: int, options: Mapping[str, str]) -> int:
