@@ -20,7 +20,7 @@ ROOMS = {
     "pdefit._util": _ARRAYS,
     "pdefit.data": f"{_ARRAYS} pint",
     "pdefit.data.readers": f"{_FILES} pandas pint scipy",
-    "pdefit.data.importers": f"{_FILES} pandas pint scipy imageio av",
+    "pdefit.data.importers": f"{_FILES} pandas pint scipy imageio av openpiv",
     "pdefit.systems": f"{_ARRAYS} scipy",
     "pdefit.integrate": f"{_ARRAYS} diffrax",
     "pdefit.adjoints": f"{_ARRAYS} diffrax",

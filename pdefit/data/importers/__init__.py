@@ -3,7 +3,16 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from pdefit.data.importers.film.film import film
+from pdefit.data.importers.image_pairs import image_pairs
 from pdefit.data.importers.piv.read import read_piv
 from pdefit.data.importers.recording import Recording
+from pdefit.data.importers.tracks import tracks
 
-KINDS: dict[str, Callable[[list[Path], dict[str, str]], Recording]] = {"piv": read_piv}
+
+def _piv(files: list[Path], options: dict[str, str]) -> Recording:
+    """Velocity fields from files of them, or with `pairs` from images."""
+    return image_pairs(files, options) if "pairs" in options else read_piv(files, options)
+
+
+KINDS: dict[str, Callable[[list[Path], dict[str, str]], Recording]] = {"film": film, "piv": _piv, "tracks": tracks}

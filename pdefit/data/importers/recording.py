@@ -30,6 +30,7 @@ class Recording:
     - `notes`: sentences about what was done; may grow while the frames are read.
     - `source`: names of the files.
     - `title`: one line about the content.
+    - `dtype`: type of the values in the file.
     """
 
     ts: np.ndarray
@@ -41,6 +42,7 @@ class Recording:
     notes: list[str]
     source: list[str]
     title: str = "Measured frames"
+    dtype: str = "f4"
 
 
 def write_recording(path: Path, recording: Recording) -> float:
@@ -66,7 +68,7 @@ def write_recording(path: Path, recording: Recording) -> float:
             scale.make_scale(name)
         stored: dict[str, h5py.Dataset] = {}
         for name, unit in recording.units.items():
-            stored[name] = kept = file.create_dataset(name, (count, *shape), "f4", chunks=(1, *shape))
+            stored[name] = kept = file.create_dataset(name, (count, *shape), recording.dtype, chunks=(1, *shape))
             kept.attrs["units"] = unit
             for axis, dim in enumerate(scales):
                 kept.dims[axis].attach_scale(file[dim])
