@@ -21,7 +21,9 @@ UNMEASURED = (
     "cardiac/bocf_parameters_512",
     "flow/kolmogorov",
     "flow/ra_pr",
+    "flow/soap_film",
     "flow/temperature_from_velocity/noisy",
+    "flow/window",
 )
 
 _NUMBER = r"(?<![\w.^-])(\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?)"

@@ -1,5 +1,7 @@
 """Observations from a file, and the problem they are fitted with."""
 
+import equinox as eqx
+import jax
 import numpy as np
 
 from pdefit.cli.config.settings import DataSettings, Settings
@@ -12,6 +14,7 @@ from pdefit.data.noise import estimate_noise
 from pdefit.data.readers.locate import locate
 from pdefit.data.readers.observations import read_arrays
 from pdefit.inverse.problem.problem import Problem
+from pdefit.inverse.problem.twin import add_noise
 from pdefit.systems.capabilities import AbstractDriven
 
 
@@ -21,6 +24,10 @@ def from_data(settings: Settings, data: DataSettings) -> Made:
     held = {name: values.tolist() for name, values in read_arrays(path, data.system).items()}
     system = settings.system.changed(held).build()
     observations, assumed, remarks = observed_data(settings, data, path, system)
+    if data.noise:
+        noisy = add_noise(observations, data.noise, jax.random.key(settings.seed))
+        stated = {name: x for name, x in observations.sigma.items() if name in data.sigma}
+        observations = eqx.tree_at(lambda o: o.sigma, noisy, {**noisy.sigma, **stated})
     # noise is estimated without the frames that are kept for the forecast
     last = np.inf if settings.times.fit_until is None else settings.times.fit_until
     noise = {name: estimate_noise(observations.between(-np.inf, last), name) for name in data.automatic}
@@ -39,7 +46,7 @@ def from_data(settings: Settings, data: DataSettings) -> Made:
         None,
         "real data",
         noise=noise,
-        unstated=data.unstated,
+        unstated=() if data.noise else data.unstated,
         prepared=prepared,
         assumed=assumed,
         remarks=(*remarks, *moved),

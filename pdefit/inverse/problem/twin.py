@@ -94,7 +94,7 @@ def add_noise(clean: Observations, fraction: float, key: PRNGKeyArray) -> Observ
 
     **Arguments:**
 
-    - `clean`: observations without noise.
+    - `clean`: observations without noise, of which some may be missing.
     - `fraction`: the standard deviation of the noise in units of each variable's range, 0 or more.
     - `key`: of the noise.
     """
@@ -103,8 +103,9 @@ def add_noise(clean: Observations, fraction: float, key: PRNGKeyArray) -> Observ
     values: dict[str, Any] = {}
     sigma: dict[str, Any] = {}
     for i, (name, value) in enumerate(clean.values.items()):
-        span = float(np.ptp(np.asarray(value))) or 1.0
+        seen = np.asarray(clean.mask[name])
+        span = (float(np.ptp(np.asarray(value)[seen])) if seen.any() else 0.0) or 1.0
         sigma[name] = fraction * span if fraction else span
         draw = jax.random.normal(jax.random.fold_in(key, i), value.shape, value.dtype)
-        values[name] = np.asarray(value) + fraction * span * np.asarray(draw)
+        values[name] = np.where(seen, np.asarray(value) + fraction * span * np.asarray(draw), np.nan)
     return Observations.build(clean.ts, values, sigma, clean.positions)

@@ -1,0 +1,55 @@
+"""Parts of a file that an experiment takes: a crop of its raster, noise that is added, frames held out by number."""
+
+import h5py
+import numpy as np
+import pytest
+
+import pdefit
+
+TIME, X = np.arange(7.0), np.arange(24.0) - 1.5
+U = 0.5 + 0.1 * np.sin(TIME)[:, None] * np.linspace(0.5, 1.0, 24)
+FRONT = ("~twin", "times.count=null", "system.grid={shape: [20], extent: [20.0], origin: [0.0]}", "+data.variables.u=u",
+         "+data.crop=[[2, 22]]")  # fmt: skip
+
+
+def _experiment(path, *overrides):
+    with h5py.File(path / "u.h5", "w") as file:
+        file["u"], file["time"], file["x"], file["deviation"] = U, TIME, X, 0.01 + 0.001 * np.arange(24.0)
+        file["u"][3, 5] = np.nan
+    return pdefit.load_experiment("reaction/fisher_front", [*FRONT, f"+data.path={path / 'u.h5'}", *overrides])
+
+
+def test_a_crop_takes_values_positions_and_deviations_along(tmp_path):
+    made = _experiment(tmp_path, "+data.sigma.u=deviation").record
+    expected = U[:, 2:22].copy()
+    expected[3, 3] = 0.0
+    np.testing.assert_array_equal(made.values["u"], expected)
+    np.testing.assert_allclose(np.ravel(made.sigma["u"]), 0.012 + 0.001 * np.arange(20.0))
+    # the positions of the crop are those of the grid, and others are refused
+    with pytest.raises(pdefit.PdefitError, match="starts at 1.5 mm where the model's points start at 0.5 mm"):
+        _experiment(tmp_path, "+data.sigma.u=0.01", "data.crop=[[3, 23]]")
+    for wrong in ("[[2, 30]]", "[[2, 2]]", "[[0, 20], [0, 1]]", "[2, 22]", "[[0.5, 3]]"):
+        with pytest.raises(pdefit.PdefitError, match="data.crop expects"):
+            _experiment(tmp_path, "+data.sigma.u=0.01", f"data.crop={wrong}")
+
+
+def test_noise_is_added_where_there_are_values(tmp_path):
+    clean, noisy = (_experiment(tmp_path, f"+data.noise={x}").record for x in (0.0, 0.05))
+    span = float(np.ptp(U[:, 2:22]))
+    np.testing.assert_array_equal(clean.mask["u"], noisy.mask["u"])
+    assert not noisy.mask["u"][3, 3]
+    np.testing.assert_allclose(noisy.sigma["u"], 0.05 * span)
+    added = np.asarray(noisy.values["u"] - clean.values["u"])[np.asarray(clean.mask["u"])]
+    assert abs(np.std(added) / (0.05 * span) - 1) < 0.2
+    stated = _experiment(tmp_path, "+data.noise=0.05", "+data.sigma.u=0.3").record
+    np.testing.assert_allclose(stated.sigma["u"], 0.3)
+    with pytest.raises(pdefit.PdefitError, match="data.noise expects a fraction"):
+        _experiment(tmp_path, "+data.noise=-1")
+
+
+def test_frames_are_held_out_by_their_numbers(tmp_path):
+    made = _experiment(tmp_path, "+data.sigma.u=0.01", "holdout=[4, 1]")
+    np.testing.assert_array_equal(made.held, [1, 4])
+    for wrong, words in (("[0]", "between 1 and 5"), ("[6]", "got 6"), ("[1.5]", "or numbers of frames")):
+        with pytest.raises(pdefit.PdefitError, match=words):
+            _experiment(tmp_path, "+data.sigma.u=0.01", f"holdout={wrong}")
