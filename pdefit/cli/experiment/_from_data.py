@@ -1,5 +1,6 @@
 """Observations from a file, and the problem they are fitted with."""
 
+import jax
 import numpy as np
 
 from pdefit.cli.config.settings import DataSettings, Settings
@@ -12,6 +13,7 @@ from pdefit.data.noise import estimate_noise
 from pdefit.data.readers.locate import locate
 from pdefit.data.readers.observations import read_arrays
 from pdefit.inverse.problem.problem import Problem
+from pdefit.inverse.problem.twin import add_noise
 from pdefit.systems.capabilities import AbstractDriven
 
 
@@ -21,6 +23,13 @@ def from_data(settings: Settings, data: DataSettings) -> Made:
     held = {name: values.tolist() for name, values in read_arrays(path, data.system).items()}
     system = settings.system.changed(held).build()
     observations, assumed, remarks = observed_data(settings, data, path, system)
+    if data.noise:
+        noisy = add_noise(observations, data.noise, jax.random.key(settings.seed))
+        observations = noisy.with_sigma({name: observations.sigma[name] for name in data.sigma})
+        remarks = (
+            *remarks,
+            f"each variable has noise of {data.noise:.3g} times its range added (seed {settings.seed})",
+        )
     # noise is estimated without the frames that are kept for the forecast
     last = np.inf if settings.times.fit_until is None else settings.times.fit_until
     noise = {name: estimate_noise(observations.between(-np.inf, last), name) for name in data.automatic}
