@@ -12,7 +12,7 @@ from pdefit.cli.config.settings import DataSettings, Initial, Later, Reference, 
 from pdefit.cli.config.stages import AUTO
 from pdefit.systems.preparation import AbstractPreparation
 
-_DATA = ("path", "variables", "sigma", "time", "coordinates", "axes", "crop", "noise", "system", "truth")
+_DATA = ("path", "variables", "sigma", "noise", "time", "coordinates", "axes", "crop", "system", "truth")
 _AUTOMATIC = "auto"
 
 
@@ -73,9 +73,9 @@ def read_data(node: Mapping[str, Any] | None) -> DataSettings | None:
         raise PdefitError(
             f"data.axes expects the axes of a variable in the order of the file, e.g. {{u: [x, time]}}, but got {axes!r}"
         )
-    noise = node.get("noise") or 0.0
+    noise = 0.0 if node.get("noise") is None else node["noise"]
     if not is_number(noise) or noise < 0:
-        raise PdefitError(f"data.noise expects a fraction of each variable's range, such as 0.02, but got '{noise}'")
+        raise PdefitError(f"data.noise expects a fraction of each variable's range, e.g. 0.02, but got '{noise}'")
     stated, automatic, unstated = split_sigma(node.get("sigma"), node["variables"])
     truth = node.get("truth") or ()
     return DataSettings(
@@ -83,7 +83,8 @@ def read_data(node: Mapping[str, Any] | None) -> DataSettings | None:
         variables=dict(node["variables"]),
         sigma=stated,
         automatic=automatic,
-        unstated=unstated,
+        unstated=() if noise else unstated,
+        noise=float(noise),
         time=node.get("time") or None,
         coordinates=dict(coordinates),
         axes={field: tuple(names) for field, names in axes.items()},

@@ -65,6 +65,7 @@ class DataSettings:
     - `variables`: names in the file, by field.
     - `sigma`: stated standard deviations, as a number or the name of a variable, by field.
     - `automatic`, `unstated`: fields whose sigma is estimated, and fields without any.
+    - `noise`: the standard deviation of noise that is added, in units of each variable's range; 0 for none.
     - `time`: name of the variable with the times; None for `time`.
     - `coordinates`: names of the variables with positions, by axis; None for an axis that is not checked.
     - `axes`: names of the axes of a variable in the order of the file, by field.
@@ -80,6 +81,7 @@ class DataSettings:
     sigma: dict[str, str | float]
     automatic: tuple[str, ...]
     unstated: tuple[str, ...]
+    noise: float
     time: str | None
     coordinates: dict[str, str | None]
     axes: dict[str, tuple[str, ...]]

@@ -1,6 +1,5 @@
 """Observations from a file, and the problem they are fitted with."""
 
-import equinox as eqx
 import jax
 import numpy as np
 
@@ -26,8 +25,11 @@ def from_data(settings: Settings, data: DataSettings) -> Made:
     observations, assumed, remarks = observed_data(settings, data, path, system)
     if data.noise:
         noisy = add_noise(observations, data.noise, jax.random.key(settings.seed))
-        stated = {name: x for name, x in observations.sigma.items() if name in data.sigma}
-        observations = eqx.tree_at(lambda o: o.sigma, noisy, {**noisy.sigma, **stated})
+        observations = noisy.with_sigma({name: observations.sigma[name] for name in data.sigma})
+        remarks = (
+            *remarks,
+            f"each variable has noise of {data.noise:.3g} times its range added (seed {settings.seed})",
+        )
     # noise is estimated without the frames that are kept for the forecast
     last = np.inf if settings.times.fit_until is None else settings.times.fit_until
     noise = {name: estimate_noise(observations.between(-np.inf, last), name) for name in data.automatic}

@@ -90,7 +90,8 @@ class Twin:
 def add_noise(clean: Observations, fraction: float, key: PRNGKeyArray) -> Observations:
     """Observations with Gaussian noise of sigma = fraction * (max - min) of each variable over the record.
 
-    With fraction 0 no noise is added, and sigma is the range itself, so that variables of different size weigh alike.
+    Missing values stay missing, and do not count for the range. With fraction 0 no noise is added, and sigma is the range
+    itself, so that variables of different size weigh alike.
 
     **Arguments:**
 
@@ -104,7 +105,8 @@ def add_noise(clean: Observations, fraction: float, key: PRNGKeyArray) -> Observ
     sigma: dict[str, Any] = {}
     for i, (name, value) in enumerate(clean.values.items()):
         seen = np.asarray(clean.mask[name])
-        span = (float(np.ptp(np.asarray(value)[seen])) if seen.any() else 0.0) or 1.0
+        span = float(np.ptp(np.asarray(value)[seen])) if seen.any() else 0.0
+        span = span or 1.0
         sigma[name] = fraction * span if fraction else span
         draw = jax.random.normal(jax.random.fold_in(key, i), value.shape, value.dtype)
         values[name] = np.where(seen, np.asarray(value) + fraction * span * np.asarray(draw), np.nan)

@@ -59,9 +59,27 @@ def test_a_stated_sigma_is_kept_and_a_missing_one_is_remembered(compose, film):
     assert unstated.unstated == ("u",) and noise_summary({}, unstated.unstated) == {"u": "not stated"}
 
 
+def test_noise_is_added_to_what_is_stored(compose, film):
+    clean, noisy, stated, again = (
+        build_experiment(compose(*_data(film, text)))
+        for text in ("", ", noise: 0.1", ", noise: 0.1, sigma: {u: 0.07}", ", noise: 0.1")
+    )
+    values, added = (np.asarray(exp.record.values["u"]) for exp in (clean, noisy))
+    size = 0.1 * np.ptp(values)
+    # 15 680 draws: their standard deviation is known to 0.6 %
+    assert np.std(added - values) == pytest.approx(size, rel=0.03)
+    np.testing.assert_allclose(noisy.functional.observations.sigma["u"], size)
+    assert noisy.unstated == () and any("noise of 0.1 times its range added" in line for line in noisy.remarks)
+    np.testing.assert_array_equal(np.asarray(again.record.values["u"]), added)
+    np.testing.assert_array_equal(np.asarray(stated.record.values["u"]), added)
+    np.testing.assert_allclose(stated.functional.observations.sigma["u"], 0.07)
+
+
 @pytest.mark.parametrize(
     ("sigma", "words"),
     [
+        (", noise: -0.1", ("data.noise", "-0.1")),
+        (", noise: much", ("data.noise", "much")),
         (", sigma: automatic", ("data.sigma", "auto")),
         (", sigma: {v: auto}", ("'v'",)),
         (", sigma: {u: automatic}", ("'automatic'",)),

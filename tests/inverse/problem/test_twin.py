@@ -28,6 +28,15 @@ def test_noise_has_the_stated_size_and_is_told_as_sigma():
         pdefit.add_noise(clean, -0.1, jax.random.key(0))
 
 
+def test_missing_values_stay_missing_and_do_not_widen_the_range():
+    values = np.full((3, 4), 280.0) + np.arange(4)
+    values[1, 2:] = np.nan
+    noisy = pdefit.add_noise(pdefit.Observations.build([0.0, 1.0, 2.0], {"T": values}), 0.1, jax.random.key(0))
+    # 3 from 280 to 283, not 283 from the zeros that stand for missing values
+    np.testing.assert_allclose(noisy.sigma["T"], 0.3)
+    np.testing.assert_array_equal(noisy.mask["T"], np.isfinite(values))
+
+
 def test_an_independent_twin_is_averaged_to_the_instrument():
     fine = refined(4)
     twin = pdefit.Twin(system=fine, solver=diffrax.Dopri5(), dt=None, refine=4)
