@@ -89,7 +89,6 @@ def read_data(node: Mapping[str, Any] | None) -> DataSettings | None:
         coordinates=dict(coordinates),
         axes={field: tuple(names) for field, names in axes.items()},
         crop=_crop(node.get("crop") or []),
-        noise=float(noise),
         system=dict(node.get("system") or {}),
         truth=tuple(truth),
         true_values=truth if isinstance(truth, Mapping) else None,

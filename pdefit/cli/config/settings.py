@@ -70,7 +70,6 @@ class DataSettings:
     - `coordinates`: names of the variables with positions, by axis; None for an axis that is not checked.
     - `axes`: names of the axes of a variable in the order of the file, by field.
     - `crop`: for the first axes after time the first index that is taken, and the one after the last.
-    - `noise`: standard deviation of noise that is added, as a fraction of each variable's range.
     - `system`: names in the file of arguments of the system.
     - `truth`: controls whose true values are known.
     - `true_values`: these values, where they are not in the file.
@@ -86,7 +85,6 @@ class DataSettings:
     coordinates: dict[str, str | None]
     axes: dict[str, tuple[str, ...]]
     crop: tuple[tuple[int, int], ...]
-    noise: float
     system: dict[str, str]
     truth: tuple[str, ...]
     true_values: Mapping[str, Any] | None

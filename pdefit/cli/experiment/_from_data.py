@@ -48,7 +48,7 @@ def from_data(settings: Settings, data: DataSettings) -> Made:
         None,
         "real data",
         noise=noise,
-        unstated=() if data.noise else data.unstated,
+        unstated=data.unstated,
         prepared=prepared,
         assumed=assumed,
         remarks=(*remarks, *moved),

@@ -1,4 +1,4 @@
-"""Parts of a file that an experiment takes: a crop of its raster, noise that is added, frames held out by number."""
+"""Parts of a file that an experiment takes: a crop of its raster, and frames held out by number."""
 
 import h5py
 import numpy as np
@@ -31,20 +31,6 @@ def test_a_crop_takes_values_positions_and_deviations_along(tmp_path):
     for wrong in ("[[2, 30]]", "[[2, 2]]", "[[0, 20], [0, 1]]", "[2, 22]", "[[0.5, 3]]"):
         with pytest.raises(pdefit.PdefitError, match="data.crop expects"):
             _experiment(tmp_path, "+data.sigma.u=0.01", f"data.crop={wrong}")
-
-
-def test_noise_is_added_where_there_are_values(tmp_path):
-    clean, noisy = (_experiment(tmp_path, f"+data.noise={x}").record for x in (0.0, 0.05))
-    span = float(np.ptp(U[:, 2:22]))
-    np.testing.assert_array_equal(clean.mask["u"], noisy.mask["u"])
-    assert not noisy.mask["u"][3, 3]
-    np.testing.assert_allclose(noisy.sigma["u"], 0.05 * span)
-    added = np.asarray(noisy.values["u"] - clean.values["u"])[np.asarray(clean.mask["u"])]
-    assert abs(np.std(added) / (0.05 * span) - 1) < 0.2
-    stated = _experiment(tmp_path, "+data.noise=0.05", "+data.sigma.u=0.3").record
-    np.testing.assert_allclose(stated.sigma["u"], 0.3)
-    with pytest.raises(pdefit.PdefitError, match="data.noise expects a fraction"):
-        _experiment(tmp_path, "+data.noise=-1")
 
 
 def test_frames_are_held_out_by_their_numbers(tmp_path):
