@@ -14,7 +14,16 @@ import pdefit
 from pdefit.boundaries import AbstractBoundary, Dirichlet, Ends, NoFlux, Periodic
 from pdefit.capabilities import AbstractDriven, AbstractVerifiable, Example
 from pdefit_flow.forces import KolmogorovForce, NoForce
-from pdefit_flow.operators import Velocity, laplacian, self_transport, transport, vorticity
+from pdefit_flow.operators import (
+    Edges,
+    Velocity,
+    divergence,
+    laplacian,
+    mean_on_faces,
+    self_transport,
+    transport,
+    vorticity,
+)
 from pdefit_flow.pressure import AbstractPressure
 from pdefit_flow.projection import project
 from pdefit_flow.rim import MeasuredRim, Rim
@@ -48,8 +57,8 @@ class NavierStokes(AbstractPressure, AbstractDriven, AbstractVerifiable):
     The force is projected with everything else. Its gradient part is balanced by the pressure and leaves no trace in
     the velocity, so only its part without divergence can be inferred. The pressure beside it is the modified pressure.
 
-    At first there are a few random waves with a root mean square speed of 1. Diagnostics have the work of the force at
-    time 0.
+    At first there are a few random waves with a root mean square speed of 1, and in a window the flow without vorticity.
+    Diagnostics have the work of the force at time 0.
 
     **Arguments:**
 
@@ -62,6 +71,8 @@ class NavierStokes(AbstractPressure, AbstractDriven, AbstractVerifiable):
     - `scalar`: whether there is one; default False.
     - `rim`: the velocity on the rim of a window that was cut from a larger flow; by default the axes are periodic or end
       at walls. Its vectors lie on the rim of the grid, and all conditions of the grid are `Dirichlet()`.
+    - `compressible`: whether the fluid is a layer that exchanges fluid with its surroundings: it has no pressure, and its
+      divergence is free; default False.
     - `unit_of_time`: the unit of time; default "1". With that of lengths it is the unit of the velocity.
 
     A window has the velocity through its rim, the velocity along it, and no other condition. Its initial state takes on
@@ -78,6 +89,7 @@ class NavierStokes(AbstractPressure, AbstractDriven, AbstractVerifiable):
     diffusivity: Array = pdefit.parameter(positive=True, doc="diffusivity of the scalar", default=1.0)
     scalar: bool = eqx.field(default=False, static=True)
     rim: Any = pdefit.parameter(doc="velocity on the rim", default=None)
+    compressible: bool = eqx.field(default=False, static=True)
     unit_of_time: str = eqx.field(default="1", static=True)
 
     def __check_init__(self):
@@ -92,6 +104,10 @@ class NavierStokes(AbstractPressure, AbstractDriven, AbstractVerifiable):
                 )
         if self.rim is not None and (self.scalar or any(self.grid.periodic)):
             raise ValueError("NavierStokes with a rim expects a grid with boundary dirichlet, and no scalar")
+        if self.compressible and self.scalar:
+            raise ValueError(
+                "NavierStokes carries a scalar without divergence only; set scalar or compressible to false"
+            )
         force: Any = self.force
         found = eqx.filter_eval_shape(force, jnp.zeros(()), self.positions()).shape
         if found != (*self.grid.shape, 2):
@@ -105,8 +121,14 @@ class NavierStokes(AbstractPressure, AbstractDriven, AbstractVerifiable):
 
     def rates(self, t, y):
         grid, flow = self.grid, (y.u, y.v)
-        edges = None if self.rim is None else self.rim.edges(grid, t)
+        edges = self._edges(t)
         along = self_transport(grid, flow, edges)
+        if self.compressible:
+            # what the divergence form has beyond the derivative along the flow
+            spread = divergence(grid, flow, edges)
+            along = tuple(
+                a - x * mean_on_faces(grid, spread, i) for i, (a, x) in enumerate(zip(along, flow, strict=True))
+            )
         rate = [self.viscosity * laplacian(grid, x, i, edges) - along[i] - self.drag * x for i, x in enumerate(flow)]
         if not isinstance(self.force, NoForce):
             rate = [x + f.astype(x.dtype) for x, f in zip(rate, self.forcing(t), strict=True)]
@@ -116,15 +138,28 @@ class NavierStokes(AbstractPressure, AbstractDriven, AbstractVerifiable):
         return None if self.rim is None else self.rim.edge_rates(self.grid, t)
 
     def vector_field(self, t, y, args):
-        rates = project(self.grid, self.rates(t, y), edges=self.rim_rates(t))
+        rates = self.rates(t, y)
+        if not self.compressible:
+            rates = project(self.grid, rates, edges=self.rim_rates(t))
         if not self.scalar:
             return Flow(*rates)
         carried = transport(self.grid, (y.u, y.v), y.c)
         return FlowAndScalar(*rates, self.diffusivity * laplacian(self._insulated, y.c) - carried)
 
     def project(self, y):
-        edges = None if self.rim is None else self.rim.edges(self.grid, self.rim.start)
+        if self.compressible:
+            return y
+        edges = None if self.rim is None else self._edges(self.rim.start)
         return self.with_velocity(y, project(self.grid, self.velocity(y), edges=edges))
+
+    def _edges(self, t: Array | float) -> Edges | None:
+        return None if self.rim is None else self.rim.edges(self.grid, t, balanced=not self.compressible)
+
+    def derived(self, t, y):
+        return {} if self.compressible else super().derived(t, y)
+
+    def derived_coords(self):
+        return {} if self.compressible else super().derived_coords()
 
     def driven_by(self, observations, frames):
         """The flow with the rim that its data show, and the data without it.
@@ -168,6 +203,8 @@ class NavierStokes(AbstractPressure, AbstractDriven, AbstractVerifiable):
         flow = project(self.grid, (waves(0), waves(1)))
         speed = jnp.sqrt(self.mean(flow[0] ** 2) + self.mean(flow[1] ** 2))
         u, v = (x / speed for x in flow)
+        if isinstance(self.rim, Rim):
+            return self.project(Flow(jnp.zeros_like(u), jnp.zeros_like(v)))
         return FlowAndScalar(u, v, scalar(None)) if self.scalar else Flow(u, v)
 
     def _waves(self, key: Array) -> Any:

@@ -17,7 +17,7 @@ class Rim(eqx.Module):
 
     The vectors lie on the rim itself, at equal distances along each side. They are ordered counterclockwise from the
     lower left corner. Between them and between times they are interpolated by cubic polynomials. What flows in through
-    the rim also flows out: a net flux is taken from the component through the rim, evenly.
+    the rim of an incompressible flow also flows out: a net flux is taken from the component through the rim, evenly.
 
     **Arguments:**
 
@@ -50,13 +50,14 @@ class Rim(eqx.Module):
         """The first time, in the system's time unit."""
         return jnp.asarray(self.u.times)[0]
 
-    def edges(self, grid: pdefit.CartesianGrid, t: Array | float) -> Edges:
+    def edges(self, grid: pdefit.CartesianGrid, t: Array | float, balanced: bool = True) -> Edges:
         """The velocity on the faces and corners of a grid at one time.
 
         **Arguments:**
 
         - `grid`: the cells of the window.
         - `t`: the time.
+        - `balanced`: whether a net flux through the rim is taken away (default).
         """
         loop = jnp.stack([self._at(series, t) for series in (self.u, self.v)], axis=-1)
         nx, ny = self.counts
@@ -69,13 +70,13 @@ class Rim(eqx.Module):
         (left, right), (bottom, top) = (
             (_between(pair[0], n), _between(pair[1], n)) for pair, n in zip(sides, grid.shape[::-1], strict=True)
         )
-        through = _balanced(grid, (left[0][:, 0], right[0][:, 0]), (bottom[0][:, 1], top[0][:, 1]))
-        return Edges(through, ((left[1], right[1]), (bottom[1], top[1])))
+        through = (left[0][:, 0], right[0][:, 0]), (bottom[0][:, 1], top[0][:, 1])
+        return Edges(_balanced(grid, *through) if balanced else through, ((left[1], right[1]), (bottom[1], top[1])))
 
     def edge_rates(self, grid: pdefit.CartesianGrid, t: Array | float) -> Edges:
         """The time derivative of `edges`.
 
-        **Arguments:** as of `edges`.
+        **Arguments:** `grid`, `t`: as of `edges`.
         """
         t = jnp.asarray(t, float)
         return jax.jvp(lambda t: self.edges(grid, t), (t,), (jnp.ones_like(t),))[1]
@@ -127,7 +128,7 @@ class MeasuredRim(eqx.Module):
     def start(self) -> Array:
         raise _without_data()
 
-    def edges(self, grid: pdefit.CartesianGrid, t: Array | float) -> Edges:
+    def edges(self, grid: pdefit.CartesianGrid, t: Array | float, balanced: bool = True) -> Edges:
         """Nothing: without data there is no velocity.
 
         **Arguments:** as of `Rim.edges`.

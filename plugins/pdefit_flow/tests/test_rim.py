@@ -62,6 +62,26 @@ def test_vortices_cross_the_rim_with_the_second_order():
     np.testing.assert_allclose(np.log2(np.divide(*errors)), 2.0, atol=0.3)
 
 
+def test_a_layer_without_pressure_spreads_as_the_exact_flow():
+    """The flow x / (1 + t), whose acceleration is that of its spreading. It is linear, so that the scheme is exact."""
+    system = window(6, compressible=True)
+    grid = system.grid
+    places = [c + h * np.arange(7) for c, h in zip(grid.corner, grid.spacing, strict=True)]
+    x, y = np.meshgrid(*places, indexing="ij")
+    ts = np.linspace(0.0, 0.2, 21)
+    flow = {"u": np.stack([x / (1 + t) for t in ts]), "v": np.stack([y / (1 + t) for t in ts])}
+    system = driven(system, pdefit.Observations.build(ts, flow, 1e-9))[0]
+    start = system.background()._replace(
+        u=jnp.asarray(np.meshgrid(*system.positions(0), indexing="ij")[0]),
+        v=jnp.asarray(np.meshgrid(*system.positions(1), indexing="ij")[1]),
+    )
+    assert system.project(start) is start and system.derived_coords() == {}
+    end = pdefit.solve(system, start, ts[-1:], solver=pdefit.solvers.RK4(), dt=0.01, t0=0.0)
+    for found, begun in zip(end, start, strict=True):
+        # the rim is interpolated between times
+        np.testing.assert_allclose(found[-1], begun / 1.2, rtol=2e-7)
+
+
 def test_what_flows_in_flows_out():
     system = driven(window(8), vectors(window(8), noise=0.1))[0]
     for edges in (system.rim.edges(system.grid, 0.33), system.rim.edge_rates(system.grid, 0.33)):
