@@ -15,19 +15,26 @@ from pdefit.cli.config.store import Store
 from pdefit.cli.experiment.build import Experiment
 from pdefit.integrate.solve import frames
 from pdefit.inverse.fit.fit import Fit
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.problem.problem import Problem
 from pdefit.output.store.fields import FieldsFile
 from pdefit.systems.capabilities import AbstractBaseline, AbstractDerived, AbstractDiagnosed, FieldCoords
 from pdefit.systems.field_coords import derived_coords, field_coords
 from pdefit.systems.system import AbstractSystem
 
 
-def predicted(exp: Experiment, found: Fit) -> Iterator[PyTree]:
-    """States of the fitted model at every time of the record.
+def predicted(exp: Experiment, functional: Functional, problem: Problem) -> Iterator[PyTree]:
+    """States of a model at every time of the record.
 
     They come segment by segment over the fit, and then go on from its end.
+
+    **Arguments:**
+
+    - `exp`: the experiment.
+    - `functional`: of the fit.
+    - `problem`: the model, such as `functional.at(theta)`.
     """
-    functional, problem = found.functional, found.problem
-    numerics = found.functional.numerics(found.problem)
+    numerics = functional.numerics(problem)
     layout, ts = functional.layout, exp.record.ts
     starts = functional.formulation.starts(problem.y0, problem.nodes)
     state = jax.tree.map(lambda x: x[0], starts)
@@ -104,7 +111,7 @@ def write_film(exp: Experiment, found: Fit, store: Store, path: Any, title: str)
     unit = problem.system.time_unit
     where, ts = coords | scalars, record.ts[kept]
     with FieldsFile(path, ts, unit, where, film_kinds, store.dtype, phase[kept], title, scalars, more) as film:
-        for i, state in enumerate(predicted(exp, found)):
+        for i, state in enumerate(predicted(exp, found.functional, problem)):
             if i < exp.fitted:
                 last = state
             else:

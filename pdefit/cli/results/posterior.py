@@ -15,6 +15,7 @@ from pdefit._util.errors import PdefitError
 from pdefit.cli.config.settings import PosteriorSettings, Settings
 from pdefit.cli.experiment.build import Experiment
 from pdefit.cli.results.fit_quality import sigma_stated
+from pdefit.cli.results.spread import write_spread
 from pdefit.cli.runtime.progress import RunsProgress
 from pdefit.inverse.controls.vector import BoundControl
 from pdefit.inverse.fit.drivers import Traced
@@ -41,12 +42,12 @@ def check_posterior(wanted: PosteriorSettings | None, exp: Experiment) -> None:
 def posterior_summary(
     exp: Experiment, found: Fit, settings: Settings, path: Path, title: str, console: Console
 ) -> dict[str, Any] | None:
-    """The section `posterior` of summary.json, also printed, and posterior.h5; None where there is none.
+    """The section `posterior` of summary.json, also printed, posterior.h5 and spread.h5; None where there is none.
 
     **Arguments:**
 
     - `exp`, `found`, `settings`: the experiment, its fit and what is wanted.
-    - `path`, `title`: of the file.
+    - `path`, `title`: of posterior.h5.
     """
     if settings.posterior is None:
         return None
@@ -75,6 +76,7 @@ def posterior_summary(
     for control, parts in coverage.items():
         told = ", ".join(f"{x:.1%} ({part})" for part, x in parts.items())
         lines.append(f"true values of {control} within the 95 % interval: {told}")
+    lines.append(write_spread(path.with_name("spread.h5"), title, exp, settings, posterior, found.functional))
     for line in filter(None, lines):
         log.info(line)
         console.print(escape(line), highlight=False)

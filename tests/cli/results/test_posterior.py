@@ -40,6 +40,8 @@ def test_a_fit_leaves_its_posterior(pdefit_inside, tmp_path):
     error = np.abs(found["predicted"] - found["true"])
     assert inside == np.mean(error <= 1.959964 * found["std"])
     assert np.all(found["std"] > 0) and np.all(found["prior"] > 0) and np.all(found["sample2"] > 0)
+    with xarray.open_dataset(run / "spread.h5", engine="h5netcdf") as kept:
+        assert kept["u_std"].shape == (13, 80) and np.all(kept["u_std"] > 0)
     draw_posterior(tmp_path / "posterior.png", run / "posterior.h5", section)
     assert (tmp_path / "posterior.png").stat().st_size > 20_000
 
