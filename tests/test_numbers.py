@@ -19,6 +19,8 @@ SOURCES = json.loads((ROOT / "docs" / "numbers.json").read_text())
 # many minutes, or not yet measured on an idle machine
 UNMEASURED = (
     "cardiac/bocf_parameters_512",
+    "flow/active_nematic",
+    "flow/cavity",
     "flow/kolmogorov",
     "flow/ra_pr",
     "flow/soap_film",
