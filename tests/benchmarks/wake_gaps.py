@@ -1,0 +1,104 @@
+"""Gaps in the wake of data/piv/wake.h5, filled by fits of flow/wake_gaps.
+
+    ./run python tests/benchmarks/wake_gaps.py [alone|together] [SETTING ...]
+    ./run python tests/benchmarks/wake_gaps.py make
+
+`alone` fits each field by itself (default), and `together` all three fields of the film. The squares are those that
+`laboratory.py wake` fills without equations, and errors are as there. `make` writes data/piv/wake_gaps.h5, with one square
+of each size in every field.
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+
+import h5py
+import jax
+import numpy as np
+
+jax.config.update("jax_enable_x64", True)
+
+import pdefit
+from laboratory import DATA, GAPS, gaps, load, score
+from pdefit.integrate.solve import frames
+
+# the rows and columns that the experiment takes
+WINDOW = (1, 56), (1, 61)
+
+
+def with_gaps(path: Path, gap: np.ndarray, only: list[int] | None = None) -> None:
+    """Writes the wake without the vectors of a gap (nx, ny); of some frames only, followed by one without any vector."""
+    with h5py.File(DATA / "wake.h5") as wake, h5py.File(path, "w") as file:
+        for name, value in wake.attrs.items():
+            file.attrs[name] = value
+        wanted = list(range(len(wake["time"]))) if only is None else only
+        for name in ("time", "x", "y", "u", "v"):
+            values = wake[name][:]
+            if name in "uv":
+                values = np.where(gap, np.nan, values)[wanted]
+                values = values if only is None else np.concatenate([values, np.full_like(values[:1], np.nan)])
+            elif name == "time" and only is not None:
+                values = np.append(values[wanted], values[wanted[-1]] + np.diff(values)[0])
+            data = file.create_dataset(name, data=values)
+            for key in ("units", "long_name"):
+                data.attrs[key] = wake[name].attrs[key]
+        for name in ("time", "x", "y"):
+            file[name].make_scale(name)
+        for name in "uv":
+            for i, axis in enumerate(("time", "x", "y")):
+                file[name].dims[i].attach_scale(file[axis])
+
+
+def filled(path: Path, settings: list[str]) -> np.ndarray:
+    """The vectors that a fit finds at all of its frames, (T, nx, ny, 2), NaN outside of its window."""
+    experiment = pdefit.load_experiment("flow/wake_gaps", [f"data.path={path}", *settings])
+    fit, flow = experiment.fit(), load(path)
+    observe = jax.jit(fit.problem.observe)
+    found = np.full(flow.values.shape, np.nan)
+    (x0, x1), (y0, y1) = WINDOW
+    for k, seen in enumerate(_states(fit, experiment.record.ts)):
+        values = observe(seen)
+        found[k, x0:x1, y0:y1] = np.stack([values[c] for c in "uv"], -1)
+    return found
+
+
+def _states(fit, ts):
+    problem = fit.problem
+    yield problem.y0
+    yield from frames(problem.system, problem.y0, ts[1:], fit.functional.numerics(problem), t0=float(ts[0]))
+
+
+def main(alone: bool, settings: list[str], count: int = 6, seed: int = 0):
+    """Errors over the squares of each size."""
+    flow = load("wake")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "gap.h5"
+        for edge in GAPS:
+            predicted, observed = [], []
+            for gap in gaps(flow, edge, count, seed):
+                if alone:
+                    ours = []
+                    for k in range(len(flow.ts)):
+                        with_gaps(path, gap, [k])
+                        ours.append(filled(path, settings)[0])
+                else:
+                    with_gaps(path, gap)
+                    ours = filled(path, settings)
+                predicted.append(np.stack(ours)[:, gap])
+                observed.append(flow.values[:, gap])
+            total = score(np.concatenate(predicted, 1), np.concatenate(observed, 1))
+            print(f"  {edge:2d} x {edge:2d} {total}", flush=True)
+
+
+def make():
+    """data/piv/wake_gaps.h5."""
+    chosen: list[np.ndarray] = []
+    for edge in sorted(GAPS, reverse=True):
+        free = (g for seed in range(20) for g in gaps(load("wake"), edge, 6, seed))
+        chosen.append(next(g for g in free if not any((g & other).any() for other in chosen)))
+    with_gaps(DATA / "wake_gaps.h5", np.any(chosen, axis=0))
+
+
+if __name__ == "__main__":
+    kind, *settings = sys.argv[1:] or ["alone"]
+    make() if kind == "make" else main(kind == "alone", settings)
