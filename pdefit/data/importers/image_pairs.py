@@ -51,7 +51,6 @@ def image_pairs(files: list[Path], options: dict[str, str]) -> Recording:
         num_iterations=len(windows),
         normalized_correlation=True,
         sig2noise_method="peak2peak",
-        sig2noise_threshold=1.2,
         # displacements beyond half a window cannot be seen
         min_max_u_disp=(-windows[0] / 2, windows[0] / 2),
         min_max_v_disp=(-windows[0] / 2, windows[0] / 2),
@@ -113,7 +112,8 @@ def _vectors(windef: Any, first: np.ndarray, last: np.ndarray, settings: Any) ->
                 x, y, u, v, _, failed = windef.multipass_img_deform(first, last, number, x, y, u, v, settings)
             # openpiv has no error of its own for pairs in which nothing passes
             except ValueError:
-                return np.full(u.shape, np.nan), np.full(u.shape, np.nan)
+                shape = windef.get_field_shape(first.shape, settings.windowsizes[-1], settings.overlap[-1])
+                return np.full(shape, np.nan), np.full(shape, np.nan)
     size, step = settings.windowsizes[-1], settings.overlap[-1]
     for image in (first, last):
         windows = np.lib.stride_tricks.sliding_window_view(image, (size, size))[::step, ::step]
