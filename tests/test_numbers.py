@@ -25,6 +25,7 @@ UNMEASURED = (
     "flow/ra_pr",
     "flow/soap_film",
     "flow/temperature_from_velocity/noisy",
+    "flow/wake_gaps",
     "flow/window",
 )
 

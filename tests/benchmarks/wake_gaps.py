@@ -18,8 +18,9 @@ import numpy as np
 
 jax.config.update("jax_enable_x64", True)
 
-import pdefit
 from laboratory import DATA, GAPS, gaps, load, score
+
+import pdefit
 from pdefit.integrate.solve import frames
 
 # the rows and columns that the experiment takes
@@ -97,6 +98,13 @@ def make():
         free = (g for seed in range(20) for g in gaps(load("wake"), edge, 6, seed))
         chosen.append(next(g for g in free if not any((g & other).any() for other in chosen)))
     with_gaps(DATA / "wake_gaps.h5", np.any(chosen, axis=0))
+    with h5py.File(DATA / "wake_gaps.h5", "r+") as file:
+        told = f"squares of {', '.join(map(str, GAPS))} vectors removed from every field"
+        file.attrs["history"] = f"{file.attrs['history']}; {told}"
+        u, kept = file["u"][:], file.attrs["import_notes"].splitlines()[:-1]
+        file.attrs["import_notes"] = "\n".join(
+            [*kept, f"{np.isnan(u).sum()} of {u.size} vectors are missing (NaN), most of them in {told}."]
+        )
 
 
 if __name__ == "__main__":
