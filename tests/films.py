@@ -1,5 +1,6 @@
 """Films of every shape for the tests of what reads and draws them."""
 
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +76,7 @@ def write_film(
     total: int | None = None,
     dtype: str = "float64",
     diagnostics: dict[str, FieldCoords] | None = None,
+    derived: Collection[str] = (),
 ) -> Path:
     """Write a fields.h5; `values(field, kind, frame)` replaces the waves, `total` announces more frames than there are."""
     total = total or frames
@@ -86,7 +88,7 @@ def write_film(
     scalars = diagnostics or {}
     have = dict.fromkeys(fields, kinds) | dict.fromkeys(scalars, tuple(k for k in kinds if k != "observed"))
     fields = fields | scalars
-    with FieldsFile(path, ts, "s", fields, have, dtype, phase, "test/film", scalars) as film:
+    with FieldsFile(path, ts, "s", fields, have, dtype, phase, "test/film", scalars, derived) as film:
         for i in range(frames):
             row = {}
             for name, where in fields.items():

@@ -156,10 +156,20 @@ class NavierStokes(AbstractPressure, AbstractDriven, AbstractVerifiable):
         return None if self.rim is None else self.rim.edges(self.grid, t, balanced=not self.compressible)
 
     def derived(self, t, y):
-        return {} if self.compressible else super().derived(t, y)
+        found = {} if self.compressible else super().derived(t, y)
+        if not isinstance(self.force, NoForce):
+            found |= {f"force_{axis}": f for axis, f in zip(self.axes, self.forcing(t), strict=True)}
+        return found
 
     def derived_coords(self):
-        return {} if self.compressible else super().derived_coords()
+        found = {} if self.compressible else super().derived_coords()
+        if not isinstance(self.force, NoForce):
+            length, time, places = self.grid.length_unit, self.time_unit, self.coords()
+            unit = length if time == "1" else f"{length}/{time}^2"
+            for axis, name in zip(self.axes, self.components, strict=True):
+                own = dataclasses.replace(places[name], unit=unit, long_name="force", vector="force", component=axis)
+                found[f"force_{axis}"] = own
+        return found
 
     def driven_by(self, observations, frames):
         """The flow with the rim that its data show, and the data without it.

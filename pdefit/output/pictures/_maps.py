@@ -71,7 +71,7 @@ def draw_map(path: Path, film: Film, quantity: Quantity) -> None:
                         arrows.name(drawn, 0.95, 1 + 0.14 / down, labelpos="W")
                     elif above:
                         # above the colour bar
-                        arrows.name(drawn, 1.1, 1 + 0.24 / down, between="\n")
+                        arrows.name(drawn, 1 + 0.7 / across, 1 + 0.24 / down, between="\n", labelpos="W")
                 axes.set(xlabel=quantity.axes[1].label, ylabel=f"{name}\n{quantity.axes[0].label}")
                 if is_strip:
                     _name_strip(axes, quantity, name, is_last=axes is grid[-1, -1])

@@ -62,7 +62,8 @@ def _images(stage: Stage, film: Film, quantity: Quantity, row: Any, is_strip: bo
         axes.set(xlabel=horizontal.label, ylabel=vertical.label)
         axes.locator_params(nbins=4, axis="y")
         title = label if name == "error" else f"{name}, {label}"
-        axes.set_title(title if is_strip else "" if r else name, fontsize=9)
+        # an empty title leaves room to name arrows
+        axes.set_title(title if is_strip else " " * bool(quantity.curl_of) if r else name, fontsize=9)
         axes.label_outer()
         # truth and prediction share one colour bar, beside the prediction
         if is_strip or name in ("prediction", "error"):
@@ -86,6 +87,8 @@ def _arrows(
             if is_first and name == "prediction":
                 # in the line with the time
                 arrows.name(drawn, 0.5, 1 - 0.13 / stage.figure.get_figheight(), coordinates="figure")
+            elif quantity.curl_of and name == "prediction":
+                arrows.name(drawn, 0.05, 1 + 0.1 / _SIDE)
             yield drawn, arrows.frames(arrows.kinds[name], numbers)
 
 

@@ -165,8 +165,9 @@ def vorticity(right: Quantity, up: Quantity) -> Quantity:
     unit = right.field.unit.removeprefix(length) if right.field.unit.startswith(f"{length}/") else right.field.unit
     unit = f"1{unit}" if unit.startswith("/") else unit if length == "1" else f"{unit}/{length}"
     coords = {axis.name: axis.values for axis in axes}
-    field = Field("vorticity", "vorticity", unit, (*coords,), coords, {axis.name: axis.unit for axis in axes}, kinds)
-    return Quantity(field, "vorticity", (), axes, curl_of=(right, up))
+    name = "vorticity" if right.field.vector == "velocity" else f"curl of {right.field.vector}"
+    field = Field(name, name, unit, (*coords,), coords, {axis.name: axis.unit for axis in axes}, kinds)
+    return Quantity(field, name, (), axes, curl_of=(right, up))
 
 
 def _parts(field: Field) -> list[Quantity]:

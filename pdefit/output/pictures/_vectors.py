@@ -80,7 +80,9 @@ class Arrows:
 
 
 def arrows_on(film: Film, quantity: Quantity, numbers: Sequence[int], width: float) -> Arrows | None:
-    """The arrows of the first vector in the plane of a scalar; None for a component, or where nothing moves.
+    """The arrows of the vector of a vorticity, or else the first in the plane of a scalar.
+
+    None for a component, or where nothing moves.
 
     **Arguments:**
 
@@ -89,7 +91,8 @@ def arrows_on(film: Film, quantity: Quantity, numbers: Sequence[int], width: flo
     - `numbers`: the frames from which the scale of the arrows is chosen.
     - `width`: of a panel, in inches.
     """
-    found = [v for v in _vectors(quantities(film)) if _names(v[0]) == _names(quantity) and not quantity.note]
+    there = [quantity.curl_of] if quantity.curl_of else _vectors(quantities(film))
+    found = [v for v in there if _names(v[0]) == _names(quantity) and not quantity.note]
     if quantity.field.vector or not found:
         return None
     sides = [axis.edges for axis in quantity.axes]
@@ -106,10 +109,11 @@ def arrows_on(film: Film, quantity: Quantity, numbers: Sequence[int], width: flo
 
 
 def planes(film: Film) -> list[Quantity]:
-    """Fields on a plane. A vector without a scalar of the state in its plane is preceded by its vorticity."""
+    """Fields on a plane, after the vorticities of vectors: of those without a scalar in their plane, and of derived ones."""
     shown = [q for q in quantities(film) if len(q.axes) == 2]
     scalars = [_names(q) for q in shown if not q.field.vector and q.field.name not in film.derived]
-    return [vorticity(*v) for v in _vectors(shown) if _names(v[0]) not in scalars] + shown
+    first = [v for v in _vectors(shown) if _names(v[0]) not in scalars or v[0].field.name in film.derived]
+    return [vorticity(*v) for v in first] + shown
 
 
 def without_components(shown: Sequence[Quantity]) -> list[Quantity]:

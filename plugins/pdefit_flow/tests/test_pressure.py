@@ -5,7 +5,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
-from pdefit_flow import NavierStokes, RayleighBenard
+from pdefit_flow import KolmogorovForce, NavierStokes, RayleighBenard
 from pdefit_flow.navier_stokes import Flow
 from pdefit_flow.rayleigh_benard import State
 
@@ -49,3 +49,16 @@ def test_the_pressure_is_what_the_projection_takes_away():
     rates, kept = system.rates(0.0, state), system.vector_field(0.0, state, None)
     slope = (pressure - jnp.roll(pressure, 1, 0)) / grid.spacing[0]
     np.testing.assert_allclose(rates[0] - slope, kept.u, atol=1e-13)
+
+
+def test_a_force_is_shown_on_the_faces_that_it_moves():
+    system, state, _ = vortices(8)
+    force = KolmogorovForce(amplitude=jnp.asarray(2.0), wavenumber=1)
+    for compressible in (False, True):
+        forced = dataclasses.replace(system, force=force, compressible=compressible)
+        derived, coords = forced.derived(0.0, state), forced.derived_coords()
+        assert ("pressure" in coords) is not compressible and derived.keys() == coords.keys()
+        np.testing.assert_allclose(
+            derived["force_x"], np.tile(2 * np.sin(coords["force_x"].coords["y"]), (8, 1)), atol=1e-15
+        )
+        assert not derived["force_y"].any() and coords["force_y"].vector == "force"

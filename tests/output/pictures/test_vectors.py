@@ -1,5 +1,7 @@
 """Vectors in a plane: arrows where they belong, as long as they should be, and the vorticity."""
 
+import dataclasses
+
 import films
 import imageio.v3
 import numpy as np
@@ -82,6 +84,25 @@ def test_a_vector_alone_has_its_vorticity_first(tmp_path):
         np.testing.assert_allclose(prediction, np.full((8, 12), 3.0), rtol=1e-12)
         shared, _ = scales([(truth, prediction)], first.is_signed)
         np.testing.assert_allclose([shared.low, shared.high], [-6.0, 6.0])
+
+
+def test_a_derived_vector_has_its_own_arrows_upon_its_curl(tmp_path):
+    force = {
+        f"force_{where.component}": dataclasses.replace(where, unit="mm/s^2", vector="force") for where in FLOW.values()
+    }
+    path = films.write_film(tmp_path / "f.h5", {**FLOW, **force}, frames=1, values=_pushed, derived=[*force])
+    with open_film(path) as film:
+        first, second, *_ = planes(film)
+        assert (first.name, second.label) == ("vorticity", "curl of force (1/s^2)")
+        size = [arrows.size for q in (first, second) if (arrows := arrows_on(film, q, [0], 3.0))]
+        np.testing.assert_allclose(size[1], 10 * size[0])
+
+
+def _pushed(name, kind, i):
+    """A velocity that turns, and a force ten times as large."""
+    return (
+        10 * _turning({"force_x": "u", "force_z": "w"}[name], kind, i) if "force" in name else _turning(name, kind, i)
+    )
 
 
 @pytest.mark.parametrize("fields", [films.STAGGERED, FLOW])
