@@ -24,6 +24,7 @@ UNMEASURED = (
     "flow/soap_film",
     "flow/temperature_from_velocity/noisy",
     "flow/window",
+    "sphere/rossby_haurwitz",
 )
 
 _NUMBER = r"(?<![\w.^-])(\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?)"

@@ -3,6 +3,7 @@
 from pdefit_sphere.force import HarmonicForce as HarmonicForce
 from pdefit_sphere.force import KnotForce as KnotForce
 from pdefit_sphere.navier_stokes import NavierStokes as NavierStokes
+from pdefit_sphere.raster import Raster as Raster
 from pdefit_sphere.rossby_haurwitz import RossbyHaurwitz as RossbyHaurwitz
 from pdefit_sphere.transforms import Sphere as Sphere
 

@@ -1,9 +1,8 @@
 """The base class of flows on a sphere: states, transforms, inertia, diagnostics."""
 
 import abc
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -53,8 +52,13 @@ class AbstractSphereFlow(
     - `sphere`: the degree of the harmonics, and the radius.
     """
 
-    sphere: eqx.AbstractVar[Sphere]
-    incompressible: eqx.AbstractVar[bool]
+    time_unit: ClassVar[str] = "1"
+    sphere: Sphere
+
+    @property
+    @abc.abstractmethod
+    def has_pressure(self) -> bool:
+        """Test for a flow with a pressure, whose divergence is 0."""
 
     @abc.abstractmethod
     def spin(self) -> Array:
@@ -72,7 +76,7 @@ class AbstractSphereFlow(
 
     def to_modes(self, y):
         psi, chi = self.sphere.potentials(y.u_theta, y.u_phi)
-        return Velocity(jnp.zeros_like(psi) if self.incompressible else psi, chi)
+        return Velocity(jnp.zeros_like(psi) if self.has_pressure else psi, chi)
 
     def from_modes(self, modes):
         return Velocity(*self.sphere.tangent(modes.u_theta, modes.u_phi))
@@ -97,13 +101,14 @@ class AbstractSphereFlow(
         tilt = jnp.broadcast_to(jnp.asarray(np.cos(sphere.theta)[:, None], dtype), u.shape)
         vorticity = sphere.vorticity(modes.u_phi) + 2 * self.spin().astype(dtype) * tilt
         psi, chi = sphere.potentials(vorticity * v, -vorticity * u)
-        psi = jnp.zeros_like(psi) if self.incompressible else psi - _no_mean(sphere.analysis((u**2 + v**2) / 2))
+        psi = jnp.zeros_like(psi) if self.has_pressure else psi - _no_mean(sphere.analysis((u**2 + v**2) / 2))
         force = self.forcing(t, dtype)
         if force is None:
             return Velocity(psi, chi)
-        return Velocity(psi if self.incompressible else psi + force[0], chi + force[1])
+        return Velocity(psi if self.has_pressure else psi + force[0], chi + force[1])
 
     def coords(self):
+        # components of no vector for pictures: those take its vorticity in a plane
         where = {"theta": self.sphere.theta, "phi": self.sphere.phi}
         return {
             f"u_{axis}": FieldCoords(
@@ -112,8 +117,6 @@ class AbstractSphereFlow(
                 unit=self._unit(1),
                 long_name=f"velocity along {axis}",
                 coord_units={"theta": "rad", "phi": "rad"},
-                vector="velocity",
-                component=axis,
             )
             for axis in ("theta", "phi")
         }
@@ -121,7 +124,7 @@ class AbstractSphereFlow(
     def derived(self, t, y):
         modes = self.to_modes(y)
         found = {"vorticity": self.sphere.vorticity(modes.u_phi)}
-        if not self.incompressible:
+        if not self.has_pressure:
             found["divergence"] = self.sphere.divergence(modes.u_theta)
         force = self.forcing(t, y.u_theta.dtype)
         if force is not None:
@@ -132,14 +135,12 @@ class AbstractSphereFlow(
         plain = {"dims": ("theta", "phi"), "coord_units": {"theta": "rad", "phi": "rad"}}
         where = {"theta": self.sphere.theta, "phi": self.sphere.phi}
         found = {"vorticity": FieldCoords(**plain, coords=where, unit=self._unit(0), long_name="vorticity")}
-        if not self.incompressible:
+        if not self.has_pressure:
             found["divergence"] = FieldCoords(**plain, coords=where, unit=self._unit(0), long_name="divergence")
         if self.forcing(jnp.zeros(()), jnp.dtype(float)) is not None:
             for axis in ("theta", "phi"):
                 name = f"force along {axis}"
-                found[f"force_{axis}"] = FieldCoords(
-                    **plain, coords=where, unit=self._unit(2), long_name=name, vector="force", component=axis
-                )
+                found[f"force_{axis}"] = FieldCoords(**plain, coords=where, unit=self._unit(2), long_name=name)
         return found
 
     def _unit(self, power: int) -> str:
@@ -190,7 +191,7 @@ class AbstractSphereFlow(
         size = along.shape[1]
         numbers = np.repeat(np.arange(1, sphere.degree + 1), 2 * np.arange(1, sphere.degree + 1) + 1)
         held = np.tile((numbers * (numbers + 1.0)) ** 3, 2)
-        if self.incompressible:
+        if self.has_pressure:
             held[:size] = 1e12
         normal, right = np.diag(_HELD * held), np.zeros(2 * size)
         for name, matrix in rows.items():

@@ -87,7 +87,8 @@ class KnotForce(AbstractForce):
     @property
     def places(self) -> tuple[np.ndarray, np.ndarray]:
         """The colatitudes and longitudes of the knots, in radians."""
-        return places(self.values.shape[1:3])
+        _, along, around, _ = self.values.shape
+        return places((along, around))
 
     def potentials(self, t):
         now = weighted(time_weights(self.times, t), self.values)

@@ -53,7 +53,6 @@ class NavierStokes(AbstractSphereFlow, AbstractVerifiable):
     viscous term; J. P. Boyd, Chebyshev and Fourier Spectral Methods (2001), chapter 18, for vector harmonics.
     """
 
-    sphere: Sphere
     viscosity: Array = pdefit.parameter(positive=True, doc="kinematic viscosity")
     bulk_viscosity: Array = pdefit.parameter(positive=True, doc="viscosity of expansion", default=0.0)
     drag: Array = pdefit.parameter(positive=True, doc="rate of linear drag", default=0.0)
@@ -77,6 +76,10 @@ class NavierStokes(AbstractSphereFlow, AbstractVerifiable):
     @property
     def time_unit(self):
         return self.unit_of_time
+
+    @property
+    def has_pressure(self):
+        return self.incompressible
 
     def spin(self):
         return self.rotation

@@ -1,6 +1,6 @@
 """Waves of Rossby and Haurwitz, which solve the equations on a sphere exactly."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -57,15 +57,13 @@ class RossbyHaurwitz(AbstractSphereFlow, AbstractExact, AbstractVerifiable):
     Source of the wave: B. Haurwitz, J. Marine Res. 3:254 (1940).
     """
 
-    time_unit: ClassVar[str] = "1"
-    sphere: Sphere
     viscosity: Array = pdefit.parameter(positive=True, doc="kinematic viscosity")
     rotation: Array = pdefit.parameter(doc="rate of rotation of the frame")
     wave: int = eqx.field(default=4, converter=int, static=True)
     seed: int = eqx.field(default=0, converter=int, static=True)
 
     @property
-    def incompressible(self):
+    def has_pressure(self):
         return True
 
     def spin(self):

@@ -19,14 +19,14 @@ Values = Float[Array, "theta phi"]
 
 
 class Matrices(NamedTuple):
-    """The constant matrices of the transforms of one grid."""
+    """The constant matrices of the transforms of one grid, of NumPy or JAX."""
 
-    p: np.ndarray  # (m, theta, l)
-    slope: np.ndarray
-    over: np.ndarray  # m P / sin(theta)
-    weights: np.ndarray  # (theta,)
-    waves: np.ndarray  # (phi, 2, m)
-    number: np.ndarray  # l (l + 1), (l,)
+    p: Any  # (m, theta, l)
+    slope: Any
+    over: Any  # m P / sin(theta)
+    weights: Any  # (theta,)
+    waves: Any  # (phi, 2, m)
+    number: Any  # l (l + 1), (l,)
 
 
 class Sphere(eqx.Module):
@@ -129,7 +129,24 @@ class Sphere(eqx.Module):
 
         - `psi`, `chi`: the modes of the potentials, (2, L + 1, L + 1).
         """
-        k = self._like(psi.dtype)
+        return self._tangent(psi, chi, self._like(psi.dtype))
+
+    def on_raster(
+        self, psi: Modes, chi: Modes, theta: tuple[float, ...], phi: tuple[float, ...]
+    ) -> tuple[Values, Values]:
+        """The components of a tangent field at all combinations of angles, (n_theta, n_phi) each.
+
+        At a pole they are those that are met along each meridian.
+
+        **Arguments:**
+
+        - `psi`, `chi`: the modes of the potentials.
+        - `theta`, `phi`: the angles in radians.
+        """
+        known = Matrices(*(jnp.asarray(x, psi.dtype) for x in _raster(self.degree, theta, phi)))
+        return self._tangent(psi, chi, known)
+
+    def _tangent(self, psi: Modes, chi: Modes, k: Matrices) -> tuple[Values, Values]:
         both = jnp.stack([psi, chi]) / self.radius
         slope = _einsum("mtl,vcml->vcmt", k.slope, both)
         over = _einsum("mtl,vcml->vcmt", k.over, jnp.stack([_turned(both[0]), _turned(both[1])]))
@@ -237,5 +254,12 @@ def _turned(modes: Array) -> Array:
 @functools.lru_cache
 def _matrices(degree: int, shape: tuple[int, int]) -> Matrices:
     theta, phi, weights = quadrature(*shape)
-    m = np.arange(degree + 1)
-    return Matrices(*legendre(degree, theta), weights, np.stack(waves(degree, phi), 1), m * (m + 1.0))
+    return _raster(degree, tuple(theta), tuple(phi))._replace(weights=weights)
+
+
+@functools.lru_cache
+def _raster(degree: int, theta: tuple[float, ...], phi: tuple[float, ...]) -> Matrices:
+    m, there, around = np.arange(degree + 1), np.asarray(theta, float), np.asarray(phi, float)
+    # no sum over these points is an integral
+    weights = np.full(len(theta), np.nan)
+    return Matrices(*legendre(degree, there), weights, np.stack(waves(degree, around), 1), m * (m + 1.0))

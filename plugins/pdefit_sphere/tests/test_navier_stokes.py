@@ -5,8 +5,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from pdefit_sphere import HarmonicForce, KnotForce, NavierStokes, RossbyHaurwitz, Sphere
+from pdefit_sphere import HarmonicForce, KnotForce, NavierStokes, Raster, RossbyHaurwitz, Sphere
 from pdefit_sphere.flow import Velocity
+from pdefit_sphere.rossby_haurwitz import damped_wave
 from pdefit_sphere.rotations import rotated
 
 import pdefit
@@ -166,7 +167,19 @@ def test_the_initial_state_of_a_record_with_holes():
     close(found, y, atol=0.1)
 
 
+def test_a_raster_observes_at_its_angles():
+    system, y = NavierStokes(SPHERE, 0.1), state(*drawn())
+    found = Raster([0.0, 1.0, 2.5], [0.5, 4.0]).on(system)(y)
+    theta, phi = (x.reshape(-1) for x in np.meshgrid([0.0, 1.0, 2.5], [0.5, 4.0], indexing="ij"))
+    wanted = SPHERE.at(*SPHERE.potentials(*y), theta, phi)
+    close((found["u_theta"].reshape(-1), found["u_phi"].reshape(-1)), tuple(wanted.T))
+    same = Raster(SPHERE.theta, SPHERE.phi).on(system)(y)
+    close(tuple(same.values()), tuple(y))
+
+
 def test_refusals():
+    with pytest.raises(ValueError, match="from 0 to pi"):
+        Raster([-0.1], [0.0])
     with pytest.raises(ValueError, match="kinks"):
         KnotForce((3, 4, 6), (0.0, 1.0), method="linear")
     with pytest.raises(ValueError, match="give it one"):
@@ -183,3 +196,21 @@ def test_rossby_haurwitz_waves():
 def test_verification():
     report = pdefit.verify(NavierStokes)
     assert report.passed, report
+
+
+def test_a_fixed_observer_sees_a_wave_turn_with_the_rotation():
+    sphere, spin, viscosity = Sphere(6), 0.9, 0.05
+    coefficients = np.concatenate([np.zeros(8), 0.4 * drawn(5, (7,)), np.zeros(33)])
+    axis = np.concatenate([np.zeros(1), [-spin * np.sqrt(4 * np.pi / 3)], np.zeros(46)])
+    turn = spin * (1 - 2 / 12)
+
+    def flow(chi):
+        return state(np.zeros(48), chi + axis, sphere)
+
+    wanted = flow(damped_wave(jnp.asarray(coefficients), 3, 1.0, viscosity, turn, 1.0))
+    system, errors = NavierStokes(sphere, viscosity, incompressible=True), []
+    for dt in (0.2, 0.1):
+        solver = pdefit.solvers.ETDRK4()
+        found = pdefit.solve(system, flow(coefficients), np.array([1.0]), t0=0.0, dt=dt, solver=solver)
+        errors.append(float(jnp.max(jnp.abs(jnp.stack(found)[:, 0] - jnp.stack(wanted)))))
+    assert errors[1] < 1e-4 and abs(np.log2(errors[0] / errors[1]) - 4) < 0.2
