@@ -27,7 +27,15 @@ import jax
 import jaxtyping
 
 with jaxtyping.install_import_hook(
-    ["pdefit", "pdefit_cardiac", "pdefit_particles", "pdefit_reaction", "pdefit_classics", "pdefit_flow"],
+    [
+        "pdefit",
+        "pdefit_cardiac",
+        "pdefit_particles",
+        "pdefit_reaction",
+        "pdefit_classics",
+        "pdefit_flow",
+        "pdefit_sphere",
+    ],
     "beartype.beartype",
 ):
     # double precision and compilation cache as the command line has them

@@ -27,6 +27,7 @@ UNMEASURED = (
     "flow/temperature_from_velocity/noisy",
     "flow/wake_gaps",
     "flow/window",
+    "sphere/rossby_haurwitz",
 )
 
 _NUMBER = r"(?<![\w.^-])(\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?)"
