@@ -139,6 +139,25 @@ class Observations(eqx.Module):
             positions=jax.tree.map(pick, self.positions),
         )
 
+    def followed_by_nothing(self, t: float) -> "Observations":
+        """These observations, and a later time at which nothing is seen.
+
+        So a single frame is one of a trajectory, of which only the start counts.
+
+        **Arguments:** `t`: the time, in the unit of `ts`.
+        """
+
+        def longer(x: Array) -> Array:
+            return jnp.concatenate([x, x[-1:]]) if x.shape[0] == self.ts.size else x
+
+        return Observations(
+            ts=np.append(self.ts, t),
+            values=jax.tree.map(longer, self.values),
+            mask=jax.tree.map(lambda m: longer(m).at[-1].set(False), self.mask),
+            sigma=jax.tree.map(longer, self.sigma),
+            positions=jax.tree.map(longer, self.positions),
+        )
+
     def positions_at(self, i: int | Array) -> dict[str, Array]:
         """Coordinates of the points of time `i` for each variable that has any, (n, d); 0 where one is missing."""
         return {name: x[i if x.shape[0] > 1 else 0] for name, x in self.positions.items()}

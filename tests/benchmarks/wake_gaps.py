@@ -27,20 +27,15 @@ from pdefit.integrate.solve import frames
 WINDOW = (1, 56), (1, 61)
 
 
-def with_gaps(path: Path, gap: np.ndarray, only: list[int] | None = None) -> None:
-    """Writes the wake without the vectors of a gap (nx, ny); of some frames only, followed by one without any vector."""
+def with_gaps(path: Path, gap: np.ndarray) -> None:
+    """Writes the wake without the vectors of a gap (nx, ny)."""
     with h5py.File(DATA / "wake.h5") as wake, h5py.File(path, "w") as file:
         for name, value in wake.attrs.items():
             file.attrs[name] = value
-        wanted = list(range(len(wake["time"]))) if only is None else only
         for name in ("time", "x", "y", "u", "v"):
-            values = wake[name][:]
-            if name in "uv":
-                values = np.where(gap, np.nan, values)[wanted]
-                values = values if only is None else np.concatenate([values, np.full_like(values[:1], np.nan)])
-            elif name == "time" and only is not None:
-                values = np.append(values[wanted], values[wanted[-1]] + np.diff(values)[0])
-            data = file.create_dataset(name, data=values)
+            data = file.create_dataset(
+                name, data=np.where(gap, np.nan, wake[name][:]) if name in "uv" else wake[name][:]
+            )
             for key in ("units", "long_name"):
                 data.attrs[key] = wake[name].attrs[key]
         for name in ("time", "x", "y"):
@@ -53,11 +48,11 @@ def with_gaps(path: Path, gap: np.ndarray, only: list[int] | None = None) -> Non
 def filled(path: Path, settings: list[str]) -> np.ndarray:
     """The vectors that a fit finds at all of its frames, (T, nx, ny, 2), NaN outside of its window."""
     experiment = pdefit.load_experiment("flow/wake_gaps", [f"data.path={path}", *settings])
-    fit, flow = experiment.fit(), load(path)
-    observe = jax.jit(fit.problem.observe)
-    found = np.full(flow.values.shape, np.nan)
+    fit = experiment.fit()
+    observe, ts = jax.jit(fit.problem.observe), experiment.record.ts
+    found = np.full((len(ts), *load(path).values.shape[1:]), np.nan)
     (x0, x1), (y0, y1) = WINDOW
-    for k, seen in enumerate(_states(fit, experiment.record.ts)):
+    for k, seen in enumerate(_states(fit, ts)):
         values = observe(seen)
         found[k, x0:x1, y0:y1] = np.stack([values[c] for c in "uv"], -1)
     return found
@@ -77,14 +72,10 @@ def main(alone: bool, settings: list[str], count: int = 6, seed: int = 0):
         for edge in GAPS:
             predicted, observed = [], []
             for gap in gaps(flow, edge, count, seed):
-                if alone:
-                    ours = []
-                    for k in range(len(flow.ts)):
-                        with_gaps(path, gap, [k])
-                        ours.append(filled(path, settings)[0])
-                else:
-                    with_gaps(path, gap)
-                    ours = filled(path, settings)
+                with_gaps(path, gap)
+                # a run from a frame to a time before the next one has that frame only
+                each = [[f"times.start={t - 1e-4}", f"times.stop={t + 1e-3}"] for t in flow.ts] if alone else []
+                ours = [filled(path, [*settings, *span])[0] for span in each] if alone else filled(path, settings)
                 predicted.append(np.stack(ours)[:, gap])
                 observed.append(flow.values[:, gap])
             total = score(np.concatenate(predicted, 1), np.concatenate(observed, 1))

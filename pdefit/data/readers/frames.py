@@ -26,6 +26,8 @@ class Frames:
     Values and times come out in the model's units. NaN means missing, as does what the file's CF attributes mask
     (`_FillValue`, `valid_range`, ...); `scale_factor` and `add_offset` are applied. Infinite values are refused.
 
+    A single frame is taken if `stop` is later. `unseen_at` is then that time, at which nothing is seen; otherwise None.
+
     Opening the file checks all times, and that the variables are numbers, have every frame and can be converted. Values
     are read when they are needed. `ts` are the times wanted, and frames are counted from the first of them. `shapes`
     are those of one frame of each field. `unitless` maps variables without a unit in the file to the model's unit.
@@ -78,11 +80,14 @@ class Frames:
             self.unitless: dict[str, str] = {}
             times = self._times(time, time_unit)
             wanted = np.flatnonzero((times >= start) & (times <= stop))
-            if wanted.size < 2:
+            alone = wanted.size == 1 and times[wanted[0]] < stop < np.inf
+            if wanted.size < 2 and not alone:
                 raise PdefitError(
                     f"'{path.name}' has {wanted.size} frames between {start:g} and {stop:g}; its times run from "
-                    f"{times[0]:g} to {times[-1]:g}{self._read_as(time, time_unit)}; set times.start and times.stop"
+                    f"{times[0]:g} to {times[-1]:g}{self._read_as(time, time_unit)}; set times.start and times.stop, the "
+                    f"latter after the frame where one alone is meant"
                 )
+            self.unseen_at = stop if alone else None
             self.ts, self._skipped, self._count = times[wanted], int(wanted[0]), times.size
             sources = {**dict.fromkeys(variables, 1.0), **(sigma or {})}
             self._variables = {

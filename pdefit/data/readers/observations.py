@@ -99,7 +99,8 @@ def read_all(frames: Frames, positions: Mapping[str, np.ndarray] | None = None) 
         remarks.append(
             f"'{frames.name}' states no unit for {names}; the model's are taken: {units} (an attribute `units` tells others)"
         )
-    return Observations.build(frames.ts, values, errors, positions), remarks
+    found = Observations.build(frames.ts, values, errors, positions)
+    return found if frames.unseen_at is None else found.followed_by_nothing(frames.unseen_at), remarks
 
 
 def read_arrays(path: Path, names: Mapping[str, str]) -> dict[str, np.ndarray]:

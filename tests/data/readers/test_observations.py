@@ -90,6 +90,16 @@ def test_only_the_wanted_times_are_read(tmp_path):
     np.testing.assert_array_equal(np.asarray(observations.values["u"]), height[1:4])
 
 
+def test_a_frame_alone_is_followed_by_a_time_at_which_nothing_is_seen(tmp_path):
+    path = _file(tmp_path / "film.h5")
+    alone = read_observations(path, {"u": "height"}, sigma={"u": "error"}, start=1.5, stop=2.75)
+    assert np.array_equal(alone.ts, [2.0, 2.75]) and np.array_equal(alone.mask["u"].any(axis=1), [True, False])
+    assert np.broadcast_to(alone.sigma["u"], (2, 3))[0].tolist() == [0.1, 0.2, 0.3]
+    # without a time to run to it is no trajectory
+    with pytest.raises(PdefitError, match="1 frames between 1.5 and 2"):
+        read_observations(path, {"u": "height"}, start=1.5, stop=2.0)
+
+
 def test_variables_inside_groups_are_found(tmp_path):
     path = _file(tmp_path / "x.h5", **{"run1/depth": np.ones(5)})
     assert read_observations(path, {"d": "run1/depth"}).values["d"].shape == (5,)
