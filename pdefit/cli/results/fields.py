@@ -92,11 +92,10 @@ def write_film(exp: Experiment, found: Fit, store: Store, path: Any, title: str)
     coords = field_coords(problem.system, problem.y0) | more
     wanted = store.wanted(coords, total, 3)
     frame_shapes = {n: np.shape(x) for n, x in named_fields(problem.y0).items()}
-    elsewhere = problem.observe.scattered or problem.observe.relocates
-    at_points = record.values if elsewhere else record.positions
+    seen = [n for n, x in _observed(exp, problem, 0, coords).items() if x.shape == frame_shapes.get(n)]
     film_kinds = {
         name: ("predicted",)
-        + (("observed",) if name not in at_points and _on_grid(record.values.get(name), frame_shapes.get(name)) else ())
+        + (("observed",) if name in seen else ())
         + (("true",) if exp.true_states is not None else ())
         for name in wanted
     }
@@ -127,16 +126,22 @@ def write_film(exp: Experiment, found: Fit, store: Store, path: Any, title: str)
                 for name, x in whole_frame(system, record.ts[i], y).items()
                 if name in film_kinds
             }
-            for name in (n for n, kinds in film_kinds.items() if "observed" in kinds):
-                seen = np.asarray(record.mask[name][i])
-                row[f"{name}_observed"] = np.where(seen, np.asarray(record.values[name][i]), np.nan)
+            for name, values in _observed(exp, problem, i, coords).items():
+                if "observed" in film_kinds.get(name, ()):
+                    row[f"{name}_observed"] = values
             film.append(row)
     return (_skill(exp, found, ahead, last, coords) if ahead else None), last
 
 
-def _on_grid(values: Any, shape: tuple[int, ...] | None) -> bool:
-    """Whether a variable was observed at every point of its field."""
-    return values is not None and values.shape[1:] == shape
+def _observed(exp: Experiment, problem: Problem, i: int, coords: dict[str, FieldCoords]) -> dict[str, np.ndarray]:
+    """Observed values of a frame that may lie on the points of their fields. NaN means missing."""
+    record, observe = exp.record, problem.observe
+    frame = {
+        n: np.where(np.asarray(record.mask[n][i]), np.asarray(x[i]), np.nan)
+        for n, x in record.values.items()
+        if n not in record.positions
+    }
+    return (observe.returned(frame, coords) or {}) if observe.scattered or observe.relocates else frame
 
 
 def _skill(exp: Experiment, found: Fit, ahead: list[dict[str, np.ndarray]], last: PyTree, coords: Any) -> Skill:

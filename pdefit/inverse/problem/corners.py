@@ -8,6 +8,7 @@ import numpy as np
 
 from pdefit._util.errors import PdefitError, unknown
 from pdefit.inverse.problem._along_axes import AbstractAlongAxes, Faces, as_faces, basis
+from pdefit.systems.capabilities import FieldCoords
 from pdefit.systems.grid import AbstractGrid
 
 _ORDER = {"linear": 2, "cubic": 4}
@@ -62,12 +63,25 @@ class Corners(AbstractAlongAxes):
             found[name] = dataclasses.replace(where, dims=tuple(dims), coords=places, coord_units=units)
         return found
 
+    def returned(self, values, coords):
+        return {name: _at_points(x, coords[name]) for name, x in values.items() if name in coords}
+
     def matrix(self, axis, size, start):
         assert self.grid is not None
         cells, wraps, order = self.grid.shape[axis], self.grid.periodic[axis], _ORDER[self.method]
         if size < order:
             raise PdefitError(f"{self.method} corners expect {order} points along every axis, but there are {size}")
         return None if start == 0 and wraps else _weights(cells + (not wraps), size, start, wraps, order)
+
+
+def _at_points(x: np.ndarray, where: FieldCoords) -> np.ndarray:
+    """Values at corners as means of neighbours at the points of a field; along an axis normal to its faces as they are."""
+    for axis, dim in enumerate(where.dims):
+        size, x = where.coords[dim].size, np.moveaxis(x, axis, 0)
+        # between walls the first and the last corner are on walls, where no face of the field is
+        x = x[(len(x) - size) // 2 :][:size] if dim.endswith("_face") else (x + np.roll(x, -1, 0))[:size] / 2
+        x = np.moveaxis(x, 0, axis)
+    return x
 
 
 @functools.lru_cache

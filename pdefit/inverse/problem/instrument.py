@@ -78,6 +78,18 @@ class AbstractObservationOperator(eqx.Module):
         """
         return None
 
+    def returned(
+        self, values: Mapping[str, np.ndarray], coords: Mapping[str, FieldCoords]
+    ) -> dict[str, np.ndarray] | None:
+        """Observed values at the points of the fields, as films show them; None where the operator has none.
+
+        **Arguments:**
+
+        - `values`: one frame of observed variables, NaN where missing.
+        - `coords`: for each field its coordinates.
+        """
+        return None
+
 
 class ObserveAll(AbstractObservationOperator):
     """The operator that observes every field of the state."""

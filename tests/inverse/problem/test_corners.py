@@ -100,3 +100,21 @@ def test_points_of_a_fourier_grid_are_corners_already():
     grid = pdefit.FourierGrid((4, 5), (1.0, 1.0))
     u = jnp.asarray(np.random.default_rng(0).normal(size=(4, 5)))
     np.testing.assert_array_equal(Corners(grid=grid)({"u": u})["u"], u)
+
+
+@pytest.mark.parametrize("boundary", [PERIODIC, WALL], ids=["periodic", "wall"])
+def test_values_at_corners_return_to_the_points_of_fields(boundary):
+    system = box(6, 7, boundary)
+
+    def field(x, y):
+        return np.sin(2 * np.pi * (x + 1) / 3) + np.cos(2 * np.pi * y)
+
+    state, (x, y) = system.made(field), corners(system)
+    found = Corners().on(system).returned({name: field(x, y) for name in "uvc"}, system.coords())
+    # means of two neighbours along an axis shrink its wave
+    along, across = (np.cos(np.pi / n) for n in (6, 7))
+    waves = {name: system.made(lambda x, y: np.sin(2 * np.pi * (x + 1) / 3)) for name in "uvc"}
+    for name, factors in {"u": (1.0, across), "v": (along, 1.0), "c": (along, across)}.items():
+        first = np.asarray(getattr(waves[name], name))
+        expected = factors[0] * first + factors[1] * (np.asarray(getattr(state, name)) - first)
+        np.testing.assert_allclose(found[name], expected, atol=1e-12)
