@@ -241,7 +241,7 @@ def test_what_is_refused_before_or_after_an_experiment_is_built(pdefit_inside, t
     [
         ("pdefit_reactoin.FisherKPP", ["pdefit_reaction"]),
         ("pdefit_reaction.FisherKP", ["did you mean FisherKPP"]),
-        ("elsewhere.BOCF", ["elsewhere", "not allowed"]),
+        ("quantum.BOCF", ["quantum", "not allowed"]),
         ("diffrax._integrate.jax._src.config.os.getcwd", ["not allowed"]),
         ("diffrax.jax.numpy.save", ["not allowed"]),
         ("pdefit.solvers.RK4", ["written as in pdefit 0.1", "name: rk4"]),
