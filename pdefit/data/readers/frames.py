@@ -26,7 +26,8 @@ class Frames:
     Values and times come out in the model's units. NaN means missing, as does what the file's CF attributes mask
     (`_FillValue`, `valid_range`, ...); `scale_factor` and `add_offset` are applied. Infinite values are refused.
 
-    A single frame is taken if `stop` is later. `unseen_at` is then that time, at which nothing is seen; otherwise None.
+    A single frame is taken if it lies between `start` and `stop`. `unseen_at` is then `stop`, a time at which nothing is seen;
+    otherwise None.
 
     Opening the file checks all times, and that the variables are numbers, have every frame and can be converted. Values
     are read when they are needed. `ts` are the times wanted, and frames are counted from the first of them. `shapes`
@@ -80,12 +81,12 @@ class Frames:
             self.unitless: dict[str, str] = {}
             times = self._times(time, time_unit)
             wanted = np.flatnonzero((times >= start) & (times <= stop))
-            alone = wanted.size == 1 and times[wanted[0]] < stop < np.inf
+            alone = wanted.size == 1 and start < times[wanted[0]] < stop < np.inf
             if wanted.size < 2 and not alone:
                 raise PdefitError(
                     f"'{path.name}' has {wanted.size} frames between {start:g} and {stop:g}; its times run from "
-                    f"{times[0]:g} to {times[-1]:g}{self._read_as(time, time_unit)}; set times.start and times.stop, the "
-                    f"latter after the frame where one alone is meant"
+                    f"{times[0]:g} to {times[-1]:g}{self._read_as(time, time_unit)}; set times.start and times.stop, "
+                    f"on both sides of a frame that is meant alone"
                 )
             self.unseen_at = stop if alone else None
             self.ts, self._skipped, self._count = times[wanted], int(wanted[0]), times.size
