@@ -164,11 +164,9 @@ class NavierStokes(AbstractPressure, AbstractDriven, AbstractVerifiable):
     def derived_coords(self):
         found = {} if self.compressible else super().derived_coords()
         if not isinstance(self.force, NoForce):
-            length, time, places = self.grid.length_unit, self.time_unit, self.coords()
-            unit = length if time == "1" else f"{length}/{time}^2"
+            places, unit = self.coords(), self.unit_of(1, 2)
             for axis, name in zip(self.axes, self.components, strict=True):
-                own = dataclasses.replace(places[name], unit=unit, long_name="force", vector="force", component=axis)
-                found[f"force_{axis}"] = own
+                found[f"force_{axis}"] = dataclasses.replace(places[name], unit=unit, long_name="force", vector="force")
         return found
 
     def driven_by(self, observations, frames):

@@ -112,25 +112,26 @@ class AbstractPlanarFlow(
         return FieldCoords(
             dims=dims,
             coords=dict(zip(dims, self.positions(normal), strict=True)),
-            unit=info.unit if normal is None else self._velocity_unit,
+            unit=info.unit if normal is None else self.unit_of(1, 1),
             long_name=info.doc,
             coord_units=dict.fromkeys(dims, self.grid.length_unit),
             vector="" if normal is None else "velocity",
             component="" if normal is None else self.axes[normal],
         )
 
-    @property
-    def _velocity_unit(self) -> str:
-        length, time = self.grid.length_unit, self.time_unit
-        return (
-            "1"
-            if length == time == "1"
-            else f"1/{time}"
-            if length == "1"
-            else length
-            if time == "1"
-            else f"{length}/{time}"
+    def unit_of(self, lengths: int, times: int) -> str:
+        """The unit of a quantity, such as `m/s^2`; a unit of 1 is left out.
+
+        **Arguments:**
+
+        - `lengths`: the power of the unit of length, 1 or 2.
+        - `times`: the power of one over the unit of time, 1 or 2.
+        """
+        above, below = (
+            unit if n == 1 or unit == "1" else f"{unit}^{n}"
+            for unit, n in ((self.grid.length_unit, lengths), (self.time_unit, times))
         )
+        return above if below == "1" else f"{above}/{below}"
 
     def coarsen(self, y, factor):
         """A state of this (fine) system averaged over coarser cells: scalars over cells, velocities along their faces.

@@ -38,9 +38,6 @@ class AbstractPressure(AbstractPlanarFlow, AbstractDerived):
         return {"pressure": potential(self.grid, self.rates(t, y), edges=self.rim_rates(t))}
 
     def derived_coords(self):
-        length, time = self.grid.length_unit, self.time_unit
-        per = "" if time == "1" else f"/{time}^2"
-        unit = f"{'1' if length == '1' else f'{length}^2'}{per}"
         places = dict(zip(self.axes, self.positions(), strict=True))
-        units = dict.fromkeys(self.axes, length)
-        return {"pressure": FieldCoords(self.axes, places, unit, "pressure", units)}
+        units = dict.fromkeys(self.axes, self.grid.length_unit)
+        return {"pressure": FieldCoords(self.axes, places, self.unit_of(2, 2), "pressure", units)}

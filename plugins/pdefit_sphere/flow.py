@@ -19,8 +19,10 @@ from pdefit.capabilities import (
     AbstractStable,
     FieldCoords,
 )
-from pdefit_sphere.harmonics import vectors
+from pdefit_sphere.harmonics import packed, vectors
 from pdefit_sphere.transforms import Modes, Sphere
+
+_AXES: tuple[str, ...] = ("theta", "phi")
 
 
 class Velocity(NamedTuple):
@@ -109,17 +111,7 @@ class AbstractSphereFlow(
 
     def coords(self):
         # components of no vector for pictures: those take its vorticity in a plane
-        where = {"theta": self.sphere.theta, "phi": self.sphere.phi}
-        return {
-            f"u_{axis}": FieldCoords(
-                dims=("theta", "phi"),
-                coords=where,
-                unit=self._unit(1),
-                long_name=f"velocity along {axis}",
-                coord_units={"theta": "rad", "phi": "rad"},
-            )
-            for axis in ("theta", "phi")
-        }
+        return {f"u_{axis}": self._coords(f"velocity along {axis}", 1) for axis in _AXES}
 
     def derived(self, t, y):
         modes = self.to_modes(y)
@@ -132,22 +124,20 @@ class AbstractSphereFlow(
         return found
 
     def derived_coords(self):
-        plain = {"dims": ("theta", "phi"), "coord_units": {"theta": "rad", "phi": "rad"}}
-        where = {"theta": self.sphere.theta, "phi": self.sphere.phi}
-        found = {"vorticity": FieldCoords(**plain, coords=where, unit=self._unit(0), long_name="vorticity")}
+        found = {"vorticity": self._coords("vorticity", 0)}
         if not self.has_pressure:
-            found["divergence"] = FieldCoords(**plain, coords=where, unit=self._unit(0), long_name="divergence")
-        if self.forcing(jnp.zeros(()), jnp.dtype(float)) is not None:
-            for axis in ("theta", "phi"):
-                name = f"force along {axis}"
-                found[f"force_{axis}"] = FieldCoords(**plain, coords=where, unit=self._unit(2), long_name=name)
+            found["divergence"] = self._coords("divergence", 0)
+        # its shape alone: a force may be costly
+        if jax.eval_shape(lambda: self.forcing(jnp.zeros(()), jnp.dtype(float))) is not None:
+            found |= {f"force_{axis}": self._coords(f"force along {axis}", 2) for axis in _AXES}
         return found
 
-    def _unit(self, power: int) -> str:
-        """The unit of a velocity (1), of a rate (0), or of an acceleration (2)."""
+    def _coords(self, long_name: str, power: int) -> FieldCoords:
+        """The coordinates of a field in the unit of a velocity (power 1), of a rate (0), or of an acceleration (2)."""
         length, time = self.sphere.length_unit, self.time_unit
         below = "" if time == "1" else f"/{time}^2" if power == 2 else f"/{time}"
-        return (length if power else "1") + below
+        where = dict(zip(_AXES, (self.sphere.theta, self.sphere.phi), strict=True))
+        return FieldCoords(_AXES, where, (length if power else "1") + below, long_name, dict.fromkeys(_AXES, "rad"))
 
     def diagnostics(self, y):
         modes, mean = self.to_modes(y), self.sphere.mean
@@ -189,8 +179,8 @@ class AbstractSphereFlow(
         along, across = vectors(sphere.degree, *mesh)
         rows = {"u_theta": np.hstack([along, -across]), "u_phi": np.hstack([across, along])}
         size = along.shape[1]
-        numbers = np.repeat(np.arange(1, sphere.degree + 1), 2 * np.arange(1, sphere.degree + 1) + 1)
-        held = np.tile((numbers * (numbers + 1.0)) ** 3, 2)
+        degrees = packed(sphere.degree)[2]
+        held = np.tile((degrees * (degrees + 1.0)) ** 3, 2)
         if self.has_pressure:
             held[:size] = 1e12
         normal, right = np.diag(_HELD * held), np.zeros(2 * size)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from pdefit_sphere.harmonics import quadrature, vectors
+from pdefit_sphere.harmonics import packed, quadrature, vectors
 
 
 def time_weights(times: tuple[float, ...], t: Array) -> Float[Array, " K"]:
@@ -79,8 +79,8 @@ def projection(knots: tuple[int, int], degree: int) -> np.ndarray:
     sampled -= np.einsum("ti,pj->tpij", ring[:, : knots[0] - 1 : -1], opposite)
     mesh = (x.reshape(-1) for x in np.meshgrid(theta, phi, indexing="ij"))
     along, across = vectors(degree, *mesh)
-    numbers = np.repeat(np.arange(1, degree + 1), 2 * np.arange(1, degree + 1) + 1)
-    along, across = (x * np.repeat(area, 2 * size)[:, None] / (numbers * (numbers + 1)) for x in (along, across))
+    degrees = packed(degree)[2]
+    along, across = (x * np.repeat(area, 2 * size)[:, None] / (degrees * (degrees + 1)) for x in (along, across))
     flat = sampled.reshape(len(along), -1)
     a, b = ((x.T @ flat).reshape(-1, *knots) for x in (along, across))
     return np.stack([np.stack([a, b], -1), np.stack([-b, a], -1)], 1)

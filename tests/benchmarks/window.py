@@ -36,7 +36,7 @@ def main(runs):
         with h5py.File(Path(run) / "fields.h5") as file:
             found = np.stack([means(file["u_predicted"][:], (2,)), means(file["v_predicted"][:], (1,))], 1)
             pressure = means(file["pressure_predicted"][:].astype(float), (1, 2))
-            fitted = int(np.sum(file["phase"][:] == 0)) if "phase" in file else 20
+            fitted = int(np.sum(file["phase"][:] == 0))
         pressure -= pressure.mean(axis=(1, 2), keepdims=True)
         velocity, force = errors(found, np.stack([u, v], 1)), errors(pressure, p)
         print(run)

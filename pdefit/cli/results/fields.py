@@ -135,13 +135,13 @@ def write_film(exp: Experiment, found: Fit, store: Store, path: Any, title: str)
 
 def _observed(exp: Experiment, problem: Problem, i: int, coords: dict[str, FieldCoords]) -> dict[str, np.ndarray]:
     """Observed values of a frame that may lie on the points of their fields. NaN means missing."""
-    record, observe = exp.record, problem.observe
+    record = exp.record
     frame = {
         n: np.where(np.asarray(record.mask[n][i]), np.asarray(x[i]), np.nan)
         for n, x in record.values.items()
         if n not in record.positions
     }
-    return (observe.returned(frame, coords) or {}) if observe.scattered or observe.relocates else frame
+    return problem.observe.returned(frame, coords)
 
 
 def _skill(exp: Experiment, found: Fit, ahead: list[dict[str, np.ndarray]], last: PyTree, coords: Any) -> Skill:

@@ -73,7 +73,7 @@ def image_pairs(files: list[Path], options: dict[str, str]) -> Recording:
     speed = f"{source.length_unit}/{source.time_unit}"
     source.notes.append(
         f"Vectors are by openpiv in windows of {', '.join(map(str, windows))} pixels that overlap by half; those that fail its "
-        f"tests of neighbours and signal to noise are missing. v is positive upward; x = y = 0 is the lower left corner."
+        f"tests are missing. v is positive upward; x = y = 0 is the lower left corner."
     )
 
     def frames() -> Iterator[Mapping[str, np.ndarray]]:

@@ -64,7 +64,8 @@ class Corners(AbstractAlongAxes):
         return found
 
     def returned(self, values, coords):
-        return {name: _at_points(x, coords[name]) for name, x in values.items() if name in coords}
+        assert self.grid is not None
+        return {name: _at_points(x, coords[name], self.grid.ndim) for name, x in values.items() if name in coords}
 
     def matrix(self, axis, size, start):
         assert self.grid is not None
@@ -74,9 +75,10 @@ class Corners(AbstractAlongAxes):
         return None if start == 0 and wraps else _weights(cells + (not wraps), size, start, wraps, order)
 
 
-def _at_points(x: np.ndarray, where: FieldCoords) -> np.ndarray:
+def _at_points(x: np.ndarray, where: FieldCoords, ndim: int) -> np.ndarray:
     """Values at corners as means of neighbours at the points of a field; along an axis normal to its faces as they are."""
-    for axis, dim in enumerate(where.dims):
+    # a field without all axes of the grid is not moved to corners, and further axes list components
+    for axis, dim in enumerate(where.dims[:ndim] if len(where.dims) >= ndim else ()):
         size, x = where.coords[dim].size, np.moveaxis(x, axis, 0)
         # between walls the first and the last corner are on walls, where no face of the field is
         x = x[(len(x) - size) // 2 :][:size] if dim.endswith("_face") else (x + np.roll(x, -1, 0))[:size] / 2

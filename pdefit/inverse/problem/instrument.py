@@ -78,17 +78,15 @@ class AbstractObservationOperator(eqx.Module):
         """
         return None
 
-    def returned(
-        self, values: Mapping[str, np.ndarray], coords: Mapping[str, FieldCoords]
-    ) -> dict[str, np.ndarray] | None:
-        """Observed values at the points of the fields, as films show them; None where the operator has none.
+    def returned(self, values: Mapping[str, np.ndarray], coords: Mapping[str, FieldCoords]) -> dict[str, np.ndarray]:
+        """Observed values at the points of the fields, as films show them; none where they lie elsewhere.
 
         **Arguments:**
 
         - `values`: one frame of observed variables, NaN where missing.
         - `coords`: for each field its coordinates.
         """
-        return None
+        return {} if self.scattered or self.relocates else dict(values)
 
 
 class ObserveAll(AbstractObservationOperator):

@@ -118,3 +118,13 @@ def test_values_at_corners_return_to_the_points_of_fields(boundary):
         first = np.asarray(getattr(waves[name], name))
         expected = factors[0] * first + factors[1] * (np.asarray(getattr(state, name)) - first)
         np.testing.assert_allclose(found[name], expected, atol=1e-12)
+
+
+def test_components_of_a_field_are_not_means_of_each_other():
+    system = box(4, 3, WALL)
+    where = pdefit.capabilities.FieldCoords(
+        ("x", "y", "species"), {**system.coords()["c"].coords, "species": np.array(["a", "b"])}
+    )
+    values = np.broadcast_to([1.0, 5.0], (5, 4, 2))
+    found = Corners().on(system).returned({"c": values}, {"c": where})["c"]
+    np.testing.assert_array_equal(found, np.broadcast_to([1.0, 5.0], (4, 3, 2)))
