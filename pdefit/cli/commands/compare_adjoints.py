@@ -24,7 +24,7 @@ def run_compare_adjoints(settings: Settings, directory: Path, name: str, console
     - `settings`, `name`: the experiment, and its name for tables and files.
     - `directory`: of the run.
     """
-    functional = build_experiment(settings).functional
+    functional = build_experiment(settings).alone("compare-adjoints")
     with console.status("comparing", spinner="line") as status:
         found = compare(functional, memory=device_memory().left, said=lambda what: status.update(f"comparing: {what}"))
     write_json(directory / "compare.json", found.as_dict())

@@ -15,7 +15,7 @@ from pdefit.cli.experiment.build import build_experiment
 from pdefit.cli.runs.recorded_run import open_run
 from pdefit.inverse.fit import fit as fitting
 from pdefit.inverse.fit.result import RunState
-from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.abstract import AbstractObjective
 
 
 def run_doctor(settings: Settings, directory: Path, name: str, console: Console) -> None:
@@ -31,7 +31,7 @@ def run_doctor(settings: Settings, directory: Path, name: str, console: Console)
     examine(functional, functional.theta0, directory / "doctor.json", console)
 
 
-def examine(functional: Functional, theta: Array, path: Path, console: Console) -> None:
+def examine(functional: AbstractObjective, theta: Array, path: Path, console: Console) -> None:
     """Print what the doctor finds and write it to a file; raises `PdefitError` where something is not finite.
 
     **Arguments:**

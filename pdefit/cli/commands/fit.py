@@ -17,20 +17,20 @@ from pdefit._util.atomic import write_json
 from pdefit._util.errors import PdefitError, with_space
 from pdefit.analysis.goodness.verdict import FITTED, Verdict
 from pdefit.cli.config.settings import Settings
-from pdefit.cli.experiment.build import Experiment, build_experiment
+from pdefit.cli.experiment.build import build_experiment
+from pdefit.cli.experiment.experiment import Experiment
 from pdefit.cli.experiment.noise_summary import describe, noise_summary
-from pdefit.cli.results.fields import write_film
 from pdefit.cli.results.fit_quality import distrust, fit_quality, sigma_stated
-from pdefit.cli.results.forecast_summary import check_lyapunov, forecast_summary, write_forecast
+from pdefit.cli.results.forecast_summary import check_lyapunov
 from pdefit.cli.results.parameter_rows import field_errors, parameter_rows
 from pdefit.cli.results.parameter_table import parameter_table
 from pdefit.cli.results.pictures_of_runs import description, pictures, report, tell
 from pdefit.cli.results.posterior import check_posterior, posterior_summary
-from pdefit.cli.results.residual_series import residual_series
+from pdefit.cli.results.recordings import recordings_summary, write_recordings
 from pdefit.cli.results.switch_bias import switch_bias
 from pdefit.cli.runs.adjoint_scratch import checkpoints_in
 from pdefit.cli.runs.certificates import Certificates
-from pdefit.cli.runs.discretisation_check import FINER, Discretisation, discretisation
+from pdefit.cli.runs.discretisation_check import FINER, Discretisation, discretisation, steps_of
 from pdefit.cli.runs.minimise import minimise
 from pdefit.cli.runs.planning import adjoint_summary, compared, memory_summary, plan
 from pdefit.cli.runtime.memory_meter import Metered
@@ -41,7 +41,6 @@ from pdefit.inverse.objective.compiled import WEIGHTED
 from pdefit.inverse.uncertainty.intervals import Intervals, intervals
 from pdefit.output.store.fit_checkpoint import Saved
 from pdefit.output.store.parameters import ParameterRow, write_parameters
-from pdefit.output.store.tables import write_series
 
 log = logging.getLogger("pdefit")
 
@@ -77,16 +76,16 @@ def _fit(
     functional = exp.functional
     watch.lap("data")
     _note(describe(exp.noise), console)
-    steps = functional.layout.time_grid.steps
     unit = functional.problem.system.time_unit
     stepping = (
         step_choice(functional)
         if functional.steps is None
-        else f"{steps} adaptive steps from {functional.dt:.2g}{with_space(unit)}"
+        else f"{steps_of(functional)} adaptive steps from {functional.dt:.2g}{with_space(unit)}"
     )
+    groups, many = functional.groups, f" of {len(exp.recordings)} recordings" if exp.recordings else ""
     console.print(
-        f"{exp.variant}: {functional.observed_values} values at {exp.fitted} times, {functional.controls.size} controls, "
-        f"{functional.layout.segments} segment{'s' * (functional.layout.segments > 1)}, {stepping}; compiling ..."
+        f"{exp.variant}: {functional.observed_values} values at {sum(one.fitted for one in exp.each.values())} times{many}, "
+        f"{functional.controls.size} controls, {groups} segment{'s' * (groups > 1)}, {stepping}; compiling ..."
     )
     _note(exp.choices, console)
     for line in exp.remarks:
@@ -118,15 +117,10 @@ def _fit(
     watch.lap("posterior")
 
     console.print(f"writing fields.h5{' and the forecast' if exp.forecasts else ''}")
-    skill, last = write_film(exp, found, settings.store, directory / "fields.h5", name)
-    fitted_ts = found.functional.observations.ts
-    write_series(directory / "residuals.csv", fitted_ts, residual_series(found.functional, found.residuals))
-    ahead = None
-    if skill is not None:
-        ahead = forecast_summary(exp, found, skill, last, settings.lyapunov, console)
-        write_forecast(directory / "forecast.csv", skill)
-    summary = _summary(exp, found, found_intervals, rows, ahead, name)
-    summary["fit"], summary["discretisation"], summary["posterior"] = quality, moved.as_dict(), uncertain
+    ahead = write_recordings(exp, found, settings, directory, name, console)
+    summary = _summary(exp, found, found_intervals, rows, name)
+    summary |= recordings_summary(exp, quality, ahead, rows, directory, summary, console)
+    summary["discretisation"], summary["posterior"] = moved.as_dict(), uncertain
     if summary["intervals"] is not None:
         summary["intervals"]["trusted"] = all(r.interval_trusted for r in rows)
         summary["intervals"]["doubt"] = doubt
@@ -217,7 +211,6 @@ def _summary(
     found: fitting.Fit,
     found_intervals: Intervals | None,
     rows: list[ParameterRow],
-    ahead: dict[str, Any] | None,
     name: str,
 ) -> dict[str, Any]:
     functional = found.functional
@@ -249,7 +242,6 @@ def _summary(
             "not_identifiable": found_intervals.unidentifiable,
         },
         "fields": field_errors(exp, found),
-        "forecast": ahead,
         "sigma": {n: np.unique(np.asarray(s)).tolist()[:64] for n, s in functional.observations.sigma.items()},
         "noise": noise_summary(exp.noise, exp.unstated),
         "warnings": list(exp.remarks),
@@ -261,7 +253,7 @@ def _evaluation_times(found: fitting.Fit) -> tuple[float, float]:
     """Seconds of one evaluation of the last optimizer, and of one forward run."""
     start = time.perf_counter()
     # the program is compiled, since residuals were computed before
-    jax.block_until_ready(WEIGHTED(found.functional, found.theta))
+    jax.block_until_ready([WEIGHTED(part.functional, part.theta) for part in found.recordings])
     forward = time.perf_counter() - start
     last = [r.seconds for r in found.history if r.stage == found.history[-1].stage] or [np.nan]
     return float(np.median(last)), forward

@@ -33,7 +33,7 @@ def run_sensitivity(settings: Settings, directory: Path, name: str, console: Con
     - `directory`: of the run.
     """
     exp = build_experiment(settings)
-    functional, ts = exp.functional, exp.record.ts[: exp.fitted]
+    functional, ts = exp.alone("sensitivity"), exp.record.ts[: exp.fitted]
     problem = functional.problem if exp.truth is None else exp.truth
     if problem.observe.lacks_points:
         # fields are compared where nothing moves

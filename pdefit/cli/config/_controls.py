@@ -38,11 +38,8 @@ def _control(node: Mapping[str, Any], path: str) -> Control:
     for word in node:
         if word not in CONTROL_KEYS:
             raise unknown(f"word in {path}", str(word), CONTROL_KEYS)
-    if node.get("scope", "shared") != "shared":
-        raise PdefitError(
-            f"{path}.scope is '{node['scope']}', but a run fits one recording, whose controls are all 'shared'; fit many with "
-            f"pdefit.Recordings in Python"
-        )
+    if node.get("scope", "shared") not in ("shared", "experiment"):
+        raise PdefitError(f"{path}.scope expects shared or experiment, but got '{node['scope']}'")
     if not isinstance(node.get("estimate", True), bool):
         raise PdefitError(f"{path}.estimate expects true or false, but got '{node['estimate']}'")
     if not isinstance(node.get("unit"), str | None):
@@ -59,6 +56,7 @@ def _control(node: Mapping[str, Any], path: str) -> Control:
         scale=scale,
         smoothing=_smoothing(node.get("smoothing"), f"{path}.smoothing"),
         modes=_modes(node.get("modes"), f"{path}.modes"),
+        scope=node.get("scope", "shared"),
         estimate=node.get("estimate", True),
     )
 

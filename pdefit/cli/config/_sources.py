@@ -88,6 +88,7 @@ def read_data(node: Mapping[str, Any] | None) -> DataSettings | None:
         time=node.get("time") or None,
         coordinates=dict(coordinates),
         axes={field: tuple(names) for field, names in axes.items()},
+        select={},
         crop=_crop(node.get("crop") or []),
         system=dict(node.get("system") or {}),
         truth=tuple(truth),

@@ -30,7 +30,7 @@ class SystemSettings:
 
     def changed(self, changes: Mapping[str, Any]) -> "SystemSettings":
         """Settings with some arguments changed, at any depth."""
-        return SystemSettings(_merged(self.node, changes))
+        return SystemSettings(merged(self.node, changes))
 
     def refined(self, factor: int | float) -> "SystemSettings":
         """Settings with `factor` times as many cells along every axis."""
@@ -54,9 +54,10 @@ def read_system(node: Any) -> SystemSettings:
     return SystemSettings(node)
 
 
-def _merged(node: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def merged(node: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A nested mapping with some entries changed, at any depth."""
     out = dict(node)
     for key, value in changes.items():
         nested = isinstance(value, Mapping) and isinstance(out.get(key), Mapping)
-        out[key] = _merged(out[key], value) if nested else value
+        out[key] = merged(out[key], value) if nested else value
     return out

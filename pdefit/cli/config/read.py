@@ -1,5 +1,6 @@
 """Settings from a composed configuration. Every key is read and checked here, and nowhere else."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from pdefit._util.errors import PdefitError
 from pdefit.adjoints.base import AbstractAdjoint, Checkpointed
 from pdefit.cli.config._controls import read_controls
 from pdefit.cli.config._instantiate import make
+from pdefit.cli.config._recordings import each_recording, read_gauge
 from pdefit.cli.config._sections import check_sections, is_number, shipped, whole_number
 from pdefit.cli.config._sources import read_data, read_initial, read_reference, read_times, read_twin
 from pdefit.cli.config._system import read_system
@@ -31,6 +33,16 @@ def read_settings(cfg: DictConfig) -> Settings:
     """Settings of a configuration, checked as far as that is possible without data."""
     node = _plain(cfg)
     _choose_device(node["device"])
+    gauge, each = read_gauge(node), each_recording(node)
+    if isinstance(each, str):
+        return dataclasses.replace(_settings(node), recordings=each, gauge=gauge)
+    settings = {name: _settings(one) for name, one in each.items()}
+    if not settings:
+        return _settings(node)
+    return dataclasses.replace(next(iter(settings.values())), recordings=settings, gauge=gauge)
+
+
+def _settings(node: Mapping[str, Any]) -> Settings:
     if node["data"] is not None and node["times"]["forecast"] is not None:
         raise PdefitError("times.forecast is for frames that a twin makes; for data from a file set times.fit_until")
     adjoint, driver = _adjoint_and_driver(node)

@@ -69,6 +69,7 @@ class DataSettings:
     - `time`: name of the variable with the times; None for `time`.
     - `coordinates`: names of the variables with positions, by axis; None for an axis that is not checked.
     - `axes`: names of the axes of a variable in the order of the file, by field.
+    - `select`: the name of the recording that is read along an axis of the file; empty where it holds one.
     - `crop`: for the first axes after time the first index that is taken, and the one after the last.
     - `system`: names in the file of arguments of the system.
     - `truth`: controls whose true values are known.
@@ -84,6 +85,7 @@ class DataSettings:
     time: str | None
     coordinates: dict[str, str | None]
     axes: dict[str, tuple[str, ...]]
+    select: dict[str, str]
     crop: tuple[tuple[int, int], ...]
     system: dict[str, str]
     truth: tuple[str, ...]
@@ -160,7 +162,9 @@ class Settings:
     """One experiment, as far as it is known without data. `conf/config.yaml` explains every key.
 
     `solver` is None where one is chosen that suits the equations, `steps` for constant steps, and `dt` for the stable
-    step.
+    step. `recordings` are the settings of each of many recordings by name, or the axis of the file that they lie along;
+    the other settings are then those of the first, or of all. `gauge` holds what is fixed of controls that only
+    differences between recordings determine.
     """
 
     seed: int
@@ -191,3 +195,5 @@ class Settings:
     regularizers: tuple[AbstractRegularizer, ...]
     store: Store
     reference: Reference | None
+    recordings: "str | Mapping[str, Settings]" = ""
+    gauge: Mapping[str, int | str] = dataclasses.field(default_factory=dict)

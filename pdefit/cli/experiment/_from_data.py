@@ -20,7 +20,7 @@ from pdefit.systems.capabilities import AbstractDriven
 def from_data(settings: Settings, data: DataSettings) -> Made:
     """Observations from a file, and their problem."""
     path = locate(data.path)
-    held = {name: values.tolist() for name, values in read_arrays(path, data.system).items()}
+    held = {name: values.tolist() for name, values in read_arrays(path, data.system, data.select).items()}
     system = settings.system.changed(held).build()
     observations, assumed, remarks = observed_data(settings, data, path, system)
     if data.noise:

@@ -58,6 +58,7 @@ def observed_data(settings: Settings, data: DataSettings, path: Path, system: Ab
         coordinates=data.coordinates,
         axes=data.axes,
         crop=data.crop,
+        select=data.select,
     ) as frames:
         if observe.lacks_points:
             # the file holds the coordinates of the points that it was measured at

@@ -10,8 +10,8 @@ from pdefit.cli.config.catalogue import experiments
 from pdefit.cli.config.in_process import apart, composed
 from pdefit.cli.config.own_experiment import register_experiment
 from pdefit.cli.config.read import read_settings
-from pdefit.cli.experiment.build import Experiment as Experiment
 from pdefit.cli.experiment.build import build_experiment
+from pdefit.cli.experiment.experiment import Experiment as Experiment
 from pdefit.cli.runtime.equations import using
 
 

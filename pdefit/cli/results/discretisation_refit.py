@@ -10,15 +10,16 @@ from rich.markup import escape
 from rich.table import Table
 
 from pdefit._util.errors import PdefitError
-from pdefit.cli.experiment.build import Experiment
+from pdefit.cli.experiment.experiment import Experiment
 from pdefit.cli.results.fit_quality import sigma_stated
-from pdefit.cli.runs.discretisation_check import FINER, Discretisation
+from pdefit.cli.runs.discretisation_check import FINER, Discretisation, steps_of
 from pdefit.inverse.fit import fit as fitting
+from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.uncertainty.intervals import Intervals, intervals
 
 
-def refit_finer(exp: Experiment, functional: Functional, theta: Array, console: Console) -> dict[str, Any]:
+def refit_finer(exp: Experiment, functional: AbstractObjective, theta: Array, console: Console) -> dict[str, Any]:
     """Fit again with half the step and, where the grid can be refined, with half the cell width.
 
     Prints a table for each fit, and returns the content of discretisation.json.
@@ -37,22 +38,27 @@ def refit_finer(exp: Experiment, functional: Functional, theta: Array, console: 
     known, found = intervals(functional, theta, sigma_stated=sigma_stated(exp)), {}
     for what, (name, finer_of) in FINER.items():
         try:
-            finer = finer_of(functional, theta)
+            # the fit starts at the estimate
+            start = functional.each(lambda part, own, of=finer_of: (_at_estimate(exp, of(part, own), own), own), theta)[
+                0
+            ]
         except PdefitError as error:
             found[what] = {"unchecked": str(error)}
             console.print(f"{name}: not tried ({escape(str(error))})", highlight=False)
             continue
-        # the fit starts at the estimate
-        start = exp.driver.resolve_for(eqx.tree_at(lambda f: f.problem, finer, finer.at(theta)))
-        console.print(f"one more fit with {name}: {start.layout.time_grid.steps} steps, compiling ...", highlight=False)
+        console.print(f"one more fit with {name}: {steps_of(start)} steps, compiling ...", highlight=False)
         last = exp.stages[-1]
         again = fitting.fit(start, [fitting.Stage(last.optimizer, last.max_iterations)], driver=exp.driver)
         found[what] = _compared(functional, known, theta, again, what, console)
     return found
 
 
+def _at_estimate(exp: Experiment, finer: Functional, theta: Array) -> Functional:
+    return exp.driver.resolve_for(eqx.tree_at(lambda f: f.problem, finer, finer.at(theta)))
+
+
 def _compared(
-    functional: Functional, known: Intervals, theta: Array, again: fitting.Fit, what: str, console: Console
+    functional: AbstractObjective, known: Intervals, theta: Array, again: fitting.Fit, what: str, console: Console
 ) -> dict[str, Any]:
     """Table of one fit, printed, and its content."""
     name, names = FINER[what][0], functional.controls.tabulated.names()
@@ -72,7 +78,7 @@ def _compared(
         console.print(f"[yellow]the fit with {name} has not converged, so shifts may be larger[/]", highlight=False)
     return {
         "finer": name,
-        "steps": again.functional.layout.time_grid.steps,
+        "steps": steps_of(again.functional),
         "converged": again.converged,
         "iterations": again.iterations,
         "decides": moved.decides,

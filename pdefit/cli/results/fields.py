@@ -12,7 +12,7 @@ from jaxtyping import Array, PyTree
 from pdefit._util.trees import named_fields
 from pdefit.analysis.forecast.skill import Skill, skill
 from pdefit.cli.config.store import Store
-from pdefit.cli.experiment.build import Experiment
+from pdefit.cli.experiment.experiment import Experiment
 from pdefit.integrate.solve import frames
 from pdefit.inverse.fit.fit import Fit
 from pdefit.inverse.objective.functional import Functional

@@ -5,16 +5,28 @@ from typing import Any
 
 from pdefit.analysis.goodness.holdout import heldout_score
 from pdefit.analysis.goodness.quality import judge
-from pdefit.analysis.goodness.verdict import MISSES, STOPPED, Verdict
-from pdefit.cli.experiment.build import Experiment
+from pdefit.analysis.goodness.verdict import FITTED, MISSES, STOPPED, Verdict
+from pdefit.cli.experiment.experiment import Experiment
 from pdefit.inverse.fit.fit import Fit
 
 # an estimated sigma with a larger relative standard error is not taken for known
 _KNOWN_TO = 0.1
 
 
-def fit_quality(exp: Experiment, found: Fit) -> tuple[dict[str, Any], Verdict]:
-    """The section `fit` of summary.json, and the verdict. Priors and regularizers do not count in chi2."""
+def fit_quality(exp: Experiment, found: Fit) -> tuple[list[dict[str, Any]], Verdict]:
+    """The section `fit` of summary.json for each recording, and the verdict, of many that on the worst.
+
+    Priors and regularizers do not count in chi2.
+    """
+    judged = {n: _judged(o, f) for (n, o), f in zip(exp.each.items(), found.recordings, strict=True)}
+    name, (_, worst) = max(judged.items(), key=lambda one: (FITTED, MISSES, STOPPED).index(one[1][1].word))
+    if exp.recordings and worst.word == MISSES:
+        worst = dataclasses.replace(worst, reason=f"recording {name}: {worst.reason}")
+    return [section for section, _ in judged.values()], worst
+
+
+def _judged(exp: Experiment, found: Fit) -> tuple[dict[str, Any], Verdict]:
+    """The section `fit` of one recording, and the verdict on it."""
     window = exp.record.at(slice(0, exp.fitted))
     held = heldout_score(found.functional, found.theta, window, exp.held) if exp.held.size else None
     known = _sigma_known(exp, tuple(found.functional.observed))
@@ -37,7 +49,7 @@ def sigma_stated(exp: Experiment) -> bool:
 
     It was not where sigma was estimated from the data, or where a twin has no noise and sigma is only a weight.
     """
-    observed = exp.functional.observed
+    observed = exp.first.observed
     return not (_reweighted(exp) or exp.noiseless or any(name in (*exp.unstated, *exp.noise) for name in observed))
 
 

@@ -13,7 +13,7 @@ from pdefit._util.errors import PdefitError, with_space
 from pdefit.analysis.forecast.lyapunov import LyapunovResult, lyapunov
 from pdefit.analysis.forecast.peak_times import PeakTimes
 from pdefit.analysis.forecast.skill import VALID_BELOW, Skill
-from pdefit.cli.experiment.build import Experiment
+from pdefit.cli.experiment.experiment import Experiment
 from pdefit.inverse.fit.result import Fit
 from pdefit.output.store.tables import write_series
 from pdefit.systems.capabilities import AbstractBaseline

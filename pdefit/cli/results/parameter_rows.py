@@ -5,26 +5,22 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from pdefit.cli.experiment.build import Experiment
-from pdefit.cli.experiment.truth import is_known
+from pdefit.cli.experiment.experiment import Experiment
 from pdefit.cli.runs.discretisation_check import DECIDES
 from pdefit.inverse.controls.vector import BoundControl
 from pdefit.inverse.fit.fit import Fit
-from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.uncertainty.intervals import Intervals
 from pdefit.output.store.parameters import ParameterRow
 
 
-def true_theta(exp: Experiment, functional: Functional) -> np.ndarray:
+def true_theta(exp: Experiment, functional: AbstractObjective) -> np.ndarray:
     """theta (p,) at the truth; NaN where it is unknown."""
     parts = []
     for control in functional.controls.items:
-        known = exp.truth is not None and is_known(control.path, exp.true_paths)
-        parts.append(
-            np.asarray(control.to_theta(control.where(exp.truth)))
-            if known and exp.truth is not None
-            else np.full(control.size, np.nan)
-        )
+        truth = exp.true_value(control)
+        known = truth is not None
+        parts.append(np.asarray(control.to_theta(jnp.asarray(truth))) if known else np.full(control.size, np.nan))
     return np.concatenate(parts)
 
 
@@ -78,9 +74,9 @@ def field_errors(exp: Experiment, found: Fit) -> dict[str, dict[str, float]]:
     """Relative L2 errors of controls that are fields, and of their guesses, where the truth is known."""
     out: dict[str, dict[str, float]] = {}
     for control in found.functional.controls.items:
-        if not control.is_field or control.is_node or exp.truth is None or not is_known(control.path, exp.true_paths):
+        truth = None if not control.is_field or control.is_node else exp.true_value(control)
+        if truth is None:
             continue
-        truth = np.asarray(control.where(exp.truth))
         out[control.path] = {
             "relative_l2": _relative(np.asarray(control.where(found.problem)), truth),
             "relative_l2_of_guess": _relative(np.asarray(control.where(exp.functional.problem)), truth),

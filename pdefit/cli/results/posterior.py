@@ -13,15 +13,16 @@ from rich.markup import escape
 from pdefit._util import interrupts
 from pdefit._util.errors import PdefitError
 from pdefit.cli.config.settings import PosteriorSettings, Settings
-from pdefit.cli.experiment.build import Experiment
+from pdefit.cli.experiment.experiment import Experiment
 from pdefit.cli.results.fit_quality import sigma_stated
-from pdefit.cli.results.spread import write_spread
+from pdefit.cli.results.spread import DRAWS, write_spread
 from pdefit.cli.runtime.progress import RunsProgress
 from pdefit.inverse.controls.vector import BoundControl
 from pdefit.inverse.fit.drivers import Traced
 from pdefit.inverse.fit.result import Fit
 from pdefit.inverse.uncertainty.field_posterior import FieldPosterior, field_posterior
 from pdefit.output.store.fields import FieldsFile
+from pdefit.output.store.runs import recording_folder
 from pdefit.systems.capabilities import FieldCoords
 from pdefit.systems.field_coords import field_coords
 
@@ -76,7 +77,13 @@ def posterior_summary(
     for control, parts in coverage.items():
         told = ", ".join(f"{x:.1%} ({part})" for part, x in parts.items())
         lines.append(f"true values of {control} within the 95 % interval: {told}")
-    lines.append(write_spread(path.with_name("spread.h5"), title, exp, settings, posterior, found.functional))
+    thetas = posterior.draws(DRAWS, jax.random.key(settings.seed))
+    columns = getattr(found.functional, "columns", np.arange(found.theta.size)[None])
+    for (name, recording), part, own in zip(exp.each.items(), found.recordings, columns, strict=True):
+        draws = thetas[:, own]
+        lines.append(
+            write_spread(recording_folder(path.parent, name), title, recording, settings, draws, part.functional)
+        )
     for line in filter(None, lines):
         log.info(line)
         console.print(escape(line), highlight=False)
@@ -97,7 +104,7 @@ def _write(
     for control in found.functional.controls.items:
         if control.path not in posterior.prior_standard_deviation:
             continue
-        name = control.path.removeprefix("y0.").replace(".", "_")
+        name = control.path.removeprefix("y0.").replace(".", "_").replace("[", "_").rstrip("]")
         coords[name], truth, samples = _coords(exp, control), exp.true_value(control), drawn[control.path]
         estimate, std = np.asarray(control.where(found.problem)), posterior.standard_deviation[control.path]
         frames[name] = {"predicted": estimate, "std": std, "prior": posterior.prior_standard_deviation[control.path]}
@@ -124,7 +131,7 @@ def _coverage(error: np.ndarray, std: np.ndarray, samples: np.ndarray, dims: tup
 
 def _coords(exp: Experiment, control: BoundControl) -> FieldCoords:
     """The axes of a control: those of its field of the state, those of the grid, or running numbers."""
-    problem, (root, _, name) = exp.functional.problem, control.path.partition(".")
+    problem, (root, _, name) = exp.first.problem, control.name.partition(".")
     if root == "y0":
         return field_coords(problem.system, problem.y0)[name or "y"]
     grid = getattr(problem.system, "grid", None)

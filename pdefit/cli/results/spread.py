@@ -4,23 +4,21 @@ import itertools
 from pathlib import Path
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 from pdefit._util.trees import named_fields
 from pdefit.cli.config.settings import Settings
-from pdefit.cli.experiment.build import Experiment
+from pdefit.cli.experiment.experiment import Experiment
 from pdefit.cli.results.fields import derived, predicted
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.problem.problem import Problem
-from pdefit.inverse.uncertainty.field_posterior import FieldPosterior
 from pdefit.output.store.fields import FieldsFile
 from pdefit.systems.field_coords import derived_coords, field_coords
 
 # a standard deviation of so many draws has a relative standard error of 1 / sqrt(2 (24 - 1)), 15 %
-_DRAWS = 24
+DRAWS = 24
 
 
 @eqx.filter_jit
@@ -29,7 +27,7 @@ def _problem(functional: Functional, theta: Array) -> Problem:
 
 
 def write_spread(
-    path: Path, title: str, exp: Experiment, settings: Settings, posterior: FieldPosterior, functional: Functional
+    folder: Path, title: str, exp: Experiment, settings: Settings, thetas: np.ndarray, functional: Functional
 ) -> str:
     """Write spread.h5: for each field its mean and standard deviation over draws of the posterior, at the fitted frames.
 
@@ -38,12 +36,12 @@ def write_spread(
 
     **Arguments:**
 
-    - `path`, `title`: of the file.
-    - `exp`, `settings`: the experiment.
-    - `posterior`, `functional`: of its fit.
+    - `folder`, `title`: of the file.
+    - `exp`, `settings`: the experiment, of one recording.
+    - `thetas`: the draws in search space, (n, p).
+    - `functional`: of its fit.
     """
-    store = settings.store
-    thetas = posterior.draws(_DRAWS, jax.random.key(settings.seed))
+    store, path = settings.store, folder / "spread.h5"
     problems = [_problem(functional, jnp.asarray(theta)) for theta in thetas]
     system, y0 = problems[0].system, problems[0].y0
     more, ts = derived_coords(system), exp.record.ts[: exp.fitted : store.every]

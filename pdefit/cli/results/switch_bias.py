@@ -26,7 +26,7 @@ def switch_bias(found: Fit, known: Intervals | None, console: Console) -> dict[s
     - `known`: its intervals; None without any.
     """
     functional = found.functional
-    if not functional.smooth_tangents:
+    if not found.recordings[0].functional.smooth_tangents:
         return None
     bias, names = inexact_bias(functional, jnp.asarray(found.theta)), functional.controls.names()
     error = np.full(bias.size, np.nan) if known is None else known.error

@@ -14,10 +14,10 @@ from rich.table import Table
 from pdefit._util.atomic import read_json, write_json
 from pdefit._util.errors import PdefitError
 from pdefit.cli.config.settings import Settings
-from pdefit.cli.experiment.build import Experiment
+from pdefit.cli.experiment.experiment import Experiment
 from pdefit.inverse.certify.certificate import Certificate, certify
 from pdefit.inverse.fit import fit as fitting
-from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.abstract import AbstractObjective
 
 log = logging.getLogger("pdefit")
 
@@ -101,7 +101,7 @@ def certified_start(exp: Experiment, settings: Settings, path: Path) -> Certific
 
 
 def certified(
-    functional: Functional, theta: Array, exp: Experiment, settings: Settings, stage: fitting.Stage
+    functional: AbstractObjective, theta: Array, exp: Experiment, settings: Settings, stage: fitting.Stage
 ) -> Certificate:
     """Certificate of the objective of a stage, within the cost that the fit of this experiment allows.
 
@@ -130,7 +130,7 @@ def fit_cost(exp: Experiment, settings: Settings) -> float:
     return sum(each) * bound / most
 
 
-def evaluation_cost(functional: Functional, stage: fitting.Stage) -> float:
+def evaluation_cost(functional: AbstractObjective, stage: fitting.Stage) -> float:
     """Approximate cost of an evaluation in a stage in forward runs: of all tangents together, or of a gradient."""
     return 1 + functional.tangents / 2 if stage.optimizer.tangents else 5.0
 

@@ -10,10 +10,11 @@ import numpy as np
 from jaxtyping import Array
 
 from pdefit._util.errors import PdefitError
-from pdefit.cli.experiment.build import Experiment
+from pdefit.cli.experiment.experiment import Experiment
 from pdefit.cli.runs.certificates import evaluation_cost
 from pdefit.inverse.fit.fit import Fit
 from pdefit.inverse.fit.step_checks import halved
+from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.uncertainty.discretisation import first_order_shift
 from pdefit.inverse.uncertainty.finer_grid import finer_grid
@@ -123,9 +124,9 @@ def discretisation(exp: Experiment, found: Fit, known: Intervals | None) -> Disc
             unchecked[what] = "there are no intervals to measure a shift by"
             continue
         try:
-            finer = finer_of(functional, theta)
+            finer = functional.each(lambda part, own, of=finer_of: (of(part, own), own), theta)[0]
             _refuse_dear(exp, found, finer)
-            shift = first_order_shift(functional, finer, theta, known, found.residuals)
+            shift = first_order_shift(functional, finer, theta, known, [one.residuals for one in found.recordings])
         except PdefitError as error:
             unchecked[what] = str(error)
             if what != "grid" or isinstance(functional.problem.system, AbstractRefinable):
@@ -141,7 +142,7 @@ def discretisation(exp: Experiment, found: Fit, known: Intervals | None) -> Disc
     return Discretisation(functional.controls.names(), shifts, unchecked, tuple(untested))
 
 
-def _refuse_dear(exp: Experiment, found: Fit, finer: Functional) -> None:
+def _refuse_dear(exp: Experiment, found: Fit, finer: AbstractObjective) -> None:
     """Refuse a trajectory that costs a large part of what the fit has cost."""
     before, after = (_work(f) for f in (found.functional, finer))
     each = evaluation_cost(found.functional, exp.stages[-1])
@@ -152,6 +153,12 @@ def _refuse_dear(exp: Experiment, found: Fit, finer: Functional) -> None:
         )
 
 
-def _work(functional: Functional) -> float:
+def steps_of(objective: AbstractObjective) -> int:
+    """The number of steps of the longest trajectory, of all recordings."""
+    return max(part.layout.time_grid.steps for part, _ in objective.parts(objective.theta0))
+
+
+def _work(objective: AbstractObjective) -> float:
     """Cost of all trajectories: number of values times number of steps."""
-    return float(sum(x.size for x in jax.tree.leaves(functional.problem.y0))) * functional.layout.time_grid.steps
+    parts = [part for part, _ in objective.parts(objective.theta0)]
+    return sum(float(sum(x.size for x in jax.tree.leaves(f.problem.y0))) * f.layout.time_grid.steps for f in parts)

@@ -14,7 +14,7 @@ from pdefit._util import interrupts
 from pdefit._util.errors import PdefitError
 from pdefit.cli.config.recorded import origin
 from pdefit.cli.config.settings import Settings
-from pdefit.cli.experiment.build import Experiment
+from pdefit.cli.experiment.experiment import Experiment
 from pdefit.cli.runs.recorded_run import changed_problem
 from pdefit.cli.runtime.progress import FitProgress
 from pdefit.inverse.fit import fit as fitting

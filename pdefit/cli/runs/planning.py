@@ -9,11 +9,12 @@ import jax
 from pdefit._util.errors import PdefitError
 from pdefit._util.memory import Limit, available, in_words
 from pdefit.cli.config.settings import Settings
-from pdefit.cli.experiment.build import Experiment
+from pdefit.cli.experiment.experiment import Experiment
 from pdefit.cli.runs.certificates import fit_cost
 from pdefit.inverse.fit.stability import step_choice
 from pdefit.inverse.fit.stages import keeps, with_windows
-from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.recordings import Recordings
 from pdefit.inverse.offload.cost import Cost
 from pdefit.systems.field_coords import derived_coords, field_coords
 
@@ -23,10 +24,10 @@ _KINDS = 3
 
 def plan(exp: Experiment, settings: Settings) -> dict[str, Any]:
     """Cost estimate of a fit, as plan.json holds it; refused where the fit needs more memory than there is."""
-    problem, frames = exp.functional.problem, exp.record.ts.size
+    problem, frames = exp.first.problem, sum(one.record.ts.size for one in exp.each.values())
     coords = field_coords(problem.system, problem.y0) | derived_coords(problem.system)
     wanted = settings.store.wanted(coords, frames, _KINDS)
-    cost = exp.driver.cost(_last_functional(exp), exp.stages[-1].optimizer.tangents)
+    cost = _cost(exp)
     _refuse_too_large(cost)
     most = sum(stage.max_iterations for stage in exp.stages)
     work = sum(stage.max_iterations * _with(stage.optimizer.most_products) for stage in exp.stages)
@@ -59,7 +60,25 @@ def _with(products: int) -> int:
     return 1 + 2 * products
 
 
-def _last_functional(exp: Experiment) -> Functional:
+def _cost(exp: Experiment) -> Cost:
+    """Cost of an evaluation in the last stage, of many recordings from that of the longest."""
+    last = _last_functional(exp)
+    parts = [part for part, _ in last.parts(last.theta0)]
+    longest = max(parts, key=lambda part: part.layout.time_grid.steps)
+    cost = exp.driver.cost(longest, exp.stages[-1].optimizer.tangents)
+    if not isinstance(last, Recordings):
+        return cost
+    count, together = len(parts), last.batch.at_once(len(parts))
+    return dataclasses.replace(
+        cost,
+        state_bytes=cost.state_bytes * together,
+        working_bytes=cost.working_bytes * together,
+        seconds=cost.seconds * count,
+        seconds_forward=cost.seconds_forward * count,
+    )
+
+
+def _last_functional(exp: Experiment) -> AbstractObjective:
     """Objective of the last stage."""
     last = exp.stages[-1].formulation
     if last is None:

@@ -16,6 +16,7 @@ from pdefit._util.html import summarised, table
 from pdefit.data.observations import Observations
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
 from pdefit.inverse.objective.compiled import weighted
+from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.problem.problem import Problem
 
 
@@ -181,6 +182,12 @@ class Fit(Generic[Objective]):
         converged = "converged" if self.converged else "not converged"
         loss = f"loss {self.loss_initial:.5g} to {self.loss:.5g} in {self.iterations} iterations"
         return f"{self.status}, {converged}, {loss}"
+
+    @functools.cached_property
+    def recordings(self) -> "list[Fit[Functional]]":
+        """The same fit with the functional of one recording and its part of theta, for each recording."""
+        parts = self.functional.parts(self.theta)
+        return [self] if len(parts) == 1 else [dataclasses.replace(self, functional=f, theta=own) for f, own in parts]  # pyright: ignore
 
     @functools.cached_property
     def residuals(self) -> dict[str, np.ndarray]:

@@ -80,24 +80,28 @@ class Holdout(AbstractStop):
 
     **Arguments:**
 
-    - `record`: the observations before anything was held out. Values that the fit masks are held out. None where a
-      configuration says `holdout`, which gives them.
+    - `record`: the observations before anything was held out, of many recordings a tuple. Values that the fit masks are
+      held out. None where a configuration says `holdout`, which gives them.
     - `patience`: the number of points with lower J but no lower score after which the stage ends; default 10.
     """
 
     elsewhere: ClassVar[bool] = True
 
-    record: Observations | None = None
+    record: Observations | tuple[Observations, ...] | None = None
     patience: int = 10
 
     def judged(self, objective):
-        if not isinstance(objective, Functional):
-            raise PdefitError("Stopping at the best held-out score expects one recording; use Noise() for many")
-        seen, record = objective.observations.mask, {} if self.record is None else self.record.mask
-        if {n: m.shape for n, m in record.items()} != {n: m.shape for n, m in seen.items()}:
-            raise PdefitError("Stopping by held-out data expects the record with these data; set Holdout(record)")
-        held = {name: record[name] & ~mask for name, mask in seen.items()}
-        return eqx.tree_at(lambda f: f.observations.mask, objective, held)
+        records = iter(self.record if isinstance(self.record, tuple) else (self.record,))
+
+        def held(part: Functional, own: Array) -> tuple[Functional, Array]:
+            found = next(records, None)
+            seen, record = part.observations.mask, {} if found is None else found.mask
+            if {n: m.shape for n, m in record.items()} != {n: m.shape for n, m in seen.items()}:
+                raise PdefitError("Stopping by held-out data expects the record with these data; set Holdout(record)")
+            masks = {name: record[name] & ~mask for name, mask in seen.items()}
+            return eqx.tree_at(lambda f: f.observations.mask, part, masks), own
+
+        return objective.each(held, objective.theta0)[0]
 
     def reached(self, score, since):
         return since >= self.patience

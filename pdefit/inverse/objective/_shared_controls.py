@@ -7,9 +7,12 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from pdefit._util.errors import PdefitError
+from pdefit._util.errors import PdefitError, unknown
 from pdefit.inverse.controls.vector import BoundControl, Controls
 from pdefit.inverse.objective.functional import Functional
+
+# one over the standard deviation of a gauge, in units of the scale of its control
+_STIFF = 1e3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +43,36 @@ def theta_columns(controls: Controls, one: Controls, count: int) -> np.ndarray:
     found = {c.path: np.arange(a, a + c.size) for c, a in zip(controls.items, edges[:-1], strict=True)}
     rows = [[found[f"{c.path}[{e}]" if c.own else c.path] for c in one.items] for e in range(count)]
     return np.stack([np.concatenate(row) for row in rows])
+
+
+def gauge_rows(
+    controls: Controls, count: int, gauge: Sequence[tuple[str, int | str]], theta0: Array
+) -> tuple[np.ndarray, np.ndarray]:
+    """The residuals of a gauge: rows (g, p) whose product with theta keeps the values (g,).
+
+    **Arguments:**
+
+    - `controls`: of all recordings, of which there are `count`.
+    - `gauge`: paths of own controls, each with `sum` or the number of a recording.
+    - `theta0`: the point at the guesses, (p,).
+    """
+    rows, values, start = [np.zeros((0, controls.size))], [np.zeros(0)], np.asarray(theta0, float)
+    edges = np.cumsum([0, *(c.size for c in controls.items)])
+    for path, rule in gauge:
+        found = {
+            c.recording: slice(a, a + c.size) for c, a in zip(controls.items, edges, strict=False) if c.name == path
+        }
+        if None in found or not found:
+            raise unknown("control of scope experiment (gauge)", path, {c.name for c in controls.items if c.own})
+        if rule != "sum" and rule not in found:
+            raise PdefitError(f"gauge.{path} expects sum, or the number of one of {count} recordings, but got {rule!r}")
+        spans = list(found.values()) if rule == "sum" else [found[rule]]
+        row = np.zeros((spans[0].stop - spans[0].start, controls.size))
+        for span in spans:
+            row[:, span] = _STIFF * np.eye(len(row))
+        rows.append(row)
+        values.append(np.zeros(len(row)) if rule == "sum" else row @ start)
+    return np.concatenate(rows), np.concatenate(values)
 
 
 def without_shared(functional: Functional) -> Functional:

@@ -14,7 +14,13 @@ from pdefit._util.errors import PdefitError
 from pdefit.integrate.loop.batch import AbstractBatch, Vmap
 from pdefit.inverse.controls.regularizers import AbstractRegularizer
 from pdefit.inverse.controls.vector import Controls
-from pdefit.inverse.objective._shared_controls import check_shared, stacked_items, theta_columns, without_shared
+from pdefit.inverse.objective._shared_controls import (
+    check_shared,
+    gauge_rows,
+    stacked_items,
+    theta_columns,
+    without_shared,
+)
 from pdefit.inverse.objective._stacking import Extent, extent, sliced, stacked, unstacked
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
@@ -40,6 +46,9 @@ class Recordings(AbstractObjective):
       data, masks, sigma, observation times and parameters may differ, and so may the number of frames. Shorter records
       are padded with weight zero, which costs the time of the longest.
     - `batch`: how many recordings are evaluated at once, their segments inside; default all (`Vmap()`).
+    - `gauge`: by path the rule for own controls of which the data show only differences. `"sum"` keeps the sum over
+      recordings zero in search space, and a number keeps the control of that recording at its guess. Each is a residual
+      with a standard deviation of a thousandth of the control's `scale`. By default there is none.
     """
 
     # all recordings with a leading axis, without priors and regularizers of shared controls
@@ -49,9 +58,18 @@ class Recordings(AbstractObjective):
     columns: np.ndarray
     regularizers: tuple[AbstractRegularizer, ...]
     batch: AbstractBatch
+    # (g, p), (g,): residuals of the gauge are their product with theta, less these values
+    fixed: tuple[np.ndarray, np.ndarray]
+    gauge: tuple[tuple[str, int | str], ...] = eqx.field(static=True)
     extents: tuple[Extent, ...] = eqx.field(static=True)
 
-    def __init__(self, functionals: Sequence[Functional], *, batch: AbstractBatch | None = None):
+    def __init__(
+        self,
+        functionals: Sequence[Functional],
+        *,
+        batch: AbstractBatch | None = None,
+        gauge: Mapping[str, int | str] | None = None,
+    ):
         if not functionals:
             raise PdefitError("Recordings expects one functional or more, but got none")
         first = functionals[0]
@@ -77,6 +95,8 @@ class Recordings(AbstractObjective):
         self.controls = Controls(tuple(stacked_items(functionals)))
         self.columns = theta_columns(self.controls, first.controls, len(functionals))
         self.batch = batch or Vmap()
+        self.gauge = tuple((gauge or {}).items())
+        self.fixed = gauge_rows(self.controls, len(functionals), self.gauge, self.theta0)
         self.extents = tuple(map(extent, functionals))
 
     # --- what every recording has ------------------------------------------------------------------------------------
@@ -161,11 +181,12 @@ class Recordings(AbstractObjective):
         return Controls(tuple(c for c in self.controls.items if not c.own))
 
     def extra_residuals(self, theta: Float[Array, " p"]) -> Float[Array, " e"]:
-        """Residuals of regularizers and priors of shared controls."""
+        """Residuals of regularizers and priors of shared controls, and of the gauge."""
         own = theta[: self._shared.size]
         values = self._shared.values(own)
         regularized = [r.residual(values[r.control]) for r in self.regularizers]
-        return jnp.concatenate([jnp.zeros(0), *regularized, *self._shared.prior_residuals(own)])
+        rows, values = self.fixed
+        return jnp.concatenate([*regularized, *self._shared.prior_residuals(own), rows @ theta - values])
 
     def _shared_value(self, theta: Float[Array, " p"]) -> Float[Array, ""]:
         return jnp.sum(self.extra_residuals(theta) ** 2) / 2
@@ -247,7 +268,7 @@ class Recordings(AbstractObjective):
 
     def each(self, change, theta):
         pairs = [change(part, own) for part, own in self.parts(theta)]
-        new = Recordings([part for part, _ in pairs], batch=self.batch)
+        new = Recordings([part for part, _ in pairs], batch=self.batch, gauge=dict(self.gauge))
         moved = jnp.zeros(new.controls.size)
         for columns, (_, own) in zip(new.columns, pairs, strict=True):
             moved = moved.at[columns].set(own)

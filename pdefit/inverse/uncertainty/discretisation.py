@@ -1,5 +1,6 @@
 """The shift of an estimate, to first order, when steps or cells become finer."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -7,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import GRADIENT, normal_equations, weighted
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.variants import with_tangents
@@ -14,11 +16,11 @@ from pdefit.inverse.uncertainty.intervals import Intervals, intervals
 
 
 def first_order_shift(
-    functional: Functional,
-    finer: Functional,
+    functional: AbstractObjective,
+    finer: AbstractObjective,
     theta: Float[Array, " p"],
     known: Intervals,
-    residuals: dict[str, np.ndarray],
+    residuals: Sequence[dict[str, np.ndarray]],
 ) -> Float[np.ndarray, " k"]:
     """The shift of an estimate by finer steps or cells, in half widths of its interval; NaN where there is no interval.
 
@@ -35,21 +37,26 @@ def first_order_shift(
     - `finer`: the same with finer steps or cells.
     - `theta`: the estimate, (p,).
     - `known`: its intervals.
-    - `residuals`: its weighted residuals, by variable (S, I, ...).
+    - `residuals`: for each recording its weighted residuals, by variable (S, I, ...).
     """
     theta = jnp.asarray(theta)
+    pairs = iter(zip(finer.parts(theta), residuals, strict=True))
+
+    def moved(part: Functional, own: Array) -> tuple[Functional, Array]:
+        then, now = next(pairs)
+        return with_residuals_moved(part, {name: x - now[name] for name, x in weighted(*then).items()}), own
+
     if functional.controls.nodes:
         own = intervals(finer, theta)
         shift = known.inverse @ known.gradient - own.inverse @ own.gradient
     else:
-        moved = {name: then - residuals[name] for name, then in weighted(finer, theta).items()}
-        shift = -known.inverse @ (_pulled(with_residuals_moved(functional, moved), theta, known) - known.gradient)
+        shift = -known.inverse @ (_pulled(functional.each(moved, theta)[0], theta, known) - known.gradient)
     reach = known.reach[: shift.size]
     usable = np.isfinite(reach) & (reach > 0)
     return np.where(usable, shift / np.where(usable, reach, 1.0), np.nan)
 
 
-def _pulled(functional: Functional, theta: Float[Array, " p"], known: Intervals) -> np.ndarray:
+def _pulled(functional: AbstractObjective, theta: Float[Array, " p"], known: Intervals) -> np.ndarray:
     """The gradient J_r^T r."""
     if len(known.inverse) < theta.size:
         return np.asarray(GRADIENT(functional, theta)[1])

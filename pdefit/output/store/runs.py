@@ -98,6 +98,19 @@ def _is_inside(path: Path, folder: Path) -> bool:
         return False
 
 
+def recording_folder(directory: Path, name: str) -> Path:
+    """The folder of a recording in a run of many, which is made; the run itself for a single recording without a name."""
+    folder = directory / "recordings" / name if name else directory
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def recordings_in(directory: Path) -> dict[str, Path]:
+    """The folders of the recordings in a run of many, by name; links are left out."""
+    found = sorted((directory / "recordings").glob("*/"), key=_natural)
+    return {path.name: path for path in found if _is_inside(path, directory) and not path.is_symlink()}
+
+
 def find_runs(folder: Path) -> list[Path]:
     """Runs in a folder: the folder itself if it is a run, else all runs below it."""
     if not folder.is_dir():

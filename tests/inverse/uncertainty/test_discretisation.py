@@ -45,7 +45,7 @@ def test_half_the_step():
     functional, theta, known = fitted(decay(controls=free, formulation=pdefit.formulations.Segments(1.0)))
     finer = halved(functional, theta)[0]
     residuals = weighted(functional, theta)
-    shift = first_order_shift(functional, finer, theta, known, residuals)
+    shift = first_order_shift(functional, finer, theta, known, [residuals])
     expected = shift_of_a_fit(finer, theta, known)
     # of a rate of about one; in half widths of two segments, which differ by 1e9 in weight, it would be anything
     assert np.abs(expected[0] * known.reach[0]) > 0.02
@@ -68,7 +68,7 @@ def test_cells_of_half_the_width():
     finer = finer_grid(functional, theta)
     assert finer.problem.y0.u.shape == (64,) and finer.dt == 0.1
     residuals = weighted(functional, theta)
-    shift = first_order_shift(functional, finer, theta, known, residuals)
+    shift = first_order_shift(functional, finer, theta, known, [residuals])
     expected = shift_of_a_fit(finer, theta, known)
     np.testing.assert_allclose(shift, expected, rtol=0.1)
     # both logarithms are 0 in truth, and errors fall with the square of the width

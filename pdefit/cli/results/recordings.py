@@ -1,0 +1,99 @@
+"""Results of every recording: of a single one in the directory of the run, of many each in a folder of its own."""
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from pdefit._util.atomic import write_json
+from pdefit.cli.config.settings import Settings
+from pdefit.cli.experiment.experiment import Experiment
+from pdefit.cli.results.fields import write_film
+from pdefit.cli.results.forecast_summary import forecast_summary, write_forecast
+from pdefit.cli.results.residual_series import residual_series
+from pdefit.inverse.fit.result import Fit
+from pdefit.output.store.parameters import ParameterRow
+from pdefit.output.store.runs import recording_folder
+from pdefit.output.store.tables import write_rows, write_series
+
+# columns of recordings.csv beside the own controls of a recording
+_COLUMNS = ("recording", "frames", "values", "chi2_per_value", "heldout_chi2_per_value", "forecast_relative_l2")
+
+
+def write_recordings(
+    exp: Experiment, found: Fit, settings: Settings, directory: Path, title: str, console: Console
+) -> list[dict[str, Any] | None]:
+    """Write fields.h5, residuals.csv and forecast.csv of every recording; returns their sections `forecast`.
+
+    **Arguments:**
+
+    - `exp`, `found`, `settings`: the experiment and its fit.
+    - `directory`, `title`: of the run.
+    """
+    ahead = list[dict[str, Any] | None]()
+    for (name, one), part in zip(exp.each.items(), found.recordings, strict=True):
+        folder = recording_folder(directory, name)
+        skill, last = write_film(one, part, settings.store, folder / "fields.h5", f"{title} {name}".strip())
+        series = residual_series(part.functional, part.residuals)
+        write_series(folder / "residuals.csv", part.functional.observations.ts, series)
+        ahead.append(None)
+        if skill is not None:
+            ahead[-1] = forecast_summary(one, part, skill, last, settings.lyapunov, console)
+            write_forecast(folder / "forecast.csv", skill)
+    return ahead
+
+
+def recordings_summary(
+    exp: Experiment,
+    quality: list[dict[str, Any]],
+    ahead: list[dict[str, Any] | None],
+    rows: list[ParameterRow],
+    directory: Path,
+    summary: dict[str, Any],
+    console: Console,
+) -> dict[str, Any]:
+    """The sections `fit` and `forecast` of summary.json, of many recordings with those of each under `recordings`.
+
+    Of many recordings a table is printed and written to recordings.csv, and each folder has a summary.json of its own.
+
+    **Arguments:**
+
+    - `exp`: the experiment.
+    - `quality`, `ahead`: the sections `fit` and `forecast` of every recording.
+    - `rows`: of parameters.csv.
+    - `directory`, `summary`: of the run.
+    """
+    if not exp.recordings:
+        return {"fit": quality[0], "forecast": ahead[0]}
+    each, lines = dict[str, Any](), list[dict[str, Any]]()
+    common = {key: summary[key] for key in ("variant", "status", "time_unit", "sigma")}
+    for number, (name, one) in enumerate(exp.recordings.items()):
+        own = {r.control.replace(f"[{number}]", ""): r.estimate for r in rows if f"[{number}]" in r.control}
+        held, later = quality[number]["heldout"] or {}, ahead[number] or {}
+        told = (name, one.fitted, quality[number]["values"], quality[number]["chi2_per_value"])
+        told += (held.get("chi2_per_value"), later.get("relative_l2_at_end"))
+        lines.append(dict(zip(_COLUMNS, told, strict=True)) | own)
+        each[name] = {"fit": quality[number], "forecast": ahead[number], "own": own, "frames": one.fitted}
+        title = {"experiment": f"{summary['experiment']} {name}"}
+        write_json(recording_folder(directory, name) / "summary.json", common | title | each[name])
+    write_rows(directory / "recordings.csv", lines)
+    console.print(_table(lines))
+    values, chi2 = (sum(q[key] for q in quality) for key in ("values", "chi2"))
+    whole = {
+        "chi2": chi2,
+        "values": values,
+        "chi2_per_value": chi2 / max(values, 1),
+        "whiteness": None,
+        "heldout": None,
+    }
+    return {"fit": whole, "forecast": None, "recordings": each}
+
+
+def _table(lines: list[dict[str, Any]]) -> Table:
+    """The table of recordings, without empty columns."""
+    shown = [key for key in lines[0] if any(line[key] is not None for line in lines)]
+    table = Table(*(key.replace("_", " ") for key in shown), box=None, header_style="bold")
+    for line in lines:
+        table.add_row(*(f"{line[key]:.4g}" if isinstance(line[key], float) else str(line[key]) for key in shown))
+    return table
