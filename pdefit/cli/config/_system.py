@@ -29,7 +29,7 @@ class SystemSettings:
         return system
 
     def changed(self, changes: Mapping[str, Any]) -> "SystemSettings":
-        """Settings with some arguments changed, at any depth."""
+        """Settings with some arguments changed, at any depth: `{sphere: {radius: 2}}` or `{sphere.radius: 2}`."""
         return SystemSettings(_merged(self.node, changes))
 
     def refined(self, factor: int | float) -> "SystemSettings":
@@ -56,7 +56,9 @@ def read_system(node: Any) -> SystemSettings:
 
 def _merged(node: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     out = dict(node)
-    for key, value in changes.items():
+    for path, value in changes.items():
+        key, *inner = path.split(".", 1)
+        value = {inner[0]: value} if inner else value
         nested = isinstance(value, Mapping) and isinstance(out.get(key), Mapping)
         out[key] = _merged(out[key], value) if nested else value
     return out
