@@ -35,7 +35,7 @@ def run_plan(settings: Settings, directory: Path, name: str, console: Console) -
     functional = exp.functional
     unit = with_space(functional.problem.system.time_unit)
     rows = {
-        "trajectories": f"{functional.layout.segments}, of {cost['steps']} steps of {functional.dt:.4g}{unit}",
+        "trajectories": f"{functional.groups}, of {cost['steps']} steps of {functional.dt:.4g}{unit}",
         "time step": str(step_choice(functional)) if functional.steps is None else "adaptive",
         "one state": in_words(cost["state_bytes"]),
         "driver": cost["driver"],

@@ -29,8 +29,13 @@ class SystemSettings:
         return system
 
     def changed(self, changes: Mapping[str, Any]) -> "SystemSettings":
-        """Settings with some arguments changed, at any depth."""
-        return SystemSettings(merged(self.node, changes))
+        """Settings with some arguments changed, at any depth: `{sphere: {radius: 2}}` or `{sphere.radius: 2}`."""
+        node = self.node
+        for path, value in changes.items():
+            for name in reversed(path.split(".")):
+                value = {name: value}
+            node = merged(node, value)
+        return SystemSettings(node)
 
     def refined(self, factor: int | float) -> "SystemSettings":
         """Settings with `factor` times as many cells along every axis."""

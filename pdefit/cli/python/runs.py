@@ -26,9 +26,9 @@ from pdefit.cli.runtime.run_directory import refuse_old
 from pdefit.data.readers.lazy_fields import lazy_fields
 from pdefit.inverse.fit.fit import restored
 from pdefit.inverse.fit.result import RunState
+from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import VALUE
 from pdefit.inverse.objective.fingerprint import fingerprint
-from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.problem.problem import Problem
 from pdefit.output.store.history import read_history
 from pdefit.output.store.parameters import COLUMNS, read_parameters
@@ -157,7 +157,9 @@ class Run:
         self._compare(run.saved.origin["hashes"], fingerprint(exp.functional), functional, theta)
         return jax.block_until_ready(functional.at(theta))
 
-    def _compare(self, before: Mapping[str, Any], now: Mapping[str, str], functional: AbstractObjective, theta: Array) -> None:
+    def _compare(
+        self, before: Mapping[str, Any], now: Mapping[str, str], functional: AbstractObjective, theta: Array
+    ) -> None:
         """Refuse equations or data other than those of the run.
 
         Other versions or compiler flags may change the hashes of the same equations. There the loss decides.

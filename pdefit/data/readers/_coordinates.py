@@ -58,9 +58,9 @@ def coordinate(
             )
         return _read(file, source, path)
     names = [None if d is None else d.lower() for d in dims]
-    for scale, label, is_empty in scales(file, name, axis, path):
+    for scale, label, without in scales(file, name, axis, path):
         if label == dim.lower():
-            return None if is_empty or shape(file, scale, path) != (count,) else _read(file, scale, path)
+            return None if without or shape(file, scale, path) != (count,) else _read(file, scale, path)
         if label in names:
             raise PdefitError(
                 f"Axis {axis} of '{name}' in '{path.name}' is {label}, where the model has {dim}; transpose its values to "
@@ -92,9 +92,13 @@ def scales(file: h5py.File, name: str, axis: int, path: Path) -> list[tuple[str,
         if where in inside:
             called = _text(scale.attrs.get("axis")) or where.rpartition("/")[2]
             # names of components are no positions
-            is_empty = scale.dtype.kind not in "iuf" or _text(scale.attrs.get("NAME")).startswith(_EMPTY_SCALE)
-            found.append((where, called.lower(), is_empty))
+            found.append((where, called.lower(), scale.dtype.kind not in "iuf" or is_empty(scale)))
     return found
+
+
+def is_empty(stored: h5py.Dataset) -> bool:
+    """Test for a dimension without coordinates."""
+    return _text(stored.attrs.get("NAME")).startswith(_EMPTY_SCALE)
 
 
 def _lists_scales(stored: h5py.Dataset) -> bool:

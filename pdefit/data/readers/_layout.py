@@ -11,13 +11,11 @@ import numpy as np
 from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.memory import too_large
 from pdefit.data.observations import by_times
-from pdefit.data.readers.datasets import array, in_memory, is_foreign, own, shape, sound, unit, variable
+from pdefit.data.readers.datasets import OF_SCALES, array, in_memory, is_foreign, own, shape, sound, unit, variable
 
 # copies in memory: as it was read, and with its axes in order
 _COPIES = 2
 _TIME = "time"
-# attributes of dimension scales, which refer to the other file
-_OF_SCALES = {"DIMENSION_LIST", "REFERENCE_LIST", "CLASS", "NAME"}
 
 
 class Arranged(NamedTuple):
@@ -142,7 +140,7 @@ def _copied(file: h5py.File, path: Path, orders: Mapping[str, tuple[int, ...]], 
             values = np.asarray(stored[()])
             rest = [i for i in range(values.ndim) if i not in order]
             new[name] = values.transpose(*order, *rest).reshape([values.shape[i] for i in order])
-            for key in set(stored.attrs) - _OF_SCALES:
+            for key in set(stored.attrs) - OF_SCALES:
                 new[name].attrs[key] = stored.attrs[key]
     return new
 

@@ -19,6 +19,10 @@ from pdefit._util.memory import too_large
 from pdefit.data.readers._foreign import REFUSED, fill, reader
 from pdefit.data.readers._packing import unpacked
 
+# attributes of dimension scales, which refer to the file that they are in
+OF_SCALES = {"DIMENSION_LIST", "REFERENCE_LIST", "CLASS", "NAME"}
+# the attribute of a file in memory whose axes have their names from another one
+_NAMED = "pdefit_named"
 # copies in memory: as it is in the file, in float64, and converted
 _COPIES = 3
 
@@ -46,14 +50,19 @@ def opened(path: Path) -> Iterator[h5py.File]:
             file.close()
 
 
-def in_memory() -> h5py.File:
-    """An empty HDF5 file that no disk holds."""
-    return h5py.File(f"memory {uuid4()}", "w", driver="core", backing_store=False)
+def in_memory(named: bool = False) -> h5py.File:
+    """An empty HDF5 file that no disk holds.
+
+    **Arguments:** `named`: whether it is a part of a file that is not foreign.
+    """
+    file = h5py.File(f"memory {uuid4()}", "w", driver="core", backing_store=False)
+    file.attrs[_NAMED] = named
+    return file
 
 
 def is_foreign(file: h5py.File) -> bool:
     """Test for a file that was read from another format, which names no axes."""
-    return file.driver == "core"
+    return file.driver == "core" and not file.attrs[_NAMED]
 
 
 def _without_lock(path: Path) -> h5py.File:
@@ -111,7 +120,7 @@ def array(file: h5py.File, name: str, path: Path, frames: slice | None = None, c
 def shape(file: h5py.File, name: str, path: Path) -> tuple[int, ...]:
     """The shape of a variable; () for one without values."""
     with sound(name, path):
-        return tuple(_named(file, name, path).shape or ())
+        return tuple(raw_variable(file, name, path).shape or ())
 
 
 def unit(file: h5py.File, name: str, path: Path) -> str | None:
@@ -120,7 +129,7 @@ def unit(file: h5py.File, name: str, path: Path) -> str | None:
     Of CF times such as "days since 1970-01-01" it is the first word.
     """
     with sound(name, path):
-        attributes = _named(file, name, path).attrs
+        attributes = raw_variable(file, name, path).attrs
         stated = attributes.get("units", attributes.get("unit"))
     if stated is None or isinstance(stated, h5py.Empty) or np.size(stated) != 1:
         return None
@@ -133,7 +142,7 @@ def unit(file: h5py.File, name: str, path: Path) -> str | None:
 def variable(file: h5py.File, name: str, path: Path) -> h5py.Dataset:
     """The dataset of a name, which must hold numbers or texts, in this very file."""
     with sound(name, path):
-        dataset, where = _named(file, name, path), f"'{name}' in '{path.name}'"
+        dataset, where = raw_variable(file, name, path), f"'{name}' in '{path.name}'"
         if dataset.shape is None:
             raise PdefitError(f"{where} {dataset.attrs.get(REFUSED) or 'is empty; numbers are expected'}")
         if dataset.is_virtual or dataset.external:
@@ -170,7 +179,8 @@ def import_notes(file: h5py.File, path: Path) -> list[str]:
     return text.splitlines() if isinstance(text, str) else []
 
 
-def _named(file: h5py.File, name: str, path: Path) -> h5py.Dataset:
+def raw_variable(file: h5py.File, name: str, path: Path) -> h5py.Dataset:
+    """The dataset of a name, whatever it holds."""
     if name not in (available := own(file, path)):
         if isinstance(file.get(name, getlink=True), h5py.SoftLink | h5py.ExternalLink):
             raise PdefitError(

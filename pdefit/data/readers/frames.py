@@ -13,6 +13,7 @@ from pdefit.data.readers._deviations import Deviations, convertible, deviations
 from pdefit.data.readers._layout import arranged
 from pdefit.data.readers._packing import is_scaled
 from pdefit.data.readers.datasets import array, import_notes, opened, own, shape, unit, variable
+from pdefit.data.readers.recordings import named_part, part_of
 from pdefit.data.units import Conversion
 
 
@@ -48,6 +49,7 @@ class Frames:
     - `coordinates`: for some axes the variable that holds their positions; by default the one called as the axis.
     - `axes`: for some fields the names of the axes of their variable, in the order of the file.
     - `crop`: for each of the first axes after time the first index that is wanted, and the one after the last.
+    - `select`: for an axis that the file has recordings along, the name of one of them, or its number from 0.
     """
 
     def __init__(
@@ -65,18 +67,20 @@ class Frames:
         coordinates: Mapping[str, str | None] | None = None,
         axes: Mapping[str, Sequence[str]] | None = None,
         crop: Sequence[tuple[int, int]] = (),
+        select: Mapping[str, str | int] | None = None,
     ):
-        self._path, named = path, dict(coordinates or {})
+        self._path, named = named_part(path, select), dict(coordinates or {})
         self._crop = tuple(slice(*ends) for ends in crop)
         for field in sigma or {}:
             if field not in variables:
                 raise unknown("variable (sigma)", field, variables)
         with contextlib.ExitStack() as stack:
-            file = stack.enter_context(opened(path))
+            file, path = stack.enter_context(opened(path)), self._path
             errors = [s for s in (sigma or {}).values() if isinstance(s, str)]
+            self.notes = import_notes(file, path)
+            file = part_of(file, path, select or {}, variables.values(), errors, time)
             found = arranged(file, path, variables, errors, time, dims, named, axes or {})
             self._file, self.remarks, self.points = found
-            self.notes = import_notes(file, path)
             stack.callback(self._file.close)
             self.unitless: dict[str, str] = {}
             times = self._times(time, time_unit)

@@ -10,6 +10,7 @@ from pdefit._util.errors import PdefitError
 from pdefit.data.observations import Observations
 from pdefit.data.readers.datasets import array, opened
 from pdefit.data.readers.frames import Frames
+from pdefit.data.readers.recordings import named_part, part_of
 
 log = logging.getLogger("pdefit")
 
@@ -103,13 +104,22 @@ def read_all(frames: Frames, positions: Mapping[str, np.ndarray] | None = None) 
     return found if frames.unseen_at is None else found.followed_by_nothing(frames.unseen_at), remarks
 
 
-def read_arrays(path: Path, names: Mapping[str, str]) -> dict[str, np.ndarray]:
-    """Arrays that belong to the system and not to the film, such as reference parameters and labels.
+def read_arrays(
+    path: Path, names: Mapping[str, str], select: Mapping[str, str | int] | None = None
+) -> dict[str, np.ndarray]:
+    """Arrays that belong to the system and not to the film, such as a radius, reference parameters and labels.
 
     **Arguments:**
 
     - `path`: the file.
-    - `names`: for each key of the result the variable of the file.
+    - `names`: for each key of the result the variable of the file. NAME[ENTRY] is one of its entries.
+    - `select`: for an axis that the file has recordings along, the name of one of them, or its number from 0.
     """
     with opened(path) as file:
-        return {key: array(file, name, path) for key, name in names.items()}
+        where = named_part(path, select)
+        part = part_of(file, where, select or {}, others=names.values())
+        found = {key: array(part, name, where) for key, name in names.items()}
+    for key, value in found.items():
+        if select and value.dtype.kind == "f" and not np.all(np.isfinite(value)):
+            raise PdefitError(f"'{names[key]}' in '{where.name}' is missing (NaN); write it for every recording")
+    return found
