@@ -12,10 +12,12 @@ from pdefit.cli.experiment.experiment import Experiment
 from pdefit.data.readers.locate import locate
 from pdefit.data.readers.recordings import split_recordings
 from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.fit.stability import stable_step, suits
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.fit.stop import Holdout
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.recordings import Recordings
+from pdefit.inverse.objective.variants import stepped
 
 
 def recordings_of(settings: Settings) -> dict[str, Settings]:
@@ -46,7 +48,10 @@ def together(settings: Settings, made: Mapping[str, Experiment]) -> Experiment:
     first = next(iter(made.values()))
     functionals = [_with_shared(one.first, first.first) for one in made.values()]
     functional = Recordings(functionals, batch=settings.batch, gauge=settings.gauge)
-    parts = {n: dataclasses.replace(one, functional=f) for (n, one), f in zip(made.items(), functionals, strict=True)}
+    # steps that were left open were chosen at each recording's own guess of what is shared
+    if not suits(functional, functional.theta0):
+        functional = stepped(functional, stable_step(functional, functional.theta0))
+    parts = [part for part, _ in functional.parts(functional.theta0)]
     return dataclasses.replace(
         first,
         functional=functional,
@@ -55,7 +60,7 @@ def together(settings: Settings, made: Mapping[str, Experiment]) -> Experiment:
         noise={n: found for one in made.values() for n, found in one.noise.items()},
         unstated=tuple({n for one in made.values() for n in one.unstated}),
         noiseless=any(one.noiseless for one in made.values()),
-        recordings=parts,
+        recordings={n: dataclasses.replace(o, functional=f) for (n, o), f in zip(made.items(), parts, strict=True)},
     )
 
 

@@ -22,6 +22,10 @@ def fit_quality(exp: Experiment, found: Fit) -> tuple[list[dict[str, Any]], Verd
     name, (_, worst) = max(judged.items(), key=lambda one: (FITTED, MISSES, STOPPED).index(one[1][1].word))
     if exp.recordings and worst.word == MISSES:
         worst = dataclasses.replace(worst, reason=f"recording {name}: {worst.reason}")
+    if exp.recordings and worst.word == FITTED:
+        chi2 = [section["chi2_per_value"] for section, _ in judged.values()]
+        told = f"all {len(chi2)} recordings, with chi2 per value from {min(chi2):.3g} to {max(chi2):.3g}"
+        worst = dataclasses.replace(worst, reason=told)
     return [section for section, _ in judged.values()], worst
 
 

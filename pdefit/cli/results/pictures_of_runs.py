@@ -13,11 +13,13 @@ from pdefit._util.errors import PdefitError, first_line, sentence, unknown
 from pdefit.cli.runtime.run_directory import refuse_old
 from pdefit.output.pictures.figures import Drawn, draw_all, draw_run_movie
 from pdefit.output.pictures.report import write_report
-from pdefit.output.store.runs import RunFiles, find_runs
+from pdefit.output.store.runs import RunFiles, find_runs, recordings_in
 from pdefit.output.store.xdmf import write_xdmf
 
 log = logging.getLogger("pdefit")
 
+# movies of so many recordings are drawn; pdefit render RUN/recordings/NAME draws another
+_MOST_MOVIES = 4
 _BOOLEANS = {"true": True, "false": False}
 
 
@@ -85,8 +87,12 @@ def for_each_run(folder: Path, make: Callable[[Path], Drawn], console: Console) 
 
 
 def pictures(run: Path, form: str = "png", with_movie: bool = True) -> Drawn:
-    """Draw figures, the movie and fields.xdmf of a run; `form` is that of the figures."""
+    """Draw figures, the movie and fields.xdmf of a run, and of its first recordings; `form` is that of the figures."""
     drawn = draw_all(run, form)
+    for number, folder in enumerate(recordings_in(run).values()):
+        each = pictures(folder, form, with_movie and number < _MOST_MOVIES)
+        drawn.files += each.files
+        drawn.notes += each.notes
     if with_movie:
         moved = draw_run_movie(run)
         drawn.files += moved.files
@@ -107,8 +113,10 @@ def description(run: Path) -> Drawn:
 
 
 def report(run: Path) -> Drawn:
-    """Write report.html of a run, with the pictures that it has."""
+    """Write report.html of a run and of each of its recordings, with the pictures that they have."""
     drawn = Drawn()
+    for folder in recordings_in(run).values():
+        drawn.attempt(folder / "report.html", lambda _, where=folder: write_report(where))
     drawn.attempt(run / "report.html", lambda _: write_report(run))
     return drawn
 

@@ -39,7 +39,9 @@ def write_recordings(
         write_series(folder / "residuals.csv", part.functional.observations.ts, series)
         ahead.append(None)
         if skill is not None:
-            ahead[-1] = forecast_summary(one, part, skill, last, settings.lyapunov, console)
+            # of many recordings a table has the scores
+            where = Console(quiet=True) if name else console
+            ahead[-1] = forecast_summary(one, part, skill, last, settings.lyapunov, where)
             write_forecast(folder / "forecast.csv", skill)
     return ahead
 

@@ -46,7 +46,8 @@ def write_report(run: Path, largest_movie: int = _LARGEST_MOVIE) -> Path:
         unknowns=unknowns + (list(fields) if isinstance(fields, dict) else []),
         guesses=[(r.control, r.unit, r.scale, r.guess) for r in rows[:_MOST_ROWS]],
         configuration=files.text(".hydra/config.yaml").strip(),
-        result=_result(rows, summary), figures=_figures(files, name), movie=_movie(files, name, largest_movie),
+        result=_result(rows, summary), recordings=_recordings(summary),
+        figures=_figures(files, name), movie=_movie(files, name, largest_movie),
         data=_data(files, summary), correlations=_correlations(summary), costs=_costs(files, summary),
         versions=", ".join(f"{k} {v}" for k, v in (made.get("versions") or {}).items() if v),
         commands=_commands(files, made),
@@ -116,6 +117,25 @@ def _result(rows: list[ParameterRow], summary: dict[str, Any]) -> dict[str, Any]
         "header": list(columns), "rows": list(zip(*columns.values(), strict=True)), "errors": errors + drifts,
         "notes": [note for note, is_so in notes.items() if is_so],
     }  # fmt: skip
+
+
+def _recordings(summary: dict[str, Any]) -> list[tuple[str, str, list[Any]]]:
+    """Name, page and numbers of each of many recordings."""
+    found = summary.get("recordings")
+    return [
+        (
+            name,
+            f"recordings/{name}/report.html",
+            [
+                one.get("frames"),
+                (one.get("fit") or {}).get("chi2_per_value"),
+                (one.get("forecast") or {}).get("relative_l2_at_end"),
+                ", ".join(f"{path} = {value:.4g}" for path, value in list((one.get("own") or {}).items())[:6]),
+            ],
+        )
+        for name, one in (found.items() if isinstance(found, dict) else ())
+        if isinstance(one, dict)
+    ]
 
 
 def _estimate(value: float, low: float | None, high: float | None) -> tuple[str, str | None]:

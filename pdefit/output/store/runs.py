@@ -14,6 +14,8 @@ from pdefit._util.errors import PdefitError
 
 # one of these files marks how a run ended; it holds the time or the reason
 MARKS = ("DONE", "INTERRUPTED", "FAILED")
+# folder with a folder for each of many recordings
+_RECORDINGS = "recordings"
 # a folder with any of these files is a run
 _MARKS = ("provenance.json", "summary.json", "fields.h5", "history.h5")
 
@@ -84,7 +86,11 @@ class RunFiles:
     def lacking(self) -> list[str]:
         """Names of missing files that a finished run of its kind would have."""
         wanted = ["fields.h5", "summary.json"]
-        if self.verb == "fit":
+        if self.directory.parent.name == _RECORDINGS:
+            wanted += ["residuals.csv"]
+        elif recordings_in(self.directory):
+            wanted = ["summary.json", "history.h5", "parameters.csv", "recordings.csv"]
+        elif self.verb == "fit":
             wanted += ["history.h5", "parameters.csv", "residuals.csv"]
         return [name for name in wanted if not self.has(name)]
 
@@ -100,14 +106,14 @@ def _is_inside(path: Path, folder: Path) -> bool:
 
 def recording_folder(directory: Path, name: str) -> Path:
     """The folder of a recording in a run of many, which is made; the run itself for a single recording without a name."""
-    folder = directory / "recordings" / name if name else directory
+    folder = directory / _RECORDINGS / name if name else directory
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 def recordings_in(directory: Path) -> dict[str, Path]:
     """The folders of the recordings in a run of many, by name; links are left out."""
-    found = sorted((directory / "recordings").glob("*/"), key=_natural)
+    found = sorted((directory / _RECORDINGS).glob("*/"), key=_natural)
     return {path.name: path for path in found if _is_inside(path, directory) and not path.is_symlink()}
 
 
