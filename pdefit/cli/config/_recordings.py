@@ -61,7 +61,7 @@ def _one(node: Mapping[str, Any], name: str, changes: Any, number: int) -> dict[
 
 def read_gauge(node: Mapping[str, Any]) -> dict[str, int | str]:
     """What is fixed of controls of which the data show only differences between recordings."""
-    gauge = node["gauge"]
+    gauge = {} if node["gauge"] is None else node["gauge"]
     if not isinstance(gauge, Mapping):
         raise PdefitError(f"gauge expects CONTROL: sum, or the number of a recording, but got {gauge!r}")
     if gauge and node["recordings"] is None:

@@ -315,6 +315,22 @@ def test_regularizers_of_shared_controls_count_once_and_of_own_ones_each():
     assert len(joint.part(1).regularizers) == 2
 
 
+def test_a_gauge_holds_a_sum_or_one_recording():
+    own = {"r": pdefit.Control(scope="experiment", scale=2.0)}
+    functionals = [recording(f, controls=own, guess=(0.7, r)) for f, r in ((-5.0, 1.0), (0.0, 3.0))]
+    free = pdefit.Recordings(functionals)
+    theta = free.theta0 + jnp.asarray([0.001, 0.002])
+    # theta is in units of the scale, and starts from 0.5 and 1.5
+    for rule, expected in {"sum": 2.003, 0: 0.001, 1: 0.002}.items():
+        joint = pdefit.Recordings(functionals, gauge={"r": rule})
+        added = VALUE(joint, theta) - VALUE(free, theta)
+        np.testing.assert_allclose(added, (1000 * expected) ** 2 / 2, rtol=1e-9)
+        assert pdefit.certify(joint, theta).passed if rule == "sum" else joint.each(lambda f, x: (f, x), theta)[0].gauge
+    for wrong, message in (({"D": "sum"}, "scope experiment"), ({"r": 2}, "one of 2 recordings")):
+        with pytest.raises(pdefit.PdefitError, match=message):
+            pdefit.Recordings(functionals, gauge=wrong)
+
+
 @pytest.mark.parametrize(
     ("second", "message"),
     [
