@@ -28,7 +28,8 @@ class Observations(eqx.Module):
     - `sigma`: for each variable one standard deviation of the noise, in the unit of its values. As many axes as they
       have, and broadcastable to them.
     - `positions`: for each variable that was measured at points of its own, their coordinates, (T, n, d) for points that
-      differ from time to time, else (1, n, d), in the unit of the grid's lengths; its values are (T, n). Default none.
+      differ from time to time, else (1, n, d), in the unit of the grid's lengths; its values are (T, n). Those
+      on a raster have one more axis for each of its axes. Default none.
     """
 
     ts: np.ndarray = eqx.field(converter=lambda t: np.asarray(t, np.float64))
@@ -229,8 +230,8 @@ def by_times(times: np.ndarray) -> tuple[np.ndarray, Callable[[np.ndarray, float
 def _placed(name: str, positions: Numbers, shape: tuple[int, ...]) -> Array:
     """Positions with the axes (time, point, coordinate). Those of points that are missing are set to 0."""
     x = np.asarray(positions, float)
-    x = x[None] if x.ndim == 2 else x
-    if x.ndim != 3 or len(shape) != 2 or x.shape[0] not in (1, shape[0]) or x.shape[1] != shape[1]:
+    x = x[None] if x.ndim == len(shape) else x
+    if len(shape) < 2 or x.ndim != len(shape) + 1 or x.shape[0] not in (1, shape[0]) or x.shape[1:-1] != shape[1:]:
         raise ValueError(
             f"Positions of '{name}' expect values (time, point) and coordinates (point, axis) or (time, point, axis), but "
             f"got {shape} and {np.shape(positions)}"

@@ -22,7 +22,7 @@ _LARGEST_EXPONENT = 12
 _SPELLINGS = {
     "days": "day", "d": "day", "hours": "h", "hour": "h", "minutes": "min", "minute": "min", "seconds": "s", "second": "s",
     "sec": "s", "secs": "s", "milliseconds": "ms", "millisecond": "ms", "msec": "ms", "AU": "au",
-    "µm": "um", "μm": "um", "µs": "us", "μs": "us", "percent": "%", "": "1",
+    "degrees_east": "degree", "µm": "um", "μm": "um", "µs": "us", "μs": "us", "percent": "%", "": "1",
 }  # fmt: skip
 
 _NUMBER = r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?"
@@ -71,6 +71,8 @@ def conversion(unit: str | None, expected: str | None) -> Conversion:
     have, want = (_SPELLINGS.get(u.strip(), u.strip()) for u in (unit or "1", expected or "1"))
     if (have, want) == ("%", "1"):
         return Conversion(0.01)
+    if have == "degrees_north":
+        raise PdefitError("a latitude is no colatitude; store theta = 90 - latitude in degree, and u_theta southward")
     if have == want or "1" in (have, want):
         return Conversion()
     return _convert(have, want)

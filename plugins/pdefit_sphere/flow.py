@@ -165,7 +165,7 @@ class AbstractSphereFlow(
         return speed * self.sphere.degree / self.sphere.radius
 
     def init_from_data(self, observations, index=0):
-        """The smoothest velocity near what was measured at the points of the sphere; at rest where nothing was.
+        """The smoothest velocity near what was measured at the points of the sphere or of a raster; at rest elsewhere.
 
         Coefficients of high degrees are held back a little, so that they stay small where points are missing.
 
@@ -175,21 +175,24 @@ class AbstractSphereFlow(
         - `index`: the state is that at `observations.ts[index]`; by default where the record begins.
         """
         sphere, dtype = self.sphere, jnp.result_type(float)
-        mesh = (x.reshape(-1) for x in np.meshgrid(sphere.theta, sphere.phi, indexing="ij"))
-        along, across = vectors(sphere.degree, *mesh)
-        rows = {"u_theta": np.hstack([along, -across]), "u_phi": np.hstack([across, along])}
-        size = along.shape[1]
+        size = sphere.degree * (sphere.degree + 2)
         degrees = packed(sphere.degree)[2]
         held = np.tile((degrees * (degrees + 1.0)) ** 3, 2)
         if self.has_pressure:
             held[:size] = 1e12
         normal, right = np.diag(_HELD * held), np.zeros(2 * size)
-        for name, matrix in rows.items():
+        mesh = np.stack(np.meshgrid(sphere.theta, sphere.phi, indexing="ij"), -1)
+        for number, name in enumerate(("u_theta", "u_phi")):
             measured = observations.values.get(name)
-            if measured is None or measured.shape[1:] != sphere.shape:
+            where = np.asarray(observations.positions_at(index).get(name, mesh), float)
+            if measured is None or measured.shape[1:] != where.shape[:-1]:
                 continue
+            along, across = vectors(sphere.degree, *where.reshape(-1, 2).T)
+            matrix = np.hstack([across, along] if number else [along, -across])
             seen = np.asarray(observations.mask[name][index], bool)
-            area = (np.broadcast_to(sphere.weights, sphere.shape) * seen).reshape(-1)
+            # of a raster or of the points of the sphere, whose weights differ little from it
+            area = np.sin(where[..., 0])
+            area = (4 * np.pi / np.sum(area) * area * seen).reshape(-1)
             values = np.where(seen, np.asarray(measured[index], float), 0.0).reshape(-1)
             normal += matrix.T @ (area[:, None] * matrix)
             right += matrix.T @ (area * values)

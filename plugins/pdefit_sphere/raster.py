@@ -4,16 +4,21 @@ import dataclasses
 from typing import Any
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 
 import pdefit
 from pdefit.instruments import AbstractObservationOperator
 from pdefit_sphere.flow import AbstractSphereFlow
+from pdefit_sphere.poles import check_poles
 from pdefit_sphere.transforms import Sphere
 
+NAMES = ("u_theta", "u_phi")
+_ROUND_OFF = 1e-5
 
-def _angles(value: Any) -> tuple[float, ...]:
-    return tuple(float(x) for x in np.asarray(value, float).reshape(-1))
+
+def _angles(value: Any) -> tuple[float, ...] | None:
+    return None if value is None else tuple(float(x) for x in np.asarray(value, float).reshape(-1))
 
 
 class Raster(AbstractObservationOperator):
@@ -23,20 +28,30 @@ class Raster(AbstractObservationOperator):
 
     **Arguments:**
 
-    - `theta`: the colatitudes, from 0 at the north pole to pi, (n_theta,), in radians.
-    - `phi`: the longitudes, (n_phi,), in radians.
+    - `theta`: the colatitudes, from 0 at the north pole to pi, (n_theta,), in radians; by default those of the data file.
+    - `phi`: the longitudes, increasing by less than 2 pi, (n_phi,), in radians; by default those of the data file.
     - `sphere`: that of the system, by default.
     """
 
-    theta: tuple[float, ...] = eqx.field(converter=_angles, static=True)
-    phi: tuple[float, ...] = eqx.field(converter=_angles, static=True)
+    theta: tuple[float, ...] | None = eqx.field(default=None, converter=_angles, static=True)
+    phi: tuple[float, ...] | None = eqx.field(default=None, converter=_angles, static=True)
     sphere: Sphere | None = None
 
     def __check_init__(self):
-        if not all(0 <= x <= np.pi for x in self.theta) or not np.all(np.isfinite(self.phi)):
+        theta, phi = self.theta, self.phi
+        if (theta is None) != (phi is None):
+            raise ValueError("Raster expects theta and phi, or neither for those of the data file; give both")
+        if theta is None or phi is None:
+            return
+        if not all(0 <= x <= np.pi for x in theta) or not np.all(np.isfinite(phi)):
             raise ValueError(
                 "Raster expects theta from 0 to pi, from the north pole in radians, and finite phi; convert latitudes by "
-                "theta = pi/2 - latitude"
+                f"theta = pi/2 - latitude, and state the unit of degrees (theta is {min(theta):.4g} to {max(theta):.4g})"
+            )
+        if np.any(np.diff(phi) <= 0) or phi[-1] - phi[0] > 2 * np.pi * (1 - 1e-9):
+            raise ValueError(
+                f"Raster expects phi that increases by less than 2 pi, but got {phi[0]:.4g} to {phi[-1]:.4g}; sort the "
+                f"longitudes, and leave out the last one where it repeats the first"
             )
 
     def on(self, system):
@@ -48,11 +63,41 @@ class Raster(AbstractObservationOperator):
     def relocates(self):
         return True
 
+    @property
+    def lacks_points(self):
+        return self.theta is None
+
+    def along(self, axes):
+        if not self.lacks_points:
+            return self
+        # round-off of single precision at the south pole
+        theta = np.where(np.abs(axes["theta"] - np.pi) < _ROUND_OFF, np.pi, axes["theta"])
+        try:
+            return dataclasses.replace(self, theta=theta, phi=axes["phi"])
+        except ValueError as error:
+            raise pdefit.PdefitError(str(error)) from None
+
+    def located(self, observations):
+        if self.lacks_points:
+            return observations
+        theta, phi = np.asarray(self.theta), np.asarray(self.phi)
+        shape = (theta.size, phi.size)
+        names = [n for n in NAMES if n in observations.values and observations.values[n].shape[1:] == shape]
+        if len(names) == len(NAMES):
+            u, v = (np.where(observations.mask[n], np.asarray(observations.values[n], float), np.nan) for n in NAMES)
+            check_poles(u, v, theta, phi, max(float(np.mean(observations.sigma[n])) for n in NAMES))
+        where = np.stack(np.meshgrid(theta, phi, indexing="ij"), -1)[None]
+        return dataclasses.replace(
+            observations, positions={**observations.positions, **dict.fromkeys(names, jnp.asarray(where))}
+        )
+
     def moved(self, coords):
         where = {"theta": np.asarray(self.theta), "phi": np.asarray(self.phi)}
         return {name: dataclasses.replace(found, coords=where) for name, found in coords.items()}
 
     def __call__(self, y):
+        if self.theta is None or self.phi is None:
+            raise pdefit.PdefitError("Raster has no angles, and no file states them; give it theta and phi")
         if self.sphere is None:
             raise pdefit.PdefitError("Raster takes the sphere of a system; call on(system) first")
         psi, chi = self.sphere.potentials(y.u_theta, y.u_phi)

@@ -17,7 +17,7 @@ from pdefit_sphere.transforms import Sphere
 
 
 def damped_wave(
-    coefficients: Float[Array, " P"], degree: int, radius: float, viscosity: Any, turned: Any, t: Any
+    coefficients: Float[Array, " P"], degree: int, radius: Any, viscosity: Any, turned: Any, t: Any
 ) -> Array:
     """The coefficients at a time of the potential chi of a wave of one degree, (P,).
 

@@ -47,7 +47,8 @@ class Sphere(eqx.Module):
     """
 
     degree: int = eqx.field(converter=int, static=True)
-    radius: float = eqx.field(default=1.0, converter=float, static=True)
+    # no static field: recordings of spheres of several radii are evaluated together
+    radius: Any = eqx.field(default=1.0, converter=float)
     length_unit: str = eqx.field(default="1", static=True)
 
     def __check_init__(self):

@@ -22,7 +22,7 @@ def from_data(settings: Settings, data: DataSettings) -> Made:
     path = locate(data.path)
     held = {name: values.tolist() for name, values in read_arrays(path, data.system, data.select).items()}
     system = settings.system.changed(held).build()
-    observations, assumed, remarks = observed_data(settings, data, path, system)
+    observations, assumed, remarks, observe = observed_data(settings, data, path, system)
     if data.noise:
         noisy = add_noise(observations, data.noise, jax.random.key(settings.seed))
         observations = noisy.with_sigma({name: observations.sigma[name] for name in data.sigma})
@@ -39,8 +39,9 @@ def from_data(settings: Settings, data: DataSettings) -> Made:
         frames = np.setdiff1d(fitted, frames_kept_out(settings, observations.ts[fitted]))
         system, observations, taken = system.driven_by(observations, frames)
         remarks = (*remarks, *taken)
-    y0, prepared, moved = initial_state(settings.initial, settings.seed, system, observations)
-    problem = Problem(system, y0, settings.observe, args=settings.args)
+    located = observe.on(system).located(observations)
+    y0, prepared, moved = initial_state(settings.initial, settings.seed, system, located)
+    problem = Problem(system, y0, observe, args=settings.args)
     return Made(
         problem,
         observations,

@@ -1,5 +1,6 @@
 """Observations from a file, checked against what the model observes before their values are read."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from pdefit._util.errors import PdefitError
 from pdefit.cli.config.settings import DataSettings, Settings
 from pdefit.cli.experiment._positions import check_positions
 from pdefit.cli.experiment.trial import try_observe
@@ -16,7 +18,7 @@ from pdefit.data.observations import Observations
 from pdefit.data.readers.frames import Frames
 from pdefit.data.readers.observations import read_all
 from pdefit.inverse.problem.instrument import AbstractObservationOperator, check_observed, seen_positions
-from pdefit.systems.capabilities import AbstractGridded
+from pdefit.systems.capabilities import AbstractGridded, FieldCoords
 from pdefit.systems.system import AbstractSystem
 
 
@@ -28,11 +30,13 @@ class Observed(NamedTuple):
     - `observations`: the values.
     - `assumed`: messages about positions that the file does not state.
     - `remarks`: messages about what looks odd in the file.
+    - `observe`: the operator, at the positions of the file where it has none of its own.
     """
 
     observations: Observations
     assumed: tuple[str, ...]
     remarks: tuple[str, ...]
+    observe: AbstractObservationOperator
 
 
 def observed_data(settings: Settings, data: DataSettings, path: Path, system: AbstractSystem) -> Observed:
@@ -43,7 +47,7 @@ def observed_data(settings: Settings, data: DataSettings, path: Path, system: Ab
     - `settings`, `data`: of the experiment, and of the file; `path` is where it was found.
     - `system`: with units, and positions of what it observes.
     """
-    times, observe = settings.times, settings.observe.on(system)
+    times, observe = settings.times, settings.observe
     coords = system.coords() if isinstance(system, AbstractGridded) else {}
     with Frames(
         path,
@@ -60,18 +64,39 @@ def observed_data(settings: Settings, data: DataSettings, path: Path, system: Ab
         crop=data.crop,
         select=data.select,
     ) as frames:
-        if observe.lacks_points:
+        units = {dim: unit for where in coords.values() for dim, unit in where.coord_units.items()}
+        if observe.lacks_points and not observe.scattered:
+            observe = observe.along(_axes(frames, coords, data, units))
+        elif observe.lacks_points:
             # the file holds the coordinates of the points that it was measured at
-            units = {dim: unit for where in coords.values() for dim, unit in where.coord_units.items()}
             observations, remarks = read_all(frames, frames.positions([*units], data.coordinates, units))
-            return Observed(observations, (), tuple(remarks))
+            return Observed(observations, (), tuple(remarks), observe)
         y, assumed = _some_state(system, settings.seed), None
         if y is not None:
-            try_observe(observe, y)
-            check_observed(eqx.filter_eval_shape(observe, y), frames.shapes, f"the data in '{frames.name}'")
-            assumed = check_positions(frames, _positions(observe, y, coords), data.coordinates)
+            seeing = observe.on(system)
+            try_observe(seeing, y)
+            check_observed(eqx.filter_eval_shape(seeing, y), frames.shapes, f"the data in '{frames.name}'")
+            assumed = check_positions(frames, _positions(seeing, y, coords), data.coordinates)
         observations, remarks = read_all(frames)
-    return Observed(observations, () if assumed is None else (assumed,), tuple(remarks))
+    return Observed(observations, () if assumed is None else (assumed,), tuple(remarks), observe)
+
+
+def _axes(
+    frames: Frames, coords: Mapping[str, FieldCoords], data: DataSettings, units: Mapping[str, str]
+) -> dict[str, np.ndarray]:
+    """Positions along the axes of the fields, as the file states them."""
+    found: dict[str, np.ndarray] = {}
+    for field in frames.shapes.keys() & coords.keys():
+        dims = coords[field].dims
+        for axis, dim in enumerate(dims, 1):
+            where = frames.coordinate(field, axis, dims, data.coordinates, units.get(dim, "1"))
+            if where is None:
+                raise PdefitError(
+                    f"'{frames.name}' states no positions along {dim}, at which {field} is observed; name the variable with "
+                    f"data.coordinates={{{dim}: NAME}}, or give them to observe"
+                )
+            found[dim] = where.values
+    return found
 
 
 def _some_state(system: AbstractSystem, seed: int) -> PyTree | None:

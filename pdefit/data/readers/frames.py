@@ -13,7 +13,7 @@ from pdefit.data.readers._deviations import Deviations, convertible, deviations
 from pdefit.data.readers._layout import arranged
 from pdefit.data.readers._packing import is_scaled
 from pdefit.data.readers.datasets import array, import_notes, opened, own, shape, unit, variable
-from pdefit.data.readers.recordings import named_part, part_of
+from pdefit.data.readers.recordings import check_entries, named_part, part_of
 from pdefit.data.units import Conversion
 
 
@@ -78,6 +78,7 @@ class Frames:
             file, path = stack.enter_context(opened(path)), self._path
             errors = [s for s in (sigma or {}).values() if isinstance(s, str)]
             self.notes = import_notes(file, path)
+            check_entries(variables, path)
             file = part_of(file, path, select or {}, variables.values(), errors, time)
             found = arranged(file, path, variables, errors, time, dims, named, axes or {})
             self._file, self.remarks, self.points = found

@@ -126,6 +126,24 @@ def part_of(
     return new
 
 
+def check_entries(variables: Mapping[str, str], path: Path) -> None:
+    """Refuse an entry for one field whose label is that of another field, as velocity[phi] is for u_theta.
+
+    **Arguments:**
+
+    - `variables`: for each field the variable of the file.
+    - `path`: of the file, for errors.
+    """
+    labels = {field: found[2] for field, name in variables.items() if (found := _ENTRY.fullmatch(name))}
+    for field, label in labels.items():
+        others = [other for other in labels if other.endswith(label)]
+        if others and not field.endswith(label) and not label.isdecimal():
+            raise PdefitError(
+                f"'{variables[field]}' in '{path.name}' is named for {field}, but seems to be {others[0]}; exchange the names "
+                f"in data.variables, or take entries by their number"
+            )
+
+
 class _Held(NamedTuple):
     """A variable of one recording as the file holds it: values, names of its axes, and attributes."""
 

@@ -114,8 +114,10 @@ class FromData(AbstractGuess):
             return np.asarray(np.where(observations.mask[field][0], observed[0], nominal))
         axes = field_axes(system, path, nominal.shape)
         if observed is not None and axes.names[:1] != ("",):
-            if field in observations.positions:
-                points = np.asarray(observations.positions_at(0)[field], float)
+            points = np.asarray(observations.positions_at(0).get(field, ()), float)
+            if points.ndim > 2 and isinstance(system, AbstractDataState):
+                return _made_from_data(nominal, path, field, observations, system)
+            if points.ndim == 2:
                 return _between_points(path, axes, points, observations.mask[field][0], observed[0])
             found = _between_rasters(path, field, axes, observations, problem)
             if found is not None:

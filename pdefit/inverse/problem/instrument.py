@@ -64,6 +64,15 @@ class AbstractObservationOperator(eqx.Module):
         """
         return self
 
+    def along(self, axes: Mapping[str, np.ndarray]) -> "AbstractObservationOperator":
+        """The operator at positions along axes that come with the data; itself if its own are fixed, or if it has none.
+
+        An operator that is not `scattered`, and `lacks_points`, is given them before the record is read.
+
+        **Arguments:** `axes`: for each axis of the fields the positions along it, (n,).
+        """
+        return self
+
     def located(self, observations: Observations) -> Observations:
         """The record with the positions of the operator's own points. Positions at which it cannot observe are refused.
 
@@ -172,6 +181,9 @@ class Compose(AbstractObservationOperator):
 
     def placed(self, positions):
         return Compose(tuple(operator.placed(positions) for operator in self.operators))
+
+    def along(self, axes):
+        return Compose(tuple(operator.along(axes) for operator in self.operators))
 
     def located(self, observations):
         for operator in self.operators:
