@@ -58,7 +58,7 @@ def test_cells_that_were_not_refined_are_named(compose):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pdefit.cli.runs.discretisation_check._refuse_dear", lambda *_: None)
         patch.setattr("pdefit.cli.runs.discretisation_check.first_order_shift", lambda f, *_: np.ones(f.controls.size))
-        found: Any = SimpleNamespace(functional=exp.functional, theta=exp.functional.theta0, residuals=None)
+        found: Any = SimpleNamespace(functional=exp.functional, theta=exp.functional.theta0, recordings=[])
         moved = discretisation(exp, found, cast(Any, object()))
     (line,) = moved.untested
     assert line.startswith("half the cell width was not tried") and "the unknown y0.u would have to be refined" in line

@@ -99,8 +99,18 @@ def test_recordings_stop_at_the_noise_of_all():
     assert extra > 0
     found = pdefit.fit(J, [pdefit.Stage(DESCENT, 40, stop=pdefit.stopping.Noise(4.0))])
     np.testing.assert_allclose(found.theta, first_below(NOISY, 4.0).theta, rtol=0.1)
-    with pytest.raises(pdefit.PdefitError, match="expects one recording"):
+    # frames held out of each make the score
+    whole = tuple(part.observations for part, _ in J.parts(theta))
+    fitted = J.each(lambda f, own: (eqx.tree_at(_mask, f, f.observations.mask["u"].at[2].set(False)), own), theta)[0]
+    judged = pdefit.stopping.Holdout(whole).judged(fitted)
+    score = sum(float(np.sum(np.square(weighted(f, own)["u"][0, 2]))) / 2 for f, own in J.parts(theta))
+    np.testing.assert_allclose(judged.value(theta) - judged.extra_value(theta), score, rtol=1e-9)
+    with pytest.raises(pdefit.PdefitError, match="expects the record with these data"):
         pdefit.fit(J, [pdefit.Stage(DESCENT, stop=pdefit.stopping.Holdout(NOISY.observations))])
+
+
+def _mask(functional):
+    return functional.observations.mask["u"]
 
 
 def test_rules_that_cannot_be():
