@@ -30,7 +30,7 @@ class Control:
     - `modes`: the number of smooth modes that an unknown field is made of. theta holds their coefficients, and a fit
       chooses by the data how smooth the field is (see `pdefit.inverse.fit.smoothness`).
     - `scope`: `shared` by all recordings (the default), or each `experiment` has its own. Node states always belong to
-      one.
+      one. With `relative` each but the first has its own, and the first keeps its guess, to which the others relate.
     - `estimate`: whether it is estimated (the default) or kept at its guess.
     """
 
@@ -46,8 +46,8 @@ class Control:
     estimate: bool = True
 
     def __post_init__(self):
-        if self.scope not in ("shared", "experiment"):
-            raise PdefitError(f"The scope of a control is `shared` or `experiment`, but got '{self.scope}'")
+        if self.scope not in ("shared", "experiment", "relative"):
+            raise PdefitError(f"The scope of a control is `shared`, `experiment` or `relative`, but got '{self.scope}'")
 
 
 Declaration = Mapping[str, Any]

@@ -13,10 +13,9 @@ from jaxtyping import Array, Float, PyTree
 
 from pdefit.inverse.controls._modes import Modes
 from pdefit.inverse.controls.priors import AbstractPrior
-from pdefit.inverse.controls.sobolev import Sobolev
 from pdefit.inverse.controls.transforms import AbstractTransform, Identity, Scale
 from pdefit.inverse.problem.problem import Problem
-from pdefit.systems.capabilities import AbstractConstrained
+from pdefit.systems.capabilities import AbstractConstrained, Smoother
 
 # up to this many elements controls are tabulated one by one and get intervals; beyond, they are fields
 FEW = 200
@@ -57,6 +56,7 @@ class BoundControl(eqx.Module):
       has neither modes nor a smoothing with an amplitude.
     - `open`: whether a fit chooses `roughness` by the data.
     - `own`: whether each recording has its own, and `recording` the number of the one that this belongs to.
+    - `relative`: whether the first of several recordings keeps its guess.
     """
 
     name: str = eqx.field(static=True)
@@ -70,13 +70,14 @@ class BoundControl(eqx.Module):
     prior: AbstractPrior | None
     unit: str = eqx.field(static=True)
     labels: tuple[str, ...] = eqx.field(static=True)
-    smoothing: Sobolev | None = eqx.field(static=True)
+    smoothing: Smoother | None = eqx.field(static=True)
     base: Array | None
     modes: Modes | None = eqx.field(static=True, default=None)
     roughness: Array | None = None
     open: bool = eqx.field(static=True, default=False)
     own: bool = eqx.field(static=True, default=False)
     recording: int | None = eqx.field(static=True, default=None)
+    relative: bool = eqx.field(static=True, default=False)
 
     @property
     def size(self) -> int:

@@ -14,7 +14,13 @@ from pdefit._util.errors import PdefitError
 from pdefit.integrate.loop.batch import AbstractBatch, Vmap
 from pdefit.inverse.controls.regularizers import AbstractRegularizer
 from pdefit.inverse.controls.vector import Controls
-from pdefit.inverse.objective._shared_controls import check_shared, stacked_items, theta_columns, without_shared
+from pdefit.inverse.objective._shared_controls import (
+    check_shared,
+    held_values,
+    stacked_controls,
+    theta_columns,
+    without_shared,
+)
 from pdefit.inverse.objective._stacking import Extent, extent, sliced, stacked, unstacked
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
@@ -26,9 +32,9 @@ from pdefit.inverse.problem.problem import Problem
 class Recordings(AbstractObjective):
     """J(theta) = sum_e J_e(shared, own_e): E recordings (embryos, flights, runs of an instrument) of one system.
 
-    Controls of scope `experiment`, and all node states, are each recording's own. All others are shared, and their
-    priors and regularizers count once. theta holds the shared controls, then the own ones of each recording in turn,
-    then the node states of each in turn.
+    Controls of scope `experiment`, and all node states, are each recording's own. Those of scope `relative` are, too,
+    but for the first recording, which keeps its guesses. All others are shared, and their priors and regularizers count
+    once. theta holds numbers before fields, initial states and node states, and of each kind the shared ones first.
 
     `problem`, `observations` and what `at` returns have a leading axis of the recordings on every array. Gradients and
     products are formed recording by recording and added. So `Loop` needs the memory of one recording and runs nothing
@@ -45,8 +51,9 @@ class Recordings(AbstractObjective):
     # all recordings with a leading axis, without priors and regularizers of shared controls
     members: Functional
     controls: Controls
-    # (E, q): where the q elements of a recording's theta lie in theta
+    # (E, q): where the q elements of a recording's theta lie in theta; beyond it those that are held
     columns: np.ndarray
+    held: Float[Array, " h"]
     regularizers: tuple[AbstractRegularizer, ...]
     batch: AbstractBatch
     extents: tuple[Extent, ...] = eqx.field(static=True)
@@ -74,7 +81,7 @@ class Recordings(AbstractObjective):
         paths = [c.path for c in shared]
         self.regularizers = tuple(r for r in first.regularizers if r.control in paths)
         self.members = stacked([without_shared(f) for f in functionals])
-        self.controls = Controls(tuple(stacked_items(functionals)))
+        self.controls, self.held = stacked_controls(functionals), held_values(first)
         self.columns = theta_columns(self.controls, first.controls, len(functionals))
         self.batch = batch or Vmap()
         self.extents = tuple(map(extent, functionals))
@@ -119,13 +126,13 @@ class Recordings(AbstractObjective):
         return self.controls.theta(self.problem)
 
     def at(self, theta):
-        return eqx.filter_vmap(Functional.at)(self.members, theta[self.columns])
+        return eqx.filter_vmap(Functional.at)(self.members, self._each_theta(theta))
 
     def part(self, e: int) -> Functional:
         """The functional of one recording as it was given, at the guesses and weights in force."""
         one = unstacked(self.members, e, self.extents[e])
-        prior = {c.path: c.prior for c in self._shared.items}
-        items = [c if c.own else dataclasses.replace(c, prior=prior[c.path]) for c in one.controls.items]
+        known = {c.path: {"prior": c.prior, "roughness": c.roughness} for c in self._shared.items}
+        items = [c if c.own else dataclasses.replace(c, **known[c.path]) for c in one.controls.items]
         return eqx.tree_at(
             lambda f: (f.controls, f.regularizers),
             one,
@@ -133,7 +140,10 @@ class Recordings(AbstractObjective):
         )
 
     def parts(self, theta):
-        return [(self.part(e), theta[own]) for e, own in enumerate(self.columns)]
+        return [(self.part(e), own) for e, own in enumerate(self._each_theta(theta))]
+
+    def _each_theta(self, theta: Float[Array, " p"]) -> Float[Array, "E q"]:
+        return jnp.concatenate([theta, self.held])[self.columns]
 
     # --- sums over recordings ----------------------------------------------------------------------------------------
 
@@ -143,17 +153,19 @@ class Recordings(AbstractObjective):
         **Arguments:**
 
         - `function`: called as `function(functional, *parts)`.
-        - `vectors`: vectors like theta, (p,).
+        - `vectors`: theta and, behind it, directions, (p,) each.
         """
         arrays, rest = eqx.partition(self.members, eqx.is_array)
 
         def one(arrays: PyTree, own: tuple[Array, ...]) -> PyTree:
             return function(eqx.combine(arrays, rest), *own)
 
-        return self.batch(one, arrays, tuple(v[self.columns] for v in vectors))
+        # nothing moves what is held
+        moved = (v.at[self.columns].get(mode="fill", fill_value=0.0) for v in vectors[1:])
+        return self.batch(one, arrays, (self._each_theta(vectors[0]), *moved))
 
     def _added(self, own: Float[Array, "E q"]) -> Float[Array, " p"]:
-        """The sum of one vector for each recording, each added where its elements lie in theta."""
+        """The sum of one vector for each recording, each added where its elements lie in theta; none for held ones."""
         return added(own, self.columns, self.controls.size)
 
     @property
@@ -162,7 +174,8 @@ class Recordings(AbstractObjective):
 
     def extra_residuals(self, theta: Float[Array, " p"]) -> Float[Array, " e"]:
         """Residuals of regularizers and priors of shared controls."""
-        own = theta[: self._shared.size]
+        parts = zip(self.controls.items, self.controls.split(theta), strict=True)
+        own = jnp.concatenate([jnp.zeros(0), *(part for c, part in parts if not c.own)])
         values = self._shared.values(own)
         regularized = [r.residual(values[r.control]) for r in self.regularizers]
         return jnp.concatenate([jnp.zeros(0), *regularized, *self._shared.prior_residuals(own)])
@@ -250,6 +263,7 @@ class Recordings(AbstractObjective):
         new = Recordings([part for part, _ in pairs], batch=self.batch)
         moved = jnp.zeros(new.controls.size)
         for columns, (_, own) in zip(new.columns, pairs, strict=True):
+            # those that are held lie outside, and are dropped
             moved = moved.at[columns].set(own)
         return new, moved
 
