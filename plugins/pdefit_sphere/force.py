@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from pdefit.capabilities import AbstractSmoothed
+from pdefit_sphere.knot_smoother import KnotSmoother
 from pdefit_sphere.knots import knots_in_time, places, projection, time_weights, weighted
 
 
@@ -51,13 +53,16 @@ class HarmonicForce(AbstractForce):
         return weighted(time_weights(self.times, t), self.values)
 
 
-class KnotForce(AbstractForce):
+class KnotForce(AbstractForce, AbstractSmoothed):
     """A force between tangent vectors at knots in time, theta and phi, by cubic splines.
 
     Their second derivatives are continuous. In time splines are natural, and go on in straight lines beyond the knots.
     In phi they are periodic. Along theta they cross the poles, from which the nearest knots are half a distance away.
     The force is the part of the spline with harmonics up to `degree`, which is smooth at the poles, too. A flow of that
     degree feels no other part.
+
+    `smoothing` of its values has a length in radians, a time, an order and an amplitude. Values then have harmonics up to
+    `degree` only, of which those of degree l fall off as (1 + length^2 l (l + 1))^-order.
 
     **Arguments:**
 
@@ -83,6 +88,9 @@ class KnotForce(AbstractForce):
         self.times = knots_in_time(times, knots[0])
         self.degree = max(1, min(knots[1] - 1, (knots[2] - 1) // 2)) if degree is None else int(degree)
         self.values = _values(values, (*knots, 2))
+
+    def smoother(self, name, length, time, order, amplitude):
+        return KnotSmoother(self.values.shape[:3], self.times, self.degree, length, time, order, amplitude)
 
     @property
     def places(self) -> tuple[np.ndarray, np.ndarray]:

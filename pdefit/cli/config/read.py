@@ -13,11 +13,11 @@ from pdefit._util.errors import PdefitError
 from pdefit.adjoints.base import AbstractAdjoint, Checkpointed
 from pdefit.cli.config._controls import read_controls
 from pdefit.cli.config._instantiate import make
-from pdefit.cli.config._recordings import each_recording, read_gauge
 from pdefit.cli.config._sections import check_sections, is_number, shipped, whole_number
 from pdefit.cli.config._sources import read_data, read_initial, read_reference, read_times, read_twin
 from pdefit.cli.config._system import read_system
 from pdefit.cli.config.configuration import readable
+from pdefit.cli.config.recordings import each_recording, read_gauge
 from pdefit.cli.config.settings import PosteriorSettings, Settings
 from pdefit.cli.config.stages import AUTO, read_stages
 from pdefit.cli.config.store import read_store

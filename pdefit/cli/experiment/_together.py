@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import equinox as eqx
 
 from pdefit._util.errors import PdefitError
-from pdefit.cli.config._recordings import check_name
+from pdefit.cli.config.recordings import check_name
 from pdefit.cli.config.settings import Settings
 from pdefit.cli.experiment.experiment import Experiment
 from pdefit.data.readers.locate import locate

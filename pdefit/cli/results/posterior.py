@@ -20,6 +20,7 @@ from pdefit.cli.runtime.progress import RunsProgress
 from pdefit.inverse.controls.vector import BoundControl
 from pdefit.inverse.fit.drivers import Traced
 from pdefit.inverse.fit.result import Fit
+from pdefit.inverse.objective.recordings import Recordings
 from pdefit.inverse.uncertainty.field_posterior import FieldPosterior, field_posterior
 from pdefit.output.store.fields import FieldsFile
 from pdefit.output.store.runs import recording_folder
@@ -78,9 +79,9 @@ def posterior_summary(
         told = ", ".join(f"{x:.1%} ({part})" for part, x in parts.items())
         lines.append(f"true values of {control} within the 95 % interval: {told}")
     thetas = posterior.draws(DRAWS, jax.random.key(settings.seed))
-    columns = getattr(found.functional, "columns", np.arange(found.theta.size)[None])
-    for (name, recording), part, own in zip(exp.each.items(), found.recordings, columns, strict=True):
-        draws = thetas[:, own]
+    each = [f.each_theta(t) for t in thetas] if isinstance(f := found.functional, Recordings) else thetas[:, None]
+    for e, ((name, recording), part) in enumerate(zip(exp.each.items(), found.recordings, strict=True)):
+        draws = np.stack([np.asarray(thetas[e]) for thetas in each])
         lines.append(
             write_spread(recording_folder(path.parent, name), title, recording, settings, draws, part.functional)
         )

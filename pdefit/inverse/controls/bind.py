@@ -18,7 +18,7 @@ from pdefit.inverse.controls.paths import holder, leaf
 from pdefit.inverse.controls.sobolev import Smoothing, Sobolev
 from pdefit.inverse.controls.vector import BoundControl, Controls, in_order, kind_of
 from pdefit.inverse.problem.problem import Problem
-from pdefit.systems.capabilities import AbstractGridded
+from pdefit.systems.capabilities import AbstractGridded, AbstractSmoothed, Smoother
 from pdefit.systems.system import ParameterInfo, parameters
 
 
@@ -57,9 +57,13 @@ def bind(
         _check(path, control, np.asarray(guess), lower, upper, info)
         base = None
         if control.smoothing is not None:
-            smoothing = Sobolev.of(path, control.smoothing, field_axes(problem.system, path, guess.shape))
+            smoothing = _smoother(problem, path, control.smoothing, guess.shape)
             base = control.transform.to_search(guess)
-            if _amplitude(control) is not None and is_measured(control.guess, path, observations):
+            if (
+                isinstance(smoothing, Sobolev)
+                and smoothing.amplitude is not None
+                and is_measured(control.guess, path, observations)
+            ):
                 base, search = _smoothed(base, smoothing, path, observations)
                 guess = control.transform.to_physical(search).astype(guess.dtype)
                 problem = eqx.tree_at(where, problem, guess)
@@ -104,6 +108,14 @@ def _at_guesses(
             guessed = eqx.tree_at(where, guessed, jnp.asarray(found, nominal.dtype))
     # a velocity from noisy data loses its divergence here
     return guessed.constrained() if any(path.split(".")[0] in ("y0", "nodes") for path, _ in declarations) else guessed
+
+
+def _smoother(problem: Problem, path: str, given: float | Smoothing, shape: tuple[int, ...]) -> Smoother:
+    """The operator of a field's smoothing, that of the part which holds the field or that of its axes."""
+    part = holder(problem, path)
+    if isinstance(part, AbstractSmoothed) and isinstance(given, Smoothing):
+        return part.smoother(path.rpartition(".")[2], given.length, given.time, given.order, given.amplitude)
+    return Sobolev.of(path, given, field_axes(problem.system, path, shape))
 
 
 def _amplitude(control: Control) -> float | None:

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError, unknown
 from pdefit.inverse.controls._axes import FieldAxes
+from pdefit.systems.capabilities import Smoother
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Smoothing:
       `amplitude_factors` of `pdefit.field_posterior`.
     - `order`: how fast the modes of large wave numbers k fall off; default 1. Flows and fields that diffuse are smoother
       than that, which an order of 2 says.
+    - `time`: the time over which a field that depends on time is smoothed, too; default 0, for no smoothing in time.
     - `mean`: for axes by name a factor by which the mean along that axis may be larger than the rest, such as
       `{"x": 5.0}`. It suits a mean that the data hardly show.
     """
@@ -42,6 +44,7 @@ class Smoothing:
     amplitude: float | None = None
     order: float = 1.0
     mean: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    time: float = 0.0
 
     def __post_init__(self):
         numbers = {"length": self.length, "order": self.order, **{f"mean.{axis}": x for axis, x in self.mean.items()}}
@@ -50,10 +53,12 @@ class Smoothing:
         for name, number in numbers.items():
             if not (isinstance(number, int | float) and 0 < number < math.inf):
                 raise ValueError(f"smoothing expects a positive {name}, but got {number}")
+        if not 0 <= self.time < math.inf:
+            raise ValueError(f"smoothing expects a time of 0 or more, but got {self.time}")
 
 
 @dataclasses.dataclass(frozen=True)
-class Sobolev:
+class Sobolev(Smoother):
     """The operator S of a field: a multiplication of its modes, cosines between walls and Fourier modes along periods.
 
     **Arguments:**
@@ -90,6 +95,8 @@ class Sobolev:
             )
         if not isinstance(given, Smoothing):
             return cls(axes.shape, (1.0,) * n, axes.periodic, float(given), 1.0, (1.0,) * n, None)
+        if given.time:
+            raise PdefitError(f"smoothing of '{path}' has a time, but its field does not depend on time; remove time")
         for name in given.mean:
             if name not in axes.names:
                 raise unknown(f"axis of '{path}' (smoothing.mean)", name, [n for n in axes.names if n])
@@ -97,11 +104,9 @@ class Sobolev:
         return cls(axes.shape, axes.spacing, axes.periodic, given.length, given.order, factors, given.amplitude)
 
     def smooth(self, z: Float[Array, "..."]) -> Float[Array, "..."]:
-        """The field S z."""
         return self._from_modes(self._to_modes(z) * jnp.asarray(self._symbol))
 
     def unsmooth(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
-        """The variable z with S z = x, the inverse of `smooth`."""
         return self._from_modes(self._to_modes(x) / jnp.asarray(self._symbol))
 
     def filtered(self, x: Float[Array, "..."], sigma: float) -> Float[Array, "..."]:
@@ -142,7 +147,7 @@ class Sobolev:
 
     @property
     def variance(self) -> Float[np.ndarray, "..."]:
-        """The variance of S z at every point, for a z of unit variance: the sum of its squared modes."""
+        # the sum of its squared modes
         found = self.spectrum**2
         for axis, (n, wraps) in enumerate(zip(self.shape, self.periodic, strict=True)):
             number = np.zeros(n) if wraps else np.arange(n)

@@ -13,10 +13,9 @@ from jaxtyping import Array, Float, PyTree
 
 from pdefit.inverse.controls._modes import Modes
 from pdefit.inverse.controls.priors import AbstractPrior
-from pdefit.inverse.controls.sobolev import Sobolev
 from pdefit.inverse.controls.transforms import AbstractTransform, Identity, Scale
 from pdefit.inverse.problem.problem import Problem
-from pdefit.systems.capabilities import AbstractConstrained
+from pdefit.systems.capabilities import AbstractConstrained, Smoother
 
 # up to this many elements controls are tabulated one by one and get intervals; beyond, they are fields
 FEW = 200
@@ -70,7 +69,7 @@ class BoundControl(eqx.Module):
     prior: AbstractPrior | None
     unit: str = eqx.field(static=True)
     labels: tuple[str, ...] = eqx.field(static=True)
-    smoothing: Sobolev | None = eqx.field(static=True)
+    smoothing: Smoother | None = eqx.field(static=True)
     base: Array | None
     modes: Modes | None = eqx.field(static=True, default=None)
     roughness: Array | None = None

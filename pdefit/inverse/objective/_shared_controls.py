@@ -1,17 +1,18 @@
 """Controls of many recordings: those that all share, and each recording's own."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.errors import PdefitError, unknown
-from pdefit.inverse.controls.vector import BoundControl, Controls
+from pdefit.inverse.controls.vector import BoundControl, Controls, in_order
 from pdefit.inverse.objective.functional import Functional
 
-# one over the standard deviation of a gauge, in units of the scale of its control
+# one over the standard deviation of a sum that is kept zero, in units of the scale of its control
 _STIFF = 1e3
 
 
@@ -26,58 +27,69 @@ class _Of:
         return self.where(problem)[self.recording]
 
 
-def stacked_items(functionals: Sequence[Functional]) -> list[BoundControl]:
-    """The controls of all recordings in the order of theta, bound to the stacked problem."""
+def stacked_controls(functionals: Sequence[Functional], held: Mapping[str, int]) -> Controls:
+    """The controls of all recordings in the order of theta, bound to the stacked problem.
+
+    **Arguments:** `held`: by path the number of the recording that keeps its guess.
+    """
 
     def bound(c: BoundControl, e: int) -> BoundControl:
         return dataclasses.replace(c, recording=e if c.own else None, where=_Of(c.where, e))
 
     shared = [bound(c, 0) for c in functionals[0].controls.items if not c.own]
-    own = [bound(c, e) for e, f in enumerate(functionals) for c in f.controls.items if c.own]
-    return [*shared, *(c for c in own if not c.is_node), *(c for c in own if c.is_node)]
+    each = [(c, e) for e, f in enumerate(functionals) for c in f.controls.items if c.own]
+    return in_order([*shared, *(bound(c, e) for c, e in each if held.get(c.name) != e)])
 
 
-def theta_columns(controls: Controls, one: Controls, count: int) -> np.ndarray:
-    """For each of E recordings the elements of theta that are its own theta of q elements, (E, q)."""
+def held_values(functionals: Sequence[Functional], held: Mapping[str, int]) -> Float[Array, " h"]:
+    """The search variables of controls that recordings keep at their guesses, in the order of `held`."""
+    values = [jnp.zeros(0)]
+    for path, e in held.items():
+        values += [c.to_theta(c.where(functionals[e].problem)) for c in functionals[e].controls.items if c.name == path]
+    return jnp.concatenate(values)
+
+
+def theta_columns(controls: Controls, one: Controls, count: int, held: Mapping[str, int]) -> np.ndarray:
+    """For each of E recordings the elements of theta that are its own theta of q elements, (E, q).
+
+    Those that are held come after all elements of theta, in the order of `held`.
+    """
     edges = np.cumsum([0, *(c.size for c in controls.items)])
     found = {c.path: np.arange(a, a + c.size) for c, a in zip(controls.items, edges[:-1], strict=True)}
+    end, sizes = edges[-1], {c.name: c.size for c in one.items}
+    for path, e in held.items():
+        found[f"{path}[{e}]"], end = np.arange(end, end + sizes[path]), end + sizes[path]
     rows = [[found[f"{c.path}[{e}]" if c.own else c.path] for c in one.items] for e in range(count)]
     return np.stack([np.concatenate(row) for row in rows])
 
 
-def gauge_rows(
-    controls: Controls, count: int, gauge: Sequence[tuple[str, int | str]], theta0: Array
-) -> tuple[np.ndarray, np.ndarray]:
-    """The residuals of a gauge: rows (g, p) whose product with theta keeps the values (g,).
+def check_gauge(gauge: Mapping[str, int | str], functionals: Sequence[Functional]) -> None:
+    """Refuse a gauge of a control that is not each recording's own, or that names a recording which is not there."""
+    own = {c.name for c in functionals[0].controls.items if c.own and not c.is_node}
+    for path, rule in gauge.items():
+        if path not in own:
+            raise unknown("control of scope experiment (gauge)", path, own)
+        if rule != "sum" and rule not in range(len(functionals)):
+            raise PdefitError(
+                f"gauge.{path} expects sum, or the number of one of {len(functionals)} recordings, but got {rule!r}"
+            )
 
-    **Arguments:**
 
-    - `controls`: of all recordings, of which there are `count`.
-    - `gauge`: paths of own controls, each with `sum` or the number of a recording.
-    - `theta0`: the point at the guesses, (p,).
-    """
-    rows, values, start = [np.zeros((0, controls.size))], [np.zeros(0)], np.asarray(theta0, float)
-    edges = np.cumsum([0, *(c.size for c in controls.items)])
-    for path, rule in gauge:
-        found = {
-            c.recording: slice(a, a + c.size) for c, a in zip(controls.items, edges, strict=False) if c.name == path
-        }
-        if None in found or not found:
-            raise unknown("control of scope experiment (gauge)", path, {c.name for c in controls.items if c.own})
-        if rule != "sum" and rule not in found:
-            raise PdefitError(f"gauge.{path} expects sum, or the number of one of {count} recordings, but got {rule!r}")
-        spans = list(found.values()) if rule == "sum" else [found[rule]]
-        row = np.zeros((spans[0].stop - spans[0].start, controls.size))
-        for span in spans:
-            row[:, span] = _STIFF * np.eye(len(row))
+def sums(controls: Controls, gauge: Mapping[str, int | str]) -> np.ndarray:
+    """Rows (g, p) whose products with theta are residuals of the controls whose sum is kept zero."""
+    edges, rows = np.cumsum([0, *(c.size for c in controls.items)]), [np.zeros((0, controls.size))]
+    for path in (path for path, rule in gauge.items() if rule == "sum"):
+        spans = [(a, c.size) for c, a in zip(controls.items, edges, strict=False) if c.name == path]
+        row = np.zeros((spans[0][1], controls.size))
+        for start, size in spans:
+            row[:, start : start + size] = _STIFF * np.eye(size)
         rows.append(row)
-        values.append(np.zeros(len(row)) if rule == "sum" else row @ start)
-    return np.concatenate(rows), np.concatenate(values)
+    return np.concatenate(rows)
 
 
 def without_shared(functional: Functional) -> Functional:
     """The functional without priors and regularizers of shared controls, which count once."""
-    items = tuple(c if c.own else dataclasses.replace(c, prior=None) for c in functional.controls.items)
+    items = tuple(c if c.own else dataclasses.replace(c, prior=None, roughness=None) for c in functional.controls.items)
     own = [c.path for c in items if c.own]
     kept = tuple(r for r in functional.regularizers if r.control in own)
     return eqx.tree_at(lambda f: (f.controls, f.regularizers), functional, (Controls(items), kept))

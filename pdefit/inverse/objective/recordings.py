@@ -15,9 +15,11 @@ from pdefit.integrate.loop.batch import AbstractBatch, Vmap
 from pdefit.inverse.controls.regularizers import AbstractRegularizer
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective._shared_controls import (
+    check_gauge,
     check_shared,
-    gauge_rows,
-    stacked_items,
+    held_values,
+    stacked_controls,
+    sums,
     theta_columns,
     without_shared,
 )
@@ -33,8 +35,8 @@ class Recordings(AbstractObjective):
     """J(theta) = sum_e J_e(shared, own_e): E recordings (embryos, flights, runs of an instrument) of one system.
 
     Controls of scope `experiment`, and all node states, are each recording's own. All others are shared, and their
-    priors and regularizers count once. theta holds the shared controls, then the own ones of each recording in turn,
-    then the node states of each in turn.
+    priors and regularizers count once. theta holds numbers before fields, initial states and node states, and of each
+    kind the shared ones first.
 
     `problem`, `observations` and what `at` returns have a leading axis of the recordings on every array. Gradients and
     products are formed recording by recording and added. So `Loop` needs the memory of one recording and runs nothing
@@ -46,20 +48,21 @@ class Recordings(AbstractObjective):
       data, masks, sigma, observation times and parameters may differ, and so may the number of frames. Shorter records
       are padded with weight zero, which costs the time of the longest.
     - `batch`: how many recordings are evaluated at once, their segments inside; default all (`Vmap()`).
-    - `gauge`: by path the rule for own controls of which the data show only differences. `"sum"` keeps the sum over
-      recordings zero in search space, and a number keeps the control of that recording at its guess. Each is a residual
-      with a standard deviation of a thousandth of the control's `scale`. By default there is none.
+    - `gauge`: by path the rule for own controls of which the data show only differences. A number keeps the control of
+      that recording at its guess, which is then no unknown. `"sum"` keeps the sum over recordings zero in search space,
+      by a residual with a standard deviation of a thousandth of the control's `scale`. By default there is none.
     """
 
     # all recordings with a leading axis, without priors and regularizers of shared controls
     members: Functional
     controls: Controls
-    # (E, q): where the q elements of a recording's theta lie in theta
+    # (E, q): where the q elements of a recording's theta lie in theta; beyond it those that are held
     columns: np.ndarray
+    held: Float[Array, " h"]
     regularizers: tuple[AbstractRegularizer, ...]
     batch: AbstractBatch
-    # (g, p), (g,): residuals of the gauge are their product with theta, less these values
-    fixed: tuple[np.ndarray, np.ndarray]
+    # (g, p): products with theta are residuals
+    sums: np.ndarray
     gauge: tuple[tuple[str, int | str], ...] = eqx.field(static=True)
     extents: tuple[Extent, ...] = eqx.field(static=True)
 
@@ -92,11 +95,12 @@ class Recordings(AbstractObjective):
         paths = [c.path for c in shared]
         self.regularizers = tuple(r for r in first.regularizers if r.control in paths)
         self.members = stacked([without_shared(f) for f in functionals])
-        self.controls = Controls(tuple(stacked_items(functionals)))
-        self.columns = theta_columns(self.controls, first.controls, len(functionals))
+        check_gauge(gauge or {}, functionals)
+        held = {path: e for path, e in (gauge or {}).items() if isinstance(e, int)}
+        self.controls, self.held = stacked_controls(functionals, held), held_values(functionals, held)
+        self.columns = theta_columns(self.controls, first.controls, len(functionals), held)
         self.batch = batch or Vmap()
-        self.gauge = tuple((gauge or {}).items())
-        self.fixed = gauge_rows(self.controls, len(functionals), self.gauge, self.theta0)
+        self.gauge, self.sums = tuple((gauge or {}).items()), sums(self.controls, gauge or {})
         self.extents = tuple(map(extent, functionals))
 
     # --- what every recording has ------------------------------------------------------------------------------------
@@ -139,13 +143,13 @@ class Recordings(AbstractObjective):
         return self.controls.theta(self.problem)
 
     def at(self, theta):
-        return eqx.filter_vmap(Functional.at)(self.members, theta[self.columns])
+        return eqx.filter_vmap(Functional.at)(self.members, self.each_theta(theta))
 
     def part(self, e: int) -> Functional:
         """The functional of one recording as it was given, at the guesses and weights in force."""
         one = unstacked(self.members, e, self.extents[e])
-        prior = {c.path: c.prior for c in self._shared.items}
-        items = [c if c.own else dataclasses.replace(c, prior=prior[c.path]) for c in one.controls.items]
+        known = {c.path: {"prior": c.prior, "roughness": c.roughness} for c in self._shared.items}
+        items = [c if c.own else dataclasses.replace(c, **known[c.path]) for c in one.controls.items]
         return eqx.tree_at(
             lambda f: (f.controls, f.regularizers),
             one,
@@ -153,7 +157,11 @@ class Recordings(AbstractObjective):
         )
 
     def parts(self, theta):
-        return [(self.part(e), theta[own]) for e, own in enumerate(self.columns)]
+        return [(self.part(e), own) for e, own in enumerate(self.each_theta(theta))]
+
+    def each_theta(self, theta: Float[Array, " p"]) -> Float[Array, "E q"]:
+        """The part of theta that belongs to each recording, with what the gauge holds."""
+        return jnp.concatenate([theta, self.held])[self.columns]
 
     # --- sums over recordings ----------------------------------------------------------------------------------------
 
@@ -163,17 +171,19 @@ class Recordings(AbstractObjective):
         **Arguments:**
 
         - `function`: called as `function(functional, *parts)`.
-        - `vectors`: vectors like theta, (p,).
+        - `vectors`: theta and, behind it, directions, (p,) each.
         """
         arrays, rest = eqx.partition(self.members, eqx.is_array)
 
         def one(arrays: PyTree, own: tuple[Array, ...]) -> PyTree:
             return function(eqx.combine(arrays, rest), *own)
 
-        return self.batch(one, arrays, tuple(v[self.columns] for v in vectors))
+        # nothing moves what is held
+        moved = (v.at[self.columns].get(mode="fill", fill_value=0.0) for v in vectors[1:])
+        return self.batch(one, arrays, (self.each_theta(vectors[0]), *moved))
 
     def _added(self, own: Float[Array, "E q"]) -> Float[Array, " p"]:
-        """The sum of one vector for each recording, each added where its elements lie in theta."""
+        """The sum of one vector for each recording, each added where its elements lie in theta; none for held ones."""
         return added(own, self.columns, self.controls.size)
 
     @property
@@ -182,11 +192,11 @@ class Recordings(AbstractObjective):
 
     def extra_residuals(self, theta: Float[Array, " p"]) -> Float[Array, " e"]:
         """Residuals of regularizers and priors of shared controls, and of the gauge."""
-        own = theta[: self._shared.size]
+        parts = zip(self.controls.items, self.controls.split(theta), strict=True)
+        own = jnp.concatenate([jnp.zeros(0), *(part for c, part in parts if not c.own)])
         values = self._shared.values(own)
         regularized = [r.residual(values[r.control]) for r in self.regularizers]
-        rows, values = self.fixed
-        return jnp.concatenate([*regularized, *self._shared.prior_residuals(own), rows @ theta - values])
+        return jnp.concatenate([*regularized, *self._shared.prior_residuals(own), self.sums @ theta])
 
     def _shared_value(self, theta: Float[Array, " p"]) -> Float[Array, ""]:
         return jnp.sum(self.extra_residuals(theta) ** 2) / 2
@@ -271,6 +281,7 @@ class Recordings(AbstractObjective):
         new = Recordings([part for part, _ in pairs], batch=self.batch, gauge=dict(self.gauge))
         moved = jnp.zeros(new.controls.size)
         for columns, (_, own) in zip(new.columns, pairs, strict=True):
+            # those that are held lie outside, and are dropped
             moved = moved.at[columns].set(own)
         return new, moved
 

@@ -321,11 +321,20 @@ def test_a_gauge_holds_a_sum_or_one_recording():
     free = pdefit.Recordings(functionals)
     theta = free.theta0 + jnp.asarray([0.001, 0.002])
     # theta is in units of the scale, and starts from 0.5 and 1.5
-    for rule, expected in {"sum": 2.003, 0: 0.001, 1: 0.002}.items():
-        joint = pdefit.Recordings(functionals, gauge={"r": rule})
-        added = VALUE(joint, theta) - VALUE(free, theta)
-        np.testing.assert_allclose(added, (1000 * expected) ** 2 / 2, rtol=1e-9)
-        assert pdefit.certify(joint, theta).passed if rule == "sum" else joint.each(lambda f, x: (f, x), theta)[0].gauge
+    joint = pdefit.Recordings(functionals, gauge={"r": "sum"})
+    np.testing.assert_allclose(VALUE(joint, theta) - VALUE(free, theta), 2003.0**2 / 2, rtol=1e-9)
+    assert pdefit.certify(joint, theta).passed
+    for e, other in ((0, 1), (1, 0)):
+        joint = pdefit.Recordings(functionals, gauge={"r": e})
+        assert joint.controls.names() == [f"r[{other}]"]
+        moved = free.theta0.at[other].set(theta[other])
+        value, gradient, _ = GRADIENT(joint, theta[other : other + 1])
+        expected = GRADIENT(free, moved)
+        np.testing.assert_allclose(value, expected[0], rtol=1e-12)
+        np.testing.assert_allclose(gradient, expected[1][other : other + 1], rtol=1e-9)
+        again, own = joint.each(lambda f, x: (f, x), theta[other : other + 1])
+        np.testing.assert_array_equal(own, theta[other : other + 1])
+        assert again.gauge == joint.gauge
     for wrong, message in (({"D": "sum"}, "scope experiment"), ({"r": 2}, "one of 2 recordings")):
         with pytest.raises(pdefit.PdefitError, match=message):
             pdefit.Recordings(functionals, gauge=wrong)

@@ -1,0 +1,82 @@
+"""Smoothing of tangent vectors at knots in time and around a sphere."""
+
+import dataclasses
+import functools
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from pdefit.capabilities import Smoother
+from pdefit_sphere.harmonics import packed, vectors
+from pdefit_sphere.knots import places
+
+
+@dataclasses.dataclass(frozen=True)
+class KnotSmoother(Smoother):
+    """The operator S between a search variable z and tangent vectors at knots: vector harmonics times cosines in time.
+
+    Both have the same shape. Harmonics of degree l are multiplied by (1 + length^2 l (l + 1))^-order, and cosines of the
+    frequency k by (1 + time^2 k^2)^-order. Any other part of z changes nothing. Rotations do not change the covariance
+    S S^T of what lies between the knots.
+
+    **Arguments:**
+
+    - `knots`: the numbers of knots in time, along theta and along phi.
+    - `times`: the knots in time.
+    - `degree`: the largest degree of harmonics.
+    - `length`: the length over which S smooths, in radians.
+    - `time`: the time over which it smooths, in the unit of `times`.
+    - `order`: the order of the fall-off.
+    - `amplitude`: the standard deviation of a component of S z, over sphere and time, for a z of unit variance; None for a
+      largest factor of one.
+    """
+
+    knots: tuple[int, ...]
+    times: tuple[float, ...]
+    degree: int
+    length: float
+    time: float
+    order: float
+    amplitude: float | None
+
+    def smooth(self, z: Float[Array, "t theta phi 2"]) -> Float[Array, "t theta phi 2"]:
+        along, into, out, _ = (jnp.asarray(x, z.dtype) for x in _matrices(self))
+        return (along @ z.reshape(len(along), -1) @ into.T @ out.T).reshape(z.shape)
+
+    def unsmooth(self, x: Float[Array, "t theta phi 2"]) -> Float[Array, "t theta phi 2"]:
+        # the smallest one whose field is nearest to x
+        along, into, _, back = (jnp.asarray(m, x.dtype) for m in _matrices(self))
+        return (jnp.linalg.solve(along, x.reshape(len(along), -1)) @ back.T @ into).reshape(x.shape)
+
+    @property
+    def variance(self) -> Float[np.ndarray, "t theta phi 2"]:
+        along, into, out, _ = _matrices(self)
+        return np.outer(np.sum(along**2, 1), np.sum((out @ into) ** 2, 1)).reshape(*self.knots, 2)
+
+
+@functools.lru_cache
+def _matrices(of: KnotSmoother) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The factor in time, white coefficients from z, vectors at knots from these, and coefficients from vectors."""
+    count, *knots = of.knots
+    theta, phi = places((knots[0], knots[1]))
+    slopes = vectors(of.degree, *(x.reshape(-1) for x in np.meshgrid(theta, phi, indexing="ij")))
+    degrees = np.tile(packed(of.degree)[2], 2)
+    number = degrees * (degrees + 1.0)
+    # orthonormal vector harmonics at the knots, rows by place and component
+    a, b = slopes
+    harmonics = np.stack([np.hstack([a, -b]), np.hstack([b, a])], 1).reshape(-1, 2 * a.shape[1]) / np.sqrt(number)
+    root = np.sqrt(np.repeat(np.sin(theta), 2 * knots[1]))[:, None]
+    left, _, right = np.linalg.svd(root * harmonics, full_matrices=False)
+    into = (left @ right).T
+    back = np.linalg.lstsq(root * harmonics, np.diag(root[:, 0]), rcond=None)[0]
+    factor = (1 + of.length**2 * number) ** -of.order
+    k = np.pi * np.arange(count) / (of.times[-1] - of.times[0] or 1.0) * (count - 1) / count
+    cosines = np.cos(np.pi * np.outer(np.arange(count) + 0.5, np.arange(count)) / count)
+    cosines /= np.linalg.norm(cosines, axis=0)
+    slow = (1 + of.time**2 * k**2) ** -of.order
+    if of.amplitude is not None:
+        # each component has half of the mean square of a tangent vector
+        factor *= of.amplitude / np.sqrt(np.sum(factor**2) / (8 * np.pi))
+        slow /= np.sqrt(np.mean(slow**2))
+    return cosines * slow @ cosines.T, into, harmonics * factor, back / factor[:, None]
