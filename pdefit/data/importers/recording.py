@@ -31,6 +31,7 @@ class Recording:
     - `source`: names of the files.
     - `title`: one line about the content.
     - `dtype`: type of the values in the file.
+    - `scalars`: numbers beside the frames, such as a radius, each with its unit.
     """
 
     ts: np.ndarray
@@ -43,6 +44,7 @@ class Recording:
     source: list[str]
     title: str = "Measured frames"
     dtype: str = "f4"
+    scalars: Mapping[str, tuple[float | np.ndarray, str]] = dataclasses.field(default_factory=dict)
 
 
 def write_recording(path: Path, recording: Recording) -> float:
@@ -66,6 +68,8 @@ def write_recording(path: Path, recording: Recording) -> float:
             scale = file.create_dataset(name, data=np.asarray(values, float))
             scale.attrs["units"] = unit
             scale.make_scale(name)
+        for name, (value, unit) in recording.scalars.items():
+            file.create_dataset(name, data=value).attrs["units"] = unit
         stored: dict[str, h5py.Dataset] = {}
         for name, unit in recording.units.items():
             stored[name] = kept = file.create_dataset(name, (count, *shape), recording.dtype, chunks=(1, *shape))

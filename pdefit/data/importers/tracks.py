@@ -9,11 +9,12 @@ import numpy as np
 import pandas
 
 from pdefit._util.errors import PdefitError, first_line
+from pdefit.data.importers._sphere import fitted_sphere, tangent_vectors
 from pdefit.data.importers.options import number, numbers
 from pdefit.data.importers.recording import Recording
 from pdefit.data.importers.scale import SCALE_OPTIONS, refuse_unknown, scale_of
 
-_OPTIONS = ("bins", "box", "least", "as", "experiment", "y")
+_OPTIONS = ("bins", "box", "least", "as", "experiment", "y", "pole")
 # names of TrackMate and trackpy
 _NAMES = {"track_id": "track", "particle": "track"} | {f"position_{c}": c for c in "xyz"}
 # vectors that a proposed bin holds
@@ -26,7 +27,7 @@ def tracks(files: list[Path], options: dict[str, str]) -> Recording:
     **Arguments:**
 
     - `files`: CSV files with columns `experiment, frame, track, x, y, z`, or of TrackMate.
-    - `options`: `bins`, `box`, `least`, `as=positions`, `experiment`, `y=up|down` and those of the scale.
+    - `options`: `bins`, `box`, `least`, `as=positions|sphere`, `pole`, `experiment`, `y=up|down` and those of the scale.
     """
     refuse_unknown("tracks", options, (*SCALE_OPTIONS, *_OPTIONS))
     read = [_table(file) for file in files]
@@ -52,15 +53,20 @@ def tracks(files: list[Path], options: dict[str, str]) -> Recording:
         if not (math.isfinite(step) and step > 0):
             raise PdefitError("POSITION_T does not grow with FRAME; add frame=TIME, such as frame=2ms")
     bins = [int(n) for n in numbers("bins", options["bins"], "[20,20]", (2, 3))] if "bins" in options else []
-    points = options.get("as") == "positions"
-    if "as" in options and not points:
-        raise PdefitError(f"as expects positions, but got '{options['as']}'; leave it out for means on a raster")
+    points, sphere = (options.get("as") == kind for kind in ("positions", "sphere"))
+    if "as" in options and not (points or sphere):
+        raise PdefitError(
+            f"as expects positions or sphere, but got '{options['as']}'; leave it out for means on a raster"
+        )
+    if "pole" in options and not sphere:
+        raise PdefitError("pole is the north of a sphere; add as=sphere, or leave it out")
     deep = "z" in table and table["z"].nunique() > 1
-    dims = "xyz"[: len(bins) or 2 + deep]
+    dims = "xyz" if sphere else "xyz"[: len(bins) or 2 + deep]
     if not {*dims} <= {*table}:
-        raise PdefitError(f"bins has {len(bins)} numbers, but the files have no column z; leave the third out")
+        raise PdefitError("The files have no column z; add it, or leave as=sphere and a third number of bins out")
     notes = ["Values at several depths z are taken together."] if deep and dims == "xy" else []
-    down = options.get("y", "down" if "position_t" in table else "up")
+    # an image with y down and z away from the eye is not mirrored
+    down = options.get("y", "down" if "position_t" in table and not sphere else "up")
     if down not in ("up", "down"):
         raise PdefitError(f"y expects up or down, but got '{down}'; correct it")
     where = table[[*dims]].to_numpy(float)
@@ -70,8 +76,16 @@ def tracks(files: list[Path], options: dict[str, str]) -> Recording:
     if down == "down":
         table["y"] = box[1].sum() - table["y"]
         notes.append("y of the files runs down, so it is mirrored within its range.")
-    else:
+    elif not sphere:
         notes.append("y of the files is taken to run up; y=down is for positions in an image.")
+    if sphere:
+        if length_unit == "m":
+            length, step, length_unit, time_unit = length * 1e6, step / 60, "um", "min"
+        table[[*dims]] *= length
+        recording = Recording(
+            np.zeros(0), time_unit, {}, length_unit, {}, [], notes, [f.name for f in files], "Tracks on a sphere"
+        )
+        return _on_sphere(table, recording, step, bins, options)
     vectors = _vectors(table, dims, length, step, notes)
     box, speed, times = box * length, f"{length_unit}/{time_unit}", np.unique(vectors["time"])
     recording = Recording(
@@ -155,8 +169,59 @@ def _table(file: Path) -> tuple[Any, dict[str, str]]:
     return table, units
 
 
+def _on_sphere(table: Any, recording: Recording, step: float, bins: list[int], options: dict[str, str]) -> Recording:
+    """Mean tangent velocities at colatitudes and longitudes of the sphere that fits the positions.
+
+    **Arguments:**
+
+    - `table`: positions in the length unit of the recording.
+    - `recording`: with units and notes, to be filled.
+    - `step`: the time between frames.
+    - `bins`: the numbers of cells along theta and phi.
+    - `options`: of the import.
+    """
+    notes, unit = recording.notes, recording.length_unit
+    sphere = fitted_sphere(table[[*"xyz"]].to_numpy(float))
+    pole = np.array(numbers("pole", options.get("pole", "[0,0,1]"), "[0,0,1]", (3,), whole=False))
+    if len(bins) != 2 or 0 in bins or not pole.any():
+        raise PdefitError("as=sphere expects cells along theta and phi, and a pole other than 0; write bins=[18,36]")
+    at = ", ".join(f"{c:.5g}" for c in sphere.centre)
+    notes.append(
+        f"The sphere has the centre ({at}) {unit} and the radius {sphere.radius:.5g} +- {sphere.error:.2g} {unit}; positions "
+        f"are {sphere.rms:.3g} {unit} (rms) away from it, {sphere.rms / sphere.radius:.1%} of the radius."
+    )
+    notes.append("x, y and z of the files are taken to be right-handed; y=down mirrors y.")
+    if not sphere.kept.all():
+        notes.append(f"{np.sum(~sphere.kept)} positions are left out, since they are too far from the sphere.")
+    first, second = _pairs(table[sphere.kept], notes)
+    start, end = (part[[*"xyz"]].to_numpy(float) for part in (first, second))
+    vectors = pandas.DataFrame(tangent_vectors(start, end, sphere, pole, bins)).assign(
+        time=(first["frame"] + 0.5) * step
+    )
+    vectors[["u_theta", "u_phi"]] /= step
+    recording.ts, speed = np.unique(vectors["time"]), f"{unit}/{recording.time_unit}"
+    recording.axes = {
+        d: (np.arange(n) + 0.5) * w / n for d, n, w in zip(("theta", "phi"), bins, (np.pi, 2 * np.pi), strict=True)
+    }
+    recording.scalars = {"radius": (sphere.radius, unit), "centre": (sphere.centre, unit), "pole": (pole, "1")}
+    recording.units = dict.fromkeys(("u_theta", "u_phi", "u_theta_sigma", "u_phi_sigma"), speed) | {"count": "1"}
+    recording.frames = _means(vectors, recording, number("least", options.get("least", "2"), 1))
+    recording.length_unit = "rad"
+    return recording
+
+
 def _vectors(table: Any, dims: str, length: float, step: float, notes: list[str]) -> Any:
     """Time, place and velocity of all pairs of consecutive positions."""
+    first, second = _pairs(table, notes)
+    found = {"time": (first["frame"] + 0.5) * step}
+    for component, dim in zip("uvw", dims, strict=False):
+        found[dim] = length * (first[dim] + second[dim]) / 2
+        found[component] = length * (second[dim] - first[dim]) / step
+    return pandas.DataFrame(found)
+
+
+def _pairs(table: Any, notes: list[str]) -> tuple[Any, Any]:
+    """The first and the second positions of all pairs in consecutive frames."""
     twice = table.duplicated(["track", "frame"], keep=False)
     if twice.any():
         notes.append(f"{twice.sum()} positions are left out, since their track has several in that frame.")
@@ -165,24 +230,20 @@ def _vectors(table: Any, dims: str, length: float, step: float, notes: list[str]
     first, second = (part[pair].reset_index(drop=True) for part in (table[:-1], table[1:]))
     if not len(first):
         raise PdefitError("No track has positions in two consecutive frames; number frames by 0, 1, 2, ...")
-    found = {"time": (first["frame"] + 0.5) * step}
-    for component, dim in zip("uvw", dims, strict=False):
-        found[dim] = length * (first[dim] + second[dim]) / 2
-        found[component] = length * (second[dim] - first[dim]) / step
-    return pandas.DataFrame(found)
+    return first, second
 
 
 def _means(vectors: Any, recording: Recording, least: int) -> Iterator[Mapping[str, np.ndarray]]:
     """Means in the cells of every frame, with standard errors."""
-    shape, components = tuple(a.size for a in recording.axes.values()), [c for c in "uvw" if c in vectors]
+    shape, components = tuple(a.size for a in recording.axes.values()), [c for c in recording.units if c in vectors]
     groups = vectors.groupby(["time", "cell"])
     means, counts = groups[components].mean(), groups.size()
     free = len(vectors) - len(counts)
     spread = np.sqrt(((vectors[components] - groups[components].transform("mean")) ** 2).sum() / (free or math.nan))
     told = ", ".join(f"{spread[c]:.3g} for {c}" for c in components)
     recording.notes.append(
-        f"Standard errors are the spread within cells, pooled over all ({told} {recording.units['u']}), over the root of "
-        f"the count. Cells with fewer than {least} vectors are missing."
+        f"Standard errors are the spread within cells, pooled over all ({told} {recording.units[components[0]]}), over the "
+        f"root of the count. Cells with fewer than {least} vectors are missing."
     )
     for time in recording.ts:
         count, frame = np.zeros(math.prod(shape)), {}

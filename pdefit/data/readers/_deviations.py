@@ -25,12 +25,13 @@ class Deviations(NamedTuple):
     alike: np.ndarray | None
     conversion: Conversion
 
-    def frames(self, file: h5py.File, path: Path, frames: slice, count: int) -> np.ndarray:
-        """The standard deviations of some of the file's `count` frames."""
+    def frames(self, file: h5py.File, path: Path, frames: slice, count: int, values: np.ndarray) -> np.ndarray:
+        """The standard deviations of some of the file's `count` frames; any where the `values` are missing."""
         if self.alike is not None:
             return self.alike
         assert isinstance(self.source, str)
-        return _checked(self.conversion.deviations(array(file, self.source, path, frames, count)), self.source, path)
+        found = self.conversion.deviations(array(file, self.source, path, frames, count))
+        return _checked(np.where(np.isnan(found) & np.isnan(values), 1.0, found), self.source, path)
 
 
 def deviations(

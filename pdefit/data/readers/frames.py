@@ -114,7 +114,7 @@ class Frames:
             whole = v.conversion.values(array(self._file, v.name, self._path, frames, self._count))
             values[field] = whole[(slice(None), *self._crop)]
             self._check_finite(v.name, values[field], first)
-            sigma[field] = v.sigma.frames(self._file, self._path, frames, self._count)
+            sigma[field] = v.sigma.frames(self._file, self._path, frames, self._count, whole)
             if self._crop and sigma[field].ndim == 1:
                 # along the first axis after time
                 sigma[field] = sigma[field][self._crop[0]]

@@ -67,8 +67,6 @@ class AbstractObservationOperator(eqx.Module):
     def along(self, axes: Mapping[str, np.ndarray]) -> "AbstractObservationOperator":
         """The operator at positions along axes that come with the data; itself if its own are fixed, or if it has none.
 
-        An operator that is not `scattered`, and `lacks_points`, is given them before the record is read.
-
         **Arguments:** `axes`: for each axis of the fields the positions along it, (n,).
         """
         return self

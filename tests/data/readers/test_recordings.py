@@ -81,6 +81,18 @@ def test_values_of_a_recording_for_the_system(tmp_path):
         read_arrays(path, {"r": "radius"}, {"experiment": "late"})
 
 
+def test_a_missing_value_needs_no_standard_deviation(tmp_path):
+    errors = xarray.where(np.isnan(_film().velocity), np.nan, 2.0)
+    _film(error=errors.assign_attrs(units="um/min")).to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+    sigma = {"u_phi": "error[phi]"}
+    with _frames(tmp_path / "a.nc", 0, sigma=sigma) as frames:
+        values, found = frames.arrays(0, 2)
+        np.testing.assert_allclose(found["u_phi"][np.isfinite(values["u_phi"])], 2 / 60)
+    _film(error=errors.where(errors.theta < 2)).to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+    with _frames(tmp_path / "a.nc", 0, sigma=sigma) as frames, pytest.raises(PdefitError, match="must be positive"):
+        frames.arrays(0, 2)
+
+
 def test_equal_lengths_of_axes_are_no_matter(tmp_path):
     film = _film().isel(frame=slice(0, 3))
     film.isel(theta=slice(0, 3)).to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
