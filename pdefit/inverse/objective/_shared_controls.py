@@ -27,7 +27,21 @@ class _Of:
         return self.where(problem)[self.recording]
 
 
-def stacked_controls(functionals: Sequence[Functional], held: Mapping[str, int]) -> Controls:
+def joined(
+    functionals: Sequence[Functional], gauge: Mapping[str, int | str]
+) -> tuple[Controls, np.ndarray, Float[Array, " h"], np.ndarray]:
+    """The controls of all recordings, and what `Recordings` knows of them as `columns`, `held` and `sums`.
+
+    **Arguments:** `gauge`: as of `Recordings`.
+    """
+    _check_gauge(gauge, functionals)
+    held = {path: e for path, e in gauge.items() if isinstance(e, int)}
+    controls = _stacked_controls(functionals, held)
+    columns = _theta_columns(controls, functionals[0].controls, len(functionals), held)
+    return controls, columns, _held_values(functionals, held), _sums(controls, gauge)
+
+
+def _stacked_controls(functionals: Sequence[Functional], held: Mapping[str, int]) -> Controls:
     """The controls of all recordings in the order of theta, bound to the stacked problem.
 
     **Arguments:** `held`: by path the number of the recording that keeps its guess.
@@ -41,7 +55,7 @@ def stacked_controls(functionals: Sequence[Functional], held: Mapping[str, int])
     return in_order([*shared, *(bound(c, e) for c, e in each if held.get(c.name) != e)])
 
 
-def held_values(functionals: Sequence[Functional], held: Mapping[str, int]) -> Float[Array, " h"]:
+def _held_values(functionals: Sequence[Functional], held: Mapping[str, int]) -> Float[Array, " h"]:
     """The search variables of controls that recordings keep at their guesses, in the order of `held`."""
     values = [jnp.zeros(0)]
     for path, e in held.items():
@@ -49,7 +63,7 @@ def held_values(functionals: Sequence[Functional], held: Mapping[str, int]) -> F
     return jnp.concatenate(values)
 
 
-def theta_columns(controls: Controls, one: Controls, count: int, held: Mapping[str, int]) -> np.ndarray:
+def _theta_columns(controls: Controls, one: Controls, count: int, held: Mapping[str, int]) -> np.ndarray:
     """For each of E recordings the elements of theta that are its own theta of q elements, (E, q).
 
     Those that are held come after all elements of theta, in the order of `held`.
@@ -63,7 +77,7 @@ def theta_columns(controls: Controls, one: Controls, count: int, held: Mapping[s
     return np.stack([np.concatenate(row) for row in rows])
 
 
-def check_gauge(gauge: Mapping[str, int | str], functionals: Sequence[Functional]) -> None:
+def _check_gauge(gauge: Mapping[str, int | str], functionals: Sequence[Functional]) -> None:
     """Refuse a gauge of a control that is not each recording's own, or that names a recording which is not there."""
     own = {c.name for c in functionals[0].controls.items if c.own and not c.is_node}
     for path, rule in gauge.items():
@@ -75,7 +89,7 @@ def check_gauge(gauge: Mapping[str, int | str], functionals: Sequence[Functional
             )
 
 
-def sums(controls: Controls, gauge: Mapping[str, int | str]) -> np.ndarray:
+def _sums(controls: Controls, gauge: Mapping[str, int | str]) -> np.ndarray:
     """Rows (g, p) whose products with theta are residuals of the controls whose sum is kept zero."""
     edges, rows = np.cumsum([0, *(c.size for c in controls.items)]), [np.zeros((0, controls.size))]
     for path in (path for path, rule in gauge.items() if rule == "sum"):

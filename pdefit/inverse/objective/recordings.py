@@ -14,15 +14,7 @@ from pdefit._util.errors import PdefitError
 from pdefit.integrate.loop.batch import AbstractBatch, Vmap
 from pdefit.inverse.controls.regularizers import AbstractRegularizer
 from pdefit.inverse.controls.vector import Controls
-from pdefit.inverse.objective._shared_controls import (
-    check_gauge,
-    check_shared,
-    held_values,
-    stacked_controls,
-    sums,
-    theta_columns,
-    without_shared,
-)
+from pdefit.inverse.objective._shared_controls import check_shared, joined, without_shared
 from pdefit.inverse.objective._stacking import Extent, extent, sliced, stacked, unstacked
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
@@ -95,12 +87,8 @@ class Recordings(AbstractObjective):
         paths = [c.path for c in shared]
         self.regularizers = tuple(r for r in first.regularizers if r.control in paths)
         self.members = stacked([without_shared(f) for f in functionals])
-        check_gauge(gauge or {}, functionals)
-        held = {path: e for path, e in (gauge or {}).items() if isinstance(e, int)}
-        self.controls, self.held = stacked_controls(functionals, held), held_values(functionals, held)
-        self.columns = theta_columns(self.controls, first.controls, len(functionals), held)
-        self.batch = batch or Vmap()
-        self.gauge, self.sums = tuple((gauge or {}).items()), sums(self.controls, gauge or {})
+        self.controls, self.columns, self.held, self.sums = joined(functionals, gauge or {})
+        self.batch, self.gauge = batch or Vmap(), tuple((gauge or {}).items())
         self.extents = tuple(map(extent, functionals))
 
     # --- what every recording has ------------------------------------------------------------------------------------
