@@ -62,7 +62,9 @@ def test_draws_of_noise_differ_between_recordings_and_shared_guesses_do_not():
 
 def test_windows_of_one_file_are_recordings():
     times = "recordings={early: {times: {stop: 4, fit_until: 3}}, late: {times: {start: 9, stop: 14, fit_until: 12}}}"
-    found = pdefit.load_experiment("classics/lorenz", [times, "stages=levenberg_marquardt"]).fit()
+    exp = pdefit.load_experiment("classics/lorenz", [times, "stages=levenberg_marquardt"])
+    assert any("late begins when early has ended" in remark for remark in exp.remarks)
+    found = exp.fit()
     assert found.converged
     values = found.functional.controls.values(found.theta)
     np.testing.assert_allclose([float(values[n]) for n in ("sigma", "rho", "beta")], [10, 28, 8 / 3], rtol=0.01)

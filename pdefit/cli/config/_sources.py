@@ -12,7 +12,7 @@ from pdefit.cli.config.settings import DataSettings, Initial, Later, Reference, 
 from pdefit.cli.config.stages import AUTO
 from pdefit.systems.preparation import AbstractPreparation
 
-_DATA = ("path", "variables", "sigma", "noise", "time", "coordinates", "axes", "crop", "system", "truth")
+_DATA = ("path", "variables", "sigma", "noise", "time", "coordinates", "axes", "crop", "select", "system", "truth")
 _AUTOMATIC = "auto"
 
 
@@ -88,7 +88,7 @@ def read_data(node: Mapping[str, Any] | None) -> DataSettings | None:
         time=node.get("time") or None,
         coordinates=dict(coordinates),
         axes={field: tuple(names) for field, names in axes.items()},
-        select={},
+        select=_select(node.get("select") or {}),
         crop=_crop(node.get("crop") or []),
         system=dict(node.get("system") or {}),
         truth=tuple(truth),
@@ -105,6 +105,16 @@ def _crop(node: Any) -> tuple[tuple[int, int], ...]:
             f"{node!r}"
         )
     return tuple((first, last) for first, last in node)
+
+
+def _select(node: Any) -> dict[str, str | int]:
+    """For an axis the name or number of one recording."""
+    known = isinstance(node, Mapping) and len(node) <= 1
+    if not known or not all(isinstance(x, str | int) and not isinstance(x, bool) for x in node.values()):
+        raise PdefitError(
+            f"data.select expects the axis of the recordings and one of them, e.g. {{experiment: 2}}, but got {node!r}"
+        )
+    return dict(node)
 
 
 def _check_texts(data: Mapping[str, Any]) -> None:

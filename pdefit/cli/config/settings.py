@@ -69,7 +69,7 @@ class DataSettings:
     - `time`: name of the variable with the times; None for `time`.
     - `coordinates`: names of the variables with positions, by axis; None for an axis that is not checked.
     - `axes`: names of the axes of a variable in the order of the file, by field.
-    - `select`: the name of the recording that is read along an axis of the file; empty where it holds one.
+    - `select`: the name or number of the recording that is read along an axis of the file; empty where it holds one.
     - `crop`: for the first axes after time the first index that is taken, and the one after the last.
     - `system`: names in the file of arguments of the system.
     - `truth`: controls whose true values are known.
@@ -85,7 +85,7 @@ class DataSettings:
     time: str | None
     coordinates: dict[str, str | None]
     axes: dict[str, tuple[str, ...]]
-    select: dict[str, str]
+    select: dict[str, str | int]
     crop: tuple[tuple[int, int], ...]
     system: dict[str, str]
     truth: tuple[str, ...]

@@ -56,7 +56,7 @@ def together(settings: Settings, made: Mapping[str, Experiment]) -> Experiment:
         first,
         functional=functional,
         stages=[_judged(stage, made) for stage in first.stages],
-        remarks=_named({name: one.remarks for name, one in made.items()}),
+        remarks=_named({name: one.remarks for name, one in made.items()}) + _apart(made),
         noise={n: found for one in made.values() for n, found in one.noise.items()},
         unstated=tuple({n for one in made.values() for n in one.unstated}),
         noiseless=any(one.noiseless for one in made.values()),
@@ -82,6 +82,18 @@ def _judged(stage: Stage, made: Mapping[str, Experiment]) -> Stage:
         return stage
     records = tuple(one.record.at(slice(0, one.fitted)) for one in made.values())
     return dataclasses.replace(stage, stop=Holdout(records, stage.stop.patience))
+
+
+def _apart(made: Mapping[str, Experiment]) -> tuple[str, ...]:
+    """A remark about two recordings without a common time."""
+    first = max(made, key=lambda name: float(made[name].record.ts[0]))
+    last = min(made, key=lambda name: float(made[name].record.ts[made[name].fitted - 1]))
+    if made[first].record.ts[0] <= made[last].record.ts[made[last].fitted - 1]:
+        return ()
+    return (
+        f"{first} begins when {last} has ended: what they share at a time, such as a force, is seen by one of them only; "
+        f"correct their times (times, time_offset in the file) if they were watched together",
+    )
 
 
 def _named(remarks: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
