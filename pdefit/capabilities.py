@@ -11,6 +11,7 @@ from pdefit.systems.capabilities import AbstractDriven as AbstractDriven
 from pdefit.systems.capabilities import AbstractExact as AbstractExact
 from pdefit.systems.capabilities import AbstractGridded as AbstractGridded
 from pdefit.systems.capabilities import AbstractMechanical as AbstractMechanical
+from pdefit.systems.capabilities import AbstractReduced as AbstractReduced
 from pdefit.systems.capabilities import AbstractRefinable as AbstractRefinable
 from pdefit.systems.capabilities import AbstractSmoothed as AbstractSmoothed
 from pdefit.systems.capabilities import AbstractStable as AbstractStable

@@ -1,6 +1,6 @@
-"""Twelve recordings of an embryo that a known force drives: the twin of `experiment=sphere/embryos`.
+"""Recordings of embryos that a known force drives: the data of `experiment=sphere/embryo_twin`.
 
-Writes data/sphere/embryo_force.h5 and data/sphere/embryo_twin.h5. All recordings are of one force in the frame of the embryo.
+Writes data/sphere/embryo_twin.h5 and data/sphere/embryo_self.h5. All recordings are of one force in the frame of the embryo.
 Each has its own orientation, delay, initial velocity, unseen cap and noise. Lengths are in um, times in min.
 
 With n the place on the unit sphere, s the part of the film that has passed, and grad of the unit sphere the force is
@@ -145,42 +145,44 @@ def angle_between(a: np.ndarray, b: np.ndarray) -> float:
 def main() -> None:
     jax.config.update("jax_enable_x64", True)
     OUT.mkdir(parents=True, exist_ok=True)
-    found, knots = recordings(0, 12), knot_force()
-    about = {
-        "history": "made by scripts/make_embryos.py of pdefit; NumPy " + np.__version__,
-        "license": "CC0-1.0",
-        "source": "scripts/make_embryos.py of pdefit",
-    }
-    with h5py.File(OUT / "embryo_force.h5", "w") as file:
-        file.attrs.update(title="a known force on twelve embryos, with the orientation and the delay of each", **about)
-        theta, phi = knots.places
-        _axes(file, time=(np.asarray(knots.times), "min"), theta=(theta, "rad"), phi=(phi, "rad"), component=_COMPONENT,
-              experiment=(np.arange(12), "1"), axis=(np.arange(3), "1"))  # fmt: skip
-        data = file.create_dataset("force", data=np.asarray(knots.values), compression="gzip", shuffle=True)
-        _describe(file, data, "um/min^2", "force per mass at knots", ("time", "theta", "phi", "component"))
-        _describe(file, file.create_dataset("orientation", data=np.stack([r.orientation for r in found])), "rad",
-                  "axis times angle of the rotation from the frame of the force", ("experiment", "axis"))  # fmt: skip
-        _describe(
-            file,
-            file.create_dataset("delay", data=[r.delay for r in found]),
-            "min",
-            "time by which it is later",
-            ("experiment",),
+    write(OUT / "embryo_twin.h5", recordings(0, 12), "twelve embryos")
+    write(
+        OUT / "embryo_self.h5",
+        recordings(0, 4, 8, FRAME_TIME, own_force=False),
+        "four embryos, by the model of the fit",
+    )
+
+
+def write(path: Path, found: list[Recording], what: str) -> None:
+    """Write recordings with what is true of them, in the layout of docs/cases/sphere.md."""
+    knots, times, count = knot_force(), FRAME_TIME * np.arange(FRAMES), len(found)
+    names = np.asarray([f"embryo_{e + 1:02d}" for e in range(count)], dtype=object), ""
+    with h5py.File(path, "w") as file:
+        file.attrs.update(
+            title=f"noisy velocities of {what} that one force drives, of which a cap is missing",
+            history="made by scripts/make_embryos.py of pdefit; NumPy " + np.__version__,
+            license="CC0-1.0",
+            source="scripts/make_embryos.py of pdefit",
         )
-    with h5py.File(OUT / "embryo_twin.h5", "w") as file:
-        file.attrs.update(title="noisy velocities of twelve embryos of a twin, of which a cap is missing", **about)
-        times = FRAME_TIME * np.arange(FRAMES)
-        _axes(file, experiment=(np.arange(12), "1"), time=(times, "min"), theta=(np.asarray(THETA), "rad"),
-              phi=(np.asarray(PHI), "rad"), component=_COMPONENT)  # fmt: skip
+        theta, phi = knots.places
+        _axes(file, experiment=names, time=(times, "min"), theta=(np.asarray(THETA), "rad"), phi=(np.asarray(PHI), "rad"),
+              component=_COMPONENT, knot_time=(np.asarray(knots.times), "min"), knot_theta=(theta, "rad"),
+              knot_phi=(phi, "rad"), axis=(np.arange(3), "1"))  # fmt: skip
         # ten bits of the fraction are more than the noise needs
         velocity = _rounded(np.stack([r.velocity for r in found]).astype(np.float32))
         data = file.create_dataset("velocity", data=velocity, compression="gzip", compression_opts=9, shuffle=True)
         _describe(file, data, "um/min", "velocity", ("experiment", "time", "theta", "phi", "component"))
-        for name, value, unit in (("radius", RADIUS, "um"), ("frame_time", FRAME_TIME, "min")):
-            _describe(file, file.create_dataset(name, data=np.full(12, value)), unit, name, ("experiment",))
-        _describe(file, file.create_dataset("sigma", data=[r.sigma for r in found]), "um/min",
-                  "standard deviation of the noise", ("experiment",))  # fmt: skip
-        file.create_dataset("names", data=[f"embryo_{e:02d}" for e in range(12)], dtype=h5py.string_dtype())
+        data = file.create_dataset("force", data=np.asarray(knots.values), compression="gzip", shuffle=True)
+        _describe(file, data, "um/min^2", "true force at knots", ("knot_time", "knot_theta", "knot_phi", "component"))
+        for name, values, unit, meaning, *more in (
+            ("radius", [RADIUS] * count, "um", "radius"),
+            ("frame_time", [FRAME_TIME] * count, "min", "time between frames"),
+            ("sigma", [r.sigma for r in found], "um/min", "standard deviation of the noise"),
+            ("delay", [r.delay for r in found], "min", "true time by which the force is later"),
+            ("orientation", [r.orientation for r in found], "rad", "true axis times angle of the force", "axis"),
+        ):
+            stored = file.create_dataset(name, data=np.asarray(values, float))
+            _describe(file, stored, unit, meaning, ("experiment", *more))
 
 
 _COMPONENT = np.asarray(["theta", "phi"], dtype=object), ""

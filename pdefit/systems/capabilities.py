@@ -9,7 +9,7 @@ from typing import Any
 
 import equinox as eqx
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 
 from pdefit.data.observations import Observations
 from pdefit.systems.system import AbstractSystem
@@ -174,6 +174,14 @@ class AbstractStable(eqx.Module):
         """The largest stable step of the explicit Euler method at the state y, in the system's time unit."""
 
 
+class AbstractReduced(eqx.Module):
+    """Systems whose equations have a part that depends on parameters alone, such as the rotation of a force."""
+
+    @abc.abstractmethod
+    def reduced(self) -> AbstractSystem:
+        """An equal system with that part computed, of which every run makes its steps."""
+
+
 class AbstractDataState(eqx.Module):
     """A system that finds whole states from observations of a part of them."""
 
@@ -225,6 +233,11 @@ class Smoother(abc.ABC):
     @abc.abstractmethod
     def variance(self) -> Float[np.ndarray, "..."]:
         """The variance of S z at every element, for a z of unit variance."""
+
+    @property
+    def groups(self) -> Int[np.ndarray, "..."]:
+        """A number for every element of z, alike for those that data of a kind should determine about equally well."""
+        return np.zeros(self.variance.shape, int)
 
     @abc.abstractmethod
     def smooth(self, z: Float[Array, "..."]) -> Float[Array, "..."]:

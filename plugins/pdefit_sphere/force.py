@@ -17,6 +17,8 @@ from pdefit_sphere.knots import knots_in_time, places, projection, time_weights,
 class AbstractForce(eqx.Module):
     """A tangent force per mass on a sphere, f = grad psi + n x grad chi with the gradient of the unit sphere."""
 
+    times: eqx.AbstractVar[tuple[float, ...]]
+
     @abc.abstractmethod
     def potentials(self, t: Array) -> Float[Array, "P 2"]:
         """The coefficients of psi and chi at a time, packed as of `Sphere.pack`, in the unit of the force.
@@ -25,6 +27,11 @@ class AbstractForce(eqx.Module):
 
         - `t`: the time, in the system's time unit.
         """
+
+    @property
+    @abc.abstractmethod
+    def coefficients(self) -> Float[Array, "K P 2"]:
+        """The coefficients of psi and chi at the knots in time."""
 
 
 class HarmonicForce(AbstractForce):
@@ -51,6 +58,10 @@ class HarmonicForce(AbstractForce):
 
     def potentials(self, t):
         return weighted(time_weights(self.times, t), self.values)
+
+    @property
+    def coefficients(self):
+        return self.values
 
 
 class KnotForce(AbstractForce, AbstractSmoothed):
@@ -99,9 +110,15 @@ class KnotForce(AbstractForce, AbstractSmoothed):
         return places((along, around))
 
     def potentials(self, t):
-        now = weighted(time_weights(self.times, t), self.values)
-        matrix = jnp.asarray(projection(now.shape[:2], self.degree), now.dtype)
-        return jnp.tensordot(matrix, now, 3, precision=jax.lax.Precision.HIGHEST)
+        return self._projected(weighted(time_weights(self.times, t), self.values))
+
+    @property
+    def coefficients(self):
+        return jax.vmap(self._projected)(self.values)
+
+    def _projected(self, values: Array) -> Array:
+        matrix = jnp.asarray(projection(values.shape[:2], self.degree), values.dtype)
+        return jnp.tensordot(matrix, values, 3, precision=jax.lax.Precision.HIGHEST)
 
 
 def _check(method: str) -> None:

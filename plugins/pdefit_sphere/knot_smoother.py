@@ -5,7 +5,7 @@ import functools
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from pdefit.capabilities import Smoother
 from pdefit_sphere.harmonics import packed, vectors
@@ -16,9 +16,9 @@ from pdefit_sphere.knots import places
 class KnotSmoother(Smoother):
     """The operator S between a search variable z and tangent vectors at knots: vector harmonics times cosines in time.
 
-    Both have the same shape. Harmonics of degree l are multiplied by (1 + length^2 l (l + 1))^-order, and cosines of the
-    frequency k by (1 + time^2 k^2)^-order. Any other part of z changes nothing. Rotations do not change the covariance
-    S S^T of what lies between the knots.
+    Both have the same shape. The first elements of z at each time are the coefficients of gradients and of curls, by degree
+    and order, and the others change nothing. Harmonics of degree l are multiplied by (1 + length^2 l (l + 1))^-order, and
+    cosines of the frequency k by (1 + time^2 k^2)^-order. So rotations do not change the covariance S S^T.
 
     **Arguments:**
 
@@ -41,42 +41,49 @@ class KnotSmoother(Smoother):
     amplitude: float | None
 
     def smooth(self, z: Float[Array, "t theta phi 2"]) -> Float[Array, "t theta phi 2"]:
-        along, into, out, _ = (jnp.asarray(x, z.dtype) for x in _matrices(self))
-        return (along @ z.reshape(len(along), -1) @ into.T @ out.T).reshape(z.shape)
+        along, out = (jnp.asarray(x, z.dtype) for x in _matrices(self)[:2])
+        return (along @ z.reshape(len(along), -1)[:, : out.shape[1]] @ out.T).reshape(z.shape)
 
     def unsmooth(self, x: Float[Array, "t theta phi 2"]) -> Float[Array, "t theta phi 2"]:
-        # the smallest one whose field is nearest to x
-        along, into, _, back = (jnp.asarray(m, x.dtype) for m in _matrices(self))
-        return (jnp.linalg.solve(along, x.reshape(len(along), -1)) @ back.T @ into).reshape(x.shape)
+        # that of the nearest field
+        along, _, back = (jnp.asarray(m, x.dtype) for m in _matrices(self))
+        found = jnp.linalg.solve(along, x.reshape(len(along), -1)) @ back.T
+        return jnp.pad(found, [(0, 0), (0, x[0].size - found.shape[1])]).reshape(x.shape)
 
     @property
     def variance(self) -> Float[np.ndarray, "t theta phi 2"]:
-        along, into, out, _ = _matrices(self)
-        return np.outer(np.sum(along**2, 1), np.sum((out @ into) ** 2, 1)).reshape(*self.knots, 2)
+        along, out, _ = _matrices(self)
+        return np.outer(np.sum(along**2, 1), np.sum(out**2, 1)).reshape(*self.knots, 2)
+
+    @property
+    def groups(self) -> Int[np.ndarray, "t theta phi 2"]:
+        # by degree, and by octave in time
+        found = np.zeros((self.knots[0], 2 * self.knots[1] * self.knots[2]), int)
+        degrees = np.tile(packed(self.degree)[2], 2)
+        octave = np.ceil(np.log2(np.arange(self.knots[0]) + 1)).astype(int)
+        found[:, : degrees.size] = degrees + (self.degree + 1) * octave[:, None]
+        return found.reshape(*self.knots, 2)
 
 
 @functools.lru_cache
-def _matrices(of: KnotSmoother) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The factor in time, white coefficients from z, vectors at knots from these, and coefficients from vectors."""
+def _matrices(of: KnotSmoother) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The factor in time, vectors at knots from coefficients, and coefficients from vectors."""
     count, *knots = of.knots
     theta, phi = places((knots[0], knots[1]))
-    slopes = vectors(of.degree, *(x.reshape(-1) for x in np.meshgrid(theta, phi, indexing="ij")))
+    a, b = vectors(of.degree, *(x.reshape(-1) for x in np.meshgrid(theta, phi, indexing="ij")))
     degrees = np.tile(packed(of.degree)[2], 2)
     number = degrees * (degrees + 1.0)
     # orthonormal vector harmonics at the knots, rows by place and component
-    a, b = slopes
     harmonics = np.stack([np.hstack([a, -b]), np.hstack([b, a])], 1).reshape(-1, 2 * a.shape[1]) / np.sqrt(number)
-    root = np.sqrt(np.repeat(np.sin(theta), 2 * knots[1]))[:, None]
-    left, _, right = np.linalg.svd(root * harmonics, full_matrices=False)
-    into = (left @ right).T
-    back = np.linalg.lstsq(root * harmonics, np.diag(root[:, 0]), rcond=None)[0]
+    root = np.sqrt(np.repeat(np.sin(theta), 2 * knots[1]))
+    back = np.linalg.pinv(root[:, None] * harmonics) * root
     factor = (1 + of.length**2 * number) ** -of.order
-    k = np.pi * np.arange(count) / (of.times[-1] - of.times[0] or 1.0) * (count - 1) / count
+    spacing = (of.times[-1] - of.times[0]) / (count - 1) if count > 1 else 1.0
+    slow = (1 + (of.time * np.pi * np.arange(count) / (count * spacing)) ** 2) ** -of.order
     cosines = np.cos(np.pi * np.outer(np.arange(count) + 0.5, np.arange(count)) / count)
     cosines /= np.linalg.norm(cosines, axis=0)
-    slow = (1 + of.time**2 * k**2) ** -of.order
     if of.amplitude is not None:
         # each component has half of the mean square of a tangent vector
         factor *= of.amplitude / np.sqrt(np.sum(factor**2) / (8 * np.pi))
         slow /= np.sqrt(np.mean(slow**2))
-    return cosines * slow @ cosines.T, into, harmonics * factor, back / factor[:, None]
+    return cosines * slow, harmonics * factor, back / factor[:, None]

@@ -1,5 +1,7 @@
 """The Navier-Stokes equations of a layer on a sphere."""
 
+import dataclasses
+import math
 from typing import Any
 
 import equinox as eqx
@@ -9,13 +11,14 @@ import numpy as np
 from jaxtyping import Array
 
 import pdefit
-from pdefit.capabilities import AbstractVerifiable, Example
+from pdefit.capabilities import AbstractReduced, AbstractVerifiable, Example
 from pdefit_sphere.flow import AbstractSphereFlow, Velocity
+from pdefit_sphere.force import HarmonicForce
 from pdefit_sphere.rotations import rotated
 from pdefit_sphere.transforms import Sphere
 
 
-class NavierStokes(AbstractSphereFlow, AbstractVerifiable):
+class NavierStokes(AbstractSphereFlow, AbstractVerifiable, AbstractReduced):
     """A layer on a sphere of radius R with viscosity, drag and a force, such as the tissue of an embryo.
 
         u_t + (u.grad) u + 2 rotation cos(theta) n x u
@@ -93,6 +96,18 @@ class NavierStokes(AbstractSphereFlow, AbstractVerifiable):
         # the flow's potentials have the gradient of a sphere of radius R
         found = self.sphere.radius * found.astype(dtype)
         return self.sphere.unpack(found[:, 0]), self.sphere.unpack(found[:, 1])
+
+    def reduced(self):
+        if self.force is None:
+            return self
+        # turned once for all times, in place of at every stage
+        found = self.force.coefficients
+        if self.orientation is not None:
+            columns = jnp.moveaxis(found, 0, 1).reshape(found.shape[1], -1)
+            found = jnp.moveaxis(rotated(columns, self.orientation).reshape(found.shape[1], -1, 2), 1, 0)
+        degree = math.isqrt(found.shape[1])
+        force = HarmonicForce(degree, len(self.force.times), self.force.times, found)
+        return dataclasses.replace(self, force=force, orientation=None)
 
     def eigenvalues(self):
         number, square = jnp.asarray(self.sphere.number), self.sphere.radius**2

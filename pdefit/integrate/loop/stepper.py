@@ -13,6 +13,7 @@ import pdefit.integrate.solvers.implicit
 import pdefit.integrate.solvers.symplectic  # noqa: F401
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.integrate.solvers.method import AbstractPrepared, Carry, method_of
+from pdefit.systems.capabilities import AbstractReduced
 from pdefit.systems.system import AbstractSystem
 
 
@@ -61,10 +62,11 @@ class Stepper(AbstractStepper):
         return method_of(self.solver).advance(self.system, t, h, carry, self.args)
 
     def prepared(self, grid):
-        method = method_of(self.solver)
+        method, system = method_of(self.solver), self.system
+        reduced = Stepper(system.reduced(), self.solver, self.args) if isinstance(system, AbstractReduced) else self
         if not isinstance(method, AbstractPrepared) or grid.sizes is None:
-            return self
+            return reduced
         sizes = jnp.asarray(grid.sizes, jnp.float64)
         # all trajectories of a batch have the same list of sizes
-        solver = method.prepared(self.system, sizes.reshape(-1, sizes.shape[-1])[0])
-        return eqx.tree_at(lambda s: s.solver, self, solver)
+        solver = method.prepared(reduced.system, sizes.reshape(-1, sizes.shape[-1])[0])
+        return eqx.tree_at(lambda s: s.solver, reduced, solver)

@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Bool, Float, PyTree
 
 from pdefit.inverse.controls._modes import Modes
 from pdefit.inverse.controls.priors import AbstractPrior
@@ -246,6 +246,14 @@ class Controls(eqx.Module):
         """For each path as declared a mask (p,) of its elements of theta, in all recordings together."""
         owner = np.repeat([c.name for c in self.items], [c.size for c in self.items])
         return {path: owner == path for path in dict.fromkeys(c.name for c in self.items)}
+
+    @property
+    def groups(self) -> Bool[np.ndarray, "g p"]:
+        """Masks of elements of theta that have about one curvature: those of a path, or groups within a field."""
+        found = [np.zeros(c.size) if c.smoothing is None else np.ravel(c.smoothing.groups) for c in self.items]
+        within = np.concatenate([np.zeros(0), *found])
+        each = [mask & (within == g) for mask in self.elements.values() for g in np.unique(within[mask])]
+        return np.stack(each)
 
     def box(self) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper bounds of theta."""

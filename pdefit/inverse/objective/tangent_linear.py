@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import PyTree
 
 from pdefit.integrate.loop.stepper import AbstractStepper, Stepper
+from pdefit.systems.capabilities import AbstractReduced
 
 
 def push(function: Callable, primals: tuple, tangents: tuple) -> tuple[PyTree, PyTree]:
@@ -80,11 +81,11 @@ class TangentLinearStepper(AbstractStepper):
         # what is prepared depends on the parameters, so it has a tangent of its own
         moved = eqx.filter(self.tangent, eqx.is_inexact_array)
         push_all = jvp_many if self.several else push
-        solver, d_solver = push_all(lambda s: s.prepared(grid).solver, (followed,), (moved,))
-        tangent = eqx.tree_at(lambda s: s.solver, self.tangent, d_solver)
-        if self.twin is None:
-            return TangentLinearStepper(stepper, tangent, None, self.several)
-        return TangentLinearStepper(stepper, tangent, eqx.tree_at(lambda s: s.solver, followed, solver), self.several)
+        new, tangent = push_all(lambda s: s.prepared(grid), (followed,), (moved,))
+        if not isinstance(followed.system, AbstractReduced):
+            # of a system as it was, parameters that do not move stay out of the tangents
+            tangent = eqx.tree_at(lambda s: s.solver, self.tangent, tangent.solver)
+        return TangentLinearStepper(stepper, tangent, None if self.twin is None else new, self.several)
 
     def _push(self, function: Callable, primal: PyTree, tangent: PyTree) -> tuple[PyTree, PyTree]:
         moved = eqx.filter(self.tangent, eqx.is_inexact_array)

@@ -45,8 +45,9 @@ class GaussNewtonCG(AbstractOptimizer):
     gradients. Far from the minimum fewer are spent: until the linear residual has fallen to min(1/2, sqrt(|g| / |g_0|))
     and the second half of the products brought less than a tenth of the decrease of the quadratic model.
 
-    A control with `smoothing` is searched in its Sobolev variable, which preconditions its field. Controls are scaled
-    to each other by their mean curvature, from one product for each at the start. Where the unknowns are numbers and a
+    A control with `smoothing` is searched in its Sobolev variable, which preconditions its field. Controls, and groups of
+    elements that a `Smoother` names, are scaled to each other by their mean curvature, from one product for each at the
+    start. Where the unknowns are numbers and a
     whole initial state, a block-arrow matrix preconditions all of them together (see
     `pdefit.inverse.optimizers.preconditioner`). Elements on a bound whose descent leads out of it are held.
 
@@ -103,8 +104,8 @@ class GaussNewtonCG(AbstractOptimizer):
     def _curvature(
         self, functional: Evaluated, theta: Array, state: _State, wanted: Bool[Array, ""]
     ) -> Float[Array, " p"]:
-        """The mean curvature of every control, measured at the first point."""
-        masks = jnp.stack([jnp.asarray(mask, theta.dtype) for mask in functional.controls.elements.values()])
+        """The mean curvature of every control, or group within a field, measured at the first point."""
+        masks = jnp.asarray(functional.controls.groups, theta.dtype)
         signs = jax.random.rademacher(jax.random.key(0), theta.shape, theta.dtype)
 
         def body(carry: tuple[Array, Array]) -> tuple[Array, Array]:
