@@ -70,7 +70,7 @@ def _smoothing(node: Any, path: str) -> float | Smoothing | None:
         if not 0 < cells < math.inf:
             raise PdefitError(f"{path} expects a positive number, but got {cells:g}")
         return cells
-    words = ("length", "amplitude", "order", "mean")
+    words = ("length", "amplitude", "order", "mean", "time")
     for word in node:
         if word not in words:
             raise unknown(f"word in {path}", str(word), words)
@@ -83,9 +83,10 @@ def _smoothing(node: Any, path: str) -> float | Smoothing | None:
     if amplitude is not None:
         amplitude = _number(amplitude, f"{path}.amplitude")
     order = _number(node.get("order", 1.0), f"{path}.order")
+    time = _number(node.get("time", 0.0), f"{path}.time")
     factors = {str(axis): _number(x, f"{path}.mean.{axis}") for axis, x in mean.items()}
     try:
-        return Smoothing(_number(node["length"], f"{path}.length"), amplitude, order, factors)
+        return Smoothing(_number(node["length"], f"{path}.length"), amplitude, order, factors, time)
     except ValueError as error:
         raise PdefitError(f"{path}: {error}") from None
 
