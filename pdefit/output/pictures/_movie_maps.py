@@ -23,6 +23,7 @@ _SIDE, _HALVES, _LONG, _BESIDE = 2.7, 3.5, 6.6, 1.0
 def maps_scene(film: Film, numbers: list[int]) -> tuple[Stage, Iterator[np.ndarray]]:
     """Stage and frames of up to three fields, each in a row: truth, prediction and error.
 
+    Predictions of which nothing is known share a row, the last.
     Of long planes only the first field is shown, with the panels below each other. Vectors are arrows upon the fields,
     and their components have no rows of their own.
     """
@@ -31,26 +32,28 @@ def maps_scene(film: Film, numbers: list[int]) -> tuple[Stage, Iterator[np.ndarr
     shown = shown[: 1 if is_strip else _MOST_ROWS]
     names = max((panels(q.field.reference) for q in shown), key=len)
     side = _HALVES if any(q.view for q in shown) else _SIDE
-    high = [max(round((_LONG if is_strip else side) / aspect(q), 2), 0.1) for q in shown]
+    alone = [q for q in shown if q.field.reference is None and len(names) > 1]
+    rows = [[q] for q in shown if q.field.reference is not None or not alone] + ([alone] if alone else [])
+    shown = [q for row in rows for q in row]
+    high = [max(round((_LONG if is_strip else side) / aspect(q), 2), 0.1) for q, *_ in rows]
     if is_strip:
         shape, width, height = (len(names), 1), _LONG + 1.75, 0.75 + len(names) * (high[0] + 0.34)
     else:
         shape, width, height = (
-            (len(shown), len(names)),
+            (len(rows), len(names)),
             len(names) * (side + _BESIDE),
             0.85 + sum(h + 0.2 for h in high),
         )
     stage = Stage(width, height)
     grid: Any = stage.figure.subplots(*shape, squeeze=False, height_ratios=None if is_strip else high)
     images, arrows = list[dict[str, Any]](), list[_Moving]()
-    for r, (quantity, row) in enumerate(zip(shown, grid.T if is_strip else grid, strict=True)):
-        if quantity.field.reference is None and len(row) > 1:
-            # below other predictions
-            row[0].set_visible(False)
-            row[2].set_visible(False)
-            row = row[1:2]
-        images.append(_images(stage, film, quantity, row, is_strip, r, numbers))
-        arrows += _arrows(stage, film, quantity, row, r == 0, numbers)
+    for r, (members, row) in enumerate(zip(rows, grid.T if is_strip else grid, strict=True)):
+        for axes in row[len(members) if members == alone else len(names) :]:
+            axes.set_visible(False)
+        for k, quantity in enumerate(members):
+            panel = row[k : k + 1] if members == alone else row
+            images.append(_images(stage, film, quantity, panel, is_strip, r, numbers))
+            arrows += _arrows(stage, film, quantity, panel, r == 0, numbers)
     stage.keep()
     return stage, _shots(stage, film, shown, images, arrows, numbers)
 
@@ -74,7 +77,8 @@ def _images(
         axes.locator_params(nbins=4, axis="y")
         title = label if name == "error" else f"{name}, {label}"
         # an empty title leaves room to name arrows
-        axes.set_title(title if is_strip else " " * bool(quantity.arrows) if r else name, fontsize=9)
+        above = name if r == 0 or len(row) == 1 else " " * bool(quantity.arrows)
+        axes.set_title(title if is_strip else above, fontsize=9)
         axes.label_outer()
         # truth and prediction share one colour bar, beside the prediction
         if is_strip or name in ("prediction", "error"):
@@ -97,7 +101,7 @@ def _arrows(
                 # in the line with the time
                 arrows.name(drawn, 0.5, 1 - 0.13 / stage.figure.get_figheight(), coordinates="figure")
             elif quantity.arrows and name == "prediction":
-                arrows.name(drawn, 0.05, 1 + 0.1 / _SIDE)
+                arrows.name(drawn, 0.05 if len(row) > 1 else 0.4, 1 + 0.1 / _SIDE)
             yield drawn, arrows.frames(arrows.kinds[name], numbers)
 
 

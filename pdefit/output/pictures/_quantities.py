@@ -72,7 +72,7 @@ class Quantity:
     flip: bool = False
     arrows: "tuple[Quantity, Quantity] | None" = None
     parts: "tuple[Quantity, ...]" = ()
-    combined: Callable[..., np.ndarray] | None = None
+    combined: Callable[..., np.ndarray] | None = dataclasses.field(default=None, compare=False)
     is_signed: bool = False
     view: View | None = None
 

@@ -16,8 +16,8 @@ from pdefit.output.pictures._sphere import rotation
 from pdefit.output.pictures._vectors import arrows_on, planes
 from pdefit.output.pictures.style import NAMES, figure
 
-# inches: the width of the figure, and that of a panel from which more of them stand beside each other
-_WIDTH, _NARROW = 7.0, 1.5
+# inches: the width of the figure, of the widest panel, and the height that more columns avoid
+_WIDTH, _WIDEST, _HIGHEST = 7.0, 3.0, 8.5
 
 
 def recordings_figure(
@@ -56,11 +56,15 @@ def recordings_figure(
             for name, q in shown.items()
         }
         scale, _ = scales([(x, x) for parts in pairs.values() for x in parts if x is not None], seen.is_signed)
-        across = min(len(films), max(1, int((_WIDTH - 1) / _NARROW / max(aspect(seen) ** 0.5, 1))))
-        down, side = -(-len(films) // across), (_WIDTH - 1.1) / across
+        # the fewest columns with which the figure is not too high
+        across, down, side, height = 0, 1, _WIDTH, _WIDTH
+        while across < len(films) and (across == 0 or side > _WIDEST or height > _HIGHEST):
+            across += 1
+            down, side = -(-len(films) // across), (_WIDTH - 1.1) / across
+            height = 0.5 + down * (0.25 + len(rows) * (side / aspect(seen) + 0.05))
         arrows = {name: arrows_on(films[name], q, [chosen], side) for name, q in shown.items()}
         size = max((a.size for a in arrows.values() if a), default=0.0)
-        with figure(out, _WIDTH, 0.5 + down * (0.25 + len(rows) * (side / aspect(seen) + 0.05)), "compressed") as fig:
+        with figure(out, _WIDTH, height, "compressed") as fig:
             grid: Any = fig.subplots(down * len(rows), across, squeeze=False)
             drawn, last_arrows = None, None
             for axes in grid.flat:
@@ -72,12 +76,13 @@ def recordings_figure(
                         continue
                     axes.set_visible(True)
                     drawn = draw_image(axes, q, values, scale)
-                    axes.set(xticks=[], yticks=[], title="" if r else name, ylabel="" if k % across else NAMES[kind])
+                    axes.set(xticks=[], yticks=[], ylabel="" if k % across else NAMES[kind])
+                    axes.set_title("" if r else name, fontsize=9)
                     if moving and kind in moving.kinds.values():
                         moving = dataclasses.replace(moving, size=size)
                         last_arrows = moving, moving.draw(axes, next(moving.frames(kind, [chosen])))
-            colorbar(fig, drawn, scale, seen.label, ax=list(grid.flat), aspect=30, pad=0.015)
-            fig.text(0.0, 1.0, f"t = {films[first].when(chosen)}", va="top", fontsize=9)
+            colorbar(fig, drawn, scale, seen.label, ax=list(grid.flat), aspect=15 * len(grid), pad=0.015)
+            fig.text(0.01, 0.99, f"t = {films[first].when(chosen)}", va="top", fontsize=9)
             if last_arrows:
                 last_arrows[0].name(last_arrows[1], 0.9, 0.98, coordinates="figure", labelpos="W")
 

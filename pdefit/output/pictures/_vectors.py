@@ -33,7 +33,7 @@ class Arrows:
     - `parts`: the components along the horizontal and the vertical axis of the plane.
     - `rows`, `columns`: the positions of the points.
     - `size`: the size of the vector that the longest arrow stands for, the same in all panels and at all times.
-    - `color`: of the arrows.
+    - `color`, `width`: of the arrows, the width in units of their distance.
     """
 
     film: Film
@@ -42,6 +42,7 @@ class Arrows:
     columns: np.ndarray
     size: float = 1.0
     color: str = "white"
+    width: float = 0.1
 
     @property
     def kinds(self) -> dict[str, str]:
@@ -64,7 +65,7 @@ class Arrows:
         step = np.diff(self.rows if self.rows.size > self.columns.size else self.columns).max()
         look = {"angles": "xy", "scale_units": "xy", "scale": self.size / (_LONGEST * step), "pivot": "mid"}
         return axes.quiver(
-            self.columns, self.rows, *values, units="xy", width=0.1 * step, minlength=0.3, facecolor=self.color,
+            self.columns, self.rows, *values, units="xy", width=self.width * step, minlength=0.3, facecolor=self.color,
             edgecolor="black", linewidth=0.25, zorder=3, **look,
         )  # fmt: skip
 
@@ -108,7 +109,7 @@ def arrows_on(film: Film, quantity: Quantity, numbers: Sequence[int], width: flo
     rows, columns = (
         low + (np.arange(n) + 0.5) * (high - low) / n for (low, high), n in zip(sides, counts, strict=True)
     )
-    arrows = Arrows(film, found[0], rows, columns)
+    arrows = Arrows(film, found[0], rows, columns, width=0.08 if quantity.view else 0.1)
     sizes = [np.hypot(*uv) for kind in arrows.kinds.values() for uv in arrows.frames(kind, numbers)]
     size = float(np.max(np.nan_to_num(sizes), initial=0.0))
     # a scale with a white middle is light all over
