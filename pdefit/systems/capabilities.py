@@ -28,6 +28,8 @@ class FieldCoords:
     - `coord_units`: for each dimension the unit of its values; "1" for one that is left out.
     - `vector`, `component`: for a component of a vector the vector's name, such as `velocity`, and the name of the axis
       along which it points, such as `x`. Pictures then have arrows.
+    - `radius`: of a sphere, in the length of vectors on it, where the two dimensions are its colatitude and longitude in
+      radians. Pictures then show it from outside; 0 where there is no sphere.
 
     A dimension of positions on the faces between cells ends in `_face`, such as `x_face`, along the axis `x`.
     """
@@ -39,6 +41,7 @@ class FieldCoords:
     coord_units: dict[str, str] = dataclasses.field(default_factory=dict)
     vector: str = ""
     component: str = ""
+    radius: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)

@@ -110,8 +110,7 @@ class AbstractSphereFlow(
         return Velocity(psi if self.has_pressure else psi + force[0], chi + force[1])
 
     def coords(self):
-        # components of no vector for pictures: those take its vorticity in a plane
-        return {f"u_{axis}": self._coords(f"velocity along {axis}", 1) for axis in _AXES}
+        return {f"u_{axis}": self._coords("velocity", 1, axis) for axis in _AXES}
 
     def derived(self, t, y):
         modes = self.to_modes(y)
@@ -129,15 +128,27 @@ class AbstractSphereFlow(
             found["divergence"] = self._coords("divergence", 0)
         # its shape alone: a force may be costly
         if jax.eval_shape(lambda: self.forcing(jnp.zeros(()), jnp.dtype(float))) is not None:
-            found |= {f"force_{axis}": self._coords(f"force along {axis}", 2) for axis in _AXES}
+            found |= {f"force_{axis}": self._coords("force", 2, axis) for axis in _AXES}
         return found
 
-    def _coords(self, long_name: str, power: int) -> FieldCoords:
-        """The coordinates of a field in the unit of a velocity (power 1), of a rate (0), or of an acceleration (2)."""
+    def _coords(self, name: str, power: int, axis: str = "") -> FieldCoords:
+        """The coordinates of a scalar, or of a component of a vector along an axis.
+
+        The unit is that of a velocity (power 1), of a rate (0), or of an acceleration (2).
+        """
         length, time = self.sphere.length_unit, self.time_unit
         below = "" if time == "1" else f"/{time}^2" if power == 2 else f"/{time}"
         where = dict(zip(_AXES, (self.sphere.theta, self.sphere.phi), strict=True))
-        return FieldCoords(_AXES, where, (length if power else "1") + below, long_name, dict.fromkeys(_AXES, "rad"))
+        return FieldCoords(
+            dims=_AXES,
+            coords=where,
+            unit=(length if power else "1") + below,
+            long_name=f"{name} along {axis}" if axis else name,
+            coord_units=dict.fromkeys(_AXES, "rad"),
+            vector=name if axis else "",
+            component=axis,
+            radius=self.sphere.radius,
+        )
 
     def diagnostics(self, y):
         modes, mean = self.to_modes(y), self.sphere.mean

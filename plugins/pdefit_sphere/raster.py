@@ -103,3 +103,41 @@ class Raster(AbstractObservationOperator):
         psi, chi = self.sphere.potentials(y.u_theta, y.u_phi)
         u_theta, u_phi = self.sphere.on_raster(psi, chi, self.theta, self.phi)
         return {"u_theta": u_theta, "u_phi": u_phi}
+
+    def returned(self, values, coords):
+        """Observed vectors between the angles of the raster, by linear interpolation; NaN where one of them is missing."""
+        if "u_theta" not in coords or not {"u_theta", "u_phi"} <= values.keys():
+            return {}
+        rows, columns = np.argsort(self.theta), np.argsort(np.asarray(self.phi) % (2 * np.pi))
+        theta, phi = np.asarray(self.theta)[rows], np.asarray(self.phi)[columns] % (2 * np.pi)
+        steps = [float(np.median(np.diff(x))) if x.size > 1 else 0.0 for x in (theta, phi)]
+        # Cartesian components are smooth at the poles
+        u = [np.asarray(values[name], float)[np.ix_(rows, columns)] for name in ("u_theta", "u_phi")]
+        along, east = _directions(theta, phi)
+        parts = u[0] * along + u[1] * east
+        there = [coords["u_theta"].coords[axis] for axis in ("theta", "phi")]
+        around = np.concatenate([phi[-1:] - 2 * np.pi, phi, phi[:1] + 2 * np.pi])
+        parts = np.concatenate([parts[..., -1:], parts, parts[..., :1]], -1)
+        for axis, (nodes, at, step) in enumerate(zip((theta, around), there, steps, strict=True), 1):
+            parts = _between(parts, nodes, at, step, axis)
+        return {name: (parts * e).sum(0) for name, e in zip(("u_theta", "u_phi"), _directions(*there), strict=True)}
+
+
+def _directions(theta: np.ndarray, phi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The directions of theta and of phi at all combinations of angles, (3, n_theta, n_phi) each."""
+    t, p = np.meshgrid(theta, phi, indexing="ij")
+    along = np.stack([np.cos(t) * np.cos(p), np.cos(t) * np.sin(p), -np.sin(t)])
+    return along, np.stack([-np.sin(p), np.cos(p), np.zeros_like(p)])
+
+
+def _between(values: np.ndarray, nodes: np.ndarray, at: np.ndarray, step: float, axis: int) -> np.ndarray:
+    """Values between nodes along an axis; NaN outside of them, and in gaps that are wider than their usual distance."""
+    above = np.clip(np.searchsorted(nodes, at), 1, nodes.size - 1)
+    low, high = nodes[above - 1], nodes[above]
+    inside = (at >= low - 1e-9) & (at <= high + 1e-9) & (high - low <= 1.5 * step)
+    part = np.where(inside, (at - low) / np.where(high > low, high - low, 1.0), np.nan)
+    part = part.reshape([-1 if i == axis else 1 for i in range(values.ndim)])
+    before, after = values.take(above - 1, axis), values.take(above, axis)
+    # a point at a node needs no other
+    found = np.where(part < 1e-9, before, np.where(part > 1 - 1e-9, after, before * (1 - part) + after * part))
+    return np.where(np.isfinite(part), found, np.nan)

@@ -30,6 +30,7 @@ class Field:
     - `kinds`: which of `KINDS` the file holds: the truth of a twin, observations, predictions, standard deviations of the
       posterior and of the prior.
     - `vector`, `component`: of a component the vector's name, and the name of the axis along which it points.
+    - `radius`: of a sphere whose colatitude and longitude in radians are the two axes; 0 where there is no sphere.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Field:
     kinds: tuple[str, ...]
     vector: str = ""
     component: str = ""
+    radius: float = 0.0
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -164,7 +166,8 @@ def _field(file: h5py.File, name: str, kinds: list[str], path: Path) -> Field:
         units[dim] = str(scale.attrs.get("units", "1"))
     long_name = str(stored.attrs.get("long_name", name)).rpartition(", ")[0] or name
     unit, points = str(stored.attrs.get("units", "1")), [str(stored.attrs.get(k, "")) for k in ("vector", "component")]
-    return Field(name, long_name, unit, tuple(dims), coords, units, tuple(kinds), *points)
+    radius = float(stored.attrs.get("radius", 0.0)) if len(dims) == 2 else 0.0
+    return Field(name, long_name, unit, tuple(dims), coords, units, tuple(kinds), points[0], points[1], radius)
 
 
 def _numbers(stored: h5py.Dataset) -> None:

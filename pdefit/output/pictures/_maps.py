@@ -71,7 +71,7 @@ def draw_map(path: Path, film: Film, quantity: Quantity) -> None:
                         arrows.name(drawn, 0.95, 1 + 0.14 / down, labelpos="W")
                     elif above:
                         # above the colour bar
-                        arrows.name(drawn, 1 + 0.7 / across, 1 + 0.24 / down, between="\n", labelpos="W")
+                        arrows.name(drawn, 1 + 0.5 / across, 1 + 0.24 / down, between="\n", labelpos="W")
                 axes.set(xlabel=quantity.axes[1].label, ylabel=f"{name}\n{quantity.axes[0].label}")
                 if is_strip:
                     _name_strip(axes, quantity, name, is_last=axes is grid[-1, -1])
@@ -126,6 +126,7 @@ def draw_image(axes: Any, quantity: Quantity, values: np.ndarray, scale: Scale) 
     """Draw values (rows, columns) in a plane; cells of unequal size keep their sizes."""
     vertical, horizontal = quantity.axes
     axes.grid(False)
+    values = quantity.image(values)
     look: Any = {"cmap": scale.colormap(), "norm": scale.norm()}
     if vertical.is_uniform and horizontal.is_uniform:
         image = axes.imshow(
@@ -135,8 +136,10 @@ def draw_image(axes: Any, quantity: Quantity, values: np.ndarray, scale: Scale) 
     else:
         image = axes.pcolormesh(horizontal.values, vertical.values, values, shading="nearest", **look)
         axes.set_aspect("equal" if is_plane(quantity) else "auto")
-    # angles from the pole grow downwards on a map
-    if vertical.name == "colatitude":
+    if quantity.view:
+        quantity.view.draw(axes, image)
+    elif quantity.field.radius:
+        # angles from the pole grow downwards
         axes.set_ylim(*sorted(vertical.edges, reverse=True))
     return image
 

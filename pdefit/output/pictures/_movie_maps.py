@@ -16,13 +16,14 @@ _LOOKED_AT = 24
 _MOST_ROWS = 3
 # arrows of a panel, and their frames
 _Moving = tuple[Any, Iterator[np.ndarray]]
-# inches: a panel's longer side, with and without a colour bar beside it
-_SIDE, _LONG, _BESIDE = 2.7, 6.6, 1.0
+# inches: a panel's longer side, that of both halves of a sphere, with and without a colour bar beside it
+_SIDE, _HALVES, _LONG, _BESIDE = 2.7, 3.5, 6.6, 1.0
 
 
 def maps_scene(film: Film, numbers: list[int]) -> tuple[Stage, Iterator[np.ndarray]]:
     """Stage and frames of up to three fields, each in a row: truth, prediction and error.
 
+    Predictions of which nothing is known share a row, the last.
     Of long planes only the first field is shown, with the panels below each other. Vectors are arrows upon the fields,
     and their components have no rows of their own.
     """
@@ -30,40 +31,54 @@ def maps_scene(film: Film, numbers: list[int]) -> tuple[Stage, Iterator[np.ndarr
     is_strip = aspect(shown[0]) > STRIP
     shown = shown[: 1 if is_strip else _MOST_ROWS]
     names = max((panels(q.field.reference) for q in shown), key=len)
-    high = [max(round((_LONG if is_strip else _SIDE) / aspect(q), 2), 0.1) for q in shown]
+    side = _HALVES if any(q.view for q in shown) else _SIDE
+    alone = [q for q in shown if q.field.reference is None and len(names) > 1]
+    rows = [[q] for q in shown if q.field.reference is not None or not alone] + ([alone] if alone else [])
+    shown = [q for row in rows for q in row]
+    high = [max(round((_LONG if is_strip else side) / aspect(q), 2), 0.1) for q, *_ in rows]
     if is_strip:
         shape, width, height = (len(names), 1), _LONG + 1.75, 0.75 + len(names) * (high[0] + 0.34)
     else:
         shape, width, height = (
-            (len(shown), len(names)),
-            len(names) * (_SIDE + _BESIDE),
+            (len(rows), len(names)),
+            len(names) * (side + _BESIDE),
             0.85 + sum(h + 0.2 for h in high),
         )
     stage = Stage(width, height)
     grid: Any = stage.figure.subplots(*shape, squeeze=False, height_ratios=None if is_strip else high)
     images, arrows = list[dict[str, Any]](), list[_Moving]()
-    for r, (quantity, row) in enumerate(zip(shown, grid.T if is_strip else grid, strict=True)):
-        images.append(_images(stage, film, quantity, row, is_strip, r))
-        arrows += _arrows(stage, film, quantity, row, r == 0, numbers)
+    for r, (members, row) in enumerate(zip(rows, grid.T if is_strip else grid, strict=True)):
+        for axes in row[len(members) if members == alone else len(names) :]:
+            axes.set_visible(False)
+        for k, quantity in enumerate(members):
+            panel = row[k : k + 1] if members == alone else row
+            images.append(_images(stage, film, quantity, panel, is_strip, r, numbers))
+            arrows += _arrows(stage, film, quantity, panel, r == 0, numbers)
     stage.keep()
     return stage, _shots(stage, film, shown, images, arrows, numbers)
 
 
-def _images(stage: Stage, film: Film, quantity: Quantity, row: Any, is_strip: bool, r: int) -> dict[str, Any]:
+def _images(
+    stage: Stage, film: Film, quantity: Quantity, row: Any, is_strip: bool, r: int, numbers: list[int]
+) -> dict[str, Any]:
     """An image for each panel of a field, still empty."""
     shared, errors = scales(list(quantity.pairs(film, film.chosen(_LOOKED_AT))), quantity.is_signed)
     names, images = panels(quantity.field.reference), {}
     vertical, horizontal = quantity.axes
-    nothing = np.full((vertical.values.size, horizontal.values.size), np.nan)
+    nothing = np.full_like(next(quantity.frames(film, "predicted", numbers[:1])), np.nan)
     for axes, name in zip(row, names, strict=False):
         scale = errors if name == "error" else shared
         label = with_unit("error", quantity.field.unit) if name == "error" else quantity.label
         images[name] = stage.moving(draw_image(axes, quantity, nothing, scale))
+        for line in (*axes.lines, *axes.texts):
+            # the graticule of a sphere lies upon the image
+            stage.moving(line)
         axes.set(xlabel=horizontal.label, ylabel=vertical.label)
         axes.locator_params(nbins=4, axis="y")
         title = label if name == "error" else f"{name}, {label}"
         # an empty title leaves room to name arrows
-        axes.set_title(title if is_strip else " " * bool(quantity.curl_of) if r else name, fontsize=9)
+        above = name if r == 0 or len(row) == 1 else " " * bool(quantity.arrows)
+        axes.set_title(title if is_strip else above, fontsize=9)
         axes.label_outer()
         # truth and prediction share one colour bar, beside the prediction
         if is_strip or name in ("prediction", "error"):
@@ -71,8 +86,6 @@ def _images(stage: Stage, film: Film, quantity: Quantity, row: Any, is_strip: bo
             bar = colorbar(stage.figure, images[name], scale, "" if is_strip else label, ax=axes, **place)
             bar.ax.tick_params(labelsize=7)
             bar.ax.yaxis.label.set_size(8)
-    for axes in row[len(names) :]:
-        axes.set_visible(False)
     return images
 
 
@@ -87,8 +100,8 @@ def _arrows(
             if is_first and name == "prediction":
                 # in the line with the time
                 arrows.name(drawn, 0.5, 1 - 0.13 / stage.figure.get_figheight(), coordinates="figure")
-            elif quantity.curl_of and name == "prediction":
-                arrows.name(drawn, 0.05, 1 + 0.1 / _SIDE)
+            elif quantity.arrows and name == "prediction":
+                arrows.name(drawn, 0.05 if len(row) > 1 else 0.4, 1 + 0.1 / _SIDE)
             yield drawn, arrows.frames(arrows.kinds[name], numbers)
 
 
@@ -104,7 +117,7 @@ def _shots(
         stage.tell(film, number)
         for drawn, vectors in arrows:
             drawn.set_UVC(*next(vectors))
-        for pair, row in zip(frames, images, strict=True):
+        for quantity, pair, row in zip(shown, frames, images, strict=True):
             for name, image in row.items():
-                image.set_array(value_of(name, *pair))
+                image.set_array(quantity.image(value_of(name, *pair)))
         yield stage.shot()

@@ -1,12 +1,14 @@
 """Quantities of a film that can be drawn: fields on zero, one or two axes, and bodies that move."""
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from pdefit._util.errors import with_space
 from pdefit.data.readers.fields import Field, Film
+from pdefit.output.pictures._sphere import View
 
 # more values than this along an axis without coordinates are taken for places, fewer for components
 _FEW = 16
@@ -55,7 +57,11 @@ class Quantity:
     - `select`: index of the part (a label, the middle of a third axis); `note` names it.
     - `axes`: its axes.
     - `flip`: exchanges the two axes, so that columns run along x, or along the longer side.
-    - `curl_of`: of a vorticity the components along the horizontal and the vertical axis; None for a stored field.
+    - `arrows`: the components, along the horizontal and the vertical axis, of the vector that is drawn upon it; without
+      them that of its plane is.
+    - `parts`, `combined`: of what is not stored the quantities from which it is made, and how a frame is made from theirs.
+    - `is_signed`: test for a quantity whose colour scale has zero in its middle.
+    - `view`: of a sphere, whose image has these axes; frames are values at its points.
     """
 
     field: Field
@@ -64,16 +70,15 @@ class Quantity:
     axes: tuple[Axis, ...]
     note: str = ""
     flip: bool = False
-    curl_of: "tuple[Quantity, Quantity] | None" = None
+    arrows: "tuple[Quantity, Quantity] | None" = None
+    parts: "tuple[Quantity, ...]" = ()
+    combined: Callable[..., np.ndarray] | None = dataclasses.field(default=None, compare=False)
+    is_signed: bool = False
+    view: View | None = None
 
     @property
     def label(self) -> str:
         return with_unit(self.name, self.field.unit)
-
-    @property
-    def is_signed(self) -> bool:
-        """Test for a quantity whose colour scale has zero in its middle."""
-        return self.curl_of is not None
 
     @property
     def slug(self) -> str:
@@ -82,15 +87,16 @@ class Quantity:
 
     def frames(self, film: Film, kind: str, numbers: Sequence[int]) -> Iterator[np.ndarray]:
         """Frames in float64, in the order of `axes`; infinite values are missing, too."""
-        if self.curl_of is not None:
-            places, parts = [axis.values for axis in self.axes], self.curl_of
-            for values in zip(*(part.frames(film, kind, numbers) for part in parts), strict=True):
-                right, up = (part.at(x, *places) for part, x in zip(parts, values, strict=True))
-                yield np.gradient(up, places[1], axis=1) - np.gradient(right, places[0], axis=0)
+        if self.combined is not None:
+            yield from map(self.combined, *(part.frames(film, kind, numbers) for part in self.parts))
             return
         for frame in film.frames(self.field.name, kind, numbers):
             part = _finite(frame[self.select])
             yield part.T if self.flip else part
+
+    def image(self, values: np.ndarray) -> np.ndarray:
+        """A frame, or the difference of two, on the axes."""
+        return values if self.view is None else self.view.image(values)
 
     def at(self, values: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """A frame at other positions in its plane, by linear interpolation along both axes, which goes on outside."""
@@ -160,14 +166,26 @@ def quantities(film: Film) -> list[Quantity]:
 
 def vorticity(right: Quantity, up: Quantity) -> Quantity:
     """The vorticity of a vector with components along the horizontal and the vertical axis of a plane, at cell centres."""
-    axes = (right.axes[0], up.axes[1])
-    length, kinds = axes[0].unit, tuple(kind for kind in right.field.kinds if kind in up.field.kinds)
-    unit = right.field.unit.removeprefix(length) if right.field.unit.startswith(f"{length}/") else right.field.unit
+    axes, parts = (right.axes[0], up.axes[1]), (right, up)
+    places = [axis.values for axis in axes]
+
+    def curl(*values: np.ndarray) -> np.ndarray:
+        along, across = (part.at(x, *places) for part, x in zip(parts, values, strict=True))
+        return np.gradient(across, places[1], axis=1) - np.gradient(along, places[0], axis=0)
+
+    return curl_of(parts, axes, axes[0].unit, parts=parts, combined=curl, arrows=parts)
+
+
+def curl_of(vector: tuple[Quantity, Quantity], axes: tuple[Axis, ...], length: str, **made: Any) -> Quantity:
+    """The curl of a vector, with the unit of a rate where the unit of the vector has the length."""
+    first, second = (part.field for part in vector)
+    unit = first.unit.removeprefix(length) if first.unit.startswith(f"{length}/") else first.unit
     unit = f"1{unit}" if unit.startswith("/") else unit if length == "1" else f"{unit}/{length}"
+    name = "vorticity" if first.vector == "velocity" else f"curl of {first.vector}"
     coords = {axis.name: axis.values for axis in axes}
-    name = "vorticity" if right.field.vector == "velocity" else f"curl of {right.field.vector}"
+    kinds = tuple(kind for kind in first.kinds if kind in second.kinds)
     field = Field(name, name, unit, (*coords,), coords, {axis.name: axis.unit for axis in axes}, kinds)
-    return Quantity(field, name, (), axes, curl_of=(right, up))
+    return Quantity(field, name, (), axes, is_signed=True, **made)
 
 
 def _parts(field: Field) -> list[Quantity]:
@@ -188,7 +206,7 @@ def _parts(field: Field) -> list[Quantity]:
             Axis(d.removesuffix("_face"), field.coord_units[d], np.asarray(field.coords[d], float)) for d in spatial[:2]
         )
         select = tuple(chosen.get(d, slice(None)) for d in field.dims)
-        flip = len(axes) == 2 and _rows_are_columns(*axes)
+        flip = len(axes) == 2 and not field.radius and _rows_are_columns(*axes)
         found.append(
             Quantity(field, " ".join([long, *labels]), select, axes[::-1] if flip else axes, ", ".join(notes), flip)
         )

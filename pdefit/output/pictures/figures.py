@@ -135,7 +135,7 @@ def _draw_film(film: Film, path: Callable[[str], Path], drawn: Drawn) -> None:
         drawn.attempt(path("fields" if i == 0 else f"fields_{plane.slug}"), lambda p, q=plane: draw_map(p, film, q))
     if lines:
         drawn.attempt(path("fields_lines" if maps else "fields"), lambda p: draw_spacetime(p, film, lines))
-    in_space = [q for q in maps if not q.curl_of] or lines
+    in_space = [q for q in shown if len(q.axes) == 2] or lines
     if in_space:
         drawn.attempt(path("traces"), lambda p: draw_traces(p, film, in_space))
     elif shown:

@@ -1,5 +1,6 @@
 """Export of fields: NetCDF, TIFF stacks, NumPy archives. Frames are copied one at a time."""
 
+import dataclasses
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -46,9 +47,8 @@ def _netcdf(film: Film, fields: list[Field], folder: Path) -> list[Path]:
     It is written by the writer of fields.h5, whose format is NetCDF-4 already.
     """
     path = folder / "fields.nc"
-    coords = {
-        f.name: FieldCoords(f.dims, f.coords, f.unit, f.long_name, f.coord_units, f.vector, f.component) for f in fields
-    }
+    stated = [part.name for part in dataclasses.fields(FieldCoords)]
+    coords = {f.name: FieldCoords(**{part: getattr(f, part) for part in stated}) for f in fields}
     scalars = [f.name for f in fields if f.name in film.diagnostics]
     kinds, dtype = {f.name: f.kinds for f in fields}, str(_dtype(film, fields[0], fields[0].kinds[0]))
     with (

@@ -77,6 +77,8 @@ class FieldsFile:
                     variable.attrs["long_name"] = f"{where.long_name or field}, {kind}"
                     if where.vector:
                         variable.attrs.update(vector=where.vector, component=where.component)
+                    if where.radius:
+                        variable.attrs["radius"] = where.radius
                     for axis, dim in enumerate(("time", *where.dims)):
                         variable.dims[axis].attach_scale(self._file[dim])
             marker = self._file.create_dataset("phase", data=phase.astype(np.int8))

@@ -1,7 +1,7 @@
 """Description of fields.h5 for ParaView, fields.xdmf. The numbers stay in fields.h5.
 
 Uniform grids are `2DCoRectMesh` or `3DCoRectMesh`, other ones `2DRectMesh` or `3DRectMesh`. A line is a 2-D mesh of
-height one. Fields on colatitude and longitude are points on the unit sphere (`3DSMesh`), and bodies are `Polyvertex`
+height one. Fields on a sphere are points on it (`3DSMesh`), and bodies are `Polyvertex`
 points. XDMF counts its axes from the slowest, as HDF5 does. The last axis of an array is ParaView's X, and an
 `Information` element names it. Values belong to the nodes of these meshes, which are the centres of cells. Lists
 (species, components) give an attribute for each label. Systems without space have nothing to show there, and no file is
@@ -70,8 +70,8 @@ def _is_text(field: Field, dim: str) -> bool:
 
 def _mesh(field: Field, dims: tuple[str, ...]) -> str:
     """Topology and geometry of a grid; a line is a plane of height one."""
-    if set(dims) == {"colatitude", "longitude"}:
-        return _sphere(field, dims)
+    if field.radius:
+        return _sphere(field)
     axes = [np.asarray(field.coords[d], float) for d in dims]
     units = [f"{'ZYX'[i - len(dims)]} is {d} ({field.coord_units.get(d, '1')})" for i, d in enumerate(dims)]
     axes = [np.zeros(1), *axes] if len(axes) == 1 else axes
@@ -94,13 +94,10 @@ def _topology(kind: str, shape: Sequence[int], form: str, places: str) -> str:
     return f'<Topology TopologyType="{kind}" {size}/>\n<Geometry GeometryType="{form}">{places}</Geometry>\n'
 
 
-def _sphere(field: Field, dims: tuple[str, ...]) -> str:
-    """Points on the unit sphere, in the order of the array."""
-    angles = [np.asarray(field.coords[d], float) for d in dims]
-    angles = [np.deg2rad(a) if field.coord_units[d].startswith("deg") else a for a, d in zip(angles, dims, strict=True)]
-    grid = dict(zip(dims, np.meshgrid(*angles, indexing="ij"), strict=True))
-    down, around = grid["colatitude"], grid["longitude"]
-    points = np.stack([np.sin(down) * np.cos(around), np.sin(down) * np.sin(around), np.cos(down)], axis=-1)
+def _sphere(field: Field) -> str:
+    """Points on a sphere, in the order of the array."""
+    down, around = np.meshgrid(*(field.coords[d] for d in field.dims), indexing="ij")
+    points = field.radius * np.stack([np.sin(down) * np.cos(around), np.sin(down) * np.sin(around), np.cos(down)], -1)
     return _topology("3DSMesh", (1, *points.shape[:2]), "XYZ", _inline(points.reshape(-1, 3)))
 
 

@@ -68,8 +68,8 @@ def test_geometry_is_that_of_the_coordinates(tmp_path):
     assert fast.tolist() == list(range(7)) and slow.tolist() == [i**2 for i in range(9)]
     (sphere,) = _read(tmp_path / "c", {"sphere": films.SPHERE})
     points = _numbers(sphere.find("Grid/Geometry/DataItem")).reshape(9, 12, 3)
-    assert np.allclose(np.linalg.norm(points, axis=-1), 1.0)
-    assert np.allclose(np.arccos(points[:, 0, 2]), films.SPHERE.coords["colatitude"])
+    assert np.allclose(np.linalg.norm(points, axis=-1), films.SPHERE.radius)
+    assert np.allclose(np.arccos(points[:, 0, 2] / 2), films.SPHERE.coords["colatitude"])
 
 
 def test_bodies_are_points_that_move(tmp_path):
