@@ -2,9 +2,9 @@
 
     ./run python tests/benchmarks/embryos.py [--seeds 0 1 2] [--recordings 4] [--truth self independent] [--posterior]
 
-Each twin is fitted with the model of `experiment=sphere/embryo_twin`: degree 8, one step of RK4 a frame, a force of
-16 x 11 x 15 knots. The data of `self` are of this model. Those of `independent` are of degree 14, with three steps a frame and the force of
-the formulas.
+Each twin is fitted with the model of `experiment=sphere/embryo_twin`: degree 8, one step of RK4 a frame, and a force of
+16 x 11 x 15 knots. The data of `self` are of this model. Those of `independent` are of degree 14, with three steps a frame
+and the force of the formulas.
 """
 
 import sys

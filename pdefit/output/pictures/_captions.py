@@ -14,6 +14,10 @@ _CAPTIONS = {
         "Values over time where they change most; right of the dashed line the model forecasts.",
         "observed, true and predicted values over time at a few places",
     ),
+    "recordings": (
+        "One frame of every recording: observed above, predicted below. Spheres are turned into the frame of the force.",
+        "the same frame of every recording, observed and predicted",
+    ),
     "diagnostics": (
         "Diagnostics of the predicted states (wide) and of the true ones (dashed) over time.",
         "diagnostics of the predicted and the true states over time",

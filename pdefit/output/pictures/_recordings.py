@@ -27,7 +27,7 @@ def recordings_figure(
     number: int | None = None,
     quantity: str | None = None,
 ) -> None:
-    """Draw a small panel for each recording, with the same colours and arrows in all of them.
+    """Draw a small panel for each recording, with the same colours and arrows in all of them; nothing without maps.
 
     **Arguments:**
 
@@ -42,6 +42,8 @@ def recordings_figure(
         films = {name: stack.enter_context(open_film(path)) for name, path in paths.items()}
         if not films or min(film.ts.size for film in films.values()) == 0:
             raise PdefitError("Recordings expect one or more fields.h5 with a frame; wait for the run, or resume it")
+        if not planes(next(iter(films.values()))):
+            return
         matrices = {name: rotation((turns or {}).get(name, 0.0)) for name in films}
         first = next(iter(films))
         last = min(film.ts.size for film in films.values()) - 1
@@ -90,8 +92,6 @@ def recordings_figure(
 def _named(film: Film, name: str | None, turn: np.ndarray | None = None) -> Quantity:
     """The quantity of a map by its name, or the first."""
     found = {q.name: q for q in planes(film, turn, measured=True)}
-    if not found:
-        raise PdefitError(f"'{film.path}' has no field on a plane or a sphere, so recordings have no map")
     if name is not None and name not in found:
         raise unknown("quantity", name, found)
     return found[name or next(iter(found))]

@@ -16,13 +16,14 @@ from pdefit.output.pictures._orbits import draw_orbits
 from pdefit.output.pictures._parameters import draw_parameters
 from pdefit.output.pictures._posterior import draw_posterior
 from pdefit.output.pictures._quantities import bodies, quantities
+from pdefit.output.pictures._recordings import recordings_figure
 from pdefit.output.pictures._series import draw_forecast, draw_residuals
 from pdefit.output.pictures._spacetime import draw_spacetime
 from pdefit.output.pictures._traces import draw_body_traces, draw_components, draw_traces
 from pdefit.output.pictures._vectors import planes
 from pdefit.output.pictures.style import FORMATS
 from pdefit.output.store.parameters import ParameterRow, read_parameters
-from pdefit.output.store.runs import RunFiles
+from pdefit.output.store.runs import RunFiles, recordings_in
 
 log = logging.getLogger("pdefit")
 
@@ -93,6 +94,12 @@ def draw_all(run: Path, form: str = "png") -> Drawn:
     for file, name, draw in drawings:
         if files.has(file) and (rows or name != "parameters"):
             drawn.attempt(folder / f"{name}.{form}", draw)
+    films = {name: path / "fields.h5" for name, path in recordings_in(run).items() if RunFiles(path).has("fields.h5")}
+    if films:
+        turns = _turns(summary.get("recordings"))
+        drawn.attempt(folder / f"recordings.{form}", lambda p: recordings_figure(films, p, turns))
+        # bodies and lines have no map, which is no reason for a note
+        drawn.files = [file for file in drawn.files if file.is_file()]
     if files.has("fields.h5"):
         try:
             with open_film(run / "fields.h5") as film:
@@ -100,6 +107,13 @@ def draw_all(run: Path, form: str = "png") -> Drawn:
         except PdefitError as error:
             drawn.notes.append(f"no fields: {error}")
     return drawn
+
+
+def _turns(recordings: Any) -> dict[str, list[float]]:
+    """For every recording that has an own control `orientation` its numbers, by which maps of spheres are turned back."""
+    own = {n: one.get("own") or {} for n, one in recordings.items()} if isinstance(recordings, dict) else {}
+    found = {n: [x for path, x in values.items() if path.split(".")[0] == "orientation"] for n, values in own.items()}
+    return {name: numbers[0] if len(numbers) == 1 else numbers for name, numbers in found.items() if numbers}
 
 
 def draw_run_movie(run: Path) -> Drawn:

@@ -20,7 +20,17 @@ _LARGEST_MOVIE = 20_000_000
 _MOST_ROWS = 200
 # shifts by the discretisation are shown from here on, in half widths of an interval
 _NOTED = 0.5
-_FIRST = ("parameters", "fields", "traces", "posterior", "diagnostics", "forecast", "convergence", "residuals")
+_FIRST = (
+    "parameters",
+    "recordings",
+    "fields",
+    "traces",
+    "posterior",
+    "diagnostics",
+    "forecast",
+    "convergence",
+    "residuals",
+)
 
 
 def write_report(run: Path, largest_movie: int = _LARGEST_MOVIE) -> Path:
