@@ -73,3 +73,15 @@ def test_smoothing_of_knots():
     assert np.sum(area * smoother.variance) / np.sum(area * np.ones((6, 8, 12, 2))) == pytest.approx(0.49)
     np.testing.assert_allclose(smoother.smooth(smoother.unsmooth(fields[0])), fields[0], atol=1e-9)
     assert smoother.groups.shape == force.values.shape
+
+
+@pytest.mark.slow
+def test_certificate_and_posterior():
+    both, theta = joint()
+    # tangents of the whole record, and of orientation and delay by themselves
+    certificate = pdefit.certify(both, theta, fit_cost=1e4)
+    assert certificate.passed, certificate
+    posterior = pdefit.field_posterior(both, theta, rank=60, sigma_stated=True)
+    deviation, prior = posterior.standard_deviation["force.values"], posterior.prior_standard_deviation["force.values"]
+    assert np.all(deviation <= prior * (1 + 1e-9)) and np.min(deviation / prior) < 0.9
+    assert posterior.standard_deviation["orientation[1]"].shape == (3,)
