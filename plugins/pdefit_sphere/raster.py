@@ -106,7 +106,12 @@ class Raster(AbstractObservationOperator):
 
     def returned(self, values, coords):
         """Observed vectors between the angles of the raster, by linear interpolation; NaN where one of them is missing."""
-        if "u_theta" not in coords or not {"u_theta", "u_phi"} <= values.keys():
+        if (
+            self.theta is None
+            or self.phi is None
+            or "u_theta" not in coords
+            or not {"u_theta", "u_phi"} <= values.keys()
+        ):
             return {}
         rows, columns = np.argsort(self.theta), np.argsort(np.asarray(self.phi) % (2 * np.pi))
         theta, phi = np.asarray(self.theta)[rows], np.asarray(self.phi)[columns] % (2 * np.pi)
