@@ -139,10 +139,11 @@ def _between(values: np.ndarray, nodes: np.ndarray, at: np.ndarray, step: float,
     """Values between nodes along an axis; NaN outside of them, and in gaps that are wider than their usual distance."""
     above = np.clip(np.searchsorted(nodes, at), 1, nodes.size - 1)
     low, high = nodes[above - 1], nodes[above]
-    inside = (at >= low - 1e-9) & (at <= high + 1e-9) & (high - low <= 1.5 * step)
+    at_node = np.minimum(np.abs(at - low), np.abs(at - high)) < 1e-9
+    inside = at_node | ((at > low) & (at < high) & (high - low <= 1.5 * step))
     part = np.where(inside, (at - low) / np.where(high > low, high - low, 1.0), np.nan)
     part = part.reshape([-1 if i == axis else 1 for i in range(values.ndim)])
     before, after = values.take(above - 1, axis), values.take(above, axis)
     # a point at a node needs no other
-    found = np.where(part < 1e-9, before, np.where(part > 1 - 1e-9, after, before * (1 - part) + after * part))
+    found = np.where(part < 1e-6, before, np.where(part > 1 - 1e-6, after, before * (1 - part) + after * part))
     return np.where(np.isfinite(part), found, np.nan)

@@ -177,6 +177,20 @@ def test_a_raster_observes_at_its_angles():
     close(tuple(same.values()), tuple(y))
 
 
+def test_films_show_what_a_raster_observed_at_the_points_of_the_sphere():
+    system = NavierStokes(SPHERE, 0.1)
+    y = state(*drawn())
+    coords = system.coords()
+    theta, phi = np.linspace(0.0, np.pi, 61), np.linspace(0.0, 6.2, 120)
+    raster = Raster(theta[:40], phi).on(system)
+    found = raster.returned({name: np.asarray(x) for name, x in raster(y).items()}, coords)
+    seen = SPHERE.theta < theta[39]
+    for name, wanted in y._asdict().items():
+        size = float(jnp.max(jnp.abs(wanted)))
+        np.testing.assert_allclose(found[name][seen], wanted[seen], atol=0.02 * size)
+        assert np.isnan(found[name][~seen]).all()
+
+
 def test_refusals():
     with pytest.raises(ValueError, match="from 0 to pi"):
         Raster([-0.1], [0.0])
