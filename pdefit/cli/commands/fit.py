@@ -119,7 +119,7 @@ def _fit(
     console.print(f"writing fields.h5{' and the forecast' if exp.forecasts else ''}")
     ahead = write_recordings(exp, found, settings, directory, name, console)
     summary = _summary(exp, found, found_intervals, rows, name)
-    summary |= recordings_summary(exp, quality, ahead, rows, directory, summary, console)
+    summary |= recordings_summary(exp, found, quality, ahead, directory, summary, console)
     summary["discretisation"], summary["posterior"] = moved.as_dict(), uncertain
     if summary["intervals"] is not None:
         summary["intervals"]["trusted"] = all(r.interval_trusted for r in rows)

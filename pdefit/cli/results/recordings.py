@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
@@ -12,8 +13,9 @@ from pdefit.cli.experiment.experiment import Experiment
 from pdefit.cli.results.fields import write_film
 from pdefit.cli.results.forecast_summary import forecast_summary, write_forecast
 from pdefit.cli.results.residual_series import residual_series
+from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.fit.result import Fit
-from pdefit.output.store.parameters import ParameterRow
+from pdefit.inverse.objective.functional import Functional
 from pdefit.output.store.runs import recording_folder
 from pdefit.output.store.tables import write_rows, write_series
 
@@ -48,9 +50,9 @@ def write_recordings(
 
 def recordings_summary(
     exp: Experiment,
+    found: Fit,
     quality: list[dict[str, Any]],
     ahead: list[dict[str, Any] | None],
-    rows: list[ParameterRow],
     directory: Path,
     summary: dict[str, Any],
     console: Console,
@@ -61,9 +63,8 @@ def recordings_summary(
 
     **Arguments:**
 
-    - `exp`: the experiment.
+    - `exp`, `found`: the experiment and its fit.
     - `quality`, `ahead`: the sections `fit` and `forecast` of every recording.
-    - `rows`: of parameters.csv.
     - `directory`, `summary`: of the run.
     """
     if not exp.recordings:
@@ -71,7 +72,7 @@ def recordings_summary(
     each, lines = dict[str, Any](), list[dict[str, Any]]()
     common = {key: summary[key] for key in ("variant", "status", "time_unit", "sigma")}
     for number, (name, one) in enumerate(exp.recordings.items()):
-        own = {r.control.replace(f"[{number}]", ""): r.estimate for r in rows if f"[{number}]" in r.control}
+        own = _own_numbers(found.recordings[number])
         held, later = quality[number]["heldout"] or {}, ahead[number] or {}
         told = (name, one.fitted, quality[number]["values"], quality[number]["chi2_per_value"])
         told += (held.get("chi2_per_value"), later.get("relative_l2_at_end"))
@@ -90,6 +91,16 @@ def recordings_summary(
         "heldout": None,
     }
     return {"fit": whole, "forecast": None, "recordings": each}
+
+
+def _own_numbers(found: Fit[Functional]) -> dict[str, float]:
+    """The own numbers of one recording by name, those that a gauge holds among them."""
+    controls, own = found.functional.controls, dict[str, float]()
+    values = controls.values(found.theta)
+    for control in controls.items:
+        if control.own and not control.is_field and not control.is_node:
+            own |= zip(Controls((control,)).names(), np.ravel(np.asarray(values[control.path])).tolist(), strict=True)
+    return own
 
 
 def _table(lines: list[dict[str, Any]]) -> Table:
