@@ -13,12 +13,12 @@ from pdefit.systems.capabilities import AbstractGridded as AbstractGridded
 from pdefit.systems.capabilities import AbstractMechanical as AbstractMechanical
 from pdefit.systems.capabilities import AbstractReduced as AbstractReduced
 from pdefit.systems.capabilities import AbstractRefinable as AbstractRefinable
-from pdefit.systems.capabilities import AbstractSmoothed as AbstractSmoothed
 from pdefit.systems.capabilities import AbstractStable as AbstractStable
 from pdefit.systems.capabilities import AbstractSwitched as AbstractSwitched
 from pdefit.systems.capabilities import AbstractVerifiable as AbstractVerifiable
 from pdefit.systems.capabilities import Example as Example
 from pdefit.systems.capabilities import FieldCoords as FieldCoords
-from pdefit.systems.capabilities import Smoother as Smoother
 from pdefit.systems.linear_part import AbstractDiagonal as AbstractDiagonal
 from pdefit.systems.linear_part import AbstractSplit as AbstractSplit
+from pdefit.systems.smoother import AbstractSmoothed as AbstractSmoothed
+from pdefit.systems.smoother import Smoother as Smoother

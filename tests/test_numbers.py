@@ -27,6 +27,8 @@ UNMEASURED = (
     "flow/temperature_from_velocity/noisy",
     "flow/wake_gaps",
     "flow/window",
+    "sphere/embryo_twin",
+    "sphere/embryo_twin_12",
     "sphere/rossby_haurwitz",
 )
 

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError, unknown
 from pdefit.inverse.controls._axes import FieldAxes
-from pdefit.systems.capabilities import Smoother
+from pdefit.systems.smoother import Smoother
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,7 +15,8 @@ from pdefit.inverse.controls._modes import Modes
 from pdefit.inverse.controls.priors import AbstractPrior
 from pdefit.inverse.controls.transforms import AbstractTransform, Identity, Scale
 from pdefit.inverse.problem.problem import Problem
-from pdefit.systems.capabilities import AbstractConstrained, Smoother
+from pdefit.systems.capabilities import AbstractConstrained
+from pdefit.systems.smoother import Smoother
 
 # up to this many elements controls are tabulated one by one and get intervals; beyond, they are fields
 FEW = 200
@@ -46,16 +47,14 @@ class BoundControl(eqx.Module):
     - `kind`: a parameter of few numbers, a field of many, an initial state, or node states of segments.
     - `where`: takes its leaf out of a problem.
     - `transform`, `scale`, `prior`, `unit`: as of `Control`.
-    - `shape`: that of the leaf.
+    - `shape`, `labels`: that of the leaf, and names of its elements.
     - `lower`, `upper`: bounds of its physical value, in `unit`.
-    - `labels`: names of its elements.
     - `smoothing`: the operator between its Sobolev variable and the field, or None.
     - `base`: the search-space field around which a Sobolev variable moves.
     - `modes`: the smooth modes whose coefficients theta holds, or None.
-    - `roughness`: the weight of every element in the smoothness prior, 0 until a fit chooses it; None for a control that
+    - `roughness`: the weight of every element in the smoothness prior; where `open`, a fit chooses it. None for one that
       has neither modes nor a smoothing with an amplitude.
-    - `open`: whether a fit chooses `roughness` by the data.
-    - `own`: whether each recording has its own, and `recording` the number of the one that this belongs to.
+    - `own`: whether each recording has its own; `recording`: its number.
     """
 
     name: str = eqx.field(static=True)
@@ -132,8 +131,7 @@ class BoundControl(eqx.Module):
 class Controls(eqx.Module):
     """All controls of a problem, and the vector theta of their values.
 
-    theta is one float64 vector of p elements: the search variables of the controls one after the other. Numbers come
-    before fields, and states last.
+    theta is one float64 vector of p elements, the search variables one after the other: numbers, fields, then states.
 
     **Arguments:**
 
@@ -196,10 +194,8 @@ class Controls(eqx.Module):
         - `problem`: all other values.
         - `theta`: the controls, (p,).
         """
-        new = list(self.values(theta).values())
-        old = self._leaves(problem)
-        new = [x.astype(o.dtype) for x, o in zip(new, old, strict=True)]
-        problem = eqx.tree_at(self._leaves, problem, new)
+        new, old = self.values(theta).values(), self._leaves(problem)
+        problem = eqx.tree_at(self._leaves, problem, [x.astype(o.dtype) for x, o in zip(new, old, strict=True)])
         return problem.constrained() if self._constrains(problem) else problem
 
     def _constrains(self, problem: PyTree) -> bool:
@@ -250,10 +246,9 @@ class Controls(eqx.Module):
     @property
     def groups(self) -> Bool[np.ndarray, "g p"]:
         """Masks of elements of theta that have about one curvature: those of a path, or groups within a field."""
-        found = [np.zeros(c.size) if c.smoothing is None else np.ravel(c.smoothing.groups) for c in self.items]
-        within = np.concatenate([np.zeros(0), *found])
-        each = [mask & (within == g) for mask in self.elements.values() for g in np.unique(within[mask])]
-        return np.stack(each)
+        parts = [np.zeros(c.size) if c.smoothing is None else np.ravel(c.smoothing.groups) for c in self.items]
+        within = np.concatenate(parts)
+        return np.stack([mask & (within == g) for mask in self.elements.values() for g in np.unique(within[mask])])
 
     def box(self) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper bounds of theta."""
@@ -279,13 +274,14 @@ class Controls(eqx.Module):
 
     def roughness_of_theta(self) -> np.ndarray:
         """The weight of every element of theta in the smoothness priors, (p,); 0 for those that have none."""
-        parts = [np.zeros(c.size) if c.roughness is None else np.asarray(c.roughness) for c in self.items]
-        return np.concatenate([np.zeros(0), *parts])
+        return np.concatenate(
+            [np.zeros(c.size) if c.roughness is None else np.asarray(c.roughness) for c in self.items]
+        )
 
     def with_roughness(self, weights: Mapping[str, Array]) -> "Controls":
         """The same controls with other weights of smoothness priors, by path."""
-        given = [dataclasses.replace(c, roughness=weights[c.path]) if c.path in weights else c for c in self.items]
-        return Controls(tuple(given))
+        changed = {path: {"roughness": weight} for path, weight in weights.items()}
+        return Controls(tuple(dataclasses.replace(c, **changed.get(c.path, {})) for c in self.items))
 
     def listed(self, theta: Float[Array, " p"]) -> Float[Array, " p"]:
         """A physical value for every element of theta. For modes it is the coefficient, in the unit of the search space."""

@@ -18,6 +18,7 @@ from rich.console import Console
 from pdefit._util.atomic import write_json
 from pdefit._util.errors import PdefitError
 from pdefit.cli.commands import fit as fit_command
+from pdefit.cli.results import recordings as results
 from pdefit.cli.commands.certify import run_certify_on_a_run as run_certify
 from pdefit.cli.commands.report import run_report
 from pdefit.cli.commands.resume import run_resume
@@ -251,8 +252,8 @@ def signalled(monkeypatch, module, name, times=1):
     [
         ((fit_command, "plan"), 1, False),
         ((minimise, "save_state"), 1, True),
-        ((fit_command, "write_film"), 1, True),
-        ((fit_command, "write_film"), 2, False),
+        ((results, "write_film"), 1, True),
+        ((results, "write_film"), 2, False),
     ],
     ids=["before", "in the fit", "while writing", "twice while writing"],
 )  # fmt: skip

@@ -25,7 +25,7 @@ WRONG = ("controls.D.guess=2.0", "+controls.D.estimate=false")
 def test_the_verdict_on_a_front(compose, overrides, iterations, word, reason):
     exp = build_experiment(compose(*FRONT, *overrides))
     found = fit(exp.functional, exp.stages, max_iterations=iterations)
-    section, verdict = fit_quality(exp, found)
+    (section,), verdict = fit_quality(exp, found)
     assert verdict.word == word and reason in verdict.reason
     honest = word == FITTED and "noise=0.0" not in overrides
     assert honest == (distrust(exp, verdict) == "")
@@ -44,5 +44,5 @@ def test_priors_are_no_data(compose):
     overrides = ("controls.D.guess=1.0", "+controls.D.prior={normal: [5.0, 0.1]}")
     exp = build_experiment(compose(*FRONT, *overrides))
     found = fit(exp.functional, exp.stages, max_iterations=1)
-    section, _ = fit_quality(exp, found)
+    (section,), _ = fit_quality(exp, found)
     assert section["chi2"] < 2 * found.loss - 100

@@ -1,10 +1,11 @@
 """The spread of the state and of derived fields over draws of the posterior."""
 
+import jax
 import numpy as np
 import xarray
 
 from pdefit.cli.experiment.build import build_experiment
-from pdefit.cli.results.spread import write_spread
+from pdefit.cli.results.spread import DRAWS, write_spread
 from pdefit.inverse.uncertainty.field_posterior import field_posterior
 
 SMALL = (
@@ -26,7 +27,8 @@ def test_the_spread_at_the_start_is_that_of_the_posterior(compose, tmp_path):
     settings = compose(*SMALL)
     exp = build_experiment(settings)
     posterior = field_posterior(exp.functional, exp.functional.theta0, rank=60, sigma_stated=True)
-    assert not write_spread(tmp_path / "spread.h5", "small", exp, settings, posterior, exp.functional)
+    draws = posterior.draws(DRAWS, jax.random.key(settings.seed))
+    assert not write_spread(tmp_path, "small", exp, settings, draws, exp.first)
     with xarray.open_dataset(tmp_path / "spread.h5", engine="h5netcdf") as kept:
         assert kept["pressure_std"].dims == ("time", "x", "y") and kept["pressure_std"].shape == (3, 8, 8)
         np.testing.assert_allclose(kept["time"], [0.0, 0.2, 0.4])

@@ -30,7 +30,7 @@ class Products:
         self.gradient = jax.jit(jax.value_and_grad(lambda x: jnp.sum(residuals(x) ** 2) / 2))
         self.push = jax.jit(lambda x, v: jax.jvp(residuals, (x,), (v,))[1])
         self.pull = jax.jit(lambda x, moved: jax.vjp(residuals, x)[1](moved)[0])
-        self.controls = SimpleNamespace(elements=parts or {"x": True})
+        self.controls = SimpleNamespace(groups=np.stack(list((parts or {"x": True}).values())))
 
     def watched_gradient(self, theta):
         return *self.gradient(theta), jnp.ones(())
