@@ -18,11 +18,11 @@ from rich.console import Console
 from pdefit._util.atomic import write_json
 from pdefit._util.errors import PdefitError
 from pdefit.cli.commands import fit as fit_command
-from pdefit.cli.results import recordings as results
 from pdefit.cli.commands.certify import run_certify_on_a_run as run_certify
 from pdefit.cli.commands.report import run_report
 from pdefit.cli.commands.resume import run_resume
 from pdefit.cli.config.read import read_settings
+from pdefit.cli.results import recordings as results
 from pdefit.cli.runs import minimise
 from pdefit.cli.runtime.run_directory import recorded
 from pdefit.inverse.fit import _fit_run as fit_run
