@@ -1,5 +1,6 @@
 """Results of every recording: of a single one in the directory of the run, of many each in a folder of its own."""
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ def write_recordings(
         ahead.append(None)
         if skill is not None:
             # of many recordings a table has the scores
-            where = Console(quiet=True) if name else console
+            where = Console(file=io.StringIO()) if name else console
             ahead[-1] = forecast_summary(one, part, skill, last, settings.lyapunov, where)
             write_forecast(folder / "forecast.csv", skill)
     return ahead
