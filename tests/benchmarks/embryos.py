@@ -7,7 +7,9 @@ Each twin is fitted with the model of `experiment=sphere/embryo_twin`: degree 8,
 and the force of the formulas.
 """
 
+import argparse
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
