@@ -30,6 +30,7 @@ UNMEASURED = (
     "sphere/embryo_twin",
     "sphere/embryo_twin_12",
     "sphere/rossby_haurwitz",
+    "sphere/wind",
 )
 
 _NUMBER = r"(?<![\w.^-])(\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?)"
