@@ -18,7 +18,7 @@ from pdefit.cli.runtime.environment import prepare
 from pdefit.data.importers.piv import columns, netcdf
 from pdefit.data.importers.piv.read import format_of
 from pdefit.data.readers.locate import locate
-from pdefit.data.readers.survey import Film, Survey, is_even, survey
+from pdefit.data.readers.survey import ANGLES, AXES, Film, Survey, is_even, survey
 from pdefit.output.pictures.figures import Drawn
 from pdefit.output.pictures.first_look import Look, draw_first_look
 
@@ -53,6 +53,8 @@ def run_check(arguments: list[str], console: Console) -> None:
     console.print(_table(found))
     if found.ts.size:
         console.print(f"times: {escape(sentence(_times(found)))}", highlight=False, soft_wrap=True)
+    if found.recordings:
+        console.print(f"recordings: {escape(sentence(_recordings(found)))}", highlight=False, soft_wrap=True)
     estimates = {film.name: film.noise for film in found.films if film.noise is not None}
     for line in describe(estimates):
         console.print(escape(sentence(line)), highlight=False, soft_wrap=True)
@@ -112,11 +114,18 @@ def _times(found: Survey) -> str:
     return f"{ts.size} in '{found.time}', from {ts[0]:.6g} to {ts[-1]:.6g}{unit}, {spacing}"
 
 
+def _recordings(found: Survey) -> str:
+    """Recordings in words."""
+    first, *others = found.recordings
+    named = f"{first} to {others[-1]}" if others else first
+    return f"{len(found.recordings)} along '{found.axis}', {named}; {first} is looked at"
+
+
 def _about_positions(found: Survey) -> list[str]:
     """Remarks on positions that a grid of equal cells cannot have, and on those that are not stated."""
     remarks = []
     for film in found.films:
-        for dim, where in film.positions.items():
+        for dim, where in film.positions.items() if film.dims == AXES else ():
             if where.values.size > 1 and (where.values[-1] < where.values[0] or not is_even(where.values)):
                 remarks.append(
                     f"Positions along {dim} of '{film.name}' do not increase in equal steps, as those of a grid do; "
@@ -132,14 +141,21 @@ def _about_positions(found: Survey) -> list[str]:
 def _configuration(found: Survey, name: str) -> str:
     """The sections `data` and `system.grid` as YAML, as far as the file states them."""
     data: dict[str, Any] = {"path": name}
-    data["variables"] = {film.name.rpartition("/")[2]: film.name for film in found.films}
+    fields = {film.name: _field(film) for film in found.films}
+    data["variables"] = {field: variable for variable, field in fields.items()}
     if found.time != "time":
         data["time"] = found.time
-    held = {film.name.rpartition("/")[2]: film.sigma or "auto" for film in found.films}
+    held = {fields[film.name]: film.sigma or "auto" for film in found.films}
     data["sigma"] = "auto" if set(held.values()) == {"auto"} else held
     coordinates = {dim: where for film in found.films for dim, where in film.coordinates.items()}
     data |= {"coordinates": coordinates} if coordinates else {}
+    on_sphere = any(film.dims == ANGLES for film in found.films)
+    if on_sphere and any(entry.name == "radius" for entry in found.entries):
+        data["system"] = {"sphere.radius": "radius"}
     text = _yaml({"data": data})
+    text += f"recordings: {found.axis}\n" if found.recordings else ""
+    if on_sphere:
+        return text + _yaml({"observe": {"name": "sphere/raster"}})
     shapes = {film.grid for film in found.films if 1 <= len(film.grid) <= 3 and min(film.grid) > 1}
     if len(shapes) != 1:
         return text
@@ -147,6 +163,12 @@ def _configuration(found: Survey, name: str) -> str:
     text += _yaml({"system": {"grid": _grid(film)}})
     lacking = [d for d in ("x", "y", "z")[: len(film.grid)] if d not in film.positions]
     return text + (f"    # extent: [...], the lengths of the box along {', '.join(lacking)}\n" if lacking else "")
+
+
+def _field(film: Film) -> str:
+    """A name for the field of a variable: the variable's, or u_LABEL for a component on a sphere."""
+    name = film.name.rpartition("/")[2]
+    return f"u_{name.partition('[')[2].rstrip(']')}" if "[" in name and film.dims == ANGLES else name
 
 
 def _grid(film: Film) -> Mapping[str, Any]:
@@ -176,7 +198,7 @@ def _draw(found: Survey, console: Console) -> None:
     replaced = " (in place of an earlier one)" if target.exists() else ""
     drawn, looks = Drawn(), []
     for film in found.films[:_MOST_DRAWN]:
-        unit = next((e.unit for e in found.entries if e.name == film.name), None)
+        unit = next((e.unit for e in found.entries if e.name in (film.name, film.name.rpartition("[")[0])), None)
         label = textwrap.shorten(sentence(film.name), 30) + (f" ({unit})" if unit not in (None, "1", "") else "")
         with found.frames(film) as frames:
             count = found.ts.size

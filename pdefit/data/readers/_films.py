@@ -1,6 +1,7 @@
 """A variable of a data file as a fit would find it: range, noise, positions, and what looks odd."""
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,8 @@ from pdefit.data.readers.frames import Frames
 
 # names of the axes of a grid
 AXES = ("x", "y", "z")
+# names of the angles on a sphere
+ANGLES = ("theta", "phi")
 # values that are looked at, at a time and in all; and those from which noise is estimated
 _BLOCK, _MOST, _MOST_OF_NOISE = 4_000_000, 64_000_000, 2_000_000
 # fraction of values at the largest number of an integer type above which they seem clipped
@@ -35,6 +38,7 @@ class Film:
     - `coordinates`: variables that hold them under names that a fit must be told, by axis.
     - `remarks`: sentences about what looks odd.
     - `sigma`: a variable that seems to hold its standard deviation.
+    - `dims`: names of its axes in space: those of a grid, or angles on a sphere.
     """
 
     name: str
@@ -48,6 +52,7 @@ class Film:
     coordinates: dict[str, str]
     remarks: tuple[str, ...]
     sigma: str | None = None
+    dims: tuple[str, ...] = AXES
 
 
 @dataclasses.dataclass
@@ -80,18 +85,22 @@ class _Counts:
             self.highs.append(float(known.max()))
 
 
-def read_film(path: Path, name: str, time: str) -> Film:
+def read_film(
+    path: Path, name: str, time: str, select: Mapping[str, str | int] | None = None, dims: tuple[str, ...] = AXES
+) -> Film:
     """A variable with its statistics. Of a large one only the first frames are read.
 
     **Arguments:**
 
     - `path`, `name`: the file and the variable.
     - `time`: the variable with the times.
+    - `select`: the recording, for an axis that the file has recordings along.
+    - `dims`: names of the axes in space.
 
     **Errors:** PdefitError where a fit would refuse the variable.
     """
     remarks: list[str] = []
-    with Frames(path, {name: name}, time=time, dims=AXES) as frames:
+    with Frames(path, {name: name}, time=time, dims=dims, select=select) as frames:
         remarks += frames.remarks
         inside, step, total = frames.shapes[name], frames.step(name), frames.ts.size
         size = int(np.prod(inside))
@@ -108,8 +117,8 @@ def read_film(path: Path, name: str, time: str) -> Film:
             counts.add(values, before, top)
             kept.append(values[:, ::stride])
             before = values[-1:]
-        coordinates = _coordinates(path, name, len(inside))
-        positions = _positions(frames, name, len(inside), coordinates, remarks)
+        coordinates = _coordinates(path, name, len(inside), dims)
+        positions = _positions(frames, dims, name, len(inside), coordinates, remarks)
         # a list of points that no axis can hold
         scattered = len(frames.points) > 1 or (bool(frames.points) and not positions)
         if scattered:
@@ -130,7 +139,7 @@ def read_film(path: Path, name: str, time: str) -> Film:
         remarks.append(str(error))
     low, high, missing = min(counts.lows), max(counts.highs), counts.missing / count / size
     grid = () if scattered else inside[: len(inside) - _has_components(path, name, len(inside))]
-    return Film(name, inside, grid, low, high, missing, noise, positions, coordinates, tuple(remarks))
+    return Film(name, inside, grid, low, high, missing, noise, positions, coordinates, tuple(remarks), dims=dims)
 
 
 def _odd(name: str, counts: _Counts, values: int, top: float) -> list[str]:
@@ -176,23 +185,23 @@ def _has_components(path: Path, name: str, axes: int) -> bool:
     return axes > 1 and bool(kinds) and kinds[0] not in "iuf"
 
 
-def _coordinates(path: Path, name: str, axes: int) -> dict[str, str]:
+def _coordinates(path: Path, name: str, axes: int, dims: tuple[str, ...]) -> dict[str, str]:
     """Dimension scales with names other than those of a grid, by axis: a fit must be told of them."""
-    if axes > len(AXES):
+    if axes > len(dims):
         return {}
     with opened(path) as file:
-        along = {dim: scales(file, name, i, path)[:1] for i, dim in enumerate(AXES[:axes], 1)}
-    return {d: where for d, of in along.items() for where, label, is_empty in of if not is_empty and label not in AXES}
+        along = {dim: scales(file, name, i, path)[:1] for i, dim in enumerate(dims[:axes], 1)}
+    return {d: where for d, of in along.items() for where, label, is_empty in of if not is_empty and label not in dims}
 
 
 def _positions(
-    frames: Frames, name: str, axes: int, named: dict[str, str], remarks: list[str]
+    frames: Frames, dims: tuple[str, ...], name: str, axes: int, named: dict[str, str], remarks: list[str]
 ) -> dict[str, Coordinate]:
     """Positions along the axes of a variable, in the unit of the file; a remark where a fit would refuse them."""
     found: dict[str, Coordinate] = {}
-    for i, dim in enumerate(AXES[:axes] if axes <= len(AXES) else (), 1):
+    for i, dim in enumerate(dims[:axes] if axes <= len(dims) else (), 1):
         try:
-            where = frames.coordinate(name, i, AXES[:axes], named, None)
+            where = frames.coordinate(name, i, dims[:axes], named, None)
         except PdefitError as error:
             remarks.append(str(error))
             continue

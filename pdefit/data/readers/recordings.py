@@ -85,7 +85,7 @@ def part_of(
     needed = {time, *values, *others, *(base for base, _ in entries.values())}
     new, held = in_memory(named=not is_foreign(file)), dict[str, _Held]()
     for name in inside:
-        axes = _axes(file, name, path)
+        axes = axis_labels(file, name, path)
         if name.lower() in chosen or is_empty(raw_variable(file, name, path)):
             continue
         with sound(name, path):
@@ -106,13 +106,13 @@ def part_of(
         if base not in held or not held[base].dims:
             raise unknown(f"variable with entries in '{path.name}'", base, [n for n, h in held.items() if h.dims])
         of = held[base]
-        labels = _labels(file, base, path) or [str(i) for i in range(of.values.shape[-1])]
+        labels = entry_labels(file, base, path) or [str(i) for i in range(of.values.shape[-1])]
         place = _index(entry, labels, f"entry of '{base}'")
         held[name] = of._replace(values=of.values[..., place], dims=of.dims[:-1])
     frames = {n: held[n] for n in values if n in held and held[n].dims}
     if time and frames:
         count = next(iter(frames.values())).values.shape[0]
-        shared = time in inside and not {*chosen} & {*_axes(file, time, path)}
+        shared = time in inside and not {*chosen} & {*axis_labels(file, time, path)}
         _set_times(held, time, count, shared, path)
         if chosen and time in held and held[time].values.shape == (count,):
             last = _last(held, time, frames, path)
@@ -189,7 +189,7 @@ def _last(held: Mapping[str, _Held], time: str, frames: Mapping[str, _Held], pat
     return int(numbers[-1]) + 1
 
 
-def _axes(file: h5py.File, name: str, path: Path) -> list[str]:
+def axis_labels(file: h5py.File, name: str, path: Path) -> list[str]:
     """Names of the axes of a variable in small letters, empty where the file states none."""
     if raw_variable(file, name, path).is_scale and len(shape(file, name, path)) == 1:
         return [name.rpartition("/")[2].lower()]
@@ -197,14 +197,14 @@ def _axes(file: h5py.File, name: str, path: Path) -> list[str]:
     return [found[0][1] if found else "" for found in labels]
 
 
-def _labels(file: h5py.File, name: str, path: Path) -> list[str]:
+def entry_labels(file: h5py.File, name: str, path: Path) -> list[str]:
     """Texts that a file has for the entries of the last axis of a variable."""
     found = [array(file, where, path) for where, _, _ in scales(file, name, len(shape(file, name, path)) - 1, path)]
     return [*map(str, found[0])] if found and found[0].dtype.kind == "U" else []
 
 
 def _names(file: h5py.File, path: Path, axis: str) -> list[str]:
-    along = {n: _axes(file, n, path) for n in own(file, path)}
+    along = {n: axis_labels(file, n, path) for n in own(file, path)}
     lengths = [shape(file, n, path)[dims.index(axis.lower())] for n, dims in along.items() if axis.lower() in dims]
     if not lengths:
         known = {dim for dims in along.values() for dim in dims if dim}

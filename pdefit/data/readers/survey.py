@@ -10,10 +10,13 @@ import numpy as np
 
 from pdefit._util.errors import PdefitError
 from pdefit.data.readers._coordinates import scales
-from pdefit.data.readers._films import AXES, read_film
+from pdefit.data.readers._films import ANGLES as ANGLES
+from pdefit.data.readers._films import AXES as AXES
 from pdefit.data.readers._films import Film as Film
+from pdefit.data.readers._films import read_film
 from pdefit.data.readers.datasets import array, import_notes, is_foreign, is_text, opened, own, shape, unit, variable
 from pdefit.data.readers.frames import Frames
+from pdefit.data.readers.recordings import axis_labels, entry_labels, split_recordings
 
 # most values of a variable without times that are read
 _SMALL = 4_000_000
@@ -21,6 +24,8 @@ _SMALL = 4_000_000
 _EVEN, _GAP = 1e-3, 1.9
 T = TypeVar("T")
 _TIMES = ("t", "times", "date", "timestamp", "year")
+# names of an axis of recordings; others are taken for one where more than times follow
+_RECORDINGS = ("experiment", "recording")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +61,8 @@ class Survey:
     - `films`: what can be fitted.
     - `remarks`: sentences, the remedy included.
     - `notes`: sentences of `pdefit import` on what it did.
+    - `axis`, `recordings`: the axis along which the file has recordings, and their names; empty for one recording. `ts` and
+      `films` are then those of the first.
     """
 
     path: Path
@@ -66,10 +73,16 @@ class Survey:
     films: list[Film]
     remarks: list[str]
     notes: list[str]
+    axis: str = ""
+    recordings: tuple[str, ...] = ()
 
     def frames(self, film: Film) -> Frames:
         """The frames of a film, in the units of the file."""
-        return Frames(self.path, {film.name: film.name}, time=self.time, dims=AXES)
+        return Frames(self.path, {film.name: film.name}, time=self.time, dims=film.dims, select=self.select(0))
+
+    def select(self, number: int) -> dict[str, str | int]:
+        """The choice of a recording by its number; empty where there is one."""
+        return {self.axis: self.recordings[number]} if self.recordings else {}
 
 
 def survey(path: Path, time: str | None = None) -> Survey:
@@ -91,27 +104,42 @@ def survey(path: Path, time: str | None = None) -> Survey:
         foreign, notes = is_foreign(file), _attempt(remarks, lambda: import_notes(file, path)) or []
         time = time or _likely_time(file, entries, path)
         scaled = _attempt(remarks, lambda: {n for e in entries for n in _labels(file, e, path)}) or set()
+        axes = _attempt(remarks, lambda: {n: axis_labels(file, n, path) for n in entries}) or {}
+        vectors = _attempt(remarks, lambda: {n: entry_labels(file, n, path) for n in entries if entries[n].shape}) or {}
     rows = entries[time].shape if time in entries else (0,)
+    axis = next((dims[0] for n, dims in axes.items() if _has_recordings(entries[n], dims, time, rows)), "")
+    names = (_attempt(remarks, lambda: split_recordings(path, axis)) or []) if axis else []
+    found = Survey(path, [], time, np.zeros(0), None, [], remarks, notes, axis, tuple(names))
+    filmed = {
+        n: _parts(n, axes[n], vectors.get(n, [])) for n in axes if _has_recordings(entries[n], axes[n], time, rows)
+    }
     # the times of a list are known once one of its columns is
     columns = [
         e.name for e in entries.values() if e.shape == rows and e.low is not None and e.name not in (*AXES, time)
     ]
-    times = _attempt(remarks, lambda: _times(path, time, columns[:1]))
+    columns = [part for n in filmed for part in filmed[n]] if names else columns
+    times = _attempt(remarks, lambda: _times(found, columns[:1]))
     ts = np.zeros(0) if times is None else times
-    time_unit = entries[time].unit if time in entries else None
+    stated = (time, "frame_time") if names else (time,)
+    time_unit = next((entries[n].unit for n in stated if n in entries and entries[n].unit is not None), None)
     remarks += [] if times is None else _about_times(ts, time)
-    found = Survey(path, [], time, ts, time_unit, [], remarks, notes)
+    found = dataclasses.replace(found, ts=ts, time_unit=time_unit)
     for name, entry in entries.items():
         if ts.size and name != time and name not in scaled and entry.dtype != "text":
             has_times = {*rows} <= {*entry.shape} if foreign else entry.shape[:1] == rows
-            if has_times and name.rpartition("/")[2] not in AXES:
-                entries[name] = _attempt(remarks, lambda e=entry: _look(found, e, entries)) or entry
-            elif len(entry.shape) > 1 and ts.size in entry.shape[1:]:
+            if name in filmed or (has_times and not names and name.rpartition("/")[2] not in AXES):
+                parts = filmed.get(name) or _parts(name, axes.get(name, []), vectors.get(name, []))
+                dims = ANGLES if {*ANGLES} <= {*axes.get(name, [])} else AXES
+                looked = [_attempt(remarks, lambda p=p, e=entry, d=dims: _look(found, e, p, d, entries)) for p in parts]
+                entries[name] = entry if names or looked[0] is None or len(looked) > 1 else looked[0]
+            elif len(entry.shape) > 1 and ts.size in entry.shape[1:] and not names:
                 remarks.append(
                     f"'{name}' in '{path.name}' has shape {entry.shape}; its first axis must be the {ts.size} times, so "
                     f"name its axes, e.g. +data.axes={{u: [x, time]}}"
                 )
-    unitless = [e.name for e in (*(entries[f.name] for f in found.films),) if e.unit is None]
+    remarks += _refused_recordings(found)
+    filmed_names = dict.fromkeys(f.name if f.name in entries else f.name.rpartition("[")[0] for f in found.films)
+    unitless = [name for name in filmed_names if entries[name].unit is None]
     unitless += [time] if ts.size and time_unit is None else []
     if unitless:
         remarks.append(
@@ -182,9 +210,38 @@ def _likely_time(file: h5py.File, entries: Mapping[str, Entry], path: Path) -> s
     return max(rising or listed, key=rank).name if rising or listed else "time"
 
 
-def _times(path: Path, time: str, columns: list[str]) -> np.ndarray:
-    with Frames(path, {n: n for n in columns}, time=time, dims=AXES) as frames:
+def _times(found: Survey, columns: list[str]) -> np.ndarray:
+    with Frames(found.path, {n: n for n in columns}, time=found.time, dims=AXES, select=found.select(0)) as frames:
         return frames.ts
+
+
+def _has_recordings(entry: Entry, dims: list[str], time: str, rows: tuple[int, ...]) -> bool:
+    """Test for frames of several recordings: their axis, then that of times.
+
+    **Arguments:**
+
+    - `entry`, `dims`: a variable, and the names of its axes.
+    - `time`, `rows`: the name and the shape of the times.
+    """
+    if len(dims) < 2 or not dims[0] or dims[0] in (*AXES, *ANGLES, time.lower()) or entry.name == time:
+        return False
+    timed = dims[1] in (time.lower(), "frame") or (rows != (0,) and entry.shape[1:2] == rows[-1:])
+    return timed and (len(dims) > 2 or dims[0] in _RECORDINGS)
+
+
+def _parts(name: str, dims: list[str], labels: list[str]) -> list[str]:
+    """What a fit takes of a variable: its components, where it lies on a sphere and names them, or all of it."""
+    return [f"{name}[{label}]" for label in labels] if labels and {*ANGLES} <= {*dims} else [name]
+
+
+def _refused_recordings(found: Survey) -> list[str]:
+    """Remarks on the recordings that a fit would refuse, with the reason."""
+    remarks: list[str] = []
+    variables = {film.name: film.name for film in found.films}
+    for number in range(1, len(found.recordings) if variables else 0):
+        select = found.select(number)
+        _attempt(remarks, lambda s=select: Frames(found.path, variables, time=found.time, select=s).close())
+    return remarks
 
 
 def _about_times(ts: np.ndarray, time: str) -> list[str]:
@@ -207,10 +264,9 @@ def is_even(points: np.ndarray) -> bool:
     return bool(steps.size == 0 or np.all(np.abs(steps - steps.mean()) <= _EVEN * np.abs(steps.mean())))
 
 
-def _look(found: Survey, entry: Entry, entries: Mapping[str, Entry]) -> Entry:
-    """Read a film as a fit would, and add it to the survey."""
-    name = entry.name
-    film = read_film(found.path, name, found.time)
+def _look(found: Survey, entry: Entry, name: str, dims: tuple[str, ...], entries: Mapping[str, Entry]) -> Entry:
+    """Read a variable, or the part of it of this name, as a fit would, and add it to the survey."""
+    film = read_film(found.path, name, found.time, found.select(0), dims)
     found.remarks.extend(film.remarks)
     sigma = next((n for n in entries if _holds_sigma(found, entries[n], name)), None)
     found.films.append(dataclasses.replace(film, sigma=sigma))
@@ -225,7 +281,8 @@ def _holds_sigma(found: Survey, entry: Entry, name: str) -> bool:
     if entry.name not in named:
         return False
     try:
-        with Frames(found.path, {name: name}, sigma={name: entry.name}, time=found.time, dims=AXES):
+        sigma, select = {name: entry.name}, found.select(0)
+        with Frames(found.path, {name: name}, sigma=sigma, time=found.time, dims=AXES, select=select):
             return True
     except PdefitError:
         return False

@@ -6,6 +6,7 @@ import h5py
 import numpy as np
 import pytest
 import tifffile
+import xarray
 import yaml
 from PIL import Image
 
@@ -204,3 +205,56 @@ def test_names_in_a_file_are_text(pdefit_inside, tmp_path):
     code, out, _ = pdefit_inside("check", "film.h5")
     assert code == 0 and "[red]$" in out and "\x1b" not in out
     assert (tmp_path / "film.h5.check.png").exists()
+
+
+def test_recordings_on_a_sphere_and_the_lines_that_fit_them(pdefit_inside, tmp_path):
+    """The documented layout: (experiment, time, theta, phi, component), with a radius and a frame time of each."""
+    values = np.random.default_rng(0).standard_normal((3, 12, 5, 8, 2)).astype(np.float32)
+    values[:, :, :, :3] = values[2] = np.nan
+    axes = ("experiment", "time", "theta", "phi", "component")
+    xarray.Dataset(
+        {
+            "velocity": (axes, values, {"units": "um/min"}),
+            "radius": ("experiment", [300.0, 310.0, 320.0], {"units": "um"}),
+            "frame_time": ("experiment", [2.0, 3.0, 4.0], {"units": "min"}),
+        },
+        {
+            "experiment": ["a", "b", "c"],
+            "theta": ("theta", np.linspace(0.3, 2.8, 5), {"units": "rad"}),
+            "phi": ("phi", np.arange(8) * np.pi / 4, {"units": "rad"}),
+            "component": ["theta", "phi"],
+        },
+    ).to_netcdf(tmp_path / "embryos.h5", engine="h5netcdf")
+    code, out, err = pdefit_inside("check", "embryos.h5", "picture=false")
+    assert code == 0 and not err, err
+    assert "recordings: 3 along 'experiment', a to c; a is looked at" in out
+    assert "12 in 'time', from 0 to 22 min, every 2 min" in out
+    assert "(experiment = c)' has no frame with a time and a value" in out and out.count("remark") == 3
+    found = yaml.safe_load(out[out.index("\ndata:") :])
+    assert found == {
+        "data": {
+            "path": "embryos.h5",
+            "variables": {"u_theta": "velocity[theta]", "u_phi": "velocity[phi]"},
+            "sigma": "auto",
+            "system": {"sphere.radius": "radius"},
+        },
+        "recordings": "experiment",
+        "observe": {"name": "sphere/raster"},
+    }
+    # without the recording that the remark names, the lines are those of an experiment that a fit takes
+    chosen = "{a: {data: {select: {experiment: a}}}, b: {data: {select: {experiment: b}}}}"
+    small = [
+        "system.sphere.degree=2",
+        "system.force.knots=[4,4,5]",
+        "gauge={orientation: 0}",
+        "observe={name: sphere/raster}",
+    ]
+    ours = [
+        "data.path=embryos.h5",
+        "data.sigma=auto",
+        "~data.truth",
+        "~data.system",
+        "+data.system={sphere.radius: radius}",
+    ]
+    exp = pdefit.load_experiment("sphere/embryo_twin", [*small, *ours, "~recordings", f"+recordings={chosen}"])
+    assert [one.record.ts[-1] for one in exp.each.values()] == [22.0, 33.0]
