@@ -50,6 +50,7 @@ from pdefit.inverse.fit.stages import Stage as Stage
 from pdefit.inverse.objective.abstract import AbstractObjective as AbstractObjective
 from pdefit.inverse.objective.functional import Functional as Functional
 from pdefit.inverse.objective.recordings import Recordings as Recordings
+from pdefit.inverse.objective.spread import spread as spread
 from pdefit.inverse.problem.problem import Problem as Problem
 from pdefit.inverse.problem.simulate import simulate as simulate
 from pdefit.inverse.problem.twin import Twin as Twin

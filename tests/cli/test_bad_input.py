@@ -184,6 +184,8 @@ def test_bad_words_about_data(not_built, tmp_path, arguments, words):
         (["noise=much"], ["noise", "'much'"]),
         (["dtype=float16"], ["dtype", "'float16'"]),
         (["device=abacus"], ["device", "'abacus'"]),
+        (["device=[0,99]"], ["device=[0, 99]", "99", "counted from 0", "device=all"]),
+        (["device=[0,0]"], ["device", "[0, 0]"]),
         (["certificate=maybe"], ["certificate expects stop, warn or end", "'maybe'"]),
         (["store.every=0"], ["store.every"]),
         (["store.budget=lots"], ["store.budget", "'lots'"]),

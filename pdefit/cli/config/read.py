@@ -32,14 +32,15 @@ from pdefit.inverse.shooting.formulation import AbstractFormulation
 def read_settings(cfg: DictConfig) -> Settings:
     """Settings of a configuration, checked as far as that is possible without data."""
     node = _plain(cfg)
-    _choose_device(node["device"])
+    devices = _choose_devices(node["device"])
     gauge, each = read_gauge(node), each_recording(node)
-    if isinstance(each, str):
-        return dataclasses.replace(_settings(node), recordings=each, gauge=gauge)
-    settings = {name: _settings(one) for name, one in each.items()}
-    if not settings:
-        return _settings(node)
-    return dataclasses.replace(next(iter(settings.values())), recordings=settings, gauge=gauge)
+    settings = {} if isinstance(each, str) else {name: _settings(one) for name, one in each.items()}
+    first = next(iter(settings.values())) if settings else _settings(node)
+    if devices and isinstance(first.driver, Hosted):
+        raise PdefitError("driver=hosted runs on one device; set device=null, or driver=traced")
+    return dataclasses.replace(
+        first, recordings=each if isinstance(each, str) else settings, gauge=gauge, devices=devices
+    )
 
 
 def _settings(node: Mapping[str, Any]) -> Settings:
@@ -101,15 +102,26 @@ def _plain(cfg: DictConfig) -> dict[str, Any]:
     return {str(k): v for k, v in plain.items()}
 
 
-def _choose_device(device: Any) -> None:
-    if device not in (None, "cpu", "gpu"):
-        raise PdefitError(f"device expects cpu or gpu, but got '{device}'")
-    if device is not None:
-        jax.config.update("jax_platforms", {"gpu": "cuda"}.get(device, device))
+def _choose_devices(given: Any) -> tuple[int, ...]:
+    """Numbers of the devices that a fit is spread over, none for one device; JAX is told of the kind, or of that one."""
+    numbers = given if isinstance(given, list) else []
+    counted = bool(numbers) and all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in numbers)
+    if not (counted and len({*numbers}) == len(numbers)) and given not in (None, "cpu", "gpu", "all"):
+        raise PdefitError(f"device expects cpu, gpu, all, or numbers of devices such as [0, 1], but got '{given}'")
+    if given in ("cpu", "gpu"):
+        jax.config.update("jax_platforms", {"gpu": "cuda"}.get(given, given))
     try:
-        jax.devices()
+        there = jax.devices()
     except RuntimeError:
-        raise PdefitError(f"There is no {device} that JAX can use here; set device=cpu") from None
+        raise PdefitError(f"There is no {given} that JAX can use here; set device=cpu") from None
+    if numbers and max(numbers) >= len(there):
+        raise PdefitError(
+            f"device={given} names number {max(numbers)}, but JAX finds {len(there)} here, counted from 0; set device=all"
+        )
+    if len(numbers) == 1:
+        jax.config.update("jax_default_device", there[numbers[0]])
+    chosen = range(len(there)) if given == "all" else numbers
+    return tuple(chosen) if len(chosen) > 1 else ()
 
 
 def _adjoint_and_driver(node: Mapping[str, Any]) -> tuple[AbstractAdjoint, AbstractDriver]:

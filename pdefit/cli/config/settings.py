@@ -164,7 +164,7 @@ class Settings:
     `solver` is None where one is chosen that suits the equations, `steps` for constant steps, and `dt` for the stable
     step. `recordings` are the settings of each of many recordings by name, or the axis of the file that they lie along;
     the other settings are then those of the first, or of all. `gauge` holds what is fixed of controls that only
-    differences between recordings determine.
+    differences between recordings determine. `devices` are the numbers of those that share the work; none for one device.
     """
 
     seed: int
@@ -197,3 +197,4 @@ class Settings:
     reference: Reference | None
     recordings: "str | Mapping[str, Settings]" = ""
     gauge: Mapping[str, int | str] = dataclasses.field(default_factory=dict)
+    devices: tuple[int, ...] = ()

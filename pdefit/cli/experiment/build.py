@@ -22,11 +22,20 @@ from pdefit.data.observations import Observations
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.fit.stop import Holdout, Noise
 from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.spread import spread
 from pdefit.inverse.objective.variants import with_dt
 
 
 def build_experiment(settings: Settings) -> Experiment:
     """The experiment that settings describe. Raises `PdefitError` where its parts do not fit each other."""
+    exp = _on_one_device(settings)
+    if not settings.devices:
+        return exp
+    devices = jax.devices()
+    return dataclasses.replace(exp, functional=spread(exp.functional, [devices[n] for n in settings.devices]))
+
+
+def _on_one_device(settings: Settings) -> Experiment:
     each = recordings_of(settings)
     if not each:
         return _single(settings)

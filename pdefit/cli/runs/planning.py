@@ -15,6 +15,7 @@ from pdefit.inverse.fit.stability import step_choice
 from pdefit.inverse.fit.stages import keeps, with_windows
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.recordings import Recordings
+from pdefit.inverse.objective.spread import devices_of, is_cut
 from pdefit.inverse.offload.cost import Cost
 from pdefit.systems.field_coords import derived_coords, field_coords
 
@@ -27,7 +28,7 @@ def plan(exp: Experiment, settings: Settings) -> dict[str, Any]:
     problem, frames = exp.first.problem, sum(one.record.ts.size for one in exp.each.values())
     coords = field_coords(problem.system, problem.y0) | derived_coords(problem.system)
     wanted = settings.store.wanted(coords, frames, _KINDS)
-    cost = _cost(exp)
+    cost, devices = _cost(exp), devices_of(exp.functional)
     _refuse_too_large(cost)
     most = sum(stage.max_iterations for stage in exp.stages)
     work = sum(stage.max_iterations * _with(stage.optimizer.most_products) for stage in exp.stages)
@@ -37,7 +38,7 @@ def plan(exp: Experiment, settings: Settings) -> dict[str, Any]:
     products = exp.stages[-1].optimizer.most_products
     steps = exp.functional.steps
     found = {
-        "text": f"{cost}{and_products(products)}",
+        "text": f"{cost}{and_products(products)}{'' if devices == 1 else f'; on each of {devices} devices'}",
         "steps": dataclasses.asdict(step_choice(exp.functional)) if steps is None else None,
         "evaluation": {**cost.as_dict(), "most_products": products},
         "most_evaluations": most,
@@ -46,6 +47,7 @@ def plan(exp: Experiment, settings: Settings) -> dict[str, Any]:
         "fields_bytes": settings.store.size(coords, wanted, frames, _KINDS),
         "preparation": None if exp.prepared is None else exp.prepared.as_dict(),
         "device": jax.devices()[0].device_kind,
+        "devices": devices,
     }
     return found
 
@@ -66,9 +68,10 @@ def _cost(exp: Experiment) -> Cost:
     parts = [part for part, _ in last.parts(last.theta0)]
     longest = max(parts, key=lambda part: part.layout.time_grid.steps)
     cost = exp.driver.cost(longest, exp.stages[-1].optimizer.tangents)
+    devices = devices_of(last)
     if not isinstance(last, Recordings):
-        return cost
-    count, together = len(parts), last.batch.at_once(len(parts))
+        return cost.divided(devices) if is_cut(last) else cost
+    count, together = len(parts) / devices, last.batch.at_once(len(parts))
     return dataclasses.replace(
         cost,
         state_bytes=cost.state_bytes * together,

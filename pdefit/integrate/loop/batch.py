@@ -2,11 +2,14 @@
 
 import abc
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
+from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import PyTree
 
 from pdefit._util.errors import PdefitError
@@ -36,6 +39,10 @@ class AbstractBatch(eqx.Module):
     @abc.abstractmethod
     def recompute(self, count: int) -> int:
         """The number of forward runs that a gradient of `count` trajectories takes on top."""
+
+    def devices_for(self, count: int) -> int:
+        """The number of devices that `count` trajectories run on."""
+        return 1
 
 
 class Vmap(AbstractBatch):
@@ -93,6 +100,49 @@ class Chunk(AbstractBatch):
 
     def recompute(self, count):
         return int(count > self.size)
+
+
+class Devices(AbstractBatch):
+    """Trajectories over several devices, the same number on each. Nothing passes between them but sums.
+
+    As many devices are used as divide the number of trajectories.
+
+    **Arguments:**
+
+    - `devices`: the devices, such as `jax.devices()`.
+    - `inside`: how the trajectories of one device are run; default all at once (`Vmap()`).
+    """
+
+    devices: tuple[Any, ...] = eqx.field(static=True, converter=tuple)
+    inside: AbstractBatch = eqx.field(default_factory=Vmap)
+
+    def __check_init__(self):
+        if not self.devices:
+            raise PdefitError("Devices expects one device or more, but got none")
+
+    def __call__(self, function, *arguments):
+        number = self.devices_for(_count(arguments))
+        if number == 1:
+            return self.inside(function, *arguments)
+        mesh = Mesh(np.array(self.devices[:number]), ("trajectories",))
+        each = PartitionSpec("trajectories")
+        return jax.shard_map(
+            lambda *a: self.inside(function, *a), mesh=mesh, in_specs=each, out_specs=each, check_vma=False
+        )(*arguments)
+
+    def at_once(self, count):
+        return self.inside.at_once(count // self.devices_for(count))
+
+    def recompute(self, count):
+        return self.inside.recompute(count // self.devices_for(count))
+
+    def devices_for(self, count):
+        return largest_divisor(count, len(self.devices))
+
+
+def largest_divisor(number: int, most: int) -> int:
+    """The largest divisor of a number that is at most `most`."""
+    return max(n for n in range(1, most + 1) if number % n == 0)
 
 
 def _count(arguments: PyTree) -> int:

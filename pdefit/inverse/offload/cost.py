@@ -90,6 +90,11 @@ class Cost:
     def planned_bytes(self) -> int:
         return self.stored_states * self.state_bytes + self.working_bytes
 
+    def divided(self, devices: int) -> "Cost":
+        """The cost on each of several devices that hold a part of every field."""
+        held = {"state_bytes": self.state_bytes // devices, "working_bytes": self.working_bytes // devices}
+        return dataclasses.replace(self, **held)
+
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers and text, for plan.json."""
         return {**dataclasses.asdict(self), "planned_bytes": self.planned_bytes}

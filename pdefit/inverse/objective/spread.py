@@ -1,0 +1,86 @@
+"""Objectives over several devices: recordings or segments on each, or a part of the grid on each."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from pdefit._util.errors import PdefitError
+from pdefit.integrate.loop.batch import Devices, largest_divisor
+from pdefit.inverse.objective.abstract import AbstractObjective, Objective
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.recordings import Recordings
+
+
+def spread(objective: Objective, devices: Sequence[Any] | None = None) -> Objective:
+    """The same objective over several devices.
+
+    Recordings, or else the segments of a record, are divided among them. The grid of a single trajectory is cut along
+    its first axis. A stencil then passes only the edges of its parts; a Fourier transform gathers whole fields.
+
+    **Arguments:**
+
+    - `objective`: the objective.
+    - `devices`: the devices; default all of `jax.devices()`.
+
+    **Errors:** PdefitError where no two devices can share the work evenly.
+    """
+    chosen = tuple(jax.devices() if devices is None else devices)
+    if len(chosen) < 2:
+        return objective
+    if isinstance(objective, Recordings):
+        _refuse_uneven(len(objective.extents), "recordings", len(chosen))
+        return eqx.tree_at(lambda r: r.batch, objective, Devices(chosen, objective.batch))
+    if not isinstance(objective, Functional):
+        raise PdefitError(f"Several devices expect a functional or recordings, but got {type(objective).__name__}")
+    if objective.layout.segments > 1:
+        _refuse_uneven(objective.layout.segments, "segments", len(chosen))
+        return eqx.tree_at(lambda f: f.runner.batch, objective, Devices(chosen, objective.runner.batch))
+    return _cut(objective, chosen)
+
+
+def devices_of(objective: AbstractObjective) -> int:
+    """The number of devices that an objective runs on."""
+    if isinstance(objective, Recordings):
+        return objective.batch.devices_for(len(objective.extents))
+    segments = objective.layout.segments if isinstance(objective, Functional) else 1
+    return max(objective.runner.batch.devices_for(segments), _devices_of_fields(objective))
+
+
+def is_cut(objective: AbstractObjective) -> bool:
+    """Whether each device holds a part of every field."""
+    return _devices_of_fields(objective) > 1
+
+
+def _devices_of_fields(objective: AbstractObjective) -> int:
+    first = jax.tree.leaves(objective.problem.y0)[0]
+    return len(first.sharding.device_set) if isinstance(first, jax.Array) else 1
+
+
+def _cut(functional: Functional, devices: tuple[Any, ...]) -> Functional:
+    """The functional with every field cut along the first axis of the grid, and all other arrays on each device."""
+    shape = getattr(getattr(functional.problem.system, "grid", None), "shape", None)
+    if shape is None:
+        raise PdefitError("Several devices expect recordings, segments or a grid; this is one trajectory without them")
+    number = _refuse_uneven(shape[0], "points along the first axis of the grid", len(devices))
+    mesh = Mesh(np.array(devices[:number]), ("grid",))
+
+    def put(x: jax.Array) -> jax.Array:
+        places = [k for k in range(x.ndim - len(shape) + 1) if x.shape[k : k + len(shape)] == tuple(shape)]
+        spec = PartitionSpec(*[None] * places[0], "grid") if places else PartitionSpec()
+        return jax.device_put(x, NamedSharding(mesh, spec))
+
+    return jax.tree.map(lambda x: put(x) if isinstance(x, jax.Array) else x, functional)
+
+
+def _refuse_uneven(count: int, what: str, devices: int) -> int:
+    """The number of devices that share `count` things evenly; refused where it is one."""
+    number = largest_divisor(count, devices)
+    if number == 1:
+        raise PdefitError(
+            f"{count} {what} cannot be shared evenly by {devices} devices or fewer; name one device, or change their number"
+        )
+    return number
