@@ -43,6 +43,7 @@ ROOMS = {
     "pdefit.cli.experiment": _ALL,
     "pdefit.cli.runs": _ALL,
     "pdefit.cli.results": _ALL,
+    "pdefit.cli.sweeps": _ALL,
     "pdefit.cli.python": _ALL,
     "pdefit.cli.commands": _ALL,
     "pdefit.cli.main": _ALL,

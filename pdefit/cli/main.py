@@ -15,11 +15,12 @@ import keyword
 import logging
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
+from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
@@ -32,41 +33,20 @@ from pdefit.cli.config.catalogue import experiments, version
 from pdefit.cli.config.configuration import readable, register_resolvers
 from pdefit.cli.config.hydra_guard import guarded
 from pdefit.cli.config.own_experiment import register_experiment
+from pdefit.cli.config.usage import USAGE
 from pdefit.cli.runtime import equations, plugins, run_directory, stopwatch
+from pdefit.cli.sweeps.record import recorded_sweep
+from pdefit.output.store.runs import RunFiles
 
 # verbs configured by Hydra, which make a run directory; verbs that take a run directory; verbs that take plain words
 _VERBS = ("fit", "simulate", "plan", "compare-adjoints", "sensitivity", "certify", "doctor")
 _RUN_VERBS = ("resume", "render", "report", "export")
 # verbs of the first kind that take a run directory, too
 _ALSO_ON_A_RUN = ("certify", "doctor")
-_PLAIN_VERBS = ("check", "import", "list", "new", "verify")
+_PLAIN_VERBS = ("check", "import", "list", "new", "sweep", "verify")
 
-_USAGE = """usage: pdefit VERB [key=value ...]
-
-  fit experiment=NAME        infer the controls of an experiment; leaves a run directory
-  fit EQUATION.py EXPERIMENT.yaml   the same for equations and an experiment in files of your own; so can all verbs below
-  simulate experiment=NAME   solve its equations forward
-  plan experiment=NAME       the cost of its fit beforehand: checkpoints, memory, time, disk
-  compare-adjoints experiment=NAME   all sensitivity algorithms on it: accuracy, time, memory, and which one to use
-  sensitivity experiment=NAME   which parameters matter: the effect of each, times and over 1.5, on what is observed
-  certify experiment=NAME    test the gradient of an experiment at its guess; certify RUN does so at a run's estimate,
-                             and with discretisation=true fits once more with half the step, and half the cell width
-  doctor experiment=NAME     the first time, field and line at which values or gradients are not finite; or doctor RUN
-  resume RUN                 continue a run that was stopped; max_iterations=N extends a finished one
-  render RUN                 figures, movie, ParaView's fields.xdmf of a run or a folder of runs; format=svg movie=false
-  report RUN                 one page about a run, report.html, that needs no other file
-  export RUN                 its fields as format=netcdf, tiff or numpy; fields=[u]
-  import KIND FILES out=data.h5   files of an instrument become one data file; pixel=19.53um frame=2ms, or scale=unknown
-  check FILE                 what a data file holds, what looks odd, and the lines that fit it; time=NAME picture=false
-  list [experiments|systems|solvers|adjoints|drivers|stages]
-  new NAME                   write a working plugin of your own into the folder NAME/; new NAME.py writes one file of equations
-                             and its experiment
-  verify [SYSTEM ...]        test installed systems, or those of EQUATION.py: gradients, orders, conservation, recovery
-
-Every key of an experiment can be overridden: seed=3 max_iterations=50 controls.D.guess=2.0 solver=tsit5
--m runs a sweep: pdefit fit -m experiment=reaction/fisher_front seed=0,1,2      --cfg job shows the configuration
---config-dir FOLDER adds experiments of your own, FOLDER/experiment/NAME.yaml
-"""
+# jobs of a sweep after which compiled programs are forgotten: jobs of equal shapes share them
+_FORGET_EVERY = 10
 
 _failures: list[str] = []
 # names of the signals that ended jobs
@@ -85,11 +65,13 @@ def main() -> None:
     verb, *rest = sys.argv[1:] or ["--help"]
     try:
         if verb in ("-h", "--help", "help"):
-            print(_USAGE, end="")
+            print(USAGE, end="")
         elif verb == "--version":
             print(version())
         elif verb in (*_VERBS, "resume", "verify"):
             _compute(verb, rest, console)
+        elif verb == "sweep" and rest[:1] == ["resume"]:
+            _resume_sweep(rest[1:], console)
         elif verb in (*_RUN_VERBS, *_PLAIN_VERBS):
             _command(verb)(rest, console)
         else:
@@ -153,6 +135,18 @@ def _own_experiment(files: command_line.NamedFiles, words: list[str]) -> list[st
     return [f"experiment={register_experiment(files.experiment)}"]
 
 
+def _resume_sweep(words: list[str], console: Console) -> None:
+    """Run the jobs of a sweep that are missing, failed or were stopped."""
+    from pdefit.cli.sweeps.again import what_is_left
+
+    files, rest = command_line.files(words)
+    sweep, left, given = what_is_left(rest, [str(f) for f in files if f is not None], console)
+    if left:
+        with equations.using(files.equations):
+            own = _own_experiment(files, given) if files.experiment is not None else []
+            _run_with_hydra(sweep.verb, [*own, *given], [*sweep.files], left)
+
+
 def _names_a_run(arguments: list[str]) -> bool:
     return bool(arguments) and "=" not in arguments[0] and not arguments[0].startswith("-")
 
@@ -167,22 +161,25 @@ def _prepare() -> None:
     register_resolvers()
 
 
-def _run_with_hydra(verb: str, words: list[str], files: list[str]) -> None:
+def _run_with_hydra(verb: str, words: list[str], files: list[str], only: Collection[str] | None = None) -> None:
     """Hand the rest of the command line to Hydra, and turn its errors into one sentence.
 
     **Arguments:**
 
     - `verb`, `words`: the verb, and flags and overrides.
     - `files`: those that the command line names, for the record of the run.
+    - `only`: names of the jobs of a sweep that run; None for all, in a new directory.
     """
     flags, overrides = command_line.split(words)
     register_resolvers()
     plugins.register()
-    run_directory.refuse_used(overrides)
+    if only is None:
+        run_directory.refuse_used(overrides)
     sys.argv = [sys.argv[0], *flags, *overrides]
     wants_traceback = os.environ.get("HYDRA_FULL_ERROR")
     # Hydra would print its own errors and exit; this makes it raise them here
     os.environ["HYDRA_FULL_ERROR"] = "1"
+    console = Console()
     decorate = hydra.main(version_base="1.3", config_path="pkg://pdefit_conf", config_name="config")
     started: list[str] = []
 
@@ -191,8 +188,13 @@ def _run_with_hydra(verb: str, words: list[str], files: list[str]) -> None:
         _task(verb, cfg, files, wants_traceback == "1")
 
     try:
-        with guarded():
+        with guarded(), recorded_sweep(verb, words, files, only) as sweeps:
             decorate(task)()
+        if sweeps:
+            from pdefit.cli.sweeps.again import tell_outcome
+
+            # the failures of other processes are known from their folders only
+            _failures.extend(tell_outcome(sweeps[0], console))
     # before a job has started, all errors are Hydra's about the configuration, of almost any type
     except Exception as error:
         if wants_traceback == "1" or (started and not isinstance(error, HydraException | OmegaConfBaseException)):
@@ -209,26 +211,38 @@ def _run_with_hydra(verb: str, words: list[str], files: list[str]) -> None:
 
 def _task(verb: str, cfg: DictConfig, files: list[str], wants_traceback: bool) -> None:
     """One job. A failure is reported and remembered, so that the other jobs of a sweep still run."""
-    console = Console()
-    name = HydraConfig.get().runtime.choices.get("experiment")
+    console, name, several = (
+        Console(),
+        HydraConfig.get().runtime.choices.get("experiment"),
+        HydraConfig.get().mode == RunMode.MULTIRUN,
+    )
+    directory = run_directory.current()
     try:
         if name is None:
             raise PdefitError(f"Choose an experiment with experiment=NAME; there are: {', '.join(experiments())}.")
+        if several and RunFiles(directory).has("DONE"):
+            console.print(f"{escape(str(directory))} is done", highlight=False, soft_wrap=True)
+            return
         _prepare()
         from pdefit.cli.config.read import read_settings
+        from pdefit.cli.runs.recorded_run import open_run
 
         settings = read_settings(cfg)
-        directory = run_directory.current()
         typed = [o for o in HydraConfig.get().overrides.task if not (files and o == f"experiment={name}")]
         command = ["pdefit", verb, *files, *typed]
-        with run_directory.recorded(directory, command, settings, name):
+        # a job that a queue starts again in its directory goes on
+        again = several and verb == "fit" and RunFiles(directory).has("provenance.json")
+        before = {"saved": open_run([str(directory)], verb).saved} if again else {}
+        with run_directory.recorded(directory, command, settings, name, resumed=again):
             run = _command(verb)
             # Tracing makes millions of short-lived objects, and what was imported stays: a sixth of its time is saved.
             gc.freeze()
             gc.set_threshold(10_000, 10, 10)
-            run(settings, directory, name, console)
+            run(settings, directory, name, console, **before)
     except PdefitError as error:
         _report(str(error))
+        if several:
+            run_directory.mark_failed(directory, str(error))
     # one signal ends a job, two end a sweep
     except interrupts.Interrupted as error:
         if error.everything:
@@ -239,6 +253,20 @@ def _task(verb: str, cfg: DictConfig, files: list[str], wants_traceback: bool) -
         if wants_traceback:
             raise
         _report_unexpected(error)
+        if several:
+            run_directory.mark_failed(directory, first_line(error))
+    finally:
+        if several and (HydraConfig.get().job.num + 1) % _FORGET_EVERY == 0:
+            _forget_programs()
+
+
+def _forget_programs() -> None:
+    """Free the programs of earlier jobs, which would fill the memory; the next ones come from the cache on the disk."""
+    from pdefit.cli.runtime.environment import forget_programs
+
+    gc.unfreeze()
+    forget_programs(always=True)
+    gc.collect()
 
 
 def _report_unexpected(error: Exception) -> None:

@@ -44,8 +44,11 @@ def _is_writable(folder: Path) -> bool:
     return os.access(folder, os.W_OK)
 
 
-def forget_programs() -> None:
-    """Drop the compiled programs of earlier jobs if there are so many that the next ones might not fit."""
+def forget_programs(always: bool = False) -> None:
+    """Drop the compiled programs of earlier jobs, if there are so many that the next ones might not fit, or always."""
+    if always:
+        jax.clear_caches()
+        return
     try:
         with open("/proc/self/maps") as maps:
             many = sum(1 for _ in maps) > _MANY_MAPS

@@ -18,7 +18,7 @@ from pdefit._util import interrupts
 from pdefit._util.atomic import read_json, write_json, write_text
 from pdefit._util.errors import PdefitError, of_the_machine, sentence
 from pdefit.cli.runtime import equations
-from pdefit.output.store.runs import MARKS, locked
+from pdefit.output.store.runs import MARKS, beating, locked
 
 log = logging.getLogger("pdefit")
 
@@ -78,8 +78,8 @@ def recorded(
 ) -> Iterator[None]:
     """Lock a directory for a block, and record how it ran.
 
-    Provenance is written at the start. At the end a file DONE, INTERRUPTED or FAILED is written, with the time or the
-    reason.
+    Provenance is written at the start. While it runs there is a file RUNNING, whose time is renewed every 20 s. At the
+    end a file DONE, INTERRUPTED or FAILED is written, with the time or the reason.
 
     **Arguments:**
 
@@ -94,7 +94,8 @@ def recorded(
         try:
             interrupts.begin()
             _start(directory, _provenance(command, settings, experiment), resumed)
-            yield
+            with beating(directory):
+                yield
             with interrupts.uninterrupted():
                 if interrupts.received():
                     raise KeyboardInterrupt("everything is written")
@@ -114,6 +115,13 @@ def recorded(
                 go_on = f"; `pdefit resume {directory}` goes on" if command[1] in ("fit", "resume") else ""
                 raise interrupts.Interrupted(f"interrupted by {reason}{go_on}", names) from None
             raise
+
+
+def mark_failed(directory: Path, reason: str) -> None:
+    """Mark a job that failed before its run began; one that began has its mark, or belongs to another process."""
+    if not (directory / "provenance.json").exists():
+        with suppress(OSError):
+            write_text(directory / "FAILED", f"{sentence(reason)}\n")
 
 
 def _start(directory: Path, entry: dict[str, Any], resumed: bool) -> None:

@@ -47,7 +47,7 @@ def write_report(run: Path, largest_movie: int = _LARGEST_MOVIE) -> Path:
     rows = _parameters(files)
     fields = summary.get("fields")
     unknowns = [*(r.control for r in rows[:12]), *(["..."] if len(rows) > 12 else [])]
-    page = _environment().get_template("report.html.jinja").render(
+    page = template("report.html.jinja").render(
         name=name, files=files, summary=summary, made=made,
         plan=files.content("plan.json"), certificate=files.content("certificate.json"),
         what={"fit": "Fit", "simulate": "Simulation"}.get(files.verb, files.verb),
@@ -66,14 +66,15 @@ def write_report(run: Path, largest_movie: int = _LARGEST_MOVIE) -> Path:
     return run / "report.html"
 
 
-def _environment() -> jinja2.Environment:
+def template(name: str) -> jinja2.Template:
+    """A template of a page, whose values are escaped."""
     # summaries of unfinished runs may lack any entry at any depth; ChainableUndefined shows it as a dash
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("pdefit.output.pictures", ""), autoescape=True, undefined=jinja2.ChainableUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     environment.filters.update(shown=_shown, with_space=with_space)
-    return environment
+    return environment.get_template(name)
 
 
 def _shown(x: object) -> str:

@@ -4,16 +4,21 @@ import dataclasses
 import fcntl
 import os
 import platform
+import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pdefit._util.atomic import read_json
+from pdefit._util.atomic import read_json, write_json
 from pdefit._util.errors import PdefitError
 
 # one of these files marks how a run ended; it holds the time or the reason
 MARKS = ("DONE", "INTERRUPTED", "FAILED")
+# and this one a run that goes on; it is touched every so many seconds, and counts as dead when it is this old
+RUNNING, _BEAT, _DEAD = "RUNNING", 20.0, 300.0
 # folder with a folder for each of many recordings
 _RECORDINGS = "recordings"
 # a folder with any of these files is a run
@@ -74,14 +79,30 @@ class RunFiles:
 
     @property
     def state(self) -> str:
-        """State of the run in words: done, interrupted or failed with the reason, or not ended."""
+        """State of the run in words: done, running, or interrupted, failed or killed with the reason."""
         for mark in ("FAILED", "INTERRUPTED"):
             if self.has(mark):
                 return f"{mark.lower()}: {self.text(mark).strip() or 'no reason was written'}"
         if self.has("DONE"):
             return "done"
+        if self.has(RUNNING):
+            made = self.content(RUNNING)
+            where = f"process {made.get('process')} on {made.get('host')} since {made.get('started')}"
+            return f"running: {where}" if self._lives(made) else f"killed: {where} gave no sign of life any more"
         status = self.content("summary.json").get("status")
-        return str(status) if status else "not ended: the run is still going on, or was killed"
+        return str(status) if status else "killed: it ended without a word"
+
+    def _lives(self, made: dict[str, Any]) -> bool:
+        """Whether the process of a RUNNING file lives: the one of its number here, or one that beats elsewhere."""
+        try:
+            if made.get("host") == platform.node():
+                # signal 0 asks only; numbers below 1 would name groups of processes
+                os.kill(max(int(made.get("process", 0)), 1), 0)
+            return time.time() - (self.directory / RUNNING).stat().st_mtime < _DEAD
+        except PermissionError:
+            return True
+        except (OSError, ValueError, TypeError, OverflowError):
+            return False
 
     def lacking(self) -> list[str]:
         """Names of missing files that a finished run of its kind would have."""
@@ -153,3 +174,25 @@ def locked(directory: Path) -> Iterator[None]:
         file.write(f"process {os.getpid()} on {platform.node()}\n")
         file.flush()
         yield
+
+
+@contextmanager
+def beating(directory: Path) -> Iterator[None]:
+    """A file RUNNING in a directory for as long as the block lasts, touched again and again."""
+    path, over = directory / RUNNING, threading.Event()
+    started = datetime.now().astimezone().isoformat(timespec="seconds")
+    write_json(path, {"host": platform.node(), "process": os.getpid(), "started": started})
+
+    def beat() -> None:
+        while not over.wait(_BEAT):
+            # a disk that is full or away must not end the run
+            with suppress(OSError):
+                os.utime(path)
+
+    threading.Thread(target=beat, daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+        with suppress(OSError):
+            path.unlink(missing_ok=True)

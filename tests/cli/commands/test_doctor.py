@@ -63,6 +63,6 @@ def test_what_is_no_run_cannot_be_examined(pdefit_inside):
 
 
 def test_the_verb_is_told_in_the_usage(pdefit_inside):
-    assert "doctor experiment=NAME" in main._USAGE and callable(pdefit.doctor)
+    assert "doctor experiment=NAME" in main.USAGE and callable(pdefit.doctor)
     code, out, _ = pdefit_inside("--help")
     assert code == 0 and "doctor experiment=NAME" in out

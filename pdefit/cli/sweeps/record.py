@@ -1,0 +1,128 @@
+"""sweep.json: the command of a sweep and its jobs, written before the first of them starts."""
+
+import dataclasses
+import re
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeGuard
+from unittest import mock
+
+from hydra.core.plugins import Plugins
+
+from pdefit._util.atomic import read_json, write_json
+from pdefit._util.errors import PdefitError
+from pdefit.cli.config.catalogue import version
+from pdefit.cli.sweeps.names import job_names, swept_values
+
+FILE = "sweep.json"
+# of a folder of the sweep, and of a key that an experiment has
+_NAME, _KEY = re.compile(r"[\w+][\w.+-]*", re.ASCII), re.compile(r"[+~]*[\w./@-]+(=|$)")
+_SUBDIR = "hydra.sweep.subdir"
+_SWEEPER = "hydra._internal.core_plugins.basic_sweeper.BasicSweeper"
+# flags that are kept, each with a value
+_FLAGS = ("-cd", "--config-dir")
+
+
+@dataclasses.dataclass(frozen=True)
+class Sweep:
+    """A sweep as sweep.json states it.
+
+    **Arguments:**
+
+    - `directory`: of the sweep, with a folder for each job.
+    - `verb`, `words`: the verb, and flags and settings as they were typed, without those of Hydra.
+    - `files`: files of equations and experiments that the command named.
+    - `jobs`: for each job the name of its folder, and its overrides.
+    """
+
+    directory: Path
+    verb: str
+    words: tuple[str, ...]
+    files: tuple[str, ...]
+    jobs: dict[str, tuple[str, ...]]
+
+    @property
+    def values(self) -> dict[str, dict[str, str]]:
+        """The swept values of each job, by its name."""
+        return dict(zip(self.jobs, swept_values([*self.jobs.values()]), strict=True))
+
+
+def read_sweep(directory: Path) -> Sweep:
+    """The sweep in a directory.
+
+    The file may come from somebody else. Folders of jobs lie inside the directory, and words set keys of an experiment
+    only: launchers are typed again.
+    """
+    if not (directory / FILE).is_file():
+        raise PdefitError(f"'{directory}' is no sweep (it has no {FILE}); name the directory that `pdefit fit -m` made")
+    damaged = PdefitError(f"'{directory / FILE}' is not what pdefit wrote; put it back from a copy")
+    content = read_json(directory / FILE)
+    verb, words, files, jobs = (content.get(key) for key in ("verb", "words", "files", "jobs"))
+    if not (isinstance(verb, str) and isinstance(jobs, dict) and _texts(words) and _texts(files)):
+        raise damaged
+    if not all(map(_texts, jobs.values())):
+        raise damaged
+    for name in jobs:
+        if not _NAME.fullmatch(name):
+            raise PdefitError(f"'{directory / FILE}' names a job {name!r}, which is no folder of a sweep; put it back")
+    settings = [w for before, w in zip(["", *words], words, strict=False) if w not in _FLAGS and before not in _FLAGS]
+    for word in settings:
+        if not _KEY.match(word) or re.split(r"[./=@]", word.lstrip("+~"))[0] == "hydra":
+            raise PdefitError(f"'{directory / FILE}' holds {word!r}, which no sweep keeps; type it on the command line")
+    return Sweep(directory, verb, tuple(words), tuple(files), {n: tuple(of) for n, of in jobs.items()})
+
+
+@contextmanager
+def recorded_sweep(
+    verb: str, words: Sequence[str], files: Sequence[str], only: Collection[str] | None = None
+) -> Iterator[list[Path]]:
+    """A block in which Hydra names the jobs of a sweep after their overrides, and writes sweep.json before it starts them.
+
+    The result is filled with the directory of the sweep once it is known.
+
+    **Arguments:**
+
+    - `verb`, `words`, `files`: as of `Sweep`.
+    - `only`: the names of the jobs that run; None for all.
+    """
+    # Hydra imports its plugins once more, so that the class it uses is not the one that an import finds
+    sweeper = Plugins.instance().class_name_to_class[_SWEEPER]
+    split, found = getattr(sweeper, "split_arguments"), list[Path]()  # noqa: B009
+
+    def split_and_record(self: Any, overrides: Any, most: int | None) -> list[list[list[str]]]:
+        jobs = [job for batch in split(overrides, None) for job in batch]
+        names, directory = job_names(jobs), Path(str(self.config.hydra.sweep.dir))
+        found.append(directory)
+        if (directory / FILE).is_file():
+            if {*read_sweep(directory).jobs} != {*names}:
+                raise PdefitError(f"'{directory}' is another sweep; name a new directory with hydra.sweep.dir")
+        else:
+            directory.mkdir(parents=True, exist_ok=True)
+            content = {
+                "pdefit": version(), "started": datetime.now().astimezone().isoformat(timespec="seconds"), "verb": verb,
+                "words": _kept(words), "files": list(files), "jobs": dict(zip(names, jobs, strict=True)),
+            }  # fmt: skip
+            write_json(directory / FILE, content)
+        named = [
+            [*job, f"{_SUBDIR}='{name}'"] for name, job in zip(names, jobs, strict=True) if only is None or name in only
+        ]
+        return [named[i : i + (most or len(named))] for i in range(0, len(named), most or len(named) or 1)]
+
+    if any(word.startswith(f"{_SUBDIR}=") for word in words):
+        # named by the user, such jobs are not found again
+        yield found
+        return
+    with mock.patch.object(sweeper, "split_arguments", split_and_record):
+        yield found
+
+
+def _texts(x: Any) -> TypeGuard[list[str]]:
+    return isinstance(x, list) and all(isinstance(word, str) for word in x)
+
+
+def _kept(words: Sequence[str]) -> list[str]:
+    """Words without `-m` and keys of Hydra, which may be commands."""
+    kept = [w for w in words if w not in ("-m", "--multirun")]
+    return [w for w in kept if re.split(r"[./=]", w.lstrip("+~"))[0] != "hydra"]

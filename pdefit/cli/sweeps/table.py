@@ -1,0 +1,142 @@
+"""One table over the jobs of a sweep: sweep.csv, and sweep.h5 for xarray."""
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import xarray
+
+from pdefit._util.atomic import beside, write_text
+from pdefit.cli.sweeps.jobs import DONE, Job
+from pdefit.output.store.runs import RunFiles
+
+# columns that no two runs of a sweep share; they stand last
+TIMINGS = ("seconds", "seconds_compile", "seconds_gradient")
+_PARAMETER = ("estimate", "truth", "relative_error")
+# most values of the last frame of a field that the table takes, of all jobs together
+_MOST_VALUES = 50_000_000
+_TEXT = h5py.string_dtype()
+
+
+def rows_of(jobs: Sequence[Job]) -> list[dict[str, Any]]:
+    """For each job its row: swept values, state, verdict, losses, estimates with errors and intervals, timings."""
+    return [_row(job) for job in jobs]
+
+
+def best_of(jobs: Sequence[Job]) -> Job | None:
+    """The job with the smallest loss among those that are done; None where none is."""
+    done = [(job.loss, n) for n, job in enumerate(jobs) if job.state == DONE and job.loss is not None]
+    return jobs[min(done)[1]] if done else None
+
+
+def write_table(directory: Path, jobs: Sequence[Job]) -> list[Path]:
+    """Write sweep.csv and sweep.h5 into the directory of a sweep."""
+    rows = rows_of(jobs)
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    columns = [c for c in columns if c not in TIMINGS] + [c for c in columns if c in TIMINGS]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([_cell(row.get(column)) for column in columns] for row in rows)
+    write_text(directory / "sweep.csv", text.getvalue())
+    data = _dataset(rows, columns, jobs)
+    with beside(directory / "sweep.h5") as file:
+        data.to_netcdf(file, engine="h5netcdf")
+    return [directory / "sweep.csv", directory / "sweep.h5"]
+
+
+def _row(job: Job) -> dict[str, Any]:
+    found, seconds = job.summary, _mapping(job.summary.get("seconds"))
+    row: dict[str, Any] = {"job": job.name, **{key: _number(text) for key, text in job.values.items()}}
+    row |= {"state": job.state, "reason": job.reason, "verdict": found.get("verdict")}
+    row |= {key: found.get(key) for key in ("converged", "loss_initial", "loss_final", "iterations")}
+    row["chi2_per_value"] = _mapping(found.get("fit")).get("chi2_per_value")
+    row["gradient_certified"] = _mapping(found.get("certificate")).get("passed")
+    for name, of in _mapping(found.get("parameters")).items():
+        of = _mapping(of)
+        low, high = [*(of.get("ci95") or ()), None, None][:2]
+        row |= {f"{name}.{key}": of.get(key) for key in _PARAMETER}
+        row |= {
+            f"{name}.ci95_low": low,
+            f"{name}.ci95_high": high,
+            f"{name}.interval_trusted": of.get("interval_trusted"),
+        }
+    for name, of in _mapping(found.get("fields")).items():
+        row |= {f"{name}.{key}": value for key, value in _mapping(of).items() if isinstance(value, int | float)}
+    row["seconds"], row["seconds_compile"] = seconds.get("total"), seconds.get("compile")
+    row["seconds_gradient"] = seconds.get("gradient")
+    return row
+
+
+def _mapping(x: object) -> dict[str, Any]:
+    return x if isinstance(x, dict) else {}
+
+
+def _number(text: str) -> Any:
+    """A swept value as a number, if it is one."""
+    try:
+        return float(text) if not text.lstrip("+-").isdecimal() else int(text)
+    except ValueError:
+        return text
+
+
+def _cell(x: Any) -> Any:
+    return "" if x is None else repr(x) if isinstance(x, float) else x
+
+
+def _dataset(rows: Sequence[dict[str, Any]], columns: Sequence[str], jobs: Sequence[Job]) -> xarray.Dataset:
+    """Columns with the dimension `job`, and the last frames of fields that all jobs have in one shape."""
+    variables = {column: ("job", _column([row.get(column) for row in rows])) for column in columns if column != "job"}
+    best = best_of(jobs)
+    data = xarray.Dataset(
+        {name.replace("/", "."): variable for name, variable in variables.items()},
+        {"job": np.asarray([job.name for job in jobs], object)},
+        {"best": "" if best is None else best.name},
+    )
+    return data.assign(_last_frames(jobs))
+
+
+def _column(values: Sequence[Any]) -> np.ndarray:
+    """A column as numbers where all entries are, else as text; what is missing is NaN or empty."""
+    known = [x for x in values if x is not None]
+    if known and all(isinstance(x, bool | int | float) for x in known):
+        return np.asarray([math.nan if x is None else float(x) for x in values])
+    return np.asarray(["" if x is None else str(x) for x in values], object)
+
+
+def _last_frames(jobs: Sequence[Job]) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """The last predicted frame of each field, NaN for jobs without one."""
+    frames: dict[str, dict[int, xarray.DataArray]] = {}
+    for number, job in enumerate(jobs):
+        for name, frame in last_frames(job).items():
+            frames.setdefault(name, {})[number] = frame
+    found = {}
+    for name, of in frames.items():
+        first = next(iter(of.values()))
+        if any(x.shape != first.shape for x in of.values()) or first.size * len(jobs) > _MOST_VALUES:
+            continue
+        stacked = np.full((len(jobs), *first.shape), np.nan, np.float32)
+        for number, frame in of.items():
+            stacked[number] = frame
+        found[name] = (("job", *(f"{name}_{dim}" for dim in map(str, first.dims))), stacked)
+    return found
+
+
+def last_frames(job: Job) -> dict[str, xarray.DataArray]:
+    """The last predicted frame of each field of a job that is done; none where the file cannot be read."""
+    files = RunFiles(job.directory)
+    if job.state != DONE or not files.has("fields.h5"):
+        return {}
+    try:
+        with xarray.open_dataset(files.path("fields.h5"), engine="h5netcdf") as film:
+            count = int(film["n_done"]) if "n_done" in film else film.sizes["time"]
+            names = [str(n) for n in film if str(n).endswith("_predicted") and film[n].dims[:1] == ("time",)]
+            return {n.removesuffix("_predicted"): film[n].isel(time=count - 1).drop_vars("time").load() for n in names}
+    # damaged bytes may raise any exception
+    except Exception:
+        return {}

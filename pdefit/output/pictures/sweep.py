@@ -1,0 +1,172 @@
+"""The page sweep.html: losses and errors of all jobs of a sweep against what was swept, and their last fields."""
+
+import base64
+import math
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.ticker import MaxNLocator
+
+from pdefit._util.atomic import write_text
+from pdefit.output.pictures.report import template
+from pdefit.output.pictures.style import BAD, DIVERGING, GOOD, PALE, SEQUENTIAL, figure
+
+# panels of small multiples and of swept keys, and characters of a label, at most
+_MOST_FIELDS, _MOST_KEYS, _LONGEST = 12, 8, 24
+
+
+class Shown(NamedTuple):
+    """A job as the page shows it.
+
+    **Arguments:**
+
+    - `name`, `state`, `reason`, `verdict`: texts.
+    - `values`: its swept values by key, numbers or texts.
+    - `loss`, `error`: the loss at the end, and the largest relative error of an estimate; None where unknown.
+    - `iterations`, `seconds`: of the fit.
+    - `page`: its report, relative to the sweep; empty without one.
+    - `frames`: the last frame of each field, on one or two axes.
+    """
+
+    name: str
+    state: str
+    reason: str
+    verdict: str
+    values: Mapping[str, Any]
+    loss: float | None
+    error: float | None
+    iterations: int | None
+    seconds: float | None
+    page: str
+    frames: Mapping[str, np.ndarray]
+
+
+def write_sweep_page(path: Path, title: str, told: str, jobs: Sequence[Shown]) -> Path:
+    """Write the page of a sweep, which needs no other file but the reports that it links.
+
+    **Arguments:**
+
+    - `path`: of the page.
+    - `title`, `told`: its heading, and how many jobs ended how.
+    - `jobs`: all jobs in their order.
+    """
+    known = [job for job in jobs if job.loss is not None and math.isfinite(job.loss)]
+    ranked = sorted(known, key=lambda job: job.loss or 0.0)
+    best = ranked[0] if ranked else None
+    keys = [key for key in dict.fromkeys(k for job in jobs for k in job.values)][:_MOST_KEYS]
+    figures = []
+    if ranked and keys:
+        text = (
+            "Loss at the end and largest relative error of an estimate, against each swept value. The best job is dark."
+        )
+        figures.append(_embedded(lambda p: _draw_values(p, known, keys, best), "swept values", text))
+    if len(ranked) > 1:
+        text = "Loss of all jobs from the best to the worst. Steps are minima that several jobs share."
+        figures.append(_embedded(lambda p: _draw_waterfall(p, ranked), "waterfall", text))
+    for field in dict.fromkeys(name for job in ranked for name in job.frames):
+        shown = [job for job in ranked if field in job.frames][:_MOST_FIELDS]
+        text = f"Last frame of {field} of the {len(shown)} best jobs, best first, in one scale."
+        figures.append(_embedded(lambda p, s=shown, f=field: _draw_frames(p, s, f), field, text))
+    page = template("sweep.html.jinja").render(
+        name=title,
+        told=told,
+        best=best,
+        keys=keys,
+        figures=figures,
+        jobs=[*ranked, *(j for j in jobs if j not in known)],
+    )
+    write_text(path, page)
+    return path
+
+
+def _embedded(draw: Callable[[Path], None], name: str, caption: str) -> dict[str, str]:
+    """A figure as text inside the page."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "figure.png"
+        draw(path)
+        content = base64.b64encode(path.read_bytes()).decode("ascii")
+    return {"source": f"data:image/png;base64,{content}", "caption": caption, "alternative": name}
+
+
+def _draw_values(path: Path, jobs: Sequence[Shown], keys: Sequence[str], best: Shown | None) -> None:
+    """Loss, and error where it is known, against each swept key."""
+    rows: list[tuple[str, list[float | None]]] = [("loss J", [job.loss for job in jobs])]
+    if any(job.error for job in jobs):
+        rows.append(("|estimate / truth - 1|", [job.error for job in jobs]))
+    with figure(path, 1.2 + 2.6 * max(len(keys), 2), 0.6 + 2.2 * len(rows)) as fig:
+        axes = fig.subplots(len(rows), len(keys), squeeze=False, sharey="row", sharex="col")
+        for column, key in enumerate(keys):
+            places, labels, log = _places([job.values.get(key) for job in jobs])
+            for (name, heights), ax in zip(rows, axes[:, column], strict=True):
+                seen = [(x, y) for x, y in zip(places, heights, strict=True) if y is not None and y > 0]
+                ax.plot(*zip(*seen, strict=True), "o", ms=4.5, color=PALE, mec=GOOD, mew=0.8) if seen else None
+                if best is not None and (height := heights[jobs.index(best)]):
+                    ax.plot(places[jobs.index(best)], height, "o", ms=6, color=GOOD)
+                ax.set(yscale="log", xscale="log" if log else "linear")
+                if labels:
+                    ax.set_xticks(range(len(labels)), labels, rotation=30, ha="right")
+                if column == 0:
+                    ax.set_ylabel(name)
+            axes[-1, column].set_xlabel(_short(key))
+            if not labels and not log and all(isinstance(job.values.get(key), int) for job in jobs):
+                axes[-1, column].xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def _places(values: Sequence[Any]) -> tuple[list[float], list[str], bool]:
+    """Places of values on an axis, labels where they are texts, and whether the axis is logarithmic."""
+    if all(isinstance(x, int | float) and not isinstance(x, bool) for x in values):
+        wide = min(values) > 0 and max(values) / min(values) > 30
+        return [float(x) for x in values], [], wide
+    labels = list(dict.fromkeys(map(str, values)))
+    return [float(labels.index(str(x))) for x in values], [_short(label) for label in labels], False
+
+
+def _draw_waterfall(path: Path, jobs: Sequence[Shown]) -> None:
+    """Losses in their order."""
+    losses = [job.loss or np.nan for job in jobs]
+    with figure(path, 5.0, 2.8) as fig:
+        ax = fig.subplots()
+        ax.plot(range(1, len(losses) + 1), losses, ".-", color=GOOD, lw=0.8)
+        doubted = [n for n, job in enumerate(jobs) if not job.verdict.startswith("fitted")]
+        ax.plot([n + 1 for n in doubted], [losses[n] for n in doubted], ".", color=BAD, label="not fitted to the noise")
+        ax.set(yscale="log" if min(losses) > 0 else "linear", xlabel="job, the best first", ylabel="loss J")
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        if doubted:
+            ax.legend()
+
+
+def _draw_frames(path: Path, jobs: Sequence[Shown], field: str) -> None:
+    """Last frames as small multiples: lines or maps, all in one scale."""
+    columns = min(len(jobs), 4)
+    rows = -(-len(jobs) // columns)
+    frames = [np.asarray(job.frames[field], float) for job in jobs]
+    low, high = (float(f([x for x in (limit(a) for a in frames) if np.isfinite(x)] or [0.0])) for f, limit in
+                 ((min, np.nanmin), (max, np.nanmax)))  # fmt: skip
+    with figure(path, 1.9 * columns + 0.6, 1.7 * rows + 0.3) as fig:
+        axes = fig.subplots(rows, columns, squeeze=False)
+        for ax in axes.flat[len(jobs) :]:
+            ax.set_axis_off()
+        shown = None
+        for ax, job, frame in zip(axes.flat, jobs, frames, strict=False):
+            ax.set_title(_short(job.name), fontsize=6.5)
+            ax.tick_params(labelsize=6)
+            if frame.ndim == 1:
+                ax.plot(frame, color=GOOD, lw=1.0)
+                ax.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low) or 1.0)
+                continue
+            signed = low < 0 < high
+            limits = (-max(-low, high), max(-low, high)) if signed else (low, high)
+            colours = DIVERGING if signed else SEQUENTIAL
+            shown = ax.imshow(frame.T, origin="lower", vmin=limits[0], vmax=limits[1], cmap=colours, aspect="auto")
+            ax.set_axis_off()
+        if shown is not None:
+            fig.colorbar(shown, ax=axes, label=field, shrink=0.8)
+
+
+def _short(text: str) -> str:
+    """A label that fits below a panel. A dollar would begin a formula."""
+    text = text.replace("$", "")
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 4]}...{text[-1]}"
