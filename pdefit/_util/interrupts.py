@@ -1,8 +1,11 @@
-"""Signals that ask the process to end: SIGINT (Ctrl-C) and SIGTERM.
+"""Signals that ask the process to end: SIGINT (Ctrl-C), SIGTERM, SIGHUP (a closed terminal), and a queue's SIGUSR1, SIGUSR2.
 
 They raise `KeyboardInterrupt`, as Python does, but never in the middle of a write. HDF5 would take that for a failure
 of the disk, and of two files that belong together only one would be new. Python's own handlers stay until `listen` is
 called.
+
+A handler that was there before, such as one that puts a job back into its queue, is kept and called by `hand_on`, when the
+job is saved.
 
 A process runs one job or several. Each passes through `begin`, `finish` (only results are left to write) and `over`.
 """
@@ -12,10 +15,16 @@ import contextlib
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 
+# Windows lacks some
+_NUMBERS = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2") if hasattr(signal, name)
+)
 _received: list[int] = []
+# handlers of others that ours replaced
+_others: dict[int, Callable] = {}
 # how many nested blocks hold signals back, and whether a signal waits for their end
 _blocks, _waiting = 0, False
 # whether only results are left to write (the first signal is remembered), and whether the job is over (all are)
@@ -30,21 +39,26 @@ class Interrupted(KeyboardInterrupt):
     **Arguments:**
 
     - `message`: what was kept and how to go on, for the user.
-    - `names`: the signals that came, such as SIGINT. The first is kept as `name`. After two of them `everything` is
-      true: a sweep ends, too.
+    - `names`: the signals that came, such as SIGINT. The first is kept as `name`. After two of them, or when the
+      terminal was closed, `everything` is true: a sweep ends, too.
     """
 
     def __init__(self, message: str, names: Sequence[str]):
         super().__init__(message)
-        self.name, self.everything = names[0], len(names) > 1
+        self.name, self.everything = names[0], len(names) > 1 or "SIGHUP" in names
 
 
 def listen() -> None:
-    """Install the handlers of signals. Only the main thread can."""
+    """Install the handlers of signals. Only the main thread can. A hangup that `nohup` ignores stays ignored."""
     _received.clear()
     begin()
     if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in _NUMBERS:
+            before = signal.getsignal(number)
+            if number == getattr(signal, "SIGHUP", None) and before is signal.SIG_IGN:
+                continue
+            if callable(before) and before not in (_take, signal.default_int_handler):
+                _others[number] = before
             signal.signal(number, _take)
     # Python prints an interrupt inside a callback (of the garbage collector, of HDF5), and goes on
     if sys.unraisablehook is not _unraisable:
@@ -73,10 +87,23 @@ def over() -> None:
     _received.clear()
 
 
+def listens() -> bool:
+    """Whether signals are taken here, which a process that a launcher started does not do by itself."""
+    return signal.getsignal(signal.SIGTERM) is _take
+
+
+def hand_on(name: str) -> None:
+    """Call the handler of others for a signal that ended a job, and end the process; nothing where there was none."""
+    number = signal.Signals[name]
+    if (other := _others.get(number)) is not None:
+        other(number, None)
+        sys.exit(exit_code(name))
+
+
 def ignore() -> None:
     """Ignore signals while the process ends, so that they do not change its exit code."""
     if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in _NUMBERS:
             signal.signal(number, signal.SIG_IGN)
 
 

@@ -35,6 +35,7 @@ from pdefit.cli.config.hydra_guard import guarded
 from pdefit.cli.config.own_experiment import register_experiment
 from pdefit.cli.config.usage import USAGE
 from pdefit.cli.runtime import equations, plugins, run_directory, stopwatch
+from pdefit.cli.runtime.worker import settle
 from pdefit.cli.sweeps.record import recorded_sweep
 from pdefit.output.store.runs import RunFiles
 
@@ -211,12 +212,9 @@ def _run_with_hydra(verb: str, words: list[str], files: list[str], only: Collect
 
 def _task(verb: str, cfg: DictConfig, files: list[str], wants_traceback: bool) -> None:
     """One job. A failure is reported and remembered, so that the other jobs of a sweep still run."""
-    console, name, several = (
-        Console(),
-        HydraConfig.get().runtime.choices.get("experiment"),
-        HydraConfig.get().mode == RunMode.MULTIRUN,
-    )
-    directory = run_directory.current()
+    job, console, directory = HydraConfig.get(), Console(), run_directory.current()
+    name, several = job.runtime.choices.get("experiment"), job.mode == RunMode.MULTIRUN
+    settle(job.launcher)
     try:
         if name is None:
             raise PdefitError(f"Choose an experiment with experiment=NAME; there are: {', '.join(experiments())}.")
@@ -228,7 +226,7 @@ def _task(verb: str, cfg: DictConfig, files: list[str], wants_traceback: bool) -
         from pdefit.cli.runs.recorded_run import open_run
 
         settings = read_settings(cfg)
-        typed = [o for o in HydraConfig.get().overrides.task if not (files and o == f"experiment={name}")]
+        typed = [o for o in job.overrides.task if not (files and o == f"experiment={name}")]
         command = ["pdefit", verb, *files, *typed]
         # a job that a queue starts again in its directory goes on
         again = several and verb == "fit" and RunFiles(directory).has("provenance.json")
@@ -245,6 +243,7 @@ def _task(verb: str, cfg: DictConfig, files: list[str], wants_traceback: bool) -
             run_directory.mark_failed(directory, str(error))
     # one signal ends a job, two end a sweep
     except interrupts.Interrupted as error:
+        interrupts.hand_on(error.name)
         if error.everything:
             raise
         _report_interrupt(error)
@@ -256,7 +255,7 @@ def _task(verb: str, cfg: DictConfig, files: list[str], wants_traceback: bool) -
         if several:
             run_directory.mark_failed(directory, first_line(error))
     finally:
-        if several and (HydraConfig.get().job.num + 1) % _FORGET_EVERY == 0:
+        if several and (job.job.num + 1) % _FORGET_EVERY == 0:
             _forget_programs()
 
 

@@ -290,9 +290,9 @@ def test_one_signal_ends_a_job_and_two_end_a_sweep(pdefit_inside, tmp_path, monk
     monkeypatch.setattr("hydra._internal.logging_config.configure_logging", lambda *_: None)
     code, out, err = pdefit_inside("fit", "-m", *SMALL, "seed=0,1,3", "hydra.sweep.dir=one")
     assert code == 143 and begun == [0, 1, 3] and err.count("error: interrupted by SIGTERM") == 1, err
-    assert {p.parent.name for p in (tmp_path / "one").rglob("DONE")} == {"0", "2"}
-    assert (tmp_path / "one" / "1" / "INTERRUPTED").exists()
+    assert {p.parent.name for p in (tmp_path / "one").rglob("DONE")} == {"seed_0", "seed_3"}
+    assert (tmp_path / "one" / "seed_1" / "INTERRUPTED").exists()
     begun.clear()
     code, out, err = pdefit_inside("fit", "-m", *SMALL, "seed=0,2,3", "hydra.sweep.dir=two")
     assert code == 143 and begun == [0, 2] and err.count("error:") == 1, err
-    assert (tmp_path / "two" / "1" / "INTERRUPTED").exists() and not (tmp_path / "two" / "2").exists()
+    assert (tmp_path / "two" / "seed_2" / "INTERRUPTED").exists() and not (tmp_path / "two" / "seed_3").exists()
