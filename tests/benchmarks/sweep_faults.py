@@ -3,7 +3,7 @@
     ./run python tests/benchmarks/sweep_faults.py [kills] [interrupts] [full] [--jobs 24] [--seed 0]
 
 `kills`: three of the jobs fail by construction, the launcher and its workers are killed (kill -9) five times at random, and
-`pdefit sweep resume` goes on each time. `interrupts`: Ctrl-C, SIGTERM and a closed terminal. `full`: a disk of a few megabytes, as
+`pdefit sweep resume` goes on each time. `interrupts`: Ctrl-C, SIGTERM and a closed terminal. `full`: a disk of a megabyte, as
 root on Linux. The tables must be equal, but for timings, byte for byte.
 """
 
@@ -18,7 +18,13 @@ import time
 from pathlib import Path
 
 PDEFIT = str(Path(sys.executable).with_name("pdefit"))
-SMALL = ("experiment=reaction/fisher_front", "system.grid.shape=[40]", "times.count=7", "render=false", "certificate=end")
+SMALL = (
+    "experiment=reaction/fisher_front",
+    "system.grid.shape=[40]",
+    "times.count=7",
+    "render=false",
+    "certificate=end",
+)
 KILLS = 5
 
 

@@ -1,6 +1,7 @@
 """Running a fit, with its history and its checkpoint on disk."""
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +51,10 @@ def minimise(
     physical = eqx.filter_jit(jax.vmap(_flat_values, in_axes=(None, 0)))
     hashes = fingerprint(exp.functional)
     resume = None if saved is None else _checked(saved, hashes, console)
+    extended = saved is not None and _is_extended(saved.origin, settings.max_iterations)
     belongs = {"config": origin(directory), "max_iterations": settings.max_iterations, "hashes": hashes}
-    stages = exp.stages if resume is None else _extended(exp.stages, settings.max_iterations)
+    belongs["extended"] = extended
+    stages = _extended(exp.stages, settings.max_iterations) if extended else exp.stages
     keep = 0 if resume is None else resume.iterations
     with HistoryFile(directory / "history.h5", recorded, keep) as history, FitProgress(console) as bar:
 
@@ -87,6 +90,11 @@ def _checked(saved: Saved, hashes: dict[str, str], console: Console) -> RunState
             f"The {' and '.join(changed)} have changed since this run was stopped; put them back, or start a new run"
         )
     return RunState(saved.numbers, saved.arrays)
+
+
+def _is_extended(before: Mapping[str, Any], max_iterations: int | None) -> bool:
+    """Whether more evaluations were allowed when the run was resumed, now or earlier."""
+    return bool(before.get("extended")) or before["max_iterations"] != max_iterations
 
 
 def _extended(stages: list[fitting.Stage], max_iterations: int | None) -> list[fitting.Stage]:
