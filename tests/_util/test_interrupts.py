@@ -12,7 +12,7 @@ from pdefit._util import interrupts
 
 @pytest.fixture(autouse=True)
 def listening():
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in interrupts._NUMBERS}
     interrupts.listen()
     yield
     interrupts.over()
@@ -75,3 +75,27 @@ def test_an_interrupt_that_python_throws_away_comes_again():
         for _ in range(1000):
             time.sleep(0.01)
     assert interrupts.received() == ["SIGTERM"]
+
+
+def test_a_handler_of_others_is_called_when_the_job_is_saved(monkeypatch):
+    """As that of a launcher, which puts the job back into its queue."""
+    called = []
+    monkeypatch.setattr(interrupts, "_others", {})
+    signal.signal(signal.SIGUSR2, lambda number, frame: called.append(number))
+    interrupts.listen()
+    with pytest.raises(KeyboardInterrupt):
+        send(signal.SIGUSR2)
+    assert interrupts.received() == ["SIGUSR2"] and not called
+    with pytest.raises(SystemExit, match="140"):
+        interrupts.hand_on("SIGUSR2")
+    assert called == [signal.SIGUSR2]
+    # nobody else waits for this one
+    interrupts.hand_on("SIGTERM")
+
+
+def test_a_closed_terminal_ends_a_whole_sweep_unless_it_is_ignored():
+    assert interrupts.Interrupted("", ["SIGHUP"]).everything and not interrupts.Interrupted("", ["SIGUSR1"]).everything
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    interrupts.listen()
+    send(signal.SIGHUP)
+    assert not interrupts.received()

@@ -46,7 +46,8 @@ def table(directory: Path) -> str:
 def processes(directory: Path) -> list[int]:
     """Those that work on jobs of a sweep, as their RUNNING files say."""
     found = (path.read_text() for path in directory.glob("*/RUNNING"))
-    return [int(text.split('"process":')[1].split(",")[0]) for text in found if '"process":' in text]
+    numbers = [int(text.split('"process":')[1].split(",")[0]) for text in found if '"process":' in text]
+    return [number for number in numbers if Path(f"/proc/{number}").exists()]
 
 
 def wait_for(what: Callable[[], object]) -> None:

@@ -1,4 +1,4 @@
-"""Cores and GPUs of a process that a launcher started on this machine, settled before JAX is imported."""
+"""What a process that a launcher started has to settle before JAX is imported: signals, cores and GPUs."""
 
 import multiprocessing
 import os
@@ -7,13 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pdefit._util import interrupts
+
 # of the memory of a GPU, what its processes share
 _SHARED = 0.9
 _WORKER = re.compile(r"LokyProcess-(\d+)")
 
 
 def settle(launcher: Mapping[str, Any]) -> None:
-    """Give a process of the launcher `joblib` its own part of the cores, and one of the GPUs.
+    """Take signals, and give a process of the launcher `joblib` its own part of the cores, and one of the GPUs.
 
     XLA starts a thread for each core it may use. So n processes on n cores would otherwise start n times n threads, and
     every process would take the memory of all GPUs. What the user has set (CUDA_VISIBLE_DEVICES,
@@ -21,6 +23,8 @@ def settle(launcher: Mapping[str, Any]) -> None:
 
     **Arguments:** `launcher` is its configuration, of which `n_jobs` is the number of processes.
     """
+    if not interrupts.listens():
+        interrupts.listen()
     found = _WORKER.fullmatch(multiprocessing.current_process().name)
     if found is None or "PDEFIT_WORKER" in os.environ:
         return

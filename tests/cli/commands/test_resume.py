@@ -218,7 +218,7 @@ def kill_at(process, history: Path, row: int) -> None:
 
 def test_killed_and_refused(start, pdefit_inside, tmp_path):
     """Two kills at random moments in one run; while it runs, nobody else may."""
-    job = ("fit", *SMALL, "max_iterations=40", "dt=2e-3")
+    job = ("fit", *SMALL, "stages.main.max_iterations=40", "dt=2e-3")
     process = start(*job, "hydra.run.dir=run")
     while _rows(tmp_path / "run" / "history.h5") < 1 and process.poll() is None:
         time.sleep(0.01)
