@@ -265,7 +265,6 @@ def _forget_programs() -> None:
 
     gc.unfreeze()
     forget_programs(always=True)
-    gc.collect()
 
 
 def _report_unexpected(error: Exception) -> None:

@@ -18,6 +18,13 @@ _OF_HYDRA = re.compile(r"\$\{hydra\.(job\.(name|num|id)|sweep\.(dir|subdir)|run\
 _PARAMETER = re.compile(r"\w[\w./]*")
 
 
+def check_installed(override: Override) -> None:
+    """Refuse a launcher whose package is missing. Hydra has registered those of the others before it composes."""
+    name = override.value() if override.key_or_group == "hydra/launcher" else None
+    if name in SHIPPED["launcher"] and _stored("launcher", str(name)) is None:
+        raise PdefitError(f"The launcher {name} is not installed; install it: ./run uv pip install -e '.[cluster]'")
+
+
 def judge_plugin(cfg: DictConfig, group: str, node: Any, expected: Any, given: Sequence[Override]) -> None:
     """Refuse a launcher or sweeper that is not one of Hydra's, or whose parameters are set in the wrong place.
 

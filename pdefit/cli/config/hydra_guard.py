@@ -22,7 +22,7 @@ from omegaconf import DictConfig, ListConfig
 from omegaconf.errors import InterpolationToMissingValueError, MissingMandatoryValue
 
 from pdefit._util.errors import PdefitError
-from pdefit.cli.config._hydra_launchers import SHIPPED, judge_plugin
+from pdefit.cli.config._hydra_launchers import SHIPPED, check_installed, judge_plugin
 from pdefit.cli.config._hydra_values import INTERPOLATED, freeze, raw_value, resolved_value, unresolved
 from pdefit.cli.config.configuration import readable, register_resolvers
 
@@ -97,6 +97,7 @@ def _check_override(override: Override) -> None:
     key = str(override.key_or_group)
     if key != "hydra" and not override.is_hydra_override():
         return
+    check_installed(override)
     dotted = key.replace("/", ".")
     settable = dotted in (*_SETTABLE, "hydra.mode") or dotted.startswith(("hydra.launcher.", "hydra.sweeper."))
     if not settable or override.package is not None or override.is_delete():

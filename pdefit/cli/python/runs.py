@@ -86,7 +86,7 @@ class Run:
 
     @property
     def state(self) -> str:
-        """The state of the run in words: done, interrupted or failed with the reason, or not ended."""
+        """The state of the run in words: done, running, or interrupted, failed or killed with the reason."""
         return self._files.state
 
     @functools.cached_property

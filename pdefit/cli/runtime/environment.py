@@ -1,9 +1,12 @@
 """Settings that must precede the first array of JAX: compiler flags, compilation cache, precision."""
 
+import ctypes
+import gc
 import hashlib
 import importlib.metadata
 import os
 import platform
+from contextlib import suppress
 from pathlib import Path
 
 import jax
@@ -48,6 +51,10 @@ def forget_programs(always: bool = False) -> None:
     """Drop the compiled programs of earlier jobs, if there are so many that the next ones might not fit, or always."""
     if always:
         jax.clear_caches()
+        gc.collect()
+        # what was freed goes back to the machine, where its C library is glibc
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL("libc.so.6").malloc_trim(0)
         return
     try:
         with open("/proc/self/maps") as maps:

@@ -18,7 +18,7 @@ from pdefit.cli.sweeps.names import job_names, swept_values
 
 FILE = "sweep.json"
 # of a folder of the sweep, and of a key that an experiment has
-_NAME, _KEY = re.compile(r"[\w+][\w.+-]*", re.ASCII), re.compile(r"[+~]*[\w./@-]+(=|$)")
+_NAME, _KEY = re.compile(r"[\w+][\w.+-]*", re.ASCII), re.compile(r"[+~]*\w[\w./@-]*(=|$)")
 _SUBDIR = "hydra.sweep.subdir"
 _SWEEPER = "hydra._internal.core_plugins.basic_sweeper.BasicSweeper"
 # flags that are kept, each with a value

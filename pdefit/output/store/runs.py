@@ -89,7 +89,8 @@ class RunFiles:
             made = self.content(RUNNING)
             where = f"process {made.get('process')} on {made.get('host')} since {made.get('started')}"
             return f"running: {where}" if self._lives(made) else f"killed: {where} gave no sign of life any more"
-        status = self.content("summary.json").get("status")
+        # results without a mark come from elsewhere, or from a process that ended before it had drawn all of them
+        status = None if self.has("provenance.json") else self.content("summary.json").get("status")
         return str(status) if status else "killed: it ended without a word"
 
     def _lives(self, made: dict[str, Any]) -> bool:

@@ -143,7 +143,7 @@ def test_what_is_missing_is_told(drawn, tmp_path, files):
         shutil.copy(drawn / name, tmp_path / name)
     draw_all(tmp_path)
     text = " ".join(_parsed(write_report(tmp_path)).text)
-    assert "Not there:" in text and ("not ended" in text or "done" in text)
+    assert "Not there:" in text and ("killed" in text or "done" in text)
     assert all(name not in text.partition("Not there:")[2].partition(".  ")[0][:60] for name in files) or files
 
 
