@@ -1,22 +1,33 @@
 """Fits over several devices beside the same on one: values, gradients, and what passes between the devices.
 
-    ./run python tests/benchmarks/many_devices.py [--cells 256] [--devices 4] [--real]
+    ./run python tests/benchmarks/many_devices.py [--cells 256] [--devices 4] [--real | --processes]
 
 A spiral wave in tissue is cut along its first axis. Spheres and planets are recordings, some on each device. Without
-`--real` the devices are threads of this processor, so the times say nothing; `--real` takes the GPUs of this machine.
+`--real` the devices are threads of this processor; `--real` takes the GPUs of this machine. With `--processes` each device is
+a process, as a task of SLURM would be: it finds the others by the variables of SLURM.
 """
 
 import argparse
 import os
 import re
+import subprocess
 import sys
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--cells", type=int, default=256)
 parser.add_argument("--devices", type=int, default=4)
 parser.add_argument("--real", action="store_true")
+parser.add_argument("--processes", action="store_true")
 asked = parser.parse_args()
-if not asked.real:
+if asked.processes and "SLURM_PROCID" not in os.environ:
+    # the job number chooses the port
+    job = {"SLURM_JOB_ID": str(os.getpid()), "SLURM_STEP_NODELIST": "localhost", "SLURM_NTASKS": str(asked.devices)}
+    each = [{**os.environ, **job, "SLURM_PROCID": str(i), "SLURM_LOCALID": str(i)} for i in range(asked.devices)]
+    tasks = [subprocess.Popen([sys.executable, *sys.argv], env=environment) for environment in each]
+    sys.exit(max(abs(task.wait()) for task in tasks))
+if asked.processes:
+    os.environ["JAX_PLATFORMS"] = "cpu"
+elif not asked.real:
     # before JAX starts
     os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={asked.devices}"
     os.environ["JAX_PLATFORMS"] = "cpu"
@@ -34,6 +45,12 @@ from pdefit.inverse.objective.compiled import GRADIENT  # noqa: E402
 from pdefit.inverse.objective.spread import devices_of  # noqa: E402
 
 COLLECTIVES = ("all-gather", "all-to-all", "all-reduce", "collective-permute")
+
+
+jax.config.update("jax_enable_x64", True)
+if asked.processes:
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.distributed.initialize()
 
 
 def spheres(count: int) -> pdefit.Recordings:
@@ -73,12 +90,15 @@ def row(name: str, objective: pdefit.AbstractObjective) -> bool:
     """Print the largest difference from one device, and what passes between devices; whether it is below 1e-12."""
     shared = pdefit.spread(objective, jax.devices())
     theta = objective.theta0
-    program = GRADIENT.lower(shared, theta).compile().compiled.as_text()
+    given = shared.theta0 if asked.processes else theta
+    program = GRADIENT.lower(shared, given).compile().compiled.as_text()
     passed = {name: len(re.findall(rf" {name}(?:-start)?\(", program)) for name in COLLECTIVES}
-    alone, together = GRADIENT(objective, theta)[:2], GRADIENT(shared, theta)[:2]
+    alone, together = GRADIENT(objective, theta)[:2], GRADIENT(shared, given)[:2]
     parts = [(np.asarray(a), np.asarray(b)) for a, b in zip(alone, together, strict=True)]
     worst = [float(np.max(np.abs(a - b)) / np.max(np.abs(a))) for a, b in parts]
     told = ", ".join(f"{count} {name}" for name, count in passed.items() if count) or "nothing passes"
+    if jax.process_index():
+        return max(worst) <= 1e-12
     print(f"{name:9} {devices_of(shared)} devices  value {worst[0]:.1e}  gradient {worst[1]:.1e}  {told}", flush=True)
     return max(worst) <= 1e-12
 

@@ -24,7 +24,8 @@ def spread(objective: Objective, devices: Sequence[Any] | None = None) -> Object
     **Arguments:**
 
     - `objective`: the objective.
-    - `devices`: the devices; default all of `jax.devices()`.
+    - `devices`: the devices; default all of `jax.devices()`. After `jax.distributed.initialize()` these are those of all
+      processes, each of which must make the same objective and the same calls.
 
     **Errors:** PdefitError where no two devices can share the work evenly.
     """
@@ -33,12 +34,14 @@ def spread(objective: Objective, devices: Sequence[Any] | None = None) -> Object
         return objective
     if isinstance(objective, Recordings):
         _refuse_uneven(len(objective.extents), "recordings", len(chosen))
-        return eqx.tree_at(lambda r: r.batch, objective, Devices(chosen, objective.batch))
+        return _everywhere(eqx.tree_at(lambda r: r.batch, objective, Devices(chosen, objective.batch)), chosen)
     if not isinstance(objective, Functional):
         raise PdefitError(f"Several devices expect a functional or recordings, but got {type(objective).__name__}")
     if objective.layout.segments > 1:
         _refuse_uneven(objective.layout.segments, "segments", len(chosen))
-        return eqx.tree_at(lambda f: f.runner.batch, objective, Devices(chosen, objective.runner.batch))
+        return _everywhere(
+            eqx.tree_at(lambda f: f.runner.batch, objective, Devices(chosen, objective.runner.batch)), chosen
+        )
     return _cut(objective, chosen)
 
 
@@ -71,9 +74,26 @@ def _cut(functional: Functional, devices: tuple[Any, ...]) -> Functional:
     def put(x: jax.Array) -> jax.Array:
         places = [k for k in range(x.ndim - len(shape) + 1) if x.shape[k : k + len(shape)] == tuple(shape)]
         spec = PartitionSpec(*[None] * places[0], "grid") if places else PartitionSpec()
-        return jax.device_put(x, NamedSharding(mesh, spec))
+        return _put(x, NamedSharding(mesh, spec))
 
     return jax.tree.map(lambda x: put(x) if isinstance(x, jax.Array) else x, functional)
+
+
+def _everywhere(objective: Objective, devices: tuple[Any, ...]) -> Objective:
+    """The objective with all arrays on all devices, where some of these belong to other processes."""
+    if all(device.process_index == jax.process_index() for device in devices):
+        return objective
+    # those that divide the work evenly are among them
+    everywhere = NamedSharding(Mesh(np.array(devices), ("all",)), PartitionSpec())
+    return jax.tree.map(lambda x: _put(x, everywhere) if isinstance(x, jax.Array) else x, objective)
+
+
+def _put(x: jax.Array, sharding: NamedSharding) -> jax.Array:
+    """An array on the devices of a mesh, of which this process fills its own."""
+    if sharding.is_fully_addressable:
+        return jax.device_put(x, sharding)
+    whole = np.asarray(x)
+    return jax.make_array_from_callback(whole.shape, sharding, lambda part: whole[part])
 
 
 def _refuse_uneven(count: int, what: str, devices: int) -> int:
