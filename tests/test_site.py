@@ -13,6 +13,7 @@ import yaml
 
 import pdefit
 from pdefit.cli import main
+from pdefit.cli.config import command_line
 
 ROOT = Path(__file__).parents[1]
 
@@ -66,7 +67,7 @@ def test_every_key_and_every_verb_is_described(site):
     assert len(known) > 25
     assert [name for name in sorted(known) if f'id="{name}"' not in configuration] == []
     words = re.sub("<[^>]*>", "", _text(site, "reference/command-line"))
-    assert all(f"pdefit {verb}" in words for verb in (*main._VERBS, *main._RUN_VERBS, *main._PLAIN_VERBS))
+    assert all(f"pdefit {verb}" in words for verb in (*command_line.VERBS, *main._RUN_VERBS, *main._PLAIN_VERBS))
 
 
 def test_pages_load_nothing_from_elsewhere(site):

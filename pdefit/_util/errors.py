@@ -50,9 +50,11 @@ def of_the_machine(error: BaseException, place: str = "") -> str | None:
 
 _FREE = "free space there, then start again, or go on with `pdefit resume RUN`"
 _ALLOW = "make its folder writable, or choose another one"
+_UNLOCK = "close the program that holds it; where a network storage knows no locks, set HDF5_USE_FILE_LOCKING=FALSE"
 _REMEDIES = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), _FREE),
     errno.EFBIG: "allow larger files (ulimit -f), then start again, or go on with `pdefit resume RUN`",
+    **dict.fromkeys((errno.EAGAIN, errno.ENOLCK), _UNLOCK),
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _ALLOW),
 }
 # the messages of XLA, in an error of its own kind or inside an INTERNAL one

@@ -39,10 +39,9 @@ from pdefit.cli.runtime.worker import settle
 from pdefit.cli.sweeps.record import recorded_sweep
 from pdefit.output.store.runs import RunFiles
 
-# verbs configured by Hydra, which make a run directory; verbs that take a run directory; verbs that take plain words
-_VERBS = ("fit", "simulate", "plan", "compare-adjoints", "sensitivity", "certify", "doctor")
+# verbs that take a run directory; verbs that take plain words
 _RUN_VERBS = ("resume", "render", "report", "export")
-# verbs of the first kind that take a run directory, too
+# verbs configured by Hydra that take a run directory, too
 _ALSO_ON_A_RUN = ("certify", "doctor")
 _PLAIN_VERBS = ("check", "import", "list", "new", "sweep", "verify")
 
@@ -69,14 +68,14 @@ def main() -> None:
             print(USAGE, end="")
         elif verb == "--version":
             print(version())
-        elif verb in (*_VERBS, "resume", "verify"):
+        elif verb in (*command_line.VERBS, "resume", "verify"):
             _compute(verb, rest, console)
         elif verb == "sweep" and rest[:1] == ["resume"]:
             _resume_sweep(rest[1:], console)
         elif verb in (*_RUN_VERBS, *_PLAIN_VERBS):
             _command(verb)(rest, console)
         else:
-            raise unknown("verb", verb, [*_VERBS, *_RUN_VERBS, *_PLAIN_VERBS])
+            raise unknown("verb", verb, [*command_line.VERBS, *_RUN_VERBS, *_PLAIN_VERBS])
     except PdefitError as error:
         _report(str(error))
     except KeyboardInterrupt as error:

@@ -88,7 +88,11 @@ def _fit(
         f"{functional.controls.size} controls, {groups} segment{'s' * (groups > 1)}, {stepping}; compiling ..."
     )
     _note(exp.choices, console)
-    for line in exp.remarks:
+    damaged = "" if saved is None else saved.damaged
+    fallen = (
+        [f"'{damaged}' is damaged; the state before it is taken, which repeats some evaluations"] if damaged else []
+    )
+    for line in [*exp.remarks, *fallen]:
         log.warning(line)
         console.print(f"[yellow]warning:[/] {escape(line)}", highlight=False)
     certificates, driver = Certificates(exp, settings, directory), Metered(exp.driver)

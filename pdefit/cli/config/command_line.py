@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from pdefit._util.errors import PdefitError
 
+# verbs configured by Hydra, which make a run directory
+VERBS = ("fit", "simulate", "plan", "compare-adjoints", "sensitivity", "certify", "doctor")
 # flags of Hydra that are allowed, and their values; others read pickles or other primary configurations
 _ALONE = ("-m", "--multirun", "--resolve", "-h", "--help")
 _KINDS = ("job", "hydra", "all")

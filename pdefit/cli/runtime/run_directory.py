@@ -66,9 +66,10 @@ def refuse_used(overrides: list[str]) -> None:
         value = value.strip("'\"")
         if runs and (blocked := next((p for p in (Path(value), *Path(value).parents) if p.is_file()), None)):
             raise PdefitError(f"{key} expects a directory, but '{blocked}' is a file; choose another name")
+        go_on = "sweep resume" if key == "hydra.sweep.dir" else "resume"
         if runs and any(Path(value).glob(runs)):
             raise PdefitError(
-                f"'{value}' already holds a run; go on with it by `pdefit resume {value}`, or choose another directory"
+                f"'{value}' already holds a run; go on with it by `pdefit {go_on} {value}`, or choose another directory"
             )
 
 

@@ -12,8 +12,9 @@ from unittest import mock
 from hydra.core.plugins import Plugins
 
 from pdefit._util.atomic import read_json, write_json
-from pdefit._util.errors import PdefitError
+from pdefit._util.errors import PdefitError, unknown
 from pdefit.cli.config.catalogue import version
+from pdefit.cli.config.command_line import VERBS
 from pdefit.cli.sweeps.names import job_names, swept_values
 
 FILE = "sweep.json"
@@ -64,8 +65,10 @@ def read_sweep(directory: Path) -> Sweep:
         raise damaged
     if not all(map(_texts, jobs.values())):
         raise damaged
+    if verb not in VERBS:
+        raise unknown("verb of a sweep", verb, VERBS)
     for name in jobs:
-        if not _NAME.fullmatch(name):
+        if not _NAME.fullmatch(name) or (directory / name).is_symlink():
             raise PdefitError(f"'{directory / FILE}' names a job {name!r}, which is no folder of a sweep; put it back")
     settings = [w for before, w in zip(["", *words], words, strict=False) if w not in _FLAGS and before not in _FLAGS]
     for word in settings:

@@ -28,11 +28,13 @@ class Saved(NamedTuple):
     - `numbers`: plain JSON.
     - `arrays`: by name.
     - `origin`: what identifies the run: its configuration, hashes of equations and data, and bound on evaluations.
+    - `damaged`: the newer file that could not be read, so that this one was taken; empty where it is the newest.
     """
 
     numbers: dict[str, Any]
     arrays: dict[str, np.ndarray]
     origin: dict[str, Any]
+    damaged: str = ""
 
 
 @uninterrupted()
@@ -63,7 +65,7 @@ def load_state(folder: Path) -> Saved | None:
     for path in generations:
         saved = _read(path)
         if saved is not None:
-            return saved
+            return saved if path == generations[0] else saved._replace(damaged=str(generations[0]))
     if generations:
         named = " and ".join(f"'{path}'" for path in generations)
         raise PdefitError(f"{named} cannot be read; put the file back from a copy, or start a new run")

@@ -142,9 +142,12 @@ def test_states_of_jobs(tmp_path):
         ({"words": [3]}, "not what pdefit wrote"),
         ({"jobs": ["seed_0"]}, "not what pdefit wrote"),
         ({"verb": None}, "not what pdefit wrote"),
+        ({"verb": "new"}, "No verb of a sweep"),
+        ({"jobs": {"outside": ["seed=0"]}}, "no folder of a sweep"),
     ],
 )
 def test_a_sweep_of_somebody_else_starts_nothing(changes, words, tmp_path):
+    (tmp_path / "outside").symlink_to("/")
     with pytest.raises(PdefitError, match=words.replace("[", r"\[")):
         read_sweep(_record(tmp_path, **changes))
 

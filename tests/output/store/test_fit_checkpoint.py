@@ -131,7 +131,7 @@ def test_what_is_no_state_is_passed_over(state, how, tmp_path, monkeypatch):
         signed(state / NEWEST)
     assert not (state / NEWEST).is_file() or (state / NEWEST).read_bytes() != whole
     found = load_state(state)
-    assert found is not None and found.numbers == {"iterations": 1}
+    assert found is not None and found.numbers == {"iterations": 1} and found.damaged == str(state / NEWEST)
     np.testing.assert_array_equal(found.arrays["theta"], np.arange(50.0) + 1)
     assert not list(tmp_path.rglob("pwned"))
 
