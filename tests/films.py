@@ -108,4 +108,5 @@ def write_run(folder: Path, fields: dict[str, FieldCoords], name: str = "test/ru
         {"experiment": name, "command": ["pdefit", "simulate", f"experiment={name}"], "started": "2026-01-01T00:00:00"},
     )
     write_json(folder / "summary.json", {"experiment": name, "status": "done", "time_unit": "s"})
+    (folder / "DONE").touch()
     return folder

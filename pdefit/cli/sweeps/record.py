@@ -10,6 +10,7 @@ from typing import Any, TypeGuard
 from unittest import mock
 
 from hydra.core.plugins import Plugins
+from hydra.plugins.sweeper import Sweeper as HydraSweeper
 
 from pdefit._util.atomic import read_json, write_json
 from pdefit._util.errors import PdefitError, unknown
@@ -21,7 +22,6 @@ FILE = "sweep.json"
 # of a folder of the sweep, and of a key that an experiment has
 _NAME, _KEY = re.compile(r"[\w+][\w.+-]*", re.ASCII), re.compile(r"[+~]*\w[\w./@-]*(=|$)")
 _SUBDIR = "hydra.sweep.subdir"
-_SWEEPER = "hydra._internal.core_plugins.basic_sweeper.BasicSweeper"
 # flags that are kept, each with a value
 _FLAGS = ("-cd", "--config-dir")
 
@@ -90,13 +90,17 @@ def recorded_sweep(
     - `verb`, `words`, `files`: as of `Sweep`.
     - `only`: the names of the jobs that run; None for all.
     """
-    # Hydra imports its plugins once more, so that the class it uses is not the one that an import finds
-    sweeper = Plugins.instance().class_name_to_class[_SWEEPER]
-    split, found = getattr(sweeper, "split_arguments"), list[Path]()  # noqa: B009
+    instantiate, found = Plugins.instantiate_sweeper, list[Path]()
 
-    def split_and_record(self: Any, overrides: Any, most: int | None) -> list[list[list[str]]]:
-        jobs = [job for batch in split(overrides, None) for job in batch]
-        names, directory = job_names(jobs), Path(str(self.config.hydra.sweep.dir))
+    def instantiate_named(self: Plugins, **of: Any) -> HydraSweeper:
+        sweeper: Any = instantiate(self, **of)
+        split = sweeper.split_arguments
+        sweeper.split_arguments = lambda overrides, most: named(sweeper, split(overrides, None), most)
+        return sweeper
+
+    def named(sweeper: Any, batches: list[list[list[str]]], most: int | None) -> list[list[list[str]]]:
+        jobs = [job for batch in batches for job in batch]
+        names, directory = job_names(jobs), Path(str(sweeper.config.hydra.sweep.dir))
         found.append(directory)
         if (directory / FILE).is_file():
             if {*read_sweep(directory).jobs} != {*names}:
@@ -108,16 +112,16 @@ def recorded_sweep(
                 "words": _kept(words), "files": list(files), "jobs": dict(zip(names, jobs, strict=True)),
             }  # fmt: skip
             write_json(directory / FILE, content)
-        named = [
+        run = [
             [*job, f"{_SUBDIR}='{name}'"] for name, job in zip(names, jobs, strict=True) if only is None or name in only
         ]
-        return [named[i : i + (most or len(named))] for i in range(0, len(named), most or len(named) or 1)]
+        return [run[i : i + (most or len(run))] for i in range(0, len(run), most or len(run) or 1)]
 
     if any(word.startswith(f"{_SUBDIR}=") for word in words):
         # named by the user, such jobs are not found again
         yield found
         return
-    with mock.patch.object(sweeper, "split_arguments", split_and_record):
+    with mock.patch.object(Plugins, "instantiate_sweeper", instantiate_named):
         yield found
 
 

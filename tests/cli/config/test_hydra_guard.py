@@ -46,6 +46,8 @@ def loader(tmp_path, monkeypatch):
     monkeypatch.setitem(
         ConfigStore.instance().repo["hydra"]["launcher"], "submitit_slurm.yaml", _stored("submitit_slurm", Slurm)
     )
+    # installed or not
+    monkeypatch.delitem(ConfigStore.instance().repo["hydra"]["launcher"], "joblib.yaml", raising=False)
     setup_globals()
     version.setbase("1.3")
     path = ConfigSearchPathImpl()
