@@ -67,7 +67,7 @@ def test_a_new_plugin_is_listed_verified_fitted_and_swept(tmp_path, environment,
 
     installed(target, "fit", "-m", "experiment=my_fronts/front", "seed=0,1", "render=false")
     tables = sorted(tmp_path.rglob("parameters.csv"))
-    assert [t.parent.name for t in tables] == ["0", "1"]
+    assert [t.parent.name for t in tables] == ["seed_0", "seed_1"]
     guesses = set()
     for table in tables:
         with open(table, newline="") as file:
