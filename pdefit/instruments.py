@@ -1,4 +1,4 @@
-"""Observation operators: from a state to what an instrument measures."""
+"""Observation operators: from time, state and inputs to what an instrument measures."""
 
 from pdefit.inverse.problem.at import At as At
 from pdefit.inverse.problem.average import Average as Average

@@ -113,7 +113,8 @@ def recordings(seed: int, count: int, degree: int = 14, step: float = 1.0, own_f
         y0 = Velocity(*sphere.tangent(sphere.unpack(psi), sphere.unpack(chi)))
         ys = pdefit.solve(system, y0, ts[1:], t0=0.0, dt=step, solver=pdefit.solvers.RK4())
         frames = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), y0, ys)
-        seen = jax.vmap(observe.on(system))(frames)
+        instrument = observe.on(system)
+        seen = jax.vmap(lambda y: instrument(0.0, y, None))(frames)
         return jnp.stack([seen["u_theta"], seen["u_phi"]], -1)
 
     found = []

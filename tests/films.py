@@ -13,6 +13,7 @@ NUMBER = FieldCoords((), {}, "1", "population")
 LINE = FieldCoords(("s",), {"s": np.linspace(-1.0, 1.0, 33)}, "mV", "voltage", {"s": "mm"})
 PLANE = FieldCoords(("x", "y"), {"x": np.arange(24.0), "y": np.arange(17.0)}, "K", "heat", {"x": "mm", "y": "mm"})
 STRIP = FieldCoords(("a", "b"), {"a": np.arange(60.0), "b": np.arange(6.0)}, "K", "heat", {"a": "mm", "b": "mm"})
+CELL = FieldCoords(("x", "y"), {"x": np.zeros(1), "y": np.zeros(1)}, "K", "heat", {"x": "mm", "y": "mm"})
 UNEVEN = FieldCoords(
     ("p", "q"), {"p": np.arange(9.0) ** 2, "q": np.arange(7.0)}, "K", "heat", {"p": "mm", "q": "mm"}
 )  # fmt: skip
@@ -50,7 +51,7 @@ STAGGERED = {
 SCALARS = {name: FieldCoords((), {}) for name in ("nusselt_top", "nusselt_bottom", "reynolds")}
 ALL = {
     "number": NUMBER, "line": LINE, "plane": PLANE, "strip": STRIP, "uneven": UNEVEN, "box": BOX, "sphere": SPHERE,
-    "position": BODIES, "species": SPECIES,
+    "position": BODIES, "species": SPECIES, "cell": CELL,
 }  # fmt: skip
 KINDS = ("observed", "predicted", "true")
 

@@ -1,4 +1,4 @@
-"""Small systems for tests: the first four pass verification, and its tests plant defects in them."""
+"""Small systems for tests: the first of them pass verification, and its tests plant defects in them."""
 
 from typing import ClassVar, NamedTuple
 
@@ -18,11 +18,10 @@ class Motion(NamedTuple):
     v: jax.Array
 
 
-def short_run(system):
+def short_run(system, stop=1.0, count=3):
     """An example of a system without a grid."""
-    return pdefit.capabilities.Example(
-        system, system.init(None), np.linspace(0.0, 1.0, 3), 0.1, space_order=None, time_order=4
-    )
+    ts = np.linspace(0.0, stop, count)
+    return pdefit.capabilities.Example(system, system.init(None), ts, 0.1, space_order=None, time_order=4)
 
 
 class Decay(
@@ -52,6 +51,19 @@ class Decay(
     @classmethod
     def example(cls, resolution):
         return short_run(cls(k=1.0))
+
+
+class Driven(pdefit.AbstractSystem):
+    """u' = -k u + args(t) from (1, 2)."""
+
+    time_unit: ClassVar[str] = "s"
+    k: jax.Array = pdefit.parameter(positive=True)
+
+    def vector_field(self, t, y, args):
+        return State(-self.k * y.u + args(t).astype(y.u.dtype))
+
+    def init(self, key):
+        return State(jnp.array([1.0, 2.0]))
 
 
 class Level(pdefit.AbstractSystem, pdefit.capabilities.AbstractVerifiable, pdefit.capabilities.AbstractConstrained):
@@ -100,10 +112,7 @@ class Relay(pdefit.AbstractSystem, pdefit.capabilities.AbstractVerifiable, pdefi
 
     @classmethod
     def example(cls, resolution):
-        system = cls(k=1.0)
-        return pdefit.capabilities.Example(
-            system, system.init(None), np.linspace(0.0, 1.2, 3), 0.1, space_order=None, time_order=4
-        )
+        return short_run(cls(k=1.0), 1.2)
 
 
 class Swing(
@@ -140,10 +149,7 @@ class Swing(
 
     @classmethod
     def example(cls, resolution):
-        system = cls(k=2.0)
-        return pdefit.capabilities.Example(
-            system, system.init(None), np.linspace(0.0, 2.0, 5), 0.1, space_order=None, time_order=4
-        )
+        return short_run(cls(k=2.0), 2.0, 5)
 
 
 class Lorenz(pdefit.AbstractSystem):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from zoo import Flow, State, neighbours
+from zoo.equations import Flow, State, neighbours
 
 import pdefit
 

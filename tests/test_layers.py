@@ -198,7 +198,7 @@ def test_no_file_reaches_above_its_room(module):
         ("pdefit.output.pictures.figures", "from pdefit.cli import results"),
         ("pdefit.output.pictures.figures", "import omegaconf"),
         ("pdefit.cli.config._sections", "from pdefit.cli.experiment.build import Experiment"),
-        ("pdefit.inverse.fit.fit", "from pdefit.inverse.objective._in_turn import in_turn"),
+        ("pdefit.inverse.fit.fit", "from pdefit.adjoints.tangent._local_jacobian import linearised"),
         ("pdefit.cli.main", "from pdefit.cli.config import _sections"),
         ("pdefit", "from pdefit.cli.main import main"),
         ("pdefit._public", "from pdefit.cli.python.runs import load_run"),

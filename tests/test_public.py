@@ -99,3 +99,17 @@ def test_single_precision_is_refused_with_the_remedy():
             pdefit.simulate(system, y0, np.linspace(0.0, 1.0, 3))
     finally:
         jax.config.update("jax_enable_x64", True)
+
+
+CHOICES = {
+    name: found
+    for name, found in _exported()
+    if name.startswith(("adjoints.", "drivers.", "instruments.", "optimizers.", "solvers.")) and ".Abstract" not in name
+}
+
+
+def test_a_choice_says_when_to_take_it_and_when_not():
+    """Directly below its first line."""
+    assert len(CHOICES) >= 25
+    second = {name: inspect.getdoc(found).split("\n\n")[1].split() for name, found in CHOICES.items()}
+    assert [name for name, words in second.items() if words[0] != "For" or "Not" not in words] == []

@@ -2,6 +2,7 @@
 
 import fcntl
 import inspect
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -20,7 +21,9 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory) -> Path:
-    """The built site, one for all workers."""
+    """The built site, one for all workers; that of PDEFIT_SITE, where it was built a moment ago."""
+    if built := os.environ.get("PDEFIT_SITE"):
+        return Path(built)
     pytest.importorskip("mkdocs", reason="mkdocs is not installed (extra `docs`)")
     shared = tmp_path_factory.getbasetemp()
     # a worker's own folder lies in that of the whole run
@@ -28,7 +31,8 @@ def site(tmp_path_factory) -> Path:
     with open(shared / "site.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (shared / "site").exists():
-            build = ["mkdocs", "build", "--strict", "--quiet", "--site-dir", str(shared / "site")]
+            # --quiet would hide wrong anchors, also from --strict
+            build = ["mkdocs", "build", "--strict", "--site-dir", str(shared / "site")]
             done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True)
             assert done.returncode == 0, done.stdout + done.stderr
     return shared / "site"

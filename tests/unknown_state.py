@@ -22,7 +22,7 @@ _EQUATIONS = eqx.filter_jit(lambda functional, theta: functional.normal_equation
 class Fine(pdefit.instruments.AbstractObservationOperator):
     """The Fourier series on a grid eight times as fine."""
 
-    def __call__(self, y):
+    def __call__(self, t, y, args):
         u = jnp.fft.rfft(y.u)
         # the highest wave stands for two
         u = jnp.pad(u.at[-1].divide(2), (0, 3 * y.u.size + y.u.size // 2))
@@ -60,7 +60,10 @@ def korteweg_de_vries(seed, noise=0.01):
     The guess of the initial state is the data of the first frame, linear between the points where there are none."""
     rng = np.random.default_rng(seed)
     first, last = states = np.asarray(_korteweg_de_vries())
-    clean = np.asarray(Fine()(State(jnp.asarray(first)))["u"]), np.asarray(Fine()(State(jnp.asarray(last)))["u"])
+    clean = (
+        np.asarray(Fine()(0.0, State(jnp.asarray(first)), None)["u"]),
+        np.asarray(Fine()(0.0, State(jnp.asarray(last)), None)["u"]),
+    )
     sigma = noise * float(np.std(states))
     data = np.full((2, 512), np.nan)
     for frame, (u, count) in enumerate(zip(clean, (199, 201), strict=True)):

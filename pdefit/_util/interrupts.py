@@ -4,19 +4,25 @@ They raise `KeyboardInterrupt`, as Python does, but never in the middle of a wri
 of the disk, and of two files that belong together only one would be new. Python's own handlers stay until `listen` is
 called.
 
+Python takes a signal only when compiled code returns, which may be minutes later. So a thread waits for signals, too, and
+leaves the process where the main thread does not: some seconds after the first signal, at once after the second. It
+interrupts no write either. For all else it is a `kill -9`, which the files of a run survive.
+
 A handler that was there before, such as one that puts a job back into its queue, is kept and called by `hand_on`, when the
 job is saved.
 
-A process runs one job or several. Each passes through `begin`, `finish` (only results are left to write) and `over`.
+A process runs one job or several. Each passes through `begin` and `over`.
 """
 
 import _thread
 import contextlib
+import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
+from typing import Any
 
 # Windows lacks some
 _NUMBERS = tuple(
@@ -27,10 +33,14 @@ _received: list[int] = []
 _others: dict[int, Callable] = {}
 # how many nested blocks hold signals back, and whether a signal waits for their end
 _blocks, _waiting = 0, False
-# whether only results are left to write (the first signal is remembered), and whether the job is over (all are)
-_finishing = _over = False
-# an interrupt that was lost in a callback is raised again, after so many seconds
-_again, _SOON = False, 0.02
+# held by such a block, so that the process is not left in it
+_writing = threading.RLock()
+# whether the job is over: signals are remembered
+_over = False
+# an interrupt that was lost in a callback is raised again, after so many seconds, and is no new signal for the thread
+_again, _SOON, _repeats = False, 0.02, 0
+# seconds in which the main thread may end the job after the first signal
+PATIENCE = 10.0
 
 
 class Interrupted(KeyboardInterrupt):
@@ -48,8 +58,16 @@ class Interrupted(KeyboardInterrupt):
         self.name, self.everything = names[0], len(names) > 1 or "SIGHUP" in names
 
 
+# marks the job as interrupted by the named signals; None where none runs
+Mark = Callable[[Sequence[str]], Interrupted]
+_mark: Mark | None = None
+# whether the process ends with this job, and the end of a pipe into which Python writes signals for the thread
+_alone, _pipe = True, -1
+
+
 def listen() -> None:
     """Install the handlers of signals. Only the main thread can. A hangup that `nohup` ignores stays ignored."""
+    global _pipe
     _received.clear()
     begin()
     if threading.current_thread() is threading.main_thread():
@@ -60,30 +78,38 @@ def listen() -> None:
             if callable(before) and before not in (_take, signal.default_int_handler):
                 _others[number] = before
             signal.signal(number, _take)
+        if _pipe < 0:
+            end, _pipe = os.pipe()
+            os.set_blocking(_pipe, False)
+            threading.Thread(target=_wait, args=(end,), daemon=True).start()
+            # signals of a copy of this process are its own
+            os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))
+        signal.set_wakeup_fd(_pipe, warn_on_full_buffer=False)
     # Python prints an interrupt inside a callback (of the garbage collector, of HDF5), and goes on
     if sys.unraisablehook is not _unraisable:
         global _print
         sys.unraisablehook, _print = _unraisable, sys.unraisablehook
 
 
-def begin() -> None:
-    """Start a job. A signal that came after the end of the last job interrupts this one."""
-    global _waiting, _finishing, _over
-    _waiting = _finishing = _over = False
+def begin(mark: Mark | None = None, alone: bool = True) -> None:
+    """Start a job. A signal that came after the end of the last job interrupts this one.
+
+    **Arguments:**
+
+    - `mark`: marks the job as interrupted, for a process that is left at once; by default it is not left.
+    - `alone`: whether the process ends with the job. Otherwise a first signal waits for compiled code.
+    """
+    global _waiting, _over, _mark, _alone
+    _waiting = _over = False
+    _mark, _alone = mark, alone
     if _received:
         raise KeyboardInterrupt
 
 
-def finish() -> None:
-    """Mark that only results of this job are left to write: the first signal is remembered, the second interrupts."""
-    global _finishing
-    _finishing = True
-
-
 def over() -> None:
     """End a job whose outcome is decided: signals are remembered for the next one."""
-    global _over, _waiting
-    _over, _waiting = True, False
+    global _over, _waiting, _mark
+    _over, _waiting, _mark = True, False, None
     _received.clear()
 
 
@@ -121,10 +147,13 @@ def exit_code(name: str) -> int:
 def uninterrupted() -> Iterator[None]:
     """A block that signals do not interrupt: one that comes meanwhile interrupts at the end of the block."""
     global _blocks, _waiting
+    # counted first and last, so that no interrupt comes between the lock and its release
     _blocks += 1
+    _writing.acquire()
     try:
         yield
     finally:
+        _writing.release()
         _blocks -= 1
         if _waiting and not _blocks:
             _waiting = False
@@ -136,7 +165,7 @@ def _take(number: int, _: FrameType | None) -> None:
     if not _again:
         _received.append(number)
     _again = False
-    if _over or not _received or (_finishing and len(_received) == 1):
+    if _over or not _received:
         return
     if _blocks:
         _waiting = True
@@ -157,6 +186,41 @@ def _unraisable(lost: "sys.UnraisableHookArgs") -> None:
 
 
 def _repeat() -> None:
-    global _again
-    _again = True
+    global _again, _repeats
+    _again, _repeats = True, _repeats + 1
     _thread.interrupt_main(signal.SIGINT)
+
+
+def _wait(end: int) -> None:
+    """Wait for signals at the end of a pipe, and leave the process for a main thread that does not."""
+    global _repeats
+    job, names = None, list[str]()
+    while number := os.read(end, 1)[0]:
+        if number == signal.SIGINT and _repeats:
+            _repeats -= 1
+            continue
+        if number not in _NUMBERS or _mark is None:
+            continue
+        if job is not _mark:
+            job, names = _mark, []
+        names.append(signal.Signals(number).name)
+        if _alone or number in _others or Interrupted("", names).everything:
+            timer = threading.Timer(0.0 if len(names) > 1 else PATIENCE, _leave, (job, [*names]))
+            timer.daemon = True
+            timer.start()
+
+
+def _leave(job: Mark, names: Sequence[str]) -> None:
+    """Mark a job as interrupted and end the process, unless the job has ended meanwhile."""
+    code: Any = exit_code(names[0])
+    with _writing:
+        if job is not _mark:
+            return
+        try:
+            print(f"error: {job(names)}", file=sys.stderr)
+            sys.stdout.flush()
+            hand_on(names[0])
+        except SystemExit as end:
+            code = end.code
+        finally:
+            os._exit(code)

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.errors import PdefitError
 from pdefit.integrate.loop.adjoint_norms import growth
-from pdefit.integrate.loop.levels import CheckpointLevels, nest
+from pdefit.integrate.loop.checkpoint_levels import CheckpointLevels, nest
 from pdefit.integrate.loop.stepper import AbstractStepper
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.integrate.loop.time_loop import Emit, Probes, checkpoint, store_all, time_loop
@@ -140,6 +140,9 @@ class AbstractForward(AbstractAdjoint):
 class StoreAll(AbstractReverse):
     """The adjoint that keeps every intermediate value of every step, for short trajectories.
 
+    For short trajectories, and as the reference of the others. Not for long records, because memory grows with every
+    step (`Checkpointed`).
+
     All others are tested against it.
     """
 
@@ -154,7 +157,10 @@ class StoreAll(AbstractReverse):
 
 
 class Checkpointed(AbstractReverse):
-    """The discrete adjoint with checkpoints. Its gradient is that of the discrete trajectory, to round-off.
+    """The discrete adjoint with checkpoints.
+
+    For almost every fit: its gradient is that of the discrete trajectory, to round-off. Not for a few unknowns, where
+    `Tangent` stores nothing, or for a trajectory that fits into memory, where `StoreAll` runs once.
 
     For N steps one level holds N states, and the trajectory runs twice. Two levels hold about 2 sqrt(N) states, and it
     runs three times. Three levels hold 3 N^(1/3) states, and it runs four times. A block of an outer level spans

@@ -11,7 +11,9 @@ from pdefit.adjoints.base import ROUND_OFF, AbstractForward, Account
 
 
 class Tangent(AbstractForward):
-    """The gradient by one tangent for each of p unknowns, for a few unknowns.
+    """The gradient by one tangent for each of p unknowns.
+
+    For a few unknowns and records of any length. Not for fields, because time grows with their number (`Checkpointed`).
 
         dJ/dtheta_k = J'(theta) e_k
 

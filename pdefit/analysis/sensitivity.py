@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from operator import attrgetter
 
 import diffrax
 import equinox as eqx
@@ -16,9 +17,10 @@ from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.stable_step import settle, stability_limit
 from pdefit.integrate.loop.stepper import Stepper
 from pdefit.integrate.loop.time_grid import TimeGrid
+from pdefit.integrate.loop.time_loop import precision
 from pdefit.integrate.numerics import Numerics, choose_numerics
 from pdefit.integrate.solvers.rk4 import RK4
-from pdefit.inverse.problem.instrument import AbstractObservationOperator
+from pdefit.inverse.controls.paths import declaration
 from pdefit.inverse.problem.problem import Problem
 from pdefit.systems.system import AbstractSystem, parameters
 
@@ -61,7 +63,7 @@ def sensitivity(
     steps: Adaptive | None = None,
     said: Callable[[int, int, str], None] = lambda done, of, what: None,
 ) -> list[Effect]:
-    """Effects of all scalar parameters of a system, the strongest first; those that were left out come last.
+    """Effects of all scalar parameters of a problem, the strongest first; those that were left out come last.
 
         effect = sqrt(mean over fields of mean over times and points of ((u' - u) / (max u - min u))^2)
 
@@ -90,23 +92,23 @@ def sensitivity(
         raise PdefitError(f"sensitivity expects a factor above 1, but got {factor:g}")
     ts = np.asarray(ts, np.float64)
     solver = RK4() if solver is None else solver
-    system, left_out = problem.system, []
-    perturbed: dict[str, tuple[AbstractSystem, AbstractSystem]] = {}
-    for name in parameters(system):
+    left_out = list[Effect]()
+    perturbed: dict[str, tuple[Problem, Problem]] = {}
+    for name in [*parameters(problem.system), *(f"observe.{n}" for n in parameters(problem.observe))]:
         try:
-            pair = (_scaled(system, name, factor), _scaled(system, name, 1 / factor))
+            pair = (_scaled(problem, name, factor), _scaled(problem, name, 1 / factor))
             # raises where the perturbed system has no stable step, which leaves the parameter out
-            [stability_limit(s, problem.y0, settle([], None, solver)) for s in pair]
+            [stability_limit(p.system, p.y0, settle([], None, solver)) for p in pair]
             perturbed[name] = pair
         except PdefitError as error:
-            left_out.append(_effect(system, name, None, None, str(error)))
-    everything = [(s, problem.y0) for pair in [(system,), *perturbed.values()] for s in pair]
+            left_out.append(_effect(problem, name, None, None, str(error)))
+    everything = [(p.system, p.y0) for pair in [(problem,), *perturbed.values()] for p in pair]
     runs = _Runs(problem, ts, _stable_for_all(everything, choose_numerics(everything, solver, dt, steps, problem.args)))
     found = []
     for k, (name, pair) in enumerate(perturbed.items()):
         said(k, len(perturbed), name)
         larger, smaller = map(runs.distance, pair)
-        found.append(_effect(system, name, larger, smaller))
+        found.append(_effect(problem, name, larger, smaller))
     said(len(perturbed), len(perturbed), "")
     return sorted(found, key=lambda e: -e.size) + left_out
 
@@ -125,21 +127,21 @@ class _Runs:
 
     def __init__(self, problem: Problem, ts: np.ndarray, numerics: Numerics):
         self._problem, self._ts, self._numerics = problem, ts, numerics
-        self._film = _film(numerics.stepper(problem.system), problem.y0, problem.observe, self._grid(problem.system))
+        self._film = _film(numerics.stepper(problem.system), problem, ts, self._grid(problem.system))
         wrong = [name for name, film in self._film.items() if not bool(jnp.all(jnp.isfinite(film)))]
         if wrong:
             raise PdefitError(f"The unperturbed run is not finite in {wrong[0]}; set dt smaller, or see pdefit doctor")
         self._range = {name: _range(film) for name, film in self._film.items()}
 
-    def distance(self, system: AbstractSystem) -> float:
+    def distance(self, problem: Problem) -> float:
         """The rms difference from the unperturbed run in units of ranges; infinite where a run blows up."""
         try:
-            grid = self._grid(system)
+            grid = self._grid(problem.system)
         # adaptive steps that become too small: the system blows up
         except PdefitError:
             return np.inf
-        observe, film = self._problem.observe, self._film
-        squares = _squares(self._numerics.stepper(system), self._problem.y0, observe, grid, film, self._range)
+        stepper = self._numerics.stepper(problem.system)
+        squares = _squares(stepper, problem, self._ts, grid, self._film, self._range)
         found = float(np.sqrt(squares))
         return found if np.isfinite(found) else np.inf
 
@@ -149,27 +151,31 @@ class _Runs:
 
 # the system is an argument and no constant, so that one compiled program serves all parameters
 @eqx.filter_jit
-def _film(stepper: Stepper, y0: PyTree, observe: AbstractObservationOperator, grid: TimeGrid) -> dict[str, Array]:
-    times = np.zeros(grid.count.size + grid.observes_start)
-    return StoreAll().run(stepper.prepared(grid), y0, grid, lambda y, _: observe(y), times)[1]
+def _film(stepper: Stepper, problem: Problem, ts: Array | np.ndarray, grid: TimeGrid) -> dict[str, Array]:
+    def emit(y: PyTree, t: Array) -> dict[str, Array]:
+        return problem.observe(t.astype(precision(y)), y, problem.args)
+
+    return StoreAll().run(stepper.prepared(grid), problem.y0, grid, emit, ts)[1]
 
 
 @eqx.filter_jit
 def _squares(
     stepper: Stepper,
-    y0: PyTree,
-    observe: AbstractObservationOperator,
+    problem: Problem,
+    ts: Array | np.ndarray,
     grid: TimeGrid,
     film: dict[str, Array],
     ranges: dict[str, Array],
 ) -> Float[Array, ""]:
     """The mean squared difference from the unperturbed run, in units of ranges."""
 
-    def emit(y: PyTree, seen: dict[str, Array]) -> Array:
-        off = [(x.astype(jnp.float64) - seen[name]) / ranges[name] for name, x in observe(y).items()]
+    def emit(y: PyTree, before: tuple[Array, dict[str, Array]]) -> Array:
+        t, seen = before
+        now = problem.observe(t.astype(precision(y)), y, problem.args)
+        off = [(x.astype(jnp.float64) - seen[name]) / ranges[name] for name, x in now.items()]
         return jnp.mean(jnp.stack([jnp.mean(jnp.square(x)) for x in off]))
 
-    return jnp.mean(StoreAll().run(stepper.prepared(grid), y0, grid, emit, film)[1])
+    return jnp.mean(StoreAll().run(stepper.prepared(grid), problem.y0, grid, emit, (ts, film))[1])
 
 
 def _range(film: Array) -> Float[Array, ""]:
@@ -177,9 +183,9 @@ def _range(film: Array) -> Float[Array, ""]:
     return jnp.where(span > 0, span, jnp.where(size > 0, size, 1.0))
 
 
-def _scaled(system: AbstractSystem, name: str, factor: float) -> AbstractSystem:
-    """The system with one of its parameters multiplied by a factor."""
-    value = getattr(system, name)
+def _scaled(problem: Problem, name: str, factor: float) -> Problem:
+    """The problem with one parameter multiplied by a factor."""
+    value = (where := _where(name))(problem)
     if not eqx.is_array(value):
         raise PdefitError(f"a module, {type(value).__name__}")
     if value.ndim:
@@ -187,12 +193,15 @@ def _scaled(system: AbstractSystem, name: str, factor: float) -> AbstractSystem:
     if not bool(value != 0):
         raise PdefitError("zero, which a factor does not move")
     # a Python number does not change the dtype of the array
-    return eqx.tree_at(lambda s: getattr(s, name), system, value * factor)
+    return eqx.tree_at(where, problem, value * factor)
 
 
-def _effect(
-    system: AbstractSystem, name: str, larger: float | None, smaller: float | None, left_out: str = ""
-) -> Effect:
-    value = getattr(system, name)
+def _where(name: str) -> Callable[[Problem], Array]:
+    """The function from a problem to a parameter of its system, or of its observation operator (`observe.gain`)."""
+    return attrgetter(name if name.startswith("observe.") else f"system.{name}")
+
+
+def _effect(problem: Problem, name: str, larger: float | None, smaller: float | None, left_out: str = "") -> Effect:
+    value, info = _where(name)(problem), declaration(problem, name)
     number = float(value) if eqx.is_array(value) and value.ndim == 0 else None
-    return Effect(name, parameters(system)[name].unit, number, larger, smaller, left_out)
+    return Effect(name, "1" if info is None else info.unit, number, larger, smaller, left_out)

@@ -62,6 +62,7 @@ def main() -> None:
     logging.raiseExceptions = False
     # before Hydra has made run.log nothing is logged: messages are printed on the terminal anyway
     logging.getLogger("pdefit").addHandler(logging.NullHandler())
+    register_resolvers()
     verb, *rest = sys.argv[1:] or ["--help"]
     try:
         if verb in ("-h", "--help", "help"):
@@ -142,9 +143,14 @@ def _resume_sweep(words: list[str], console: Console) -> None:
     files, rest = command_line.files(words)
     sweep, left, given = what_is_left(rest, [str(f) for f in files if f is not None], console)
     if left:
+        if files.equations is not None:
+            _prepare()
         with equations.using(files.equations):
-            own = _own_experiment(files, given) if files.experiment is not None else []
-            _run_with_hydra(sweep.verb, [*own, *given], [*sweep.files], left)
+            if files.experiment is not None:
+                # the record holds the override that chose the file
+                given = [word for word in given if word != f"experiment={files.experiment.stem}"]
+                given = [*_own_experiment(files, given), *given]
+            _run_with_hydra(sweep.verb, given, [*sweep.files], left)
 
 
 def _names_a_run(arguments: list[str]) -> bool:
@@ -158,7 +164,6 @@ def _prepare() -> None:
     prepare()
     forget_programs()
     logging.getLogger("jax").setLevel(logging.WARNING)
-    register_resolvers()
 
 
 def _run_with_hydra(verb: str, words: list[str], files: list[str], only: Collection[str] | None = None) -> None:
@@ -171,7 +176,6 @@ def _run_with_hydra(verb: str, words: list[str], files: list[str], only: Collect
     - `only`: names of the jobs of a sweep that run; None for all, in a new directory.
     """
     flags, overrides = command_line.split(words)
-    register_resolvers()
     plugins.register()
     if only is None:
         run_directory.refuse_used(overrides)
@@ -229,8 +233,8 @@ def _task(verb: str, cfg: DictConfig, files: list[str], wants_traceback: bool) -
         command = ["pdefit", verb, *files, *typed]
         # a job that a queue starts again in its directory goes on
         again = several and verb == "fit" and RunFiles(directory).has("provenance.json")
-        before = {"saved": open_run([str(directory)], verb).saved} if again else {}
-        with run_directory.recorded(directory, command, settings, name, resumed=again):
+        before = {"saved": open_run([str(directory)], verb).files.saved} if again else {}
+        with run_directory.recorded(directory, command, settings, name, again, alone=not several):
             run = _command(verb)
             # Tracing makes millions of short-lived objects, and what was imported stays: a sixth of its time is saved.
             gc.freeze()

@@ -124,7 +124,7 @@ def _minimum(functional: Functional) -> Any:
         state, _ = tell(state, _evaluate(functional, _OPTIMIZER.ask(state)))
         if bool(_OPTIMIZER.finished(state)):
             break
-    return state.theta
+    return state.point.theta
 
 
 def _vague(found: Evaluation) -> np.ndarray:

@@ -25,6 +25,8 @@ _SPELLINGS = {
     "degrees_east": "degree", "µm": "um", "μm": "um", "µs": "us", "μs": "us", "percent": "%", "": "1",
 }  # fmt: skip
 
+_NAME = re.compile(r"[^\W\d]+")
+_NAMED = re.compile(r"([^\W\d]+)((?:(?:\^|\*\*)-?\d+)?)")
 _NUMBER = r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?"
 _PIECE = re.compile(
     rf"\s*(?:(?P<number>{_NUMBER})|(?P<name>[A-Za-zµμΩ°Å_]+|%)|(?P<operator>[*·⋅./])|(?P<open>\()|(?P<close>\)))"
@@ -45,11 +47,11 @@ class Conversion:
 
     def values(self, x: np.ndarray) -> np.ndarray:
         """Values in the new unit."""
-        return x if self == Conversion() else x * self.factor + self.offset
+        return x if self == Conversion() else np.asarray(x * self.factor + self.offset)
 
     def deviations(self, x: np.ndarray) -> np.ndarray:
         """Differences and standard deviations in the new unit. They are scaled, and no zero point is shifted."""
-        return x * abs(self.factor)
+        return np.asarray(x * abs(self.factor))
 
 
 def conversion(unit: str | None, expected: str | None) -> Conversion:
@@ -76,6 +78,46 @@ def conversion(unit: str | None, expected: str | None) -> Conversion:
     if have == want or "1" in (have, want):
         return Conversion()
     return _convert(have, want)
+
+
+@functools.lru_cache(maxsize=256)
+def unit_in_system(unit: str, length: str, time: str) -> str:
+    """The unit of a number in a system, from the unit that its class declares: `um^2/s` of `mm^2/s` on a grid in um.
+
+    The words `length` and `time` stand for the system's own units. In a unit of lengths and times alone, such as
+    `mm^2/s`, a name of a length stands for that of the grid. Any other unit, such as `mol/m^3`, stays as it is.
+
+    **Arguments:**
+
+    - `unit`: as it is declared.
+    - `length`, `time`: the system's units; "1" where it has none.
+
+    **Errors:** PdefitError where the declared unit of time is another than the system's, or that of lengths is no length.
+    """
+    length = length if length == "1" or _NAME.fullmatch(length) else f"({length})"
+    own, names = {"length": length, "time": time}, set(_NAME.findall(unit)) - {"length", "time"}
+    if not names <= {length, time} and (length, time) != ("1", "1"):
+        lengths, times = ({name for name in names if _measures(name, base)} for base in ("m", "s"))
+        if names == lengths | times:
+            # pixels are lengths on a camera, and names that nobody knows may be, too
+            no_length = bool(lengths) and (_measures(length, "s") or _measures(length, "rad")) and length != "1"
+            if no_length or any(not _measures(x, time) or conversion(x, time) != Conversion() for x in times):
+                raise PdefitError(
+                    f"A parameter is declared in {unit}, but the system has lengths in {length} and times in {time}; "
+                    f"correct length_unit, or write that unit with the words length and time"
+                )
+            own |= {} if length == "1" else dict.fromkeys(lengths, length)
+    written = _NAMED.sub(lambda m: "1" if own.get(m[1]) == "1" else own.get(m[1], m[1]) + m[2], unit)
+    return written.replace("/1", "") if written != unit else unit
+
+
+def _measures(name: str, base: str) -> bool:
+    """Test for a name of what another unit measures."""
+    try:
+        conversion(name, base)
+    except PdefitError:
+        return False
+    return True
 
 
 @functools.lru_cache(maxsize=256)

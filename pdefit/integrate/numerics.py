@@ -63,10 +63,10 @@ def choose_numerics(
 
     - `problems`: systems with a state each. Constant steps are stable for all of them.
     - `solver`: `None` is RK4.
-    - `dt`: `None` is 0.8 of the largest stable step.
+    - `dt`: `None` is 0.8 of the largest stable step, or as of `choose_steps` where a system states none.
     - `steps`, `args`: as of `Numerics`.
     """
     solver = RK4() if solver is None else solver
     if steps is not None:
         return Numerics(settle(problems, None, solver), np.inf, steps, args)
-    return Numerics(*choose_steps(problems, dt, solver), None, args)
+    return Numerics(*choose_steps(problems, dt, solver, args=args), None, args)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray, PyTree
 
-from pdefit._util.errors import PdefitError
+from pdefit._util.errors import PdefitError, with_space
 from pdefit._util.trees import cast
 from pdefit.integrate.numerics import choose_numerics
 from pdefit.integrate.solve import frames
@@ -59,8 +59,9 @@ def prepare(
         t += duration
         if not all(bool(jnp.all(jnp.isfinite(x))) for x in jax.tree.leaves(y)):
             raise PdefitError(
-                f"The preparation of {type(system).__name__} blows up after kick {done} of {len(kicks)}, by t = {t:g} "
-                f"{system.time_unit} with steps of {numerics.dt:.3g}; kick less, or correct the parameters of the system"
+                f"The preparation of {type(system).__name__} blows up after kick {done} of {len(kicks)}, by "
+                f"t = {t:g}{with_space(system.time_unit)} with steps of {numerics.dt:.3g}; "
+                f"kick less, or correct the parameters of the system"
             )
         report(done, len(kicks))
     return cast(y, dtype)

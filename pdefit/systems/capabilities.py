@@ -233,10 +233,15 @@ class AbstractDiagnosed(eqx.Module):
     """A system with scalars worth recording over time."""
 
     @abc.abstractmethod
-    def diagnostics(self, y: PyTree) -> dict[str, Array]:
+    def diagnostics(self, t: Array, y: PyTree) -> dict[str, Array]:
         """Scalars of a state, by name.
 
         Names such as `nusselt_bottom` and `nusselt_top` begin with the quantity: those that share it share a panel.
+
+        **Arguments:**
+
+        - `t`: the time, in the system's time unit.
+        - `y`: the state.
         """
 
 

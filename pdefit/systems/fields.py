@@ -8,7 +8,7 @@ from jaxtyping import PyTree
 
 from pdefit.systems.capabilities import AbstractGridded, AbstractRefinable
 from pdefit.systems.grid import CartesianGrid
-from pdefit.systems.system import AbstractSystem
+from pdefit.systems.system import AbstractSystem, unit_in
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +28,7 @@ def field(*, unit: str = "1", doc: str = "", diffusivity: str | float | None = N
 
     **Arguments:**
 
-    - `unit`: the unit of the field, for files and pictures; default "1".
+    - `unit`: the unit of the field, for files and pictures; default "1". Lengths as of `parameter`.
     - `doc`: the field in words, for files and pictures.
     - `diffusivity`: the name of a parameter, or a number; None for a field that does not diffuse. Only
       `ReactionDiffusion` reads it.
@@ -62,7 +62,9 @@ class AbstractFieldSystem(AbstractSystem, AbstractGridded, AbstractRefinable):
 
     def coords(self):
         state = jax.eval_shape(lambda: self.init(jax.random.key(0)))
-        return {name: self.grid.coords(info.unit, info.doc) for name, info in declared_fields(state).items()}
+        return {
+            name: self.grid.coords(unit_in(self, info.unit), info.doc) for name, info in declared_fields(state).items()
+        }
 
     def coarsen(self, y, factor):
         return jax.tree.map(lambda u: self.grid.coarsen(u, factor), y)

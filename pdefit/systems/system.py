@@ -11,6 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray, PyTree
 
+from pdefit.data.units import unit_in_system
+
 
 class AbstractSystem(eqx.Module):
     """Equations after discretisation in space (method of lines): dy/dt = f(t, y).
@@ -65,13 +67,14 @@ def _array(value: Any) -> Any:
 
 
 def parameter(*, unit: str = "1", positive: bool = False, doc: str = "", dims: tuple[str, ...] = (), **kwargs) -> Any:
-    """Declaration of a parameter of a system: an array, or a whole Equinox module, that can be a control.
+    """Declaration of a parameter of a system or an observation operator: an array, or a module, that can be a control.
 
         D: Array = pdefit.parameter(unit="mm^2/s", positive=True, doc="diffusivity", default=0.1)
 
     **Arguments:**
 
-    - `unit`: its unit; default "1".
+    - `unit`: its unit; default "1". Lengths in it follow the `length_unit` of the grid: `mm^2/s` is `um^2/s` on a grid in
+      um. The words `length` and `time` stand for the units of grid and system, as in `length^2/time`.
     - `positive`: whether it must be positive, which guesses are checked for.
     - `doc`: the parameter in words, for tables.
     - `dims`: the axes of an array parameter, by dimensions that `AbstractGridded.coords` labels. Tables then have names
@@ -93,13 +96,30 @@ def constant(*, converter: Callable[[Any], Any] = jnp.asarray, **kwargs) -> Any:
     return eqx.field(converter=converter, metadata={"constant": True}, **kwargs)
 
 
-def parameters(system: AbstractSystem | type[AbstractSystem]) -> dict[str, ParameterInfo]:
-    """The declared parameters of a system by name, each with its `unit`, `positive`, `doc` and `dims`.
+def parameters(owner: eqx.Module | type[eqx.Module]) -> dict[str, ParameterInfo]:
+    """The declared parameters of a system or an observation operator by name, each with its `ParameterInfo`.
 
     **Arguments:**
 
-    - `system`: a system, or its class.
+    - `owner`: a system, whose parameters have the units of its numbers; an operator, or a class, with units as declared.
     """
-    return {
-        field.name: field.metadata["parameter"] for field in dataclasses.fields(system) if "parameter" in field.metadata
+    found: dict[str, ParameterInfo] = {
+        f.name: f.metadata["parameter"] for f in dataclasses.fields(owner) if "parameter" in f.metadata
     }
+    if not isinstance(owner, AbstractSystem):
+        return found
+    return {name: dataclasses.replace(info, unit=unit_in(owner, info.unit)) for name, info in found.items()}
+
+
+def unit_in(system: AbstractSystem, declared: str) -> str:
+    """The unit of a number of a system, whose lengths are those of its grid.
+
+    **Arguments:**
+
+    - `system`: the system.
+    - `declared`: the unit as of `parameter`.
+    """
+    parts = (system, *(getattr(system, field.name) for field in dataclasses.fields(system)))
+    # a grid of any kind, or a system of bodies
+    length = next((unit for part in parts if isinstance(unit := getattr(part, "length_unit", None), str)), "1")
+    return unit_in_system(declared, length, system.time_unit)

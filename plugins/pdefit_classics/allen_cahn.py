@@ -31,9 +31,9 @@ class AllenCahn(pdefit.SpectralSystem, AbstractVerifiable):
     Source: S. M. Allen, J. W. Cahn (1979), doi:10.1016/0001-6160(79)90196-2.
     """
 
-    D: Array = pdefit.parameter(positive=True, doc="diffusivity")
-    a: Array = pdefit.parameter(positive=True, doc="rate of growth")
-    b: Array = pdefit.parameter(positive=True, doc="rate of saturation")
+    D: Array = pdefit.parameter(unit="length^2/time", positive=True, doc="diffusivity")
+    a: Array = pdefit.parameter(unit="1/time", positive=True, doc="rate of growth")
+    b: Array = pdefit.parameter(unit="1/time", positive=True, doc="rate of saturation")
 
     def eigenvalues(self):
         return State(self.D * self.grid.laplacian_symbol())

@@ -20,7 +20,7 @@ _BEYOND = ((64.0, -105.0, 56.0, -14.0), (32.0, -50.0, 25.0, -6.0), (12.8, -18.0,
 
 
 class State(NamedTuple):
-    u: Float[Array, " n"] = pdefit.field(doc="velocity")
+    u: Float[Array, " n"] = pdefit.field(unit="length/time", doc="velocity")
 
 
 class Burgers(pdefit.AbstractFieldSystem, AbstractExact, AbstractStable, AbstractVerifiable):
@@ -41,7 +41,7 @@ class Burgers(pdefit.AbstractFieldSystem, AbstractExact, AbstractStable, Abstrac
 
     time_unit: ClassVar[str] = "1"
     advection: Array = pdefit.parameter(doc="coefficient of u u_x")
-    viscosity: Array = pdefit.parameter(positive=True, doc="coefficient of u_xx")
+    viscosity: Array = pdefit.parameter(unit="length^2/time", positive=True, doc="coefficient of u_xx")
 
     def vector_field(self, t, y, args):
         h, n, u = self.grid.spacing[0], y.u.size, self._extended(self.grid.at(t, args), y.u)

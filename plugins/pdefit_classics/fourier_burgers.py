@@ -13,7 +13,7 @@ from pdefit_classics.cole_hopf import sine_wave
 
 
 class State(NamedTuple):
-    u: Float[Array, " n"] = pdefit.field(doc="velocity")
+    u: Float[Array, " n"] = pdefit.field(unit="length/time", doc="velocity")
 
 
 class FourierBurgers(pdefit.SpectralSystem, AbstractExact, AbstractVerifiable):
@@ -29,7 +29,7 @@ class FourierBurgers(pdefit.SpectralSystem, AbstractExact, AbstractVerifiable):
     """
 
     advection: Array = pdefit.parameter(doc="coefficient of u u_x")
-    viscosity: Array = pdefit.parameter(positive=True, doc="coefficient of u_xx")
+    viscosity: Array = pdefit.parameter(unit="length^2/time", positive=True, doc="coefficient of u_xx")
 
     def eigenvalues(self):
         return State(self.viscosity * self.grid.symbol(2))

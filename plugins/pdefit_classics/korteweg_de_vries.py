@@ -32,8 +32,8 @@ class KortewegDeVries(pdefit.SpectralSystem, AbstractConservative, AbstractVerif
     Source: D. J. Korteweg, G. de Vries (1895), doi:10.1080/14786449508620739.
     """
 
-    advection: Array = pdefit.parameter(doc="coefficient of u u_x")
-    dispersion: Array = pdefit.parameter(positive=True, doc="coefficient of u_xxx")
+    advection: Array = pdefit.parameter(unit="length/time", doc="coefficient of u u_x")
+    dispersion: Array = pdefit.parameter(unit="length^3/time", positive=True, doc="coefficient of u_xxx")
     speed: float = 1.0
     place: float = 0.0
 

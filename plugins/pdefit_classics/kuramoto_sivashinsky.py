@@ -32,9 +32,9 @@ class KuramotoSivashinsky(pdefit.SpectralSystem, AbstractVerifiable):
     doi:10.1137/S1064827502410633, for the initial state.
     """
 
-    advection: Array = pdefit.parameter(doc="coefficient of u u_x")
-    growth: Array = pdefit.parameter(doc="coefficient of u_xx")
-    damping: Array = pdefit.parameter(positive=True, doc="coefficient of u_xxxx")
+    advection: Array = pdefit.parameter(unit="length/time", doc="coefficient of u u_x")
+    growth: Array = pdefit.parameter(unit="length^2/time", doc="coefficient of u_xx")
+    damping: Array = pdefit.parameter(unit="length^4/time", positive=True, doc="coefficient of u_xxxx")
 
     def eigenvalues(self):
         return State(-self.growth * self.grid.symbol(2) - self.damping * self.grid.symbol(4))

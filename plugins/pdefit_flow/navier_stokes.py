@@ -15,12 +15,12 @@ from pdefit.boundaries import AbstractBoundary, Dirichlet, Ends, NoFlux, Periodi
 from pdefit.capabilities import AbstractDriven, AbstractVerifiable, Example
 from pdefit_flow.forces import KolmogorovForce, NoForce
 from pdefit_flow.operators import (
-    Edges,
     Velocity,
     divergence,
     laplacian,
     mean_on_faces,
     self_transport,
+    squared_gradient,
     transport,
     vorticity,
 )
@@ -58,7 +58,10 @@ class NavierStokes(AbstractPressure, AbstractDriven, AbstractVerifiable):
     the velocity, so only its part without divergence can be inferred. The pressure beside it is the modified pressure.
 
     At first there are a few random waves with a root mean square speed of 1, and in a window the flow without vorticity.
-    Diagnostics have the work of the force at time 0.
+
+    Production, dissipation and drag close the budget of the kinetic energy between walls at rest. What a wall that moves, or
+    the flow through a rim, brings in is no diagnostic. In a window, production and enstrophy are averages over the points
+    inside the rim.
 
     **Arguments:**
 
@@ -83,12 +86,14 @@ class NavierStokes(AbstractPressure, AbstractDriven, AbstractVerifiable):
 
     axes: ClassVar[tuple[str, str]] = ("x", "y")
     components: ClassVar[tuple[str, str]] = ("u", "v")
-    viscosity: Array = pdefit.parameter(positive=True, doc="kinematic viscosity")
-    drag: Array = pdefit.parameter(positive=True, doc="rate of linear drag", default=0.0)
-    force: eqx.Module = pdefit.parameter(doc="force per mass", default=NoForce())
-    diffusivity: Array = pdefit.parameter(positive=True, doc="diffusivity of the scalar", default=1.0)
+    viscosity: Array = pdefit.parameter(unit="length^2/time", positive=True, doc="kinematic viscosity")
+    drag: Array = pdefit.parameter(unit="1/time", positive=True, doc="rate of linear drag", default=0.0)
+    force: eqx.Module = pdefit.parameter(unit="length/time^2", doc="force per mass", default=NoForce())
+    diffusivity: Array = pdefit.parameter(
+        unit="length^2/time", positive=True, doc="diffusivity of the scalar", default=1.0
+    )
     scalar: bool = eqx.field(default=False, static=True)
-    rim: Any = pdefit.parameter(doc="velocity on the rim", default=None)
+    rim: Any = pdefit.parameter(unit="length/time", doc="velocity on the rim", default=None)
     compressible: bool = eqx.field(default=False, static=True)
     unit_of_time: str = eqx.field(default="1", static=True)
 
@@ -121,7 +126,7 @@ class NavierStokes(AbstractPressure, AbstractDriven, AbstractVerifiable):
 
     def rates(self, t, y):
         grid, flow = self.grid, (y.u, y.v)
-        edges = self._edges(t)
+        edges = self.edges(t)
         along = self_transport(grid, flow, edges)
         if self.compressible:
             # what the divergence form has beyond the derivative along the flow
@@ -149,10 +154,10 @@ class NavierStokes(AbstractPressure, AbstractDriven, AbstractVerifiable):
     def project(self, y):
         if self.compressible:
             return y
-        edges = None if self.rim is None else self._edges(self.rim.start)
+        edges = None if self.rim is None else self.edges(self.rim.start)
         return self.with_velocity(y, project(self.grid, self.velocity(y), edges=edges))
 
-    def _edges(self, t: Array | float) -> Edges | None:
+    def edges(self, t):
         return None if self.rim is None else self.rim.edges(self.grid, t, balanced=not self.compressible)
 
     def derived(self, t, y):
@@ -235,16 +240,17 @@ class NavierStokes(AbstractPressure, AbstractDriven, AbstractVerifiable):
     def background(self):
         return jax.tree.map(jnp.zeros_like, self.init(jax.random.key(0)))
 
-    def diagnostics(self, y):
-        common, flow = super().diagnostics(y), (y.u, y.v)
-        dissipation = -sum(self.mean(x * laplacian(self.grid, x, i)) for i, x in enumerate(flow))
-        work = sum(self.mean(x * f) for x, f in zip(flow, self.forcing(0.0), strict=True))
+    def diagnostics(self, t, y):
+        common, flow, edges = super().diagnostics(t, y), (y.u, y.v), self.edges(t)
+        mean = self.mean if edges is None else jnp.mean
+        strain = sum(squared_gradient(self.grid, x, i, edges) for i, x in enumerate(flow))
+        work = sum(mean(x * f) for x, f in zip(flow, self.forcing(t), strict=True))
         scalar = {"energy_scalar": self.mean(y.c**2) / 2} if self.scalar else {}
         return {
             "kinetic_production": work,
-            "kinetic_dissipation": self.viscosity * dissipation,
+            "kinetic_dissipation": self.viscosity * strain,
             "kinetic_drag": 2 * self.drag * common["energy_kinetic"],
-            "enstrophy": self.mean(vorticity(self.grid, flow) ** 2) / 2,
+            "enstrophy": mean(vorticity(self.grid, flow) ** 2) / 2,
             "reynolds": pdefit.safe_sqrt(2 * common["energy_kinetic"]) * min(self.grid.extent) / self.viscosity,
             **common,
             **scalar,

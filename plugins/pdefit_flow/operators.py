@@ -17,7 +17,7 @@ from jax import lax
 from jaxtyping import Array
 
 import pdefit
-from pdefit.boundaries import Dirichlet, Ends
+from pdefit.boundaries import AbstractBoundary, Dirichlet, Ends
 
 # two components, each on its own faces
 Velocity = tuple[Array, Array]
@@ -125,12 +125,16 @@ def curvature(grid: pdefit.CartesianGrid, u: Array, axis: int, ends: Pair | None
     - `ends`: the values on the lower and the upper wall, without that axis; by default the grid's condition holds.
     """
     inside = slope_at_centres(grid, slope_on_faces(grid, u, axis), axis)
-    boundary = grid.boundaries[axis] if ends is None else Ends(Dirichlet(ends[0]), Dirichlet(ends[1]))
-    outer = boundary.outer_differences(u, axis, grid.spacing[axis])
+    outer = _condition(grid, axis, ends).outer_differences(u, axis, grid.spacing[axis])
     if grid.periodic[axis] or outer is None:
         return inside
     n, (first, last) = u.shape[axis], outer
     return inside + (_pad(last, n - 1, 0, axis) - _pad(first, 0, n - 1, axis)) * (1 / grid.spacing[axis] ** 2)
+
+
+def _condition(grid: pdefit.CartesianGrid, axis: int, ends: Pair | None) -> AbstractBoundary:
+    """The condition at the ends of an axis: values there, or that of the grid."""
+    return grid.boundaries[axis] if ends is None else Ends(Dirichlet(ends[0]), Dirichlet(ends[1]))
 
 
 def laplacian(grid: pdefit.CartesianGrid, u: Array, normal: int | None = None, edges: Edges | None = None) -> Array:
@@ -152,6 +156,25 @@ def laplacian(grid: pdefit.CartesianGrid, u: Array, normal: int | None = None, e
             ends = None if edges is None or normal is None else edges.component(axis, normal)
             total = total + curvature(grid, u, axis, ends)
     return total
+
+
+def squared_gradient(grid: pdefit.CartesianGrid, u: Array, normal: int, edges: Edges | None = None) -> Array:
+    """The mean square of the gradient of a velocity component over the box.
+
+    Between walls at rest it is minus the mean of the component times its Laplacian.
+
+    **Arguments:** as of `laplacian`.
+    """
+    # on walls the component through them is 0, on a rim it is left out
+    lines = grid.shape[normal] if edges is None else u.shape[normal]
+    other = 1 - normal
+    ends, along = (None, None) if edges is None else (edges.through[normal], edges.component(other, normal))
+    across = jnp.sum(slope_on_faces(grid, u, other) ** 2)
+    outer = _condition(grid, other, along).outer_differences(u, other, grid.spacing[other])
+    if not grid.periodic[other] and outer is not None:
+        # half of the cells beside a wall have the slope on it
+        across = across + sum(jnp.sum(x**2) for x in outer) / (2 * grid.spacing[other] ** 2)
+    return jnp.mean(slope_at_centres(grid, u, normal, ends) ** 2) + across / (lines * grid.shape[other])
 
 
 def divergence(grid: pdefit.CartesianGrid, velocity: Velocity, edges: Edges | None = None) -> Array:

@@ -3,6 +3,7 @@
 import abc
 import functools
 import math
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -22,7 +23,7 @@ from pdefit.capabilities import (
     AbstractStable,
     FieldCoords,
 )
-from pdefit_flow.operators import Velocity, divergence, mean_at_centres
+from pdefit_flow.operators import Edges, Velocity, divergence, mean_at_centres
 from pdefit_flow.projection import project
 
 
@@ -53,6 +54,13 @@ class AbstractPlanarFlow(
     @abc.abstractmethod
     def background(self) -> PyTree:
         """The state that is assumed where nothing was measured."""
+
+    def edges(self, t: Array | float) -> Edges | None:
+        """The velocity that is prescribed on the rim of the box; None where walls surround it.
+
+        **Arguments:** `t`: the time.
+        """
+        return None
 
     def velocity(self, y: PyTree) -> Velocity:
         """The two velocity components of a state, each on its faces."""
@@ -160,13 +168,15 @@ class AbstractPlanarFlow(
 
         return type(y)(*(averaged(name, x) for name, x in y._asdict().items()))
 
-    def diagnostics(self, y):
-        u, v = self.velocity(y)
+    def diagnostics(self, t, y):
+        edges = self.edges(t)
+        # halves of the faces on the rim belong to the box
+        squares = (jnp.mean(x) for x in self._at_centres(jnp.square, y, edges))
         return {
-            "energy_kinetic": (self.mean(u * u) + self.mean(v * v)) / 2,
+            "energy_kinetic": sum(squares, start=jnp.zeros(())) / 2,
             # times the step it is the CFL number
-            "advection_rate": self._advection_rate(y),
-            "divergence": jnp.max(jnp.abs(divergence(self.grid, (u, v)))),
+            "advection_rate": self._advection_rate(y, edges),
+            "divergence": jnp.max(jnp.abs(divergence(self.grid, self.velocity(y), edges))),
         }
 
     def mean(self, x: Array) -> Array:
@@ -183,12 +193,16 @@ class AbstractPlanarFlow(
         carried = max(float(self._advection_rate(y)), float(speed) / min(self.grid.spacing))
         return 2 / (spread**1.5 + carried**1.5) ** (2 / 3)
 
-    def _advection_rate(self, y: PyTree) -> Array:
+    def _advection_rate(self, y: PyTree, edges: Edges | None = None) -> Array:
         """The cells that the fastest fluid crosses in a unit of time, along both axes together."""
-        sizes = (
-            mean_at_centres(self.grid, jnp.abs(u), i) / self.grid.spacing[i] for i, u in enumerate(self.velocity(y))
-        )
+        sizes = (x / h for x, h in zip(self._at_centres(jnp.abs, y, edges), self.grid.spacing, strict=True))
         return jnp.max(sum(sizes, start=jnp.zeros(())))
+
+    def _at_centres(self, size: Callable[[Array], Array], y: PyTree, edges: Edges | None) -> Iterator[Array]:
+        """The size of both velocity components, averaged from faces to centres."""
+        for i, u in enumerate(self.velocity(y)):
+            ends = None if edges is None else (size(edges.through[i][0]), size(edges.through[i][1]))
+            yield mean_at_centres(self.grid, size(u), i, ends)
 
 
 def faces(grid: pdefit.CartesianGrid, axis: int) -> np.ndarray:

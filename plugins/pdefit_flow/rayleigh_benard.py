@@ -119,13 +119,13 @@ class RayleighBenard(AbstractPressure, AbstractVerifiable):
         zero = jax.tree.map(jnp.zeros_like, self.init(jax.random.key(0)))
         return zero._replace(T=zero.T + self.well_mixed()[None])
 
-    def diagnostics(self, y):
+    def diagnostics(self, t, y):
         kappa, nu, buoyancy = self.scales
         convected = self.mean(y.w * mean_on_faces(self.grid, y.T, 1))
         spread = -self.mean(y.T * laplacian(self.grid, y.T))
         strain = -self.mean(y.u * laplacian(self.grid, y.u, 0)) - self.mean(y.w * laplacian(self.grid, y.w, 1))
         slope = 2 / self.grid.spacing[1]
-        common = super().diagnostics(y)
+        common = super().diagnostics(t, y)
         return {
             "nusselt_bottom": 1 - slope * jnp.mean(y.T[:, 0]),
             "nusselt_top": 1 + slope * jnp.mean(y.T[:, -1]),

@@ -38,10 +38,10 @@ class GrayScott(pdefit.ReactionDiffusion, AbstractVerifiable):
     Source: J. E. Pearson, Science 261:189 (1993), doi:10.1126/science.261.5118.189.
     """
 
-    D_u: Array = pdefit.parameter(positive=True, doc="diffusivity of the substrate")
-    D_v: Array = pdefit.parameter(positive=True, doc="diffusivity of the activator")
-    feed: Array = pdefit.parameter(positive=True, doc="feed rate")
-    kill: Array = pdefit.parameter(positive=True, doc="removal rate of the activator")
+    D_u: Array = pdefit.parameter(unit="length^2/time", positive=True, doc="diffusivity of the substrate")
+    D_v: Array = pdefit.parameter(unit="length^2/time", positive=True, doc="diffusivity of the activator")
+    feed: Array = pdefit.parameter(unit="1/time", positive=True, doc="feed rate")
+    kill: Array = pdefit.parameter(unit="1/time", positive=True, doc="removal rate of the activator")
 
     def reaction(self, t, y, args):
         eaten = y.u * y.v**2

@@ -150,7 +150,7 @@ class AbstractSphereFlow(
             radius=self.sphere.radius,
         )
 
-    def diagnostics(self, y):
+    def diagnostics(self, t, y):
         modes, mean = self.to_modes(y), self.sphere.mean
         rate = self.sphere.divergence(modes.u_theta)
         return {

@@ -56,13 +56,15 @@ class NavierStokes(AbstractSphereFlow, AbstractVerifiable, AbstractReduced):
     viscous term; J. P. Boyd, Chebyshev and Fourier Spectral Methods (2001), chapter 18, for vector harmonics.
     """
 
-    viscosity: Array = pdefit.parameter(positive=True, doc="kinematic viscosity")
-    bulk_viscosity: Array = pdefit.parameter(positive=True, doc="viscosity of expansion", default=0.0)
-    drag: Array = pdefit.parameter(positive=True, doc="rate of linear drag", default=0.0)
-    rotation: Array = pdefit.parameter(doc="rate of rotation of the frame", default=0.0)
-    force: Any = pdefit.parameter(doc="force per mass", default=None)
+    viscosity: Array = pdefit.parameter(unit="length^2/time", positive=True, doc="kinematic viscosity")
+    bulk_viscosity: Array = pdefit.parameter(
+        unit="length^2/time", positive=True, doc="viscosity of expansion", default=0.0
+    )
+    drag: Array = pdefit.parameter(unit="1/time", positive=True, doc="rate of linear drag", default=0.0)
+    rotation: Array = pdefit.parameter(unit="1/time", doc="rate of rotation of the frame", default=0.0)
+    force: Any = pdefit.parameter(unit="length/time^2", doc="force per mass", default=None)
     orientation: Any = pdefit.parameter(unit="rad", doc="rotation of the force", default=None)
-    delay: Any = pdefit.parameter(doc="time by which the force is later", default=None)
+    delay: Any = pdefit.parameter(unit="time", doc="time by which the force is later", default=None)
     incompressible: bool = eqx.field(default=False, static=True)
     hodge: bool = eqx.field(default=False, static=True)
     unit_of_time: str = eqx.field(default="1", static=True)

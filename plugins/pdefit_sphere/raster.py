@@ -95,7 +95,7 @@ class Raster(AbstractObservationOperator):
         where = {"theta": np.asarray(self.theta), "phi": np.asarray(self.phi)}
         return {name: dataclasses.replace(found, coords=where) for name, found in coords.items()}
 
-    def __call__(self, y):
+    def __call__(self, t, y, args):
         if self.theta is None or self.phi is None:
             raise pdefit.PdefitError("Raster has no angles, and no file states them; give it theta and phi")
         if self.sphere is None:

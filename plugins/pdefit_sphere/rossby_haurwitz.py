@@ -57,8 +57,8 @@ class RossbyHaurwitz(AbstractSphereFlow, AbstractExact, AbstractVerifiable):
     Source of the wave: B. Haurwitz, J. Marine Res. 3:254 (1940).
     """
 
-    viscosity: Array = pdefit.parameter(positive=True, doc="kinematic viscosity")
-    rotation: Array = pdefit.parameter(doc="rate of rotation of the frame")
+    viscosity: Array = pdefit.parameter(unit="length^2/time", positive=True, doc="kinematic viscosity")
+    rotation: Array = pdefit.parameter(unit="1/time", doc="rate of rotation of the frame")
     wave: int = eqx.field(default=4, converter=int, static=True)
     seed: int = eqx.field(default=0, converter=int, static=True)
 

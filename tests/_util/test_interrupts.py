@@ -2,7 +2,10 @@
 
 import gc
 import os
+import queue
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -45,12 +48,62 @@ def test_a_signal_waits_for_the_end_of_the_outermost_block():
         pass
 
 
-def test_results_are_finished_after_one_signal_and_not_after_two():
-    interrupts.finish()
-    send()
-    assert interrupts.received() == ["SIGTERM"]
-    with pytest.raises(KeyboardInterrupt):
-        send(signal.SIGINT)
+# a mutex that is locked twice holds the main thread as compiled code does: other threads run, and handlers do not
+_LEFT = """
+import ctypes, os, signal, sys, threading, time
+from pdefit._util import interrupts
+
+mutex, libc = (ctypes.c_char * 64)(), ctypes.CDLL(None)
+libc.pthread_mutex_lock(mutex)
+signals = int(sys.argv[1])
+
+def mark(names):
+    print("marked", *names)
+    return interrupts.Interrupted("interrupted by " + names[0], names)
+
+interrupts.PATIENCE = float(sys.argv[2])
+interrupts.listen()
+interrupts.begin(mark)
+if sys.argv[3] == "in a write":
+    try:
+        with interrupts.uninterrupted():
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.3)
+            print("written")
+    except KeyboardInterrupt:
+        libc.pthread_mutex_lock(mutex)
+else:
+    for n in range(signals):
+        threading.Timer(0.1 + 0.1 * n, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    libc.pthread_mutex_lock(mutex)
+print("never")
+"""
+
+
+@pytest.mark.parametrize(
+    ("signals", "patience", "where", "printed"),
+    [
+        (1, 0.0, "in compiled code", ["marked SIGTERM"]),
+        (2, 1e6, "in compiled code", ["marked SIGTERM SIGTERM"]),
+        (1, 0.0, "in a write", ["written", "marked SIGTERM"]),
+    ],
+)
+def test_the_process_is_left_where_compiled_code_holds_the_main_thread(signals, patience, where, printed):
+    command = [sys.executable, "-c", _LEFT, str(signals), str(patience), where]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 143 and done.stdout.splitlines() == printed, done.stderr
+    assert done.stderr == "error: interrupted by SIGTERM\n"
+
+
+def test_a_job_that_shares_its_process_is_left_after_two_signals(monkeypatch):
+    left = queue.Queue()
+    monkeypatch.setattr(interrupts, "PATIENCE", 0.0)
+    monkeypatch.setattr(interrupts, "_leave", lambda _, names: left.put(names))
+    interrupts.begin(lambda names: interrupts.Interrupted("", names), alone=False)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with pytest.raises(KeyboardInterrupt):
+            send(number)
+    assert left.get(timeout=600) == ["SIGTERM", "SIGINT"] and left.empty()
 
 
 def test_a_signal_that_comes_too_late_is_for_the_next_job():

@@ -88,13 +88,30 @@ def test_adaptive_steps_and_a_run_that_blows_up_under_them():
 
 def test_only_what_is_observed_counts_and_each_field_by_its_range():
     class Two(pdefit.instruments.AbstractObservationOperator):
-        def __call__(self, y):
+        def __call__(self, t, y, args):
             return {"all": y.u, "constant": 0.0 * y.u[:1] + 7.0}
 
     seen = eqx.tree_at(lambda p: p.observe, problem(), Two())
     found = pdefit.sensitivity(seen, TS, dt=0.02)[1]
     # a field that never moves halves the mean square
     assert found.parameter == "k" and found.larger == pytest.approx(distance(0.801, 1.201) / np.sqrt(2), rel=1e-8)
+
+
+def test_parameters_of_the_instrument_are_ranked_at_the_times_of_observations():
+    class Fading(pdefit.instruments.AbstractObservationOperator):
+        gain: jax.Array = pdefit.parameter(unit="V", default=2.0)
+        rate: jax.Array = pdefit.parameter(unit="1/s", default=0.5)
+
+        def __call__(self, t, y, args):
+            return {"light": self.gain * jnp.exp(-self.rate * t) * (0 * y.u + args)}
+
+    seen = eqx.tree_at(lambda p: p.observe, problem(args=jnp.ones(())), Fading(), is_leaf=lambda x: x is None)
+    found = {e.parameter: e for e in pdefit.sensitivity(seen, TS, dt=0.02, factor=1.5)}
+    light, span = np.exp(-0.5 * TS), 1 - np.exp(-0.5 * TS[-1])
+    assert found["observe.gain"].unit == "V" and found["observe.rate"].unit == "1/s"
+    assert found["observe.gain"].larger == pytest.approx(0.5 * np.sqrt(np.mean(light**2)) / span, rel=1e-9)
+    faster = np.sqrt(np.mean((np.exp(-0.75 * TS) - light) ** 2)) / span
+    assert found["observe.rate"].larger == pytest.approx(faster, rel=1e-9)
 
 
 def test_steps_are_stable_for_every_perturbed_system():

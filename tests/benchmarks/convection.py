@@ -85,7 +85,7 @@ def nusselt() -> None:
         for cells in (16, 32, 64):
             system = box(cells, rayleigh)
             state = steady(system, jax.image.resize(temperature, (cells, cells), "linear"))
-            say, temperature = system.diagnostics(state), state.T
+            say, temperature = system.diagnostics(0.0, state), state.T
             found.append([float(say[f"nusselt_{name}"]) for name in names])
             print(
                 f"| {rayleigh:g} | {cells} x {cells} | " + " | ".join(f"{v:.6f}" for v in found[-1]) + " |", flush=True

@@ -45,7 +45,7 @@ def fitted(name, overrides, seed):
 
 def temperature(name, overrides, seed):
     exp, found, seconds = fitted(f"flow/temperature_from_velocity{name}", overrides, seed)
-    functional, ts, true = exp.functional, exp.record.ts, np.asarray(exp.true_states.T, float)
+    functional, ts, true = exp.functional, exp.source.record.ts, np.asarray(exp.source.true_states.T, float)
     tau = LYAPUNOV[float(functional.problem.system.rayleigh)]
     at = [exp.fitted - 1, *(int(np.argmin(abs(ts - k * tau))) for k in (2, 3))]
     rows = []
@@ -80,7 +80,7 @@ def kolmogorov(name, overrides, seed):
     def curl(y):
         return vorticity(system.grid, (jnp.asarray(y.u), jnp.asarray(y.v)))
 
-    true = jax.tree.map(lambda x: x[0], exp.true_states)
+    true = jax.tree.map(lambda x: x[0], exp.source.true_states)
     errors = [float(norm(curl(y) - curl(true)) / norm(curl(true))) for y in (problem.y0, cubic(exp))]
     off = [float(getattr(problem.system, n) / getattr(system, n)) - 1 for n in ("viscosity", "drag")]
     print(f"seed {seed} vorticity {percent(errors[0])}   cubic {percent(errors[1])}   viscosity, drag {percent(off)}")
@@ -91,7 +91,7 @@ def cubic(exp):
     """The observed velocity at the start, interpolated by periodic cubic splines."""
     grid, stride = exp.functional.problem.system.grid, exp.functional.problem.observe.stride
     parts = {}
-    for name, x in exp.record.values.items():
+    for name, x in exp.source.record.values.items():
         field = np.asarray(x[0], float)
         for axis, (n, k) in enumerate(zip(grid.shape, stride, strict=True)):
             places = np.arange((k - 1) // 2, n + (k - 1) // 2 + 1, k)

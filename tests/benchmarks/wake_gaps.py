@@ -40,11 +40,11 @@ def filled(path: Path, settings: list[str]) -> np.ndarray:
     """The vectors that a fit finds at all of its frames, (T, nx, ny, 2), NaN outside of its window."""
     experiment = pdefit.load_experiment("flow/wake_gaps", [f"data.path={path}", *settings])
     fit = experiment.fit()
-    observe, ts = jax.jit(fit.problem.observe), experiment.record.ts
+    observe, ts = jax.jit(fit.problem.observe), experiment.source.record.ts
     found = np.full((len(ts), *load(path).values.shape[1:]), np.nan)
     (x0, x1), (y0, y1) = WINDOW
     for k, seen in enumerate(_states(fit, ts)):
-        values = observe(seen)
+        values = observe(ts[k], seen, None)
         found[k, x0:x1, y0:y1] = np.stack([values[c] for c in "uv"], -1)
     return found
 

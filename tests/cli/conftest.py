@@ -13,6 +13,7 @@ import hydra
 import pytest
 from omegaconf import OmegaConf
 
+from pdefit._util import interrupts
 from pdefit.cli import main
 from pdefit.cli.config.configuration import register_resolvers
 from pdefit.cli.config.read import read_settings
@@ -121,6 +122,8 @@ def pdefit_command(start: Callable[..., subprocess.Popen[str]]) -> Callable[...,
 def pdefit_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Callable[..., tuple[int, str, str]]:
     """Run the command in this process, which saves its start: exit code, standard output, standard error."""
     monkeypatch.chdir(tmp_path)
+    # two signals would end the process of pytest
+    monkeypatch.setattr(interrupts, "_leave", lambda *_: None)
     # configuring logging closes the handlers of pytest
     for module in ("hydra.core.utils", "hydra._internal.hydra"):
         monkeypatch.setattr(f"{module}.configure_log", lambda *_: None)

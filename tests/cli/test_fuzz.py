@@ -81,13 +81,6 @@ def test_what_no_input_explains_is_one_sentence_and_its_traceback_is_kept(tmp_pa
 @pytest.mark.parametrize(
     "lines",
     [
-        "hydra: {callbacks: {x: {_target_: os.system, command: touch pwned}}}",
-        "hydra: {launcher: {x: {_target_: os.system, command: touch pwned}}}",
-        "hydra: {job_logging: {handlers: {x: {(): os.system, command: touch pwned}}}}",
-        "hydra: {hydra_logging: {handlers: {x: {(): os.system, command: touch pwned}}}}",
-        "hydra: {job_logging: {handlers: {file: {filename: pwned}}}}",
-        "hydra: {job_logging: {handlers: {file: {filename: '${hydra.runtime.output_dir}/../pwned'}}}}",
-        "hydra: {job: {env_set: {PATH: /tmp}}}",
         "system: {_target_: os.system, command: touch pwned}",
         "system: {name: os.system, command: touch pwned}",
         "system: {name: ../../pwned}",
@@ -99,13 +92,45 @@ def test_what_no_input_explains_is_one_sentence_and_its_traceback_is_kept(tmp_pa
 )  # fmt: skip
 def test_an_experiment_file_runs_no_code_and_tells_no_secret(lines, tmp_path, monkeypatch):
     monkeypatch.setenv("SECRET", "swordfish")
-    (tmp_path / "mine" / "experiment").mkdir(parents=True)
-    text = f"# @package _global_\ndefaults:\n  - /experiment/reaction/fisher_front\n{lines}\n"
-    (tmp_path / "mine" / "experiment" / "own.yaml").write_text(text)
-    given = answer(tmp_path, ["fit", "experiment=own", "--config-dir", "mine", "hydra.run.dir=run"])
+    given = _own(tmp_path, lines)
     assert given.code == 1 and not complaint(given), given
     assert not list(tmp_path.rglob("*pwned*"))
     assert "swordfish" not in given.err + given.out
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ("{callbacks: {x: {_target_: os.system, command: touch pwned}}}", "sets hydra.callbacks.x"),
+        ("{launcher: {x: {_target_: os.system, command: touch pwned}}}", "type hydra/launcher=NAME"),
+        ("{job_logging: {handlers: {x: {(): os.system, command: touch pwned}}}}", "sets hydra.job_logging.handlers"),
+        (
+            "{hydra_logging: {handlers: {x: {(): os.system, command: touch pwned}}}}",
+            "sets hydra.hydra_logging.handlers",
+        ),
+        ("{job_logging: {handlers: {file: {filename: pwned}}}}", "sets hydra.job_logging.handlers"),
+        (
+            "{job_logging: {handlers: {file: {filename: '${hydra.runtime.output_dir}/../pwned'}}}}",
+            "sets hydra.job_logging",
+        ),
+        ("{job: {env_set: {PATH: /tmp}}}", "set environment variables before you start pdefit"),
+    ],
+)
+def test_what_a_file_sets_in_hydra_is_left_out_and_said(lines, words, tmp_path):
+    path = os.environ["PATH"]
+    given = _own(tmp_path, f"hydra: {lines}")
+    assert given.code == 0 and not complaint(given), given
+    assert given.err.startswith("warning: ") and "a file may set nothing in hydra, so it is left out" in given.err
+    assert words in given.err and len(given.err.splitlines()) == 1
+    assert not list(tmp_path.rglob("*pwned*")) and os.environ["PATH"] == path
+
+
+def _own(folder, lines):
+    """The answer to a fit of an experiment file with such lines."""
+    (folder / "mine" / "experiment").mkdir(parents=True)
+    text = f"# @package _global_\ndefaults:\n  - /experiment/reaction/fisher_front\n{lines}\n"
+    (folder / "mine" / "experiment" / "own.yaml").write_text(text)
+    return answer(folder, ["fit", "experiment=own", "--config-dir", "mine", "hydra.run.dir=run"])
 
 
 @pytest.mark.parametrize("seed", range(16))

@@ -55,7 +55,7 @@ def test_a_run_of_two_recordings_that_was_stopped_ends_as_one_that_was_not(pdefi
 def test_draws_of_noise_differ_between_recordings_and_shared_guesses_do_not():
     exp = pdefit.load_experiment("reaction/fisher_front", [*FRONT[1:], "recordings={a: {}, b: {}}", OWN])
     (a, b), guess = exp.recordings.values(), exp.functional.controls.values(exp.functional.theta0)
-    assert not np.any(np.asarray(a.record.values["u"]) == np.asarray(b.record.values["u"]))
+    assert not np.any(np.asarray(a.source.record.values["u"]) == np.asarray(b.source.record.values["u"]))
     assert float(guess["r[0]"]) != float(guess["r[1]"]) and [*guess] == ["D", "r[0]", "r[1]"]
     assert "2 recordings" in repr(exp)
 
@@ -84,17 +84,17 @@ def test_recordings_lie_along_an_axis_of_a_file(tmp_path):
     path = tmp_path / "dishes.h5"
     with h5py.File(path, "w") as file:
         one = next(iter(exp.recordings.values()))
-        file["time"], file["dish"] = one.record.ts, np.array([b"left", b"right"])
-        file["u"] = np.stack([np.asarray(e.record.values["u"]) for e in exp.recordings.values()])
+        file["time"], file["dish"] = one.source.record.ts, np.array([b"left", b"right"])
+        file["u"] = np.stack([np.asarray(e.source.record.values["u"]) for e in exp.recordings.values()])
         for name, axis in {"dish": 0, "time": 1}.items():
             file[name].make_scale(name)
             file["u"].dims[axis].attach_scale(file[name])
         file["u"].dims[2].label = "x"
-    data = [f"data={{path: {path}, variables: {{u: u}}, sigma: auto}}", "~twin", "recordings=dish"]
+    data = [f"data={{path: {path}, variables: {{u: u}}, sigma: auto}}", "~twin", "noise=0", "recordings=dish"]
     read = pdefit.load_experiment("reaction/fisher_front", ["times.fit_until=6", "system.grid.shape=[80]", *data])
     assert [*read.recordings] == ["left", "right"]
     for one, other in zip(exp.recordings.values(), read.recordings.values(), strict=True):
-        np.testing.assert_array_equal(one.record.values["u"], other.record.values["u"])
+        np.testing.assert_array_equal(one.source.record.values["u"], other.source.record.values["u"])
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_an_error_names_its_recording():
 
 
 def test_files_of_a_list_are_named_after_themselves(compose):
-    words = ("data={path: null, variables: {u: u}}", "~twin", "recordings=[x/left.h5,y/right.h5]")
+    words = ("data={path: null, variables: {u: u}}", "~twin", "noise=0", "recordings=[x/left.h5,y/right.h5]")
     found = compose("experiment=reaction/fisher_front", *words).recordings
     assert {name: one.data.path for name, one in found.items()} == {"left": "x/left.h5", "right": "y/right.h5"}
     assert Path("x/left.h5").stem in found

@@ -9,7 +9,7 @@ import pytest
 
 from pdefit._util.errors import PdefitError
 from pdefit.data.readers.observations import read_observations
-from pdefit.data.units import Conversion, conversion
+from pdefit.data.units import Conversion, conversion, unit_in_system
 
 AU_KM, DAY_S = 149597870.7, 86400.0
 
@@ -65,6 +65,35 @@ AU_KM, DAY_S = 149597870.7, 86400.0
 def test_a_unit_that_users_write(unit, expected, factor, offset):
     found = conversion(unit, expected)
     assert found.factor == pytest.approx(factor, rel=1e-12) and found.offset == pytest.approx(offset, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("unit", "length", "time", "expected"),
+    [
+        ("mm^2/s", "um", "s", "um^2/s"),
+        ("mm2 s-1", "um", "s", "um2 s-1"),
+        ("mm^2/s", "10 um", "s", "(10 um)^2/s"),
+        ("mm^2/s", "pixel", "s", "pixel^2/s"),
+        ("mm^2/s", "1", "s", "mm^2/s"),
+        ("cm^2/ms", "mm", "1", "mm^2/ms"),
+        ("mol/m^3", "um", "s", "mol/m^3"),
+        ("L/mol/s", "um", "s", "L/mol/s"),
+        ("length/time^2", "m", "min", "m/min^2"),
+        ("length^2/time", "1", "s", "1/s"),
+        ("length^2/time", "m", "1", "m^2"),
+        ("length^2/time", "1", "1", "1"),
+    ],
+)
+def test_a_declared_unit_in_a_system(unit, length, time, expected):
+    assert unit_in_system(unit, length, time) == expected
+
+
+@pytest.mark.parametrize("time", ["min", "frame"])
+def test_a_unit_of_time_that_is_not_the_systems_is_refused(time):
+    with pytest.raises(
+        PdefitError, match=f"declared in mm\\^2/s, but the system has .* times in {time}; .* words length"
+    ):
+        unit_in_system("mm^2/s", "mm", time)
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,8 @@ from pdefit.inverse.fit import drivers
 # seconds after which a case counts as hung, on any machine
 LIMIT = 120
 _MEASURED: dict[Any, Any] = {}
+# where Hydra sets up logging, which closes the handlers of pytest
+_LOGGING = ("hydra.core.utils", "hydra._internal.hydra", "hydra._internal.core_plugins.basic_launcher")
 
 
 class Built(BaseException):
@@ -102,7 +104,7 @@ def _patched(whole: bool, logs: bool) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
-        for module in () if logs else ("hydra.core.utils", "hydra._internal.hydra"):
+        for module in () if logs else _LOGGING:
             stack.enter_context(mock.patch(f"{module}.configure_log", lambda *_: None))
         # each lookup reads the metadata of all packages
         stack.enter_context(mock.patch.object(plugins, "_installed", functools.cache(plugins._installed)))

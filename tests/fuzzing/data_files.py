@@ -16,7 +16,7 @@ from fuzzing.configurations import flipped
 FRAMES, CELLS = 8, 40
 TIME = np.linspace(0.0, 7.0, FRAMES)
 U = 0.5 + 0.1 * np.sin(TIME)[:, None] * np.linspace(0.5, 1.0, CELLS)
-FILM = ("~twin", "+data.path=film.h5", "+data.variables.u=u", "+data.sigma.u=noise")
+FILM = ("~twin", "noise=0", "+data.path=film.h5", "+data.variables.u=u", "+data.sigma.u=noise")
 
 
 def film(path: Path) -> None:

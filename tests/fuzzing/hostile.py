@@ -1,7 +1,8 @@
 """Configurations that try to run code, to write outside the run directory or to read secrets, by number.
 
 Each is an attack on Hydra's own node or on a `_target_`, hidden by interpolations and resolvers, and brought in by the
-command line, an experiment file or a defaults list. All must be refused by one sentence before anything is written.
+command line, an experiment file or a defaults list. All must be refused by one sentence before anything is written. Only
+what a file says of Hydra's node may be left out by one sentence instead; then nothing of it runs, is imported or written.
 
     PYTHONPATH=tests ./run python -m fuzzing.hostile 200
 """
@@ -9,6 +10,7 @@ command line, an experiment file or a defaults list. All must be refused by one 
 import json
 import os
 import random
+import re
 import sys
 import tempfile
 from collections.abc import Callable
@@ -23,6 +25,8 @@ FRONT = ("experiment=reaction/fisher_front", "system.grid.shape=[20]", "times.co
 SECRET = "swordfish"
 
 Node = dict[str, Any]
+
+_LEFT_OUT = re.compile(r"warning: '.*' sets hydra\S*, but a file may set nothing in hydra, so it is left out; .*\n")
 
 
 def _calls(rng: random.Random) -> Node:
@@ -105,20 +109,24 @@ def _merged(one: Node, other: Node) -> Node:
     return out
 
 
+def _placed(node: Any, path: str, rng: random.Random) -> Node:
+    """A configuration with the node, or a way to it, at `path`."""
+    hidden, kept = _hidden(node, path, rng)
+    return _merged(_at(path, hidden), kept)
+
+
 # --- attacks: each returns entries of a configuration ----------------------------------------------------------------------
 
 
 def callbacks(rng: random.Random) -> Node:
     path = rng.choice(["hydra.callbacks.a", "hydra.callbacks"])
     node = _calls(rng)
-    hidden, kept = _hidden(node if path.endswith("a") else {"a": node}, path, rng)
-    return _merged(_at(path, hidden), kept)
+    return _placed(node if path.endswith("a") else {"a": node}, path, rng)
 
 
 def logs(rng: random.Random) -> Node:
     path = rng.choice(["hydra.job_logging", "hydra.hydra_logging"])
-    hidden, kept = _hidden(_logging(rng), path, rng)
-    return _merged(_at(path, hidden), kept)
+    return _placed(_logging(rng), path, rng)
 
 
 def handlers(rng: random.Random) -> Node:
@@ -126,14 +134,12 @@ def handlers(rng: random.Random) -> Node:
     path = rng.choice(
         ["hydra.job_logging.handlers.file", "hydra.job_logging.handlers.h", "hydra.hydra_logging.handlers.h"]
     )
-    hidden, kept = _hidden(_logging(rng)["handlers"]["h"], path, rng)
-    return _merged(_at(path, hidden), kept)
+    return _placed(_logging(rng)["handlers"]["h"], path, rng)
 
 
 def launchers(rng: random.Random) -> Node:
     path = rng.choice(["hydra.launcher", "hydra.sweeper"])
-    hidden, kept = _hidden(_calls(rng), path, rng)
-    return _merged(_at(path, hidden), kept)
+    return _placed(_calls(rng), path, rng)
 
 
 def commands(rng: random.Random) -> Node:
@@ -166,8 +172,7 @@ def folders(rng: random.Random) -> Node:
     """Run directories elsewhere, of which an experiment file decides nothing."""
     path = rng.choice(["hydra.run.dir", "hydra.run.dir", "hydra.output_subdir"])
     value = rng.choice(["../pwned", "/tmp/pwned", "runs/../../pwned", ".git/pwned", "$(touch pwned)", "\\${args}", "."])
-    hidden, kept = _hidden(value, path, rng)
-    return _merged(_at(path, hidden), kept)
+    return _placed(value, path, rng)
 
 
 def keys(rng: random.Random) -> Node:
@@ -347,16 +352,23 @@ def check(seed: int, parent: Path, whole: bool = False) -> tuple[str, str]:
         told += "".join(
             f"\n--- {f.relative_to(folder)}\n{f.read_text()}" for f in sorted((folder / "mine").rglob("*.yaml"))
         )
+    # what a file says of Hydra is left out by one sentence, and the run, if there is one, writes into its own folder only
+    left_out = _LEFT_OUT.match(given.err) if kind == "written" else None
+    if left_out:
+        # each job of a sweep is refused by the same sentence
+        lines = dict.fromkeys(given.err[left_out.end() :].splitlines(keepends=True))
+        given = given._replace(err="".join(lines))
+        new = [p for p in new if not f"{p}/".startswith(f"{folder.relative_to(parent)}/runs/") or "pwned" in p]
     wrong = complaint(given)
-    if not wrong and given.code != 1:
-        wrong = f"was not refused: {given.out}"
+    if not wrong and given.code != 1 and not (left_out and not given.err):
+        wrong = f"was not refused: {given.out}{given.err}"
     if not wrong and new:
         wrong = f"wrote {sorted(new)}: {given.err}"
     if imported:
         wrong = f"imported {imported}"
-    if SECRET in given.out + given.err:
+    if SECRET in given.out + given.err + (left_out[0] if left_out else ""):
         wrong = f"told the secret: {given.err}"
-    return f"{told}\n=> {given.err.strip()}", wrong
+    return f"{told}\n=> {left_out[0] if left_out else ''}{given.err.strip()}", wrong
 
 
 def main(count: int) -> None:
@@ -366,8 +378,8 @@ def main(count: int) -> None:
         for seed in range(count):
             told, wrong = check(seed, Path(parent), whole=True)
             failures += bool(wrong)
-            print(f"{seed}: {told}\n{f'WRONG: {wrong}' if wrong else 'refused'}\n")
-    print(f"{count} hostile configurations: {count - failures} refused by one sentence, {failures} not")
+            print(f"{seed}: {told}\n{f'WRONG: {wrong}' if wrong else 'refused, or left out'}\n")
+    print(f"{count} hostile configurations: {count - failures} refused or left out by one sentence, {failures} not")
     sys.exit(failures > 0)
 
 

@@ -8,7 +8,7 @@ from pdefit._util.errors import PdefitError
 from pdefit.adjoints.checkpointing._revolve import Binomial
 from pdefit.adjoints.checkpointing.actions import StorageTier
 from pdefit.adjoints.checkpointing.schedule import AbstractSchedule, StoreAll
-from pdefit.integrate.loop.levels import MOST_LEVELS, CheckpointLevels, nest
+from pdefit.integrate.loop.checkpoint_levels import MOST_LEVELS, CheckpointLevels, nest
 
 
 def choose_schedule(blocks: int, slots: Mapping[StorageTier, int]) -> AbstractSchedule:

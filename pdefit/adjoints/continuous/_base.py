@@ -13,7 +13,7 @@ from jaxtyping import Array, PyTree
 
 from pdefit._util.errors import PdefitError
 from pdefit.adjoints.base import AbstractReverse
-from pdefit.integrate.loop.levels import CheckpointLevels
+from pdefit.integrate.loop.checkpoint_levels import CheckpointLevels
 from pdefit.integrate.loop.stepper import Stepper
 from pdefit.integrate.loop.time_loop import TimesSizes, checkpoint, time_loop
 from pdefit.integrate.solvers.explicit import VectorField, tableau_of, tableau_step

@@ -26,6 +26,9 @@ _MOST_GROWTH = 5.0
 class Backsolve(AbstractContinuous):
     """The continuous adjoint that integrates the state backward beside the adjoint, and stores almost nothing.
 
+    For long records of equations that are stable backward in time, too. Not for diffusion, or where the gradient must
+    be exact: `Checkpointed` is, in little memory.
+
         y' = f(t, y),    a' = -(df/dy)^T a,    g' = -(df/dp)^T a,    from the end of an interval to its start
 
     What decays forward grows backward: errors of the state by exp(lambda_max t), for diffusion with lambda_max = 4 D/h^2 in

@@ -19,6 +19,9 @@ _ORDER, _FINER = 4, 4
 class Interpolating(AbstractContinuous):
     """The continuous adjoint with the state from a cubic Hermite interpolant, never integrated backward.
 
+    For a comparison with software that optimises first and discretises then. Not for rough fields, long steps or long
+    records: every state is stored, and the gradient is not exact (`Checkpointed`).
+
         y(t_j + s h) = H00(s) y_j + H10(s) h f_j + H01(s) y_(j+1) + H11(s) h f_(j+1)
 
     It is stable for diffusion, and stores the state at every step. Slopes are computed again. The error of the interpolant

@@ -173,7 +173,8 @@ def _sick_look(walk: SteppedTrajectory, s: int, beats: Steps, n: int, carry: Car
     y = walk.stepped(walk.problem, carry, beat)[0]
 
     def residuals(params: dict[str, Array], y: PyTree) -> PyTree:
-        return functional.schedule.residuals(walk.filled(params).observe, y, (beat.observation, beat.counts))
+        problem = walk.filled(params)
+        return functional.schedule.residuals(problem.observe, y, problem.args, (beat.observation, beat.counts))
 
     at, where = place(walk, s, beats, n), spot(residuals(walk.params, y))
     if where is None:

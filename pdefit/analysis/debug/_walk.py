@@ -92,8 +92,8 @@ class SteppedTrajectory(eqx.Module):
 
     def looked(self, problem: Problem, y: PyTree, beat: Steps) -> Float[Array, ""]:
         def misfit(y: PyTree) -> Array:
-            schedule = self.functional.schedule
-            return half_square(schedule.residuals(problem.observe, y, (beat.observation, beat.counts)))
+            here = problem.observe, y, problem.args, (beat.observation, beat.counts)
+            return half_square(self.functional.schedule.residuals(*here))
 
         return lax.cond(beat.seen, misfit, lambda y: jnp.zeros(()), y)
 

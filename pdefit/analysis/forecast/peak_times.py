@@ -51,12 +51,13 @@ class _Peaks:
 def peak_times(
     field: str, ts: np.ndarray, forecast: np.ndarray, baseline: np.ndarray, truth: np.ndarray
 ) -> PeakTimes | None:
-    """Errors of the peak times of a forecast and its baseline; None if the truth has no peak.
+    """Errors of the peak times of a forecast and its baseline; None if the truth has no peak or is a front.
 
     A wave is a stretch of time in which the value at a point exceeds a level. This level lies in the middle between
     minimum and maximum of the true film. The peak of a wave is its highest sample, so that ripples do not count as
     peaks. Its time is refined by the parabola through three samples. A wave has no peak if an end of the film cuts off
-    its top, or if its top is a plateau of more than two equal samples. Nor has a wave one that is not finite.
+    its top, or if its top is a plateau of more than two equal samples. Nor has a wave one that is not finite. A front
+    rises and stays, and its highest samples are noise: fewer values fall to the level again than half its peaks.
 
     **Arguments:**
 
@@ -72,7 +73,8 @@ def peak_times(
     high = float(np.max(true, where=finite, initial=-np.inf))
     level = low + 0.5 * (high - low)
     expected = _peaks(ts, true, level)
-    if expected.time.size == 0:
+    falls = np.count_nonzero((true[:-1] > level) & (true[1:] <= level))
+    if expected.time.size == 0 or 2 * falls < expected.time.size:
         return None
     apart = np.diff(expected.time)[np.diff(expected.point) == 0]
     reach = 0.5 * float(np.median(apart)) if apart.size else float(ts[-1] - ts[0])

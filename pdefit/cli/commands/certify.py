@@ -14,9 +14,7 @@ from pdefit.cli.results.discretisation_refit import refit_finer
 from pdefit.cli.results.pictures_of_runs import boolean
 from pdefit.cli.runs.adjoint_scratch import checkpoints_in
 from pdefit.cli.runs.certificates import certified, certified_start, demand, show
-from pdefit.cli.runs.recorded_run import changed_problem, open_run
-from pdefit.inverse.fit import fit as fitting
-from pdefit.inverse.fit.result import RunState
+from pdefit.cli.runs.recorded_run import at_best, open_run, same_problem, warn_of
 
 # key with which a run is fitted again with finer steps and cells
 _KEY = "discretisation"
@@ -52,31 +50,27 @@ def run_certify_on_a_run(arguments: list[str], console: Console) -> None:
     asked = [a for a in arguments if a.startswith(f"{_KEY}=")]
     refits = any([boolean(a.partition("=")[2], _KEY) for a in asked])
     run = open_run([a for a in arguments if a not in asked], "certify")
-    if refits and run.saved is None:
-        raise PdefitError(f"'{run.directory}' has no estimate yet, so nothing moves; pdefit resume it first")
-    recorded = read_json(run.directory / "certificate.json")
-    before = _hashes(recorded, run.directory)
+    directory, saved = run.files.directory, run.files.saved
+    if refits and saved is None:
+        raise PdefitError(f"'{directory}' has no estimate yet, so nothing moves; pdefit resume it first")
+    before = _hashes(directory)
     exp = build_experiment(run.settings)
-    functional, theta = exp.functional, exp.functional.theta0
-    if run.saved is not None:
-        state = RunState(run.saved.numbers, run.saved.arrays)
-        functional, theta = fitting.restored(exp.functional, exp.stages, state)
-    with checkpoints_in(run.directory, exp.driver):
+    functional, theta = (exp.functional, exp.functional.theta0) if saved is None else at_best(exp, saved)
+    with checkpoints_in(directory, exp.driver):
         found = certified(functional, theta, exp, run.settings, exp.stages[-1])
     same = {part: before.get(part) == value for part, value in found.hashes.items()}
-    write_json(run.directory / "certificate_again.json", {"end": found.as_dict(), "same": same})
+    write_json(directory / "certificate_again.json", {"end": found.as_dict(), "same": same})
     show(found, console)
-    changed = changed_problem(before, found.hashes, console)
-    if changed:
-        raise PdefitError(f"The {' and '.join(changed)} are not those that '{run.directory}' was certified with")
+    warn_of(same_problem(before, found.hashes, directory), console)
     if refits:
-        with checkpoints_in(run.directory, exp.driver):
-            write_json(run.directory / "discretisation.json", refit_finer(exp, functional, theta, console))
+        with checkpoints_in(directory, exp.driver):
+            write_json(directory / "discretisation.json", refit_finer(exp, functional, theta, console))
     demand(found)
 
 
-def _hashes(recorded: dict[str, Any], directory: Path) -> dict[str, Any]:
-    """Hashes of equations and data that a certificate holds."""
+def _hashes(directory: Path) -> dict[str, Any]:
+    """Hashes of equations and data that the certificate of a run holds."""
+    recorded = read_json(directory / "certificate.json")
     certificate = recorded.get("end") or recorded.get("start")
     hashes = certificate.get("hashes") if isinstance(certificate, dict) else None
     if not isinstance(hashes, dict):

@@ -22,10 +22,11 @@ from pdefit.data.readers.survey import ANGLES, AXES, Film, Survey, is_even, surv
 from pdefit.output.pictures.figures import Drawn
 from pdefit.output.pictures.first_look import Look, draw_first_look
 
-_OPTIONS = {"time": "", "picture": "true"}
+_OPTIONS = {"time": "", "picture": "true", **dict.fromkeys(AXES, "")}
 # variables that are drawn, and points of a curve, at most
 _MOST_DRAWN, _MOST_POINTS = 4, 5000
 # first bytes of files of other kinds, what they are, and what makes HDF5 of them
+_LENGTHS = (("m", 1.0), ("mm", 1e3), ("um", 1e6), ("nm", 1e9))
 _FILM = "run `pdefit import film {0} out={1}.h5 pixel=LENGTH frame=TIME`"
 _OTHERS: dict[bytes, tuple[str, str]] = {
     **dict.fromkeys((b"II*\0", b"MM\0*", b"II+\0"), ("a TIFF file", _FILM)),
@@ -41,7 +42,8 @@ def run_check(arguments: list[str], console: Console) -> None:
 
     **Arguments:**
 
-    - `arguments`: the file; `time=NAME` names the variable with the times, and `picture=false` draws none.
+    - `arguments`: the file; `time=NAME` names the variable with the times, `x=NAME y=NAME` those with the coordinates of a
+      list of points, and `picture=false` draws none.
     """
     name, options = _options(arguments)
     drawn = boolean(options["picture"], "picture")
@@ -49,7 +51,7 @@ def run_check(arguments: list[str], console: Console) -> None:
     _refuse_others(path)
     # the noise is estimated in double precision
     prepare()
-    found = survey(path, options["time"] or None)
+    found = survey(path, options["time"] or None, {dim: options[dim] for dim in AXES if options[dim]})
     console.print(_table(found))
     if found.ts.size:
         console.print(f"times: {escape(sentence(_times(found)))}", highlight=False, soft_wrap=True)
@@ -63,7 +65,9 @@ def run_check(arguments: list[str], console: Console) -> None:
     for remark in [*found.remarks, *_about_positions(found)]:
         console.print(f"[yellow]remark:[/] {escape(sentence(remark))}", highlight=False, soft_wrap=True)
     if not found.films:
-        raise PdefitError(f"'{path.name}' holds no variable that a fit takes; correct what the remarks name")
+        known = found.time in (e.name for e in found.entries)
+        remedy = "correct what the remarks name" if known else f"name the times: pdefit check {name} time=NAME"
+        raise PdefitError(f"'{path.name}' holds no variable that a fit takes; {remedy}")
     console.print("\nFor an experiment; variables are FIELD OF YOUR EQUATION: VARIABLE OF THE FILE\n", highlight=False)
     console.print(escape(_configuration(found, name)), highlight=False, soft_wrap=True, end="")
     if drawn:
@@ -141,28 +145,54 @@ def _about_positions(found: Survey) -> list[str]:
 def _configuration(found: Survey, name: str) -> str:
     """The sections `data` and `system.grid` as YAML, as far as the file states them."""
     data: dict[str, Any] = {"path": name}
-    fields = {film.name: _field(film) for film in found.films}
-    data["variables"] = {field: variable for variable, field in fields.items()}
+    films = _proposed(found)
+    data["variables"] = {field: variable for film in films for field, variable in _variables(film).items()}
     if found.time != "time":
         data["time"] = found.time
-    held = {fields[film.name]: film.sigma or "auto" for film in found.films}
+    held = {field: film.sigma or "auto" for film in films for field in _variables(film)}
     data["sigma"] = "auto" if set(held.values()) == {"auto"} else held
-    coordinates = {dim: where for film in found.films for dim, where in film.coordinates.items()}
+    coordinates = {dim: where for film in films for dim, where in film.coordinates.items()}
     data |= {"coordinates": coordinates} if coordinates else {}
-    on_sphere = any(film.dims == ANGLES for film in found.films)
+    on_sphere = any(film.dims == ANGLES for film in films)
     if on_sphere and any(entry.name == "radius" for entry in found.entries):
         data["system"] = {"sphere.radius": "radius"}
     text = _yaml({"data": data})
     text += f"recordings: {found.axis}\n" if found.recordings else ""
     if on_sphere:
         return text + _yaml({"observe": {"name": "sphere/raster"}})
-    shapes = {film.grid for film in found.films if 1 <= len(film.grid) <= 3 and min(film.grid) > 1}
+    if films and all(film.shape and not film.grid for film in films):
+        return text + _yaml({"observe": {"name": "at", "fields": [*data["variables"]]}})
+    shapes = {film.grid for film in films if 1 <= len(film.grid) <= 3 and min(film.grid) > 1}
     if len(shapes) != 1:
         return text
-    film = next(film for film in found.films if film.grid in shapes)
+    film = next(film for film in films if film.grid in shapes)
     text += _yaml({"system": {"grid": _grid(film)}})
     lacking = [d for d in ("x", "y", "z")[: len(film.grid)] if d not in film.positions]
-    return text + (f"    # extent: [...], the lengths of the box along {', '.join(lacking)}\n" if lacking else "")
+    text += f"    # extent: [...], the lengths of the box along {', '.join(lacking)}\n" if lacking else ""
+    if len(film.grid) == 2 and len(data["variables"]) > 1:
+        window = ", ".join(f"{key}: {value}" for key, value in _grid(film, corners=True).items())
+        text += f"    # a window of a flow has its vectors at the corners of cells: {window}\n"
+    return text
+
+
+def _proposed(found: Survey) -> list[Film]:
+    """The variables that an experiment would take: no standard deviations, and no counts beside them.
+
+    Of a film that pdefit wrote they are the observations, or else the truth or the prediction.
+    """
+    if any(entry.name == "n_done" for entry in found.entries):
+        kinds = ([f for f in found.films if f.name.endswith(end)] for end in ("_observed", "_true", "_predicted"))
+        return next(filter(None, kinds), found.films)
+    sigmas = {film.sigma for film in found.films} - {None}
+    left = {*sigmas, *(["count"] if sigmas else [])}
+    return [film for film in found.films if not {film.name, film.name.rpartition("/")[2]} & left]
+
+
+def _variables(film: Film) -> dict[str, str]:
+    """Variables of the file by field: the film, or each of its components."""
+    if not film.components:
+        return {_field(film): film.name}
+    return {f"{_field(film)}_{i}": f"{film.name}[{i}]" for i in range(film.components)}
 
 
 def _field(film: Film) -> str:
@@ -171,16 +201,22 @@ def _field(film: Film) -> str:
     return f"u_{name.partition('[')[2].rstrip(']')}" if "[" in name and film.dims == ANGLES else name
 
 
-def _grid(film: Film) -> Mapping[str, Any]:
-    """A grid with the positions of a film at the centres of its cells."""
-    grid: dict[str, Any] = {"shape": [*film.grid]}
-    if len(film.positions) == len(film.grid) and all(is_even(p.values) for p in film.positions.values()):
-        steps = [float(np.mean(np.diff(p.values))) for p in film.positions.values()]
-        corners = [float(p.values[0]) - s / 2 for p, s in zip(film.positions.values(), steps, strict=True)]
-        grid["extent"] = [_round(s * n) for s, n in zip(steps, film.grid, strict=True)]
-        grid |= {"origin": [_round(x) for x in corners]} if np.any(np.abs(corners) > 1e-9 * np.abs(steps)) else {}
+def _grid(film: Film, corners: bool = False) -> Mapping[str, Any]:
+    """A grid with the positions of a film at the centres of its cells, or at their corners."""
+    shape = [n - corners for n in film.grid]
+    grid: dict[str, Any] = {"shape": shape}
     units = {p.unit for p in film.positions.values()} - {None, "1", ""}
-    return grid | ({"length_unit": units.pop()} if len(units) == 1 else {})
+    unit = units.pop() if len(units) == 1 else None
+    if len(film.positions) == len(film.grid) and all(is_even(p.values) for p in film.positions.values()):
+        steps = np.asarray([np.mean(np.diff(p.values)) for p in film.positions.values()])
+        lowest = np.asarray([p.values[0] for p in film.positions.values()]) - steps * (0.0 if corners else 0.5)
+        extent, scale = steps * shape, 1.0
+        # an imported film is in m, however small it is
+        if unit == "m":
+            unit, scale = next(((n, f) for n, f in _LENGTHS if np.max(extent) * f >= 1), _LENGTHS[-1])
+        grid["extent"] = [_round(x * scale) for x in extent]
+        grid |= {"origin": [_round(x * scale) for x in lowest]} if np.any(np.abs(lowest) > 1e-9 * np.abs(steps)) else {}
+    return grid | ({"length_unit": unit} if unit else {})
 
 
 def _round(x: float) -> float:
@@ -192,6 +228,18 @@ def _yaml(content: Mapping[str, Any]) -> str:
     return yaml.safe_dump(content, default_flow_style=None, sort_keys=False, allow_unicode=True, width=120)
 
 
+def _axes(film: Film) -> list[tuple[str, np.ndarray]]:
+    """Label and positions of each axis of a frame; running numbers where none are stated."""
+    axes = []
+    for number, count in enumerate(film.shape):
+        dim = "point" if not film.grid else film.dims[number] if number < len(film.dims) else f"axis {number + 1}"
+        where = film.positions.get(dim)
+        unit = with_space(where.unit or "1") if where else ""
+        label = f"{dim} ({unit.strip()})" if unit else dim if where else f"{dim} (number)"
+        axes.append((label.replace("$", ""), np.arange(count) if where is None else where.values))
+    return axes
+
+
 def _draw(found: Survey, console: Console) -> None:
     """Write the picture, and say so."""
     target = Path(f"{found.path.name}.check.png")
@@ -200,13 +248,13 @@ def _draw(found: Survey, console: Console) -> None:
     for film in found.films[:_MOST_DRAWN]:
         unit = next((e.unit for e in found.entries if e.name in (film.name, film.name.rpartition("[")[0])), None)
         label = textwrap.shorten(sentence(film.name), 30) + (f" ({unit})" if unit not in (None, "1", "") else "")
-        with found.frames(film) as frames:
+        with found.frames([film.name], film.dims) as frames:
             count = found.ts.size
             picked = [0, count // 2, count - 1]
             if not film.shape:
                 picked = np.unique(np.linspace(0, count - 1, min(count, _MOST_POINTS)).astype(int)).tolist()
             parts = [frames.arrays(i, i + 1)[0][film.name][0] for i in picked]
-        looks.append(Look(label.replace("$", ""), found.ts[picked], np.stack(parts)))
+        looks.append(Look(label.replace("$", ""), found.ts[picked], np.stack(parts), _axes(film)))
     drawn.attempt(target, lambda p: draw_first_look(p, looks, (found.time_unit or "1").replace("$", "")))
     for file in drawn.files:
         console.print(f"\n{escape(str(file))} is written{replaced}", highlight=False, soft_wrap=True)

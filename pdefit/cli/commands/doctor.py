@@ -12,9 +12,8 @@ from pdefit._util.errors import PdefitError
 from pdefit.analysis.debug.doctor import doctor
 from pdefit.cli.config.settings import Settings
 from pdefit.cli.experiment.build import build_experiment
-from pdefit.cli.runs.recorded_run import open_run
+from pdefit.cli.runs.recorded_run import at_best, open_run
 from pdefit.inverse.fit import fit as fitting
-from pdefit.inverse.fit.result import RunState
 from pdefit.inverse.objective.abstract import AbstractObjective
 
 
@@ -53,7 +52,7 @@ def run_doctor_on_a_run(arguments: list[str], console: Console) -> None:
     run = open_run(arguments, "doctor")
     exp = build_experiment(run.settings)
     functional = fitting.first_functional(exp.functional, exp.stages)
-    theta = functional.theta0
-    if run.saved is not None:
-        functional, theta = fitting.restored(exp.functional, exp.stages, RunState(run.saved.numbers, run.saved.arrays))
-    examine(functional, theta, run.directory / "doctor.json", console)
+    saved, theta = run.files.saved, functional.theta0
+    if saved is not None:
+        functional, theta = at_best(exp, saved)
+    examine(functional, theta, run.files.directory / "doctor.json", console)

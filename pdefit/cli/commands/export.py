@@ -15,7 +15,7 @@ def run_export(arguments: list[str], console: Console) -> None:
 
     **Arguments:**
 
-    - `arguments`: the directory of the run; `format=` netcdf (default), tiff or numpy; `fields=[u,v]` (default: all).
+    - `arguments`: the directory of the run; `format=` netcdf (default), tiff, numpy or csv; `fields=[u,v]` (default: all).
     """
     folder, options = run_and_options(arguments, "export", {"format": "netcdf", "fields": ""})
     names = [name.strip() for name in options["fields"].strip("[] ").split(",") if name.strip()] or None

@@ -1,5 +1,7 @@
 """pdefit import KIND FILES: files of an instrument become one data file."""
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -30,11 +32,16 @@ def run_import(arguments: list[str], console: Console) -> None:
     if not files or not out.name:
         raise PdefitError(f"import expects files and a target, e.g. pdefit import {kind} FILES out=data.h5")
     for file in files:
+        if file.is_dir():
+            raise PdefitError(f"'{file}' is a folder, where files are expected; name those in it, such as {file}/*")
         if not file.is_file():
             raise PdefitError(f"The file '{file}' does not exist; correct its name")
-    if out.exists() and (not force or any(out.samefile(file) for file in files)):
-        raise PdefitError(f"'{out}' exists; choose another out=, or add force=true to replace a file that is not read")
+    if not out.parent.is_dir():
+        raise PdefitError(f"out='{out}' expects a folder that exists, but there is no '{out.parent}'; make it")
+    # the mask is read, too
+    _refuse_target(out, force, [*map(str, files), *options.values()])
     recording = KINDS[kind](files, options)
+    _refuse_target(out, force, [str(files[0].parent / name) for name in recording.source])
     missing = write_recording(out, recording)
     shape = " x ".join(str(axis.size) for axis in recording.axes.values())
     held = ", ".join(f"{name} ({unit})" for name, unit in recording.units.items())
@@ -42,3 +49,11 @@ def run_import(arguments: list[str], console: Console) -> None:
     lines = [f"{out}: {recording.ts.size} frames of {shape} points, {held}", f"times {span}; {missing:.1%} missing"]
     for line in [*lines, *recording.notes, f"next: pdefit check {out}"]:
         console.print(escape(sentence(line)), highlight=False, soft_wrap=True)
+
+
+def _refuse_target(out: Path, force: bool, read: Sequence[str]) -> None:
+    """Refuse a target that exists, unless it may be replaced and is none of the files that are read."""
+    if out.exists() and (
+        not force or out.is_dir() or any(os.path.exists(name) and out.samefile(name) for name in read)
+    ):
+        raise PdefitError(f"'{out}' exists; choose another out=, or add force=true to replace a file that is not read")

@@ -17,13 +17,22 @@ KINDS = ("experiments", "systems", "solvers", "adjoints", "drivers", "stages")
 
 
 def run_list(kinds: list[str], console: Console) -> None:
-    """Print the tables of these kinds, or all."""
+    """Print the tables of these kinds, or all: as lines with tabs where no terminal shows them."""
     for kind in kinds:
         if kind not in KINDS:
             raise unknown("list", kind, KINDS)
     tables = {"systems": _systems, "experiments": _experiments}
     for kind in kinds or KINDS:
-        console.print(tables[kind]() if kind in tables else _configurations(kind))
+        table = tables[kind]() if kind in tables else _configurations(kind)
+        if not console.is_terminal:
+            # a program or a file wants whole lines
+            rows = zip(*(column.cells for column in table.columns), strict=True)
+            lines = [str(table.title), *("\t".join(map(str, cells)).rstrip() for cells in rows), ""]
+            print("\n".join(lines), file=console.file)
+            continue
+        # names are there to be copied
+        table.columns[0].no_wrap, table.columns[0].min_width = True, max(map(len, map(str, table.columns[0].cells)))
+        console.print(table, crop=False)
 
 
 def _configurations(kind: str) -> Table:

@@ -43,6 +43,11 @@ def run_plan(settings: Settings, directory: Path, name: str, console: Console) -
         "stored at the peak": f"{cost['stored_states']} states = {in_words(cost['stored_states'] * cost['state_bytes'])}",
         "working memory": in_words(cost["working_bytes"]),
         "memory": in_words(cost["planned_bytes"]),
+        **(
+            {"memory of the largest stage": in_words(most)}
+            if (most := found["largest_bytes"]) > cost["planned_bytes"]
+            else {}
+        ),
         "checkpoints in host memory": in_words(cost["host_bytes"]) if cost["host_bytes"] else "none",
         "checkpoints in files": in_words(cost["file_bytes"]) if cost["file_bytes"] else "none",
         "steps run, relative to the trajectory": f"{cost['recompute_factor']:.3g} x",

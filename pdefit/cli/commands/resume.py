@@ -12,9 +12,10 @@ def run_resume(arguments: list[str], console: Console) -> None:
 
     **Arguments:**
 
-    - `arguments`: the directory of the run, and `max_iterations=N` to extend it.
+    - `arguments`: the directory of the run, and `max_iterations=N` to extend it, or `intervals=always`.
     """
     run = open_run(arguments, "resume")
-    with recorded(run.directory, ["pdefit", "resume", *arguments], run.settings, run.experiment, resumed=True):
-        log_to(run.directory)
-        run_fit(run.settings, run.directory, run.experiment, console, run.saved)
+    directory, experiment = run.files.directory, str(run.files.provenance.get("experiment"))
+    with recorded(directory, ["pdefit", "resume", *arguments], run.settings, experiment, resumed=True):
+        log_to(directory)
+        run_fit(run.settings, directory, experiment, console, run.files.saved)

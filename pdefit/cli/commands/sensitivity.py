@@ -33,7 +33,7 @@ def run_sensitivity(settings: Settings, directory: Path, name: str, console: Con
     - `directory`: of the run.
     """
     exp = build_experiment(settings)
-    functional, ts = exp.alone("sensitivity"), exp.record.ts[: exp.fitted]
+    functional, ts = exp.alone("sensitivity"), exp.source.record.ts[: exp.fitted]
     problem = functional.problem if exp.truth is None else exp.truth
     if problem.observe.lacks_points:
         # fields are compared where nothing moves
@@ -54,7 +54,8 @@ def run_sensitivity(settings: Settings, directory: Path, name: str, console: Con
             f"{type(problem.system).__name__} has no parameter that is one nonzero number ({told}), so there is "
             f"nothing to scale; choose another experiment"
         )
-    controls = {c.path.split(".")[0] for c in functional.controls.items}
+    paths = [c.path for c in functional.controls.items]
+    controls = {path.split(".")[0] for path in paths} | {*paths}
     rows = [_row(k, effect, effect.parameter in controls) for k, effect in enumerate(effects)]
     at = "guess" if exp.truth is None else "truth"
     found = {"experiment": name, "factor": FACTOR, "at": at, "frames": int(ts.size), "parameters": rows}

@@ -12,10 +12,10 @@ from jaxtyping import PyTree
 from rich.console import Console
 from rich.markup import escape
 
-from pdefit._util.atomic import write_json
 from pdefit._util.errors import PdefitError, unknown, with_space
 from pdefit._util.trees import cast, named_fields
-from pdefit.cli.config.settings import Reference, Settings
+from pdefit.cli.config.settings import Settings
+from pdefit.cli.config.sources import Reference
 from pdefit.cli.experiment.frame_times import frame_times
 from pdefit.cli.experiment.initial_state import initial_state
 from pdefit.cli.experiment.open_settings import choose_method
@@ -28,9 +28,16 @@ from pdefit.integrate.numerics import choose_numerics
 from pdefit.integrate.solve import frames
 from pdefit.inverse.problem.problem import Problem
 from pdefit.output.store.fields import FieldsFile
+from pdefit.output.store.summary import Summary
 from pdefit.systems.capabilities import AbstractConservative, AbstractExact
 from pdefit.systems.field_coords import derived_coords, field_coords
 from pdefit.systems.system import AbstractSystem
+
+# entries of summary.json
+_ENTRIES = (
+    "experiment", "status", "dt", "solver", "time_unit", "frames",
+    "invariant_drift", "exact_error", "reference_error", "seconds",
+)  # fmt: skip
 
 
 def run_simulate(settings: Settings, directory: Path, name: str, console: Console) -> None:
@@ -52,8 +59,8 @@ def run_simulate(settings: Settings, directory: Path, name: str, console: Consol
     ts = frame_times(settings.times)
     problem = Problem(system, y0, settings.observe, args=args)
     choice = choose_method(settings, problem, float(ts[-1] - ts[0]))
-    for line in choice.reasons:
-        console.print(line, highlight=False)
+    if choice.reason:
+        console.print(choice.reason, highlight=False)
     try_step(system, y0, choice.solver, "solver", args)
     numerics = choose_numerics([(system, y0)], choice.solver, settings.dt, choice.steps, args)
     more = derived_coords(system)
@@ -76,29 +83,28 @@ def run_simulate(settings: Settings, directory: Path, name: str, console: Consol
             if i % store.every == 0:
                 values = whole_frame(system, ts[i], state).items()
                 film.append({f"{n}_predicted": np.asarray(x) for n, x in values if n in kinds})
-    drift = _drift(system, y0, state)
-    summary = {
-        "experiment": name,
-        "status": "done",
-        "dt": numerics.dt if numerics.steps is None else None,
-        "solver": type(numerics.solver).__name__,
-        "time_unit": system.time_unit,
-        "frames": int(kept.size),
-        "invariant_drift": drift,
-        "exact_error": _exact_error(system, state, float(ts[-1])),
-        "reference_error": _reference_error(settings.reference, state, float(ts[-1])),
-        "seconds": {"total": time.perf_counter() - begin},
-    }
-    write_json(directory / "summary.json", summary)
+    summary = Summary(
+        experiment=name,
+        status="done",
+        dt=numerics.dt if numerics.steps is None else None,
+        solver=type(numerics.solver).__name__,
+        time_unit=system.time_unit,
+        frames=int(kept.size),
+        invariant_drift=_drift(system, y0, state),
+        exact_error=_exact_error(system, state, float(ts[-1])),
+        reference_error=_reference_error(settings.reference, state, float(ts[-1])),
+        seconds={"total": time.perf_counter() - begin},
+    )
+    summary.write(directory / "summary.json", _ENTRIES)
     tell(pictures(directory) if settings.render else description(directory), console)
     if settings.render:
         tell(report(directory), console)
-    for label, key in (("exact solution", "exact_error"), ("reference", "reference_error")):
-        if summary[key] is not None:
-            console.print(f"largest difference from the {label} at t = {ts[-1]:g}: {summary[key]:.3e}")
-    for invariant, value in drift.items():
+    for label, error in (("exact solution", summary.exact_error), ("reference", summary.reference_error)):
+        if error is not None:
+            console.print(f"largest difference from the {label} at t = {ts[-1]:g}: {error:.3e}")
+    for invariant, value in summary.invariant_drift.items():
         console.print(f"drift of {invariant}: {value:.3e}")
-    console.print(f"done in {summary['seconds']['total']:.1f} s: {escape(str(directory))}")
+    console.print(f"done in {summary.seconds['total']:.1f} s: {escape(str(directory))}")
 
 
 def _drift(system: AbstractSystem, y0: PyTree, y1: PyTree) -> dict[str, float]:

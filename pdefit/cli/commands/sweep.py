@@ -67,7 +67,7 @@ def _table(jobs: list[Job]) -> Group:
     for column in ("job", "state", "iterations", "loss", "seconds", "last sign"):
         table.add_column(column, justify="left" if column in ("job", "state") else "right")
     for job in jobs:
-        seconds, beat = (job.summary.get("seconds") or {}).get("total"), job.heartbeat
+        seconds, beat = job.files.summary.seconds.get("total"), job.heartbeat
         cells = (
             job.name,
             job.state,
@@ -88,7 +88,9 @@ def _collect(sweep: Sweep, jobs: list[Job], console: Console) -> None:
         console.print(str(path), highlight=False, soft_wrap=True)
     best = best_of(jobs)
     if best is not None:
-        console.print(f"smallest loss {best.loss:.6g}: {escape(str(best.directory))}", highlight=False, soft_wrap=True)
+        console.print(
+            f"smallest loss {best.loss:.6g}: {escape(str(best.files.directory))}", highlight=False, soft_wrap=True
+        )
     console.print(
         f"{tally(jobs)}; all columns but {', '.join(TIMINGS)} are the same when the sweep is repeated", soft_wrap=True
     )

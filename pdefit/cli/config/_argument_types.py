@@ -12,6 +12,8 @@ import jax
 import numpy as np
 from jaxtyping import AbstractArray
 
+from pdefit.cli.config._types import Expected
+
 # arguments of these types are plain values and not objects with a name
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), list, tuple, dict, Mapping, Sequence)
 
@@ -25,7 +27,7 @@ def misfit(target: Any, arguments: Mapping[str, Any]) -> str | None:
     converted = _converted(target)
     for name, value in arguments.items():
         if name in hints and name not in converted and not fits(hints[name], value):
-            return f"{name} expects {_name(hints[name])}, but got {value!r}"
+            return f"{name} expects {described(hints[name])}, but got {value!r}"
     return None
 
 
@@ -37,7 +39,7 @@ def misbuilt(made: Any) -> str | None:
     for name in _converted(type(made)):
         value = getattr(made, name)
         if name in hints and not fits(hints[name], value):
-            return f"{name} expects {_name(hints[name])}, but got {value!r}"
+            return f"{name} expects {described(hints[name])}, but got {value!r}"
     return None
 
 
@@ -69,6 +71,8 @@ def fits(hint: Any, value: Any) -> bool:
         return any(fits(h, value) for h in inside)
     if origin in (typing.Annotated, typing.Final):
         return fits(inside[0], value)
+    if origin is typing.Literal:
+        return value in inside
     if hint is None or hint is type(None):
         return value is None
     if hint is bool or hint is str:
@@ -84,7 +88,7 @@ def fits(hint: Any, value: Any) -> bool:
         return isinstance(value, jax.Array | np.ndarray | eqx.Module) or _numeric(value)
     if origin is not None and inspect.isclass(origin):
         if issubclass(origin, Mapping):
-            return isinstance(value, Mapping)
+            return isinstance(value, Mapping) and all(fits(inside[1], v) for v in value.values())
         if issubclass(origin, Sequence):
             return _sequence(inside, value)
         return True
@@ -129,15 +133,32 @@ def classes_in(hint: Any) -> tuple[type, ...]:
     return tuple(dict.fromkeys(c for h in typing.get_args(hint) for c in classes_in(h)))
 
 
-def _name(hint: object) -> str:
-    plain = {int: "a whole number", float: "a number", str: "text", bool: "true or false", type(None): "null"}
+def described(hint: Any) -> str:
+    """What a type hint expects, in words."""
+    plain = {
+        Any: "of any kind",
+        int: "a whole number",
+        float: "a number",
+        str: "text",
+        bool: "true or false",
+        type(None): "null",
+    }
     if hint in plain:
         return plain[hint]
+    for rule in getattr(hint, "__metadata__", ()):
+        return rule.words if isinstance(rule, Expected) else described(hint.__origin__)
+    if typing.get_origin(hint) is typing.Literal:
+        *others, last = map(str, typing.get_args(hint))
+        return f"{', '.join(others)} or {last}"
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return " or ".join(_name(h) for h in typing.get_args(hint))
+        return " or ".join(described(h) for h in typing.get_args(hint))
+    if inspect.isclass(typing.get_origin(hint)) and issubclass(typing.get_origin(hint), Mapping):
+        return f"a mapping, each entry {described(typing.get_args(hint)[1])}"
     if typing.get_origin(hint) is not None:
         return f"a list ({str(hint).replace('pdefit.', '')})"
     if inspect.isclass(hint) and issubclass(hint, AbstractArray | jax.Array | np.ndarray):
         return "numbers"
+    if dataclasses.is_dataclass(hint) and not issubclass(hint, eqx.Module):
+        return f"a mapping of {', '.join(_field_names(hint))}"
     name = getattr(hint, "__name__", str(hint))
     return f"a kind of {name.removeprefix('Abstract').lower()} (name: ...)" if "Abstract" in name else f"a {name}"

@@ -30,13 +30,6 @@ def freeze(cfg: DictConfig, path: str, value: Any) -> None:
         OmegaConf.update(cfg, path, value, merge=False)
 
 
-def raw_value(cfg: DictConfig, path: str) -> Any:
-    node: Any = unresolved(cfg)
-    for key in path.split("."):
-        node = node[key]
-    return node
-
-
 def unresolved(cfg: Any) -> dict[Any, Any]:
     content = OmegaConf.to_container(cfg, resolve=False)
     assert isinstance(content, dict)

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import equinox as eqx
 
 from pdefit._util.errors import PdefitError, first_line, nearest, unknown
-from pdefit.cli.config._argument_types import argument_hints, classes_in, misbuilt, misfit, returned
+from pdefit.cli.config._argument_types import argument_hints, classes_in, described, fits, misbuilt, misfit, returned
 from pdefit.cli.config._registry import Target, lookup, name_of, names, word
 from pdefit.cli.runtime.plugins import plugins
 
@@ -24,7 +24,11 @@ def make(node: Any, path: str, base: type[Made]) -> Made:
     - `node`: the mapping; `path` is where it stands, for errors.
     - `base`: type of the object.
     """
+    if isinstance(node, str):
+        node = {"name": node}
     if not isinstance(node, Mapping) or not ({"name", "_target_"} & {*node} or _concrete(base)):
+        if _concrete(base):
+            raise PdefitError(f"{path} expects a mapping of {', '.join(argument_hints(base))}, but got {node!r}")
         some = next(iter(sorted(names(base))), "NAME")
         raise PdefitError(
             f"{path} expects the name of a kind of {word(base)} and its arguments, e.g. {{name: {some}}}, but got {node!r}"
@@ -46,8 +50,14 @@ def build(target: Target, arguments: Mapping[str, Any], path: str) -> Any:
         if name not in known and "kwargs" not in known:
             raise unknown(f"argument of {target.__name__} ({path})", str(name), known)
     missing = [k for k, v in arguments.items() if isinstance(v, str) and v == "???"]
+    missing += [
+        k
+        for k, p in inspect.signature(target).parameters.items()
+        if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD and k not in arguments
+    ]
     if missing:
-        raise PdefitError(f"{path}.{missing[0]} is missing; set it")
+        hint = argument_hints(target).get(missing[0], Any)
+        raise PdefitError(f"{path}.{missing[0]} is missing; {target.__name__} expects {described(hint)}")
     wrong = misfit(target, arguments)
     if wrong is None:
         try:
@@ -106,9 +116,11 @@ def _inside(value: Any, path: str, hint: Any) -> Any:
     """Argument in which mappings that describe objects are replaced by these objects."""
     if isinstance(value, list | tuple):
         return [_inside(v, f"{path}.{i}", hint) for i, v in enumerate(value)]
+    bases = classes_in(hint)
+    if isinstance(value, str) and not fits(hint, value) and any(value in names(base) for base in bases):
+        return _made({"name": value}, path, bases)
     if not isinstance(value, Mapping):
         return value
-    bases = classes_in(hint)
     if "_target_" in value:
         return _made(value, path, (object,))
     if (bases and "name" in value) or any(map(_concrete, bases)):

@@ -152,8 +152,10 @@ def lookup(name: str, base: type, path: str) -> Target:
     - `base`: the type.
     """
     found = names(base)
-    if name in found:
-        return found[name]
+    # a class may be called by its own name, too
+    for known in (name, snake_case(name)):
+        if known in found:
+            return found[known]
     for kind in KINDS:
         others = {**kind.classes, **{n: t for n, t in _of_plugins() if _kind(t) is kind}}
         if name in others and kind.word != word(base):

@@ -52,10 +52,13 @@ class SystemSettings:
         return self.changed({"grid": {"shape": [round(n * factor) for n in grid["shape"]]}})
 
 
-def read_system(node: Any) -> SystemSettings:
+def read_system(node: Any, path: str = "system") -> SystemSettings:
     """The system that a configuration names."""
+    node = {"name": node} if isinstance(node, str) else node
     if not isinstance(node, Mapping) or not {"name", "_target_"} & {*node}:
-        raise PdefitError("An experiment expects a system; choose one with system=... (pdefit list systems)")
+        raise PdefitError(
+            f"An experiment expects a system; choose one with {path}=... (pdefit list systems), but got {node!r}"
+        )
     return SystemSettings(node)
 
 

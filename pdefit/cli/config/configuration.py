@@ -1,45 +1,121 @@
 """Resolvers of interpolations, and errors of Hydra in one sentence."""
 
+import math
 import os
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import omegaconf._utils
+import yaml
 from hydra import compose, initialize_config_module
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, OverrideParseException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
+from omegaconf._utils import get_yaml_loader
+from omegaconf.base import Container
 from omegaconf.errors import OmegaConfBaseException
 
 from pdefit._util.errors import PdefitError, unknown
-from pdefit.cli.config._sections import CONTROL_KEYS
+from pdefit.cli.config._sections import section_names
 from pdefit.cli.config.catalogue import choices, experiments
 from pdefit.cli.runtime import run_directory
 from pdefit.cli.runtime.plugins import configurations
 from pdefit.data.readers.locate import locate
 
+# most entries of a configuration once its aliases, or its interpolations, are followed
+MOST_ENTRIES = 20_000
+# most interpolations that one entry follows, and most characters before and after they are followed
+_MOST_FOLLOWED, _LONGEST_BEFORE, _LONGEST_AFTER = 1_000, 2_000, 100_000
+_ENDLESS = (
+    f"An entry of the configuration follows more than {_MOST_FOLLOWED} interpolations ${{...}}, or is longer than "
+    f"{_LONGEST_AFTER} characters; write fewer of them"
+)
+_RESOLVE = Container.resolve_parse_tree
+# names of the environment variables that interpolations have read
+environment_read: list[str] = []
+
 
 def register_resolvers() -> None:
-    """Define `${data:NAME}`, the path of a data file, and `${run_name:}`, a new name for a run."""
+    """Define `${data:NAME}`, the path of a data file, and `${run_name:}`, a new name for a run; bound what YAML holds."""
     OmegaConf.register_new_resolver("data", lambda name: str(locate(name)), replace=True)
     OmegaConf.register_new_resolver("run_name", run_directory.run_name, use_cache=True, replace=True)
     OmegaConf.register_new_resolver("oc.env", _environment, replace=True)
+    # OmegaConf and Hydra ask for it whenever they read YAML
+    setattr(omegaconf._utils, "get_yaml_loader", _bounded_loader)  # noqa: B010
+    setattr(Container, "resolve_parse_tree", _bounded_resolution())  # noqa: B010
+
+
+def _bounded_loader() -> type:
+    """Loader of YAML that refuses a few lines of aliases which stand for millions of entries."""
+
+    class Bounded(get_yaml_loader()):
+        def compose_document(self) -> Any:
+            document = super().compose_document()
+            if _entries(document, {}) > MOST_ENTRIES:
+                raise PdefitError(
+                    f"A configuration holds more than {MOST_ENTRIES} entries once its aliases (&NAME, *NAME) are followed; "
+                    f"write fewer of them"
+                )
+            return document
+
+    return Bounded
+
+
+def _entries(node: yaml.Node, known: dict[int, float]) -> float:
+    """Entries of a node with all aliases followed; a long text counts as several."""
+    if isinstance(node, yaml.ScalarNode):
+        return 1 + len(node.value) // 100
+    if id(node) not in known:
+        # a node that contains itself has no end
+        known[id(node)] = math.inf
+        inside = [part for entry in node.value for part in (entry if isinstance(entry, tuple) else (entry,))]
+        known[id(node)] = 1 + sum(_entries(part, known) for part in inside)
+    return known[id(node)]
+
+
+def _bounded_resolution() -> Callable[..., Any]:
+    """Resolution of an interpolated text that refuses a few entries, each twice the one before, of millions of characters."""
+    # how many interpolations the present one stands in, and how many were followed for the outermost of them
+    depth = followed = 0
+
+    def resolve(container: Container, parse_tree: Any, *arguments: Any, **named: Any) -> Any:
+        nonlocal depth, followed
+        depth, followed = depth + 1, followed + 1 if depth else 0
+        try:
+            if followed > _MOST_FOLLOWED or len(parse_tree.getText()) > _LONGEST_BEFORE:
+                raise PdefitError(_ENDLESS)
+            found = _RESOLVE(container, parse_tree, *arguments, **named)
+        finally:
+            depth -= 1
+        if isinstance(found, str) and len(found) > _LONGEST_AFTER:
+            raise PdefitError(_ENDLESS)
+        return found
+
+    return resolve
 
 
 def _environment(name: str, default: str | None = None, *, _node_: Any) -> str | None:
     """Environment variable, for paths only.
 
-    Anywhere else a configuration from somebody else could write a secret into results.
+    Anywhere else a configuration from somebody else could write a secret into results. Errors repeat paths, so that of a
+    file must exist: a secret does not.
     """
-    if _node_ is None or str(_node_._key()) not in ("path", "dir"):
+    key = "" if _node_ is None else str(_node_._get_full_key(None))
+    is_path = key.rpartition(".")[2] == "path"
+    if not is_path and key not in ("hydra.run.dir", "hydra.sweep.dir"):
         raise PdefitError(
-            f"The environment variable {name} may stand in a path or dir only, e.g. data.path=${{oc.env:{name}}}/x.h5"
+            f"The environment variable {name} may stand in a path, or in the directory of a run, only, e.g. "
+            f"data.path=${{oc.env:{name}}}/x.h5"
         )
+    environment_read.append(name)
     found = os.environ.get(name, default)
     if found is None:
         raise PdefitError(f"The environment variable {name} is not set; set it, or write the path itself")
+    if is_path and name in os.environ and not os.path.exists(found):
+        raise PdefitError(f"{key} expects the environment variable {name} to name a file or folder, which it does not")
     return found
 
 
@@ -64,8 +140,9 @@ def readable(error: BaseException, overrides: Sequence[str] = (), own: Sequence[
         sentence = "an entry contains itself, or nests without end; look for a ${...} that points to what it stands in"
     if "Config group override must be" in sentence:
         sentence = "a group cannot be set to null; remove it with ~NAME, e.g. ~twin"
-    if key := re.search(r"Could not override '([^']+)'", sentence):
-        return _wrong_key(key.group(1), overrides)
+    absent = re.search(r"Could not override '([^'.]+)", sentence)
+    if absent and absent[1] not in section_names():
+        return unknown("key", absent[1], section_names())
     if isinstance(error, OverrideParseException):
         return _unreadable(str(error.override))
     if isinstance(error, UnicodeDecodeError) and (file := _not_utf8(own)):
@@ -80,8 +157,14 @@ def readable(error: BaseException, overrides: Sequence[str] = (), own: Sequence[
         key, value = merged.groups()
         plain = key.lstrip("+")
         return PdefitError(
-            f"{key}={value} cannot take the place of {_standing(plain, overrides)}, which is of another kind; replace it by "
-            f"'~{plain}' '+{plain}={value}'"
+            f"{key}={value} cannot take the place of {_standing(plain, overrides, own)}, which is of another kind; replace "
+            f"it by '~{plain}' '+{plain}={value}'"
+        )
+    if "Cannot merge DictConfig with ListConfig" in sentence or "can only concatenate str" in sentence:
+        where = re.search(r"In '([^']+)'", sentence)
+        return PdefitError(
+            f"{where[1] if where else 'The configuration'} has a list where a section has entries with names; give each a "
+            f"name, e.g. stages: {{near: {{optimizer: lbfgs}}, whole: {{optimizer: lbfgs}}}}"
         )
     if missing := re.search(r"Could not find '(\w+)/([^']+)'", sentence):
         group, name = missing.groups()
@@ -128,37 +211,20 @@ def _not_utf8(own: Sequence[str]) -> Path | None:
     return None
 
 
-def _standing(path: str, overrides: Sequence[str]) -> Any:
+def _standing(path: str, overrides: Sequence[str], own: Sequence[str]) -> Any:
     """Entry of a configuration without one override, interpolations unresolved."""
-    found = OmegaConf.select(_without(path, overrides), path, throw_on_missing=False)
+    found = OmegaConf.select(_without(path, overrides, own), path, throw_on_missing=False)
     return OmegaConf.to_container(found, resolve=False) if OmegaConf.is_config(found) else found
 
 
-def _wrong_key(path: str, overrides: Sequence[str]) -> PdefitError:
-    """The error for an override of a key that is not there, with the nearest keys that are."""
-    node: Any = _without(path, overrides)
-    walked: list[str] = []
-    for name in path.split("."):
-        if not isinstance(node, DictConfig):
-            return PdefitError(
-                f"'{'.'.join(walked)}' is a value and holds no '{name}'; set '{'.'.join(walked)}' itself"
-            )
-        if name not in node:
-            inside = [*map(str, node), *(CONTROL_KEYS if walked[:1] == ["controls"] and len(walked) > 1 else ())]
-            if name in inside:
-                return PdefitError(f"'{path}' is not set yet; add it with +{path}=...")
-            return unknown(f"key in {'.'.join(walked)}" if walked else "key", name, inside)
-        walked, node = [*walked, name], OmegaConf.select(node, name, throw_on_missing=False)
-    return PdefitError(f"'{path}' does not hold these entries yet; add each with +{path}.NAME=...")
-
-
-def _without(path: str, overrides: Sequence[str]) -> Any:
+def _without(path: str, overrides: Sequence[str], own: Sequence[str]) -> Any:
     """Configuration of the other overrides, as far as they can be composed."""
+    folders = [f"hydra.searchpath=[{','.join(f'file://{Path(folder).absolute()}' for folder in own)}]"] if own else []
     rest = [o for o in overrides if not o.startswith((f"{path}=", "-", "hydra"))]
     while True:
         try:
             with initialize_config_module("pdefit_conf", version_base="1.3"):
-                return compose("config", overrides=rest)
+                return compose("config", overrides=[*rest, *folders])
         except (HydraException, OmegaConfBaseException):
             # drop the last override: those that change values usually follow the experiment
             rest = rest[:-1]

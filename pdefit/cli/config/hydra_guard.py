@@ -1,35 +1,38 @@
-"""Allow list of what a configuration may set in Hydra, which would otherwise call any code that a file names.
+"""Hydra's own node, composed of what pdefit states and the command line adds.
 
-Hydra acts on its own node, `hydra`, before a job begins: it makes folders, sets up logging, calls callbacks and starts
-launchers. Few of its keys may be set. Every other key must be what pdefit composes without the experiment. The keys
-that may be set are checked by the values they resolve to. These values then replace the texts, so that Hydra uses the
-values that were checked.
+Hydra acts on this node, `hydra`, before a job begins: it makes folders, sets up logging, calls callbacks and starts
+launchers. What files say of it could run any code, so it is left out. The command line may set few of its keys. Values of
+an experiment can still enter where one of these refers to them. The node is checked by the values it resolves to, which
+then replace the texts.
 """
 
-import copy
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import hydra._internal.hydra as hydra_main
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.config_repository import CachingConfigRepository, IConfigRepository
+from hydra._internal.defaults_list import create_defaults_list
+from hydra.core.default_element import ResultDefault
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import Override, OverrideType
+from hydra.plugins.config_source import ConfigResult
 from hydra.types import RunMode
-from omegaconf import DictConfig, ListConfig
+from omegaconf import DictConfig, ListConfig, OmegaConf, flag_override
 from omegaconf.errors import InterpolationToMissingValueError, MissingMandatoryValue
 
-from pdefit._util.errors import PdefitError
-from pdefit.cli.config._hydra_launchers import SHIPPED, check_installed, judge_plugin
-from pdefit.cli.config._hydra_values import INTERPOLATED, freeze, raw_value, resolved_value, unresolved
-from pdefit.cli.config.configuration import readable, register_resolvers
+from pdefit._util.errors import PdefitError, sentence
+from pdefit.cli.config._hydra_launchers import SHIPPED, check_installed, check_plugin, is_own_file
+from pdefit.cli.config._hydra_values import INTERPOLATED, freeze, resolved_value, unresolved
+from pdefit.cli.config._sections import section_names
+from pdefit.cli.config.configuration import MOST_ENTRIES, environment_read, readable, register_resolvers
 
 _DIRECTORIES = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir")
 _SETTABLE = (*_DIRECTORIES, "hydra.job.name", "hydra.verbose", *(f"hydra.{group}" for group in SHIPPED))
-# keys that Hydra itself writes when it composes; `_check_filled` checks the first two
-_FILLED = ("hydra.overrides", "hydra.runtime.choices", "hydra.runtime.config_sources", "hydra.job.override_dirname")
 _REMEDIES = {
     "hydra.searchpath": "name the folder of your own configurations with --config-dir FOLDER",
     "hydra.job.env_set": "set environment variables before you start pdefit",
@@ -41,8 +44,8 @@ _LATE = re.compile(r"\$\{hydra\.job\.(num|id)\}")
 _ENVIRONMENT = re.compile(r"\$\{oc\.env:(\w+)\}")
 # a name without signs that a shell interprets, and without a leading dot
 _PLAIN = re.compile(r"\w[\w .,=+@%:-]*")
-# most entries of a configuration, and deepest nesting, when its interpolations are followed
-_MOST_ENTRIES, _DEEPEST = 20_000, 60
+# deepest nesting of a configuration when its interpolations are followed
+_DEEPEST = 60
 
 
 @contextmanager
@@ -57,8 +60,21 @@ def guarded() -> Iterator[None]:
 
 
 class _Guarded(ConfigLoaderImpl):
+    def __init__(self, config_search_path: Any) -> None:
+        super().__init__(config_search_path)
+        self._typed: list[Override] = []
+        # what is composed without the files of experiments
+        self._program: list[ResultDefault] = []
+        self._choices: dict[str, str | None] = {}
+        self._warned: set[str] = set()
+
     def load_configuration(
-        self, config_name: Any, overrides: list[str], run_mode: RunMode, *arguments: Any, **named: Any
+        self,
+        config_name: Any,
+        overrides: list[str],
+        run_mode: RunMode,
+        from_shell: bool = True,
+        validate_sweep_overrides: bool = True,
     ) -> DictConfig:
         # again, because the workers of a launcher are other processes
         register_resolvers()
@@ -66,24 +82,67 @@ class _Guarded(ConfigLoaderImpl):
         # before Hydra composes, because it imports whatever a search path names
         for override in given:
             _check_override(override)
-        cfg = super().load_configuration(config_name, overrides, run_mode, *arguments, **named)
-        typed = [str(o.input_line) for o in given if o.is_hydra_override()]
-        expected = unresolved(super().load_configuration(config_name, typed, run_mode))["hydra"]
-        plain = [str(o.input_line) for o in given if o.is_hydra_override() and not _of_plugin(o)]
-        pristine = unresolved(self._without_own_folder().load_configuration(config_name, plain, run_mode))["hydra"]
-        _judge(cfg, {**pristine, **{group: expected[group] for group in SHIPPED}}, given, run_mode)
+        self._typed = [o for o in given if o.is_hydra_override()]
+        # Hydra asks for the mode first, which only the command line states
+        if not validate_sweep_overrides:
+            modes = [RunMode[str(o.value())] for o in self._typed if o.key_or_group == "hydra.mode"]
+            return OmegaConf.create({"hydra": {"mode": modes[-1] if modes else None}})
+        cfg = super().load_configuration(config_name, overrides, run_mode, from_shell)
+        choices = {k: v for k, v in cfg.hydra.runtime.choices.items() if not k.startswith("hydra/")}
+        freeze(cfg, "hydra.runtime.choices", {**self._choices, **choices})
+        _settle(cfg, self._typed, run_mode)
         if run_mode == RunMode.RUN:
             _check_entries(cfg)
         return cfg
 
-    def _without_own_folder(self) -> ConfigLoaderImpl:
-        """Loader with the configurations of pdefit, Hydra and plugins alone.
+    def _parse_overrides_and_create_caching_repo(
+        self, config_name: str | None, overrides: list[str]
+    ) -> tuple[list[Override], CachingConfigRepository]:
+        given, repo = super()._parse_overrides_and_create_caching_repo(config_name, overrides)
+        for override in given:
+            section, _, key = str(override.key_or_group).partition(".")
+            inside = key or isinstance(override.value(), dict)
+            # a key of a section that nobody has set yet; the reader of the section knows which ones there are
+            if override.type == OverrideType.CHANGE and inside and section in section_names():
+                override.type = OverrideType.FORCE_ADD
+        return given, repo
 
-        A folder of the user could hold other defaults.
-        """
-        path = copy.deepcopy(self.config_search_path)
-        path.get_path()[:] = [entry for entry in path.get_path() if entry.provider != "command-line"]
-        return ConfigLoaderImpl(path)
+    def _compose_config_from_defaults_list(self, defaults: list[ResultDefault], repo: IConfigRepository) -> DictConfig:
+        primary = next(d.config_path for d in defaults if d.primary)
+        without = create_defaults_list(repo, primary, self._typed, prepend_hydra=True, skip_missing=True)
+        self._program, self._choices = without.defaults, without.overrides.known_choices
+        # an experiment may have chosen another launcher in place of the one that is meant
+        displaced = [d for d in self._program if str(d.config_path).startswith("hydra/") and d not in defaults]
+        return super()._compose_config_from_defaults_list([*displaced, *defaults], repo)
+
+    def _load_single_config(self, default: ResultDefault, repo: IConfigRepository) -> ConfigResult:
+        loaded, file = super()._load_single_config(default, repo), str(default.config_path)
+        if not isinstance(loaded.config, DictConfig) or "hydra" not in loaded.config:
+            return loaded
+        if default not in self._program:
+            stated = unresolved(loaded.config)["hydra"]
+            with flag_override(loaded.config, ["struct", "readonly"], [False, False]):
+                loaded.config.pop("hydra")
+            self._warn(file, stated)
+        elif loaded.provider == "command-line" and not is_own_file(file):
+            raise PdefitError(f"'{file}.yaml' would take the place of Hydra's own; give your file another name")
+        return loaded
+
+    def _warn(self, file: str, stated: object) -> None:
+        """Say once what a file states of Hydra, and what to type in its place."""
+        word = "hydra"
+        while isinstance(stated, dict) and stated and word.count(".") < 2:
+            key, stated = next(iter(stated.items()))
+            word = f"{word}.{key}"
+        group = next((g for g in SHIPPED if f"{word}.".startswith(f"hydra.{g}.")), None)
+        if group is not None:
+            remedy = f"type hydra/{group}=NAME, or hydra.{group}.KEY=VALUE"
+        else:
+            remedy = f"type {word}=VALUE" if word in _SETTABLE else _remedy(word)
+        text = f"'{file}' sets {word}, but a file may set nothing in hydra, so it is left out; {remedy}"
+        if text not in self._warned:
+            self._warned.add(text)
+            print(f"warning: {sentence(text)}", file=sys.stderr)
 
     def load_sweep_config(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
         cfg = super().load_sweep_config(master_config, sweep_overrides)
@@ -104,68 +163,38 @@ def _check_override(override: Override) -> None:
         raise _refused(dotted)
 
 
-def _of_plugin(override: Override) -> bool:
-    """Whether an override chooses a launcher or sweeper, or sets its parameters."""
-    parts = re.split(r"[./]", str(override.key_or_group))
-    return len(parts) > 1 and parts[1] in SHIPPED
-
-
-def _judge(cfg: DictConfig, expected: Mapping[str, Any], given: Sequence[Override], run_mode: RunMode) -> None:
-    """Compare the node `hydra` with the one composed without the experiment, and fix the values that may differ."""
-    node = unresolved(cfg)["hydra"]
-    if path := _difference(node, expected, "hydra"):
-        raise _refused(path)
-    _check_filled(node, given)
-    typed = {str(o.key_or_group) for o in given if o.is_hydra_override()}
+def _settle(cfg: DictConfig, typed: Sequence[Override], run_mode: RunMode) -> None:
+    """Check and fix the values of Hydra's node that may refer to those of an experiment."""
+    environment_read.clear()
+    words = {str(o.key_or_group) for o in typed}
     # directories of a job depend on the values of that job, so in a sweep only that of the sweep is fixed here
     for key in _DIRECTORIES if run_mode == RunMode.RUN else ("hydra.sweep.dir",):
-        freeze(cfg, key, _directory(cfg, key, key in typed))
-    name = resolved_value(cfg, "hydra.job.name")
+        freeze(cfg, key, _directory(cfg, key, key in words))
+    name, verbose = (resolved_value(cfg, key) for key in ("hydra.job.name", "hydra.verbose"))
     if not isinstance(name, str) or not _PLAIN.fullmatch(name):
         raise PdefitError(f"hydra.job.name expects a plain name, but got {name!r}; use letters, digits, '-' and '_'")
-    freeze(cfg, "hydra.job.name", name)
-    verbose = resolved_value(cfg, "hydra.verbose")
-    if not isinstance(verbose, bool | str) and not all(isinstance(v, str) for v in _listed(verbose)):
+    if not all(isinstance(v, bool | str) for v in (verbose if isinstance(verbose, list) else [verbose])):
         raise PdefitError(f"hydra.verbose expects true, false or names of loggers, but got {verbose!r}")
+    freeze(cfg, "hydra.job.name", name)
     freeze(cfg, "hydra.verbose", verbose)
     for group in SHIPPED:
-        judge_plugin(cfg, group, node[group], expected[group], given)
-
-
-def _difference(node: Any, expected: Any, path: str) -> str | None:
-    """The first key that is not as expected, apart from those that may be set or that Hydra writes."""
-    if path in (*_SETTABLE, *_FILLED) or (not isinstance(node, Mapping) and node == expected):
-        return None
-    if not isinstance(node, Mapping) or not isinstance(expected, Mapping):
-        return path
-    for key in [*node, *(k for k in expected if k not in node)]:
-        inside = f"{path}.{key}"
-        if (key in node) != (key in expected):
-            return inside
-        if found := _difference(node[key], expected[key], inside):
-            return found
-    return None
-
-
-def _check_filled(node: Mapping[str, Any], given: Sequence[Override]) -> None:
-    """Refuse a file that sets the lists of overrides or choices, which Hydra would pass to the jobs of a sweep."""
-    lines: dict[str, list[str]] = {"hydra": [], "task": []}
-    for override in given:
-        lines["hydra" if override.is_hydra_override() else "task"].append(str(override.input_line))
-    if node["overrides"] != lines:
-        raise _refused("hydra.overrides")
-    choices = node["runtime"]["choices"]
-    if not isinstance(choices, Mapping) or INTERPOLATED in str(list(choices.values())):
-        raise _refused("hydra.runtime.choices")
+        check_plugin(cfg, group)
+    lines = " ".join(str(o.input_line) for o in typed)
+    if hidden := {*environment_read} - {*_ENVIRONMENT.findall(lines)}:
+        raise PdefitError(
+            f"The environment variable {min(hidden)} may not stand in names and directories of a run, which are written into "
+            f"its results; type hydra.run.dir=FOLDER on the command line"
+        )
 
 
 def _directory(cfg: DictConfig, key: str, typed: bool) -> str:
     """Directory of a run.
 
-    From a file, it must lie below the folder in which pdefit runs. Typed on the command line, it may lie anywhere; then
-    values that it interpolates must stay below the part that is typed before them.
+    By default, it lies below the folder in which pdefit runs, and may be a link of the user, such as `runs`. Typed on the
+    command line, it may lie anywhere; then values that it interpolates must stay below the part that is typed before them.
     """
-    raw = str(raw_value(cfg, key))
+    _, group, entry = key.split(".")
+    raw = str(unresolved(cfg)["hydra"][group][entry])
     # number and id of a job are unknown yet: placeholders stand for them while the rest is resolved
     late = {f"late-{i}": m.group() for i, m in enumerate(_LATE.finditer(raw))}
     text = raw
@@ -178,8 +207,9 @@ def _directory(cfg: DictConfig, key: str, typed: bool) -> str:
     if typed:
         text = _ENVIRONMENT.sub(lambda m: os.environ.get(m.group(1), m.group()), text)
     if not typed or INTERPOLATED in text:
-        root = os.path.abspath(os.path.dirname(text.partition(INTERPOLATED)[0]) if typed else "")
-        below = os.path.relpath(os.path.abspath(value), root)
+        place = os.path.realpath if typed else os.path.abspath
+        root = place(os.path.dirname(text.partition(INTERPOLATED)[0]) if typed else "")
+        below = os.path.relpath(place(value), root)
         if any(not _PLAIN.fullmatch(part) for part in below.split(os.sep)):
             raise PdefitError(
                 f"{key} is '{value}', which leads out of '{root}' or is no plain name; type {key}=FOLDER on the command line"
@@ -200,9 +230,9 @@ def _check_entries(cfg: DictConfig) -> None:
         nonlocal entries
         for key in list(node) if isinstance(node, Mapping) else range(len(node)):
             entries += 1
-            if entries > _MOST_ENTRIES or depth > _DEEPEST:
+            if entries > MOST_ENTRIES or depth > _DEEPEST:
                 raise PdefitError(
-                    f"The configuration has more than {_MOST_ENTRIES} entries, or nests deeper than {_DEEPEST} times, once its "
+                    f"The configuration has more than {MOST_ENTRIES} entries, or nests deeper than {_DEEPEST} times, once its "
                     f"interpolations are followed; look for a ${{...}} that points to what it stands in"
                 )
             inside = f"{path}.{key}" if path else str(key)
@@ -237,12 +267,11 @@ def _resolve(target: object, path: str) -> None:
     resolve(target, path)
 
 
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
-
-
 def _refused(path: str) -> PdefitError:
     """Error for a key of Hydra that may not be set."""
+    return PdefitError(f"{path} may not be set; {_remedy(path)}")
+
+
+def _remedy(path: str) -> str:
     remedy = next((text for key, text in _REMEDIES.items() if f"{path}.".startswith(f"{key}.")), None)
-    allowed = f"of what is in hydra only these may: {', '.join(_SETTABLE)}"
-    return PdefitError(f"{path} may not be set; {remedy or allowed}")
+    return remedy or f"of what is in hydra only these may be typed: {', '.join(_SETTABLE)}"

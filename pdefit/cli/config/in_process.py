@@ -5,10 +5,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import omegaconf._utils
 from hydra import compose, initialize_config_module
 from hydra.core.config_store import ConfigStore
 from hydra.core.singleton import Singleton
 from omegaconf import DictConfig
+from omegaconf.base import Container
 from omegaconf.basecontainer import BaseContainer
 
 from pdefit._util.errors import PdefitError
@@ -22,12 +24,13 @@ from pdefit.cli.runtime import plugins
 def apart() -> Iterator[None]:
     """A block with a global state of Hydra and resolvers of its own.
 
-    Hydra keeps its state in objects of which there is one each, and pdefit replaces the resolver `oc.env`. After the
-    block, a notebook or a program that uses Hydra finds both as they were.
+    Hydra keeps its state in objects of which there is one each, and pdefit replaces the resolver `oc.env`, the loader of
+    YAML and the resolution of texts. After the block, a notebook or a program that uses Hydra finds them as they were.
     """
     # Hydra's own configuration is in the store of structured ones, and so is an experiment in a file
     store: Any = {ConfigStore: copy.deepcopy(ConfigStore.instance())}
     instances, resolvers = Singleton._instances, BaseContainer._resolvers
+    loader, resolve = omegaconf._utils.get_yaml_loader, Container.resolve_parse_tree
     Singleton._instances, BaseContainer._resolvers = store, copy.copy(resolvers)
     try:
         register_resolvers()
@@ -35,6 +38,8 @@ def apart() -> Iterator[None]:
         yield
     finally:
         Singleton._instances, BaseContainer._resolvers = instances, resolvers
+        setattr(omegaconf._utils, "get_yaml_loader", loader)  # noqa: B010
+        setattr(Container, "resolve_parse_tree", resolve)  # noqa: B010
 
 
 def composed(words: Sequence[str]) -> DictConfig:

@@ -19,13 +19,14 @@ def register_experiment(path: Path) -> str:
     name = path.stem
     if not re.fullmatch(r"\w[\w-]*", name):
         raise PdefitError(f"'{path}' expects a name of letters, digits, '_' and '-', since its runs are named after it")
+    # opening a pipe or a device could block for ever
+    if not path.is_file():
+        raise PdefitError(f"The experiment '{path}' does not exist, or is no file; correct the path")
     try:
         content = OmegaConf.load(path)
-    except FileNotFoundError:
-        raise PdefitError(f"The experiment '{path}' does not exist; correct the path") from None
     except UnicodeDecodeError:
         raise PdefitError(f"'{path}' is not in UTF-8; save it as UTF-8") from None
-    except OmegaConfBaseException as error:
+    except (OmegaConfBaseException, PdefitError) as error:
         raise readable(error) from None
     # YAML raises almost any exception for a damaged text
     except Exception as error:

@@ -10,8 +10,8 @@ from pdefit._util.errors import PdefitError, first_line
 from pdefit.cli.config.configuration import readable
 from pdefit.output.store.fit_checkpoint import differences
 
-# the only key that may change when a run is resumed
-_FREE = "max_iterations"
+# keys that may change when a run is resumed
+_LIMIT, _FREE = "max_iterations", ("max_iterations", "intervals")
 
 
 def read_recorded(path: Path, overrides: list[str]) -> DictConfig:
@@ -22,30 +22,31 @@ def read_recorded(path: Path, overrides: list[str]) -> DictConfig:
             raise PdefitError(f"'{override}' is not of the form key=value")
     try:
         cfg = OmegaConf.load(path)
-    except OmegaConfBaseException as error:
+    except (OmegaConfBaseException, PdefitError) as error:
         raise readable(error) from None
     # YAML raises almost any exception for damaged text
     except Exception as error:
         raise PdefitError(f"'{path}' is damaged ({type(error).__name__}); put it back from a copy") from None
     try:
-        cfg = OmegaConf.merge(cfg, OmegaConf.from_dotlist(overrides))
+        # runs that began before there was this key lack it
+        cfg = OmegaConf.merge({"intervals": "auto"}, cfg, OmegaConf.from_dotlist(overrides))
     # OmegaConf does so for overrides that do not parse, or whose path leads into a number
     except Exception as error:
         raise PdefitError(f"{' '.join(overrides)} cannot be set in '{path}' ({first_line(error)})") from None
-    if not isinstance(cfg, DictConfig) or _FREE not in cfg:
+    if not isinstance(cfg, DictConfig) or _LIMIT not in cfg:
         raise PdefitError(f"'{path}' is damaged; put it back from a copy")
     return cfg
 
 
 def origin(directory: Path) -> dict[str, Any]:
-    """Configuration of a run without the key that may change when it is resumed."""
+    """Configuration of a run without the keys that may change when it is resumed."""
     return _lasting(OmegaConf.load(directory / ".hydra" / "config.yaml"))
 
 
 def keep_limit(cfg: DictConfig, limit: int | None, overrides: list[str]) -> None:
     """Put the saved bound on evaluations into a configuration, unless overrides change it."""
-    if cfg[_FREE] is None or not any(a.startswith(f"{_FREE}=") for a in overrides):
-        cfg[_FREE] = limit
+    if cfg[_LIMIT] is None or not any(a.startswith(f"{_LIMIT}=") for a in overrides):
+        cfg[_LIMIT] = limit
 
 
 def refuse_changes(before: dict[str, Any], cfg: DictConfig, verb: str) -> None:
@@ -61,7 +62,7 @@ def refuse_changes(before: dict[str, Any], cfg: DictConfig, verb: str) -> None:
     if changed:
         listed = ", ".join(f"{path} ({old!r} -> {new!r})" for path, (old, new) in changed.items())
         raise PdefitError(
-            f"{verb} goes on with the same fit, of which only {_FREE} may change; these differ: {listed}; "
+            f"{verb} goes on with the same fit, of which only {' and '.join(_FREE)} may change; these differ: {listed}; "
             f"start a new run for them"
         )
 
@@ -69,4 +70,4 @@ def refuse_changes(before: dict[str, Any], cfg: DictConfig, verb: str) -> None:
 def _lasting(cfg: Any) -> dict[str, Any]:
     content = OmegaConf.to_container(cfg, resolve=False)
     assert isinstance(content, dict)
-    return {str(k): v for k, v in content.items() if k != _FREE}
+    return {str(k): v for k, v in content.items() if k not in _FREE}

@@ -53,7 +53,7 @@ def _one(node: Mapping[str, Any], name: str, changes: Any, number: int) -> dict[
     for section in changes:
         if section not in SECTIONS:
             raise unknown(f"section of recordings.{name}", str(section), SECTIONS)
-    one = {**merged(node, changes), "recordings": None, "seed": node["seed"] + number}
+    one = {**merged(node, changes), "recordings": "", "gauge": {}, "seed": node["seed"] + number}
     if one["twin"] is None or "seed" in (changes.get("twin") or {}):
         return one
     return merged(one, {"twin": {"seed": node["twin"]["seed"] + number}})

@@ -2,142 +2,41 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-import diffrax
 import equinox as eqx
+import jax
 
-from pdefit.adjoints.base import AbstractAdjoint
-from pdefit.cli.config._system import SystemSettings
-from pdefit.cli.config.stages import Stages
+from pdefit._util.errors import PdefitError
+from pdefit.adjoints.base import AbstractAdjoint, Checkpointed
+from pdefit.cli.config._controls import read_controls
+from pdefit.cli.config._instantiate import make
+from pdefit.cli.config._reader import read_section
+from pdefit.cli.config._system import SystemSettings, read_system
+from pdefit.cli.config._types import (
+    Expected,
+    Number,
+    Read,
+    TimeStep,
+    WholeNumber,
+    count,
+    is_index,
+    is_list,
+    is_number,
+    is_whole,
+)
+from pdefit.cli.config.sources import DataSettings, Initial, Reference, Solver, Times, TwinSettings, read_initial
+from pdefit.cli.config.stages import Stages, read_stages
 from pdefit.cli.config.store import Store
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.batch import AbstractBatch
 from pdefit.inverse.controls.declare import Declaration
 from pdefit.inverse.controls.regularizers import AbstractRegularizer
-from pdefit.inverse.fit.drivers import AbstractDriver
+from pdefit.inverse.fit.drivers import AbstractDriver, Hosted, Traced
 from pdefit.inverse.problem.instrument import AbstractObservationOperator
 from pdefit.inverse.shooting.formulation import AbstractFormulation
-from pdefit.systems.preparation import AbstractPreparation
 
 Certificate = Literal["stop", "warn", "end"]
-
-
-@dataclasses.dataclass(frozen=True)
-class Later:
-    """Frames of a twin after those that are fitted: `count` of them up to the time `stop`."""
-
-    stop: float
-    count: int
-
-
-@dataclasses.dataclass(frozen=True)
-class Times:
-    """Times of the frames, in the system's time unit.
-
-    **Arguments:**
-
-    - `start`, `stop`: first and last frame; None for those of the data.
-    - `count`: number of frames of a twin or simulation; None for a file.
-    - `fit_until`: last time that is fitted; None for all.
-    - `forecast`: frames that a twin adds after `stop`; None for none.
-    """
-
-    start: float | None
-    stop: float | None
-    count: int | None
-    fit_until: float | None
-    forecast: Later | None
-
-    @property
-    def last_fitted(self) -> float | None:
-        """Time up to which frames are fitted; None for all of them."""
-        return self.stop if self.fit_until is None and self.forecast is not None else self.fit_until
-
-
-@dataclasses.dataclass(frozen=True)
-class DataSettings:
-    """Observations in a file.
-
-    **Arguments:**
-
-    - `path`: of the file.
-    - `variables`: names in the file, by field.
-    - `sigma`: stated standard deviations, as a number or the name of a variable, by field.
-    - `automatic`, `unstated`: fields whose sigma is estimated, and fields without any.
-    - `noise`: the standard deviation of noise that is added, in units of each variable's range; 0 for none.
-    - `time`: name of the variable with the times; None for `time`.
-    - `coordinates`: names of the variables with positions, by axis; None for an axis that is not checked.
-    - `axes`: names of the axes of a variable in the order of the file, by field.
-    - `select`: the name or number of the recording that is read along an axis of the file; empty where it holds one.
-    - `crop`: for the first axes after time the first index that is taken, and the one after the last.
-    - `system`: names in the file of arguments of the system.
-    - `truth`: controls whose true values are known.
-    - `true_values`: these values, where they are not in the file.
-    """
-
-    path: str
-    variables: dict[str, str]
-    sigma: dict[str, str | float]
-    automatic: tuple[str, ...]
-    unstated: tuple[str, ...]
-    noise: float
-    time: str | None
-    coordinates: dict[str, str | None]
-    axes: dict[str, tuple[str, ...]]
-    select: dict[str, str | int]
-    crop: tuple[tuple[int, int], ...]
-    system: dict[str, str]
-    truth: tuple[str, ...]
-    true_values: Mapping[str, Any] | None
-
-
-@dataclasses.dataclass(frozen=True)
-class TwinSettings:
-    """Synthetic observations.
-
-    **Arguments:**
-
-    - `variant`: `self` or `independent`.
-    - `system`: arguments of the system in which the truth differs.
-    - `refine`: factor by which the grid of the truth is finer, such as 2 or 1.5.
-    - `solver`: of the truth; None for one that suits the equations.
-    - `dt`: step of the truth, in the system's time unit; None for the model's step or the stable one.
-    - `noise`: standard deviation, as a fraction of each variable's range.
-    - `seed`: of the noise.
-    """
-
-    variant: str
-    system: Mapping[str, Any]
-    refine: int | float
-    solver: diffrax.AbstractSolver | None
-    dt: float | None
-    noise: float
-    seed: int
-
-
-@dataclasses.dataclass(frozen=True)
-class Reference:
-    """Table that the end state of a simulation is compared with.
-
-    **Arguments:**
-
-    - `path`, `column`: of the table, and its column.
-    - `time`: the time that the column is for, in the system's time unit.
-    - `fields`: names of the rows for every element of a field, nested as the field is.
-    """
-
-    path: str
-    column: str
-    time: float
-    fields: Mapping[str, Any]
-
-
-@dataclasses.dataclass(frozen=True)
-class StateFile:
-    """File whose last frame is the initial state."""
-
-    path: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,11 +49,43 @@ class PosteriorSettings:
     - `samples`: the number of samples in posterior.h5.
     """
 
-    rank: int
-    samples: int
+    rank: Annotated[int, count(1, "posterior=null leaves it out")]
+    samples: WholeNumber = 0
 
 
-Initial = Literal["system", "data"] | StateFile | AbstractPreparation
+def _posterior(node: Any, path: str) -> PosteriorSettings | None:
+    """Uncertainty of unknown fields, by its rank or with the number of samples; null for none."""
+    if node is None:
+        return None
+    return read_section(PosteriorSettings, node if isinstance(node, Mapping) else {"rank": node}, path)
+
+
+def _regularizers(node: Any, path: str) -> tuple[AbstractRegularizer, ...]:
+    if not isinstance(node, Mapping):
+        raise PdefitError(f"{path} expects a mapping, a name for each regularizer, but got {node!r}")
+    return tuple(make(regularizer, f"{path}.{name}", AbstractRegularizer) for name, regularizer in node.items())
+
+
+def choose_devices(given: Any, path: str) -> tuple[int, ...]:
+    """Numbers of the devices that a fit is spread over, none for one device; JAX is told of the kind, or of that one."""
+    numbers = given if isinstance(given, list) else []
+    counted = bool(numbers) and is_list(numbers, is_whole)
+    if not (counted and len({*numbers}) == len(numbers)) and given not in (None, "cpu", "gpu", "all"):
+        raise PdefitError(f"{path} expects cpu, gpu, all, or numbers of devices such as [0, 1], but got {given!r}")
+    if given in ("cpu", "gpu"):
+        jax.config.update("jax_platforms", {"gpu": "cuda"}.get(given, given))
+    try:
+        there = jax.devices()
+    except RuntimeError:
+        raise PdefitError(f"There is no {given} that JAX can use here; set device=cpu") from None
+    if numbers and max(numbers) >= len(there):
+        raise PdefitError(
+            f"device={given} names number {max(numbers)}, but JAX finds {len(there)} here, counted from 0; set device=all"
+        )
+    if len(numbers) == 1:
+        jax.config.update("jax_default_device", there[numbers[0]])
+    chosen = range(len(there)) if given == "all" else numbers
+    return tuple(chosen) if len(chosen) > 1 else ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,37 +95,69 @@ class Settings:
     `solver` is None where one is chosen that suits the equations, `steps` for constant steps, and `dt` for the stable
     step. `recordings` are the settings of each of many recordings by name, or the axis of the file that they lie along;
     the other settings are then those of the first, or of all. `gauge` holds what is fixed of controls that only
-    differences between recordings determine. `devices` are the numbers of those that share the work; none for one device.
+    differences between recordings determine. `device` holds the numbers of devices that share the work; none for one device.
     """
 
-    seed: int
-    dtype: str
+    # first, because JAX takes its device before it makes an array
+    device: Annotated[tuple[int, ...], Read(choose_devices)]
+    seed: WholeNumber
+    dtype: Literal["float32", "float64"]
     certificate: Certificate
-    max_iterations: int | None
+    intervals: Literal["auto", "always"]
+    max_iterations: Annotated[int, count(1, "pdefit plan and pdefit certify look at the guess without fitting")] | None
     render: bool
-    holdout: float | list[int]
-    dt: float | None
+    holdout: Annotated[
+        float | list[int],
+        Expected(
+            "a fraction of the fitted frames between 0 and 0.5, or numbers of frames",
+            lambda x: x is None or is_number(x) or is_list(x, is_index),
+            lambda x: x if isinstance(x, list) else x or 0.0,
+        ),
+    ]
+    noise: Number | None
+    dt: TimeStep | None
     lyapunov: bool
-    posterior: PosteriorSettings | None
+    posterior: Annotated[PosteriorSettings | None, Read(_posterior)]
     smooth_tangents: bool
     times: Times
     data: DataSettings | None
     twin: TwinSettings | None
-    system: SystemSettings
-    initial: Initial
+    system: Annotated[SystemSettings, Read(read_system)]
+    initial: Annotated[Initial, Read(read_initial)]
     args: eqx.Module | None
     observe: AbstractObservationOperator
-    solver: diffrax.AbstractSolver | None
+    solver: Solver
     steps: Adaptive | None
     adjoint: AbstractAdjoint
     driver: AbstractDriver
     batch: AbstractBatch
     formulation: AbstractFormulation
-    stages: Stages
-    controls: Declaration
-    regularizers: tuple[AbstractRegularizer, ...]
+    stages: Annotated[Stages, Read(read_stages)]
+    controls: Annotated[Declaration, Read(read_controls)]
+    regularizers: Annotated[tuple[AbstractRegularizer, ...], Read(_regularizers)]
     store: Store
     reference: Reference | None
-    recordings: "str | Mapping[str, Settings]" = ""
-    gauge: Mapping[str, int | str] = dataclasses.field(default_factory=dict)
-    devices: tuple[int, ...] = ()
+    recordings: Annotated["str | Mapping[str, Settings]", Read(lambda given, _: given)]
+    gauge: Annotated[Mapping[str, int | str], Read(lambda given, _: given)]
+
+    def __post_init__(self) -> None:
+        if self.data is not None and self.times.forecast is not None:
+            raise ValueError("times.forecast is for frames that a twin makes; for data from a file set times.fit_until")
+        if self.data is not None and self.noise:
+            raise ValueError(
+                f"noise = {self.noise} is that of a twin, and these data are from a file; set noise=0, or add noise to them "
+                f"with data.noise={self.noise}"
+            )
+        if self.formulation.partial:
+            raise ValueError(
+                "formulation leaves out a part of the record; every and until belong to stages (times.fit_until)"
+            )
+        hosted = isinstance(self.driver, Hosted)
+        chooses = hosted or (isinstance(self.driver, Traced) and self.driver.memory is not None)
+        if chooses and not isinstance(self.adjoint, Checkpointed):
+            raise ValueError(
+                f"driver={type(self.driver).__name__.lower()} chooses how many checkpoints there are, so it expects "
+                f"adjoint=checkpointed; {type(self.adjoint).__name__} runs with driver=traced driver.memory=null"
+            )
+        if hosted and self.device:
+            raise ValueError("driver=hosted runs on one device; set device=null, or driver=traced")

@@ -2,11 +2,13 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from pdefit._util.errors import PdefitError, unknown
+from pdefit._util.errors import PdefitError
 from pdefit.cli.config._instantiate import build, make
-from pdefit.cli.config._sections import is_number
+from pdefit.cli.config._reader import read_section
+from pdefit.cli.config._sections import shipped
+from pdefit.cli.config._types import Count, Read, Time
 from pdefit.inverse.fit.stages import Reweight, Stage
 from pdefit.inverse.fit.stop import AbstractStop, Holdout, Noise
 from pdefit.inverse.optimizers.base import AbstractOptimizer
@@ -15,7 +17,6 @@ from pdefit.inverse.shooting.formulation import AbstractFormulation, Segments, S
 
 # stands for a solver or optimizer that is chosen later
 AUTO = {"name": "auto"}
-_STAGE = ("optimizer", "max_iterations", "window", "every", "until", "held", "reweight", "stop")
 _STOPS = {"noise": (Noise, "factor"), "holdout": (Holdout, "patience")}
 
 
@@ -35,90 +36,90 @@ class Stages:
     limit: int | None = None
 
 
-def read_stages(node: Any) -> Stages:
-    """Stages in the order in which they are written.
-
-    A stage that is null is left out: so an experiment drops a stage of the experiment that it extends.
-    """
-    if not isinstance(node, Mapping) or all(s is None for s in node.values()):
-        raise PdefitError("stages expects at least one stage, e.g. stages=levenberg_marquardt")
-    stages = {name: _stage(name, s) for name, s in node.items() if s is not None}
-    last = list(stages)[-1]
-    if (formulation := stages[last].formulation) is not None and formulation.partial:
-        raise PdefitError(
-            f"stages.{last} is the last stage and would fit a part of the record only; add one without every and until"
-        )
-    if formulation is not None and formulation.holds_state:
-        raise PdefitError(
-            f"stages.{last} is the last stage and would leave the initial state at its guess; remove held"
-        )
-    only = node[last] if len(stages) == 1 else None
-    if only is not None and only["optimizer"] == AUTO:
-        return Stages(tuple(stages.values()), True, only.get("max_iterations"))
-    return Stages(tuple(stages.values()))
-
-
-def _stage(name: str, node: Any) -> Stage:
-    path = f"stages.{name}"
-    if not isinstance(node, Mapping) or "optimizer" not in node:
-        raise PdefitError(f"{path} expects an optimizer and its limits, e.g. stages=levenberg_marquardt")
-    for key in node:
-        if key not in _STAGE:
-            raise unknown(f"key of {path}", str(key), _STAGE)
-    reweight, limit = node.get("reweight"), node.get("max_iterations", 100)
-    undecided = node["optimizer"] == AUTO
-    if undecided and limit is None:
-        limit = 100
-    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-        raise PdefitError(f"{path}.max_iterations expects a whole number >= 1, but got '{limit}'")
-    return Stage(
-        optimizer=LevenbergMarquardt()
-        if undecided
-        else make(node["optimizer"], f"{path}.optimizer", AbstractOptimizer),
-        max_iterations=limit,
-        formulation=_formulation(node, path),
-        reweight=None if reweight is None else _reweight(reweight, f"{path}.reweight"),
-        stop=_stop(node.get("stop"), f"{path}.stop"),
-    )
-
-
-def _formulation(node: Mapping[str, Any], path: str) -> AbstractFormulation | None:
-    """Windows of a stage; None for those that there are.
-
-    These are windows of a length (each, or every n-th of them), the frames up to a time, or all frames from a fixed
-    initial state.
-    """
-    window, every, until = (node.get(key) for key in ("window", "every", "until"))
-    held = node.get("held", False)
-    if not isinstance(held, bool):
-        raise PdefitError(f"{path}.held expects true or false, but got '{held}'")
-    for key, value in (("window", window), ("until", until)):
-        if value is not None and not is_number(value):
-            raise PdefitError(f"{path}.{key} expects a time, but got '{value}'")
-    if window is None and every is not None:
-        raise PdefitError(f"{path}.every says which windows are run, so it expects a {path}.window, too")
-    if window is not None and until is not None:
-        raise PdefitError(f"{path} has a window and an until; keep one, or make two stages of it")
-    if window is not None and held:
-        raise PdefitError(f"{path} has a window, which holds states anyway; remove held")
-    if until is not None or held:
-        return Single(until=None if until is None else float(until), held=held)
-    return None if window is None else build(Segments, {"length": window, "every": 1 if every is None else every}, path)
-
-
-def _reweight(node: Any, path: str) -> Reweight:
-    if not isinstance(node, Mapping):
-        raise PdefitError(f"{path} expects a mapping, e.g. {{axes: [0]}}, but got {node!r}")
-    return build(Reweight, dict(node), path)
-
-
-def _stop(node: Any, path: str) -> AbstractStop | None:
-    """The rule of a stage: its name, or its name with the number that it takes."""
-    if node is None:
+def _optimizer(node: Any, path: str) -> AbstractOptimizer | None:
+    """An optimizer; None where it is still to be chosen."""
+    if node in (AUTO, AUTO["name"]):
         return None
+    if isinstance(node, Mapping) and node.get("name") == AUTO["name"]:
+        extra = ", ".join(key for key in node if key != "name")
+        raise PdefitError(f"{path} is auto, which takes no arguments; remove {extra}, or name an optimizer")
+    return make(node, path, AbstractOptimizer)
+
+
+def _stop(node: Any, path: str) -> AbstractStop:
+    """The rule of a stage: its name, or its name with the number that it takes."""
     given = {node: None} if isinstance(node, str) else node
     if not isinstance(given, Mapping) or len(given) != 1 or not {*given} <= {*_STOPS}:
         raise PdefitError(f"{path} expects noise, holdout, {{noise: FACTOR}} or {{holdout: PATIENCE}}, not {node!r}")
     ((name, value),) = given.items()
     rule, argument = _STOPS[name]
     return build(rule, {} if value is None else {argument: value}, path)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Stage:
+    """One stage of a configuration.
+
+    **Arguments:**
+
+    - `optimizer`: the method; None where it is still to be chosen.
+    - `max_iterations`: the most evaluations of the functional.
+    - `window`: length of windows that start from the data; `every` n runs each n-th of them.
+    - `until`: the last time that is fitted.
+    - `held`: whether a free initial state stays at its guess.
+    - `reweight`: sigma from residuals, and the stage again.
+    - `stop`: a rule that ends the stage.
+    """
+
+    optimizer: Annotated[AbstractOptimizer | None, Read(_optimizer)]
+    max_iterations: Count = 100
+    window: Time | None = None
+    every: Count | None = None
+    until: Time | None = None
+    held: bool = False
+    reweight: Reweight | None = None
+    stop: Annotated[AbstractStop | None, Read(_stop)] = None
+
+    def __post_init__(self) -> None:
+        if self.window is None and self.every is not None:
+            raise ValueError("every says which windows are run, so it expects a window, too")
+        if self.window is not None and self.until is not None:
+            raise ValueError("there are a window and an until; keep one, or make two stages of it")
+        if self.window is not None and self.held:
+            raise ValueError("there is a window, which holds states anyway; remove held")
+
+    def stage(self, path: str) -> Stage:
+        """The stage of a fit."""
+        windows: AbstractFormulation | None = None
+        if self.window is not None:
+            windows = build(Segments, {"length": self.window, "every": self.every or 1}, path)
+        elif self.until is not None or self.held:
+            windows = Single(until=self.until, held=self.held)
+        optimizer = self.optimizer or LevenbergMarquardt()
+        return Stage(optimizer, self.max_iterations, windows, self.reweight, self.stop)
+
+
+def read_stages(node: Any, path: str = "stages") -> Stages:
+    """Stages in the order in which they are written.
+
+    A stage that is null is left out: so an experiment drops a stage of the experiment that it extends. Stages that an
+    experiment names take the place of the default one, whose optimizer is still to be chosen.
+    """
+    if not isinstance(node, Mapping) or all(s is None for s in node.values()):
+        raise PdefitError(f"{path} expects at least one stage, e.g. stages=levenberg_marquardt, but got {node!r}")
+    default = shipped("stages/auto.yaml")["main"]
+    named = {name: s for name, s in node.items() if s not in (None, default)}
+    given = {n: read_section(_Stage, s, f"{path}.{n}") for n, s in (named or node).items() if s is not None}
+    stages = {name: one.stage(f"{path}.{name}") for name, one in given.items()}
+    last = list(stages)[-1]
+    if (formulation := stages[last].formulation) is not None and formulation.partial:
+        raise PdefitError(
+            f"{path}.{last} is the last stage and would fit a part of the record only; add one without every and until"
+        )
+    if formulation is not None and formulation.holds_state:
+        raise PdefitError(
+            f"{path}.{last} is the last stage and would leave the initial state at its guess; remove held"
+        )
+    if len(stages) == 1 and given[last].optimizer is None:
+        return Stages(tuple(stages.values()), True, node[last].get("max_iterations"))
+    return Stages(tuple(stages.values()))

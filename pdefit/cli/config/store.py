@@ -2,15 +2,14 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Literal
 
 import numpy as np
 
 from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.memory import size_in_bytes
+from pdefit.cli.config._types import Count, Expected, Size
 from pdefit.systems.capabilities import FieldCoords
-
-_KEYS = ("fields", "every", "dtype", "budget")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,10 +24,15 @@ class Store:
     - `budget`: largest size of the file, as "2 GB" or in bytes.
     """
 
-    fields: tuple[str, ...] | None
-    every: int
-    dtype: str
-    budget: str | float
+    fields: (
+        Annotated[
+            tuple[str, ...], Expected("a list of names", lambda x: isinstance(x, list), lambda x: tuple(map(str, x)))
+        ]
+        | None
+    )
+    every: Count
+    dtype: Literal["float32", "float64"]
+    budget: Size
 
     def wanted(self, coords: Mapping[str, FieldCoords], frames: int, kinds: int) -> list[str]:
         """Fields to keep. Unknown names are refused, and a file that would be larger than the budget.
@@ -55,19 +59,3 @@ class Store:
         """Size in bytes of this many frames of the wanted fields, in this many kinds."""
         values = sum(int(np.prod([c.size for c in coords[n].coords.values()])) for n in wanted)
         return values * np.dtype(self.dtype).itemsize * kinds * (frames // self.every + 1)
-
-
-def read_store(node: Mapping[str, Any]) -> Store:
-    """Settings of fields.h5."""
-    for key in node:
-        if key not in _KEYS:
-            raise unknown("key of store", str(key), _KEYS)
-    fields, every = node["fields"], node["every"]
-    if not isinstance(fields, list | None):
-        raise PdefitError(f"store.fields expects a list of names, or null for all, but got '{fields}'")
-    if isinstance(every, bool) or not isinstance(every, int) or every < 1:
-        raise PdefitError(f"store.every expects a whole number >= 1, but got {every}")
-    if node["dtype"] not in ("float32", "float64"):
-        raise PdefitError(f"store.dtype expects float32 or float64, but got '{node['dtype']}'")
-    size_in_bytes(node["budget"], "store.budget")
-    return Store(None if fields is None else tuple(map(str, fields)), every, node["dtype"], node["budget"])

@@ -3,11 +3,12 @@
 import jax
 import numpy as np
 
-from pdefit.cli.config.settings import DataSettings, Settings
-from pdefit.cli.experiment._made import Made
+from pdefit.cli.config.settings import Settings
+from pdefit.cli.config.sources import DataSettings
 from pdefit.cli.experiment._observed_data import observed_data
 from pdefit.cli.experiment.frame_times import fitted_frames, frames_kept_out
 from pdefit.cli.experiment.initial_state import initial_state
+from pdefit.cli.experiment.source import Source
 from pdefit.cli.experiment.truth import problem_at
 from pdefit.data.noise import estimate_noise
 from pdefit.data.readers.locate import locate
@@ -17,7 +18,7 @@ from pdefit.inverse.problem.twin import add_noise
 from pdefit.systems.capabilities import AbstractDriven
 
 
-def from_data(settings: Settings, data: DataSettings) -> Made:
+def from_data(settings: Settings, data: DataSettings) -> Source:
     """Observations from a file, and their problem."""
     path = locate(data.path)
     held = {name: values.tolist() for name, values in read_arrays(path, data.system, data.select).items()}
@@ -25,7 +26,9 @@ def from_data(settings: Settings, data: DataSettings) -> Made:
     observations, assumed, remarks, observe = observed_data(settings, data, path, system)
     if data.noise:
         noisy = add_noise(observations, data.noise, jax.random.key(settings.seed))
-        observations = noisy.with_sigma({name: observations.sigma[name] for name in data.sigma})
+        observations = noisy.with_sigma(
+            {name: np.hypot(observations.sigma[name], noisy.sigma[name]) for name in data.stated}
+        )
         remarks = (
             *remarks,
             f"each variable has noise of {data.noise:.3g} times its range added (seed {settings.seed})",
@@ -42,10 +45,10 @@ def from_data(settings: Settings, data: DataSettings) -> Made:
     located = observe.on(system).located(observations)
     y0, prepared, moved = initial_state(settings.initial, settings.seed, system, located)
     problem = Problem(system, y0, observe, args=settings.args)
-    return Made(
+    return Source(
         problem,
         observations,
-        data.truth,
+        tuple(data.truth),
         None,
         "real data",
         noise=noise,

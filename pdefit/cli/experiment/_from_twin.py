@@ -10,16 +10,18 @@ import numpy as np
 
 from pdefit._util.block_mean import block_mean
 from pdefit._util.trees import cast
-from pdefit.cli.config.settings import Settings, TwinSettings
+from pdefit.cli.config.settings import Settings
+from pdefit.cli.config.sources import TwinSettings
 from pdefit.cli.experiment._kept_film import kept_film
-from pdefit.cli.experiment._made import Made, MethodChoice
 from pdefit.cli.experiment.frame_times import fitted_frames, frame_times
 from pdefit.cli.experiment.initial_state import initial_state
 from pdefit.cli.experiment.open_settings import choose_method, suitable_solver
+from pdefit.cli.experiment.source import Source
 from pdefit.cli.experiment.trial import check_memory, try_observe, try_step
 from pdefit.data.observations import Observations
 from pdefit.integrate.loop.stable_step import MARGIN, choose_steps, stability_limit
 from pdefit.inverse.controls.bind import bind
+from pdefit.inverse.fit.choose_solver import SolverChoice
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.problem.twin import Twin
 from pdefit.inverse.shooting.formulation import Single
@@ -27,7 +29,7 @@ from pdefit.inverse.shooting.frozen_steps import frozen_steps
 from pdefit.systems.system import AbstractSystem
 
 
-def from_twin(settings: Settings, given: TwinSettings) -> Made:
+def from_twin(settings: Settings, given: TwinSettings) -> Source:
     """Observations that a true system makes. With `twin=self` it takes the step of the model."""
     system = settings.system.build()
     truth = settings.system.changed(given.system).refined(given.refine).build()
@@ -40,7 +42,7 @@ def from_twin(settings: Settings, given: TwinSettings) -> Made:
     try_step(truth, fine, solver, "twin.solver", args)
     check_memory(ts.size, fine)
     observe = settings.observe.on(system)
-    try_observe(lambda y: observe(twin.averaged(y)), fine)
+    try_observe(lambda t, y, args: observe(t, twin.averaged(y), args), ts[0], fine, args)
     # node states have no true values in a problem: they belong to windows
     paths = tuple(root for root in (name.split(".")[0] for name in settings.controls) if root != "nodes")
     start = jax.tree.map(lambda x: jnp.asarray(np.asarray(x)), eqx.filter_jit(twin.averaged)(fine))
@@ -53,8 +55,8 @@ def from_twin(settings: Settings, given: TwinSettings) -> Made:
         method, chosen, step = _model_step(settings, problem, ts)
     twin = dataclasses.replace(twin, dt=step)
     states = kept_film(twin, fine, ts, args)
-    record = twin.observed(states, ts, observe)
-    return Made(
+    record = twin.observed(states, ts, observe, args)
+    return Source(
         problem,
         record,
         paths,
@@ -68,7 +70,7 @@ def from_twin(settings: Settings, given: TwinSettings) -> Made:
     )
 
 
-def _model_step(settings: Settings, problem: Problem, ts: np.ndarray) -> tuple[MethodChoice, float | None, float]:
+def _model_step(settings: Settings, problem: Problem, ts: np.ndarray) -> tuple[SolverChoice, float | None, float]:
     """Method that a fit would choose, before there are data to fit.
 
     Returns the method, its constant step (None for adaptive ones), and the step of the truth. They depend on the
@@ -81,11 +83,11 @@ def _model_step(settings: Settings, problem: Problem, ts: np.ndarray) -> tuple[M
     if method.steps is not None:
         # the truth has constant steps: the smallest of the adaptive ones keeps their tolerance everywhere
         layout, starts = Single().layout(ts, np.inf), Single().starts(guess.y0, None)
-        plan = frozen_steps(guess.system, starts, ts, layout, method.solver, method.steps, guess.args)
+        plan = frozen_steps(guess, starts, ts, layout, method.solver, method.steps)
         return method, None, plan.smallest
-    dt = choose_steps([(guess.system, guess.y0)], None, method.solver, MARGIN)[1]
+    dt = choose_steps([(guess.system, guess.y0)], None, method.solver, MARGIN, guess.args)[1]
     # the true parameters may need smaller steps than the guess
-    dt = min(dt, choose_steps([(problem.system, problem.y0)], None, method.solver)[1])
+    dt = min(dt, choose_steps([(problem.system, problem.y0)], None, method.solver, args=problem.args)[1])
     return method, dt, dt
 
 
@@ -98,7 +100,8 @@ def _at_guess(settings: Settings, problem: Problem, ts: np.ndarray) -> Problem:
     declared = {name: control for name, control in settings.controls.items() if name.split(".")[0] != "nodes"}
     if not declared:
         return problem
-    seen = {name: np.asarray(x)[None] for name, x in problem.observe(problem.y0).items()}
+    observed = problem.observe(jnp.asarray(ts[0]), problem.y0, problem.args)
+    seen = {name: np.asarray(x)[None] for name, x in observed.items()}
     return bind(
         problem, declared, jax.random.key(settings.seed), problem.observe.located(Observations.build(ts, seen))
     )[1]

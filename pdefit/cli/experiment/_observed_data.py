@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -11,15 +11,20 @@ import numpy as np
 from jaxtyping import PyTree
 
 from pdefit._util.errors import PdefitError
-from pdefit.cli.config.settings import DataSettings, Settings
+from pdefit.cli.config.settings import Settings
+from pdefit.cli.config.sources import DataSettings
 from pdefit.cli.experiment._positions import check_positions
 from pdefit.cli.experiment.trial import try_observe
 from pdefit.data.observations import Observations
 from pdefit.data.readers.frames import Frames
 from pdefit.data.readers.observations import read_all
-from pdefit.inverse.problem.instrument import AbstractObservationOperator, check_observed, seen_positions
+from pdefit.data.readers.odd_values import about_ends
+from pdefit.inverse.problem.instrument import AbstractObservationOperator, check_observed
+from pdefit.inverse.problem.observed_positions import positions_of
 from pdefit.systems.capabilities import AbstractGridded, FieldCoords
 from pdefit.systems.system import AbstractSystem
+
+_DIMS = ("x", "y", "z")
 
 
 class Observed(NamedTuple):
@@ -49,11 +54,13 @@ def observed_data(settings: Settings, data: DataSettings, path: Path, system: Ab
     """
     times, observe = settings.times, settings.observe
     coords = system.coords() if isinstance(system, AbstractGridded) else {}
+    # an operator may state units of what it observes
+    stated = (observe if observe.lacks_points else observe.on(system)).moved(coords) or {}
     with Frames(
         path,
         data.variables,
-        sigma=data.sigma,
-        units={field: where.unit for field, where in coords.items()},
+        sigma=data.stated,
+        units={field: where.unit for field, where in {**stated, **coords}.items()},
         time_unit=system.time_unit,
         time=data.time or "time",
         start=-np.inf if times.start is None else times.start,
@@ -74,10 +81,17 @@ def observed_data(settings: Settings, data: DataSettings, path: Path, system: Ab
         y, assumed = _some_state(system, settings.seed), None
         if y is not None:
             seeing = observe.on(system)
-            try_observe(seeing, y)
-            check_observed(eqx.filter_eval_shape(seeing, y), frames.shapes, f"the data in '{frames.name}'")
-            assumed = check_positions(frames, _positions(seeing, y, coords), data.coordinates)
+            t, args = frames.ts[0], settings.args
+            shapes = try_observe(seeing, t, y, args)
+            check_observed(shapes, frames.shapes, f"the data in '{frames.name}'")
+            assumed = check_positions(frames, positions_of(seeing, t, y, args, coords), data.coordinates)
         observations, remarks = read_all(frames)
+        periodic = getattr(getattr(system, "grid", None), "periodic", ())
+        for field, values in observations.values.items():
+            shown = np.where(observations.mask[field], values, np.nan)
+            ends = zip(range(1, shown.ndim), _DIMS, periodic, strict=False)
+            found = [about_ends(frames.variables[field], shown, i, dim) for i, dim, wraps in ends if wraps]
+            remarks += [remark for remark in found if remark]
     return Observed(observations, () if assumed is None else (assumed,), tuple(remarks), observe)
 
 
@@ -111,12 +125,3 @@ def _some_state(system: AbstractSystem, seed: int) -> PyTree | None:
         return None
     random = np.random.default_rng(0)
     return jax.tree.map(lambda x: jnp.asarray(random.uniform(0.3, 0.7, x.shape), x.dtype), shapes)
-
-
-def _positions(observe: AbstractObservationOperator, y: PyTree, coords: Any) -> dict[str, Any]:
-    """Positions at which the model observes each field; empty for an instrument whose points have none."""
-    try:
-        return seen_positions(observe, y, coords)
-    # an instrument of a plugin may have no derivative, or raise any exception at this state
-    except Exception:
-        return {}

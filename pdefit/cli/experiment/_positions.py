@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from pdefit._util.errors import PdefitError, unknown
+from pdefit._util.errors import PdefitError, unknown, with_space
 from pdefit.data.readers.frames import Frames
 from pdefit.systems.capabilities import FieldCoords
 
@@ -39,7 +39,7 @@ def check_positions(
             unit = where.coord_units.get(dim, "1")
             found = frames.coordinate(field, axis, dims, named or {}, unit)
             if found is None:
-                taken.append(f"{dim} = {_described(where.coords[dim])}{_shown(unit)}")
+                taken.append(f"{dim} = {_described(where.coords[dim])}{with_space(unit)}")
             elif wrong := _difference(found.values, where.coords[dim], found.precision, dim, unit):
                 raise PdefitError(
                     f"{found.name} of '{field}' in '{frames.name}' {wrong}; +data.coordinates.{dim}=null takes the model's "
@@ -76,7 +76,7 @@ def _difference(found: np.ndarray, expected: np.ndarray, precision: float, dim: 
 
     if agree(found, expected):
         return None
-    u = _shown(unit)
+    u = with_space(unit)
     starts = f"starts at {found[0]:.6g}{u} where the model's points start at {expected[0]:.6g}{u}"
     length, found_length = float(expected[-1] - expected[0]), float(found[-1] - found[0])
     if length * found_length < 0:
@@ -111,7 +111,3 @@ def _difference(found: np.ndarray, expected: np.ndarray, precision: float, dim: 
 
 def _fraction(x: float) -> str:
     return "half" if abs(x - 0.5) < 1e-3 else f"{x:.3g} times"
-
-
-def _shown(unit: str) -> str:
-    return "" if unit == "1" else f" {unit}"

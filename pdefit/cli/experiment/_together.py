@@ -51,15 +51,19 @@ def together(settings: Settings, made: Mapping[str, Experiment]) -> Experiment:
     # steps that were left open were chosen at each recording's own guess of what is shared
     if not suits(functional, functional.theta0):
         functional = stepped(functional, stable_step(functional, functional.theta0))
+    source = dataclasses.replace(
+        first.source,
+        noise={n: found for one in made.values() for n, found in one.source.noise.items()},
+        unstated=tuple({n for one in made.values() for n in one.source.unstated}),
+        noiseless=any(one.source.noiseless for one in made.values()),
+    )
     parts = [part for part, _ in functional.parts(functional.theta0)]
     return dataclasses.replace(
         first,
         functional=functional,
         stages=[_judged(stage, made) for stage in first.stages],
         remarks=_named({name: one.remarks for name, one in made.items()}) + _apart(made),
-        noise={n: found for one in made.values() for n, found in one.noise.items()},
-        unstated=tuple({n for one in made.values() for n in one.unstated}),
-        noiseless=any(one.noiseless for one in made.values()),
+        source=source,
         recordings={n: dataclasses.replace(o, functional=f) for (n, o), f in zip(made.items(), parts, strict=True)},
     )
 
@@ -80,15 +84,15 @@ def _judged(stage: Stage, made: Mapping[str, Experiment]) -> Stage:
     """A stage whose stopping rule knows the data of all recordings."""
     if not isinstance(stage.stop, Holdout):
         return stage
-    records = tuple(one.record.at(slice(0, one.fitted)) for one in made.values())
+    records = tuple(one.source.record.at(slice(0, one.fitted)) for one in made.values())
     return dataclasses.replace(stage, stop=Holdout(records, stage.stop.patience))
 
 
 def _apart(made: Mapping[str, Experiment]) -> tuple[str, ...]:
     """A remark about two recordings without a common time."""
-    first = max(made, key=lambda name: float(made[name].record.ts[0]))
-    last = min(made, key=lambda name: float(made[name].record.ts[made[name].fitted - 1]))
-    if made[first].record.ts[0] <= made[last].record.ts[made[last].fitted - 1]:
+    first = max(made, key=lambda name: float(made[name].source.record.ts[0]))
+    last = min(made, key=lambda name: float(made[name].source.record.ts[made[name].fitted - 1]))
+    if made[first].source.record.ts[0] <= made[last].source.record.ts[made[last].fitted - 1]:
         return ()
     return (
         f"{first} begins when {last} has ended: what they share at a time, such as a force, is seen by one of them only; "

@@ -19,6 +19,7 @@ from pdefit.cli.experiment.open_settings import choose_method, chosen_stages
 from pdefit.cli.experiment.trial import try_observe, try_step
 from pdefit.cli.experiment.truth import check_stated
 from pdefit.data.observations import Observations
+from pdefit.inverse.fit.stability import longer_than_frames, refuse_unstable
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.fit.stop import Holdout, Noise
 from pdefit.inverse.objective.functional import Functional
@@ -29,10 +30,10 @@ from pdefit.inverse.objective.variants import with_dt
 def build_experiment(settings: Settings) -> Experiment:
     """The experiment that settings describe. Raises `PdefitError` where its parts do not fit each other."""
     exp = _on_one_device(settings)
-    if not settings.devices:
+    if not settings.device:
         return exp
     devices = jax.devices()
-    return dataclasses.replace(exp, functional=spread(exp.functional, [devices[n] for n in settings.devices]))
+    return dataclasses.replace(exp, functional=spread(exp.functional, [devices[n] for n in settings.device]))
 
 
 def _on_one_device(settings: Settings) -> Experiment:
@@ -51,20 +52,20 @@ def _on_one_device(settings: Settings) -> Experiment:
 def _single(settings: Settings) -> Experiment:
     """The experiment of one recording."""
     if settings.data is not None:
-        made = from_data(settings, settings.data)
+        source = from_data(settings, settings.data)
     elif settings.twin is not None:
-        made = from_twin(settings, settings.twin)
+        source = from_twin(settings, settings.twin)
     else:
         raise PdefitError("A fit expects observations: set data.path to a file, or twin=independent to make them")
-    problem, record = cast(made.problem, settings.dtype), made.record
+    problem, record = cast(source.problem, settings.dtype), source.record
     fitted = fitted_frames(settings.times, record.ts)
     stages, formulation = list(settings.stages.stages), settings.formulation
     held = frames_kept_out(settings, record.ts[:fitted])
     window = withhold(record.at(slice(0, fitted)), held)
-    method = made.method or choose_method(settings, problem, float(record.ts[fitted - 1] - record.ts[0]))
+    method = source.method or choose_method(settings, problem, float(record.ts[fitted - 1] - record.ts[0]))
     try_step(problem.system, problem.y0, method.solver, "solver", problem.args)
-    try_observe(problem.observe.placed(record.positions_at(0)), problem.y0)
-    check_control_units(settings.controls, problem.system)
+    try_observe(problem.observe.placed(record.positions_at(0)), record.ts[0], problem.y0, problem.args)
+    check_control_units(settings.controls, problem)
     functional = Functional(
         problem,
         cast(window, settings.dtype),
@@ -79,32 +80,26 @@ def _single(settings: Settings) -> Experiment:
         smooth_tangents=settings.smooth_tangents,
         key=jax.random.key(settings.seed),
     )
-    functional = settings.driver.resolve_for(functional if made.dt is None else with_dt(functional, made.dt))
-    truth = problem if made.truth is None else cast(made.truth, settings.dtype)
-    if made.truth is not None:
-        check_stated(made.true_paths, functional.controls.items, truth)
-    reasons = method.reasons
+    refuse_unstable(functional)
+    functional = settings.driver.resolve_for(functional if source.dt is None else with_dt(functional, source.dt))
+    truth = problem if source.truth is None else cast(source.truth, settings.dtype)
+    if source.truth is not None:
+        check_stated(source.true_paths, functional.controls.items, truth)
+    reasons = [method.reason]
     if settings.stages.open:
         stages, reason = chosen_stages(functional, settings.stages, bool(held.size))
-        reasons += (reason,)
-    ranges = made.noiseless or any(name in made.unstated for name in functional.observed)
+        reasons.append(reason)
+    ranges = source.noiseless or any(name in source.unstated for name in functional.observed)
     return Experiment(
         functional=functional,
         stages=[_with_rule(s, record.at(slice(0, fitted)), held, ranges) for s in stages],
-        choices=made.assumed + reasons,
-        remarks=made.remarks,
-        record=record,
+        choices=(*source.assumed, *filter(None, reasons)),
+        remarks=source.remarks + longer_than_frames(functional),
+        source=source,
         fitted=fitted,
-        truth=truth if made.true_paths else None,
-        true_paths=made.true_paths,
-        true_states=made.true_states,
-        variant=made.variant,
-        noise=made.noise,
-        unstated=made.unstated,
-        noiseless=made.noiseless,
+        truth=truth if source.true_paths else None,
         held=held,
         driver=settings.driver,
-        prepared=made.prepared,
         max_iterations=settings.max_iterations,
     )
 

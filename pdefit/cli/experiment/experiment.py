@@ -4,14 +4,11 @@ import dataclasses
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from jaxtyping import PyTree
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.html import summarised, table
-from pdefit.cli.experiment._prepared import Prepared
+from pdefit.cli.experiment.source import Source
 from pdefit.cli.experiment.truth import is_known
-from pdefit.data.noise import NoiseEstimate
-from pdefit.data.observations import Observations
 from pdefit.inverse.controls.vector import BoundControl
 from pdefit.inverse.fit.drivers import AbstractDriver
 from pdefit.inverse.fit.fit import Fit, Progress, fit
@@ -25,47 +22,33 @@ from pdefit.inverse.problem.problem import Problem
 class Experiment:
     """All that a fit works on: observations, the objective, and the stages of its minimisation.
 
-    Of many recordings, `record`, `fitted`, `truth`, `true_states`, `held` and `prepared` are those of the first; each
-    has its own in `recordings`.
+    Of many recordings, `fitted`, `truth`, `held` and `source` are those of the first, but for what `source` knows of the
+    noise; each has its own in `recordings`.
 
     **Arguments:**
 
-    - `functional`: the objective, on the first `fitted` observations of `record`.
+    - `functional`: the objective, on the first `fitted` observations of `source.record`.
     - `stages`: of the fit.
-    - `record`: all observations, including those kept for the forecast.
+    - `source`: the observations, with all that is known of them.
     - `fitted`: the number of times that are fitted.
     - `truth`: the problem at true values; None where none are known.
-    - `true_paths`: the controls whose true values are known.
-    - `true_states`: states of a twin without noise, with leading axis time; None for measured data.
-    - `variant`: kind of data, in words.
-    - `noise`: standard deviations that were estimated from the data.
-    - `unstated`: fields without a standard deviation.
-    - `noiseless`: whether the data are a twin's without noise.
     - `held`: indices of frames kept out of the fit.
     - `driver`: evaluates the functional.
     - `choices`: messages about what was chosen automatically, and why.
     - `remarks`: messages about what looks odd in the data.
-    - `prepared`: cost of preparing the initial state.
     - `max_iterations`: bound on the evaluations of all stages together; None for that of the stages.
     - `recordings`: many recordings by name; empty for one.
     """
 
     functional: AbstractObjective
     stages: list[Stage]
-    record: Observations
+    source: Source
     fitted: int
     truth: Problem | None
-    true_paths: tuple[str, ...]
-    true_states: PyTree | None
-    variant: str
-    noise: dict[str, NoiseEstimate]
-    unstated: tuple[str, ...]
-    noiseless: bool
     held: np.ndarray
     driver: AbstractDriver
     choices: tuple[str, ...]
     remarks: tuple[str, ...]
-    prepared: Prepared | None
     max_iterations: int | None
     recordings: "Mapping[str, Experiment]" = dataclasses.field(default_factory=dict)
 
@@ -88,7 +71,7 @@ class Experiment:
     @property
     def forecasts(self) -> bool:
         """Whether frames are kept for the forecast."""
-        return any(one.fitted < one.record.ts.size for one in self.each.values())
+        return any(one.fitted < one.source.record.ts.size for one in self.each.values())
 
     def fit(self, callback: Callable[[Progress], None] | None = None) -> Fit[AbstractObjective]:
         """The minimum of the objective by the stages, as `pdefit fit` finds it, but without a run directory.
@@ -127,7 +110,7 @@ class Experiment:
         times = sum(one.fitted for one in self.each.values())
         many = f" of {len(self.recordings)} recordings" if self.recordings else ""
         return (
-            f"{self.variant}, {functional.observed_values} values at {times} times{many}, "
+            f"{self.source.variant}, {functional.observed_values} values at {times} times{many}, "
             f"{functional.controls.size} unknowns"
         )
 
@@ -136,5 +119,5 @@ class Experiment:
         if self.recordings:
             one = [*self.recordings.values()][control.recording or 0]
             return one.true_value(next(c for c in one.functional.controls.items if c.name == control.name))
-        known = self.truth is not None and is_known(control.path, self.true_paths)
+        known = self.truth is not None and is_known(control.path, self.source.true_paths)
         return np.asarray(control.where(self.truth)) if known and self.truth is not None else None

@@ -4,7 +4,8 @@ import numpy as np
 
 from pdefit._util.errors import PdefitError
 from pdefit.analysis.goodness.holdout import held_frames
-from pdefit.cli.config.settings import Settings, Times
+from pdefit.cli.config.settings import Settings
+from pdefit.cli.config.sources import Times
 from pdefit.cli.experiment.trial import check_memory
 
 

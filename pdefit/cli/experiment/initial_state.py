@@ -6,7 +6,7 @@ from jaxtyping import PyTree
 
 from pdefit._util.errors import PdefitError, first_line
 from pdefit._util.trees import named_fields
-from pdefit.cli.config.settings import Initial, StateFile
+from pdefit.cli.config.sources import Initial, StateFile
 from pdefit.cli.experiment._prepared import Prepared, prepared_state, state_from_file
 from pdefit.data.observations import Observations
 from pdefit.data.readers.locate import locate

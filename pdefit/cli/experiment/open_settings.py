@@ -7,7 +7,6 @@ from jaxtyping import PyTree
 
 from pdefit.cli.config.settings import Settings
 from pdefit.cli.config.stages import Stages
-from pdefit.cli.experiment._made import MethodChoice
 from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.inverse.fit.choose_solver import SolverChoice, choose_solver
 from pdefit.inverse.fit.choose_stages import choose_stages
@@ -18,8 +17,8 @@ from pdefit.inverse.shooting.formulation import Single
 from pdefit.systems.system import AbstractSystem
 
 
-def choose_method(settings: Settings, problem: Problem, span: float) -> MethodChoice:
-    """Solver and steps of a configuration, or those that suit the equations.
+def choose_method(settings: Settings, problem: Problem, span: float) -> SolverChoice:
+    """Solver and steps of a configuration, whose reason is empty, or those that suit the equations.
 
     **Arguments:**
 
@@ -28,16 +27,16 @@ def choose_method(settings: Settings, problem: Problem, span: float) -> MethodCh
     """
     steps = settings.steps
     if settings.solver is not None:
-        return MethodChoice(settings.solver, steps, ())
+        return SolverChoice(settings.solver, steps, "")
     adaptive = settings.dt is None and steps is None
     choice = _choice(problem.system, problem.y0, span, problem.args, adaptive)
     if choice is None:
-        return MethodChoice(RK4(), steps, ())
+        return SolverChoice(RK4(), steps, "")
     reason = f"solver: {type(choice.solver).__name__}, since {choice.reason}; choose another with solver=..."
     if steps is not None and isinstance(choice.solver, RK4):
         # RK4 does not estimate its error, which adaptive steps need
-        return MethodChoice(diffrax.Tsit5(), steps, (reason.replace("RK4", "Tsit5"),))
-    return MethodChoice(choice.solver, choice.steps or steps, (reason,))
+        return SolverChoice(diffrax.Tsit5(), steps, reason.replace("RK4", "Tsit5"))
+    return SolverChoice(choice.solver, choice.steps or steps, reason)
 
 
 def suitable_solver(system: AbstractSystem, y0: PyTree, span: float, args: PyTree) -> diffrax.AbstractSolver:

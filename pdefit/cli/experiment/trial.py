@@ -48,13 +48,18 @@ def try_step(
     )
 
 
-def try_observe(observe: Callable[[PyTree], dict[str, Any]], y0: PyTree) -> None:
-    """Refuse an observation that does not fit the state, or that sees no point of it."""
-    for name, seen in _shapes(observe, y0, "observe does not fit the state").items():
+def try_observe(observe: Callable[..., dict[str, Any]], t: float, y0: PyTree, args: PyTree) -> dict[str, Any]:
+    """Shapes of what is observed. An observation that does not fit the state, or that sees no point of it, is refused.
+
+    **Arguments:** `observe` is an operator; `t`, `y0`, `args` are a time, a state and exogenous inputs.
+    """
+    found = _shapes(lambda y: observe(jnp.asarray(t), y, args), y0, "observe does not fit the state")
+    for name, seen in found.items():
         if 0 in seen.shape:
             raise PdefitError(
                 f"observe sees no point of '{name}' (shape {seen.shape}); take smaller strides or offsets"
             )
+    return found
 
 
 def check_memory(frames: int, y0: PyTree = 1.0) -> None:

@@ -20,12 +20,9 @@ from pdefit._util.precision import demand_float64
 from pdefit.analysis.goodness.verdict import Verdict
 from pdefit.cli.config.in_process import apart
 from pdefit.cli.experiment.build import build_experiment
-from pdefit.cli.runs.recorded_run import open_run
+from pdefit.cli.runs.recorded_run import at_best, open_run, same_problem
 from pdefit.cli.runtime.equations import using
-from pdefit.cli.runtime.run_directory import refuse_old
 from pdefit.data.readers.lazy_fields import lazy_fields
-from pdefit.inverse.fit.fit import restored
-from pdefit.inverse.fit.result import RunState
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import VALUE
 from pdefit.inverse.objective.fingerprint import fingerprint
@@ -65,8 +62,9 @@ def load_run(path: str | os.PathLike[str], equations: str | os.PathLike[str] | N
             f"'{folder}' holds {len(runs)} runs; load one of them: {', '.join(named[:_MOST_JOBS])}{more}, e.g. "
             f"pdefit.load_run({str(runs[0])!r})"
         )
-    refuse_old(runs[0])
-    return Run(runs[0], None if equations is None else Path(equations))
+    run = Run(runs[0], None if equations is None else Path(equations))
+    run._files.refuse_old()
+    return run
 
 
 class Run:
@@ -100,13 +98,8 @@ class Run:
 
         Units are those of the column `unit`. Unknown numbers are NaN.
         """
-        rows = []
-        if self._files.has("parameters.csv"):
-            try:
-                rows = read_parameters(self._files.path("parameters.csv"))
-            # a damaged table may lack columns, or hold text for numbers
-            except (OSError, ValueError, KeyError, TypeError):
-                raise self._damaged("parameters.csv") from None
+        has = self._files.has("parameters.csv")
+        rows = read_parameters(self._files.path("parameters.csv")) if has else []
         numbers = {n: "float64" for n, kind in COLUMNS.items() if kind in (float, float | None)}
         return pandas.DataFrame(rows, columns=list(COLUMNS)).astype(numbers).set_index("control")
 
@@ -119,11 +112,11 @@ class Run:
 
     @functools.cached_property
     def verdict(self) -> Verdict:
-        """The verdict on the fit, with its reason."""
-        word, reason = (self.summary.get(key) for key in ("verdict", "verdict_reason"))
-        if not isinstance(word, str) or not isinstance(reason, str):
+        """The verdict on the fit; its only reason is the line that summary.json holds."""
+        word, reason = self._files.summary.verdict, self._files.summary.verdict_reason
+        if not (word and reason):
             raise PdefitError(f"'{self.directory}' has no verdict ({self.state}); {self._remedy}")
-        return Verdict(word, reason)
+        return Verdict(word, (reason,))
 
     @functools.cached_property
     def fields(self) -> xarray.Dataset:
@@ -150,33 +143,25 @@ class Run:
             raise PdefitError(f"'{self.directory}' is a run of pdefit {self._files.verb}, which estimates nothing")
         with apart(), using(self._equations):
             run = open_run([str(self.directory)], "certify")
-            if run.saved is None:
+            if (saved := run.files.saved) is None:
                 raise PdefitError(f"'{self.directory}' has no estimate yet ({self.state}); {self._remedy}")
             exp = build_experiment(run.settings)
-        functional, theta = restored(exp.functional, exp.stages, RunState(run.saved.numbers, run.saved.arrays))
-        self._compare(run.saved.origin["hashes"], fingerprint(exp.functional), functional, theta)
+        functional, theta = at_best(exp, saved)
+        self._compare(saved.origin["hashes"], fingerprint(exp.functional), functional, theta)
         return jax.block_until_ready(functional.at(theta))
 
     def _compare(
         self, before: Mapping[str, Any], now: Mapping[str, str], functional: AbstractObjective, theta: Array
     ) -> None:
-        """Refuse equations or data other than those of the run.
-
-        Other versions or compiler flags may change the hashes of the same equations. There the loss decides.
-        """
-        changed = [part for part in ("equations", "data") if before.get(part) != now[part]]
-        loss = self.summary.get("loss_final")
-        if changed and before.get("flags") != now["flags"] and isinstance(loss, float):
-            changed = [] if np.isclose(float(VALUE(functional, theta)), loss, _SAME_LOSS, 0.0) else changed
-        if changed:
-            raise PdefitError(f"The {' and '.join(changed)} are not those of '{self.directory}'; put them back")
+        """Refuse equations or data other than those of the run. With other versions or flags the loss decides."""
+        others = [part for part in same_problem(before, now, self.directory) if part != "flags"]
+        loss = self._files.summary.loss_final
+        if others and (loss is None or not np.isclose(float(VALUE(functional, theta)), loss, _SAME_LOSS, 0.0)):
+            raise PdefitError(f"The {' and '.join(others)} are not those of '{self.directory}'; put them back")
 
     @property
     def _remedy(self) -> str:
         return f"pdefit resume {self.directory} goes on" if self._files.verb == "fit" else "run its command again"
-
-    def _damaged(self, name: str) -> PdefitError:
-        return PdefitError(f"'{self.directory / name}' is damaged; put it back from a copy")
 
     def __repr__(self) -> str:
         return f"Run({str(self.directory)!r}): {self._headline()}"
@@ -189,7 +174,8 @@ class Run:
 
     def _repr_html_(self) -> str:
         """Verdict, estimates with their intervals and the main figure, for notebooks."""
-        name = str(self.summary.get("experiment") or self.directory.name)
+        summary = self._files.summary
+        name = summary.experiment or self.directory.name
         lines = [f"{name}: {self._headline()}"]
         try:
             rows, parameters = [], self.parameters
@@ -203,9 +189,8 @@ class Run:
         except PdefitError as error:
             rows, parameters = [], pandas.DataFrame()
             lines.append(str(error))
-        loss, count = self.summary.get("loss_final"), self.summary.get("iterations")
-        if isinstance(loss, float) and isinstance(count, int):
-            lines.append(f"loss {loss:.5g} after {count} iterations")
+        if summary.loss_final is not None and summary.iterations is not None:
+            lines.append(f"loss {summary.loss_final:.5g} after {summary.iterations} iterations")
         if len(parameters) > _MOST_ROWS:
             lines.append(f"{len(parameters) - _MOST_ROWS} more rows in parameters")
         return table(("parameter", "unit", "estimate", "95 % interval", "truth"), rows, lines) + self._picture()

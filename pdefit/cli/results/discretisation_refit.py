@@ -63,7 +63,9 @@ def _compared(
     """Table of one fit, printed, and its content."""
     name, names = FINER[what][0], functional.controls.tabulated.names()
     usable = np.isfinite(known.reach) & (known.reach > 0)
-    shift = np.where(usable, np.asarray(again.theta - theta) / np.where(usable, known.reach, 1.0), np.nan)
+    shift = np.where(
+        usable, known.at_points(np.asarray(again.theta - theta)) / np.where(usable, known.reach, 1.0), np.nan
+    )
     recorded = again.functional.controls.tabulated
     values = recorded.values(again.theta[: recorded.size])
     finer = np.concatenate([np.zeros(0), *(np.ravel(np.asarray(v)) for v in values.values())])

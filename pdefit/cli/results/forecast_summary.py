@@ -1,25 +1,22 @@
 """Scores of the forecast for summary.json, forecast.csv and the terminal."""
 
-import logging
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import PyTree
 from rich.console import Console
-from rich.markup import escape
 
 from pdefit._util.errors import PdefitError, with_space
 from pdefit.analysis.forecast.lyapunov import LyapunovResult, lyapunov
 from pdefit.analysis.forecast.peak_times import PeakTimes
 from pdefit.analysis.forecast.skill import VALID_BELOW, Skill
 from pdefit.cli.experiment.experiment import Experiment
+from pdefit.cli.runtime.messages import say, warn
 from pdefit.inverse.fit.result import Fit
 from pdefit.output.store.tables import write_series
 from pdefit.systems.capabilities import AbstractBaseline
 from pdefit.systems.field_coords import field_coords
-
-log = logging.getLogger("pdefit")
 
 
 def check_lyapunov(wanted: bool, exp: Experiment) -> None:
@@ -41,7 +38,7 @@ def forecast_summary(
     - `with_lyapunov`: whether to compute the largest Lyapunov exponent.
     """
     system = found.problem.system
-    start, unit = float(exp.record.ts[exp.fitted - 1]), system.time_unit
+    start, unit = float(exp.source.record.ts[exp.fitted - 1]), system.time_unit
     coords = field_coords(system, exp.functional.problem.y0)
     exponent = _lyapunov(exp, found, last, console) if with_lyapunov else None
     summary = {
@@ -68,9 +65,7 @@ def forecast_summary(
             for label, error in skill.per_label.items()
         },
     }
-    line = in_words(summary, unit)
-    log.info(line)
-    console.print(escape(line), highlight=False)
+    say(console, in_words(summary, unit))
     return summary
 
 
@@ -88,11 +83,14 @@ def write_forecast(path: Path, skill: Skill) -> None:
 def in_words(summary: dict[str, Any], unit: str) -> str:
     """The section `forecast` of summary.json in one line, with the time unit of the system."""
     unit = with_space(unit)
-    name, valid = summary["baseline"]["name"], summary["valid_time"]
+    name, valid, error = summary["baseline"]["name"], summary["valid_time"], summary["relative_l2_at_end"]
+    baseline = f"{summary['baseline']['relative_l2_at_end']:.2g}"
     to_end = "all" if summary["valid_to_end"] else f"{valid:.4g}"
     parts = [
         f"forecast: valid (error below {summary['valid_below']:g}) for {to_end} of {summary['horizon']:.4g}{unit}",
-        f"error at its end {summary['relative_l2_at_end']:.2g}, of {name} {summary['baseline']['relative_l2_at_end']:.2g}",
+        f"error at its end {error:.2g}, of {name} {baseline}"
+        if np.isfinite(error)
+        else f"not finite at its end, because the model blows up; error of {name} there {baseline}",
     ]
     peak, parting = summary["peak_time"], summary["lyapunov"]
     if peak is not None:
@@ -135,8 +133,7 @@ def _lyapunov(exp: Experiment, found: Fit, last: PyTree, console: Console) -> Ly
     """Lyapunov exponent of the fitted model from the end of the fit to that of the forecast; None where it fails."""
     numerics = found.functional.numerics(found.problem)
     try:
-        return lyapunov(found.problem.system, last, exp.record.ts[exp.fitted - 1 :], **numerics._asdict())
+        return lyapunov(found.problem.system, last, exp.source.record.ts[exp.fitted - 1 :], **numerics._asdict())
     except PdefitError as error:
-        log.warning("no Lyapunov exponent: %s", error)
-        console.print(f"[yellow]no Lyapunov exponent:[/] {escape(str(error))}")
+        warn(console, str(error), "no Lyapunov exponent:")
         return None

@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.markup import escape
 
 from pdefit._util.errors import PdefitError, first_line, sentence, unknown
-from pdefit.cli.runtime.run_directory import refuse_old
 from pdefit.output.pictures.figures import Drawn, draw_all, draw_run_movie
 from pdefit.output.pictures.report import write_report
 from pdefit.output.store.runs import RunFiles, find_runs, recordings_in
@@ -68,7 +67,7 @@ def for_each_run(folder: Path, make: Callable[[Path], Drawn], console: Console) 
         try:
             if not os.access(run, os.W_OK):
                 raise PdefitError(f"'{run}' cannot be written; make it writable, or copy it to a folder that is")
-            refuse_old(run)
+            RunFiles(run).refuse_old()
             drawn = make(run)
         # whatever fails in one run must not stop the others
         except Exception as error:

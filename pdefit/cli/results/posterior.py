@@ -1,6 +1,5 @@
 """The uncertainty of unknown fields: posterior.h5 and the section `posterior` of summary.json."""
 
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from rich.console import Console
-from rich.markup import escape
 
-from pdefit._util import interrupts
 from pdefit._util.errors import PdefitError
 from pdefit.cli.config.settings import PosteriorSettings, Settings
 from pdefit.cli.experiment.experiment import Experiment
 from pdefit.cli.results.fit_quality import sigma_stated
 from pdefit.cli.results.spread import DRAWS, write_spread
+from pdefit.cli.runtime.messages import say, warn
 from pdefit.cli.runtime.progress import RunsProgress
 from pdefit.inverse.controls.vector import BoundControl
 from pdefit.inverse.fit.drivers import Traced
@@ -26,8 +24,6 @@ from pdefit.output.store.fields import FieldsFile
 from pdefit.output.store.runs import recording_folder
 from pdefit.systems.capabilities import FieldCoords
 from pdefit.systems.field_coords import field_coords
-
-log = logging.getLogger("pdefit")
 
 # half the width of a 95 % interval in standard deviations, and the samples that measure those of fluctuations
 _HALF, _SAMPLES = 1.959964, 100
@@ -60,7 +56,7 @@ def posterior_summary(
 
         def stop(done: int) -> bool:
             bar(done, settings.posterior.rank if settings.posterior else 0, "products of the posterior")
-            return bool(interrupts.received())
+            return False
 
         options |= {
             "rank": settings.posterior.rank,
@@ -71,8 +67,7 @@ def posterior_summary(
         try:
             posterior = field_posterior(found.functional, found.theta, **options)
         except PdefitError as error:
-            log.warning("%s", error)
-            console.print(f"[yellow]no posterior:[/] {escape(str(error))}", highlight=False)
+            warn(console, str(error), "no posterior:")
             return None
     coverage, lines = _write(path, title, exp, settings, posterior, found), [str(posterior), posterior.remark]
     for control, parts in coverage.items():
@@ -85,9 +80,7 @@ def posterior_summary(
         lines.append(
             write_spread(recording_folder(path.parent, name), title, recording, settings, draws, part.functional)
         )
-    for line in filter(None, lines):
-        log.info(line)
-        console.print(escape(line), highlight=False)
+    say(console, *lines)
     names = ("eigenvalues", "degrees_of_freedom", "products", "missing", "noise", "remark", "amplitude_factors")
     return {name: getattr(posterior, name) for name in names} | {
         "above_one": int(np.sum(posterior.eigenvalues > 1)),
@@ -114,7 +107,7 @@ def _write(
             frames[name]["true"] = truth
             coverage[control.path] = _coverage(estimate - truth, std, samples, coords[name].dims)
     kinds, unit = {name: tuple(kinds) for name, kinds in frames.items()}, found.problem.system.time_unit
-    ts = np.asarray(exp.record.ts[:1])
+    ts = np.asarray(exp.source.record.ts[:1])
     with FieldsFile(path, ts, unit, coords, kinds, settings.store.dtype, np.zeros(1), title) as film:
         film.append({f"{name}_{kind}": x for name, kinds in frames.items() for kind, x in kinds.items()})
     return coverage

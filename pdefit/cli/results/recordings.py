@@ -8,7 +8,6 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from pdefit._util.atomic import write_json
 from pdefit.cli.config.settings import Settings
 from pdefit.cli.experiment.experiment import Experiment
 from pdefit.cli.results.fields import write_film
@@ -18,10 +17,14 @@ from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.fit.result import Fit
 from pdefit.inverse.objective.functional import Functional
 from pdefit.output.store.runs import recording_folder
+from pdefit.output.store.summary import Summary
 from pdefit.output.store.tables import write_rows, write_series
 
 # columns of recordings.csv beside the own controls of a recording
 _COLUMNS = ("recording", "frames", "values", "chi2_per_value", "heldout_chi2_per_value", "forecast_relative_l2")
+
+# entries of the summary.json of one of many recordings
+_ENTRIES = ("experiment", "variant", "status", "time_unit", "sigma", "fit", "forecast", "own", "frames")
 
 
 def write_recordings(
@@ -55,7 +58,7 @@ def recordings_summary(
     quality: list[dict[str, Any]],
     ahead: list[dict[str, Any] | None],
     directory: Path,
-    summary: dict[str, Any],
+    title: str,
     console: Console,
 ) -> dict[str, Any]:
     """The sections `fit` and `forecast` of summary.json, of many recordings with those of each under `recordings`.
@@ -66,12 +69,12 @@ def recordings_summary(
 
     - `exp`, `found`: the experiment and its fit.
     - `quality`, `ahead`: the sections `fit` and `forecast` of every recording.
-    - `directory`, `summary`: of the run.
+    - `directory`, `title`: of the run.
     """
     if not exp.recordings:
         return {"fit": quality[0], "forecast": ahead[0]}
     each, lines = dict[str, Any](), list[dict[str, Any]]()
-    common = {key: summary[key] for key in ("variant", "status", "time_unit", "sigma")}
+    unit, sigma = found.functional.problem.system.time_unit, sigma_summary(found)
     for number, (name, one) in enumerate(exp.recordings.items()):
         own = _own_numbers(found.recordings[number])
         held, later = quality[number]["heldout"] or {}, ahead[number] or {}
@@ -79,8 +82,15 @@ def recordings_summary(
         told += (held.get("chi2_per_value"), later.get("relative_l2_at_end"))
         lines.append(dict(zip(_COLUMNS, told, strict=True)) | own)
         each[name] = {"fit": quality[number], "forecast": ahead[number], "own": own, "frames": one.fitted}
-        title = {"experiment": f"{summary['experiment']} {name}"}
-        write_json(recording_folder(directory, name) / "summary.json", common | title | each[name])
+        summary = Summary(
+            experiment=f"{title} {name}",
+            variant=exp.source.variant,
+            status=found.status,
+            time_unit=unit,
+            sigma=sigma,
+            **each[name],
+        )
+        summary.write(recording_folder(directory, name) / "summary.json", _ENTRIES)
     write_rows(directory / "recordings.csv", lines)
     console.print(_table(lines))
     values, chi2 = (sum(q[key] for q in quality) for key in ("values", "chi2"))
@@ -92,6 +102,11 @@ def recordings_summary(
         "heldout": None,
     }
     return {"fit": whole, "forecast": None, "recordings": each}
+
+
+def sigma_summary(found: Fit) -> dict[str, list[float]]:
+    """The different standard deviations of every variable, at most 64 of each."""
+    return {n: np.unique(np.asarray(s)).tolist()[:64] for n, s in found.functional.observations.sigma.items()}
 
 
 def _own_numbers(found: Fit[Functional]) -> dict[str, float]:

@@ -44,7 +44,7 @@ def write_spread(
     store, path = settings.store, folder / "spread.h5"
     problems = [_problem(functional, jnp.asarray(theta)) for theta in thetas]
     system, y0 = problems[0].system, problems[0].y0
-    more, ts = derived_coords(system), exp.record.ts[: exp.fitted : store.every]
+    more, ts = derived_coords(system), exp.source.record.ts[: exp.fitted : store.every]
     coords = field_coords(system, y0) | more
     kinds = dict.fromkeys(store.wanted(coords, exp.fitted, 2), ("mean", "std"))
     unit, finite = system.time_unit, True

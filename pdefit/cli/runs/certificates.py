@@ -15,6 +15,7 @@ from pdefit._util.atomic import read_json, write_json
 from pdefit._util.errors import PdefitError
 from pdefit.cli.config.settings import Settings
 from pdefit.cli.experiment.experiment import Experiment
+from pdefit.cli.runtime.messages import say
 from pdefit.inverse.certify.certificate import Certificate, certify
 from pdefit.inverse.fit import fit as fitting
 from pdefit.inverse.objective.abstract import AbstractObjective
@@ -36,8 +37,6 @@ class Certificates:
     def __init__(self, exp: Experiment, settings: Settings, directory: Path):
         self._exp, self._settings, self._path = exp, settings, directory / "certificate.json"
         self._failed = ""
-        # time of both certificates, compilation included
-        self.seconds = 0.0
 
     def start(self, console: Console) -> None:
         """Certify the objective of the first stage at its guess; a failure stops the run before the fit."""
@@ -63,11 +62,8 @@ class Certificates:
             raise PdefitError(f"{self._failed} (certificate=warn goes on all the same)")
 
     def _judge(self, found: Certificate, where: str, console: Console) -> None:
-        self.seconds += found.seconds
         if found.passed:
-            message = f"{_praise(found, where)} ({found.seconds:.1f} s with compilation)"
-            log.info(message)
-            console.print(message, highlight=False)
+            say(console, f"{_praise(found, where)} ({found.seconds:.1f} s with compilation)")
             return
         self._failed = f"The gradient fails its certificate {where}: {found.reason}"
         log.warning(self._failed)
@@ -132,7 +128,12 @@ def fit_cost(exp: Experiment, settings: Settings) -> float:
 
 def evaluation_cost(functional: AbstractObjective, stage: fitting.Stage) -> float:
     """Approximate cost of an evaluation in a stage in forward runs: of all tangents together, or of a gradient."""
-    return 1 + functional.tangents / 2 if stage.optimizer.tangents else 5.0
+    return tangents_cost(functional) if stage.optimizer.tangents else 5.0
+
+
+def tangents_cost(functional: AbstractObjective) -> float:
+    """Approximate cost of all tangents together in forward runs."""
+    return 1 + functional.tangents / 2
 
 
 def show(found: Certificate, console: Console) -> None:

@@ -103,7 +103,7 @@ def _times(shift: float) -> str:
     return f"{shift:+.2g}" if abs(shift) < 1000 else f"more than {np.sign(shift) * 1000:+.0f}"
 
 
-def discretisation(exp: Experiment, found: Fit, known: Intervals | None) -> Discretisation:
+def discretisation(exp: Experiment, found: Fit, known: Intervals | None, same_cells: bool = False) -> Discretisation:
     """Shifts of an estimate with half the step, and with half the cell width where that is cheap.
 
     Each costs one trajectory.
@@ -113,15 +113,19 @@ def discretisation(exp: Experiment, found: Fit, known: Intervals | None) -> Disc
     - `exp`, `found`: the experiment and its fit.
     - `known`: intervals, in whose half widths shifts are measured. Without them, and for data without noise, nothing is
       checked.
+    - `same_cells`: whether the data are a twin's on the cells of the model: an estimate with finer ones would miss them.
     """
     functional, theta = found.functional, found.theta
     shifts: dict[str, np.ndarray] = {}
     unchecked: dict[str, str] = {}
     untested: list[str] = []
     for what, (name, finer_of) in FINER.items():
-        if known is None or exp.noiseless:
+        if known is None or exp.source.noiseless:
             # without noise the width of an interval is itself an error of the discretisation
             unchecked[what] = "there are no intervals to measure a shift by"
+            continue
+        if what == "grid" and same_cells:
+            unchecked[what] = "the twin has the cells of the model, so that its true values belong to these cells"
             continue
         try:
             finer = functional.each(lambda part, own, of=finer_of: (of(part, own), own), theta)[0]

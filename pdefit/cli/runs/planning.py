@@ -1,5 +1,6 @@
 """Cost of a fit: the estimate before it, and the measurement after it."""
 
+import collections
 import dataclasses
 import math
 from typing import Any
@@ -10,6 +11,7 @@ from pdefit._util.errors import PdefitError
 from pdefit._util.memory import Limit, available, in_words
 from pdefit.cli.config.settings import Settings
 from pdefit.cli.experiment.experiment import Experiment
+from pdefit.cli.experiment.measured_coords import measured_coords
 from pdefit.cli.runs.certificates import fit_cost
 from pdefit.inverse.fit.stability import step_choice
 from pdefit.inverse.fit.stages import keeps, with_windows
@@ -25,27 +27,38 @@ _KINDS = 3
 
 def plan(exp: Experiment, settings: Settings) -> dict[str, Any]:
     """Cost estimate of a fit, as plan.json holds it; refused where the fit needs more memory than there is."""
-    problem, frames = exp.first.problem, sum(one.record.ts.size for one in exp.each.values())
+    problem, frames = exp.first.problem, sum(one.source.record.ts.size for one in exp.each.values())
     coords = field_coords(problem.system, problem.y0) | derived_coords(problem.system)
+    coords |= measured_coords(exp.first, coords)
     wanted = settings.store.wanted(coords, frames, _KINDS)
-    cost, devices = _cost(exp), devices_of(exp.functional)
-    _refuse_too_large(cost)
-    most = sum(stage.max_iterations for stage in exp.stages)
-    work = sum(stage.max_iterations * _with(stage.optimizer.most_products) for stage in exp.stages)
+    costs, devices = _costs(exp), devices_of(exp.functional)
+    largest, cost = max(costs, key=lambda c: c.planned_bytes + c.host_bytes), costs[-1]
+    _refuse_too_large(largest)
+    counts = [stage.max_iterations for stage in exp.stages]
+    each = [c.seconds * _with(stage.optimizer.most_products) for c, stage in zip(costs, exp.stages, strict=True)]
+    most, seconds = sum(counts), sum(n * s for n, s in zip(counts, each, strict=True))
     if settings.max_iterations is not None:
         most = min(most, settings.max_iterations)
-        work = min(work, most * max(_with(stage.optimizer.most_products) for stage in exp.stages))
+        seconds = min(seconds, most * max(each))
     products = exp.stages[-1].optimizer.most_products
     steps = exp.functional.steps
+    unknowns = collections.Counter[str]()
+    for control in exp.functional.controls.items:
+        # of a path in all recordings together
+        unknowns[control.name] += control.size
+    number = costs.index(largest) + 1
+    earlier = "" if largest is cost else f"; stage {number} of {len(costs)} takes {in_words(largest.planned_bytes)}"
     found = {
-        "text": f"{cost}{and_products(products)}{'' if devices == 1 else f'; on each of {devices} devices'}",
+        "text": f"{cost}{and_products(products)}{earlier}{'' if devices == 1 else f'; on each of {devices} devices'}",
+        "unknowns": dict(unknowns),
         "steps": dataclasses.asdict(step_choice(exp.functional)) if steps is None else None,
         "evaluation": {**cost.as_dict(), "most_products": products},
+        "largest_bytes": largest.planned_bytes,
         "most_evaluations": most,
-        "most_seconds": work * cost.seconds,
+        "most_seconds": seconds,
         "forward_solves": fit_cost(exp, settings),
         "fields_bytes": settings.store.size(coords, wanted, frames, _KINDS),
-        "preparation": None if exp.prepared is None else exp.prepared.as_dict(),
+        "preparation": None if exp.source.prepared is None else exp.source.prepared.as_dict(),
         "device": jax.devices()[0].device_kind,
         "devices": devices,
     }
@@ -62,16 +75,27 @@ def _with(products: int) -> int:
     return 1 + 2 * products
 
 
-def _cost(exp: Experiment) -> Cost:
-    """Cost of an evaluation in the last stage, of many recordings from that of the longest."""
-    last = _last_functional(exp)
-    parts = [part for part, _ in last.parts(last.theta0)]
+def _costs(exp: Experiment) -> list[Cost]:
+    """Cost of an evaluation in every stage; stages with the same windows and kind of derivatives share theirs."""
+    costs, known, windows = [], dict[Any, Cost](), None
+    for stage in exp.stages:
+        if stage.formulation is not None or not keeps(exp.functional, windows):
+            windows = stage.formulation
+        key = (id(windows), stage.optimizer.tangents)
+        known[key] = known.get(key) or _cost(exp, with_windows(exp.functional, windows), stage.optimizer.tangents)
+        costs.append(known[key])
+    return costs
+
+
+def _cost(exp: Experiment, functional: AbstractObjective, tangents: bool) -> Cost:
+    """Cost of an evaluation, of many recordings from that of the longest."""
+    parts = [part for part, _ in functional.parts(functional.theta0)]
     longest = max(parts, key=lambda part: part.layout.time_grid.steps)
-    cost = exp.driver.cost(longest, exp.stages[-1].optimizer.tangents)
-    devices = devices_of(last)
-    if not isinstance(last, Recordings):
-        return cost.divided(devices) if is_cut(last) else cost
-    count, together = len(parts) / devices, last.batch.at_once(len(parts))
+    cost = exp.driver.cost(longest, tangents)
+    devices = devices_of(functional)
+    if not isinstance(functional, Recordings):
+        return cost.divided(devices) if is_cut(functional) else cost
+    count, together = len(parts) / devices, functional.batch.at_once(len(parts))
     return dataclasses.replace(
         cost,
         state_bytes=cost.state_bytes * together,
@@ -79,15 +103,6 @@ def _cost(exp: Experiment) -> Cost:
         seconds=cost.seconds * count,
         seconds_forward=cost.seconds_forward * count,
     )
-
-
-def _last_functional(exp: Experiment) -> AbstractObjective:
-    """Objective of the last stage."""
-    last = exp.stages[-1].formulation
-    if last is None:
-        before = next((s.formulation for s in reversed(exp.stages) if s.formulation is not None), None)
-        last = before if keeps(exp.functional, before) else None
-    return with_windows(exp.functional, last)
 
 
 def device_memory() -> Limit:

@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -73,7 +74,8 @@ def check_named_again(recorded: Any, directory: Path, verb: str) -> None:
     if file is None:
         raise PdefitError(
             f"'{directory}' was made by the equations in '{recorded.get('path')}', which only you can trust; name the file "
-            f"again: pdefit {verb} {directory} {recorded.get('path')}, in Python load_run(..., equations=...)"
+            f"again: pdefit {verb} {quote(str(directory))} {quote(str(recorded.get('path')))}, in Python load_run(..., "
+            f"equations=...)"
         )
     if file.recorded["sha256"] != recorded.get("sha256"):
         raise PdefitError(
@@ -93,10 +95,11 @@ def _digest(text: str) -> str:
 
 def _load(path: Path) -> EquationFile:
     """Execute a file of equations as a module of its own."""
+    # opening a pipe or a device could block for ever
+    if not path.is_file():
+        raise PdefitError(f"The file of equations '{path}' does not exist, or is no file; correct the path")
     try:
         text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise PdefitError(f"The file of equations '{path}' does not exist; correct the path") from None
     except UnicodeDecodeError:
         raise PdefitError(f"'{path}' is not in UTF-8; save it as UTF-8") from None
     module = ModuleType(MODULE)
@@ -110,8 +113,8 @@ def _load(path: Path) -> EquationFile:
             f"'{path}' imports '{error.name}', which is not installed; install it, or write what it holds into the file, which "
             f"stands alone (pdefit new NAME makes a package)"
         ) from None
-    # whatever the user's own code raises
-    except Exception as error:
+    # whatever the user's own code raises, and the end of the program that it asks for
+    except (Exception, SystemExit) as error:
         raise PdefitError(f"'{path}', line {_line(error, module.__file__)}: {_told(error)}") from None
     module.SYSTEMS = _systems(module)  # pyright: ignore[reportAttributeAccessIssue]
     if not module.SYSTEMS:
@@ -135,7 +138,7 @@ def _systems(module: ModuleType) -> dict[str, type]:
     }
 
 
-def _line(error: Exception, file: str) -> int:
+def _line(error: BaseException, file: str) -> int:
     """The line of a file at which an error arose."""
     if isinstance(error, SyntaxError) and error.lineno:
         return error.lineno
@@ -143,6 +146,6 @@ def _line(error: Exception, file: str) -> int:
     return lines[-1] if lines else 1
 
 
-def _told(error: Exception) -> str:
+def _told(error: BaseException) -> str:
     message = error.msg if isinstance(error, SyntaxError) else first_line(error)
     return message if isinstance(error, PdefitError) else f"{type(error).__name__}: {message}"

@@ -58,7 +58,7 @@ class FitProgress(_BarOrLines):
             self._stage, self._before = p.stage, p.iteration - len(p.records)
             self._begin = time.perf_counter()
         done = p.iteration - self._before
-        rate = done / max(time.perf_counter() - self._begin + p.records[0].seconds * new_stage, 1e-9)
+        rate = done / max(time.perf_counter() - self._begin + sum(r.seconds for r in p.records[:1]) * new_stage, 1e-9)
         title = f"stage {p.stage + 1}/{p.stages}"
         if self._bar:
             if new_stage:

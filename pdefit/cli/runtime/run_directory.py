@@ -6,10 +6,11 @@ import os
 import platform
 import subprocess
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
+from shlex import quote
 from typing import Any, Protocol
 
 from hydra.core.hydra_config import HydraConfig
@@ -18,7 +19,7 @@ from pdefit._util import interrupts
 from pdefit._util.atomic import read_json, write_json, write_text
 from pdefit._util.errors import PdefitError, of_the_machine, sentence
 from pdefit.cli.runtime import equations
-from pdefit.output.store.runs import MARKS, beating, locked
+from pdefit.output.store.runs import MARKS, RUNNING, beating, locked
 
 log = logging.getLogger("pdefit")
 
@@ -44,18 +45,6 @@ def current() -> Path:
     return Path(HydraConfig.get().runtime.output_dir)
 
 
-def refuse_old(directory: Path) -> None:
-    """Refuse a run of pdefit 0.1, whose configuration and files have other names."""
-    file = directory / "provenance.json"
-    versions = read_json(file).get("versions") if file.is_file() else None
-    made_by = str(versions.get("pdefit")) if isinstance(versions, Mapping) else ""
-    if made_by.startswith("0.1."):
-        raise PdefitError(
-            f"'{directory}' was made by pdefit {made_by}, whose runs this version does not read; go on with it by pdefit 0.1, "
-            f"or start a new run"
-        )
-
-
 def refuse_used(overrides: list[str]) -> None:
     """Refuse directories that hold a run already, which Hydra would overwrite."""
     for override in overrides:
@@ -75,7 +64,12 @@ def refuse_used(overrides: list[str]) -> None:
 
 @contextmanager
 def recorded(
-    directory: Path, command: list[str], settings: Reproducible, experiment: str, resumed: bool = False
+    directory: Path,
+    command: list[str],
+    settings: Reproducible,
+    experiment: str,
+    resumed: bool = False,
+    alone: bool = True,
 ) -> Iterator[None]:
     """Lock a directory for a block, and record how it ran.
 
@@ -88,33 +82,43 @@ def recorded(
     - `command`: words of the command line, for the provenance.
     - `settings`, `experiment`: of the run.
     - `resumed`: whether the run existed before.
+    - `alone`: whether the process ends with the run.
     """
     with locked(directory):
         # where resuming fails before it has changed anything, the run keeps its earlier mark
         before, untouched = {mark: _text(directory / mark) for mark in MARKS[:2]}, _states(directory)
+
+        def end(mark: str, reason: str) -> None:
+            same = resumed and _states(directory) == untouched
+            as_it_was = next(((m, text) for m, text in before.items() if text is not None), None) if same else None
+            _end(directory, *(as_it_was or (mark, f"{reason}\n")))
+
+        def interrupted(names: Sequence[str]) -> interrupts.Interrupted:
+            reason = f"{names[0]}: not everything is written"
+            log.error("%s", reason)
+            end("INTERRUPTED", reason)
+            # the process may be left without the ends of blocks
+            (directory / RUNNING).unlink(missing_ok=True)
+            go_on = f"; `pdefit resume {quote(str(directory))}` goes on" if command[1] in ("fit", "resume") else ""
+            return interrupts.Interrupted(f"interrupted by {reason}{go_on}", names)
+
         try:
-            interrupts.begin()
+            interrupts.begin(interrupted, alone)
             _start(directory, _provenance(command, settings, experiment), resumed)
             with beating(directory):
                 yield
             with interrupts.uninterrupted():
-                if interrupts.received():
-                    raise KeyboardInterrupt("everything is written")
                 _end(directory, "DONE", f"{datetime.now().astimezone().isoformat(timespec='seconds')}\n")
+        except KeyboardInterrupt:
+            with interrupts.uninterrupted():
+                error = interrupted(interrupts.received() or ["SIGINT"])
+            raise error from None
         except BaseException as error:
             with interrupts.uninterrupted():
-                mark, names, told = "FAILED", interrupts.received() or ["SIGINT"], of_the_machine(error)
+                told = of_the_machine(error)
                 reason = told or sentence(str(error)) or type(error).__name__
-                if isinstance(error, KeyboardInterrupt):
-                    mark, reason = "INTERRUPTED", f"{names[0]}: {str(error) or 'not everything is written'}"
-                is_bug = told is None and not isinstance(error, PdefitError | KeyboardInterrupt)
-                log.error("%s", reason, exc_info=is_bug)
-                same = resumed and _states(directory) == untouched
-                as_it_was = next(((m, text) for m, text in before.items() if text is not None), None) if same else None
-                _end(directory, *(as_it_was or (mark, f"{reason}\n")))
-            if mark == "INTERRUPTED":
-                go_on = f"; `pdefit resume {directory}` goes on" if command[1] in ("fit", "resume") else ""
-                raise interrupts.Interrupted(f"interrupted by {reason}{go_on}", names) from None
+                log.error("%s", reason, exc_info=told is None and not isinstance(error, PdefitError))
+                end("FAILED", reason)
             raise
 
 

@@ -4,8 +4,6 @@ import dataclasses
 import time
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 from pdefit._util.errors import PdefitError
 from pdefit.cli.sweeps.record import Sweep
@@ -24,38 +22,34 @@ class Job:
 
     **Arguments:**
 
-    - `name`, `directory`: of the job.
+    - `name`, `files`: of the job.
     - `values`: its swept values by key.
     - `state`: done, running, waiting, killed, failed or interrupted.
     - `reason`: why it failed or was interrupted.
-    - `summary`: the content of summary.json; empty where there is none yet.
     """
 
     name: str
-    directory: Path
+    files: RunFiles
     values: dict[str, str]
     state: str
     reason: str
-    summary: dict[str, Any]
 
     @property
     def loss(self) -> float | None:
         """The loss at the end, of a running job the smallest so far."""
-        found = self.summary.get("loss_final")
-        if isinstance(found, int | float):
-            return float(found)
-        return min(self._losses(), default=None)
+        found = self.files.summary.loss_final
+        return min(self._losses(), default=None) if found is None else found
 
     @property
     def iterations(self) -> int | None:
         """Evaluations so far."""
-        found = self.summary.get("iterations")
-        return found if isinstance(found, int) else len(self._losses()) or None
+        found = self.files.summary.iterations
+        return len(self._losses()) or None if found is None else found
 
     @property
     def heartbeat(self) -> float | None:
         """Seconds since a running job showed that it lives."""
-        path = self.directory / "RUNNING"
+        path = self.files.directory / "RUNNING"
         try:
             return max(time.time() - path.stat().st_mtime, 0.0) if self.state == RUNNING else None
         except OSError:
@@ -63,10 +57,10 @@ class Job:
 
     def _losses(self) -> list[float]:
         """The losses so far of a job without a summary."""
-        file = self.directory / "history.h5"
         # a file that is being written may be read at a bad moment
         try:
-            return read_history(file)["loss"].tolist() if file.is_file() else []
+            history = self.files.path("history.h5") if self.files.has("history.h5") else None
+            return [] if history is None else read_history(history)["loss"].tolist()
         except PdefitError:
             return []
 
@@ -75,12 +69,10 @@ def jobs_of(sweep: Sweep) -> list[Job]:
     """All jobs of a sweep in their order."""
     found = list[Job]()
     for name, values in sweep.values.items():
-        directory = sweep.directory / name
-        files = RunFiles(directory)
+        files = RunFiles(sweep.directory / name)
         state, _, reason = files.state.partition(": ")
         started = any(files.has(file) for file in ("provenance.json", "RUNNING", "FAILED", "INTERRUPTED", "DONE"))
-        summary = files.content("summary.json") if started else {}
-        found.append(Job(name, directory, values, state if started else WAITING, reason, summary))
+        found.append(Job(name, files, values, state if started else WAITING, reason))
     return found
 
 

@@ -9,7 +9,6 @@ import numpy as np
 from pdefit.cli.sweeps.jobs import Job, tally
 from pdefit.cli.sweeps.table import last_frames, rows_of
 from pdefit.output.pictures.sweep import Shown, write_sweep_page
-from pdefit.output.store.runs import RunFiles
 
 # points along an axis of a small map
 _MOST_POINTS = 128
@@ -18,7 +17,7 @@ _MOST_POINTS = 128
 def write_page(directory: Path, jobs: Sequence[Job]) -> Path:
     """Write sweep.html into the directory of a sweep."""
     shown = [_shown(job, row) for job, row in zip(jobs, rows_of(jobs), strict=True)]
-    name = next((str(job.summary["experiment"]) for job in jobs if "experiment" in job.summary), directory.name)
+    name = next((job.files.summary.experiment for job in jobs if job.files.summary.experiment), directory.name)
     return write_sweep_page(directory / "sweep.html", name, tally(jobs), shown)
 
 
@@ -29,13 +28,13 @@ def _shown(job: Job, row: dict[str, object]) -> Shown:
         name=job.name,
         state=job.state,
         reason=job.reason,
-        verdict=str(job.summary.get("verdict") or ""),
+        verdict=job.files.summary.verdict,
         values={key: row[key] for key in job.values},
         loss=job.loss,
         error=max(errors, default=None),
         iterations=job.iterations,
         seconds=seconds if isinstance(seconds, float) else None,
-        page=f"{quote(job.name)}/report.html" if RunFiles(job.directory).has("report.html") else "",
+        page=f"{quote(job.name)}/report.html" if job.files.has("report.html") else "",
         frames={name: frame for name, x in last_frames(job).items() if (frame := _small(x.values)) is not None},
     )
 

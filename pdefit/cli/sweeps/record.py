@@ -100,6 +100,9 @@ def recorded_sweep(
 
     def named(sweeper: Any, batches: list[list[list[str]]], most: int | None) -> list[list[list[str]]]:
         jobs = [job for batch in batches for job in batch]
+        # Hydra does so too late: a sweep that is refused leaves no folder
+        sweeper.validate_batch_is_legal(jobs)
+        sweeper.validate_batch_is_legal = lambda _: None
         names, directory = job_names(jobs), Path(str(sweeper.config.hydra.sweep.dir))
         found.append(directory)
         if (directory / FILE).is_file():

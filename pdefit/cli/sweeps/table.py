@@ -1,7 +1,5 @@
 """One table over the jobs of a sweep: sweep.csv, and sweep.h5 for xarray."""
 
-import csv
-import io
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,9 +9,10 @@ import h5py
 import numpy as np
 import xarray
 
-from pdefit._util.atomic import beside, write_text
+from pdefit._util.atomic import beside
 from pdefit.cli.sweeps.jobs import DONE, Job
-from pdefit.output.store.runs import RunFiles
+from pdefit.data.readers.fields import open_film
+from pdefit.output.store import tables
 
 # columns that no two runs of a sweep share; they stand last
 TIMINGS = ("seconds", "seconds_compile", "seconds_gradient")
@@ -39,11 +38,7 @@ def write_table(directory: Path, jobs: Sequence[Job]) -> list[Path]:
     rows = rows_of(jobs)
     columns = list(dict.fromkeys(key for row in rows for key in row))
     columns = [c for c in columns if c not in TIMINGS] + [c for c in columns if c in TIMINGS]
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([_cell(row.get(column)) for column in columns] for row in rows)
-    write_text(directory / "sweep.csv", text.getvalue())
+    tables.write_table(directory / "sweep.csv", [columns, *([row.get(column) for column in columns] for row in rows)])
     data = _dataset(rows, columns, jobs)
     with beside(directory / "sweep.h5") as file:
         data.to_netcdf(file, engine="h5netcdf")
@@ -51,13 +46,13 @@ def write_table(directory: Path, jobs: Sequence[Job]) -> list[Path]:
 
 
 def _row(job: Job) -> dict[str, Any]:
-    found, seconds = job.summary, _mapping(job.summary.get("seconds"))
+    found = job.files.summary
     row: dict[str, Any] = {"job": job.name, **{key: _number(text) for key, text in job.values.items()}}
-    row |= {"state": job.state, "reason": job.reason, "verdict": found.get("verdict")}
-    row |= {key: found.get(key) for key in ("converged", "loss_initial", "loss_final", "iterations")}
-    row["chi2_per_value"] = _mapping(found.get("fit")).get("chi2_per_value")
-    row["gradient_certified"] = _mapping(found.get("certificate")).get("passed")
-    for name, of in _mapping(found.get("parameters")).items():
+    row |= {"state": job.state, "reason": job.reason, "verdict": found.verdict}
+    row |= {key: getattr(found, key) for key in ("converged", "loss_initial", "loss_final", "iterations")}
+    row["chi2_per_value"] = found.fit.get("chi2_per_value")
+    row["gradient_certified"] = (found.certificate or {}).get("passed")
+    for name, of in found.parameters.items():
         of = _mapping(of)
         low, high = [*(of.get("ci95") or ()), None, None][:2]
         row |= {f"{name}.{key}": of.get(key) for key in _PARAMETER}
@@ -66,11 +61,9 @@ def _row(job: Job) -> dict[str, Any]:
             f"{name}.ci95_high": high,
             f"{name}.interval_trusted": of.get("interval_trusted"),
         }
-    for name, of in _mapping(found.get("fields")).items():
+    for name, of in found.fields.items():
         row |= {f"{name}.{key}": value for key, value in _mapping(of).items() if isinstance(value, int | float)}
-    row["seconds"], row["seconds_compile"] = seconds.get("total"), seconds.get("compile")
-    row["seconds_gradient"] = seconds.get("gradient")
-    return row
+    return row | dict(zip(TIMINGS, map(found.seconds.get, ("total", "compile", "gradient")), strict=True))
 
 
 def _mapping(x: object) -> dict[str, Any]:
@@ -83,10 +76,6 @@ def _number(text: str) -> Any:
         return float(text) if not text.lstrip("+-").isdecimal() else int(text)
     except ValueError:
         return text
-
-
-def _cell(x: Any) -> Any:
-    return "" if x is None else repr(x) if isinstance(x, float) else x
 
 
 def _dataset(rows: Sequence[dict[str, Any]], columns: Sequence[str], jobs: Sequence[Job]) -> xarray.Dataset:
@@ -129,14 +118,16 @@ def _last_frames(jobs: Sequence[Job]) -> dict[str, tuple[tuple[str, ...], np.nda
 
 def last_frames(job: Job) -> dict[str, xarray.DataArray]:
     """The last predicted frame of each field of a job that is done; none where the file cannot be read."""
-    files = RunFiles(job.directory)
-    if job.state != DONE or not files.has("fields.h5"):
+    if job.state != DONE or not job.files.has("fields.h5"):
         return {}
     try:
-        with xarray.open_dataset(files.path("fields.h5"), engine="h5netcdf") as film:
-            count = int(film["n_done"]) if "n_done" in film else film.sizes["time"]
-            names = [str(n) for n in film if str(n).endswith("_predicted") and film[n].dims[:1] == ("time",)]
-            return {n.removesuffix("_predicted"): film[n].isel(time=count - 1).drop_vars("time").load() for n in names}
+        with open_film(job.files.path("fields.h5")) as film:
+            fields = film.fields | film.diagnostics
+            return {
+                name: xarray.DataArray(film.frame(name, "predicted", film.ts.size - 1), dims=of.dims)
+                for name, of in fields.items()
+                if "predicted" in of.kinds and math.prod(of.shape) <= _MOST_VALUES
+            }
     # damaged bytes may raise any exception
     except Exception:
         return {}

@@ -57,12 +57,13 @@ def image_pairs(files: list[Path], options: dict[str, str]) -> Recording:
         # medians of 5 x 5 vectors
         median_size=2,
     )
-    kept = np.array(source.kept)
+    kept = source.numbers
     if len(kept) < 2:
         raise PdefitError("Vectors need two images, but there is one; name more files")
-    if double and len(kept) % 2:
+    if double and (len(kept) % 2 or source.has_gaps):
         raise PdefitError(
-            f"pairs=double needs an even number of images, but there are {len(kept)}; choose with frames=0:N"
+            f"pairs=double needs an even number of images and no gap in their numbers, but there are {len(kept)}; choose with "
+            f"frames=0:N, or add the missing ones"
         )
     if double:
         delay = scale.delay or source.frame

@@ -1,7 +1,11 @@
 """A recording of an instrument, and its HDF5 file, written frame by frame."""
 
+import contextlib
 import dataclasses
-from collections.abc import Iterable, Mapping
+import fcntl
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -47,10 +51,37 @@ class Recording:
     scalars: Mapping[str, tuple[float | np.ndarray, str]] = dataclasses.field(default_factory=dict)
 
 
+def frame_numbers(files: Sequence[Path]) -> tuple[np.ndarray, str | None]:
+    """Numbers of frames by the numbers in the names of their files, and a sentence where those are not consecutive.
+
+    The first frame is 0, and the largest step that all numbers share is one frame. Names that differ in more than one
+    number have frames in their order.
+
+    **Arguments:** `files`: one for each frame, in their order.
+    """
+    names = [re.split(r"(\d+)", file.name) for file in files]
+    alike = len({len(words) for words in names}) == 1
+    places = [i for i, words in enumerate(zip(*names, strict=True)) if len({*words}) > 1] if alike else []
+    stated = [int(words[places[0]]) for words in names] if len(places) == 1 and places[0] % 2 else [*range(len(files))]
+    steps = [b - a for a, b in zip(stated, stated[1:], strict=False)]
+    one = math.gcd(*steps)
+    if min(steps, default=0) <= 0:
+        return np.arange(len(files)), None
+    numbers = np.array([(number - stated[0]) // one for number in stated])
+    if numbers[-1] >= len(files):
+        after = files[next(i for i, step in enumerate(steps) if step > one)].name
+        return numbers, (
+            f"{numbers[-1] + 1 - len(files)} files are missing by the numbers in their names, the first after '{after}'; times "
+            f"follow the numbers, so number the files one by one if they are equally far apart."
+        )
+    return numbers, f"The numbers of the files grow by {one}; frame= is the time between files." if one > 1 else None
+
+
 def write_recording(path: Path, recording: Recording) -> float:
     """Write a recording frame by frame, and return the missing fraction of its values.
 
-    The file takes its name only when it is whole. Where reading or writing fails, nothing is left.
+    The file takes its name only when it is whole. Where reading or writing fails, nothing is left. Parts of files that
+    killed imports left in its folder are removed.
 
     **Arguments:**
 
@@ -61,6 +92,11 @@ def write_recording(path: Path, recording: Recording) -> float:
     """
     shape, count = tuple(a.size for a in recording.axes.values()), recording.ts.size
     missing = total = written = 0
+    # what killed imports left: nobody holds its lock
+    for left in path.parent.glob(".*.partial.h5"):
+        with contextlib.suppress(OSError), open(left, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            left.unlink()
     with atomic.beside(path) as neighbour, h5py.File(neighbour, "w") as file:
         scales = {"time": (recording.ts, recording.time_unit)}
         scales |= {dim: (where, recording.length_unit) for dim, where in recording.axes.items()}

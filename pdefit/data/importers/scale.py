@@ -80,6 +80,8 @@ _EXPECTED = {"pixel": "m", "frame": "s", "delay": "s"}
 def _quantity(key: str, text: str, unit: str) -> float:
     """A length in m or a time in s, such as "19.53um"."""
     found = _QUANTITY.fullmatch(text)
+    if found and unit == "s" and found[2].strip() == "m":
+        raise PdefitError(f"{key}={text} is a length in metres; write {found[1]}min for minutes, or {found[1]}ms")
     try:
         value = float(found[1]) * conversion(found[2], unit).factor if found else math.nan
     except ValueError:

@@ -127,7 +127,10 @@ def _table(file: Path) -> tuple[Any, dict[str, str]]:
     try:
         with open(file, encoding="utf-8-sig") as lines:
             separator = next((s for s in ";\t," if s in lines.readline(1000)), ",")
-        table: Any = pandas.read_csv(file, sep=separator, dtype=str, encoding="utf-8-sig", skipinitialspace=True)
+        # pandas takes a name such as http:a.csv for an address
+        table: Any = pandas.read_csv(
+            file.absolute(), sep=separator, dtype=str, encoding="utf-8-sig", skipinitialspace=True
+        )
     except (ValueError, OverflowError) as error:
         raise PdefitError(
             f"'{file.name}' cannot be read as a table of text ({first_line(error)}); correct it"

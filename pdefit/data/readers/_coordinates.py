@@ -80,7 +80,7 @@ def scales(file: h5py.File, name: str, axis: int, path: Path) -> list[tuple[str,
     """The dimension scales of an axis, each with its path in the file, its label, and whether it holds no positions."""
     try:
         stored = variable(file, name, path)
-        if not _lists_scales(stored):
+        if not lists_scales(stored):
             return []
         scales = stored.dims[axis].values()
     # a variable that was copied from another file lost its scales, which h5py says with almost any exception
@@ -101,7 +101,7 @@ def is_empty(stored: h5py.Dataset) -> bool:
     return _text(stored.attrs.get("NAME")).startswith(_EMPTY_SCALE)
 
 
-def _lists_scales(stored: h5py.Dataset) -> bool:
+def lists_scales(stored: h5py.Dataset) -> bool:
     """Test for a list of scales for each axis of a variable. HDF5 crashes where that attribute is anything else."""
     if "DIMENSION_LIST" not in stored.attrs:
         return False

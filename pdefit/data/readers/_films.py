@@ -10,8 +10,9 @@ from pdefit._util.errors import PdefitError
 from pdefit.data.noise import NoiseEstimate, estimate_noise
 from pdefit.data.observations import Observations
 from pdefit.data.readers._coordinates import Coordinate, scales
-from pdefit.data.readers.datasets import opened, variable
+from pdefit.data.readers.datasets import opened, own, shape, variable
 from pdefit.data.readers.frames import Frames
+from pdefit.data.readers.odd_values import about_ends, about_first_frame
 
 # names of the axes of a grid
 AXES = ("x", "y", "z")
@@ -39,6 +40,7 @@ class Film:
     - `remarks`: sentences about what looks odd.
     - `sigma`: a variable that seems to hold its standard deviation.
     - `dims`: names of its axes in space: those of a grid, or angles on a sphere.
+    - `components`: the length of a last axis of components without names; 0 where there is none.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Film:
     remarks: tuple[str, ...]
     sigma: str | None = None
     dims: tuple[str, ...] = AXES
+    components: int = 0
 
 
 @dataclasses.dataclass
@@ -86,7 +89,12 @@ class _Counts:
 
 
 def read_film(
-    path: Path, name: str, time: str, select: Mapping[str, str | int] | None = None, dims: tuple[str, ...] = AXES
+    path: Path,
+    name: str,
+    time: str,
+    select: Mapping[str, str | int] | None = None,
+    dims: tuple[str, ...] = AXES,
+    named: Mapping[str, str] | None = None,
 ) -> Film:
     """A variable with its statistics. Of a large one only the first frames are read.
 
@@ -96,11 +104,12 @@ def read_film(
     - `time`: the variable with the times.
     - `select`: the recording, for an axis that the file has recordings along.
     - `dims`: names of the axes in space.
+    - `named`: variables that hold the coordinates of points, by axis.
 
     **Errors:** PdefitError where a fit would refuse the variable.
     """
     remarks: list[str] = []
-    with Frames(path, {name: name}, time=time, dims=dims, select=select) as frames:
+    with Frames(path, {name: name}, time=time, dims=dims, select=select, coordinates=named) as frames:
         remarks += frames.remarks
         inside, step, total = frames.shapes[name], frames.step(name), frames.ts.size
         size = int(np.prod(inside))
@@ -111,18 +120,21 @@ def read_film(
         count = min(total, max(_MOST // size, 2))
         stride, block = -(-size * count // _MOST_OF_NOISE), max(_BLOCK // size, 1)
         top = np.inf if step is None else frames.largest(name)
-        counts, kept, before = _Counts(), [], np.zeros((0, size))
+        counts, kept, before, seen = _Counts(), [], np.zeros((0, size)), np.zeros(size, bool)
+        start = frames.arrays(0, min(block, count))[0][name]
         for first in range(0, count, block):
             values = frames.arrays(first, min(first + block, count))[0][name].reshape(-1, size)
             counts.add(values, before, top)
+            seen |= np.isfinite(values).any(axis=0)
             kept.append(values[:, ::stride])
             before = values[-1:]
         coordinates = _coordinates(path, name, len(inside), dims)
         positions = _positions(frames, dims, name, len(inside), coordinates, remarks)
         # a list of points that no axis can hold
-        scattered = len(frames.points) > 1 or (bool(frames.points) and not positions)
+        points = dict(frames.points) or _moving(path, name, len(inside), dims)
+        scattered = len(points) > 1 or (bool(points) and not positions)
         if scattered:
-            coordinates, positions = dict(frames.points), {}
+            coordinates, positions = points, {}
     if not counts.lows:
         raise PdefitError(
             f"All values of '{name}' in '{path.name}' are missing (NaN), or fill values, or outside of the valid range; name "
@@ -138,8 +150,23 @@ def read_film(
     except PdefitError as error:
         remarks.append(str(error))
     low, high, missing = min(counts.lows), max(counts.highs), counts.missing / count / size
-    grid = () if scattered else inside[: len(inside) - _has_components(path, name, len(inside))]
-    return Film(name, inside, grid, low, high, missing, noise, positions, coordinates, tuple(remarks), dims=dims)
+    # a last axis as long as there are others, without positions of its own
+    last = dims[len(inside) - 1] if len(inside) <= len(dims) else None
+    has_components, entries = _has_components(path, name, len(inside)), (0, *inside)[-1]
+    bare = len(inside) > 2 and entries == len(inside) - 1 and last not in positions
+    components = entries if bare and not has_components and not scattered else 0
+    if components:
+        remarks.append(
+            f"The last axis of '{name}' has {components} entries and no positions, so it is taken for components: "
+            f"'{name}[0]' to '{name}[{components - 1}]'"
+        )
+    grid = () if scattered else inside[: len(inside) - (has_components or components > 0)]
+    ends = [about_ends(name, start, i, dims[i - 1]) for i in range(1, 1 + len(grid)) if len(grid) <= len(dims)]
+    remarks += [remark for remark in ends if remark]
+    remarks += about_first_frame(name, start[0], seen.reshape(inside)) if grid else []
+    return Film(
+        name, inside, grid, low, high, missing, noise, positions, coordinates, tuple(remarks), None, dims, components
+    )
 
 
 def _odd(name: str, counts: _Counts, values: int, top: float) -> list[str]:
@@ -174,6 +201,14 @@ def _odd(name: str, counts: _Counts, values: int, top: float) -> list[str]:
             f"write the model in counts"
         )
     return remarks
+
+
+def _moving(path: Path, name: str, axes: int, dims: tuple[str, ...]) -> dict[str, str]:
+    """Variables beside this one that hold the coordinates of its points at every time, by axis."""
+    with opened(path) as file:
+        beside = {dim: f"{name.rpartition('/')[0]}/{dim}".strip("/") for dim in dims} if axes == 1 else {}
+        inside, wanted = own(file, path), shape(file, name, path) if axes == 1 else ()
+        return {dim: where for dim, where in beside.items() if where in inside and shape(file, where, path) == wanted}
 
 
 def _has_components(path: Path, name: str, axes: int) -> bool:

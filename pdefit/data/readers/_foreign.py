@@ -18,6 +18,7 @@ import numpy as np
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.memory import too_large
+from pdefit.data.readers.hdf5 import open_hdf5
 
 REFUSED = "pdefit_refused"
 # copies in memory: as it was read, in the HDF5 file, and in float64
@@ -113,7 +114,7 @@ def _matlab_5(path: Path) -> Iterator[_Variable]:
 def _matlab_7(path: Path) -> Iterator[_Variable]:
     """Variables of a file of MATLAB 7.3, which is HDF5 with the axes in reverse order."""
     found: list[tuple[str, Any]] = []
-    with h5py.File(path, "r", locking=False) as stored:
+    with open_hdf5(path) as stored:
         # does not follow links
         stored.visititems(lambda name, item: found.append((name, item)))
         for name, item in found:
@@ -162,7 +163,8 @@ def _table(path: Path) -> Iterator[_Variable]:
                 above, first = first, lines.readline()
         separator = next((s for s in ";\t," if s in first), r"\s+")
         options = {"header": None, "comment": "#", "dtype": str, "skipinitialspace": True, "encoding": "utf-8-sig"}
-        cells = pandas.read_csv(path, sep=separator, **options)
+        # pandas takes a name such as http:a.csv for an address
+        cells = pandas.read_csv(path.absolute(), sep=separator, **options)
     except ValueError as error:
         reason = str(error).strip().removeprefix("Error tokenizing data. C error: ")
         raise PdefitError(f"'{path.name}' cannot be read as a table of text: {reason}; correct it") from None

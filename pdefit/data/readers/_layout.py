@@ -152,7 +152,14 @@ def _grouped(
     read = {n: array(file, n, path) for n in dict.fromkeys((time, *used, *columns.values()))}
     fixed = [time, *columns.values()]
     if any(v.dtype.kind != "f" for v in read.values()) or not all(np.all(np.isfinite(read[n])) for n in fixed):
-        raise PdefitError(f"Columns of '{path.name}' must be numbers, and finite in {', '.join(fixed)}; correct them")
+        odd = (
+            f" ({n}, row {np.argmin(np.isfinite(read[n])) + 1})"
+            for n in fixed
+            if read[n].dtype.kind == "f" and not np.all(np.isfinite(read[n]))
+        )
+        raise PdefitError(
+            f"Columns of '{path.name}' must be numbers, and finite in {', '.join(fixed)}; correct them{next(odd, '')}"
+        )
     # points of one time in the order of their coordinates: those of a grid are then the same at all times
     order = np.lexsort([read[n] for n in reversed([*columns.values()])])
     ts, grouped = by_times(read[time][order])

@@ -18,11 +18,14 @@ from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.memory import too_large
 from pdefit.data.readers._foreign import REFUSED, fill, reader
 from pdefit.data.readers._packing import unpacked
+from pdefit.data.readers.hdf5 import open_hdf5
 
 # attributes of dimension scales, which refer to the file that they are in
 OF_SCALES = {"DIMENSION_LIST", "REFERENCE_LIST", "CLASS", "NAME"}
 # the attribute of a file in memory whose axes have their names from another one
 _NAMED = "pdefit_named"
+# the attribute of an open file, in Python, with the names of its datasets
+_LISTED = "_pdefit_listed"
 # copies in memory: as it is in the file, in float64, and converted
 _COPIES = 3
 
@@ -31,10 +34,11 @@ _COPIES = 3
 def opened(path: Path) -> Iterator[h5py.File]:
     """A file opened for reading, and closed at the end of the block."""
     if not path.is_file():
-        raise PdefitError(f"The data file '{path}' does not exist")
+        found = "is a folder" if path.is_dir() else "does not exist"
+        raise PdefitError(f"The data file '{path}' {found}; name a file that exists")
     try:
         read = reader(path)
-        file = _without_lock(path) if read is None else in_memory()
+        file = open_hdf5(path) if read is None else in_memory()
     # h5py answers damaged bytes with almost any exception
     except Exception:
         raise PdefitError(
@@ -63,32 +67,6 @@ def in_memory(named: bool = False) -> h5py.File:
 def is_foreign(file: h5py.File) -> bool:
     """Test for a file that was read from another format, which names no axes."""
     return file.driver == "core" and not file.attrs[_NAMED]
-
-
-def _without_lock(path: Path) -> h5py.File:
-    """A file opened without a lock; with HDF5's own, where this process has it open that way, as xarray does."""
-    try:
-        return h5py.File(path, "r", locking=False)
-    except OSError as error:
-        if "locking" not in str(error):
-            raise
-        return h5py.File(path, "r")
-
-
-def refuse_foreign(file: h5py.File, path: Path) -> None:
-    """Refuse a file that takes values from other files: by links, raw external storage or virtual datasets."""
-
-    def by_link(name: str, link: object) -> str | None:
-        return name if isinstance(link, h5py.ExternalLink) else None
-
-    def by_storage(name: str, item: object) -> str | None:
-        return name if isinstance(item, h5py.Dataset) and (item.external or item.is_virtual) else None
-
-    with sound("", path):
-        # neither of the two follows links
-        name = file.visititems_links(by_link) or file.visititems(by_storage)
-    if name:
-        raise PdefitError(f"'{name}' in '{path}' takes its values from another file; copy them into this one")
 
 
 def array(file: h5py.File, name: str, path: Path, frames: slice | None = None, count: int | None = None) -> np.ndarray:
@@ -155,7 +133,8 @@ def variable(file: h5py.File, name: str, path: Path) -> h5py.Dataset:
                     f"attribute units = 's', or write the file with xarray"
                 )
             named = "an enumeration or a reference" if kind.metadata else f"of type {kind}"
-            raise PdefitError(f"{where} is {named}; numbers are expected")
+            parts = "; write the parts of complex numbers as two variables" if kind.kind == "c" else ""
+            raise PdefitError(f"{where} is {named}; numbers are expected{parts}")
         return dataset
 
 
@@ -165,11 +144,16 @@ def is_text(dataset: h5py.Dataset) -> bool:
 
 
 def own(file: h5py.File, path: Path) -> list[str]:
-    """The names of all datasets of a file. Links are not followed: they may lead to other files, or in circles."""
-    found: list[str] = []
-    with sound("", path):
-        file.visititems(lambda name, item: found.append(name) if isinstance(item, h5py.Dataset) else None)
-    return found
+    """The names of all datasets of a file. Links are not followed: they may lead to other files, or in circles.
+
+    The listing is made once for each open file, and stays with it. A file in memory is complete before it is read.
+    """
+    if _LISTED not in vars(file):
+        names: list[str] = []
+        with sound("", path):
+            file.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
+        vars(file)[_LISTED] = names
+    return vars(file)[_LISTED]
 
 
 def import_notes(file: h5py.File, path: Path) -> list[str]:

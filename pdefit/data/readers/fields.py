@@ -9,9 +9,11 @@ import h5py
 import numpy as np
 
 from pdefit._util.errors import PdefitError, with_space
+from pdefit._util.memory import too_large
+from pdefit.data.readers._coordinates import lists_scales
 from pdefit.data.readers.datasets import is_text, opened, variable
 
-KINDS = ("true", "observed", "predicted", "std", "prior")
+KINDS = ("true", "observed", "predicted", "std", "prior", "sigma")
 # variables up to this size are read at once, larger ones frame by frame
 _AT_ONCE = 32 << 20
 
@@ -28,7 +30,7 @@ class Field:
     - `coords`: for each of them the positions, or labels, (n,).
     - `coord_units`: for each of them the unit of the positions.
     - `kinds`: which of `KINDS` the file holds: the truth of a twin, observations, predictions, standard deviations of the
-      posterior and of the prior.
+      posterior, of the prior and of the noise.
     - `vector`, `component`: of a component the vector's name, and the name of the axis along which it points.
     - `radius`: of a sphere whose colatitude and longitude in radians are the two axes; 0 where there is no sphere.
     """
@@ -59,8 +61,8 @@ class Film:
 
     Values are read when they are needed. Links, and variables that lead to other files, are refused. `ts` (T,) are the
     times of the complete frames, in `time_unit`. `fields` are the parts of the state by name, with those `derived` from
-    it, and `diagnostics` scalars of whole states. `total` is the number of frames once the film is finished. `forecast`
-    is the number of the first frame beyond the fit, T where there is none.
+    it and those that an instrument `measured`, and `diagnostics` scalars of whole states. `total` is the number of frames
+    once the film is finished. `forecast` is the number of the first frame beyond the fit, T where there is none.
 
     **Arguments:**
 
@@ -81,7 +83,7 @@ class Film:
             later = np.flatnonzero(phase[:count])
             self.forecast = int(later[0]) if later.size else count
             found, scalars = _fields(file, path), str(file.attrs.get("diagnostics", "")).split()
-            self.derived = str(file.attrs.get("derived", "")).split()
+            self.derived, self.measured = (str(file.attrs.get(n, "")).split() for n in ("derived", "measured"))
             self.fields = {name: field for name, field in found.items() if name not in scalars}
             self.diagnostics = {name: found[name] for name in scalars if name in found}
         except (KeyError, AttributeError, TypeError, ValueError, IndexError, OSError, RuntimeError):
@@ -92,17 +94,22 @@ class Film:
         return self._variable(field, kind)[number]
 
     def frames(self, field: str, kind: str, numbers: Sequence[int]) -> Iterator[np.ndarray]:
-        """Some frames, one after the other. A small variable is read at once."""
+        """Some frames, one after the other. Several of a small variable are read at once."""
         stored = self._variable(field, kind)
-        if stored.size * stored.dtype.itemsize <= _AT_ONCE:
+        if len(numbers) > 1 and stored.size * stored.dtype.itemsize <= _AT_ONCE:
             yield from stored[: self.ts.size][np.asarray(numbers, int)]
         else:
             for number in numbers:
                 yield stored[number]
 
-    def item_size(self, field: str, kind: str) -> int:
-        """Bytes of one number of a variable in the file."""
-        return self._variable(field, kind).dtype.itemsize
+    def dtype(self, field: str, kind: str) -> np.dtype:
+        """Type of the numbers of a variable, as they are in memory."""
+        return self._variable(field, kind).dtype.newbyteorder("=")
+
+    @property
+    def phase(self) -> np.ndarray:
+        """0 for frames of the fit, 1 for those of the forecast."""
+        return (np.arange(self.ts.size) >= self.forecast).astype(np.int8)
 
     def _variable(self, field: str, kind: str) -> h5py.Dataset:
         # these variables were checked when the film was opened
@@ -158,10 +165,16 @@ def _fields(file: h5py.File, path: Path) -> dict[str, Field]:
 def _field(file: h5py.File, name: str, kinds: list[str], path: Path) -> Field:
     stored = variable(file, f"{name}_{kinds[0]}", path)
     dims, coords, units = [], {}, {}
+    if stored.ndim > 1 and not lists_scales(stored):
+        raise TypeError("axes without names")
     for axis in range(1, stored.ndim):
         scale = variable(file, str(stored.dims[axis][0].name).lstrip("/"), path)
         dim = str(scale.name).rpartition("/")[2]
         dims.append(dim)
+        if scale.ndim != 1:
+            raise TypeError("positions that are no list")
+        if size := too_large(scale.shape):
+            raise PdefitError(f"'{dim}' in '{path}' takes {size} of memory; name the directory of another run")
         coords[dim] = np.asarray(scale.asstr()[()], str) if is_text(scale) else scale[()]
         units[dim] = str(scale.attrs.get("units", "1"))
     long_name = str(stored.attrs.get("long_name", name)).rpartition(", ")[0] or name

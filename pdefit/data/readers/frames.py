@@ -32,7 +32,8 @@ class Frames:
 
     Opening the file checks all times, and that the variables are numbers, have every frame and can be converted. Values
     are read when they are needed. `ts` are the times wanted, and frames are counted from the first of them. `shapes`
-    are those of one frame of each field. `unitless` maps variables without a unit in the file to the model's unit.
+    are those of one frame of each field. `unitless` maps variables without a unit in the file to the model's unit, and
+    `unused` those with one to it where the model has none.
 
     **Arguments:**
 
@@ -84,6 +85,7 @@ class Frames:
             self._file, self.remarks, self.points = found
             stack.callback(self._file.close)
             self.unitless: dict[str, str] = {}
+            self.unused: dict[str, str] = {}
             times = self._times(time, time_unit)
             wanted = np.flatnonzero((times >= start) & (times <= stop))
             alone = wanted.size == 1 and start < times[wanted[0]] < stop < np.inf
@@ -241,7 +243,7 @@ class Frames:
         if ts.dtype.kind == "U":
             raise PdefitError(f"Times in {where} are text; numbers in the model's time unit are expected")
         if ts.ndim != 1 or ts.size == 0 or not np.all(np.isfinite(ts)) or np.any(np.diff(ts) <= 0):
-            raise PdefitError(f"Times in {where} must be finite and increase; sort the file's frames")
+            raise PdefitError(f"Times in {where} must be finite and increase; sort the file's frames{_place(ts)}")
         stated = unit(self._file, name, self._path)
         self._note_unit(name, stated, expected)
         return convertible(stated, expected, name, self._path).values(ts)
@@ -249,6 +251,8 @@ class Frames:
     def _note_unit(self, name: str, stated: str | None, expected: str | None) -> None:
         if stated in (None, "", "1") and expected not in (None, "", "1"):
             self.unitless[name] = expected
+        elif expected == "1" and stated not in (None, "", "1", "%", "percent"):
+            self.unused[name] = stated
 
     def _check_finite(self, name: str, values: np.ndarray, first: int) -> None:
         infinite = np.isinf(values).reshape(len(values), -1).any(axis=1)
@@ -274,6 +278,17 @@ class Frames:
             convertible(stated, expected, name, self._path),
             deviations(self._file, sigma, self._path, values=values, stated=stated, expected=expected),
         )
+
+
+def _place(ts: np.ndarray) -> str:
+    """The first of the times that is wrong, in words, and what repeated times may mean."""
+    if ts.ndim != 1 or ts.size == 0:
+        return f"; their shape is {ts.shape}"
+    known = np.isfinite(ts)
+    at = int(np.argmin(known)) if not known.all() else int(np.argmax(np.diff(ts) <= 0)) + 1
+    before = f", after {ts[at - 1]:g}" if at else ""
+    points = "; if it lists points, name their coordinates (data.coordinates={x: NAME})" if known.all() else ""
+    return f" (time {at}, counted from 0, is {ts[at]:g}{before}){points}"
 
 
 class _Variable(NamedTuple):

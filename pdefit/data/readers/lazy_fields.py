@@ -49,10 +49,9 @@ def lazy_fields(path: Path) -> xarray.Dataset:
     Coordinates are the times, the positions, and `phase`: 0 for frames of the fit, 1 for those of the forecast.
     """
     with open_film(path) as film:
-        phase = (np.arange(film.ts.size) >= film.forecast).astype(np.int8)
         coords: dict[str, Any] = {
             "time": ("time", film.ts, {"unit": film.time_unit}),
-            "phase": ("time", phase, {"long_name": "0 fit, 1 forecast"}),
+            "phase": ("time", film.phase, {"long_name": "0 fit, 1 forecast"}),
         }
         variables: dict[str, Any] = {}
         for name, field in film.fields.items():
@@ -62,7 +61,6 @@ def lazy_fields(path: Path) -> xarray.Dataset:
 
 
 def _variable(film: Film, name: str, field: Field, kind: str) -> xarray.Variable:
-    dtype = np.dtype(f"f{film.item_size(name, kind)}")
-    stored = _Stored(film.path, f"{name}_{kind}", (film.ts.size, *field.shape), dtype)
+    stored = _Stored(film.path, f"{name}_{kind}", (film.ts.size, *field.shape), film.dtype(name, kind))
     about = {"units": field.unit, "long_name": f"{field.long_name}, {kind}"}
     return xarray.Variable(("time", *field.dims), indexing.LazilyIndexedArray(stored), about)

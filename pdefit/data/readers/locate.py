@@ -23,6 +23,8 @@ def locate(name: str, base: Path | None = None) -> Path:
     for candidate in candidates:
         if candidate.is_file():
             return candidate
+        if candidate.is_dir():
+            raise PdefitError(f"'{candidate}' is a folder, where a data file is expected; name a file in it")
     looked = ", ".join(str(c) for c in candidates)
     raise PdefitError(
         f"The data file '{name}' does not exist (looked at {looked}); correct the path or set PDEFIT_DATA"

@@ -10,6 +10,7 @@ from pdefit._util.errors import PdefitError
 from pdefit.data.observations import Observations
 from pdefit.data.readers.datasets import array, opened
 from pdefit.data.readers.frames import Frames
+from pdefit.data.readers.odd_values import about_first_frame
 from pdefit.data.readers.recordings import named_part, part_of
 
 log = logging.getLogger("pdefit")
@@ -70,8 +71,8 @@ def read_observations(
 def read_all(frames: Frames, positions: Mapping[str, np.ndarray] | None = None) -> tuple[Observations, list[str]]:
     """All frames, and remarks on what looks odd.
 
-    Remarks are the notes of `pdefit import`, and about axes that were put in order, missing units, and whole numbers with a
-    sigma smaller than one of them.
+    Remarks are the notes of `pdefit import`, and about axes that were put in order, missing and unused units, and whole
+    numbers with a sigma smaller than one of them.
 
     **Arguments:**
 
@@ -88,6 +89,9 @@ def read_all(frames: Frames, positions: Mapping[str, np.ndarray] | None = None) 
                 f"All values of '{frames.variables[field]}' in '{frames.name}' are missing (NaN), or fill values, or outside "
                 f"of the valid range; name another variable, or correct its attributes"
             )
+        if not positions and value.ndim > 1:
+            seen = np.any(np.isfinite(value), axis=0, keepdims=True)[0]
+            remarks += about_first_frame(frames.variables[field], value[0], seen)
         step, largest = frames.step(field), float(np.nanmax(np.abs(value)))
         if step is not None and np.max(errors[field]) < step < largest:
             remarks.append(
@@ -99,6 +103,12 @@ def read_all(frames: Frames, positions: Mapping[str, np.ndarray] | None = None) 
         names, units = (", ".join(x) for x in (frames.unitless, frames.unitless.values()))
         remarks.append(
             f"'{frames.name}' states no unit for {names}; the model's are taken: {units} (an attribute `units` tells others)"
+        )
+    if frames.unused:
+        stated = ", ".join(f"{name} ({unit})" for name, unit in frames.unused.items())
+        remarks.append(
+            f"'{frames.name}' states units of {stated}, but the model has none there; the numbers are taken as they are, so "
+            f"parameters are in these units (give the model units, or the file numbers without)"
         )
     found = Observations.build(frames.ts, values, errors, positions)
     return found if frames.unseen_at is None else found.followed_by_nothing(frames.unseen_at), remarks

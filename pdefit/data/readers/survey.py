@@ -1,7 +1,7 @@
 """Survey of a data file: what it holds, and what a fit would find in it."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -63,6 +63,7 @@ class Survey:
     - `notes`: sentences of `pdefit import` on what it did.
     - `axis`, `recordings`: the axis along which the file has recordings, and their names; empty for one recording. `ts` and
       `films` are then those of the first.
+    - `named`: variables that were named as the coordinates of points, by axis.
     """
 
     path: Path
@@ -75,23 +76,30 @@ class Survey:
     notes: list[str]
     axis: str = ""
     recordings: tuple[str, ...] = ()
+    named: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
-    def frames(self, film: Film) -> Frames:
-        """The frames of a film, in the units of the file."""
-        return Frames(self.path, {film.name: film.name}, time=self.time, dims=film.dims, select=self.select(0))
+    def frames(
+        self, names: Sequence[str], dims: tuple[str, ...] = AXES, sigma: Mapping[str, str] | None = None
+    ) -> Frames:
+        """The frames of some variables, in the units of the file."""
+        variables, select = {name: name for name in names}, self.select(0)
+        return Frames(
+            self.path, variables, sigma=sigma, time=self.time, dims=dims, select=select, coordinates=self.named
+        )
 
     def select(self, number: int) -> dict[str, str | int]:
         """The choice of a recording by its number; empty where there is one."""
         return {self.axis: self.recordings[number]} if self.recordings else {}
 
 
-def survey(path: Path, time: str | None = None) -> Survey:
+def survey(path: Path, time: str | None = None, named: Mapping[str, str] | None = None) -> Survey:
     """Survey of a data file.
 
     **Arguments:**
 
     - `path`: the file.
     - `time`: the variable with the times; by default the one called `time`, or one that looks like it.
+    - `named`: variables with the coordinates of a list of points, by axis; by default those called as the axis.
 
     **Errors:** PdefitError where the file cannot be opened.
     """
@@ -109,13 +117,18 @@ def survey(path: Path, time: str | None = None) -> Survey:
     rows = entries[time].shape if time in entries else (0,)
     axis = next((dims[0] for n, dims in axes.items() if _has_recordings(entries[n], dims, time, rows)), "")
     names = (_attempt(remarks, lambda: split_recordings(path, axis)) or []) if axis else []
-    found = Survey(path, [], time, np.zeros(0), None, [], remarks, notes, axis, tuple(names))
+    named = named or {}
+    found = Survey(path, [], time, np.zeros(0), None, [], remarks, notes, axis, tuple(names), named)
+    # the phase of a film that pdefit wrote is that of a frame
+    scaled |= {*named.values(), *({"n_done", "phase"} if {"n_done", "phase"} <= {*entries} else ())}
     filmed = {
         n: _parts(n, axes[n], vectors.get(n, [])) for n in axes if _has_recordings(entries[n], axes[n], time, rows)
     }
     # the times of a list are known once one of its columns is
     columns = [
-        e.name for e in entries.values() if e.shape == rows and e.low is not None and e.name not in (*AXES, time)
+        e.name
+        for e in entries.values()
+        if e.shape == rows and e.low is not None and e.name not in (*AXES, time, *named.values())
     ]
     columns = [part for n in filmed for part in filmed[n]] if names else columns
     times = _attempt(remarks, lambda: _times(found, columns[:1]))
@@ -206,12 +219,12 @@ def _likely_time(file: h5py.File, entries: Mapping[str, Entry], path: Path) -> s
     lines = [e for e in lines if rank(e)]
     rising = [e for e in lines if np.all(np.diff(array(file, e.name, path)) > 0)]
     # times of a list of points repeat
-    listed = [e for e in lines if rank(e) > 1 and any(x in entries and entries[x].shape == e.shape for x in AXES)]
+    listed = [e for e in lines if rank(e) > 1]
     return max(rising or listed, key=rank).name if rising or listed else "time"
 
 
 def _times(found: Survey, columns: list[str]) -> np.ndarray:
-    with Frames(found.path, {n: n for n in columns}, time=found.time, dims=AXES, select=found.select(0)) as frames:
+    with found.frames(columns) as frames:
         return frames.ts
 
 
@@ -266,7 +279,7 @@ def is_even(points: np.ndarray) -> bool:
 
 def _look(found: Survey, entry: Entry, name: str, dims: tuple[str, ...], entries: Mapping[str, Entry]) -> Entry:
     """Read a variable, or the part of it of this name, as a fit would, and add it to the survey."""
-    film = read_film(found.path, name, found.time, found.select(0), dims)
+    film = read_film(found.path, name, found.time, found.select(0), dims, found.named)
     found.remarks.extend(film.remarks)
     sigma = next((n for n in entries if _holds_sigma(found, entries[n], name)), None)
     found.films.append(dataclasses.replace(film, sigma=sigma))
@@ -281,8 +294,7 @@ def _holds_sigma(found: Survey, entry: Entry, name: str) -> bool:
     if entry.name not in named:
         return False
     try:
-        sigma, select = {name: entry.name}, found.select(0)
-        with Frames(found.path, {name: name}, sigma=sigma, time=found.time, dims=AXES, select=select):
+        with found.frames([name], sigma={name: entry.name}):
             return True
     except PdefitError:
         return False

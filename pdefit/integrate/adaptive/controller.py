@@ -20,11 +20,13 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, PyTree
 
-from pdefit._util.errors import PdefitError
+from pdefit._util.errors import PdefitError, with_space
 from pdefit.integrate.adaptive.tolerance import Adaptive
+from pdefit.integrate.loop.batch import AbstractBatch, Vmap
 from pdefit.integrate.loop.stable_step import longest_step
+from pdefit.integrate.loop.stepper import AbstractStepper
 from pdefit.integrate.loop.time_grid import TimeGrid, edges_of, frozen_grid
-from pdefit.integrate.loop.time_loop import precision
+from pdefit.integrate.loop.time_loop import precision, store_all
 from pdefit.integrate.solvers.method import embedded_method_of
 from pdefit.systems.system import AbstractSystem
 
@@ -74,16 +76,17 @@ def adaptive_grid(
         taken += count
         sizes.append(np.asarray(state.sizes)[:count])
         intervals.append(np.asarray(state.intervals)[:count])
-        unit, where = system.time_unit, f"at t = {float(state.t):g} {system.time_unit}"
+        unit = with_space(system.time_unit)
+        where = f"at t = {float(state.t):g}{unit}"
         if bool(state.collapsed):
             raise PdefitError(
-                f"The adaptive step of {type(system).__name__} collapses to {float(state.h):.1g} {unit} {where}: the model "
+                f"The adaptive step of {type(system).__name__} collapses to {float(state.h):.1g}{unit} {where}: the model "
                 f"blows up there, or the tolerance is below round-off; correct the parameters, or set rtol and atol larger"
             )
         if taken > MOST_STEPS:
             raise PdefitError(
                 f"{type(system).__name__} takes more than {MOST_STEPS:.0e} adaptive steps, the last of "
-                f"{float(state.h):.1g} {unit} {where}; set rtol and atol larger"
+                f"{float(state.h):.1g}{unit} {where}; set rtol and atol larger"
             )
     size, interval = np.concatenate(sizes), np.concatenate(intervals)
     cut = np.searchsorted(interval, np.arange(1, edges.size - 1))
@@ -182,3 +185,56 @@ def _first_step(system: AbstractSystem, order: int, steps: Adaptive, t: Array, y
     bend = steps.error(jax.tree.map(jnp.subtract, later, slope), y, y) / h
     most = jnp.maximum(speed, bend)
     return jnp.minimum(100 * h, jnp.where(most > 1e-15, (0.01 / jnp.maximum(most, 1e-15)) ** (1 / order), 1e-3))
+
+
+# --- the error of frozen steps at other parameters than those they were chosen for ------------------------------------
+
+
+class _LargestError(AbstractStepper):
+    """Steps of a state beside the largest error so far."""
+
+    system: AbstractSystem
+    solver: diffrax.AbstractSolver
+    steps: Adaptive
+    args: PyTree
+
+    def init(self, t, y):
+        return y, None
+
+    def __call__(self, t, h, carry):
+        (y, worst), _ = carry
+        after, error = embedded_method_of(self.solver).step_with_error(self.system, t, h, y, self.args)
+        return (after, jnp.maximum(worst, self.steps.error(error, y, after))), None
+
+
+@eqx.filter_jit
+def step_error(
+    system: AbstractSystem,
+    starts: PyTree,
+    grid: TimeGrid,
+    *,
+    solver: diffrax.AbstractSolver,
+    steps: Adaptive,
+    batch: AbstractBatch | None = None,
+    args: PyTree = None,
+) -> Float[Array, ""]:
+    """The largest error of all steps of a batch of trajectories, 1 at the tolerance, found by one forward run.
+
+    **Arguments:**
+
+    - `system`: the equations.
+    - `starts`: the initial states, on a leading axis.
+    - `grid`: the steps, on a leading axis.
+    - `solver`: a solver that estimates its error.
+    - `steps`: the tolerance.
+    - `batch`: how trajectories are batched; by default all run at once.
+    - `args`: exogenous inputs of the system.
+    """
+
+    def worst(y0: PyTree, grid: TimeGrid) -> Array:
+        inputs = np.zeros(grid.intervals + grid.observes_start)
+        stepper = _LargestError(system, solver, steps, args)
+        (_, found), _ = store_all(stepper, (y0, jnp.zeros(())), grid, lambda y, _: jnp.zeros(()), inputs)
+        return found
+
+    return jnp.max((batch or Vmap())(worst, starts, grid))

@@ -7,7 +7,8 @@ import diffrax
 import numpy as np
 from jaxtyping import PyTree
 
-from pdefit._util.errors import PdefitError, first_line
+from pdefit._util.errors import PdefitError, first_line, with_space
+from pdefit.integrate.loop.spectrum import resolving_step
 from pdefit.integrate.solvers.method import AbstractStaged, method_of
 from pdefit.systems.capabilities import AbstractStable
 from pdefit.systems.system import AbstractSystem
@@ -78,6 +79,7 @@ def choose_steps(
     dt: float | None,
     solver: diffrax.AbstractSolver,
     margin: float = 1.0,
+    args: PyTree = None,
 ) -> tuple[diffrax.AbstractSolver, float]:
     """The solver with fixed stages, and its step.
 
@@ -85,20 +87,24 @@ def choose_steps(
 
     - `problems`: systems with a state each.
     - `dt`: the step. It is refused beyond the stability limit of the first system. None for `SHARE` of the smallest limit
-      of all systems; of Euler's limit, for solvers of which stages are not counted.
+      of all systems; of Euler's limit, for solvers of which stages are not counted. Systems that state no limit get a
+      step that follows their fastest change.
     - `solver`: the solver.
     - `margin`: stages are counted for a limit that is smaller by this factor.
+    - `args`: exogenous inputs.
     """
     system, y0 = problems[0]
     solver = settle(problems, dt, solver, margin)
     limit = stability_limit(system, y0, solver)
     if limit is None:
+        dt = resolving_step(problems, solver, args) if dt is None else dt
         if dt is None:
             raise PdefitError(f"{type(system).__name__} states no stable step, so a step size dt is expected; set dt")
         return solver, dt
     if dt is not None and dt > BEYOND * limit:
+        unit = with_space(system.time_unit)
         raise PdefitError(
-            f"The step dt = {dt:g} {system.time_unit} is beyond the stability limit {limit:.3g} {system.time_unit} of "
+            f"The step dt = {dt:g}{unit} is beyond the stability limit {limit:.3g}{unit} of "
             f"{type(system).__name__} with {type(solver).__name__}; set dt to at most {limit:.2g}"
         )
     return steps_for(stated_step(problems), dt, solver)
@@ -138,5 +144,7 @@ def _stable_step(system: Any, y0: PyTree) -> float:
     except Exception as error:
         raise PdefitError(f"{name} cannot tell its stable step: {first_line(error)}; set its parameters") from None
     if not step > 0:
-        raise PdefitError(f"{name} finds a stable step of {step:g} {system.time_unit}; correct its parameters")
+        raise PdefitError(
+            f"{name} finds a stable step of {step:g}{with_space(system.time_unit)}; correct its parameters"
+        )
     return step

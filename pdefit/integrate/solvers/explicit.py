@@ -37,13 +37,16 @@ class AbstractExplicit(AbstractOneStep):
 
     @property
     def real_stability(self):
+        x = np.arange(0.01, 20.0, 0.005)
+        unstable = np.flatnonzero(self.growth(-x) > 1 + 1e-9)
+        return float(x[unstable[0]]) if unstable.size else 20.0
+
+    def growth(self, z: np.ndarray) -> np.ndarray:
+        """The factors by which a step of size 1 multiplies |y| where y' = z y, for complex numbers z, (k,)."""
         tableau = tableau_of(self.solver)
         a, stages = stage_matrix(tableau), tableau.num_stages
-        x = np.arange(0.01, 20.0, 0.005)
-        slopes = np.linalg.solve(np.eye(stages) + x[:, None, None] * a, np.ones((x.size, stages, 1)))[..., 0]
-        growth = np.abs(1 - x * (slopes @ np.asarray(tableau.b_sol)))
-        unstable = np.flatnonzero(growth > 1 + 1e-9)
-        return float(x[unstable[0]]) if unstable.size else 20.0
+        slopes = np.linalg.solve(np.eye(stages) - z[:, None, None] * a, np.ones((z.size, stages, 1)))[..., 0]
+        return np.abs(1 + z * (slopes @ np.asarray(tableau.b_sol)))
 
     def one_step(self, system, t, h, y, args):
         return tableau_step(system.vector_field, tableau_of(self.solver), t, h, y, args)

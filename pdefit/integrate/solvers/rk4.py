@@ -8,7 +8,10 @@ import numpy as np
 
 
 class RK4(diffrax.AbstractERK):
-    """The classical fourth-order method with four stages, for constant steps (it has no error estimate).
+    """The classical fourth-order method with four stages, for constant steps.
+
+    For smooth equations that are not stiff. Not for stiff ones (`diffrax.Kvaerno5`), diffusion on fine grids (`RKC`) or
+    adaptive steps (`diffrax.Tsit5`): it has no error estimate.
 
     It is stable on the negative real axis up to |h lambda| = 2.785 and on the imaginary axis up to 2.828.
 

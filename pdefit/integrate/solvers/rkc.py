@@ -23,6 +23,9 @@ _MOST = 1000
 class RKC(AbstractMemoryless, AbstractEmbedded, AbstractStaged):
     """An explicit method of second order for diffusion on fine grids.
 
+    For systems that state their stable step and whose fast modes decay. Not for waves, or for advection without
+    diffusion: it is hardly stable along the imaginary axis.
+
     Its s stages are stable for y' = -x y with step 1 up to x = 0.653 (s^2 - 1). As many steps of a classical method
     reach only a multiple of s.
 
@@ -30,7 +33,6 @@ class RKC(AbstractMemoryless, AbstractEmbedded, AbstractStaged):
         Y_j = (1 - mu_j - nu_j) Y_0 + mu_j Y_(j-1) + nu_j Y_(j-2) + m_j h F_(j-1) + g_j h F_0,  j = 2..s
 
     with F_j = f(t + c_j h, Y_j) and coefficients from Chebyshev polynomials, damped by 2/13 so that every mode decays.
-    It is hardly stable along the imaginary axis, so it is not for waves, or for advection without diffusion.
 
     The error of a step is estimated as 0.8 (y_n - y_(n+1)) + 0.4 h (F_n + F_(n+1)). Adaptive steps are kept stable,
     too.

@@ -1,7 +1,9 @@
 """Checks of the residuals' derivatives, tangents and adjoint, against central differences."""
 
 import dataclasses
+import functools
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,6 +23,8 @@ DIFFERENCES = 1e-6
 COARSE = 1e-3
 # Two derivatives of one map differ by its round-off, which the way back may amplify by this. Never more is allowed.
 _AMPLIFIED, _MOST_AMPLIFIED = 1e3, 1e-5
+# residuals so many times as large as all residuals and predictions at theta belong to a model that blows up
+_FAR = 1e3
 # the tangents of a converged step agree much better than this factor
 _EXPLODES = 10.0
 
@@ -53,6 +57,29 @@ class Residuals:
 
     def __call__(self, theta: Array) -> Array:
         return SKETCH(self.objective, theta).scaled(self.sizes)
+
+    def inside(self, values: np.ndarray) -> bool:
+        """Test for residuals near theta of a size at which a Taylor series about theta can hold.
+
+        All are at most 1000 times the largest residual or prediction at theta, or the change over a step of 1, which is
+        1. A hard switch leads to values that the model takes elsewhere. Larger ones are those of a model that blows up.
+        """
+        largest = float(np.max(np.abs(values)))
+        if not np.isfinite(largest):
+            return False
+        # predictions take a forward run, which the residuals usually save
+        return largest <= _FAR * self._residual or largest <= _FAR * self._prediction
+
+    @functools.cached_property
+    def _residual(self) -> float:
+        return max(1.0, float(jnp.max(jnp.abs(self.here.scaled(self.sizes)))))
+
+    @functools.cached_property
+    def _prediction(self) -> float:
+        """The largest residual at theta of data that vanish."""
+        zeros = jax.tree.map(jnp.zeros_like, self.objective.observations.values)
+        empty = eqx.tree_at(lambda f: f.observations.values, self.objective, zeros)
+        return float(jnp.max(jnp.abs(SKETCH(empty, self.theta).scaled(self.sizes))))
 
     def limit(self, accuracy: float) -> float:
         """The largest difference between two derivatives that passes.
@@ -96,7 +123,7 @@ class Residuals:
         if moved is not None:
             tangent = moved.scaled(self.sizes)
             size = float(jnp.linalg.norm(tangent))
-            found = differences(self, self.theta, v, lambda q: q - tangent, size, self.noise, DIFFERENCES)
+            found = differences(self, self.theta, v, lambda q: q - tangent, size, self.noise, DIFFERENCES, self.inside)
             return self._judged(f"{path}: tangent against differences", found, size, v)
         w, gradient = pulled or self.random_pull(jax.random.key(0))
         slope = jnp.vdot(gradient, v)
@@ -108,6 +135,7 @@ class Residuals:
             self._size(v),
             self.noise,
             DIFFERENCES,
+            self.inside,
         )
         return self._judged(f"{path}: gradient against differences", found, 0.0, v)
 

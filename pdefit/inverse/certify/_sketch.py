@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.recordings import Recordings
-from pdefit.inverse.objective.segment_jacobian import jumps
+from pdefit.inverse.shooting.continuity import gaps
 
 # numbers that are kept of one variable at one observation
 KEPT = 8
@@ -67,7 +67,7 @@ def _one(functional: Functional, theta: Float[Array, " p"]) -> Sketch:
         return {name: _few(r * signs[name]) for name, r in exact.items()}, squares / 2
 
     (sums, half_squares), ends = functional.trajectories(theta, look)
-    between = jumps(*functional.ends_and_starts(theta, ends)).astype(jnp.float64)
+    between = gaps(*functional.ends_and_starts(theta, ends)).astype(jnp.float64)
     sizes = [c.size // c.shape[0] for c in functional.controls.nodes]
     edges = [sum(sizes[:k]) for k in range(len(sizes) + 1)]
     extra = functional.extra_residuals(theta)

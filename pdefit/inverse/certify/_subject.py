@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from pdefit._util.trees import cast
 from pdefit.adjoints.base import ROUND_OFF
+from pdefit.adjoints.tangent.tangents_together import jvp_many
 from pdefit.inverse.certify._record import Check, at_most, over
 from pdefit.inverse.certify._residual_checks import Residuals
 from pdefit.inverse.certify._sketch import KEPT, SKETCH, Sketch, pull_sketch, push_sketch
@@ -21,7 +22,6 @@ from pdefit.inverse.certify.direction import alike, direction
 from pdefit.inverse.controls.vector import FEW
 from pdefit.inverse.fit.drivers import AbstractDriver, Hosted
 from pdefit.inverse.objective.abstract import AbstractObjective
-from pdefit.inverse.objective.tangent_linear import jvp_many
 from pdefit.inverse.objective.variants import shortened, with_tangents
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 

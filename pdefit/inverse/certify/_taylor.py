@@ -1,7 +1,4 @@
-"""Central differences against a derivative: whether their gap is a Taylor remainder with round-off, or an error.
-
-What is left over is round-off and a Taylor remainder, or the derivative is wrong.
-"""
+"""Central differences against a derivative: whether their gap is a Taylor remainder with round-off, or an error."""
 
 import dataclasses
 from collections.abc import Callable
@@ -83,6 +80,7 @@ def differences(
     size: float,
     noise: float,
     enough: float,
+    inside: Callable[[np.ndarray], bool],
 ) -> Differences:
     """The comparison of central differences of f along v with a derivative, over as many steps as it takes to be sure.
 
@@ -94,15 +92,15 @@ def differences(
     - `size`: the norm of the derivative; 0 where it is unknown, for that of the quotients.
     - `noise`: the norm of the round-off of f.
     - `enough`: a constant below this counts as zero.
+    - `inside`: whether values of f lie where a Taylor series about x can hold.
     """
-
-    def look(step: float) -> np.ndarray:
-        return np.asarray(gap((f(x + step * v) - f(x - step * v)) / (2 * step)))
-
     steps, gaps = [], []
     for step in _LARGEST * 2.0 ** -np.arange(_MOST):
-        found = look(step)
-        # far from x the model may blow up
+        ahead, behind = np.asarray(f(x + step * v)), np.asarray(f(x - step * v))
+        # far from x the model may blow up; such a step says nothing of the derivative at x
+        if not (inside(ahead) and inside(behind)):
+            continue
+        found = np.asarray(gap((ahead - behind) / (2 * step)))
         if np.all(np.isfinite(found)):
             steps.append(step)
             gaps.append(found)
@@ -145,6 +143,7 @@ def _jumps(f: Callable[[Any], Any], x: ArrayLike, v: ArrayLike, inner: float, ou
         sides.append((surprise(a, b, at_a, at_b), a, b, at_a, at_b))
     first, a, b, at_a, at_b = max(sides, key=lambda side: side[0])
     last = first
+    # a bend of f is shared by both halves and fades with them; a jump lies in one of them, and stays as large
     for _ in range(_HALVINGS):
         middle = (a + b) / 2
         at_middle = np.asarray(f(x + middle * v))

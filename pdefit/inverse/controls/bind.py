@@ -1,7 +1,7 @@
 """Binding of declared controls to the arrays of a problem, at their guesses."""
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -14,13 +14,13 @@ from pdefit.inverse.controls._axes import field_axes
 from pdefit.inverse.controls._modes import Modes
 from pdefit.inverse.controls.declare import Control, Declaration, declared_leaves
 from pdefit.inverse.controls.guesses import is_measured
-from pdefit.inverse.controls.paths import holder, leaf
+from pdefit.inverse.controls.paths import declaration, holder, leaf
 from pdefit.inverse.controls.sobolev import Smoothing, Sobolev
 from pdefit.inverse.controls.vector import BoundControl, Controls, in_order, kind_of
 from pdefit.inverse.problem.problem import Problem
 from pdefit.systems.capabilities import AbstractGridded
 from pdefit.systems.smoother import AbstractSmoothed, Smoother
-from pdefit.systems.system import ParameterInfo, parameters
+from pdefit.systems.system import ParameterInfo
 
 
 def bind(
@@ -40,75 +40,111 @@ def bind(
     problem = _at_guesses(problem, declarations, key, observations)
     items: list[BoundControl] = []
     for path, control in declarations:
-        where = leaf(problem, path)
-        guess = where(problem)
         if control.prior is not None:
             control = dataclasses.replace(control, prior=control.prior.resolve_for(holder(problem, path)))
-        # the leaves of a module are declared by its name
-        info = parameters(problem.system).get(path.split(".")[0])
-        lower, upper = control.bounds or (-np.inf, np.inf)
-        modes = smoothing = None
+        # what theta holds of a control: coefficients of modes, a Sobolev variable, or the values themselves
         if control.modes is not None:
-            _check_modes(path, control)
-            modes = Modes.of(path, control.modes, field_axes(problem.system, path, guess.shape))
-            # the part of the guess that the modes can hold
-            search = modes.field(modes.coefficients(control.transform.to_search(guess)))
-            guess = control.transform.to_physical(search).astype(guess.dtype)
-            problem = eqx.tree_at(where, problem, guess)
-        _check(path, control, np.asarray(guess), lower, upper, info)
-        base = None
-        if control.smoothing is not None:
-            smoothing = _smoother(problem, path, control.smoothing, guess.shape)
-            base = control.transform.to_search(guess)
-            if (
-                isinstance(smoothing, Sobolev)
-                and smoothing.amplitude is not None
-                and is_measured(control.guess, path, observations)
-            ):
-                base, search = _smoothed(base, smoothing, path, observations)
-                guess = control.transform.to_physical(search).astype(guess.dtype)
-                problem = eqx.tree_at(where, problem, guess)
-        if not control.estimate:
-            continue
-        items.append(
-            BoundControl(
-                name=path,
-                kind=kind_of(path, guess.size),
-                where=where,
-                transform=control.transform,
-                shape=guess.shape,
-                scale=control.scale,
-                lower=lower,
-                upper=upper,
-                prior=control.prior,
-                unit=control.unit or (info.unit if info else "1"),
-                labels=_labels(problem, info, guess.shape) if modes is None else _numbered(modes.count),
-                smoothing=smoothing,
-                base=base,
-                modes=modes,
-                roughness=_roughness(control, guess.size),
-                open=modes is not None,
-                own=control.scope == "experiment" or kind_of(path, guess.size) == "node",
-            )
-        )
+            search = _of_modes(problem, path, control, control.modes)
+        elif control.smoothing is not None:
+            search = _smooth(problem, path, control, control.smoothing, observations)
+        else:
+            search = _plain(problem, path, control)
+        # one that is not estimated, too, keeps the guess that its modes can hold or its prior takes for no noise
+        if search.guess is not leaf(problem, path)(problem):
+            problem = eqx.tree_at(leaf(problem, path), problem, search.guess)
+        if control.estimate:
+            items.append(_item(problem, path, control, search))
     if not items:
         raise PdefitError("A fit expects at least one control; declare an unknown under controls, e.g. controls.D")
     return in_order(items), problem
+
+
+class _Search(NamedTuple):
+    """The guess of a control in its unit, and how its search variables stand for it."""
+
+    guess: Array
+    modes: Modes | None = None
+    smoothing: Smoother | None = None
+    base: Array | None = None
+
+
+def _plain(problem: Problem, path: str, control: Control) -> _Search:
+    """A control whose elements are search variables themselves."""
+    guess = leaf(problem, path)(problem)
+    _check(path, control, np.asarray(guess), declaration(problem, path))
+    return _Search(guess)
+
+
+def _of_modes(problem: Problem, path: str, control: Control, count: int) -> _Search:
+    """A field of smooth modes, of whose guess they hold a part."""
+    _check_modes(path, control)
+    guess = leaf(problem, path)(problem)
+    modes = Modes.of(path, count, field_axes(problem.system, path, guess.shape))
+    search = modes.field(modes.coefficients(control.transform.to_search(guess)))
+    guess = control.transform.to_physical(search).astype(guess.dtype)
+    _check(path, control, np.asarray(guess), declaration(problem, path))
+    return _Search(guess, modes=modes)
+
+
+def _smooth(
+    problem: Problem, path: str, control: Control, given: float | Smoothing, observations: Observations
+) -> _Search:
+    """A field that moves around its guess in smooth ways. A measured one begins without what its prior takes for noise."""
+    guess = _plain(problem, path, control).guess
+    smoothing, base = _smoother(problem, path, given, guess.shape), control.transform.to_search(guess)
+    measured = is_measured(control.guess, path, observations)
+    if measured and isinstance(smoothing, Sobolev) and smoothing.amplitude is not None:
+        base, search = _smoothed(base, smoothing, path, observations)
+        guess = control.transform.to_physical(search).astype(guess.dtype)
+    return _Search(guess, smoothing=smoothing, base=base)
+
+
+def _item(problem: Problem, path: str, control: Control, search: _Search) -> BoundControl:
+    """The control bound to its leaf of the problem."""
+    info, guess, modes = declaration(problem, path), search.guess, search.modes
+    fields = problem.system.coords() if isinstance(problem.system, AbstractGridded) else {}
+    units = {f"{root}.{name}": where.unit for root in ("y0", "nodes") for name, where in fields.items()}
+    kind, (lower, upper) = kind_of(path, guess.size), _bounds(control)
+    return BoundControl(
+        name=path,
+        kind=kind,
+        where=leaf(problem, path),
+        transform=control.transform,
+        shape=guess.shape,
+        scale=control.scale,
+        lower=lower,
+        upper=upper,
+        prior=control.prior,
+        unit=control.unit or (info.unit if info else units.get(path, "1")),
+        labels=_labels(problem, info, guess.shape) if modes is None else _numbered(modes.count),
+        smoothing=search.smoothing,
+        base=search.base,
+        modes=modes,
+        roughness=_roughness(control, guess.size),
+        open=modes is not None,
+        own=control.scope == "experiment" or kind == "node",
+    )
+
+
+def _bounds(control: Control) -> tuple[float, float]:
+    return control.bounds or (-np.inf, np.inf)
 
 
 def _at_guesses(
     problem: Problem, declarations: list[tuple[str, Control]], key: PRNGKeyArray, observations: Observations
 ) -> Problem:
     """The problem with every declared array at its guess."""
-    guessed = problem
-    for path, control in declarations:
+    guessed, states = problem, ("y0", "nodes")
+    # states last, which are seen through the instrument and the inputs that are guessed
+    for path, control in sorted(declarations, key=lambda one: one[0].split(".")[0] in states):
         where = leaf(problem, path)
         nominal = where(problem)
         if control.guess is not None:
-            found = control.guess.value(nominal, path, key, observations, problem)
+            seen = Problem(problem.system, problem.y0, guessed.observe, problem.nodes, guessed.args)
+            found = control.guess.value(nominal, path, key, observations, seen)
             guessed = eqx.tree_at(where, guessed, jnp.asarray(found, nominal.dtype))
     # a velocity from noisy data loses its divergence here
-    return guessed.constrained() if any(path.split(".")[0] in ("y0", "nodes") for path, _ in declarations) else guessed
+    return guessed.constrained() if any(path.split(".")[0] in states for path, _ in declarations) else guessed
 
 
 def _smoother(problem: Problem, path: str, given: float | Smoothing, shape: tuple[int, ...]) -> Smoother:
@@ -173,8 +209,9 @@ def _check_modes(path: str, control: Control) -> None:
         raise PdefitError(f"'{path}' has modes, which would tie segments to each other; remove modes")
 
 
-def _check(path: str, control: Control, guess: np.ndarray, lower: float, upper: float, info: ParameterInfo | None):
+def _check(path: str, control: Control, guess: np.ndarray, info: ParameterInfo | None):
     """Refuse a start that the bounds, the sign or the transform exclude."""
+    lower, upper = _bounds(control)
     if not lower < upper:
         raise PdefitError(f"The bounds of '{path}' expect low < high, but are [{lower}, {upper}]")
     if np.any(guess < lower) or np.any(guess > upper):

@@ -6,7 +6,7 @@ from typing import Any
 
 from pdefit._util.errors import PdefitError
 from pdefit.inverse.controls.guesses import AbstractGuess
-from pdefit.inverse.controls.paths import leaf_paths
+from pdefit.inverse.controls.paths import PARTS, leaf_paths
 from pdefit.inverse.controls.priors import AbstractPrior
 from pdefit.inverse.controls.sobolev import Smoothing
 from pdefit.inverse.controls.transforms import AbstractTransform, Identity
@@ -85,8 +85,9 @@ def _flatten(declared: Declaration, prefix: str = "") -> list[tuple[str, Control
             found.append((path, node))
         elif isinstance(node, AbstractTransform):
             found.append((path, Control(transform=node)))
+        # a control without words is one with defaults, where a part of the problem without entries has none
         elif isinstance(node, Mapping):
-            found.extend(_flatten(node, f"{path}."))
+            found.extend(_flatten(node, f"{path}.") if node or path in PARTS else [(path, Control())])
         else:
             raise PdefitError(f"controls.{path} expects a Control, a transform or a mapping, but got {node!r}")
     return found

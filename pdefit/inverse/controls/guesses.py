@@ -16,7 +16,8 @@ from pdefit._util.errors import PdefitError, first_line
 from pdefit._util.trees import named_fields
 from pdefit.data.observations import Observations
 from pdefit.inverse.controls._axes import FieldAxes, field_axes
-from pdefit.inverse.problem.instrument import seen_positions
+from pdefit.inverse.problem.observed_fields import observed_fields
+from pdefit.inverse.problem.observed_positions import seen_positions
 from pdefit.inverse.problem.problem import Problem
 from pdefit.systems.capabilities import AbstractDataGuess, AbstractDataState, AbstractGridded
 from pdefit.systems.system import AbstractSystem
@@ -86,6 +87,7 @@ class Perturb(AbstractGuess):
 class FromData(AbstractGuess):
     """The observed value of a field of `y0` at the first time, with missing points at their nominal values.
 
+    An operator that scales or bends each value on its own, such as a gain, is inverted at that time.
     A field that was observed at other points than those of its grid is interpolated between them: by cubic splines
     where every point of a raster was observed, and else linearly. Outside them it is that of the nearest point. Where a
     field was not observed, the system's `init_from_data` makes it from the data. A parameter is guessed by the system's
@@ -111,7 +113,8 @@ class FromData(AbstractGuess):
         observed = observations.values.get(field)
         elsewhere = field in observations.positions or problem.observe.relocates
         if observed is not None and observed.shape[1:] == nominal.shape and not elsewhere:
-            return np.asarray(np.where(observations.mask[field][0], observed[0], nominal))
+            first = observed_fields(problem, observations.at(slice(0, 1)))
+            return np.asarray(np.where(first.mask[field][0], first.values[field][0], nominal))
         axes = field_axes(system, path, nominal.shape)
         if observed is not None and axes.names[:1] != ("",):
             points = np.asarray(observations.positions_at(0).get(field, ()), float)
@@ -143,7 +146,8 @@ def _between_rasters(
     """A field from its values on a coarser raster at the first time; None where that raster is not known."""
     assert isinstance(problem.system, AbstractGridded), "a field with axes has coordinates"
     coords = problem.system.coords()
-    seen, dims = seen_positions(problem.observe, problem.y0, coords).get(field), coords[field].dims
+    seen = seen_positions(problem.observe, observations.ts[0], problem.y0, problem.args, coords).get(field)
+    dims = coords[field].dims
     values, mask = np.asarray(observations.values[field][0], float), np.asarray(observations.mask[field][0])
     along = [d.removesuffix("_face") for d in dims]
     # the axes of the same directions: a velocity on faces may be seen at corners

@@ -9,10 +9,10 @@ from jaxtyping import Array, PyTree
 
 from pdefit._util.errors import PdefitError, unknown
 from pdefit.inverse.problem.problem import Problem
-from pdefit.systems.system import parameters
+from pdefit.systems.system import ParameterInfo, parameters, unit_in
 
 # the parts of a problem beside its system
-_PARTS = ("y0", "observe", "nodes", "args")
+PARTS = ("y0", "observe", "nodes", "args")
 
 
 def leaf(problem: Problem, path: str) -> Callable[[Problem], Array]:
@@ -41,7 +41,7 @@ def leaf_paths(problem: Problem, path: str) -> list[str]:
     - `path`: the name of the control, with dots.
     """
     found = _node(problem, path)
-    if path.split(".")[0] in _PARTS or not isinstance(found, eqx.Module):
+    if path.split(".")[0] in PARTS or not isinstance(found, eqx.Module):
         return [path]
     inside = list(_arrays(found, path))
     if not inside:
@@ -55,6 +55,19 @@ def holder(problem: Problem, path: str) -> PyTree:
     return _node(problem, above or name)
 
 
+def declaration(problem: Problem, path: str) -> ParameterInfo | None:
+    """The declaration of the parameter called `path`, of the system or of an observation operator; None for other arrays.
+
+    The arrays of a module are declared by the name of the module.
+    """
+    root, _, name = path.partition(".")
+    if root != "observe":
+        return parameters(problem.system).get(root)
+    owner = holder(problem, path)
+    info = parameters(owner).get(name.rpartition(".")[2]) if isinstance(owner, eqx.Module) else None
+    return None if info is None else dataclasses.replace(info, unit=unit_in(problem.system, info.unit))
+
+
 def _arrays(node: PyTree, path: str) -> list[str]:
     if eqx.is_inexact_array(node):
         return [path]
@@ -65,7 +78,7 @@ def _node(problem: Problem, path: str) -> PyTree:
     """The part of a problem called `path`."""
     root, *rest = path.split(".")
     choices: dict[str, PyTree] = {n: getattr(problem.system, n) for n in parameters(problem.system)}
-    choices |= {n: getattr(problem, n) for n in _PARTS if getattr(problem, n) is not None}
+    choices |= {n: getattr(problem, n) for n in PARTS if getattr(problem, n) is not None}
     if root not in choices:
         raise unknown("control", root, choices)
     node, walked = choices[root], root
@@ -93,7 +106,7 @@ class _Leaf:
     names: tuple[str, ...]
 
     def __call__(self, p: PyTree) -> PyTree:
-        node: PyTree = getattr(p if self.root in _PARTS else p.system, self.root)
+        node: PyTree = getattr(p if self.root in PARTS else p.system, self.root)
         for name in self.names:
             node = _children(node)[name]
         return node

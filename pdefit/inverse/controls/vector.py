@@ -112,12 +112,16 @@ class BoundControl(eqx.Module):
 
     def to_physical(self, theta: Float[Array, " size"]) -> Array:
         """The physical value that a part of theta stands for."""
+        return self.transform.to_physical(self.search(theta))
+
+    def search(self, theta: Float[Array, " size"]) -> Array:
+        """The value before its transform that a part of theta stands for."""
         if self.modes is not None:
-            return self.transform.to_physical(self.modes.field(theta * self.scale))
+            return self.modes.field(theta * self.scale)
         search = jnp.reshape(theta * self.scale, self.shape)
         if self.base is not None and self.smoothing is not None:
             search = self.base + self.smoothing.smooth(search)
-        return self.transform.to_physical(search)
+        return search
 
     def box(self) -> tuple[np.ndarray, np.ndarray]:
         """The bounds in search space."""
@@ -282,12 +286,6 @@ class Controls(eqx.Module):
         """The same controls with other weights of smoothness priors, by path."""
         changed = {path: {"roughness": weight} for path, weight in weights.items()}
         return Controls(tuple(dataclasses.replace(c, **changed.get(c.path, {})) for c in self.items))
-
-    def listed(self, theta: Float[Array, " p"]) -> Float[Array, " p"]:
-        """A physical value for every element of theta. For modes it is the coefficient, in the unit of the search space."""
-        parts = zip(self.items, self.split(theta), strict=True)
-        each = [jnp.ravel(c.to_physical(part)) if c.modes is None else part * c.scale for c, part in parts]
-        return jnp.concatenate(each)
 
     def names(self) -> list[str]:
         """A name for every element of theta, such as `D`, `gm.Mars` or `y0.u.17`."""

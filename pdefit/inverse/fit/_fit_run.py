@@ -13,11 +13,12 @@ from pdefit.integrate.loop.adjoint_norms import EXPLOSIVE
 from pdefit.inverse.fit._compiled_loop import MOST, Carry, Log, first_carry, power_of_two
 from pdefit.inverse.fit._place import Place
 from pdefit.inverse.fit.drivers import AbstractDriver
+from pdefit.inverse.fit.renew_steps import StepWatch
 from pdefit.inverse.fit.result import Fit, Progress, Record, RunState, pack, records, saved_weights, unpack
 from pdefit.inverse.fit.smoothness import SMOOTHINGS
 from pdefit.inverse.fit.stability import near_stability, suits
 from pdefit.inverse.fit.stages import Reweight, Stage, keeps, new_weights, prepares, resized, with_windows
-from pdefit.inverse.fit.step_checks import StepWatch, explain_growth
+from pdefit.inverse.fit.step_checks import explain_growth
 from pdefit.inverse.fit.stop import best_point, reached
 from pdefit.inverse.objective.abstract import Objective
 from pdefit.inverse.objective.functional import Functional
@@ -199,13 +200,12 @@ class FitRun(Generic[Objective]):
 
     def _watch(self, log: Log, done: int) -> None:
         """Explain once why the adjoint grows so much, if it does where the fit is or could not begin."""
-        counts = np.asarray(log.accepted[:done]) | (not np.isfinite(self.loss))
+        counts = np.asarray(log.accepted[:done]) | (not np.isfinite(self.loss) and not self.steps.blown_up)
         worst = float(np.max(np.asarray(log.growth[:done]), where=counts, initial=0.0))
         # where steps do not suit and will be chosen anew, they are the reason
         if worst > EXPLOSIVE and not self.place.watched and suits(self.functional, jnp.asarray(self.theta)):
             self._move(watched=True)
-            watched = self.driver.watched_gradient
-            self._note(explain_growth(self.functional, jnp.asarray(self.theta), worst, watched))
+            self._note(explain_growth(self.functional, jnp.asarray(self.theta), worst, self.driver.watched_gradient))
 
     # --- saving and going on -----------------------------------------------------------------------------------------
 
@@ -248,6 +248,7 @@ class FitRun(Generic[Objective]):
     def _account(self, log: Log, done: int, elapsed: float) -> None:
         assert self.carry is not None
         self._move(evaluating=self.place.evaluating + elapsed)
+        self.steps.blown_up = not (self.iterations or self.functional.steps or np.isfinite(self.carry.best_value))
         if np.isfinite(self.carry.best_value):
             self.theta, self.loss = best_point(self.carry), float(self.carry.best_value)
             accepted, finished = bool(np.any(log.accepted[:done])), bool(self.carry.done)
@@ -278,8 +279,7 @@ class FitRun(Generic[Objective]):
             self._use(-1, self.functional.observations.sigma)
             self._carry_over()
             self.converged = False
-        # stages differ in windows and weights: the losses reported are those of the last functional
-        # a stage that prepares free states has only the first controls
+        # losses are those of the last functional, and a stage that prepares free states has only the first controls
         guess = self.own.theta0[: self.theta.size]
         at_guess = self.steps.suited(self.functional, guess)
         first = float(self.driver.value(at_guess, jnp.asarray(guess)))

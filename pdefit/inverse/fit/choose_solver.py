@@ -11,6 +11,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
 from pdefit.integrate.adaptive.tolerance import Adaptive
+from pdefit.integrate.loop.spectrum import fastest_change
 from pdefit.integrate.solvers.etdrk4 import ETDRK4
 from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.integrate.solvers.rkc import RKC
@@ -21,6 +22,8 @@ from pdefit.systems.system import AbstractSystem
 _SMALL = 200
 # explicit steps for a record beyond which an implicit method pays, and what RK4 is stable up to
 _MANY_STEPS, _REACH = 20_000, 2.785
+# exponential steps pay where the linear part is so many times faster than the rest
+_LONGER = 5.0
 # stabilised steps (RKC) pay where diffusion is so many times faster than the state changes, and RK4 would take so many
 # steps
 _STIFF, _MORE_STEPS = 50.0, 500
@@ -60,8 +63,9 @@ def choose_solver(
     """
     if isinstance(system, SpectralSystem):
         rates = jax.tree.map(lambda e: float(jnp.max(jnp.abs(e))), system.eigenvalues())
-        count = max(jax.tree.leaves(rates)) * span / _REACH
-        if count > _MANY_STEPS:
+        linear = max(jax.tree.leaves(rates))
+        rest, count = fastest_change(system.explicit, y0, args), linear * span / _REACH
+        if count > _MORE_STEPS and linear > _LONGER * rest:
             return SolverChoice(
                 ETDRK4(), None, f"explicit steps would be {count:.1e}, and the stiff part is diagonal in Fourier space"
             )

@@ -16,7 +16,7 @@ from pdefit.adjoints.base import Checkpointed
 from pdefit.adjoints.checkpointing.actions import StorageTier
 from pdefit.adjoints.checkpointing.planner import OffloadPlan, plan_offload
 from pdefit.adjoints.checkpointing.storage import IN_FLIGHT, CheckpointStore, HostStore
-from pdefit.integrate.loop.levels import MOST_LEVELS, cheapest, nest
+from pdefit.integrate.loop.checkpoint_levels import MOST_LEVELS, cheapest, nest
 from pdefit.inverse.fit import _compiled_loop as chunk
 from pdefit.inverse.fit._compiled_loop import Carry, Log
 from pdefit.inverse.objective.abstract import AbstractObjective
@@ -99,6 +99,9 @@ class AbstractDriver(abc.ABC):
 class Traced(AbstractDriver):
     """The driver with everything on the device, and many evaluations in one compiled loop.
 
+    For whatever fits into the device: it is the fastest. Not for records whose checkpoints do not fit, even with more
+    levels of them (`Hosted`).
+
     **Arguments:**
 
     - `memory`: a budget for gradients, such as "500 MB", or in bytes. They take as few levels of checkpoints as it
@@ -113,10 +116,9 @@ class Traced(AbstractDriver):
             return functional
         tried, layout = trial(functional), functional.layout
         one = tried.state_bytes * functional.runner.batch.at_once(layout.segments) / layout.segments
-        work = tried.working
-        found = cheapest(layout.time_grid.intervals, layout.time_grid.length, (self.memory - work) / one)
+        found = cheapest(layout.time_grid.intervals, layout.time_grid.length, (self.memory - tried.working) / one)
         if found is None:
-            least = nest(layout.time_grid.intervals, layout.time_grid.length, MOST_LEVELS).stored * one + work
+            least = nest(layout.time_grid.intervals, layout.time_grid.length, MOST_LEVELS).stored * one + tried.working
             raise PdefitError(
                 f"A gradient takes at least {in_words(least)} on the device, more than driver.memory = "
                 f"{in_words(self.memory)}; set it higher, or use driver=hosted"
@@ -151,7 +153,10 @@ class Traced(AbstractDriver):
 
 
 class Hosted(AbstractDriver):
-    """The driver that runs piece by piece with checkpoints outside the device, for what does not fit into it.
+    """The driver that runs piece by piece with checkpoints outside the device.
+
+    For records whose checkpoints do not fit into the device. Not for many recordings at once, or for what `Traced` can
+    hold, because it is slower.
 
     **Arguments:**
 
@@ -258,8 +263,7 @@ class Hosted(AbstractDriver):
 
     def _room(self, functional: Functional, like: PyTree) -> int:
         """The number of states that the device holds beside what differentiating takes."""
-        tried, one = self._trial(functional), state_bytes(like)
-        work = tried.working
+        work, one = self._trial(functional).working, state_bytes(like)
         room = int((self.device - work) // one)
         if room < 2:
             raise PdefitError(

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from jaxtyping import Array, Float
 
+from pdefit._util import interrupts
 from pdefit._util.errors import PdefitError
 from pdefit.inverse.fit._fit_run import FitRun
 from pdefit.inverse.fit.choose_stages import choose_stages
@@ -64,7 +65,8 @@ def fit(
     try:
         run.minimise()
     except KeyboardInterrupt:
-        if not run.iterations:
+        # a process that signals end has no time for a result; a saved state goes on later
+        if not run.iterations or interrupts.received():
             raise
         status = "interrupted"
     return run.result(status)

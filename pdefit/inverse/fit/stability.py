@@ -4,18 +4,30 @@ Functions take an objective, and a point theta in its search space, (p,).
 """
 
 import dataclasses
+import math
 
+import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError, with_space
+from pdefit.integrate.loop.spectrum import eigenvalues, stable_part
 from pdefit.integrate.loop.stable_step import BEYOND, SHARE, real_stability, stated_step
+from pdefit.integrate.solve import solve
 from pdefit.integrate.solvers.method import AbstractStaged
 from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.functional import Functional
+from pdefit.systems.capabilities import AbstractStable
 from pdefit.systems.system import parameters
 
 # steps that were left open are kept while they are at most this part of their stability limit
 _STABLE = 0.95
+# growth of noise, beyond that by the equations, with which a step is unstable, in so many steps at most
+_NOISE_GROWTH, _SHOWN = 100.0, 1000
+# the size of that noise, relative to the state
+_NOISE = 1e-7
 # the part of a control by which it is moved to see what depends on it, and the least change that counts
 _MOVED, _LEAST = 0.5, 1e-3
 
@@ -76,6 +88,52 @@ def deciding_control(objective: AbstractObjective, theta: Float[Array, " p"]) ->
     return path if path is not None and lowest[path] < (1 - _LEAST) * here else None
 
 
+def refuse_unstable(functional: Functional) -> None:
+    """Refuse a given step with which noise grows far more than by the equations, where a system states no stable step.
+
+    The eigenvalues at the guess and the region of the solver raise the suspicion. Two short runs decide, because the
+    state may soon be another.
+    """
+    problem, dt, unit = functional.problem, functional.layout.time_grid.largest, functional.problem.system.time_unit
+    if functional.asked_dt is None or functional.steps is not None or isinstance(problem.system, AbstractStable):
+        return
+    system, solver, y0 = problem.system, functional.runner.solver, problem.y0
+    steps = int(min(functional.layout.time_grid.steps, _SHOWN))
+    values = eigenvalues(system.vector_field, y0, problem.args)
+    part = stable_part(values, solver, dt, _NOISE_GROWTH ** (1 / steps))
+    if not 0 < part < 1:
+        return
+    t0 = float(functional.observations.ts[0])
+    flat, back = ravel_pytree(y0)
+    # a factor and not a summand, so that a density cannot become negative
+    noisy = flat * (1 + _NOISE * jax.random.normal(jax.random.key(0), flat.shape, flat.dtype))
+
+    def growth(step: float) -> float:
+        given = {"solver": solver, "dt": step, "t0": t0, "args": problem.args}
+        a, b = (ravel_pytree(solve(system, y, np.asarray([t0 + steps * dt]), **given))[0] for y in (y0, back(noisy)))
+        return float(jnp.linalg.norm(b - a) / jnp.linalg.norm(noisy - flat))
+
+    natural, grown = growth(part * dt), growth(dt)
+    if math.isfinite(natural) and not grown <= _NOISE_GROWTH * max(natural, 1.0):
+        how = f"by a factor of {grown:.1e}" if math.isfinite(grown) else "without bound"
+        raise PdefitError(
+            f"The step dt = {dt:.4g}{with_space(unit)} is unstable for {type(system).__name__} with {type(solver).__name__}: "
+            f"in {steps} steps noise grows {how}, but by a factor of {natural:.1e} with smaller ones; set dt={part * dt:.2g} "
+            f"or less"
+        )
+
+
+def longer_than_frames(functional: Functional) -> tuple[str, ...]:
+    """A sentence about a given step that is longer than all intervals between observations, or none."""
+    longest, unit = float(np.max(np.diff(functional.observations.ts))), functional.problem.system.time_unit
+    if functional.asked_dt is None or functional.asked_dt <= longest * (1 + 1e-9):
+        return ()
+    return (
+        f"dt = {functional.asked_dt:g}{with_space(unit)} is longer than the {longest:.4g}{with_space(unit)} between "
+        f"observations, which are therefore the steps; a dt of at most that is used as it is",
+    )
+
+
 @dataclasses.dataclass(frozen=True)
 class StepChoice:
     """The reason for a constant step.
@@ -84,6 +142,7 @@ class StepChoice:
 
     - `dt`, `unit`: the step and its unit.
     - `given`: whether the step was given and not chosen.
+    - `stated`: whether the system states a stable step.
     - `share`: the part of the stability limit at the guess that it is; None where the system states no limit.
     - `decided_by`: the path of the control that decides that limit; None where no control matters.
     - `meaning`: that control in words.
@@ -92,6 +151,7 @@ class StepChoice:
     dt: float
     unit: str
     given: bool
+    stated: bool
     share: float | None
     decided_by: str | None
     meaning: str
@@ -99,7 +159,9 @@ class StepChoice:
     def __str__(self) -> str:
         text = f"dt {self.dt:.4g}{with_space(self.unit)}"
         if self.share is None:
-            return text
+            return (
+                text if self.given or self.stated else f"{text}, half of the fastest time of the equations at the guess"
+            )
         what = f" ({self.meaning})" if self.meaning else ""
         decided = f"decided by {self.decided_by}{what}" if self.decided_by else "no control decides"
         return f"{text}{' as given' if self.given else ''}, {self.share:.2g} of what is stable at the guess; {decided}"
@@ -110,8 +172,9 @@ def step_choice(objective: AbstractObjective) -> StepChoice:
     theta, system = objective.theta0, objective.problem.system
     share, control = share_of_limit(objective, theta), deciding_control(objective, theta)
     info = None if control is None else parameters(system).get(control.split(".")[0])
-    given = objective.asked_dt is not None
-    return StepChoice(objective.dt, system.time_unit, given, share or None, control, "" if info is None else info.doc)
+    given, stated = objective.asked_dt is not None, isinstance(system, AbstractStable)
+    doc = "" if info is None else info.doc
+    return StepChoice(objective.dt, system.time_unit, given, stated, share or None, control, doc)
 
 
 def near_stability(objective: AbstractObjective, theta: Float[Array, " p"]) -> list[str]:

@@ -1,20 +1,14 @@
-"""Checks of whether the steps of a fit still suit its best point: stability, and growth of the adjoint."""
+"""Checks of whether the steps of a fit are small enough for the adjoint, by its growth with half the step."""
 
 import math
 from collections.abc import Callable
-from typing import Any
 
-import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError, with_space
-from pdefit.integrate.loop.time_grid import TimeGrid
-from pdefit.inverse.fit.result import pack
-from pdefit.inverse.fit.stability import is_open, share_of_limit, stable_step, suits
-from pdefit.inverse.objective.abstract import AbstractObjective, Objective
-from pdefit.inverse.objective.functional import Functional, is_adaptive
-from pdefit.inverse.objective.variants import stepped
+from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.variants import is_adaptive
 
 # with a converged step and half of it, the growth agrees better than this part of its decades
 _ALIKE = 0.1
@@ -69,149 +63,3 @@ def halved(functional: Functional, theta: Array) -> tuple[Functional, Array]:
 
 def _decades(growth: float) -> float:
     return math.log10(max(growth, 1.0)) if math.isfinite(growth) else math.inf
-
-
-# frozen steps are kept while their error is between these parts of the tolerance; where observations keep the steps
-# shorter than that, while it is at least _FALLEN of what it was when they were chosen
-_LOW, _HIGH, _FALLEN = 0.1, 1.0, 0.4
-# constant steps are looked at after each of the first evaluations, then less often: a look takes milliseconds
-_OFTEN, _SELDOM = 16, 8
-
-
-class StepWatch:
-    """The steps of one fit: adaptive ones, which are frozen, and constant ones that were left open.
-
-    For adaptive steps `error` is that at the best point, 1 at the tolerance, and `chosen` what it was when they were
-    chosen. Both are None where steps are constant. For constant steps `unstable` is whether the best point needs
-    others. `stable` is the stable step of explicit Euler that they were chosen for, None where they are those of the
-    guess.
-
-    The methods take the objective in force and a point theta, (p,).
-    """
-
-    def __init__(self):
-        self.error: float | None = None
-        self.chosen: float | None = None
-        self.unstable = False
-        self.stable: float | None = None
-
-    @property
-    def due(self) -> bool:
-        """Whether the steps no longer suit the best point."""
-        if self.error is None or self.chosen is None:
-            return self.unstable
-        return not min(_LOW, _FALLEN * self.chosen) <= self.error <= _HIGH
-
-    def start(self, functional: Objective, theta: Float[Array, " p"]) -> tuple[Objective, str]:
-        """The functional with steps that suit theta, and a sentence about a change of constant ones."""
-        if not (isinstance(functional, Functional) and functional.steps is not None):
-            self.look(functional, theta)
-            return self._restep(functional, theta) if self.due else (functional, "")
-        renewed = functional.renewed(theta)
-        self.error = self.chosen = float(renewed.step_error(theta))
-        return renewed, ""
-
-    def look(self, functional: AbstractObjective, theta: Float[Array, " p"]) -> None:
-        """Measure whether the steps suit the best point."""
-        if is_adaptive(functional):
-            self.error = float(functional.step_error(theta))
-        elif is_open(functional):
-            self.unstable = not suits(functional, theta)
-
-    def most(self, functional: AbstractObjective, count: int) -> int | None:
-        """The most evaluations until steps are checked again, after `count` of them; None for any number.
-
-        It does not depend on the clock, so that a fit renews its steps at the same points every time.
-        """
-        if not is_adaptive(functional) and not is_open(functional):
-            return None
-        return 1 if is_adaptive(functional) or count < _OFTEN else _SELDOM
-
-    def looks(self, functional: AbstractObjective, count: int, accepted: bool, done: bool) -> bool:
-        """Whether steps are checked now.
-
-        **Arguments:**
-
-        - `functional`: the objective.
-        - `count`: the number of evaluations so far.
-        - `accepted`: whether one of the last chunk was accepted.
-        - `done`: whether the optimizer has finished.
-        """
-        most = self.most(functional, count)
-        return most is not None and (accepted if is_adaptive(functional) else done or count % most == 0)
-
-    def renew(self, functional: Objective, theta: Float[Array, " p"]) -> tuple[Objective, str]:
-        """The functional with steps chosen at theta, and a sentence about it; itself where these are the same."""
-        if not (isinstance(functional, Functional) and functional.steps is not None):
-            return self._restep(functional, theta)
-        before = self.error
-        try:
-            renewed, _ = self.start(functional, theta)
-        except PdefitError as error:
-            self.error = None
-            return functional, f"steps kept, error {before:.2g} of the tolerance: {error}"
-        assert isinstance(renewed, Functional)
-        grid, old = renewed.layout.time_grid, functional.layout.time_grid
-        if _same(grid, old):
-            return functional, ""
-        return renewed, f"steps renewed, error {before:.2g} of the tolerance, {old.steps} -> {grid.steps} steps"
-
-    def _restep(self, functional: Objective, theta: Float[Array, " p"]) -> tuple[Objective, str]:
-        """The functional with constant steps chosen at theta, and a sentence about it."""
-        unit, share = functional.problem.system.time_unit, share_of_limit(functional, theta)
-        before = f"{share:.2g} of the stability limit of dt = {functional.dt:.3g} {unit} at the best point"
-        self.unstable = False
-        try:
-            stable = stable_step(functional, theta)
-            renewed = stepped(functional, stable)
-        except PdefitError as error:
-            return functional, f"steps kept, {before}: {error}"
-        self.stable = stable
-        stages = [getattr(f.runner.solver, "stages", None) for f in (functional, renewed)]
-        now = f"dt = {renewed.dt:.3g} {unit}" if functional.asked_dt is None else f"{stages[0]} -> {stages[1]} stages"
-        return renewed, f"steps renewed, {before}, now {now}"
-
-    def applied(self, functional: Objective) -> Objective:
-        """The functional with the constant steps that were chosen last."""
-        return functional if self.stable is None else stepped(functional, self.stable)
-
-    def suited(self, functional: Objective, theta: Float[Array, " p"]) -> Objective:
-        """The functional with steps for an evaluation at theta, which is not the best point."""
-        try:
-            if isinstance(functional, Functional) and functional.steps is not None:
-                return functional.renewed(theta)
-            return stepped(functional, stable_step(functional, theta)) if not suits(functional, theta) else functional
-        except PdefitError:
-            # frozen steps give some value even where the model blows up
-            return functional
-
-    # --- saving and going on -------------------------------------------------------------------------------------------
-
-    def numbers(self) -> dict[str, Any]:
-        """The numbers of this object that a saved state holds."""
-        return {"error": self.error, "chosen": self.chosen, "unstable": self.unstable, "stable": self.stable}
-
-    def arrays(self, functional: AbstractObjective) -> dict[str, np.ndarray]:
-        """The arrays of frozen steps that a saved state holds."""
-        return pack("time_grid", functional.layout.time_grid) if is_adaptive(functional) else {}
-
-    def restored(self, functional: Objective, numbers: dict[str, Any], arrays: dict[str, np.ndarray]) -> Objective:
-        """The functional with the steps of a saved state.
-
-        **Arguments:**
-
-        - `functional`: the objective.
-        - `numbers`, `arrays`: what `numbers` and `arrays` returned.
-        """
-        self.error, self.chosen = numbers["error"], numbers["chosen"]
-        self.unstable, self.stable = bool(numbers.get("unstable")), numbers.get("stable")
-        if not (isinstance(functional, Functional) and functional.steps is not None):
-            return self.applied(functional)
-        step = np.asarray(arrays["time_grid.step"])
-        start, count = np.asarray(arrays["time_grid.start"]), np.asarray(arrays["time_grid.count"])
-        observes_start = functional.layout.time_grid.observes_start
-        return functional.with_time_grid(TimeGrid(start, step, count, step.shape[-1], observes_start))
-
-
-def _same(a: TimeGrid, b: TimeGrid) -> bool:
-    return a.step.shape == b.step.shape and bool(jnp.array_equal(a.step, b.step))

@@ -205,6 +205,8 @@ def _stack(functionals: Sequence[Functional]) -> Functional:
     """The leaves of all functionals, stacked. Arrays of NumPy stay arrays of NumPy."""
     dtype = jax.tree.leaves(functionals[0].problem.y0)[0].dtype
 
+    # one program runs all recordings, so a number that differs between them must become an input of it; one that is equal
+    # in all stays a number, because code may branch on it
     def one(*leaves: Any) -> Any:
         if all(isinstance(x, np.ndarray) for x in leaves):
             return np.stack(leaves)

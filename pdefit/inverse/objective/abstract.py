@@ -1,4 +1,4 @@
-"""The interface of objectives J(theta), of one recording or of many, for optimizers, certificates and intervals."""
+"""The interfaces of objectives J(theta): what optimizers ask, and what certificates, intervals and stages ask beside it."""
 
 import abc
 from collections.abc import Callable, Mapping
@@ -6,9 +6,9 @@ from typing import Any, TypeVar
 
 import diffrax
 import equinox as eqx
-import numpy as np
+import jax
 from jax import lax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from pdefit.data.observations import Observations
 from pdefit.integrate.adaptive.tolerance import Adaptive
@@ -23,11 +23,39 @@ Carry = TypeVar("Carry")
 Self = TypeVar("Self", bound="AbstractObjective")
 
 
-class AbstractObjective(eqx.Module):
+class AbstractEvaluated(abc.ABC):
+    """The part of an objective J(theta) that optimizers use. It may run in one program, or in pieces.
+
+    In all methods theta and a direction v are vectors in search space, (p,). `controls` is what theta stands for.
+    """
+
+    controls: Controls
+
+    @abc.abstractmethod
+    def watched_gradient(
+        self, theta: Float[Array, " p"]
+    ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, ""]]:
+        """J, its gradient, and the growth of the adjoint (see `pdefit.integrate.loop.adjoint_norms`)."""
+
+    @abc.abstractmethod
+    def gauss_newton_product(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> Float[Array, " p"]:
+        """The product J_r^T J_r v, without the Jacobian and without holding residuals."""
+
+    @abc.abstractmethod
+    def normal_equations(
+        self, theta: Float[Array, " p"]
+    ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, "p p"]]:
+        """J, its gradient J_r^T r and the Gauss-Newton matrix J_r^T J_r."""
+
+    @abc.abstractmethod
+    def repeat(self, condition: Callable[[Carry], Array], body: Callable[[Carry], Carry], carry: Carry) -> Carry:
+        """A loop `carry = body(carry)` while `condition(carry)`, which some optimizers run at a point."""
+
+
+class AbstractObjective(eqx.Module, AbstractEvaluated):
     """An objective J(theta) = 1/2 |r(theta)|^2 of p unknowns and m residuals, those of padding included.
 
-    Where there are many recordings, `problem` and `observations` have a leading axis of them. In all methods theta and a
-    direction v are vectors in search space, (p,).
+    Where there are many recordings, `problem` and `observations` have a leading axis of them.
 
     **Arguments:**
 
@@ -51,9 +79,9 @@ class AbstractObjective(eqx.Module):
     asked_dt: eqx.AbstractVar[float | None]
 
     @property
-    @abc.abstractmethod
     def theta0(self) -> Float[Array, " p"]:
         """The vector at the guesses."""
+        return self.controls.theta(self.problem)
 
     @abc.abstractmethod
     def at(self, theta: Float[Array, " p"]) -> Problem:
@@ -63,29 +91,15 @@ class AbstractObjective(eqx.Module):
     def extra_value(self, theta: Float[Array, " p"]) -> Float[Array, ""]:
         """The part of J(theta) that regularizers and priors make. It needs no trajectory."""
 
-    # --- what optimizers ask -------------------------------------------------------------------------------------------
+    # --- what certificates and intervals ask, beside what optimizers do -------------------------------------------------
 
     @abc.abstractmethod
     def value(self, theta: Float[Array, " p"]) -> Float[Array, ""]:
         """J(theta)."""
 
     @abc.abstractmethod
-    def value_and_grad(self, theta: Float[Array, " p"]) -> tuple[Float[Array, ""], Float[Array, " p"]]:
-        """J and its gradient by the discrete adjoint."""
-
-    @abc.abstractmethod
-    def watched_gradient(
-        self, theta: Float[Array, " p"]
-    ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, ""]]:
-        """J, its gradient, and the growth of the adjoint (see `pdefit.integrate.loop.adjoint_norms`)."""
-
-    @abc.abstractmethod
     def jvp(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """J and its derivative along a direction v, by the tangent-linear model."""
-
-    @abc.abstractmethod
-    def gauss_newton_product(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> Float[Array, " p"]:
-        """The product J_r^T J_r v, without the Jacobian and without holding residuals."""
 
     @abc.abstractmethod
     def hessian_vector_product(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> Float[Array, " p"]:
@@ -105,16 +119,6 @@ class AbstractObjective(eqx.Module):
 
         Neither the Jacobian nor residuals are held.
         """
-
-    def normal_equations(
-        self, theta: Float[Array, " p"]
-    ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, "p p"]]:
-        """J, its gradient J_r^T r and the Gauss-Newton matrix J_r^T J_r."""
-        return self.grouped_equations(theta).total()
-
-    def repeat(self, condition: Callable[[Carry], Array], body: Callable[[Carry], Carry], carry: Carry) -> Carry:
-        """A loop `carry = body(carry)` while `condition(carry)`, which some optimizers run at a point."""
-        return lax.while_loop(condition, body, carry)
 
     # --- what its residuals are ------------------------------------------------------------------------------------------
 
@@ -138,12 +142,22 @@ class AbstractObjective(eqx.Module):
     def groups(self) -> int:
         """The number of segments: independent groups of the residuals of data and gaps."""
 
-    @abc.abstractmethod
-    def kinds(self) -> Int[np.ndarray, " m"]:
-        """A number for the kind of every residual.
+    # --- what follows from these -------------------------------------------------------------------------------------
 
-        Kinds are each observed variable, the gaps of each free field, each regularizer and each prior.
-        """
+    def value_and_grad(self, theta: Float[Array, " p"]) -> tuple[Float[Array, ""], Float[Array, " p"]]:
+        """J and its gradient by the discrete adjoint."""
+        return self.watched_gradient(theta)[:2]
+
+    def normal_equations(self, theta):
+        return self.grouped_equations(theta).total()
+
+    def repeat(self, condition, body, carry):
+        return lax.while_loop(condition, body, carry)
+
+    @property
+    def residual_shape(self) -> tuple[int, int]:
+        """The shape (m, p) of the Jacobian: residuals, padding included, and controls."""
+        return int(jax.eval_shape(self.residuals, self.theta0).shape[0]), self.controls.size
 
     # --- variants --------------------------------------------------------------------------------------------------------
 
@@ -184,13 +198,13 @@ class AbstractObjective(eqx.Module):
     def emptied(self: Self) -> Self:
         """The same objective with zeros where theta puts its values."""
 
-    @abc.abstractmethod
     def reweighted(self: Self, sigma: Mapping[str, Any]) -> Self:
         """The same objective with other sigma of some variables, in the shapes that `observations` have."""
+        return eqx.tree_at(lambda o: o.observations, self, self.observations.with_sigma(sigma))
 
     def with_roughness(self: Self, weights: Mapping[str, Array]) -> Self:
         """The same objective with other weights of smoothness priors, by path. Only a single record can have them."""
-        return self
+        return eqx.tree_at(lambda o: o.controls, self, self.controls.with_roughness(weights))
 
 
 # for functions that return the kind of objective that they were given

@@ -6,10 +6,10 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
+from pdefit.adjoints.tangent.tangents_together import TangentLinearStepper, push
 from pdefit.integrate.loop.stepper import Stepper
-from pdefit.inverse.objective._residual_map import AbstractResidualMap
+from pdefit.inverse.objective.residual_map import AbstractResidualMap
 from pdefit.inverse.objective.residuals import ObservationSchedule, TrajectoryRunner
-from pdefit.inverse.objective.tangent_linear import TangentLinearStepper, push
 from pdefit.inverse.problem.instrument import AbstractObservationOperator
 from pdefit.inverse.problem.problem import Problem
 
@@ -90,11 +90,12 @@ class TangentLinearMisfit(AbstractAccumulation):
         runner = self.functional.runner
 
         def emit(pair: tuple[PyTree, PyTree], i: PyTree) -> Array:
-            def residuals(observe: AbstractObservationOperator, y: PyTree) -> dict[str, Array]:
-                return schedule.residuals(observe, y, i)
+            def residuals(observe: AbstractObservationOperator, y: PyTree, args: PyTree) -> dict[str, Array]:
+                return schedule.residuals(observe, y, args, i)
 
             y, dy = pair
-            return half_square(push(residuals, (problem.observe, y), (tangent.observe, dy))[1])
+            moved = tangent.observe, dy, tangent.args
+            return half_square(push(residuals, (problem.observe, y, problem.args), moved)[1])
 
         stepper = TangentLinearStepper(_stepper(problem, runner), _stepper(tangent, runner))
         halves, ends = runner.run(stepper, state, schedule, emit, probes)

@@ -11,7 +11,7 @@ import numpy as np
 
 from pdefit._util.digest import contents, digest, without_addresses
 from pdefit.inverse.objective.abstract import AbstractObjective
-from pdefit.inverse.objective.functional import is_adaptive
+from pdefit.inverse.objective.variants import is_adaptive
 
 
 def fingerprint(functional: AbstractObjective) -> dict[str, str]:

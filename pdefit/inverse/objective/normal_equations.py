@@ -8,17 +8,18 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.errors import PdefitError
-from pdefit.integrate.loop.accumulate import fold
+from pdefit.adjoints.tangent.tangents_in_turn import InTurn, goes_in_turn, stacked, unstacked
+from pdefit.adjoints.tangent.tangents_together import TangentLinearStepper, jvp_many
 from pdefit.integrate.loop.stepper import Stepper
 from pdefit.integrate.loop.time_grid import TimeGrid
+from pdefit.integrate.loop.time_loop import fold
 from pdefit.inverse.controls.vector import Controls
-from pdefit.inverse.objective._in_turn import InTurn, goes_in_turn, stacked, unstacked
-from pdefit.inverse.objective._residual_map import AbstractResidualMap
+from pdefit.inverse.objective.residual_map import AbstractResidualMap
 from pdefit.inverse.objective.residuals import ObservationSchedule
-from pdefit.inverse.objective.segment_jacobian import SegmentNormalEquations, continuity_blocks, jumps, pattern
+from pdefit.inverse.objective.segment_jacobian import SegmentNormalEquations, continuity_blocks, pattern
 from pdefit.inverse.objective.smooth_tangents import followed
-from pdefit.inverse.objective.tangent_linear import TangentLinearStepper, jvp_many
 from pdefit.inverse.problem.problem import Problem
+from pdefit.inverse.shooting.continuity import gaps
 
 # values of tangents, or of the matrix, that are held at most: 2 GB in float64
 _MOST_VALUES = 250_000_000
@@ -133,7 +134,8 @@ class Tangents(eqx.Module):
 
         def look(seen: PyTree, pair: tuple[PyTree, PyTree], i: PyTree) -> PyTree:
             y, dy = pair
-            found = jvp_many(lambda o, y: schedule.residuals(o, y, i), (problem.observe, y), (moved.observe, dy))
+            here, change = (problem.observe, y, problem.args), (moved.observe, dy, moved.args)
+            found = jvp_many(lambda o, y, a: schedule.residuals(o, y, a, i), here, change)
             return seen.plus(*found)
 
         pushed = TangentLinearStepper(stepper, stepping(moved), twin, several=True).prepared(schedule.time_grid)
@@ -175,9 +177,9 @@ class Tangents(eqx.Module):
             functional.ends_and_starts, (self.theta, states), (self._seeds, _swapped(tangents))
         )
         d_ends, d_starts = (jnp.moveaxis(x, 0, -1) for x in moved)
-        r, jac = jumps(ends, starts).astype(jnp.float64), continuity_blocks(d_ends, d_starts).astype(jnp.float64)
+        r, jac = gaps(ends, starts).astype(jnp.float64), continuity_blocks(d_ends, d_starts).astype(jnp.float64)
         width = [(0, jac.shape[2] - seen.gradient.shape[1])]
-        extra, extra_jac = functional.extra_equations(self.theta)
+        extra, extra_jac = extra_equations(functional, self.theta)
         return SegmentNormalEquations(
             half_square=seen.half_square + jnp.sum(r**2, axis=1) / 2,
             gradient=jnp.pad(seen.gradient, [(0, 0), *width]) + jnp.einsum("snc,sn->sc", jac, r),
@@ -190,6 +192,15 @@ class Tangents(eqx.Module):
     def groups(self) -> SegmentNormalEquations:
         """The normal equations of all segments, by one window over the whole record."""
         return self.close(self.advance(self.start(), self.functional.schedule))
+
+
+def extra_equations(functional: AbstractResidualMap, theta: Float[Array, " p"]) -> tuple[Array, Array]:
+    """Residuals of regularizers and priors as one vector, (e,), and their Jacobian, (e, p)."""
+
+    def extra(theta: Array) -> Array:
+        return jnp.concatenate([jnp.zeros(0), *functional.extra_residuals(theta)])
+
+    return extra(theta), jax.jacfwd(extra)(theta)
 
 
 def _refuse_many(k: int, p: int, values: int) -> None:

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -15,7 +14,7 @@ from pdefit.integrate.loop.batch import AbstractBatch, Vmap
 from pdefit.inverse.controls.regularizers import AbstractRegularizer
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective._shared_controls import check_shared, joined, without_shared
-from pdefit.inverse.objective._stacking import Extent, extent, sliced, stacked, unstacked
+from pdefit.inverse.objective._stacking import Extent, extent, stacked, unstacked
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.normal_equations import SegmentNormalEquations
@@ -126,10 +125,6 @@ class Recordings(AbstractObjective):
     def asked_dt(self):
         return self.members.asked_dt
 
-    @property
-    def theta0(self):
-        return self.controls.theta(self.problem)
-
     def at(self, theta):
         return eqx.filter_vmap(Functional.at)(self.members, self.each_theta(theta))
 
@@ -195,9 +190,6 @@ class Recordings(AbstractObjective):
     def value(self, theta):
         return jnp.sum(self.each_stacked(Functional.value, theta)) + self._shared_value(theta)
 
-    def value_and_grad(self, theta):
-        return self.watched_gradient(theta)[:2]
-
     def watched_gradient(self, theta):
         values, gradients, growths = self.each_stacked(Functional.watched_gradient, theta)
         value, gradient = jax.value_and_grad(self._shared_value)(theta)
@@ -220,10 +212,9 @@ class Recordings(AbstractObjective):
         return jnp.concatenate([jnp.ravel(self.each_stacked(Functional.residuals, theta)), self.extra_residuals(theta)])
 
     def residuals_and_jacobian(self, theta):
-        p = self.controls.size
-        refuse_dense(self.kinds().size, p)
+        refuse_dense(*self.residual_shape)
         r, jac = self.each_stacked(Functional.residuals_and_jacobian, theta)
-        dense = Blocks(r, jac, self.columns).dense(p)
+        dense = Blocks(r, jac, self.columns).dense(theta.size)
         return (
             jnp.concatenate([jnp.ravel(r), self.extra_residuals(theta)]),
             jnp.concatenate([dense, jax.jacfwd(self.extra_residuals)(theta)]),
@@ -257,11 +248,6 @@ class Recordings(AbstractObjective):
     def groups(self):
         return sum(size.segments for size in self.extents)
 
-    def kinds(self):
-        one = sliced(self.members, 0).kinds()
-        shared = jax.eval_shape(self.extra_residuals, self.theta0).size
-        return np.concatenate([np.tile(one, len(self.extents)), np.full(shared, one.max(initial=-1) + 1)])
-
     # --- variants --------------------------------------------------------------------------------------------------------
 
     def each(self, change, theta):
@@ -288,6 +274,3 @@ class Recordings(AbstractObjective):
 
     def emptied(self):
         return eqx.tree_at(lambda r: r.members, self, self.members.emptied())
-
-    def reweighted(self, sigma: Mapping[str, Any]):
-        return eqx.tree_at(lambda r: r.members, self, self.members.reweighted(sigma))

@@ -13,6 +13,7 @@ from pdefit.data.observations import Observations
 from pdefit.integrate.loop.batch import AbstractBatch
 from pdefit.integrate.loop.stepper import AbstractStepper, Stepper
 from pdefit.integrate.loop.time_grid import TimeGrid
+from pdefit.integrate.loop.time_loop import precision
 from pdefit.inverse.problem.instrument import AbstractObservationOperator
 from pdefit.inverse.problem.problem import Problem
 
@@ -35,18 +36,21 @@ class ObservationSchedule(eqx.Module):
     counts: dict[str, Array]
     observations: Observations
 
-    def residuals(self, observe: AbstractObservationOperator, y: PyTree, i: PyTree) -> dict[str, Array]:
-        """The residuals W (H(y) - d) of one observation, by variable; 0 where it is missing or no residual.
+    def residuals(self, observe: AbstractObservationOperator, y: PyTree, args: PyTree, i: PyTree) -> dict[str, Array]:
+        """The residuals W (H(t, y, args) - d) of one observation, by variable; 0 where it is missing or no residual.
 
         **Arguments:**
 
         - `observe`: the observation operator H.
         - `y`: the state.
+        - `args`: the exogenous inputs.
         - `i`: an index and flags, one entry of `inputs`.
         """
         index, counts = i
         data = self.observations
-        seen = observe.placed(data.positions_at(index))(y)
+        # as in the steps, times are float64 and handed over in the state's precision
+        t = jnp.asarray(data.ts)[index].astype(precision(y))
+        seen = observe.placed(data.positions_at(index))(t, y, args)
 
         def one(name: str) -> Array:
             target, sigma = data.values[name][index], data.sigma[name]
@@ -107,9 +111,11 @@ class TrajectoryRunner(eqx.Module):
         - `probes`: as of `AbstractAdjoint.run`, for each trajectory.
         """
         stepper = Stepper(problem.system, self.solver, problem.args)
-        return self.run(
-            stepper, starts, schedule, lambda y, i: reduce(schedule.residuals(problem.observe, y, i)), probes
-        )
+
+        def emit(y: PyTree, i: PyTree) -> PyTree:
+            return reduce(schedule.residuals(problem.observe, y, problem.args, i))
+
+        return self.run(stepper, starts, schedule, emit, probes)
 
     def run(
         self,

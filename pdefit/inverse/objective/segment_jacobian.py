@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError
 from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.shooting.continuity import gaps
 
 # entries of a dense Jacobian, 2 GB in float64
 _DENSE_LIMIT = 250_000_000
@@ -140,7 +141,7 @@ def jvp_blocks(
         return jax.jvp(parts, (theta,), (v,))
 
     (seen, ends, starts), (d_seen, d_ends, d_starts) = jax.vmap(push, out_axes=(None, -1))(jnp.asarray(pattern.seeds))
-    r = jnp.concatenate([seen, jumps(ends, starts)], axis=1)
+    r = jnp.concatenate([seen, gaps(ends, starts)], axis=1)
     unseen = jnp.zeros((*seen.shape, ends.shape[1]))
     jac = jnp.concatenate([jnp.concatenate([d_seen, unseen], axis=2), continuity_blocks(d_ends, d_starts)], axis=1)
     return Blocks(r, jac, pattern.columns)
@@ -161,16 +162,6 @@ def continuity_blocks(d_ends: Float[Array, "S n k"], d_starts: Float[Array, "S n
     inner = np.arange(s)[:, None, None] < s - 1
     ahead = -jnp.roll(d_starts[:, :, k - n :], -1, axis=0)
     return jnp.where(inner, jnp.concatenate([d_ends, ahead], axis=2), 0.0)
-
-
-def jumps(ends: Float[Array, "S n"], starts: Float[Array, "S n"]) -> Float[Array, "S n"]:
-    """The gap between every segment and the next: its end minus the next start; zero for the last.
-
-    **Arguments:**
-
-    - `ends`, `starts`: the states at both ends of every segment, divided by the standard deviation of a gap.
-    """
-    return jnp.concatenate([ends[:-1] - starts[1:], jnp.zeros_like(ends[:1])])
 
 
 def refuse_dense(rows: int, columns: int) -> None:

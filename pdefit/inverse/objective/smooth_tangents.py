@@ -16,8 +16,8 @@ from jax.scipy.linalg import cho_factor, cho_solve
 from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError
-from pdefit.inverse.objective._residual_map import AbstractResidualMap
 from pdefit.inverse.objective.compiled import VALUE, normal_equations
+from pdefit.inverse.objective.residual_map import AbstractResidualMap
 from pdefit.inverse.problem.problem import Problem
 from pdefit.systems.capabilities import AbstractSwitched
 from pdefit.systems.system import AbstractSystem

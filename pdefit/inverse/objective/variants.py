@@ -1,6 +1,7 @@
 """Variants of an objective: with another adjoint, a shorter record or other steps."""
 
 import dataclasses
+from typing import TypeGuard
 
 import diffrax
 import equinox as eqx
@@ -14,6 +15,11 @@ from pdefit.inverse.objective.abstract import AbstractObjective, Objective
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.residuals import TrajectoryRunner
 from pdefit.inverse.shooting.frozen_steps import shortened_layout
+
+
+def is_adaptive(objective: AbstractObjective) -> TypeGuard[Functional]:
+    """Whether the steps are adaptive ones, which only a single record can have."""
+    return objective.steps is not None
 
 
 def with_adjoint(functional: Functional, adjoint: AbstractAdjoint) -> Functional:

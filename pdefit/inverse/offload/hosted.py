@@ -16,8 +16,7 @@ from pdefit.adjoints.checkpointing.actions import Advance, Restore, Reverse, Sto
 from pdefit.adjoints.checkpointing.schedule import AbstractSchedule
 from pdefit.adjoints.checkpointing.storage import CheckpointStore
 from pdefit.integrate.loop.adjoint_norms import growth
-from pdefit.inverse.controls.vector import Controls
-from pdefit.inverse.objective.abstract import Carry
+from pdefit.inverse.objective.abstract import AbstractEvaluated
 from pdefit.inverse.objective.accumulate import AbstractAccumulation, Misfit, TangentLinearMisfit
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.normal_equations import Tangents
@@ -44,7 +43,7 @@ class OffloadedRun:
     stores: Mapping[StorageTier, CheckpointStore]
 
 
-class HostedFunctional:
+class HostedFunctional(AbstractEvaluated):
     """J(theta) of a functional whose trajectory does not fit the device, with the derivatives that optimizers need.
 
     Values and derivatives are those of the functional. The trajectory runs piece by piece, each through one compiled
@@ -57,7 +56,7 @@ class HostedFunctional:
     """
 
     def __init__(self, functional: Functional, route: Callable[[PyTree], OffloadedRun]):
-        self.functional, self._make = functional, route
+        self.functional, self.controls, self._make = functional, functional.controls, route
         self._routes: dict[Any, OffloadedRun] = {}
         # the pieces bring the observations: the device must not hold all of them
         data = functional.observations.at(slice(0, 1))
@@ -105,14 +104,10 @@ class HostedFunctional:
         """J and its gradient by the discrete adjoint."""
         return self.watched_gradient(theta)[:2]
 
-    def watched_gradient(
-        self, theta: Float[Array, " p"]
-    ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, ""]]:
-        """J, its gradient, and the growth of the adjoint on its way back."""
+    def watched_gradient(self, theta):
         return self._gradient(Misfit(self._bare), theta)
 
-    def gauss_newton_product(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> Float[Array, " p"]:
-        """The product J_r^T J_r v."""
+    def gauss_newton_product(self, theta, v):
         return self._gradient(TangentLinearMisfit(self._bare, theta), v)[1]
 
     def jvp(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
@@ -126,13 +121,8 @@ class HostedFunctional:
         more, more_slope = programs.push_finish(accumulation, theta, v, state, tangent)
         return value + more, slope + more_slope
 
-    def normal_equations(
-        self, theta: Float[Array, " p"]
-    ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, "p p"]]:
-        """J, its gradient J_r^T r and the Gauss-Newton matrix J_r^T J_r.
-
-        One tangent for each control is carried from piece to piece.
-        """
+    def normal_equations(self, theta):
+        # one tangent for each control is carried from piece to piece
         tangents = Tangents(self._bare, theta)
         pieces = self.route(Misfit(self._bare), theta).pieces
         walked, windows = programs.walk_start(tangents), _in_order(pieces)
@@ -140,16 +130,11 @@ class HostedFunctional:
             walked = jax.block_until_ready(programs.walk(tangents, walked, schedule))
         return programs.walk_end(tangents, walked)
 
-    def repeat(self, condition: Callable[[Carry], Array], body: Callable[[Carry], Carry], carry: Carry) -> Carry:
-        """A loop `carry = body(carry)` while `condition(carry)`, outside of compiled programs."""
+    def repeat(self, condition, body, carry):
+        # outside of compiled programs
         while bool(condition(carry)):
             carry = body(carry)
         return carry
-
-    @property
-    def controls(self) -> Controls:
-        """What theta stands for."""
-        return self.functional.controls
 
     def warm_up(self, theta: Float[Array, " p"]) -> tuple[float, float]:
         """Compile what a gradient runs, by running its first piece.

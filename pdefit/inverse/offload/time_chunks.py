@@ -102,7 +102,9 @@ class TimeChunks:
         values, sigma, positions = (
             jax.tree.map(lambda x: x.astype(self._dtype), tree) for tree in (values, sigma, positions)
         )
-        return Observations(np.arange(frames.size), *jax.tree.map(jnp.asarray, (values, mask, sigma, positions)))
+        # increasing where the last frame is repeated, too
+        ts = self._targets.ts[frames] + np.cumsum(np.diff(frames, prepend=-1) == 0)
+        return Observations(ts, *jax.tree.map(jnp.asarray, (values, mask, sigma, positions)))
 
     # --- cutting -------------------------------------------------------------------------------------------------------
 

@@ -4,46 +4,15 @@ They can be jitted in chunks, stepped one by one, and saved between any two eval
 """
 
 import abc
-from collections.abc import Callable
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
-from pdefit.inverse.controls.vector import Controls
-from pdefit.inverse.objective.abstract import Carry
-
-
-@runtime_checkable
-class Evaluated(Protocol):
-    """The part of an objective J(theta) that optimizers use. It may run in one program, or in pieces."""
-
-    @property
-    def controls(self) -> Controls:
-        """What theta stands for."""
-        ...
-
-    def watched_gradient(
-        self, theta: Float[Array, " p"]
-    ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, ""]]:
-        """J, its gradient, and the growth of the adjoint on its way back."""
-        ...
-
-    def gauss_newton_product(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> Float[Array, " p"]:
-        """The product J_r^T J_r v."""
-        ...
-
-    def normal_equations(
-        self, theta: Float[Array, " p"]
-    ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, "p p"]]:
-        """J, its gradient J_r^T r and the Gauss-Newton matrix J_r^T J_r."""
-        ...
-
-    def repeat(self, condition: Callable[[Carry], Array], body: Callable[[Carry], Carry], carry: Carry) -> Carry:
-        """A loop `carry = body(carry)` while `condition(carry)`."""
-        ...
+from pdefit.inverse.objective.abstract import AbstractEvaluated
 
 
 class Evaluation(NamedTuple):
@@ -71,6 +40,31 @@ class Evaluation(NamedTuple):
     def finite(self) -> Bool[Array, ""]:
         """Whether the point can be used at all."""
         return jnp.isfinite(self.value) & jnp.all(jnp.isfinite(self.gradient))
+
+
+class Point(NamedTuple):
+    """An iterate: a point that was accepted, with what was evaluated there.
+
+    **Arguments:**
+
+    - `theta`: the point, (p,).
+    - `value`, `gradient`: J and its gradient there, (p,).
+    """
+
+    theta: Float[Array, " p"]
+    value: Float[Array, ""]
+    gradient: Float[Array, " p"]
+
+    @staticmethod
+    def before(theta: Float[Array, " p"]) -> "Point":
+        """The first point before its evaluation, with zeros for value and gradient."""
+        return Point(theta, jnp.zeros((), theta.dtype), jnp.zeros_like(theta))
+
+
+def select(accepted: Bool[Array, ""], new: PyTree, old: PyTree) -> PyTree:
+    """The new one of two equal trees where a step is accepted, and the old one where it is rejected."""
+    # both are there: inside a compiled loop a step has no branches
+    return jax.tree.map(lambda a, b: jnp.where(accepted, a, b), new, old)
 
 
 class Box(NamedTuple):
@@ -103,7 +97,7 @@ class AbstractOptimizer(eqx.Module):
     tangents: eqx.AbstractClassVar[bool]
 
     @abc.abstractmethod
-    def evaluate(self, functional: Evaluated, state: PyTree) -> Evaluation:
+    def evaluate(self, functional: AbstractEvaluated, state: PyTree) -> Evaluation:
         """The evaluation of J at the point of `ask`, with as much as this optimizer needs.
 
         **Arguments:**
@@ -154,7 +148,7 @@ class AbstractOptimizer(eqx.Module):
         return None
 
 
-def by_gradient(functional: Evaluated, theta: Float[Array, " p"]) -> Evaluation:
+def by_gradient(functional: AbstractEvaluated, theta: Float[Array, " p"]) -> Evaluation:
     """Value and gradient of J by the adjoint, as an `Evaluation`."""
     value, gradient, growth = functional.watched_gradient(theta)
     return Evaluation(value, gradient, growth=growth)

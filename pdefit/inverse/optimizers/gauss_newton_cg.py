@@ -9,7 +9,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluated, Evaluation, by_gradient
+from pdefit.inverse.objective.abstract import AbstractEvaluated
+from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluation, Point, by_gradient, select
 from pdefit.inverse.optimizers.preconditioner import BlockArrow, block_arrow, has_points
 
 # products go on while the second half of them brought more than this fraction of the decrease
@@ -21,10 +22,8 @@ _ROUND_OFF = 1e-14
 
 
 class _State(NamedTuple):
-    theta: Array
-    value: Array
+    point: Point
     first_value: Array
-    gradient: Array
     direction: Array
     # the curvature of each element, as the preconditioner has it
     curvature: Array
@@ -40,6 +39,9 @@ class _State(NamedTuple):
 
 class GaussNewtonCG(AbstractOptimizer):
     """Gauss-Newton steps by truncated conjugate gradients, for unknown fields.
+
+    For fields with priors, with numbers beside them, or with dear evaluations. Not for numbers alone
+    (`LevenbergMarquardt`), or with a continuous adjoint, which has no tangents (`LBFGS`).
 
     It solves A d = -g with A = J_r^T J_r, then searches along d. A is never formed. Every product A v costs about two
     gradients. Far from the minimum fewer are spent: until the linear residual has fallen to min(1/2, sqrt(|g| / |g_0|))
@@ -93,7 +95,7 @@ class GaussNewtonCG(AbstractOptimizer):
         direction = self._solve(functional, trial, slope, scaled, free, most, good)
         return found._replace(direction=direction, curvature=curvature, norm=norm)
 
-    def _arrow(self, functional: Evaluated, theta: Array, wanted: Bool[Array, ""]) -> BlockArrow | None:
+    def _arrow(self, functional: AbstractEvaluated, theta: Array, wanted: Bool[Array, ""]) -> BlockArrow | None:
         """The block-arrow preconditioner, where the unknowns are numbers and an initial state."""
         if not has_points(functional):
             return None
@@ -102,7 +104,7 @@ class GaussNewtonCG(AbstractOptimizer):
         return lax.cond(wanted, lambda: block_arrow(functional, theta), lambda: nothing)
 
     def _curvature(
-        self, functional: Evaluated, theta: Array, state: _State, wanted: Bool[Array, ""]
+        self, functional: AbstractEvaluated, theta: Array, state: _State, wanted: Bool[Array, ""]
     ) -> Float[Array, " p"]:
         """The mean curvature of every control, or group within a field, measured at the first point."""
         masks = jnp.asarray(functional.controls.groups, theta.dtype)
@@ -123,7 +125,7 @@ class GaussNewtonCG(AbstractOptimizer):
 
     def _solve(
         self,
-        functional: Evaluated,
+        functional: AbstractEvaluated,
         theta: Array,
         slope: Array,
         scaled: Callable[[Array], Array],
@@ -160,10 +162,8 @@ class GaussNewtonCG(AbstractOptimizer):
     def init(self, theta, box):
         zero, false = jnp.zeros((), theta.dtype), jnp.zeros((), bool)
         return _State(
-            theta=theta,
-            value=zero,
+            point=Point.before(theta),
             first_value=zero,
-            gradient=jnp.zeros_like(theta),
             direction=jnp.zeros_like(theta),
             curvature=jnp.zeros_like(theta),
             step=zero,
@@ -175,39 +175,28 @@ class GaussNewtonCG(AbstractOptimizer):
         )
 
     def ask(self, state):
-        return state.box.clip(state.theta + state.step * state.direction)
+        return state.box.clip(state.point.theta + state.step * state.direction)
 
     def tell(self, state, found):
         assert found.direction is not None and found.curvature is not None and found.norm is not None
         first = ~state.started
         accepted = found.finite & _improves(state, found)
-        trial = self.ask(state)
-        theta, value, gradient, direction, curvature = (
-            jnp.where(accepted, new, old)
-            for new, old in (
-                (trial, state.theta),
-                (found.value, state.value),
-                (found.gradient, state.gradient),
-                (found.direction, state.direction),
-                (found.curvature, state.curvature),
-            )
-        )
+        trial = Point(self.ask(state), found.value, found.gradient), found.direction, found.curvature
+        point, direction, curvature = select(accepted, trial, (state.point, state.direction, state.curvature))
         first_value = jnp.where(first, found.value, state.first_value)
-        promise = -jnp.vdot(gradient, direction) / 2
+        promise = -jnp.vdot(point.gradient, direction) / 2
         step = jnp.where(accepted, 1.0, _shorter(state, found))
         helpless = step < 1e-12
-        exhausted = helpless & (value <= _ROUND_OFF**2 * first_value)
+        exhausted = helpless & (point.value <= _ROUND_OFF**2 * first_value)
         new = _State(
-            theta=theta,
-            value=value,
+            point=point,
             first_value=first_value,
-            gradient=gradient,
             direction=direction,
             curvature=curvature,
             step=step,
             first_norm=jnp.where(first, found.norm, state.first_norm),
             started=jnp.ones((), bool),
-            converged=(accepted & (promise <= self.tolerance * value)) | exhausted,
+            converged=(accepted & (promise <= self.tolerance * point.value)) | exhausted,
             stuck=helpless | (first & ~found.finite),
             box=state.box,
         )
@@ -222,17 +211,19 @@ class GaussNewtonCG(AbstractOptimizer):
 
 def _improves(state: _State, found: Evaluation) -> Bool[Array, ""]:
     """Whether a point is the first one, or good enough for its step."""
-    slope = jnp.vdot(state.gradient, state.direction)
+    before = state.point
+    slope = jnp.vdot(before.gradient, state.direction)
     promised = -state.step * slope
-    enough = found.value <= state.value - _ARMIJO * promised
+    enough = found.value <= before.value - _ARMIJO * promised
     # an improvement lost in the round-off of J counts when no more than that was promised
-    in_noise = (promised <= 1e-13 * state.value) & (found.value <= (1 + 1e-13) * state.value)
+    in_noise = (promised <= 1e-13 * before.value) & (found.value <= (1 + 1e-13) * before.value)
     return ~state.started | enough | in_noise
 
 
 def _shorter(state: _State, found: Evaluation) -> Array:
     """The minimum of the parabola through the start, its slope and the trial, between a tenth and a half of the step."""
-    slope, step = jnp.vdot(state.gradient, state.direction), state.step
-    bend = found.value - state.value - step * slope
+    before, step = state.point, state.step
+    slope = jnp.vdot(before.gradient, state.direction)
+    bend = found.value - before.value - step * slope
     best = -slope * step**2 / (2 * jnp.where(bend > 0, bend, 1.0))
     return jnp.where(jnp.isfinite(bend) & (bend > 0), jnp.clip(best, 0.1 * step, 0.5 * step), 0.1 * step)

@@ -3,12 +3,11 @@
 from typing import ClassVar, NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, PyTree
 
-from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, by_gradient
+from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, by_gradient, select
 
 
 class _State(NamedTuple):
@@ -23,8 +22,11 @@ class _State(NamedTuple):
 class Optax(AbstractOptimizer):
     """Any optax gradient transformation, projected onto the bounds.
 
+    For networks in an equation. Not where a minimum or an interval is wanted: it never counts as converged, because a
+    fixed schedule of steps has no criterion.
+
     Where the new point is not finite it is rejected, the step halved and tried again. The step size recovers by 1.2
-    with every accepted point. It never counts as converged, because a fixed schedule of steps has no criterion.
+    with every accepted point.
 
     **Arguments:**
 
@@ -49,12 +51,9 @@ class Optax(AbstractOptimizer):
         accepted = found.finite
         gradient = jnp.where(accepted, found.gradient, 0.0)
         update, transformation = self.transformation.update(gradient, state.transformation, state.trial)
-        theta = jnp.where(accepted, state.trial, state.theta)
-        update = jnp.where(accepted, jnp.asarray(update), state.update)
+        new, old = (state.trial, jnp.asarray(update), transformation), (state.theta, state.update, state.transformation)
+        theta, update, transformation = select(accepted, new, old)
         scale = jnp.where(accepted, jnp.minimum(1.2 * state.scale, 1.0), state.scale / 2)
-        transformation = jax.tree.map(
-            lambda new, old: jnp.where(accepted, new, old), transformation, state.transformation
-        )
         return _State(state.box.clip(theta + scale * update), theta, update, transformation, scale, state.box), accepted
 
     def converged(self, state):
@@ -67,6 +66,8 @@ class Optax(AbstractOptimizer):
 
 def Adam(learning_rate: float = 1e-2) -> Optax:
     """Adam with a constant learning rate in search space.
+
+    For networks in an equation. Not where a minimum or an interval is wanted, because it never counts as converged.
 
     **Arguments:**
 

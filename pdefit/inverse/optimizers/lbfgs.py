@@ -2,19 +2,16 @@
 
 from typing import ClassVar, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PyTree
 
 from pdefit.inverse.optimizers import _line_search as line_search
-from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, by_gradient
+from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Point, by_gradient, select
 
 
 class _State(NamedTuple):
-    theta: Array
-    value: Array
-    gradient: Array
+    point: Point
     direction: Array
     # the gradient at the best trial of the running line search
     low_gradient: Array
@@ -31,6 +28,9 @@ class _State(NamedTuple):
 
 class LBFGS(AbstractOptimizer):
     """Limited-memory quasi-Newton steps with a zoom line search for the strong Wolfe conditions.
+
+    For fields and any number of unknowns, and for continuous adjoints. Not for a few numbers, where
+    `LevenbergMarquardt` needs far fewer evaluations.
 
     Components on a bound whose descent leads out of it are held, and a step ends where it meets a bound.
 
@@ -63,42 +63,42 @@ class LBFGS(AbstractOptimizer):
         search = line_search.begin(zero, zero, zero, zero)
         memory = self._two_loop.init(theta)
         count = jnp.zeros((), int)
-        return _State(theta, zero, empty, empty, empty, search, memory, false, false, false, zero, count, box)
+        return _State(Point.before(theta), empty, empty, search, memory, false, false, false, zero, count, box)
 
     def ask(self, state):
-        trial = state.box.clip(state.theta + state.search.step * state.direction)
-        return jnp.where(state.started, trial, state.theta)
+        return jnp.where(state.started, self._along(state, state.search.step), state.point.theta)
+
+    @staticmethod
+    def _along(state: _State, step: Array) -> Float[Array, " p"]:
+        """The point after a step along the direction, within the bounds."""
+        return state.box.clip(state.point.theta + step * state.direction)
 
     def tell(self, state, found):
+        before = state.point
         slope = jnp.vdot(found.gradient, state.direction)
         search, verdict = line_search.advance(state.search, found.value, slope)
         low_gradient = jnp.where(verdict.better, found.gradient, state.low_gradient)
         # a failed search still ends at its best trial, if that is better than its start
-        use_low = verdict.fail & (search.low_value < state.value)
+        use_low = verdict.fail & (search.low_value < before.value)
         moved = verdict.accept | use_low
-        step = jnp.where(verdict.accept, state.search.step, search.low)
-        theta = jnp.where(moved, state.box.clip(state.theta + step * state.direction), state.theta)
-        value = jnp.where(verdict.accept, found.value, jnp.where(use_low, search.low_value, state.value))
-        gradient = jnp.where(verdict.accept, found.gradient, jnp.where(use_low, low_gradient, state.gradient))
-
         first = ~state.started
-        theta, value, gradient = (
-            jnp.where(first, new, old)
-            for new, old in ((state.theta, theta), (found.value, value), (found.gradient, gradient))
-        )
+        lowest = Point(self._along(state, search.low), search.low_value, low_gradient)
+        trial = Point(self._along(state, state.search.step), found.value, found.gradient)
+        point = select(verdict.accept, trial, select(use_low, lowest, before))
+        theta, value, gradient = select(first, Point(before.theta, found.value, found.gradient), point)
         begin_anew = first | moved | verdict.fail
         stuck = verdict.fail & ~moved & ~first
         # a step that the box cut short is no evidence of a minimum
         whole = state.search.step < state.search.limit
-        fell_little = verdict.accept & whole & (state.value - value <= self.value_tolerance * jnp.abs(value)) & ~first
+        fell_little = verdict.accept & whole & (before.value - value <= self.value_tolerance * jnp.abs(value)) & ~first
         held = state.box.blocked(theta, -gradient)
-        changed = begin_anew & jnp.any(held != state.box.blocked(state.theta, -state.gradient))
+        changed = begin_anew & jnp.any(held != state.box.blocked(before.theta, -before.gradient))
 
         # the memory is dropped after a search without success, and when other elements are held than before
         memory0 = self._two_loop.init(theta)
-        memory = jax.tree.map(lambda fresh, old: jnp.where(stuck | first | changed, fresh, old), memory0, state.memory)
+        memory = select(stuck | first | changed, memory0, state.memory)
         descent, memory1 = self._two_loop.update(jnp.where(held, 0.0, gradient), memory, theta)
-        memory = jax.tree.map(lambda new, old: jnp.where(begin_anew, new, old), memory1, memory)
+        memory = select(begin_anew, memory1, memory)
         direction = -jnp.asarray(descent)
         direction = jnp.where(state.box.blocked(theta, direction), 0.0, direction)
         downhill = jnp.vdot(direction, gradient) < 0
@@ -117,12 +117,10 @@ class LBFGS(AbstractOptimizer):
         restarts = jnp.where(stuck, state.restarts + 1, jnp.where(moved, 0, state.restarts))
         flat = begin_anew & (norm <= self.gradient_tolerance * first_norm)
         new = _State(
-            theta=theta,
-            value=value,
-            gradient=gradient,
+            point=Point(theta, value, gradient),
             direction=jnp.where(begin_anew, direction, state.direction),
             low_gradient=jnp.where(begin_anew, gradient, low_gradient),
-            search=jax.tree.map(lambda a, b: jnp.where(begin_anew, a, b), new_search, search),
+            search=select(begin_anew, new_search, search),
             memory=memory,
             started=jnp.ones((), bool),
             done=state.done | flat | fell_little | (restarts >= 2),

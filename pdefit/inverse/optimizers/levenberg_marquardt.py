@@ -7,7 +7,7 @@ from jax import lax
 from jax.scipy.linalg import cho_factor, cho_solve
 from jaxtyping import Array, Float
 
-from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluation
+from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluation, Point, select
 
 # residuals of a record without noise cannot fall further than this, because of round-off
 _ROUND_OFF = 1e-14
@@ -25,11 +25,9 @@ _LITTLE = 1e-3
 
 
 class _State(NamedTuple):
-    theta: Array
+    point: Point
     trial: Array
-    value: Array
     first_value: Array
-    gradient: Array
     matrix: Array
     damping: Array
     growth: Array
@@ -65,7 +63,10 @@ class _Watch(NamedTuple):
 
 
 class LevenbergMarquardt(AbstractOptimizer):
-    """Damped Gauss-Newton steps: (A + damping diag A) step = -g with A = J_r^T J_r. The method for few controls.
+    """Damped Gauss-Newton steps: (A + damping diag A) step = -g with A = J_r^T J_r.
+
+    For up to about 200 numbers, or 1000 with free node states. Not for fields (`LBFGS`, `GaussNewtonCG`), because every
+    unknown costs a tangent, or with a continuous adjoint, which has none.
 
     The damping follows the ratio of actual to predicted decrease. Elements of theta that would move beyond a bound or
     `max_step` are held there, and the others find their step anew.
@@ -101,11 +102,9 @@ class LevenbergMarquardt(AbstractOptimizer):
     def init(self, theta, box):
         p, zero, false = theta.size, jnp.zeros((), theta.dtype), jnp.zeros((), bool)
         return _State(
-            theta=theta,
+            point=Point.before(theta),
             trial=theta,
-            value=zero,
             first_value=zero,
-            gradient=jnp.zeros(p),
             matrix=jnp.zeros((p, p)),
             damping=jnp.asarray(self.damping, theta.dtype),
             growth=jnp.asarray(2.0, theta.dtype),
@@ -120,13 +119,14 @@ class LevenbergMarquardt(AbstractOptimizer):
         return state.trial
 
     def tell(self, state, found):
+        before = state.point
         matrix = jnp.zeros_like(state.matrix) if found.matrix is None else found.matrix
         finite = found.finite & jnp.all(jnp.isfinite(matrix))
-        step = state.trial - state.theta
-        predicted = -(jnp.vdot(state.gradient, step) + step @ state.matrix @ step / 2)
-        actual = state.value - found.value
+        step = state.trial - before.theta
+        predicted = -(jnp.vdot(before.gradient, step) + step @ state.matrix @ step / 2)
+        actual = before.value - found.value
         # an improvement lost in the round-off of J counts when the model promised no more than that
-        in_noise = (predicted <= 1e-13 * state.value) & (actual >= -1e-13 * state.value)
+        in_noise = (predicted <= 1e-13 * before.value) & (actual >= -1e-13 * before.value)
         first = ~state.started
         accepted = finite & (first | (actual > 0) | in_noise)
 
@@ -135,35 +135,26 @@ class LevenbergMarquardt(AbstractOptimizer):
         damping = jnp.where(accepted, jnp.where(first, state.damping, eased), state.damping * state.growth)
         growth = jnp.where(accepted, 2.0, 2 * state.growth)
 
-        theta, value, gradient, matrix = (
-            jnp.where(accepted, new, old)
-            for new, old in (
-                (state.trial, state.theta),
-                (found.value, state.value),
-                (found.gradient, state.gradient),
-                (matrix, state.matrix),
-            )
-        )
-        step, promise, full = _step(matrix, gradient, damping, theta, state.box, self.max_step)
+        trial = Point(state.trial, found.value, found.gradient)
+        point, matrix = select(accepted, (trial, matrix), (before, state.matrix))
+        step, promise, full = _step(point, matrix, damping, state.box, self.max_step)
         first_value = jnp.where(first, found.value, state.first_value)
         helpless = damping > 1e15
-        still = jnp.all(jnp.abs(full) <= self.step_tolerance * jnp.maximum(1.0, jnp.abs(theta)))
-        done = (promise <= self.tolerance * value) | (value <= _ROUND_OFF**2 * first_value) | still
+        still = jnp.all(jnp.abs(full) <= self.step_tolerance * jnp.maximum(1.0, jnp.abs(point.theta)))
+        done = (promise <= self.tolerance * point.value) | (point.value <= _ROUND_OFF**2 * first_value) | still
         converged = accepted & ~first & done
         stuck = helpless | (first & ~finite)
         new = _State(
-            theta=theta,
-            trial=state.box.clip(theta + step),
-            value=value,
+            point=point,
+            trial=state.box.clip(point.theta + step),
             first_value=first_value,
-            gradient=gradient,
             matrix=matrix,
             damping=damping,
             growth=growth,
             started=jnp.ones((), bool),
             converged=converged,
             stuck=stuck,
-            watch=state.watch.after(value, promise, first),
+            watch=state.watch.after(point.value, promise, first),
             box=state.box,
         )
         return new, accepted
@@ -185,18 +176,16 @@ class LevenbergMarquardt(AbstractOptimizer):
 
 
 def _step(
-    matrix: Float[Array, "p p"],
-    gradient: Float[Array, " p"],
-    damping: Array,
-    theta: Float[Array, " p"],
-    box: Box,
-    max_step: float,
+    point: Point, matrix: Float[Array, "p p"], damping: Array, box: Box, max_step: float
 ) -> tuple[Float[Array, " p"], Float[Array, ""], Float[Array, " p"]]:
     """The damped Gauss-Newton step in the free elements, scaled to the diagonal of the matrix.
+
+    Scaled so, a damping means the same for every control, whatever its unit and however many data it moves.
 
     **Returns:** that step, the decrease that the full, undamped step promises, and the full step. Convergence is judged
     by the full step, because heavy damping makes any step small.
     """
+    theta, gradient = point.theta, point.gradient
     free = ~box.blocked(theta, -gradient)
     diagonal = jnp.diag(matrix)
     # an element without any influence keeps its place
@@ -219,6 +208,9 @@ def _step(
     lowest, highest = jnp.maximum(box.lower - theta, -max_step), jnp.minimum(box.upper - theta, max_step)
     inverse = jnp.where(scale > 0, 1 / jnp.where(scale > 0, scale, 1.0), 0.0)
 
+    # to cut the whole step where one element meets its limit would stop all; to cut that element alone would leave the
+    # others where they belong to its full length. So it is held at its limit, and the others find their step anew. That
+    # may move another one beyond its own limit, hence the rounds.
     def hold(_: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
         held, at = found
         step = scale * solve(jnp.maximum(damping, round_off), held, at)

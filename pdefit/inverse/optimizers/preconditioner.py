@@ -17,10 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
+from pdefit.adjoints.tangent.tangents_together import jvp_many
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.normal_equations import Tangents
-from pdefit.inverse.objective.tangent_linear import jvp_many
 
 # the part of the diagonal that is added to it
 _LEAST = 1e-9

@@ -84,7 +84,7 @@ class AbstractAlongAxes(AbstractObservationOperator):
         - `size`, `start`: the number of points, and the first in cells from the lower end of the box.
         """
 
-    def __call__(self, y):
+    def __call__(self, t, y, args):
         if self.grid is None:
             raise PdefitError(f"{type(self).__name__} has no grid; give it one, or make it the instrument of a problem")
         return {name: self._applied(name, u, self.grid) for name, u in named_fields(y).items()}

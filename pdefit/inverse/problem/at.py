@@ -27,6 +27,9 @@ def _points(x: Any) -> Any:
 class At(AbstractObservationOperator):
     """The operator that observes fields at points, by interpolation on their grid.
 
+    For probes, tracks, and rasters that do not lie on the grid. Not for a film on the grid itself (`ObserveAll`,
+    `Subsample`) or at corners of its cells (`Corners`).
+
     The values of a field on cell centres are taken as averages over the cells, as `CartesianGrid.coarsen` makes them.
     Values on the points of a grid are taken as they are. The choice matters to `cubic` and `spectral` only: an average
     differs from the value at the centre by h^2/24 times the second derivative. A velocity on faces is interpolated on the
@@ -81,7 +84,7 @@ class At(AbstractObservationOperator):
         if self.points is not None:
             self._check("points", np.asarray(self.points))
 
-    def __call__(self, y):
+    def __call__(self, t, y, args):
         if self.points is None:
             raise PdefitError("At has no points, and the data have none; give points, or positions to the observations")
         available, ndim = named_fields(y), self._box.ndim

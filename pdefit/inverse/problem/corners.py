@@ -17,6 +17,8 @@ _ORDER = {"linear": 2, "cubic": 4}
 class Corners(AbstractAlongAxes):
     """The operator that observes every field at the corners of cells, staggered velocities and centred fields alike.
 
+    For vectors on a raster whose nodes are corners of cells, a window of a flow above all. Not for other places (`At`).
+
     Between walls there are n + 1 corners along an axis of n cells, the first and the last on walls. Along a periodic axis
     there are n, the lower corner of every cell. Along an axis on which a field lives on faces it already is at corners,
     and its values are taken as they are.

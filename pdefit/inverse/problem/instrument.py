@@ -1,11 +1,10 @@
-"""Observation operators: from a state to what an instrument measures, as arrays by name. They can be composed."""
+"""Observation operators: from time, state and inputs to what an instrument measures. They can be composed."""
 
 import abc
 from collections.abc import Mapping
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
@@ -17,18 +16,21 @@ from pdefit.systems.system import AbstractSystem
 
 
 class AbstractObservationOperator(eqx.Module):
-    """A differentiable map from a state, or from the output of another operator, to named arrays.
+    """A differentiable map from time, state and exogenous inputs to named arrays.
 
     Its array leaves are nuisance parameters of the instrument, such as a gain, and may be controls (`observe.gain`).
+    Declared by `pdefit.parameter` they have units.
     """
 
     @abc.abstractmethod
-    def __call__(self, y: PyTree) -> dict[str, Array]:
+    def __call__(self, t: Array, y: PyTree, args: PyTree) -> dict[str, Array]:
         """The observed variables by name.
 
         **Arguments:**
 
-        - `y`: a state at one time, or the mapping that another operator returned.
+        - `t`: the time of the observation, a scalar, in the system's time unit.
+        - `y`: the state at that time, or the mapping that another operator returned.
+        - `args`: the exogenous inputs that `vector_field` is given, or None.
         """
 
     def on(self, system: AbstractSystem) -> "AbstractObservationOperator":
@@ -97,14 +99,19 @@ class AbstractObservationOperator(eqx.Module):
 
 
 class ObserveAll(AbstractObservationOperator):
-    """The operator that observes every field of the state."""
+    """The operator that observes every field of the state.
 
-    def __call__(self, y):
+    For data with every field on the grid of the model. Not for hidden fields (`Select`) or other places (`At`).
+    """
+
+    def __call__(self, t, y, args):
         return named_fields(y)
 
 
 class Select(AbstractObservationOperator):
     """The operator that observes some fields of the state.
+
+    For data that lack some fields. Not for places or averages: compose it with `At`, `Average` or `Subsample`.
 
     **Arguments:**
 
@@ -113,7 +120,7 @@ class Select(AbstractObservationOperator):
 
     fields: tuple[str, ...] = eqx.field(converter=lambda f: (f,) if isinstance(f, str) else tuple(f), static=True)
 
-    def __call__(self, y):
+    def __call__(self, t, y, args):
         available = named_fields(y)
         for name in self.fields:
             if name not in available:
@@ -123,6 +130,9 @@ class Select(AbstractObservationOperator):
 
 class Subsample(AbstractObservationOperator):
     """The operator that observes every n-th point along the leading axes of all fields.
+
+    For values at every n-th point of a finer model. Not for places between points (`At`), or averages over windows
+    (`Average`, applied first).
 
     **Arguments:**
 
@@ -141,7 +151,7 @@ class Subsample(AbstractObservationOperator):
                 f"Subsample expects strides >= 1 and as many offsets, but got {self.stride}, {self.offset}"
             )
 
-    def __call__(self, y):
+    def __call__(self, t, y, args):
         offset = self.offset if self.offset is not None else tuple((n - 1) // 2 for n in self.stride)
         points = tuple(slice(first, None, step) for first, step in zip(offset, self.stride, strict=True))
         return {name: value[points] for name, value in named_fields(y).items()}
@@ -150,6 +160,9 @@ class Subsample(AbstractObservationOperator):
 class Compose(AbstractObservationOperator):
     """Observation operators applied one after the other.
 
+    For an instrument that does several things, such as averaging before it samples. Not for two instruments of one
+    record: write an operator that returns both variables.
+
     **Arguments:**
 
     - `operators`: the operators, of which the first is applied to the state.
@@ -157,9 +170,9 @@ class Compose(AbstractObservationOperator):
 
     operators: tuple[AbstractObservationOperator, ...] = eqx.field(converter=tuple)
 
-    def __call__(self, y):
+    def __call__(self, t, y, args):
         for operator in self.operators:
-            y = operator(y)
+            y = operator(t, y, args)
         return named_fields(y)
 
     def on(self, system):
@@ -212,89 +225,3 @@ def check_observed(
                 f"The model sees '{name}' with shape {shape.shape}, but {source} have {data[name]}; "
                 f"make the grid match the data, or observe through Subsample"
             )
-
-
-def seen_positions(
-    observe: AbstractObservationOperator, y: PyTree, coords: Mapping[str, FieldCoords]
-) -> dict[str, FieldCoords]:
-    """Positions of the points that an operator observes, for every variable and axis where they can be found.
-
-    Some operators state them (`moved`). Else a point of the output lies at the mean position of the cells it depends on.
-    That is the derivative of the operator at `y`, applied to the coordinates of the fields, divided by the same of ones.
-    So picked points keep their places, and blocks lie at their centres. An operator that only blurs keeps the points
-    where they were, although its weights lean inward at the edges.
-
-    **Arguments:**
-
-    - `observe`: the operator.
-    - `y`: a state at which it can be differentiated.
-    - `coords`: the coordinates of every field of the state.
-    """
-    if isinstance(observe, Compose):
-        for operator in observe.operators:
-            coords, y = seen_positions(operator, y, coords), operator(y)
-        return dict(coords)
-    if observe.scattered:
-        seen = named_fields(jax.eval_shape(observe, y))
-        return {name: FieldCoords(dims=(*("",) * (x.ndim - 1), "point"), coords={}) for name, x in seen.items()}
-    if (stated := observe.moved(coords)) is not None:
-        return stated
-    numbers = {d: np.asarray(c, float) for w in coords.values() for d, c in w.coords.items() if c.dtype.kind == "f"}
-    length_units = {d: unit for w in coords.values() for d, unit in w.coord_units.items()}
-    found: dict[str, dict[int, str]] = {}
-    where: dict[str, dict[str, np.ndarray]] = {}
-    for dim, points in numbers.items():
-        # from 0 to 1, so that single precision is enough where the origin is far away
-        origin, span = points[0], float(np.ptp(points)) or 1.0
-        unit = (points - origin) / span
-        total, moments = (_pushed(observe, y, coords, dim, p) for p in (np.ones_like(unit), unit))
-        for name, weights in total.items():
-            with np.errstate(divide="ignore", invalid="ignore"):
-                placed = _along_one_axis(np.asarray(moments[name] / weights), coords.get(name), dim)
-            if placed is not None:
-                axis, at = placed
-                is_blurred = at.size == unit.size and not np.allclose(np.sort(at), np.sort(unit), atol=1e-5)
-                found.setdefault(name, {})[axis] = dim
-                where.setdefault(name, {})[dim] = points if is_blurred else origin + span * at
-    shapes = {name: np.ndim(x) for name, x in named_fields(jax.eval_shape(observe, y)).items()}
-    return {
-        name: FieldCoords(
-            dims=tuple(found.get(name, {}).get(axis, "") for axis in range(ndim)),
-            coords=where.get(name, {}),
-            coord_units={d: length_units.get(d, "1") for d in where.get(name, {})},
-        )
-        for name, ndim in shapes.items()
-    }
-
-
-def _pushed(
-    observe: AbstractObservationOperator, y: PyTree, coords: Mapping[str, FieldCoords], dim: str, points: np.ndarray
-) -> dict[str, np.ndarray]:
-    """The derivative of the operator applied to fields that are `points` along one axis.
-
-    Fields without that axis do not change.
-    """
-
-    def tangent(name: str, like: Array) -> Array:
-        dims = coords[name].dims if name in coords else ()
-        if dim not in dims:
-            return jnp.zeros_like(like)
-        shape = [-1 if d == dim else 1 for d in dims]
-        return jnp.broadcast_to(jnp.asarray(points.reshape(shape), like.dtype), like.shape)
-
-    moved = [tangent(name, x) for name, x in named_fields(y).items()]
-    _, pushed = jax.jvp(observe, (y,), (jax.tree.unflatten(jax.tree.structure(y), moved),))
-    return {name: np.asarray(x) for name, x in named_fields(pushed).items()}
-
-
-def _along_one_axis(at: np.ndarray, before: FieldCoords | None, dim: str) -> tuple[int, np.ndarray] | None:
-    """The one axis along which positions change, and the positions along it; None where there is no such axis."""
-    if at.ndim == 0 or not np.all(np.isfinite(at)):
-        return None
-    small = 1e-9 * max(float(np.ptp(at)), np.finfo(float).tiny)
-    changing = [axis for axis in range(at.ndim) if np.max(np.ptp(at, axis=axis)) > small]
-    if not changing and before is not None and len(before.dims) == at.ndim and dim in before.dims:
-        changing = [before.dims.index(dim)] if at.shape[before.dims.index(dim)] == 1 else []
-    if len(changing) != 1:
-        return None
-    return changing[0], np.moveaxis(at, changing[0], 0).reshape(at.shape[changing[0]], -1)[:, 0]

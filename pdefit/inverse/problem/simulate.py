@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from pdefit._util.precision import demand_float64
 from pdefit.data.observations import Observations
 from pdefit.integrate.adaptive.tolerance import Adaptive
+from pdefit.integrate.loop.time_loop import precision
 from pdefit.integrate.numerics import choose_numerics
 from pdefit.integrate.solve import solve
 from pdefit.inverse.problem.instrument import AbstractObservationOperator, ObserveAll
@@ -44,7 +45,7 @@ def simulate(
     - `steps`: adaptive steps in place of `dt`.
     - `observe`: the instrument; by default it observes the whole state.
     - `positions`: for variables that are observed at points (`At`) their coordinates, (n, d) or (T, n, d).
-    - `args`: exogenous inputs of the system.
+    - `args`: exogenous inputs of the system and of the instrument.
     """
     demand_float64()
     ts = np.asarray(ts, np.float64)
@@ -54,5 +55,6 @@ def simulate(
     where = {
         name: jnp.broadcast_to(jnp.asarray(x), (ts.size, *np.shape(x)[-2:])) for name, x in (positions or {}).items()
     }
-    seen = jax.vmap(lambda y, x: instrument.placed(x)(y))(states, where)
+    times = jnp.asarray(ts, precision(states))
+    seen = jax.vmap(lambda t, y, x: instrument.placed(x)(t, y, args))(times, states, where)
     return instrument.located(Observations.build(ts, seen, positions=positions))

@@ -7,11 +7,13 @@ from typing import Any
 import diffrax
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray, PyTree
 
 from pdefit._util.errors import PdefitError
 from pdefit.data.observations import Observations
+from pdefit.integrate.loop.time_loop import precision
 from pdefit.integrate.numerics import choose_numerics
 from pdefit.integrate.solve import frames
 from pdefit.inverse.problem.instrument import AbstractObservationOperator
@@ -51,10 +53,10 @@ class Twin:
         - `y0`: the initial state on the truth's own fine grid.
         - `ts`: the times, increasing, (n,), in the system's time unit.
         - `observe`: the instrument, which is applied to averaged states.
-        - `args`: exogenous inputs of the system.
+        - `args`: exogenous inputs of the system and of the instrument.
         """
         states = self.film(y0, ts, args)
-        return self.observed(states, ts, observe), states
+        return self.observed(states, ts, observe, args), states
 
     def film(self, y0: PyTree, ts: np.ndarray, args: PyTree = None) -> PyTree:
         """The true states on the instrument's grid with time as their leading axis, in host memory.
@@ -67,12 +69,15 @@ class Twin:
         film = [jax.tree.map(np.asarray, averaged(y)) for y in frames(self.system, y0, ts, numerics, t0=float(ts[0]))]
         return jax.tree.map(lambda *x: np.stack(x), *film)
 
-    def observed(self, states: PyTree, ts: np.ndarray, observe: AbstractObservationOperator) -> Observations:
+    def observed(
+        self, states: PyTree, ts: np.ndarray, observe: AbstractObservationOperator, args: PyTree = None
+    ) -> Observations:
         """The noisy record of true states.
 
-        **Arguments:** `states` as `film` returns them; `ts` and `observe` as of `record`.
+        **Arguments:** `states` as `film` returns them; the others as of `record`.
         """
-        clean = Observations.build(ts, jax.vmap(observe)(states))
+        times = jnp.asarray(ts, precision(states))
+        clean = Observations.build(ts, jax.vmap(lambda t, y: observe(t, y, args))(times, states))
         if not all(bool(np.all(np.asarray(m))) for m in clean.mask.values()):
             raise PdefitError("The twin's truth is not finite: its step is too large; set twin.dt smaller")
         return add_noise(observe.located(clean), self.noise, jax.random.key(self.seed))

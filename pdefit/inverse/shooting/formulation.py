@@ -13,6 +13,7 @@ from pdefit._util.errors import PdefitError
 from pdefit.data.observations import Observations
 from pdefit.integrate.loop.time_grid import TimeGrid, constant_grid, stack_grids
 from pdefit.inverse.problem.problem import Problem
+from pdefit.inverse.shooting.continuity import deviation
 from pdefit.inverse.shooting.nodes import node_states
 from pdefit.systems.capabilities import FieldCoords
 
@@ -213,20 +214,4 @@ class Segments(AbstractFormulation):
                 f"Windows of which only one in {self.every} is run have no jumps between them, so the node states of "
                 f"'{name}' cannot be free; leave out `every`"
             )
-        if isinstance(self.continuity, dict):
-            if name not in self.continuity:
-                raise PdefitError(
-                    f"The node states of '{name}' are free, but continuity names only {', '.join(self.continuity)}; "
-                    f"add {name}, or give one number for all fields"
-                )
-            return jnp.asarray(self.continuity[name], nodes.dtype)
-        labels = where.coords[where.dims[0]] if where and where.dims else np.zeros(0)
-        kept = 2 if labels.dtype.kind in "US" and labels.size == nodes.shape[1] else 1
-        pooled = tuple(a for a in range(nodes.ndim) if a == 0 or a >= kept)
-        size = jnp.sqrt(jnp.mean(nodes**2, axis=pooled, keepdims=True))[0]
-        if not bool(jnp.all(size > 0)):
-            raise PdefitError(
-                f"The node states of '{name}' are zero at their guess, which gives its jumps no scale; "
-                f"give continuity as a mapping, e.g. continuity: {{{name}: 1e-6}}"
-            )
-        return self.continuity * size
+        return deviation(self.continuity, name, nodes, where)

@@ -11,6 +11,7 @@ from jaxtyping import PyTree
 from pdefit._util.errors import PdefitError
 from pdefit._util.trees import named_fields
 from pdefit.data.observations import Observations
+from pdefit.inverse.problem.observed_fields import observed_fields
 from pdefit.inverse.problem.problem import Problem
 from pdefit.systems.capabilities import AbstractDataState
 
@@ -30,7 +31,8 @@ def node_path(problem: Problem, field: str) -> str:
 def node_states(problem: Problem, observations: Observations, nodes: np.ndarray) -> PyTree:
     """The states at some times of a record, stacked.
 
-    They are the observed values. Where a field is not observed, the system makes it from the observations around.
+    They are the observed values, through the operator where it can be inverted. Where a field is not observed, the system
+    makes it from the observations around.
 
     **Arguments:**
 
@@ -39,17 +41,17 @@ def node_states(problem: Problem, observations: Observations, nodes: np.ndarray)
     - `nodes`: the indices of the times, (S,).
     """
     fields = named_fields(problem.y0)
-    seen = {n: _observed(n, np.shape(x), observations, nodes) for n, x in fields.items()}
+    measured, every = observed_fields(problem, observations.at(nodes)), np.arange(nodes.size)
+    seen = {n: _observed(n, np.shape(x), measured, every) for n, x in fields.items()}
     missing = [n for n, whole in seen.items() if not whole.all()]
     guesses = _guesses(problem, missing, observations, nodes) if missing else {}
 
     def state(name: str, like: Any) -> Any:
         if name not in guesses:
-            return jnp.asarray(observations.values[name][nodes], like.dtype)
+            return jnp.asarray(measured.values[name], like.dtype)
         if not seen[name].any():
             return guesses[name].astype(like.dtype)
-        known = observations.mask[name][nodes]
-        return jnp.where(known, observations.values[name][nodes], guesses[name]).astype(like.dtype)
+        return jnp.where(measured.mask[name], measured.values[name], guesses[name]).astype(like.dtype)
 
     return jax.tree.unflatten(jax.tree.structure(problem.y0), [state(n, x) for n, x in fields.items()])
 
@@ -62,10 +64,20 @@ def check_free(problem: Problem, observations: Observations, nodes: np.ndarray, 
     - `problem`, `observations`, `nodes`: as of `node_states`.
     - `controls`: the paths of the controls.
     """
+    frames, every = observations.at(nodes), np.arange(nodes.size)
+    measured = observed_fields(problem, frames)
     for name, like in named_fields(problem.y0).items():
         path = node_path(problem, name)
-        if path in controls or _observed(name, np.shape(like), observations, nodes).all():
+        if path in controls:
             continue
+        if _observed(name, np.shape(like), measured, every).all():
+            unknown = [c for c in controls if c.startswith("observe.")]
+            if not unknown or measured.values[name] is frames.values[name]:
+                continue
+            raise PdefitError(
+                f"Segments start from what {', '.join(unknown)} would have to turn into '{name}'; make {path} a control, or "
+                f"use formulation=single"
+            )
         what = "missing at the start of a segment" if name in observations.values else "not observed"
         raise PdefitError(
             f"Segments start from the data, but the field '{name}' is {what}; make {path} a control, or use "

@@ -1,12 +1,13 @@
-"""Compiled values of controls, and of squares of their changes."""
+"""Values of controls, and of changes and their squares."""
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.controls.vector import BoundControl, Controls
 from pdefit.inverse.objective.abstract import AbstractObjective
 
 
@@ -30,3 +31,30 @@ def values_at(functional: AbstractObjective, theta: Array, constrained: bool) ->
         return functional.controls.values(theta)
     problem = functional.at(theta)
     return {c.path: c.where(problem) for c in functional.controls.items}
+
+
+def at_points(controls: Controls, changes: Float[Array, "n p"]) -> Float[Array, "n p"]:
+    """Changes of search variables at their own points: S z for a control with smoothing, z for others."""
+    parts = jnp.split(changes, np.cumsum([c.size for c in controls.items])[:-1], axis=1)
+
+    def at_own(c: BoundControl, part: Array) -> Array:
+        return part if c.smoothing is None else jax.vmap(c.smoothing.smooth)(part.reshape(-1, *c.shape))
+
+    return jnp.concatenate([at_own(c, x).reshape(x.shape) for c, x in zip(controls.items, parts, strict=True)], axis=1)
+
+
+def moved(controls: Controls, theta: Float[Array, " p"], change: Float[Array, " p"]) -> Float[Array, " p"]:
+    """The physical value of every element of theta, of modes the coefficient in the unit of the search space.
+
+    **Arguments:**
+
+    - `controls`, `theta`: the controls and the point.
+    - `change`: what is added to every value in search space, as of `at_points`.
+    """
+
+    def values(c: BoundControl, part: Array, by: Array) -> Array:
+        if c.modes is not None:
+            return (part + by) * c.scale
+        return c.transform.to_physical(jnp.ravel(c.search(part)) + by * c.scale)
+
+    return jnp.concatenate(list(map(values, controls.items, controls.split(theta), controls.split(change))))

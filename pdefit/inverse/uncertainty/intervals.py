@@ -11,11 +11,12 @@ from scipy import linalg, special
 from pdefit._util.errors import PdefitError
 from pdefit._util.html import interval, table
 from pdefit.inverse.controls.transforms import Log, Log10, Softplus
-from pdefit.inverse.controls.vector import BoundControl
+from pdefit.inverse.controls.vector import BoundControl, Controls
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import EQUATIONS, GRADIENT
 from pdefit.inverse.objective.normal_equations import SegmentNormalEquations
 from pdefit.inverse.objective.variants import with_tangents
+from pdefit.inverse.uncertainty._control_values import at_points, moved
 from pdefit.inverse.uncertainty._marginal import marginal_inverse
 
 # beyond this many controls, node states among them, a dense covariance takes minutes
@@ -34,14 +35,15 @@ class Intervals:
 
     - `method`: how the covariance was made, in words.
     - `covariance`: the covariance in search space, (p, p). Where fields are unknown besides k numbers, that of the
-      numbers, (k, k).
+      numbers, (k, k). Of a control with smoothing it is that of the values at points, which theta stands for.
     - `error`, `reach`: standard error and half width of the interval in search space, (p,); NaN for such fields.
     - `estimate`, `low`, `high`: physical values, (p,). The interval is symmetric in search space.
     - `degrees`: the degrees of freedom of Student's t.
-    - `inverse`: the rows of (J_r^T J_r)^-1 that belong to the covariance, (k, p).
+    - `inverse`: the rows of (J_r^T J_r)^-1 that belong to the covariance, (k, p), at points.
     - `gradient`: J_r^T r at the estimate, (p,).
     - `unidentifiable`: the names of elements that the data do not determine.
     - `names`, `units`: the name of every element of theta, and the unit of its physical value.
+    - `controls`: those that theta stands for.
     """
 
     method: str
@@ -57,6 +59,7 @@ class Intervals:
     unidentifiable: tuple[str, ...]
     names: tuple[str, ...]
     units: tuple[str, ...]
+    controls: Controls
 
     def __str__(self) -> str:
         """Estimates with their intervals, one line each."""
@@ -83,11 +86,15 @@ class Intervals:
 
         - `theta`, `truth`: estimate and truth in search space, (p,).
         """
-        gap = theta - truth
+        gap = self.at_points(theta - truth)
         known = np.where(
             self.error > 0, gap / np.where(self.error > 0, self.error, 1.0), np.where(gap == 0, 0.0, np.inf)
         )
         return np.where(np.isinf(self.error), np.nan, known)
+
+    def at_points(self, change: np.ndarray) -> np.ndarray:
+        """A change of theta (p,) where errors are measured: of a control with smoothing, the change at its points."""
+        return np.asarray(at_points(self.controls, jnp.asarray(change)[None])[0])
 
 
 def intervals(
@@ -122,8 +129,11 @@ def intervals(
     groups, (_, gradient, matrix) = jax.tree.map(np.asarray, EQUATIONS(with_tangents(functional), theta))
     names = functional.controls.names()
     norms = _norms(names, matrix)
-    inverse, mixed = _inverse(matrix, norms)
+    inverse, null = _inverse(matrix, norms)
     covariance, method, degrees = _covariance(functional, groups, matrix, inverse, norms)
+    points = _points(functional.controls)
+    sizes = np.linalg.norm(points / norms, axis=1, keepdims=True)
+    mixed = np.any(np.abs(points / norms @ null) > 0.1 * sizes, axis=1)
     return _intervals(functional, theta, gradient, covariance, inverse, mixed, method, degrees, level, sigma_stated)
 
 
@@ -161,34 +171,46 @@ def _intervals(
     level: float,
     sigma_stated: bool,
 ) -> Intervals:
-    """Intervals from the covariance of the first elements of theta. Those that are `mixed` cannot be determined."""
+    """Intervals from the covariance of the first elements of theta. Values that are `mixed` cannot be determined."""
+    k = len(covariance)
+    points = _points(functional.controls if k == theta.size else functional.controls.tabulated)
+    covariance, inverse = points @ covariance @ points.T, points @ inverse
     known = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     half = special.stdtrit(degrees, (1 + level) / 2) * known
     if sigma_stated:
-        stated = np.sqrt(np.maximum(np.diag(inverse), 0.0))
+        stated = np.sqrt(np.maximum(np.diag(inverse[:, :k] @ points.T), 0.0))
         least = special.ndtri((1 + level) / 2) * stated
         method += ", at least what the stated sigma gives" if np.any(least > half) else ""
         half, wider = np.maximum(half, least), np.maximum(known, stated)
         covariance = _widened(covariance, known, wider)
         known = wider
     known[mixed] = half[mixed] = np.inf
-    theta_np, error, reach = np.asarray(theta), np.full(theta.size, np.nan), np.full(theta.size, np.nan)
-    error[: known.size], reach[: known.size] = known, half
+    error, reach = np.full(theta.size, np.nan), np.full(theta.size, np.nan)
+    error[:k], reach[:k] = known, half
+    estimate, low, high = (
+        np.asarray(moved(functional.controls, theta, jnp.asarray(by))) for by in (0 * theta, -reach, reach)
+    )
     return Intervals(
         method=method,
         covariance=covariance,
         error=error,
         reach=reach,
-        estimate=_physical(functional, theta_np),
-        low=_physical(functional, theta_np - reach),
-        high=_physical(functional, theta_np + reach),
+        estimate=estimate,
+        low=low,
+        high=high,
         degrees=degrees,
         inverse=inverse,
         gradient=gradient,
         unidentifiable=_vague(functional, error),
         names=tuple(functional.controls.names()),
         units=tuple(c.unit for c in functional.controls.items for _ in range(c.size)),
+        controls=functional.controls,
     )
+
+
+def _points(controls: Controls) -> np.ndarray:
+    """The values of controls at their points, per element of theta, (p, p)."""
+    return np.asarray(at_points(controls, jnp.eye(controls.size))).T
 
 
 def _widened(covariance: np.ndarray, errors: np.ndarray, wider: np.ndarray) -> np.ndarray:
@@ -209,12 +231,11 @@ def _norms(names: list[str], matrix: np.ndarray) -> np.ndarray:
 
 
 def _inverse(matrix: np.ndarray, norms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The inverse of J_r^T J_r on what the data determine, and a mask of elements that lie in other directions."""
+    """The inverse of J_r^T J_r on what the data determine, and the other directions, in units of one over the norms."""
     values, vectors = np.linalg.eigh(matrix / np.outer(norms, norms))
     null = values <= 10 * values.size * np.finfo(float).eps * values[-1]
-    mixed = np.any(np.abs(vectors[:, null]) > 0.1, axis=1)
     kept = vectors[:, ~null]
-    return (kept / values[~null]) @ kept.T / np.outer(norms, norms), mixed
+    return (kept / values[~null]) @ kept.T / np.outer(norms, norms), vectors[:, null]
 
 
 def _covariance(
@@ -231,9 +252,12 @@ def _covariance(
     segments, p = functional.groups, norms.size
     prior = groups.extra_jac.T @ groups.extra_jac
     if segments <= functional.controls.shared_size:
-        # smoothness priors are in units of the noise, whose size the residuals tell, and take part of the freedom
+        # the prior of modes is in units of the noise, whose size the residuals tell; a stated amplitude is not
         smooth = functional.controls.roughness_of_theta() ** 2
-        prior = prior - np.diag(smooth)
+        prior = prior - np.diag(
+            np.where([c.modes is not None for c in functional.controls.items for _ in range(c.size)], smooth, 0.0)
+        )
+        # both take part of the freedom
         used = p - float(np.diag(inverse) @ smooth)
         degrees = max(functional.observed_values + functional.continuity_values - round(used), 1)
         variance = 2 * float(np.sum(groups.half_square)) / degrees
@@ -252,11 +276,6 @@ def _covariance(
     scores *= norms
     middle = (segments - 1) / segments * scores.T @ scores + prior
     return inverse @ middle @ inverse, f"sandwich covariance, clustered by {segments} segments (CR3)", segments - 1
-
-
-def _physical(functional: AbstractObjective, theta: np.ndarray) -> np.ndarray:
-    """The physical value of every element of theta."""
-    return np.asarray(functional.controls.listed(jnp.asarray(theta)))
 
 
 def _vague(functional: AbstractObjective, error: np.ndarray) -> tuple[str, ...]:

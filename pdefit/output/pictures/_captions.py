@@ -5,9 +5,14 @@ _CAPTIONS = {
         "Estimates: bars are half the 95 % interval, dots the error; both relative to the estimate.",
         "a bar for the interval of each parameter, and a dot at its error where the truth is known",
     ),
+    "observations": (
+        "What the instrument measured, with one standard deviation of the noise, the prediction, and the residuals beside.",
+        "measured values with error bars and the predicted line over time, and the residuals beside them",
+    ),
     "fields": (
         "Truth (or what was observed), prediction and their difference. The forecast is marked in orange. Arrows show a "
-        "vector, with a length that stands for its size as the arrow in the corner says.",
+        "vector, with a length that stands for its size as the arrow in the corner says. Pointed ends of a colour bar mark "
+        "values beyond it.",
         "the true or observed fields beside the predicted ones and their difference",
     ),
     "traces": (
@@ -29,6 +34,11 @@ _CAPTIONS = {
     "convergence": (
         "Loss and controls from evaluation to evaluation.",
         "the loss and the controls against the iteration",
+    ),
+    "misfit": (
+        "Mean over the fit of data minus prediction, in standard errors. Noise has the size 1 and no structure; what the "
+        "model misses has.",
+        "maps of the mean difference of data and prediction",
     ),
     "residuals": (
         "Root mean square residual in standard deviations; 1 is the noise.",

@@ -1,23 +1,74 @@
-"""Fields on a plane: truth, prediction and error at a few times."""
+"""Fields on a plane: truth, prediction and error of any frame, those of a few times in a figure, and the mean misfit."""
 
+import dataclasses
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.cm import ScalarMappable
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from pdefit._util.errors import with_space
 from pdefit.data.readers.fields import Film
-from pdefit.output.pictures._quantities import Quantity, with_unit
-from pdefit.output.pictures._scales import Scale, scale_of, scale_of_errors
-from pdefit.output.pictures._vectors import arrows_on
+from pdefit.output.pictures._quantities import Quantity
+from pdefit.output.pictures._scales import Scale, is_signed, scale_of, scale_of_errors
+from pdefit.output.pictures._vectors import Arrows, arrows_on
 from pdefit.output.pictures.style import BEYOND, NAMES, figure
 
-# width over height of a plane above which it is drawn as strips above each other
-STRIP = 2.2
+# width over height of a plane above which a figure shows it as strips above each other
+_STRIP = 4.0
 # width over height above which there is room for two times only
 _WIDE = 1.5
 # numbers outside this range are shown as multiples of a power of ten, which stands in the label
 _PLAIN = (1e-2, 1e4)
+# inches across a map of the mean misfit, and the most frames of which it is the mean
+_MISFIT_SIDE, _MISFIT_FRAMES = 2.6, 400
+
+
+@dataclasses.dataclass(frozen=True)
+class Map:
+    """A field on a plane, of which any frame can be drawn on given axes.
+
+    **Arguments:**
+
+    - `film`, `quantity`: the film, and what is drawn of it.
+    - `names`: the panels of a frame: `truth` or `observed`, `prediction`, `error`.
+    - `shared`, `errors`: the scale of all values, and that of their errors, the same in all frames.
+    - `arrows`: those upon the values; None without a vector.
+    """
+
+    film: Film
+    quantity: Quantity
+    names: Sequence[str]
+    shared: Scale
+    errors: Scale
+    arrows: Arrows | None
+
+    def scale(self, name: str) -> Scale:
+        """Scale of a panel."""
+        return self.errors if name == "error" else self.shared
+
+    def draw(self, panels: Iterable[Any], number: int) -> list[Any]:
+        """Draw a frame, a panel for each of `names`; returns what was drawn."""
+        kinds = {name: kind for kind, name in NAMES.items()}
+        values = {n: next(self.quantity.frames(self.film, kinds[n], [number])) for n in self.names if n in kinds}
+        if "error" in self.names:
+            values["error"] = values["prediction"] - values[self.names[0]]
+        drawn = []
+        for axes, name in zip(panels, self.names, strict=True):
+            drawn += draw_image(axes, self.quantity, values[name], self.scale(name))
+            if self.arrows and name in self.arrows.kinds:
+                vector = next(self.arrows.frames(self.arrows.kinds[name], [number]))
+                drawn.append(self.arrows.draw(axes, vector, is_dark=self.shared.is_error))
+        return drawn
+
+
+def map_of(film: Film, quantity: Quantity, numbers: Sequence[int], width: float) -> Map:
+    """Map of a field, with scales of some of its frames. A panel is `width` inches wide."""
+    shared, errors = scales(list(quantity.pairs(film, numbers)), quantity.is_signed)
+    arrows = arrows_on(film, quantity, numbers, width)
+    return Map(film, quantity, panels(quantity.field.reference), shared, errors, arrows)
 
 
 def draw_map(path: Path, film: Film, quantity: Quantity) -> None:
@@ -28,21 +79,18 @@ def draw_map(path: Path, film: Film, quantity: Quantity) -> None:
     to the right, rows upwards. A vector in the same plane is drawn as arrows.
     """
     numbers, wide = telling_frames(film), aspect(quantity)
-    is_strip = wide > STRIP
-    if _WIDE < wide <= STRIP:
+    is_strip = wide > _STRIP
+    if _WIDE < wide <= _STRIP:
         numbers = numbers[1::2] or numbers
     elif is_strip and len(numbers) > 3:
         numbers = [*numbers[:2], numbers[-1]]
-    pairs, names, times = list(quantity.pairs(film, numbers)), panels(quantity.field.reference), len(numbers)
-    shared, errors = scales(pairs, quantity.is_signed)
-    # beside a single row, which is low, a label is broken into two lines
-    between, minus = (", ", " - ") if is_strip else ("\n", "\n- ")
+    times = len(numbers)
     # inches; strips of all times lie below each other, else each time has a column
     width = 7.0 if is_strip or times > 1 else 4.2
     across = 6.3 if is_strip else (width - 1.85) / times
     down = max(across / wide, 0.12)
-    arrows = arrows_on(film, quantity, numbers, across)
-    vectors = {name: list(arrows.frames(kind, numbers)) for name, kind in arrows.kinds.items()} if arrows else {}
+    scene = map_of(film, quantity, numbers, across)
+    names = scene.names
     if is_strip:
         height = 1.05 + times * (0.3 + len(names) * (down + 0.06))
     else:
@@ -57,37 +105,31 @@ def draw_map(path: Path, film: Film, quantity: Quantity) -> None:
             spec = fig.add_gridspec(len(names), times)
             places = [spec[r, k] for k in range(times) for r in range(len(names))]
         grid: Any = np.asarray([fig.add_subplot(place) for place in places]).reshape(times, -1).T
-        images: dict[str, Any] = {}
-        for k, (number, pair) in enumerate(zip(numbers, pairs, strict=True)):
-            later = number >= film.forecast
-            title = f"t = {film.when(number)}{between + 'forecast' if later else ''}"
-            grid[0, k].set_title(title, fontsize=9, color=BEYOND if later else "black")
-            for axes, name in zip(grid[:, k], names, strict=True):
-                images[name] = draw_image(axes, quantity, value_of(name, *pair), errors if name == "error" else shared)
-                above = axes is grid[0, 0 if is_strip else -1]
-                if arrows and (name in vectors or above):
-                    drawn = arrows.draw(axes, vectors[name][k] if name in vectors else arrows.nothing)
-                    if above and is_strip:
-                        arrows.name(drawn, 0.95, 1 + 0.14 / down, labelpos="W")
-                    elif above:
-                        # above the colour bar
-                        arrows.name(drawn, 1 + 0.5 / across, 1 + 0.24 / down, between="\n", labelpos="W")
+        for column, number in zip(grid.T, numbers, strict=True):
+            scene.draw(column, number)
+            # beside a single row, which is low, a label is broken into two lines
+            phase = (", " if is_strip else "\n") + "forecast" if number >= film.forecast else ""
+            column[0].set_title(f"t = {film.when(number)}{phase}", fontsize=9, color=BEYOND if phase else "black")
+            for axes, name in zip(column, names, strict=True):
                 axes.set(xlabel=quantity.axes[1].label, ylabel=f"{name}\n{quantity.axes[0].label}")
                 if is_strip:
                     _name_strip(axes, quantity, name, is_last=axes is grid[-1, -1])
                 else:
                     axes.locator_params(nbins=3)
                     axes.label_outer()
-        named = {"prediction": (shared, quantity.label)}
-        if "error" in images:
-            named["error"] = (errors, with_unit(f"prediction{minus}{names[0]}", quantity.field.unit))
-        for i, (name, (scale, label)) in enumerate(named.items()):
+        for i, name in enumerate(name for name in names if name in ("prediction", "error")):
+            between = " " if is_strip else "\n"
+            label = quantity.error_label(between) if name == "error" else quantity.label
             if is_strip:
                 place: dict[str, Any] = {"cax": fig.add_subplot(spec[-1, 2 * i]), "orientation": "horizontal"}
             else:
                 beside = grid[2:] if name == "error" else grid[: max(len(names) - 1, 1)]
                 place = {"ax": list(beside.flat), "aspect": 15 * len(beside), "pad": 0.015}
-            colorbar(fig, images[name], scale, label, **place)
+                # a low bar has room for few numbers
+                place["most"] = min(max(int(5 * down * len(beside)), 2), 5)
+            colorbar(fig, scene.scale(name), label, **place)
+        if scene.arrows:
+            scene.arrows.name(grid[0, 0], 0.95, 1 - 0.13 / height, coordinates="figure", labelpos="W")
         if quantity.note:
             fig.text(0.99, 0.995, quantity.note, ha="right", va="top", fontsize=8)
 
@@ -95,24 +137,27 @@ def draw_map(path: Path, film: Film, quantity: Quantity) -> None:
 def _name_strip(axes: Any, quantity: Quantity, name: str, is_last: bool) -> None:
     """Labels of a strip, which is too low for an axis: the ends of the axis stand below the last strip."""
     vertical, horizontal = quantity.axes
-    low, high = sorted(vertical.edges)
+    # an end that is zero but for round-off is written as zero
+    low, high = np.round(sorted(vertical.edges) / np.ptp(vertical.edges), 9) * np.ptp(vertical.edges) + 0.0
     axes.set_yticks([])
     axes.set_ylabel(name, rotation=0, ha="right", va="center")
     axes.tick_params(labelbottom=is_last, length=3.0 if is_last else 0.0)
-    beside = f"{vertical.name} upwards from {low:.4g} to {high:.4g} {vertical.unit}"
+    beside = f"{vertical.name} upwards from {low:.4g} to {high:.4g}{with_space(vertical.unit)}"
     axes.set_xlabel(f"{horizontal.label}; {beside}" if is_last else "", labelpad=1)
 
 
-def colorbar(fig: Any, drawn: Any, scale: Scale, label: str, **place: Any) -> Any:
-    """Colour bar of a scale, at `cax` or beside `ax`.
+def colorbar(fig: Any, scale: Scale, label: str, most: int = 5, **place: Any) -> Any:
+    """Colour bar of a scale with `most` steps between ticks, at `cax` or beside `ax`.
 
-    A power of ten stands in its label: where matplotlib puts it, it would cover other parts of the figure.
+    A power of ten stands in its label: where matplotlib puts it, it would cover other parts of the figure. Pointed ends
+    mark values beyond the scale.
     """
-    bar = fig.colorbar(drawn, **place)
+    drawn = ScalarMappable(scale.norm(), scale.colormap())
+    bar = fig.colorbar(drawn, extend="both" if scale.is_clipped else "neither", **place)
     bar.ax.grid(False)
     largest = max(abs(scale.low), abs(scale.high))
     if not scale.is_log:
-        bar.locator = MaxNLocator(5)
+        bar.locator = MaxNLocator(most)
         if label and not _PLAIN[0] <= largest < _PLAIN[1] and largest > 0:
             exponent = int(np.floor(np.log10(largest)))
             bar.formatter = FuncFormatter(lambda x, _: f"{x / 10.0**exponent:.3g}")
@@ -122,26 +167,25 @@ def colorbar(fig: Any, drawn: Any, scale: Scale, label: str, **place: Any) -> An
     return bar
 
 
-def draw_image(axes: Any, quantity: Quantity, values: np.ndarray, scale: Scale) -> Any:
-    """Draw values (rows, columns) in a plane; cells of unequal size keep their sizes."""
+def draw_image(axes: Any, quantity: Quantity, values: np.ndarray, scale: Scale) -> list[Any]:
+    """Draw values (rows, columns) in a plane; cells of unequal size keep their sizes. Returns what was drawn."""
     vertical, horizontal = quantity.axes
     axes.grid(False)
     values = quantity.image(values)
     look: Any = {"cmap": scale.colormap(), "norm": scale.norm()}
+    shape = "equal" if is_plane(quantity) else "auto"
     if vertical.is_uniform and horizontal.is_uniform:
-        image = axes.imshow(
-            values, origin="lower", extent=(*horizontal.edges, *vertical.edges), interpolation="nearest",
-            aspect="equal" if is_plane(quantity) else "auto", **look,
-        )  # fmt: skip
+        extent = (*horizontal.edges, *vertical.edges)
+        image = axes.imshow(values, origin="lower", extent=extent, interpolation="nearest", aspect=shape, **look)
     else:
         image = axes.pcolormesh(horizontal.values, vertical.values, values, shading="nearest", **look)
-        axes.set_aspect("equal" if is_plane(quantity) else "auto")
+        axes.set_aspect(shape)
     if quantity.view:
-        quantity.view.draw(axes, image)
-    elif quantity.field.radius:
+        return quantity.view.draw(axes, image)
+    if quantity.field.radius:
         # angles from the pole grow downwards
         axes.set_ylim(*sorted(vertical.edges, reverse=True))
-    return image
+    return [image]
 
 
 def telling_frames(film: Film, most: int = 4) -> list[int]:
@@ -157,20 +201,15 @@ def panels(reference: str | None) -> list[str]:
     return ["prediction"] if reference is None else [NAMES[reference], "prediction", "error"]
 
 
-def value_of(panel: str, reference: np.ndarray | None, prediction: np.ndarray) -> np.ndarray:
-    """Values that a panel shows: reference, prediction or their difference."""
-    if panel == "prediction" or reference is None:
-        return prediction
-    return prediction - reference if panel == "error" else reference
-
-
 def scales(pairs: list[tuple[np.ndarray | None, np.ndarray]], signed: bool = False) -> tuple[Scale, Scale]:
-    """Scale that truth and prediction share, and scale of the error; `signed` for as much room below zero as above."""
-    values = [x for pair in pairs for x in pair if x is not None]
+    """Scale that truth and prediction share, and scale of the error.
+
+    Where values have both signs, or are `signed`, there is as much room below zero as above.
+    """
+    values = np.stack([x for pair in pairs for x in pair if x is not None])
     wrong = [p - r for r, p in pairs if r is not None]
-    return (scale_of_errors if signed else scale_of)(np.stack(values)), scale_of_errors(
-        np.stack(wrong) if wrong else np.zeros(1)
-    )
+    shared = scale_of_errors(values) if signed or is_signed(values) else scale_of(values)
+    return shared, scale_of_errors(np.stack(wrong) if wrong else np.zeros(1))
 
 
 def is_plane(quantity: Quantity) -> bool:
@@ -184,3 +223,42 @@ def aspect(quantity: Quantity) -> float:
         return 1.4
     high, wide = (abs(axis.edges[1] - axis.edges[0]) for axis in quantity.axes)
     return wide / high
+
+
+def draw_misfit(path: Path, film: Film, shown: list[Quantity]) -> None:
+    """Draw for every field the mean over the fit of data minus prediction, a map each.
+
+    The mean is in standard errors: over the root mean square of all residuals, times the root of the number of frames.
+    Where the model is right it is white noise of size 1.
+    """
+    numbers = [n for n in film.chosen(_MISFIT_FRAMES) if n < film.forecast]
+    means = [_mean(film, quantity, numbers) for quantity in shown]
+    scale = scale_of_errors(np.concatenate([mean.ravel() for mean in means]))
+    across = 2 if len(shown) == 4 else min(3, len(shown))
+    down = -(-len(shown) // across)
+    # the label of the colour bar needs two inches
+    high = max(0.3 + down * (0.6 + max(_MISFIT_SIDE / aspect(q) for q in shown)), 2.2)
+    size = across * (_MISFIT_SIDE + 0.5) + 1.2, high
+    with figure(path, *size, "compressed") as fig:
+        grid: Any = fig.subplots(down, across, squeeze=False)
+        for axes in grid.flat[len(shown) :]:
+            axes.set_visible(False)
+        for axes, quantity, mean in zip(grid.flat, shown, means, strict=False):
+            draw_image(axes, quantity, mean, scale)
+            axes.set(xlabel=quantity.axes[1].label, ylabel=quantity.axes[0].label)
+            axes.set_title(quantity.name, fontsize=9)
+        label = "mean of data - prediction\n(standard errors)"
+        colorbar(fig, scale, label, ax=list(grid.flat), aspect=20 * down, pad=0.02)
+
+
+def _mean(film: Film, quantity: Quantity, numbers: list[int]) -> np.ndarray:
+    """The mean misfit of a field over some frames, in standard errors; NaN where nothing was observed."""
+    count, total, squares = np.zeros(()), np.zeros(()), 0.0
+    observed, predicted = (quantity.frames(film, kind, numbers) for kind in ("observed", "predicted"))
+    for data, model in zip(observed, predicted, strict=True):
+        off = data - model
+        there = np.isfinite(off)
+        count, total = count + there, total + np.where(there, off, 0.0)
+        squares += float(np.sum(off[there] ** 2))
+    size = (squares / max(float(np.sum(count)), 1.0)) ** 0.5 or 1.0
+    return np.where(count > 0, total / np.sqrt(np.maximum(count, 1)) / size, np.nan)

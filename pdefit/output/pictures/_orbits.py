@@ -1,9 +1,11 @@
-"""Orbits of bodies in the plane of their two widest axes, and the error of their prediction."""
+"""Bodies in the plane of their two widest axes: where they are in a frame, their way until then, and their errors."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.collections import LineCollection
 
 from pdefit.data.readers.fields import Film
 from pdefit.output.pictures._quantities import Bodies, widest, with_unit
@@ -16,53 +18,107 @@ _TURN = 0.3
 _WIDER = 4.0
 _MOST_FRAMES = 3000
 _NAMED = 12
+_RING: dict[str, Any] = {"ls": "", "marker": "o", "ms": 7, "mfc": "none", "mec": "black", "mew": 0.7}
+
+
+class Orbits:
+    """Bodies that move, of which any frame can be drawn.
+
+    Predicted bodies are points at the end of their wide, coloured way. True (or observed) ones are rings at the end of a
+    thin, black one. The inner bodies are shown a second time where the outer ones are much further away.
+
+    **Arguments:**
+
+    - `film`, `moving`: the film, and its bodies.
+    - `numbers`: the frames that are drawn.
+    - `tail`: the length of a way, as a fraction of the film.
+    """
+
+    def __init__(self, film: Film, moving: Bodies, numbers: Sequence[int], tail: float = 1.0):
+        self._moving, self.reference = moving, moving.field.reference
+        self.numbers = np.union1d(film.chosen(_MOST_FRAMES), np.asarray(numbers)).tolist()
+        self._tail = max(2, round(tail * len(self.numbers)))
+        self.predicted = moving.positions(film, "predicted", self.numbers)
+        self.true = None if self.reference is None else moving.positions(film, self.reference, self.numbers)
+        self._plane = widest(self.predicted)
+        self._views = windows(self.predicted[..., self._plane])
+        self._dotted = [turns_too_fast(way[:, self._plane]) for way in self.predicted.swapaxes(0, 1)]
+        self._colors = [color_of(k) for k in range(len(moving.names))]
+        self._panels: list[Any] = []
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """Width and height in inches."""
+        return 0.3 + 4.2 * len(self._views) + (1.1 if len(self._moving.names) <= _NAMED else 0.0), 4.4
+
+    def arrange(self, fig: Any) -> None:
+        """Axes of a figure, or of a part of it, and a legend beside them."""
+        self._panels = list(fig.subplots(1, len(self._views), squeeze=False)[0])
+        unit = self._moving.field.unit
+        across, up = (with_unit(self._moving.axis_names[i], unit) for i in self._plane)
+        for axes, (x, y, half) in zip(self._panels, self._views, strict=True):
+            limits = {"xlim": (x - half, x + half), "ylim": (y - half, y + half)}
+            axes.set(**limits, aspect="equal", xlabel=across, ylabel=up)
+        last, marks = self._panels[-1], []
+        if self.reference is not None:
+            marks += last.plot([], [], **_RING | {"ls": "-"}, lw=0.5, color="black", label=NAMES[self.reference])
+        if len(self._moving.names) <= _NAMED:
+            named = zip(self._moving.names, self._colors, strict=True)
+            marks += [last.plot([], [], "o-", ms=4, color=color, label=name)[0] for name, color in named]
+        if marks:
+            last.legend(handles=marks, loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=7)
+
+    def draw(self, number: int) -> list[Any]:
+        """Draw a frame upon the axes; returns what was drawn."""
+        end = self.numbers.index(number) + 1
+        passed = slice(max(0, end - self._tail), end)
+        drawn = []
+        for axes in self._panels:
+            predicted = self.predicted[passed][..., self._plane]
+            drawn += self._ways(axes, predicted, self._colors, zorder=2, size=2.0)
+            drawn.append(axes.scatter(*predicted[-1].T, s=20, c=self._colors, ec="white", lw=0.4, zorder=4))
+            if self.true is not None:
+                true = self.true[passed][..., self._plane]
+                drawn += self._ways(axes, true, ["black"] * len(self._colors), zorder=3, size=0.5)
+                drawn += axes.plot(*true[-1].T, **_RING, zorder=4)
+        return drawn
+
+    def _ways(self, axes: Any, ways: np.ndarray, colors: list[str], zorder: float, size: float) -> list[Any]:
+        """Ways (frames, n, 2) of bodies: lines, or dots where frames lie too far apart to join them."""
+        every = [*zip(ways.swapaxes(0, 1), colors, self._dotted, strict=True)]
+        lines = [(way, color) for way, color, is_dotted in every if not is_dotted]
+        found = LineCollection([way for way, _ in lines], colors=[c for _, c in lines], lw=size, zorder=zorder)
+        look = {"ls": "", "marker": ".", "mew": 0, "ms": 1.0 + 1.5 * size, "zorder": zorder}
+        dots = [axes.plot(*way.T, color=color, **look)[0] for way, color, is_dotted in every if is_dotted]
+        return [axes.add_collection(found, autolim=False), *dots]
 
 
 def draw_orbits(path: Path, film: Film, moving: Bodies) -> None:
-    """Draw the orbits of truth (or what was observed) and prediction, and the distance between the two over time.
-
-    A prediction is a line where frames lie close enough, else dots.
-    """
-    numbers = film.chosen(_MOST_FRAMES)
-    reference = moving.field.reference
-    predicted = moving.positions(film, "predicted", numbers)
-    true = None if reference is None else moving.positions(film, reference, numbers)
-    plane = widest(predicted)
-    views = windows(predicted[..., plane])
-    with figure(path, 7.2, (3.6 if len(views) > 1 else 4.4) + (2.4 if true is not None else 0.0)) as fig:
+    """Draw the last frame with all of the way until then, and the distance of truth and prediction over time."""
+    last = film.ts.size - 1
+    orbits = Orbits(film, moving, [last])
+    is_compared = orbits.true is not None
+    with figure(path, 7.2, min(4.4, orbits.size[1] * 7.2 / orbits.size[0]) + 2.4 * is_compared) as fig:
         upper: Any = fig
-        if true is not None:
+        if is_compared:
             halves: Any = fig.subfigures(2, 1, height_ratios=[3.4, 2.4])
             upper = halves[0]
-            _errors(halves[1].subplots(), film, moving, numbers, predicted, true)
-        row: Any = upper.subplots(1, len(views), squeeze=False)
-        for axes, view in zip(row[0], views, strict=True):
-            for k in range(len(moving.names)):
-                color = color_of(k)
-                if true is not None:
-                    axes.plot(*true[:, k, plane].T, **_way(true[:, k, plane], color, thin=True))
-                axes.plot(*predicted[:, k, plane].T, **_way(predicted[:, k, plane], color))
-                # the body at the end of its orbit, which shows the direction of motion
-                axes.plot(*predicted[-1, k, plane], "o", color=color, ms=5, mec="white", mew=0.6, zorder=4)
-            frame_of(axes, moving, plane, view)
-        marks = row[0][0].plot([], [], color="black", lw=0.6, label=NAMES[reference]) if reference else []
-        if len(moving.names) <= _NAMED:
-            marks += [row[0][0].plot([], [], lw=2.2, color=color_of(k), label=n)[0] for k, n in enumerate(moving.names)]
-        row[0][-1].legend(handles=marks, loc="center left", bbox_to_anchor=(1.0, 0.5))
+            _errors(halves[1].subplots(), film, moving, orbits)
+        orbits.arrange(upper)
+        orbits.draw(last)
 
 
-def _errors(axes: Any, film: Film, moving: Bodies, numbers: list[int], predicted: np.ndarray, true: np.ndarray) -> None:
-    ts = film.ts[numbers]
-    off = np.linalg.norm(predicted - true, axis=-1)
-    for k in range(len(moving.names)):
-        axes.plot(ts, np.where(off[:, k] > 0, off[:, k], np.nan), lw=0.8, color=color_of(k))
+def _errors(axes: Any, film: Film, moving: Bodies, orbits: Orbits) -> None:
+    """Draw the distance of each body from where it was, over time."""
+    off = np.linalg.norm(orbits.predicted - orbits.true, axis=-1)
     if np.any(off > 0):
         axes.set_yscale("log")
+        off = np.where(off > 0, off, np.nan)
+    for k, distances in enumerate(off.T):
+        axes.plot(film.ts[orbits.numbers], distances, lw=0.8, color=color_of(k))
     mark_forecast(axes, film, named=True)
-    off_from = NAMES[moving.field.reference or "true"]
-    axes.set(
-        xlabel=with_unit("time", film.time_unit), ylabel=with_unit(f"|prediction - {off_from}|", moving.field.unit)
-    )
+    label = with_unit(f"|prediction - {NAMES[orbits.reference or 'true']}|", moving.field.unit)
+    axes.set(xlabel=with_unit("time", film.time_unit), ylabel=label)
 
 
 def windows(ways: np.ndarray) -> list[tuple[float, float, float]]:
@@ -85,14 +141,6 @@ def windows(ways: np.ndarray) -> list[tuple[float, float, float]]:
     return views
 
 
-def frame_of(axes: Any, moving: Bodies, plane: list[int], view: tuple[float, float, float]) -> None:
-    """Limits and labels of axes with the same length along both."""
-    x, y, half = view
-    axes.set(xlim=(x - half, x + half), ylim=(y - half, y + half), aspect="equal")
-    axes.set_xlabel(with_unit(moving.axis_names[plane[0]], moving.field.unit))
-    axes.set_ylabel(with_unit(moving.axis_names[plane[1]], moving.field.unit))
-
-
 def color_of(k: int) -> str:
     """Colour of body number k."""
     return COLORS[k % len(COLORS)]
@@ -105,11 +153,3 @@ def turns_too_fast(way: np.ndarray) -> bool:
     turn = np.abs(np.arctan2(a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0], (a * b).sum(axis=1)))
     turn = turn[np.isfinite(turn)]
     return bool(turn.size and np.median(turn) > _TURN)
-
-
-def _way(way: np.ndarray, color: str, thin: bool = False) -> dict[str, Any]:
-    """Look of an orbit: the truth thin and black upon a wide, coloured prediction."""
-    look: dict[str, Any] = {"color": "black" if thin else color, "zorder": 3 if thin else 2}
-    if turns_too_fast(way):
-        return {"ls": "", "marker": ".", "mew": 0, "ms": 1.3 if thin else 4.5, **look}
-    return {"lw": 0.5 if thin else 2.2, **look}

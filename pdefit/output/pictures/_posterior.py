@@ -46,8 +46,8 @@ def draw_posterior(path: Path, file: Path, summary: dict[str, Any]) -> None:
                 axes = fig.add_subplot(spec[row, k])
                 if len(quantity.axes) == 2:
                     axes.locator_params(nbins=3)
-                    image = draw_image(axes, quantity, values, scale)
-                    colorbar(fig, image, scale, label, ax=axes, orientation="horizontal", pad=0.02)
+                    draw_image(axes, quantity, values, scale)
+                    colorbar(fig, scale, label, ax=axes, orientation="horizontal", pad=0.02)
                 else:
                     x = quantity.axes[0].values
                     axes.plot(x, values, color=PREDICTED)

@@ -80,6 +80,10 @@ class Quantity:
     def label(self) -> str:
         return with_unit(self.name, self.field.unit)
 
+    def error_label(self, between: str = " ") -> str:
+        """Name of the error of a prediction, with the unit; `between` stands before the name of the quantity."""
+        return with_unit(f"error of{between}{self.name}", self.field.unit)
+
     @property
     def slug(self) -> str:
         """Name as a part of a file name."""

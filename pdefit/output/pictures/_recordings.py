@@ -10,10 +10,10 @@ import numpy as np
 
 from pdefit._util.errors import PdefitError, unknown
 from pdefit.data.readers.fields import Film, open_film
-from pdefit.output.pictures._maps import aspect, colorbar, draw_image, scales
+from pdefit.output.pictures._maps import aspect, colorbar, map_of, scales
 from pdefit.output.pictures._quantities import Quantity
 from pdefit.output.pictures._sphere import rotation
-from pdefit.output.pictures._vectors import arrows_on, planes
+from pdefit.output.pictures._vectors import planes
 from pdefit.output.pictures.style import NAMES, figure
 
 # inches: the width of the figure, of the widest panel, and the height that more columns avoid
@@ -52,41 +52,43 @@ def recordings_figure(
         # the first recording is seen as in its own figures
         common = seen.view.turn @ matrices[first] if seen.view else np.eye(3)
         shown = {name: _named(film, quantity, common @ matrices[name].T) for name, film in films.items()}
-        rows = [kind for kind in ("observed", "predicted") if kind in seen.field.kinds]
-        pairs = {
-            name: [next(q.frames(films[name], kind, [chosen])) if kind in q.field.kinds else None for kind in rows]
-            for name, q in shown.items()
-        }
-        scale, _ = scales([(x, x) for parts in pairs.values() for x in parts if x is not None], seen.is_signed)
+        kinds = [kind for kind in ("observed", "predicted") if kind in seen.field.kinds]
+        names = [NAMES[kind] for kind in kinds]
+        values = [
+            next(q.frames(films[n], kind, [chosen]))
+            for n, q in shown.items()
+            for kind in kinds
+            if kind in q.field.kinds
+        ]
+        scale, _ = scales([(x, x) for x in values], seen.is_signed)
         # the fewest columns with which the figure is not too high
         across, down, side, height = 0, 1, _WIDTH, _WIDTH
         while across < len(films) and (across == 0 or side > _WIDEST or height > _HIGHEST):
             across += 1
             down, side = -(-len(films) // across), (_WIDTH - 1.1) / across
-            height = 0.5 + down * (0.25 + len(rows) * (side / aspect(seen) + 0.05))
-        arrows = {name: arrows_on(films[name], q, [chosen], side) for name, q in shown.items()}
-        size = max((a.size for a in arrows.values() if a), default=0.0)
+            height = 0.5 + down * (0.25 + len(names) * (side / aspect(seen) + 0.05))
+        maps = [map_of(films[name], q, [chosen], side) for name, q in shown.items()]
+        size = max((m.arrows.size for m in maps if m.arrows), default=0.0)
         with figure(out, _WIDTH, height, "compressed") as fig:
-            grid: Any = fig.subplots(down * len(rows), across, squeeze=False)
-            drawn, last_arrows = None, None
+            grid: Any = fig.subplots(down * len(names), across, squeeze=False)
             for axes in grid.flat:
                 axes.set_visible(False)
-            for k, (name, q) in enumerate(shown.items()):
-                for r, (kind, values) in enumerate(zip(rows, pairs[name], strict=True)):
-                    axes, moving = grid[k // across * len(rows) + r, k % across], arrows[name]
-                    if values is None:
-                        continue
+            # a column for each recording
+            columns = grid.reshape(down, len(names), across).swapaxes(1, 2).reshape(-1, len(names))
+            for k, (name, one, column) in enumerate(zip(shown, maps, columns, strict=False)):
+                arrows = one.arrows and dataclasses.replace(one.arrows, size=size)
+                own = [n for n, kind in zip(names, kinds, strict=True) if kind in one.quantity.field.kinds]
+                panels = {n: axes for n, axes in zip(names, column, strict=True) if n in own}
+                dataclasses.replace(one, names=own, shared=scale, arrows=arrows).draw(panels.values(), chosen)
+                for n, axes in panels.items():
                     axes.set_visible(True)
-                    drawn = draw_image(axes, q, values, scale)
-                    axes.set(xticks=[], yticks=[], ylabel="" if k % across else NAMES[kind])
-                    axes.set_title("" if r else name, fontsize=9)
-                    if moving and kind in moving.kinds.values():
-                        moving = dataclasses.replace(moving, size=size)
-                        last_arrows = moving, moving.draw(axes, next(moving.frames(kind, [chosen])))
-            colorbar(fig, drawn, scale, seen.label, ax=list(grid.flat), aspect=15 * len(grid), pad=0.015)
+                    axes.set(xticks=[], yticks=[], ylabel="" if k % across else n)
+                    axes.set_title("" if axes is not column[0] else name, fontsize=9)
+            colorbar(fig, scale, seen.label, ax=list(grid.flat), aspect=15 * len(grid), pad=0.015)
             fig.text(0.01, 0.99, f"t = {films[first].when(chosen)}", va="top", fontsize=9)
-            if last_arrows:
-                last_arrows[0].name(last_arrows[1], 0.9, 0.98, coordinates="figure", labelpos="W")
+            named = next((m.arrows for m in maps if m.arrows), None)
+            if named:
+                dataclasses.replace(named, size=size).name(grid[0, 0], 0.9, 0.98, coordinates="figure", labelpos="W")
 
 
 def _named(film: Film, name: str | None, turn: np.ndarray | None = None) -> Quantity:

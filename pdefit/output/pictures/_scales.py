@@ -13,18 +13,23 @@ from pdefit.output.pictures.style import DIVERGING, MISSING, SEQUENTIAL
 _DECADES = 4.0
 # a logarithmic scale ends this many decades below the largest value
 _DEEPEST = 12.0
+# an error scale ends at this percentile of sizes, or at a fifth of the largest: a few values should not pale the rest
+_PERCENTILE, _FIFTH = 99.5, 0.2
+# the smaller of both ends over the larger, above which values are signed
+_SIGNED = 0.2
 # fraction of values within a factor three of the largest, above which a field is a plateau, drawn on a linear scale
 _PLATEAU = 0.2
 
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
-    """A range of numbers and the colour map that shows it."""
+    """A range of numbers and the colour map that shows it; `is_clipped` where some values lie beyond it."""
 
     low: float
     high: float
     is_log: bool = False
     is_error: bool = False
+    is_clipped: bool = False
 
     @property
     def map(self) -> str:
@@ -53,11 +58,34 @@ def scale_of(values: np.ndarray) -> Scale:
     return Scale(low, high)
 
 
-def scale_of_errors(values: np.ndarray) -> Scale:
-    """Scale of errors, as wide below zero as above."""
+def is_signed(values: np.ndarray) -> bool:
+    """Test for values that are as well below zero as above."""
+    found = values[np.isfinite(values)]
+    low, high = (-float(found.min()), float(found.max())) if found.size else (0.0, 0.0)
+    return min(low, high) > _SIGNED * max(low, high)
+
+
+def scale_of_errors(values: np.ndarray, clip: bool = True) -> Scale:
+    """Scale of errors, as wide below zero as above.
+
+    **Arguments:**
+
+    - `values`: the errors.
+    - `clip`: whether a few large errors may lie beyond the scale (default), which its colour bar marks.
+    """
     found = np.abs(values[np.isfinite(values)])
     largest = float(found.max()) if found.size else 0.0
-    return Scale(-(largest or 1.0), largest or 1.0, is_error=True)
+    robust = max(float(np.percentile(found, _PERCENTILE)), _FIFTH * largest) if found.size else 0.0
+    is_clipped = clip and robust < 0.8 * largest
+    end = (robust if is_clipped else largest) or 1.0
+    return Scale(-end, end, is_error=True, is_clipped=is_clipped)
+
+
+def readable_times(ts: np.ndarray, unit: str) -> tuple[np.ndarray, str]:
+    """Times in a unit in which they have few digits: from 1e5 s on in hours, from 1e7 s on in days."""
+    largest = float(np.max(np.abs(ts), initial=0.0)) if unit == "s" else 0.0
+    seconds, name = (86400.0, "d") if largest >= 1e7 else (3600.0, "h") if largest >= 1e5 else (1.0, unit)
+    return ts / seconds, name
 
 
 def margin(scale: Scale) -> tuple[float, float]:

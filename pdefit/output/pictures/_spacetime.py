@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from pdefit.data.readers.fields import Film
-from pdefit.output.pictures._maps import colorbar, panels, scales, value_of
+from pdefit.output.pictures._maps import colorbar, panels, scales
 from pdefit.output.pictures._quantities import Quantity, with_unit
-from pdefit.output.pictures.style import BEYOND, figure
+from pdefit.output.pictures.style import BEYOND, NAMES, figure
 
 _MOST_FRAMES = 400
 _MOST_ROWS = 5
@@ -36,10 +36,7 @@ def draw_spacetime(path: Path, film: Film, shown: Sequence[Quantity]) -> None:
             _draw_row(fig, row if is_alone else _below(names, own, row), film, quantity, numbers)
         for axes, name in zip(grid[0], [] if is_alone else names, strict=False):
             axes.set_title(name, fontsize=9)
-        for (row, column), axes in np.ndenumerate(grid):
-            is_lowest = not any(below.get_visible() for below in grid[row + 1 :, column])
-            axes.set_xlabel(with_unit("time", film.time_unit) if is_lowest else "")
-            axes.tick_params(labelbottom=is_lowest)
+        label_lowest(grid, with_unit("time", film.time_unit))
 
 
 def _below(names: Sequence[str], own: Sequence[str], row: Any) -> list[Any]:
@@ -49,24 +46,36 @@ def _below(names: Sequence[str], own: Sequence[str], row: Any) -> list[Any]:
 
 def _draw_row(fig: Any, row: Any, film: Film, quantity: Quantity, numbers: list[int]) -> None:
     """Truth, prediction and error of a field; a colour bar stands right of the prediction, and of the error."""
-    pairs = list(quantity.pairs(film, numbers))
+    pairs, reference = list(quantity.pairs(film, numbers)), quantity.field.reference
     shared, errors = scales(pairs)
     (space,) = quantity.axes
-    for axes, name in zip(row, panels(quantity.field.reference), strict=False):
+    values = {"prediction": np.stack([predicted for _, predicted in pairs])}
+    if reference is not None:
+        true = np.stack([x for x, _ in pairs if x is not None])
+        values = {NAMES[reference]: true, **values, "error": values["prediction"] - true}
+    for axes, (name, frames) in zip(row, values.items(), strict=False):
         axes.set_visible(True)
         axes.grid(False)
         scale = errors if name == "error" else shared
-        values = np.stack([value_of(name, *pair) for pair in pairs]).T
-        mesh = axes.pcolormesh(
-            _middles(film.ts[numbers]), _middles(space.values), values, cmap=scale.colormap(), norm=scale.norm(),
+        axes.pcolormesh(
+            _middles(film.ts[numbers]), _middles(space.values), frames.T, cmap=scale.colormap(), norm=scale.norm(),
             rasterized=True,
         )  # fmt: skip
         mark_forecast(axes, film, named=axes is row[0])
         axes.tick_params(labelleft=axes is row[0])
         if name in ("prediction", "error"):
-            label = with_unit("error", quantity.field.unit) if name == "error" else quantity.label
-            colorbar(fig, mesh, scale, label, ax=axes, aspect=20, pad=0.02)
+            label = quantity.error_label("\n") if name == "error" else quantity.label
+            colorbar(fig, scale, label, ax=axes, aspect=20, pad=0.02)
     row[0].set_ylabel(space.label)
+
+
+def label_lowest(grid: Any, label: str) -> None:
+    """Name the horizontal axis below the lowest panel of each column."""
+    for column in grid.T:
+        panels = [axes for axes in column if axes.get_visible()]
+        for axes in panels:
+            axes.set_xlabel(label if axes is panels[-1] else "")
+            axes.tick_params(labelbottom=axes is panels[-1])
 
 
 def mark_forecast(axes: Any, film: Film, named: bool = False) -> None:

@@ -143,11 +143,10 @@ class View:
         return found / self.radius
 
     def draw(self, axes: Any, image: Any) -> list[Any]:
-        """Finish a map: the image inside the sphere, lines each 30 degrees, names of poles; returns what lies upon it."""
+        """Finish a map: the image inside the sphere, lines each 30 degrees, names of poles; returns all its parts."""
         middles = (0.0, 2 * EDGE)
-        for x in middles:
-            rim = Circle((x, 0), 1, fc=MISSING, ec="#BFBFBF", lw=0, hatch="//////", zorder=-1)
-            axes.add_patch(rim)
+        rims = [Circle((x, 0), 1, fc=MISSING, ec="#BFBFBF", lw=0, hatch="//////", zorder=-1) for x in middles]
+        drawn = [image, *map(axes.add_patch, rims)]
         outlines = Path.make_compound_path(*(Path.circle((x, 0)) for x in middles))
         image.set_clip_path(outlines, axes.transData)
         image.set(interpolation="bilinear", cmap=image.cmap.with_extremes(bad=(0, 0, 0, 0)))
@@ -160,7 +159,6 @@ class View:
         for angle in np.radians(np.arange(0, 180, _LINES)):
             # a circle through the poles, near which it is not drawn
             lines.append((np.where(np.abs(np.sin(t)) > 0.2, t, np.nan), np.full_like(t, angle)))
-        drawn = []
         for side, x in zip((1, -1), middles, strict=True):
             parts = [
                 np.where(n > 0, (side * r + x, u), np.nan) for r, u, n in (self._seen(a, b, side) for a, b in lines)

@@ -11,8 +11,8 @@ from pdefit._util.errors import with_space
 from pdefit.data.readers.fields import Film
 from pdefit.output.pictures._quantities import Bodies, Quantity, widest, with_unit
 from pdefit.output.pictures._scales import margin, scale_of
-from pdefit.output.pictures._spacetime import mark_forecast
-from pdefit.output.pictures.style import BAD, BEYOND, NAMES, figure, looks
+from pdefit.output.pictures._spacetime import label_lowest, mark_forecast
+from pdefit.output.pictures.style import BAD, BEYOND, NAMES, OBSERVED, PALE, figure, looks
 
 # number of frames that are drawn of a film that does not fit into memory
 _MOST_FRAMES = 400
@@ -44,6 +44,7 @@ def draw_traces(path: Path, film: Film, shown: Sequence[Quantity]) -> None:
         rows = grid.reshape(-1, 1) if is_alike else grid.reshape(len(shown), -1)
         for quantity, row, places in zip(shown, rows, found, strict=False):
             series, numbers = _series(film, quantity, places)
+            series.pop("sigma", None)
             limits = margin(scale_of(np.concatenate([x.ravel() for x in series.values()])))
             for k, (axes, place) in enumerate(zip(row, places, strict=False)):
                 axes.set_visible(True)
@@ -54,7 +55,10 @@ def draw_traces(path: Path, film: Film, shown: Sequence[Quantity]) -> None:
 
 
 def draw_components(path: Path, film: Film, shown: Sequence[Quantity]) -> None:
-    """Draw the quantities of a system without space over time, and beside each the error of its prediction."""
+    """Draw quantities without space over time, and beside each the error of its prediction.
+
+    What an instrument measured has error bars, and beside it the residuals with a band of one standard deviation.
+    """
     shown = shown[:_MOST_LINES]
     with_error = any(q.field.reference for q in shown)
     with figure(path, 7.0, 0.9 + 1.35 * len(shown)) as fig:
@@ -62,14 +66,21 @@ def draw_components(path: Path, film: Film, shown: Sequence[Quantity]) -> None:
         for quantity, row in zip(shown, grid, strict=True):
             series, numbers = _series(film, quantity, [()])
             values = {kind: x[:, 0] for kind, x in series.items()}
-            ts, reference = film.ts[numbers], quantity.field.reference
+            ts, reference, sigma = film.ts[numbers], quantity.field.reference, values.pop("sigma", None)
             draw_kinds(row[0], film, ts, values)
             scale = scale_of(np.concatenate(list(values.values())))
             row[0].set(ylabel=quantity.label, yscale="log" if scale.is_log else "linear", ylim=margin(scale))
-            if reference is not None:
+            if sigma is not None:
+                row[0].errorbar(ts, values["observed"], sigma, ls="", lw=0.8, color=OBSERVED, zorder=1)
+                row[1].fill_between(ts, -sigma, sigma, color=PALE, lw=0)
+                row[1].plot(ts, values["predicted"] - values["observed"], ".", ms=4, mew=0, color=BAD)
+                row[1].axhline(0.0, color="black", lw=0.6)
+                row[1].set_ylabel(with_unit("residual", quantity.field.unit))
+                mark_forecast(row[1], film)
+            elif reference is not None:
                 row[1].plot(ts, values["predicted"] - values[reference], color=BAD, lw=1.0)
                 row[1].axhline(0.0, color="black", lw=0.6)
-                row[1].set_ylabel(with_unit("error", quantity.field.unit))
+                row[1].set_ylabel(quantity.error_label("\n"))
                 mark_forecast(row[1], film)
             elif with_error:
                 row[1].set_visible(False)
@@ -151,8 +162,7 @@ def _place(quantity: Quantity, place: tuple[int, ...]) -> str:
 
 def _finish(fig: Any, grid: Any, film: Film, kinds: Set[str], **predicted: Any) -> None:
     """The time below the last row, and a legend; a simulation alone needs none."""
-    for axes in grid[-1]:
-        axes.set_xlabel(with_unit("time", film.time_unit))
+    label_lowest(grid, with_unit("time", film.time_unit))
     lines = [Line2D([], [], label=NAMES[kind], **look) for kind, look in looks(kinds, **predicted).items()]
     if 0 < film.forecast < film.ts.size:
         lines.append(Line2D([], [], color=BEYOND, ls="--", lw=1.0, label="the forecast begins"))

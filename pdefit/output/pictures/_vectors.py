@@ -33,7 +33,7 @@ class Arrows:
     - `parts`: the components along the horizontal and the vertical axis of the plane.
     - `rows`, `columns`: the positions of the points.
     - `size`: the size of the vector that the longest arrow stands for, the same in all panels and at all times.
-    - `color`, `width`: of the arrows, the width in units of their distance.
+    - `width`: of the arrows, in units of their distance.
     """
 
     film: Film
@@ -41,7 +41,6 @@ class Arrows:
     rows: np.ndarray
     columns: np.ndarray
     size: float = 1.0
-    color: str = "white"
     width: float = 0.1
 
     @property
@@ -49,41 +48,44 @@ class Arrows:
         """The kinds that both components have, by the name of the panel. Errors have no arrows."""
         return {NAMES[k]: k for k in self.parts[0].field.kinds if k in self.parts[1].field.kinds}
 
-    @property
-    def nothing(self) -> np.ndarray:
-        """Values of arrows that are not seen."""
-        return np.full((2, self.rows.size, self.columns.size), np.nan)
-
     def frames(self, kind: str, numbers: Sequence[int]) -> Iterator[np.ndarray]:
         """Both components at the points, (2, rows, columns)."""
         both = (part.frames(self.film, kind, numbers) for part in self.parts)
         for values in zip(*both, strict=True):
             yield np.stack([p.at(x, self.rows, self.columns) for p, x in zip(self.parts, values, strict=True)])
 
-    def draw(self, axes: Any, values: np.ndarray) -> Any:
-        """Draw the arrows upon a map, in a colour that is seen on dark and on light ground."""
+    def draw(self, axes: Any, values: np.ndarray, is_dark: bool = False) -> Any:
+        """Draw the arrows upon a map.
+
+        **Arguments:**
+
+        - `axes`, `values`: the panel, and both components, (2, rows, columns).
+        - `is_dark`: whether the arrows are dark, for a scale with a white middle, which is light all over.
+        """
         step = np.diff(self.rows if self.rows.size > self.columns.size else self.columns).max()
         look = {"angles": "xy", "scale_units": "xy", "scale": self.size / (_LONGEST * step), "pivot": "mid"}
         return axes.quiver(
-            self.columns, self.rows, *values, units="xy", width=self.width * step, minlength=0.3, facecolor=self.color,
+            self.columns, self.rows, *values, units="xy", width=self.width * step, minlength=0.3,
+            facecolor="#333333" if is_dark else "white",
             edgecolor="black", linewidth=0.25, zorder=3, **look,
         )  # fmt: skip
 
-    def name(self, arrows: Any, x: float, y: float, between: str = " ", **place: Any) -> None:
+    def name(self, axes: Any, x: float, y: float, **place: Any) -> None:
         """Draw an arrow of round length, with the size of the vector that it stands for.
 
         **Arguments:**
 
-        - `arrows`: those of a panel.
+        - `axes`: a panel.
         - `x`, `y`: the place, in units of the panel unless `place` says otherwise, as of matplotlib's `quiverkey`.
-        - `between`: name and size of the vector.
         """
         power = 10.0 ** np.floor(np.log10(self.size))
         length = max(n * power for n in (1, 2, 5) if n * power <= self.size)
         field = self.parts[0].field
-        text = f"{field.vector}{between}{length:g}{with_space(field.unit)}"
+        text = f"{field.vector} {length:g}{with_space(field.unit)}"
         look = {"labelpos": "E", "fontproperties": {"size": 8}, "facecolor": "black"}
-        arrows.axes.quiverkey(arrows, x, y, length, text, **look | place)
+        # the scale is that of arrows which are not seen, so that those of any frame may come and go
+        unseen = self.draw(axes, np.full((2, self.rows.size, self.columns.size), np.nan))
+        axes.quiverkey(unseen, x, y, length, text, **look | place)
 
 
 def arrows_on(film: Film, quantity: Quantity, numbers: Sequence[int], width: float) -> Arrows | None:
@@ -112,8 +114,7 @@ def arrows_on(film: Film, quantity: Quantity, numbers: Sequence[int], width: flo
     arrows = Arrows(film, found[0], rows, columns, width=0.08 if quantity.view else 0.1)
     sizes = [np.hypot(*uv) for kind in arrows.kinds.values() for uv in arrows.frames(kind, numbers)]
     size = float(np.max(np.nan_to_num(sizes), initial=0.0))
-    # a scale with a white middle is light all over
-    return dataclasses.replace(arrows, size=size, color="#333333" if quantity.is_signed else "white") if size else None
+    return dataclasses.replace(arrows, size=size) if size else None
 
 
 def planes(film: Film, turn: np.ndarray | None = None, measured: bool = False) -> list[Quantity]:

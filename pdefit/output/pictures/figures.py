@@ -8,16 +8,15 @@ from typing import Any
 
 from pdefit._util.errors import PdefitError, first_line, of_the_machine, unknown
 from pdefit.data.readers.fields import Film, open_film
-from pdefit.output.pictures._convergence import draw_convergence
-from pdefit.output.pictures._diagnostics import draw_diagnostics
-from pdefit.output.pictures._maps import draw_map
+from pdefit.output.pictures._maps import draw_map, draw_misfit
 from pdefit.output.pictures._movie import draw_movie, has_movie
 from pdefit.output.pictures._orbits import draw_orbits
-from pdefit.output.pictures._parameters import draw_parameters
+from pdefit.output.pictures._parameters import draw_convergence, draw_parameters
 from pdefit.output.pictures._posterior import draw_posterior
 from pdefit.output.pictures._quantities import bodies, quantities
 from pdefit.output.pictures._recordings import recordings_figure
-from pdefit.output.pictures._series import draw_forecast, draw_residuals
+from pdefit.output.pictures._scales import readable_times
+from pdefit.output.pictures._series import draw_diagnostics, draw_forecast, draw_residuals
 from pdefit.output.pictures._spacetime import draw_spacetime
 from pdefit.output.pictures._traces import draw_body_traces, draw_components, draw_traces
 from pdefit.output.pictures._vectors import planes
@@ -71,9 +70,9 @@ def draw_all(run: Path, form: str = "png") -> Drawn:
     lacking = files.lacking()
     if lacking:
         drawn.notes.append(f"{files.state}; not there: {', '.join(lacking)}")
-    summary, rows = files.content("summary.json"), list[ParameterRow]()
-    forecast = summary.get("forecast") or {}
-    unit, error_unit = str(summary.get("time_unit", "")), str(forecast.get("unit", ""))
+    summary, rows = files.summary, list[ParameterRow]()
+    forecast = summary.forecast or {}
+    unit, error_unit = summary.time_unit, str(forecast.get("unit", ""))
     baseline = str((forecast.get("baseline") or {}).get("name", "baseline"))
     # a picture for each file; rows of parameters.csv name the controls of history.h5
     drawings: list[tuple[str, str, Callable[[Path], Any]]] = [
@@ -84,7 +83,7 @@ def draw_all(run: Path, form: str = "png") -> Drawn:
         (
             "posterior.h5",
             "posterior",
-            lambda p: draw_posterior(p, run / "posterior.h5", summary.get("posterior") or {}),
+            lambda p: draw_posterior(p, run / "posterior.h5", summary.posterior or {}),
         ),
     ]
     if files.has("parameters.csv"):
@@ -96,22 +95,23 @@ def draw_all(run: Path, form: str = "png") -> Drawn:
             drawn.attempt(folder / f"{name}.{form}", draw)
     films = {name: path / "fields.h5" for name, path in recordings_in(run).items() if RunFiles(path).has("fields.h5")}
     if films:
-        turns = _turns(summary.get("recordings"))
+        turns = _turns(summary.recordings)
         drawn.attempt(folder / f"recordings.{form}", lambda p: recordings_figure(films, p, turns))
         # bodies and lines have no map, which is no reason for a note
         drawn.files = [file for file in drawn.files if file.is_file()]
     if files.has("fields.h5"):
         try:
             with open_film(run / "fields.h5") as film:
+                film.ts, film.time_unit = readable_times(film.ts, film.time_unit)
                 _draw_film(film, lambda name: folder / f"{name}.{form}", drawn)
         except PdefitError as error:
             drawn.notes.append(f"no fields: {error}")
     return drawn
 
 
-def _turns(recordings: Any) -> dict[str, list[float]]:
+def _turns(recordings: dict[str, Any]) -> dict[str, list[float]]:
     """For every recording that has an own control `orientation` its numbers, by which maps of spheres are turned back."""
-    own = {n: one.get("own") or {} for n, one in recordings.items()} if isinstance(recordings, dict) else {}
+    own = {n: one.get("own") or {} for n, one in recordings.items()}
     found = {n: [x for path, x in values.items() if path.split(".")[0] == "orientation"] for n, values in own.items()}
     return {name: numbers[0] if len(numbers) == 1 else numbers for name, numbers in found.items() if numbers}
 
@@ -128,6 +128,7 @@ def draw_run_movie(run: Path) -> Drawn:
 
 def _movie(run: Path, path: Path) -> Path:
     with open_film(run / "fields.h5") as film:
+        film.ts, film.time_unit = readable_times(film.ts, film.time_unit)
         return draw_movie(path, film) if has_movie(film) else path
 
 
@@ -138,7 +139,12 @@ def _draw_film(film: Film, path: Callable[[str], Path], drawn: Drawn) -> None:
         return
     if film.diagnostics:
         drawn.attempt(path("diagnostics"), lambda p: draw_diagnostics(p, film))
-    moving, shown = bodies(film), quantities(film)
+    moving, every = bodies(film), quantities(film)
+    # numbers that an instrument measured have a figure of their own, and all else is drawn as fields are
+    measured = [q for q in every if q.field.name in film.measured and not q.axes]
+    shown = [q for q in every if q not in measured]
+    if measured:
+        drawn.attempt(path("observations"), lambda p: draw_components(p, film, measured))
     maps = planes(film)[:_MOST_MAPS]
     lines = [q for q in shown if len(q.axes) == 1]
     if moving is not None:
@@ -149,6 +155,9 @@ def _draw_film(film: Film, path: Callable[[str], Path], drawn: Drawn) -> None:
         drawn.attempt(path("fields" if i == 0 else f"fields_{plane.slug}"), lambda p, q=plane: draw_map(p, film, q))
     if lines:
         drawn.attempt(path("fields_lines" if maps else "fields"), lambda p: draw_spacetime(p, film, lines))
+    compared = [q for q in maps if "observed" in q.field.kinds]
+    if compared and film.forecast > 1:
+        drawn.attempt(path("misfit"), lambda p: draw_misfit(p, film, compared))
     in_space = [q for q in shown if len(q.axes) == 2] or lines
     if in_space:
         drawn.attempt(path("traces"), lambda p: draw_traces(p, film, in_space))

@@ -22,11 +22,13 @@ class Look(NamedTuple):
     - `label`: its name, with its unit.
     - `ts` (n,): the times of the frames.
     - `frames` (n, ...): its values; many frames of one number each are drawn as a curve.
+    - `axes`: label and positions (m,) of each axis of a frame.
     """
 
     label: str
     ts: np.ndarray
     frames: np.ndarray
+    axes: Sequence[tuple[str, np.ndarray]] = ()
 
 
 def draw_first_look(path: Path, looks: Sequence[Look], time_unit: str) -> None:
@@ -47,26 +49,30 @@ def draw_first_look(path: Path, looks: Sequence[Look], time_unit: str) -> None:
             draw, scale, drawn = _draw_line if frames.ndim == 2 else _draw_image, scale_of(frames), None
             for axes, t, frame in zip(grid, look.ts, frames, strict=True):
                 axes.set_title(f"t = {t:.6g}{beside}", fontsize=9)
-                drawn = draw(axes, frame, scale, look.label)
+                drawn = draw(axes, frame, scale, look)
                 axes.label_outer()
             if frames.ndim == 3:
                 part.colorbar(drawn, ax=list(grid), label=look.label)
 
 
-def _draw_line(axes: Any, frame: np.ndarray, scale: Scale, label: str) -> None:
-    """A curve of values (n,) over their number."""
-    axes.plot(frame, color=COLORS[0])
-    axes.set(xlabel="axis 1", ylabel=label, ylim=margin(scale), yscale="log" if scale.is_log else "linear")
+def _draw_line(axes: Any, frame: np.ndarray, scale: Scale, look: Look) -> None:
+    """A curve of values (n,) over their positions."""
+    label, where = look.axes[0]
+    axes.plot(where, frame, color=COLORS[0])
+    axes.set(xlabel=label, ylabel=look.label, ylim=margin(scale), yscale="log" if scale.is_log else "linear")
 
 
-def _draw_image(axes: Any, frame: np.ndarray, scale: Scale, _: str) -> Any:
-    """An image of values (rows, columns), the rows upwards; returns what a colour bar needs."""
+def _draw_image(axes: Any, frame: np.ndarray, scale: Scale, look: Look) -> Any:
+    """An image of values, the first axis to the right and the second upward; returns what a colour bar needs."""
     axes.grid(False)
-    rows, columns = frame.shape
-    step = max(1, -(-max(rows, columns) // _MOST))
+    (across, x), (up, y) = look.axes[:2]
+    step = max(1, -(-max(frame.shape) // _MOST))
+    # half a step beyond the outermost points
+    ends = [(w[0] - h, w[-1] + h) for w in (x, y) for h in [(w[-1] - w[0]) / max(w.size - 1, 1) / 2 or 0.5]]
+    width, height = (abs(b - a) for a, b in ends)
     image = axes.imshow(
-        frame[::step, ::step], interpolation="nearest", origin="lower", extent=(-0.5, columns - 0.5, -0.5, rows - 0.5),
-        cmap=scale.colormap(), norm=scale.norm(), aspect="equal" if max(rows, columns) < 4 * min(rows, columns) else "auto",
+        frame.T[::step, ::step], interpolation="nearest", origin="lower", extent=(*ends[0], *ends[1]),
+        cmap=scale.colormap(), norm=scale.norm(), aspect="equal" if max(width, height) < 4 * min(width, height) else "auto",
     )  # fmt: skip
-    axes.set(xlabel="axis 2", ylabel="axis 1")
+    axes.set(xlabel=across, ylabel=up)
     return image

@@ -14,6 +14,7 @@ from pdefit.data.readers.fields import open_film
 from pdefit.output.pictures._captions import caption_of
 from pdefit.output.store.parameters import ParameterRow, read_parameters
 from pdefit.output.store.runs import RunFiles
+from pdefit.output.store.summary import Summary
 
 # bytes; a larger movie is linked and not embedded
 _LARGEST_MOVIE = 20_000_000
@@ -23,6 +24,7 @@ _NOTED = 0.5
 _FIRST = (
     "parameters",
     "recordings",
+    "observations",
     "fields",
     "traces",
     "posterior",
@@ -42,23 +44,22 @@ def write_report(run: Path, largest_movie: int = _LARGEST_MOVIE) -> Path:
     - `largest_movie`: bytes; a larger movie is linked, a smaller one is part of the page.
     """
     files = RunFiles(run)
-    summary, made = files.content("summary.json"), files.content("provenance.json")
-    name = str(summary.get("experiment") or made.get("experiment") or run.name)
+    summary, made = files.summary, files.provenance
+    name = str(summary.experiment or made.get("experiment") or run.name)
     rows = _parameters(files)
-    fields = summary.get("fields")
-    unknowns = [*(r.control for r in rows[:12]), *(["..."] if len(rows) > 12 else [])]
+    plan = files.content("plan.json")
     page = template("report.html.jinja").render(
         name=name, files=files, summary=summary, made=made,
-        plan=files.content("plan.json"), certificate=files.content("certificate.json"),
+        plan=plan, certificate=files.content("certificate.json"),
         what={"fit": "Fit", "simulate": "Simulation"}.get(files.verb, files.verb),
         started=str(made.get("started", "")).replace("T", " "),
         lacking=files.lacking(), links=files.links(), failed=files.has("FAILED") or files.has("INTERRUPTED"),
-        unknowns=unknowns + (list(fields) if isinstance(fields, dict) else []),
+        unknowns=[f"{k} ({n} unknowns)" if n > 1 else k for k, n in (plan.get("unknowns") or {}).items()],
         guesses=[(r.control, r.unit, r.scale, r.guess) for r in rows[:_MOST_ROWS]],
         configuration=files.text(".hydra/config.yaml").strip(),
         result=_result(rows, summary), recordings=_recordings(summary),
         figures=_figures(files, name), movie=_movie(files, name, largest_movie),
-        data=_data(files, summary), correlations=_correlations(summary), costs=_costs(files, summary),
+        data=_data(files), correlations=_correlations(summary), costs=_costs(files),
         versions=", ".join(f"{k} {v}" for k, v in (made.get("versions") or {}).items() if v),
         commands=_commands(files, made),
     )  # fmt: skip
@@ -89,14 +90,14 @@ def _shown(x: object) -> str:
 def _parameters(files: RunFiles) -> list[ParameterRow]:
     try:
         return read_parameters(files.path("parameters.csv"))
-    except (PdefitError, OSError, ValueError, KeyError):
+    except PdefitError:
         return []
 
 
-def _result(rows: list[ParameterRow], summary: dict[str, Any]) -> dict[str, Any]:
+def _result(rows: list[ParameterRow], summary: Summary) -> dict[str, Any]:
     """The table of estimates; columns that would be empty are left out."""
     shown = rows[:_MOST_ROWS]
-    intervals = summary.get("intervals") or {}
+    intervals = summary.intervals or {}
     doubted = any(r.interval_trusted is False and r.ci95_low is not None for r in rows)
     columns: dict[str, list[Any]] = {"parameter": [r.control for r in shown], "unit": [r.unit for r in shown]}
     columns["estimate"], columns["95 % interval"] = [], []
@@ -122,17 +123,16 @@ def _result(rows: list[ParameterRow], summary: dict[str, Any]) -> dict[str, Any]
         f"Intervals in brackets are not to be trusted: {doubt}.": doubted,
         "Shift: change of the estimate with half the step or half the cell width, in half widths of the interval.": shifted,
     }
-    errors = [(k.replace("_", " "), v) for k, v in summary.items() if k.endswith("_error")]
-    drifts = [(f"drift of {k}".replace("_", " "), v) for k, v in (summary.get("invariant_drift") or {}).items()]
+    errors = [("exact error", summary.exact_error), ("reference error", summary.reference_error)]
+    drifts = [(f"drift of {k}".replace("_", " "), v) for k, v in summary.invariant_drift.items()]
     return {
         "header": list(columns), "rows": list(zip(*columns.values(), strict=True)), "errors": errors + drifts,
         "notes": [note for note, is_so in notes.items() if is_so],
     }  # fmt: skip
 
 
-def _recordings(summary: dict[str, Any]) -> list[tuple[str, str, list[Any]]]:
+def _recordings(summary: Summary) -> list[tuple[str, str, list[Any]]]:
     """Name, page and numbers of each of many recordings."""
-    found = summary.get("recordings")
     return [
         (
             name,
@@ -144,7 +144,7 @@ def _recordings(summary: dict[str, Any]) -> list[tuple[str, str, list[Any]]]:
                 ", ".join(f"{path} = {value:.4g}" for path, value in list((one.get("own") or {}).items())[:6]),
             ],
         )
-        for name, one in (found.items() if isinstance(found, dict) else ())
+        for name, one in summary.recordings.items()
         if isinstance(one, dict)
     ]
 
@@ -188,7 +188,7 @@ def _embedded(path: Path, stem: str, name: str, kind: str) -> dict[str, Any]:
     return {"source": f"data:{kind};base64,{content}", "caption": caption, "alternative": f"{name}: {alternative}"}
 
 
-def _data(files: RunFiles, summary: dict[str, Any]) -> dict[str, Any]:
+def _data(files: RunFiles) -> dict[str, Any]:
     """Fields of fields.h5, its times, and the noise of what was observed."""
     rows, told = [], []
     try:
@@ -203,35 +203,35 @@ def _data(files: RunFiles, summary: dict[str, Any]) -> dict[str, Any]:
                     told.append(f"fitted until {film.ts[film.forecast - 1]:.6g}{unit}, forecast beyond")
     except PdefitError as error:
         told.append(f"fields.h5 cannot be shown: {error}")
-    noise = [("observed values", (summary.get("fit") or {}).get("values"))]
-    for field, found in (summary.get("sigma") or {}).items():
+    noise = [("observed values", files.summary.fit.get("values"))]
+    for field, found in files.summary.sigma.items():
         shown = ", ".join(f"{x:.4g}" for x in found[:6]) if isinstance(found, list) else str(found)
         noise.append((f"sigma of {field}", shown))
     return {"rows": rows, "told": "; ".join(told), "noise": noise}
 
 
-def _correlations(summary: dict[str, Any]) -> list[tuple[str, str]]:
+def _correlations(summary: Summary) -> list[tuple[str, str]]:
     return [
         (
             f"correlation of residuals of {field} along {axis}",
             f"{found['value']:.3f} ± {found.get('spread') or math.nan:.3f}",
         )
-        for field, along in ((summary.get("fit") or {}).get("whiteness") or {}).items()
+        for field, along in (summary.fit.get("whiteness") or {}).items()
         for axis, found in along.items()
         if isinstance(found, dict) and isinstance(found.get("value"), float)
     ]
 
 
-def _costs(files: RunFiles, summary: dict[str, Any]) -> list[tuple[str, Any, Any]]:
+def _costs(files: RunFiles) -> list[tuple[str, Any, Any]]:
     """Predicted and measured costs of an evaluation and of the run."""
-    planned, memory = files.content("plan.json"), summary.get("memory") or {}
-    evaluation, seconds = planned.get("evaluation") or {}, summary.get("seconds") or {}
-    megabytes = [x / 1e6 if x else None for x in (evaluation.get("planned_bytes"), memory.get("peak_bytes"))]
+    planned, seconds = files.content("plan.json"), files.summary.seconds
+    evaluation, peak = planned.get("evaluation") or {}, files.summary.memory.get("peak_bytes")
+    megabytes = [x / 1e6 if x else None for x in (evaluation.get("planned_bytes"), peak)]
     rows = [
         ("time of an evaluation (s)", evaluation.get("seconds"), seconds.get("gradient")),
         ("time of a forward run (s)", evaluation.get("seconds_forward"), seconds.get("forward")),
         ("memory of an evaluation (MB)", *megabytes),
-        ("evaluations", planned.get("most_evaluations"), summary.get("iterations")),
+        ("evaluations", planned.get("most_evaluations"), files.summary.iterations),
         ("the whole run (s)", None, seconds.get("total")),
     ]
     return [row for row in rows if row[1:] != (None, None)]

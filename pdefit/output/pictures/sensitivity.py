@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pdefit._util.errors import with_space
 from pdefit.output.pictures.style import BAD, COLORS, GOOD, figure
 
 # ratio of effects above which the axis is logarithmic, and the most decades that it shows
@@ -76,4 +77,4 @@ def _marks(axes: Any, both: np.ndarray, y: np.ndarray, low: float, edge: float, 
 def _value(row: dict[str, Any]) -> str:
     """Value and unit, with exponents raised."""
     unit = re.sub(r"\^(-?\d+)", r"$^{\1}$", row["unit"])
-    return f"{row['value']:.4g}" + ("" if unit == "1" else f" {unit}")
+    return f"{row['value']:.4g}" + with_space(unit)

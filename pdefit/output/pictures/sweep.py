@@ -16,6 +16,8 @@ from pdefit.output.pictures.style import BAD, DIVERGING, GOOD, PALE, SEQUENTIAL,
 
 # panels of small multiples and of swept keys, and characters of a label, at most
 _MOST_FIELDS, _MOST_KEYS, _LONGEST = 12, 8, 24
+# swept values that have a tick each, at most
+_MOST_TICKS = 6
 
 
 class Shown(NamedTuple):
@@ -105,13 +107,23 @@ def _draw_values(path: Path, jobs: Sequence[Shown], keys: Sequence[str], best: S
                 ax.plot(*zip(*seen, strict=True), "o", ms=4.5, color=PALE, mec=GOOD, mew=0.8) if seen else None
                 if best is not None and (height := heights[jobs.index(best)]):
                     ax.plot(places[jobs.index(best)], height, "o", ms=6, color=GOOD)
-                ax.set(yscale="log", xscale="log" if log else "linear")
+                # ticks of a logarithmic axis are readable from a decade on
+                drawn = [y for y in heights if y is not None and y > 0]
+                ax.set(
+                    yscale="log" if drawn and max(drawn) > 10 * min(drawn) else "linear",
+                    xscale="log" if log else "linear",
+                )
+                swept = sorted({*places})
                 if labels:
                     ax.set_xticks(range(len(labels)), labels, rotation=30, ha="right")
+                elif len(swept) <= _MOST_TICKS:
+                    ax.set_xticks(swept, [f"{x:.4g}" for x in swept])
+                    ax.set_xticks([], minor=True)
                 if column == 0:
                     ax.set_ylabel(name)
             axes[-1, column].set_xlabel(_short(key))
-            if not labels and not log and all(isinstance(job.values.get(key), int) for job in jobs):
+            is_whole = all(isinstance(job.values.get(key), int) for job in jobs)
+            if not labels and not log and len({*places}) > _MOST_TICKS and is_whole:
                 axes[-1, column].xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
@@ -132,7 +144,8 @@ def _draw_waterfall(path: Path, jobs: Sequence[Shown]) -> None:
         ax.plot(range(1, len(losses) + 1), losses, ".-", color=GOOD, lw=0.8)
         doubted = [n for n, job in enumerate(jobs) if not job.verdict.startswith("fitted")]
         ax.plot([n + 1 for n in doubted], [losses[n] for n in doubted], ".", color=BAD, label="not fitted to the noise")
-        ax.set(yscale="log" if min(losses) > 0 else "linear", xlabel="job, the best first", ylabel="loss J")
+        wide = min(losses) > 0 and max(losses) > 10 * min(losses)
+        ax.set(yscale="log" if wide else "linear", xlabel="job, the best first", ylabel="loss J")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         if doubted:
             ax.legend()

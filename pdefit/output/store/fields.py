@@ -18,7 +18,7 @@ class FieldsFile:
     """Writer of fields.h5, which holds fields on shared times.
 
     The file can be read by xarray (engine h5netcdf) while it grows and after a kill. Variables are called
-    `<field>_<kind>` with kind `observed`, `predicted` or `true`. They have dimension scales on every axis, and are NaN
+    `<field>_<kind>` with kind `observed`, `predicted`, `true` or `sigma`. They have dimension scales on every axis, and are NaN
     where nothing was written.
 
     **Arguments:**
@@ -32,6 +32,7 @@ class FieldsFile:
     - `title`: of the file.
     - `diagnostics`: names of the fields that are scalars of a whole state, and no part of it.
     - `derived`: names of the fields that follow from the state.
+    - `measured`: names of what an instrument observes that is no field of the state.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class FieldsFile:
         title: str,
         diagnostics: Collection[str] = (),
         derived: Collection[str] = (),
+        measured: Collection[str] = (),
     ):
         with growing.created(path) as self._file:
             self._file.attrs.update(Conventions="CF-1.8", title=title)
@@ -53,6 +55,7 @@ class FieldsFile:
             self._file.attrs["fields"] = " ".join(kinds)
             self._file.attrs["diagnostics"] = " ".join(diagnostics)
             self._file.attrs["derived"] = " ".join(derived)
+            self._file.attrs["measured"] = " ".join(measured)
             self._names = [f"{field}_{kind}" for field, have in kinds.items() for kind in have]
             self._pending: list[dict[str, np.ndarray]] = []
             self._done, self._total = 0, ts.size

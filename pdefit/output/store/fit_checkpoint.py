@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import h5py
 import numpy as np
 
 from pdefit._util.atomic import beside
 from pdefit._util.errors import PdefitError
 from pdefit._util.interrupts import uninterrupted
-from pdefit.data.readers.datasets import refuse_foreign
+from pdefit.data.readers.hdf5 import open_hdf5, refuse_foreign
 from pdefit.output.store._surviving import SurvivingFile
 
 # the newest checkpoint, and the one before it, which is read if the newest is damaged
@@ -78,7 +77,7 @@ def _read(path: Path) -> Saved | None:
         # opening a pipe or a device could block for ever
         if not path.is_file():
             return None
-        with h5py.File(path, "r", locking=False) as file:
+        with open_hdf5(path) as file:
             refuse_foreign(file, path)
             arrays = {str(file[key].attrs["name"]): _array(file[key]) for key in file}
             about: dict[str, Any] = dict(file.attrs)

@@ -2,12 +2,12 @@
 
 import csv
 import dataclasses
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
-from pdefit._util.atomic import write_text
+from pdefit._util.errors import PdefitError
+from pdefit.output.store.tables import write_table
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,22 +58,20 @@ COLUMNS = get_type_hints(ParameterRow)
 
 def write_parameters(path: Path, rows: Sequence[ParameterRow]) -> None:
     """Write parameters.csv. Numbers keep all their digits; unknown ones are empty."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for row in rows:
-        cells = dataclasses.astuple(row)
-        writer.writerow(["" if c is None else repr(float(c)) if isinstance(c, float) else c for c in cells])
-    write_text(path, text.getvalue())
+    write_table(path, [COLUMNS, *map(dataclasses.astuple, rows)])
 
 
 def read_parameters(path: Path) -> list[ParameterRow]:
-    """Rows of a table that `write_parameters` made."""
-    with open(path, newline="", encoding="utf-8") as file:
-        return [
-            ParameterRow(**{name: _value(cells.get(name) or "", kind) for name, kind in COLUMNS.items()})
-            for cells in csv.DictReader(file)
-        ]
+    """Rows of a table that `write_parameters` made. Raises `PdefitError` where it is missing or damaged."""
+    try:
+        with open(path, newline="", encoding="utf-8") as file:
+            return [
+                ParameterRow(**{name: _value(cells.get(name) or "", kind) for name, kind in COLUMNS.items()})
+                for cells in csv.DictReader(file)
+            ]
+    # a damaged table may lack columns, or hold text for numbers
+    except (OSError, ValueError, KeyError, TypeError, csv.Error):
+        raise PdefitError(f"'{path}' is missing or damaged; put it back from a copy") from None
 
 
 def _value(cell: str, kind: type) -> Any:

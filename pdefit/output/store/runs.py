@@ -2,6 +2,7 @@
 
 import dataclasses
 import fcntl
+import functools
 import os
 import platform
 import threading
@@ -14,6 +15,8 @@ from typing import Any
 
 from pdefit._util.atomic import read_json, write_json
 from pdefit._util.errors import PdefitError
+from pdefit.output.store.fit_checkpoint import Saved, load_state
+from pdefit.output.store.summary import Summary
 
 # one of these files marks how a run ended; it holds the time or the reason
 MARKS = ("DONE", "INTERRUPTED", "FAILED")
@@ -27,7 +30,7 @@ _MARKS = ("provenance.json", "summary.json", "fields.h5", "history.h5")
 
 @dataclasses.dataclass(frozen=True)
 class RunFiles:
-    """Files of a run directory as it is now.
+    """Files of a run directory. What they hold is read when it is first used, and kept.
 
     JSON files that are missing, damaged, half-written or links to elsewhere read as empty.
     """
@@ -54,6 +57,34 @@ class RunFiles:
         except PdefitError:
             return {}
 
+    @functools.cached_property
+    def summary(self) -> Summary:
+        """The content of summary.json."""
+        try:
+            return Summary.read(self.path("summary.json"))
+        except PdefitError:
+            return Summary()
+
+    @functools.cached_property
+    def provenance(self) -> dict[str, Any]:
+        """The content of provenance.json."""
+        return self.content("provenance.json")
+
+    @functools.cached_property
+    def saved(self) -> Saved | None:
+        """The newest checkpoint of the fit; None where it has none yet. Raises `PdefitError` where all are damaged."""
+        return load_state(self.directory / "state")
+
+    def refuse_old(self) -> None:
+        """Refuse a run of pdefit 0.1, whose configuration and files have other names."""
+        versions = self.provenance.get("versions")
+        made_by = str(versions.get("pdefit")) if isinstance(versions, dict) else ""
+        if made_by.startswith("0.1."):
+            raise PdefitError(
+                f"'{self.directory}' was made by pdefit {made_by}, whose runs this version does not read; go on with it by "
+                f"pdefit 0.1, or start a new run"
+            )
+
     def text(self, name: str) -> str:
         """Content of a text file, or an empty string."""
         try:
@@ -74,7 +105,7 @@ class RunFiles:
     @property
     def verb(self) -> str:
         """Verb that made the run: `fit`, `simulate`, ..."""
-        command = self.content("provenance.json").get("command")
+        command = self.provenance.get("command")
         return str(command[1]) if isinstance(command, list) and len(command) > 1 else "fit"
 
     @property
@@ -90,8 +121,8 @@ class RunFiles:
             where = f"process {made.get('process')} on {made.get('host')} since {made.get('started')}"
             return f"running: {where}" if self._lives(made) else f"killed: {where} gave no sign of life any more"
         # results without a mark come from elsewhere, or from a process that ended before it had drawn all of them
-        status = None if self.has("provenance.json") else self.content("summary.json").get("status")
-        return str(status) if status else "killed: it ended without a word"
+        status = "" if self.has("provenance.json") else self.summary.status
+        return status or "killed: it ended without a word"
 
     def _lives(self, made: dict[str, Any]) -> bool:
         """Whether the process of a RUNNING file lives: the one of its number here, or one that beats elsewhere."""

@@ -1,11 +1,13 @@
 """Description of fields.h5 for ParaView, fields.xdmf. The numbers stay in fields.h5.
 
-Uniform grids are `2DCoRectMesh` or `3DCoRectMesh`, other ones `2DRectMesh` or `3DRectMesh`. A line is a 2-D mesh of
-height one. Fields on a sphere are points on it (`3DSMesh`), and bodies are `Polyvertex`
-points. XDMF counts its axes from the slowest, as HDF5 does. The last axis of an array is ParaView's X, and an
-`Information` element names it. Values belong to the nodes of these meshes, which are the centres of cells. Lists
-(species, components) give an attribute for each label. Systems without space have nothing to show there, and no file is
-written.
+ParaView's own reader of NetCDF opens fields.h5 and its export, but not as what they are (VTK 9.7): time is an axis of
+space unless it has a date, bodies and labels are rows of an image, a sphere needs degrees, and a box has an axis too many.
+
+Grids are `2DRectMesh` or `3DRectMesh`. A line is a 2-D mesh of height one. Fields on a sphere are points on it
+(`3DSMesh`), and bodies are `Polyvertex` points. XDMF counts its axes from the slowest, as HDF5 does. The last axis of an
+array is ParaView's X, and an `Information` element names it. Values belong to the nodes of these meshes, which are the
+centres of cells. Lists (species, components) give an attribute for each label. Systems without space have nothing to
+show there, and no file is written.
 """
 
 from collections.abc import Iterator, Sequence
@@ -75,17 +77,10 @@ def _mesh(field: Field, dims: tuple[str, ...]) -> str:
     axes = [np.asarray(field.coords[d], float) for d in dims]
     units = [f"{'ZYX'[i - len(dims)]} is {d} ({field.coord_units.get(d, '1')})" for i, d in enumerate(dims)]
     axes = [np.zeros(1), *axes] if len(axes) == 1 else axes
-    kind = f"{len(axes)}D"
-    if all(_is_uniform(a) for a in axes):
-        mesh, form = "CoRectMesh", {"2D": "ORIGIN_DXDY", "3D": "ORIGIN_DXDYDZ"}[kind]
-        steps = [a[1] - a[0] if a.size > 1 else 1.0 for a in axes]
-        places = _inline(np.asarray([a[0] for a in axes])) + _inline(np.asarray(steps))
-    else:
-        # XDMF lists coordinates from the fastest axis
-        mesh, form = "RectMesh", {"2D": "VXVY", "3D": "VXVYVZ"}[kind]
-        places = "".join(_inline(a) for a in axes[::-1])
+    # XDMF lists coordinates from the fastest axis. Corners and steps alone (`CoRectMesh`) would make the slowest of two X
+    places = "".join(map(_inline, axes[::-1]))
     about = f'<Information Name="axes" Value={quoteattr("; ".join(units))}/>\n'
-    return about + _topology(f"{kind}{mesh}", [a.size for a in axes], form, places)
+    return about + _topology(f"{len(axes)}DRectMesh", [a.size for a in axes], "VXVYVZ"[: 2 * len(axes)], places)
 
 
 def _topology(kind: str, shape: Sequence[int], form: str, places: str) -> str:
@@ -135,12 +130,12 @@ def _slab(film: Film, field: Field, kind: str, part: tuple[int | slice, ...]) ->
     start = [_NUMBER, *(0 if isinstance(p, slice) else p for p in part)]
     count = [1, *(n if isinstance(p, slice) else 1 for p, n in zip(part, field.shape, strict=True))]
     kept = [n for p, n in zip(part, field.shape, strict=True) if isinstance(p, slice)]
-    # a line is a plane of height one
-    shape = " ".join(map(str, [1, *kept] if len(kept) == 1 else kept))
+    # a line is a plane of height one, and a sphere a box of height one
+    shape = " ".join(map(str, [1, *kept] if len(kept) == 1 or field.radius else kept))
     rank, whole = len(start), " ".join(map(str, (film.total, *field.shape)))
     numbers = " ".join(map(str, [*start, *[1] * rank, *count]))
     where = quoteattr(f"{film.path.name}:/{field.name}_{kind}")[1:-1]
-    size = film.item_size(field.name, kind)
+    size = film.dtype(field.name, kind).itemsize
     return (
         f'<DataItem ItemType="HyperSlab" Dimensions="{shape}">'
         f'<DataItem Dimensions="3 {rank}" Format="XML">{numbers}</DataItem>'
@@ -153,8 +148,3 @@ def _inline(values: np.ndarray) -> str:
     shape = " ".join(map(str, values.shape))
     text = " ".join(repr(float(x)) for x in values.ravel())
     return f'<DataItem Dimensions="{shape}" NumberType="Float" Precision="8" Format="XML">{text}</DataItem>'
-
-
-def _is_uniform(values: np.ndarray) -> bool:
-    steps = np.diff(values)
-    return steps.size == 0 or bool(np.ptp(steps) <= 1e-6 * np.abs(steps).max())

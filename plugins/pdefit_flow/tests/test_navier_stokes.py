@@ -95,7 +95,7 @@ def test_laminar_flow_balances_the_kolmogorov_force():
     decay = 0.1 * (2 - 2 * np.cos(4 * np.pi / 16)) * 16**2 + 0.3
     y = on_faces(system, lambda x, y: 2 / decay * np.sin(4 * np.pi * y), lambda x, y: 0 * x)
     assert max(float(jnp.max(jnp.abs(x))) for x in rate(system, y)) < 1e-12
-    say = system.diagnostics(y)
+    say = system.diagnostics(0.0, y)
     np.testing.assert_allclose(say["kinetic_production"], say["kinetic_dissipation"] + say["kinetic_drag"])
     # the slope of a sine between the corners of cells
     slope = 2 / decay * 2 * 16 * np.sin(2 * np.pi / 16)
@@ -119,13 +119,35 @@ def test_the_gradient_part_of_a_force_is_pressure():
 def test_budgets_close_with_walls_and_a_scalar():
     system = flow(9, (Dirichlet(), NoFlux()), scalar=True, force=KolmogorovForce(1.0, 1, 1.0), drag=0.2)
     y = system.init(jax.random.key(1))
-    found, say = rate(system, y), system.diagnostics(y)
+    found, say = rate(system, y), system.diagnostics(0.0, y)
     gained = system.mean(y.u * found.u) + system.mean(y.v * found.v)
     lost = say["kinetic_dissipation"] + say["kinetic_drag"]
     np.testing.assert_allclose(gained, say["kinetic_production"] - lost, atol=1e-12)
     # nothing of the scalar passes a wall
     np.testing.assert_allclose(jnp.sum(found.c), 0, atol=1e-11)
     assert float(say["energy_kinetic"]) == pytest.approx(0.5)
+
+
+def test_the_work_of_a_moving_wall_is_no_diagnostic():
+    system = flow(9, (Periodic(), Dirichlet(1.0)))
+    y = system.init(jax.random.key(1))
+    found, say = rate(system, y), system.diagnostics(0.0, y)
+    gained = system.mean(y.u * found.u) + system.mean(y.v * found.v)
+    assert abs(float(gained + say["kinetic_dissipation"])) > 1e-3
+
+
+def test_no_instrument_observes_the_pressure():
+    system = flow(8, Periodic())
+    assert "pressure" in system.derived(0.0, system.init(jax.random.key(0)))
+    with pytest.raises(pdefit.PdefitError, match="'pressure'"):
+        pdefit.instruments.Select("pressure")(0.0, system.init(jax.random.key(0)), None)
+
+
+def test_a_flow_takes_explicit_steps_only():
+    system = flow(8, Periodic())
+    for solver in (pdefit.solvers.IMEX(), pdefit.solvers.ETDRK4()):
+        with pytest.raises(pdefit.PdefitError, match="NavierStokes"):
+            pdefit.simulate(system, system.init(jax.random.key(0)), np.linspace(0.0, 0.1, 3), dt=0.01, solver=solver)
 
 
 def test_the_force_can_be_inferred_and_the_flow_spins_up():

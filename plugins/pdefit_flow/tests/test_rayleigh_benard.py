@@ -73,7 +73,7 @@ def test_mirrors_and_shifts_commute_with_the_rate():
 def test_rates_close_the_budgets_of_the_diagnostics(units):
     system = box(units=units)
     y = random_state(system)
-    found, say = rate(system, y), system.diagnostics(y)
+    found, say = rate(system, y), system.diagnostics(0.0, y)
     kinetic = system.mean(y.u * found.u) + system.mean(y.w * found.w)
     thermal = system.mean(y.T * found.T)
     scale = float(say["kinetic_dissipation"])
@@ -165,7 +165,7 @@ def test_a_flow_spins_up_from_rest_without_divergence():
     assert float(jnp.max(jnp.abs(y.w))) > 5
     # in float32, of slopes of about 1e3
     assert no_divergence(system, y) < 0.05
-    assert 1.5 < float(system.diagnostics(y)["nusselt_bottom"]) < 10
+    assert 1.5 < float(system.diagnostics(0.0, y)["nusselt_bottom"]) < 10
 
 
 def test_what_does_not_fit_is_refused_in_a_sentence():
@@ -185,9 +185,13 @@ def test_what_does_not_fit_is_refused_in_a_sentence():
 def test_temperature_and_velocity_are_seen_at_the_same_points():
     points = [[0.5, 0.5], [0.1, 1.0]]
     problem = pdefit.Problem(box(8), box(8).init(jax.random.key(0)), pdefit.instruments.At(points=points))
-    assert {name: x.shape for name, x in problem.observe(problem.y0).items()} == {"T": (2,), "u": (2,), "w": (2,)}
+    assert {name: x.shape for name, x in problem.observe(0.0, problem.y0, None).items()} == {
+        "T": (2,),
+        "u": (2,),
+        "w": (2,),
+    }
     # three inner faces are too few for a cubic, but not for a field that needs none
     with pytest.raises(pdefit.PdefitError, match="w has"):
         pdefit.Problem(box(4), box(4).init(jax.random.key(0)), pdefit.instruments.At(points=points))
     one = pdefit.Problem(box(4), box(4).init(jax.random.key(0)), pdefit.instruments.At(points=points, fields="T"))
-    assert one.observe(one.y0)["T"].shape == (2,)
+    assert one.observe(0.0, one.y0, None)["T"].shape == (2,)

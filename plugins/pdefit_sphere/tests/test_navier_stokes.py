@@ -169,11 +169,11 @@ def test_the_initial_state_of_a_record_with_holes():
 
 def test_a_raster_observes_at_its_angles():
     system, y = NavierStokes(SPHERE, 0.1), state(*drawn())
-    found = Raster([0.0, 1.0, 2.5], [0.5, 4.0]).on(system)(y)
+    found = Raster([0.0, 1.0, 2.5], [0.5, 4.0]).on(system)(0.0, y, None)
     theta, phi = (x.reshape(-1) for x in np.meshgrid([0.0, 1.0, 2.5], [0.5, 4.0], indexing="ij"))
     wanted = SPHERE.at(*SPHERE.potentials(*y), theta, phi)
     close((found["u_theta"].reshape(-1), found["u_phi"].reshape(-1)), tuple(wanted.T))
-    same = Raster(SPHERE.theta, SPHERE.phi).on(system)(y)
+    same = Raster(SPHERE.theta, SPHERE.phi).on(system)(0.0, y, None)
     close(tuple(same.values()), tuple(y))
 
 
@@ -183,7 +183,7 @@ def test_films_show_what_a_raster_observed_at_the_points_of_the_sphere():
     coords = system.coords()
     theta, phi = np.linspace(0.0, np.pi, 61), np.linspace(0.0, 6.2, 120)
     raster = Raster(theta[:40], phi).on(system)
-    found = raster.returned({name: np.asarray(x) for name, x in raster(y).items()}, coords)
+    found = raster.returned({name: np.asarray(x) for name, x in raster(0.0, y, None).items()}, coords)
     seen = SPHERE.theta < theta[39]
     for name, wanted in y._asdict().items():
         size = float(jnp.max(jnp.abs(wanted)))

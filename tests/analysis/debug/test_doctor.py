@@ -84,7 +84,7 @@ def stiff(t, y, k):
 class LogSensor(pdefit.instruments.AbstractObservationOperator):
     gain: jax.Array
 
-    def __call__(self, y):
+    def __call__(self, t, y, args):
         return {"w": self.gain * jnp.log(y.w - 0.3)}
 
 

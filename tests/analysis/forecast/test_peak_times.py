@@ -62,6 +62,8 @@ def test_two_equal_samples_are_a_peak_between_them():
         # a plateau, and a front that stays
         np.minimum(pulses(5.1, width=6.0), 0.5),
         np.tanh(TS[:, None] - X),
+        # the same with noise
+        np.tanh(TS[:, None] - X) + 0.05 * np.random.default_rng(0).normal(size=(80, 12)),
         np.full((80, 4), np.nan),
         # decays from the start
         np.exp(-TS)[:, None] * np.ones(3),

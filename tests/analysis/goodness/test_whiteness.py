@@ -36,6 +36,16 @@ def test_a_known_correlation_is_found_and_gaps_are_no_neighbours():
     assert only is not None and only.pairs == 4
 
 
+def test_structure_beyond_next_neighbours_goes_unseen():
+    random = np.random.default_rng(0)
+    values = np.zeros((1, 4000))
+    for i in range(2, 4000):
+        values[:, i] = 0.6 * values[:, i - 2] + random.normal()
+    found = _correlation(values, np.ones(values.shape, bool), 1)
+    assert found is not None and found.value == pytest.approx(0.0, abs=0.05)
+    assert np.corrcoef(values[0, 2:], values[0, :-2])[0, 1] == pytest.approx(0.6, abs=0.05)
+
+
 @pytest.mark.parametrize("fixed", [1.0, 2.0])
 def test_a_wrong_parameter_shows_along_time_and_space(fixed):
     functional = fisher_functional({"r": pdefit.transforms.Log()}, noise=0.02, count=25, guess=(fixed, 1.5))

@@ -37,7 +37,7 @@ def test_an_experiment_and_a_run_are_certified(fitted, pdefit_inside, tmp_path):
     made["end"]["hashes"]["equations"] = "0" * 64
     (tmp_path / "run" / "certificate.json").write_text(json.dumps(made))
     code, out, err = pdefit_inside("certify", "run")
-    assert code == 1 and "The equations are not those that 'run' was certified with" in err
+    assert code == 1 and "The equations are not those of 'run'; put them back" in err
 
 
 @pytest.mark.parametrize("arguments", [("nowhere",), ("guess", "seed=3")])

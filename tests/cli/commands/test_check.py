@@ -2,7 +2,9 @@
 
 import re
 
+import films
 import h5py
+import matplotlib.axes
 import numpy as np
 import pytest
 import tifffile
@@ -11,6 +13,7 @@ import yaml
 from PIL import Image
 
 import pdefit
+from pdefit.data.readers.frames import Frames
 
 TIME, X = np.linspace(0.0, 6.0, 13), np.linspace(-39.5, 39.5, 80)
 
@@ -55,9 +58,9 @@ def test_a_film_and_the_experiment_that_fits_it(film, pdefit_inside, tmp_path):
     grid = {"shape": [80], "extent": [80.0], "origin": [-40.0], "length_unit": "mm"}
     assert found["system"] == {"grid": grid}
     # the lines are those of an experiment that a fit takes
-    exp = pdefit.load_experiment("reaction/fisher_front", ["~twin", "times.count=null", *_flat(found)])
-    np.testing.assert_array_equal(exp.record.values["u"], film)
-    assert f"sigma of u = {exp.noise['u'].sigma:.3g} " in out
+    exp = pdefit.load_experiment("reaction/fisher_front", ["~twin", "noise=0", "times.count=null", *_flat(found)])
+    np.testing.assert_array_equal(exp.source.record.values["u"], film)
+    assert f"sigma of u = {exp.source.noise['u'].sigma:.3g} " in out
     with Image.open(tmp_path / "film.h5.check.png") as picture:
         assert picture.size[0] == 1120 and np.ptp(np.asarray(picture)) > 200
 
@@ -109,12 +112,26 @@ def test_positions_that_no_grid_has(film, pdefit_inside, tmp_path):
         assert "Positions along x of 'u' do not increase in equal steps" in out
 
 
+def test_a_table_without_known_times_asks_for_their_name(pdefit_inside, tmp_path):
+    (tmp_path / "counts.csv").write_text("hour,A\n0.0,9\n0.5,7\n1.0,4\n")
+    code, _, err = pdefit_inside("check", "counts.csv")
+    assert code == 1 and "name the times: pdefit check counts.csv time=NAME" in err
+    assert pdefit_inside("check", "counts.csv", "time=hour", "picture=false")[0] == 0
+
+
 def test_what_a_fit_refuses_is_a_remark(film, pdefit_inside, tmp_path):
     with h5py.File(tmp_path / "film.h5", "r+") as file:
         file["u"][3, 4] = np.inf
     code, out, err = pdefit_inside("check", "film.h5")
     # the sentence that a fit answers
-    overrides = ["~twin", "times.count=null", "system.grid.shape=[80]", "+data.path=film.h5", "+data.variables.u=u"]
+    overrides = [
+        "~twin",
+        "noise=0",
+        "times.count=null",
+        "system.grid.shape=[80]",
+        "+data.path=film.h5",
+        "+data.variables.u=u",
+    ]
     with pytest.raises(pdefit.PdefitError) as refused:
         pdefit.load_experiment("reaction/fisher_front", overrides)
     assert code == 1 and f"remark: {refused.value}" in out
@@ -166,7 +183,14 @@ def test_tables_of_series_and_of_points(pdefit_inside, tmp_path):
         "sigma": "auto",
         "coordinates": {"x": "x", "y": "y"},
     }
-    assert _configuration(out) == {"data": data}
+    observe = {"name": "at", "fields": ["u"]}
+    assert _configuration(out) == {"data": data, "observe": observe}
+    (tmp_path / "places.csv").write_text("t,lon,lat,u\n0,1,2,3\n0,2,2,4\n1,1,3,5\n2,0,0,6\n")
+    code, out, _ = pdefit_inside("check", "places.csv", "picture=false")
+    assert code == 1 and "(time 1, counted from 0, is 0, after 0); if it lists points, name their coordinates" in out
+    code, out, _ = pdefit_inside("check", "places.csv", "x=lon", "y=lat", "picture=false")
+    places = {"path": "places.csv", "coordinates": {"x": "lon", "y": "lat"}}
+    assert code == 0 and _configuration(out) == {"data": data | places, "observe": observe}
 
 
 def test_an_axis_of_components_is_no_axis_of_the_grid(pdefit_inside, tmp_path):
@@ -182,6 +206,69 @@ def test_an_axis_of_components_is_no_axis_of_the_grid(pdefit_inside, tmp_path):
     assert _configuration(out)["system"] == {"grid": {"shape": [4, 5], "extent": [4.0, 5.0], "origin": [-0.5, -0.5]}}
 
 
+def _written(path, **variables):
+    with h5py.File(path, "w") as file:
+        for name, values in variables.items():
+            file[name] = values
+
+
+def test_a_bare_axis_of_components_is_no_z(pdefit_inside, tmp_path):
+    values = np.random.default_rng(0).standard_normal((13, 4, 5, 2))
+    _written(tmp_path / "film.h5", time=TIME, velocity=values, x=np.arange(4.0), y=np.arange(5.0))
+    code, out, err = pdefit_inside("check", "film.h5", "picture=false")
+    assert code == 0 and "has 2 entries and no positions, so it is taken for components" in out, err
+    found = _configuration(out)
+    assert found["data"]["variables"] == {"velocity_0": "velocity[0]", "velocity_1": "velocity[1]"}
+    assert found["system"]["grid"]["shape"] == [4, 5]
+    window = "a window of a flow has its vectors at the corners of cells: shape: [3, 4], extent: [3.0, 4.0]\n"
+    assert window in out
+    with Frames(tmp_path / "film.h5", found["data"]["variables"]) as frames:
+        np.testing.assert_array_equal(frames.arrays(0, 13)[0]["velocity_1"], values[..., 1])
+
+
+def test_deviations_counts_and_phases_are_no_fields(pdefit_inside, tmp_path):
+    rng = np.random.default_rng(0)
+    fields = {n: 1 + rng.random((13, 4, 5)) for n in ("u", "u_sigma", "count")}
+    _written(tmp_path / "film.h5", time=TIME, **fields)
+    data = {"path": "film.h5", "variables": {"u": "u"}, "sigma": {"u": "u_sigma"}}
+    assert _configuration(pdefit_inside("check", "film.h5", "picture=false")[1])["data"] == data
+    films.write_film(tmp_path / "film.h5", {"heat": films.PLANE}, kinds=("true", "predicted"))
+    found = _configuration(pdefit_inside("check", "film.h5", "picture=false")[1])
+    assert found["data"]["variables"] == {"heat_true": "heat_true"}
+
+
+def test_points_that_move_are_no_grid(pdefit_inside, tmp_path):
+    rng = np.random.default_rng(0)
+    _written(tmp_path / "film.h5", time=TIME, point=np.arange(7.0), **{n: rng.random((13, 7)) for n in "uvxy"})
+    with h5py.File(tmp_path / "film.h5", "r+") as file:
+        file["point"].make_scale("point")
+        for name in "uvxy":
+            file[name].dims[1].attach_scale(file["point"])
+    code, out, err = pdefit_inside("check", "film.h5", "picture=false")
+    assert code == 0, err
+    found = _configuration(out)
+    assert found["observe"] == {"name": "at", "fields": ["u", "v"]} and "system" not in found
+    assert found["data"]["coordinates"] == {"x": "x", "y": "y"}
+
+
+def test_the_picture_shows_the_first_axis_to_the_right_at_its_positions(monkeypatch, pdefit_inside, tmp_path):
+    with h5py.File(tmp_path / "film.h5", "w") as file:
+        file["time"], file["u"] = TIME, np.random.default_rng(0).standard_normal((13, 4, 6))
+        file["x"], file["y"] = 10 + np.arange(4.0), 0.5 * np.arange(6)
+        file["x"].attrs["units"] = "mm"
+    drawn = []
+    real = matplotlib.axes.Axes.imshow
+    monkeypatch.setattr(
+        matplotlib.axes.Axes, "imshow", lambda axes, *a, **k: drawn.append((axes, a[0], k)) or real(axes, *a, **k)
+    )
+    assert pdefit_inside("check", "film.h5")[0] == 0
+    axes, image, options = drawn[0]
+    with h5py.File(tmp_path / "film.h5") as file:
+        np.testing.assert_array_equal(image, file["u"][0].T)
+    assert options["extent"] == (9.5, 13.5, -0.25, 2.75) and options["origin"] == "lower"
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("x (mm)", "y")
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -189,6 +276,7 @@ def test_an_axis_of_components_is_no_axis_of_the_grid(pdefit_inside, tmp_path):
         (["a.h5", "b.h5"], "check expects one data file"),
         (["-h"], "check expects one data file"),
         (["nothing.h5"], "The data file 'nothing.h5' does not exist"),
+        (["."], "is a folder, where a data file is expected; name a file in it"),
         (["film.h5", "picture=maybe"], "picture expects true or false"),
         (["film.h5", "tme=t"], "No key of check is called 'tme'; did you mean time"),
         (["film.h5", "time=clock"], "holds no variable that a fit takes"),
@@ -257,4 +345,11 @@ def test_recordings_on_a_sphere_and_the_lines_that_fit_them(pdefit_inside, tmp_p
         "+data.system={sphere.radius: radius}",
     ]
     exp = pdefit.load_experiment("sphere/embryo_twin", [*small, *ours, "~recordings", f"+recordings={chosen}"])
-    assert [one.record.ts[-1] for one in exp.each.values()] == [22.0, 33.0]
+    assert [one.source.record.ts[-1] for one in exp.each.values()] == [22.0, 33.0]
+
+
+def test_a_small_film_in_metres_has_lengths_that_can_be_read(film, pdefit_inside, tmp_path):
+    with h5py.File(tmp_path / "film.h5", "r+") as file:
+        file["x"][...], file["x"].attrs["units"] = X * 1e-6, "m"
+    grid = _configuration(pdefit_inside("check", "film.h5")[1])["system"]["grid"]
+    assert grid == {"shape": [80], "extent": [80.0], "origin": [-40.0], "length_unit": "um"}

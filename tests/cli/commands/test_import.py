@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import h5py
+import imageio.v3
 import numpy as np
 import pytest
 
@@ -46,11 +47,32 @@ def test_an_existing_file_is_kept_without_force(pdefit_inside, soap, tmp_path):
     assert code == 1 and "exists" in err and (tmp_path / "data.h5").read_bytes() == before
 
 
+def test_a_mask_and_files_of_a_set_are_not_replaced(pdefit_inside, tmp_path):
+    np.save(tmp_path / "a.npy", np.ones((2, 4, 5), "u1"))
+    imageio.v3.imwrite(tmp_path / "mask.png", np.full((4, 5), 255, "u1"))
+    before = (tmp_path / "mask.png").read_bytes()
+    words = ("import", "film", "a.npy", "mask=mask.png", "out=mask.png", "force=true", "scale=unknown")
+    code, _, err = pdefit_inside(*words)
+    assert code == 1 and "'mask.png' exists" in err and (tmp_path / "mask.png").read_bytes() == before
+
+
+def test_a_table_with_the_name_of_an_address_is_a_file(pdefit_inside, tmp_path):
+    (tmp_path / "http:a.csv").write_text("frame,track,x,y\n0,1,1,1\n1,1,2,2\n")
+    code, out, err = pdefit_inside("import", "tracks", "http:a.csv", "out=a.h5", "as=positions", "scale=unknown")
+    assert code == 0 and "1 frames of 1 points" in out, err
+    (tmp_path / "http:b.csv").write_text("time,u\n0,1\n1,2\n2,4\n")
+    assert pdefit_inside("check", "http:b.csv", "picture=false")[0] == 0
+    (tmp_path / "http:c.csv").write_text("x,y,u,v\n0,0,1,1\n0,1,1,1\n1,0,1,1\n1,1,1,1\n")
+    assert pdefit_inside("import", "piv", "http:c.csv", "out=c.h5", "scale=unknown")[0] == 0
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
         (["cavity1.vec", "out=a.h5"], ["pixel=LENGTH", "frame=TIME", "scale=unknown"]),
         (["soap1.vec"], ["out=data.h5"]),
+        (["soap1.vec", "out=none/a.h5", "frame=2ms"], ["there is no 'none'; make it"]),
+        ([".", "out=a.h5"], ["'.' is a folder, where files are expected"]),
         (["none.vec", "out=a.h5"], ["'none.vec' does not exist"]),
         (["soap1.vec", "out=a.h5", "frames=2ms"], ["did you mean frame"]),
         (["soap1.vec", "cavity1.vec", "out=a.h5", "frame=2ms", "pixel=20um"], ["another raster"]),

@@ -40,11 +40,12 @@ def test_a_plan_says_what_an_evaluation_takes(pdefit_inside, tmp_path):
 
 def test_products_are_in_the_plan(pdefit_inside, tmp_path):
     products = "stages.main.optimizer.products=7"
-    code, out, _ = run(pdefit_inside, tmp_path / "run", "plan", "stages=gauss_newton_cg", f"+{products}")
+    start = "+controls.y0.u={guess: data}"
+    code, out, _ = run(pdefit_inside, tmp_path / "run", "plan", "stages=gauss_newton_cg", f"+{products}", start)
     assert code == 0 and "and up to 7 products that take about twice as long" in out
     found = json.loads((tmp_path / "run" / "plan.json").read_text())
     cost = found["evaluation"]
-    assert cost["most_products"] == 7
+    assert cost["most_products"] == 7 and found["unknowns"] == {"D": 1, "r": 1, "y0.u": 80}
     assert found["most_seconds"] == pytest.approx(15 * found["most_evaluations"] * cost["seconds"])
 
 

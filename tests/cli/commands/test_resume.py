@@ -28,6 +28,7 @@ from pdefit.cli.runtime.run_directory import recorded
 from pdefit.inverse.fit import _fit_run as fit_run
 from pdefit.output.store import fit_checkpoint as state_file
 from pdefit.output.store.fit_checkpoint import load_state
+from pdefit.output.store.runs import RunFiles
 
 NAME = "reaction/fisher_front"
 SMALL = (
@@ -195,7 +196,7 @@ def test_changed_data_are_noticed(run):
     assert saved is not None
     saved.origin["hashes"]["data"] = "0" * 64
     state_file.save_state(run / "state", saved)
-    with pytest.raises(PdefitError, match="The data have changed"):
+    with pytest.raises(PdefitError, match="The data are not those of .*; put them back, or start a new run"):
         run_resume([str(run)], QUIET)
 
 
@@ -249,29 +250,33 @@ def signalled(monkeypatch, module, name, times=1):
 
 
 @pytest.mark.parametrize(
-    ("where", "times", "written"),
+    ("where", "times"),
     [
-        ((fit_command, "plan"), 1, False),
-        ((minimise, "save_state"), 1, True),
-        ((results, "write_film"), 1, True),
-        ((results, "write_film"), 2, False),
+        ((fit_command, "plan"), 1),
+        ((minimise, "save_state"), 1),
+        ((fit_command, "intervals"), 1),
+        ((results, "write_film"), 2),
     ],
-    ids=["before", "in the fit", "while writing", "twice while writing"],
+    ids=["before", "in the fit", "after the fit", "twice while writing"],
 )  # fmt: skip
-def test_an_interrupted_fit_says_so_and_goes_on(where, times, written, pdefit_inside, tmp_path, monkeypatch):
+def test_an_interrupted_fit_ends_at_once_and_is_resumed_to_the_same_bits(
+    where, times, pdefit_inside, undisturbed, tmp_path, monkeypatch
+):
     monkeypatch.setattr(fit_run, "power_of_two", lambda rate: 2)
-    run = tmp_path / "run"
+    run = tmp_path / "a run"
     with monkeypatch.context() as context:
         signalled(context, *where, times)
-        code, out, err = pdefit_inside("fit", *SMALL, "hydra.run.dir=run")
-    told = "everything is written" if written else "not everything is written"
-    assert code == 143 and err.count("error:") == 1 and f"interrupted by SIGTERM: {told}" in err, err
-    assert (run / "INTERRUPTED").read_text() == f"SIGTERM: {told}\n"
-    assert not (run / "DONE").exists() and not (run / "FAILED").exists()
-    assert (run / "summary.json").exists() == written and not list(run.rglob("*.partial*"))
-    code, out, err = pdefit_inside("resume", "run")
+        code, out, err = pdefit_inside("fit", *SMALL, "hydra.run.dir='a run'")
+    told = "interrupted by SIGTERM: not everything is written"
+    assert code == 143 and err.count("error:") == 1 and f"{told}; `pdefit resume '{run}'` goes on" in err, err
+    assert (run / "INTERRUPTED").read_text() == "SIGTERM: not everything is written\n"
+    assert not any((run / name).exists() for name in ("DONE", "FAILED", "RUNNING", "summary.json"))
+    # results take longer than a queue waits
+    assert (run / "parameters.csv").exists() == (where[1] == "write_film") and not list(run.rglob("*.partial*"))
+    assert "end" not in RunFiles(run).content("certificate.json")
+    code, out, err = pdefit_inside("resume", "a run")
     assert code == 0 and (run / "DONE").exists() and not (run / "INTERRUPTED").exists(), err
-    assert json.loads((run / "summary.json").read_text())["iterations"] == 12
+    assert outcome(run) == outcome(undisturbed)
 
 
 def test_one_signal_ends_a_job_and_two_end_a_sweep(pdefit_inside, tmp_path, monkeypatch):
@@ -297,3 +302,25 @@ def test_one_signal_ends_a_job_and_two_end_a_sweep(pdefit_inside, tmp_path, monk
     code, out, err = pdefit_inside("fit", "-m", *SMALL, "seed=0,2,3", "hydra.sweep.dir=two")
     assert code == 143 and begun == [0, 2] and err.count("error:") == 1, err
     assert (tmp_path / "two" / "seed_2" / "INTERRUPTED").exists() and not (tmp_path / "two" / "seed_3").exists()
+
+
+def test_a_fit_without_end_leaves_out_what_would_cost_more_than_itself(prepare_run):
+    """The evaluation of a gradient costs 5 forward runs, and the intervals of 82 unknowns 42."""
+    field = ("+controls.y0.u={guess: data}", "stages=lbfgs", "noise=0.02", "certificate=warn", "render=false")
+    run = prepare_run("field", *SMALL[:3], *field, "max_iterations=1")
+    begin(run)
+    summary, files = json.loads((run / "summary.json").read_text()), RunFiles(run)
+    assert summary["iterations"] == 1 and not summary["converged"]
+    assert summary["intervals"] is None and summary["certificate"] is None
+    told = f"`pdefit resume {run} intervals=always` adds them"
+    assert any(told in event for event in summary["events"])
+    assert [*files.content("certificate.json")] == ["start"]
+    # a run that began before there was this key lacks it
+    config = run / ".hydra" / "config.yaml"
+    config.write_text(config.read_text().replace("intervals: auto\n", ""))
+    run_resume([str(run), "intervals=always"], QUIET)
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["iterations"] == 1 and not any(told in event for event in summary["events"])
+    assert summary["intervals"]["method"].startswith("Gauss-Newton") and "scope" in summary["certificate"]
+    assert summary["parameters"]["D"]["ci95"][0] is not None
+    assert [*files.content("certificate.json")] == ["start", "end"]

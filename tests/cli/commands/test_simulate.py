@@ -28,7 +28,6 @@ def test_simulate_is_compared_with_the_exact_solution(compose, tmp_path):
         (["experiment=particles/solar_system"], "reads data; use pdefit fit"),
         (["experiment=particles/pleiades", "times.stop=0.01"], "set times.stop"),
         (["experiment=particles/pleiades", "times.stop=0.01", "reference.time=0.01", "reference.column=t4"], "'t4'"),
-        (["experiment=particles/pleiades", "dt=null"], "set dt"),
         ([*FRONT, "times.stop=null"], "times expects"),
         ([*FRONT, "solver=euler", "dt=0.6", "times.stop=200"], "beyond the stability limit"),
         ([*FRONT, "system.r=-1.0"], "system.r must be positive"),

@@ -66,7 +66,7 @@ def test_simulate_is_driven(compose, tmp_path, steps, dtype):
         ("args={name: cardiac/stimulu}", "did you mean cardiac/stimulus"),
         ("args={_target_: os.system}", "not allowed"),
         ("args={strength: 1.0}", "args expects the name"),
-        ("args=[1, 2]", "args expects a mapping"),
+        ("args=[1, 2]", "args expects the name of a kind of input"),
         ("args={name: rk4}", "'rk4' is a kind of solver"),
         (PULSE.replace("strength: 0.3", "strength: [0.3, 0.4]"), "strength expects one number"),
         (PULSE.replace("strength", "strenght"), "did you mean strength"),

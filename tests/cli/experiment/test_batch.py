@@ -9,6 +9,7 @@ import pytest
 import pdefit
 from pdefit._util.errors import PdefitError
 from pdefit.cli.experiment.build import build_experiment
+from pdefit.inverse.objective.compiled import VALUE
 
 FRONT = (
     "experiment=reaction/fisher_front", "system.grid.shape=[80]", "times.count=13", "formulation=segments",
@@ -25,7 +26,7 @@ def test_every_batch_composes_and_gives_the_same_answer(compose):
         pdefit.batches.Chunk,
     ]
     assert {f.layout.segments for f in found.values()} == {3}
-    values = [float(f.value(f.theta0)) for f in found.values()]
+    values = [float(VALUE(f, f.theta0)) for f in found.values()]
     np.testing.assert_allclose(values, values[0], rtol=1e-12)
     with pytest.raises(PdefitError, match="batch"):
         build_experiment(compose(*FRONT, "batch=chunk", "batch.size=0"))

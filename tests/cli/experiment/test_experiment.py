@@ -8,9 +8,10 @@ from pdefit._util.errors import PdefitError
 from pdefit.cli import main
 from pdefit.cli.commands.list import KINDS
 from pdefit.cli.config import _registry as registry
+from pdefit.cli.config._reader import read_section
 from pdefit.cli.config.catalogue import experiments
 from pdefit.cli.config.configuration import readable
-from pdefit.cli.config.store import read_store
+from pdefit.cli.config.store import Store
 from pdefit.cli.experiment.build import build_experiment
 from pdefit.systems.field_coords import field_coords
 from pdefit.systems.system import AbstractSystem
@@ -33,8 +34,8 @@ def test_every_experiment_composes(compose):
 
 def test_a_twin_keeps_its_later_frames_for_the_forecast(compose):
     exp = build_experiment(compose(*FRONT))
-    assert exp.record.ts.size == 13 and exp.fitted == 7 and exp.functional.observations.ts[-1] == 6.0
-    assert exp.variant == "twin (independent)" and set(exp.true_paths) == {"D", "r"}
+    assert exp.source.record.ts.size == 13 and exp.fitted == 7 and exp.functional.observations.ts[-1] == 6.0
+    assert exp.source.variant == "twin (independent)" and set(exp.source.true_paths) == {"D", "r"}
     assert exp.functional.controls.names() == ["D", "r"]
     assert exp.truth is not None and float(exp.truth.system.D) == 1.0
 
@@ -56,9 +57,9 @@ def test_a_field_is_averaged_from_the_twins_finer_grid(compose, refine):
 def test_the_seed_decides_guess_and_noise(compose):
     first, again, other = (build_experiment(compose(*FRONT, f"seed={s}")) for s in (0, 0, 1))
     np.testing.assert_array_equal(first.functional.theta0, again.functional.theta0)
-    np.testing.assert_array_equal(first.record.values["u"], again.record.values["u"])
+    np.testing.assert_array_equal(first.source.record.values["u"], again.source.record.values["u"])
     assert np.all(np.asarray(first.functional.theta0 != other.functional.theta0))
-    assert np.any(np.asarray(first.record.values["u"] != other.record.values["u"]))
+    assert np.any(np.asarray(first.source.record.values["u"] != other.source.record.values["u"]))
 
 
 def test_a_run_in_single_precision(compose):
@@ -69,6 +70,22 @@ def test_a_run_in_single_precision(compose):
 def test_a_control_may_spell_its_unit_in_another_way(compose):
     exp = build_experiment(compose(*FRONT, "+controls.D.unit='mm2 s-1'"))
     assert exp.functional.controls.items[0].unit == "mm2 s-1"
+
+
+def test_units_of_controls_are_those_of_the_grid_and_of_fields(compose):
+    exp = build_experiment(compose(*FRONT, "system.grid.length_unit=um"))
+    assert [c.unit for c in exp.functional.controls.items] == ["um^2/s", "1/s"]
+    small = ("system.grid.shape=[4,4]", "++controls.y0.A={guess: 1.0}")
+    exp = build_experiment(
+        compose(
+            "experiment=reaction/fisher_front",
+            "system=reaction/association",
+            *small,
+            "~controls.r",
+            "~controls.D.bounds",
+        )
+    )
+    assert {c.path: c.unit for c in exp.functional.controls.items} == {"D": "um^2/s", "y0.A": "mol/L"}
 
 
 @pytest.mark.parametrize(
@@ -90,7 +107,7 @@ def test_a_control_may_spell_its_unit_in_another_way(compose):
         (["dt=small"], ("dt", "small")),
         (["noise=loud"], ("noise", "loud")),
         (["times.fit_until=0.5"], ("times.fit_until", "1 frames")),
-        (["times.count=1"], ("times", "count >= 2")),
+        (["times.count=1"], ("times", "times.count expects a whole number >= 2")),
         (["times.stop=-1"], ("times", "start < stop")),
         (["times.count=many"], ("times",)),
         (["initial=datum"], ("initial", "datum")),
@@ -136,6 +153,8 @@ def test_a_fit_without_observations_is_one_sentence(compose):
         (["+data.pth=x"], ("'pth'", "did you mean path")),
         (["data.variables.position=postion"], ("did you mean position",)),
         (["data.system.gm=gn"], ("'gn'",)),
+        # arrays of the system come from the file of the film
+        (["data.system.gm={path: other.h5}"], ("data.system.gm",)),
         (["~data.variables"], ("variables",)),
         (["times.start=30000"], ("frames",)),
         (["initial=system"], ("Gravity", "initial state")),
@@ -166,7 +185,7 @@ def test_what_cannot_be_stored_is_refused_before_anything_runs(compose, change, 
     coords = field_coords(exp.functional.problem.system, exp.functional.problem.y0)
     assert cfg.store.wanted(coords, 13, 3) == ["u"]
     with pytest.raises(PdefitError) as error:
-        read_store({**dataclasses.asdict(cfg.store), "fields": None, **change}).wanted(coords, 13, 3)
+        read_section(Store, {**dataclasses.asdict(cfg.store), "fields": None, **change}, "store").wanted(coords, 13, 3)
     for word in words:
         assert word in str(error.value)
 

@@ -8,7 +8,8 @@ import pdefit
 
 TIME, X = np.arange(7.0), np.arange(20.0) + 0.5
 U = 0.5 + 0.1 * np.sin(TIME)[:, None] * np.linspace(0.5, 1.0, 20)
-FRONT = ("~twin", "times.count=null", "system.grid={shape: [20], extent: [20.0], origin: [0.0]}", "+data.variables.u=usol",
+FRONT = ("~twin", "noise=0", "times.count=null", "system.grid={shape: [20], extent: [20.0], origin: [0.0]}",
+         "+data.variables.u=usol",
          "+data.sigma.u=0.01", "+data.time=t")  # fmt: skip
 
 
@@ -19,8 +20,8 @@ def _experiment(path, *overrides):
 def test_a_file_of_matlab_is_fitted_as_it_is(tmp_path):
     savemat(tmp_path / "u.mat", {"usol": U.T, "t": TIME[:, None], "x": X[:, None]})
     made = _experiment(tmp_path / "u.mat", "+data.coordinates.x=x")
-    np.testing.assert_array_equal(made.record.values["u"], U)
-    np.testing.assert_array_equal(made.record.ts, TIME)
+    np.testing.assert_array_equal(made.source.record.values["u"], U)
+    np.testing.assert_array_equal(made.source.record.ts, TIME)
     assert any("put into the order (7, 20), times first" in remark for remark in made.remarks)
     # positions are compared with the model's as those of any file
     savemat(tmp_path / "v.mat", {"usol": U.T, "t": TIME, "x": X - 0.5})
@@ -33,7 +34,7 @@ def test_names_of_axes_where_their_lengths_are_equal(tmp_path):
     with pytest.raises(pdefit.PdefitError, match=r"their order is open.*\+data.axes=\{u: \[x, time\]\}"):
         _experiment(tmp_path / "u.npz")
     made = _experiment(tmp_path / "u.npz", "+data.axes={u: [x, time]}")
-    np.testing.assert_array_equal(made.record.values["u"][0], np.arange(20.0) * 20)
+    np.testing.assert_array_equal(made.source.record.values["u"][0], np.arange(20.0) * 20)
     for wrong in ("{u: x}", "[x, time]", "{u: [1, time]}"):
         with pytest.raises(
             pdefit.PdefitError, match="data.axes expects the axes of a variable in the order of the file"

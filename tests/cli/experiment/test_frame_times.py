@@ -4,17 +4,21 @@ import numpy as np
 import pytest
 
 from pdefit._util.errors import PdefitError
-from pdefit.cli.config._sources import read_times
+from pdefit.cli.config._reader import read_section
+from pdefit.cli.config.sources import Times
 from pdefit.cli.experiment import _from_twin as module
 from pdefit.cli.experiment.build import build_experiment
 from pdefit.cli.experiment.frame_times import frame_times
 from pdefit.inverse.fit.stability import share_of_limit
+from pdefit.inverse.objective.compiled import VALUE
 
 FRONT = ("experiment=reaction/fisher_front", "twin=self", "system.grid.shape=[80]", "dt=0.05")
 
 
 def times(**changes):
-    return read_times({"start": 0.0, "stop": 2.0, "count": 5, "fit_until": None, "forecast": None, **changes})
+    return read_section(
+        Times, {"start": 0.0, "stop": 2.0, "count": 5, "fit_until": None, "forecast": None, **changes}, "times"
+    )
 
 
 def test_without_a_forecast_all_frames_are_fitted():
@@ -35,16 +39,16 @@ def test_frames_of_the_forecast_follow_and_are_not_fitted():
     [
         ({"forecast": {"stop": 2.0, "count": 3}}, "a stop after times.stop = 2"),
         ({"forecast": {"stop": 1.0, "count": 3}}, "a stop after times.stop = 2"),
-        ({"forecast": {"stop": "late", "count": 3}}, "but got {'stop': 'late', 'count': 3}"),
-        ({"forecast": {"stop": 4.0}}, "and a count"),
-        ({"forecast": {"stop": 4.0, "count": 3, "start": 2.0}}, "and a count"),
+        ({"forecast": {"stop": "late", "count": 3}}, "times.forecast.stop expects a number, but got 'late'"),
+        ({"forecast": {"stop": 4.0}}, "'count' is missing in times.forecast"),
+        ({"forecast": {"stop": 4.0, "count": 3, "start": 2.0}}, "there are: count, stop"),
         ({"forecast": 4.0}, "but got 4.0"),
         ({"forecast": {"stop": 4.0, "count": 0}}, "set times.forecast=null"),
-        ({"forecast": {"stop": 4.0, "count": 1.5}}, "times.forecast.count expects a whole number, but got '1.5'"),
+        ({"forecast": {"stop": 4.0, "count": 1.5}}, "times.forecast.count expects a whole number >= 1, but got 1.5"),
         ({"forecast": {"stop": 4.0, "count": True}}, "times.forecast.count expects a whole number"),
         ({"forecast": {"stop": 4.0, "count": 10**15}}, "frames"),
         ({"stop": 0.0}, "start < stop"),
-        ({"count": 1}, "count >= 2"),
+        ({"count": 1}, "times.count expects a whole number >= 2"),
         ({"start": None}, "times expects start < stop"),
     ],
 )
@@ -58,8 +62,8 @@ def test_a_twin_goes_on_into_its_forecast(compose):
     exp = build_experiment(
         compose(*FRONT, "times={start: 0, stop: 2, count: 5, fit_until: null, forecast: {stop: 6, count: 2}}")
     )
-    assert exp.record.ts.tolist() == [0.0, 0.5, 1.0, 1.5, 2.0, 4.0, 6.0] and exp.fitted == 5
-    assert exp.functional.observations.ts[-1] == 2.0 and exp.true_states.u.shape == (7, 80)
+    assert exp.source.record.ts.tolist() == [0.0, 0.5, 1.0, 1.5, 2.0, 4.0, 6.0] and exp.fitted == 5
+    assert exp.functional.observations.ts[-1] == 2.0 and exp.source.true_states.u.shape == (7, 80)
 
 
 def test_of_data_from_a_file_frames_are_there_already(compose):
@@ -98,5 +102,5 @@ def test_without_any_step_a_twin_of_itself_takes_the_models(compose):
     )
     # the truth is reproduced to round-off, by steps that suit it too and that a fit may choose again
     truth = exp.functional.controls.theta(exp.truth)
-    assert float(exp.functional.value(truth)) < 1e-20
+    assert float(VALUE(exp.functional, truth)) < 1e-20
     assert exp.functional.asked_dt is None and share_of_limit(exp.functional, truth) < 0.6

@@ -8,7 +8,8 @@ import pdefit
 
 TIME, X = np.arange(7.0), np.arange(24.0) - 1.5
 U = 0.5 + 0.1 * np.sin(TIME)[:, None] * np.linspace(0.5, 1.0, 24)
-FRONT = ("~twin", "times.count=null", "system.grid={shape: [20], extent: [20.0], origin: [0.0]}", "+data.variables.u=u",
+FRONT = ("~twin", "noise=0", "times.count=null", "system.grid={shape: [20], extent: [20.0], origin: [0.0]}",
+         "+data.variables.u=u",
          "+data.crop=[[2, 22]]")  # fmt: skip
 
 
@@ -20,7 +21,7 @@ def _experiment(path, *overrides):
 
 
 def test_a_crop_takes_values_positions_and_deviations_along(tmp_path):
-    made = _experiment(tmp_path, "+data.sigma.u=deviation").record
+    made = _experiment(tmp_path, "+data.sigma.u=deviation").source.record
     expected = U[:, 2:22].copy()
     expected[3, 3] = 0.0
     np.testing.assert_array_equal(made.values["u"], expected)
@@ -39,3 +40,24 @@ def test_frames_are_held_out_by_their_numbers(tmp_path):
     for wrong, words in (("[0]", "between 1 and 5"), ("[6]", "got 6"), ("[1.5]", "or numbers of frames")):
         with pytest.raises(pdefit.PdefitError, match=words):
             _experiment(tmp_path, "+data.sigma.u=0.01", f"holdout={wrong}")
+
+
+def test_ends_of_a_period_that_are_written_twice_are_told_where_the_grid_is_periodic(tmp_path):
+    values = 0.5 + 0.1 * np.sin(2 * np.pi * np.arange(25) / 24 - TIME[:, None])
+    with h5py.File(tmp_path / "u.h5", "w") as file:
+        file["u"], file["time"] = values, TIME
+    common = [
+        "~twin",
+        "noise=0",
+        "times.count=null",
+        "+data.variables.u=u",
+        f"+data.path={tmp_path / 'u.h5'}",
+        "+data.sigma.u=0.01",
+    ]
+    told = {}
+    wraps = "+system.grid.boundary={name: periodic}"
+    for more in ((), (wraps,), (wraps, "+data.crop=[[0, 24]]")):
+        grid = f"system.grid={{shape: [{26 - max(len(more), 1)}], extent: [24.0], origin: [0.0]}}"
+        made = pdefit.load_experiment("reaction/fisher_front", [*common, grid, *more])
+        told[more] = any("leave it out (data.crop=[[0, 24]]), and take 24 cells" in r for r in made.remarks)
+    assert [*told.values()] == [False, True, False]

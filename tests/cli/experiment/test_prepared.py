@@ -14,8 +14,7 @@ from pdefit_cardiac import ALIEV_PANFILOV, AlievPanfilov, RandomExcitation
 import pdefit
 from pdefit._util.cache import cache_folder
 from pdefit._util.errors import PdefitError
-from pdefit.cli.config._sources import read_initial
-from pdefit.cli.config.settings import StateFile
+from pdefit.cli.config.sources import StateFile, read_initial
 from pdefit.cli.experiment import _prepared as prepared
 from pdefit.cli.experiment._prepared import prepared_state
 from pdefit.cli.experiment.build import build_experiment
@@ -143,7 +142,7 @@ def test_a_plan_says_what_the_preparation_took(compose, pdefit_inside, tmp_path)
     assert [t["cached"] for t in took] == [False, True] and took[0]["seconds"] > 0 == took[1]["seconds"]
     assert took[0]["duration"] == 1.0 and took[0]["path"] == took[1]["path"] and took[0]["path"].endswith(".h5")
     exp = build_experiment(compose(*TISSUE))
-    assert exp.prepared is None
+    assert exp.source.prepared is None
 
 
 def write(path, fields, n_done=None):

@@ -50,7 +50,7 @@ def test_the_file_of_the_page_is_read(film, compose):
         one = made.recordings[name]
         problem = one.functional.problem
         assert problem.system.sphere.radius == radius
-        np.testing.assert_allclose(one.record.ts, step * np.arange(20))
+        np.testing.assert_allclose(one.source.record.ts, step * np.arange(20))
         # the start is the rotation, and about that where nothing is seen
         error = np.asarray(problem.y0.u_phi) - 3 * np.sin(problem.system.sphere.theta)[:, None]
         seen = problem.system.sphere.phi < np.radians(180)

@@ -21,7 +21,7 @@ def built(compose, tmp_path, monkeypatch):
     with h5py.File("film.h5", "w") as file:
         ts = np.linspace(0.0, 7.0, 8)
         file["time"], file["u"] = ts, 0.5 + 0.1 * np.sin(ts)[:, None] * np.ones(20)
-    front = ("experiment=reaction/fisher_front", "system.grid.shape=[20]", "~twin", "+data.path=film.h5")
+    front = ("experiment=reaction/fisher_front", "system.grid.shape=[20]", "~twin", "noise=0", "+data.path=film.h5")
 
     def build(*overrides):
         return build_experiment(compose(*front, "+data.variables.u=u", "+data.sigma.u=0.1", *overrides))

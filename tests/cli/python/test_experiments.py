@@ -105,7 +105,7 @@ def test_compiler_and_cache_of_a_process_are_left_alone():
         (FRONT[0], "seed=3", r"expects a list of settings, but got one text; write \['seed=3'\]"),
         (FRONT[0], ["hydra.job.env_set.PATH=/tmp"], "hydra.job.env_set.PATH may not be set"),
         (FRONT[0], ["++system._target_=os.system"], "os.system"),
-        (FRONT[0], ["times.count=1"], "count >= 2"),
+        (FRONT[0], ["times.count=1"], "times.count expects a whole number >= 2"),
     ],
 )
 def test_mistakes_are_one_sentence(name, overrides, told):

@@ -14,6 +14,8 @@ from films import LINE, PLANE, write_film, write_run
 
 import pdefit
 from pdefit.analysis.goodness.verdict import STOPPED
+from pdefit.inverse.objective.compiled import VALUE
+from pdefit.output.store.summary import Summary
 
 
 @pytest.fixture
@@ -80,7 +82,8 @@ def test_the_problem_needs_the_equations_and_data_of_the_run(copied):
 @pytest.mark.parametrize(("factor", "same"), [(1.0, True), (1.5, False)])
 def test_with_other_flags_the_loss_decides(factor, same, fitted):
     run, exp = pdefit.load_run(fitted.run), pdefit.load_experiment("reaction/fisher_front", fitted.arguments[2:])
-    run.summary["loss_final"] = factor * float(exp.functional.value(exp.functional.theta0))
+    loss = factor * float(VALUE(exp.functional, exp.functional.theta0))
+    run._files.__dict__["summary"] = Summary(loss_final=loss)
     hashes = {"flags": "a", "data": "a", "equations": "b"}, {"flags": "b", "data": "b", "equations": "b"}
     if same:
         run._compare(*hashes, exp.functional, exp.functional.theta0)

@@ -1,12 +1,14 @@
 import numpy as np
 import pytest
 
-from pdefit.analysis.goodness.verdict import FITTED, MISSES, STOPPED
+from pdefit.analysis.goodness.verdict import FITTED, MISSES, STOPPED, distrust
 from pdefit.cli.experiment.build import build_experiment
-from pdefit.cli.results.fit_quality import distrust, fit_quality, sigma_stated
+from pdefit.cli.results.fit_quality import fit_quality, sigma_stated
+from pdefit.cli.runs.discretisation_check import Discretisation
 from pdefit.inverse.fit.fit import fit
 
 FRONT = ("experiment=reaction/fisher_front", "system.grid.shape=[160]", "times.count=25")
+UNMOVED = Discretisation([], {}, {})
 WRONG = ("controls.D.guess=2.0", "+controls.D.estimate=false")
 
 
@@ -25,10 +27,10 @@ WRONG = ("controls.D.guess=2.0", "+controls.D.estimate=false")
 def test_the_verdict_on_a_front(compose, overrides, iterations, word, reason):
     exp = build_experiment(compose(*FRONT, *overrides))
     found = fit(exp.functional, exp.stages, max_iterations=iterations)
-    (section,), verdict = fit_quality(exp, found)
+    (section,), verdict = fit_quality(exp, found, UNMOVED)
     assert verdict.word == word and reason in verdict.reason
     honest = word == FITTED and "noise=0.0" not in overrides
-    assert honest == (distrust(exp, verdict) == "")
+    assert honest == (distrust(verdict.word, exp.source.noiseless) == "")
     # re-estimated, and without noise only a weight
     assert sigma_stated(exp) == (not any("reweight" in o or o == "noise=0.0" for o in overrides))
     assert (section["whiteness"] is None) == ("noise=0.0" in overrides)
@@ -44,5 +46,5 @@ def test_priors_are_no_data(compose):
     overrides = ("controls.D.guess=1.0", "+controls.D.prior={normal: [5.0, 0.1]}")
     exp = build_experiment(compose(*FRONT, *overrides))
     found = fit(exp.functional, exp.stages, max_iterations=1)
-    (section,), _ = fit_quality(exp, found)
+    (section,), _ = fit_quality(exp, found, UNMOVED)
     assert section["chi2"] < 2 * found.loss - 100

@@ -37,7 +37,7 @@ def test_an_exponent_expects_a_forecast_with_enough_frames(pdefit_inside, tmp_pa
     code, _, err = pdefit_inside("fit", *asked, "times.fit_until=null", f"hydra.run.dir={tmp_path / 'a'}")
     assert code == 1 and "set times.fit_until" in " ".join(err.split())
     code, _, err = pdefit_inside("fit", *asked, "lyapunov=3", f"hydra.run.dir={tmp_path / 'b'}")
-    assert code == 1 and "lyapunov expects true or false, but got '3'" in " ".join(err.split())
+    assert code == 1 and "lyapunov expects true or false, but got 3" in " ".join(err.split())
     code, out, err = pdefit_inside("fit", *asked, *short, "max_iterations=1", f"hydra.run.dir={tmp_path / 'c'}")
     assert code == 0 and "no Lyapunov exponent" in " ".join(out.split()), err
     assert json.loads((tmp_path / "c" / "summary.json").read_text())["forecast"]["lyapunov"] is None
@@ -57,6 +57,11 @@ def test_the_line_names_peaks_and_the_baseline():
     summary["peak_time"] |= {"error": np.nan, "missed": 1.0}
     summary["lyapunov"] = {"exponent": -0.5, "standard_error": 0.01, "unit": "1/ms", "time": np.inf}
     assert in_words(summary, "ms").endswith("no peak of u, 100.0% of 1024 missed; Lyapunov exponent -0.5 +- 0.01 1/ms")
+
+    summary |= {"relative_l2_at_end": np.nan, "peak_time": None, "lyapunov": None}
+    assert in_words(summary, "ms").endswith(
+        "not finite at its end, because the model blows up; error of persistence there 1.1"
+    )
 
 
 def test_bodies_and_numbered_cells_are_no_grid():

@@ -55,9 +55,9 @@ def test_a_field_without_a_prior_is_refused_before_the_fit(pdefit_inside, tmp_pa
 @pytest.mark.parametrize(
     ("word", "reason"),
     [
-        ("posterior=0", "posterior.rank expects 1 or more, but got 0"),
-        ("posterior={samples: 3}", "posterior expects a rank, or {rank: 100, samples: 3}"),
-        ("posterior=many", "posterior.rank expects a whole number, but got 'many'"),
+        ("posterior=0", "posterior.rank expects a whole number >= 1, but got 0"),
+        ("posterior={samples: 3}", "The key 'rank' is missing in posterior"),
+        ("posterior=many", "posterior.rank expects a whole number >= 1, but got 'many'"),
     ],
 )
 def test_the_words_of_a_posterior_are_checked(compose, word, reason):

@@ -32,6 +32,21 @@ def test_tables_follow_the_numbers_beside_a_state(pdefit_inside, tmp_path, monke
     assert np.any(np.all(np.isclose(history, [float(rows[n]["estimate"]) for n in rows], rtol=1e-6), axis=1))
 
 
+def test_a_history_has_the_guess_of_a_state_that_a_stage_does_not_move(pdefit_inside, tmp_path):
+    run, few = tmp_path / "run", ("times.count=5", "system.grid.shape=[40]", "max_iterations=3")
+    code, out, err = pdefit_inside("fit", *FRONT, *few, "+controls.y0.u.guess=data", f"hydra.run.dir={run}")
+    assert code == 0, err
+    # stages that are chosen fit the numbers first
+    with h5py.File(run / "history.h5") as file:
+        history = np.asarray(file["control"])[np.asarray(file["stage"]) == 1]  # pyright: ignore[reportIndexIssue]
+    with h5py.File(run / "fields.h5") as file:
+        first = np.asarray(file["u_observed"])[0]  # pyright: ignore[reportIndexIssue]
+    assert history.shape == (3, 42) and np.all(history[1:, :2] != history[0, :2])
+    np.testing.assert_allclose(history[:, 2:], np.tile(first, (3, 1)), rtol=1e-6)
+    parts = {part.split()[0] for part in out.partition("seconds: ")[2].partition("\n")[0].split(", ")}
+    assert "fit" in parts and "forecast" not in parts
+
+
 def test_a_stage_that_is_null_is_left_out(compose):
     first = "+stages.first={optimizer: {name: lbfgs}, max_iterations: 7, window: 2.0}"
     chosen = "stages=levenberg_marquardt"
@@ -49,12 +64,15 @@ def test_a_stage_that_is_null_is_left_out(compose):
 @pytest.mark.parametrize(
     ("first", "said"),
     [
-        ("window: 2.0, until: 1.0", "stages.first has a window and an until; keep one, or make two stages of it"),
-        ("every: 2", r"stages.first.every says which windows are run, so it expects a stages.first.window, too"),
-        ("window: 2.0, held: true", "stages.first has a window, which holds states anyway; remove held"),
-        ("held: 1", "stages.first.held expects true or false, but got '1'"),
-        ("until: soon", "stages.first.until expects a time, but got 'soon'"),
-        ("window: 1.0, every: 2.5", "stages.first.every expects a whole number, but got 2.5"),
+        (
+            "window: 2.0, until: 1.0",
+            "stages.first: there are a window and an until; keep one, or make two stages of it",
+        ),
+        ("every: 2", r"stages.first: every says which windows are run, so it expects a window, too"),
+        ("window: 2.0, held: true", "stages.first: there is a window, which holds states anyway; remove held"),
+        ("held: 1", "stages.first.held expects true or false, but got 1"),
+        ("until: soon", "stages.first.until expects a time or null, but got 'soon'"),
+        ("window: 1.0, every: 2.5", "stages.first.every expects a whole number >= 1 or null, but got 2.5"),
         ("until: 1.0", "stages.first is the last stage and would fit a part of the record only"),
         ("held: true", "stages.first is the last stage and would leave the initial state at its guess"),
     ],

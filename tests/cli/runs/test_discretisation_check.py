@@ -52,6 +52,20 @@ def test_intervals_of_data_without_noise_measure_no_shift(compose):
     assert moved.shifts == {} and str(moved) == "" and not moved.decides and len(moved.unchecked) == 2
 
 
+def test_true_values_of_a_twin_on_the_same_cells_belong_to_them(compose, monkeypatch):
+    """With finer cells an estimate would miss the true values: only the step is tried."""
+    monkeypatch.setattr(
+        "pdefit.cli.runs.discretisation_check.first_order_shift", lambda f, *_: np.ones(f.controls.size)
+    )
+    monkeypatch.setattr("pdefit.cli.runs.discretisation_check._refuse_dear", lambda *_: None)
+    exp = build_experiment(compose(*COARSE, "twin.refine=1"))
+    found: Any = SimpleNamespace(functional=exp.functional, theta=exp.functional.theta0, recordings=[])
+    moved = discretisation(exp, found, cast(Any, object()), same_cells=True)
+    assert (
+        list(moved.shifts) == ["step"] and "the cells of the model" in moved.unchecked["grid"] and moved.untested == ()
+    )
+
+
 def test_cells_that_were_not_refined_are_named(compose):
     """An unknown initial state would have to be refined, too."""
     exp = build_experiment(compose(*COARSE, "+controls.y0.u.guess=data"))

@@ -1,6 +1,8 @@
 """One file of equations and one of an experiment, without a package."""
 
 import json
+import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -8,6 +10,7 @@ import pytest
 
 import pdefit
 from pdefit._util.errors import PdefitError
+from pdefit.cli.commands import fit as fit_command
 from pdefit.cli.commands.new import write_files
 from pdefit.cli.config.command_line import files
 from pdefit.cli.runtime import equations
@@ -68,12 +71,42 @@ def test_a_run_of_installed_equations_takes_no_file(pair, tmp_path):
         equations.check_named_again(None, tmp_path, "resume")
 
 
+def test_a_path_in_a_run_of_somebody_else_is_quoted(tmp_path):
+    with pytest.raises(PdefitError, match=r"pdefit resume 'a run' 'eq.py; touch executed'"):
+        equations.check_named_again({"path": "eq.py; touch executed"}, Path("a run"), "resume")
+
+
+def test_a_sweep_of_files_of_ones_own_goes_on_when_they_are_named(pair, pdefit_inside, tmp_path, monkeypatch):
+    """Jobs that only say that they ran: one fails, and one never began."""
+    ran, broken = [], {1}
+
+    def job(cfg, directory, name, console, saved=None):
+        ran.append((name, cfg.seed, type(cfg.system.build()).__name__))
+        if cfg.seed in broken:
+            raise PdefitError("broken")
+
+    monkeypatch.setattr(fit_command, "run_fit", job)
+    # it closes the handlers of pytest
+    monkeypatch.setattr("hydra._internal.logging_config.configure_logging", lambda *_: None)
+    files = ("my_equation.py", "my_equation.yaml")
+    code, out, err = pdefit_inside("fit", "-m", *files, *SMALL, "seed=0,1,2", "hydra.sweep.dir=sweep")
+    assert code == 1 and [seed for _, seed, _ in ran] == [0, 1, 2], err
+    shutil.rmtree(tmp_path / "sweep" / "seed_2")
+    ran.clear(), broken.clear()
+    code, out, err = pdefit_inside("sweep", "resume", "sweep", *files, "hydra/launcher=joblib")
+    assert code == 1 and "Files of your own run in this process only" in err and not ran
+    code, out, err = pdefit_inside("sweep", "resume", "sweep", *files)
+    assert code == 0 and ran == [("my_equation", 1, "Bistable"), ("my_equation", 2, "Bistable")], err
+    assert len([*(tmp_path / "sweep").glob("*/DONE")]) == 3
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
         ("import no_such_package\n", "'eq.py' imports 'no_such_package', which is not installed"),
         ("x = 1\ny = x / 0\n", "'eq.py', line 2: ZeroDivisionError"),
         ("def f(:\n", "'eq.py', line 1: SyntaxError"),
+        ("import sys\nsys.exit(0)\n", "'eq.py', line 2: SystemExit"),
         ("import pdefit\nprint = 1\n", "'eq.py' defines no system"),
         ("# \xff", "'eq.py' is not in UTF-8"),
         (None, "'eq.py' does not exist"),
@@ -86,6 +119,14 @@ def test_a_file_that_cannot_be_used_is_one_sentence(text, told, tmp_path, pdefit
     assert code == 1 and told in err and "Traceback" not in out + err
 
 
+@pytest.mark.parametrize("name", ["eq.py", "own.yaml"])
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_a_pipe_or_a_device_is_no_file(name, kind, tmp_path, pdefit_inside):
+    os.mkfifo(tmp_path / name) if kind == "pipe" else (tmp_path / name).symlink_to("/dev/zero")
+    code, _, err = pdefit_inside("fit", name)
+    assert code == 1 and f"'{name}' does not exist, or is no file" in err
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -96,7 +137,6 @@ def test_a_file_that_cannot_be_used_is_one_sentence(text, told, tmp_path, pdefit
         ("system: {_target_: os.system, command: 'touch executed'}\n", "is not allowed"),
         ("system: {name: bistable, grid: {_target_: subprocess.run, args: [touch, executed]}}\n", "is not allowed"),
         ("hydra: {searchpath: [file:///tmp]}\n", "only supported from the primary config"),
-        ("hydra: {callbacks: {x: {_target_: os.abort}}}\n", "may not be set"),
     ],
 )
 def test_an_experiment_in_a_file_is_guarded_as_any_other(text, told, pair, tmp_path, pdefit_inside):
@@ -104,6 +144,13 @@ def test_an_experiment_in_a_file_is_guarded_as_any_other(text, told, pair, tmp_p
     code, out, err = pdefit_inside("fit", "my_equation.py", "my_equation.yaml")
     assert code == 1 and told in err and "Traceback" not in out + err, err
     assert not (tmp_path / "executed").exists()
+
+
+def test_what_an_experiment_in_a_file_says_of_hydra_is_left_out(pair, pdefit_inside):
+    with pair[1].open("a") as file:
+        file.write("hydra: {callbacks: {x: {_target_: os.abort}}}\n")
+    code, _, err = pdefit_inside("plan", "my_equation.py", "my_equation.yaml", *SMALL)
+    assert code == 0 and err.count("\n") == 1 and "'experiment/my_equation' sets hydra.callbacks.x" in err
 
 
 @pytest.mark.parametrize(

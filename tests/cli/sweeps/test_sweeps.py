@@ -14,6 +14,7 @@ import xarray
 from pdefit import PdefitError
 from pdefit.cli.sweeps.jobs import jobs_of
 from pdefit.cli.sweeps.record import read_sweep
+from pdefit.cli.sweeps.table import last_frames
 from pdefit.output.store.runs import beating
 
 SMALL = (
@@ -112,6 +113,39 @@ def test_one_table_and_one_page_over_all_jobs(sweep, pdefit_inside):
     )
 
 
+def _external(film, secret):
+    film.create_dataset("u_predicted", (7, 40), "f4", external=[(str(secret), 0, 1120)])
+
+
+def _virtual(film, secret):
+    layout = h5py.VirtualLayout((7, 40), "f4")
+    layout[:] = h5py.VirtualSource(str(secret), "u", (7, 40))
+    film.create_virtual_dataset("u_predicted", layout)
+
+
+def _link(film, secret):
+    film["u_predicted"] = h5py.ExternalLink(str(secret), "u")
+
+
+@pytest.mark.parametrize("lead", [_external, _virtual, _link])
+def test_a_job_of_somebody_else_brings_no_other_file_into_table_and_page(lead, sweep, tmp_path, pdefit_inside):
+    with h5py.File(tmp_path / "secret.h5", "w") as file:
+        file["u"] = np.full((7, 40), 0.625, "f4")
+    with h5py.File(sweep / JOBS[0] / "fields.h5", "r+") as film:
+        scales = [film["u_predicted"].dims[axis][0].name for axis in (0, 1)]
+        del film["u_predicted"]
+        lead(film, tmp_path / "secret.h5")
+        for axis, name in enumerate(scales if lead is not _link else []):
+            film["u_predicted"].dims[axis].attach_scale(film[name])
+    for action, written in (("collect", "sweep.csv"), ("report", "sweep.html")):
+        code, _, err = pdefit_inside("sweep", action, "sweep")
+        assert code == 0 and not err and (sweep / written).is_file()
+    with xarray.open_dataset(sweep / "sweep.h5", engine="h5netcdf") as data:
+        assert np.isnan(data["u"].values[0]).all() and np.isfinite(data["u"].values[2]).all()
+    # what the page draws
+    assert [sorted(last_frames(job)) for job in jobs_of(read_sweep(sweep))] == [[], [], ["u"]]
+
+
 def test_states_of_jobs(tmp_path):
     sweep = read_sweep(_record(tmp_path))
     runs = [tmp_path / f"seed_{n}" for n in range(4)]
@@ -168,3 +202,9 @@ def test_mistakes_are_one_sentence(words, told, tmp_path, pdefit_inside):
     _record(tmp_path / "sweep")
     code, out, err = pdefit_inside(*words)
     assert code == 1 and err.count("error:") == 1 and told in err, err
+
+
+def test_a_refused_sweep_leaves_no_folder(tmp_path, pdefit_inside):
+    for word in ("max_iteration=1,2", "solver=nope,rk4"):
+        code, out, err = pdefit_inside("fit", "-m", *SMALL, word)
+        assert code == 1 and err.count("error:") == 1 and not list(tmp_path.iterdir()), err

@@ -75,11 +75,27 @@ def test_files_of_a_sequence_are_read_in_natural_order(tmp_path):
     np.testing.assert_array_equal(found["time"], [1, 3])
 
 
-def test_ome_files_of_a_set_are_read_once(tmp_path):
+def test_times_follow_the_numbers_of_files_of_which_some_are_missing(tmp_path):
+    for k, number in enumerate((10, 20, 40, 60)):
+        tifffile.imwrite(tmp_path / f"run2_{number}.tif", FILM[k])
+    recording = film(sorted(tmp_path.iterdir()), {"scale": "unknown", "frames": "1:4"})
+    np.testing.assert_array_equal(recording.ts, [1, 3, 5])
+    assert "2 files are missing by the numbers in their names, the first after 'run2_20.tif'" in recording.notes[0]
+    recording = film([tmp_path / f"run2_{number}.tif" for number in (40, 20)], {"scale": "unknown"})
+    np.testing.assert_array_equal(recording.ts, [0, 1])
+    assert recording.notes[0] == "The numbers of the files grow by 20; frame= is the time between files."
+    for number in (20, 60):
+        tifffile.imwrite(tmp_path / f"run2_{number}.tif", FILM)
+    with pytest.raises(PdefitError, match="several images must follow each other"):
+        film(sorted(tmp_path.iterdir()), {"scale": "unknown"})
+
+
+def _ome_set(folder: Path, beside: str = "") -> None:
     # a file of a set names all files in its metadata
+    names = ["t0.ome.tif", f"{beside}t1.ome.tif"]
     uuid = [f"urn:uuid:0000000{k}-0000-0000-0000-000000000000" for k in range(2)]
     data = "".join(
-        f'<TiffData IFD="0" FirstT="{k}" PlaneCount="1"><UUID FileName="t{k}.ome.tif">{uuid[k]}</UUID></TiffData>'
+        f'<TiffData IFD="0" FirstT="{k}" PlaneCount="1"><UUID FileName="{names[k]}">{uuid[k]}</UUID></TiffData>'
         for k in range(2)
     )
     for k in range(2):
@@ -88,9 +104,46 @@ def test_ome_files_of_a_set_are_read_once(tmp_path):
             f'<Image ID="Image:0"><Pixels ID="Pixels:0" DimensionOrder="XYZCT" Type="uint16" SizeX="8" SizeY="6" SizeZ="1" '
             f'SizeC="1" SizeT="2"><Channel ID="Channel:0"/>{data}</Pixels></Image></OME>'
         )
-        tifffile.imwrite(tmp_path / f"t{k}.ome.tif", FILM[k], description=text, metadata=None)
+        tifffile.imwrite(folder / names[k], FILM[k], description=text, metadata=None)
+
+
+def test_ome_files_of_a_set_are_read_once(tmp_path):
+    _ome_set(tmp_path)
     found = _imported(tmp_path, "t0.ome.tif", "t1.ome.tif")
     np.testing.assert_array_equal(found["intensity"], _upward(FILM[:2]))
+    # the others are sources, too
+    assert film([tmp_path / "t0.ome.tif"], {"scale": "unknown"}).source == ["t0.ome.tif", "t1.ome.tif"]
+
+
+def test_ome_files_outside_of_the_folder_are_refused(tmp_path):
+    (tmp_path / "inside").mkdir()
+    _ome_set(tmp_path / "inside", "../")
+    with pytest.raises(PdefitError, match="outside of its folder; copy them beside it"):
+        film([tmp_path / "inside" / "t0.ome.tif"], {"scale": "unknown"})
+
+
+def test_a_film_that_declares_more_frames_than_memory_holds(tmp_path):
+    text = (
+        '<?xml version="1.0"?><OME xmlns="http://www.openmicroscopy.org/Schemas/OME/2016-06"><Image ID="Image:0"><Pixels '
+        'ID="Pixels:0" DimensionOrder="XYZCT" Type="uint16" SizeX="8" SizeY="6" SizeZ="1" SizeC="1" SizeT="2000000000">'
+        "</Pixels></Image></OME>"
+    )
+    tifffile.imwrite(tmp_path / "a.tif", FILM[0], description=text, metadata=None)
+    with open(tmp_path / "b.npy", "wb") as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": (2 * 10**9, 1, 1)})
+        file.truncate(file.tell() + 2 * 10**9)
+    for name in ("a.tif", "b.npy"):
+        with pytest.raises(PdefitError, match=f"'{name}': it declares 2000000000 frames"):
+            film([tmp_path / name], {"scale": "unknown"})
+
+
+def test_nan_that_means_zero(tmp_path):
+    values = FILM[:2].astype("f4")
+    values[0, 1:3, 2:5] = np.nan
+    np.save(tmp_path / "a.npy", values)
+    assert np.isnan(_imported(tmp_path, "a.npy")["intensity"]).sum() == 6
+    found = _imported(tmp_path, "a.npy", scale="unknown", nan="0")["intensity"]
+    np.testing.assert_array_equal(found, _upward(np.nan_to_num(values)))
 
 
 def test_crop_mask_and_bins(tmp_path):
@@ -123,6 +176,10 @@ def test_colours_become_grey(planes, tmp_path):
     stored = colours if planes == "contig" else np.moveaxis(colours, 3, 1)
     tifffile.imwrite(tmp_path / "a.tif", stored, photometric="rgb", planarconfig=planes)
     np.testing.assert_array_equal(_imported(tmp_path, "a.tif")["intensity"], _upward(colours.mean(3)).astype("f4"))
+    one = _imported(tmp_path, "a.tif", scale="unknown", channel="1")["intensity"]
+    np.testing.assert_array_equal(one, _upward(colours[..., 1]), strict=True)
+    with pytest.raises(PdefitError, match="channel=3 does not exist; choose a colour from 0 to 2"):
+        _imported(tmp_path, "a.tif", scale="unknown", channel="3")
 
 
 def test_videos_are_read_exactly_where_they_are_stored_so(tmp_path):

@@ -51,6 +51,58 @@ def test_openpiv_in_the_order_of_frames_upward_and_without_masked_vectors():
     assert _read(*names, length="mm", velocity="mm/s", frame="2ms")[0].axes["x"][0] == pytest.approx(0.016)
 
 
+def _table(folder: Path, name: str, head: str, good: str = "", bad: str = "") -> Path:
+    rows = [f"{i},{j},{1 + i},{2 + j}{bad if i == j == 1 else good}" for i in range(3) for j in range(3)]
+    (folder / name).write_text("\n".join([head, *rows]) + "\n")
+    return folder / name
+
+
+def test_times_of_files_follow_their_numbers_where_some_are_missing(tmp_path):
+    files = [_table(tmp_path, f"b{k}.csv", "x [mm],y [mm],u [mm/s],v [mm/s]") for k in (1, 2, 3, 5, 7)]
+    recording = read_piv(files, {"frame": "2s"})
+    np.testing.assert_array_equal(recording.ts, [0, 2, 4, 8, 12])
+    assert "2 files are missing by the numbers in their names, the first after 'b3.csv'" in recording.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("column", "good", "bad"),
+    [("valid", ",1", ",0"), ("chc", ",2", ",-1"), ("mask", ",0", ",1"), ("flags", ",0", ",1")],
+)
+def test_a_table_states_which_vectors_count(column, good, bad, tmp_path):
+    file = _table(tmp_path, "a.csv", f"x,y,u,v,{column}", good, bad)
+    recording = read_piv([file], {"scale": "unknown", "outliers": "false"})
+    (field,) = recording.frames
+    assert [*zip(*np.nonzero(np.isnan(field["u"])), strict=True)] == [(1, 1)]
+    assert "Of 9 vectors 11.1 % were rejected by flags." in recording.notes
+
+
+@pytest.mark.parametrize(
+    "head", ["X [mm],Y [mm],Vx [mm/s],Vy [mm/s]", "x [mm],y [mm],Velocity u [mm/s],Velocity v [mm/s]"]
+)
+def test_the_names_that_other_programs_give_to_columns(head, tmp_path):
+    file = _table(tmp_path, "a.csv", head)
+    recording = read_piv([file], {"frame": "1s", "outliers": "false"})
+    np.testing.assert_allclose(next(iter(recording.frames))["v"][0], [2e-3, 3e-3, 4e-3])
+    file.write_text(file.read_text().replace(",", " ").replace("Velocity ", ""))
+    np.testing.assert_allclose(read_piv([file], {"frame": "1s"}).axes["x"], [0, 1e-3, 2e-3])
+
+
+def test_a_masked_hole_is_told_and_one_at_the_rim_is_not(tmp_path):
+    for corner, told in ((2, True), (0, False)):
+        masked = range(corner, corner + 3)
+        rows = [f"{i},{j},1,2,{int(i in masked and j in masked)}" for i in range(7) for j in range(7)]
+        (tmp_path / "a.csv").write_text("\n".join(["x,y,u,v,mask", *rows]) + "\n")
+        recording = read_piv([tmp_path / "a.csv"], {"scale": "unknown"})
+        assert len([*recording.frames]) == 1
+        hole = "A region of 9 vectors inside is missing at all times; if it is an obstacle, crop a part beside it"
+        assert any(note.startswith(hole) for note in recording.notes) == told
+
+
+def test_text_without_units_is_told_of_all_ways_to_state_them():
+    with pytest.raises(PdefitError, match=r"pixel=LENGTH.*scale=unknown; .*length=mm velocity=mm/s"):
+        _read("openpiv_frame8.txt")
+
+
 @pytest.mark.parametrize("name", ["pivpy.nc", "pivpy_classic.nc"])
 def test_pivpy_with_its_units_and_choices(name):
     recording, found = _read(name, scale="unknown", outliers="false")

@@ -34,6 +34,13 @@ def test_frames_that_do_not_fit_leave_nothing(shapes, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_what_killed_imports_left_is_removed_and_files_in_work_are_not(tmp_path):
+    (tmp_path / ".old.partial.h5").write_bytes(b"half")
+    with h5py.File(tmp_path / ".other.partial.h5", "w"):
+        write_recording(tmp_path / "data.h5", _recording([{"u": np.zeros((3, 2))}] * 2))
+        assert sorted(p.name for p in tmp_path.iterdir()) == [".other.partial.h5", "data.h5"]
+
+
 def test_a_scale_converts_pixels_and_frames():
     scale = scale_of({"pixel": "20um", "frame": "2ms", "delay": "100 us"})
     assert scale.length("px") == (pytest.approx(20e-6), "m") and scale.time("frame") == (pytest.approx(2e-3), "s")
@@ -61,3 +68,9 @@ def test_wrong_scales_are_refused(options):
 def test_pixels_without_a_scale_name_the_keys():
     with pytest.raises(PdefitError, match="pixel=LENGTH.*frame=TIME.*scale=unknown"):
         scale_of({}).length("px")
+
+
+def test_a_time_in_metres_is_refused_with_what_it_may_mean():
+    with pytest.raises(PdefitError, match="frame=2m is a length in metres; write 2min for minutes, or 2ms"):
+        scale_of({"pixel": "1um", "frame": "2m"})
+    assert scale_of({"pixel": "2m", "frame": "2min"}).frame == 120.0

@@ -199,3 +199,55 @@ def test_components_of_vectors_and_diagnostics(tmp_path):
         scalar = film.diagnostics["nusselt_top"]
         assert scalar.dims == () and scalar.kinds == ("true", "predicted")
         assert [float(x) for x in film.frames("nusselt_top", "true", range(3))] == [0.0, *np.sin([-0.5, -1.0])]
+
+
+_READER = """
+import sys
+from pathlib import Path
+from pdefit._util.errors import PdefitError
+from pdefit.data.readers.fields import open_film
+for _ in range(20):
+    try:
+        with open_film(Path(sys.argv[1])):
+            sys.exit("it was read")
+    except PdefitError as error:
+        print(error)
+"""
+
+
+@pytest.mark.parametrize("attribute", [3, np.zeros(2), "x"])
+def test_a_wrong_list_of_axes_does_not_crash_hdf5(tmp_path, attribute):
+    path = films.write_film(tmp_path / "f.h5", {"u": films.LINE})
+    with h5py.File(path, "r+") as file:
+        for name in ("u_true", "u_observed", "u_predicted"):
+            file[name].attrs["DIMENSION_LIST"] = attribute
+    # in a process of its own, which a crash would end
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", _READER, path], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.count("is not a film") == 20, (done.returncode, done.stderr)
+
+
+def test_positions_on_two_axes_are_refused(tmp_path):
+    path, (dim,) = films.write_film(tmp_path / "f.h5", {"u": films.LINE}), films.LINE.dims
+    with h5py.File(path, "r+") as file:
+        del file[dim]
+        file[dim] = np.zeros((33, 2))
+        file[dim].make_scale(dim)
+        for name in ("u_true", "u_observed", "u_predicted"):
+            del file[name].attrs["DIMENSION_LIST"]
+            file[name].dims[0].attach_scale(file["time"])
+            file[name].dims[1].attach_scale(file[dim])
+    with pytest.raises(PdefitError, match="not a film"), open_film(path):
+        pass
+
+
+def test_positions_that_fill_the_memory_are_refused(tmp_path):
+    path, (dim,) = films.write_film(tmp_path / "f.h5", {"u": films.LINE}), films.LINE.dims
+    with h5py.File(path, "r+") as file:
+        del file[dim]
+        file.create_dataset(dim, (10**13,), "f8", chunks=(10**6,)).make_scale(dim)
+        for name in ("u_true", "u_observed", "u_predicted"):
+            del file[name].attrs["DIMENSION_LIST"]
+            file[name].dims[0].attach_scale(file["time"])
+            file[name].dims[1].attach_scale(file[dim])
+    with pytest.raises(PdefitError, match=f"'{dim}' in '.*' takes .* of memory"), open_film(path):
+        pass

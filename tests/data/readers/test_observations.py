@@ -162,3 +162,19 @@ def test_bad_table_is_refused_by_name(tmp_path, text):
     (tmp_path / "x.csv").write_text(text)
     with pytest.raises(PdefitError, match=r"x\.csv"):
         read_table(tmp_path / "x.csv")
+
+
+def test_arrays_of_the_system_are_not_converted(tmp_path):
+    found = read_arrays(_file(tmp_path / "film.h5"), {"height": "height"})
+    np.testing.assert_array_equal(found["height"], np.ones((5, 3)))
+
+
+def test_units_that_the_model_has_not_are_a_remark(tmp_path, caplog):
+    path = _file(tmp_path / "film.h5")
+    with h5py.File(path, "a") as file:
+        file["time"].attrs["units"] = "ms"
+    read_observations(path, {"u": "height"}, units={"u": "1"}, time_unit="1")
+    assert "states units of time (ms), height (mm), but the model has none there" in caplog.text
+    caplog.clear()
+    read_observations(path, {"u": "height"}, units={"u": "mm"}, time_unit="s")
+    assert caplog.text == ""

@@ -13,6 +13,7 @@ from pdefit.data.noise import estimate_noise
 from pdefit.data.observations import Observations
 from pdefit.data.readers import _films
 from pdefit.data.readers._coordinates import scales
+from pdefit.data.readers.observations import read_observations
 from pdefit.data.readers.survey import Survey, is_even, survey
 
 TIME, X = np.arange(12) * 0.5, np.linspace(-4.5, 4.5, 30)
@@ -51,7 +52,7 @@ def test_a_good_film(values, tmp_path):
     np.testing.assert_array_equal(film.positions["x"].values, X)
     # what `sigma: auto` finds
     assert film.noise == estimate_noise(Observations.build(TIME, {"u": values}), "u")
-    with found.frames(film) as frames:
+    with found.frames([film.name]) as frames:
         np.testing.assert_array_equal(frames.arrays(3, 4)[0]["u"][0], values[3])
 
 
@@ -79,10 +80,11 @@ def test_a_film_is_read_in_blocks_as_in_one(values, tmp_path, monkeypatch):
         ({"u": np.full((12, 30), np.nan)}, "All values of 'u' in 'film.h5' are missing"),
         ({"u": np.full((12, 30), np.inf)}, "'u' in 'film.h5' is infinite in frame 0"),
         ({"u": np.full((12, 30), 1e308) * (-1.0) ** np.arange(12)[:, None]}, "too large for differences"),
-        ({"u": np.zeros((12, 30), complex)}, "is of type complex128; numbers are expected"),
+        ({"u": np.zeros((12, 30), complex)}, "is of type complex128; numbers are expected; write the parts of complex"),
         ({"u": np.zeros((30, 12))}, "its first axis must be the 12 times, so name its axes, e.g. .data.axes="),
         ({"u": np.zeros((12, 0))}, "has frames of shape"),
         ({"time": TIME[::-1]}, "must be finite and increase; sort the file's frames"),
+        ({"time": np.where(TIME == 2, np.nan, TIME)}, r"time 4, counted from 0, is nan, after 1.5\)$"),
         ({"x": X * np.nan}, "positions 'x' in 'film.h5' must be finite"),
     ],
 )
@@ -90,6 +92,48 @@ def test_what_looks_odd_is_told(change, told, values, tmp_path):
     with np.errstate(all="ignore"):
         found = _surveyed(tmp_path, **{"u": values, "time": TIME, **change})
     assert any(re.search(told, remark) for remark in found.remarks), found.remarks
+
+
+PHASE = 2 * np.pi * np.arange(31) / 30 - TIME[:, None]
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        (np.sin(PHASE) + 0.3 * np.cos(2 * PHASE), True),
+        # extrema and zeros at the ends, at all times
+        (np.cos(PHASE + TIME[:, None]) * np.exp(-TIME)[:, None], True),
+        (np.sin(PHASE + TIME[:, None]) * np.exp(-TIME)[:, None], True),
+        (np.sin(PHASE)[:, :-1], False),
+        # equal by symmetry about the ends of the box, and of an arch
+        (np.cos(2 * np.pi * (np.arange(30) + 0.5) / 30) * np.exp(-TIME)[:, None], False),
+        (np.sin((PHASE + TIME[:, None]) / 2) * np.exp(-TIME)[:, None], False),
+        # decayed towards both ends
+        (np.exp(-((PHASE + TIME[:, None] - np.pi) ** 2) * 20), False),
+    ],
+)
+def test_ends_of_a_period_that_are_written_twice(values, told, tmp_path):
+    found = _surveyed(tmp_path, u=values, time=TIME, x=np.arange(values.shape[1]))
+    crop = (
+        r"The last point along x of 'u' repeats the first; if x is periodic, leave it out \(data.crop=\[\[0, 30\]\]\)"
+    )
+    assert any(re.match(crop, remark) for remark in found.remarks) == told
+
+
+def test_missing_values_of_the_first_frame(tmp_path, caplog):
+    values = np.random.default_rng(0).standard_normal((12, 5, 6))
+    values[:, 4, 4:] = values[0, :3, :3] = np.nan
+    told = "A region of 30% of the first frame of 'u' is missing (NaN) and has values later"
+    assert any(told in remark for remark in _surveyed(tmp_path, u=values, time=TIME).remarks)
+    read_observations(tmp_path / "film.h5", {"v": "u"})
+    assert told in caplog.text
+    # what is never seen, and single points, are missing indeed
+    values[1:, :3, :3] = np.nan
+    values[0, ::2, 5] = np.nan
+    assert not any("region" in remark for remark in _surveyed(tmp_path, u=values, time=TIME).remarks)
+    values[0] = np.nan
+    told = "The first frame of 'u' has no value"
+    assert any(told in remark for remark in _surveyed(tmp_path, u=values, time=TIME).remarks)
 
 
 def test_eight_bits_of_a_camera(tmp_path):

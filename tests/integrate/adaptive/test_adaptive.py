@@ -10,8 +10,7 @@ from pdefit_particles import Gravity
 from small_systems import Decay, State, Swing
 
 import pdefit
-from pdefit.integrate.adaptive.controller import adaptive_grid
-from pdefit.integrate.adaptive.step_error import step_error
+from pdefit.integrate.adaptive.controller import adaptive_grid, step_error
 from pdefit.integrate.loop.stepper import Stepper
 from pdefit.integrate.solvers.method import method_of
 

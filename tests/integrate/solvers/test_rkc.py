@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from pdefit_reaction import FisherKPP
+from pdefit_reaction import FisherKPP, GrayScott
 from problems import GRID, central_difference, fisher, fisher_functional, stable
 from small_systems import Decay, Swing
 
@@ -163,3 +163,9 @@ def test_a_batch_is_each_alone():
     )(jnp.asarray([0.5, 1.0]))
     alone = pdefit.solvers.RKC(6).one_step(fisher(), jnp.zeros(()), jnp.asarray(0.1), fisher().init(None), None).u
     np.testing.assert_allclose(stepped[1], alone, atol=1e-14)
+
+
+def test_a_dimensionless_time_has_no_unit_in_messages():
+    example = GrayScott.example(4)
+    with pytest.raises(pdefit.PdefitError, match=r"dt = 9999 is beyond the stability limit [\d.]+ of GrayScott"):
+        choose_steps([(example.system, example.y0)], 9999.0, diffrax.Euler())

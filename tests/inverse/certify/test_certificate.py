@@ -145,6 +145,17 @@ def test_right_gradients_pass(make):
     assert max(check.error for check in compared) < 1e-7 and min(len(check.detail["steps"]) for check in compared) >= 9
 
 
+@pytest.mark.parametrize(("seed", "below"), [(13, 1e-3), (15, 5e-4)])
+def test_steps_at_which_the_model_blows_up_are_no_switch(seed, below):
+    """Densities below zero fall without bounds: at the largest finite step to 1e75 and more."""
+    functional = fisher_functional({"y0": {"u": pdefit.transforms.Identity()}})
+    theta, given = functional.theta0 - below, {"optimizers": [pdefit.optimizers.GaussNewtonCG()]}
+    found = pdefit.certify(functional, theta, key=jax.random.key(seed), **given)
+    assert found.passed, found.reason
+    steps, errors = (found.checks[0].detail[name] for name in ("steps", "errors"))
+    assert len(steps) >= 9 and steps[0] < 2**-4 and max(errors) < 1e4
+
+
 @pytest.mark.parametrize(
     ("fault", "times"),
     [(DropsLast(), None), (OffByOne(), [0.0, 0.1, 0.2])],

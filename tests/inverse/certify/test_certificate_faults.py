@@ -3,7 +3,7 @@
 import jax
 import pytest
 from gradient_faults import FAULTS, certificate
-from zoo import CASES
+from zoo.cases import CASES
 
 import pdefit
 

@@ -8,6 +8,11 @@ from pdefit.inverse.certify._taylor import differences
 COUNT = 50
 
 
+def bounded(values):
+    """Whether values are below a thousand, which those of all maps here are but where they blow up."""
+    return bool(np.max(np.abs(values)) < 1e3)
+
+
 def judged(f, tangent, noise, seed=0):
     """What differences of f along x say of its derivative at 0, with random errors in f."""
     draw = np.random.default_rng(seed)
@@ -15,7 +20,7 @@ def judged(f, tangent, noise, seed=0):
     def noisy(x):
         return f(x) + noise / np.sqrt(COUNT) * draw.normal(size=COUNT)
 
-    return differences(noisy, 0.0, 1.0, lambda q: q - tangent, float(np.linalg.norm(tangent)), noise, 1e-6)
+    return differences(noisy, 0.0, 1.0, lambda q: q - tangent, float(np.linalg.norm(tangent)), noise, 1e-6, bounded)
 
 
 def waves(scale, draw):
@@ -107,5 +112,28 @@ def test_round_off_four_times_as_large_as_measured_is_no_switch():
         float(np.linalg.norm(tangent)),
         1e-12,
         1e-6,
+        bounded,
     )
     assert found.finding == "right" and found.constant < 1e-9
+
+
+def blowing_up(f, above):
+    """A map that grows without bounds above a distance, as fast as a trajectory that has left its equilibrium."""
+    return lambda x: f(x) + (min(abs(x) / above, 1.06)) ** 10_000
+
+
+@pytest.mark.parametrize("above", [0.03, 7.5e-3, 4.8e-4])
+def test_steps_at_which_the_map_blows_up_do_not_count(above):
+    f, tangent = waves(1.0, draw := np.random.default_rng(4))
+    missing = draw.normal(size=COUNT)
+    found = judged(blowing_up(f, above), tangent, 1e-14)
+    assert found.finding == "right" and found.constant < 1e-9, found
+    assert max(found.steps) <= above and len(found.steps) >= 9
+    assert judged(blowing_up(lambda x: f(x) + 1e-4 * x * missing, above), tangent, 1e-14).finding == "wrong"
+    jumping = blowing_up(lambda x: f(x) + 1e-2 * (x > above / 3) * missing, above)
+    assert judged(jumping, tangent, 1e-14).finding == "switch"
+
+
+def test_a_map_that_blows_up_at_every_step_has_no_derivative():
+    f, tangent = waves(1.0, np.random.default_rng(4))
+    assert judged(lambda x: f(x) + 1e4 * (x > 0), tangent, 1e-14).finding == "wrong"

@@ -44,6 +44,11 @@ def test_guesses_are_values_factors_or_data():
     np.testing.assert_array_equal(problem.y0.u, fisher().init(None).u)
 
 
+def test_a_control_without_words_has_the_value_of_the_problem_as_guess():
+    controls, problem = resolved({"D": {}, "y0": {}})
+    assert controls.names() == ["D"] and problem.system.D == fisher().D
+
+
 def _bodies(guess, fields=("position",), **changes):
     """Three bodies seen four times, and the guess of their velocities."""
     system = Gravity(gm=np.ones(3))

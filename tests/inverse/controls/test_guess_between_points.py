@@ -46,7 +46,7 @@ def test_staggered_velocities_are_guessed_from_vectors_at_corners():
     system = Staggered(pdefit.CartesianGrid((12, 10), (3.0, 1.0), boundary=pdefit.boundaries.Periodic()))
     y = system.made(lambda x, y: np.sin(2 * np.pi * x / 3) + np.cos(2 * np.pi * y))
     problem = pdefit.Problem(system, jax.tree.map(jnp.zeros_like, y), pdefit.instruments.Corners())
-    data = pdefit.Observations.build(np.zeros(1), {n: x[None] for n, x in problem.observe(y).items()})
+    data = pdefit.Observations.build(np.zeros(1), {n: x[None] for n, x in problem.observe(0.0, y, None).items()})
     for name, x in y._asdict().items():
         found = pdefit.guesses.FromData().value(0 * x, f"y0.{name}", jax.random.key(0), data, problem)
         # the error of a cubic, twice; half a cell is an error of 0.26

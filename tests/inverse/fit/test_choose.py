@@ -5,10 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 from apoptosis import apoptosis
 from pdefit_cardiac import BOCF, TUTORIAL
+from pdefit_classics import KortewegDeVries
 from pdefit_reaction import FisherKPP, one_sided_source
 from problems import fisher, fisher_functional, planets, planets_functional
+from small_systems import Decay, State
 
 import pdefit
+from pdefit.integrate.loop.stable_step import choose_steps
 from pdefit.inverse.fit.choose_solver import choose_solver
 from pdefit.inverse.fit.choose_stages import choose_stages
 
@@ -30,6 +33,21 @@ def test_stiff_kinetics_take_an_implicit_solver():
     assert isinstance(choice.solver, diffrax.Kvaerno5) and choice.steps is not None and "stiff" in choice.reason
     # for as long as nothing has decayed, explicit steps are few
     assert isinstance(choose_solver(system, system.init(None), 1.0).solver, pdefit.solvers.RK4)
+
+
+class Late(Decay):
+    """u' = -k u, with a rate that is ten thousand times as large after the first second."""
+
+    def vector_field(self, t, y, args):
+        return State(-jnp.where(t < 1.0, self.k, 1e4 * self.k) * y.u)
+
+
+def test_stiffness_that_begins_later_is_not_noticed():
+    system = Late(k=1.0)
+    assert isinstance(choose_solver(system, system.init(None), 100.0).solver, pdefit.solvers.RK4)
+    # as fast from the beginning it is
+    fast = Decay(k=1e4)
+    assert isinstance(choose_solver(fast, fast.init(None), 100.0).solver, diffrax.Kvaerno5)
 
 
 def test_diffusion_on_a_fine_grid_takes_stabilised_steps():
@@ -94,3 +112,14 @@ def test_numbers_beside_a_free_state_are_prepared_where_the_guess_is_far():
     assert formulations({"y0": {"u": pdefit.transforms.Identity()}}, count=5) == [None]
     wrong = {**unknown, "y0": {"u": pdefit.Control(guess=pdefit.guesses.Value(0.5))}}
     assert formulations(wrong, count=5) == [None]
+
+
+def test_waves_in_fourier_modes_take_exponential_steps_where_these_are_longer():
+    system = KortewegDeVries(pdefit.FourierGrid((64,), (40.0,)), advection=1.0, dispersion=1.0)
+    y0, rk4 = system.init(None), pdefit.solvers.RK4()
+    choice = choose_solver(system, y0, 20.0)
+    assert choice.solver == pdefit.solvers.ETDRK4() and "diagonal in Fourier space" in choice.reason
+    exponential, explicit = (choose_steps([(system, y0)], None, solver)[1] for solver in (choice.solver, rk4))
+    assert exponential > 5 * explicit
+    # a short run has few steps anyway
+    assert choose_solver(system, y0, 0.1).solver == rk4

@@ -4,6 +4,12 @@ from problems import planets
 import pdefit
 
 
+def masses(system, data):
+    """The masses of planets, from positions."""
+    problem = pdefit.Problem(system, system.init(None), pdefit.instruments.Select("position"))
+    return pdefit.Functional(problem, data, {"gm": pdefit.transforms.Log()}, dt=0.02)
+
+
 def test_residual_levels_are_found_for_each_body_and_converge():
     """Bodies with errors of different size, unknown to the fit, get the sigma they deserve."""
     system, data = planets()
@@ -12,12 +18,7 @@ def test_residual_levels_are_found_for_each_body_and_converge():
     values = {n: np.array(v) for n, v in data.values.items()}
     values["position"] += levels[:, None] * rng.normal(size=values["position"].shape)
     noisy = pdefit.Observations.build(data.ts, values, {"position": 1e-6, "velocity": 1.0})
-    functional = pdefit.Functional(
-        pdefit.Problem(system, system.init(None), pdefit.instruments.Select("position")),
-        noisy,
-        {"gm": pdefit.transforms.Log()},
-        dt=0.02,
-    )
+    functional = masses(system, noisy)
     stage = pdefit.Stage(
         pdefit.optimizers.LevenbergMarquardt(), reweight=pdefit.Reweight(axes=(0,), rounds=20, tolerance=1e-3)
     )
@@ -34,12 +35,7 @@ def test_residual_levels_are_found_for_each_body_and_converge():
 
 def test_without_axes_there_is_one_level():
     system, data = planets()
-    functional = pdefit.Functional(
-        pdefit.Problem(system, system.init(None), pdefit.instruments.Select("position")),
-        data,
-        {"gm": pdefit.transforms.Log()},
-        dt=0.02,
-    )
+    functional = masses(system, data)
     new, _ = pdefit.Reweight().apply(functional, functional.theta0 + 0.1)
     assert new.observations.sigma["position"].shape == (1, 1, 1)
     np.testing.assert_array_equal(new.observations.sigma["velocity"], functional.observations.sigma["velocity"])
@@ -51,11 +47,6 @@ def test_errors_that_were_right_stay_as_they_are():
     values = {n: np.array(v) for n, v in data.values.items()}
     values["position"] += 1e-4 * np.random.default_rng(2).normal(size=values["position"].shape)
     noisy = pdefit.Observations.build(data.ts, values, {"position": 1e-4, "velocity": 1.0})
-    functional = pdefit.Functional(
-        pdefit.Problem(system, system.init(None), pdefit.instruments.Select("position")),
-        noisy,
-        {"gm": pdefit.transforms.Log()},
-        dt=0.02,
-    )
+    functional = masses(system, noisy)
     found = pdefit.fit(functional, [pdefit.Stage(pdefit.optimizers.LevenbergMarquardt(), reweight=pdefit.Reweight())])
     np.testing.assert_allclose(found.functional.observations.sigma["position"], 1e-4, rtol=0.1)

@@ -1,12 +1,25 @@
 """Constant steps that were left open: chosen for the guess, and again where the best point asks for smaller ones."""
 
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
 import numpy as np
-from problems import fisher, fisher_functional, stable
+import pytest
+from problems import VALUE, fisher, fisher_functional, stable
 from resumed import bits, run
+from small_systems import KdV
 
 import pdefit
 from pdefit.inverse.fit import _fit_run as fit_run
-from pdefit.inverse.fit.stability import deciding_control, share_of_limit, step_choice
+from pdefit.inverse.fit.renew_steps import StepWatch
+from pdefit.inverse.fit.stability import (
+    deciding_control,
+    longer_than_frames,
+    refuse_unstable,
+    share_of_limit,
+    step_choice,
+)
 from pdefit.inverse.objective.variants import stepped
 
 # the stable step at the truth is a fifth of that here
@@ -125,3 +138,81 @@ def test_backups_are_counted_again_for_other_steps():
     assert finer.runner.adjoint.backups == expected
     given = stepped(front(adjoint=pdefit.adjoints.Backsolve(backups=1)), 0.02)
     assert given.runner.adjoint.backups == 1
+
+
+def test_later_stages_take_larger_steps_again():
+    functional, watch = front(), StepWatch()
+    watch.stable = stable(HALF) / 6
+    small = stepped(functional, watch.stable)
+    again, event = watch.start(small, functional.theta0)
+    assert again.dt == pytest.approx(6 * small.dt) and "steps renewed" in event
+    # those that were made smaller because the model blew up are kept, and those that are hardly smaller
+    watch.stable, watch.halved = stable(HALF) / 6, True
+    assert watch.start(small, functional.theta0) == (small, "")
+    watch.stable, watch.halved = stable(HALF) / 1.5, False
+    assert watch.start(small, functional.theta0) == (small, "")
+
+
+class Stiffening(pdefit.AbstractSystem):
+    """x' = -k r^2 (x^3 - 1), r' = 1: the longer it runs, the smaller the steps must be."""
+
+    time_unit: ClassVar[str] = "s"
+    k: jax.Array = pdefit.parameter(positive=True)
+
+    def vector_field(self, t, y, args):
+        x, r = y
+        return jnp.stack([-self.k * r**2 * (x**3 - 1), jnp.ones_like(r)])
+
+    def init(self, key):
+        return jnp.asarray([0.5, 1.0])
+
+
+def stiffening(dt):
+    truth, ts = Stiffening(1.0), np.linspace(0.0, 2.0, 5)
+    data = pdefit.simulate(truth, truth.init(None), ts, dt=0.01)
+    problem = pdefit.Problem(Stiffening(1.2), truth.init(None))
+    return pdefit.Functional(problem, data, {"k": pdefit.transforms.Log()}, dt=dt)
+
+
+def test_a_model_that_blows_up_at_the_guess_takes_smaller_steps():
+    functional = stiffening(None)
+    assert not np.isfinite(VALUE(functional, functional.theta0))
+    whole, rows, states = run(functional, LM)
+    assert "the model blows up at the guess with dt = " in whole.events[1] and whole.functional.dt < functional.dt
+    assert np.isfinite(whole.loss) and whole.loss < whole.loss_initial
+    again, later, _ = run(functional, LM, resume=states[0])
+    assert repr(bits(rows[:1] + later)) == repr(bits(rows)) and again.functional.dt == whole.functional.dt
+    with pytest.raises(
+        pdefit.PdefitError, match=r"blows up at the guess with dt = .* s; set dt=0\.\d+ or less"
+    ) as error:
+        pdefit.fit(stiffening(functional.dt), LM)
+    named = float(str(error.value).split("set dt=")[1].split()[0])
+    assert np.isfinite(pdefit.fit(stiffening(named), LM, max_iterations=1).loss)
+
+
+def waves(dt, count=5):
+    truth, ts = KdV(), np.linspace(0.0, 0.2, count)
+    data = pdefit.simulate(truth, truth.init(None), ts, dt=0.001)
+    problem = pdefit.Problem(KdV(l1=1.1), truth.init(None))
+    return pdefit.Functional(problem, data, {"l1": pdefit.transforms.Log()}, dt=dt)
+
+
+def test_a_given_step_beyond_the_region_of_the_solver_is_refused():
+    # RK4 on waves is stable up to 2.83 / 2320 = 0.00122
+    refuse_unstable(waves(0.00119))
+    with pytest.raises(
+        pdefit.PdefitError, match="dt = 0.0014.* is unstable for KdV with RK4: in 140 steps noise"
+    ) as error:
+        refuse_unstable(waves(0.00143))
+    named = float(str(error.value).split("set dt=")[1].split()[0])
+    assert 0.0008 < named <= 0.00122
+    refuse_unstable(waves(named))
+    # a chosen one is stable
+    chosen = waves(None)
+    assert 0.5 / 2330 / 1.3 <= chosen.dt <= 0.5 / 2310 and "fastest time" in str(step_choice(chosen))
+
+
+def test_a_step_longer_than_the_intervals_of_the_record_is_named():
+    (remark,) = longer_than_frames(front(dt=0.7))
+    assert "dt = 0.7 s is longer than the 0.5 s between observations" in remark
+    assert longer_than_frames(front(dt=0.5)) == longer_than_frames(front()) == ()

@@ -9,7 +9,7 @@ from resumed import resumed_alike, run
 
 import pdefit
 from pdefit.inverse.fit import _fit_run as fit_run
-from pdefit.inverse.objective.compiled import sum_of_squares, weighted
+from pdefit.inverse.objective.compiled import VALUE, sum_of_squares, weighted
 
 LOG = {
     "D": pdefit.transforms.Log(),
@@ -94,7 +94,7 @@ def test_a_resumed_stage_stops_at_the_same_evaluation(rule, monkeypatch):
 def test_recordings_stop_at_the_noise_of_all():
     J = pdefit.Recordings([NOISY, fisher_functional(LOG, noise=0.02, guess=(0.6, 1.5))])
     theta = J.theta0 + 0.1
-    extra = J.value(theta) - sum(sum_of_squares(weighted(f, own)) / 2 for f, own in J.parts(theta))
+    extra = VALUE(J, theta) - sum(sum_of_squares(weighted(f, own)) / 2 for f, own in J.parts(theta))
     np.testing.assert_allclose(J.extra_value(theta), extra, rtol=1e-9)
     assert extra > 0
     found = pdefit.fit(J, [pdefit.Stage(DESCENT, 40, stop=pdefit.stopping.Noise(4.0))])
@@ -104,7 +104,7 @@ def test_recordings_stop_at_the_noise_of_all():
     fitted = J.each(lambda f, own: (eqx.tree_at(_mask, f, f.observations.mask["u"].at[2].set(False)), own), theta)[0]
     judged = pdefit.stopping.Holdout(whole).judged(fitted)
     score = sum(float(np.sum(np.square(weighted(f, own)["u"][0, 2]))) / 2 for f, own in J.parts(theta))
-    np.testing.assert_allclose(judged.value(theta) - judged.extra_value(theta), score, rtol=1e-9)
+    np.testing.assert_allclose(VALUE(judged, theta) - judged.extra_value(theta), score, rtol=1e-9)
     with pytest.raises(pdefit.PdefitError, match="expects the record with these data"):
         pdefit.fit(J, [pdefit.Stage(DESCENT, stop=pdefit.stopping.Holdout(NOISY.observations))])
 

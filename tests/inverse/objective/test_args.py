@@ -1,7 +1,5 @@
 """Exogenous inputs: the exact solution of a driven decay, and what can be found of its driving force."""
 
-from typing import ClassVar
-
 import diffrax
 import equinox as eqx
 import jax
@@ -9,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from problems import VALUE, central_difference
-from small_systems import State
+from small_systems import Driven, State
 
 import pdefit
 
@@ -26,19 +24,6 @@ class Force(eqx.Module):
 
     def __call__(self, t):
         return self.strength * jnp.cos(self.rate * t)
-
-
-class Driven(pdefit.AbstractSystem):
-    """u' = -k u + args(t) from (1, 2); without args it does not know what to do."""
-
-    time_unit: ClassVar[str] = "s"
-    k: jax.Array = pdefit.parameter(positive=True)
-
-    def vector_field(self, t, y, args):
-        return State(-self.k * y.u + args(t).astype(y.u.dtype))
-
-    def init(self, key):
-        return State(jnp.array([1.0, 2.0]))
 
 
 def exact(k, strength, t, rate=2.0):

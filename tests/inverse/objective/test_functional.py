@@ -92,12 +92,14 @@ def test_segments_and_single_agree_on_noise_free_data_at_the_truth():
 def test_operators_compose():
     grid = pdefit.CartesianGrid(shape=(8, 6), extent=(1.0, 1.0))
     y = {"u": jnp.arange(48.0).reshape(grid.shape), "v": jnp.zeros(grid.shape)}
-    seen = pdefit.instruments.Compose((pdefit.instruments.Select("u"), pdefit.instruments.Subsample((4, 3), (0, 1))))(y)
+    seen = pdefit.instruments.Compose((pdefit.instruments.Select("u"), pdefit.instruments.Subsample((4, 3), (0, 1))))(
+        0.0, y, None
+    )
     np.testing.assert_array_equal(seen["u"], [[1, 4], [25, 28]])
     assert list(seen) == ["u"]
-    assert pdefit.instruments.Subsample((3,))(jnp.arange(9.0))["y"].tolist() == [1, 4, 7]
+    assert pdefit.instruments.Subsample((3,))(0.0, jnp.arange(9.0), None)["y"].tolist() == [1, 4, 7]
     with pytest.raises(pdefit.PdefitError, match="did you mean u"):
-        pdefit.instruments.Select("uu")(y)
+        pdefit.instruments.Select("uu")(0.0, y, None)
 
 
 def test_a_float32_run_keeps_its_dtype_and_sums_in_float64():

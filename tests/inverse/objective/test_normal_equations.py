@@ -12,7 +12,6 @@ from pdefit_cardiac import BOCF
 from pdefit_cardiac.parameter_sets import TUTORIAL
 
 import pdefit
-from pdefit.inverse.objective._collected import linearised
 
 DT, CELLS = 0.05, 24
 # of one field, of a switch that several fields share, and of the stencil
@@ -46,30 +45,6 @@ def test_the_gradient_of_tissue_is_that_of_the_reverse_pass(solver):
     np.testing.assert_allclose(gradient, expected[1], rtol=1e-12, atol=1e-12 * largest)
     jac = eqx.filter_jit(pdefit.Functional.jacobian)(functional, theta)
     np.testing.assert_allclose(matrix, jac.T @ jac, rtol=1e-9, atol=1e-12 * float(jnp.max(matrix)))
-
-
-def test_coefficients_are_collected_once():
-    """A chain of products on one tangent ends as one coefficient; a difference in space starts another; switches stay."""
-
-    def chain(y):
-        x = jnp.where(y > 0.5, 3.0 * y, -y * y) * jnp.cos(y) / (1 + y**2)
-        return x + jnp.sin(y) + 0.5 * (jnp.roll(y, 1) - y) ** 2
-
-    y, dy = jnp.linspace(0.0, 1.0, 16), jnp.cos(jnp.arange(16.0))
-    found = linearised(lambda p, y: p * chain(y), jnp.asarray(1.5), y)
-    expected = jax.jvp(lambda y: 1.5 * chain(y), (y,), (dy,))
-    np.testing.assert_allclose(found.value, expected[0], rtol=1e-14)
-    np.testing.assert_allclose(found.jacobian(dy), expected[1], rtol=1e-13)
-    np.testing.assert_allclose(found.along(jnp.asarray(2.0)), 2.0 * chain(y), rtol=1e-14)
-    # of y and of its neighbour
-    assert sum(x.size == y.size for x in jax.tree.leaves(found.jacobian)) == 2
-
-
-def test_what_no_control_moves_has_no_derivative():
-    p = {"a": jnp.ones(3), "b": jnp.ones(3)}
-    found = linearised(lambda p, y: (p["a"] * 2.0 * y, p["b"] + y), p, jnp.ones(3)).along({"a": jnp.ones(3), "b": None})
-    assert found[1] is None
-    np.testing.assert_allclose(found[0], 2.0)
 
 
 def held(functional: pdefit.Functional) -> int:

@@ -124,7 +124,7 @@ def test_every_answer_is_the_sum_of_the_single_ones_and_shared_priors_count_once
     np.testing.assert_allclose(jnp.sum(r**2) / 2, value, rtol=1e-12)
     np.testing.assert_allclose(jac.T @ r, gradient, rtol=1e-10)
     np.testing.assert_allclose(jac.T @ jac, matrix, rtol=1e-10, atol=1e-10 * np.max(matrix))
-    assert joint.kinds().size == r.size == 3 * 7 * 64 + 1
+    assert joint.residual_shape[0] == r.size == 3 * 7 * 64 + 1
     assert joint.observed_values == sum(f.observed_values for f in functionals)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from problems import fisher, fisher_functional
 
 import pdefit
+from pdefit.inverse.objective.abstract import AbstractEvaluated
 from pdefit.inverse.optimizers.base import Box
 
 BOTH = {"D": pdefit.transforms.Log(), "y0": {"u": pdefit.Control(smoothing=1.0)}}
@@ -22,7 +23,7 @@ def tell(optimizer, state, found):
     return state, accepted, optimizer.finished(state)
 
 
-class Products:
+class Products(AbstractEvaluated):
     """What an optimizer may ask of residuals, and how often it asked."""
 
     def __init__(self, residuals, parts=None):

@@ -208,7 +208,7 @@ def test_a_wall_of_nan_is_not_convergence():
     optimizer = pdefit.optimizers.LevenbergMarquardt()
     _, state = creeping(optimizer, lambda x: jnp.where(x > 1.0, jnp.nan, x - 2.0), [0.0], 300)
     assert optimizer.finished(state) and not optimizer.converged(state)
-    assert 0.99 < float(state.theta[0]) <= 1.0
+    assert 0.99 < float(state.point.theta[0]) <= 1.0
 
 
 def linear(matrix, data, x):
@@ -252,7 +252,7 @@ def test_a_step_too_small_to_matter_ends_a_fit_without_noise():
         optimizer = pdefit.optimizers.LevenbergMarquardt(tolerance=0.0, step_tolerance=step_tolerance)
         count, state = creeping(optimizer, zoo.residuals, zoo.start)
         assert bool(optimizer.converged(state))
-        np.testing.assert_allclose(state.theta, zoo.minimum, atol=10 * step_tolerance)
+        np.testing.assert_allclose(state.point.theta, zoo.minimum, atol=10 * step_tolerance)
         counts.append(count)
     assert counts[0] < counts[1]
 

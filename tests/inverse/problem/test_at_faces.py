@@ -37,7 +37,7 @@ def test_errors_fall_with_the_order_for_each_field_on_its_own_points(boundary, c
     def error(n):
         system = box(n, boundary)
         seen = At(points=POINTS, method=method, cell_average=cells).on(system)(
-            system.made(wave) if cells is False else averaged(system)
+            0.0, system.made(wave) if cells is False else averaged(system), None
         )
         return np.asarray([np.max(np.abs(np.asarray(x) - wave(*POINTS.T))) for x in seen.values()])
 
@@ -48,7 +48,7 @@ def test_errors_fall_with_the_order_for_each_field_on_its_own_points(boundary, c
 @pytest.mark.parametrize("n", [7, 8])
 def test_spectral_is_exact_on_faces(n):
     system = box(n, PERIODIC)
-    seen = At(points=POINTS, method="spectral").on(system)(averaged(system))
+    seen = At(points=POINTS, method="spectral").on(system)(0.0, averaged(system), None)
     for value in seen.values():
         np.testing.assert_allclose(value, wave(*POINTS.T), atol=1e-13)
 
@@ -56,7 +56,7 @@ def test_spectral_is_exact_on_faces(n):
 def test_the_adjoint_is_the_transpose_on_faces():
     system = box(6, WALL)
     y, observe = system.init(jax.random.key(0)), At(points=POINTS, fields=("u", "v")).on(system)
-    seen, back = jax.vjp(observe, y)
+    seen, back = jax.vjp(lambda y: observe(0.0, y, None), y)
     assert set(seen) == {"u", "v"}
     weights = {n: jnp.asarray(np.random.default_rng(1).normal(size=x.shape)) for n, x in seen.items()}
     there = sum(float(jnp.vdot(a, b)) for a, b in zip(back(weights)[0], y, strict=True))
@@ -69,7 +69,7 @@ def test_tracks_of_particles_come_with_the_data():
     places = {"u": tracks, "v": tracks}
     record = pdefit.simulate(system, y, ts, observe=At(fields=("u", "v")), positions=places, dt=0.5)
     for k in range(3):
-        fixed = At(points=tracks[k], fields=("u", "v")).on(system)(y)
+        fixed = At(points=tracks[k], fields=("u", "v")).on(system)(0.0, y, None)
         for name in ("u", "v"):
             np.testing.assert_allclose(record.values[name][k], fixed[name], rtol=1e-12)
 

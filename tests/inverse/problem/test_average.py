@@ -7,7 +7,7 @@ import pytest
 from staggered import Staggered
 
 import pdefit
-from pdefit.inverse.problem.instrument import seen_positions
+from pdefit.inverse.problem.observed_positions import seen_positions
 
 Average = pdefit.instruments.Average
 PERIODIC, WALL = pdefit.boundaries.Periodic(), pdefit.boundaries.NoFlux()
@@ -33,7 +33,7 @@ def direct(u, width, wraps, parts=4):
 def test_averages_are_sums_over_parts_of_cells(boundary, width):
     system = Staggered(pdefit.CartesianGrid((6, 7), (3.0, 1.0), boundary=boundary))
     y = system.init(jax.random.key(0))
-    seen = Average(width).on(system)(y)
+    seen = Average(width).on(system)(0.0, y, None)
     for name, u in y._asdict().items():
         expected = direct(u, max(width[0], 1), boundary.wraps)
         expected = np.moveaxis(direct(np.moveaxis(expected, 1, 0), max(width[1], 1), boundary.wraps), 0, 1)
@@ -45,7 +45,7 @@ def test_windows_of_cells_are_exact_integrals_of_a_field_of_cell_averages():
     grid = pdefit.CartesianGrid((n,), (1.0,), boundary=WALL)
     edges = np.linspace(0, 1, n + 1)
     cells = np.diff(edges**4) / np.diff(edges)
-    seen = np.asarray(Average(width, grid)({"u": jnp.asarray(cells)})["u"])
+    seen = np.asarray(Average(width, grid)(0.0, {"u": jnp.asarray(cells)}, None)["u"])
     low, high = np.maximum(np.arange(n) - 2, 0) / n, np.minimum(np.arange(n) + 3, n) / n
     np.testing.assert_allclose(seen, (high**4 - low**4) / (high - low), atol=1e-14)
 
@@ -54,7 +54,7 @@ def test_windows_of_cells_are_exact_integrals_of_a_field_of_cell_averages():
 def test_positions_stay_also_at_the_ends(boundary):
     system = Staggered(pdefit.CartesianGrid((6, 7), (3.0, 1.0), (-1.0, 2.0), boundary=boundary))
     y, coords = system.init(jax.random.key(0)), system.coords()
-    found = seen_positions(Average(2.5).on(system), y, coords)
+    found = seen_positions(Average(2.5).on(system), 0.0, y, None, coords)
     for name, where in coords.items():
         assert found[name].dims == where.dims
         for dim in where.dims:
@@ -68,9 +68,9 @@ def test_what_cannot_be_averaged_is_refused():
     with pytest.raises(pdefit.PdefitError, match="each of 2 axes"):
         Average((1.0, 2.0, 3.0), grid)
     with pytest.raises(pdefit.PdefitError, match="before subsample"):
-        Average(2.0, grid)({"u": jnp.ones((3, 6))})
+        Average(2.0, grid)(0.0, {"u": jnp.ones((3, 6))}, None)
     with pytest.raises(pdefit.PdefitError, match="no grid"):
-        Average(2.0)({"u": jnp.ones((3, 6))})
+        Average(2.0)(0.0, {"u": jnp.ones((3, 6))}, None)
     # a number beside the fields stays as it is, and so does single precision
-    seen = Average(2.0, grid)({"n": jnp.ones(()), "u": jnp.ones((6, 6), jnp.float32)})
+    seen = Average(2.0, grid)(0.0, {"n": jnp.ones(()), "u": jnp.ones((6, 6), jnp.float32)}, None)
     assert seen["n"].shape == () and seen["u"].dtype == jnp.float32

@@ -7,7 +7,7 @@ import pytest
 from staggered import Staggered
 
 import pdefit
-from pdefit.inverse.problem.instrument import seen_positions
+from pdefit.inverse.problem.observed_positions import seen_positions
 
 Average, Compose, Corners, Select, Subsample = (
     getattr(pdefit.instruments, n) for n in ("Average", "Compose", "Corners", "Select", "Subsample")
@@ -36,7 +36,7 @@ def test_polynomials_are_exact_up_to_the_walls(method, degree):
     def field(x, y):
         return (x - 0.4) ** degree * (0.3 + (y - 2.2) ** degree)
 
-    seen = Corners(method).on(system)(system.made(field))
+    seen = Corners(method).on(system)(0.0, system.made(field), None)
     for name in ("u", "v", "c"):
         np.testing.assert_allclose(seen[name], field(*corners(system)), atol=1e-12)
 
@@ -49,7 +49,7 @@ def test_errors_fall_with_the_order_of_the_method(boundary, method, order):
 
     def error(n):
         system = box(n, n, boundary)
-        seen = Corners(method).on(system)(system.made(field))
+        seen = Corners(method).on(system)(0.0, system.made(field), None)
         return np.asarray([np.max(np.abs(np.asarray(x) - field(*corners(system)))) for x in seen.values()])
 
     found = np.log(error(16) / error(48)) / np.log(3)
@@ -59,7 +59,7 @@ def test_errors_fall_with_the_order_of_the_method(boundary, method, order):
 def test_the_weights_inside_are_those_of_textbooks_and_faces_are_taken_as_they_are():
     system = box(8, 7, PERIODIC)
     y = system.init(jax.random.key(0))
-    seen = Corners().on(system)(y)
+    seen = Corners().on(system)(0.0, y, None)
     u = np.asarray(y.u)
     expected = sum(w * np.roll(u, s, axis=1) for w, s in zip((-1, 9, 9, -1), (2, 1, 0, -1), strict=True)) / 16
     np.testing.assert_allclose(seen["u"], expected, atol=1e-15)
@@ -76,14 +76,14 @@ def test_vectors_at_nodes_lie_where_every_second_corner_is(boundary):
     x, z = (c[s] for c, s in zip(corners(system), (np.s_[:, 0], np.s_[0]), strict=True))
     every = Compose([Average(2.5), Select(["u", "v"]), Corners(), Subsample([2, 2], [0, 0])]).on(system)
     for operator, step in ((Corners().on(system), 1), (every, 2)):
-        found = seen_positions(operator, y, coords)
+        found = seen_positions(operator, 0.0, y, None, coords)
         for name in ("u", "v"):
             assert found[name].dims == ("x", "y") and found[name].coord_units["x"] == "mm"
             np.testing.assert_allclose(found[name].coords["x"], x[::step], rtol=0, atol=1e-14)
             np.testing.assert_allclose(found[name].coords["y"], z[::step], rtol=0, atol=1e-14)
-    assert every(y)["u"].shape == (x[::2].size, z[::2].size)
+    assert every(0.0, y, None)["u"].shape == (x[::2].size, z[::2].size)
     # what leans on a corner leans on the same window in the transpose
-    seen, back = jax.vjp(every, y)
+    seen, back = jax.vjp(lambda y: every(0.0, y, None), y)
     weights = jax.tree.map(lambda a: jnp.asarray(np.random.default_rng(1).normal(size=a.shape)), seen)
     there = sum(float(jnp.vdot(a, b)) for a, b in zip(back(weights)[0], y, strict=True))
     np.testing.assert_allclose(sum(float(jnp.vdot(weights[n], seen[n])) for n in seen), there, rtol=1e-12)
@@ -93,13 +93,13 @@ def test_what_has_no_corners_is_refused():
     with pytest.raises(pdefit.PdefitError, match="did you mean cubic"):
         Corners("cubik")
     with pytest.raises(pdefit.PdefitError, match="4 points along every axis"):
-        Corners().on(box(4, 6, WALL))(box(4, 6, WALL).init(jax.random.key(0)))
+        Corners().on(box(4, 6, WALL))(0.0, box(4, 6, WALL).init(jax.random.key(0)), None)
 
 
 def test_points_of_a_fourier_grid_are_corners_already():
     grid = pdefit.FourierGrid((4, 5), (1.0, 1.0))
     u = jnp.asarray(np.random.default_rng(0).normal(size=(4, 5)))
-    np.testing.assert_array_equal(Corners(grid=grid)({"u": u})["u"], u)
+    np.testing.assert_array_equal(Corners(grid=grid)(0.0, {"u": u}, None)["u"], u)
 
 
 @pytest.mark.parametrize("boundary", [PERIODIC, WALL], ids=["periodic", "wall"])

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from problems import fisher
+from problems import VALUE, fisher
 
 import pdefit
 from pdefit._util.errors import PdefitError
@@ -131,7 +131,7 @@ def test_an_unknown_noise_is_that_of_the_residuals():
     weights = noisy.controls.roughness_of_theta()
     used = weights.size - np.diag(covariance) @ weights**2
     # theta0 is the guess, where the prior has no residual
-    expected = 2 * noisy.value(noisy.theta0) / (noisy.observed_values - used)
+    expected = 2 * VALUE(noisy, noisy.theta0) / (noisy.observed_values - used)
     assert found.noise**2 == pytest.approx(float(expected), rel=1e-6) and found.noise < 0.2
     data = np.linalg.inv(covariance) - np.diag(weights**2)
     rows, scaled = values["y0.u"], np.linalg.inv(data / found.noise**2 + np.diag(weights**2))

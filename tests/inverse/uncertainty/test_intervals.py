@@ -163,6 +163,35 @@ def test_a_prior_counts_with_the_deviation_it_states(noise):
     np.testing.assert_allclose(found.problem.system.a + found.problem.system.b, 1.5, rtol=1e-3)
 
 
+@pytest.mark.parametrize("transform", [pdefit.transforms.Identity(), pdefit.transforms.Log()])
+def test_intervals_of_a_smooth_field_are_those_of_the_dense_posterior(transform):
+    """Diffusion with an unknown initial field: S (J^T J + 1)^-1 S^T at every point, and the truth in units of it."""
+    system = fisher(1.0, 0.0)
+    x = system.grid.axis(0)
+    y0, ts = system.init(None)._replace(u=jnp.asarray(1 + 0.5 * np.sin(x / 5))), np.linspace(0.5, 2.0, 4)
+    data = pdefit.simulate(system, y0, ts, dt=0.05).with_sigma({"u": 0.05})
+    field = pdefit.Control(transform, smoothing=pdefit.Smoothing(length=3.0, amplitude=0.5))
+    functional = pdefit.Functional(pdefit.Problem(system, y0), data, {"y0": {"u": field}}, dt=0.05)
+    theta, (control,) = functional.theta0, functional.controls.items
+    found = pdefit.intervals(functional, theta, sigma_stated=True)
+    root = np.asarray(jax.jacobian(lambda z: control.smoothing.smooth(z.reshape(control.shape)))(theta))
+    jac = np.asarray(JACOBIAN(functional, theta))
+    # the prior is a part of the residuals
+    covariance = root @ np.linalg.inv(jac.T @ jac) @ root.T
+    half = 1.959964 * np.sqrt(np.diag(covariance))
+    search = np.asarray(transform.to_search(y0.u))
+    np.testing.assert_allclose(found.reach, half, rtol=1e-6)
+    np.testing.assert_allclose(found.low, transform.to_physical(search - half), rtol=1e-6)
+    np.testing.assert_allclose(found.high, transform.to_physical(search + half), rtol=1e-6)
+    # without noise the prior is what is left of the errors
+    alone = root @ np.linalg.matrix_power(np.linalg.inv(jac.T @ jac), 2) @ root.T
+    by_residuals = pdefit.intervals(functional, theta)
+    np.testing.assert_allclose(by_residuals.error, np.sqrt(np.diag(alone)), rtol=1e-6)
+    moved = theta + 0.1 * jnp.cos(jnp.arange(theta.size))
+    expected = root @ np.asarray(moved - theta) / np.sqrt(np.diag(covariance))
+    np.testing.assert_allclose(found.z_score(np.asarray(moved), np.asarray(theta)), expected, rtol=1e-6)
+
+
 def test_few_segments_still_cover_the_truth():
     """150 realisations of errors that each of 12 segments shares, 3 masses: 95 % within what 450 trials can tell."""
     system, data = planets()

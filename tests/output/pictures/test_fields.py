@@ -7,14 +7,13 @@ import matplotlib
 import numpy as np
 import pytest
 from matplotlib import image
-from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
 
 from pdefit.data.readers.fields import open_film
-from pdefit.output.pictures._maps import colorbar, draw_map, telling_frames
+from pdefit.output.pictures._maps import colorbar, draw_map, draw_misfit, scales, telling_frames
 from pdefit.output.pictures._orbits import turns_too_fast, windows
 from pdefit.output.pictures._quantities import bodies, quantities, widest, with_unit
-from pdefit.output.pictures._scales import margin, scale_of, scale_of_errors
+from pdefit.output.pictures._scales import is_signed, margin, readable_times, scale_of, scale_of_errors
 from pdefit.output.pictures._spacetime import _below
 from pdefit.output.pictures._traces import probes
 from pdefit.output.pictures.figures import draw_all
@@ -59,6 +58,10 @@ def _names(space):
     return ["fields.png"] if space in ("number", "species") else ["fields.png", "traces.png"]
 
 
+# spaces of two axes, whose mean misfit is a map
+PLANES = ("plane", "strip", "uneven", "box", "sphere")
+
+
 @pytest.mark.parametrize(
     ("space", "kinds"),
     [(space, films.KINDS) for space in SPACES]
@@ -67,7 +70,8 @@ def _names(space):
 def test_every_space_has_its_figures(tmp_path, space, kinds):
     frames, fitted = (8, 5) if kinds == films.KINDS else (3, 2)
     run = films.write_run(tmp_path, {space: films.ALL[space]}, frames=frames, fitted=fitted, kinds=kinds)
-    _check(run, _names(space))
+    names = _names(space)
+    _check(run, [*names[:1], "misfit.png", *names[1:]] if space in PLANES and "observed" in kinds else names)
 
 
 @pytest.mark.parametrize(
@@ -94,13 +98,13 @@ def test_several_fields_have_several_figures(tmp_path):
     fields = {"u": films.PLANE, "v": dataclasses.replace(films.PLANE, long_name="gate (1/2)"), "n": films.LINE}
     run = films.write_run(tmp_path, fields, fitted=4)
     names = [p.name for p in draw_all(run).files]
-    assert names == ["fields.png", "fields_gate__1_2__v.png", "fields_lines.png", "traces.png"]
+    assert names == ["fields.png", "fields_gate__1_2__v.png", "fields_lines.png", "misfit.png", "traces.png"]
 
 
 @pytest.mark.parametrize("form", ["svg", "pdf"])
 def test_pictures_for_print(tmp_path, form):
     drawn = draw_all(films.write_run(tmp_path, {"u": films.PLANE}), form)
-    assert [p.suffix for p in drawn.files] == [f".{form}"] * 2
+    assert [p.suffix for p in drawn.files] == [f".{form}"] * 3
     assert drawn.files[0].read_bytes().startswith(b"%PDF" if form == "pdf" else b"<?xml")
     assert not list((tmp_path / "figures").glob(".*"))
 
@@ -121,12 +125,15 @@ def test_x_runs_to_the_right_and_a_long_side_does(tmp_path):
 @pytest.mark.parametrize("length", [24.0, 60.0])
 def test_strips_leave_room_for_the_times_above_them(tmp_path, saved_figures, length):
     where = {"a": np.linspace(0.0, length, 30), "b": np.arange(7.0)}
+    # its lower end is zero but for round-off
+    where["b"] = 0.7 * (np.arange(7) + 0.5)
     strip = FieldCoords(("a", "b"), where, "K", "heat", {"a": "mm", "b": "mm"})
     with open_film(films.write_film(tmp_path / "f.h5", {"u": strip}, frames=4, fitted=2)) as film:
         draw_map(tmp_path / "u.png", film, quantities(film)[0])
     (figure,) = saved_figures
     *strips, _, _ = figure.axes
     assert len(strips) == 9 and [bool(axes.get_title(loc="left")) for axes in strips] == [True, False, False] * 3
+    assert strips[-1].get_xlabel().endswith("upwards from 0 to 4.9 mm")
     tops = [axes.get_window_extent().y1 for axes in strips]
     bottoms = [figure.bbox.y1, *(axes.get_window_extent().y0 for axes in strips)]
     for axes, top, above in zip(strips, tops, bottoms, strict=False):
@@ -162,6 +169,39 @@ def test_scales():
     error = scale_of_errors(np.asarray([0.5, -2.0, np.nan]))
     assert (error.low, error.high) == (-2.0, 2.0) and error.map == "RdBu_r"
     assert scale_of_errors(np.zeros(3)).high == 1.0
+    # a few large values are marked, and do not pale the rest; without clipping nothing is lost
+    spiked = np.append(np.linspace(-1, 1, 1000), 30.0)
+    clipped, whole = scale_of_errors(spiked), scale_of_errors(spiked, clip=False)
+    assert clipped.is_clipped and clipped.high == 6.0 and (whole.is_clipped, whole.high) == (False, 30.0)
+    assert is_signed(np.asarray([-1.0, 2.0, np.nan])) and not is_signed(np.asarray([-0.1, 2.0]))
+    shared, _ = scales([(np.asarray([-1.0, 0.0]), np.asarray([0.0, 2.0]))])
+    assert (shared.low, shared.high, shared.map) == (-2.0, 2.0, "RdBu_r")
+
+
+def test_long_times_are_told_in_hours_and_days():
+    for last, unit, expected in ((9e4, "s", 9e4), (3.6e5, "h", 100.0), (8.64e7, "d", 1000.0)):
+        ts, name = readable_times(np.asarray([0.0, last]), "s")
+        assert (ts[-1], name) == (expected, unit)
+    assert readable_times(np.asarray([0.0, 1e6]), "ms")[1] == "ms"
+
+
+def test_the_mean_misfit_shows_what_the_model_misses(tmp_path, saved_figures):
+    """Noise of size 1 in standard errors, and a corner where every frame is off by a tenth."""
+    rng = np.random.default_rng(0)
+
+    def values(name, kind, i):
+        frame = np.zeros(films.shape_of(films.PLANE))
+        if kind == "observed":
+            frame += rng.normal(size=frame.shape)
+            frame[:4, :4] += 1.0
+        return frame
+
+    path = films.write_film(tmp_path / "f.h5", {"u": films.PLANE}, frames=40, fitted=36, values=values)
+    with open_film(path) as film:
+        draw_misfit(tmp_path / "misfit.png", film, quantities(film))
+    shown = np.asarray(saved_figures[0].axes[0].images[0].get_array())
+    # rows of the image are y; a mean of 36 frames is 6 standard errors of one
+    assert 4 < shown[:4, :4].mean() < 7 and 0.8 < shown[6:, 6:].std() < 1.2
     nothing = scale_of(np.asarray([0.0, 1.0])).colormap()(np.nan, bytes=True)
     assert tuple(nothing[:3]) == (0xD9, 0xD9, 0xD9)
 
@@ -235,9 +275,7 @@ def test_numbers_have_no_unit():
 def test_a_colour_bar_tells_its_power_of_ten():
     fig = Figure()
     scale = scale_of_errors(np.array([-3e-7, 2e-7]))
-    bar = colorbar(
-        fig, ScalarMappable(scale.norm(), scale.colormap()), scale, "error (K)", cax=fig.add_axes((0, 0, 1, 1))
-    )
+    bar = colorbar(fig, scale, "error (K)", cax=fig.add_axes((0, 0, 1, 1)))
     assert bar.ax.get_ylabel() == "error (K), $10^{-7}$" and bar.formatter(-2e-7) == "-2"
 
 

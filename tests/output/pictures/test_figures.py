@@ -9,6 +9,7 @@ from matplotlib import image
 from pdefit._util.atomic import write_json
 from pdefit.inverse.fit.result import Record
 from pdefit.output.pictures.figures import draw_all
+from pdefit.output.pictures.sweep import Shown, write_sweep_page
 from pdefit.output.store.history import HistoryFile
 from pdefit.output.store.parameters import ParameterRow, write_parameters
 from pdefit.output.store.tables import write_series
@@ -84,6 +85,26 @@ def test_figures_of_unusual_fits_are_drawn(tmp_path, rows, losses):
         assert _size(path)[0] == 7 * DPI and image.imread(path)[..., :3].std() > 0
 
 
+def test_estimates_stand_beside_their_bars(tmp_path, saved_figures):
+    """Nothing is named in the legend that is not drawn, and a figure without intervals still tells its estimates."""
+    for name, rows in (("some", [ROW, ALONE]), ("none", [ALONE] * 3)):
+        (tmp_path / name).mkdir()
+        draw_all(_run(tmp_path / name, rows, series=(), forecast=()))
+    some, none = (f for f in saved_figures if f.axes[0].get_title(loc="left").startswith("Estimates"))
+    (beside,) = some.axes[0].child_axes
+    assert [t.get_text() for t in beside.get_yticklabels()] == ["1.01 ± 0.1 mm^2/s", "1.01 mm^2/s, no interval"]
+    assert not none.legends and "neither intervals nor true values" in none.axes[0].get_title(loc="left")
+
+
+def test_values_of_an_initial_field_are_no_rows(tmp_path, saved_figures):
+    state = [dataclasses.replace(ROW, control=f"y0.u.{i}") for i in range(20)]
+    draw_all(_run(tmp_path, [ROW, *state], series=(), forecast=()))
+    titles = {f.axes[-1].get_title(loc="left") or f.axes[0].get_title(loc="left"): f for f in saved_figures}
+    convergence, parameters = titles["Controls"], titles["Estimates and intervals; 20 more in parameters.csv"]
+    assert [t.get_text() for t in parameters.axes[0].get_yticklabels()] == ["D"]
+    assert [line.get_label() for line in convergence.axes[1].lines] == ["D"]
+
+
 def test_only_what_the_run_has_is_drawn(tmp_path):
     drawn = draw_all(_run(tmp_path, [], series=(), forecast=())).files
     assert [p.name for p in drawn] == ["convergence.png"]
@@ -100,3 +121,16 @@ def test_residuals_with_gaps_are_drawn(tmp_path):
     run = _run(tmp_path, [ROW], forecast=())
     write_series(run / "residuals.csv", np.arange(3.0), {"u": np.asarray([1.0, np.nan, 2.0]), "v": np.full(3, np.nan)})
     assert _size(draw_all(run).files[-1])[0] == 7 * DPI
+
+
+def test_ticks_of_a_sweep_are_its_values(tmp_path, saved_figures):
+    """Losses within a decade on a plain axis, where each tick has a number, and a tick for each swept value."""
+    jobs = [
+        Shown(f"job{i}", "done", "", "fitted to the noise", {"D": D}, 800.0 + i, 0.01 * 9**i, 5, 1.0, "", {})
+        for i, D in enumerate((0.05, 0.5, 5.0))
+    ]
+    write_sweep_page(tmp_path / "sweep.html", "sweep", "3 done", jobs)
+    loss, error = saved_figures[0].axes
+    assert loss.get_yscale() == "linear" and error.get_yscale() == "log" and loss.get_xscale() == "log"
+    assert [t.get_text() for t in error.get_xticklabels()] == ["0.05", "0.5", "5"]
+    assert error.get_xticks(minor=True).size == 0 and saved_figures[1].axes[0].get_yscale() == "linear"

@@ -66,7 +66,7 @@ def test_images_hold_the_colours_of_their_cells(tmp_path):
 
 
 @pytest.mark.parametrize("odd", ["constant", "nan", "decades", "one"])
-@pytest.mark.parametrize("space", ["line", "plane", "position"])
+@pytest.mark.parametrize("space", ["line", "plane", "position", "cell"])
 def test_odd_films_have_a_movie(tmp_path, space, odd):
     shape = films.shape_of(films.ALL[space])
 

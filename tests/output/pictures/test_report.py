@@ -77,7 +77,10 @@ def _draw(folder, name="reaction/front", label="D"):
     check = {"name": label, "error": 1e-9, "limit": 1e-6, "passed": True, "remedy": "", "note": "", "detail": {}}
     end = {"passed": True, "reason": "", "checks": [check], "scope": {"observations": 3, "of": 9}}
     write_json(folder / "certificate.json", {"start": end, "end": {**end, "passed": False}})
-    write_json(folder / "plan.json", {"text": label, "evaluation": {"seconds": 1.5, "planned_bytes": 3e6}})
+    write_json(
+        folder / "plan.json",
+        {"text": label, "unknowns": {label: 1, "y0.u": 128}, "evaluation": {"seconds": 1.5, "planned_bytes": 3e6}},
+    )
     write_json(
         folder / "summary.json",
         {
@@ -107,8 +110,9 @@ def test_a_report_is_one_page_that_needs_nothing_else(run):
     assert video["aria-label"] and "controls" in video
     text = " ".join(parsed.text)
     for expected in (
-        "fitted to the noise", "reaction/front", "77 observed values of u", "1.012", "0.99 to 1.03", "+1.2 %", "passed",
-        "failed", "1.25", "pdefit fit experiment=reaction/front 'a b=1'", "6 of 6 frames", "seed: 0", "not there",
+        "fitted to the noise", "reaction/front", "77 observed values of u: D, y0.u (128 unknowns).", "1.012",
+        "0.99 to 1.03", "+1.2 %", "passed", "failed", "1.25", "pdefit fit experiment=reaction/front 'a b=1'",
+        "6 of 6 frames", "seed: 0", "not there",
     ):  # fmt: skip
         assert (expected in text) == (expected != "not there"), expected
     assert "prefers-color-scheme: dark" in page and 'name="viewport"' in page

@@ -62,14 +62,15 @@ def test_arrows_stand_on_truth_and_prediction_not_on_errors(tmp_path, film, save
     for q in quantities(film):
         draw_map(tmp_path / f"{q.field.name}.png", film, q)
     temperature, *components = saved_figures
-    # three panels, and two colour bars
-    drawn = [[c for c in axes.get_children() if isinstance(c, Quiver)] for axes in temperature.axes]
+    # three panels, and two colour bars; the key of the arrows has some that are not seen
+    quivers = [[c for c in axes.get_children() if isinstance(c, Quiver)] for axes in temperature.axes]
+    drawn = [[c for c in found if not np.all(c.Umask)] for found in quivers]
     assert [len(x) for x in drawn] == [1, 1, 0, 0, 0]
     truth, prediction = drawn[0][0], drawn[1][0]
     assert truth.scale == prediction.scale and np.allclose(truth.U, 2 * prediction.U)
     (key,) = [c for axes in temperature.axes for c in axes.get_children() if isinstance(c, QuiverKey)]
     # the longest vectors of the truth are at the corners, 1.1 mm from the middle
-    assert key.text.get_text() == "velocity\n2 mm/s" and key.U == 2.0
+    assert key.text.get_text() == "velocity 2 mm/s" and key.U == 2.0
     assert not [c for fig in components for axes in fig.axes for c in axes.get_children() if isinstance(c, Quiver)]
 
 

@@ -5,8 +5,11 @@ import tifffile
 import xarray
 
 from pdefit._util.errors import PdefitError
+from pdefit.data.importers.film.film import film
 from pdefit.data.readers.fields import open_film
+from pdefit.data.readers.observations import read_observations
 from pdefit.output.store.export import export
+from pdefit.systems.capabilities import FieldCoords
 
 FIELDS = {"u": films.PLANE, "v": films.PLANE, "position": films.BODIES}
 
@@ -21,18 +24,18 @@ def test_netcdf_is_what_xarray_reads_from_the_film(run):
     (path,) = export(run / "fields.h5", run / "export", "netcdf")
     with xarray.open_dataset(path, engine="h5netcdf") as copy:
         copy = copy.drop_vars("n_done").load()
-    with xarray.open_dataset(run / "fields.h5", engine="h5netcdf") as film:
-        expected = film.drop_vars("n_done").isel(time=slice(0, 4)).load()
+    with xarray.open_dataset(run / "fields.h5", engine="h5netcdf") as whole:
+        expected = whole.drop_vars("n_done").isel(time=slice(0, 4)).load()
     xarray.testing.assert_identical(copy, expected)
 
 
 def test_netcdf_keeps_vectors_and_diagnostics(tmp_path):
     path = films.write_film(tmp_path / "fields.h5", films.STAGGERED, diagnostics=films.SCALARS)
     (copied,) = export(path, tmp_path, "netcdf")
-    with open_film(path) as film, open_film(copied) as copy:
-        assert [*copy.diagnostics] == [*film.diagnostics] == [*films.SCALARS]
+    with open_film(path) as whole, open_film(copied) as copy:
+        assert [*copy.diagnostics] == [*whole.diagnostics] == [*films.SCALARS]
         assert copy.fields["w"].vector == "velocity" and copy.fields["w"].component == "z"
-        assert copy.frame("reynolds", "true", 3) == film.frame("reynolds", "true", 3)
+        assert copy.frame("reynolds", "true", 3) == whole.frame("reynolds", "true", 3)
 
 
 def test_numpy_needs_no_pickle(run):
@@ -55,7 +58,22 @@ def test_tiff_is_a_stack_that_imagej_reads(run):
         assert told is not None and (told["unit"], told["finterval"], told["frames"]) == ("mm", 0.5, 4)
         values = file.asarray()
     assert values.dtype == np.float32 and values.shape == (4, 17, 24)
-    assert np.array_equal(values[3], films.wave(films.PLANE, 1.5).T.astype(np.float32))
+    # row 0 is the top, where y is largest
+    assert np.array_equal(values[3], films.wave(films.PLANE, 1.5).T[::-1].astype(np.float32))
+
+
+def test_a_film_that_was_imported_goes_out_as_it_came(tmp_path):
+    images = np.random.default_rng(0).random((3, 4, 5)).astype("f4")
+    scaled = {"axes": "TYX", "unit": "um", "finterval": 2.0}
+    tifffile.imwrite(tmp_path / "a.tif", images, imagej=True, resolution=(2.0, 2.0), metadata=scaled)
+    recording = film([tmp_path / "a.tif"], {})
+    values = np.stack([frame["intensity"] for frame in recording.frames])
+    where = FieldCoords(("x", "y"), recording.axes, "1", "intensity", dict.fromkeys("xy", "m"))
+    path = films.write_film(
+        tmp_path / "fields.h5", {"u": where}, 3, kinds=("observed",), values=lambda name, kind, i: values[i]
+    )
+    (out,) = export(path, tmp_path, "tiff")
+    np.testing.assert_array_equal(tifffile.imread(out), images)
 
 
 @pytest.mark.parametrize(("name", "axes", "shape"), [("line", "YX", (4, 33)), ("box", "TZYX", (4, 4, 5, 6))])
@@ -64,6 +82,19 @@ def test_tiff_of_lines_and_boxes(tmp_path, name, axes, shape):
     (path,) = export(tmp_path / "fields.h5", tmp_path, "tiff")
     with tifffile.TiffFile(path) as file:
         assert file.series[0].axes == axes and file.asarray().shape == shape
+
+
+def test_csv_is_what_pdefit_and_a_spreadsheet_read(tmp_path):
+    bodies = np.asarray(["=1+1", "Venus"])
+    named = FieldCoords(("body",), {"body": bodies}, "kg")
+    path = films.write_film(tmp_path / "fields.h5", {"u": films.PLANE, "m": named, "n": films.NUMBER}, frames=3)
+    assert [p.name for p in export(path, tmp_path, "csv")] == ["u.csv", "m.csv", "n.csv"]
+    found = read_observations(tmp_path / "u.csv", {"u": "u_true"}, coordinates={"x": "x", "y": "y"})
+    points = films.wave(films.PLANE, 0.5).ravel()
+    np.testing.assert_allclose(np.asarray(found.values["u"])[1], points)
+    rows = (tmp_path / "m.csv").read_text().splitlines()
+    assert rows[0] == "time,body,m_true,m_observed,m_predicted" and rows[1].startswith("0.0,'=1+1,")
+    assert len((tmp_path / "n.csv").read_text().splitlines()) == 4
 
 
 def test_what_cannot_be_exported_is_one_sentence(run):

@@ -1,6 +1,11 @@
-import numpy as np
+import ast
+import csv
+from pathlib import Path
 
-from pdefit.output.store.tables import read_series, write_series
+import numpy as np
+import pytest
+
+from pdefit.output.store.tables import read_series, write_rows, write_series, write_table
 
 
 def test_series_return_exactly(tmp_path):
@@ -23,3 +28,56 @@ def test_a_single_row_stays_a_row(tmp_path):
     write_series(tmp_path / "s.csv", np.asarray([2.0]), {"a": np.asarray([3.0])})
     ts, columns = read_series(tmp_path / "s.csv")
     assert ts.tolist() == [2.0] and columns["a"].tolist() == [3.0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["=1+1", "=cmd|' /C calc'!A0", "+a", "@SUM(A1)", "-a", "-1+cmd", "--1", "\ta", "\r=1", "\n=1", "\uff1d1", "+1e5x"],
+)
+def test_no_text_is_a_formula(text, tmp_path):
+    write_table(tmp_path / "a.csv", [[text, 1.5], ["b", text]])
+    write_rows(tmp_path / "b.csv", [{text: 1.5}, {text: text}])
+    write_series(tmp_path / "c.csv", np.arange(1.0), {text: np.zeros(1)})
+    for path, count in ((tmp_path / "a.csv", 2), (tmp_path / "b.csv", 2), (tmp_path / "c.csv", 1)):
+        with open(path, newline="", encoding="utf-8") as file:
+            cells = [cell for row in csv.reader(file) for cell in row]
+        assert text not in cells and cells.count(f"'{text}".replace("\r", "\n")) == count
+
+
+def test_no_text_ends_its_cell(tmp_path):
+    write_table(tmp_path / "a.csv", [["a\r=1", 'b",=1', "c\n=1"]])
+    with open(tmp_path / "a.csv", newline="", encoding="utf-8") as file:
+        assert [*csv.reader(file)] == [["a\n=1", 'b",=1', "c\n=1"]]
+
+
+def test_numbers_and_other_texts_stay(tmp_path):
+    row = [
+        -1.5,
+        np.float64(-1e-300),
+        -3,
+        True,
+        None,
+        "-1.5",
+        "+1e-5",
+        "-.5E3",
+        "-",
+        "a=b",
+        " =1",
+        "1/s",
+        "D.guess_-0.5",
+    ]
+    write_table(tmp_path / "a.csv", [row])
+    kept = "-1.5,-1e-300,-3,True,,-1.5,+1e-5,-.5E3,-,a=b, =1,1/s,D.guess_-0.5\n"
+    assert (tmp_path / "a.csv").read_text() == kept
+
+
+def test_tables_are_written_in_one_place():
+    root = Path(__file__).parents[3]
+    writers = {"writer", "DictWriter", "to_csv", "savetxt", "to_excel"}
+    found = {
+        str(file.relative_to(root))
+        for file in [*root.glob("pdefit/**/*.py"), *root.glob("plugins/pdefit_*/*.py")]
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in writers
+    }
+    assert found == {"pdefit/output/store/tables.py"}, "write them through pdefit/output/store/tables.py"

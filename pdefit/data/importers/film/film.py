@@ -1,5 +1,6 @@
 """Films of a camera: choice of frames, crop, mask and bins."""
 
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -13,10 +14,10 @@ from pdefit.data.importers.film.npy import npy
 from pdefit.data.importers.film.tiff import tiff
 from pdefit.data.importers.film.video import video
 from pdefit.data.importers.options import number, numbers
-from pdefit.data.importers.recording import Recording
+from pdefit.data.importers.recording import Recording, frame_numbers
 from pdefit.data.importers.scale import SCALE_OPTIONS, refuse_unknown, scale_of
 
-IMAGE_OPTIONS = ("channel", "z", "series", "crop", "bin", "mask", "every", "frames")
+IMAGE_OPTIONS = ("channel", "z", "series", "crop", "bin", "mask", "nan", "every", "frames")
 _READERS = {".npy": npy, **dict.fromkeys((".tif", ".tiff", ".btf", ".lsm", ".stk"), tiff)}
 _READERS |= dict.fromkeys((".avi", ".mp4", ".mov", ".mkv", ".m4v", ".webm", ".mpg"), video)
 
@@ -32,29 +33,47 @@ class Film:
 
     def __init__(self, files: list[Path], options: Mapping[str, str]):
         self.notes: list[str] = []
-        self.source = [Path(name) for name in tifffile.natural_sorted(map(str, files))]
-        self.parts: list[Images] = []
-        for file in self.source:
-            if not any(str(file.resolve()) in part.files or str(file) in part.files for part in self.parts):
-                self.parts.append(_opened(file, options))
+        found = dict[Path, Images]()
+        for file in (Path(name) for name in tifffile.natural_sorted(map(str, files))):
+            if not any(str(file.resolve()) in part.files for part in found.values()):
+                found[file] = _opened(file, options)
+        self.parts = [*found.values()]
+        inside = {Path(name) for part in self.parts for name in part.files} - {file.resolve() for file in found}
+        self.source = [Path(name) for name in tifffile.natural_sorted(map(str, {*found, *inside}))]
         first = self.parts[0]
-        for file, part in zip(self.source, self.parts, strict=False):
+        for file, part in found.items():
             if (part.shape[1:], part.dtype) != (first.shape[1:], first.dtype):
                 raise PdefitError(
                     f"'{file.name}' holds {part.dtype} images of shape {part.shape[1:]}, but those before are "
                     f"{first.dtype} of shape {first.shape[1:]}; import them apart"
                 )
-        self.kept = _kept(sum(part.shape[0] for part in self.parts), options)
+        count = sum(part.shape[0] for part in self.parts)
+        self.kept, (stated, note) = _kept(count, options), frame_numbers([*found])
+        self.has_gaps = bool(stated[-1] >= len(found))
+        if count > len(found) and self.has_gaps:
+            raise PdefitError(
+                "Files of several images must follow each other, but numbers in their names are missing; import them apart, "
+                "or number them one by one"
+            )
+        self.numbers = np.array(self.kept) if count > len(found) else stated[self.kept]
+        self.notes += [] if note is None or count > len(found) else [note]
+        self.colour = number("channel", options["channel"]) if "channel" in options and len(first.shape) == 4 else None
+        if self.colour is not None and self.colour >= first.shape[3]:
+            raise PdefitError(f"channel={self.colour} does not exist; choose a colour from 0 to {first.shape[3] - 1}")
+        self.nan = numbers("nan", options["nan"], "0", (1,), whole=False)[0] if "nan" in options else math.nan
         self.corner, self.bins = self._window(first.shape[1:3], options), number("bin", options.get("bin", "1"), 1)
         self.mask = _mask(Path(options["mask"]), first.shape[1:3]) if "mask" in options else None
         self.shape = tuple((b - a) // self.bins for a, b in self.corner)
         if 0 in self.shape:
             raise PdefitError(f"bin={self.bins} is larger than the image; choose a smaller one")
-        exact = first.dtype.kind != "f" and self.bins == 1 and self.mask is None and len(first.shape) == 3
+        mean = len(first.shape) == 4 and self.colour is None
+        exact = first.dtype.kind != "f" and self.bins == 1 and self.mask is None and not mean
         self.dtype = first.dtype.newbyteorder("=") if exact else np.dtype("f4")
         self.dtype = np.dtype("u1") if self.dtype.kind == "b" else self.dtype
-        if len(first.shape) == 4:
-            self.notes.append("Grey values are means of the colours.")
+        if mean:
+            self.notes.append("Grey values are means of the colours; channel=0 takes the first of them.")
+        if "nan" in options:
+            self.notes.append(f"NaN in the images is taken as {self.nan:g}.")
         if self.mask is not None:
             self.notes.append(f"{np.mean(~self.mask):.1%} of the pixels are masked and missing.")
         if self.bins > 1:
@@ -79,9 +98,10 @@ class Film:
         for part in self.parts:
             for values in part.read([k - before for k in self.kept if before <= k < before + part.shape[0]]):
                 if values.ndim == 3:
-                    values = values[..., : 3 if values.shape[2] > 2 else 1].mean(2, dtype="f8")
+                    grey = values[..., : 3 if values.shape[2] > 2 else 1].mean(2, dtype="f8")
+                    values = grey if self.colour is None else values[..., self.colour]
                 if values.dtype.kind == "f":
-                    values = np.where(np.isfinite(values), values, np.nan)
+                    values = np.where(np.isnan(values), self.nan, np.where(np.isinf(values), np.nan, values))
                 if self.mask is not None:
                     values = np.where(self.mask, values, np.nan)
                 values = values[top:bottom, left:right][: rows * self.bins, : columns * self.bins]
@@ -110,7 +130,8 @@ def film(files: list[Path], options: dict[str, str]) -> Recording:
     **Arguments:**
 
     - `files`: TIFF, AVI, MP4 or NumPy files, joined in natural order.
-    - `options`: `pixel`, `frame`, `scale`, `channel`, `z`, `series`, `crop`, `bin`, `mask`, `every`, `frames`, `name`.
+    - `options`: `pixel`, `frame`, `scale`, `channel`, `z`, `series`, `crop`, `bin`, `mask`, `nan`, `every`,
+      `frames`, `name`.
     """
     refuse_unknown("film", options, (*SCALE_OPTIONS, *IMAGE_OPTIONS, "name"))
     source, name = Film(files, options), options.get("name", "intensity")
@@ -124,7 +145,7 @@ def film(files: list[Path], options: dict[str, str]) -> Recording:
         "Rows of images run down and y runs up, so they are flipped; x = y = 0 is their lower left corner."
     )
     return Recording(
-        ts=source.frame * np.array(source.kept, float),
+        ts=source.frame * source.numbers,
         time_unit=source.time_unit,
         axes=axes,
         length_unit=source.length_unit,

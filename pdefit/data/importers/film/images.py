@@ -11,6 +11,8 @@ from pdefit._util.errors import PdefitError, first_line
 
 # larger images do not fit into one chunk of an HDF5 file
 _MOST_PIXELS = 2**28
+# more are those of a damaged header, and their times alone fill the memory
+_MOST_FRAMES = 2**28
 
 
 @dataclasses.dataclass
@@ -41,6 +43,13 @@ class Images:
                 f"grey or colour images of up to {_MOST_PIXELS} pixels are expected, but it holds {self.dtype} of shape "
                 f"{self.shape}; store them as (time, rows, columns)"
             )
+        refuse_number(self.shape[0])
+
+
+def refuse_number(count: int) -> None:
+    """Refuse a number of frames that no film has."""
+    if count > _MOST_FRAMES:
+        raise PdefitError(f"it declares {count} frames, where at most {_MOST_FRAMES} are expected; cut it into parts")
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ import numpy as np
 import tifffile
 
 from pdefit._util.errors import PdefitError
-from pdefit.data.importers.film.images import Images, reading
+from pdefit.data.importers.film.images import Images, reading, refuse_number
 from pdefit.data.importers.options import number
 from pdefit.data.units import conversion
 
@@ -29,6 +29,9 @@ def tiff(file: Path, options: Mapping[str, str]) -> Images:
     - `options`: `channel`, `z` and `series` choose one of several. `z=time` takes the planes of a stack as times.
     """
     with _warnings() as told, tifffile.TiffFile(file) as opened:
+        # tifffile lists as many images as the metadata state
+        for stated in xml.etree.ElementTree.fromstring(opened.ome_metadata or "<none/>").iterfind(".//{*}Pixels"):
+            refuse_number(math.prod(int(stated.get(f"Size{axis}", 1)) for axis in "ZCT"))
         which = _one_of("series", len(opened.series), options)
         if any("invalid page offset" in text for text in told):
             raise PdefitError("images at its end are missing; copy it again")
@@ -53,6 +56,9 @@ def tiff(file: Path, options: Mapping[str, str]) -> Images:
         if any(page is None for page in pages):
             raise PdefitError("it belongs to a set of files, of which some are missing; put them beside it")
         files = frozenset(str(page.parent.filehandle.path) for page in pages if page is not None)
+        for other in files:
+            if not Path(other).is_relative_to(file.resolve().parent):
+                raise PdefitError(f"it takes images from '{other}', outside of its folder; copy them beside it")
         pixel, frame = _ome(opened.ome_metadata or "", which) if opened.is_ome else _imagej(opened)
 
     def read(wanted: Iterable[int]) -> Iterator[np.ndarray]:

@@ -1,13 +1,13 @@
-"""Table with a header: x, y, u, v, and t or frame, u_sigma, v_sigma where there are."""
+"""Table with a header: x, y, u, v, and t or frame, u_sigma, v_sigma and flags where there are."""
 
 from pathlib import Path
 
-from pdefit.data.importers.piv.fields import Fields, on_raster, settle_units
+from pdefit.data.importers.piv.fields import FLAGS, Fields, flags_of, on_raster, settle_units
 from pdefit.data.importers.piv.text import header, holds_vectors, lines, numbers
 
 NAME = "a table with a header (x,y,u,v,t)"
 _TIMES = ("t", "time", "frame")
-_TAKEN = ("x", "y", "u", "v", "u_sigma", "v_sigma", *_TIMES)
+_TAKEN = ("x", "y", "u", "v", "u_sigma", "v_sigma", *_TIMES, *FLAGS)
 
 
 def recognises(start: bytes) -> bool:
@@ -31,6 +31,7 @@ def read(path: Path, start: bytes) -> Fields:
     columns = numbers(path, [*units], separator, 1)
     time = next((name for name in _TIMES if name in columns), None)
     taken = {name: columns[name] for name in _TAKEN[:6] if name in columns}
+    taken["flag"] = flags_of(columns)
     fields = on_raster(path, taken | ({} if time is None else {"t": columns[time]}))
     settle_units(path, fields, units)
     if time is not None:

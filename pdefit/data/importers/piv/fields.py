@@ -10,6 +10,13 @@ from pdefit._util.errors import PdefitError
 
 # flags of vectors
 MEASURED, REJECTED, INTERPOLATED = 0, 1, 2
+# columns and variables that state which vectors count: those for which the test holds
+FLAGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "chc": lambda a: a > 0,
+    "valid": lambda a: a > 0,
+    "mask": lambda a: a == 0,
+    "flags": lambda a: (a == MEASURED) | (a == INTERPOLATED),
+}
 # most deviation of a position from the raster, and distance of two positions that are one, in spacings
 _OFF, _SAME = 0.1, 0.3
 
@@ -41,6 +48,17 @@ class Fields:
     delay: float | None = None
     imported: bool = False
     notes: list[str] = dataclasses.field(default_factory=list)
+
+
+def flags_of(columns: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The flag of each vector, of which a column or variable of `FLAGS` may reject it.
+
+    **Arguments:** `columns`: u, and what else the file has, of one shape.
+    """
+    flag = np.where(columns.get("flags", np.zeros(columns["u"].shape)) == INTERPOLATED, INTERPOLATED, MEASURED)
+    for name in FLAGS.keys() & columns.keys():
+        flag = np.where(FLAGS[name](columns[name]), flag, REJECTED)
+    return flag
 
 
 def settle_units(path: Path, fields: Fields, units: Mapping[str, str | None]) -> None:

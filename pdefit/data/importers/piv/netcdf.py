@@ -3,17 +3,15 @@
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 
 from pdefit._util.errors import PdefitError
-from pdefit.data.importers.piv.fields import INTERPOLATED, MEASURED, REJECTED, Fields, settle_units
-from pdefit.data.readers.datasets import refuse_foreign, sound
+from pdefit.data.importers.piv.fields import FLAGS, Fields, flags_of, settle_units
+from pdefit.data.readers.datasets import sound
+from pdefit.data.readers.hdf5 import open_netcdf
 
 NAME = "NetCDF or HDF5 (u, v over x, y, t)"
 _TIMES = ("time", "t", "frame")
-# variables that state which vectors count: these where the test holds
-_GOOD = {"chc": lambda a: a > 0, "valid": lambda a: a > 0, "mask": lambda a: a == 0}
 
 
 def recognises(start: bytes) -> bool:
@@ -30,15 +28,8 @@ def read(path: Path, start: bytes) -> Fields:
 
     - `path`, `start`: the file, and its first bytes.
     """
-    import xarray
-
     with sound("", path):
-        classic = start.startswith(b"CDF")
-        if not classic:
-            with h5py.File(path, "r", locking=False) as file:
-                refuse_foreign(file, path)
-        engine: Any = {"engine": "scipy"} if classic else {"engine": "h5netcdf", "phony_dims": "access"}
-        data = xarray.open_dataset(path, decode_times=False, decode_timedelta=False, **engine)
+        data = open_netcdf(path)
     if "velocity" in data and data["velocity"].ndim and data["velocity"].shape[-1] == 2:
         parts = [data["velocity"].isel({data["velocity"].dims[-1]: i}) for i in range(2)]
         data = data.assign(u=parts[0], v=parts[1])
@@ -53,18 +44,14 @@ def read(path: Path, start: bytes) -> Fields:
     with sound("x", path):
         data = data.sortby(["x", "y"])
         names = [name for name in ("u", "v", "u_sigma", "v_sigma") if name in data and {*data[name].dims} == axes]
-        flagged = [name for name in (*_GOOD, "flags") if name in data and {*data[name].dims} <= axes]
+        flagged = [name for name in FLAGS if name in data and {*data[name].dims} <= axes]
 
     def at(number: int) -> dict[str, np.ndarray]:
         with sound("u", path):
             one = data if time is None else data.isel({time: number})
             field = {name: one[name].transpose("x", "y").values.astype(float) for name in names}
-            flag = np.full(field["u"].shape, MEASURED)
-            for name in flagged:
-                values = one[name].broadcast_like(one["u"]).transpose("x", "y").values
-                kind = np.where(values == 0, MEASURED, np.where(values == 2, INTERPOLATED, REJECTED))
-                flag = np.maximum(flag, kind) if name == "flags" else np.where(_GOOD[name](values), flag, REJECTED)
-            return {**field, "flag": flag}
+            stated = {name: one[name].broadcast_like(one["u"]).transpose("x", "y").values for name in flagged}
+            return {**field, "flag": flags_of({**field, **stated})}
 
     found = Fields((data["x"].values.astype(float), data["y"].values.astype(float)), names, at)
     settle_units(path, found, {name: _unit(data[name]) for name in ("x", "y", *names)})

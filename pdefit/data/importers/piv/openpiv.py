@@ -2,9 +2,7 @@
 
 from pathlib import Path
 
-import numpy as np
-
-from pdefit.data.importers.piv.fields import INTERPOLATED, MEASURED, REJECTED, Fields, on_raster
+from pdefit.data.importers.piv.fields import Fields, flags_of, on_raster
 from pdefit.data.importers.piv.text import header, holds_vectors, lines, numbers
 
 NAME = "OpenPIV text (# x y u v flags mask)"
@@ -28,6 +26,4 @@ def read(path: Path, start: bytes) -> Fields:
     """
     names, separator = header(lines(start)[0])
     columns = numbers(path, [*names], separator, 1)
-    flags, mask = (columns.get(name, np.zeros(columns["x"].size)) for name in ("flags", "mask"))
-    flag = np.select([mask != 0, flags == 0, flags == 2], [REJECTED, MEASURED, INTERPOLATED], REJECTED)
-    return on_raster(path, {name: columns[name] for name in "xyuv"} | {"flag": flag})
+    return on_raster(path, {name: columns[name] for name in "xyuv"} | {"flag": flags_of(columns)})

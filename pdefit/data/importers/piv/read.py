@@ -6,14 +6,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
+from scipy import ndimage
 
 from pdefit._util.errors import PdefitError
 from pdefit.data.importers.piv import columns, netcdf, openpiv, pivlab, tsi
 from pdefit.data.importers.piv.fields import INTERPOLATED, MEASURED, REJECTED, Fields
 from pdefit.data.importers.piv.outliers import LIMIT, outliers
-from pdefit.data.importers.recording import Recording
+from pdefit.data.importers.recording import Recording, frame_numbers
 from pdefit.data.importers.scale import SCALE_OPTIONS, Scale, refuse_unknown, scale_of
 
 # the first that recognises a file reads it
@@ -25,6 +27,8 @@ _LARGEST = 1e30
 _DEFAULT = {"length": "pixel", "velocity": "pixel/frame"}
 # noise of a vector in pixels (Westerweel & Scarano 2005), and the ratio of divergences that casts doubt on the sign of v
 _NOISE, _DOUBT = 0.1, 1.5
+# vectors of a hole that may be an obstacle
+_HOLE = 9
 
 
 def read_piv(files: list[Path], options: Mapping[str, str]) -> Recording:
@@ -52,11 +56,16 @@ def read_piv(files: list[Path], options: Mapping[str, str]) -> Recording:
     if None in stated.values() and not {*_DEFAULT} <= {*options}:
         taken = " and ".join(chosen.values())
         notes.append(f"The files state no units: {taken} are taken; length=mm velocity=mm/s would name others.")
-    metre, length_unit = scale.length(chosen["length"])
+    try:
+        metre, length_unit = scale.length(chosen["length"])
+    except PdefitError as error:
+        if stated["length"] or "length" in options:
+            raise
+        raise PdefitError(f"{error}; where they were calibrated, length=mm velocity=mm/s names their units") from None
     # pivpy states the unit of displacements
     per = "/frame" if chosen["velocity"].lower() in ("px", "pix", "pixel", "pixels") else ""
     factor, velocity_unit = scale.velocity(f"{chosen['velocity']}{per}")
-    ts, time_unit = _times(files, first, scale)
+    ts, time_unit = _times(files, first, scale, notes)
     if velocity_unit != f"{length_unit}/{time_unit}":
         raise PdefitError(
             f"Velocities are in {velocity_unit}, but positions in {length_unit} and times in {time_unit}; add pixel=LENGTH "
@@ -68,7 +77,7 @@ def read_piv(files: list[Path], options: Mapping[str, str]) -> Recording:
     signs = {name: -factor if name == "v" and "flip" in options else factor for name in first.names}
 
     def frames() -> Iterator[dict[str, np.ndarray]]:
-        count, squares = Counter[str](), np.zeros(2)
+        count, squares, never = Counter[str](), np.zeros(2), np.ones([axis.size for axis in axes.values()], bool)
         for file in files:
             fields = first if file == files[0] else _alike(_opened(file), file, first, files[0])
             for number in range(1 if fields.times is None else fields.times.size):
@@ -85,8 +94,9 @@ def read_piv(files: list[Path], options: Mapping[str, str]) -> Recording:
                 count += Counter({reason: int(np.sum(where)) for reason, where in wrong.items()})
                 count += Counter({"all": flag.size, "left": int(np.isfinite(field["u"] + field["v"]).sum())})
                 squares += _divergences(field["u"], field["v"], axes)
+                never &= np.isnan(field["u"] + field["v"])
                 yield field
-        notes.extend(_about(count, squares, options))
+        notes.extend([*_about(count, squares, options), *_about_holes(never)])
 
     source = [file.name for file in files]
     units = dict.fromkeys(first.names, velocity_unit)
@@ -148,10 +158,11 @@ def _limit(text: str) -> float | None:
     return limit
 
 
-def _times(files: list[Path], first: Fields, scale: Scale) -> tuple[np.ndarray, str]:
-    """Times of all frames with their unit: those of the files, else the number of the file."""
+def _times(files: list[Path], first: Fields, scale: Scale, notes: list[str]) -> tuple[np.ndarray, str]:
+    """Times of all frames with their unit: those of the files, else the numbers of the files."""
     if first.times is None:
-        ts = np.arange(float(len(files)))
+        ts, note = frame_numbers(files)
+        notes += [] if note is None else [note]
     else:
         others = [_alike(_opened(file), file, first, files[0]).times for file in files[1:]]
         ts = np.concatenate([first.times, *(times for times in others if times is not None)])
@@ -192,3 +203,19 @@ def _about(count: Counter[str], squares: np.ndarray, options: Mapping[str, str])
             f"{'no ' if 'flip' in options else ''}flip=v."
         )
     return notes
+
+
+def _about_holes(never: np.ndarray) -> list[str]:
+    """A sentence on regions inside the raster without any vector, as an obstacle leaves them.
+
+    **Arguments:** `never`: where no frame has a vector, (nx, ny).
+    """
+    labelled: Any = ndimage.label(never)
+    sizes = np.bincount(labelled[0].ravel())
+    sizes[[0, *(edge for side in (labelled[0], labelled[0].T) for edge in (*side[0], *side[-1]))]] = 0
+    if sizes.max() < _HOLE:
+        return []
+    return [
+        f"A region of {sizes.max()} vectors inside is missing at all times; if it is an obstacle, crop a part beside it "
+        f"(data.crop), since the equations of flow know none."
+    ]

@@ -8,13 +8,19 @@ import numpy as np
 from pdefit._util.errors import PdefitError
 from pdefit._util.memory import too_large
 
+# names that other programs give to components
+_NAMES = {f"{word}{c}": n for word in ("v", "vel_", "velocity_", "velocity ") for c, n in zip("xy", "uv", strict=True)}
+_NAMES |= {f"velocity {n}": n for n in "uv"}
+
 
 def header(line: str) -> tuple[dict[str, str | None], str]:
     """Names of columns, in small letters, with their units, such as of `x [px],y [px]`; and what separates them."""
     separator = next((s for s in ";\t," if s in line), r"\s+")
-    cells = re.split(separator, line.strip("\ufeff# \r\n"))
+    # a blank before a unit separates no columns
+    cells = re.split(separator.replace("+", r"+(?![\s\[(])"), line.strip("\ufeff# \r\n"))
     found = [re.fullmatch(r"(.*?)\s*(?:[\[(](.*)[\])])?", cell.strip(' "')) for cell in cells]
-    return {cell[1].lower(): cell[2] for cell in found if cell is not None}, separator
+    stated = {cell[1].lower(): cell[2] for cell in found if cell is not None}
+    return {name if _NAMES.get(name) in stated else _NAMES.get(name, name): u for name, u in stated.items()}, separator
 
 
 def holds_vectors(line: str) -> bool:
@@ -44,7 +50,8 @@ def numbers(path: Path, names: list[str], separator: str, skip: int) -> dict[str
         raise PdefitError(f"'{path.name}' takes {size} of memory; cut it into one file a frame")
     try:
         options = {"header": None, "dtype": float, "skipinitialspace": True, "encoding_errors": "replace"}
-        table = pandas.read_csv(path, sep=separator, skiprows=skip, comment="#", **options)
+        # pandas takes a name such as http:a.csv for an address
+        table = pandas.read_csv(path.absolute(), sep=separator, skiprows=skip, comment="#", **options)
     except (ValueError, OverflowError) as error:
         reason = str(error).strip().removeprefix("Error tokenizing data. C error: ")
         raise PdefitError(f"'{path.name}' cannot be read as a table of numbers: {reason}; export it again") from None

@@ -3,10 +3,8 @@
 import re
 from pathlib import Path
 
-import numpy as np
-
 from pdefit._util.errors import PdefitError
-from pdefit.data.importers.piv.fields import MEASURED, REJECTED, Fields, on_raster, settle_units
+from pdefit.data.importers.piv.fields import Fields, flags_of, on_raster, settle_units
 from pdefit.data.importers.piv.text import lines, numbers
 
 NAME = "TSI Insight (.vec)"
@@ -40,8 +38,7 @@ def read(path: Path, start: bytes) -> Fields:
         raise PdefitError(
             f"'{path.name}' has {columns['x'].size} vectors, but its header states {size[1]} x {size[2]}; copy it again"
         )
-    flag = np.where(columns.get("chc", np.ones(columns["x"].size)) > 0, MEASURED, REJECTED)
-    fields = on_raster(path, {name: columns[name] for name in "xyuv"} | {"flag": flag})
+    fields = on_raster(path, {name: columns[name] for name in "xyuv"} | {"flag": flags_of(columns)})
     settle_units(path, fields, units)
     fields.pixel, fields.delay = (_micro(first, name) for name in ("MicrometersPerPixelX", "MicrosecondsPerDeltaT"))
     return fields

@@ -1,0 +1,229 @@
+"""Where the numbers of an experiment come from: times, a data file, a twin, an initial state, a table."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import diffrax
+
+from pdefit._util.errors import PdefitError, unknown
+from pdefit.cli.config._instantiate import make
+from pdefit.cli.config._reader import read_section
+from pdefit.cli.config._types import (
+    Expected,
+    Number,
+    Read,
+    TimeStep,
+    WholeNumber,
+    count,
+    is_index,
+    is_list,
+    is_number,
+    is_text,
+    mapping_of,
+)
+from pdefit.cli.config.stages import AUTO
+from pdefit.systems.preparation import AbstractPreparation
+
+# stands for the standard deviation of noise that is estimated
+_AUTOMATIC = "auto"
+_SIGMA = Expected(
+    "an entry for each variable, e.g. {u: 0.05}, or `auto`", lambda x: x == _AUTOMATIC or isinstance(x, Mapping)
+)
+_NOISE = Expected("a fraction of each variable's range, e.g. 0.02", lambda x: is_number(x) and x >= 0, float)
+_COORDINATES = mapping_of(
+    "axis: variable, e.g. {x: lon}, or x: null to compare nothing", lambda x: isinstance(x, str | None)
+)
+_AXES = mapping_of(
+    "the axes of a variable in the order of the file, e.g. {u: [x, time]}", lambda x: is_list(x, is_text)
+)
+_CROP = Expected(
+    "for each axis the first index and the one after the last, e.g. [[1, 60], [1, 59]]",
+    lambda x: is_list(x, lambda ends: is_list(ends, is_index) and len(ends) == 2),
+    lambda x: tuple(map(tuple, x)),
+)
+_SELECT = mapping_of(
+    "the axis of the recordings and one of them, e.g. {experiment: 2}", lambda x: is_text(x) or is_index(x), most=1
+)
+_TRUTH = Expected(
+    "controls with their true values, e.g. {D: 1.0}", lambda x: isinstance(x, Mapping) or is_list(x, is_text)
+)
+_REFINE = Expected(
+    "a number >= 1, such as 2 or 1.5", lambda x: is_number(x) and x >= 1, lambda x: int(x) if x == int(x) else float(x),
+    "set twin.refine=1",
+)  # fmt: skip
+_TABLE = Expected("fields, e.g. {position: [[x1, y1], [x2, y2]]}", lambda x: isinstance(x, Mapping))
+
+
+def _solver(node: Any, path: str) -> diffrax.AbstractSolver | None:
+    """A solver; None where one is chosen that suits the equations."""
+    return None if node in (AUTO, AUTO["name"]) else make(node, path, diffrax.AbstractSolver)
+
+
+Solver = Annotated[diffrax.AbstractSolver | None, Read(_solver)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Later:
+    """Frames of a twin after those that are fitted: `count` of them up to the time `stop`."""
+
+    stop: Number
+    count: Annotated[int, count(1, "set times.forecast=null for no forecast")]
+
+
+@dataclasses.dataclass(frozen=True)
+class Times:
+    """Times of the frames, in the system's time unit.
+
+    **Arguments:**
+
+    - `start`, `stop`: first and last frame; None for those of the data.
+    - `count`: number of frames of a twin or simulation; None for a file.
+    - `fit_until`: last time that is fitted; None for all.
+    - `forecast`: frames that a twin adds after `stop`; None for none.
+    """
+
+    start: Number | None
+    stop: Number | None
+    count: Annotated[int, count(2, "e.g. times={start: 0, stop: 10, count: 41}")] | None
+    fit_until: Number | None
+    forecast: Later | None
+
+    def __post_init__(self) -> None:
+        if self.forecast is not None and (self.stop is None or not self.forecast.stop > self.stop):
+            after = "times.stop" if self.stop is None else f"times.stop = {self.stop:g}"
+            raise PdefitError(
+                f"times.forecast expects a stop after {after}, e.g. {{stop: 20, count: 40}}, but got {self.forecast.stop:g}"
+            )
+
+    @property
+    def last_fitted(self) -> float | None:
+        """Time up to which frames are fitted; None for all of them."""
+        return self.stop if self.fit_until is None and self.forecast is not None else self.fit_until
+
+
+@dataclasses.dataclass(frozen=True)
+class DataSettings:
+    """Observations in a file.
+
+    **Arguments:**
+
+    - `path`: of the file.
+    - `variables`: names in the file, by field.
+    - `sigma`: standard deviations, as a number or the name of a variable, by field; `auto` to estimate one or all.
+    - `noise`: the standard deviation of noise that is added, in units of each variable's range; 0 for none.
+    - `time`: name of the variable with the times; None for `time`.
+    - `coordinates`: names of the variables with positions, by axis; None for an axis that is not checked.
+    - `axes`: names of the axes of a variable in the order of the file, by field.
+    - `select`: the name or number of the recording that is read along an axis of the file; empty where it holds one.
+    - `crop`: for the first axes after time the first index that is taken, and the one after the last.
+    - `system`: names in the file of arguments of the system.
+    - `truth`: controls whose true values are known, with these values where they are not in the file.
+    """
+
+    path: Annotated[str, Expected("text, the name of a file", lambda x: is_text(x) and bool(x))]
+    variables: Annotated[dict[str, str], mapping_of("field: variable, e.g. {u: intensity}", is_text, least=1)]
+    sigma: Annotated[str | Mapping[str, Any], _SIGMA] = dataclasses.field(default_factory=dict)
+    noise: Annotated[float, _NOISE] = 0.0
+    time: str | None = None
+    coordinates: Annotated[dict[str, str | None], _COORDINATES] = dataclasses.field(default_factory=dict)
+    axes: Annotated[dict[str, list[str]], _AXES] = dataclasses.field(default_factory=dict)
+    crop: Annotated[tuple[tuple[int, int], ...], _CROP] = ()
+    select: Annotated[dict[str, str | int], _SELECT] = dataclasses.field(default_factory=dict)
+    system: Annotated[dict[str, str], mapping_of("argument: variable, e.g. {gm: gm}", is_text)] = dataclasses.field(
+        default_factory=dict
+    )
+    truth: Annotated[Mapping[str, Any] | tuple[str, ...], _TRUTH] = ()
+
+    def __post_init__(self) -> None:
+        for name in self._given:
+            if name not in self.variables:
+                raise unknown("variable (data.sigma)", str(name), self.variables)
+
+    @property
+    def _given(self) -> Mapping[str, Any]:
+        return self.sigma if isinstance(self.sigma, Mapping) else dict.fromkeys(self.variables, self.sigma)
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        """Standard deviations that are stated, by field."""
+        return {name: sigma for name, sigma in self._given.items() if sigma != _AUTOMATIC}
+
+    @property
+    def automatic(self) -> tuple[str, ...]:
+        """Fields whose standard deviation is estimated."""
+        return tuple(name for name in self._given if name not in self.stated)
+
+    @property
+    def unstated(self) -> tuple[str, ...]:
+        """Fields without any standard deviation."""
+        return () if self.noise else tuple(name for name in self.variables if name not in self._given)
+
+    @property
+    def true_values(self) -> Mapping[str, Any] | None:
+        """True values of controls, where they are not in the file."""
+        return self.truth if self.truth and isinstance(self.truth, Mapping) else None
+
+
+@dataclasses.dataclass(frozen=True)
+class TwinSettings:
+    """Synthetic observations.
+
+    **Arguments:**
+
+    - `variant`: `self` or `independent`.
+    - `system`: arguments of the system in which the truth differs.
+    - `refine`: factor by which the grid of the truth is finer, such as 2 or 1.5.
+    - `solver`: of the truth; None for one that suits the equations.
+    - `dt`: step of the truth, in the system's time unit; None for the model's step or the stable one.
+    - `noise`: standard deviation, as a fraction of each variable's range.
+    - `seed`: of the noise.
+    """
+
+    variant: str
+    system: Mapping[str, Any]
+    refine: Annotated[int | float, _REFINE]
+    solver: Solver
+    dt: TimeStep | None
+    noise: Number
+    seed: WholeNumber
+
+
+@dataclasses.dataclass(frozen=True)
+class Reference:
+    """Table that the end state of a simulation is compared with.
+
+    **Arguments:**
+
+    - `path`, `column`: of the table, and its column.
+    - `time`: the time that the column is for, in the system's time unit.
+    - `fields`: names of the rows for every element of a field, nested as the field is.
+    """
+
+    path: str
+    column: Annotated[str, Expected("the name of a column", lambda x: isinstance(x, str | int | float), str)]
+    time: Number
+    fields: Annotated[Mapping[str, Any], _TABLE]
+
+
+@dataclasses.dataclass(frozen=True)
+class StateFile:
+    """File whose last frame is the initial state."""
+
+    path: Annotated[str, Expected("the name of a file", lambda x: isinstance(x, str | int | float), str)]
+
+
+Initial = Literal["system", "data"] | StateFile | AbstractPreparation
+
+
+def read_initial(node: Any, path: str = "initial") -> Initial:
+    """Settings of the initial state."""
+    if node == "system" or node == "data":
+        return node
+    if isinstance(node, Mapping) and set(node) == {"path"}:
+        return read_section(StateFile, node, path)
+    if isinstance(node, Mapping) and {"name", "_target_"} & {*node}:
+        return make(node, path, AbstractPreparation)
+    raise PdefitError(
+        f"{path} expects `system`, `data`, a file as {{path: fields.h5}}, or a preparation as {{name: ...}}, but got {node!r}"
+    )

@@ -1,0 +1,127 @@
+"""Eigenvalues of equations at a state, and the steps of explicit solvers that are stable for them.
+
+They serve systems that state no stable step (`AbstractStable`).
+"""
+
+from collections.abc import Callable, Sequence
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Complex, PyTree
+
+from pdefit.integrate.solvers.etdrk4 import ETDRK4
+from pdefit.integrate.solvers.explicit import AbstractExplicit
+from pdefit.integrate.solvers.method import method_of
+from pdefit.systems.linear_part import AbstractSplit
+from pdefit.systems.system import AbstractSystem
+
+# products with the Jacobian, and the largest state whose products are kept in memory
+_PRODUCTS, _LARGEST = 30, 2_000_000
+# the product of a chosen step and the largest eigenvalue, and the growth of a step that is allowed beyond the equations'
+_RESOLVED, _GROWTH = 0.5, 1.01
+# parts of a step that are tried
+_PARTS = 2.0 ** -np.arange(0, 12, 0.25)
+
+VectorField = Callable[[Array, PyTree, PyTree], PyTree]
+
+
+def eigenvalues(field: VectorField, y0: PyTree, args: PyTree = None) -> Complex[np.ndarray, " k"]:
+    """Estimates of the outermost eigenvalues of df/dy at a state, by an Arnoldi iteration from white noise.
+
+    They are none where the state is very large, where the field is not finite, or where it has no derivative.
+
+    **Arguments:**
+
+    - `field`: f(t, y, args).
+    - `y0`: the state.
+    - `args`: exogenous inputs.
+    """
+    flat, _ = ravel_pytree(y0)
+    if flat.size > _LARGEST or not jnp.issubdtype(flat.dtype, jnp.floating):
+        return np.zeros(0, complex)
+    matrix = np.asarray(_hessenberg(field, y0, args, min(_PRODUCTS, flat.size)), float)
+    below = np.flatnonzero(np.diag(matrix, -1) < 1e-10 * np.linalg.norm(matrix))
+    # the iteration ends where noise has no other part
+    k = int(below[0]) + 1 if below.size else matrix.shape[1]
+    return np.linalg.eigvals(matrix[:k, :k]).astype(complex) if np.all(np.isfinite(matrix)) else np.zeros(0, complex)
+
+
+@eqx.filter_jit
+def _hessenberg(field: VectorField, y0: PyTree, args: PyTree, count: int) -> Array:
+    flat, back = ravel_pytree(y0)
+
+    def rate(x: Array) -> Array:
+        return ravel_pytree(field(jnp.zeros((), x.dtype), back(x), args))[0]
+
+    def turn(i: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        basis, matrix = carry
+        w = jax.jvp(rate, (flat,), (basis[i],))[1]
+        # twice, against round-off
+        first = basis @ w
+        second = basis @ (w - first @ basis)
+        w = w - (first + second) @ basis
+        norm = jnp.linalg.norm(w)
+        basis = basis.at[i + 1].set(w / jnp.maximum(norm, jnp.finfo(w.dtype).tiny))
+        return basis, matrix.at[:, i].set((first + second).at[i + 1].set(norm))
+
+    v = jax.random.normal(jax.random.key(0), flat.shape, flat.dtype)
+    basis = jnp.zeros((count + 1, flat.size), flat.dtype).at[0].set(v / jnp.linalg.norm(v))
+    return jax.lax.fori_loop(0, count, turn, (basis, jnp.zeros((count + 1, count), flat.dtype)))[1]
+
+
+def fastest_change(field: VectorField, y0: PyTree, args: PyTree = None) -> float:
+    """The largest absolute value of the eigenvalues; 0 where there are none.
+
+    **Arguments:** as of `eigenvalues`.
+    """
+    return float(np.max(np.abs(eigenvalues(field, y0, args)), initial=0.0))
+
+
+def resolving_step(
+    problems: Sequence[tuple[AbstractSystem, PyTree]], solver: diffrax.AbstractSolver, args: PyTree = None
+) -> float | None:
+    """A step that follows the fastest change of equations at their states; None where it is unknown.
+
+    It is half of one over the largest eigenvalue, or less where an explicit solver is unstable with that. Exponential
+    steps follow the part that is not linear.
+
+    **Arguments:**
+
+    - `problems`: systems with a state each.
+    - `solver`: the solver. Steps of others than explicit tableaus and ETDRK4 are unknown.
+    - `args`: exogenous inputs.
+    """
+    found = []
+    for system, y0 in problems if isinstance(method_of(solver), AbstractExplicit | ETDRK4) else ():
+        field = system.vector_field
+        if isinstance(solver, ETDRK4) and isinstance(system, AbstractSplit):
+            field = system.explicit
+        values = eigenvalues(field, y0, args)
+        fastest = float(np.max(np.abs(values), initial=0.0))
+        if fastest > 0:
+            found.append(stable_part(values, solver, _RESOLVED / fastest, _GROWTH) * _RESOLVED / fastest)
+    return min(found, default=None) or None
+
+
+def stable_part(values: Complex[np.ndarray, " k"], solver: diffrax.AbstractSolver, dt: float, growth: float) -> float:
+    """The largest part of a step that is stable with an explicit solver; 1 for others, and 0 where none is.
+
+    **Arguments:**
+
+    - `values`: eigenvalues, in one over the system's time unit.
+    - `solver`: the solver.
+    - `dt`: the step.
+    - `growth`: the factor by which a step may grow beyond what the equations do.
+    """
+    method = method_of(solver)
+    if not (isinstance(method, AbstractExplicit) and values.size):
+        return 1.0
+    physical = max(float(np.max(np.real(values))), 0.0) * dt
+    for part in _PARTS:
+        if np.max(np.log(np.maximum(method.growth(part * dt * values), 1e-300))) <= part * physical + np.log(growth):
+            return float(part)
+    return 0.0

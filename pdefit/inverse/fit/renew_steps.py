@@ -1,0 +1,198 @@
+"""Renewal of the steps of a fit, frozen adaptive ones and constant ones, where they no longer suit its best point."""
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from pdefit._util.errors import PdefitError, with_space
+from pdefit.integrate.loop.stable_step import MARGIN, steps_for
+from pdefit.integrate.loop.time_grid import TimeGrid
+from pdefit.inverse.fit.result import pack
+from pdefit.inverse.fit.stability import is_open, share_of_limit, stable_step, suits
+from pdefit.inverse.objective.abstract import AbstractObjective, Objective
+from pdefit.inverse.objective.compiled import VALUE
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.variants import is_adaptive, stepped, with_dt
+
+# frozen steps are kept while their error is between these parts of the tolerance; where observations keep the steps
+# shorter than that, while it is at least _FALLEN of what it was when they were chosen
+_LOW, _HIGH, _FALLEN = 0.1, 1.0, 0.4
+# constant steps that a fit made smaller are chosen again by a later stage for a stability limit larger by this factor
+_GROWN = 2.0
+# the times that a step is halved where the model blows up at the guess
+_HALVINGS = 4
+# constant steps are looked at after each of the first evaluations, then less often: a look takes milliseconds
+_OFTEN, _SELDOM = 16, 8
+
+
+class StepWatch:
+    """The steps of one fit: adaptive ones, which are frozen, and constant ones that were left open.
+
+    For adaptive steps `error` is that at the best point, 1 at the tolerance, and `chosen` what it was when they were
+    chosen. Both are None where steps are constant. For constant steps `unstable` is whether the best point needs
+    others, and `blown_up` whether the model blows up at the guess. `stable` is the stable step of explicit Euler that
+    they were chosen for, None where they are those of the guess; `halved` is whether they are smaller than it demands.
+
+    The methods take the objective in force and a point theta, (p,).
+    """
+
+    def __init__(self):
+        self.error: float | None = None
+        self.chosen: float | None = None
+        self.unstable = self.blown_up = self.halved = False
+        self.stable: float | None = None
+
+    @property
+    def due(self) -> bool:
+        """Whether the steps no longer suit the best point."""
+        if self.error is None or self.chosen is None:
+            return self.unstable or self.blown_up
+        return not min(_LOW, _FALLEN * self.chosen) <= self.error <= _HIGH
+
+    def start(self, functional: Objective, theta: Float[Array, " p"]) -> tuple[Objective, str]:
+        """The functional with steps that suit theta, and a sentence about a change of constant ones."""
+        if not (isinstance(functional, Functional) and functional.steps is not None):
+            self.look(functional, theta)
+            return self._restep(functional, theta) if self.due or self._grown(functional, theta) else (functional, "")
+        renewed = functional.renewed(theta)
+        self.error = self.chosen = float(renewed.step_error(theta))
+        return renewed, ""
+
+    def look(self, functional: AbstractObjective, theta: Float[Array, " p"]) -> None:
+        """Measure whether the steps suit the best point."""
+        if is_adaptive(functional):
+            self.error = float(functional.step_error(theta))
+        elif is_open(functional):
+            self.unstable = not suits(functional, theta)
+
+    def _grown(self, functional: AbstractObjective, theta: Float[Array, " p"]) -> bool:
+        """Test for stable steps much larger than those of the stages before."""
+        if self.stable is None or self.halved or functional.asked_dt is not None:
+            return False
+        try:
+            return (stable_step(functional, theta) or 0.0) > _GROWN * self.stable
+        except PdefitError:
+            return False
+
+    def most(self, functional: AbstractObjective, count: int) -> int | None:
+        """The most evaluations until steps are checked again, after `count` of them; None for any number.
+
+        It does not depend on the clock, so that a fit renews its steps at the same points every time.
+        """
+        if not is_adaptive(functional) and not is_open(functional):
+            return None
+        return 1 if is_adaptive(functional) or count < _OFTEN else _SELDOM
+
+    def looks(self, functional: AbstractObjective, count: int, accepted: bool, done: bool) -> bool:
+        """Whether steps are checked now.
+
+        **Arguments:**
+
+        - `functional`: the objective.
+        - `count`: the number of evaluations so far.
+        - `accepted`: whether one of the last chunk was accepted.
+        - `done`: whether the optimizer has finished.
+        """
+        most = self.most(functional, count)
+        return most is not None and (accepted if is_adaptive(functional) else done or count % most == 0)
+
+    def renew(self, functional: Objective, theta: Float[Array, " p"]) -> tuple[Objective, str]:
+        """The functional with steps chosen at theta, and a sentence about it; itself where these are the same."""
+        if self.blown_up:
+            self.blown_up = False
+            return self._halved(functional, theta)
+        if not (isinstance(functional, Functional) and functional.steps is not None):
+            return self._restep(functional, theta)
+        before = self.error
+        try:
+            renewed, _ = self.start(functional, theta)
+        except PdefitError as error:
+            self.error = None
+            return functional, f"steps kept, error {before:.2g} of the tolerance: {error}"
+        assert isinstance(renewed, Functional)
+        grid, old = renewed.layout.time_grid, functional.layout.time_grid
+        if _same(grid, old):
+            return functional, ""
+        return renewed, f"steps renewed, error {before:.2g} of the tolerance, {old.steps} -> {grid.steps} steps"
+
+    def _halved(self, functional: Objective, theta: Float[Array, " p"]) -> tuple[Objective, str]:
+        """The functional with constant steps halved until J is finite, and a sentence about it.
+
+        **Errors:** PdefitError that names such a step, where another was given.
+        """
+        unit = with_space(functional.problem.system.time_unit)
+        for dt in functional.dt * 0.5 ** np.arange(1, _HALVINGS + 1):
+            finer = functional.each(lambda part, own, dt=dt: (with_dt(part, float(dt)), own), theta)[0]
+            if not math.isfinite(VALUE(finer, theta)):
+                continue
+            what = f"the model blows up at the guess with dt = {functional.dt:.3g}{unit}"
+            if functional.asked_dt is not None:
+                raise PdefitError(f"The loss is not finite at the first guess: {what}; set dt={dt:.3g} or less")
+            self.stable, self.halved = float(dt) / steps_for(1.0, None, functional.asked_solver, MARGIN)[1], True
+            return stepped(functional, self.stable), f"{what}, so dt = {dt:.3g}{unit} is taken"
+        return functional, ""
+
+    def _restep(self, functional: Objective, theta: Float[Array, " p"]) -> tuple[Objective, str]:
+        """The functional with constant steps chosen at theta, and a sentence about it."""
+        unit, share = with_space(functional.problem.system.time_unit), share_of_limit(functional, theta)
+        before = f"{share:.2g} of the stability limit of dt = {functional.dt:.3g}{unit} at the best point"
+        self.unstable = False
+        try:
+            stable = stable_step(functional, theta)
+            renewed = stepped(functional, stable)
+        except PdefitError as error:
+            return functional, f"steps kept, {before}: {error}"
+        self.stable = stable
+        stages = [getattr(f.runner.solver, "stages", None) for f in (functional, renewed)]
+        now = f"dt = {renewed.dt:.3g}{unit}" if functional.asked_dt is None else f"{stages[0]} -> {stages[1]} stages"
+        return renewed, f"steps renewed, {before}, now {now}"
+
+    def applied(self, functional: Objective) -> Objective:
+        """The functional with the constant steps that were chosen last."""
+        return functional if self.stable is None else stepped(functional, self.stable)
+
+    def suited(self, functional: Objective, theta: Float[Array, " p"]) -> Objective:
+        """The functional with steps for an evaluation at theta, which is not the best point."""
+        try:
+            if isinstance(functional, Functional) and functional.steps is not None:
+                return functional.renewed(theta)
+            return stepped(functional, stable_step(functional, theta)) if not suits(functional, theta) else functional
+        except PdefitError:
+            # frozen steps give some value even where the model blows up
+            return functional
+
+    # --- saving and going on -------------------------------------------------------------------------------------------
+
+    def numbers(self) -> dict[str, Any]:
+        """The numbers of this object that a saved state holds."""
+        names = ("error", "chosen", "unstable", "stable", "blown_up", "halved")
+        return {name: getattr(self, name) for name in names}
+
+    def arrays(self, functional: AbstractObjective) -> dict[str, np.ndarray]:
+        """The arrays of frozen steps that a saved state holds."""
+        return pack("time_grid", functional.layout.time_grid) if is_adaptive(functional) else {}
+
+    def restored(self, functional: Objective, numbers: dict[str, Any], arrays: dict[str, np.ndarray]) -> Objective:
+        """The functional with the steps of a saved state.
+
+        **Arguments:**
+
+        - `functional`: the objective.
+        - `numbers`, `arrays`: what `numbers` and `arrays` returned.
+        """
+        self.error, self.chosen = numbers["error"], numbers["chosen"]
+        self.unstable, self.stable = bool(numbers.get("unstable")), numbers.get("stable")
+        self.blown_up, self.halved = bool(numbers.get("blown_up")), bool(numbers.get("halved"))
+        if not (isinstance(functional, Functional) and functional.steps is not None):
+            return self.applied(functional)
+        step = np.asarray(arrays["time_grid.step"])
+        start, count = np.asarray(arrays["time_grid.start"]), np.asarray(arrays["time_grid.count"])
+        observes_start = functional.layout.time_grid.observes_start
+        return functional.with_time_grid(TimeGrid(start, step, count, step.shape[-1], observes_start))
+
+
+def _same(a: TimeGrid, b: TimeGrid) -> bool:
+    return a.step.shape == b.step.shape and bool(jnp.array_equal(a.step, b.step))

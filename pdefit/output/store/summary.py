@@ -1,0 +1,93 @@
+"""summary.json: what a run found, in one record."""
+
+import dataclasses
+import types
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+from pdefit._util.atomic import read_json, write_json
+
+Section = dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Summary:
+    """What a run found. Of a fit it has the entries up to `memory`, of many recordings `recordings` too.
+
+    A file may come from another version, or from somebody else. What it lacks, or has of another kind, is empty or None.
+
+    **Arguments:**
+
+    - `experiment`, `variant`, `status`: its name, the kind of its data, and how the run ended.
+    - `converged`, `loss_initial`, `loss_final`, `iterations`, `gradient_evaluations`: of the optimizer.
+    - `time_unit`: of all times.
+    - `parameters`, `intervals`, `fields`: estimates by control, about their intervals, and errors of unknown fields.
+    - `sigma`, `noise`, `warnings`: standard deviations of the data, estimates of them, and what looks odd.
+    - `fit`, `forecast`: chi2, whiteness and held-out frames; scores of the forecast.
+    - `discretisation`, `posterior`: shifts by finer steps and cells; uncertainty of unknown fields.
+    - `verdict`, `verdict_reason`: its word, and what it is based on.
+    - `smooth_tangents`: bias by smooth tangents of hard switches.
+    - `events`, `certificate`: what happened on the way, and the test of the gradient at the estimate.
+    - `seconds`, `adjoint`, `memory`: costs of the run.
+    - `recordings`: of each of many recordings `fit`, `forecast`, `own` and `frames`.
+    - `own`, `frames`: of one of many recordings its own numbers, and its number of fitted frames.
+    - `dt`, `solver`, `invariant_drift`, `exact_error`, `reference_error`: of a simulation.
+    """
+
+    experiment: str = ""
+    variant: str = ""
+    status: str = ""
+    converged: bool | None = None
+    loss_initial: float | None = None
+    loss_final: float | None = None
+    iterations: int | None = None
+    gradient_evaluations: int | None = None
+    time_unit: str = ""
+    parameters: Section = dataclasses.field(default_factory=dict)
+    intervals: Section | None = None
+    fields: Section = dataclasses.field(default_factory=dict)
+    sigma: Section = dataclasses.field(default_factory=dict)
+    noise: Section = dataclasses.field(default_factory=dict)
+    warnings: list[str] = dataclasses.field(default_factory=list)
+    fit: Section = dataclasses.field(default_factory=dict)
+    forecast: Section | None = None
+    discretisation: Section = dataclasses.field(default_factory=dict)
+    posterior: Section | None = None
+    verdict: str = ""
+    verdict_reason: str = ""
+    smooth_tangents: Section | None = None
+    events: list[str] = dataclasses.field(default_factory=list)
+    certificate: Section | None = None
+    seconds: Section = dataclasses.field(default_factory=dict)
+    adjoint: Section = dataclasses.field(default_factory=dict)
+    memory: Section = dataclasses.field(default_factory=dict)
+    recordings: Section = dataclasses.field(default_factory=dict)
+    own: Section = dataclasses.field(default_factory=dict)
+    frames: int | None = None
+    dt: float | None = None
+    solver: str = ""
+    invariant_drift: Section = dataclasses.field(default_factory=dict)
+    exact_error: float | None = None
+    reference_error: float | None = None
+
+    @classmethod
+    def read(cls, path: Path) -> "Summary":
+        """The record in a file. Raises `PdefitError` where it is missing or damaged."""
+        content = read_json(path)
+        return cls(**{name: _entry(content.get(name), kind) for name, kind in get_type_hints(cls).items()})
+
+    def write(self, path: Path, entries: Collection[str] = ()) -> None:
+        """Write summary.json: entries of these names, without any those of a fit."""
+        names = [f.name for f in dataclasses.fields(self)]
+        count = names.index("recordings") + bool(self.recordings)
+        write_json(path, {name: getattr(self, name) for name in entries or names[:count]})
+
+
+def _entry(x: Any, kind: Any) -> Any:
+    """An entry of a file if it is of its kind, else None where that is allowed, or what is empty."""
+    kinds = [get_origin(k) or k for k in (get_args(kind) if isinstance(kind, types.UnionType) else (kind,))]
+    if type(x) is int and float in kinds:
+        return float(x)
+    # not isinstance: a bool is no number
+    return x if type(x) in kinds else None if types.NoneType in kinds else kinds[0]()

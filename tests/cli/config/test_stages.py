@@ -1,0 +1,40 @@
+"""The section `stages`, and what it means for the plan of a fit."""
+
+import json
+
+import pytest
+
+from pdefit._util.errors import PdefitError
+from pdefit.cli.config.stages import read_stages
+from pdefit.inverse.optimizers.lbfgs import LBFGS
+
+DEFAULT = {"main": {"optimizer": {"name": "auto"}, "max_iterations": None}}
+NEAR = {"optimizer": "lbfgs", "max_iterations": 3}
+
+
+def test_stages_with_names_take_the_place_of_the_default():
+    found = read_stages({**DEFAULT, "near": NEAR, "whole": {"optimizer": {"name": "lbfgs"}}})
+    assert [s.max_iterations for s in found.stages] == [3, 100] and not found.open
+    assert all(isinstance(s.optimizer, LBFGS) for s in found.stages)
+    assert read_stages(DEFAULT).open and read_stages({"main": {"optimizer": "auto"}}).open
+
+
+def test_a_default_that_was_changed_stays():
+    found = read_stages({"main": {"optimizer": {"name": "auto"}, "max_iterations": 7}, "near": NEAR})
+    assert [s.max_iterations for s in found.stages] == [7, 3]
+    with pytest.raises(PdefitError, match="auto, which takes no arguments; remove tolerance"):
+        read_stages({"main": {"optimizer": {"name": "auto", "tolerance": 1.0}}})
+
+
+def test_the_plan_sees_all_stages(pdefit_inside, tmp_path):
+    front = ("experiment=reaction/fisher_front", "twin=self", "times.count=9", "times.stop=2.0", "times.fit_until=null")
+    stages = (
+        "stages={big: {optimizer: lbfgs, max_iterations: 5}, last: {optimizer: levenberg_marquardt, max_iterations: 2}}"
+    )
+    words = ("plan", *front, "system.grid.shape=[80]", "adjoint=store_all", stages, f"hydra.run.dir={tmp_path / 'run'}")
+    code, out, err = pdefit_inside(*words)
+    assert code == 0, err
+    found = json.loads((tmp_path / "run" / "plan.json").read_text())
+    assert found["most_evaluations"] == 7 and found["evaluation"]["schedule"] == "2 tangents"
+    assert found["largest_bytes"] > found["evaluation"]["planned_bytes"]
+    assert "memory of the largest stage" in out and found["text"].partition("; stage 1 of 2 takes ")[2]

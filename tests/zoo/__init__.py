@@ -1,0 +1,1 @@
+"""Small smooth systems, and a fit of each."""
