@@ -14,10 +14,9 @@ import pdefit
 import pdefit.inverse.fit.drivers as drivers
 from gradient_faults.fits import flow, priors, tiers
 from gradient_faults.plant import FAULTS, Fault, Planted, fault
-from pdefit.adjoints.checkpointing.storage import HostStore
 from pdefit.inverse.offload import _programs as programs
 from pdefit.inverse.offload.hosted import HostedFunctional
-from pdefit.inverse.offload.target_source import InMemory
+from pdefit.inverse.offload.stores import HostStore, InMemory
 from pdefit.output.store.adjoint_scratch import CheckpointFile
 
 

@@ -7,8 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pdefit._util.atomic import read_json, write_json
-from pdefit._util.cache import cache_folder
-from pdefit._util.digest import digest
+from pdefit._util.cache import cache_folder, digest
 from pdefit._util.errors import PdefitError, unknown
 from pdefit.cli.config.catalogue import choices, costs, experiments
 from pdefit.cli.runtime.plugins import folders, systems

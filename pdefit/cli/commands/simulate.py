@@ -24,13 +24,12 @@ from pdefit.cli.results.fields import diagnostic_coords, whole_frame
 from pdefit.cli.results.pictures_of_runs import description, pictures, report, tell
 from pdefit.data.readers.locate import locate
 from pdefit.data.readers.tables import read_table
-from pdefit.integrate.numerics import choose_numerics
-from pdefit.integrate.solve import frames
+from pdefit.integrate.solve import choose_numerics, frames
 from pdefit.inverse.problem.problem import Problem
 from pdefit.output.store.fields import FieldsFile
 from pdefit.output.store.summary import Summary
 from pdefit.systems.capabilities import AbstractConservative, AbstractExact
-from pdefit.systems.field_coords import derived_coords, field_coords
+from pdefit.systems.fields import derived_coords, field_coords
 from pdefit.systems.system import AbstractSystem
 
 # entries of summary.json

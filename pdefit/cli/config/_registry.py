@@ -18,23 +18,21 @@ from pdefit._util.errors import PdefitError, unknown
 from pdefit.adjoints.base import AbstractAdjoint, Checkpointed, StoreAll
 from pdefit.adjoints.continuous.backsolve import Backsolve
 from pdefit.adjoints.continuous.interpolating import Interpolating
-from pdefit.adjoints.finite_difference import FiniteDifference
-from pdefit.adjoints.forward_mode import Tangent
+from pdefit.adjoints.forward_mode import FiniteDifference, Tangent
 from pdefit.cli.config._argument_types import returned
 from pdefit.cli.config._time_series import time_series
 from pdefit.cli.runtime.equations import named, snake_case
 from pdefit.cli.runtime.plugins import plugins, prefix
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.batch import AbstractBatch, Chunk, Loop, Vmap
+from pdefit.integrate.preparation import AbstractPreparation
 from pdefit.integrate.solvers.etdrk4 import ETDRK4
 from pdefit.integrate.solvers.imex import IMEX
 from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.integrate.solvers.rkc import RKC
-from pdefit.integrate.solvers.velocity_verlet import VelocityVerlet
-from pdefit.integrate.solvers.yoshida4 import Yoshida4
+from pdefit.integrate.solvers.symplectic import VelocityVerlet, Yoshida4
 from pdefit.inverse.controls.guesses import AbstractGuess, FromData, Perturb, Value
-from pdefit.inverse.controls.priors import AbstractPrior, LogNormal, Measured, Normal
-from pdefit.inverse.controls.regularizers import H1, L2, AbstractRegularizer
+from pdefit.inverse.controls.priors import H1, L2, AbstractPrior, AbstractRegularizer, LogNormal, Measured, Normal
 from pdefit.inverse.controls.transforms import AbstractTransform, Identity, Log, Log10, Logit, Scale, Softplus
 from pdefit.inverse.fit.drivers import AbstractDriver, Hosted, Traced
 from pdefit.inverse.optimizers.base import AbstractOptimizer
@@ -42,9 +40,8 @@ from pdefit.inverse.optimizers.gauss_newton_cg import GaussNewtonCG
 from pdefit.inverse.optimizers.gradient_descent import Adam, Optax
 from pdefit.inverse.optimizers.lbfgs import LBFGS
 from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
+from pdefit.inverse.problem.along_axes import Average, Corners
 from pdefit.inverse.problem.at import At
-from pdefit.inverse.problem.average import Average
-from pdefit.inverse.problem.corners import Corners
 from pdefit.inverse.problem.instrument import AbstractObservationOperator, Compose, ObserveAll, Select, Subsample
 from pdefit.inverse.shooting.formulation import AbstractFormulation, Segments, Single
 from pdefit.systems.boundary import AbstractBoundary, Dirichlet, Ends, Neumann, NoFlux, Periodic, Robin
@@ -52,7 +49,6 @@ from pdefit.systems.fourier_grid import FourierGrid
 from pdefit.systems.grid import AbstractGrid, CartesianGrid
 from pdefit.systems.inputs import Inputs
 from pdefit.systems.interpolant import Interpolant
-from pdefit.systems.preparation import AbstractPreparation
 from pdefit.systems.system import AbstractSystem
 
 # a class, or a function with a type hint of its result

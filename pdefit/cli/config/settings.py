@@ -31,7 +31,7 @@ from pdefit.cli.config.store import Store
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.batch import AbstractBatch
 from pdefit.inverse.controls.declare import Declaration
-from pdefit.inverse.controls.regularizers import AbstractRegularizer
+from pdefit.inverse.controls.priors import AbstractRegularizer
 from pdefit.inverse.fit.drivers import AbstractDriver, Hosted, Traced
 from pdefit.inverse.problem.instrument import AbstractObservationOperator
 from pdefit.inverse.shooting.formulation import AbstractFormulation

@@ -23,7 +23,7 @@ from pdefit.cli.config._types import (
     mapping_of,
 )
 from pdefit.cli.config.stages import AUTO
-from pdefit.systems.preparation import AbstractPreparation
+from pdefit.integrate.preparation import AbstractPreparation
 
 # stands for the standard deviation of noise that is estimated
 _AUTOMATIC = "auto"

@@ -8,8 +8,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from pdefit._util.atomic import beside
-from pdefit._util.cache import cache_folder
-from pdefit._util.digest import digest
+from pdefit._util.cache import cache_folder, digest
 from pdefit.cli.experiment._prepared import origin
 from pdefit.inverse.problem.twin import Twin
 

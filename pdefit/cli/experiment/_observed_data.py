@@ -20,7 +20,7 @@ from pdefit.data.readers.frames import Frames
 from pdefit.data.readers.observations import read_all
 from pdefit.data.readers.odd_values import about_ends
 from pdefit.inverse.problem.instrument import AbstractObservationOperator, check_observed
-from pdefit.inverse.problem.observed_positions import positions_of
+from pdefit.inverse.problem.observed_fields import positions_of
 from pdefit.systems.capabilities import AbstractGridded, FieldCoords
 from pdefit.systems.system import AbstractSystem
 

@@ -14,15 +14,13 @@ import numpy as np
 from jaxtyping import PyTree
 from rich.console import Console
 
-from pdefit._util.cache import cache_folder
-from pdefit._util.digest import contents, digest, without_addresses
+from pdefit._util.cache import cache_folder, contents, digest, without_addresses
 from pdefit._util.errors import PdefitError, with_space
 from pdefit._util.trees import named_fields
 from pdefit.cli.runtime.progress import RunsProgress
-from pdefit.integrate.prepare import prepare
+from pdefit.integrate.preparation import AbstractPreparation, prepare
 from pdefit.output.store.snapshot import read_frame, write_frame
-from pdefit.systems.field_coords import field_coords
-from pdefit.systems.preparation import AbstractPreparation
+from pdefit.systems.fields import field_coords
 from pdefit.systems.system import AbstractSystem
 
 # version of the way in which states are prepared: a new one discards all cached states

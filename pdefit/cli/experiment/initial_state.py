@@ -10,8 +10,8 @@ from pdefit.cli.config.sources import Initial, StateFile
 from pdefit.cli.experiment._prepared import Prepared, prepared_state, state_from_file
 from pdefit.data.observations import Observations
 from pdefit.data.readers.locate import locate
+from pdefit.integrate.preparation import AbstractPreparation
 from pdefit.systems.capabilities import AbstractConstrained, AbstractDataState
-from pdefit.systems.preparation import AbstractPreparation
 from pdefit.systems.system import AbstractSystem
 
 # the part of a field by which a projection may change it without a remark

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from pdefit.inverse.objective.functional import Functional
-from pdefit.inverse.problem.observed_positions import positions_of
+from pdefit.inverse.problem.observed_fields import positions_of
 from pdefit.systems.capabilities import FieldCoords
 
 

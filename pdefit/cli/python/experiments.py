@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pdefit._util.errors import PdefitError, unknown
-from pdefit._util.precision import demand_float64
+from pdefit._util.trees import demand_float64
 from pdefit.cli.config.catalogue import experiments
 from pdefit.cli.config.in_process import apart, composed
 from pdefit.cli.config.own_experiment import register_experiment

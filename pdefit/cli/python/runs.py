@@ -16,7 +16,7 @@ from jaxtyping import Array
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.html import interval, table
-from pdefit._util.precision import demand_float64
+from pdefit._util.trees import demand_float64
 from pdefit.analysis.goodness.verdict import Verdict
 from pdefit.cli.config.in_process import apart
 from pdefit.cli.experiment.build import build_experiment

@@ -22,7 +22,7 @@ from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.problem.problem import Problem
 from pdefit.output.store.fields import FieldsFile
 from pdefit.systems.capabilities import AbstractBaseline, AbstractDerived, AbstractDiagnosed, FieldCoords
-from pdefit.systems.field_coords import derived_coords, field_coords
+from pdefit.systems.fields import derived_coords, field_coords
 from pdefit.systems.system import AbstractSystem
 
 

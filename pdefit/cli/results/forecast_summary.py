@@ -16,7 +16,7 @@ from pdefit.cli.runtime.messages import say, warn
 from pdefit.inverse.fit.result import Fit
 from pdefit.output.store.tables import write_series
 from pdefit.systems.capabilities import AbstractBaseline
-from pdefit.systems.field_coords import field_coords
+from pdefit.systems.fields import field_coords
 
 
 def check_lyapunov(wanted: bool, exp: Experiment) -> None:

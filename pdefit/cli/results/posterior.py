@@ -23,7 +23,7 @@ from pdefit.inverse.uncertainty.field_posterior import FieldPosterior, field_pos
 from pdefit.output.store.fields import FieldsFile
 from pdefit.output.store.runs import recording_folder
 from pdefit.systems.capabilities import FieldCoords
-from pdefit.systems.field_coords import field_coords
+from pdefit.systems.fields import field_coords
 
 # half the width of a 95 % interval in standard deviations, and the samples that measure those of fluctuations
 _HALF, _SAMPLES = 1.959964, 100

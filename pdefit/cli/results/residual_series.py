@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from pdefit.inverse.objective.functional import Functional
-from pdefit.systems.field_coords import field_coords
+from pdefit.systems.fields import field_coords
 
 
 def residual_series(functional: Functional, residuals: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -15,7 +15,7 @@ from pdefit.cli.results.fields import derived, predicted
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.problem.problem import Problem
 from pdefit.output.store.fields import FieldsFile
-from pdefit.systems.field_coords import derived_coords, field_coords
+from pdefit.systems.fields import derived_coords, field_coords
 
 # a standard deviation of so many draws has a relative standard error of 1 / sqrt(2 (24 - 1)), 15 %
 DRAWS = 24

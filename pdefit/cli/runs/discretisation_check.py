@@ -13,11 +13,10 @@ from pdefit._util.errors import PdefitError
 from pdefit.cli.experiment.experiment import Experiment
 from pdefit.cli.runs.certificates import evaluation_cost
 from pdefit.inverse.fit.fit import Fit
-from pdefit.inverse.fit.step_checks import halved
+from pdefit.inverse.fit.stability import halved
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
-from pdefit.inverse.uncertainty.discretisation import first_order_shift
-from pdefit.inverse.uncertainty.finer_grid import finer_grid
+from pdefit.inverse.uncertainty.discretisation import finer_grid, first_order_shift
 from pdefit.inverse.uncertainty.intervals import Intervals
 from pdefit.systems.capabilities import AbstractRefinable
 

@@ -19,7 +19,7 @@ from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.recordings import Recordings
 from pdefit.inverse.objective.spread import devices_of, is_cut
 from pdefit.inverse.offload.cost import Cost
-from pdefit.systems.field_coords import derived_coords, field_coords
+from pdefit.systems.fields import derived_coords, field_coords
 
 # kinds of a variable in fields.h5: observed, predicted, and for a twin true
 _KINDS = 3

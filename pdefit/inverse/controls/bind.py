@@ -10,8 +10,7 @@ from jaxtyping import Array, PRNGKeyArray
 
 from pdefit._util.errors import PdefitError
 from pdefit.data.observations import Observations
-from pdefit.inverse.controls._axes import field_axes
-from pdefit.inverse.controls._modes import Modes
+from pdefit.inverse.controls._axes_and_modes import Modes, field_axes
 from pdefit.inverse.controls.declare import Control, Declaration, declared_leaves
 from pdefit.inverse.controls.guesses import is_measured
 from pdefit.inverse.controls.paths import declaration, holder, leaf

@@ -15,9 +15,8 @@ from numpy.typing import ArrayLike
 from pdefit._util.errors import PdefitError, first_line
 from pdefit._util.trees import named_fields
 from pdefit.data.observations import Observations
-from pdefit.inverse.controls._axes import FieldAxes, field_axes
-from pdefit.inverse.problem.observed_fields import observed_fields
-from pdefit.inverse.problem.observed_positions import seen_positions
+from pdefit.inverse.controls._axes_and_modes import FieldAxes, field_axes
+from pdefit.inverse.problem.observed_fields import observed_fields, seen_positions
 from pdefit.inverse.problem.problem import Problem
 from pdefit.systems.capabilities import AbstractDataGuess, AbstractDataState, AbstractGridded
 from pdefit.systems.system import AbstractSystem

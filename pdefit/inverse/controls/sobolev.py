@@ -10,7 +10,7 @@ from jax.scipy.fft import dctn, idctn
 from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError, unknown
-from pdefit.inverse.controls._axes import FieldAxes
+from pdefit.inverse.controls._axes_and_modes import FieldAxes
 from pdefit.systems.smoother import Smoother
 
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
-from pdefit.inverse.controls._modes import Modes
+from pdefit.inverse.controls._axes_and_modes import Modes
 from pdefit.inverse.controls.priors import AbstractPrior
 from pdefit.inverse.controls.transforms import AbstractTransform, Identity, Scale
 from pdefit.inverse.problem.problem import Problem

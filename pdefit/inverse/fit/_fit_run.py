@@ -11,14 +11,12 @@ import numpy as np
 from pdefit._util.errors import PdefitError, first_line
 from pdefit.integrate.loop.adjoint_norms import EXPLOSIVE
 from pdefit.inverse.fit._compiled_loop import MOST, Carry, Log, first_carry, power_of_two
-from pdefit.inverse.fit._place import Place
 from pdefit.inverse.fit.drivers import AbstractDriver
 from pdefit.inverse.fit.renew_steps import StepWatch
-from pdefit.inverse.fit.result import Fit, Progress, Record, RunState, pack, records, saved_weights, unpack
+from pdefit.inverse.fit.result import Fit, Place, Progress, Record, RunState, pack, records, saved_weights, unpack
 from pdefit.inverse.fit.smoothness import SMOOTHINGS
-from pdefit.inverse.fit.stability import near_stability, suits
+from pdefit.inverse.fit.stability import explain_growth, near_stability, suits
 from pdefit.inverse.fit.stages import Reweight, Stage, keeps, new_weights, prepares, resized, with_windows
-from pdefit.inverse.fit.step_checks import explain_growth
 from pdefit.inverse.fit.stop import best_point, reached
 from pdefit.inverse.objective.abstract import Objective
 from pdefit.inverse.objective.functional import Functional

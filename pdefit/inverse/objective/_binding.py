@@ -12,7 +12,7 @@ from pdefit._util.trees import named_fields
 from pdefit.data.observations import Observations
 from pdefit.inverse.controls.bind import bind
 from pdefit.inverse.controls.declare import Declaration
-from pdefit.inverse.controls.regularizers import AbstractRegularizer
+from pdefit.inverse.controls.priors import AbstractRegularizer
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.shooting.formulation import AbstractFormulation, Layout

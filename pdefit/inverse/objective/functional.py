@@ -9,8 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
 from pdefit._util.errors import PdefitError
-from pdefit._util.precision import demand_float64
-from pdefit._util.trees import cast
+from pdefit._util.trees import cast, demand_float64
 from pdefit.adjoints.base import AbstractAdjoint, Checkpointed, demand_tangents
 from pdefit.data.observations import Observations
 from pdefit.integrate.adaptive.controller import step_error
@@ -19,10 +18,10 @@ from pdefit.integrate.loop.batch import AbstractBatch, Vmap
 from pdefit.integrate.loop.stable_step import settle
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.integrate.loop.time_loop import precision
-from pdefit.integrate.numerics import Numerics
+from pdefit.integrate.solve import Numerics
 from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.inverse.controls.declare import Declaration
-from pdefit.inverse.controls.regularizers import AbstractRegularizer
+from pdefit.inverse.controls.priors import AbstractRegularizer
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective._binding import bound, cut, known, remaining, residual_counts, started
 from pdefit.inverse.objective.abstract import AbstractObjective

@@ -12,9 +12,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from pdefit.adjoints.base import AbstractAdjoint
-from pdefit.adjoints.checkpointing.actions import Advance, Restore, Reverse, StorageTier, Store
-from pdefit.adjoints.checkpointing.schedule import AbstractSchedule
-from pdefit.adjoints.checkpointing.storage import CheckpointStore
 from pdefit.integrate.loop.adjoint_norms import growth
 from pdefit.inverse.objective.abstract import AbstractEvaluated
 from pdefit.inverse.objective.accumulate import AbstractAccumulation, Misfit, TangentLinearMisfit
@@ -22,6 +19,8 @@ from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.normal_equations import Tangents
 from pdefit.inverse.objective.residuals import ObservationSchedule
 from pdefit.inverse.offload import _programs as programs
+from pdefit.inverse.offload.schedule import AbstractSchedule, Advance, Restore, Reverse, StorageTier, Store
+from pdefit.inverse.offload.stores import CheckpointStore
 from pdefit.inverse.offload.time_chunks import TimeChunks
 
 

@@ -13,7 +13,7 @@ from pdefit.cli.config.catalogue import experiments
 from pdefit.cli.config.configuration import readable
 from pdefit.cli.config.store import Store
 from pdefit.cli.experiment.build import build_experiment
-from pdefit.systems.field_coords import field_coords
+from pdefit.systems.fields import field_coords
 from pdefit.systems.system import AbstractSystem
 
 FRONT = ("experiment=reaction/fisher_front", "system.grid.shape=[80]", "times.count=13")

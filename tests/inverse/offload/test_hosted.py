@@ -9,11 +9,10 @@ from problems import central_difference, fisher_functional, positions_functional
 
 import pdefit
 from pdefit._util.trees import cast
-from pdefit.adjoints.checkpointing.actions import StorageTier
-from pdefit.adjoints.checkpointing.planner import Chunking, choose_schedule
-from pdefit.adjoints.checkpointing.storage import HostStore
 from pdefit.inverse.offload.hosted import HostedFunctional, OffloadedRun
-from pdefit.inverse.offload.target_source import InMemory
+from pdefit.inverse.offload.planner import Chunking, choose_schedule
+from pdefit.inverse.offload.schedule import StorageTier
+from pdefit.inverse.offload.stores import HostStore, InMemory
 from pdefit.inverse.offload.time_chunks import TimeChunks
 from pdefit.output.store.adjoint_scratch import CheckpointFile
 

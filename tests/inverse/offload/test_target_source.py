@@ -10,7 +10,7 @@ import pytest
 from pdefit.data.readers.frames import Frames
 from pdefit.data.readers.observations import read_observations
 from pdefit.data.readers.spooled import TargetFile
-from pdefit.inverse.offload.target_source import InMemory
+from pdefit.inverse.offload.stores import InMemory
 
 _COUNT = 12
 

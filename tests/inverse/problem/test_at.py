@@ -8,12 +8,11 @@ import pytest
 from problems import VALUE, fisher
 
 import pdefit
-from pdefit.adjoints.checkpointing.actions import StorageTier
-from pdefit.adjoints.checkpointing.planner import Chunking, choose_schedule
-from pdefit.adjoints.checkpointing.storage import HostStore
 from pdefit.inverse.objective.compiled import GRADIENT, RESIDUALS
 from pdefit.inverse.offload.hosted import HostedFunctional, OffloadedRun
-from pdefit.inverse.offload.target_source import InMemory
+from pdefit.inverse.offload.planner import Chunking, choose_schedule
+from pdefit.inverse.offload.schedule import StorageTier
+from pdefit.inverse.offload.stores import HostStore, InMemory
 from pdefit.inverse.offload.time_chunks import TimeChunks
 
 At = pdefit.instruments.At

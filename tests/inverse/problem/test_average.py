@@ -7,7 +7,7 @@ import pytest
 from staggered import Staggered
 
 import pdefit
-from pdefit.inverse.problem.observed_positions import seen_positions
+from pdefit.inverse.problem.observed_fields import seen_positions
 
 Average = pdefit.instruments.Average
 PERIODIC, WALL = pdefit.boundaries.Periodic(), pdefit.boundaries.NoFlux()

@@ -7,7 +7,7 @@ import pytest
 
 import pdefit
 from pdefit._util.trees import named_fields
-from pdefit.inverse.problem.observed_positions import seen_positions
+from pdefit.inverse.problem.observed_fields import seen_positions
 from pdefit.systems.capabilities import FieldCoords
 
 GRID = pdefit.CartesianGrid(shape=(12, 6), extent=(6.0, 12.0), origin=(-1.0, 0.0), length_unit="mm")

@@ -5,10 +5,9 @@ import math
 from collections.abc import Iterator, Mapping
 
 from pdefit._util.errors import PdefitError
-from pdefit.adjoints.checkpointing._revolve import Binomial
-from pdefit.adjoints.checkpointing.actions import StorageTier
-from pdefit.adjoints.checkpointing.schedule import AbstractSchedule, StoreAll
 from pdefit.integrate.loop.checkpoint_levels import MOST_LEVELS, CheckpointLevels, nest
+from pdefit.inverse.offload._revolve import Binomial
+from pdefit.inverse.offload.schedule import AbstractSchedule, StorageTier, StoreAll
 
 
 def choose_schedule(blocks: int, slots: Mapping[StorageTier, int]) -> AbstractSchedule:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pdefit.adjoints.checkpointing.storage import CheckpointStore, HostStore
+from pdefit.inverse.offload.stores import CheckpointStore, HostStore
 from pdefit.output.store.adjoint_scratch import CheckpointFile
 
 _SLOTS = 4

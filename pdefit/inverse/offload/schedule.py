@@ -1,10 +1,69 @@
-"""Checkpoint schedules: their interface, and the one that keeps every state."""
+"""Checkpoint schedules: the actions of a reverse sweep, their interface, and the one that keeps every state.
+
+A trajectory is cut into blocks 0..n-1. State j is the state before block j: state 0 is the initial one, state n the final
+one. One state is in hand at a time. Actions are plain integers, executed elsewhere.
+"""
 
 import abc
 import dataclasses
+import enum
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
-from pdefit.adjoints.checkpointing.actions import Action, Advance, Restore, Reverse, StorageTier, Store
+
+class StorageTier(enum.IntEnum):
+    """Media for checkpoints, the fastest first."""
+
+    HOST = 0
+    FILE = 1
+
+
+class Advance(NamedTuple):
+    """The action of running blocks first..last-1: state `first`, which is in hand, becomes state `last`."""
+
+    first: int
+    last: int
+
+
+class Store(NamedTuple):
+    """The action of keeping the state in hand as a checkpoint, and going on with it.
+
+    **Arguments:**
+
+    - `state`: the number of the state.
+    - `tier`, `slot`: where it is kept. What the slot held before is gone.
+    """
+
+    state: int
+    tier: StorageTier
+    slot: int
+
+
+class Restore(NamedTuple):
+    """The action of taking a checkpoint in hand. It stays stored.
+
+    **Arguments:**
+
+    - `state`: the number of the state.
+    - `tier`, `slot`: where it is kept.
+    """
+
+    state: int
+    tier: StorageTier
+    slot: int
+
+
+class Reverse(NamedTuple):
+    """The action of running a block, whose state is in hand, once more and then its adjoint.
+
+    Afterwards no state is in hand.
+    """
+
+    block: int
+
+
+Action = Advance | Store | Restore | Reverse
+
 
 _PLACES = {StorageTier.HOST: "in host memory", StorageTier.FILE: "in the file"}
 

@@ -9,10 +9,9 @@ import checkpoint_schedules as oracle
 import numpy as np
 import pytest
 
-from pdefit.adjoints.checkpointing._revolve import Binomial, accesses, advances, place, split
-from pdefit.adjoints.checkpointing.actions import Advance, Restore, Reverse, StorageTier, Store
-from pdefit.adjoints.checkpointing.planner import choose_schedule
-from pdefit.adjoints.checkpointing.schedule import AbstractSchedule, StoreAll
+from pdefit.inverse.offload._revolve import Binomial, accesses, advances, place, split
+from pdefit.inverse.offload.planner import choose_schedule
+from pdefit.inverse.offload.schedule import AbstractSchedule, Advance, Restore, Reverse, StorageTier, Store, StoreAll
 
 _SMALL = [(blocks, slots) for blocks in (1, 2, 3, 4, 5, 6, 7, 11, 20) for slots in (1, 2, 3, 4, 5, 6, 19, 20, 25)]
 _LARGE = [(35, 3), (36, 3), (160, 160), (160, 159), (200, 10), (500, 2), (1000, 30), (1001, 44)]

@@ -3,8 +3,8 @@
 import pytest
 
 from pdefit._util.errors import PdefitError
-from pdefit.adjoints.checkpointing.actions import StorageTier
-from pdefit.adjoints.checkpointing.planner import Chunking, plan_offload
+from pdefit.inverse.offload.planner import Chunking, plan_offload
+from pdefit.inverse.offload.schedule import StorageTier
 
 SIZES = [(1, 7), (10, 1), (100, 10), (2, 1000), (97, 13), (1, 2000)]
 BUDGETS = [(2, 1, 0), (3, 2, 5), (20, 10, 0), (50, 0, 256), (50, 100, 1000)]

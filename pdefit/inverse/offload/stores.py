@@ -1,10 +1,12 @@
-"""Stores for checkpoints while a trajectory is reversed."""
+"""What lies outside the device during a run: checkpoints of states, and observations that are read a few frames at a time."""
 
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Array
+
+from pdefit.data.observations import Observations
 
 # states that a store with a slow medium may hold in memory: two being written, two being read
 IN_FLIGHT = 4
@@ -58,3 +60,40 @@ class HostStore:
 
     def close(self) -> None:
         self._kept.clear()
+
+
+@runtime_checkable
+class TargetSource(Protocol):
+    """A source of the frames of a record, in any order and as often as they are needed."""
+
+    @property
+    def ts(self) -> np.ndarray:
+        """The times of all frames."""
+        ...
+
+    def read(self, first: int, last: int) -> Observations:
+        """The observations in frames first..last-1. IndexError where there are none."""
+        ...
+
+    def prefetch(self, first: int, last: int) -> None:
+        """Announce that frames first..last-1 will be read next."""
+        ...
+
+
+class InMemory:
+    """A source of observations that are in memory already."""
+
+    def __init__(self, observations: Observations):
+        self._observations = observations
+
+    @property
+    def ts(self) -> np.ndarray:
+        return self._observations.ts
+
+    def read(self, first: int, last: int) -> Observations:
+        if not 0 <= first < last <= self.ts.size:
+            raise IndexError(f"Frames below {self.ts.size} are expected, but got {first} to {last}")
+        return self._observations.at(slice(first, last))
+
+    def prefetch(self, first: int, last: int) -> None:
+        """Nothing to do: nothing is faster than memory."""

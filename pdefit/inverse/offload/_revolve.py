@@ -6,8 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from pdefit.adjoints.checkpointing.actions import Action, Advance, Restore, Reverse, StorageTier, Store
-from pdefit.adjoints.checkpointing.schedule import AbstractSchedule
+from pdefit.inverse.offload.schedule import AbstractSchedule, Action, Advance, Restore, Reverse, StorageTier, Store
 
 
 def place(accesses: Sequence[int], slots: Mapping[StorageTier, int]) -> list[tuple[StorageTier, int]]:

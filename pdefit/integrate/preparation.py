@@ -1,6 +1,8 @@
-"""Initial states made by a protocol of kicks."""
+"""Preparation of a system: a protocol of kicks that brings it into a state worth observing, and its run."""
 
-from collections.abc import Callable
+import abc
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import diffrax
 import equinox as eqx
@@ -11,10 +13,43 @@ from jaxtyping import PRNGKeyArray, PyTree
 
 from pdefit._util.errors import PdefitError, with_space
 from pdefit._util.trees import cast
-from pdefit.integrate.numerics import choose_numerics
-from pdefit.integrate.solve import frames
-from pdefit.systems.preparation import AbstractPreparation
+from pdefit.integrate.solve import choose_numerics, frames
 from pdefit.systems.system import AbstractSystem
+
+
+class AbstractPreparation(eqx.Module):
+    """A protocol that ends in an initial state: a start, then kicks, each followed by a time in which the system runs.
+
+    A kick is a sudden change of the state, such as a stimulus. `pdefit.prepare` integrates the protocol. The command
+    line keeps the resulting state in a cache, so that it is computed once.
+    """
+
+    @property
+    def solver(self) -> Any:
+        """The time stepping method, a solver of diffrax or pdefit; None for that of Euler."""
+        return None
+
+    @abc.abstractmethod
+    def start(self, system: AbstractSystem, key: PRNGKeyArray) -> PyTree:
+        """The state before the first kick.
+
+        **Arguments:**
+
+        - `system`: the equations.
+        - `key`: of random starts.
+        """
+
+    @abc.abstractmethod
+    def kicks(self, system: Any, key: PRNGKeyArray) -> Sequence[tuple[Callable[[PyTree], PyTree], float]]:
+        """The kicks in their order, each with the time that the system runs after it, in its time unit.
+
+        A kick is a function from a state to a state that can be jitted.
+
+        **Arguments:**
+
+        - `system`: the equations.
+        - `key`: of random kicks.
+        """
 
 
 @eqx.filter_jit
