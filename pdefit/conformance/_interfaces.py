@@ -11,7 +11,7 @@ from jaxtyping import Array, PyTree
 from pdefit.conformance._subject import ROUND_OFF, Subject, gap, rates, relative
 from pdefit.conformance.report import Finding, at_least, at_most, not_applicable
 from pdefit.systems.capabilities import AbstractConservative, AbstractConstrained, AbstractMechanical, AbstractSwitched
-from pdefit.systems.linear_part import AbstractDiagonal, AbstractSplit
+from pdefit.systems.linear_operators import AbstractDiagonal, AbstractSplit
 
 _SAME = 1e-9
 

@@ -12,7 +12,7 @@ from jaxtyping import Array, PyTree
 from pdefit._util.errors import PdefitError
 from pdefit.systems.fields import AbstractFieldSystem
 from pdefit.systems.grid import COUNTS, LENGTHS, AbstractGrid
-from pdefit.systems.linear_part import AbstractDiagonal
+from pdefit.systems.linear_operators import AbstractDiagonal
 
 
 class FourierGrid(AbstractGrid):

@@ -14,7 +14,7 @@ from pdefit._util.trees import named_fields
 from pdefit.systems.capabilities import AbstractStable
 from pdefit.systems.fields import AbstractFieldSystem, FieldInfo, declared_fields
 from pdefit.systems.grid import CartesianGrid
-from pdefit.systems.linear_part import AbstractDiagonal
+from pdefit.systems.linear_operators import AbstractDiagonal
 from pdefit.systems.operators import broadcast_scalars, diffuse, from_modes, laplacian_eigenvalues, to_modes
 
 

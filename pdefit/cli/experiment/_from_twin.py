@@ -25,7 +25,7 @@ from pdefit.inverse.fit.choose_solver import SolverChoice
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.problem.twin import Twin
 from pdefit.inverse.shooting.formulation import Single
-from pdefit.inverse.shooting.frozen_steps import frozen_steps
+from pdefit.inverse.shooting.trajectories import frozen_steps
 from pdefit.systems.system import AbstractSystem
 
 

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.errors import PdefitError
 from pdefit.integrate.solvers.method import AbstractMemoryless, AbstractOneStep, AbstractPrepared, system_of
-from pdefit.systems.linear_part import AbstractDiagonal
+from pdefit.systems.linear_operators import AbstractDiagonal
 
 # the trapezoidal rule converges geometrically: half as many points are exact to round-off already
 _POINTS = 32

@@ -9,7 +9,7 @@ from jaxtyping import Array
 
 from pdefit._util.errors import PdefitError
 from pdefit.integrate.solvers.method import AbstractMemoryless, AbstractOneStep, system_of
-from pdefit.systems.linear_part import AbstractSplit
+from pdefit.systems.linear_operators import AbstractSplit
 
 _GAMMA = 1 - 2**-0.5
 _DELTA = 1 - 1 / (2 * _GAMMA)

@@ -18,7 +18,7 @@ from pdefit.inverse.controls.sobolev import Smoothing, Sobolev
 from pdefit.inverse.controls.vector import BoundControl, Controls, in_order, kind_of
 from pdefit.inverse.problem.problem import Problem
 from pdefit.systems.capabilities import AbstractGridded
-from pdefit.systems.smoother import AbstractSmoothed, Smoother
+from pdefit.systems.linear_operators import AbstractSmoothed, Smoother
 from pdefit.systems.system import ParameterInfo
 
 

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError, unknown
 from pdefit.inverse.controls._axes_and_modes import FieldAxes
-from pdefit.systems.smoother import Smoother
+from pdefit.systems.linear_operators import Smoother
 
 
 @dataclasses.dataclass(frozen=True)

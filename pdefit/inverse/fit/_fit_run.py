@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pdefit._util.errors import PdefitError, first_line
-from pdefit.integrate.loop.adjoint_norms import EXPLOSIVE
+from pdefit.integrate.loop.time_loop import EXPLOSIVE
 from pdefit.inverse.fit._compiled_loop import MOST, Carry, Log, first_carry, power_of_two
 from pdefit.inverse.fit.drivers import AbstractDriver
 from pdefit.inverse.fit.renew_steps import StepWatch

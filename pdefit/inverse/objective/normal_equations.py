@@ -1,6 +1,6 @@
 """The normal equations of Gauss-Newton, summed while the trajectories run: no Jacobian and no residuals are held."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import equinox as eqx
 import jax
@@ -14,12 +14,14 @@ from pdefit.integrate.loop.stepper import Stepper
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.integrate.loop.time_loop import fold
 from pdefit.inverse.controls.vector import Controls
-from pdefit.inverse.objective.residual_map import AbstractResidualMap
 from pdefit.inverse.objective.residuals import ObservationSchedule
 from pdefit.inverse.objective.segment_jacobian import SegmentNormalEquations, continuity_blocks, pattern
 from pdefit.inverse.objective.smooth_tangents import followed
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.shooting.continuity import gaps
+
+if TYPE_CHECKING:
+    from pdefit.inverse.objective.functional import Functional
 
 # values of tangents, or of the matrix, that are held at most: 2 GB in float64
 _MOST_VALUES = 250_000_000
@@ -81,13 +83,13 @@ class Tangents(eqx.Module):
 
     **Arguments:**
 
-    - `functional`: the residual map.
+    - `functional`: the objective of one record.
     - `theta`: the point, (p,).
     - `seeds`: the directions, (k, p). By default one for each shared control and each element of one node state.
     - `owners`: for other seeds, the control that each of them moves.
     """
 
-    functional: AbstractResidualMap
+    functional: "Functional"
     theta: Float[Array, " p"]
     seeds: Float[Array, "k p"] | None = None
     owners: tuple[Controls, ...] | None = None
@@ -194,7 +196,7 @@ class Tangents(eqx.Module):
         return self.close(self.advance(self.start(), self.functional.schedule))
 
 
-def extra_equations(functional: AbstractResidualMap, theta: Float[Array, " p"]) -> tuple[Array, Array]:
+def extra_equations(functional: "Functional", theta: Float[Array, " p"]) -> tuple[Array, Array]:
     """Residuals of regularizers and priors as one vector, (e,), and their Jacobian, (e, p)."""
 
     def extra(theta: Array) -> Array:

@@ -60,32 +60,6 @@ def close(accumulation: AbstractAccumulation, x: Array, state: PyTree) -> tuple[
 
 
 @eqx.filter_jit
-def push_start(
-    accumulation: AbstractAccumulation, x: Array, v: Array, first: ObservationSchedule | None
-) -> tuple[PyTree, PyTree]:
-    return jax.jvp(lambda x: start(accumulation, x, first), (x,), (v,))
-
-
-@eqx.filter_jit
-def push(
-    accumulation: AbstractAccumulation,
-    x: Array,
-    v: Array,
-    state: PyTree,
-    tangent: PyTree,
-    schedule: ObservationSchedule,
-) -> tuple[PyTree, PyTree]:
-    return jax.jvp(lambda x, state: accumulation.advance(x, state, schedule, None), (x, state), (v, tangent))
-
-
-@eqx.filter_jit
-def push_finish(
-    accumulation: AbstractAccumulation, x: Array, v: Array, state: PyTree, tangent: PyTree
-) -> tuple[Array, Array]:
-    return jax.jvp(accumulation.close, (x, state), (v, tangent))
-
-
-@eqx.filter_jit
 def walk_start(tangents: Tangents) -> TangentState:
     """The state and all tangents before the first piece."""
     return tangents.start()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pdefit
-from pdefit.integrate.loop.adjoint_norms import growth
+from pdefit.integrate.loop.time_loop import growth
 
 
 class State(NamedTuple):
