@@ -121,13 +121,13 @@ def quotients(
     return lax.map(one, jnp.asarray(steps))
 
 
-def bottom(found: Float[Array, " k"]) -> Array:
+def bottom(slopes: Float[Array, " k"]) -> Array:
     """The index of the best of several difference quotients, of steps that shrink.
 
     It is the one that differs least from its neighbours: larger steps have more truncation, smaller ones more round-off.
     """
-    if found.shape[0] < 3:
+    if slopes.shape[0] < 3:
         return jnp.zeros((), int)
-    change = jnp.abs(jnp.diff(found))
+    change = jnp.abs(jnp.diff(slopes))
     change = jnp.where(jnp.isfinite(change), change, jnp.inf)
     return 1 + jnp.argmin(change[:-1] + change[1:])

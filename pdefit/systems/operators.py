@@ -16,6 +16,7 @@ from jax import lax
 from jaxtyping import Array
 
 from pdefit._util.errors import PdefitError
+from pdefit.systems.boundary import edges
 from pdefit.systems.grid import CartesianGrid
 from pdefit.systems.system import AbstractSystem, parameters
 
@@ -105,24 +106,18 @@ def diffuse(grid: CartesianGrid, D: Array, u: Array, conducting: Array | None = 
         flux = face_differences(grid, u, axis)
         if D.ndim:
             lower, upper = _neighbours(D, axis)
-            first, last = _ends(D, axis)
+            first, last = edges(D, axis)
             if grid.boundaries[axis].wraps:
                 first = last = (first + last) / 2
             flux = _on_faces((lower + upper) / 2, (first, last), axis) * flux
         if conducting is not None:
             lower, upper = _neighbours(conducting, axis)
-            first, last = _ends(conducting, axis)
+            first, last = edges(conducting, axis)
             if grid.boundaries[axis].wraps:
                 first = last = first * last
             flux = _on_faces(lower * upper, (first, last), axis) * flux
         out = out + face_divergence(grid, flux, axis)
     return out if D.ndim else broadcast_scalar(D, u) * out
-
-
-def _ends(u: Array, axis: int) -> tuple[Array, Array]:
-    """The first and the last entry along an axis, each of extent 1."""
-    n = u.shape[axis]
-    return lax.slice_in_dim(u, 0, 1, axis=axis), lax.slice_in_dim(u, n - 1, n, axis=axis)
 
 
 def grad(grid: CartesianGrid, u: Array) -> Array:

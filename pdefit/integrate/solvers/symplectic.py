@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import diffrax
 import jax
@@ -10,13 +10,19 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, PyTree
 
-from pdefit.integrate.solvers.method import AbstractMemoryless, AbstractMethod, AbstractOneStep, method_of
+from pdefit.integrate.solvers.method import (
+    AbstractMemoryless,
+    AbstractMethod,
+    AbstractOneStep,
+    SystemTerm,
+    method_of,
+)
 from pdefit.systems.capabilities import AbstractMechanical
 
 Acceleration = Callable[[Array, PyTree], PyTree]
 
 
-class MechanicalTerm(diffrax.AbstractTerm):
+class MechanicalTerm(SystemTerm):
     """The right-hand side of a system with `AbstractMechanical`, in local time.
 
     **Arguments:**
@@ -25,7 +31,6 @@ class MechanicalTerm(diffrax.AbstractTerm):
     - `offset`: the time t at which the local time s = t - offset is zero.
     """
 
-    system: Any
     offset: Array
 
     def __check_init__(self):
@@ -37,12 +42,6 @@ class MechanicalTerm(diffrax.AbstractTerm):
 
     def vf(self, t, y, args):
         return self.system.vector_field(self.offset + t, y, args)
-
-    def contr(self, t0, t1, **kwargs):
-        return t1 - t0
-
-    def prod(self, vf, control):
-        return jax.tree.map(lambda v: control * v, vf)
 
 
 class AbstractSymplectic(AbstractMemoryless):

@@ -15,7 +15,7 @@ from pdefit._util.memory import in_words, size_in_bytes
 from pdefit.adjoints.base import Checkpointed
 from pdefit.integrate.loop.checkpoint_levels import MOST_LEVELS, cheapest, nest
 from pdefit.inverse.fit import _compiled_loop as chunk
-from pdefit.inverse.fit._compiled_loop import Carry, Log
+from pdefit.inverse.fit._compiled_loop import Carry, EvaluationLog
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.accumulate import Misfit
 from pdefit.inverse.objective.compiled import GRADIENT, PRODUCT, VALUE, normal_equations
@@ -57,7 +57,7 @@ class AbstractDriver(abc.ABC):
     @abc.abstractmethod
     def advance(
         self, functional: AbstractObjective, optimizer: AbstractOptimizer, carry: Carry, limit: int
-    ) -> tuple[int, Carry, Log]:
+    ) -> tuple[int, Carry, EvaluationLog]:
         """Up to `limit` evaluations of an optimizer, and the log of each.
 
         **Arguments:**

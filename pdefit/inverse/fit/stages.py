@@ -115,7 +115,7 @@ def new_weights(
     smoothness, events, settled = choose_smoothness(functional, theta, normal_equations), [], True
     if smoothness is not None and not smoothness.settled:
         functional, settled = functional.with_roughness(smoothness.weights), False
-        events.append(f"smoothness chosen by the data: {smoothness.told}")
+        events.append(f"smoothness chosen by the data: {smoothness.description}")
     if reweight is not None:
         functional, change = reweight.apply(functional, theta)
         settled = settled and change < reweight.tolerance

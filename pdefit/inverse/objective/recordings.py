@@ -49,7 +49,7 @@ class Recordings(AbstractObjective):
     controls: Controls
     # (E, q): where the q elements of a recording's theta lie in theta; beyond it those that are held
     columns: np.ndarray
-    held: Float[Array, " h"]
+    fixed: Float[Array, " h"]
     regularizers: tuple[AbstractRegularizer, ...]
     batch: AbstractBatch
     # (g, p): products with theta are residuals
@@ -86,7 +86,7 @@ class Recordings(AbstractObjective):
         paths = [c.path for c in shared]
         self.regularizers = tuple(r for r in first.regularizers if r.control in paths)
         self.members = stacked([without_shared(f) for f in functionals])
-        self.controls, self.columns, self.held, self.sums = joined(functionals, gauge or {})
+        self.controls, self.columns, self.fixed, self.sums = joined(functionals, gauge or {})
         self.batch, self.gauge = batch or Vmap(), tuple((gauge or {}).items())
         self.extents = tuple(map(extent, functionals))
 
@@ -144,7 +144,7 @@ class Recordings(AbstractObjective):
 
     def each_theta(self, theta: Float[Array, " p"]) -> Float[Array, "E q"]:
         """The part of theta that belongs to each recording, with what the gauge holds."""
-        return jnp.concatenate([theta, self.held])[self.columns]
+        return jnp.concatenate([theta, self.fixed])[self.columns]
 
     # --- sums over recordings ----------------------------------------------------------------------------------------
 

@@ -71,14 +71,14 @@ def _shortened(functional: Functional, theta: Float[Array, " p"], count: int) ->
         is_leaf=lambda x: x is None,
     )
 
-    def kept(control: BoundControl) -> BoundControl:
+    def shortened_control(control: BoundControl) -> BoundControl:
         if not control.is_node:
             return control
         shape = (layout.segments, *control.shape[1:])
         labels = control.labels[: len(control.labels) * shape[0] // control.shape[0]]
         return dataclasses.replace(control, shape=shape, labels=labels)
 
-    controls = Controls(tuple(map(kept, functional.controls.items)))
+    controls = Controls(tuple(map(shortened_control, functional.controls.items)))
     short = eqx.tree_at(
         lambda f: (f.observations, f.layout, f.problem, f.controls),
         functional,

@@ -60,18 +60,18 @@ def close(accumulation: AbstractAccumulation, x: Array, state: PyTree) -> tuple[
 
 
 @eqx.filter_jit
-def walk_start(tangents: Tangents) -> TangentState:
+def begin_tangents(tangents: Tangents) -> TangentState:
     """The state and all tangents before the first piece."""
     return tangents.start()
 
 
 @eqx.filter_jit
-def walk(tangents: Tangents, walked: TangentState, schedule: ObservationSchedule) -> TangentState:
+def advance_tangents(tangents: Tangents, state: TangentState, schedule: ObservationSchedule) -> TangentState:
     """The state and all tangents after a piece, with the normal equations of its observations added."""
-    return tangents.advance(walked, schedule)
+    return tangents.advance(state, schedule)
 
 
 @eqx.filter_jit
-def walk_end(tangents: Tangents, walked: TangentState) -> tuple[Array, Array, Array]:
+def end_tangents(tangents: Tangents, state: TangentState) -> tuple[Array, Array, Array]:
     """J, its gradient and the Gauss-Newton matrix."""
-    return tangents.close(walked).total()
+    return tangents.close(state).total()

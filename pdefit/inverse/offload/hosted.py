@@ -108,10 +108,10 @@ class HostedFunctional(AbstractEvaluated):
         # one tangent for each control is carried from piece to piece
         tangents = Tangents(self._bare, theta)
         pieces = self.route(Misfit(self._bare), theta).pieces
-        walked, windows = programs.walk_start(tangents), _in_order(pieces)
+        state, windows = programs.begin_tangents(tangents), _in_order(pieces)
         for schedule in windows if pieces.first is None else itertools.chain([pieces.first], windows):
-            walked = jax.block_until_ready(programs.walk(tangents, walked, schedule))
-        return programs.walk_end(tangents, walked)
+            state = jax.block_until_ready(programs.advance_tangents(tangents, state, schedule))
+        return programs.end_tangents(tangents, state)
 
     def repeat(self, condition, body, carry):
         # outside of compiled programs

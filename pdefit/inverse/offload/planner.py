@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pdefit._util.errors import PdefitError
 from pdefit.integrate.loop.checkpoint_levels import MOST_LEVELS, CheckpointLevels, nest
 from pdefit.inverse.offload._revolve import Binomial
-from pdefit.inverse.offload.schedule import AbstractSchedule, StorageTier, StoreAll
+from pdefit.inverse.offload.schedule import AbstractSchedule, KeepAll, StorageTier
 
 
 def choose_schedule(blocks: int, slots: Mapping[StorageTier, int]) -> AbstractSchedule:
@@ -19,7 +19,7 @@ def choose_schedule(blocks: int, slots: Mapping[StorageTier, int]) -> AbstractSc
     - `slots`: the number of checkpoints that each tier holds.
     """
     enough = sum(slots.values()) >= blocks
-    return StoreAll(blocks, slots) if enough else Binomial(blocks, slots)
+    return KeepAll(blocks, slots) if enough else Binomial(blocks, slots)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -136,7 +136,7 @@ class AbstractSchedule(abc.ABC):
 
 
 @dataclasses.dataclass(frozen=True)
-class StoreAll(AbstractSchedule):
+class KeepAll(AbstractSchedule):
     """The schedule with one checkpoint for each block.
 
     The last states, which the reverse sweep needs first, lie in the fastest tier.

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, PyTree
 
-from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Point, by_gradient, select
+from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Point, select
 
 _DECREASE = 1e-4
 _CURVATURE = 0.9
@@ -158,9 +158,6 @@ class LBFGS(AbstractOptimizer):
     gradient_tolerance: float = 1e-10
     value_tolerance: float = 1e-14
 
-    def evaluate(self, functional, state):
-        return by_gradient(functional, self.ask(state))
-
     @property
     def _two_loop(self) -> optax.GradientTransformation:
         return optax.scale_by_lbfgs(memory_size=self.memory)
@@ -181,19 +178,19 @@ class LBFGS(AbstractOptimizer):
         """The point after a step along the direction, within the bounds."""
         return state.box.clip(state.point.theta + step * state.direction)
 
-    def tell(self, state, found):
+    def tell(self, state, evaluation):
         before = state.point
-        slope = jnp.vdot(found.gradient, state.direction)
-        search, decision = _advance(state.search, found.value, slope)
-        low_gradient = jnp.where(decision.better, found.gradient, state.low_gradient)
+        slope = jnp.vdot(evaluation.gradient, state.direction)
+        search, decision = _advance(state.search, evaluation.value, slope)
+        low_gradient = jnp.where(decision.better, evaluation.gradient, state.low_gradient)
         # a failed search still ends at its best trial, if that is better than its start
         use_low = decision.fail & (search.low_value < before.value)
         moved = decision.accept | use_low
         first = ~state.started
         lowest = Point(self._along(state, search.low), search.low_value, low_gradient)
-        trial = Point(self._along(state, state.search.step), found.value, found.gradient)
+        trial = Point.at(self._along(state, state.search.step), evaluation)
         point = select(decision.accept, trial, select(use_low, lowest, before))
-        theta, value, gradient = select(first, Point(before.theta, found.value, found.gradient), point)
+        theta, value, gradient = select(first, Point.at(before.theta, evaluation), point)
         begin_anew = first | moved | decision.fail
         stuck = decision.fail & ~moved & ~first
         # a step that the box cut short is no evidence of a minimum
@@ -232,7 +229,7 @@ class LBFGS(AbstractOptimizer):
             memory=memory,
             started=jnp.ones((), bool),
             done=state.done | flat | fell_little | (restarts >= 2),
-            stuck=first & ~found.finite,
+            stuck=first & ~evaluation.finite,
             first_norm=first_norm,
             restarts=restarts,
             box=state.box,

@@ -74,7 +74,7 @@ def _inverted(problem: Problem, name: str, observations: Observations) -> tuple[
     return jnp.where(known, found, start), known
 
 
-def seen_positions(
+def observed_positions(
     observe: AbstractObservationOperator, t: Array | float, y: PyTree, args: PyTree, coords: Mapping[str, FieldCoords]
 ) -> dict[str, FieldCoords]:
     """Positions of the points that an operator observes, for every variable and axis where they can be found.
@@ -92,7 +92,7 @@ def seen_positions(
     """
     if isinstance(observe, Compose):
         for operator in observe.operators:
-            coords, y = seen_positions(operator, t, y, args, coords), operator(jnp.asarray(t), y, args)
+            coords, y = observed_positions(operator, t, y, args, coords), operator(jnp.asarray(t), y, args)
         return dict(coords)
 
     def look(y: PyTree) -> dict[str, Array]:
@@ -138,10 +138,10 @@ def positions_of(
 ) -> dict[str, FieldCoords]:
     """The same positions; empty for an operator of a plugin that has no derivative here.
 
-    **Arguments:** as of `seen_positions`.
+    **Arguments:** as of `observed_positions`.
     """
     try:
-        return seen_positions(observe, t, y, args, coords)
+        return observed_positions(observe, t, y, args, coords)
     # an instrument of a plugin may raise any exception at this state
     except Exception:
         return {}

@@ -17,7 +17,7 @@ from problems import GRID, VALUE, fisher, fisher_functional, planets_functional
 
 import pdefit
 from pdefit._util.trees import cast
-from pdefit.inverse.certify import _subject as subject
+from pdefit.inverse.certify import _certified as subject
 from pdefit.inverse.fit import drivers
 from pdefit.inverse.objective.fingerprint import fingerprint
 from pdefit.inverse.objective.normal_equations import SegmentNormalEquations

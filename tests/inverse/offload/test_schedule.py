@@ -11,7 +11,7 @@ import pytest
 
 from pdefit.inverse.offload._revolve import Binomial, accesses, advances, place, split
 from pdefit.inverse.offload.planner import choose_schedule
-from pdefit.inverse.offload.schedule import AbstractSchedule, Advance, Restore, Reverse, StorageTier, Store, StoreAll
+from pdefit.inverse.offload.schedule import AbstractSchedule, Advance, KeepAll, Restore, Reverse, StorageTier, Store
 
 _SMALL = [(blocks, slots) for blocks in (1, 2, 3, 4, 5, 6, 7, 11, 20) for slots in (1, 2, 3, 4, 5, 6, 19, 20, 25)]
 _LARGE = [(35, 3), (36, 3), (160, 160), (160, 159), (200, 10), (500, 2), (1000, 30), (1001, 44)]
@@ -143,11 +143,11 @@ def test_a_schedule_is_told_in_one_line(tiers, words):
 def test_with_a_slot_for_each_block_nothing_is_recomputed():
     for blocks in (1, 2, 17):
         tiers = {StorageTier.HOST: blocks}
-        assert list(Binomial(blocks, tiers).actions()) == list(StoreAll(blocks, tiers).actions())
+        assert list(Binomial(blocks, tiers).actions()) == list(KeepAll(blocks, tiers).actions())
 
 
 def test_states_that_are_needed_first_lie_in_the_fastest_tier():
-    stored = [a for a in StoreAll(5, {StorageTier.FILE: 9, StorageTier.HOST: 2}).actions() if isinstance(a, Store)]
+    stored = [a for a in KeepAll(5, {StorageTier.FILE: 9, StorageTier.HOST: 2}).actions() if isinstance(a, Store)]
     assert [(a.state, a.tier.name, a.slot) for a in stored] == [
         (0, "FILE", 0),
         (1, "FILE", 1),
@@ -207,7 +207,7 @@ def test_a_schedule_that_cannot_be_is_refused(blocks, slots):
 
 
 def test_storing_all_needs_all_slots():
-    with pytest.raises(ValueError, match="StoreAll expects at least 5 slots"):
-        StoreAll(5, {StorageTier.HOST: 4})
+    with pytest.raises(ValueError, match="KeepAll expects at least 5 slots"):
+        KeepAll(5, {StorageTier.HOST: 4})
     with pytest.raises(ValueError, match="expects at least"):
         Binomial(5, {StorageTier.HOST: 4, StorageTier.FILE: -1})

@@ -7,7 +7,7 @@ import pytest
 from staggered import Staggered
 
 import pdefit
-from pdefit.inverse.problem.observed_fields import seen_positions
+from pdefit.inverse.problem.observed_fields import observed_positions
 
 Average = pdefit.instruments.Average
 PERIODIC, WALL = pdefit.boundaries.Periodic(), pdefit.boundaries.NoFlux()
@@ -54,7 +54,7 @@ def test_windows_of_cells_are_exact_integrals_of_a_field_of_cell_averages():
 def test_positions_stay_also_at_the_ends(boundary):
     system = Staggered(pdefit.CartesianGrid((6, 7), (3.0, 1.0), (-1.0, 2.0), boundary=boundary))
     y, coords = system.init(jax.random.key(0)), system.coords()
-    found = seen_positions(Average(2.5).on(system), 0.0, y, None, coords)
+    found = observed_positions(Average(2.5).on(system), 0.0, y, None, coords)
     for name, where in coords.items():
         assert found[name].dims == where.dims
         for dim in where.dims:

@@ -7,7 +7,7 @@ import pytest
 from staggered import Staggered
 
 import pdefit
-from pdefit.inverse.problem.observed_fields import seen_positions
+from pdefit.inverse.problem.observed_fields import observed_positions
 
 Average, Compose, Corners, Select, Subsample = (
     getattr(pdefit.instruments, n) for n in ("Average", "Compose", "Corners", "Select", "Subsample")
@@ -76,7 +76,7 @@ def test_vectors_at_nodes_lie_where_every_second_corner_is(boundary):
     x, z = (c[s] for c, s in zip(corners(system), (np.s_[:, 0], np.s_[0]), strict=True))
     every = Compose([Average(2.5), Select(["u", "v"]), Corners(), Subsample([2, 2], [0, 0])]).on(system)
     for operator, step in ((Corners().on(system), 1), (every, 2)):
-        found = seen_positions(operator, 0.0, y, None, coords)
+        found = observed_positions(operator, 0.0, y, None, coords)
         for name in ("u", "v"):
             assert found[name].dims == ("x", "y") and found[name].coord_units["x"] == "mm"
             np.testing.assert_allclose(found[name].coords["x"], x[::step], rtol=0, atol=1e-14)

@@ -65,12 +65,8 @@ class Used:
             any(o.tangents for o in optimizers),
         )
 
-    def without_tangents(self) -> "Used":
-        """The derivatives that are left where a reverse rule hides tangents."""
-        return Used(True, False, False)
 
-
-class Subject:
+class Certified:
     """An objective at a point, and what several checks need of it, each computed when it is first used.
 
     **Arguments:**
@@ -102,7 +98,8 @@ class Subject:
         self.scope = scope(self.whole, fit_cost)
         self.residuals = Residuals(self.whole, theta, direction(self.whole.controls, theta, jax.random.fold_in(key, 1)))
         hidden = self.residuals.finite and self.residuals.moved is None
-        self.used = used.without_tangents() if hidden else used
+        # a reverse rule leaves gradients alone
+        self.used = Used(True, False, False) if hidden else used
         # with the matrix at hand, a record that is too long for all of them is better tested as a whole
         alone = self.used.normal_equations and not (self.used.gradient or self.used.products)
         self.one_by_one = not alone or self.scope["observations"] == self.scope["of"]
@@ -188,7 +185,7 @@ class Probe:
         self.products: Array | None = None
         tangents = with_tangents(objective)
         try:
-            if exact and self.held <= HELD:
+            if exact and self.count <= HELD:
                 value, slopes, self.products = tangent_products(tangents, theta, jnp.stack(along))
                 self.value, self.slope = float(value), [float(x) for x in slopes]
                 return
@@ -205,7 +202,7 @@ class Probe:
             self.slope = [float(jnp.vdot(gradient, v)) for v in along]
 
     @property
-    def held(self) -> int:
+    def count(self) -> int:
         """The number of residuals."""
         return jax.eval_shape(self.objective.residuals, self.theta).size
 

@@ -26,19 +26,19 @@ class Steps(NamedTuple):
     **Arguments:**
 
     - `t`, `h` (N,): time and length of each step.
-    - `seen` (N,): whether an observation follows.
+    - `observed` (N,): whether an observation follows.
     - `index` (N,): number of that observation in the record.
     - `counts`: for each variable, whether its residuals at that observation count.
     """
 
     t: Array
     h: Array
-    seen: Array
+    observed: Array
     observation: Array
     counts: dict[str, Array]
 
 
-class Seen(NamedTuple):
+class ForwardRecord(NamedTuple):
     """What the forward search keeps of N steps.
 
     **Arguments:**
@@ -68,17 +68,17 @@ class SteppedTrajectory(eqx.Module):
         """Controls that steps and observations depend on, by path: all but initial and node states."""
         return {c.path: c.where(self.problem) for c in self._leaves}
 
-    def start(self, y0: PyTree, beats: Steps) -> Carry:
+    def start(self, y0: PyTree, steps: Steps) -> Carry:
         dtype = jax.tree.leaves(y0)[0].dtype
-        return self._stepper(self.problem).init(beats.t[0].astype(dtype), y0)
+        return self._stepper(self.problem).init(steps.t[0].astype(dtype), y0)
 
     def _stepper(self, problem: Problem) -> Stepper:
         return Stepper(problem.system, self.functional.runner.solver, problem.args)
 
-    def beat(self, params: dict[str, Array], carry: Carry, beat: Steps) -> tuple[Carry, Float[Array, ""]]:
+    def step_and_misfit(self, params: dict[str, Array], carry: Carry, step: Steps) -> tuple[Carry, Float[Array, ""]]:
         """A step, and half the sum of the squared residuals of the observation after it."""
         problem = self.filled(params)
-        return (carry := self.stepped(problem, carry, beat)), self.looked(problem, carry[0], beat)
+        return (carry := self.stepped(problem, carry, step)), self.misfit(problem, carry[0], step)
 
     def filled(self, params: dict[str, Array]) -> Problem:
         """The problem with these controls."""
@@ -86,19 +86,19 @@ class SteppedTrajectory(eqx.Module):
         values = [params[c.path] for c in self._leaves]
         return eqx.tree_at(lambda p: [c.where(p) for c in self._leaves], self.problem, values)
 
-    def stepped(self, problem: Problem, carry: Carry, beat: Steps) -> Carry:
+    def stepped(self, problem: Problem, carry: Carry, step: Steps) -> Carry:
         dtype = jax.tree.leaves(carry[0])[0].dtype
-        return self._stepper(problem)(beat.t.astype(dtype), beat.h.astype(dtype), carry)
+        return self._stepper(problem)(step.t.astype(dtype), step.h.astype(dtype), carry)
 
-    def looked(self, problem: Problem, y: PyTree, beat: Steps) -> Float[Array, ""]:
+    def misfit(self, problem: Problem, y: PyTree, step: Steps) -> Float[Array, ""]:
         def misfit(y: PyTree) -> Array:
-            here = problem.observe, y, problem.args, (beat.observation, beat.counts)
+            here = problem.observe, y, problem.args, (step.observation, step.counts)
             return half_square(self.functional.schedule.residuals(*here))
 
-        return lax.cond(beat.seen, misfit, lambda y: jnp.zeros(()), y)
+        return lax.cond(step.observed, misfit, lambda y: jnp.zeros(()), y)
 
 
-def beats_of(functional: Functional, segment: int, grid: TimeGrid) -> Steps:
+def steps_of(functional: Functional, segment: int, grid: TimeGrid) -> Steps:
     """Steps of one segment.
 
     **Arguments:**
@@ -108,8 +108,8 @@ def beats_of(functional: Functional, segment: int, grid: TimeGrid) -> Steps:
     """
     one = jax.tree.map(lambda x: x[segment], grid)
     times, sizes = map(np.asarray, one.times_and_sizes())
-    seen = np.zeros(times.shape, bool)
-    seen[:, -1] = True
+    observed = np.zeros(times.shape, bool)
+    observed[:, -1] = True
     schedule, start = functional.schedule, int(one.observes_start)
 
     def by_step(x: Array | np.ndarray) -> Array:
@@ -122,51 +122,51 @@ def beats_of(functional: Functional, segment: int, grid: TimeGrid) -> Steps:
     return Steps(
         t=jnp.concatenate([times[0, :start], times.ravel()]),
         h=jnp.concatenate([np.zeros(start), sizes.ravel()]),
-        seen=jnp.concatenate([np.ones(start, bool), seen.ravel()]),
+        observed=jnp.concatenate([np.ones(start, bool), observed.ravel()]),
         observation=by_step(schedule.index),
         counts=jax.tree.map(by_step, schedule.counts),
     )
 
 
-def part(beats: Steps, where: int | Array) -> Steps:
+def part(steps: Steps, where: int | Array) -> Steps:
     """Some of the steps, or one."""
-    return jax.tree.map(lambda x: x[where], beats)
+    return jax.tree.map(lambda x: x[where], steps)
 
 
 @eqx.filter_jit
-def survey(walk: SteppedTrajectory, y0: PyTree, beats: Steps) -> tuple[PyTree, Seen]:
+def survey(run: SteppedTrajectory, y0: PyTree, steps: Steps) -> tuple[PyTree, ForwardRecord]:
     """State at the end of a segment, and what was seen at every step."""
 
-    def one(carry: Carry, beat: Steps) -> tuple[Carry, Seen]:
-        carry, misfit = walk.beat(walk.params, carry, beat)
-        return carry, Seen(*_looked_at(carry[0]), misfit)
+    def one(carry: Carry, step: Steps) -> tuple[Carry, ForwardRecord]:
+        carry, misfit = run.step_and_misfit(run.params, carry, step)
+        return carry, ForwardRecord(*_finite_and_size(carry[0]), misfit)
 
-    carry, seen = lax.scan(one, walk.start(y0, beats), beats)
-    return carry[0], seen
+    carry, record = lax.scan(one, run.start(y0, steps), steps)
+    return carry[0], record
 
 
 @eqx.filter_jit
-def carry_before(walk: SteppedTrajectory, y0: PyTree, beats: Steps, n: Array) -> Carry:
+def carry_before(run: SteppedTrajectory, y0: PyTree, steps: Steps, n: Array) -> Carry:
     """State and solver state before step n."""
 
     def one(i: Array, carry: Carry) -> Carry:
-        return walk.stepped(walk.problem, carry, part(beats, i))
+        return run.stepped(run.problem, carry, part(steps, i))
 
-    return lax.fori_loop(0, n, one, walk.start(y0, beats))
+    return lax.fori_loop(0, n, one, run.start(y0, steps))
 
 
 @eqx.filter_jit
-def block_starts(walk: SteppedTrajectory, y0: PyTree, blocks: Steps) -> Carry:
+def block_starts(run: SteppedTrajectory, y0: PyTree, blocks: Steps) -> Carry:
     """States and solver states at the starts of B blocks of K steps."""
 
-    def one(carry: Carry, beat: Steps) -> tuple[Carry, None]:
-        return walk.stepped(walk.problem, carry, beat), None
+    def one(carry: Carry, step: Steps) -> tuple[Carry, None]:
+        return run.stepped(run.problem, carry, step), None
 
-    return lax.scan(lambda c, block: (lax.scan(one, c, block)[0], c), walk.start(y0, part(blocks, 0)), blocks)[1]
+    return lax.scan(lambda c, block: (lax.scan(one, c, block)[0], c), run.start(y0, part(blocks, 0)), blocks)[1]
 
 
 def pulled_back(
-    walk: SteppedTrajectory, params: dict[str, Array], carry: Carry, beat: Steps, cotangent: PyTree
+    run: SteppedTrajectory, params: dict[str, Array], carry: Carry, step: Steps, cotangent: PyTree
 ) -> tuple[PyTree, PyTree]:
     """Cotangents of the controls and of the carry before a step, from the cotangent of the carry after it.
 
@@ -175,20 +175,20 @@ def pulled_back(
     **Arguments:**
 
     - `params`: controls by path.
-    - `carry`, `beat`: the carry before the step, and the step.
+    - `carry`, `step`: the carry before the step, and the step.
     - `cotangent`: of the carry after it.
     """
     moving, still = eqx.partition(carry, eqx.is_inexact_array)
 
     def one(params: dict[str, Array], moving: PyTree) -> tuple[PyTree, Array]:
-        after, misfit = walk.beat(params, eqx.combine(moving, still), beat)
+        after, misfit = run.step_and_misfit(params, eqx.combine(moving, still), step)
         return eqx.filter(after, eqx.is_inexact_array), misfit
 
     _, pull = jax.vjp(one, params, moving)
     return pull((cotangent, jnp.ones(())))
 
 
-class Back(NamedTuple):
+class BackwardRecord(NamedTuple):
     """What the backward search keeps of K steps.
 
     **Arguments:**
@@ -207,39 +207,39 @@ class Back(NamedTuple):
 
 
 @eqx.filter_jit
-def back(
-    walk: SteppedTrajectory, carry: Carry, beats: Steps, cotangent: PyTree, gradient: PyTree, keep: bool
-) -> tuple[PyTree, PyTree, Back]:
+def reverse_pass(
+    run: SteppedTrajectory, carry: Carry, steps: Steps, cotangent: PyTree, gradient: PyTree, keep: bool
+) -> tuple[PyTree, PyTree, BackwardRecord]:
     """Reverse pass through a block of steps.
 
     **Arguments:**
 
-    - `walk`: the trajectory.
-    - `carry`, `beats`: the carry before the block, and its steps.
+    - `run`: the trajectory.
+    - `carry`, `steps`: the carry before the block, and its steps.
     - `cotangent`, `gradient`: the cotangent of the carry after the block, and the gradient in the controls so far.
     - `keep`: whether to keep all carries and cotangents, which takes the memory of K states.
 
-    Returns cotangent and gradient at the start of the block, and what was seen.
+    Returns cotangent and gradient at the start of the block, and the record of the block.
     """
-    params = walk.params
+    params = run.params
 
-    def forward(carry: Carry, beat: Steps) -> tuple[Carry, Carry]:
-        return walk.stepped(walk.problem, carry, beat), carry
+    def forward(carry: Carry, step: Steps) -> tuple[Carry, Carry]:
+        return run.stepped(run.problem, carry, step), carry
 
     def backward(so_far: tuple[PyTree, PyTree], x: tuple[Carry, Steps]) -> tuple[PyTree, PyTree]:
         cotangent, gradient = so_far
-        more, before = pulled_back(walk, params, *x, cotangent)
+        more, before = pulled_back(run, params, *x, cotangent)
         added = [jnp.all(jnp.isfinite(g)) for g in jax.tree.leaves(more)]
-        seen = (*_looked_at(before[0]), jnp.stack([jnp.asarray(True), *added])[1:], cotangent if keep else None)
-        return (before, jax.tree.map(jnp.add, gradient, more)), seen
+        record = (*_finite_and_size(before[0]), jnp.stack([jnp.asarray(True), *added])[1:], cotangent if keep else None)
+        return (before, jax.tree.map(jnp.add, gradient, more)), record
 
-    _, carries = lax.scan(forward, carry, beats)
-    (cotangent, gradient), seen = lax.scan(backward, (cotangent, gradient), (carries, beats), reverse=True)
-    finite, size, added, cotangents = seen
-    return cotangent, gradient, Back(finite, size, added, carries if keep else None, cotangents)
+    _, carries = lax.scan(forward, carry, steps)
+    (cotangent, gradient), record = lax.scan(backward, (cotangent, gradient), (carries, steps), reverse=True)
+    finite, size, added, cotangents = record
+    return cotangent, gradient, BackwardRecord(finite, size, added, carries if keep else None, cotangents)
 
 
-def _looked_at(y: PyTree) -> tuple[Array, Array]:
+def _finite_and_size(y: PyTree) -> tuple[Array, Array]:
     leaves = [x for x in jax.tree.leaves(y) if eqx.is_inexact_array(x)]
     finite = jnp.stack([jnp.all(jnp.isfinite(x)) for x in leaves])
     return finite, jnp.stack([jnp.max(jnp.abs(x), initial=0.0).astype(jnp.float64) for x in leaves])
