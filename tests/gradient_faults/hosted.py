@@ -137,13 +137,13 @@ in_program(
 in_program("hosted_priors_lost", "close", lambda out, a: (out[0], (jnp.zeros_like(out[1][0]), out[1][1])), priors)
 in_program(
     "hosted_walk_loses_a_piece",
-    "walk",
-    lambda out, a: out._replace(seen=a[1].seen) if _late_piece(a[2]) else out,
+    "advance_tangents",
+    lambda out, a: out._replace(total=a[1].total) if _late_piece(a[2]) else out,
     wrong="normal",
 )
 in_program(
     "hosted_tangents_start_anew",
-    "walk",
+    "advance_tangents",
     lambda out, a: out._replace(tangents=jax.tree.map(lambda x: 0.5 * x, out.tangents)) if _late_piece(a[2]) else out,
     wrong="normal",
 )
