@@ -15,8 +15,7 @@ from pdefit._util.errors import PdefitError, sentence, unknown, with_space
 from pdefit.cli.experiment.noise_summary import describe
 from pdefit.cli.results.pictures_of_runs import boolean
 from pdefit.cli.runtime.environment import prepare
-from pdefit.data.importers.piv import columns, netcdf
-from pdefit.data.importers.piv.read import format_of
+from pdefit.data.importers.piv_files import only_imported
 from pdefit.data.readers.locate import locate
 from pdefit.data.readers.survey import ANGLES, AXES, Film, Survey, is_even, survey
 from pdefit.output.pictures.figures import Drawn
@@ -87,10 +86,11 @@ def _options(arguments: list[str]) -> tuple[str, dict[str, str]]:
 
 def _refuse_others(path: Path) -> None:
     """Refuse files of other kinds, with the command that makes HDF5 of them."""
-    form, start = format_of(path)
+    with open(path, "rb") as file:
+        start = file.read(8)
     found = next((other for first, other in _OTHERS.items() if start.startswith(first)), None)
-    if found is None and form is not None and form is not netcdf and not columns.states_times(start):
-        found = (form.NAME, "run `pdefit import piv {0} out={1}.h5`, with all files of the recording")
+    if found is None and (name := only_imported(path)) is not None:
+        found = (name, "run `pdefit import piv {0} out={1}.h5`, with all files of the recording")
     if found is not None:
         kind, remedy = found[0], found[1].format(path.name, path.stem)
         raise PdefitError(f"'{path.name}' is {kind}, where HDF5 is expected; {remedy}")
