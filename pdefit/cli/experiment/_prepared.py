@@ -20,7 +20,7 @@ from pdefit._util.errors import PdefitError, with_space
 from pdefit._util.trees import named_fields
 from pdefit.cli.runtime.progress import RunsProgress
 from pdefit.integrate.prepare import prepare
-from pdefit.output.store.snapshot import read_frame, write_frame
+from pdefit.output.store.fields import read_frame, write_frame
 from pdefit.systems.field_coords import field_coords
 from pdefit.systems.preparation import AbstractPreparation
 from pdefit.systems.system import AbstractSystem

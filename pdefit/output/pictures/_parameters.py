@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 from pdefit._util.errors import PdefitError, with_space
 from pdefit.data.readers.datasets import opened, variable
 from pdefit.output.pictures.style import BAD, COLORS, GOOD, PALE, figure
-from pdefit.output.store.parameters import ParameterRow
+from pdefit.output.store.tables import ParameterRow
 
 _SHOWN = 40
 # most values of initial states that are listed

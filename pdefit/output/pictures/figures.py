@@ -21,8 +21,8 @@ from pdefit.output.pictures._spacetime import draw_spacetime
 from pdefit.output.pictures._traces import draw_body_traces, draw_components, draw_traces
 from pdefit.output.pictures._vectors import planes
 from pdefit.output.pictures.style import FORMATS
-from pdefit.output.store.parameters import ParameterRow, read_parameters
 from pdefit.output.store.runs import RunFiles, recordings_in
+from pdefit.output.store.tables import ParameterRow, read_parameters
 
 log = logging.getLogger("pdefit")
 

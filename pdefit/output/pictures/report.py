@@ -12,9 +12,9 @@ from pdefit._util.atomic import write_text
 from pdefit._util.errors import PdefitError, with_space
 from pdefit.data.readers.fields import open_film
 from pdefit.output.pictures._captions import caption_of
-from pdefit.output.store.parameters import ParameterRow, read_parameters
 from pdefit.output.store.runs import RunFiles
 from pdefit.output.store.summary import Summary
+from pdefit.output.store.tables import ParameterRow, read_parameters
 
 # bytes; a larger movie is linked and not embedded
 _LARGEST_MOVIE = 20_000_000

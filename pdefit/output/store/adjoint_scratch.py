@@ -4,7 +4,7 @@ import contextlib
 import math
 import queue
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -126,33 +126,28 @@ class CheckpointFile:
 
     def _write(self, slot: int, buffer: list[np.ndarray]) -> None:
         """Write a state from a buffer; runs in the background thread."""
-
-        def transfer(dataset: Any, leaf: np.ndarray) -> None:
-            dataset.write_direct(_bytes(leaf)[None], dest_sel=np.s_[slot : slot + 1])
-
         try:
-            self._transfer(transfer, buffer, "written")
+            self._transfer(slot, buffer, "written")
         finally:
             self._buffers.put(buffer)
 
     def _read(self, slot: int) -> list[np.ndarray]:
         """Read a state into new arrays; runs in the background thread."""
-
-        def transfer(dataset: Any, leaf: np.ndarray) -> None:
-            dataset.read_direct(_bytes(leaf)[None], source_sel=np.s_[slot : slot + 1])
-
         leaves = self._new_leaves()
-        self._transfer(transfer, leaves, "read")
+        self._transfer(slot, leaves, "read")
         return leaves
 
-    def _transfer(self, one: Callable[[Any, np.ndarray], None], leaves: list[np.ndarray], verb: str) -> None:
+    def _transfer(self, slot: int, leaves: list[np.ndarray], verb: str) -> None:
         """Transfer of every leaf to or from its dataset; nothing after a failure."""
         if self._failure is not None:
             return
+        row = np.s_[slot : slot + 1]
         try:
             for dataset, leaf in zip(self._datasets, leaves, strict=True):
-                if leaf.nbytes:
-                    one(dataset, leaf)
+                if leaf.nbytes and verb == "written":
+                    dataset.write_direct(_bytes(leaf)[None], dest_sel=row)
+                elif leaf.nbytes:
+                    dataset.read_direct(_bytes(leaf)[None], source_sel=row)
             self._file.check()
         except Exception as error:
             self._failure = self._readable(error, verb)
