@@ -8,19 +8,23 @@ from typing import Any
 
 from pdefit._util.errors import PdefitError, first_line, of_the_machine, unknown
 from pdefit.data.readers.fields import Film, open_film
+from pdefit.output.pictures._estimates import draw_convergence, draw_parameters, draw_posterior
+from pdefit.output.pictures._lines import draw_spacetime
 from pdefit.output.pictures._maps import draw_map, draw_misfit
 from pdefit.output.pictures._movie import draw_movie, has_movie
 from pdefit.output.pictures._orbits import draw_orbits
-from pdefit.output.pictures._parameters import draw_convergence, draw_parameters
-from pdefit.output.pictures._posterior import draw_posterior
 from pdefit.output.pictures._quantities import bodies, quantities
 from pdefit.output.pictures._recordings import recordings_figure
-from pdefit.output.pictures._scales import readable_times
-from pdefit.output.pictures._series import draw_diagnostics, draw_forecast, draw_residuals
-from pdefit.output.pictures._spacetime import draw_spacetime
-from pdefit.output.pictures._traces import draw_body_traces, draw_components, draw_traces
+from pdefit.output.pictures._traces import (
+    draw_body_traces,
+    draw_components,
+    draw_diagnostics,
+    draw_forecast,
+    draw_residuals,
+    draw_traces,
+)
 from pdefit.output.pictures._vectors import planes
-from pdefit.output.pictures.style import FORMATS
+from pdefit.output.pictures.style import FORMATS, readable_times
 from pdefit.output.store.runs import RunFiles, recordings_in
 from pdefit.output.store.tables import ParameterRow, read_parameters
 

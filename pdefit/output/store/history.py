@@ -13,7 +13,8 @@ from pdefit._util.interrupts import uninterrupted
 from pdefit.data.readers.datasets import opened, variable
 from pdefit.output.store import _surviving as surviving
 
-_COLUMNS = {
+# columns of a history, besides one for each control
+COLUMNS = {
     "iteration": (np.int64, "evaluation of the functional, from 1"),
     "stage": (np.int16, "stage, from 1"),
     "loss": (np.float64, "J, with the weights in force at the time"),
@@ -39,7 +40,7 @@ class HistoryFile:
         # the old file stays in place until the new one holds its rows
         with beside(path) as beginning, surviving.created(beginning, path) as self._file:
             self._rows = 0
-            for column, (dtype, long_name) in _COLUMNS.items():
+            for column, (dtype, long_name) in COLUMNS.items():
                 self._file.create_dataset(column, (0,), dtype, maxshape=(None,), chunks=(1024,))
                 self._file[column].attrs["long_name"] = long_name
             self._file.create_dataset("control_name", data=np.asarray(list(names), object), dtype=surviving.TEXT)
@@ -53,7 +54,7 @@ class HistoryFile:
 
     def append(self, rows: Sequence[Any], controls: np.ndarray) -> None:
         """Add rows with the columns as attributes, and the physical controls (n, p) of each."""
-        self._write({**{c: [getattr(row, c) for row in rows] for c in _COLUMNS}, "control": controls})
+        self._write({**{c: [getattr(row, c) for row in rows] for c in COLUMNS}, "control": controls})
 
     @uninterrupted()
     def _write(self, columns: Mapping[str, Any]) -> None:
@@ -105,6 +106,6 @@ def _rows(path: Path, keep: int) -> dict[str, np.ndarray]:
 def _complete(path: Path) -> tuple[int, dict[str, np.ndarray], list[str]]:
     """The number of complete rows, the columns with those rows, and the names of the controls."""
     with opened(path) as file:
-        columns: dict[str, Any] = {c: variable(file, c, path) for c in (*_COLUMNS, "control", "n_done", "control_name")}
+        columns: dict[str, Any] = {c: variable(file, c, path) for c in ("n_done", *COLUMNS, "control", "control_name")}
         count, names = int(columns.pop("n_done")[()]), columns.pop("control_name").asstr()[()]
         return count, {name: np.asarray(column[:count]) for name, column in columns.items()}, [*map(str, names)]
