@@ -12,7 +12,7 @@ from pdefit.analysis.adjoint_study import Comparison, Measured, compare
 from pdefit.cli.config.settings import Settings
 from pdefit.cli.experiment.build import build_experiment
 from pdefit.cli.runs.planning import device_memory
-from pdefit.output.pictures.adjoints import draw_adjoints
+from pdefit.output.pictures.studies import draw_adjoints
 from pdefit.output.store.tables import write_rows
 
 

@@ -40,8 +40,8 @@ from pdefit.inverse.fit.stability import step_choice
 from pdefit.inverse.objective.compiled import WEIGHTED
 from pdefit.inverse.uncertainty.intervals import Intervals, intervals
 from pdefit.output.store.fit_checkpoint import Saved
-from pdefit.output.store.parameters import ParameterRow, write_parameters
 from pdefit.output.store.summary import Summary
+from pdefit.output.store.tables import ParameterRow, write_parameters
 
 log = logging.getLogger("pdefit")
 

@@ -16,7 +16,7 @@ from pdefit.cli.config.settings import Settings
 from pdefit.cli.experiment.build import build_experiment
 from pdefit.cli.runtime.progress import RunsProgress
 from pdefit.inverse.problem.instrument import ObserveAll
-from pdefit.output.pictures.sensitivity import draw_sensitivity
+from pdefit.output.pictures.studies import draw_sensitivity
 from pdefit.output.store.tables import write_rows
 
 FACTOR = 1.5

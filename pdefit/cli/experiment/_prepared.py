@@ -19,7 +19,7 @@ from pdefit._util.errors import PdefitError, with_space
 from pdefit._util.trees import named_fields
 from pdefit.cli.runtime.progress import RunsProgress
 from pdefit.integrate.preparation import AbstractPreparation, prepare
-from pdefit.output.store.snapshot import read_frame, write_frame
+from pdefit.output.store.fields import read_frame, write_frame
 from pdefit.systems.fields import field_coords
 from pdefit.systems.system import AbstractSystem
 

@@ -28,8 +28,8 @@ from pdefit.inverse.objective.compiled import VALUE
 from pdefit.inverse.objective.fingerprint import fingerprint
 from pdefit.inverse.problem.problem import Problem
 from pdefit.output.store.history import read_history
-from pdefit.output.store.parameters import COLUMNS, read_parameters
 from pdefit.output.store.runs import RunFiles, find_runs
+from pdefit.output.store.tables import COLUMNS, read_parameters
 
 # figures that stand for a run, the first that exists; and the size in bytes up to which it is embedded
 _MAIN = ("fields", "traces", "parameters", "convergence")

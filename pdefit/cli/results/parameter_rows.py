@@ -11,7 +11,7 @@ from pdefit.inverse.controls.vector import BoundControl
 from pdefit.inverse.fit.fit import Fit
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.uncertainty.intervals import Intervals
-from pdefit.output.store.parameters import ParameterRow
+from pdefit.output.store.tables import ParameterRow
 
 
 def true_theta(exp: Experiment, functional: AbstractObjective) -> np.ndarray:

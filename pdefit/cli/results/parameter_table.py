@@ -6,7 +6,7 @@ import numpy as np
 from rich.table import Table
 
 from pdefit.cli.runs.discretisation_check import NOTED
-from pdefit.output.store.parameters import ParameterRow
+from pdefit.output.store.tables import ParameterRow
 
 # a control with more elements than this is a field, which is shown in one line
 _MOST_ROWS = 16

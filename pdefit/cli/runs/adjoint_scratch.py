@@ -22,11 +22,11 @@ def checkpoints_in(directory: Path, driver: AbstractDriver) -> Iterator[None]:
     - `directory`: of the run.
     - `driver`: only `Hosted` writes such files.
     """
-    for left in directory.glob(f"{_NAME}-*.h5"):
+    for left in directory.glob(f"{_NAME}-*"):
         left.unlink(missing_ok=True)
     if isinstance(driver, Hosted):
         numbers = itertools.count()
-        driver.open_file = lambda like, slots: CheckpointFile(directory / f"{_NAME}-{next(numbers)}.h5", like, slots)
+        driver.open_file = lambda like, slots: CheckpointFile(directory / f"{_NAME}-{next(numbers)}.bin", like, slots)
     try:
         yield
     finally:

@@ -1,7 +1,7 @@
 """Fields on a plane: truth, prediction and error of any frame, those of a few times in a figure, and the mean misfit."""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,16 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from pdefit._util.errors import with_space
 from pdefit.data.readers.fields import Film
 from pdefit.output.pictures._quantities import Quantity
-from pdefit.output.pictures._scales import Scale, is_signed, scale_of, scale_of_errors
 from pdefit.output.pictures._vectors import Arrows, arrows_on
-from pdefit.output.pictures.style import BEYOND, NAMES, figure
+from pdefit.output.pictures.style import (
+    BEYOND,
+    Scale,
+    figure,
+    is_signed,
+    panel_grid,
+    scale_of,
+    scale_of_errors,
+)
 
 # width over height of a plane above which a figure shows it as strips above each other
 _STRIP = 4.0
@@ -51,11 +58,7 @@ class Map:
 
     def draw(self, panels: Iterable[Any], number: int) -> list[Any]:
         """Draw a frame, a panel for each of `names`; returns what was drawn."""
-        kinds = {name: kind for kind, name in NAMES.items()}
-        values = {n: next(self.quantity.frames(self.film, kinds[n], [number])) for n in self.names if n in kinds}
-        if "error" in self.names:
-            values["error"] = values["prediction"] - values[self.names[0]]
-        drawn = []
+        (values,), drawn = self.quantity.compared(self.film, [number], self.names), []
         for axes, name in zip(panels, self.names, strict=True):
             drawn += draw_image(axes, self.quantity, values[name], self.scale(name))
             if self.arrows and name in self.arrows.kinds:
@@ -66,9 +69,8 @@ class Map:
 
 def map_of(film: Film, quantity: Quantity, numbers: Sequence[int], width: float) -> Map:
     """Map of a field, with scales of some of its frames. A panel is `width` inches wide."""
-    shared, errors = scales(list(quantity.pairs(film, numbers)), quantity.is_signed)
-    arrows = arrows_on(film, quantity, numbers, width)
-    return Map(film, quantity, panels(quantity.field.reference), shared, errors, arrows)
+    shared, errors = scales(list(quantity.compared(film, numbers)), quantity.is_signed)
+    return Map(film, quantity, quantity.panels, shared, errors, arrows_on(film, quantity, numbers, width))
 
 
 def draw_map(path: Path, film: Film, quantity: Quantity) -> None:
@@ -91,20 +93,19 @@ def draw_map(path: Path, film: Film, quantity: Quantity) -> None:
     down = max(across / wide, 0.12)
     scene = map_of(film, quantity, numbers, across)
     names = scene.names
-    if is_strip:
-        height = 1.05 + times * (0.3 + len(names) * (down + 0.06))
-    else:
-        height = 0.95 + len(names) * (down + 0.12)
+    each = len(names) * (down + (0.06 if is_strip else 0.12))
+    height = 1.05 + times * (0.3 + each) if is_strip else 0.95 + each
     with figure(path, width, height, layout="compressed") as fig:
+        bars: list[Any] = []
         if is_strip:
             # a column for each of two colour bars, and a gap between them
             rows, widths = times * len(names), (1.0, 0.06, 1.0)
             spec = fig.add_gridspec(rows + 1, 3, height_ratios=[1.0] * rows + [0.1 / down], width_ratios=widths)
-            places = [spec[r, :] for r in range(rows)]
+            strips = [fig.add_subplot(spec[r, :]) for r in range(rows)]
+            grid: Any = np.asarray(strips).reshape(times, -1).T
+            bars = [fig.add_subplot(spec[-1, 2 * i]) for i in range(min(len(names), 2))]
         else:
-            spec = fig.add_gridspec(len(names), times)
-            places = [spec[r, k] for k in range(times) for r in range(len(names))]
-        grid: Any = np.asarray([fig.add_subplot(place) for place in places]).reshape(times, -1).T
+            grid = fig.subplots(len(names), times, squeeze=False)
         for column, number in zip(grid.T, numbers, strict=True):
             scene.draw(column, number)
             # beside a single row, which is low, a label is broken into two lines
@@ -118,16 +119,14 @@ def draw_map(path: Path, film: Film, quantity: Quantity) -> None:
                     axes.locator_params(nbins=3)
                     axes.label_outer()
         for i, name in enumerate(name for name in names if name in ("prediction", "error")):
-            between = " " if is_strip else "\n"
-            label = quantity.error_label(between) if name == "error" else quantity.label
             if is_strip:
-                place: dict[str, Any] = {"cax": fig.add_subplot(spec[-1, 2 * i]), "orientation": "horizontal"}
+                place: dict[str, Any] = {"cax": bars[i], "orientation": "horizontal"}
             else:
                 beside = grid[2:] if name == "error" else grid[: max(len(names) - 1, 1)]
-                place = {"ax": list(beside.flat), "aspect": 15 * len(beside), "pad": 0.015}
                 # a low bar has room for few numbers
-                place["most"] = min(max(int(5 * down * len(beside)), 2), 5)
-            colorbar(fig, scene.scale(name), label, **place)
+                most = min(max(int(5 * down * len(beside)), 2), 5)
+                place = {"ax": list(beside.flat), "aspect": 15 * len(beside), "pad": 0.015, "most": most}
+            colorbar(fig, scene.scale(name), quantity.label_of(name, " " if is_strip else "\n"), **place)
         if scene.arrows:
             scene.arrows.name(grid[0, 0], 0.95, 1 - 0.13 / height, coordinates="figure", labelpos="W")
         if quantity.note:
@@ -178,7 +177,7 @@ def draw_image(axes: Any, quantity: Quantity, values: np.ndarray, scale: Scale) 
         extent = (*horizontal.edges, *vertical.edges)
         image = axes.imshow(values, origin="lower", extent=extent, interpolation="nearest", aspect=shape, **look)
     else:
-        image = axes.pcolormesh(horizontal.values, vertical.values, values, shading="nearest", **look)
+        image = axes.pcolormesh(horizontal.values, vertical.values, values, shading="nearest", rasterized=True, **look)
         axes.set_aspect(shape)
     if quantity.view:
         return quantity.view.draw(axes, image)
@@ -196,18 +195,13 @@ def telling_frames(film: Film, most: int = 4) -> list[int]:
     return sorted({0, film.forecast - 1, (film.forecast + last) // 2, last})
 
 
-def panels(reference: str | None) -> list[str]:
-    """Names of the panels that are drawn beside each other."""
-    return ["prediction"] if reference is None else [NAMES[reference], "prediction", "error"]
-
-
-def scales(pairs: list[tuple[np.ndarray | None, np.ndarray]], signed: bool = False) -> tuple[Scale, Scale]:
-    """Scale that truth and prediction share, and scale of the error.
+def scales(frames: Collection[Mapping[str, np.ndarray]], signed: bool = False) -> tuple[Scale, Scale]:
+    """Scale that all frames share, by the names of their panels, and scale of those called `error`.
 
     Where values have both signs, or are `signed`, there is as much room below zero as above.
     """
-    values = np.stack([x for pair in pairs for x in pair if x is not None])
-    wrong = [p - r for r, p in pairs if r is not None]
+    values = np.stack([x for frame in frames for name, x in frame.items() if name != "error"])
+    wrong = [frame["error"] for frame in frames if "error" in frame]
     shared = scale_of_errors(values) if signed or is_signed(values) else scale_of(values)
     return shared, scale_of_errors(np.stack(wrong) if wrong else np.zeros(1))
 
@@ -239,10 +233,7 @@ def draw_misfit(path: Path, film: Film, shown: list[Quantity]) -> None:
     # the label of the colour bar needs two inches
     high = max(0.3 + down * (0.6 + max(_MISFIT_SIDE / aspect(q) for q in shown)), 2.2)
     size = across * (_MISFIT_SIDE + 0.5) + 1.2, high
-    with figure(path, *size, "compressed") as fig:
-        grid: Any = fig.subplots(down, across, squeeze=False)
-        for axes in grid.flat[len(shown) :]:
-            axes.set_visible(False)
+    with panel_grid(path, size, (down, across), "compressed") as (fig, grid):
         for axes, quantity, mean in zip(grid.flat, shown, means, strict=False):
             draw_image(axes, quantity, mean, scale)
             axes.set(xlabel=quantity.axes[1].label, ylabel=quantity.axes[0].label)
@@ -254,9 +245,8 @@ def draw_misfit(path: Path, film: Film, shown: list[Quantity]) -> None:
 def _mean(film: Film, quantity: Quantity, numbers: list[int]) -> np.ndarray:
     """The mean misfit of a field over some frames, in standard errors; NaN where nothing was observed."""
     count, total, squares = np.zeros(()), np.zeros(()), 0.0
-    observed, predicted = (quantity.frames(film, kind, numbers) for kind in ("observed", "predicted"))
-    for data, model in zip(observed, predicted, strict=True):
-        off = data - model
+    for frame in quantity.compared(film, numbers, ["observed", "prediction"]):
+        off = frame["observed"] - frame["prediction"]
         there = np.isfinite(off)
         count, total = count + there, total + np.where(there, off, 0.0)
         squares += float(np.sum(off[there] ** 2))

@@ -1,24 +1,30 @@
-"""Movies of fields and bodies: truth, prediction and error beside each other."""
+"""Movies of fields and bodies: truth, prediction and error beside each other, encoded as H.264 in MP4.
 
+Where PyAV was built without an encoder for H.264, a movie is a GIF.
+"""
+
+import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+import av
+import av.error
+import imageio.v3
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.lines import Line2D
 
-from pdefit._util.errors import PdefitError
+from pdefit._util.atomic import beside
+from pdefit._util.errors import PdefitError, first_line
 from pdefit.data.readers.fields import Film
-from pdefit.output.pictures._encode import write_movie
+from pdefit.output.pictures._lines import Curves
 from pdefit.output.pictures._maps import Map, aspect, colorbar, map_of
 from pdefit.output.pictures._orbits import Orbits
-from pdefit.output.pictures._quantities import Quantity, bodies, quantities
-from pdefit.output.pictures._scales import margin, scale_of, scale_of_errors
+from pdefit.output.pictures._quantities import bodies, quantities
 from pdefit.output.pictures._vectors import planes, without_components
-from pdefit.output.pictures.style import BAD, BEYOND, NAMES, looks, styled
+from pdefit.output.pictures.style import BEYOND, styled
 
 _DPI = 100
 # number of frames from which scales are chosen, and most fields of a movie
@@ -30,6 +36,10 @@ _STRIP = 2.2
 _SIDE, _HALVES, _LONG, _BESIDE = 2.7, 3.5, 6.6, 1.0
 # length of the way behind a body, as a fraction of all frames
 _TAIL = 0.06
+# length of a movie of many frames in seconds, and bounds on its frames per second
+_SECONDS, _SLOWEST, _FASTEST = 10.0, 5, 25
+# suffix, encoder, pixel format
+_MP4, _GIF = (".mp4", "libx264", "yuv420p"), (".gif", "gif", "rgb8")
 
 
 class Scene(Protocol):
@@ -81,7 +91,7 @@ def _scene(film: Film, numbers: Sequence[int]) -> Scene:
     shown = [q for q in quantities(film) if q.axes]
     if not shown:
         raise PdefitError(f"'{film.path}' has no field in space, so there is nothing to move")
-    return _Maps(film) if len(shown[0].axes) == 2 else _Curves(film, shown)
+    return _Maps(film) if len(shown[0].axes) == 2 else Curves(film, shown)
 
 
 def _frames(film: Film, scene: Scene, numbers: Sequence[int]) -> Iterator[np.ndarray]:
@@ -161,7 +171,7 @@ class _Maps:
             axes.set(xlabel=quantity.axes[1].label, ylabel=quantity.axes[0].label)
             axes.locator_params(nbins=4, axis="y")
             axes.label_outer()
-            label = quantity.error_label() if name == "error" else quantity.label
+            label = quantity.label_of(name)
             if self._is_strip:
                 title = label if name == "error" else f"{name}, {label}"
             else:
@@ -185,46 +195,33 @@ class _Maps:
         return [artist for one, panels in self._panels for artist in one.draw(panels, number)]
 
 
-class _Curves:
-    """Up to three fields on a line below each other: values to the left, the error to the right."""
+def write_movie(path: Path, frames: Iterator[np.ndarray], count: int) -> Path:
+    """Write a movie from frames that come one at a time; returns the file, which appears when it is complete.
 
-    def __init__(self, film: Film, shown: Sequence[Quantity]):
-        self._film, self._shown = film, [q for q in shown if len(q.axes) == 1][:_MOST_ROWS]
-        self._columns = 1 + any(q.field.reference for q in self._shown)
-        self._panels: Any = None
-        self.size = 4.4 * self._columns, 0.3 + 2.7 * len(self._shown)
+    An odd width or height is padded with white to an even one, which yuv420p needs. Frames are never resized.
 
-    def arrange(self, fig: Any) -> None:
-        self._panels = fig.subplots(len(self._shown), self._columns, sharex="row", squeeze=False)
-        for quantity, row in zip(self._shown, self._panels, strict=True):
-            values = [self._values(quantity, number) for number in self._film.chosen(_LOOKED_AT)]
-            errors = scale_of_errors(np.stack([v.pop("error", np.zeros(1)) for v in values]), clip=False)
-            scale = scale_of(np.stack([x for v in values for x in v.values()]))
-            (space,) = quantity.axes
-            row[0].set(xlabel=space.label, ylabel=quantity.label, xlim=sorted(space.edges), ylim=margin(scale))
-            row[0].set_yscale("log" if scale.is_log else "linear")
-            marks = [Line2D([], [], label=NAMES[kind], **look) for kind, look in looks(quantity.field.kinds).items()]
-            # above the axes, where no curve passes
-            row[0].legend(handles=marks, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=3, borderaxespad=0.1)
-            if quantity.field.reference is not None:
-                row[1].set(xlabel=space.label, ylabel=quantity.error_label(), ylim=margin(errors))
-                row[1].axhline(0.0, color="black", lw=0.6)
-            elif row.size > 1:
-                row[1].set_visible(False)
+    **Arguments:**
 
-    def draw(self, number: int) -> list[Any]:
-        drawn = []
-        for quantity, row in zip(self._shown, self._panels, strict=True):
-            styles, values = looks(quantity.field.kinds), self._values(quantity, number)
-            where = quantity.axes[0].values
-            for kind, style in styles.items():
-                drawn += row[0].plot(where, values[kind], **style)
-            if "error" in values:
-                drawn += row[1].plot(where, values["error"], color=BAD, lw=1.2)
-        return drawn
-
-    def _values(self, quantity: Quantity, number: int) -> dict[str, np.ndarray]:
-        """A frame in each of its kinds, and its error."""
-        kinds, reference = looks(quantity.field.kinds), quantity.field.reference
-        values = {kind: next(quantity.frames(self._film, kind, [number])) for kind in kinds}
-        return values if reference is None else values | {"error": values["predicted"] - values[reference]}
+    - `path`: of the movie; its suffix becomes .mp4 or .gif.
+    - `frames`: bytes (height, width, 3).
+    - `count`: number of frames.
+    """
+    rate = int(min(max(round(count / _SECONDS), _SLOWEST), _FASTEST))
+    suffix, codec, pixels = _MP4 if _MP4[1] in av.codecs_available else _GIF
+    path, found = path.with_suffix(suffix), 0
+    # in memory: on a full disk the destructor of imageio's plugin would print a traceback
+    encoded = io.BytesIO()
+    try:
+        with imageio.v3.imopen(encoded, "w", plugin="pyav", extension=suffix) as file:
+            file.init_video_stream(codec, fps=rate, pixel_format=pixels)
+            for frame in frames:
+                height, width = frame.shape[:2]
+                file.write_frame(np.pad(frame, ((0, height % 2), (0, width % 2), (0, 0)), constant_values=255))
+                found += 1
+    except av.error.FFmpegError as error:
+        raise PdefitError(f"The encoder {codec} could not write '{path.name}' ({first_line(error)})") from error
+    if found != count:
+        raise PdefitError(f"'{path.name}' was to hold {count} frames, but got {found}; draw it again")
+    with beside(path) as neighbour:
+        neighbour.write_bytes(encoded.getbuffer())
+    return path

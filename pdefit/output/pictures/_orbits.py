@@ -9,8 +9,7 @@ from matplotlib.collections import LineCollection
 
 from pdefit.data.readers.fields import Film
 from pdefit.output.pictures._quantities import Bodies, widest, with_unit
-from pdefit.output.pictures._spacetime import mark_forecast
-from pdefit.output.pictures.style import COLORS, NAMES, figure
+from pdefit.output.pictures.style import COLORS, NAMES, figure, mark_forecast
 
 # turn between frames in radians above which an orbit is drawn as dots, because lines between them would be wrong
 _TURN = 0.3

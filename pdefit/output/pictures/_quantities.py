@@ -9,6 +9,7 @@ import numpy as np
 from pdefit._util.errors import with_space
 from pdefit.data.readers.fields import Field, Film
 from pdefit.output.pictures._sphere import View
+from pdefit.output.pictures.style import NAMES
 
 # more values than this along an axis without coordinates are taken for places, fewer for components
 _FEW = 16
@@ -80,9 +81,15 @@ class Quantity:
     def label(self) -> str:
         return with_unit(self.name, self.field.unit)
 
-    def error_label(self, between: str = " ") -> str:
-        """Name of the error of a prediction, with the unit; `between` stands before the name of the quantity."""
-        return with_unit(f"error of{between}{self.name}", self.field.unit)
+    def label_of(self, panel: str, between: str = " ") -> str:
+        """Label of a panel: name and unit of the quantity, or of its error; `between` stands before the name then."""
+        return with_unit(f"error of{between}{self.name}", self.field.unit) if panel == "error" else self.label
+
+    @property
+    def panels(self) -> list[str]:
+        """Names of the panels that are drawn beside each other."""
+        reference = self.field.reference
+        return ["prediction"] if reference is None else [NAMES[reference], "prediction", "error"]
 
     @property
     def slug(self) -> str:
@@ -111,14 +118,23 @@ class Quantity:
             values = values.take(below, i) * (1 - part) + values.take(below + 1, i) * part
         return values
 
-    def pairs(self, film: Film, numbers: Sequence[int]) -> Iterator[tuple[np.ndarray | None, np.ndarray]]:
-        """Pairs of a reference (truth or observation, None without one) and the prediction."""
-        reference = self.field.reference
-        predicted = self.frames(film, "predicted", numbers)
-        if reference is None:
-            yield from ((None, frame) for frame in predicted)
-        else:
-            yield from zip(self.frames(film, reference, numbers), predicted, strict=True)
+    def compared(
+        self, film: Film, numbers: Sequence[int], names: Sequence[str] | None = None
+    ) -> Iterator[dict[str, np.ndarray]]:
+        """Frames by the names of their panels; the error is that of the prediction beside the first.
+
+        **Arguments:**
+
+        - `film`, `numbers`: the film, and which frames.
+        - `names`: of the panels (default: all of `panels`).
+        """
+        names = self.panels if names is None else names
+        kinds = {name: kind for kind, name in NAMES.items() if name in names}
+        for frames in zip(*(self.frames(film, kind, numbers) for kind in kinds.values()), strict=True):
+            values = dict(zip(kinds, frames, strict=True))
+            if "error" in names:
+                values["error"] = values["prediction"] - values[names[0]]
+            yield values
 
 
 @dataclasses.dataclass(frozen=True)

@@ -60,7 +60,7 @@ def recordings_figure(
             for kind in kinds
             if kind in q.field.kinds
         ]
-        scale, _ = scales([(x, x) for x in values], seen.is_signed)
+        scale, _ = scales([{"values": x} for x in values], seen.is_signed)
         # the fewest columns with which the figure is not too high
         across, down, side, height = 0, 1, _WIDTH, _WIDTH
         while across < len(films) and (across == 0 or side > _WIDEST or height > _HIGHEST):

@@ -1,6 +1,7 @@
-"""Traces: values over time at a few places of a field, of bodies, or of a system without space."""
+"""Values over time: of fields at a few places, of bodies, of diagnostics, of residuals, and of the error of a forecast."""
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,22 @@ from matplotlib.lines import Line2D
 from pdefit._util.errors import with_space
 from pdefit.data.readers.fields import Film
 from pdefit.output.pictures._quantities import Bodies, Quantity, widest, with_unit
-from pdefit.output.pictures._scales import margin, scale_of
-from pdefit.output.pictures._spacetime import label_lowest, mark_forecast
-from pdefit.output.pictures.style import BAD, BEYOND, NAMES, OBSERVED, PALE, figure, looks
+from pdefit.output.pictures.style import (
+    BAD,
+    BEYOND,
+    COLORS,
+    NAMES,
+    OBSERVED,
+    PALE,
+    figure,
+    label_lowest,
+    looks,
+    mark_forecast,
+    panel_grid,
+    readable_times,
+    scale_of,
+)
+from pdefit.output.store.tables import read_series
 
 # number of frames that are drawn of a film that does not fit into memory
 _MOST_FRAMES = 400
@@ -24,6 +38,11 @@ _MOST_ROWS = 5
 _ALIKE = 1e-6
 # most quantities on one page
 _MOST_LINES = 12
+# of diagnostics the prediction is wide and pale, so that the truth upon it is seen where both agree
+_LOOKS: dict[str, dict[str, Any]] = {
+    "predicted": {"lw": 2.4, "alpha": 0.5},
+    "true": {"lw": 1.0, "ls": "--"},
+}
 
 
 def draw_traces(path: Path, film: Film, shown: Sequence[Quantity]) -> None:
@@ -37,21 +56,18 @@ def draw_traces(path: Path, film: Film, shown: Sequence[Quantity]) -> None:
     is_alike, is_single = all(len(places) == 1 for places in found), len(shown) == 1
     across = min(2, len(shown)) if is_alike else 2 if is_single else max(map(len, found))
     down = -(-len(shown) // across) if is_alike else 2 if is_single else len(shown)
-    with figure(path, 7.0, 0.95 + 1.6 * down) as fig:
-        grid: Any = fig.subplots(down, across, sharex=True, sharey="none" if is_alike else "row", squeeze=False)
-        for axes in grid.flat:
-            axes.set_visible(False)
+    kinds = {kind for q in shown for kind in q.field.kinds}
+    sharey = "none" if is_alike else "row"
+    with _over_time(path, film, 0.95 + 1.6 * down, (down, across), kinds, sharey=sharey) as grid:
         rows = grid.reshape(-1, 1) if is_alike else grid.reshape(len(shown), -1)
         for quantity, row, places in zip(shown, rows, found, strict=False):
             series, numbers = _series(film, quantity, places)
             series.pop("sigma", None)
-            limits = margin(scale_of(np.concatenate([x.ravel() for x in series.values()])))
+            limits = scale_of(np.concatenate([x.ravel() for x in series.values()])).limits
             for k, (axes, place) in enumerate(zip(row, places, strict=False)):
-                axes.set_visible(True)
                 draw_kinds(axes, film, film.ts[numbers], {kind: x[:, k] for kind, x in series.items()})
                 axes.set(ylim=limits, ylabel=quantity.label if is_alike or k % across == 0 else "")
                 axes.set_title("" if is_alike else _place(quantity, place), fontsize=8)
-        _finish(fig, grid, film, {kind for q in shown for kind in q.field.kinds})
 
 
 def draw_components(path: Path, film: Film, shown: Sequence[Quantity]) -> None:
@@ -60,31 +76,28 @@ def draw_components(path: Path, film: Film, shown: Sequence[Quantity]) -> None:
     What an instrument measured has error bars, and beside it the residuals with a band of one standard deviation.
     """
     shown = shown[:_MOST_LINES]
-    with_error = any(q.field.reference for q in shown)
-    with figure(path, 7.0, 0.9 + 1.35 * len(shown)) as fig:
-        grid: Any = fig.subplots(len(shown), 1 + with_error, sharex=True, squeeze=False)
+    shape = len(shown), 1 + any(q.field.reference for q in shown)
+    kinds = {kind for q in shown for kind in q.field.kinds}
+    with _over_time(path, film, 0.9 + 1.35 * len(shown), shape, kinds) as grid:
         for quantity, row in zip(shown, grid, strict=True):
             series, numbers = _series(film, quantity, [()])
             values = {kind: x[:, 0] for kind, x in series.items()}
             ts, reference, sigma = film.ts[numbers], quantity.field.reference, values.pop("sigma", None)
             draw_kinds(row[0], film, ts, values)
-            scale = scale_of(np.concatenate(list(values.values())))
-            row[0].set(ylabel=quantity.label, yscale="log" if scale.is_log else "linear", ylim=margin(scale))
+            row[0].set(ylabel=quantity.label, **scale_of(np.concatenate(list(values.values()))).axis)
+            if reference is None:
+                continue
             if sigma is not None:
                 row[0].errorbar(ts, values["observed"], sigma, ls="", lw=0.8, color=OBSERVED, zorder=1)
                 row[1].fill_between(ts, -sigma, sigma, color=PALE, lw=0)
                 row[1].plot(ts, values["predicted"] - values["observed"], ".", ms=4, mew=0, color=BAD)
-                row[1].axhline(0.0, color="black", lw=0.6)
-                row[1].set_ylabel(with_unit("residual", quantity.field.unit))
-                mark_forecast(row[1], film)
-            elif reference is not None:
+                label = with_unit("residual", quantity.field.unit)
+            else:
                 row[1].plot(ts, values["predicted"] - values[reference], color=BAD, lw=1.0)
-                row[1].axhline(0.0, color="black", lw=0.6)
-                row[1].set_ylabel(quantity.error_label("\n"))
-                mark_forecast(row[1], film)
-            elif with_error:
-                row[1].set_visible(False)
-        _finish(fig, grid, film, {kind for q in shown for kind in q.field.kinds})
+                label = quantity.label_of("error", "\n")
+            row[1].axhline(0.0, color="black", lw=0.6)
+            row[1].set_ylabel(label)
+            mark_forecast(row[1], film)
 
 
 def draw_body_traces(path: Path, film: Film, moving: Bodies) -> None:
@@ -95,16 +108,85 @@ def draw_body_traces(path: Path, film: Film, moving: Bodies) -> None:
     # bodies from all sizes of orbits, because those that move most are all far outside
     order = np.argsort(moved)[::-1]
     bodies = sorted(order[np.unique(np.linspace(0, order.size - 1, min(_PLACES, order.size)).astype(int))].tolist())
-    with figure(path, 7.0, 0.8 + 1.35 * len(bodies)) as fig:
-        grid: Any = fig.subplots(len(bodies), 2, sharex=True, squeeze=False)
+    # a full line: dashes would hide orbits of many turns
+    look = {"lw": 0.9, "ls": "-"}
+    with _over_time(path, film, 0.8 + 1.35 * len(bodies), (len(bodies), 2), {*moving.field.kinds}, look) as grid:
         for row, k in zip(grid, bodies, strict=True):
             for axes, c in zip(row, widest(series["predicted"]), strict=True):
-                values = {kind: x[:, k, c] for kind, x in series.items()}
-                # a full line: dashes would hide orbits of many turns
-                draw_kinds(axes, film, film.ts[numbers], values, lw=0.9, ls="-")
+                draw_kinds(axes, film, film.ts[numbers], {kind: x[:, k, c] for kind, x in series.items()}, **look)
                 axes.set_ylabel(with_unit(moving.axis_names[c], moving.field.unit))
             row[0].set_title(moving.names[k], fontsize=9)
-        _finish(fig, grid, film, set(moving.field.kinds), lw=0.9, ls="-")
+
+
+def draw_diagnostics(path: Path, film: Film) -> None:
+    """Draw the diagnostics of a film, a panel for each quantity, which is the first word of their names."""
+    panels: dict[str, list[str]] = {}
+    for name in film.diagnostics:
+        panels.setdefault(name.partition("_")[0], []).append(name)
+    across = min(2, len(panels))
+    down = -(-len(panels) // across)
+    kinds = [kind for kind in _LOOKS if all(kind in field.kinds for field in film.diagnostics.values())]
+    height = 0.8 + (1.9 if across > 1 else 2.6) * down
+    with panel_grid(path, (7.0, height), (down, across), sharex=True) as (fig, grid):
+        for axes, (quantity, members) in zip(grid.flat, panels.items(), strict=False):
+            _draw_members(axes, film, quantity, members, kinds)
+            mark_forecast(axes, film, named=axes is grid[0, 0])
+        label_lowest(grid, with_unit("time", film.time_unit))
+        if len(kinds) > 1:
+            lines = [Line2D([], [], color="black", label=NAMES[kind], **_LOOKS[kind]) for kind in kinds]
+            fig.legend(handles=lines, loc="outside lower center", ncols=len(lines))
+
+
+def _draw_members(axes: Any, film: Film, quantity: str, members: list[str], kinds: list[str]) -> None:
+    """Curves of all members of a quantity, each in its colour."""
+    values = []
+    for k, name in enumerate(members):
+        for kind in kinds:
+            values.append(np.asarray(list(film.frames(name, kind, range(film.ts.size))), float))
+            label = name.partition("_")[2].replace("_", " ") if kind == "predicted" else ""
+            look = _LOOKS[kind] if len(kinds) > 1 else {}
+            axes.plot(film.ts, values[-1], color=COLORS[k % len(COLORS)], label=label, **look)
+    label = quantity if len(members) > 1 else members[0].replace("_", " ")
+    axes.set(ylabel=label, **scale_of(np.stack(values)).axis)
+    if len(members) > 1:
+        # beside the panel, where no curve passes
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=7, borderaxespad=0.1)
+
+
+def draw_residuals(path: Path, table: Path, time_unit: str) -> None:
+    """Draw the root mean square residual in standard deviations, a panel for each series; 1 is the noise."""
+    ts, columns = read_series(table)
+    ts, time_unit = readable_times(ts, time_unit)
+    across = min(3, len(columns))
+    down = -(-len(columns) // across)
+    size = 7.0, 1.0 + 1.5 * down if down > 1 else 3.2
+    with panel_grid(path, size, (down, across), sharex=True, sharey=True) as (fig, grid):
+        for axes, (name, values) in zip(grid.flat, columns.items(), strict=False):
+            axes.plot(ts, values, lw=0.9, color=COLORS[0])
+            axes.axhline(1.0, color="black", lw=0.8, ls=":")
+            axes.set_title(name, fontsize=9)
+        # after all panels: the shared axis does not grow any more once a limit is set
+        grid[0, 0].set_ylim(bottom=0)
+        label_lowest(grid, with_unit("time", time_unit))
+        fig.supylabel("rms residual / sigma", fontsize=9)
+
+
+def draw_forecast(path: Path, table: Path, time_unit: str, unit: str, baseline: str) -> None:
+    """Draw the error of the forecast (full) and of the baseline (dashed)."""
+    ts, columns = read_series(table)
+    ts, time_unit = readable_times(ts, time_unit)
+    positive = {name: np.where(values > 0, values, np.nan) for name, values in columns.items()}
+    dashed: dict[str, Any] = {"ls": "--", "lw": 0.8}
+    with figure(path, 7.0, 4.0) as fig:
+        axes = fig.subplots()
+        for k, name in enumerate(n for n in columns if not n.endswith(" baseline")):
+            axes.plot(ts, positive[name], color=COLORS[k % 9], label=name)
+            axes.plot(ts, positive[f"{name} baseline"], color=COLORS[k % 9], **dashed)
+        axes.plot([], [], color="black", label="forecast")
+        axes.plot([], [], color="black", label=baseline, **dashed)
+        label = with_unit("error", unit) if unit else "relative error"
+        axes.set(yscale="log", xlabel=with_unit("time", time_unit), ylabel=label, title="Forecast error")
+        fig.legend(loc="outside right upper")
 
 
 def probes(film: Film, quantity: Quantity, count: int = _PLACES) -> list[tuple[int, ...]]:
@@ -133,15 +215,12 @@ def probes(film: Film, quantity: Quantity, count: int = _PLACES) -> list[tuple[i
 
 
 def _series(film: Film, quantity: Quantity, places: list[tuple[int, ...]]) -> tuple[dict[str, np.ndarray], list[int]]:
-    """Values (frames, places) of every kind."""
+    """Values (frames, places) of every kind, and the numbers of the frames."""
     numbers = film.chosen(film.ts.size if film.is_small(quantity.field.name) else _MOST_FRAMES)
-    index = tuple(np.asarray(i, int) for i in zip(*places, strict=True))
-    return {
-        kind: np.stack(
-            [np.atleast_1d(frame[index] if index else frame) for frame in quantity.frames(film, kind, numbers)]
-        )
-        for kind in quantity.field.kinds
-    }, numbers
+    # without an axis the one place is ()
+    index = tuple(np.asarray(i, int) for i in zip(*places, strict=True)) or (None,)
+    kinds = quantity.field.kinds
+    return {k: np.stack([frame[index] for frame in quantity.frames(film, k, numbers)]) for k in kinds}, numbers
 
 
 def draw_kinds(axes: Any, film: Film, ts: np.ndarray, values: Mapping[str, np.ndarray], **predicted: Any) -> None:
@@ -153,18 +232,21 @@ def draw_kinds(axes: Any, film: Film, ts: np.ndarray, values: Mapping[str, np.nd
 
 
 def _place(quantity: Quantity, place: tuple[int, ...]) -> str:
-    at = [
-        f"{axis.name} = {axis.values[i]:.3g}{with_space(axis.unit)}"
-        for axis, i in zip(quantity.axes, place, strict=True)
-    ]
+    pairs = zip(quantity.axes, place, strict=True)
+    at = [f"{axis.name} = {axis.values[i]:.3g}{with_space(axis.unit)}" for axis, i in pairs]
     return ", ".join(at[::-1] if quantity.flip else at)
 
 
-def _finish(fig: Any, grid: Any, film: Film, kinds: Set[str], **predicted: Any) -> None:
-    """The time below the last row, and a legend; a simulation alone needs none."""
-    label_lowest(grid, with_unit("time", film.time_unit))
-    lines = [Line2D([], [], label=NAMES[kind], **look) for kind, look in looks(kinds, **predicted).items()]
-    if 0 < film.forecast < film.ts.size:
-        lines.append(Line2D([], [], color=BEYOND, ls="--", lw=1.0, label="the forecast begins"))
-    if len(lines) > 1:
-        fig.legend(handles=lines, loc="outside lower center", ncols=len(lines))
+@contextmanager
+def _over_time(
+    path: Path, film: Film, height: float, shape: tuple[int, int], kinds: Set[str], predicted: Any = None, **shared: Any
+) -> Iterator[Any]:
+    """Grid of panels with the time below the last row, and a legend; a simulation alone needs none."""
+    with panel_grid(path, (7.0, height), shape, sharex=True, **shared) as (fig, grid):
+        yield grid
+        label_lowest(grid, with_unit("time", film.time_unit))
+        lines = [Line2D([], [], label=NAMES[kind], **look) for kind, look in looks(kinds, **predicted or {}).items()]
+        if 0 < film.forecast < film.ts.size:
+            lines.append(Line2D([], [], color=BEYOND, ls="--", lw=1.0, label="the forecast begins"))
+        if len(lines) > 1:
+            fig.legend(handles=lines, loc="outside lower center", ncols=len(lines))

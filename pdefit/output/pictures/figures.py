@@ -2,27 +2,32 @@
 
 import dataclasses
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from pdefit._util.errors import PdefitError, first_line, of_the_machine, unknown
 from pdefit.data.readers.fields import Film, open_film
+from pdefit.output.pictures._estimates import draw_convergence, draw_parameters, draw_posterior
+from pdefit.output.pictures._lines import draw_spacetime
 from pdefit.output.pictures._maps import draw_map, draw_misfit
 from pdefit.output.pictures._movie import draw_movie, has_movie
 from pdefit.output.pictures._orbits import draw_orbits
-from pdefit.output.pictures._parameters import draw_convergence, draw_parameters
-from pdefit.output.pictures._posterior import draw_posterior
 from pdefit.output.pictures._quantities import bodies, quantities
 from pdefit.output.pictures._recordings import recordings_figure
-from pdefit.output.pictures._scales import readable_times
-from pdefit.output.pictures._series import draw_diagnostics, draw_forecast, draw_residuals
-from pdefit.output.pictures._spacetime import draw_spacetime
-from pdefit.output.pictures._traces import draw_body_traces, draw_components, draw_traces
+from pdefit.output.pictures._traces import (
+    draw_body_traces,
+    draw_components,
+    draw_diagnostics,
+    draw_forecast,
+    draw_residuals,
+    draw_traces,
+)
 from pdefit.output.pictures._vectors import planes
-from pdefit.output.pictures.style import FORMATS
-from pdefit.output.store.parameters import ParameterRow, read_parameters
+from pdefit.output.pictures.style import FORMATS, readable_times
 from pdefit.output.store.runs import RunFiles, recordings_in
+from pdefit.output.store.tables import ParameterRow, read_parameters
 
 log = logging.getLogger("pdefit")
 
@@ -37,13 +42,13 @@ class Drawn:
     files: list[Path] = dataclasses.field(default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)
 
-    def attempt(self, path: Path, draw: Callable[[Path], Any]) -> None:
-        """Draw one picture; where that fails, note the reason and go on.
+    def attempt(self, path: Path, draw: Callable[..., Any], *arguments: Any) -> None:
+        """Draw one picture by a function of its path and more arguments; where that fails, note the reason and go on.
 
         A run that was killed, or that is written at the moment, may lack anything.
         """
         try:
-            written = draw(path)
+            written = draw(path, *arguments)
             self.files.append(written if isinstance(written, Path) else path)
         except PdefitError as error:
             self.notes.append(f"no {path.stem}: {error}")
@@ -74,36 +79,39 @@ def draw_all(run: Path, form: str = "png") -> Drawn:
     forecast = summary.forecast or {}
     unit, error_unit = summary.time_unit, str(forecast.get("unit", ""))
     baseline = str((forecast.get("baseline") or {}).get("name", "baseline"))
-    # a picture for each file; rows of parameters.csv name the controls of history.h5
-    drawings: list[tuple[str, str, Callable[[Path], Any]]] = [
-        ("history.h5", "convergence", lambda p: draw_convergence(p, run / "history.h5", rows)),
-        ("parameters.csv", "parameters", lambda p: draw_parameters(p, rows)),
-        ("residuals.csv", "residuals", lambda p: draw_residuals(p, run / "residuals.csv", unit)),
-        ("forecast.csv", "forecast", lambda p: draw_forecast(p, run / "forecast.csv", unit, error_unit, baseline)),
-        (
-            "posterior.h5",
-            "posterior",
-            lambda p: draw_posterior(p, run / "posterior.h5", summary.posterior or {}),
-        ),
-    ]
+
+    def attempt(name: str, draw: Callable[..., Any], *arguments: Any) -> None:
+        drawn.attempt(folder / f"{name}.{form}", draw, *arguments)
+
+    # rows of parameters.csv name the controls of history.h5
     if files.has("parameters.csv"):
         read = Drawn()
         read.attempt(run / "parameters.csv", lambda p: rows.extend(read_parameters(p)))
         drawn.notes += read.notes
-    for file, name, draw in drawings:
-        if files.has(file) and (rows or name != "parameters"):
-            drawn.attempt(folder / f"{name}.{form}", draw)
+    if files.has("history.h5"):
+        attempt("convergence", draw_convergence, run / "history.h5", rows)
+    if rows:
+        attempt("parameters", draw_parameters, rows)
+    others: dict[str, tuple[Any, ...]] = {
+        "residuals.csv": (draw_residuals, unit),
+        "forecast.csv": (draw_forecast, unit, error_unit, baseline),
+        "posterior.h5": (draw_posterior, summary.posterior or {}),
+    }
+    for file, (draw, *arguments) in others.items():
+        if files.has(file):
+            attempt(Path(file).stem, draw, run / file, *arguments)
     films = {name: path / "fields.h5" for name, path in recordings_in(run).items() if RunFiles(path).has("fields.h5")}
     if films:
-        turns = _turns(summary.recordings)
-        drawn.attempt(folder / f"recordings.{form}", lambda p: recordings_figure(films, p, turns))
+        drawn.attempt(folder / f"recordings.{form}", lambda p: recordings_figure(films, p, _turns(summary.recordings)))
         # bodies and lines have no map, which is no reason for a note
         drawn.files = [file for file in drawn.files if file.is_file()]
     if files.has("fields.h5"):
         try:
-            with open_film(run / "fields.h5") as film:
-                film.ts, film.time_unit = readable_times(film.ts, film.time_unit)
-                _draw_film(film, lambda name: folder / f"{name}.{form}", drawn)
+            with _opened(run) as film:
+                if film.ts.size:
+                    _draw_film(film, attempt)
+                else:
+                    drawn.notes.append("no fields: fields.h5 holds no complete frame yet")
         except PdefitError as error:
             drawn.notes.append(f"no fields: {error}")
     return drawn
@@ -127,39 +135,43 @@ def draw_run_movie(run: Path) -> Drawn:
 
 
 def _movie(run: Path, path: Path) -> Path:
-    with open_film(run / "fields.h5") as film:
-        film.ts, film.time_unit = readable_times(film.ts, film.time_unit)
+    with _opened(run) as film:
         return draw_movie(path, film) if has_movie(film) else path
 
 
-def _draw_film(film: Film, path: Callable[[str], Path], drawn: Drawn) -> None:
+@contextmanager
+def _opened(run: Path) -> Iterator[Film]:
+    """The film of a run, with times that have few digits."""
+    with open_film(run / "fields.h5") as film:
+        film.ts, film.time_unit = readable_times(film.ts, film.time_unit)
+        yield film
+
+
+def _draw_film(film: Film, attempt: Callable[..., None]) -> None:
     """The fields by their kind: bodies, planes, lines, numbers."""
-    if film.ts.size == 0:
-        drawn.notes.append("no fields: fields.h5 holds no complete frame yet")
-        return
     if film.diagnostics:
-        drawn.attempt(path("diagnostics"), lambda p: draw_diagnostics(p, film))
+        attempt("diagnostics", draw_diagnostics, film)
     moving, every = bodies(film), quantities(film)
     # numbers that an instrument measured have a figure of their own, and all else is drawn as fields are
     measured = [q for q in every if q.field.name in film.measured and not q.axes]
     shown = [q for q in every if q not in measured]
     if measured:
-        drawn.attempt(path("observations"), lambda p: draw_components(p, film, measured))
+        attempt("observations", draw_components, film, measured)
+    if moving is not None:
+        attempt("fields", draw_orbits, film, moving)
+        attempt("traces", draw_body_traces, film, moving)
+        return
     maps = planes(film)[:_MOST_MAPS]
     lines = [q for q in shown if len(q.axes) == 1]
-    if moving is not None:
-        drawn.attempt(path("fields"), lambda p: draw_orbits(p, film, moving))
-        drawn.attempt(path("traces"), lambda p: draw_body_traces(p, film, moving))
-        return
     for i, plane in enumerate(maps):
-        drawn.attempt(path("fields" if i == 0 else f"fields_{plane.slug}"), lambda p, q=plane: draw_map(p, film, q))
+        attempt("fields" if i == 0 else f"fields_{plane.slug}", draw_map, film, plane)
     if lines:
-        drawn.attempt(path("fields_lines" if maps else "fields"), lambda p: draw_spacetime(p, film, lines))
+        attempt("fields_lines" if maps else "fields", draw_spacetime, film, lines)
     compared = [q for q in maps if "observed" in q.field.kinds]
     if compared and film.forecast > 1:
-        drawn.attempt(path("misfit"), lambda p: draw_misfit(p, film, compared))
+        attempt("misfit", draw_misfit, film, compared)
     in_space = [q for q in shown if len(q.axes) == 2] or lines
     if in_space:
-        drawn.attempt(path("traces"), lambda p: draw_traces(p, film, in_space))
+        attempt("traces", draw_traces, film, in_space)
     elif shown:
-        drawn.attempt(path("fields"), lambda p: draw_components(p, film, shown))
+        attempt("fields", draw_components, film, shown)

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pdefit._util.errors import with_space
-from pdefit.output.pictures._scales import Scale, margin, scale_of
-from pdefit.output.pictures.style import COLORS, figure
+from pdefit.output.pictures.style import COLORS, Scale, figure, scale_of
 
 # most points of an image along an axis
 _MOST = 600
@@ -59,7 +58,7 @@ def _draw_line(axes: Any, frame: np.ndarray, scale: Scale, look: Look) -> None:
     """A curve of values (n,) over their positions."""
     label, where = look.axes[0]
     axes.plot(where, frame, color=COLORS[0])
-    axes.set(xlabel=label, ylabel=look.label, ylim=margin(scale), yscale="log" if scale.is_log else "linear")
+    axes.set(xlabel=label, ylabel=look.label, **scale.axis)
 
 
 def _draw_image(axes: Any, frame: np.ndarray, scale: Scale, look: Look) -> Any:

@@ -11,28 +11,15 @@ import jinja2
 from pdefit._util.atomic import write_text
 from pdefit._util.errors import PdefitError, with_space
 from pdefit.data.readers.fields import open_film
-from pdefit.output.pictures._captions import caption_of
-from pdefit.output.store.parameters import ParameterRow, read_parameters
 from pdefit.output.store.runs import RunFiles
 from pdefit.output.store.summary import Summary
+from pdefit.output.store.tables import ParameterRow, read_parameters
 
 # bytes; a larger movie is linked and not embedded
 _LARGEST_MOVIE = 20_000_000
 _MOST_ROWS = 200
 # shifts by the discretisation are shown from here on, in half widths of an interval
 _NOTED = 0.5
-_FIRST = (
-    "parameters",
-    "recordings",
-    "observations",
-    "fields",
-    "traces",
-    "posterior",
-    "diagnostics",
-    "forecast",
-    "convergence",
-    "residuals",
-)
 
 
 def write_report(run: Path, largest_movie: int = _LARGEST_MOVIE) -> Path:
@@ -58,7 +45,7 @@ def write_report(run: Path, largest_movie: int = _LARGEST_MOVIE) -> Path:
         guesses=[(r.control, r.unit, r.scale, r.guess) for r in rows[:_MOST_ROWS]],
         configuration=files.text(".hydra/config.yaml").strip(),
         result=_result(rows, summary), recordings=_recordings(summary),
-        figures=_figures(files, name), movie=_movie(files, name, largest_movie),
+        figures=_figures(files), movie=_movie(files, largest_movie),
         data=_data(files), correlations=_correlations(summary), costs=_costs(files),
         versions=", ".join(f"{k} {v}" for k, v in (made.get("versions") or {}).items() if v),
         commands=_commands(files, made),
@@ -162,30 +149,31 @@ def _signed(x: float | None) -> str | None:
     return None if x is None else f"{x:+.2g}"
 
 
-def _figures(files: RunFiles, name: str) -> list[dict[str, Any]]:
-    def rank(stem: str) -> int:
-        return next((i for i, first in enumerate(_FIRST) if stem.startswith(first)), len(_FIRST))
+def _figures(files: RunFiles) -> list[dict[str, Any]]:
+    """Figures by their names, of which the first word is the kind."""
+    found = sorted((files.directory / "figures").glob("[!.]*.png"))
+    return [
+        {"kind": kind, "part": part.replace("_", " ").strip(), "source": embedded(path, "image/png")}
+        for path in found
+        if files.has(f"figures/{path.name}")
+        for kind, _, part in [path.stem.partition("_")]
+    ]
 
-    paths = sorted((files.directory / "figures").glob("[!.]*.png"), key=lambda p: (rank(p.stem), p.stem))
-    return [_embedded(p, p.stem, name, "image/png") for p in paths if files.has(f"figures/{p.name}")]
 
-
-def _movie(files: RunFiles, name: str, largest: int) -> dict[str, Any] | None:
+def _movie(files: RunFiles, largest: int) -> dict[str, Any] | None:
     for file, kind in (("movie.mp4", "video/mp4"), ("movie.gif", "image/gif")):
         if files.has(file):
             path = files.directory / file
             size = path.stat().st_size
             if size <= largest:
-                return {"file": file, **_embedded(path, "movie", name, kind)}
-            return {"file": file, "megabytes": size / 1e6, "caption": caption_of("movie")[0]}
+                return {"file": file, "kind": "movie", "source": embedded(path, kind)}
+            return {"file": file, "megabytes": size / 1e6}
     return None
 
 
-def _embedded(path: Path, stem: str, name: str, kind: str) -> dict[str, Any]:
-    """Picture as text inside the page, with its caption and the text that stands for it where it cannot be seen."""
-    caption, alternative = caption_of(stem)
-    content = base64.b64encode(path.read_bytes()).decode("ascii")
-    return {"source": f"data:{kind};base64,{content}", "caption": caption, "alternative": f"{name}: {alternative}"}
+def embedded(path: Path, kind: str) -> str:
+    """A file as text inside a page, as the source of a picture."""
+    return f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
 
 
 def _data(files: RunFiles) -> dict[str, Any]:

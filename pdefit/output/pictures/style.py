@@ -1,15 +1,19 @@
-"""Style of all figures: colours, lines, sizes."""
+"""Style of all figures: colours, lines, sizes, scales of colours and axes, and grids of panels."""
 
+import dataclasses
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import matplotlib
+import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 
 from pdefit._util.atomic import beside
+from pdefit.data.readers.fields import Film
 
 # Okabe and Ito's palette, distinguishable with colour-blind eyes (https://jfly.uni-koeln.de/color)
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#332288", "#8C6D1F")
@@ -26,6 +30,18 @@ _LOOKS: dict[str, dict[str, Any]] = {
 SEQUENTIAL, DIVERGING, MISSING = "viridis", "RdBu_r", "#D9D9D9"
 DPI = 160
 FORMATS = ("png", "svg", "pdf")
+
+# span in decades above which a scale is logarithmic
+_DECADES = 4.0
+# a logarithmic scale ends this many decades below the largest value
+_DEEPEST = 12.0
+# an error scale ends at this percentile of sizes, or at a fifth of the largest: a few values should not pale the rest
+_PERCENTILE, _FIFTH = 99.5, 0.2
+# the smaller of both ends over the larger, above which values are signed
+_SIGNED = 0.2
+# fraction of values within a factor three of the largest, above which a field is a plateau, drawn on a linear scale
+_PLATEAU = 0.2
+
 
 _RC: Any = {
     "font.size": 9,
@@ -83,3 +99,121 @@ def figure(path: Path, width: float = 7.0, height: float = 3.6, layout: Any = "c
         path.parent.mkdir(parents=True, exist_ok=True)
         with beside(path) as neighbour:
             fig.savefig(neighbour, dpi=DPI)
+
+
+@contextmanager
+def panel_grid(
+    path: Path, size: tuple[float, float], shape: tuple[int, int], layout: Any = "constrained", **shared: Any
+) -> Iterator[tuple[Figure, Any]]:
+    """Figure with a grid of panels; those in which nothing was drawn are left out when the block ends.
+
+    **Arguments:**
+
+    - `size`: width and height in inches.
+    - `shape`: number of panels below and beside each other.
+    - `shared`: of matplotlib's `subplots`.
+    """
+    with figure(path, *size, layout) as fig:
+        grid: Any = fig.subplots(*shape, squeeze=False, **shared)
+        yield fig, grid
+        for axes in grid.flat:
+            axes.set_visible(axes.has_data())
+
+
+def label_lowest(grid: Any, label: str) -> None:
+    """Name the horizontal axis below the lowest panel of each column."""
+    for column in grid.T:
+        shown = [axes for axes in column if axes.has_data()]
+        for axes in shown:
+            axes.set_xlabel(label if axes is shown[-1] else "")
+            axes.tick_params(labelbottom=axes is shown[-1])
+
+
+def mark_forecast(axes: Any, film: Film, named: bool = False) -> None:
+    """Draw a vertical line between the last fitted frame and the first beyond."""
+    if 0 < film.forecast < film.ts.size:
+        edge = float(film.ts[film.forecast - 1 : film.forecast + 1].mean())
+        axes.axvline(edge, color=BEYOND, lw=1.0, ls="--")
+        if named:
+            place = {"transform": axes.get_xaxis_transform(), "va": "bottom", "fontsize": 7, "color": BEYOND}
+            axes.text(edge, 1.01, "forecast", ha="left", **place)
+
+
+@dataclasses.dataclass(frozen=True)
+class Scale:
+    """A range of numbers and the colour map that shows it; `is_clipped` where some values lie beyond it."""
+
+    low: float
+    high: float
+    is_log: bool = False
+    is_error: bool = False
+    is_clipped: bool = False
+
+    @property
+    def map(self) -> str:
+        return DIVERGING if self.is_error else SEQUENTIAL
+
+    def norm(self) -> Any:
+        """Norm of matplotlib for the range."""
+        return (LogNorm if self.is_log else Normalize)(self.low, self.high)
+
+    def colormap(self) -> Any:
+        """Colour map of matplotlib; what is missing is grey."""
+        return matplotlib.colormaps[self.map].with_extremes(bad=MISSING)
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Limits of an axis that shows the range with some room."""
+        if self.is_log:
+            return self.low / 1.5, self.high * 1.5
+        room = 0.05 * (self.high - self.low)
+        return self.low - room, self.high + room
+
+    @property
+    def axis(self) -> dict[str, Any]:
+        """Properties of a vertical axis that shows the range."""
+        return {"yscale": "log" if self.is_log else "linear", "ylim": self.limits}
+
+
+def scale_of(values: np.ndarray) -> Scale:
+    """Scale of finite numbers, logarithmic if all are positive and span more than four decades."""
+    found = values[np.isfinite(values)]
+    if found.size == 0:
+        return Scale(0.0, 1.0)
+    low, high = float(found.min()), float(found.max())
+    if low > 0 and np.log10(high / low) > _DECADES and np.mean(found > high / 3) < _PLATEAU:
+        return Scale(max(low, high * 10**-_DEEPEST), high, is_log=True)
+    if high - low <= 1e-9 * max(abs(low), abs(high)):
+        margin = 0.05 * abs(high) or 1.0
+        return Scale(low - margin, high + margin)
+    return Scale(low, high)
+
+
+def is_signed(values: np.ndarray) -> bool:
+    """Test for values that are as well below zero as above."""
+    found = values[np.isfinite(values)]
+    low, high = (-float(found.min()), float(found.max())) if found.size else (0.0, 0.0)
+    return min(low, high) > _SIGNED * max(low, high)
+
+
+def scale_of_errors(values: np.ndarray, clip: bool = True) -> Scale:
+    """Scale of errors, as wide below zero as above.
+
+    **Arguments:**
+
+    - `values`: the errors.
+    - `clip`: whether a few large errors may lie beyond the scale (default), which its colour bar marks.
+    """
+    found = np.abs(values[np.isfinite(values)])
+    largest = float(found.max()) if found.size else 0.0
+    robust = max(float(np.percentile(found, _PERCENTILE)), _FIFTH * largest) if found.size else 0.0
+    is_clipped = clip and robust < 0.8 * largest
+    end = (robust if is_clipped else largest) or 1.0
+    return Scale(-end, end, is_error=True, is_clipped=is_clipped)
+
+
+def readable_times(ts: np.ndarray, unit: str) -> tuple[np.ndarray, str]:
+    """Times in a unit in which they have few digits: from 1e5 s on in hours, from 1e7 s on in days."""
+    largest = float(np.max(np.abs(ts), initial=0.0)) if unit == "s" else 0.0
+    seconds, name = (86400.0, "d") if largest >= 1e7 else (3600.0, "h") if largest >= 1e5 else (1.0, unit)
+    return ts / seconds, name

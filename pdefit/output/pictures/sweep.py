@@ -1,6 +1,5 @@
 """The page sweep.html: losses and errors of all jobs of a sweep against what was swept, and their last fields."""
 
-import base64
 import math
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -8,11 +7,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.cm import ScalarMappable
 from matplotlib.ticker import MaxNLocator
 
 from pdefit._util.atomic import write_text
-from pdefit.output.pictures.report import template
-from pdefit.output.pictures.style import BAD, DIVERGING, GOOD, PALE, SEQUENTIAL, figure
+from pdefit.output.pictures.report import embedded, template
+from pdefit.output.pictures.style import BAD, GOOD, PALE, figure, panel_grid, scale_of, scale_of_errors
 
 # panels of small multiples and of swept keys, and characters of a label, at most
 _MOST_FIELDS, _MOST_KEYS, _LONGEST = 12, 8, 24
@@ -89,8 +89,7 @@ def _embedded(draw: Callable[[Path], None], name: str, caption: str) -> dict[str
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "figure.png"
         draw(path)
-        content = base64.b64encode(path.read_bytes()).decode("ascii")
-    return {"source": f"data:image/png;base64,{content}", "caption": caption, "alternative": name}
+        return {"source": embedded(path, "image/png"), "caption": caption, "alternative": name}
 
 
 def _draw_values(path: Path, jobs: Sequence[Shown], keys: Sequence[str], best: Shown | None) -> None:
@@ -153,30 +152,25 @@ def _draw_waterfall(path: Path, jobs: Sequence[Shown]) -> None:
 
 def _draw_frames(path: Path, jobs: Sequence[Shown], field: str) -> None:
     """Last frames as small multiples: lines or maps, all in one scale."""
-    columns = min(len(jobs), 4)
-    rows = -(-len(jobs) // columns)
+    across = min(len(jobs), 4)
+    down = -(-len(jobs) // across)
     frames = [np.asarray(job.frames[field], float) for job in jobs]
-    low, high = (float(f([x for x in (limit(a) for a in frames) if np.isfinite(x)] or [0.0])) for f, limit in
-                 ((min, np.nanmin), (max, np.nanmax)))  # fmt: skip
-    with figure(path, 1.9 * columns + 0.6, 1.7 * rows + 0.3) as fig:
-        axes = fig.subplots(rows, columns, squeeze=False)
-        for ax in axes.flat[len(jobs) :]:
-            ax.set_axis_off()
-        shown = None
-        for ax, job, frame in zip(axes.flat, jobs, frames, strict=False):
-            ax.set_title(_short(job.name), fontsize=6.5)
-            ax.tick_params(labelsize=6)
+    values = np.concatenate([frame.ravel() for frame in frames])
+    is_mixed = np.any(values < 0) and np.any(values > 0)
+    scale = scale_of_errors(values, clip=False) if is_mixed and frames[0].ndim > 1 else scale_of(values)
+    with panel_grid(path, (1.9 * across + 0.6, 1.7 * down + 0.3), (down, across)) as (fig, grid):
+        for axes, job, frame in zip(grid.flat, jobs, frames, strict=False):
+            axes.set_title(_short(job.name), fontsize=6.5)
+            axes.tick_params(labelsize=6)
             if frame.ndim == 1:
-                ax.plot(frame, color=GOOD, lw=1.0)
-                ax.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low) or 1.0)
-                continue
-            signed = low < 0 < high
-            limits = (-max(-low, high), max(-low, high)) if signed else (low, high)
-            colours = DIVERGING if signed else SEQUENTIAL
-            shown = ax.imshow(frame.T, origin="lower", vmin=limits[0], vmax=limits[1], cmap=colours, aspect="auto")
-            ax.set_axis_off()
-        if shown is not None:
-            fig.colorbar(shown, ax=axes, label=field, shrink=0.8)
+                axes.plot(frame, color=GOOD, lw=1.0)
+                axes.set(**scale.axis)
+            else:
+                look: Any = {"cmap": scale.colormap(), "norm": scale.norm()}
+                axes.imshow(frame.T, origin="lower", aspect="auto", **look)
+                axes.set_axis_off()
+        if frames[0].ndim > 1:
+            fig.colorbar(ScalarMappable(scale.norm(), scale.colormap()), ax=grid, label=field, shrink=0.8)
 
 
 def _short(text: str) -> str:

@@ -4,16 +4,23 @@ HDF5 itself does not survive it. Where a write fails while caches are emptied, H
 and the process ends in a segmentation fault at exit. So HDF5 writes into a `Sink`, which accepts everything. The sink
 remembers the first failure of the disk and writes nothing after it. The file is then left as a kill at this moment
 would leave it. `flush` and `close` raise the remembered failure.
+
+Files that grow row by row open without repair after a kill -9: `created`, `start` and `commit` order what is written.
 """
 
+import contextlib
 import io
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import h5py
 
 from pdefit._util.interrupts import uninterrupted
+
+# type of labels and names: UTF-8 of any length
+TEXT = h5py.string_dtype()
 
 
 class Sink(io.RawIOBase):
@@ -133,3 +140,38 @@ class SurvivingFile(h5py.File):
         """Raise the first failure of the disk."""
         if self.sink.failure is not None:
             raise self.sink.failure
+
+
+@contextlib.contextmanager
+def created(path: Path, name: Path | None = None) -> Iterator[Any]:
+    """New HDF5 file that opens without repair after a kill -9, as long as every write is followed by `commit`.
+
+    The file stays open after the block, unless the block fails.
+
+    **Arguments:**
+
+    - `path`: where it is written.
+    - `name`: the path that errors show (default: `path`).
+    """
+    with uninterrupted():
+        file = SurvivingFile(path, name)
+        try:
+            yield file
+        except BaseException:
+            with contextlib.suppress(OSError):
+                file.close()
+            raise
+
+
+def start(file: Any) -> None:
+    """Write the structure to disk before the first row, with a counter of complete rows."""
+    file.create_dataset("n_done", data=0)
+    file["n_done"].attrs["long_name"] = "number of complete rows"
+    file.flush()
+
+
+def commit(file: Any, rows: int) -> None:
+    """Count rows after they are on disk, so that a reader who stops at row `n_done` never sees half a row."""
+    file.flush()
+    file["n_done"][...] = rows
+    file.flush()

@@ -1,10 +1,11 @@
 """Scratch file for adjoint checkpoints that do not fit into memory, written and read in the background."""
 
-import contextlib
+import io
 import math
+import os
 import queue
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -12,19 +13,18 @@ from typing import Any
 import numpy as np
 
 from pdefit._util.errors import PdefitError, first_line
-from pdefit.output.store._surviving import SurvivingFile
 
 # states on their way to the file, and as many on their way back: one is transferred, one waits
 _IN_FLIGHT = 2
 
 
 class CheckpointFile:
-    """Slots for states in an HDF5 file that lives as long as this object; a file left by a killed run is replaced.
+    """Slots for states in a file of raw bytes that lives as long as this object; a file left by a killed run is replaced.
 
     One thread reads and writes in the order of the calls, so a slot holds the state that was written last. `write`
     returns when the state is copied, and waits only where two others are on their way. At most four states are in
-    memory. A failure in the background, such as a full disk, is raised by the next call. Leaves are kept as bytes, so
-    any dtype is returned bit for bit.
+    memory. A failure in the background, such as a full disk, is raised by the next call. Any dtype is returned bit for
+    bit.
 
     **Arguments:**
 
@@ -44,7 +44,7 @@ class CheckpointFile:
         self._written: set[int] = set()
         self._coming: dict[int, Future[list[np.ndarray]]] = {}
         self._failure: PdefitError | None = None
-        self._file, self._datasets = self._create()
+        self._file = self._create()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
 
     @property
@@ -90,9 +90,7 @@ class CheckpointFile:
         """Stop the background thread and delete the file."""
         self._worker.shutdown(wait=True, cancel_futures=True)
         self._coming.clear()
-        # a failure to write does not matter, because the file is deleted
-        with contextlib.suppress(Exception):
-            self._file.close()
+        self._file.close()
         self._path.unlink(missing_ok=True)
 
     def __enter__(self) -> "CheckpointFile":
@@ -101,8 +99,8 @@ class CheckpointFile:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _create(self) -> tuple[Any, list[Any]]:
-        """New file with a dataset for each leaf."""
+    def _create(self) -> io.FileIO:
+        """New file, if there is room for all slots."""
         folder, needed = self._path.parent, self._slots * self.state_bytes
         try:
             self._path.unlink(missing_ok=True)
@@ -112,49 +110,37 @@ class CheckpointFile:
                     f"{self._slots} checkpoints take {needed / 1e9:.3g} GB, but '{folder}' has {free / 1e9:.3g} GB left; "
                     "allow fewer checkpoints, or free space there"
                 )
-            file = SurvivingFile(self._path)
-            datasets = [
-                file.create_dataset(f"leaf_{i:05d}", (self._slots, math.prod(shape) * dtype.itemsize), np.uint8)
-                for i, (shape, dtype) in enumerate(self._kinds)
-            ]
-        except PdefitError:
-            raise
-        # h5py raises almost any exception for a disk or a path that cannot be used
-        except Exception as error:
+            return open(self._path, "w+b", buffering=0)
+        except OSError as error:
             raise self._readable(error, "created") from None
-        return file, datasets
 
     def _write(self, slot: int, buffer: list[np.ndarray]) -> None:
         """Write a state from a buffer; runs in the background thread."""
-
-        def transfer(dataset: Any, leaf: np.ndarray) -> None:
-            dataset.write_direct(_bytes(leaf)[None], dest_sel=np.s_[slot : slot + 1])
-
         try:
-            self._transfer(transfer, buffer, "written")
+            self._transfer(slot, buffer, "written")
         finally:
             self._buffers.put(buffer)
 
     def _read(self, slot: int) -> list[np.ndarray]:
         """Read a state into new arrays; runs in the background thread."""
-
-        def transfer(dataset: Any, leaf: np.ndarray) -> None:
-            dataset.read_direct(_bytes(leaf)[None], source_sel=np.s_[slot : slot + 1])
-
         leaves = self._new_leaves()
-        self._transfer(transfer, leaves, "read")
+        self._transfer(slot, leaves, "read")
         return leaves
 
-    def _transfer(self, one: Callable[[Any, np.ndarray], None], leaves: list[np.ndarray], verb: str) -> None:
-        """Transfer of every leaf to or from its dataset; nothing after a failure."""
+    def _transfer(self, slot: int, leaves: list[np.ndarray], verb: str) -> None:
+        """Transfer of all leaves to or from the file, one behind the other; nothing after a failure."""
         if self._failure is not None:
             return
+        file, at = self._file.fileno(), slot * self.state_bytes
         try:
-            for dataset, leaf in zip(self._datasets, leaves, strict=True):
-                if leaf.nbytes:
-                    one(dataset, leaf)
-            self._file.check()
-        except Exception as error:
+            for leaf in leaves:
+                left = leaf.reshape(-1).view(np.uint8).data
+                while left:
+                    done = os.pwrite(file, left, at) if verb == "written" else os.preadv(file, [left], at)
+                    if done == 0:
+                        raise OSError("it is shorter than what was written into it")
+                    left, at = left[done:], at + done
+        except OSError as error:
             self._failure = self._readable(error, verb)
 
     def _check(self, slot: int) -> None:
@@ -171,8 +157,3 @@ class CheckpointFile:
 
     def _new_leaves(self) -> list[np.ndarray]:
         return [np.empty(shape, dtype) for shape, dtype in self._kinds]
-
-
-def _bytes(leaf: np.ndarray) -> np.ndarray:
-    """The memory of an array, without a copy."""
-    return leaf.reshape(-1).view(np.uint8)

@@ -104,22 +104,22 @@ def _ascii(text: str) -> str:
 
 def _numpy(film: Film, fields: list[Field], folder: Path) -> list[Path]:
     """One .npz without pickle: times, coordinates, and every kind of every field."""
-    path = folder / "fields.npz"
+    path, every = folder / "fields.npz", range(film.ts.size)
+    whole = {"time": film.ts, "phase": film.phase}
+    for field in fields:
+        whole |= {d: np.asarray(c, str) if c.dtype.kind in "US" else c for d, c in field.coords.items()}
+    # type, shape and parts of each array
+    arrays: dict[str, Any] = {name: (values.dtype, values.shape, [values]) for name, values in whole.items()}
+    for f in fields:
+        shape = (film.ts.size, *f.shape)
+        arrays |= {f"{f.name}_{k}": (film.dtype(f.name, k), shape, film.frames(f.name, k, every)) for k in f.kinds}
     with beside(path) as neighbour, zipfile.ZipFile(neighbour, "w", zipfile.ZIP_STORED) as archive:
-        whole = {"time": film.ts, "phase": film.phase}
-        for field in fields:
-            whole |= {d: np.asarray(c, str) if c.dtype.kind in "US" else c for d, c in field.coords.items()}
-        for name, values in whole.items():
+        for name, (dtype, shape, parts) in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-                np.lib.format.write_array(file, values, allow_pickle=False)
-        for field in fields:
-            for kind in field.kinds:
-                dtype = film.dtype(field.name, kind)
-                header = {"descr": dtype.str, "fortran_order": False, "shape": (film.ts.size, *field.shape)}
-                with archive.open(f"{field.name}_{kind}.npy", "w", force_zip64=True) as file:
-                    np.lib.format.write_array_header_1_0(file, header)
-                    for number in range(film.ts.size):
-                        file.write(np.ascontiguousarray(film.frame(field.name, kind, number), dtype).tobytes())
+                header = {"descr": dtype.str, "fortran_order": False, "shape": shape}
+                np.lib.format.write_array_header_1_0(file, header)
+                for part in parts:
+                    file.write(np.ascontiguousarray(part, dtype).tobytes())
     return [path]
 
 

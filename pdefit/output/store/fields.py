@@ -1,4 +1,4 @@
-"""fields.h5: observed, predicted and true fields over time, written frame by frame (NetCDF-4)."""
+"""fields.h5: observed, predicted and true fields over time, written frame by frame (NetCDF-4); and single states."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -6,12 +6,17 @@ from typing import Any
 
 import numpy as np
 
+from pdefit._util.atomic import beside
+from pdefit._util.errors import PdefitError
 from pdefit._util.interrupts import uninterrupted
-from pdefit.output.store import _growing as growing
+from pdefit.data.readers.datasets import array, opened, shape
+from pdefit.output.store import _surviving as surviving
 from pdefit.systems.capabilities import FieldCoords
 
 # frames are written together until they fill this many bytes
 _BLOCK = 1 << 20
+# the kind of a single state
+_KIND = "predicted"
 
 
 class FieldsFile:
@@ -49,50 +54,46 @@ class FieldsFile:
         derived: Collection[str] = (),
         measured: Collection[str] = (),
     ):
-        with growing.created(path) as self._file:
+        with surviving.created(path) as self._file:
             self._file.attrs.update(Conventions="CF-1.8", title=title)
             # the order of the state, in which pictures show fields: HDF5 itself lists variables by name
-            self._file.attrs["fields"] = " ".join(kinds)
-            self._file.attrs["diagnostics"] = " ".join(diagnostics)
-            self._file.attrs["derived"] = " ".join(derived)
-            self._file.attrs["measured"] = " ".join(measured)
+            lists = {"fields": kinds, "diagnostics": diagnostics, "derived": derived, "measured": measured}
+            self._file.attrs.update({name: " ".join(listed) for name, listed in lists.items()})
             self._names = [f"{field}_{kind}" for field, have in kinds.items() for kind in have]
             self._pending: list[dict[str, np.ndarray]] = []
             self._done, self._total = 0, ts.size
             self._dimension("time", ts, time_unit)
-            for field in kinds:
+            frame_bytes = 0
+            for field, have in kinds.items():
                 where = coords[field]
                 for dim in where.dims:
                     if dim not in self._file:
                         self._dimension(dim, where.coords[dim], where.coord_units.get(dim, "1"))
-            frame_bytes = 0
-            for field, have in kinds.items():
-                where = coords[field]
                 shape = tuple(where.coords[d].size for d in where.dims)
                 size = int(np.prod(shape)) * np.dtype(dtype).itemsize
                 frame_bytes += size * len(have)
                 rows = max(1, min(ts.size, 65536 // max(size, 1)))
+                attributes: dict[str, Any] = {"units": where.unit}
+                if where.vector:
+                    attributes |= {"vector": where.vector, "component": where.component}
+                if where.radius:
+                    attributes["radius"] = where.radius
                 for kind in have:
                     variable = self._file.create_dataset(
                         f"{field}_{kind}", (ts.size, *shape), dtype, fillvalue=np.nan, chunks=(rows, *shape)
                     )
-                    variable.attrs["units"] = where.unit
-                    variable.attrs["long_name"] = f"{where.long_name or field}, {kind}"
-                    if where.vector:
-                        variable.attrs.update(vector=where.vector, component=where.component)
-                    if where.radius:
-                        variable.attrs["radius"] = where.radius
+                    variable.attrs.update(attributes, long_name=f"{where.long_name or field}, {kind}")
                     for axis, dim in enumerate(("time", *where.dims)):
                         variable.dims[axis].attach_scale(self._file[dim])
             marker = self._file.create_dataset("phase", data=phase.astype(np.int8))
-            marker.attrs.update(long_name="0 fit, 1 forecast")
+            marker.attrs["long_name"] = "0 fit, 1 forecast"
             marker.dims[0].attach_scale(self._file["time"])
             self._block = max(1, _BLOCK // max(frame_bytes, 1))
-            growing.start(self._file)
+            surviving.start(self._file)
 
     def _dimension(self, name: str, values: np.ndarray, unit: str) -> None:
         if np.asarray(values).dtype.kind in "US":
-            scale = self._file.create_dataset(name, data=np.asarray(values, object), dtype=growing.TEXT)
+            scale = self._file.create_dataset(name, data=np.asarray(values, object), dtype=surviving.TEXT)
         else:
             scale = self._file.create_dataset(name, data=values)
             # not `units`: xarray would decode "days" as a duration
@@ -113,14 +114,9 @@ class FieldsFile:
         if last > self._total:
             raise ValueError(f"FieldsFile holds {self._total} times, but got frame {last}")
         for name in self._names:
-            rows = [frame[name] for frame in self._pending if name in frame]
-            if len(rows) == last - first:
-                self._file[name][first:last] = np.stack(rows)
-                continue
-            for i, frame in enumerate(self._pending):
-                if name in frame:
-                    self._file[name][first + i] = frame[name]
-        growing.commit(self._file, last)
+            missing = np.full(self._file[name].shape[1:], np.nan)
+            self._file[name][first:last] = np.stack([frame.get(name, missing) for frame in self._pending])
+        surviving.commit(self._file, last)
         self._done, self._pending = last, []
 
     def __enter__(self) -> "FieldsFile":
@@ -131,3 +127,78 @@ class FieldsFile:
             self._write()
         finally:
             self._file.close()
+
+
+def write_frame(
+    path: Path,
+    fields: Mapping[str, np.ndarray],
+    t: float,
+    time_unit: str,
+    coords: Mapping[str, FieldCoords],
+    title: str,
+) -> None:
+    """Write a state as a fields.h5 of one frame, which appears under its name when it is complete.
+
+    **Arguments:**
+
+    - `path`: where it is written; folders are made.
+    - `fields`: arrays by name.
+    - `t`: time of the state, in `time_unit`.
+    - `coords`: axes, coordinates and unit of each field.
+    - `title`: of the file; it names the model.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    kinds, dtype = dict.fromkeys(fields, (_KIND,)), str(next(iter(fields.values())).dtype)
+    with beside(path, shared=True) as neighbour:
+        ts, phase = np.asarray([t]), np.zeros(1)
+        with FieldsFile(neighbour, ts, time_unit, coords, kinds, dtype, phase, title) as film:
+            film.append({f"{name}_{_KIND}": value for name, value in fields.items()})
+
+
+def read_frame(path: Path, shapes: Mapping[str, tuple[int, ...]], model: str) -> dict[str, np.ndarray]:
+    """State in a file: the last complete frame of `<field>_predicted`, or of `<field>`, for every field.
+
+    A file of another model, or of another grid, is refused.
+
+    **Arguments:**
+
+    - `path`: of the file.
+    - `shapes`: of the expected fields, by name.
+    - `model`: its name, for errors.
+    """
+    with opened(path) as file:
+        has = set(file)
+        names = {f: next((n for n in (f"{f}_{_KIND}", f) if n in has), None) for f in shapes}
+        missing = [f for f, name in names.items() if name is None]
+        if missing:
+            raise PdefitError(
+                f"'{path.name}' is no state of {model}: it holds {', '.join(sorted(has)) or 'nothing'}, but not "
+                f"{', '.join(missing)}; name the fields.h5 of a run of {model}"
+            )
+        count = _count(array(file, "n_done", path), path) if "n_done" in has else None
+        out = {}
+        for field, expected in shapes.items():
+            name = str(names[field])
+            found = shape(file, name, path)
+            if len(found) != 1 + len(expected) or found[1:] != expected:
+                raise PdefitError(
+                    f"'{name}' in '{path.name}' has frames of shape {found[1:]}, but {field} of {model} has {expected}; "
+                    f"use a state of the same grid"
+                )
+            last = (found[0] if count is None else min(count, found[0])) - 1
+            if last < 0:
+                raise PdefitError(f"'{path.name}' holds no complete frame yet; use another file")
+            value = array(file, name, path, slice(last, last + 1))[0]
+            if value.dtype.kind != "f":
+                raise PdefitError(f"'{name}' in '{path.name}' is text; numbers are expected")
+            if not np.all(np.isfinite(value)):
+                raise PdefitError(f"The last frame of '{name}' in '{path.name}' is not finite; use another file")
+            out[field] = value
+    return out
+
+
+def _count(n_done: np.ndarray, path: Path) -> int:
+    """Number of complete frames."""
+    if n_done.shape != () or n_done.dtype.kind != "f" or not np.isfinite(n_done):
+        raise PdefitError(f"'n_done' in '{path.name}' is no number of frames; the file is damaged, copy it again")
+    return int(n_done)

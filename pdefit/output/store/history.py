@@ -1,5 +1,6 @@
 """history.h5: loss, gradient norm and controls of every evaluation of a fit, appended as it runs."""
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,10 @@ from pdefit._util.atomic import beside
 from pdefit._util.errors import PdefitError
 from pdefit._util.interrupts import uninterrupted
 from pdefit.data.readers.datasets import opened, variable
-from pdefit.output.store import _growing as growing
+from pdefit.output.store import _surviving as surviving
 
-_COLUMNS = {
+# columns of a history, besides one for each control
+COLUMNS = {
     "iteration": (np.int64, "evaluation of the functional, from 1"),
     "stage": (np.int16, "stage, from 1"),
     "loss": (np.float64, "J, with the weights in force at the time"),
@@ -36,36 +38,31 @@ class HistoryFile:
     def __init__(self, path: Path, names: Sequence[str], keep: int = 0):
         kept = _rows(path, keep) if keep else {}
         # the old file stays in place until the new one holds its rows
-        with beside(path) as beginning, growing.created(beginning, path) as self._file:
+        with beside(path) as beginning, surviving.created(beginning, path) as self._file:
             self._rows = 0
-            for column, (dtype, long_name) in _COLUMNS.items():
+            for column, (dtype, long_name) in COLUMNS.items():
                 self._file.create_dataset(column, (0,), dtype, maxshape=(None,), chunks=(1024,))
                 self._file[column].attrs["long_name"] = long_name
-            self._file.create_dataset("control_name", data=np.asarray(list(names), object), dtype=growing.TEXT)
+            self._file.create_dataset("control_name", data=np.asarray(list(names), object), dtype=surviving.TEXT)
+            count = len(names)
             self._file.create_dataset(
-                "control",
-                (0, len(names)),
-                np.float64,
-                maxshape=(None, len(names) or None),
-                chunks=(256, max(len(names), 1)),
+                "control", (0, count), np.float64, maxshape=(None, count or None), chunks=(256, max(count, 1))
             )
-            growing.start(self._file)
+            surviving.start(self._file)
             if keep:
                 self._write(kept)
 
     def append(self, rows: Sequence[Any], controls: np.ndarray) -> None:
         """Add rows with the columns as attributes, and the physical controls (n, p) of each."""
-        self._write({**{c: [getattr(row, c) for row in rows] for c in _COLUMNS}, "control": controls})
+        self._write({**{c: [getattr(row, c) for row in rows] for c in COLUMNS}, "control": controls})
 
     @uninterrupted()
     def _write(self, columns: Mapping[str, Any]) -> None:
         last = self._rows + len(columns["iteration"])
-        for column in _COLUMNS:
-            self._file[column].resize((last,))
-            self._file[column][self._rows :] = columns[column]
-        self._file["control"].resize((last, self._file["control"].shape[1]))
-        self._file["control"][self._rows :] = columns["control"]
-        growing.commit(self._file, last)
+        for column, values in columns.items():
+            self._file[column].resize(last, axis=0)
+            self._file[column][self._rows :] = values
+        surviving.commit(self._file, last)
         self._rows = last
 
     def __enter__(self) -> "HistoryFile":
@@ -80,15 +77,11 @@ def read_history(path: Path) -> dict[str, np.ndarray]:
 
     A control with the name of a column is left out.
     """
-    names = (*_COLUMNS, "control", "n_done", "control_name")
     try:
-        with opened(path) as file:
-            columns: dict[str, Any] = {c: variable(file, c, path) for c in names}
-            count, labels = int(columns.pop("n_done")[()]), columns.pop("control_name").asstr()[()]
-            found = {name: np.asarray(column[:count]) for name, column in columns.items()}
-        controls = dict(zip(map(str, labels), found.pop("control").T, strict=True))
-        if {x.shape for x in (*found.values(), *controls.values())} == {(count,)}:
-            return {**controls, **found}
+        count, columns, names = _complete(path)
+        controls = dict(zip(names, columns.pop("control").T, strict=True))
+        if {x.shape for x in (*columns.values(), *controls.values())} == {(count,)}:
+            return {**controls, **columns}
     except PdefitError:
         raise
     # h5py answers damaged bytes with almost any exception
@@ -99,14 +92,20 @@ def read_history(path: Path) -> dict[str, np.ndarray]:
 
 def _rows(path: Path, keep: int) -> dict[str, np.ndarray]:
     """The first `keep` rows of a history, also of one whose writer was killed."""
-    try:
-        with opened(path) as file:
-            columns: dict[str, Any] = {c: variable(file, c, path) for c in (*_COLUMNS, "control", "n_done")}
-            if int(columns.pop("n_done")[()]) >= keep:
-                return {name: column[:keep] for name, column in columns.items()}
-    except (OSError, PdefitError):
-        pass
+    # as damaged bytes may raise almost anything
+    with contextlib.suppress(Exception):
+        count, columns, _ = _complete(path)
+        if count >= keep:
+            return {name: column[:keep] for name, column in columns.items()}
     raise PdefitError(
         f"'{path}' lacks some of the {keep} evaluations that the saved state has behind it; put it back from a copy, "
         f"or start a new run"
     )
+
+
+def _complete(path: Path) -> tuple[int, dict[str, np.ndarray], list[str]]:
+    """The number of complete rows, the columns with those rows, and the names of the controls."""
+    with opened(path) as file:
+        columns: dict[str, Any] = {c: variable(file, c, path) for c in ("n_done", *COLUMNS, "control", "control_name")}
+        count, names = int(columns.pop("n_done")[()]), columns.pop("control_name").asstr()[()]
+        return count, {name: np.asarray(column[:count]) for name, column in columns.items()}, [*map(str, names)]

@@ -9,7 +9,7 @@ import pytest
 from matplotlib import image
 
 from pdefit.analysis.adjoint_study import Measured, recommended
-from pdefit.output.pictures.adjoints import draw_adjoints
+from pdefit.output.pictures.studies import draw_adjoints
 
 # diffusion so stiff between frames that one backup does not do
 FRONT = (

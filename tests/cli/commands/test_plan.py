@@ -67,7 +67,7 @@ def test_a_hosted_fit_gives_the_traced_result_and_leaves_no_checkpoints(pdefit_i
 
 
 def test_checkpoints_that_a_kill_left_are_removed(tmp_path):
-    left, other = tmp_path / "checkpoints-7.h5", tmp_path / "fields.h5"
+    left, other = tmp_path / "checkpoints-7.bin", tmp_path / "fields.h5"
     for file in (left, other):
         file.write_bytes(b"of a run that was killed")
     driver = Hosted()
@@ -75,7 +75,7 @@ def test_checkpoints_that_a_kill_left_are_removed(tmp_path):
     with pytest.raises(KeyboardInterrupt), checkpoints_in(tmp_path, driver):
         assert not left.exists() and driver.open_file is not None
         stores = [driver.open_file(like, 2) for _ in range(2)]
-        assert len(list(tmp_path.glob("checkpoints-*.h5"))) == 2
+        assert len(list(tmp_path.glob("checkpoints-*.bin"))) == 2
         for store in stores:
             store.close()
         raise KeyboardInterrupt

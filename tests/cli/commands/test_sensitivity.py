@@ -13,7 +13,7 @@ from pdefit._util.atomic import write_json
 from pdefit.analysis.sensitivity import Effect
 from pdefit.cli.commands.sensitivity import _row, _table
 from pdefit.cli.runtime.progress import RunsProgress
-from pdefit.output.pictures.sensitivity import draw_sensitivity
+from pdefit.output.pictures.studies import draw_sensitivity
 
 FRONT = ("experiment=reaction/fisher_front", "system.grid.shape=[80]", "times.count=13")
 EFFECTS = [

@@ -63,7 +63,7 @@ def test_a_place_takes_names_of_its_own_kind():
         "pdefit.cli.main.main",
         "pdefit._util.atomic.write_text",
         "pdefit.cli.config._instantiate.build",
-        "pdefit.output.store._growing.create",
+        "pdefit.output.store._surviving.created",
         "pdefit.cli.runtime.run_directory.subprocess.run",
         "pdefit_reaction.pdefit.RK4",
         "pdefit_reaction.SYSTEMS",

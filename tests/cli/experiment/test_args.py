@@ -10,7 +10,7 @@ from rich.console import Console
 from pdefit._util.errors import PdefitError
 from pdefit.cli.commands.simulate import run_simulate
 from pdefit.cli.experiment.build import build_experiment
-from pdefit.output.store.parameters import read_parameters
+from pdefit.output.store.tables import read_parameters
 
 REST = (
     "experiment=reaction/fisher_front", "system=cardiac/aliev_panfilov", "twin=self", "system.grid.shape=[6]",

@@ -11,7 +11,7 @@ from pdefit._util.errors import PdefitError
 from pdefit.cli.experiment.build import build_experiment
 from pdefit.cli.results.parameter_rows import true_theta
 from pdefit.cli.results.parameter_table import parameter_table as _table
-from pdefit.output.store.parameters import ParameterRow
+from pdefit.output.store.tables import ParameterRow
 
 
 @pytest.fixture

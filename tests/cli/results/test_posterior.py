@@ -8,7 +8,7 @@ import pytest
 import xarray
 
 from pdefit._util.errors import PdefitError
-from pdefit.output.pictures._posterior import draw_posterior
+from pdefit.output.pictures._estimates import draw_posterior
 
 FRONT = (
     "experiment=reaction/fisher_front",

@@ -9,7 +9,7 @@ import pytest
 
 from pdefit.cli.experiment.build import build_experiment
 from pdefit.cli.runs.discretisation_check import discretisation
-from pdefit.output.store.parameters import read_parameters
+from pdefit.output.store.tables import read_parameters
 
 COARSE = ("experiment=reaction/fisher_front", "system.grid.shape=[40]", "times.count=13", "render=false")
 

@@ -10,13 +10,13 @@ from matplotlib import image
 from matplotlib.figure import Figure
 
 from pdefit.data.readers.fields import open_film
+from pdefit.output.pictures._lines import _below
 from pdefit.output.pictures._maps import colorbar, draw_map, draw_misfit, scales, telling_frames
 from pdefit.output.pictures._orbits import turns_too_fast, windows
 from pdefit.output.pictures._quantities import bodies, quantities, widest, with_unit
-from pdefit.output.pictures._scales import is_signed, margin, readable_times, scale_of, scale_of_errors
-from pdefit.output.pictures._spacetime import _below
 from pdefit.output.pictures._traces import probes
 from pdefit.output.pictures.figures import draw_all
+from pdefit.output.pictures.style import is_signed, readable_times, scale_of, scale_of_errors
 from pdefit.systems.capabilities import FieldCoords
 
 SPACES = ["line", "plane", "strip", "uneven", "box", "sphere", "position", "number", "species"]
@@ -158,7 +158,7 @@ def test_parts_of_a_field(tmp_path):
 def test_scales():
     assert scale_of(np.asarray([1.0, 3.0])).norm()(2.0) == 0.5
     wide = scale_of(np.logspace(-8, 2, 50))
-    assert wide.is_log and np.isclose(wide.low, 1e-8) and margin(wide)[0] < 1e-8
+    assert wide.is_log and np.isclose(wide.low, 1e-8) and wide.limits[0] < 1e-8
     assert not scale_of(np.append(np.logspace(-8, 2, 50), -1.0)).is_log
     # a front: most of it at one or the other end
     assert not scale_of(1 / (1 + np.exp(np.linspace(-40, 40, 100)))).is_log
@@ -174,8 +174,10 @@ def test_scales():
     clipped, whole = scale_of_errors(spiked), scale_of_errors(spiked, clip=False)
     assert clipped.is_clipped and clipped.high == 6.0 and (whole.is_clipped, whole.high) == (False, 30.0)
     assert is_signed(np.asarray([-1.0, 2.0, np.nan])) and not is_signed(np.asarray([-0.1, 2.0]))
-    shared, _ = scales([(np.asarray([-1.0, 0.0]), np.asarray([0.0, 2.0]))])
-    assert (shared.low, shared.high, shared.map) == (-2.0, 2.0, "RdBu_r")
+    shared, errors = scales(
+        [{"a": np.asarray([-1.0, 0.0]), "b": np.asarray([0.0, 2.0]), "error": np.asarray([9.0, 9.0])}]
+    )
+    assert (shared.low, shared.high, shared.map) == (-2.0, 2.0, "RdBu_r") and errors.high == 9.0
 
 
 def test_long_times_are_told_in_hours_and_days():

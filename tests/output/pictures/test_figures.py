@@ -11,8 +11,7 @@ from pdefit.inverse.fit.result import Record
 from pdefit.output.pictures.figures import draw_all
 from pdefit.output.pictures.sweep import Shown, write_sweep_page
 from pdefit.output.store.history import HistoryFile
-from pdefit.output.store.parameters import ParameterRow, write_parameters
-from pdefit.output.store.tables import write_series
+from pdefit.output.store.tables import ParameterRow, write_parameters, write_series
 
 DPI = 160
 ROW = ParameterRow("D", "mm^2/s", "log", 2.0, 1.01, 1.0, 0.01, 0.9, 1.1, 0.2, False)

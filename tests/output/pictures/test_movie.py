@@ -8,9 +8,8 @@ import pytest
 
 from pdefit._util.errors import PdefitError
 from pdefit.data.readers.fields import open_film
-from pdefit.output.pictures import _encode as encode
-from pdefit.output.pictures._encode import write_movie
-from pdefit.output.pictures._movie import draw_movie
+from pdefit.output.pictures import _movie as encoding
+from pdefit.output.pictures._movie import draw_movie, write_movie
 from pdefit.output.pictures.figures import draw_run_movie
 
 
@@ -94,7 +93,7 @@ def test_a_gif_where_no_encoder_is(tmp_path, monkeypatch):
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_encoder_that_fails_is_one_sentence(tmp_path, monkeypatch):
     # an H.264 encoder that needs a device
-    monkeypatch.setattr(encode, "_MP4", (".mp4", "h264_v4l2m2m", "yuv420p"))
+    monkeypatch.setattr(encoding, "_MP4", (".mp4", "h264_v4l2m2m", "yuv420p"))
     with pytest.raises(PdefitError, match="The encoder h264_v4l2m2m could not write 'm.mp4'"):
         write_movie(tmp_path / "m.mp4", iter([np.zeros((64, 64, 3), np.uint8)] * 50), 50)
     assert list(tmp_path.iterdir()) == []

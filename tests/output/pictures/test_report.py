@@ -17,7 +17,7 @@ from pdefit._util.errors import PdefitError
 from pdefit.cli.commands.export import run_export
 from pdefit.output.pictures.figures import draw_all, draw_run_movie
 from pdefit.output.pictures.report import write_report
-from pdefit.output.store.parameters import ParameterRow, write_parameters
+from pdefit.output.store.tables import ParameterRow, write_parameters
 from pdefit.output.store.xdmf import write_xdmf
 
 EVIL = '<script>alert("1")</script>&amp;'

@@ -80,10 +80,12 @@ def test_a_vector_alone_has_its_vorticity_first(tmp_path):
         first, *rest = planes(film)
         assert first.label == "vorticity (1/s)" and [q.field.name for q in rest] == ["u", "w"]
         assert without_components(planes(film)) == [first]
-        ((truth, prediction),) = first.pairs(film, [1])
+        (frame,) = first.compared(film, [1])
+        truth, prediction = frame["truth"], frame["prediction"]
+        np.testing.assert_array_equal(frame["error"], prediction - truth)
         np.testing.assert_allclose(truth, np.full((8, 12), 6.0), rtol=1e-12)
         np.testing.assert_allclose(prediction, np.full((8, 12), 3.0), rtol=1e-12)
-        shared, _ = scales([(truth, prediction)], first.is_signed)
+        shared, _ = scales([frame], first.is_signed)
         np.testing.assert_allclose([shared.low, shared.high], [-6.0, 6.0])
 
 

@@ -13,7 +13,6 @@ from pdefit._util.errors import of_the_machine
 from pdefit._util.interrupts import uninterrupted
 from pdefit.output.store import _surviving as surviving
 from pdefit.output.store._surviving import SurvivingFile
-from pdefit.output.store.adjoint_scratch import CheckpointFile
 
 # every file may grow to a limit: what the system answers beyond is what a full disk answers
 _LIMITED = """
@@ -109,18 +108,6 @@ class Full:
 
     def __getattr__(self, name):
         return getattr(self.file, name)
-
-
-def test_scratch_files_say_that_the_disk_is_full(tmp_path, monkeypatch):
-    state = [np.arange(5000.0)]
-    monkeypatch.setattr(surviving, "open", Full(3), raising=False)
-    with CheckpointFile(tmp_path / "checkpoints-0.h5", state, 20) as file:
-        with pytest.raises(Exception, match=r"checkpoints-0.h5' cannot be written .*No space left") as told:
-            for slot in range(20):
-                file.write(slot, state)
-            file.read(19)
-        assert type(told.value).__name__ == "PdefitError"
-    assert not list(tmp_path.iterdir())
 
 
 def test_an_interrupt_in_the_middle_of_a_write_is_told_behind_it(tmp_path, monkeypatch):

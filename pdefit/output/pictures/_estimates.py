@@ -1,4 +1,4 @@
-"""Estimates with their intervals and, where the truth is known, errors; and how a fit came to them."""
+"""Estimates: numbers with their intervals, unknown fields with their standard deviation, and how a fit came to them."""
 
 from pathlib import Path
 from typing import Any
@@ -7,11 +7,16 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from pdefit._util.errors import PdefitError, with_space
-from pdefit.data.readers.datasets import opened, variable
-from pdefit.output.pictures.style import BAD, COLORS, GOOD, PALE, figure
-from pdefit.output.store.parameters import ParameterRow
+from pdefit.data.readers.fields import open_film
+from pdefit.output.pictures._maps import aspect, colorbar, draw_image
+from pdefit.output.pictures._quantities import quantities, with_unit
+from pdefit.output.pictures.style import BAD, COLORS, GOOD, PALE, PREDICTED, TRUE, Scale, figure, scale_of
+from pdefit.output.store.history import COLUMNS, read_history
+from pdefit.output.store.tables import ParameterRow
 
 _SHOWN = 40
+# most unknown fields that are drawn
+_MOST = 3
 # most values of initial states that are listed
 _MOST_STATES = 12
 _DOUBTED: dict[str, Any] = {
@@ -84,13 +89,9 @@ def draw_convergence(path: Path, history: Path, rows: list[ParameterRow]) -> Non
     - `history`: path of history.h5.
     - `rows`: the estimates, with the truth where it is known.
     """
-    with opened(history) as file:
-        columns = ("n_done", "loss", "stage", "accepted", "control", "control_name")
-        done, *rows_of, named = (variable(file, column, history) for column in columns)
-        n = int(done[()])
-        loss, stage, accepted, control = (column[:n] for column in rows_of)
-        accepted = accepted.astype(bool)
-        names = [x.decode() for x in named[:]]
+    columns = read_history(history)
+    loss, stage, accepted = columns["loss"], columns["stage"], columns["accepted"].astype(bool)
+    n = loss.size
     if n == 0:
         raise PdefitError(f"'{history.name}' holds no evaluation yet")
     iteration = np.arange(1, n + 1)
@@ -105,10 +106,10 @@ def draw_convergence(path: Path, history: Path, rows: list[ParameterRow]) -> Non
             left.legend()
         left.set(yscale="log", xlabel="iteration", ylabel="loss J", title="Loss")
         truth = {r.control: r.truth for r in rows}
-        shown = _listed(names)
+        shown = _listed([name for name in columns if name not in COLUMNS])
         known = bool(shown) and all(truth.get(name) for name in shown)
         for k, name in enumerate(shown):
-            values = control[:, names.index(name)]
+            values = columns[name]
             reference = truth[name] if known else values[-1]
             error = np.abs(values / reference - 1) if reference else np.abs(values)
             style = {"color": COLORS[k % 9], "label": name, "ls": "-" if k < 9 else "--"}
@@ -122,6 +123,57 @@ def draw_convergence(path: Path, history: Path, rows: list[ParameterRow]) -> Non
                 fig.legend(*right.get_legend_handles_labels(), loc="outside right upper", fontsize=7)
         else:
             right.set_axis_off()
+
+
+def draw_posterior(path: Path, file: Path, summary: dict[str, Any]) -> None:
+    """Draw estimate, standard deviation and its ratio to the prior of up to three fields, and the eigenvalues.
+
+    Where the truth is known, the third panel is the error in standard deviations.
+
+    **Arguments:**
+
+    - `path`, `file`: of the picture, and of posterior.h5.
+    - `summary`: the section `posterior` of summary.json.
+    """
+    with open_film(file) as film:
+        shown = [q for q in quantities(film) if q.axes][:_MOST]
+        parts = [{kind: next(q.frames(film, kind, [0])) for kind in q.field.kinds} for q in shown]
+    # inches
+    heights = [min(max(2.0 / aspect(q), 1.2), 3.2) if len(q.axes) == 2 else 1.7 for q in shown]
+    with figure(path, 7.6, sum(heights) + 0.5 * len(shown) + 2.0) as fig:
+        spec = fig.add_gridspec(len(shown) + 1, 3, height_ratios=[*heights, 1.6])
+        for row, (quantity, part) in enumerate(zip(shown, parts, strict=True)):
+            known = "true" in part
+            ratio = (part["predicted"] - part["true"]) / part["std"] if known else part["std"] / part["prior"]
+            largest = float(np.nanmax(np.abs(ratio)))
+            panels: list[tuple[str, np.ndarray, Scale, str]] = [
+                ("estimate", part["predicted"], scale_of(part["predicted"]), quantity.label),
+                ("standard deviation", part["std"], scale_of(part["std"]), with_unit("std", quantity.field.unit)),
+                ("error / std", ratio, Scale(-largest, largest, is_error=True), "")
+                if known
+                else ("std / std of the prior", ratio, Scale(0.0, largest), ""),
+            ]
+            for k, (title, values, scale, label) in enumerate(panels):
+                axes = fig.add_subplot(spec[row, k])
+                if len(quantity.axes) == 2:
+                    axes.locator_params(nbins=3)
+                    draw_image(axes, quantity, values, scale)
+                    colorbar(fig, scale, label, ax=axes, orientation="horizontal", pad=0.02)
+                else:
+                    x = quantity.axes[0].values
+                    axes.plot(x, values, color=PREDICTED)
+                    axes.set(xlabel=quantity.axes[0].label, ylabel=label)
+                    if k == 0:
+                        band = 1.96 * part["std"]
+                        axes.fill_between(x, values - band, values + band, color=PREDICTED, alpha=0.25, lw=0)
+                        axes.plot(x, part.get("true", np.full_like(x, np.nan)), color=TRUE, lw=0.8, ls="--")
+                axes.set_title(title, fontsize=9)
+        axes = fig.add_subplot(spec[-1, :])
+        values = np.asarray(summary.get("eigenvalues") or [np.nan], float)
+        axes.semilogy(np.arange(values.size) + 1, values, color=PREDICTED, marker=".", ms=3, lw=0.8)
+        axes.axhline(1.0, color=TRUE, lw=0.8, ls=":")
+        told = f"what the data add to the prior: {summary.get('degrees_of_freedom') or np.nan:.4g} degrees of freedom"
+        axes.set(xlabel="number", ylabel="eigenvalue", title=told)
 
 
 def _listed(names: list[str]) -> list[str]:
