@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from pdefit._util.errors import PdefitError, with_space
-from pdefit.data.readers.datasets import opened, variable
+from pdefit.data.readers.formats import opened
 from pdefit.output.pictures.style import BAD, COLORS, GOOD, PALE, figure
 from pdefit.output.store.parameters import ParameterRow
 
@@ -86,7 +86,7 @@ def draw_convergence(path: Path, history: Path, rows: list[ParameterRow]) -> Non
     """
     with opened(history) as file:
         columns = ("n_done", "loss", "stage", "accepted", "control", "control_name")
-        done, *rows_of, named = (variable(file, column, history) for column in columns)
+        done, *rows_of, named = (file[column].checked().stored for column in columns)
         n = int(done[()])
         loss, stage, accepted, control = (column[:n] for column in rows_of)
         accepted = accepted.astype(bool)

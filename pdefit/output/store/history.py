@@ -9,7 +9,7 @@ import numpy as np
 from pdefit._util.atomic import beside
 from pdefit._util.errors import PdefitError
 from pdefit._util.interrupts import uninterrupted
-from pdefit.data.readers.datasets import opened, variable
+from pdefit.data.readers.formats import opened
 from pdefit.output.store import _growing as growing
 
 _COLUMNS = {
@@ -83,7 +83,7 @@ def read_history(path: Path) -> dict[str, np.ndarray]:
     names = (*_COLUMNS, "control", "n_done", "control_name")
     try:
         with opened(path) as file:
-            columns: dict[str, Any] = {c: variable(file, c, path) for c in names}
+            columns: dict[str, Any] = {c: file[c].checked().stored for c in names}
             count, labels = int(columns.pop("n_done")[()]), columns.pop("control_name").asstr()[()]
             found = {name: np.asarray(column[:count]) for name, column in columns.items()}
         controls = dict(zip(map(str, labels), found.pop("control").T, strict=True))
@@ -101,7 +101,7 @@ def _rows(path: Path, keep: int) -> dict[str, np.ndarray]:
     """The first `keep` rows of a history, also of one whose writer was killed."""
     try:
         with opened(path) as file:
-            columns: dict[str, Any] = {c: variable(file, c, path) for c in (*_COLUMNS, "control", "n_done")}
+            columns: dict[str, Any] = {c: file[c].checked().stored for c in (*_COLUMNS, "control", "n_done")}
             if int(columns.pop("n_done")[()]) >= keep:
                 return {name: column[:keep] for name, column in columns.items()}
     except (OSError, PdefitError):

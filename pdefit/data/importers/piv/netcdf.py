@@ -7,8 +7,8 @@ import numpy as np
 
 from pdefit._util.errors import PdefitError
 from pdefit.data.importers.piv.fields import FLAGS, Fields, flags_of, settle_units
-from pdefit.data.readers.datasets import sound
 from pdefit.data.readers.hdf5 import open_netcdf
+from pdefit.data.readers.variable import sound
 
 NAME = "NetCDF or HDF5 (u, v over x, y, t)"
 _TIMES = ("time", "t", "frame")
