@@ -28,7 +28,7 @@ from jaxtyping import Array, Float
 import pdefit
 from pdefit.cli.runtime.memory_meter import Meter
 from pdefit.data.readers.frames import Frames
-from pdefit.data.readers.spooled import TargetFile
+from pdefit.data.readers.observations import TargetFile
 from pdefit.integrate.solve import Numerics, frames
 from pdefit.output.store.adjoint_scratch import CheckpointFile
 

@@ -22,7 +22,7 @@ from pdefit.cli.config.in_process import apart
 from pdefit.cli.experiment.build import build_experiment
 from pdefit.cli.runs.recorded_run import at_best, open_run, same_problem
 from pdefit.cli.runtime.equations import using
-from pdefit.data.readers.lazy_fields import lazy_fields
+from pdefit.data.readers.fields import lazy_fields
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import VALUE
 from pdefit.inverse.objective.fingerprint import fingerprint

@@ -15,7 +15,7 @@ from pdefit._util.errors import PdefitError
 from pdefit.data.importers.options import PIXELS, SCALE_OPTIONS, Scale, choice, refuse_unknown, scale_of
 from pdefit.data.importers.piv_files import components, doubts, stated, velocity_fields
 from pdefit.data.importers.recording import Recording, frame_numbers
-from pdefit.data.readers.datasets import sound
+from pdefit.data.readers.variable import sound
 
 _OPTIONS = (*SCALE_OPTIONS, "length", "velocity", "flip", "outliers", "interpolated")
 # larger numbers mark missing vectors, and fit into no file

@@ -16,8 +16,8 @@ import xarray
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.memory import too_large
-from pdefit.data.readers.datasets import sound
 from pdefit.data.readers.hdf5 import open_netcdf
+from pdefit.data.readers.variable import sound
 
 # columns and variables that state which vectors count: those for which the test holds
 _FLAGS: dict[str, Callable[[Any], Any]] = {

@@ -1,20 +1,15 @@
 """Order of the axes of variables whose file names none, and lists of points grouped by their times."""
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import h5py
 import numpy as np
 
 from pdefit._util.errors import PdefitError, unknown
-from pdefit._util.memory import too_large
 from pdefit.data.observations import by_times
-from pdefit.data.readers.datasets import OF_SCALES, array, in_memory, is_foreign, own, shape, sound, unit, variable
+from pdefit.data.readers.variable import DataFile, Variable, in_memory
 
-# copies in memory: as it was read, and with its axes in order
-_COPIES = 2
 _TIME = "time"
 
 
@@ -23,19 +18,18 @@ class Arranged(NamedTuple):
 
     **Arguments:**
 
-    - `file`: the file itself where nothing had to be changed, else one in memory.
+    - `file`: the file.
     - `remarks`: sentences on what was changed.
     - `points`: the coordinates of a list that was grouped, each with its variable.
     """
 
-    file: h5py.File
+    file: DataFile
     remarks: tuple[str, ...] = ()
     points: Mapping[str, str] = {}
 
 
 def arranged(
-    file: h5py.File,
-    path: Path,
+    file: DataFile,
     variables: Mapping[str, str],
     sigma: Sequence[str],
     time: str,
@@ -47,7 +41,7 @@ def arranged(
 
     **Arguments:**
 
-    - `file`, `path`: an open file, and its place for errors.
+    - `file`: an open file.
     - `variables`: names in the file, by field; `sigma` those of standard deviations.
     - `time`: the variable with the times.
     - `dims`: names of the model's axes after time, in their order.
@@ -57,39 +51,35 @@ def arranged(
     for field in axes:
         if field not in variables:
             raise unknown("variable (data.axes)", field, variables)
-    inside = own(file, path)
-    named = {dim: coordinates.get(dim, dim) for dim in (*dims, *coordinates)}
-    places = {dim: name for dim, name in named.items() if name is not None and name in inside}
-    used = [n for n in dict.fromkeys((*variables.values(), *sigma)) if n in inside]
-    if time not in inside:
+    if time not in file:
         return Arranged(file)
-    shapes = {n: shape(file, n, path) for n in (time, *used, *places.values())}
+    named = {dim: coordinates.get(dim, dim) for dim in (*dims, *coordinates)}
+    places = {dim: name for dim, name in named.items() if name is not None and name in file}
+    used = [n for n in dict.fromkeys((*variables.values(), *sigma)) if n in file]
+    shapes = {n: file[n].shape for n in (time, *used, *places.values())}
     columns = {dim: n for dim, n in places.items() if shapes[n] == shapes[time]}
     if columns and used and len(shapes[time]) == 1 and all(shapes[n] == shapes[time] for n in used):
-        ts = array(file, time, path)
+        ts = file[time].array()
         # one value at each time is a series, unless its points were named
         if any(coordinates.get(dim) for dim in columns) or ts.dtype.kind != "f" or np.any(np.diff(ts) <= 0):
-            return _grouped(file, path, used, sigma, time, columns)
+            return _grouped(file, used, sigma, time, columns)
     lengths = {dim: shapes[n][0] for dim, n in {_TIME: time, **places}.items() if len(shapes[n]) == 1}
     changed = {}
     for field, name in variables.items():
-        if name in inside and field in axes:
+        if name in file and field in axes:
             changed[name] = _stated(shapes[name], axes[field], [*named], field)
-        elif name in inside and is_foreign(file) and lengths.get(_TIME) in shapes[name]:
+        elif name in file and file.is_foreign and lengths.get(_TIME) in shapes[name]:
             changed[name] = _matched(shapes[name], lengths, [*named], field)
     changed = {n: order for n, order in changed.items() if order != (*range(len(shapes[n])),)}
-    if not changed:
-        return Arranged(file)
-    # standard deviations with the axes of the values, and positions beside them, go along
+    # standard deviations with the axes of the values go along
     for name, order in [*changed.items()]:
         changed |= {n: order for n in sigma if shapes.get(n) == shapes[name]}
-    beside = [n for n in inside if n.rpartition("/")[2] in named]
     remarks = [
-        f"The axes of '{n}' were {shapes[n]} in '{path.name}'; they were put into the order "
+        f"The axes of '{n}' were {shapes[n]} in '{file.path.name}'; they were put into the order "
         f"{tuple(shapes[n][i] for i in order)}, times first"
         for n, order in changed.items()
     ]
-    return Arranged(_copied(file, path, changed, [*shapes, *beside]), tuple(remarks))
+    return Arranged(file.replaced({n: file[n].ordered(order) for n, order in changed.items()}), tuple(remarks))
 
 
 def _stated(found: tuple[int, ...], names: Sequence[str], dims: Sequence[str], field: str) -> tuple[int, ...]:
@@ -124,32 +114,11 @@ def _matched(found: tuple[int, ...], lengths: Mapping[str, int], dims: Sequence[
     return (*order, *rest)
 
 
-def _copied(file: h5py.File, path: Path, orders: Mapping[str, tuple[int, ...]], names: Iterable[str]) -> h5py.File:
-    """A file in memory with some variables, those of `orders` with their axes in that order."""
-    new = in_memory()
-    for name in dict.fromkeys(names):
-        with sound(name, path):
-            if size := too_large((*shape(file, name, path), _COPIES)):
-                raise PdefitError(
-                    f"'{name}' in '{path.name}' takes {size} of memory; write it with times as its first axis"
-                )
-            if name not in orders:
-                file.copy(name, new, name)
-                continue
-            stored, order = variable(file, name, path), orders[name]
-            values = np.asarray(stored[()])
-            rest = [i for i in range(values.ndim) if i not in order]
-            new[name] = values.transpose(*order, *rest).reshape([values.shape[i] for i in order])
-            for key in set(stored.attrs) - OF_SCALES:
-                new[name].attrs[key] = stored.attrs[key]
-    return new
-
-
 def _grouped(
-    file: h5py.File, path: Path, used: Sequence[str], sigma: Sequence[str], time: str, columns: Mapping[str, str]
+    file: DataFile, used: Sequence[str], sigma: Sequence[str], time: str, columns: Mapping[str, str]
 ) -> Arranged:
     """A list as values (times, points) and coordinates, (points,) where those of all times agree; padded with NaN."""
-    read = {n: array(file, n, path) for n in dict.fromkeys((time, *used, *columns.values()))}
+    read = {n: file[n].array() for n in dict.fromkeys((time, *used, *columns.values()))}
     fixed = [time, *columns.values()]
     if any(v.dtype.kind != "f" for v in read.values()) or not all(np.all(np.isfinite(read[n])) for n in fixed):
         odd = (
@@ -158,19 +127,19 @@ def _grouped(
             if read[n].dtype.kind == "f" and not np.all(np.isfinite(read[n]))
         )
         raise PdefitError(
-            f"Columns of '{path.name}' must be numbers, and finite in {', '.join(fixed)}; correct them{next(odd, '')}"
+            f"Columns of '{file.path.name}' must be numbers, and finite in {', '.join(fixed)}; correct them{next(odd, '')}"
         )
     # points of one time in the order of their coordinates: those of a grid are then the same at all times
     order = np.lexsort([read[n] for n in reversed([*columns.values()])])
     ts, grouped = by_times(read[time][order])
-    new = in_memory()
+    records = dict[str, Variable]()
     for name, values in read.items():
         # a standard deviation must be positive where nothing was measured, too
         found = ts if name == time else grouped(values[order], 1.0 if name in sigma else np.nan)
         alike = name in columns.values() and np.all(found == found[:1])
-        new[name] = found[0] if alike else found
-        if (stated := unit(file, name, path)) is not None:
-            new[name].attrs["units"] = stated
-    frames, most = shape(new, used[0], path)
-    remark = f"'{path.name}' is a list of {order.size} points; they were grouped into {frames} times of {most} at most"
-    return Arranged(new, (remark,), columns)
+        records[name] = in_memory(name, file.path, found[0] if alike else found, file[name].unit)
+    frames, most = records[used[0]].shape
+    remark = (
+        f"'{file.path.name}' is a list of {order.size} points; they were grouped into {frames} times of {most} at most"
+    )
+    return Arranged(file.replaced(records), (remark,), columns)

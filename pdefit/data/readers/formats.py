@@ -1,14 +1,13 @@
-"""Files of MATLAB and NumPy, and tables of text, read into an HDF5 file in memory.
+"""Data files opened for reading: HDF5, and files of MATLAB and NumPy and tables of text.
 
-The other readers take that file as they take any HDF5 file. A variable that holds no numbers is empty in it, with the reason
-in its attribute `REFUSED`, so that the other variables can be read. No reader of this module unpickles anything.
+A variable that holds no numbers is refused by its record, so that the other variables can be read. Nothing is unpickled.
 """
 
-import contextlib
 import re
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,10 +17,10 @@ import numpy as np
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.memory import too_large
-from pdefit.data.readers.hdf5 import open_hdf5
+from pdefit.data.readers.hdf5 import hdf5_variables, open_hdf5
+from pdefit.data.readers.variable import DataFile, Variable, in_memory, sound
 
-REFUSED = "pdefit_refused"
-# copies in memory: as it was read, in the HDF5 file, and in float64
+# copies in memory: as it was read, in float64, and converted
 _COPIES = 3
 _NUMBERS = {"double", "single", "logical", *(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64))}
 
@@ -38,7 +37,32 @@ class _Refused(Exception):
     """A variable that holds no numbers, with the reason."""
 
 
-def reader(path: Path) -> Callable[[Path], Iterator[_Variable]] | None:
+@contextmanager
+def opened(path: Path) -> Iterator[DataFile]:
+    """The variables of a file, which is closed at the end of the block."""
+    if not path.is_file():
+        found = "is a folder" if path.is_dir() else "does not exist"
+        raise PdefitError(f"The data file '{path}' {found}; name a file that exists")
+    if (read := _reader(path)) is not None:
+        with sound("", path):
+            records = _records(path, read(path))
+        yield DataFile(path, sorted(records), records.__getitem__, is_foreign=True)
+        return
+    try:
+        file = open_hdf5(path)
+    # h5py answers damaged bytes with almost any exception
+    except Exception:
+        raise PdefitError(
+            f"'{path}' is not an HDF5 file, or is truncated; copy it again or export it as HDF5, .mat, .npz or .csv"
+        ) from None
+    try:
+        yield hdf5_variables(file, path)
+    finally:
+        with sound("", path):
+            file.close()
+
+
+def _reader(path: Path) -> Callable[[Path], Iterator[_Variable]] | None:
     """The function that reads the variables of a file of another format; None for HDF5 and what is unknown."""
     with open(path, "rb") as file:
         start = file.read(10)
@@ -50,46 +74,44 @@ def reader(path: Path) -> Callable[[Path], Iterator[_Variable]] | None:
     return {".mat": _matlab_5, ".npz": _archive, **tables}.get(path.suffix.lower())
 
 
-def fill(file: h5py.File, variables: Iterator[_Variable]) -> None:
-    """Store each variable in a file, or the reason why it is not read. What does not fit into memory is not."""
+def _records(path: Path, variables: Iterator[_Variable]) -> dict[str, Variable]:
+    """Each variable in memory, or the reason why it is not read: what does not fit into memory is not."""
+    records: dict[str, Variable] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name, shape, read in variables:
             try:
                 if size := too_large((*shape, _COPIES)):
                     raise _Refused(f"has shape {shape}, which takes {size} of memory; cut the file into parts")
-                _store(file, name, read())
+                found = _parts(name, read())
             except _Refused as reason:
-                _refuse(file, name, str(reason))
+                found = {name: str(reason)}
             # damaged bytes may raise any exception
             except Exception as error:
                 pickled = "holds objects of Python (pickle), which are not read; store an array of numbers"
                 damaged = "cannot be read; the file is damaged, copy it again"
-                _refuse(file, name, pickled if "pickle" in str(error) else damaged)
+                found = {name: pickled if "pickle" in str(error) else damaged}
+            for key, value in found.items():
+                empty = Variable(key, path, np.zeros(()), (), refusal=str(value))
+                # of two variables of one name the first is read
+                records.setdefault(key, empty if isinstance(value, str) else in_memory(key, path, value))
+    return records
 
 
-def _refuse(file: h5py.File, name: str, reason: str) -> None:
-    # a name that HDF5 does not take, or one that is there already, cannot be asked for
-    with contextlib.suppress(Exception):
-        file[name] = h5py.Empty("f8")
-        file[name].attrs[REFUSED] = reason
-
-
-def _store(file: h5py.File, name: str, value: Any) -> None:
-    """Store an array, the parts of complex numbers, or the fields of a structure."""
+def _parts(name: str, value: Any) -> dict[str, np.ndarray | str]:
+    """An array by its name, the parts of complex numbers, or the fields of a structure; text says why there is none."""
     if isinstance(value, Mapping):
-        fill(file, (_Variable(f"{name}/{key}", (), partial(lambda x: x, inner)) for key, inner in value.items()))
-        return
+        return {k: v for key, inner in value.items() for k, v in _parts(f"{name}/{key}", inner).items()}
     array: Any = np.asarray(value, object if isinstance(value, list) else None)
     if not array.size:
-        raise _Refused("is empty; numbers are expected")
+        return {name: "is empty; numbers are expected"}
     if array.dtype.kind == "c":
-        file[f"{name}_real"], file[f"{name}_imag"] = array.real, array.imag
-        raise _Refused(f"holds complex numbers; name its parts, {name}_real or {name}_imag")
+        parts = f"{name}_real", f"{name}_imag"
+        told = f"holds complex numbers; name its parts, {' or '.join(parts)}"
+        return {**dict(zip(parts, (array.real, array.imag), strict=True)), name: told}
     if array.dtype.kind not in "fiubUS":
-        raise _Refused(f"is of type {array.dtype}; store numbers without names or objects around them")
-    stored = {"b": np.uint8, "U": object, "S": object}
-    file[name] = array.astype(stored.get(array.dtype.kind, array.dtype), copy=False)
+        return {name: f"is of type {array.dtype}; store numbers without names or objects around them"}
+    return {name: array.astype(np.uint8) if array.dtype.kind == "b" else array}
 
 
 def _no_array(kind: str) -> _Refused:
