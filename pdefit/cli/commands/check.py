@@ -12,8 +12,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from pdefit._util.errors import PdefitError, sentence, unknown, with_space
-from pdefit.cli.experiment.noise_summary import describe
-from pdefit.cli.results.pictures_of_runs import boolean
+from pdefit.cli.config.command_line import boolean
+from pdefit.cli.run.source import describe
 from pdefit.cli.runtime.environment import prepare
 from pdefit.data.importers.piv_files import only_imported
 from pdefit.data.readers.locate import locate

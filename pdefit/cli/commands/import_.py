@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from pdefit._util.errors import PdefitError, sentence, unknown
-from pdefit.cli.results.pictures_of_runs import boolean
+from pdefit.cli.config.command_line import boolean
 from pdefit.data.importers import KINDS
 from pdefit.data.importers.recording import write_recording
 

@@ -7,22 +7,23 @@ names classes, so that it cannot run other code.
 
 import inspect
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import diffrax
 import equinox as eqx
 import optax
 import optimistix
 
-from pdefit._util.errors import PdefitError, unknown
+from pdefit._util.errors import PdefitError, nearest, unknown
 from pdefit.adjoints.base import AbstractAdjoint, Checkpointed, StoreAll
 from pdefit.adjoints.continuous.backsolve import Backsolve
 from pdefit.adjoints.continuous.interpolating import Interpolating
 from pdefit.adjoints.forward_mode import FiniteDifference, Tangent
-from pdefit.cli.config._argument_types import returned
-from pdefit.cli.config._time_series import time_series
+from pdefit.cli.config._types import returned
 from pdefit.cli.runtime.equations import named, snake_case
 from pdefit.cli.runtime.plugins import plugins, prefix
+from pdefit.data.readers.locate import locate
+from pdefit.data.readers.observations import read_arrays
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.batch import AbstractBatch, Chunk, Loop, Vmap
 from pdefit.integrate.preparation import AbstractPreparation
@@ -50,9 +51,36 @@ from pdefit.systems.grid import AbstractGrid, CartesianGrid
 from pdefit.systems.inputs import Inputs
 from pdefit.systems.interpolant import Interpolant
 from pdefit.systems.system import AbstractSystem
+from pdefit.systems.time_series import TimeSeries
+
+
+def time_series(
+    values: list[Any] | str,
+    times: list[float] | str,
+    path: str | None = None,
+    method: str = "cubic",
+    sigma: float | list[Any] | str | None = None,
+    knots: int | list[float] | None = None,
+) -> TimeSeries:
+    """A `TimeSeries` from numbers, or from variables of a data file.
+
+    **Arguments:**
+
+    - `values`, `times`, `sigma`: as of `TimeSeries`, or the names of variables of the file.
+    - `path`: the data file.
+    - `method`, `knots`: as of `TimeSeries`.
+    """
+    given = {"values": values, "times": times, "sigma": sigma}
+    named = {word: name for word, name in given.items() if isinstance(name, str)}
+    if named and path is None:
+        raise PdefitError(f"{', '.join(named)} of a time series are names, which expect a data file; set path")
+    read = {} if path is None else read_arrays(locate(path), named)
+    return TimeSeries(**{**given, **read}, method=method, knots=knots)
+
 
 # a class, or a function with a type hint of its result
 Target = Callable[..., object]
+_OURS = ("pdefit", "diffrax", "optax", "optimistix")
 
 
 class Kind(NamedTuple):
@@ -172,6 +200,34 @@ def name_of(target: str) -> str | None:
     """Name that replaces a `_target_` of pdefit or a library below it; None if there is none."""
     last = target.rpartition(".")[2]
     return next((n for kind in KINDS for n, t in kind.classes.items() if t.__name__ == last), None)
+
+
+def resolve(target: object, path: str) -> Target:
+    """Class or function of a `_target_`: one that a plugin defines itself and exports at its top level."""
+    package, _, name = str(target).rpartition(".")
+    root = str(target).partition(".")[0]
+    if root in _OURS and (known := name_of(str(target))) is not None:
+        raise PdefitError(
+            f"_target_ '{target}' ({path}) is written as in pdefit 0.1; write {path}={{name: {known}, ...}} in its place"
+        )
+    found = plugins()
+    if root not in (*found, *_OURS) and nearest(root, found):
+        raise unknown(f"plugin (_target_ '{target}', {path})", root, found)
+    refused = PdefitError(
+        f"_target_ '{target}' ({path}) is not allowed; it must be a class or function that a plugin exports, and everything "
+        f"else has a name (name: ...)"
+    )
+    if package not in found or name.startswith("_") or not name.isidentifier():
+        raise refused
+    public = {n: x for n, x in vars(found[package]).items() if not n.startswith("_")}
+    if name not in public:
+        raise unknown(f"_target_ in {package} ({path})", name, public) if nearest(name, public) else refused
+    wanted = public[name]
+    if not (inspect.isclass(wanted) or inspect.isfunction(wanted)):
+        raise refused
+    if wanted.__module__ != package and not wanted.__module__.startswith(f"{package}."):
+        raise refused
+    return wanted
 
 
 def _of_plugins() -> list[tuple[str, Target]]:
