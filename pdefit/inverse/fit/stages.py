@@ -60,9 +60,9 @@ class Reweight(eqx.Module):
         new, change = {}, 0.0
         for name, residuals in weighted(unit, theta).items():
             squares = np.square(residuals)
-            seen = np.asarray(functional.fitted(name))
+            mask = np.asarray(functional.fitted(name))
             pooled = tuple(a for a in range(squares.ndim) if a < 2 or a - 2 not in self.axes)
-            level = squares.sum(axis=pooled, keepdims=True) / np.maximum(seen.sum(axis=pooled, keepdims=True), 1)
+            level = squares.sum(axis=pooled, keepdims=True) / np.maximum(mask.sum(axis=pooled, keepdims=True), 1)
             level = level.reshape(level.shape[1:])
             old = np.asarray(data.sigma[name])
             measured = np.asarray(functional.measured_sigma[name])

@@ -151,9 +151,9 @@ class Functional(AbstractObjective):
 
     def fitted(self, name: str) -> Bool[Array, "S I ..."]:
         """Which values of a variable are residuals: measured ones, of observations that may be residuals."""
-        seen = self.observations.mask[name][self.layout.index]
+        observed = self.observations.mask[name][self.layout.index]
         counts = residual_counts(name, self.problem, self.controls, self.layout)
-        return seen & counts.reshape(counts.shape + (1,) * (seen.ndim - 2))
+        return observed & counts.reshape(counts.shape + (1,) * (observed.ndim - 2))
 
     def starts(self, problem: Problem) -> PyTree:
         """The states from which the trajectories of all segments start, with a leading axis."""
@@ -192,8 +192,8 @@ class Functional(AbstractObjective):
         return [gaps(*self.ends_and_starts(theta, ends)), *self.extra_residuals(theta)]
 
     def residuals(self, theta):
-        seen, ends = self.trajectories(theta, lambda r: jnp.concatenate([jnp.ravel(x) for x in jax.tree.leaves(r)]))
-        each = jnp.reshape(seen, (self.layout.segments, -1)), *self.ends_and_starts(theta, ends)
+        outputs, ends = self.trajectories(theta, lambda r: jnp.concatenate([jnp.ravel(x) for x in jax.tree.leaves(r)]))
+        each = jnp.reshape(outputs, (self.layout.segments, -1)), *self.ends_and_starts(theta, ends)
         observed, ends, starts = (x.astype(jnp.float64) for x in each)
         # for each segment its observations and the gap at its end, then regularizers and priors
         inside = jnp.concatenate([observed, gaps(ends, starts)], axis=1)

@@ -137,8 +137,8 @@ class Tangents(eqx.Module):
         def look(total: PyTree, pair: tuple[PyTree, PyTree], i: PyTree) -> PyTree:
             y, dy = pair
             here, change = (problem.observe, y, problem.args), (moved.observe, dy, moved.args)
-            found = jvp_many(lambda o, y, a: schedule.residuals(o, y, a, i), here, change)
-            return total.plus(*found)
+            with_tangents = jvp_many(lambda o, y, a: schedule.residuals(o, y, a, i), here, change)
+            return total.plus(*with_tangents)
 
         pushed = TangentLinearStepper(stepper, stepping(moved), twin, several=True).prepared(schedule.time_grid)
 

@@ -50,16 +50,16 @@ class ObservationSchedule(eqx.Module):
         data = self.observations
         # as in the steps, times are float64 and handed over in the state's precision
         t = jnp.asarray(data.ts)[index].astype(precision(y))
-        seen = observe.placed(data.positions_at(index))(t, y, args)
+        observed = observe.placed(data.positions_at(index))(t, y, args)
 
         def one(name: str) -> Array:
             target, sigma = data.values[name][index], data.sigma[name]
             sigma = jnp.broadcast_to(sigma[index if sigma.shape[0] > 1 else 0], target.shape)
             fitted = data.mask[name][index] & counts[name]
             # 1/sigma is made before the guard, which keeps a masked NaN of the model out of the gradient
-            return jnp.where(fitted, (1 / sigma) * (seen[name] - target), 0.0)
+            return jnp.where(fitted, (1 / sigma) * (observed[name] - target), 0.0)
 
-        return {name: one(name) for name in seen}
+        return {name: one(name) for name in observed}
 
     @property
     def inputs(self) -> tuple[Array, dict[str, Array]]:

@@ -47,8 +47,8 @@ def marginal_inverse(functional: AbstractObjective, theta: Float[Array, " p"]) -
 def _preconditioner(functional: AbstractObjective, theta: Float[Array, " p"]) -> Callable[[Array], Array]:
     """An approximate (J_r^T J_r)^-1: block-arrow beside an initial state, else one curvature for each control."""
     if has_points(functional):
-        found = _ARROW(functional, theta)
-        return lambda r: _SOLVE(found, r)
+        arrow = _ARROW(functional, theta)
+        return lambda r: _SOLVE(arrow, r)
     signs = jax.random.rademacher(jax.random.key(0), theta.shape, theta.dtype)
     curvature = jnp.ones(theta.size)
     for mask in functional.controls.elements.values():
@@ -143,8 +143,8 @@ def leading(
         missing = max(float(np.mean(later**2)), precision * np.trace(small)) if len(basis) < size else 0.0
     values, vectors = np.linalg.eigh(_small(basis, images))
     # smaller eigenvalues are lost in round-off
-    kept = values > 10 * precision * values.max(initial=0.0)
-    return Leading(images.T @ (vectors[:, kept] / np.sqrt(values[kept])), len(basis), missing)
+    large = values > 10 * precision * values.max(initial=0.0)
+    return Leading(images.T @ (vectors[:, large] / np.sqrt(values[large])), len(basis), missing)
 
 
 def _small(basis: np.ndarray, images: np.ndarray) -> np.ndarray:
