@@ -19,7 +19,6 @@ from pdefit.adjoints.base import AbstractAdjoint, Checkpointed, StoreAll
 from pdefit.adjoints.continuous.backsolve import Backsolve
 from pdefit.adjoints.continuous.interpolating import Interpolating
 from pdefit.adjoints.forward_mode import STEPS, FiniteDifference, Tangent, quotients
-from pdefit.integrate.loop.stepper import Stepper
 from pdefit.inverse.certify.direction import direction
 from pdefit.inverse.objective.compiled import GRADIENT
 from pdefit.inverse.objective.functional import Functional
@@ -269,7 +268,7 @@ def _reconstruction(functional: Functional, theta: Array) -> str:
 @eqx.filter_jit
 def _reconstructed(functional: Functional, theta: Array) -> Array:
     problem, adjoint = functional.at(theta), functional.runner.adjoint
-    stepper = Stepper(problem.system, functional.runner.solver, problem.args)
+    stepper = functional.runner.stepper(problem)
     assert isinstance(adjoint, Backsolve)
     return functional.runner.batch(
         lambda y0, grid: adjoint.reconstruction(stepper, y0, grid),

@@ -30,7 +30,6 @@ class AbstractBatch(eqx.Module):
         - `function`: takes one slice of every argument.
         - `arguments`: trees of arrays with a common leading axis.
         """
-        ...
 
     @abc.abstractmethod
     def at_once(self, count: int) -> int:

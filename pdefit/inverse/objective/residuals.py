@@ -92,6 +92,10 @@ class TrajectoryRunner(eqx.Module):
         adjoint = self.adjoint.resolve_for([(p.system, p.y0) for p in problems], grid, self.solver)
         return TrajectoryRunner(self.solver, adjoint, self.batch)
 
+    def stepper(self, problem: Problem) -> Stepper:
+        """One step of a problem by this solver."""
+        return Stepper(problem.system, self.solver, problem.args)
+
     def __call__(
         self,
         problem: Problem,
@@ -110,12 +114,11 @@ class TrajectoryRunner(eqx.Module):
         - `reduce`: from the residuals of one observation, by variable, to what is kept of them.
         - `probes`: as of `AbstractAdjoint.run`, for each trajectory.
         """
-        stepper = Stepper(problem.system, self.solver, problem.args)
 
         def emit(y: PyTree, i: PyTree) -> PyTree:
             return reduce(schedule.residuals(problem.observe, y, problem.args, i))
 
-        return self.run(stepper, starts, schedule, emit, probes)
+        return self.run(self.stepper(problem), starts, schedule, emit, probes)
 
     def run(
         self,
