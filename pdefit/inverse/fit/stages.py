@@ -13,7 +13,6 @@ from pdefit.inverse.fit.stop import AbstractStop, Stopping
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
 from pdefit.inverse.objective.compiled import weighted
 from pdefit.inverse.objective.functional import Functional
-from pdefit.inverse.objective.variants import reformulated
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 from pdefit.inverse.shooting.formulation import AbstractFormulation
 
@@ -155,7 +154,7 @@ def with_windows(own: Objective, formulation: AbstractFormulation | None) -> Obj
     """The fit's functional with other windows, or itself."""
     if formulation is None or not prepares(own, formulation):
         return own
-    return reformulated(own, formulation, own.theta0)
+    return own.reformulated(formulation, own.theta0)
 
 
 def resized(own: AbstractObjective, functional: AbstractObjective, theta: Float[Array, " p"]) -> Float[Array, " q"]:

@@ -38,6 +38,7 @@ from pdefit.inverse.shooting.trajectories import (
     first_steps,
     frozen_steps,
     known,
+    remaining,
     residual_counts,
     started,
 )
@@ -247,6 +248,21 @@ class Functional(AbstractObjective):
     def emptied(self):
         items = self.controls.items
         return eqx.tree_at(lambda f: [c.where(f.problem) for c in items], self, replace_fn=jnp.zeros_like)
+
+    def cut_anew(self: Same, formulation: AbstractFormulation, theta: Float[Array, " p"]) -> Same:
+        """The functional with the record cut in another way, as of `reformulated`."""
+        layout, before = formulation.layout(self.observations.ts, self.dt), self.at(theta)
+        nodes = formulation.node_states(before, self.observations, layout)
+        controls = remaining(self.controls, before, nodes, formulation)
+        paths = [c.path for c in controls.items]
+        regularizers = tuple(r for r in self.regularizers if r.control in paths)
+        functional = eqx.tree_at(
+            lambda f: (f.formulation, f.layout, f.problem, f.controls, f.continuity_sigma, f.regularizers),
+            self,
+            (formulation, layout, started(before, nodes), controls, {}, regularizers),
+            is_leaf=lambda x: x is None,
+        )
+        return functional.renewed(functional.theta0)
 
     def renewed(self: Same, theta: Float[Array, " p"]) -> Same:
         """The same functional with the steps that an adaptive pass takes at theta; itself where steps are constant."""
