@@ -92,8 +92,8 @@ class FiniteDifference(AbstractForward):
         steps = STEPS if self.step is None else np.asarray([self.step])
 
         def slope(k: Array) -> Array:
-            found = quotients(lambda x: function(x, None), theta, jnp.zeros_like(theta).at[k].set(size[k]), steps)
-            return found[bottom(found)] / size[k]
+            slopes = quotients(lambda x: function(x, None), theta, jnp.zeros_like(theta).at[k].set(size[k]), steps)
+            return slopes[bottom(slopes)] / size[k]
 
         return function(theta, None), lax.map(slope, jnp.arange(theta.size)), jnp.zeros(())
 

@@ -19,7 +19,6 @@ from pdefit.adjoints.base import AbstractAdjoint, Checkpointed, StoreAll
 from pdefit.adjoints.continuous.backsolve import Backsolve
 from pdefit.adjoints.continuous.interpolating import Interpolating
 from pdefit.adjoints.forward_mode import STEPS, FiniteDifference, Tangent, quotients
-from pdefit.integrate.loop.stepper import Stepper
 from pdefit.inverse.certify.direction import direction
 from pdefit.inverse.objective.compiled import GRADIENT
 from pdefit.inverse.objective.functional import Functional
@@ -178,7 +177,7 @@ def compare(
 
 def _candidates(functional: Functional) -> list[_Candidate]:
     """All algorithms, the reference first; the functional's own adjoint is the last if it is none of these."""
-    found = [
+    candidates = [
         _Candidate("store-all", "adjoint=store_all", StoreAll()),
         _Candidate("checkpointed", "adjoint=checkpointed", Checkpointed()),
         _Candidate("three levels", "adjoint=checkpointed adjoint.levels=3", Checkpointed(levels=3)),
@@ -188,8 +187,8 @@ def _candidates(functional: Functional) -> list[_Candidate]:
         _Candidate("tangent", "adjoint=tangent", Tangent()),
         _Candidate("finite differences", "adjoint=finite_difference", FiniteDifference()),
     ]
-    settled = [with_adjoint(functional, c.adjoint).runner.adjoint for c in found]
-    distinct = [c for i, c in enumerate(found) if settled[i] not in settled[:i]]
+    settled = [with_adjoint(functional, c.adjoint).runner.adjoint for c in candidates]
+    distinct = [c for i, c in enumerate(candidates) if settled[i] not in settled[:i]]
     own = functional.runner.adjoint
     remark = _reconstruction if isinstance(own, Backsolve) else _Candidate.remark
     return distinct if own in settled else [*distinct, _Candidate("as configured", "as configured", own, remark)]
@@ -242,7 +241,7 @@ def _measured(
 def _timed(run: Callable[[], Array]) -> tuple[Array, float]:
     """Result of a function and its shortest time in seconds; a quick one is run several times."""
     begin = time.perf_counter()
-    found = jax.block_until_ready(run())
+    result = jax.block_until_ready(run())
     times = [time.perf_counter() - begin]
     if times[0] < 1.0:
         times = []
@@ -251,7 +250,7 @@ def _timed(run: Callable[[], Array]) -> tuple[Array, float]:
             jax.block_until_ready(run())
             times.append(time.perf_counter() - start)
     # the shortest, not the mean: other processes can only make a run slower
-    return found, min(times)
+    return result, min(times)
 
 
 def _reconstruction(functional: Functional, theta: Array) -> str:
@@ -269,7 +268,7 @@ def _reconstruction(functional: Functional, theta: Array) -> str:
 @eqx.filter_jit
 def _reconstructed(functional: Functional, theta: Array) -> Array:
     problem, adjoint = functional.at(theta), functional.runner.adjoint
-    stepper = Stepper(problem.system, functional.runner.solver, problem.args)
+    stepper = functional.runner.stepper(problem)
     assert isinstance(adjoint, Backsolve)
     return functional.runner.batch(
         lambda y0, grid: adjoint.reconstruction(stepper, y0, grid),
@@ -282,9 +281,9 @@ def _v_curve(functional: Functional, theta: Array, gradient: Array) -> tuple[tup
     """Relative errors of central differences for every step along a random direction, and that of a tangent."""
     functional = with_adjoint(functional, Checkpointed())
     v = direction(functional.controls, theta, jax.random.key(0))
-    found, slope = _quotients_and_slope(functional, theta, v)
+    slopes, slope = _quotients_and_slope(functional, theta, v)
     expected = float(gradient @ v)
-    errors = np.abs(np.asarray(found) - expected) / abs(expected)
+    errors = np.abs(np.asarray(slopes) - expected) / abs(expected)
     return tuple(errors.tolist()), abs(float(slope) - expected) / abs(expected)
 
 
@@ -293,6 +292,6 @@ def _quotients_and_slope(functional: Functional, theta: Array, v: Array) -> tupl
     return quotients(functional.value, theta, v, STEPS), functional.jvp(theta, v)[1]
 
 
-def _relative(found: Array, expected: Array) -> float:
+def _relative(gradient: Array, expected: Array) -> float:
     size = float(jnp.linalg.norm(expected))
-    return float(jnp.linalg.norm(found - expected)) / size if size > 0 else float(jnp.linalg.norm(found))
+    return float(jnp.linalg.norm(gradient - expected)) / size if size > 0 else float(jnp.linalg.norm(gradient))

@@ -104,13 +104,13 @@ def sensitivity(
             left_out.append(_effect(problem, name, None, None, str(error)))
     everything = [(p.system, p.y0) for pair in [(problem,), *perturbed.values()] for p in pair]
     runs = _Runs(problem, ts, _stable_for_all(everything, choose_numerics(everything, solver, dt, steps, problem.args)))
-    found = []
+    effects = []
     for k, (name, pair) in enumerate(perturbed.items()):
         said(k, len(perturbed), name)
         larger, smaller = map(runs.distance, pair)
-        found.append(_effect(problem, name, larger, smaller))
+        effects.append(_effect(problem, name, larger, smaller))
     said(len(perturbed), len(perturbed), "")
-    return sorted(found, key=lambda e: -e.size) + left_out
+    return sorted(effects, key=lambda e: -e.size) + left_out
 
 
 def _stable_for_all(problems: list[tuple[AbstractSystem, PyTree]], numerics: Numerics) -> Numerics:
@@ -142,8 +142,8 @@ class _Runs:
             return np.inf
         stepper = self._numerics.stepper(problem.system)
         squares = _squares(stepper, problem, self._ts, grid, self._film, self._range)
-        found = float(np.sqrt(squares))
-        return found if np.isfinite(found) else np.inf
+        rms = float(np.sqrt(squares))
+        return rms if np.isfinite(rms) else np.inf
 
     def _grid(self, system: AbstractSystem) -> TimeGrid:
         return self._numerics.grid(system, self._problem.y0, self._ts, float(self._ts[0]))
@@ -170,9 +170,9 @@ def _squares(
     """The mean squared difference from the unperturbed run, in units of ranges."""
 
     def emit(y: PyTree, before: tuple[Array, dict[str, Array]]) -> Array:
-        t, seen = before
+        t, unperturbed = before
         now = problem.observe(t.astype(precision(y)), y, problem.args)
-        off = [(x.astype(jnp.float64) - seen[name]) / ranges[name] for name, x in now.items()]
+        off = [(x.astype(jnp.float64) - unperturbed[name]) / ranges[name] for name, x in now.items()]
         return jnp.mean(jnp.stack([jnp.mean(jnp.square(x)) for x in off]))
 
     return jnp.mean(StoreAll().run(stepper.prepared(grid), problem.y0, grid, emit, (ts, film))[1])

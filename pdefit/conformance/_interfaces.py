@@ -28,9 +28,9 @@ def mechanics(subject: Subject) -> Iterator[Finding]:
     yield at_most("assembled state against the state", gap(system.assemble(x, v), y), 0, remedy)
     remedy = "the rate of the positions must be the velocities"
     yield at_most("rate of positions against velocities", relative(system.positions(slope), v), _SAME, remedy)
-    found = system.acceleration(t, x, None)
+    force = system.acceleration(t, x, None)
     remedy = "acceleration must be the rate of the velocities in vector_field; symplectic solvers use it alone"
-    yield at_most("acceleration against rate of velocities", relative(found, system.velocities(slope)), _SAME, remedy)
+    yield at_most("acceleration against rate of velocities", relative(force, system.velocities(slope)), _SAME, remedy)
 
 
 def split(subject: Subject) -> Iterator[Finding]:

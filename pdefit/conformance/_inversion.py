@@ -127,12 +127,12 @@ def _minimum(functional: Functional) -> Any:
     return state.point.theta
 
 
-def _vague(found: Evaluation) -> np.ndarray:
+def _vague(evaluation: Evaluation) -> np.ndarray:
     """(p,) Whether an element cannot be identified from the residuals, alone or in combination with others.
 
     These are the elements that take part in a null vector of the normal matrix.
     """
-    matrix = np.asarray(found.matrix)
+    matrix = np.asarray(evaluation.matrix)
     norms = np.sqrt(np.diag(matrix))
     silent = norms <= 1e-13 * norms.max()
     scale = np.where(silent, 1.0, norms)
@@ -144,9 +144,9 @@ def _vague(found: Evaluation) -> np.ndarray:
 
 def _relative_errors(functional: Functional, theta: Any, truth: Any) -> np.ndarray:
     """(p,) |found - true| / |true|; where the true value is zero, relative to the largest of its parameter."""
-    found, true = functional.controls.values(theta), functional.controls.values(truth)
+    values, true = functional.controls.values(theta), functional.controls.values(truth)
     parts = []
     for path, value in true.items():
         scale = np.where(np.asarray(value) == 0, np.max(np.abs(value)) or 1.0, np.abs(value))
-        parts.append(np.ravel(np.abs(np.asarray(found[path] - value)) / scale))
+        parts.append(np.ravel(np.abs(np.asarray(values[path] - value)) / scale))
     return np.concatenate(parts)

@@ -34,10 +34,10 @@ def time_order(subject: Subject) -> Iterator[Finding]:
     films = [subject.film(k) for k in range(HALVINGS + 1)]
     errors = [gap(a, b) for a, b in zip(films[:-1], films[1:], strict=True)]
     floor = ROUND_OFF * size(films[-1])
-    found, order, name = _successive(errors, floor), subject.example.time_order, "order in time"
+    rates, order, name = _successive(errors, floor), subject.example.time_order, "order in time"
     remedy = "something in the vector field is not smooth in time or state, or the example's dt is too coarse"
-    if found:
-        yield rates_near(name, found, order, _TIME, remedy)
+    if rates:
+        yield rates_near(name, rates, order, _TIME, remedy)
     else:
         yield at_most(f"{name}: differences are round-off", errors[-1], floor, remedy)
 
@@ -61,14 +61,14 @@ def space_order(subject: Subject) -> Iterator[Finding]:
     t = jnp.asarray(float(subject.example.ts[-1]))
     errors = [gap(jax.tree.map(lambda x: x[-1], film), system.exact(t)) for system, film in films]
     floor = ROUND_OFF * size(subject.film(0))
-    found = _successive(errors, floor)
+    rates = _successive(errors, floor)
     remedy = "a stencil or the exact solution is wrong, the grid too coarse, or the time step too long for it"
-    if not found:
+    if not rates:
         yield at_most(f"{name}: errors are round-off", errors[-1], floor, remedy)
     elif order is None:
-        yield rates_near(name, found, subject.example.time_order, _TIME, remedy)
+        yield rates_near(name, rates, subject.example.time_order, _TIME, remedy)
     else:
-        yield rates_near(name, found, order, _SPACE, remedy)
+        yield rates_near(name, rates, order, _SPACE, remedy)
 
 
 # an error that grows by a factor 1.1 in each step has then grown by 1e8

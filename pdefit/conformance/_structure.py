@@ -24,13 +24,13 @@ def structure(subject: Subject) -> Iterator[Finding]:
     for dtype in (jnp.float64, jnp.float32):
         system, y0 = cast((subject.system, subject.y0), dtype)
         name, time = jnp.dtype(dtype).name, jnp.zeros((), dtype)
-        found = eqx.filter_eval_shape(lambda s, y, t: s.vector_field(t, y, None), system, y0, time)
-        same_tree = jax.tree.structure(found) == jax.tree.structure(y0)
+        rate = eqx.filter_eval_shape(lambda s, y, t: s.vector_field(t, y, None), system, y0, time)
+        same_tree = jax.tree.structure(rate) == jax.tree.structure(y0)
         remedy = "return the state's own class with a rate for each field"
         yield at_most(f"rates differ from the tree of a {name} state", float(not same_tree), 0, remedy)
         if not same_tree:
             return
-        pairs = list(zip(jax.tree.leaves(found), jax.tree.leaves(y0), strict=True))
+        pairs = list(zip(jax.tree.leaves(rate), jax.tree.leaves(y0), strict=True))
         remedy = "make each rate as large as its field; a broadcast may have enlarged it"
         yield at_most(f"rates of another shape ({name})", sum(a.shape != b.shape for a, b in pairs), 0, remedy)
         remedy = "let every array follow the dtype of the state (y.u.dtype); NumPy arrays and fixed dtypes do not"

@@ -109,10 +109,10 @@ class FourierGrid(AbstractGrid):
 
         Source: S. A. Orszag, J. Atmos. Sci. 28:1074 (1971), doi:10.1175/1520-0469(1971)028<1074:OTEOAI>2.0.CO;2.
         """
-        kept = np.ones((), bool)
+        low = np.ones((), bool)
         for axis, n in enumerate(self.shape):
-            kept = kept & (3 * np.abs(self.numbers(axis)) < n)
-        return jnp.where(kept, modes, 0)
+            low = low & (3 * np.abs(self.numbers(axis)) < n)
+        return jnp.where(low, modes, 0)
 
 
 class SpectralSystem(AbstractFieldSystem, AbstractDiagonal):

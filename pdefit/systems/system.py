@@ -103,12 +103,12 @@ def parameters(owner: eqx.Module | type[eqx.Module]) -> dict[str, ParameterInfo]
 
     - `owner`: a system, whose parameters have the units of its numbers; an operator, or a class, with units as declared.
     """
-    found: dict[str, ParameterInfo] = {
+    declared: dict[str, ParameterInfo] = {
         f.name: f.metadata["parameter"] for f in dataclasses.fields(owner) if "parameter" in f.metadata
     }
     if not isinstance(owner, AbstractSystem):
-        return found
-    return {name: dataclasses.replace(info, unit=unit_in(owner, info.unit)) for name, info in found.items()}
+        return declared
+    return {name: dataclasses.replace(info, unit=unit_in(owner, info.unit)) for name, info in declared.items()}
 
 
 def unit_in(system: AbstractSystem, declared: str) -> str:

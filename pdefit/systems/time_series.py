@@ -201,10 +201,10 @@ def _regression(knots: np.ndarray, method: str, t: np.ndarray, x: np.ndarray, we
     # monotone slopes are not linear in the values; those of parabolas are near to them
     of = "linear" if method == "linear" else "smooth"
     basis = np.asarray(jax.vmap(lambda t: interpolated(knots, jnp.eye(knots.size), t, of))(t))
-    found, _, rank, _ = np.linalg.lstsq(weights[:, None] * basis, weights * x)
+    values, _, rank, _ = np.linalg.lstsq(weights[:, None] * basis, weights * x)
     if rank < knots.size:
         raise PdefitError(f"{t.size} values do not determine {knots.size} knots; take fewer knots")
-    return found
+    return values
 
 
 def _smoothed(times: np.ndarray, stated: bool, t: np.ndarray, x: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -215,8 +215,8 @@ def _smoothed(times: np.ndarray, stated: bool, t: np.ndarray, x: np.ndarray, wei
     spline, scale = partial(make_smoothing_spline, t, x, weights**2), np.mean(weights**2)
 
     def excess(decade: float) -> float:
-        found = spline(lam=scale * 10**decade)
-        return float(np.mean((weights * (found(t) - x)) ** 2) - 1)
+        fitted = spline(lam=scale * 10**decade)
+        return float(np.mean((weights * (fitted(t) - x)) ** 2) - 1)
 
     penalty = None
     if stated:

@@ -35,13 +35,13 @@ class _Sum(NamedTuple):
         return _Sum(tuple((jnp.where(chosen, 1.0 if c is None else c, 0.0).astype(x.dtype), x) for c, x in self.terms))
 
     def plus(self, other: "_Sum") -> "_Sum":
-        found = {id(x): (c, x) for c, x in self.terms}
+        terms = {id(x): (c, x) for c, x in self.terms}
         for c, x in other.terms:
-            if id(x) in found:
-                old = found[id(x)][0]
+            if id(x) in terms:
+                old = terms[id(x)][0]
                 c = (1.0 if old is None else old) + (1.0 if c is None else c)
-            found[id(x)] = (c, x)
-        total = _Sum(tuple(found.values()))
+            terms[id(x)] = (c, x)
+        total = _Sum(tuple(terms.values()))
         # factors that are numbers need no collecting: their sum is one array
         few = all(c is None or jnp.size(c) < x.size for c, x in total.terms)
         return _Sum(((None, total.value),)) if few and len(total.terms) > 1 else total
@@ -74,8 +74,8 @@ def linearised(function: Callable[[PyTree, PyTree], PyTree], p: PyTree, x: PyTre
         return jax.tree.unflatten(jax.tree.structure(out), values)
 
     def applied(dx: PyTree) -> PyTree:
-        found = moved([None] * len(leaves), jax.tree.leaves(dx))
-        return jax.tree.map(lambda o, d: jnp.zeros_like(o) if d is None else d, out, found)
+        results = moved([None] * len(leaves), jax.tree.leaves(dx))
+        return jax.tree.map(lambda o, d: jnp.zeros_like(o) if d is None else d, out, results)
 
     def along(dp: PyTree) -> PyTree:
         return moved(structure.flatten_up_to(dp), [None] * len(jax.tree.leaves(x)))
@@ -86,11 +86,11 @@ def linearised(function: Callable[[PyTree, PyTree], PyTree], p: PyTree, x: PyTre
 def depends(function: Callable[[PyTree], list[Array]], x: PyTree) -> list[bool]:
     """For each value of a function whether it depends on x."""
     jaxpr = jax.make_jaxpr(function)(x).jaxpr
-    found = set(jaxpr.invars)
+    dependent = set(jaxpr.invars)
     for equation in jaxpr.eqns:
-        if any(not isinstance(v, Literal) and v in found for v in equation.invars):
-            found.update(equation.outvars)
-    return [not isinstance(v, Literal) and v in found for v in jaxpr.outvars]
+        if any(not isinstance(v, Literal) and v in dependent for v in equation.invars):
+            dependent.update(equation.outvars)
+    return [not isinstance(v, Literal) and v in dependent for v in jaxpr.outvars]
 
 
 def _evaluated(closed: ClosedJaxpr, args: list[Any]) -> list[Any]:

@@ -69,22 +69,22 @@ class InTurn(AbstractStepper):
         changes = depends(lambda begin: jax.tree.leaves(self._linearised(*begin).jacobian), begin)
 
         def slope(t: Array, y: PyTree) -> tuple[PyTree, Any]:
-            found = self._linearised(t, y)
-            every = jax.tree.leaves(found.jacobian)
+            linear = self._linearised(t, y)
+            every = jax.tree.leaves(linear.jacobian)
             coefficients = [x if c else None for x, c in zip(every, changes, strict=True)]
-            return found.value, (coefficients, [found.along(moved) for moved in self.moved])
+            return linear.value, (coefficients, [linear.along(moved) for moved in self.moved])
 
         def ahead(y: PyTree, t_h: TimesSizes) -> tuple[PyTree, Any]:
             t, h = (x.astype(precision(y)) for x in t_h)
-            y, kept = step_by_stages(slope, tableau, h, y, stage_times(tableau, t, h))
-            return y, (h, *kept)
+            y, stages = step_by_stages(slope, tableau, h, y, stage_times(tableau, t, h))
+            return y, (h, *stages)
 
         def tangent_slope(stage: Any, dy: PyTree) -> tuple[PyTree, None]:
             # f'(y) dy + b
             coefficients, added = stage
             known = [e if c is None else c for c, e in zip(coefficients, everywhere, strict=True)]
-            found = jax.tree.unflatten(structure, known)(dy)
-            return jax.tree.map(lambda a, b: a if b is None else a + b, found, added), None
+            product = jax.tree.unflatten(structure, known)(dy)
+            return jax.tree.map(lambda a, b: a if b is None else a + b, product, added), None
 
         def follow(dy: PyTree, step: Any) -> tuple[PyTree, None]:
             h, *stages = step

@@ -96,12 +96,12 @@ def sick_extra(run: SteppedTrajectory, theta: Float[Array, " p"], ends: PyTree, 
     - `backward`: true for the derivatives.
     """
     finish = Misfit(run.functional).close
-    found = origin(jax.grad(finish, argnums=(0, 1)) if backward else finish, theta, ends)
+    cause = origin(jax.grad(finish, argnums=(0, 1)) if backward else finish, theta, ends)
     remedy = "correct the prior or the regularizer, or choose another guess"
     what = (
         "The derivative of priors, regularizers and jumps" if backward else "The sum of priors, regularizers and jumps"
     )
-    return diagnosis("extra", f"{what} (between segments) is not finite{term(found, backward)}", remedy, origin=found)
+    return diagnosis("extra", f"{what} (between segments) is not finite{term(cause, backward)}", remedy, origin=cause)
 
 
 def _through(
@@ -160,16 +160,16 @@ def _sick_cotangent(
     more, before = pull(run.params, moving, stored.cotangents)
     of_state, of_params = spot(before[0], run.problem.system), spot(more)
     where = of_state or of_params
-    found, at = origin(pull, run.params, moving, stored.cotangents), step_place(run, s, steps, n)
+    cause, at = origin(pull, run.params, moving, stored.cotangents), step_place(run, s, steps, n)
     whose = "" if where is None else f" of {'' if of_state else 'the control '}{where.field}"
     becomes = "stops being finite" if where is None else f"becomes {where.value}{where.place}"
     size = max((float(jnp.max(jnp.abs(x))) for x in jax.tree.leaves(stored.cotangents)), default=0.0)
     remedy, grew = _GUARD, ""
-    if size > _GREW * max(first, 1.0) and (found is None or found.operation in ("mul", "add_any", "dot_general")):
+    if size > _GREW * max(first, 1.0) and (cause is None or cause.operation in ("mul", "add_any", "dot_general")):
         grew = f", after cotangents had grown to {size:.1e}"
         remedy = "set dt smaller, or cut the record into segments (formulation=segments)"
     finding = (
         f"All values are finite, but on the way back the cotangent{whose} {becomes} at {in_words(run, at)}{grew}"
-        f"{term(found, backward=True)}"
+        f"{term(cause, backward=True)}"
     )
-    return diagnosis("cotangent", finding, remedy, at, where, found)
+    return diagnosis("cotangent", finding, remedy, at, where, cause)

@@ -122,15 +122,15 @@ def _sick_step(
     def step(params: dict[str, Array], moving: PyTree) -> PyTree:
         return run.stepped(run.filled(params), eqx.combine(moving, still), part(steps, n))[0]
 
-    found = origin(step, run.params, moving)
+    cause = origin(step, run.params, moving)
     # the step may be finite here: compiled code can overflow where the same operations one by one do not
     at, where = step_place(run, s, steps, n), spot(step(run.params, moving), run.problem.system)
     named = fields(run)[int(np.argmin(np.asarray(record.finite[n])))] if where is None else where.field
     becomes = "stops being finite" if where is None else f"becomes {where.value}{where.place}"
     grew = _grew(run, record, n)
-    remedy = _step_remedy(run, s, None if grew or found is None else found.operation)
-    finding = f"At {in_words(run, at)} {named} {becomes}{grew}{term(found)}"
-    return diagnosis("state", finding, remedy, at, where, found, more)
+    remedy = _step_remedy(run, s, None if grew or cause is None else cause.operation)
+    finding = f"At {in_words(run, at)} {named} {becomes}{grew}{term(cause)}"
+    return diagnosis("state", finding, remedy, at, where, cause, more)
 
 
 def _grew(run: SteppedTrajectory, record: ForwardRecord, n: int) -> str:
@@ -188,14 +188,14 @@ def _sick_look(run: SteppedTrajectory, s: int, steps: Steps, n: int, carry: Carr
 
     at, where = step_place(run, s, steps, n), spot(residuals(run.params, y))
     if where is None:
-        found = origin(lambda params, y: run.misfit(run.filled(params), y, step), run.params, y)
+        cause = origin(lambda params, y: run.misfit(run.filled(params), y, step), run.params, y)
         remedy = "check the units of data and sigma, or start from a better guess"
-        finding = f"At {in_words(run, at)} the squared residuals overflow{term(found)}"
-        return diagnosis("overflow", finding, remedy, at, None, found, more)
-    found = origin(residuals, run.params, y)
+        finding = f"At {in_words(run, at)} the squared residuals overflow{term(cause)}"
+        return diagnosis("overflow", finding, remedy, at, None, cause, more)
+    cause = origin(residuals, run.params, y)
     remedy = "guard the input of that operation in the observation operator (pdefit.safe_div, safe_sqrt, safe_norm)"
     finding = (
         f"At {in_words(run, at)} the state is finite, but the observed '{where.field}' is {where.value}{where.place}"
-        f"{term(found)}"
+        f"{term(cause)}"
     )
-    return diagnosis("observation", finding, remedy, at, where, found, more)
+    return diagnosis("observation", finding, remedy, at, where, cause, more)

@@ -43,12 +43,12 @@ def origin(function: Callable, *arguments: PyTree) -> Origin | None:
     - `arguments`: trees of arrays.
     """
     program = jax.make_jaxpr(function)(*arguments)
-    found = _explain(program.jaxpr, program.consts, jax.tree.leaves(arguments))
-    if found is None:
+    path = _explain(program.jaxpr, program.consts, jax.tree.leaves(arguments))
+    if path is None:
         return None
-    if isinstance(found, int):
-        return Origin(None, None, found)
-    return Origin(found[-1].primitive.name, source_line(found), None)
+    if isinstance(path, int):
+        return Origin(None, None, path)
+    return Origin(path[-1].primitive.name, source_line(path), None)
 
 
 # path of nested equations (JAX's word for operations) that ends at the one that fails; or the number of an argument
@@ -62,7 +62,7 @@ def _explain(
     given = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *arguments), strict=True))
     # all results by one compiled program: compiling every operation by itself would take seconds
     results = jax.jit(lambda *given: _every_result(jaxpr, given))(*given.values())
-    values, made = given, {x: (i, e) for i, e in enumerate(jaxpr.eqns) for x in e.outvars}
+    values, maker = given, {x: (i, e) for i, e in enumerate(jaxpr.eqns) for x in e.outvars}
     for equation, found in zip(jaxpr.eqns, results, strict=True):
         values |= dict(zip(equation.outvars, found, strict=True))
 
@@ -76,7 +76,7 @@ def _explain(
             return jaxpr.invars.index(bad)
         if bad in jaxpr.constvars:
             return None
-        _, equation = made[bad]
+        _, equation = maker[bad]
         inputs, results = [read(x) for x in equation.invars], [values[x] for x in equation.outvars]
         inside = _inside(equation, inputs, [k for k, r in enumerate(results) if _bad(r)])
         if isinstance(inside, list):
@@ -92,7 +92,7 @@ def _explain(
         causes = [x for x in causes if not isinstance(x, Literal) and x not in jaxpr.constvars]
         if not causes:
             return [equation]
-        bad = min(causes, key=lambda x: made[x][0] if x in made else -1)
+        bad = min(causes, key=lambda x: maker[x][0] if x in maker else -1)
     return None
 
 
@@ -109,8 +109,8 @@ def _every_result(jaxpr: Jaxpr, given: Sequence[ArrayLike]) -> list[list[ArrayLi
     values: dict[Var, ArrayLike] = dict(zip((*jaxpr.constvars, *jaxpr.invars), given, strict=True))
     for equation in jaxpr.eqns:
         inputs = [x.val if isinstance(x, Literal) else values[x] for x in equation.invars]
-        found = equation.primitive.bind(*inputs, **equation.primitive.get_bind_params(equation.params))
-        values |= dict(zip(equation.outvars, found if equation.primitive.multiple_results else [found], strict=True))
+        out = equation.primitive.bind(*inputs, **equation.primitive.get_bind_params(equation.params))
+        values |= dict(zip(equation.outvars, out if equation.primitive.multiple_results else [out], strict=True))
     return [[values[x] for x in equation.outvars] for equation in jaxpr.eqns]
 
 
@@ -132,8 +132,8 @@ def _inside(equation: JaxprEqn, inputs: list[ArrayLike], wanted: list[int]) -> _
         return _in_while(parameters, inputs)
     if name == "cond":
         branch = parameters["branches"][int(np.clip(np.asarray(inputs[0]).item(), 0, len(parameters["branches"]) - 1))]
-        found = _explain(branch.jaxpr, branch.consts, inputs[1:], wanted)
-        return found + 1 if isinstance(found, int) else found
+        path = _explain(branch.jaxpr, branch.consts, inputs[1:], wanted)
+        return path + 1 if isinstance(path, int) else path
     for key in ("jaxpr", "call_jaxpr", "fun_jaxpr"):
         part = parameters.get(key)
         if isinstance(part, ClosedJaxpr):
@@ -168,7 +168,7 @@ def _in_while(parameters: dict[str, Any], inputs: list[ArrayLike]) -> _Found:
         results = run(*fixed, *carry)
         wrong = [k for k, r in enumerate(results) if _bad(r)]
         if wrong:
-            found = _explain(body.jaxpr, body.consts, [*fixed, *carry], wrong)
-            return found + first if isinstance(found, int) else found
+            path = _explain(body.jaxpr, body.consts, [*fixed, *carry], wrong)
+            return path + first if isinstance(path, int) else path
         carry = list(results)
     return None

@@ -48,9 +48,9 @@ def source_line(path: Sequence[JaxprEqn]) -> SourceLine | None:
 
     - `path`: nested equations, each inside the one before; the last is the operation.
     """
-    found = [_line(frame, own=False) for frame in map(_users, _inside(path)) if frame]
-    if found:
-        return found[-1]
+    lines = [_line(frame, own=False) for frame in map(_users, _inside(path)) if frame]
+    if lines:
+        return lines[-1]
     own = [_line(frames[0], own=True) for frames in map(_pdefits, _inside(path)) if frames]
     return own[-1] if own else None
 
@@ -99,8 +99,8 @@ def _line(frame: _Frame, own: bool) -> SourceLine:
 
 
 def _folder(package: str) -> list[str]:
-    found = importlib.util.find_spec(package)
-    return list(found.submodule_search_locations or ()) if found else []
+    spec = importlib.util.find_spec(package)
+    return list(spec.submodule_search_locations or ()) if spec else []
 
 
 _PDEFIT = (str(Path(__file__).parents[2]),)

@@ -9,7 +9,6 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, PyTree
 
-from pdefit.integrate.loop.stepper import Stepper
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.integrate.solvers.method import Carry
 from pdefit.inverse.controls.bind import BoundControl
@@ -70,10 +69,7 @@ class SteppedTrajectory(eqx.Module):
 
     def start(self, y0: PyTree, steps: Steps) -> Carry:
         dtype = jax.tree.leaves(y0)[0].dtype
-        return self._stepper(self.problem).init(steps.t[0].astype(dtype), y0)
-
-    def _stepper(self, problem: Problem) -> Stepper:
-        return Stepper(problem.system, self.functional.runner.solver, problem.args)
+        return self.functional.runner.stepper(self.problem).init(steps.t[0].astype(dtype), y0)
 
     def step_and_misfit(self, params: dict[str, Array], carry: Carry, step: Steps) -> tuple[Carry, Float[Array, ""]]:
         """A step, and half the sum of the squared residuals of the observation after it."""
@@ -88,7 +84,7 @@ class SteppedTrajectory(eqx.Module):
 
     def stepped(self, problem: Problem, carry: Carry, step: Steps) -> Carry:
         dtype = jax.tree.leaves(carry[0])[0].dtype
-        return self._stepper(problem)(step.t.astype(dtype), step.h.astype(dtype), carry)
+        return self.functional.runner.stepper(problem)(step.t.astype(dtype), step.h.astype(dtype), carry)
 
     def misfit(self, problem: Problem, y: PyTree, step: Steps) -> Float[Array, ""]:
         def misfit(y: PyTree) -> Array:

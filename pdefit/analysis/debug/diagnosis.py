@@ -176,15 +176,15 @@ def diagnosis(
     )
 
 
-def term(found: Origin | None, backward: bool = False) -> str:
+def term(origin: Origin | None, backward: bool = False) -> str:
     """The operation that fails and its line, as the end of a sentence; `backward` says that its derivative fails."""
-    if found is None or found.operation is None:
+    if origin is None or origin.operation is None:
         return ""
-    if found.line is None:
-        return f": {found.operation}"
-    whose = " (pdefit's own arithmetic, not the equations)" if found.line.own else ""
+    if origin.line is None:
+        return f": {origin.operation}"
+    whose = " (pdefit's own arithmetic, not the equations)" if origin.line.own else ""
     of = "the derivative of " if backward else ""
-    return f": {of}{'' if backward else f'{found.operation} in '}{found.line}{whose}"
+    return f": {of}{'' if backward else f'{origin.operation} in '}{origin.line}{whose}"
 
 
 def finite(tree: PyTree) -> bool:

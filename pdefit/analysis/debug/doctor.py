@@ -86,13 +86,13 @@ def _examined(functional: Functional, theta: Float[Array, " p"]) -> Diagnosis:
 def _controls(functional: Functional, theta: Float[Array, " p"]) -> Iterator[Diagnosis]:
     parts = dict(zip((c.path for c in functional.controls.items), functional.controls.split(theta), strict=True))
     for path, value in functional.controls.values(theta).items():
-        found = spot({path: value})
-        if found is None:
+        element = spot({path: value})
+        if element is None:
             continue
         given = float(jnp.ravel(parts[path])[0]) if parts[path].size == 1 else None
         at = "" if given is None else f" at theta = {given:.4g}"
         remedy = "choose another guess, or a transform that represents it"
-        yield diagnosis("input", f"The control '{path}' is {found.value}{found.place}{at}", remedy, where=found)
+        yield diagnosis("input", f"The control '{path}' is {element.value}{element.place}{at}", remedy, where=element)
 
 
 def _arrays(functional: Functional, theta: Float[Array, " p"]) -> Iterator[Diagnosis]:
@@ -103,10 +103,10 @@ def _arrays(functional: Functional, theta: Float[Array, " p"]) -> Iterator[Diagn
         "initial state": (problem.y0, problem.system),
     }
     for what, (tree, system) in given.items():
-        if found := spot(tree, system):
+        if element := spot(tree, system):
             remedy = "give it a finite value"
-            finding = f"The {what} '{found.field}' is {found.value}{found.place} before any step"
-            yield diagnosis("input", finding, remedy, StepPlace(time=functional.observations.ts[0].item()), found)
+            finding = f"The {what} '{element.field}' is {element.value}{element.place} before any step"
+            yield diagnosis("input", finding, remedy, StepPlace(time=functional.observations.ts[0].item()), element)
     for name, x in named_fields(functional.starts(problem)).items():
         wrong = np.argwhere(~np.isfinite(np.asarray(x)).reshape(x.shape[0], -1).all(axis=1))
         if wrong.size:
@@ -137,5 +137,5 @@ def _data(functional: Functional) -> Iterator[Diagnosis]:
                 f"A {what} of the observed '{name}' is {number:g}{precision} at t = {data.ts[frame]:.6g}{unit} "
                 f"(frame {frame}{at})"
             )
-            found = diagnosis("input", finding, remedy, StepPlace(time=float(data.ts[frame])))
-            yield dataclasses.replace(found, field=name, index=tuple(index))
+            sick = diagnosis("input", finding, remedy, StepPlace(time=float(data.ts[frame])))
+            yield dataclasses.replace(sick, field=name, index=tuple(index))

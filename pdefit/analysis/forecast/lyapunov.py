@@ -148,12 +148,12 @@ def _divided(tangents: PyTree, length: Float[Array, ""]) -> PyTree:
 
 def _result(growth: np.ndarray, lengths: np.ndarray) -> LyapunovResult:
     discarded = growth.size // 3
-    kept, spans = growth[discarded:], lengths[discarded:]
-    blocks = np.array_split(np.arange(kept.size), min(_BLOCKS, kept.size))
-    rates = np.asarray([kept[b].sum() / spans[b].sum() for b in blocks])
+    later, spans = growth[discarded:], lengths[discarded:]
+    blocks = np.array_split(np.arange(later.size), min(_BLOCKS, later.size))
+    rates = np.asarray([later[b].sum() / spans[b].sum() for b in blocks])
     known = rates.size > 1 and bool(np.all(np.isfinite(rates)))
     return LyapunovResult(
-        exponent=float(kept.sum() / spans.sum()),
+        exponent=float(later.sum() / spans.sum()),
         standard_error=float(np.std(rates, ddof=1) / np.sqrt(rates.size)) if known else float("nan"),
         growth=growth,
         discarded=discarded,

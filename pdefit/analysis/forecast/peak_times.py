@@ -122,19 +122,19 @@ def _highest(x: np.ndarray, wave: np.ndarray, point: np.ndarray, i: np.ndarray) 
     return point[kept], i[kept] + 1
 
 
-def _arrivals(expected: _Peaks, found: _Peaks, reach: float) -> Arrivals:
+def _arrivals(expected: _Peaks, peaks: _Peaks, reach: float) -> Arrivals:
     """Errors of the peaks found, each true peak compared with the nearest one at its point."""
-    if found.time.size == 0:
+    if peaks.time.size == 0:
         return Arrivals(error=float("nan"), missed=1.0)
-    first = min(expected.time.min(), found.time.min())
-    span = max(expected.time.max(), found.time.max()) - first + 1.0
+    first = min(expected.time.min(), peaks.time.min())
+    span = max(expected.time.max(), peaks.time.max()) - first + 1.0
     # times of all points on one axis, each point in a stretch of its own, so that one sorted search serves all
-    keys, wanted = ((p.time - first) / span + 2.0 * p.point for p in (found, expected))
+    keys, wanted = ((p.time - first) / span + 2.0 * p.point for p in (peaks, expected))
     behind = np.searchsorted(keys, wanted)
     distance = np.full(wanted.size, np.inf)
     for k in (behind - 1, behind):
         k = np.clip(k, 0, keys.size - 1)
-        here = np.where(found.point[k] == expected.point, np.abs(found.time[k] - expected.time), np.inf)
+        here = np.where(peaks.point[k] == expected.point, np.abs(peaks.time[k] - expected.time), np.inf)
         distance = np.minimum(distance, here)
     known = np.isfinite(distance)
     error = float(distance[known].mean()) if known.any() else float("nan")

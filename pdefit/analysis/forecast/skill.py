@@ -73,11 +73,11 @@ def _relative(fields: Mapping[str, np.ndarray], truth: Mapping[str, np.ndarray])
     wrong = total = 0.0
     for name, true in truth.items():
         axes = tuple(range(1, np.ndim(true)))
-        seen = np.isfinite(true)
+        known = np.isfinite(true)
         # where a forecast has blown up its square may overflow; its error is then infinite, as it should be
         with np.errstate(over="ignore"):
-            wrong = wrong + np.sum(np.where(seen, np.asarray(fields[name]) - true, 0.0) ** 2, axis=axes)
-        total = total + np.sum(np.where(seen, true, 0.0) ** 2, axis=axes)
+            wrong = wrong + np.sum(np.where(known, np.asarray(fields[name]) - true, 0.0) ** 2, axis=axes)
+        total = total + np.sum(np.where(known, true, 0.0) ** 2, axis=axes)
     return np.sqrt(np.asarray(wrong) / np.maximum(np.asarray(total), np.finfo(float).tiny))
 
 

@@ -61,10 +61,8 @@ def _free(ts: np.ndarray, formulations: Sequence[AbstractFormulation]) -> np.nda
 
 def withhold(observations: Observations, frames: np.ndarray) -> Observations:
     """Observations with the frames of these indices masked out."""
-    held = np.isin(np.arange(observations.ts.size), frames)
-    mask = {
-        n: jnp.asarray(np.asarray(m) & ~held.reshape(-1, *[1] * (m.ndim - 1))) for n, m in observations.mask.items()
-    }
+    out = np.isin(np.arange(observations.ts.size), frames)
+    mask = {n: jnp.asarray(np.asarray(m) & ~out.reshape(-1, *[1] * (m.ndim - 1))) for n, m in observations.mask.items()}
     return eqx.tree_at(lambda o: o.mask, observations, mask)
 
 

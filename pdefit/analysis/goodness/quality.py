@@ -61,13 +61,13 @@ def whiteness(functional: Functional, residuals: dict[str, np.ndarray]) -> dict[
 
     Source of the spread: H. White, Econometrica 48:817 (1980), doi:10.2307/1912934.
     """
-    found: dict[str, dict[str, Correlation]] = {}
+    correlations: dict[str, dict[str, Correlation]] = {}
     for name, values in residuals.items():
-        seen = np.asarray(functional.fitted(name))
-        axes = {"time": 1, **{dim: k + 2 for k, dim in enumerate(_grid_axes(functional, name, seen.ndim - 2))}}
-        along = {dim: _correlation(values, seen, axis) for dim, axis in axes.items()}
-        found[name] = {dim: c for dim, c in along.items() if c is not None}
-    return found
+        fitted = np.asarray(functional.fitted(name))
+        axes = {"time": 1, **{dim: k + 2 for k, dim in enumerate(_grid_axes(functional, name, fitted.ndim - 2))}}
+        along = {dim: _correlation(values, fitted, axis) for dim, axis in axes.items()}
+        correlations[name] = {dim: c for dim, c in along.items() if c is not None}
+    return correlations
 
 
 def _grid_axes(functional: Functional, name: str, ndim: int) -> tuple[str, ...]:
@@ -79,10 +79,10 @@ def _grid_axes(functional: Functional, name: str, ndim: int) -> tuple[str, ...]:
     return where.dims
 
 
-def _correlation(values: np.ndarray, seen: np.ndarray, axis: int) -> Correlation | None:
+def _correlation(values: np.ndarray, fitted: np.ndarray, axis: int) -> Correlation | None:
     """Correlation between neighbours along an axis; None where there are none, or all residuals are zero."""
-    values, seen = np.moveaxis(values, axis, 0), np.moveaxis(seen, axis, 0)
-    both = seen[:-1] & seen[1:]
+    values, fitted = np.moveaxis(values, axis, 0), np.moveaxis(fitted, axis, 0)
+    both = fitted[:-1] & fitted[1:]
     a, b = values[:-1][both], values[1:][both]
     size = np.sqrt(np.sum(a**2) * np.sum(b**2))
     if a.size < 2 or not size > 0:

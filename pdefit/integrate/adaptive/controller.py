@@ -234,7 +234,7 @@ def step_error(
     def worst(y0: PyTree, grid: TimeGrid) -> Array:
         inputs = np.zeros(grid.intervals + grid.observes_start)
         stepper = _LargestError(system, solver, steps, args)
-        (_, found), _ = store_all(stepper, (y0, jnp.zeros(())), grid, lambda y, _: jnp.zeros(()), inputs)
-        return found
+        (_, largest), _ = store_all(stepper, (y0, jnp.zeros(())), grid, lambda y, _: jnp.zeros(()), inputs)
+        return largest
 
     return jnp.max((batch or Vmap())(worst, starts, grid))

@@ -30,7 +30,6 @@ class AbstractBatch(eqx.Module):
         - `function`: takes one slice of every argument.
         - `arguments`: trees of arrays with a common leading axis.
         """
-        ...
 
     @abc.abstractmethod
     def at_once(self, count: int) -> int:
@@ -160,8 +159,8 @@ def _in_turn(function: Callable, size: int, arguments: PyTree) -> PyTree:
     whole = count // size * size
     chunks = jax.tree.map(lambda x: x[:whole].reshape(whole // size, size, *x.shape[1:]), arrays)
     # lax.map can batch too, but not results without elements
-    found = jax.tree.map(lambda x: x.reshape(whole, *x.shape[2:]), lax.map(jax.vmap(one), chunks))
+    results = jax.tree.map(lambda x: x.reshape(whole, *x.shape[2:]), lax.map(jax.vmap(one), chunks))
     if whole == count:
-        return found
+        return results
     rest = Vmap()(function, *jax.tree.map(lambda x: x[whole:], arrays))
-    return jax.tree.map(lambda *parts: jnp.concatenate(parts), found, rest)
+    return jax.tree.map(lambda *parts: jnp.concatenate(parts), results, rest)

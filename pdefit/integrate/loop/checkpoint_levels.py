@@ -92,8 +92,8 @@ def cheapest(intervals: int, steps: int, most_states: float | int) -> Checkpoint
 
     - `most_states`: how many states there is room for.
     """
-    found = (nest(intervals, steps, levels) for levels in range(1, MOST_LEVELS + 1))
-    return next((n for n in found if n.stored <= most_states), None)
+    loops = (nest(intervals, steps, levels) for levels in range(1, MOST_LEVELS + 1))
+    return next((n for n in loops if n.stored <= most_states), None)
 
 
 def _candidates(intervals: int, steps: int, levels: int) -> Iterator[CheckpointLevels]:
@@ -127,8 +127,8 @@ def _split(n: int, k: int) -> tuple[int, ...]:
 
 def _around(n: int) -> list[int]:
     """Group sizes up to n: all small ones, then those that differ by 5 %."""
-    found, size = [], 1
+    sizes, size = [], 1
     while size < n:
-        found.append(size)
+        sizes.append(size)
         size = max(size + 1, int(size * 1.05))
-    return [*found, n]
+    return [*sizes, n]

@@ -95,7 +95,7 @@ def resolving_step(
     - `solver`: the solver. Steps of others than explicit tableaus and ETDRK4 are unknown.
     - `args`: exogenous inputs.
     """
-    found = []
+    steps = []
     for system, y0 in problems if isinstance(method_of(solver), AbstractExplicit | ETDRK4) else ():
         field = system.vector_field
         if isinstance(solver, ETDRK4) and isinstance(system, AbstractSplit):
@@ -103,8 +103,8 @@ def resolving_step(
         values = eigenvalues(field, y0, args)
         fastest = float(np.max(np.abs(values), initial=0.0))
         if fastest > 0:
-            found.append(stable_part(values, solver, _RESOLVED / fastest, _GROWTH) * _RESOLVED / fastest)
-    return min(found, default=None) or None
+            steps.append(stable_part(values, solver, _RESOLVED / fastest, _GROWTH) * _RESOLVED / fastest)
+    return min(steps, default=None) or None
 
 
 def stable_part(values: Complex[np.ndarray, " k"], solver: diffrax.AbstractSolver, dt: float, growth: float) -> float:

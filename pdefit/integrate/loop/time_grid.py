@@ -110,12 +110,12 @@ class TimeGrid(eqx.Module):
 
 def _different(step: np.ndarray, count: np.ndarray) -> np.ndarray | None:
     """The different sizes of steps, up to round-off, for each trajectory the same; None where there are very many."""
-    found = np.sort(np.asarray(step)[np.asarray(count) > 0])
-    if found.size:
-        found = found[np.diff(found, prepend=-np.inf) > _SAME * found[-1]]
+    sizes = np.sort(np.asarray(step)[np.asarray(count) > 0])
+    if sizes.size:
+        sizes = sizes[np.diff(sizes, prepend=-np.inf) > _SAME * sizes[-1]]
     else:
-        found = np.zeros(1)
-    return None if found.size > _MOST_SIZES else np.broadcast_to(found, (*step.shape[:-1], found.size))
+        sizes = np.zeros(1)
+    return None if sizes.size > _MOST_SIZES else np.broadcast_to(sizes, (*step.shape[:-1], sizes.size))
 
 
 def constant_grid(t0: float, ts: Float[np.ndarray, " K"], dt: float) -> TimeGrid:
@@ -212,11 +212,11 @@ def cropped_like(grid: TimeGrid, like: TimeGrid) -> TimeGrid:
     - `like`: another one, whose trajectories and intervals are kept.
     """
     s, i = like.count.shape
-    kept = like.count > 0
+    taken = like.count > 0
     return TimeGrid(
         start=like.start,
-        step=np.where(kept[..., None], grid.step[:s, :i], 0.0),
-        count=np.where(kept, grid.count[:s, :i], 0),
+        step=np.where(taken[..., None], grid.step[:s, :i], 0.0),
+        count=np.where(taken, grid.count[:s, :i], 0),
         length=grid.length,
         observes_start=grid.observes_start,
     )

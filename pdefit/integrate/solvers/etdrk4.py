@@ -64,8 +64,8 @@ class ETDRK4(AbstractMemoryless, AbstractOneStep, AbstractPrepared):
         return float("inf")
 
     def prepared(self, system, sizes):
-        found = jax.tree.map(lambda e: jax.vmap(lambda h: _coefficients(h, e))(sizes), _diagonal(system).eigenvalues())
-        return dataclasses.replace(self, sizes=sizes, coefficients=found)
+        known = jax.tree.map(lambda e: jax.vmap(lambda h: _coefficients(h, e))(sizes), _diagonal(system).eigenvalues())
+        return dataclasses.replace(self, sizes=sizes, coefficients=known)
 
     def one_step(self, system, t, h, y, args):
         system = _diagonal(system)

@@ -143,13 +143,13 @@ def step_by_stages(
     stages = _stages(tableau)
     weights, a = np.asarray(tableau.b_sol)[:stages], stage_matrix(tableau)[:stages, :stages]
     if stages == 1:
-        k, kept = slope(jax.tree.map(lambda x: x[0], inputs), y)
+        k, outputs = slope(jax.tree.map(lambda x: x[0], inputs), y)
         stepped = jax.tree.map(lambda u, k: u + (h * weights[0]).astype(u.dtype) * k, y, k)
-        return stepped, jax.tree.map(lambda x: x[None], kept)
+        return stepped, jax.tree.map(lambda x: x[None], outputs)
     if not np.any(np.tril(a, -2)):
         return _chained_step(slope, np.append(np.diag(a, -1), 0.0), weights, h, y, inputs)
-    slopes, kept = _slopes(slope, a, h, y, inputs)
-    return _combine(y, slopes, h, weights), kept
+    slopes, outputs = _slopes(slope, a, h, y, inputs)
+    return _combine(y, slopes, h, weights), outputs
 
 
 def _slopes(slope: Slope, a: np.ndarray, h: Array, y: PyTree, inputs: PyTree) -> tuple[PyTree, PyTree]:
@@ -157,8 +157,8 @@ def _slopes(slope: Slope, a: np.ndarray, h: Array, y: PyTree, inputs: PyTree) ->
 
     def stage(slopes: PyTree, inputs: tuple[Array, Array, PyTree]) -> tuple[PyTree, PyTree]:
         i, row, x = inputs
-        k, kept = slope(x, _combine(y, slopes, h, row))
-        return jax.tree.map(lambda s, k_i: lax.dynamic_update_index_in_dim(s, k_i, i, 0), slopes, k), kept
+        k, outputs = slope(x, _combine(y, slopes, h, row))
+        return jax.tree.map(lambda s, k_i: lax.dynamic_update_index_in_dim(s, k_i, i, 0), slopes, k), outputs
 
     zeros = jax.tree.map(lambda u: jnp.zeros((len(a), *u.shape), u.dtype), y)
     each = (jnp.arange(len(a)), jnp.asarray(a), inputs)
@@ -188,10 +188,10 @@ def _chained_step(
     def stage(carry: tuple[PyTree, PyTree], inputs: tuple[Array, Array, PyTree]) -> tuple[tuple[PyTree, PyTree], Any]:
         y_i, total = carry
         ahead, weight, x = inputs
-        k, kept = slope(x, y_i)
+        k, outputs = slope(x, y_i)
         y_i = jax.tree.map(lambda u, s: u + (h * ahead).astype(u.dtype) * s, y, k)
-        return (y_i, jax.tree.map(lambda u, s: u + (h * weight).astype(u.dtype) * s, total, k)), kept
+        return (y_i, jax.tree.map(lambda u, s: u + (h * weight).astype(u.dtype) * s, total, k)), outputs
 
     each = (jnp.asarray(a), jnp.asarray(b), inputs)
-    (_, total), kept = lax.scan(jax.checkpoint(stage, prevent_cse=False), (y, y), each)
-    return total, kept
+    (_, total), outputs = lax.scan(jax.checkpoint(stage, prevent_cse=False), (y, y), each)
+    return total, outputs

@@ -189,7 +189,6 @@ class HasVectorField(Protocol):
 
     def vector_field(self, t: Array, y: PyTree, args: PyTree) -> PyTree:
         """The right-hand side of the equations."""
-        ...
 
 
 class _Bare(eqx.Module):

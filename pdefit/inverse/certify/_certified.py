@@ -286,8 +286,8 @@ def scope(objective: AbstractObjective, fit_cost: float) -> dict[str, Any]:
 
 def _updates(objective: AbstractObjective) -> float:
     """About the number of values that one forward solve updates."""
-    found = 0.0
+    updates = 0.0
     for part, _ in objective.parts(objective.theta0):
         values = sum(x.size for x in jax.tree.leaves(part.problem.y0))
-        found += part.layout.time_grid.steps * max(values, _SMALL_STATE)
-    return found
+        updates += part.layout.time_grid.steps * max(values, _SMALL_STATE)
+    return updates

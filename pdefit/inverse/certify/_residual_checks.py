@@ -92,8 +92,8 @@ class Residuals:
 
     def tangent(self, v: Array) -> Sketch | None:
         """The derivative along v; None where a reverse rule hides it."""
-        found = self._push(v)
-        return None if found is None else found[1]
+        pair = self._push(v)
+        return None if pair is None else pair[1]
 
     def _push(self, v: Array) -> tuple[Sketch, Sketch] | None:
         """The sketch and its derivative along v; None where a reverse rule hides it."""

@@ -55,10 +55,10 @@ def sketch(objective: AbstractObjective, theta: Float[Array, " p"]) -> Sketch:
 
 
 def _one(functional: Functional, theta: Float[Array, " p"]) -> Sketch:
-    seen = functional.observed
+    observed = functional.observed
     signs = {
         name: jax.random.rademacher(jax.random.fold_in(jax.random.key(0), i), like.shape, jnp.float64)
-        for i, (name, like) in enumerate(seen.items())
+        for i, (name, like) in enumerate(observed.items())
     }
 
     def look(residuals: dict[str, Array]) -> tuple[dict[str, Array], Array]:
@@ -72,7 +72,7 @@ def _one(functional: Functional, theta: Float[Array, " p"]) -> Sketch:
     edges = [sum(sizes[:k]) for k in range(len(sizes) + 1)]
     extra = functional.extra_residuals(theta)
     kinds = [
-        *(sums[name] for name in seen),
+        *(sums[name] for name in observed),
         *(between[:, a:b] for a, b in zip(edges[:-1], edges[1:], strict=True)),
         *extra,
     ]

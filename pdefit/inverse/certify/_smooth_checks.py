@@ -71,9 +71,9 @@ def smooth_checks(objective: AbstractObjective, theta: Float[Array, " p"]) -> li
     if smooth:
         worst = max(smooth, key=lambda p: p.degrees)
         name, limit = "degrees between smooth tangents and differences", float(np.degrees(np.arccos(_ALIKE)))
-        found = at_most(name, worst.degrees, limit, _remedy(worst))
+        check = at_most(name, worst.degrees, limit, _remedy(worst))
         note = f"too rough to be compared: {', '.join(rough)}" if rough else ""
-        checks.append(dataclasses.replace(found, note=note))
+        checks.append(dataclasses.replace(check, note=note))
     if long:
         worst = max(long, key=lambda p: p.factor)
         checks.append(at_most("length of smooth tangents to differences", worst.factor, _AS_LONG, _remedy(worst)))
@@ -91,7 +91,7 @@ def _pairs(functional: Functional, theta: Float[Array, " p"]) -> list[_Pair]:
     """The comparison for every element of theta."""
     _, base, matrix = normal_equations(functional, theta)
     steps, here = _ACROSS * functional.controls.sizes(theta), WEIGHTED(functional, theta)
-    found = []
+    pairs = []
     for k, name in enumerate(functional.controls.names()):
         e = jnp.zeros(theta.size).at[k].set(steps[k])
         ahead = _less(WEIGHTED(functional, theta + e), here)
@@ -104,8 +104,8 @@ def _pairs(functional: Functional, theta: Float[Array, " p"]) -> list[_Pair]:
         # the mean of two noisy directions is this near the true one (C. Spearman, Br. J. Psychol. 3:271 (1910))
         reliability = float(np.sqrt(max(2 * alike / (1 + alike), 0.0))) if np.isfinite(alike) and alike > -1 else 0.0
         cosine, ratio = over(slope, length * tangent), over(2 * float(steps[k]) * tangent, length)
-        found.append(_Pair(name, cosine if np.isfinite(cosine) else 0.0, ratio, reliability))
-    return found
+        pairs.append(_Pair(name, cosine if np.isfinite(cosine) else 0.0, ratio, reliability))
+    return pairs
 
 
 def _less(a: dict[str, Array], b: dict[str, Array]) -> dict[str, Array]:

@@ -123,6 +123,6 @@ def _quadratic(
         v, u = (direction(objective.controls, theta, jax.random.fold_in(key, k)) for k in (4, 5))
         products = tangent_products(with_tangents(objective), theta, jnp.stack([v, u]))[2]
     (vv, uv), (_, uu) = np.asarray(products)
-    found = product(objective, theta, v)
-    gaps = over(abs(float(jnp.vdot(found, v)) - vv), vv), over(abs(float(jnp.vdot(found, u)) - uv), (uu * vv) ** 0.5)
+    image = product(objective, theta, v)
+    gaps = over(abs(float(jnp.vdot(image, v)) - vv), vv), over(abs(float(jnp.vdot(image, u)) - uv), (uu * vv) ** 0.5)
     return [*checks, at_most(f"{name} against tangents", max(gaps), limit, remedy)]

@@ -114,14 +114,14 @@ class Modes:
     @functools.cached_property
     def _along(self) -> tuple[np.ndarray, ...]:
         """The values of the modes along each axis, (cells, modes)."""
-        found = []
+        along = []
         for n, wraps, most in zip(self.shape, self.periodic, self._chosen[0].max(axis=0) + 1, strict=True):
             # from the first cell's centre, where the highest cosine of an even number of cells does not vanish
             places, number = (np.arange(n)[:, None] + (0.0 if wraps else 0.5)) / n, np.arange(most)
             angle = np.pi * places * (2 * ((number + 1) // 2) if wraps else number)
             values = np.where(wraps & (number > 0) & (number % 2 == 0), np.sin(angle), np.cos(angle))
-            found.append(values / np.sqrt(np.mean(values**2, axis=0)))
-        return tuple(found)
+            along.append(values / np.sqrt(np.mean(values**2, axis=0)))
+        return tuple(along)
 
     @property
     def waves(self) -> Float[np.ndarray, " count"]:

@@ -141,9 +141,9 @@ def _at_guesses(
         where = leaf(problem, path)
         nominal = where(problem)
         if control.guess is not None:
-            seen = Problem(problem.system, problem.y0, guessed.observe, problem.nodes, guessed.args)
-            found = control.guess.value(nominal, path, key, observations, seen)
-            guessed = eqx.tree_at(where, guessed, jnp.asarray(found, nominal.dtype))
+            so_far = Problem(problem.system, problem.y0, guessed.observe, problem.nodes, guessed.args)
+            guess = control.guess.value(nominal, path, key, observations, so_far)
+            guessed = eqx.tree_at(where, guessed, jnp.asarray(guess, nominal.dtype))
     # a velocity from noisy data loses its divergence here
     return guessed.constrained() if any(path.split(".")[0] in states for path, _ in declarations) else guessed
 
@@ -159,9 +159,9 @@ def _smoother(problem: Problem, path: str, given: float | Smoothing, shape: tupl
 def _smoothed(search: Array, smoothing: Sobolev, path: str, observations: Observations) -> tuple[Array, Array]:
     """The mean of a measured field, and the field without what its prior takes for noise, both in search space."""
     field = path.partition(".")[2] or "y"
-    seen = np.asarray(observations.mask[field][0])
+    observed = np.asarray(observations.mask[field][0])
     # noise at few points is interpolated to many, and its variance in smooth modes is larger by their ratio
-    spread = np.sqrt(search.size / max(int(seen.sum()), 1))
+    spread = np.sqrt(search.size / max(int(observed.sum()), 1))
     sigma = float(np.mean(np.broadcast_to(observations.sigma[field], observations.values[field].shape)[0]))
     mean = jnp.full_like(search, jnp.mean(search))
     return mean, mean + smoothing.filtered(search - mean, sigma * spread)

@@ -63,31 +63,31 @@ def declared_leaves(problem: Problem, declared: Declaration) -> list[tuple[str, 
     - `problem`: the problem that holds the arrays.
     - `declared`: as of `bind`.
     """
-    found: dict[str, Control] = {}
+    leaves: dict[str, Control] = {}
     for path, control in _flatten(declared):
         inside = leaf_paths(problem, path)
         for word in ("smoothing", "modes"):
             if inside != [path] and getattr(control, word) is not None:
                 raise PdefitError(f"'{path}' is a module, whose arrays are no fields; remove {word}")
         for inner in inside:
-            if inner in found:
+            if inner in leaves:
                 raise PdefitError(f"The control '{inner}' is declared twice; remove one")
-            found[inner] = control
-    return list(found.items())
+            leaves[inner] = control
+    return list(leaves.items())
 
 
 def _flatten(declared: Declaration, prefix: str = "") -> list[tuple[str, Control]]:
     """Leaves of the nested mapping with their dotted paths."""
-    found: list[tuple[str, Control]] = []
+    leaves: list[tuple[str, Control]] = []
     for name, node in declared.items():
         path = f"{prefix}{name}"
         if isinstance(node, Control):
-            found.append((path, node))
+            leaves.append((path, node))
         elif isinstance(node, AbstractTransform):
-            found.append((path, Control(transform=node)))
+            leaves.append((path, Control(transform=node)))
         # a control without words is one with defaults, where a part of the problem without entries has none
         elif isinstance(node, Mapping):
-            found.extend(_flatten(node, f"{path}.") if node or path in PARTS else [(path, Control())])
+            leaves.extend(_flatten(node, f"{path}.") if node or path in PARTS else [(path, Control())])
         else:
             raise PdefitError(f"controls.{path} expects a Control, a transform or a mapping, but got {node!r}")
-    return found
+    return leaves

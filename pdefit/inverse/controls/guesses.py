@@ -145,14 +145,14 @@ def _between_rasters(
     """A field from its values on a coarser raster at the first time; None where that raster is not known."""
     assert isinstance(problem.system, AbstractGridded), "a field with axes has coordinates"
     coords = problem.system.coords()
-    seen = observed_positions(problem.observe, observations.ts[0], problem.y0, problem.args, coords).get(field)
+    where = observed_positions(problem.observe, observations.ts[0], problem.y0, problem.args, coords).get(field)
     dims = coords[field].dims
     values, mask = np.asarray(observations.values[field][0], float), np.asarray(observations.mask[field][0])
     along = [d.removesuffix("_face") for d in dims]
     # the axes of the same directions: a velocity on faces may be seen at corners
-    if seen is None or [d.removesuffix("_face") for d in seen.dims] != along:
+    if where is None or [d.removesuffix("_face") for d in where.dims] != along:
         return None
-    raster = [np.asarray(seen.coords[d], float) for d in seen.dims]
+    raster = [np.asarray(where.coords[d], float) for d in where.dims]
     if tuple(x.size for x in raster) != values.shape:
         return None
     if not np.all(mask) or any(x.size < 4 or np.any(np.diff(x) <= 0) for x in raster):
@@ -200,8 +200,8 @@ def _by_the_system(
     nominal: Array, path: str, field: str, observations: Observations, system: AbstractSystem
 ) -> np.ndarray:
     """A field of the initial state that was not observed as a whole, as the system makes it from the data."""
-    seen = observations.values.get(field)
-    why = "it is not observed" if seen is None else f"it has shape {nominal.shape} and was observed as {seen.shape[1:]}"
+    data = observations.values.get(field)
+    why = "it is not observed" if data is None else f"it has shape {nominal.shape} and was observed as {data.shape[1:]}"
     if not isinstance(system, AbstractDataState):
         raise PdefitError(
             f"The guess of '{path}' cannot come from data: {why}, and {type(system).__name__} has no init_from_data to find it "
@@ -209,7 +209,7 @@ def _by_the_system(
             f"own initial state, or observe {field}"
         )
     try:
-        found = named_fields(system.init_from_data(observations))[field]
+        value = named_fields(system.init_from_data(observations))[field]
     except PdefitError:
         raise
     # a plugin may fail with any exception where the data lack what it needs
@@ -218,9 +218,9 @@ def _by_the_system(
             f"The guess of '{path}' cannot come from data: init_from_data of {type(system).__name__} fails "
             f"({first_line(error)}); give a number or an array"
         ) from None
-    if np.shape(found) != nominal.shape:
+    if np.shape(value) != nominal.shape:
         raise PdefitError(
-            f"init_from_data of {type(system).__name__} gives '{field}' shape {np.shape(found)}, but the guess of '{path}' has "
+            f"init_from_data of {type(system).__name__} gives '{field}' shape {np.shape(value)}, but the guess of '{path}' has "
             f"{nominal.shape}; give a number or an array"
         )
-    return np.asarray(found)
+    return np.asarray(value)

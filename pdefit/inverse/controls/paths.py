@@ -23,9 +23,9 @@ def leaf(problem: Problem, path: str) -> Callable[[Problem], Array]:
     - `problem`: a problem, for a check that this array exists.
     - `path`: its name, with dots.
     """
-    found = _node(problem, path)
-    if not eqx.is_inexact_array(found):
-        raise PdefitError(f"'{path}' is not an array; name one of its leaves: {', '.join(_children(found)) or 'none'}")
+    node = _node(problem, path)
+    if not eqx.is_inexact_array(node):
+        raise PdefitError(f"'{path}' is not an array; name one of its leaves: {', '.join(_children(node)) or 'none'}")
     root, *rest = path.split(".")
     return _Leaf(root, tuple(rest))
 
@@ -40,10 +40,10 @@ def leaf_paths(problem: Problem, path: str) -> list[str]:
     - `problem`: the problem that holds the arrays.
     - `path`: the name of the control, with dots.
     """
-    found = _node(problem, path)
-    if path.split(".")[0] in PARTS or not isinstance(found, eqx.Module):
+    node = _node(problem, path)
+    if path.split(".")[0] in PARTS or not isinstance(node, eqx.Module):
         return [path]
-    inside = list(_arrays(found, path))
+    inside = list(_arrays(node, path))
     if not inside:
         raise PdefitError(f"'{path}' is a module without arrays, so it cannot be a control; remove it")
     return inside

@@ -148,14 +148,14 @@ class Sobolev(Smoother):
     @property
     def variance(self) -> Float[np.ndarray, "..."]:
         # the sum of its squared modes
-        found = self.spectrum**2
+        total = self.spectrum**2
         for axis, (n, wraps) in enumerate(zip(self.shape, self.periodic, strict=True)):
             number = np.zeros(n) if wraps else np.arange(n)
             squares = (
                 np.cos(np.pi * np.outer(number, np.arange(n) + 0.5) / n) ** 2 * np.where(number > 0, 2, 1)[:, None]
             )
-            found = np.moveaxis(np.tensordot(found, squares / n, axes=(axis, 0)), -1, axis)
-        return found
+            total = np.moveaxis(np.tensordot(total, squares / n, axes=(axis, 0)), -1, axis)
+        return total
 
     @property
     def spectrum(self) -> Float[np.ndarray, "..."]:

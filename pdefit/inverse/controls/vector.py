@@ -268,8 +268,8 @@ class Controls(eqx.Module):
     def prior_residuals(self, theta: Float[Array, " p"]) -> list[Array]:
         """The residuals of all priors, those of smoothness last."""
         parts = list(zip(self.items, self.split(theta), strict=True))
-        found = [jnp.ravel(c.prior.residual(c.to_physical(part))) for c, part in parts if c.prior is not None]
-        return found + [c.roughness * part for c, part in parts if c.roughness is not None]
+        residuals = [jnp.ravel(c.prior.residual(c.to_physical(part))) for c, part in parts if c.prior is not None]
+        return residuals + [c.roughness * part for c, part in parts if c.roughness is not None]
 
     @property
     def roughness(self) -> dict[str, Array]:

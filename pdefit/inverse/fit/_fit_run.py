@@ -126,8 +126,8 @@ class FitRun(Generic[Objective]):
 
     def _weigh(self, reweight: Reweight | None) -> bool:
         """Choose the smoothness of fields and sigma by the data, and return whether they are those in force."""
-        found = new_weights(self.functional, jnp.asarray(self.theta), reweight, self.driver.normal_equations)
-        self.functional, settled, events = found
+        weighed = new_weights(self.functional, jnp.asarray(self.theta), reweight, self.driver.normal_equations)
+        self.functional, settled, events = weighed
         self.roughness = {**self.roughness, **self.functional.controls.roughness}
         for event in events:
             self._note(f"stage {self.place.stage + 1}: {event}")

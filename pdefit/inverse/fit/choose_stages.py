@@ -106,9 +106,9 @@ def _with_state(functional: Functional, few: str) -> StagesChoice:
 def _begins_right(functional: Functional) -> bool:
     """Whether the guess fits the first frame far better than the whole record."""
     residuals = weighted(functional, functional.theta0)
-    seen = [np.asarray(functional.observations.mask[name]) for name in residuals]
-    first = sum_of_squares({n: x[0, 0] for n, x in residuals.items()}) / max(sum(np.sum(m[0]) for m in seen), 1.0)
-    overall = sum_of_squares(residuals) / max(sum(np.sum(m) for m in seen), 1.0)
+    masks = [np.asarray(functional.observations.mask[name]) for name in residuals]
+    first = sum_of_squares({n: x[0, 0] for n, x in residuals.items()}) / max(sum(np.sum(m[0]) for m in masks), 1.0)
+    overall = sum_of_squares(residuals) / max(sum(np.sum(m) for m in masks), 1.0)
     return bool(first <= _NUMBERS_WRONG * overall)
 
 
@@ -118,10 +118,10 @@ def _windows(functional: Functional) -> list[float]:
     They help where the whole state was observed and the guess is far from the data.
     """
     ts, data = functional.observations.ts, functional.observations
-    fields, seen = named_fields(functional.problem.y0), functional.observed
+    fields, shown = named_fields(functional.problem.y0), functional.observed
     # through an unknown instrument no state is observed
     complete = not any(c.path.startswith("observe.") for c in functional.controls.items) and all(
-        name in seen and seen[name].shape == x.shape and name not in data.positions and bool(np.all(data.mask[name]))
+        name in shown and shown[name].shape == x.shape and name not in data.positions and bool(np.all(data.mask[name]))
         for name, x in fields.items()
     )
     whole = isinstance(functional.formulation, Single)

@@ -115,14 +115,14 @@ class Traced(AbstractDriver):
             return functional
         tried, layout = trial(functional), functional.layout
         one = tried.state_bytes * functional.runner.batch.at_once(layout.segments) / layout.segments
-        found = cheapest(layout.time_grid.intervals, layout.time_grid.length, (self.memory - tried.working) / one)
-        if found is None:
+        loops = cheapest(layout.time_grid.intervals, layout.time_grid.length, (self.memory - tried.working) / one)
+        if loops is None:
             least = nest(layout.time_grid.intervals, layout.time_grid.length, MOST_LEVELS).stored * one + tried.working
             raise PdefitError(
                 f"A gradient takes at least {in_words(least)} on the device, more than driver.memory = "
                 f"{in_words(self.memory)}; set it higher, or use driver=hosted"
             )
-        return eqx.tree_at(lambda f: f.runner.adjoint, functional, Checkpointed(found.levels))
+        return eqx.tree_at(lambda f: f.runner.adjoint, functional, Checkpointed(loops.levels))
 
     def cost(self, functional, tangents):
         return tangent_cost(functional) if tangents else gradient_cost(functional, trial(functional))
@@ -188,8 +188,8 @@ class Hosted(AbstractDriver):
     def resolve_for(self, functional):
         # for what is differentiated on the whole record at once, a certificate above all
         grid, room = functional.layout.time_grid, self._room(functional, _state(functional))
-        found = cheapest(grid.intervals, grid.length, room)
-        levels = MOST_LEVELS if found is None else found.levels
+        loops = cheapest(grid.intervals, grid.length, room)
+        levels = MOST_LEVELS if loops is None else loops.levels
         return eqx.tree_at(lambda f: f.runner.adjoint, functional, Checkpointed(levels))
 
     def cost(self, functional, tangents):

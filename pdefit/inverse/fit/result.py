@@ -127,13 +127,13 @@ def records(log: Any, done: int, elapsed: float, before: int, stage: int, step_e
     - `stage`: the number of the stage, from 1.
     - `step_error`: the error of adaptive steps, or None.
     """
-    found = []
+    new = []
     for i in range(done):
         loss, norm, accepted = float(log.loss[i]), float(log.gradient_norm[i]), bool(log.accepted[i])
         theta = np.asarray(log.theta[i]) if log.theta.shape[1] else None
         error = step_error if accepted and step_error is not None else float("nan")
-        found.append(Record(before + i + 1, stage, loss, norm, accepted, elapsed / done, theta, error))
-    return found
+        new.append(Record(before + i + 1, stage, loss, norm, accepted, elapsed / done, theta, error))
+    return new
 
 
 @dataclasses.dataclass(repr=False)
@@ -171,8 +171,8 @@ class Fit(Generic[Objective]):
 
     def _repr_html_(self) -> str:
         """Estimates of the controls, for notebooks; `pdefit.intervals` adds their uncertainty."""
-        controls, found = self.functional.controls, self.functional.controls.values(self.theta)
-        rows = [(c.path, c.unit, summarised(found[c.path])) for c in controls.items if not c.is_node]
+        controls, values = self.functional.controls, self.functional.controls.values(self.theta)
+        rows = [(c.path, c.unit, summarised(values[c.path])) for c in controls.items if not c.is_node]
         return table(("control", "unit", "estimate"), rows, [self._outcome(), *self.events])
 
     def __repr__(self) -> str:

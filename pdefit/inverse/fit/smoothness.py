@@ -69,10 +69,10 @@ def choose_smoothness(
     if not all(np.all(np.isfinite(x)) for x in equations):
         return None
     evidence = _Evidence(controls, np.asarray(theta), equations, functional.observed_values)
-    found, weights = evidence.best()
+    logarithms, weights = evidence.best()
     parts = evidence.by_path(weights)
     moved = evidence.moved(weights) if any(np.any(np.asarray(x) > 0) for x in old.values()) else np.inf
-    return Smoothness({c.path: jnp.asarray(x) for c, x in parts}, moved < _SETTLED, evidence.in_words(found))
+    return Smoothness({c.path: jnp.asarray(x) for c, x in parts}, moved < _SETTLED, evidence.in_words(logarithms))
 
 
 class _Evidence:
@@ -91,8 +91,8 @@ class _Evidence:
         bounds += [(0.0, 3 * _MOST)] * len(first)
         starts = [np.concatenate([[noise], first, np.full(len(first), decay)]) for decay in _DECAYS]
         tries = [optimize.minimize(self._cost, x, method="L-BFGS-B", bounds=bounds) for x in starts]
-        found = min(tries, key=lambda t: t.fun).x
-        return found, self._precisions(found) * np.exp(found[0])
+        logarithms = min(tries, key=lambda t: t.fun).x
+        return logarithms, self._precisions(logarithms) * np.exp(logarithms[0])
 
     def _amplitudes(self) -> list[float]:
         """The logarithm of a first amplitude of each field: its coefficients where a step of each alone would put them."""
@@ -103,10 +103,10 @@ class _Evidence:
 
     def _precisions(self, x: np.ndarray) -> np.ndarray:
         """One over the prior's standard deviation of every element of theta; 0 for those without a prior."""
-        found, n = np.zeros(self.theta.size), len(self.fields)
+        precisions, n = np.zeros(self.theta.size), len(self.fields)
         for (_, span), waves, amplitude, decay in zip(self.fields, self.waves, x[1 : n + 1], x[n + 1 :], strict=True):
-            found[span] = np.where(waves > 0, np.exp(np.minimum(decay * waves, _MOST) - amplitude), 0.0)
-        return found
+            precisions[span] = np.where(waves > 0, np.exp(np.minimum(decay * waves, _MOST) - amplitude), 0.0)
+        return precisions
 
     def _minimum(self, weights: np.ndarray) -> tuple[float, np.ndarray, float, np.ndarray]:
         """J with a prior at its minimum, the step there, ln det A of A = J_r^T J_r + prior, and A."""

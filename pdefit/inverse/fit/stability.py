@@ -81,11 +81,11 @@ def deciding_control(objective: AbstractObjective, theta: Float[Array, " p"]) ->
             # a positive control is moved through its logarithm or as it is: both stay positive
             moved = jnp.where(elements, theta + (factor - 1) * sizes, theta)
             try:
-                found = stable_step(objective, jnp.clip(moved, lower, upper))
+                limit = stable_step(objective, jnp.clip(moved, lower, upper))
             except PdefitError:
                 continue
-            if found is not None:
-                lowest[path] = min(lowest[path], found)
+            if limit is not None:
+                lowest[path] = min(lowest[path], limit)
     path = min(lowest, key=lambda p: lowest[p], default=None)
     return path if path is not None and lowest[path] < (1 - _LEAST) * here else None
 
@@ -229,13 +229,13 @@ def explain_growth(
             "first step, field and term that fail"
         )
     if not math.isfinite(growth) or abs(_decades(finer) - _decades(growth)) > _ALIKE * _decades(growth):
-        found = f"The adjoint grows by {growth:.0e} over the record, but by {finer:.0e} with half the step: "
+        growths = f"The adjoint grows by {growth:.0e} over the record, but by {finer:.0e} with half the step: "
         if is_adaptive(functional):
             raise PdefitError(
-                f"{found}adaptive steps are too large for the linearised equations; set rtol, atol smaller"
+                f"{growths}adaptive steps are too large for the linearised equations; set rtol, atol smaller"
             )
         raise PdefitError(
-            f"{found}dt = {functional.dt:.3g}{unit} is too large for the linearised equations; set "
+            f"{growths}dt = {functional.dt:.3g}{unit} is too large for the linearised equations; set "
             f"dt={functional.dt / 2:.2g} or less"
         )
     return (

@@ -13,7 +13,6 @@ from pdefit.inverse.fit.stop import AbstractStop, Stopping
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
 from pdefit.inverse.objective.compiled import weighted
 from pdefit.inverse.objective.functional import Functional
-from pdefit.inverse.objective.variants import reformulated
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 from pdefit.inverse.shooting.formulation import AbstractFormulation
 
@@ -60,9 +59,9 @@ class Reweight(eqx.Module):
         new, change = {}, 0.0
         for name, residuals in weighted(unit, theta).items():
             squares = np.square(residuals)
-            seen = np.asarray(functional.fitted(name))
+            mask = np.asarray(functional.fitted(name))
             pooled = tuple(a for a in range(squares.ndim) if a < 2 or a - 2 not in self.axes)
-            level = squares.sum(axis=pooled, keepdims=True) / np.maximum(seen.sum(axis=pooled, keepdims=True), 1)
+            level = squares.sum(axis=pooled, keepdims=True) / np.maximum(mask.sum(axis=pooled, keepdims=True), 1)
             level = level.reshape(level.shape[1:])
             old = np.asarray(data.sigma[name])
             measured = np.asarray(functional.measured_sigma[name])
@@ -155,7 +154,7 @@ def with_windows(own: Objective, formulation: AbstractFormulation | None) -> Obj
     """The fit's functional with other windows, or itself."""
     if formulation is None or not prepares(own, formulation):
         return own
-    return reformulated(own, formulation, own.theta0)
+    return own.reformulated(formulation, own.theta0)
 
 
 def resized(own: AbstractObjective, functional: AbstractObjective, theta: Float[Array, " p"]) -> Float[Array, " q"]:

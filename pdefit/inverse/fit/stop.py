@@ -94,11 +94,11 @@ class Holdout(AbstractStop):
         records = iter(self.record if isinstance(self.record, tuple) else (self.record,))
 
         def masked(part: Functional, own: Array) -> tuple[Functional, Array]:
-            found = next(records, None)
-            seen, record = part.observations.mask, {} if found is None else found.mask
-            if {n: m.shape for n, m in record.items()} != {n: m.shape for n, m in seen.items()}:
+            observations = next(records, None)
+            own_mask, record = part.observations.mask, {} if observations is None else observations.mask
+            if {n: m.shape for n, m in record.items()} != {n: m.shape for n, m in own_mask.items()}:
                 raise PdefitError("Stopping by held-out data expects the record with these data; set Holdout(record)")
-            masks = {name: record[name] & ~mask for name, mask in seen.items()}
+            masks = {name: record[name] & ~mask for name, mask in own_mask.items()}
             return eqx.tree_at(lambda f: f.observations.mask, part, masks), own
 
         return objective.each(masked, objective.theta0)[0]

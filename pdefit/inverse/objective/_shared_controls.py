@@ -69,11 +69,11 @@ def _theta_columns(controls: Controls, one: Controls, count: int, fixed: Mapping
     Those that are fixed come after all elements of theta, in the order of `fixed`.
     """
     edges = np.cumsum([0, *(c.size for c in controls.items)])
-    found = {c.path: np.arange(a, a + c.size) for c, a in zip(controls.items, edges[:-1], strict=True)}
+    columns = {c.path: np.arange(a, a + c.size) for c, a in zip(controls.items, edges[:-1], strict=True)}
     end, sizes = edges[-1], {c.name: c.size for c in one.items}
     for path, e in fixed.items():
-        found[f"{path}[{e}]"], end = np.arange(end, end + sizes[path]), end + sizes[path]
-    rows = [[found[f"{c.path}[{e}]" if c.own else c.path] for c in one.items] for e in range(count)]
+        columns[f"{path}[{e}]"], end = np.arange(end, end + sizes[path]), end + sizes[path]
+    rows = [[columns[f"{c.path}[{e}]" if c.own else c.path] for c in one.items] for e in range(count)]
     return np.stack([np.concatenate(row) for row in rows])
 
 
@@ -105,8 +105,8 @@ def without_shared(functional: Functional) -> Functional:
     """The functional without priors and regularizers of shared controls, which count once."""
     items = tuple(c if c.own else dataclasses.replace(c, prior=None, roughness=None) for c in functional.controls.items)
     own = [c.path for c in items if c.own]
-    kept = tuple(r for r in functional.regularizers if r.control in own)
-    return eqx.tree_at(lambda f: (f.controls, f.regularizers), functional, (Controls(items), kept))
+    regularizers = tuple(r for r in functional.regularizers if r.control in own)
+    return eqx.tree_at(lambda f: (f.controls, f.regularizers), functional, (Controls(items), regularizers))
 
 
 def check_shared(e: int, functional: Functional, first: Functional) -> None:

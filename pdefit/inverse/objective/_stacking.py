@@ -179,10 +179,10 @@ def _padded_layout(layout: Layout, most: Extent) -> Layout:
 
 
 def _get(functional: Functional, name: str) -> Any:
-    found: Any = functional
+    node: Any = functional
     for part in name.split("."):
-        found = getattr(found, part)
-    return found
+        node = getattr(node, part)
+    return node
 
 
 def _alike(a: PyTree, b: PyTree) -> bool:

@@ -196,6 +196,24 @@ class AbstractObjective(eqx.Module, AbstractEvaluated):
     def emptied(self: Self) -> Self:
         """The same objective with zeros where theta puts its values."""
 
+    def reformulated(self: Self, formulation: AbstractFormulation, theta: Float[Array, " p"]) -> Self:
+        """The same objective with the record cut in another way, whose shared controls start from theta.
+
+        Node states are made of the data again and are no controls any more, because they belong to the windows for
+        which they were declared.
+
+        **Arguments:**
+
+        - `formulation`: how the record is cut.
+        - `theta`: the point, (p,).
+        """
+
+        def change(part: Any, own: Array) -> tuple[Any, Array]:
+            new = part.cut_anew(formulation, own)
+            return new, own[: new.controls.size]
+
+        return self.each(change, theta)[0]
+
     def reweighted(self: Self, sigma: Mapping[str, Any]) -> Self:
         """The same objective with other sigma of some variables, in the shapes that `observations` have."""
         return eqx.tree_at(lambda o: o.observations, self, self.observations.with_sigma(sigma))

@@ -8,10 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from pdefit.adjoints.tangent.tangents_together import TangentLinearStepper, push
-from pdefit.integrate.loop.stepper import Stepper
-from pdefit.inverse.objective.residuals import ObservationSchedule, TrajectoryRunner
+from pdefit.inverse.objective.residuals import ObservationSchedule
 from pdefit.inverse.problem.instrument import AbstractObservationOperator
-from pdefit.inverse.problem.problem import Problem
 
 if TYPE_CHECKING:
     from pdefit.inverse.objective.functional import Functional
@@ -100,7 +98,7 @@ class TangentLinearMisfit(AbstractAccumulation):
             moved = tangent.observe, dy, tangent.args
             return half_square(push(residuals, (problem.observe, y, problem.args), moved)[1])
 
-        stepper = TangentLinearStepper(_stepper(problem, runner), _stepper(tangent, runner))
+        stepper = TangentLinearStepper(runner.stepper(problem), runner.stepper(tangent))
         halves, ends = runner.run(stepper, state, schedule, emit, probes)
         return ends, jnp.sum(halves)
 
@@ -108,10 +106,6 @@ class TangentLinearMisfit(AbstractAccumulation):
         functional = self.functional
         parts = push(functional.remaining_residuals, (self.theta, state[0]), (x, state[1]))[1]
         return sum(map(_half, parts), start=jnp.zeros(()))
-
-
-def _stepper(problem: Problem, runner: TrajectoryRunner) -> Stepper:
-    return Stepper(problem.system, runner.solver, problem.args)
 
 
 def half_square(residuals: dict[str, Array]) -> Float[Array, ""]:

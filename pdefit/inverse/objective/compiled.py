@@ -30,9 +30,9 @@ def normal_equations(functional, theta) -> tuple[Array, Array, Array]:
 
 def weighted(functional, theta) -> dict[str, np.ndarray]:
     """The weighted residuals of every observation by variable (S, I, ...) in host memory, padding having residual zero."""
-    found = WEIGHTED(functional, theta)
+    residuals = WEIGHTED(functional, theta)
     # each is freed on the device before the next is copied
-    return {name: np.asarray(found.pop(name), np.float64) for name in list(found)}
+    return {name: np.asarray(residuals.pop(name), np.float64) for name in list(residuals)}
 
 
 def sum_of_squares(residuals: dict[str, np.ndarray]) -> float:

@@ -38,6 +38,7 @@ from pdefit.inverse.shooting.trajectories import (
     first_steps,
     frozen_steps,
     known,
+    remaining,
     residual_counts,
     started,
 )
@@ -151,9 +152,9 @@ class Functional(AbstractObjective):
 
     def fitted(self, name: str) -> Bool[Array, "S I ..."]:
         """Which values of a variable are residuals: measured ones, of observations that may be residuals."""
-        seen = self.observations.mask[name][self.layout.index]
+        observed = self.observations.mask[name][self.layout.index]
         counts = residual_counts(name, self.problem, self.controls, self.layout)
-        return seen & counts.reshape(counts.shape + (1,) * (seen.ndim - 2))
+        return observed & counts.reshape(counts.shape + (1,) * (observed.ndim - 2))
 
     def starts(self, problem: Problem) -> PyTree:
         """The states from which the trajectories of all segments start, with a leading axis."""
@@ -192,8 +193,8 @@ class Functional(AbstractObjective):
         return [gaps(*self.ends_and_starts(theta, ends)), *self.extra_residuals(theta)]
 
     def residuals(self, theta):
-        seen, ends = self.trajectories(theta, lambda r: jnp.concatenate([jnp.ravel(x) for x in jax.tree.leaves(r)]))
-        each = jnp.reshape(seen, (self.layout.segments, -1)), *self.ends_and_starts(theta, ends)
+        outputs, ends = self.trajectories(theta, lambda r: jnp.concatenate([jnp.ravel(x) for x in jax.tree.leaves(r)]))
+        each = jnp.reshape(outputs, (self.layout.segments, -1)), *self.ends_and_starts(theta, ends)
         observed, ends, starts = (x.astype(jnp.float64) for x in each)
         # for each segment its observations and the gap at its end, then regularizers and priors
         inside = jnp.concatenate([observed, gaps(ends, starts)], axis=1)
@@ -247,6 +248,21 @@ class Functional(AbstractObjective):
     def emptied(self):
         items = self.controls.items
         return eqx.tree_at(lambda f: [c.where(f.problem) for c in items], self, replace_fn=jnp.zeros_like)
+
+    def cut_anew(self: Same, formulation: AbstractFormulation, theta: Float[Array, " p"]) -> Same:
+        """The functional with the record cut in another way, as of `reformulated`."""
+        layout, before = formulation.layout(self.observations.ts, self.dt), self.at(theta)
+        nodes = formulation.node_states(before, self.observations, layout)
+        controls = remaining(self.controls, before, nodes, formulation)
+        paths = [c.path for c in controls.items]
+        regularizers = tuple(r for r in self.regularizers if r.control in paths)
+        functional = eqx.tree_at(
+            lambda f: (f.formulation, f.layout, f.problem, f.controls, f.continuity_sigma, f.regularizers),
+            self,
+            (formulation, layout, started(before, nodes), controls, {}, regularizers),
+            is_leaf=lambda x: x is None,
+        )
+        return functional.renewed(functional.theta0)
 
     def renewed(self: Same, theta: Float[Array, " p"]) -> Same:
         """The same functional with the steps that an adaptive pass takes at theta; itself where steps are constant."""

@@ -10,14 +10,12 @@ from jaxtyping import Array, Float, PyTree
 from pdefit._util.errors import PdefitError
 from pdefit.adjoints.tangent.tangents_in_turn import InTurn, goes_in_turn, stacked, unstacked
 from pdefit.adjoints.tangent.tangents_together import TangentLinearStepper, jvp_many
-from pdefit.integrate.loop.stepper import Stepper
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.integrate.loop.time_loop import fold
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective.residuals import ObservationSchedule
 from pdefit.inverse.objective.segment_jacobian import SegmentNormalEquations, continuity_blocks, pattern
 from pdefit.inverse.objective.smooth_tangents import followed
-from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.shooting.continuity import gaps
 
 if TYPE_CHECKING:
@@ -128,19 +126,16 @@ class Tangents(eqx.Module):
         problem, moved = jvp_many(lambda x: followed(functional, x), (self.theta,), (self._seeds,))
         moved = functional.controls.touched(moved)
 
-        def stepping(p: Problem) -> Stepper:
-            return Stepper(p.system, runner.solver, p.args)
-
-        stepper = stepping(functional.at(self.theta))
-        twin = stepping(problem) if functional.smooth_tangents else None
+        stepper = runner.stepper(functional.at(self.theta))
+        twin = runner.stepper(problem) if functional.smooth_tangents else None
 
         def look(total: PyTree, pair: tuple[PyTree, PyTree], i: PyTree) -> PyTree:
             y, dy = pair
             here, change = (problem.observe, y, problem.args), (moved.observe, dy, moved.args)
-            found = jvp_many(lambda o, y, a: schedule.residuals(o, y, a, i), here, change)
-            return total.plus(*found)
+            with_tangents = jvp_many(lambda o, y, a: schedule.residuals(o, y, a, i), here, change)
+            return total.plus(*with_tangents)
 
-        pushed = TangentLinearStepper(stepper, stepping(moved), twin, several=True).prepared(schedule.time_grid)
+        pushed = TangentLinearStepper(stepper, runner.stepper(moved), twin, several=True).prepared(schedule.time_grid)
 
         def trajectory(state: TangentState, grid: TimeGrid, inputs: PyTree) -> TangentState:
             (y, dy), total = fold(pushed, (state.states, state.tangents), grid, look, inputs, state.total)
@@ -150,7 +145,7 @@ class Tangents(eqx.Module):
             def look_at_all(total: PyTree, pair: tuple[PyTree, list[PyTree]], i: PyTree) -> PyTree:
                 return look(total, (pair[0], stacked(pair[1])), i)
 
-            each = InTurn(stepper, [stepping(p) for p in self._alone(moved)])
+            each = InTurn(stepper, [runner.stepper(p) for p in self._alone(moved)])
             begin = state.states, unstacked(state.tangents, k)
             (y, dys), total = fold(each, begin, grid, look_at_all, inputs, state.total, each.through)
             return TangentState(y, stacked(dys), total)

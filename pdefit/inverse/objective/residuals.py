@@ -50,16 +50,16 @@ class ObservationSchedule(eqx.Module):
         data = self.observations
         # as in the steps, times are float64 and handed over in the state's precision
         t = jnp.asarray(data.ts)[index].astype(precision(y))
-        seen = observe.placed(data.positions_at(index))(t, y, args)
+        observed = observe.placed(data.positions_at(index))(t, y, args)
 
         def one(name: str) -> Array:
             target, sigma = data.values[name][index], data.sigma[name]
             sigma = jnp.broadcast_to(sigma[index if sigma.shape[0] > 1 else 0], target.shape)
             fitted = data.mask[name][index] & counts[name]
             # 1/sigma is made before the guard, which keeps a masked NaN of the model out of the gradient
-            return jnp.where(fitted, (1 / sigma) * (seen[name] - target), 0.0)
+            return jnp.where(fitted, (1 / sigma) * (observed[name] - target), 0.0)
 
-        return {name: one(name) for name in seen}
+        return {name: one(name) for name in observed}
 
     @property
     def inputs(self) -> tuple[Array, dict[str, Array]]:
@@ -92,6 +92,10 @@ class TrajectoryRunner(eqx.Module):
         adjoint = self.adjoint.resolve_for([(p.system, p.y0) for p in problems], grid, self.solver)
         return TrajectoryRunner(self.solver, adjoint, self.batch)
 
+    def stepper(self, problem: Problem) -> Stepper:
+        """One step of a problem by this solver."""
+        return Stepper(problem.system, self.solver, problem.args)
+
     def __call__(
         self,
         problem: Problem,
@@ -110,12 +114,11 @@ class TrajectoryRunner(eqx.Module):
         - `reduce`: from the residuals of one observation, by variable, to what is kept of them.
         - `probes`: as of `AbstractAdjoint.run`, for each trajectory.
         """
-        stepper = Stepper(problem.system, self.solver, problem.args)
 
         def emit(y: PyTree, i: PyTree) -> PyTree:
             return reduce(schedule.residuals(problem.observe, y, problem.args, i))
 
-        return self.run(stepper, starts, schedule, emit, probes)
+        return self.run(self.stepper(problem), starts, schedule, emit, probes)
 
     def run(
         self,

@@ -92,8 +92,8 @@ class Cost:
 
     def divided(self, devices: int) -> "Cost":
         """The cost on each of several devices that hold a part of every field."""
-        held = {"state_bytes": self.state_bytes // devices, "working_bytes": self.working_bytes // devices}
-        return dataclasses.replace(self, **held)
+        parts = {"state_bytes": self.state_bytes // devices, "working_bytes": self.working_bytes // devices}
+        return dataclasses.replace(self, **parts)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers and text, for plan.json."""
@@ -224,9 +224,9 @@ def _few_steps(functional: Functional) -> ObservationSchedule:
         observes_start=False,
     )
     first = int(grid.observes_start)
-    seen = slice(first, first + intervals)
+    frames = slice(first, first + intervals)
     return ObservationSchedule(
-        part, whole.index[:, seen], {n: r[:, seen] for n, r in whole.counts.items()}, whole.observations
+        part, whole.index[:, frames], {n: r[:, frames] for n, r in whole.counts.items()}, whole.observations
     )
 
 

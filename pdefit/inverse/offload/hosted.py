@@ -129,10 +129,10 @@ class HostedFunctional(AbstractEvaluated):
         state, value = programs.start(accumulation, theta, route.pieces.first)
         (after, part), forward = _timed(lambda: programs.advance(accumulation, theta, state, schedule))
         _, (gradient, cotangent) = programs.close(accumulation, theta, after)
-        found, back = _timed(lambda: programs.reverse(accumulation, theta, state, schedule, cotangent, gradient))
-        jax.block_until_ready(programs.reverse_start(accumulation, theta, route.pieces.first, *found[:2]))
+        piece, back = _timed(lambda: programs.reverse(accumulation, theta, state, schedule, cotangent, gradient))
+        jax.block_until_ready(programs.reverse_start(accumulation, theta, route.pieces.first, *piece[:2]))
         jax.block_until_ready((value + part, jnp.zeros_like(theta)))
-        growth(_joined([jnp.zeros_like(found[2])] * route.pieces.count))
+        growth(_joined([jnp.zeros_like(piece[2])] * route.pieces.count))
         return forward, back
 
     # --- marching --------------------------------------------------------------------------------------------------------
@@ -166,8 +166,8 @@ class HostedFunctional(AbstractEvaluated):
                     state = jax.tree.unflatten(tree, map(jnp.asarray, stores[tier].read(slot)))
                 case Reverse(b):
                     pieces.prefetch(b - 1)
-                    found = programs.reverse(accumulation, x, state, pieces[b], cotangent, gradient)
-                    cotangent, gradient, adjoint = jax.block_until_ready(found)
+                    piece = programs.reverse(accumulation, x, state, pieces[b], cotangent, gradient)
+                    cotangent, gradient, adjoint = jax.block_until_ready(piece)
                     norms.append(adjoint)
         gradient = programs.reverse_start(accumulation, x, pieces.first, cotangent, gradient)
         return value, gradient, growth(_joined(norms[::-1]))

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -51,15 +52,7 @@ class TimeChunks:
     def __getitem__(self, b: int) -> ObservationSchedule:
         """Piece b, with its observations."""
         columns = self._columns(b)
-        grid = self._grid
-        part = TimeGrid(
-            start=grid.start[:, columns],
-            step=grid.step[:, columns],
-            count=grid.count[:, columns],
-            length=grid.length,
-            observes_start=False,
-            sizes=grid.sizes,
-        )
+        part = eqx.tree_at(lambda g: (g.start, g.step, g.count), self._grid, replace_fn=lambda x: x[:, columns])
         return self._window(columns, part, self._most_frames)
 
     def prefetch(self, b: int) -> None:

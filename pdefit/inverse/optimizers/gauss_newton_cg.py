@@ -140,13 +140,13 @@ class GaussNewtonCG(AbstractOptimizer):
             product = jnp.where(free, functional.gauss_newton_product(theta, v), 0.0)
             bend = jnp.vdot(v, product)
             # a direction without curvature is one that does not change the data
-            seen = bend > 0
-            length = jnp.where(seen, inner / jnp.where(seen, bend, 1.0), 0.0)
+            curved = bend > 0
+            length = jnp.where(curved, inner / jnp.where(curved, bend, 1.0), 0.0)
             d, r = d + length * v, r - length * product
             decrease = decrease.at[i + 1].set(decrease[i] + length * inner / 2)
             z = scaled(r)
             new = jnp.vdot(r, z)
-            return i + 1, d, r, z + new / jnp.where(inner > 0, inner, 1.0) * v, new, decrease, ~seen
+            return i + 1, d, r, z + new / jnp.where(inner > 0, inner, 1.0) * v, new, decrease, ~curved
 
         def more(carry: tuple[Array, ...]) -> Array:
             i, _, _, _, inner, decrease, flat = carry

@@ -196,13 +196,13 @@ class LBFGS(AbstractOptimizer):
         # a step that the box cut short is no evidence of a minimum
         whole = state.search.step < state.search.limit
         fell_little = decision.accept & whole & (before.value - value <= self.value_tolerance * jnp.abs(value)) & ~first
-        held = state.box.blocked(theta, -gradient)
-        changed = begin_anew & jnp.any(held != state.box.blocked(before.theta, -before.gradient))
+        blocked = state.box.blocked(theta, -gradient)
+        changed = begin_anew & jnp.any(blocked != state.box.blocked(before.theta, -before.gradient))
 
         # the memory is dropped after a search without success, and when other elements are held than before
         memory0 = self._two_loop.init(theta)
         memory = select(stuck | first | changed, memory0, state.memory)
-        descent, memory1 = self._two_loop.update(jnp.where(held, 0.0, gradient), memory, theta)
+        descent, memory1 = self._two_loop.update(jnp.where(blocked, 0.0, gradient), memory, theta)
         memory = select(begin_anew, memory1, memory)
         direction = -jnp.asarray(descent)
         direction = jnp.where(state.box.blocked(theta, direction), 0.0, direction)

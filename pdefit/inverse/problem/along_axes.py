@@ -52,11 +52,11 @@ def sizes_and_starts(grid: AbstractGrid, faces: Faces | None, name: str) -> tupl
 
     Along its normal a field on faces has the lower face of every cell, or the inner faces between walls.
     """
-    normal, found = dict(faces or ()).get(name, ()), list[tuple[int, float]]()
+    normal, points = dict(faces or ()).get(name, ()), list[tuple[int, float]]()
     for i, (n, wraps) in enumerate(zip(grid.shape, grid.periodic, strict=True)):
         centred = (n, round(float(grid.axis(i)[0] - grid.corner[i]) / grid.spacing[i], 9))
-        found.append(((n, 0.0) if wraps else (n - 1, 1.0)) if i in normal else centred)
-    return tuple(found)
+        points.append(((n, 0.0) if wraps else (n - 1, 1.0)) if i in normal else centred)
+    return tuple(points)
 
 
 def basis(order: int, of_cells: bool) -> np.ndarray:
@@ -206,7 +206,7 @@ class Corners(AbstractAlongAxes):
     def moved(self, coords):
         if self.grid is None:
             return None
-        grid, found = self.grid, dict(coords)
+        grid, at_corners = self.grid, dict(coords)
         for name, where in coords.items():
             if len(where.dims) < grid.ndim:
                 continue
@@ -216,8 +216,8 @@ class Corners(AbstractAlongAxes):
                 units[dims[i]] = units.pop(dim, grid.length_unit)
                 places.pop(dim, None)
                 places[dims[i]] = grid.corner[i] + grid.spacing[i] * np.arange(grid.shape[i] + (not grid.periodic[i]))
-            found[name] = dataclasses.replace(where, dims=tuple(dims), coords=places, coord_units=units)
-        return found
+            at_corners[name] = dataclasses.replace(where, dims=tuple(dims), coords=places, coord_units=units)
+        return at_corners
 
     def returned(self, values, coords):
         assert self.grid is not None
@@ -250,11 +250,11 @@ def _weights(corners: int, size: int, start: float, wraps: bool, order: int) -> 
     if not wraps:
         first = np.clip(first, 0, size - order)
     powers = (place - first)[:, None] ** np.arange(order)
-    found = np.zeros((corners, size))
+    weights = np.zeros((corners, size))
     # rounded, so that values at corners are taken exactly as they are
     np.add.at(
-        found,
+        weights,
         (np.arange(corners)[:, None], (first[:, None] + np.arange(order)) % size),
         np.round(powers @ basis(order, False), 12),
     )
-    return found
+    return weights

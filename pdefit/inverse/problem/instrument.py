@@ -203,23 +203,23 @@ class Compose(AbstractObservationOperator):
 
 
 def check_observed(
-    seen: Mapping[str, jax.ShapeDtypeStruct], data: Mapping[str, tuple[int, ...]], source: str = "the data"
+    observed: Mapping[str, jax.ShapeDtypeStruct], data: Mapping[str, tuple[int, ...]], source: str = "the data"
 ) -> None:
     """Refuse data that lack a variable which the model observes, or have it in another shape.
 
     **Arguments:**
 
-    - `seen`: for each variable its shape as the model observes it.
+    - `observed`: for each variable its shape as the model observes it.
     - `data`: for each variable of the data the shape of a frame.
     - `source`: where the data come from, for the error.
     """
-    missing = [name for name in seen if name not in data]
+    missing = [name for name in observed if name not in data]
     if missing:
         raise PdefitError(
-            f"The model observes {', '.join(seen)}, but {source} hold {', '.join(data)}; name the fields of the equation in "
-            f"variables (field: its name in the file), or set observe to those that were measured"
+            f"The model observes {', '.join(observed)}, but {source} hold {', '.join(data)}; name the fields of the equation "
+            f"in variables (field: its name in the file), or set observe to those that were measured"
         )
-    for name, shape in seen.items():
+    for name, shape in observed.items():
         if data[name] != shape.shape:
             raise PdefitError(
                 f"The model sees '{name}' with shape {shape.shape}, but {source} have {data[name]}; "

@@ -31,10 +31,10 @@ def observed_fields(problem: Problem, observations: Observations) -> Observation
     - `observations`: a few frames of the record.
     """
     instrument = problem.observe.placed(observations.positions_at(0))
-    seen = jax.eval_shape(lambda y: instrument(jnp.asarray(observations.ts[0]), y, problem.args), problem.y0)
+    observed = jax.eval_shape(lambda y: instrument(jnp.asarray(observations.ts[0]), y, problem.args), problem.y0)
     for name, field in named_fields(problem.y0).items():
         # a record may hold more than the operator observes
-        data = observations.values.get(name) if name in seen else None
+        data = observations.values.get(name) if name in observed else None
         elsewhere = name in observations.positions or problem.observe.relocates
         if data is not None and data.shape[1:] == np.shape(field) and not elsewhere:
             values, mask = _inverted(problem, name, observations)
@@ -60,18 +60,18 @@ def _inverted(problem: Problem, name: str, observations: Observations) -> tuple[
     if bool(jnp.all(jnp.where(mask, jax.vmap(look)(times, data.astype(start.dtype)) == data, True))):
         return data, mask
     signs = jnp.asarray(np.random.default_rng(0).choice([-1.0, 1.0], data.shape), start.dtype)
-    found, (seen, steepness) = start, slope(start, jnp.ones_like(start))
+    values, (observed, steepness) = start, slope(start, jnp.ones_like(start))
     if not bool(jnp.allclose(slope(start, signs)[1], signs * steepness)):
         return data, mask
     small = _ROUND_OFF * jnp.finfo(start.dtype).eps * jnp.max(jnp.abs(data))
     for _ in range(_STEPS):
-        off = jnp.where(mask, data - seen, 0.0)
+        off = jnp.where(mask, data - observed, 0.0)
         if bool(jnp.all(jnp.abs(off) <= small)):
             break
-        found = found + off / steepness
-        seen, steepness = slope(found, jnp.ones_like(found))
-    known = mask & (jnp.abs(data - seen) <= small)
-    return jnp.where(known, found, start), known
+        values = values + off / steepness
+        observed, steepness = slope(values, jnp.ones_like(values))
+    known = mask & (jnp.abs(data - observed) <= small)
+    return jnp.where(known, values, start), known
 
 
 def observed_positions(
@@ -105,7 +105,7 @@ def observed_positions(
         return stated
     numbers = {d: np.asarray(c, float) for w in coords.values() for d, c in w.coords.items() if c.dtype.kind == "f"}
     length_units = {d: unit for w in coords.values() for d, unit in w.coord_units.items()}
-    found: dict[str, dict[int, str]] = {}
+    positions: dict[str, dict[int, str]] = {}
     where: dict[str, dict[str, np.ndarray]] = {}
     for dim, points in numbers.items():
         # the weights of a mean need not be known, nor add up to one: applied to coordinates the operator gives their
@@ -120,12 +120,12 @@ def observed_positions(
             if placed is not None:
                 axis, at = placed
                 is_blurred = at.size == unit.size and not np.allclose(np.sort(at), np.sort(unit), atol=1e-5)
-                found.setdefault(name, {})[axis] = dim
+                positions.setdefault(name, {})[axis] = dim
                 where.setdefault(name, {})[dim] = points if is_blurred else origin + span * at
     shapes = {name: np.ndim(x) for name, x in jax.eval_shape(look, y).items()}
     return {
         name: FieldCoords(
-            dims=tuple(found.get(name, {}).get(axis, "") for axis in range(ndim)),
+            dims=tuple(positions.get(name, {}).get(axis, "") for axis in range(ndim)),
             coords=where.get(name, {}),
             coord_units={d: length_units.get(d, "1") for d in where.get(name, {})},
         )

@@ -60,8 +60,8 @@ def simulate(
         name: jnp.broadcast_to(jnp.asarray(x), (ts.size, *np.shape(x)[-2:])) for name, x in (positions or {}).items()
     }
     times = jnp.asarray(ts, precision(states))
-    seen = jax.vmap(lambda t, y, x: instrument.placed(x)(t, y, args))(times, states, where)
-    return instrument.located(Observations.build(ts, seen, positions=positions))
+    values = jax.vmap(lambda t, y, x: instrument.placed(x)(t, y, args))(times, states, where)
+    return instrument.located(Observations.build(ts, values, positions=positions))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,10 +152,10 @@ def add_noise(clean: Observations, fraction: float, key: PRNGKeyArray) -> Observ
     values: dict[str, Any] = {}
     sigma: dict[str, Any] = {}
     for i, (name, value) in enumerate(clean.values.items()):
-        seen = np.asarray(clean.mask[name])
-        span = float(np.ptp(np.asarray(value)[seen])) if seen.any() else 0.0
+        mask = np.asarray(clean.mask[name])
+        span = float(np.ptp(np.asarray(value)[mask])) if mask.any() else 0.0
         span = span or 1.0
         sigma[name] = fraction * span if fraction else span
         draw = jax.random.normal(jax.random.fold_in(key, i), value.shape, value.dtype)
-        values[name] = np.where(seen, np.asarray(value) + fraction * span * np.asarray(draw), np.nan)
+        values[name] = np.where(mask, np.asarray(value) + fraction * span * np.asarray(draw), np.nan)
     return Observations.build(clean.ts, values, sigma, clean.positions)

@@ -58,8 +58,8 @@ def deviation(
         return jnp.asarray(continuity[name], nodes.dtype)
     # bodies may differ in size by orders of magnitude, so the labels of a first axis are not pooled; cells are
     labels = where.coords[where.dims[0]] if where and where.dims else np.zeros(0)
-    kept = 2 if labels.dtype.kind in "US" and labels.size == nodes.shape[1] else 1
-    pooled = tuple(a for a in range(nodes.ndim) if a == 0 or a >= kept)
+    first_pooled = 2 if labels.dtype.kind in "US" and labels.size == nodes.shape[1] else 1
+    pooled = tuple(a for a in range(nodes.ndim) if a == 0 or a >= first_pooled)
     size = jnp.sqrt(jnp.mean(nodes**2, axis=pooled, keepdims=True))[0]
     if not bool(jnp.all(size > 0)):
         raise PdefitError(

@@ -131,13 +131,13 @@ class Single(AbstractFormulation):
         return self.held
 
     def layout(self, ts, dt):
-        seen = ts if self.until is None else ts[: np.searchsorted(ts, self.until, side="right")]
-        if seen.size < 2:
+        times = ts if self.until is None else ts[: np.searchsorted(ts, self.until, side="right")]
+        if times.size < 2:
             raise PdefitError(
                 f"until = {self.until:g} leaves fewer than two frames; the record's second is at {ts[1]:g}"
             )
-        grid = stack_grids([constant_grid(float(ts[0]), seen, dt)])
-        everything = np.arange(seen.size)[None]
+        grid = stack_grids([constant_grid(float(ts[0]), times, dt)])
+        everything = np.arange(times.size)[None]
         return Layout(grid, everything, np.ones_like(everything, bool), np.zeros(1, int))
 
     def node_states(self, problem, observations, layout):

@@ -94,9 +94,9 @@ def residual_counts(name: str, problem: Problem, controls: Controls, layout: Lay
     if problem.nodes is None:
         return counts
     free = [c.path for c in controls.nodes]
-    made = name in named_fields(problem.y0) and node_path(problem, name) not in free
+    from_data = name in named_fields(problem.y0) and node_path(problem, name) not in free
     # the first frame is the end of no window: it can be a residual only where trajectories do not start from it
-    return counts.at[0, 0].set(False) if made or not free else counts
+    return counts.at[0, 0].set(False) if from_data or not free else counts
 
 
 def frozen_steps(
@@ -121,8 +121,8 @@ def frozen_steps(
 
     def one(s: int) -> TimeGrid:
         y0, first = jax.tree.map(lambda x: x[s], starts), float(ts[layout.nodes[s]])
-        seen = ts[np.unique(layout.index[s])]
-        return adaptive_grid(problem.system, y0, seen, solver=solver, steps=steps, t0=first, args=problem.args)
+        times = ts[np.unique(layout.index[s])]
+        return adaptive_grid(problem.system, y0, times, solver=solver, steps=steps, t0=first, args=problem.args)
 
     return stack_grids([one(s) for s in range(layout.segments)])
 

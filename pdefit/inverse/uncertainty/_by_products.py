@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 from scipy import linalg
 
 from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.compiled import PRODUCT
 from pdefit.inverse.objective.variants import with_tangents
 from pdefit.inverse.optimizers.preconditioner import block_arrow, has_points
 
@@ -20,7 +21,6 @@ _PRODUCTS, _FRACTION = 3, 5e-3
 _ROUND_OFF = 1e-18
 _MOST_PRODUCTS = 300
 
-_PRODUCT: Callable = eqx.filter_jit(lambda functional, theta, v: functional.gauss_newton_product(theta, v))
 _ARROW: Callable = eqx.filter_jit(block_arrow)
 _SOLVE: Callable = eqx.filter_jit(lambda block_arrow, r: block_arrow.solve(r))
 
@@ -41,19 +41,19 @@ def marginal_inverse(functional: AbstractObjective, theta: Float[Array, " p"]) -
     scaled = _preconditioner(functional, theta)
     k = functional.controls.tabulated.size
     units = [jnp.zeros(theta.size).at[j].set(1.0) for j in range(k)]
-    return np.stack([_solved(lambda v: _PRODUCT(functional, theta, v), scaled, b) for b in units])
+    return np.stack([_solved(lambda v: PRODUCT(functional, theta, v), scaled, b) for b in units])
 
 
 def _preconditioner(functional: AbstractObjective, theta: Float[Array, " p"]) -> Callable[[Array], Array]:
     """An approximate (J_r^T J_r)^-1: block-arrow beside an initial state, else one curvature for each control."""
     if has_points(functional):
-        found = _ARROW(functional, theta)
-        return lambda r: _SOLVE(found, r)
+        arrow = _ARROW(functional, theta)
+        return lambda r: _SOLVE(arrow, r)
     signs = jax.random.rademacher(jax.random.key(0), theta.shape, theta.dtype)
     curvature = jnp.ones(theta.size)
     for mask in functional.controls.elements.values():
         v = jnp.where(mask, signs, 0.0)
-        bend = jnp.vdot(v, _PRODUCT(functional, theta, v)) / np.sum(mask)
+        bend = jnp.vdot(v, PRODUCT(functional, theta, v)) / np.sum(mask)
         curvature = jnp.where(mask, jnp.maximum(bend, np.finfo(float).tiny), curvature)
     return lambda r: r / curvature
 
@@ -143,8 +143,8 @@ def leading(
         missing = max(float(np.mean(later**2)), precision * np.trace(small)) if len(basis) < size else 0.0
     values, vectors = np.linalg.eigh(_small(basis, images))
     # smaller eigenvalues are lost in round-off
-    kept = values > 10 * precision * values.max(initial=0.0)
-    return Leading(images.T @ (vectors[:, kept] / np.sqrt(values[kept])), len(basis), missing)
+    large = values > 10 * precision * values.max(initial=0.0)
+    return Leading(images.T @ (vectors[:, large] / np.sqrt(values[large])), len(basis), missing)
 
 
 def _small(basis: np.ndarray, images: np.ndarray) -> np.ndarray:

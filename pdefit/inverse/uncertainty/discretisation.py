@@ -140,15 +140,15 @@ def finer_grid(functional: Functional, theta: Float[Array, " p"]) -> Functional:
 
     y0, nodes = jax.tree.map(state, (problem.y0, problem.nodes))
     observe = Compose((_Averaged(fine), problem.observe))
-    made = Problem(fine, y0, observe, nodes, problem.args)
-    finer = eqx.tree_at(lambda f: f.problem, functional, made)
+    refined = Problem(fine, y0, observe, nodes, problem.args)
+    finer = eqx.tree_at(lambda f: f.problem, functional, refined)
     if functional.steps is None:
         dt = _stable(functional.dt, stability_limit(fine, y0, functional.runner.solver))
         layout = functional.formulation.layout(functional.observations.ts, dt)
         finer = eqx.tree_at(lambda f: (f.dt, f.layout), finer, (dt, layout))
     else:
         finer = finer.renewed(theta)
-    runner = finer.runner.resolve_for([made], finer.layout.time_grid)
+    runner = finer.runner.resolve_for([refined], finer.layout.time_grid)
     return eqx.tree_at(lambda f: f.runner, finer, runner)
 
 

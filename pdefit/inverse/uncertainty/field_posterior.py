@@ -121,13 +121,13 @@ class FieldPosterior:
         signs, axes = np.linalg.eigh(np.block([[0 * own, -np.eye(k)], [-np.eye(k), own / np.outer(size, size)]]))
         rows, factors = np.concatenate([self._moved(self.vectors.T), axes.T @ moved]), np.concatenate([-lost, signs])
         changes = squares(self.functional.controls, self.theta, jnp.asarray(rows), jnp.asarray(factors))
-        found = {path: np.asarray(np.sqrt(np.maximum(self._prior[path] + x, 0.0))) for path, x in changes.items()}
+        deviations = {path: np.asarray(np.sqrt(np.maximum(self._prior[path] + x, 0.0))) for path, x in changes.items()}
         if isinstance(self.functional.problem.system, AbstractConstrained):
             # a projection has no closed form at a point
             free, obeying = (self.samples(_SAMPLES, jax.random.key(0), constrained=c) for c in (False, True))
-            moved = [path for path in found if not np.allclose(free[path], obeying[path])]
-            found |= {path: np.std(obeying[path], axis=0) for path in moved}
-        return found
+            moved = [path for path in deviations if not np.allclose(free[path], obeying[path])]
+            deviations |= {path: np.std(obeying[path], axis=0) for path in moved}
+        return deviations
 
     @functools.cached_property
     def _prior(self) -> dict[str, np.ndarray]:
@@ -153,9 +153,9 @@ class FieldPosterior:
         white = np.asarray(jax.random.normal(key, (n, self.weights.size)))
         inner, given = white[:, self.weights > 0], self.weights > 0
         narrowed = inner + (inner @ self.vectors * (1 / np.sqrt(1 + self.eigenvalues) - 1)) @ self.vectors.T
-        found = np.asarray(self.theta) + self._moved(narrowed)
-        found[:, ~given] += white[:, ~given] @ self.spread.T
-        return found
+        points = np.asarray(self.theta) + self._moved(narrowed)
+        points[:, ~given] += white[:, ~given] @ self.spread.T
+        return points
 
     def samples(self, n: int, key: PRNGKeyArray, *, constrained: bool = True) -> dict[str, np.ndarray]:
         """Values of every control drawn from the posterior, by path, (n, ...), in its unit.
@@ -167,8 +167,8 @@ class FieldPosterior:
         - `constrained`: whether states obey the constraint of their system, such as a velocity without divergence;
           default True.
         """
-        found = [values_at(self.functional, jnp.asarray(theta), constrained) for theta in self.draws(n, key)]
-        return {c.path: np.stack([x[c.path] for x in found]) for c in self.functional.controls.items if found}
+        values = [values_at(self.functional, jnp.asarray(theta), constrained) for theta in self.draws(n, key)]
+        return {c.path: np.stack([x[c.path] for x in values]) for c in self.functional.controls.items if values}
 
     def __repr__(self) -> str:
         return (
@@ -220,8 +220,8 @@ def field_posterior(
         padded = (
             jnp.zeros((batch, weights.size)).at[: len(rows[i : i + batch])].set(rows[i : i + batch]) for i in cuts
         )
-        found = [np.asarray(products(functional, theta, x)) for x in padded]
-        return np.concatenate([np.zeros((0, weights.size)), *found])[: len(rows)] - weights**2 * rows
+        images = [np.asarray(products(functional, theta, x)) for x in padded]
+        return np.concatenate([np.zeros((0, weights.size)), *images])[: len(rows)] - weights**2 * rows
 
     # the columns of H that belong to elements without a prior
     columns = data(np.arange(weights.size) == np.flatnonzero(~given)[:, None])
@@ -283,5 +283,5 @@ def _noise(functional: AbstractObjective, theta: Array, weights: np.ndarray, use
     """The size of the noise in units of the stated sigma."""
     misfit = 2 * float(VALUE(functional, theta)) - float(np.sum((weights * np.asarray(theta)) ** 2))
     values = functional.observed_values + functional.continuity_values
-    found = float(np.sqrt(max(misfit, 0.0) / max(values - used, 1.0)))
-    return max(found, 1.0) if sigma_stated else max(found, np.finfo(float).tiny)
+    noise = float(np.sqrt(max(misfit, 0.0) / max(values - used, 1.0)))
+    return max(noise, 1.0) if sigma_stated else max(noise, np.finfo(float).tiny)

@@ -234,8 +234,8 @@ def _inverse(matrix: np.ndarray, norms: np.ndarray) -> tuple[np.ndarray, np.ndar
     """The inverse of J_r^T J_r on what the data determine, and the other directions, in units of one over the norms."""
     values, vectors = np.linalg.eigh(matrix / np.outer(norms, norms))
     null = values <= 10 * values.size * np.finfo(float).eps * values[-1]
-    kept = vectors[:, ~null]
-    return (kept / values[~null]) @ kept.T / np.outer(norms, norms), vectors[:, null]
+    determined = vectors[:, ~null]
+    return (determined / values[~null]) @ determined.T / np.outer(norms, norms), vectors[:, null]
 
 
 def _covariance(

@@ -21,7 +21,6 @@ from pdefit.inverse.certify import _certified as subject
 from pdefit.inverse.fit import drivers
 from pdefit.inverse.objective.fingerprint import fingerprint
 from pdefit.inverse.objective.normal_equations import SegmentNormalEquations
-from pdefit.inverse.objective.variants import reformulated
 
 WHOLE = 1e4  # forward solves: enough for every check on the whole problem
 ALL = "all controls"
@@ -335,5 +334,5 @@ def test_fingerprints_tell_equations_from_data_from_flags():
     assert of["data"]["equations"] == of["base"]["equations"] and of["data"]["data"] != of["base"]["data"]
     assert of["other"]["equations"] != of["base"]["equations"] and of["other"]["data"] == of["base"]["data"]
     assert of["dtype"]["flags"] != of["base"]["flags"]
-    elsewhere = reformulated(base, pdefit.formulations.Single(), base.theta0 + 1)
+    elsewhere = base.reformulated(pdefit.formulations.Single(), base.theta0 + 1)
     assert fingerprint(elsewhere) == of["base"], "the point where a fit stands is not part of its problem"
