@@ -107,15 +107,19 @@ class View:
         )
         return f"from $\\theta$ = {theta:.0f}°, $\\phi$ = {phi:.0f}° and from behind"
 
+    @functools.cached_property
+    def _places(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Position of each pixel to the right and upwards in its half, in radii, and 1 in front or -1 behind."""
+        y, x = np.meshgrid(*self.axes, indexing="ij")
+        side = np.where(x > EDGE, -1, 1)
+        return np.where(side < 0, x - 2 * EDGE, x), y, side
+
     def across(self, horizontal: bool, u_theta: np.ndarray, u_phi: np.ndarray) -> np.ndarray:
         """Image of a component of tangent vectors, to the right or upwards, without the rim of the sphere."""
-        y, x = self.axes
-        x = np.where(x > EDGE, x - 2 * EDGE, x)
-        axis = self.turn[0 if horizontal else 1]
-        image = self.image(np.tensordot(axis, self._cartesian(u_theta, u_phi), 1))
+        x, y, side = self._places
+        image = self.image(np.tensordot(self.turn[0 if horizontal else 1], self._cartesian(u_theta, u_phi), 1))
         # from behind, what points to the right points to the left
-        image = np.where((self.axes[1] > EDGE) & horizontal, -image, image)
-        return np.where(np.hypot(x, y[:, None]) < _LIMB, image, np.nan)
+        return np.where(np.hypot(x, y) < _LIMB, image * (side if horizontal else 1), np.nan)
 
     def points(self, values: np.ndarray) -> np.ndarray:
         """A scalar at the points that are used."""
@@ -217,9 +221,7 @@ class View:
     @functools.cached_property
     def _weights(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Numbers and weights of 16 points for each pixel, and those pixels that are far from any point."""
-        y, x = (a.ravel() for a in np.meshgrid(*self.axes, indexing="ij"))
-        side = np.where(x > EDGE, -1, 1)
-        x = np.where(x > EDGE, x - 2 * EDGE, x)
+        x, y, side = (a.ravel() for a in self._places)
         # beyond the rim the image goes on, so that the rim is sharp
         beyond = np.maximum(np.hypot(x, y), 1.0)
         x, y = x / beyond, y / beyond

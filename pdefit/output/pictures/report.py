@@ -86,12 +86,16 @@ def _result(rows: list[ParameterRow], summary: Summary) -> dict[str, Any]:
     shown = rows[:_MOST_ROWS]
     intervals = summary.intervals or {}
     doubted = any(r.interval_trusted is False and r.ci95_low is not None for r in rows)
-    columns: dict[str, list[Any]] = {"parameter": [r.control for r in shown], "unit": [r.unit for r in shown]}
-    columns["estimate"], columns["95 % interval"] = [], []
-    for r in shown:
-        estimate, interval = _estimate(r.estimate, r.ci95_low, r.ci95_high)
-        columns["estimate"].append(estimate)
-        columns["95 % interval"].append(f"({interval})" if interval and r.interval_trusted is False else interval)
+    found = [_estimate(r.estimate, r.ci95_low, r.ci95_high) for r in shown]
+    columns: dict[str, list[Any]] = {
+        "parameter": [r.control for r in shown],
+        "unit": [r.unit for r in shown],
+        "estimate": [estimate for estimate, _ in found],
+        "95 % interval": [
+            f"({interval})" if interval and r.interval_trusted is False else interval
+            for r, (_, interval) in zip(shown, found, strict=True)
+        ],
+    }
     if any(r.truth is not None for r in rows):
         columns["truth"] = [None if r.truth is None else f"{r.truth:.7g}" for r in shown]
         columns["error"] = [None if r.relative_error is None else f"{100 * r.relative_error:+.2g} %" for r in shown]

@@ -1,7 +1,12 @@
 """Description of fields.h5 for ParaView, fields.xdmf. The numbers stay in fields.h5.
 
-ParaView's own reader of NetCDF opens fields.h5 and its export, but not as what they are (VTK 9.7): time is an axis of
-space unless it has a date, bodies and labels are rows of an image, a sphere needs degrees, and a box has an axis too many.
+ParaView's own readers of NetCDF open fields.h5 and its export, but not as what they are. Tried with VTK 9.7.2:
+
+- the CF reader has no times unless `time` has a date; then time is an axis of space, and a box has an axis too many
+- it reads the variables of one grid, so staggered fields take a reader each, which is not told
+- colatitude and longitude in radians are the sides of a flat image, because a sphere needs degrees
+- bodies and labels are rows of an image
+- the plain reader has times, but numbers of cells in place of coordinates
 
 Grids are `2DRectMesh` or `3DRectMesh`. A line is a 2-D mesh of height one. Fields on a sphere are points on it
 (`3DSMesh`), and bodies are `Polyvertex` points. XDMF counts its axes from the slowest, as HDF5 does. The last axis of an
