@@ -157,27 +157,28 @@ class View:
         axes.set(xticks=[], yticks=[])
         axes.spines[:].set_visible(False)
         axes.xaxis.label.set_size(8)
-        t, lines = np.linspace(0, 2 * np.pi, 181), []
-        for angle in np.radians(np.arange(_LINES, 180, _LINES)):
-            lines.append((np.full_like(t, angle), t))
-        for angle in np.radians(np.arange(0, 180, _LINES)):
-            # a circle through the poles, near which it is not drawn
-            lines.append((np.where(np.abs(np.sin(t)) > 0.2, t, np.nan), np.full_like(t, angle)))
+        t = np.linspace(0, 2 * np.pi, 181)
+        parallels, meridians = (np.radians(np.arange(first, 180, _LINES)) for first in (_LINES, 0))
+        # a meridian is a circle through the poles, near which it is not drawn
+        away = np.where(np.abs(np.sin(t)) > 0.2, t, np.nan)
+        lines = [(np.full_like(t, angle), t) for angle in parallels]
+        lines += [(away, np.full_like(t, angle)) for angle in meridians]
         for side, x in zip((1, -1), middles, strict=True):
             parts = [
-                np.where(n > 0, (side * r + x, u), np.nan) for r, u, n in (self._seen(a, b, side) for a, b in lines)
+                np.where(n > 0, (side * r + x, u), np.nan)
+                for r, u, n in (self._from_viewer(a, b, side) for a, b in lines)
             ]
             lattice = np.concatenate([np.append(p, np.full((2, 1), np.nan), 1) for p in parts], 1)
             drawn += axes.plot(*lattice, color="black", alpha=0.22, lw=0.4, zorder=2)
             drawn += axes.plot(np.cos(t) + x, np.sin(t), color="black", lw=0.7, zorder=4)
             for name, angle in (("N", 0.0), ("S", np.pi)):
-                r, u, n = self._seen(np.asarray(angle), np.asarray(0.0), side)
+                r, u, n = self._from_viewer(np.asarray(angle), np.asarray(0.0), side)
                 if n > 0.1:
                     look = {"ha": "center", "va": "center", "fontsize": 6, "zorder": 4, "path_effects": _HALO}
                     drawn.append(axes.text(side * r + x, u, name, **look))
         return drawn
 
-    def _seen(self, theta: np.ndarray, phi: np.ndarray, side: int) -> np.ndarray:
+    def _from_viewer(self, theta: np.ndarray, phi: np.ndarray, side: int) -> np.ndarray:
         """Points on the sphere along the axes of the view, (3, n); those with a negative last part are not seen."""
         found = self.turn @ point(theta, phi)
         return found * np.asarray([1, 1, side]).reshape(-1, *[1] * (found.ndim - 1))
