@@ -18,7 +18,7 @@ from pdefit.systems.capabilities import AbstractSwitched as AbstractSwitched
 from pdefit.systems.capabilities import AbstractVerifiable as AbstractVerifiable
 from pdefit.systems.capabilities import Example as Example
 from pdefit.systems.capabilities import FieldCoords as FieldCoords
-from pdefit.systems.linear_part import AbstractDiagonal as AbstractDiagonal
-from pdefit.systems.linear_part import AbstractSplit as AbstractSplit
-from pdefit.systems.smoother import AbstractSmoothed as AbstractSmoothed
-from pdefit.systems.smoother import Smoother as Smoother
+from pdefit.systems.linear_operators import AbstractDiagonal as AbstractDiagonal
+from pdefit.systems.linear_operators import AbstractSmoothed as AbstractSmoothed
+from pdefit.systems.linear_operators import AbstractSplit as AbstractSplit
+from pdefit.systems.linear_operators import Smoother as Smoother

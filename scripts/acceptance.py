@@ -2,8 +2,9 @@
 
     ./run python scripts/acceptance.py [--record] [PART ...]
 
-PART is one of pleiades, fisher, sweep, cardiac, lennard_jones, solar_system, solar_system_positions (default: all), or
-`experiments`: every shipped experiment once with empty caches, for its cost and its result, or the name of one of them.
+PART is one of pleiades, fisher, classics, flow, sweep, cell, cardiac, lennard_jones, solar_system,
+solar_system_positions (default: all), or `experiments`: every shipped experiment once with empty caches, for its cost
+and its result, or the name of one of them.
 Prints one line for each promise with the number found. The exit code is 1 if one is not kept. Times depend on the
 machine and its load, so a longer one is printed as slow and is no failure.
 
@@ -167,7 +168,7 @@ def flow(folder: Path) -> None:
         promise(f"temperature_from_velocity/small: error of the unseen temperature, {when}", error, limit)
 
 
-def cardiac(folder: Path) -> None:
+def cell(folder: Path) -> None:
     run(folder / "cell", "simulate", "experiment=cardiac/single_cell", "render=false", "hydra.run.dir=here")
     _, _, u = film(folder / "cell" / "here" / "fields.h5")
     promise("single_cell: peak of u against 1.457", abs(u[:, 0].max() - 1.457), 0.003)
@@ -191,6 +192,9 @@ def cardiac(folder: Path) -> None:
         speeds[smooth] = 1e3 * (x[ends[1]] - x[ends[0]]) / (second - first)
     promise("cable: speed against 70.0", abs(speeds["false"] - 70.0), 1.0, "cm/s")
     promise("cable: speed with smooth switches, relative", abs(speeds["true"] / speeds["false"] - 1), 0.01)
+
+
+def cardiac(folder: Path) -> None:
     fit_only = ("times.forecast=null", "lyapunov=false", "render=false")
     own = ("twin=self", "solver=euler")
     (summary,), _ = run(folder / "fit", "fit", "experiment=cardiac/bocf_parameters", *own, *fit_only)
@@ -286,7 +290,18 @@ EXPERIMENTS = {
 }
 PARTS = {
     part.__name__: part
-    for part in (pleiades, fisher, classics, flow, sweep, cardiac, lennard_jones, solar_system, solar_system_positions)
+    for part in (
+        pleiades,
+        fisher,
+        classics,
+        flow,
+        sweep,
+        cell,
+        cardiac,
+        lennard_jones,
+        solar_system,
+        solar_system_positions,
+    )
 }
 
 wanted = [word for word in sys.argv[1:] if word != "--record"]

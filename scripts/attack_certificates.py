@@ -33,8 +33,8 @@ from zoo.cases import CASES
 import pdefit
 from pdefit.cli.config.configuration import register_resolvers
 from pdefit.cli.config.read import read_settings
-from pdefit.cli.experiment.build import build_experiment
-from pdefit.cli.runs.certificates import certified
+from pdefit.cli.run.build import build_experiment
+from pdefit.cli.run.certify import certified
 from pdefit.cli.runtime import plugins
 from pdefit.cli.runtime.environment import forget_programs
 from pdefit.inverse.fit.fit import first_functional

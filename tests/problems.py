@@ -77,3 +77,8 @@ def central_difference(functional, theta, v, eps):
 def stable(system):
     """The stable step of a system at its own initial state."""
     return system.stable_step(system.init(None))
+
+
+def observed(operator, y):
+    """What an observation operator sees of a state, by one program."""
+    return jax.jit(lambda y: operator(0.0, y, None))(y)

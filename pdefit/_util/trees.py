@@ -1,10 +1,12 @@
-"""Names and dtypes of the arrays in a pytree."""
+"""Names and dtypes of the arrays in a pytree, and the double precision that sums need."""
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import PyTree
+
+from pdefit._util.errors import PdefitError
 
 
 def named_fields(tree: PyTree) -> dict[str, PyTree]:
@@ -24,3 +26,12 @@ def cast(tree: PyTree, dtype: DTypeLike) -> PyTree:
     """
     floating, rest = eqx.partition(tree, lambda x: isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jnp.inexact))
     return eqx.combine(jax.tree.map(lambda x: x.astype(dtype), floating), rest)
+
+
+def demand_float64() -> None:
+    """Refuse to go on where JAX turns every float64 into a float32."""
+    if not jax.config.read("jax_enable_x64"):
+        raise PdefitError(
+            'pdefit sums in float64, which JAX has switched off; begin with jax.config.update("jax_enable_x64", True), before '
+            "any array is made"
+        )

@@ -10,11 +10,10 @@ import jax
 from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.errors import PdefitError
-from pdefit.integrate.loop.adjoint_norms import growth
 from pdefit.integrate.loop.checkpoint_levels import CheckpointLevels, nest
 from pdefit.integrate.loop.stepper import AbstractStepper
 from pdefit.integrate.loop.time_grid import TimeGrid
-from pdefit.integrate.loop.time_loop import Emit, Probes, checkpoint, store_all, time_loop
+from pdefit.integrate.loop.time_loop import Emit, Probes, checkpoint, growth, store_all, time_loop
 from pdefit.systems.system import AbstractSystem
 
 
@@ -71,7 +70,7 @@ class AbstractAdjoint(eqx.Module):
         - `inputs`: what belongs to each observation, on a leading axis.
         - `probes`: zeros, (I + 1, 2). Their derivative in row i is the norm of the adjoint at the start of interval i, and
           of what the observation at its end adds to it. In the last row it is the norm of what enters at the end of the
-          trajectory (see `pdefit.integrate.loop.adjoint_norms`).
+          trajectory (see `pdefit.integrate.loop.time_loop`).
         """
 
     @abc.abstractmethod

@@ -18,8 +18,7 @@ from pdefit._util.trees import cast
 from pdefit.adjoints.base import AbstractAdjoint, Checkpointed, StoreAll
 from pdefit.adjoints.continuous.backsolve import Backsolve
 from pdefit.adjoints.continuous.interpolating import Interpolating
-from pdefit.adjoints.finite_difference import STEPS, FiniteDifference, quotients
-from pdefit.adjoints.forward_mode import Tangent
+from pdefit.adjoints.forward_mode import STEPS, FiniteDifference, Tangent, quotients
 from pdefit.integrate.loop.stepper import Stepper
 from pdefit.inverse.certify.direction import direction
 from pdefit.inverse.objective.compiled import GRADIENT

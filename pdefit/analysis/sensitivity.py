@@ -18,7 +18,7 @@ from pdefit.integrate.loop.stable_step import settle, stability_limit
 from pdefit.integrate.loop.stepper import Stepper
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.integrate.loop.time_loop import precision
-from pdefit.integrate.numerics import Numerics, choose_numerics
+from pdefit.integrate.solve import Numerics, choose_numerics
 from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.inverse.controls.paths import declaration
 from pdefit.inverse.problem.problem import Problem

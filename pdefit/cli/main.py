@@ -11,7 +11,6 @@ if os.environ.get("TF_CPP_MIN_LOG_LEVEL", "1") == "1":
 
 import gc
 import importlib
-import keyword
 import logging
 import re
 import sys
@@ -30,20 +29,18 @@ from pdefit._util import interrupts
 from pdefit._util.errors import PdefitError, first_line, of_the_machine, sentence, unknown
 from pdefit.cli.config import command_line
 from pdefit.cli.config.catalogue import experiments, version
+from pdefit.cli.config.command_line import USAGE
+from pdefit.cli.config.compose import register_experiment
 from pdefit.cli.config.configuration import readable, register_resolvers
 from pdefit.cli.config.hydra_guard import guarded
-from pdefit.cli.config.own_experiment import register_experiment
-from pdefit.cli.config.usage import USAGE
-from pdefit.cli.runtime import equations, plugins, run_directory, stopwatch
-from pdefit.cli.runtime.worker import settle
+from pdefit.cli.runtime import equations, plugins, run_directory
+from pdefit.cli.runtime import process as stopwatch
+from pdefit.cli.runtime.process import settle
 from pdefit.cli.sweeps.record import recorded_sweep
 from pdefit.output.store.runs import RunFiles
 
-# verbs that take a run directory; verbs that take plain words
-_RUN_VERBS = ("resume", "render", "report", "export")
 # verbs configured by Hydra that take a run directory, too
 _ALSO_ON_A_RUN = ("certify", "doctor")
-_PLAIN_VERBS = ("check", "import", "list", "new", "sweep", "verify")
 
 # jobs of a sweep after which compiled programs are forgotten: jobs of equal shapes share them
 _FORGET_EVERY = 10
@@ -73,10 +70,10 @@ def main() -> None:
             _compute(verb, rest, console)
         elif verb == "sweep" and rest[:1] == ["resume"]:
             _resume_sweep(rest[1:], console)
-        elif verb in (*_RUN_VERBS, *_PLAIN_VERBS):
+        elif verb in command_line.MODULES:
             _command(verb)(rest, console)
         else:
-            raise unknown("verb", verb, [*command_line.VERBS, *_RUN_VERBS, *_PLAIN_VERBS])
+            raise unknown("verb", verb, command_line.MODULES)
     except PdefitError as error:
         _report(str(error))
     except KeyboardInterrupt as error:
@@ -94,16 +91,15 @@ def main() -> None:
 
 
 def _command(verb: str, kind: str = "") -> Callable[..., None]:
-    """Function `run_<verb>` of `commands/<verb>.py`, imported only now: figures and files take a second to import."""
-    name = verb.replace("-", "_")
-    module = f"{name}_" if keyword.iskeyword(name) else name
-    return getattr(importlib.import_module(f"pdefit.cli.commands.{module}"), f"run_{name}{kind}")
+    """Function `run_<verb>` of a verb, imported only now: figures and files take a second to import."""
+    module = importlib.import_module(f"pdefit.cli.{command_line.MODULES[verb]}")
+    return getattr(module, f"run_{verb.replace('-', '_')}{kind}")
 
 
 def _compute(verb: str, words: list[str], console: Console) -> None:
     """Run a verb that evaluates equations: installed ones, or those in a file that the command line names."""
     files, rest = command_line.files(words)
-    on_a_run = verb == "resume" or (verb in _ALSO_ON_A_RUN and _names_a_run(rest))
+    on_a_run = verb == "resume" or (verb in _ALSO_ON_A_RUN and command_line.names_a_run(rest))
     if files.experiment is not None and (on_a_run or verb == "verify"):
         raise PdefitError(f"pdefit {verb} takes no file of an experiment here; leave '{files.experiment}' out")
     if on_a_run or verb == "verify" or files.equations is not None:
@@ -138,7 +134,7 @@ def _own_experiment(files: command_line.NamedFiles, words: list[str]) -> list[st
 
 def _resume_sweep(words: list[str], console: Console) -> None:
     """Run the jobs of a sweep that are missing, failed or were stopped."""
-    from pdefit.cli.sweeps.again import what_is_left
+    from pdefit.cli.sweeps.jobs import what_is_left
 
     files, rest = command_line.files(words)
     sweep, left, given = what_is_left(rest, [str(f) for f in files if f is not None], console)
@@ -151,10 +147,6 @@ def _resume_sweep(words: list[str], console: Console) -> None:
                 given = [word for word in given if word != f"experiment={files.experiment.stem}"]
                 given = [*_own_experiment(files, given), *given]
             _run_with_hydra(sweep.verb, given, [*sweep.files], left)
-
-
-def _names_a_run(arguments: list[str]) -> bool:
-    return bool(arguments) and "=" not in arguments[0] and not arguments[0].startswith("-")
 
 
 def _prepare() -> None:
@@ -195,7 +187,7 @@ def _run_with_hydra(verb: str, words: list[str], files: list[str], only: Collect
         with guarded(), recorded_sweep(verb, words, files, only) as sweeps:
             decorate(task)()
         if sweeps:
-            from pdefit.cli.sweeps.again import tell_outcome
+            from pdefit.cli.sweeps.jobs import tell_outcome
 
             # the failures of other processes are known from their folders only
             _failures.extend(tell_outcome(sweeps[0], console))
@@ -226,7 +218,7 @@ def _task(verb: str, cfg: DictConfig, files: list[str], wants_traceback: bool) -
             return
         _prepare()
         from pdefit.cli.config.read import read_settings
-        from pdefit.cli.runs.recorded_run import open_run
+        from pdefit.cli.run.recorded import open_run
 
         settings = read_settings(cfg)
         typed = [o for o in job.overrides.task if not (files and o == f"experiment={name}")]

@@ -22,7 +22,7 @@ from pdefit.inverse.optimizers.base import Box, Evaluation
 from pdefit.inverse.optimizers.lbfgs import LBFGS
 from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
 from pdefit.inverse.problem.problem import Problem
-from pdefit.inverse.problem.simulate import simulate
+from pdefit.inverse.problem.twin import simulate
 from pdefit.systems.system import AbstractSystem, parameters
 
 # cost of a fit in forward solves, so large that the certificate tests the whole example

@@ -18,7 +18,7 @@ from pdefit.integrate.loop.time_grid import TimeGrid, constant_grid
 from pdefit.integrate.solvers.etdrk4 import ETDRK4
 from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.systems.capabilities import AbstractSwitched, AbstractVerifiable, Example
-from pdefit.systems.spectral import SpectralSystem
+from pdefit.systems.fourier_grid import SpectralSystem
 
 # resolution at which an example is built; orders in space double it twice
 RESOLUTION = 16

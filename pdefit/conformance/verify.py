@@ -3,14 +3,11 @@
 import time
 from collections.abc import Callable, Iterator
 
-from pdefit._util.precision import demand_float64
-from pdefit.conformance._conserved import invariants, projection
-from pdefit.conformance._consistency import mechanics, split, switches
-from pdefit.conformance._declarations import coordinates, declarations, refinement
+from pdefit._util.trees import demand_float64
+from pdefit.conformance._interfaces import invariants, mechanics, projection, split, switches
 from pdefit.conformance._inversion import gradients, recovery
-from pdefit.conformance._limits import degenerate_states, stability
-from pdefit.conformance._orders import space_order, time_order
-from pdefit.conformance._structure import execution, structure
+from pdefit.conformance._steps import degenerate_states, space_order, stability, time_order
+from pdefit.conformance._structure import coordinates, declarations, execution, refinement, structure
 from pdefit.conformance._subject import Subject
 from pdefit.conformance.report import Finding, Verification, broken
 from pdefit.systems.capabilities import AbstractVerifiable

@@ -20,7 +20,8 @@ from pdefit.systems.inputs import is_input
 Boundary = TypeVar("Boundary", bound="AbstractBoundary")
 
 
-def _edges(u: Array, axis: int) -> tuple[Array, Array]:
+def edges(u: Array, axis: int) -> tuple[Array, Array]:
+    """The first and the last entry along an axis, each of extent 1."""
     n = u.shape[axis]
     return lax.slice_in_dim(u, 0, 1, axis=axis), lax.slice_in_dim(u, n - 1, n, axis=axis)
 
@@ -82,7 +83,7 @@ class Periodic(AbstractBoundary):
     wraps: ClassVar[bool] = True
 
     def outer_differences(self, u, axis, spacing):
-        first, last = _edges(u, axis)
+        first, last = edges(u, axis)
         return first - last, first - last
 
     def period(self, u, axis):
@@ -125,7 +126,7 @@ class Neumann(AbstractEnd):
     value: Any = eqx.field(converter=_value)
 
     def outer_differences(self, u, axis, spacing):
-        first, last = _edges(u, axis)
+        first, last = edges(u, axis)
         slope = spacing * _along(self.value, u, axis)
         return jnp.broadcast_to(-slope, first.shape), jnp.broadcast_to(slope, last.shape)
 
@@ -143,7 +144,7 @@ class Dirichlet(AbstractEnd):
     value: Any = eqx.field(default=0.0, converter=_value)
 
     def outer_differences(self, u, axis, spacing):
-        first, last = _edges(u, axis)
+        first, last = edges(u, axis)
         value = _along(self.value, u, axis)
         return 2 * (first - value), 2 * (value - last)
 
@@ -166,7 +167,7 @@ class Robin(AbstractEnd):
     value: Any = eqx.field(default=0.0, converter=_value)
 
     def outer_differences(self, u, axis, spacing):
-        first, last = _edges(u, axis)
+        first, last = edges(u, axis)
         a, b, value = (_along(x, u, axis) for x in (self.a, self.b, self.value))
         # u on the face is half a spacing times its slope away from the nearest cell
         factor = 1 / (b / spacing + a / 2)
@@ -192,7 +193,7 @@ class Ends(AbstractBoundary):
         lower, upper = (end.outer_differences(u, axis, spacing) for end in (self.lower, self.upper))
         if lower is None and upper is None:
             return None
-        first, last = _edges(u, axis)
+        first, last = edges(u, axis)
         return jnp.zeros_like(first) if lower is None else lower[0], jnp.zeros_like(last) if upper is None else upper[1]
 
     def period(self, u, axis):

@@ -1,12 +1,14 @@
-"""Systems whose state is a tuple of scalar fields on one grid, each declared with unit, description and diffusivity."""
+"""Systems whose state is a tuple of scalar fields on one grid, each declared by itself, and coordinates of any system."""
 
 import dataclasses
 from typing import Any
 
 import jax
+import numpy as np
 from jaxtyping import PyTree
 
-from pdefit.systems.capabilities import AbstractGridded, AbstractRefinable
+from pdefit._util.trees import named_fields
+from pdefit.systems.capabilities import AbstractDerived, AbstractGridded, AbstractRefinable, FieldCoords
 from pdefit.systems.grid import CartesianGrid
 from pdefit.systems.system import AbstractSystem, unit_in
 
@@ -68,3 +70,30 @@ class AbstractFieldSystem(AbstractSystem, AbstractGridded, AbstractRefinable):
 
     def coarsen(self, y, factor):
         return jax.tree.map(lambda u: self.grid.coarsen(u, factor), y)
+
+
+def field_coords(system: AbstractSystem, y: PyTree) -> dict[str, FieldCoords]:
+    """Coordinates of every field of a state: those that the system states, or else running numbers.
+
+    **Arguments:**
+
+    - `system`: the equations.
+    - `y`: a state, or arrays of its shapes.
+    """
+    if isinstance(system, AbstractGridded):
+        return system.coords()
+    return {
+        name: FieldCoords(
+            dims=tuple(f"{name}_{i}" for i in range(np.ndim(x))),
+            coords={f"{name}_{i}": np.arange(n) for i, n in enumerate(np.shape(x))},
+        )
+        for name, x in named_fields(y).items()
+    }
+
+
+def derived_coords(system: AbstractSystem) -> dict[str, FieldCoords]:
+    """Coordinates of every derived field; empty for a system that has none.
+
+    **Arguments:** `system`: the equations.
+    """
+    return system.derived_coords() if isinstance(system, AbstractDerived) else {}

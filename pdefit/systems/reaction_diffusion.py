@@ -11,13 +11,11 @@ from jaxtyping import Array, PyTree
 
 from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.trees import named_fields
-from pdefit.systems.broadcast import broadcast_scalars
 from pdefit.systems.capabilities import AbstractStable
-from pdefit.systems.diffusion_solve import from_modes, laplacian_eigenvalues, to_modes
 from pdefit.systems.fields import AbstractFieldSystem, FieldInfo, declared_fields
 from pdefit.systems.grid import CartesianGrid
-from pdefit.systems.linear_part import AbstractDiagonal
-from pdefit.systems.operators import diffuse
+from pdefit.systems.linear_operators import AbstractDiagonal
+from pdefit.systems.operators import broadcast_scalars, diffuse, from_modes, laplacian_eigenvalues, to_modes
 
 
 class ReactionDiffusion(AbstractFieldSystem, AbstractDiagonal, AbstractStable):

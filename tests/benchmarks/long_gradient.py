@@ -28,9 +28,8 @@ from jaxtyping import Array, Float
 import pdefit
 from pdefit.cli.runtime.memory_meter import Meter
 from pdefit.data.readers.frames import Frames
-from pdefit.data.readers.spooled import TargetFile
-from pdefit.integrate.numerics import Numerics
-from pdefit.integrate.solve import frames
+from pdefit.data.readers.observations import TargetFile
+from pdefit.integrate.solve import Numerics, frames
 from pdefit.output.store.adjoint_scratch import CheckpointFile
 
 jax.config.update("jax_enable_x64", True)

@@ -13,7 +13,7 @@ import pytest
 
 from pdefit._util.errors import PdefitError
 from pdefit.cli.config.command_line import split
-from pdefit.cli.experiment.build import build_experiment
+from pdefit.cli.run.build import build_experiment
 from pdefit.data.readers.frames import Frames
 
 SOLAR = ("fit", "experiment=particles/solar_system")

@@ -67,7 +67,7 @@ def test_what_no_input_explains_is_one_sentence_and_its_traceback_is_kept(tmp_pa
     def bug(*_):
         raise RuntimeError("two\nlines")
 
-    monkeypatch.setattr("pdefit.cli.commands.fit.plan", bug)
+    monkeypatch.setattr("pdefit.cli.run.fit.plan", bug)
     cases.film(tmp_path / "film.h5")
     run = cases.run_directory(tmp_path, cases.written(cases.configuration("film")))
     given = answer(tmp_path, ["resume", "run"])

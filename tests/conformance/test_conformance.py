@@ -12,12 +12,10 @@ from small_systems import Decay, Level, Relay, State, Swing
 
 import pdefit
 from pdefit.cli.runtime.plugins import systems
-from pdefit.conformance import _conserved as conserved
-from pdefit.conformance import _consistency as consistency
-from pdefit.conformance import _declarations as declarations
+from pdefit.conformance import _interfaces as interfaces
 from pdefit.conformance import _inversion as inversion
-from pdefit.conformance import _limits as limits
-from pdefit.conformance import _orders as orders
+from pdefit.conformance import _steps as steps
+from pdefit.conformance import _structure as structure
 from pdefit.conformance._subject import Subject
 
 
@@ -42,10 +40,10 @@ def test_the_system_that_most_defects_are_planted_in_is_right():
 @pytest.mark.parametrize(
     ("system", "group"),
     [
-        (Level, conserved.projection),
+        (Level, interfaces.projection),
         (Relay, inversion.gradients),
-        (Relay, consistency.switches),
-        (Swing, limits.degenerate_states),
+        (Relay, interfaces.switches),
+        (Swing, steps.degenerate_states),
     ],
 )
 def test_the_other_ones_are_right_where_they_get_one(system, group):
@@ -271,27 +269,27 @@ class SplitBent(FisherKPP):
 @pytest.mark.parametrize(
     ("system", "group", "check"),
     [
-        (OneSided, orders.space_order, "order against the exact solution"),
-        (WrongExact, orders.space_order, "order against the exact solution"),
-        (Kinked, orders.time_order, "order in time"),
+        (OneSided, steps.space_order, "order against the exact solution"),
+        (WrongExact, steps.space_order, "order against the exact solution"),
+        (Kinked, steps.time_order, "order in time"),
         (NeverSmooth, inversion.gradients, "all controls: tangent against differences"),
         (Hidden, inversion.gradients, "D: tangent against differences"),
         (WrongDerivative, inversion.gradients, "k: tangent against differences"),
-        (StepTooLong, limits.stability, "stated Euler limit over 2 / (fastest decay rate)"),
-        (StepFarTooLong, limits.stability, "growth at the stated Euler limit"),
-        (Root, limits.degenerate_states, "zero state: value or gradient not finite"),
-        (Norm, limits.degenerate_states, "coincident positions: value or gradient not finite"),
-        (Adds, declarations.refinement, "coarsened constant against the constant"),
-        (Crops, declarations.refinement, "coarsened by 2, wrong shapes"),
-        (WrongInvariant, conserved.invariants, "fall of the drift of energy, order"),
-        (LeavesTheConstraint, conserved.projection, "rates that leave the constraint"),
-        (HalfProjected, conserved.projection, "projected twice against once"),
-        (WrongAcceleration, consistency.mechanics, "acceleration against rate of velocities"),
-        (Swapped, consistency.mechanics, "assembled state against the state"),
-        (SplitTwice, consistency.split, "explicit and linear against the vector field"),
-        (SplitBent, consistency.split, "linear part of a sum against the sum"),
-        (SplitFront, consistency.split, "(1 - h L) of linear_solve against the state"),
-        (NeverSmooth, consistency.switches, "smoothed() that is not smooth"),
+        (StepTooLong, steps.stability, "stated Euler limit over 2 / (fastest decay rate)"),
+        (StepFarTooLong, steps.stability, "growth at the stated Euler limit"),
+        (Root, steps.degenerate_states, "zero state: value or gradient not finite"),
+        (Norm, steps.degenerate_states, "coincident positions: value or gradient not finite"),
+        (Adds, structure.refinement, "coarsened constant against the constant"),
+        (Crops, structure.refinement, "coarsened by 2, wrong shapes"),
+        (WrongInvariant, interfaces.invariants, "fall of the drift of energy, order"),
+        (LeavesTheConstraint, interfaces.projection, "rates that leave the constraint"),
+        (HalfProjected, interfaces.projection, "projected twice against once"),
+        (WrongAcceleration, interfaces.mechanics, "acceleration against rate of velocities"),
+        (Swapped, interfaces.mechanics, "assembled state against the state"),
+        (SplitTwice, interfaces.split, "explicit and linear against the vector field"),
+        (SplitBent, interfaces.split, "linear part of a sum against the sum"),
+        (SplitFront, interfaces.split, "(1 - h L) of linear_solve against the state"),
+        (NeverSmooth, interfaces.switches, "smoothed() that is not smooth"),
     ],
 )
 def test_a_planted_defect_is_caught_by_its_check(system, group, check):

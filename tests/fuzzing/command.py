@@ -18,8 +18,8 @@ import equinox as eqx
 import jax
 
 from pdefit.cli import main
-from pdefit.cli.commands import certify as certify_command
-from pdefit.cli.commands import fit as fit_command
+from pdefit.cli.run import certify as certify_command
+from pdefit.cli.run import fit as fit_command
 from pdefit.cli.runtime import plugins
 from pdefit.inverse.fit import _fit_run as fit_run
 from pdefit.inverse.fit import drivers

@@ -14,10 +14,9 @@ import pdefit
 import pdefit.inverse.fit.drivers as drivers
 from gradient_faults.fits import flow, priors, tiers
 from gradient_faults.plant import FAULTS, Fault, Planted, fault
-from pdefit.adjoints.checkpointing.storage import HostStore
 from pdefit.inverse.offload import _programs as programs
 from pdefit.inverse.offload.hosted import HostedFunctional
-from pdefit.inverse.offload.target_source import InMemory
+from pdefit.inverse.offload.stores import HostStore, InMemory
 from pdefit.output.store.adjoint_scratch import CheckpointFile
 
 
@@ -138,13 +137,13 @@ in_program(
 in_program("hosted_priors_lost", "close", lambda out, a: (out[0], (jnp.zeros_like(out[1][0]), out[1][1])), priors)
 in_program(
     "hosted_walk_loses_a_piece",
-    "walk",
-    lambda out, a: out._replace(seen=a[1].seen) if _late_piece(a[2]) else out,
+    "advance_tangents",
+    lambda out, a: out._replace(total=a[1].total) if _late_piece(a[2]) else out,
     wrong="normal",
 )
 in_program(
     "hosted_tangents_start_anew",
-    "walk",
+    "advance_tangents",
     lambda out, a: out._replace(tangents=jax.tree.map(lambda x: 0.5 * x, out.tangents)) if _late_piece(a[2]) else out,
     wrong="normal",
 )

@@ -98,14 +98,14 @@ class AbstractContinuous(AbstractReverse):
         """
 
     @abc.abstractmethod
-    def back(self, field: Field, moving: PyTree, kept: PyTree, steps: TimesSizes, adjoint: PyTree) -> PyTree:
+    def back(self, field: Field, moving: PyTree, stored: PyTree, steps: TimesSizes, adjoint: PyTree) -> PyTree:
         """The adjoint a and the gradient at the start of an interval, from those at its end.
 
         **Arguments:**
 
         - `field`: the right-hand side.
         - `moving`: the arrays in which a gradient is taken.
-        - `kept`: the states that `forward` kept.
+        - `stored`: the states that `forward` stored.
         - `steps`: start and size of every step.
         - `adjoint`: a and the gradient at the end.
         """
@@ -131,17 +131,17 @@ class AbstractContinuous(AbstractReverse):
             return self.forward(eqx.combine(moving, fixed, still), carry, steps)[0]
 
         def forward(moving: PyTree, fixed: PyTree, carry: PyTree, steps: TimesSizes) -> tuple[PyTree, PyTree]:
-            carry, kept = self.forward(eqx.combine(moving, fixed, still), carry, steps)
-            return carry, (moving, fixed, kept, steps)
+            carry, stored = self.forward(eqx.combine(moving, fixed, still), carry, steps)
+            return carry, (moving, fixed, stored, steps)
 
-        def backward(kept: PyTree, cotangent: PyTree) -> tuple[PyTree, None, PyTree, None]:
-            moving, fixed, kept, steps = kept
+        def backward(stored: PyTree, cotangent: PyTree) -> tuple[PyTree, None, PyTree, None]:
+            moving, fixed, stored, steps = stored
             field = Field(fixed, still, self.method(still.solver))
             # the equation is linear, so the scale is a number that no derivative passes through
             scale = jax.lax.stop_gradient(_norm(cotangent[0]))
             a = jax.tree.map(lambda c: (c / scale).astype(c.dtype), cotangent[0])
             nothing = jax.tree.map(lambda x: jnp.zeros(x.shape), moving)
-            a, gradient = self.back(field, moving, kept, steps, (a, nothing))
+            a, gradient = self.back(field, moving, stored, steps, (a, nothing))
             rescaled = [
                 jax.tree.map(lambda x, like: (x * scale).astype(like.dtype), *pair)
                 for pair in ((a, cotangent[0]), (gradient, moving))

@@ -73,7 +73,7 @@ class Backsolve(AbstractContinuous):
 
         return lax.scan(part, carry, self._parts(steps))
 
-    def back(self, field, moving, kept, steps, adjoint):
+    def back(self, field, moving, stored, steps, adjoint):
         def slopes(t: Array, z: PyTree, args: None) -> PyTree:
             y, a, _ = z
             return field.pulled(moving, t, y, a)
@@ -82,7 +82,7 @@ class Backsolve(AbstractContinuous):
             y, steps = x
             return self._backward(field, slopes, (y, *adjoint), steps)[1:], None
 
-        return lax.scan(part, adjoint, (kept, self._parts(steps)), reverse=True)[0]
+        return lax.scan(part, adjoint, (stored, self._parts(steps)), reverse=True)[0]
 
     def reconstruction(self, stepper: Stepper, y0: PyTree, grid: TimeGrid) -> Float[Array, " I"]:
         """The largest relative error, in each interval, of a state integrated backward before it is reset.
@@ -158,9 +158,9 @@ def _backups(grid: TimeGrid, longest: float) -> int:
     return grid.length
 
 
-def _distance(found: PyTree, expected: PyTree) -> Array:
-    """The relative distance |found - expected| / |expected|."""
+def _distance(state: PyTree, expected: PyTree) -> Array:
+    """The relative distance |state - expected| / |expected|."""
     gap, size = jnp.zeros(()), jnp.zeros(())
-    for x, y in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+    for x, y in zip(jax.tree.leaves(state), jax.tree.leaves(expected), strict=True):
         gap, size = gap + jnp.sum((x - y).astype(jnp.float64) ** 2), size + jnp.sum(y.astype(jnp.float64) ** 2)
     return jnp.sqrt(gap / jnp.where(size > 0, size, 1.0))

@@ -54,7 +54,7 @@ class Interpolating(AbstractContinuous):
     def forward(self, stepper, carry, steps):
         return lax.scan(lambda c, s: (stepped(stepper, c, s), c[0]), carry, steps)
 
-    def back(self, field, moving, kept, steps, adjoint):
+    def back(self, field, moving, stored, steps, adjoint):
         substeps = self.substeps or 1
 
         def step(adjoint: PyTree, x: PyTree) -> tuple[PyTree, None]:
@@ -69,7 +69,7 @@ class Interpolating(AbstractContinuous):
 
             return lax.scan(substep, adjoint, jnp.arange(substeps), reverse=True)
 
-        return lax.scan(step, adjoint, (kept, steps), reverse=True)[0]
+        return lax.scan(step, adjoint, (stored, steps), reverse=True)[0]
 
 
 def _nodes(field: Field, moving: PyTree, y: PyTree, starts: Array, sizes: Array) -> tuple[PyTree, PyTree]:

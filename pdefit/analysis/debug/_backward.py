@@ -9,9 +9,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from pdefit.analysis.debug._forward import Forward, fields, in_words, place, segment_start
+from pdefit.analysis.debug._forward import Forward, fields, in_words, segment_start, step_place
 from pdefit.analysis.debug._origin import origin
-from pdefit.analysis.debug._walk import Back, SteppedTrajectory, Steps, back, beats_of, block_starts, part, pulled_back
+from pdefit.analysis.debug._stepped_trajectory import (
+    BackwardRecord,
+    SteppedTrajectory,
+    Steps,
+    block_starts,
+    part,
+    pulled_back,
+    reverse_pass,
+    steps_of,
+)
 from pdefit.analysis.debug.diagnosis import Diagnosis, Largest, diagnosis, finite, spot, term
 from pdefit.inverse.objective.accumulate import Misfit
 
@@ -32,24 +41,24 @@ class Backward:
 
 
 def first_nonfinite_backward(
-    walk: SteppedTrajectory, theta: Float[Array, " p"], forward: Forward
+    run: SteppedTrajectory, theta: Float[Array, " p"], forward: Forward
 ) -> Diagnosis | Backward:
     """The last step, so the first of the reverse pass, at which a cotangent is not finite; or the gradient.
 
     **Arguments:**
 
-    - `walk`: the trajectory.
+    - `run`: the trajectory.
     - `theta` (p,): the point in search space.
     - `forward`: the forward run, of which all values are finite.
     """
-    functional = walk.functional
+    functional = run.functional
     extra, ends = jax.grad(Misfit(functional).close, argnums=(0, 1))(theta, forward.ends)
     if not finite((extra, ends)):
-        return sick_extra(walk, theta, forward.ends, backward=True)
-    gradient, starts = jax.tree.map(jnp.zeros_like, walk.params), []
+        return sick_extra(run, theta, forward.ends, backward=True)
+    gradient, starts = jax.tree.map(jnp.zeros_like, run.params), []
     largest: Largest = Largest(-1.0, "", 0.0)
     for s in reversed(range(functional.layout.segments)):
-        found = _through(walk, s, jax.tree.map(lambda x, s=s: x[s], ends), gradient)
+        found = _through(run, s, jax.tree.map(lambda x, s=s: x[s], ends), gradient)
         if isinstance(found, Diagnosis):
             return found
         start, gradient, most = found
@@ -77,16 +86,16 @@ def first_nonfinite_backward(
     return dataclasses.replace(diagnosis("controls", finding, remedy, origin=found), field=name)
 
 
-def sick_extra(walk: SteppedTrajectory, theta: Float[Array, " p"], ends: PyTree, backward: bool) -> Diagnosis:
+def sick_extra(run: SteppedTrajectory, theta: Float[Array, " p"], ends: PyTree, backward: bool) -> Diagnosis:
     """Diagnosis of priors, regularizers and continuity residuals that are not finite, or whose derivatives are not.
 
     **Arguments:**
 
-    - `walk`, `theta` (p,): the trajectory, and the point in search space.
+    - `run`, `theta` (p,): the trajectory, and the point in search space.
     - `ends`: states at the ends of the segments, with a leading axis.
     - `backward`: true for the derivatives.
     """
-    finish = Misfit(walk.functional).close
+    finish = Misfit(run.functional).close
     found = origin(jax.grad(finish, argnums=(0, 1)) if backward else finish, theta, ends)
     remedy = "correct the prior or the regularizer, or choose another guess"
     what = (
@@ -96,69 +105,71 @@ def sick_extra(walk: SteppedTrajectory, theta: Float[Array, " p"], ends: PyTree,
 
 
 def _through(
-    walk: SteppedTrajectory, s: int, end: PyTree, gradient: PyTree
+    run: SteppedTrajectory, s: int, end: PyTree, gradient: PyTree
 ) -> Diagnosis | tuple[PyTree, PyTree, Largest]:
     """Cotangent of the start of one segment from that of its end, in blocks of about sqrt(N) steps."""
-    beats = beats_of(walk.functional, s, walk.functional.layout.time_grid)
-    count = int(beats.t.size)
+    steps = steps_of(run.functional, s, run.functional.layout.time_grid)
+    count = int(steps.t.size)
     length = math.isqrt(count - 1) + 1
     added = -count % length
-    blocks = jax.tree.map(lambda x: _blocks(x, length), _padded(beats, added))
-    carries = block_starts(walk, segment_start(walk, s), blocks)
+    blocks = jax.tree.map(lambda x: _blocks(x, length), _padded(steps, added))
+    carries = block_starts(run, segment_start(run, s), blocks)
     like = jax.tree.map(lambda x: jnp.zeros_like(x[0]), eqx.filter(carries, eqx.is_inexact_array))
     cotangent = (jax.tree.map(lambda zero, x: zero + x, like[0], end), like[1])
     last = max((float(jnp.max(jnp.abs(x), initial=0.0)) for x in jax.tree.leaves(end)), default=0.0)
     largest: Largest = Largest(-1.0, "", 0.0)
     for b in reversed(range(blocks.t.shape[0])):
         carry, block = jax.tree.map(lambda x, b=b: x[b], (carries, blocks))
-        before, more, seen = back(walk, carry, block, cotangent, gradient, False)
-        bad = ~(np.asarray(seen.finite).all(axis=1) & np.asarray(seen.params).all(axis=1))
+        before, more, record = reverse_pass(run, carry, block, cotangent, gradient, False)
+        bad = ~(np.asarray(record.finite).all(axis=1) & np.asarray(record.params).all(axis=1))
         if bad.any():
             j = int(np.flatnonzero(bad)[-1])
-            kept = jax.tree.map(lambda x, j=j: x[j], back(walk, carry, block, cotangent, gradient, True)[2])
-            return _sick_beat(walk, s, beats, max(b * length + j - added, 0), kept, last)
+            stored = jax.tree.map(lambda x, j=j: x[j], reverse_pass(run, carry, block, cotangent, gradient, True)[2])
+            return _sick_cotangent(run, s, steps, max(b * length + j - added, 0), stored, last)
         cotangent, gradient = before, more
-        size = np.asarray(seen.size)
+        size = np.asarray(record.size)
         n, f = np.unravel_index(int(np.argmax(size)), size.shape)
         t = float(block.t[n])
-        largest = max(largest, Largest(float(size[n, f]), fields(walk)[f], t))
+        largest = max(largest, Largest(float(size[n, f]), fields(run)[f], t))
     return cotangent[0], gradient, largest
 
 
-def _padded(beats: Steps, more: int) -> Steps:
+def _padded(steps: Steps, more: int) -> Steps:
     """The steps, preceded by others of zero length without an observation, so that all blocks are of the same length.
 
     They do not follow the last step, because there they would evaluate the equations at a state where no step of the
     trajectory does.
     """
-    longer = jax.tree.map(lambda x: jnp.concatenate([jnp.zeros((more, *x.shape[1:]), x.dtype), x]), beats)
-    return longer._replace(t=longer.t.at[:more].set(beats.t[0]))
+    longer = jax.tree.map(lambda x: jnp.concatenate([jnp.zeros((more, *x.shape[1:]), x.dtype), x]), steps)
+    return longer._replace(t=longer.t.at[:more].set(steps.t[0]))
 
 
 def _blocks(x: Array, length: int) -> Array:
     return x.reshape(-1, length, *x.shape[1:])
 
 
-def _sick_beat(walk: SteppedTrajectory, s: int, beats: Steps, n: int, kept: Back, first: float) -> Diagnosis:
+def _sick_cotangent(
+    run: SteppedTrajectory, s: int, steps: Steps, n: int, stored: BackwardRecord, first: float
+) -> Diagnosis:
     """Diagnosis of the operation whose derivative makes the cotangents of one step not finite."""
-    beat, (moving, still) = part(beats, n), eqx.partition(kept.carries, eqx.is_inexact_array)
+    step, (moving, still) = part(steps, n), eqx.partition(stored.carries, eqx.is_inexact_array)
 
     def pull(params: dict[str, Array], moving: PyTree, cotangent: PyTree) -> tuple[PyTree, PyTree]:
-        return pulled_back(walk, params, eqx.combine(moving, still), beat, cotangent)
+        return pulled_back(run, params, eqx.combine(moving, still), step, cotangent)
 
-    more, before = pull(walk.params, moving, kept.cotangents)
-    of_state, of_params = spot(before[0], walk.problem.system), spot(more)
+    more, before = pull(run.params, moving, stored.cotangents)
+    of_state, of_params = spot(before[0], run.problem.system), spot(more)
     where = of_state or of_params
-    found, at = origin(pull, walk.params, moving, kept.cotangents), place(walk, s, beats, n)
+    found, at = origin(pull, run.params, moving, stored.cotangents), step_place(run, s, steps, n)
     whose = "" if where is None else f" of {'' if of_state else 'the control '}{where.field}"
     becomes = "stops being finite" if where is None else f"becomes {where.value}{where.place}"
-    size = max((float(jnp.max(jnp.abs(x))) for x in jax.tree.leaves(kept.cotangents)), default=0.0)
+    size = max((float(jnp.max(jnp.abs(x))) for x in jax.tree.leaves(stored.cotangents)), default=0.0)
     remedy, grew = _GUARD, ""
     if size > _GREW * max(first, 1.0) and (found is None or found.operation in ("mul", "add_any", "dot_general")):
         grew = f", after cotangents had grown to {size:.1e}"
         remedy = "set dt smaller, or cut the record into segments (formulation=segments)"
     finding = (
-        f"All values are finite, but on the way back the cotangent{whose} {becomes} at {in_words(walk, at)}{grew}"
+        f"All values are finite, but on the way back the cotangent{whose} {becomes} at {in_words(run, at)}{grew}"
         f"{term(found, backward=True)}"
     )
     return diagnosis("cotangent", finding, remedy, at, where, found)

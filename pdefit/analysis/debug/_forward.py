@@ -11,8 +11,16 @@ from jaxtyping import Array, PyTree
 from pdefit._util.errors import PdefitError, with_space
 from pdefit._util.trees import named_fields
 from pdefit.analysis.debug._origin import origin
-from pdefit.analysis.debug._walk import Seen, SteppedTrajectory, Steps, beats_of, carry_before, part, survey
-from pdefit.analysis.debug.diagnosis import Diagnosis, Largest, Place, diagnosis, spot, term
+from pdefit.analysis.debug._stepped_trajectory import (
+    ForwardRecord,
+    SteppedTrajectory,
+    Steps,
+    carry_before,
+    part,
+    steps_of,
+    survey,
+)
+from pdefit.analysis.debug.diagnosis import Diagnosis, Largest, StepPlace, diagnosis, spot, term
 from pdefit.integrate.loop.stable_step import stability_limit
 from pdefit.integrate.solvers.method import Carry
 
@@ -38,116 +46,118 @@ class Forward:
     largest: Largest
 
 
-def segment_start(walk: SteppedTrajectory, segment: int) -> PyTree:
+def segment_start(run: SteppedTrajectory, segment: int) -> PyTree:
     """State at the start of a segment."""
-    return jax.tree.map(lambda x: x[segment], walk.functional.starts(walk.problem))
+    return jax.tree.map(lambda x: x[segment], run.functional.starts(run.problem))
 
 
-def place(walk: SteppedTrajectory, segment: int, beats: Steps, n: int) -> Place:
+def step_place(run: SteppedTrajectory, segment: int, steps: Steps, n: int) -> StepPlace:
     """Time and number of step `n` of a segment, for a diagnosis."""
-    steps = np.cumsum(np.asarray(beats.h) > 0)
-    return Place(
+    numbers = np.cumsum(np.asarray(steps.h) > 0)
+    return StepPlace(
         segment=segment + 1,
-        segments=walk.functional.layout.segments,
-        time=float(beats.t[n] + beats.h[n]),
-        step=int(steps[n]),
-        steps=int(steps[-1]),
+        segments=run.functional.layout.segments,
+        time=float(steps.t[n] + steps.h[n]),
+        step=int(numbers[n]),
+        steps=int(numbers[-1]),
     )
 
 
-def in_words(walk: SteppedTrajectory, at: Place) -> str:
+def in_words(run: SteppedTrajectory, at: StepPlace) -> str:
     """Place on a trajectory, as the middle of a sentence."""
     segment = f", segment {at.segment} of {at.segments}" if (at.segments or 1) > 1 else ""
-    unit = with_space(walk.problem.system.time_unit)
+    unit = with_space(run.problem.system.time_unit)
     return f"t = {at.time:.6g}{unit} (step {at.step} of {at.steps}{segment})"
 
 
-def first_nonfinite_forward(walk: SteppedTrajectory) -> Diagnosis | Forward:
+def first_nonfinite_forward(run: SteppedTrajectory) -> Diagnosis | Forward:
     """The earliest time in all segments at which a state or a residual is not finite; or the finite run."""
-    grid, functional = walk.functional.layout.time_grid, walk.functional
+    grid, functional = run.functional.layout.time_grid, run.functional
     sick, ends, total = [], [], 0.0
     largest = Largest(-1.0, "", 0.0)
     for s in range(functional.layout.segments):
-        beats = beats_of(functional, s, grid)
-        end, seen = survey(walk, segment_start(walk, s), beats)
-        bad = _bad(seen)
+        steps = steps_of(functional, s, grid)
+        end, record = survey(run, segment_start(run, s), steps)
+        bad = _bad(record)
         if bad.any():
             n = int(np.argmax(bad))
-            sick.append((float(beats.t[n] + beats.h[n]), s, n, beats, seen))
+            sick.append((float(steps.t[n] + steps.h[n]), s, n, steps, record))
             continue
         ends.append(end)
-        total += float(jnp.sum(seen.misfit))
-        largest = max(largest, _largest(walk, beats, seen))
+        total += float(jnp.sum(record.misfit))
+        largest = max(largest, _largest(run, steps, record))
     if not sick:
         return Forward(jax.tree.map(lambda *x: jnp.stack(x), *ends), total, largest)
-    _, s, n, beats, seen = min(sick, key=lambda x: x[0])
+    _, s, n, steps, record = min(sick, key=lambda x: x[0])
     more = f" ({len(sick)} segments are not finite)" if len(sick) > 1 else ""
-    carry = carry_before(walk, segment_start(walk, s), beats, jnp.asarray(n))
-    if bool(jnp.all(seen.finite[n])):
-        return _sick_look(walk, s, beats, n, carry, more)
-    return _sick_step(walk, s, beats, n, carry, seen, more)
+    carry = carry_before(run, segment_start(run, s), steps, jnp.asarray(n))
+    if bool(jnp.all(record.finite[n])):
+        return _sick_look(run, s, steps, n, carry, more)
+    return _sick_step(run, s, steps, n, carry, record, more)
 
 
-def _bad(seen: Seen) -> np.ndarray:
-    return ~(np.asarray(seen.finite).all(axis=1) & np.isfinite(np.asarray(seen.misfit)))
+def _bad(record: ForwardRecord) -> np.ndarray:
+    return ~(np.asarray(record.finite).all(axis=1) & np.isfinite(np.asarray(record.misfit)))
 
 
-def _largest(walk: SteppedTrajectory, beats: Steps, seen: Seen) -> Largest:
-    size = np.asarray(seen.size)
+def _largest(run: SteppedTrajectory, steps: Steps, record: ForwardRecord) -> Largest:
+    size = np.asarray(record.size)
     n, f = np.unravel_index(int(np.argmax(size)), size.shape)
-    return Largest(float(size[n, f]), fields(walk)[f], float(beats.t[n] + beats.h[n]))
+    return Largest(float(size[n, f]), fields(run)[f], float(steps.t[n] + steps.h[n]))
 
 
-def fields(walk: SteppedTrajectory) -> list[str]:
-    """Names of the fields that the columns of `Seen` stand for."""
-    return [n for n, x in named_fields(walk.problem.y0).items() if eqx.is_inexact_array(x)]
+def fields(run: SteppedTrajectory) -> list[str]:
+    """Names of the fields that the columns of `ForwardRecord` stand for."""
+    return [n for n, x in named_fields(run.problem.y0).items() if eqx.is_inexact_array(x)]
 
 
 # --- a step ------------------------------------------------------------------------------------------------------------
 
 
-def _sick_step(walk: SteppedTrajectory, s: int, beats: Steps, n: int, carry: Carry, seen: Seen, more: str) -> Diagnosis:
+def _sick_step(
+    run: SteppedTrajectory, s: int, steps: Steps, n: int, carry: Carry, record: ForwardRecord, more: str
+) -> Diagnosis:
     moving, still = eqx.partition(carry, eqx.is_inexact_array)
 
     def step(params: dict[str, Array], moving: PyTree) -> PyTree:
-        return walk.stepped(walk.filled(params), eqx.combine(moving, still), part(beats, n))[0]
+        return run.stepped(run.filled(params), eqx.combine(moving, still), part(steps, n))[0]
 
-    found = origin(step, walk.params, moving)
+    found = origin(step, run.params, moving)
     # the step may be finite here: compiled code can overflow where the same operations one by one do not
-    at, where = place(walk, s, beats, n), spot(step(walk.params, moving), walk.problem.system)
-    named = fields(walk)[int(np.argmin(np.asarray(seen.finite[n])))] if where is None else where.field
+    at, where = step_place(run, s, steps, n), spot(step(run.params, moving), run.problem.system)
+    named = fields(run)[int(np.argmin(np.asarray(record.finite[n])))] if where is None else where.field
     becomes = "stops being finite" if where is None else f"becomes {where.value}{where.place}"
-    grew = _grew(walk, seen, n)
-    remedy = _step_remedy(walk, s, None if grew or found is None else found.operation)
-    finding = f"At {in_words(walk, at)} {named} {becomes}{grew}{term(found)}"
+    grew = _grew(run, record, n)
+    remedy = _step_remedy(run, s, None if grew or found is None else found.operation)
+    finding = f"At {in_words(run, at)} {named} {becomes}{grew}{term(found)}"
     return diagnosis("state", finding, remedy, at, where, found, more)
 
 
-def _grew(walk: SteppedTrajectory, seen: Seen, n: int) -> str:
+def _grew(run: SteppedTrajectory, record: ForwardRecord, n: int) -> str:
     """Growth of the field that fails in the steps before, in words; empty if there was none."""
-    f = int(np.argmin(np.asarray(seen.finite[n])))
-    size = np.asarray(seen.size)[:n, f]
+    f = int(np.argmin(np.asarray(record.finite[n])))
+    size = np.asarray(record.size)[:n, f]
     if not size.size or not size[-1] > _GREW * size[0] > 0:
         return ""
     steps = int(np.sum(np.cumsum((size <= 10 * size[0])[::-1]) == 0))
-    return f", after |{fields(walk)[f]}| had grown from {size[0]:.3g} to {size[-1]:.3g} in {steps} steps"
+    return f", after |{fields(run)[f]}| had grown from {size[0]:.3g} to {size[-1]:.3g} in {steps} steps"
 
 
-def _step_remedy(walk: SteppedTrajectory, s: int, operation: str | None) -> str:
+def _step_remedy(run: SteppedTrajectory, s: int, operation: str | None) -> str:
     """Remedy for a step that is not finite.
 
     **Arguments:**
 
-    - `walk`, `s`: the trajectory, and the number of its segment.
+    - `run`, `s`: the trajectory, and the number of its segment.
     - `operation`: the operation that fails; None where values had grown before.
     """
-    functional, unit = walk.functional, with_space(walk.problem.system.time_unit)
-    halved = beats_of(functional, s, functional.layout.time_grid.halved())
-    helps = not _bad(survey(walk, segment_start(walk, s), halved)[1]).any()
+    functional, unit = run.functional, with_space(run.problem.system.time_unit)
+    halved = steps_of(functional, s, functional.layout.time_grid.halved())
+    helps = not _bad(survey(run, segment_start(run, s), halved)[1]).any()
     if helps and functional.steps is not None:
         return "half of every step stays finite, so set steps.rtol and steps.atol smaller"
     if helps:
-        limit = _limit(walk, s)
+        limit = _limit(run, s)
         stable = f" (the stability limit at the start is {limit:.3g}{unit})" if limit is not None else ""
         return f"half the step stays finite{stable}, so set dt={functional.dt / 2:.2g} or less"
     if operation in _GUARDED:
@@ -158,9 +168,9 @@ def _step_remedy(walk: SteppedTrajectory, s: int, operation: str | None) -> str:
     return f"half the step does not help, so {other}{', or bound what it is given' if operation else ''}"
 
 
-def _limit(walk: SteppedTrajectory, s: int) -> float | None:
+def _limit(run: SteppedTrajectory, s: int) -> float | None:
     try:
-        return stability_limit(walk.problem.system, segment_start(walk, s), walk.functional.runner.solver)
+        return stability_limit(run.problem.system, segment_start(run, s), run.functional.runner.solver)
     except PdefitError:
         return None
 
@@ -168,24 +178,24 @@ def _limit(walk: SteppedTrajectory, s: int) -> float | None:
 # --- an observation ---------------------------------------------------------------------------------------------------
 
 
-def _sick_look(walk: SteppedTrajectory, s: int, beats: Steps, n: int, carry: Carry, more: str) -> Diagnosis:
-    functional, beat, y = walk.functional, part(beats, n), carry[0]
-    y = walk.stepped(walk.problem, carry, beat)[0]
+def _sick_look(run: SteppedTrajectory, s: int, steps: Steps, n: int, carry: Carry, more: str) -> Diagnosis:
+    functional, step, y = run.functional, part(steps, n), carry[0]
+    y = run.stepped(run.problem, carry, step)[0]
 
     def residuals(params: dict[str, Array], y: PyTree) -> PyTree:
-        problem = walk.filled(params)
-        return functional.schedule.residuals(problem.observe, y, problem.args, (beat.observation, beat.counts))
+        problem = run.filled(params)
+        return functional.schedule.residuals(problem.observe, y, problem.args, (step.observation, step.counts))
 
-    at, where = place(walk, s, beats, n), spot(residuals(walk.params, y))
+    at, where = step_place(run, s, steps, n), spot(residuals(run.params, y))
     if where is None:
-        found = origin(lambda params, y: walk.looked(walk.filled(params), y, beat), walk.params, y)
+        found = origin(lambda params, y: run.misfit(run.filled(params), y, step), run.params, y)
         remedy = "check the units of data and sigma, or start from a better guess"
-        finding = f"At {in_words(walk, at)} the squared residuals overflow{term(found)}"
+        finding = f"At {in_words(run, at)} the squared residuals overflow{term(found)}"
         return diagnosis("overflow", finding, remedy, at, None, found, more)
-    found = origin(residuals, walk.params, y)
+    found = origin(residuals, run.params, y)
     remedy = "guard the input of that operation in the observation operator (pdefit.safe_div, safe_sqrt, safe_norm)"
     finding = (
-        f"At {in_words(walk, at)} the state is finite, but the observed '{where.field}' is {where.value}{where.place}"
+        f"At {in_words(run, at)} the state is finite, but the observed '{where.field}' is {where.value}{where.place}"
         f"{term(found)}"
     )
     return diagnosis("observation", finding, remedy, at, where, found, more)

@@ -24,7 +24,7 @@ class Largest:
     time: float
 
 
-class Place(NamedTuple):
+class StepPlace(NamedTuple):
     """Place on a trajectory; None where a part does not apply.
 
     **Arguments:**
@@ -150,7 +150,7 @@ def diagnosis(
     kind: str,
     finding: str,
     remedy: str,
-    at: Place | None = None,
+    at: StepPlace | None = None,
     where: Spot | None = None,
     origin: Origin | None = None,
     more: str = "",
@@ -167,7 +167,7 @@ def diagnosis(
         kind,
         f"{finding}; {remedy}{more}.",
         remedy,
-        **(at or Place())._asdict(),
+        **(at or StepPlace())._asdict(),
         field=where and where.field,
         index=where and where.index,
         position=(where and where.position) or None,

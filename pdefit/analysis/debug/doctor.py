@@ -1,17 +1,20 @@
-"""Search for the first time, field and operation at which values or cotangents stop being finite."""
+"""Search for the first time, field and operation at which inputs, values or cotangents are not finite."""
 
 import dataclasses
+import itertools
+from collections.abc import Iterator
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from pdefit._util.errors import with_space
+from pdefit._util.trees import named_fields
 from pdefit.analysis.debug._backward import first_nonfinite_backward, sick_extra
 from pdefit.analysis.debug._forward import first_nonfinite_forward
-from pdefit.analysis.debug._inputs import sick_input
-from pdefit.analysis.debug._walk import SteppedTrajectory
-from pdefit.analysis.debug.diagnosis import Diagnosis, diagnosis
+from pdefit.analysis.debug._stepped_trajectory import SteppedTrajectory
+from pdefit.analysis.debug.diagnosis import Diagnosis, StepPlace, diagnosis, spot
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.accumulate import Misfit
 from pdefit.inverse.objective.functional import Functional
@@ -32,34 +35,35 @@ def doctor(functional: AbstractObjective, theta: Float[Array, " p"] | None = Non
     """
     theta = functional.theta0 if theta is None else theta
     parts = functional.parts(theta)
-    found = [_examined(part, jnp.asarray(own)) for part, own in parts]
-    sick = next((e for e, d in enumerate(found) if not d.healthy), None)
+    diagnoses = [_examined(part, jnp.asarray(own)) for part, own in parts]
+    sick = next((e for e, d in enumerate(diagnoses) if not d.healthy), None)
     if len(parts) == 1:
-        return found[0]
+        return diagnoses[0]
     if sick is not None:
-        told = found[sick]
-        return dataclasses.replace(told, recording=sick, sentence=f"Recording {sick}: {told.sentence}")
+        first = diagnoses[sick]
+        return dataclasses.replace(first, recording=sick, sentence=f"Recording {sick}: {first.sentence}")
     return dataclasses.replace(
-        found[0],
-        sentence=f"All {len(parts)} recordings are healthy; number 0: {found[0].sentence.removeprefix('Healthy: ')}",
+        diagnoses[0],
+        sentence=f"All {len(parts)} recordings are healthy; number 0: {diagnoses[0].sentence.removeprefix('Healthy: ')}",
     )
 
 
 def _examined(functional: Functional, theta: Float[Array, " p"]) -> Diagnosis:
-    if sick := sick_input(functional, theta):
+    inputs = itertools.chain(_controls(functional, theta), _arrays(functional, theta), _data(functional))
+    if sick := next(inputs, None):
         return sick
-    walk = SteppedTrajectory(functional, functional.at(theta))
-    forward = first_nonfinite_forward(walk)
+    run = SteppedTrajectory(functional, functional.at(theta))
+    forward = first_nonfinite_forward(run)
     if isinstance(forward, Diagnosis):
         return forward
     extra = float(Misfit(functional).close(theta, forward.ends))
     if not np.isfinite(extra):
-        return sick_extra(walk, theta, forward.ends, backward=False)
+        return sick_extra(run, theta, forward.ends, backward=False)
     loss = forward.half_square + extra
     if not np.isfinite(loss):
         remedy = "check the units of data and sigma, or start from a better guess"
         return diagnosis("overflow", "Every residual is finite, but the sum of their squares overflows", remedy)
-    backward = first_nonfinite_backward(walk, theta, forward)
+    backward = first_nonfinite_backward(run, theta, forward)
     if isinstance(backward, Diagnosis):
         return backward
     norm, unit = float(jnp.linalg.norm(backward.gradient)), with_space(functional.problem.system.time_unit)
@@ -77,3 +81,61 @@ def _examined(functional: Functional, theta: Float[Array, " p"]) -> Diagnosis:
         largest_value=forward.largest,
         largest_cotangent=backward.largest,
     )
+
+
+def _controls(functional: Functional, theta: Float[Array, " p"]) -> Iterator[Diagnosis]:
+    parts = dict(zip((c.path for c in functional.controls.items), functional.controls.split(theta), strict=True))
+    for path, value in functional.controls.values(theta).items():
+        found = spot({path: value})
+        if found is None:
+            continue
+        given = float(jnp.ravel(parts[path])[0]) if parts[path].size == 1 else None
+        at = "" if given is None else f" at theta = {given:.4g}"
+        remedy = "choose another guess, or a transform that represents it"
+        yield diagnosis("input", f"The control '{path}' is {found.value}{found.place}{at}", remedy, where=found)
+
+
+def _arrays(functional: Functional, theta: Float[Array, " p"]) -> Iterator[Diagnosis]:
+    problem = functional.at(theta)
+    given = {
+        "parameter": (eqx.filter(problem.system, eqx.is_inexact_array), None),
+        "leaf of the observation operator": (eqx.filter(problem.observe, eqx.is_inexact_array), None),
+        "initial state": (problem.y0, problem.system),
+    }
+    for what, (tree, system) in given.items():
+        if found := spot(tree, system):
+            remedy = "give it a finite value"
+            finding = f"The {what} '{found.field}' is {found.value}{found.place} before any step"
+            yield diagnosis("input", finding, remedy, StepPlace(time=functional.observations.ts[0].item()), found)
+    for name, x in named_fields(functional.starts(problem)).items():
+        wrong = np.argwhere(~np.isfinite(np.asarray(x)).reshape(x.shape[0], -1).all(axis=1))
+        if wrong.size:
+            s = int(wrong[0, 0])
+            remedy = "observe the field at the starts of segments, or make its node states controls"
+            finding = f"The start of segment {s + 1} of {x.shape[0]} is not finite in '{name}'"
+            at = StepPlace(segment=s + 1, segments=x.shape[0])
+            yield dataclasses.replace(diagnosis("input", finding, remedy, at), field=name)
+
+
+def _data(functional: Functional) -> Iterator[Diagnosis]:
+    data, unit = functional.observations, with_space(functional.problem.system.time_unit)
+    for name in functional.observed:
+        sigma, values = np.asarray(data.sigma[name]), np.asarray(data.values[name])
+        checks = {
+            # of masked values too: 1/sigma enters their derivative, and 0 times infinity is NaN
+            "sigma": (np.broadcast_to(~(sigma > 0), values.shape), "give every value a positive standard deviation"),
+            "value": (np.asarray(data.mask[name]) & ~np.isfinite(values), "mask it, or build the data with NaN there"),
+        }
+        for what, (wrong, remedy) in checks.items():
+            if not wrong.any():
+                continue
+            frame, *index = (int(i) for i in np.argwhere(wrong)[0])
+            number = np.broadcast_to(sigma if what == "sigma" else values, values.shape)[(frame, *index)]
+            at = f", index {index}" if index else ""
+            precision = f" in {values.dtype}" if number == 0 else ""
+            finding = (
+                f"A {what} of the observed '{name}' is {number:g}{precision} at t = {data.ts[frame]:.6g}{unit} "
+                f"(frame {frame}{at})"
+            )
+            found = diagnosis("input", finding, remedy, StepPlace(time=float(data.ts[frame])))
+            yield dataclasses.replace(found, field=name, index=tuple(index))

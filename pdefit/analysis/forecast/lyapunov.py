@@ -17,7 +17,7 @@ from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.stepper import Stepper
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.integrate.loop.time_loop import stepped
-from pdefit.integrate.numerics import choose_numerics
+from pdefit.integrate.solve import choose_numerics
 from pdefit.systems.capabilities import AbstractConstrained
 from pdefit.systems.system import AbstractSystem
 

@@ -5,8 +5,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from pdefit.analysis.goodness.whiteness import Correlation
-
 FITTED = "fitted to the noise"
 MISSES = "converged but the model misses structure"
 STOPPED = "not converged"
@@ -43,6 +41,22 @@ class Verdict:
 
     def __str__(self) -> str:
         return f"{self.word}: {self.reason}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Correlation:
+    """Correlation of weighted residuals with their next neighbours along one axis.
+
+    **Arguments:**
+
+    - `value`: from -1 to 1; 0 for independent noise.
+    - `spread`: the standard deviation that independent noise would give it.
+    - `pairs`: number of pairs of neighbours.
+    """
+
+    value: float
+    spread: float
+    pairs: int
 
 
 @dataclasses.dataclass(frozen=True)

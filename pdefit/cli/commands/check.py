@@ -12,11 +12,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from pdefit._util.errors import PdefitError, sentence, unknown, with_space
-from pdefit.cli.experiment.noise_summary import describe
-from pdefit.cli.results.pictures_of_runs import boolean
+from pdefit.cli.config.command_line import boolean
+from pdefit.cli.run.source import describe
 from pdefit.cli.runtime.environment import prepare
-from pdefit.data.importers.piv import columns, netcdf
-from pdefit.data.importers.piv.read import format_of
+from pdefit.data.importers.piv_files import only_imported
 from pdefit.data.readers.locate import locate
 from pdefit.data.readers.survey import ANGLES, AXES, Film, Survey, is_even, survey
 from pdefit.output.pictures.figures import Drawn
@@ -52,7 +51,7 @@ def run_check(arguments: list[str], console: Console) -> None:
     # the noise is estimated in double precision
     prepare()
     found = survey(path, options["time"] or None, {dim: options[dim] for dim in AXES if options[dim]})
-    console.print(_table(found))
+    console.print(_table(found, path))
     if found.ts.size:
         console.print(f"times: {escape(sentence(_times(found)))}", highlight=False, soft_wrap=True)
     if found.recordings:
@@ -65,13 +64,13 @@ def run_check(arguments: list[str], console: Console) -> None:
     for remark in [*found.remarks, *_about_positions(found)]:
         console.print(f"[yellow]remark:[/] {escape(sentence(remark))}", highlight=False, soft_wrap=True)
     if not found.films:
-        known = found.time in (e.name for e in found.entries)
+        known = found.time in found.entries
         remedy = "correct what the remarks name" if known else f"name the times: pdefit check {name} time=NAME"
         raise PdefitError(f"'{path.name}' holds no variable that a fit takes; {remedy}")
     console.print("\nFor an experiment; variables are FIELD OF YOUR EQUATION: VARIABLE OF THE FILE\n", highlight=False)
     console.print(escape(_configuration(found, name)), highlight=False, soft_wrap=True, end="")
     if drawn:
-        _draw(found, console)
+        _draw(found, path, console)
 
 
 def _options(arguments: list[str]) -> tuple[str, dict[str, str]]:
@@ -87,20 +86,21 @@ def _options(arguments: list[str]) -> tuple[str, dict[str, str]]:
 
 def _refuse_others(path: Path) -> None:
     """Refuse files of other kinds, with the command that makes HDF5 of them."""
-    form, start = format_of(path)
+    with open(path, "rb") as file:
+        start = file.read(8)
     found = next((other for first, other in _OTHERS.items() if start.startswith(first)), None)
-    if found is None and form is not None and form is not netcdf and not columns.states_times(start):
-        found = (form.NAME, "run `pdefit import piv {0} out={1}.h5`, with all files of the recording")
+    if found is None and (name := only_imported(path)) is not None:
+        found = (name, "run `pdefit import piv {0} out={1}.h5`, with all files of the recording")
     if found is not None:
         kind, remedy = found[0], found[1].format(path.name, path.stem)
         raise PdefitError(f"'{path.name}' is {kind}, where HDF5 is expected; {remedy}")
 
 
-def _table(found: Survey) -> Table:
-    table = Table(box=None, header_style="bold", title=escape(sentence(str(found.path))), title_justify="left")
+def _table(found: Survey, path: Path) -> Table:
+    table = Table(box=None, header_style="bold", title=escape(sentence(str(path))), title_justify="left")
     for column in ("variable", "shape", "unit", "type", "range", "missing"):
         table.add_column(column)
-    for entry in found.entries:
+    for entry in found.entries.values():
         span = "" if entry.low is None or entry.high is None else f"{entry.low:.5g} to {entry.high:.5g}"
         missing = f"{entry.missing:.2%}" if entry.missing else ""
         cells = (entry.name, str(entry.shape), entry.unit or "not stated", entry.dtype, span, missing)
@@ -154,7 +154,7 @@ def _configuration(found: Survey, name: str) -> str:
     coordinates = {dim: where for film in films for dim, where in film.coordinates.items()}
     data |= {"coordinates": coordinates} if coordinates else {}
     on_sphere = any(film.dims == ANGLES for film in films)
-    if on_sphere and any(entry.name == "radius" for entry in found.entries):
+    if on_sphere and "radius" in found.entries:
         data["system"] = {"sphere.radius": "radius"}
     text = _yaml({"data": data})
     text += f"recordings: {found.axis}\n" if found.recordings else ""
@@ -180,7 +180,7 @@ def _proposed(found: Survey) -> list[Film]:
 
     Of a film that pdefit wrote they are the observations, or else the truth or the prediction.
     """
-    if any(entry.name == "n_done" for entry in found.entries):
+    if "n_done" in found.entries:
         kinds = ([f for f in found.films if f.name.endswith(end)] for end in ("_observed", "_true", "_predicted"))
         return next(filter(None, kinds), found.films)
     sigmas = {film.sigma for film in found.films} - {None}
@@ -240,13 +240,13 @@ def _axes(film: Film) -> list[tuple[str, np.ndarray]]:
     return axes
 
 
-def _draw(found: Survey, console: Console) -> None:
+def _draw(found: Survey, path: Path, console: Console) -> None:
     """Write the picture, and say so."""
-    target = Path(f"{found.path.name}.check.png")
+    target = Path(f"{path.name}.check.png")
     replaced = " (in place of an earlier one)" if target.exists() else ""
     drawn, looks = Drawn(), []
     for film in found.films[:_MOST_DRAWN]:
-        unit = next((e.unit for e in found.entries if e.name in (film.name, film.name.rpartition("[")[0])), None)
+        unit = (found.entries.get(film.name) or found.entries[film.name.rpartition("[")[0]]).unit
         label = textwrap.shorten(sentence(film.name), 30) + (f" ({unit})" if unit not in (None, "1", "") else "")
         with found.frames([film.name], film.dims) as frames:
             count = found.ts.size

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from pdefit._util.errors import PdefitError, sentence, unknown
-from pdefit.cli.results.pictures_of_runs import boolean
+from pdefit.cli.config.command_line import boolean
 from pdefit.data.importers import KINDS
 from pdefit.data.importers.recording import write_recording
 
@@ -43,10 +43,13 @@ def run_import(arguments: list[str], console: Console) -> None:
     recording = KINDS[kind](files, options)
     _refuse_target(out, force, [str(files[0].parent / name) for name in recording.source])
     missing = write_recording(out, recording)
-    shape = " x ".join(str(axis.size) for axis in recording.axes.values())
-    held = ", ".join(f"{name} ({unit})" for name, unit in recording.units.items())
-    span = f"{recording.ts[0]:.6g} to {recording.ts[-1]:.6g} {recording.time_unit}"
-    lines = [f"{out}: {recording.ts.size} frames of {shape} points, {held}", f"times {span}; {missing:.1%} missing"]
+    count, *shape = recording.shape
+    ts, unit = recording.axes["time"]
+    variables = ", ".join(f"{name} ({unit})" for name, unit in recording.units.items())
+    lines = [
+        f"{out}: {count} frames of {' x '.join(map(str, shape))} points, {variables}",
+        f"times {ts[0]:.6g} to {ts[-1]:.6g} {unit}; {missing:.1%} missing",
+    ]
     for line in [*lines, *recording.notes, f"next: pdefit check {out}"]:
         console.print(escape(sentence(line)), highlight=False, soft_wrap=True)
 

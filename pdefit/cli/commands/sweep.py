@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from pdefit._util.errors import PdefitError, sentence, unknown
-from pdefit.cli.results.pictures_of_runs import boolean
+from pdefit.cli.config.command_line import boolean, options_among
 from pdefit.cli.sweeps.jobs import OPEN, RUNNING, WAITING, Job, jobs_of, tally
 from pdefit.cli.sweeps.record import Sweep, read_sweep
 
@@ -29,18 +29,18 @@ def run_sweep(arguments: list[str], console: Console) -> None:
     action, *rest = arguments or [""]
     if action not in _ACTIONS:
         raise unknown("action of sweep", action, _ACTIONS)
-    options = [word for word in rest[1:] if action != "status" or not word.startswith("watch=")]
-    if not rest or rest[0].startswith("-") or options:
+    chosen, rest = options_among(rest, {"watch": "false"} if action == "status" else {})
+    if len(rest) != 1 or rest[0].startswith("-"):
         raise PdefitError(f"sweep {action} expects the directory of a sweep, e.g. pdefit sweep {action} runs/...-sweep")
     sweep = read_sweep(Path(rest[0]))
     if action == "status":
-        _status(sweep, any(boolean(word.partition("=")[2], "watch") for word in rest[1:]), console)
+        _status(sweep, boolean(chosen["watch"], "watch"), console)
         return
     jobs = jobs_of(sweep)
     if action == "collect":
         _collect(sweep, jobs, console)
     else:
-        from pdefit.cli.sweeps.page import write_page
+        from pdefit.cli.sweeps.table import write_page
 
         console.print(str(write_page(sweep.directory, jobs)), highlight=False, soft_wrap=True)
 

@@ -1,4 +1,7 @@
-"""Sections of a configuration, read by the types of their fields."""
+"""What a configuration describes, read by type hints: sections, and objects made from their names and arguments.
+
+A section is a frozen dataclass. Every other class or function has a name, or is the only one of its kind.
+"""
 
 import dataclasses
 import inspect
@@ -7,18 +10,43 @@ import typing
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from pdefit._util.errors import PdefitError, unknown
-from pdefit.cli.config._argument_types import described, fits
-from pdefit.cli.config._instantiate import make
-from pdefit.cli.config._registry import KINDS
-from pdefit.cli.config._types import Read
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import AbstractArray
 
-Section = TypeVar("Section")
+from pdefit._util.errors import PdefitError, first_line, unknown
+from pdefit.cli.config._registry import KINDS, Target, lookup, names, resolve, word
+from pdefit.cli.config._types import Expected, Read, argument_hints, classes_in, converted, fits, returned
+
+_WORDS = {
+    Any: "of any kind",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    bool: "true or false",
+    type(None): "null",
+}
 # types of objects that have a name
 _BASES = tuple(kind.base for kind in KINDS)
 
+Made = TypeVar("Made")
 
-def read_section(section: type[Section], node: Any, path: str = "") -> Section:
+
+def make(node: Any, path: str, base: type[Made]) -> Made:
+    """Object that a mapping describes by its name and arguments. Classes of another type are not even called.
+
+    **Arguments:**
+
+    - `node`: the mapping, or the name alone; `path` is where it stands, for errors.
+    - `base`: type of the object.
+    """
+    made = read(base, node, path)
+    assert isinstance(made, base)
+    return made
+
+
+def read_section(section: type[Made], node: Any, path: str = "") -> Made:
     """The section that a mapping describes. Null stands for the default of an entry that has one.
 
     A `ValueError` that the section raises, about several of its entries, becomes one sentence with the path.
@@ -29,54 +57,164 @@ def read_section(section: type[Section], node: Any, path: str = "") -> Section:
     - `node`: the mapping; `path` is where it stands, for errors.
     """
     check_keys(section, node, path)
-    values = {
-        key: _read(hint, node[key], f"{path}.{key}" if path else key)
-        for key, hint in typing.get_type_hints(section, include_extras=True).items()
-        if key in node and not (node[key] is None and key in _defaults(section))
-    }
-    try:
-        return section(**values)
-    except ValueError as error:
-        raise PdefitError(f"{path}: {error}" if path else str(error)) from None
+    free = {name for name, p in inspect.signature(section).parameters.items() if p.default is not p.empty}
+    return _called(section, {k: v for k, v in node.items() if not (v is None and k in free)}, path, "")
 
 
-def check_keys(section: Any, node: Any, path: str = "") -> None:
-    """Refuse a node that is no mapping, that lacks a key of a section, or that has another one."""
-    fields = [field.name for field in dataclasses.fields(section)]
+def check_keys(section: Target, node: Any, path: str = "", label: str = "") -> None:
+    """Refuse a node that is no mapping, that lacks an argument of a class or function, or that has another one.
+
+    **Arguments:**
+
+    - `section`: a section, or the class or function that a node names; `label` is then how errors call it.
+    - `node`, `path`: the node, and where it stands.
+    """
     if not isinstance(node, Mapping):
         raise PdefitError(f"{path} expects {described(section)}, but got {node!r}")
-    where = path or "the configuration"
+    parameters = inspect.signature(section).parameters
     for key in node:
-        if key not in fields:
-            raise unknown(f"key of {where}", str(key), fields)
-    for key in fields:
-        if key not in node and key not in _defaults(section):
-            hint = typing.get_type_hints(section, include_extras=True)[key]
-            raise PdefitError(f"The key '{key}' is missing in {where}; it expects {described(hint)}")
+        if key not in parameters and "kwargs" not in parameters:
+            owner = f"argument of {label} ({path})" if label else f"key of {path or 'the configuration'}"
+            raise unknown(owner, str(key), parameters)
+    for key, p in parameters.items():
+        lacks = key not in node and p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD
+        if lacks or isinstance(node.get(key), str) and node[key] == "???":
+            expected = described(argument_hints(section).get(key, Any))
+            raise PdefitError(f"{_below(path, key)} is missing; {label or 'it'} expects {expected}")
 
 
-def _defaults(section: Any) -> set[str]:
-    """Names of the fields that need not be given."""
-    missing = dataclasses.MISSING
-    return {f.name for f in dataclasses.fields(section) if f.default is not missing or f.default_factory is not missing}
+def build(target: Target, arguments: Mapping[str, Any], path: str) -> Any:
+    """Call a class or function with configured arguments; its errors become one sentence."""
+    if inspect.isabstract(target):
+        raise PdefitError(f"{path} ({target.__name__}) is abstract; name one of its subclasses")
+    try:
+        check_keys(target, arguments, path, target.__name__)
+    # of the signature of a function in another language
+    except ValueError:
+        raise PdefitError(f"{path} ({target.__name__}) cannot be described by a configuration") from None
+    return _called(target, arguments, path, target.__name__)
 
 
-def _read(hint: Any, value: Any, path: str) -> Any:
-    """Entry of a section by its type hint: the first type of a union that the value fits."""
-    union, but, remedy = typing.get_origin(hint) in (typing.Union, types.UnionType), f"got {value!r}", ""
-    for option in typing.get_args(hint) if union else (hint,):
+def _called(target: Target, node: Mapping[str, Any], path: str, label: str) -> Any:
+    """Result of a class or function, whose arguments are read by their type hints."""
+    hints, late = argument_hints(target), converted(target)
+    arguments = dict[str, Any]()
+    for key, value in node.items():
+        hint, below = hints.get(key, Any), _below(path, key)
+        # a converter may take more than the hint of its field
+        arguments[key] = _inside(hint, value, below) if key in late else read(hint, value, below)
+    where = f"{path} ({label})" if label else path
+    try:
+        made = target(**arguments)
+    except PdefitError as error:
+        # a section names its entries by itself
+        raise PdefitError(f"{where}: {error}" if label else str(error)) from error
+    # plugins and libraries may raise any exception for wrong arguments
+    except Exception as error:
+        raise PdefitError(f"{where}: {first_line(error)}" if where else first_line(error)) from error
+    for name in late & hints.keys():
+        if not fits(hints[name], value := getattr(made, name)):
+            raise PdefitError(f"{path}.{name} expects {described(hints[name])}, but got {value!r}")
+    return made
+
+
+def read(hint: Any, value: Any, path: str) -> Any:
+    """Entry of a configuration by its type hint: the first type of a union that the value fits."""
+    options = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
+    but, plain = f"got {value!r}", list[Any]()
+    for option in options:
         rules = getattr(option, "__metadata__", ())
         for rule in rules:
             if isinstance(rule, Read):
                 return rule.read(value, path)
             if rule.test(value):
                 return rule.convert(value)
-            but, remedy = rule.but(value, path), rule.remedy and f"; {rule.remedy}"
-        if not rules and value is not None and inspect.isclass(option):
-            if issubclass(option, _BASES):
-                return make(value, path, option)
-            if dataclasses.is_dataclass(option) and (isinstance(value, Mapping) or not union):
+            but = rule.but(value, path)
+        if not rules:
+            plain.append(option)
+            if _is_section(option) and (isinstance(value, Mapping) or len(options) == 1):
                 return read_section(option, value, path)
-        if not rules and fits(option, value):
-            return float(value or 0.0) if option is float else value
-    raise PdefitError(f"{path} expects {described(hint)}, but {but}{remedy}")
+    made = _inside(hint, value, path)
+    if any(fits(option, made) for option in plain):
+        return made
+    raise PdefitError(f"{path} expects {described(hint)}, but {but}")
+
+
+def described(hint: Any) -> str:
+    """What a type hint expects, in words."""
+    origin, inside = typing.get_origin(hint), typing.get_args(hint)
+    for rule in getattr(hint, "__metadata__", ()):
+        return rule.words if isinstance(rule, Expected) else described(hint.__origin__)
+    if hint in _WORDS:
+        return _WORDS[hint]
+    if origin is typing.Literal:
+        *others, last = map(str, inside)
+        return f"{', '.join(others)} or {last}"
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(map(described, inside))
+    if inspect.isclass(origin) and issubclass(origin, Mapping):
+        return f"a mapping, each entry {described(inside[1])}"
+    if origin is not None or not inspect.isclass(hint):
+        return f"a list ({str(hint).replace('pdefit.', '')})" if origin else f"a {hint}"
+    if issubclass(hint, AbstractArray | jax.Array | np.ndarray):
+        return "numbers"
+    if not (_is_section(hint) or issubclass(hint, _BASES)):
+        return f"a {hint.__name__}"
+    if _is_section(hint) or _concrete(hint):
+        return f"a mapping of {', '.join(inspect.signature(hint).parameters)}"
+    some = next(iter(sorted(names(hint))), "NAME")
+    return f"the name of a kind of {word(hint)} and its arguments, e.g. {{name: {some}}}"
+
+
+def _inside(hint: Any, value: Any, path: str) -> Any:
+    """Value in which names, and mappings that describe objects, are replaced by these objects."""
+    if isinstance(value, list | tuple):
+        return [_inside(hint, v, f"{path}.{i}") for i, v in enumerate(value)]
+    bases = classes_in(hint)
+    if isinstance(value, str) and bases and not fits(hint, value):
+        # of what may be an array, or any module, only a name that is known is one
+        if eqx.Module not in bases or any(value in names(base) for base in bases):
+            return _made({"name": value}, path, bases)
+    if not isinstance(value, Mapping):
+        return value
+    if "_target_" in value or (bases and "name" in value) or any(map(_concrete, bases)):
+        return _made(value, path, bases)
+    return {k: _inside(hint, v, f"{path}.{k}") for k, v in value.items()}
+
+
+def _made(node: Mapping[str, Any], path: str, bases: tuple[type, ...]) -> Any:
+    """Object that a mapping describes, of one of these types."""
+    arguments = {str(k): v for k, v in node.items() if k not in ("name", "_target_")}
+    return build(_target(node, path, bases), arguments, path)
+
+
+def _target(node: Mapping[str, Any], path: str, bases: tuple[type, ...]) -> Target:
+    if "_target_" in node:
+        target = resolve(node["_target_"], path)
+        if "name" in node:
+            raise PdefitError(f"{path} has a name and a _target_; keep one of them")
+        makes = returned(target)
+        # where any module is allowed, a function may make an array as well
+        if bases and eqx.Module not in bases and not (inspect.isclass(makes) and issubclass(makes, bases)):
+            kinds = " or ".join(map(word, bases))
+            raise PdefitError(f"{path} expects a kind of {kinds}, which '{node['_target_']}' is not")
+        return target
+    if "name" not in node:
+        return next(filter(_concrete, bases))
+    name = node["name"]
+    if not isinstance(name, str):
+        raise PdefitError(f"{path}.name expects text, but got {name!r}")
+    return lookup(name, next((base for base in bases if name in names(base)), bases[-1]), path)
+
+
+def _is_section(hint: Any) -> bool:
+    return inspect.isclass(hint) and dataclasses.is_dataclass(hint) and not issubclass(hint, _BASES)
+
+
+def _concrete(base: type) -> bool:
+    """Whether a type has one class, so that no name is needed."""
+    return base is not eqx.Module and not inspect.isabstract(base) and not base.__name__.startswith("Abstract")
+
+
+def _below(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key

@@ -7,34 +7,33 @@ names classes, so that it cannot run other code.
 
 import inspect
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import diffrax
 import equinox as eqx
 import optax
 import optimistix
 
-from pdefit._util.errors import PdefitError, unknown
+from pdefit._util.errors import PdefitError, nearest, unknown
 from pdefit.adjoints.base import AbstractAdjoint, Checkpointed, StoreAll
 from pdefit.adjoints.continuous.backsolve import Backsolve
 from pdefit.adjoints.continuous.interpolating import Interpolating
-from pdefit.adjoints.finite_difference import FiniteDifference
-from pdefit.adjoints.forward_mode import Tangent
-from pdefit.cli.config._argument_types import returned
-from pdefit.cli.config._time_series import time_series
+from pdefit.adjoints.forward_mode import FiniteDifference, Tangent
+from pdefit.cli.config._types import returned
 from pdefit.cli.runtime.equations import named, snake_case
 from pdefit.cli.runtime.plugins import plugins, prefix
+from pdefit.data.readers.locate import locate
+from pdefit.data.readers.observations import read_arrays
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.batch import AbstractBatch, Chunk, Loop, Vmap
+from pdefit.integrate.preparation import AbstractPreparation
 from pdefit.integrate.solvers.etdrk4 import ETDRK4
 from pdefit.integrate.solvers.imex import IMEX
 from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.integrate.solvers.rkc import RKC
-from pdefit.integrate.solvers.velocity_verlet import VelocityVerlet
-from pdefit.integrate.solvers.yoshida4 import Yoshida4
+from pdefit.integrate.solvers.symplectic import VelocityVerlet, Yoshida4
 from pdefit.inverse.controls.guesses import AbstractGuess, FromData, Perturb, Value
-from pdefit.inverse.controls.priors import AbstractPrior, LogNormal, Measured, Normal
-from pdefit.inverse.controls.regularizers import H1, L2, AbstractRegularizer
+from pdefit.inverse.controls.priors import H1, L2, AbstractPrior, AbstractRegularizer, LogNormal, Measured, Normal
 from pdefit.inverse.controls.transforms import AbstractTransform, Identity, Log, Log10, Logit, Scale, Softplus
 from pdefit.inverse.fit.drivers import AbstractDriver, Hosted, Traced
 from pdefit.inverse.optimizers.base import AbstractOptimizer
@@ -42,9 +41,8 @@ from pdefit.inverse.optimizers.gauss_newton_cg import GaussNewtonCG
 from pdefit.inverse.optimizers.gradient_descent import Adam, Optax
 from pdefit.inverse.optimizers.lbfgs import LBFGS
 from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
+from pdefit.inverse.problem.along_axes import Average, Corners
 from pdefit.inverse.problem.at import At
-from pdefit.inverse.problem.average import Average
-from pdefit.inverse.problem.corners import Corners
 from pdefit.inverse.problem.instrument import AbstractObservationOperator, Compose, ObserveAll, Select, Subsample
 from pdefit.inverse.shooting.formulation import AbstractFormulation, Segments, Single
 from pdefit.systems.boundary import AbstractBoundary, Dirichlet, Ends, Neumann, NoFlux, Periodic, Robin
@@ -52,11 +50,37 @@ from pdefit.systems.fourier_grid import FourierGrid
 from pdefit.systems.grid import AbstractGrid, CartesianGrid
 from pdefit.systems.inputs import Inputs
 from pdefit.systems.interpolant import Interpolant
-from pdefit.systems.preparation import AbstractPreparation
 from pdefit.systems.system import AbstractSystem
+from pdefit.systems.time_series import TimeSeries
+
+
+def time_series(
+    values: list[Any] | str,
+    times: list[float] | str,
+    path: str | None = None,
+    method: str = "cubic",
+    sigma: float | list[Any] | str | None = None,
+    knots: int | list[float] | None = None,
+) -> TimeSeries:
+    """A `TimeSeries` from numbers, or from variables of a data file.
+
+    **Arguments:**
+
+    - `values`, `times`, `sigma`: as of `TimeSeries`, or the names of variables of the file.
+    - `path`: the data file.
+    - `method`, `knots`: as of `TimeSeries`.
+    """
+    given = {"values": values, "times": times, "sigma": sigma}
+    named = {word: name for word, name in given.items() if isinstance(name, str)}
+    if named and path is None:
+        raise PdefitError(f"{', '.join(named)} of a time series are names, which expect a data file; set path")
+    read = {} if path is None else read_arrays(locate(path), named)
+    return TimeSeries(**{**given, **read}, method=method, knots=knots)
+
 
 # a class, or a function with a type hint of its result
 Target = Callable[..., object]
+_OURS = ("pdefit", "diffrax", "optax", "optimistix")
 
 
 class Kind(NamedTuple):
@@ -176,6 +200,34 @@ def name_of(target: str) -> str | None:
     """Name that replaces a `_target_` of pdefit or a library below it; None if there is none."""
     last = target.rpartition(".")[2]
     return next((n for kind in KINDS for n, t in kind.classes.items() if t.__name__ == last), None)
+
+
+def resolve(target: object, path: str) -> Target:
+    """Class or function of a `_target_`: one that a plugin defines itself and exports at its top level."""
+    package, _, name = str(target).rpartition(".")
+    root = str(target).partition(".")[0]
+    if root in _OURS and (known := name_of(str(target))) is not None:
+        raise PdefitError(
+            f"_target_ '{target}' ({path}) is written as in pdefit 0.1; write {path}={{name: {known}, ...}} in its place"
+        )
+    found = plugins()
+    if root not in (*found, *_OURS) and nearest(root, found):
+        raise unknown(f"plugin (_target_ '{target}', {path})", root, found)
+    refused = PdefitError(
+        f"_target_ '{target}' ({path}) is not allowed; it must be a class or function that a plugin exports, and everything "
+        f"else has a name (name: ...)"
+    )
+    if package not in found or name.startswith("_") or not name.isidentifier():
+        raise refused
+    public = {n: x for n, x in vars(found[package]).items() if not n.startswith("_")}
+    if name not in public:
+        raise unknown(f"_target_ in {package} ({path})", name, public) if nearest(name, public) else refused
+    wanted = public[name]
+    if not (inspect.isclass(wanted) or inspect.isfunction(wanted)):
+        raise refused
+    if wanted.__module__ != package and not wanted.__module__.startswith(f"{package}."):
+        raise refused
+    return wanted
 
 
 def _of_plugins() -> list[tuple[str, Target]]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from pdefit._util.block_mean import is_whole
 from pdefit._util.errors import PdefitError
-from pdefit.cli.config._instantiate import make
+from pdefit.cli.config._reader import make
 from pdefit.systems.system import AbstractSystem, parameters
 
 

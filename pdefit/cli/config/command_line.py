@@ -1,14 +1,24 @@
-"""Words after a verb that Hydra reads: flags, and settings as key=value."""
+"""Words of the command line: flags and settings that Hydra reads, files, and what `pdefit --help` prints."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pdefit._util.errors import PdefitError
+from pdefit._util.errors import PdefitError, unknown
 
 # verbs configured by Hydra, which make a run directory
 VERBS = ("fit", "simulate", "plan", "compare-adjoints", "sensitivity", "certify", "doctor")
+# all verbs, and the modules with their functions
+MODULES = {
+    **dict.fromkeys(("fit", "resume"), "run.fit"),
+    **{verb: f"run.{verb}" for verb in ("simulate", "plan", "certify")},
+    **dict.fromkeys(("compare-adjoints", "sensitivity", "doctor"), "run.studies"),
+    **dict.fromkeys(("render", "report", "export"), "run.pictures"),
+    **dict.fromkeys(("list", "verify"), "commands.installed"),
+    **{verb: f"commands.{verb}" for verb in ("check", "new", "sweep")},
+    "import": "commands.import_",
+}
 # flags of Hydra that are allowed, and their values; others read pickles or other primary configurations
 _ALONE = ("-m", "--multirun", "--resolve", "-h", "--help")
 _KINDS = ("job", "hydra", "all")
@@ -69,6 +79,42 @@ def folders(flags: Sequence[str]) -> list[str]:
     return [value for flag, value in zip(flags, flags[1:], strict=False) if flag in ("-cd", "--config-dir")]
 
 
+def options_among(words: Sequence[str], defaults: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Options `key=value` of a verb with their defaults, and all other words."""
+    known = [word for word in words if word.partition("=")[0] in defaults and "=" in word]
+    return {**defaults, **dict(word.split("=", 1) for word in known)}, [word for word in words if word not in known]
+
+
+def run_and_options(words: Sequence[str], verb: str, defaults: Mapping[str, str]) -> tuple[Path, dict[str, str]]:
+    """Directory that `RUN key=value ...` names, and the options, of which others are refused.
+
+    **Arguments:**
+
+    - `words`: those after the verb, which errors name.
+    - `defaults`: of the options.
+    """
+    if not names_a_run(words):
+        raise PdefitError(f"{verb} expects the directory of a run, or a folder of runs, e.g. pdefit {verb} runs/...")
+    chosen, rest = options_among(words[1:], defaults)
+    for word in rest:
+        if "=" not in word:
+            raise PdefitError(f"'{word}' is not of the form key=value")
+        raise unknown(f"key of {verb}", word.partition("=")[0], defaults)
+    return Path(words[0]), chosen
+
+
+def names_a_run(words: Sequence[str]) -> bool:
+    """Whether the first word is a directory, and neither a setting nor a flag."""
+    return bool(words) and "=" not in words[0] and not words[0].startswith("-")
+
+
+def boolean(value: str, key: str) -> bool:
+    """True or false from the text of an option `key`."""
+    if value.lower() not in ("true", "false"):
+        raise PdefitError(f"{key} expects true or false, but got '{value}'")
+    return value.lower() == "true"
+
+
 def _setting(word: str) -> str:
     if re.fullmatch(r"\+*experiment=\[.*\]", word):
         raise PdefitError(
@@ -83,3 +129,35 @@ def _unknown(flag: str, value: str) -> PdefitError:
     plain = flag.startswith("--") and re.fullmatch(r"[a-z_]+", name) and not value.startswith("-")
     meant = f"did you mean {name}={value or 'VALUE'}? S" if plain else "s"
     return PdefitError(f"There is no flag '{flag}'; {meant}ettings are written key=value, and the flags are {_SHOWN}")
+
+
+USAGE = """usage: pdefit VERB [key=value ...]
+
+  fit experiment=NAME        infer the controls of an experiment; leaves a run directory
+  fit EQUATION.py EXPERIMENT.yaml   the same for equations and an experiment in files of your own; so can all verbs below
+  simulate experiment=NAME   solve its equations forward
+  plan experiment=NAME       the cost of its fit beforehand: checkpoints, memory, time, disk
+  compare-adjoints experiment=NAME   all sensitivity algorithms on it: accuracy, time, memory, and which one to use
+  sensitivity experiment=NAME   which parameters matter: the effect of each, times and over 1.5, on what is observed
+  certify experiment=NAME    test the gradient of an experiment at its guess; certify RUN does so at a run's estimate,
+                             and with discretisation=true fits once more with half the step, and half the cell width
+  doctor experiment=NAME     the first time, field and line at which values or gradients are not finite; or doctor RUN
+  resume RUN                 continue a run that was stopped; max_iterations=N extends a finished one
+  render RUN                 figures, movie, ParaView's fields.xdmf of a run or a folder of runs; format=svg movie=false
+  report RUN                 one page about a run, report.html, that needs no other file
+  sweep status SWEEP         the jobs of a sweep (fit -m): state, loss, last sign of life; watch=true goes on showing
+  sweep resume SWEEP         run what is missing, failed or was stopped
+  sweep collect SWEEP        one table over all jobs: sweep.csv and sweep.h5
+  sweep report SWEEP         one page about them, sweep.html
+  export RUN                 its fields as format=netcdf, tiff or numpy; fields=[u]
+  import KIND FILES out=data.h5   files of an instrument become one data file; pixel=19.53um frame=2ms, or scale=unknown
+  check FILE                 what a data file holds, what looks odd, and the lines that fit it; time=NAME picture=false
+  list [experiments|systems|solvers|adjoints|drivers|stages]
+  new NAME                   write a working plugin of your own into the folder NAME/; new NAME.py writes one file of equations
+                             and its experiment
+  verify [SYSTEM ...]        test installed systems, or those of EQUATION.py: gradients, orders, conservation, recovery
+
+Every key of an experiment can be overridden: seed=3 max_iterations=50 controls.D.guess=2.0 solver=tsit5
+-m runs a sweep: pdefit fit -m experiment=reaction/fisher_front seed=0,1,2      --cfg job shows the configuration
+--config-dir FOLDER adds experiments of your own, FOLDER/experiment/NAME.yaml
+"""

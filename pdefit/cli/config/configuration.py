@@ -19,8 +19,7 @@ from omegaconf.base import Container
 from omegaconf.errors import OmegaConfBaseException
 
 from pdefit._util.errors import PdefitError, unknown
-from pdefit.cli.config._sections import section_names
-from pdefit.cli.config.catalogue import choices, experiments
+from pdefit.cli.config.catalogue import choices, experiments, section_names
 from pdefit.cli.runtime import run_directory
 from pdefit.cli.runtime.plugins import configurations
 from pdefit.data.readers.locate import locate

@@ -26,9 +26,17 @@ from omegaconf import DictConfig, ListConfig, OmegaConf, flag_override
 from omegaconf.errors import InterpolationToMissingValueError, MissingMandatoryValue
 
 from pdefit._util.errors import PdefitError, sentence
-from pdefit.cli.config._hydra_launchers import SHIPPED, check_installed, check_plugin, is_own_file
-from pdefit.cli.config._hydra_values import INTERPOLATED, freeze, resolved_value, unresolved
-from pdefit.cli.config._sections import section_names
+from pdefit.cli.config._hydra_node import (
+    INTERPOLATED,
+    SHIPPED,
+    check_installed,
+    check_plugin,
+    freeze,
+    is_own_file,
+    resolved_value,
+    unresolved,
+)
+from pdefit.cli.config.catalogue import section_names
 from pdefit.cli.config.configuration import MOST_ENTRIES, environment_read, readable, register_resolvers
 
 _DIRECTORIES = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir")
@@ -258,7 +266,7 @@ def _resolve(target: object, path: str) -> None:
     """Check a `_target_`. JAX and plugins are loaded only here, because most configurations hold none."""
     import jax
 
-    from pdefit.cli.config._instantiate import resolve
+    from pdefit.cli.config._registry import resolve
     from pdefit.cli.runtime.environment import prepare
 
     # a plugin may make arrays while it is imported; a Python program has prepared JAX by itself

@@ -1,15 +1,18 @@
 """Settings from a composed configuration. Every key is read and checked here, and nowhere else."""
 
 import dataclasses
+import re
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from pdefit._util.errors import PdefitError
+from pdefit._util.errors import PdefitError, unknown
 from pdefit.cli.config._reader import check_keys, read_section
-from pdefit.cli.config._sections import check_names
+from pdefit.cli.config._system import merged
+from pdefit.cli.config.catalogue import check_names
 from pdefit.cli.config.configuration import readable
-from pdefit.cli.config.recordings import each_recording, read_gauge
 from pdefit.cli.config.settings import Settings
 
 
@@ -39,3 +42,67 @@ def _plain(cfg: DictConfig) -> dict[str, Any]:
     node = {str(key): value for key, value in plain.items()}
     check_keys(Settings, node)
     return node
+
+
+# sections in which a recording may differ from the others
+SECTIONS = ("data", "twin", "times", "system", "initial", "args", "observe", "holdout")
+# names of recordings are those of folders
+_NAME = re.compile(r"\w[\w.-]*")
+_EXAMPLE = "a list of files, the axis of one file along which they lie, or NAME: {data: {path: FILE}}"
+
+
+def each_recording(node: Mapping[str, Any]) -> str | dict[str, dict[str, Any]]:
+    """The configuration of every recording by its name; empty for a single one.
+
+    The name of an axis is returned as it is: it stands for recordings that lie along this axis of one file.
+    """
+    given = node["recordings"]
+    if given is None:
+        return {}
+    if isinstance(given, str):
+        if node["data"] is None:
+            raise PdefitError(f"recordings={given} is the name of an axis of a file, but data.path names none")
+        return given
+    if isinstance(given, list) and given and all(isinstance(file, str) for file in given):
+        files, given = given, {Path(file).stem: {"data": {"path": file}} for file in given}
+        if len(given) != len(files):
+            raise PdefitError(
+                "recordings expects files of different names; give them names, NAME: {data: {path: FILE}}"
+            )
+    if not isinstance(given, Mapping) or not given:
+        raise PdefitError(f"recordings expects {_EXAMPLE}, but got {given!r}")
+    return {str(name): _one(node, str(name), changes, number) for number, (name, changes) in enumerate(given.items())}
+
+
+def check_name(name: str) -> None:
+    """Refuse a name of a recording that cannot be that of a folder."""
+    if not _NAME.fullmatch(name):
+        raise PdefitError(f"A recording expects a name of letters, digits, '_', '-' and '.', but got '{name}'")
+
+
+def _one(node: Mapping[str, Any], name: str, changes: Any, number: int) -> dict[str, Any]:
+    """The configuration of one recording. Its random numbers differ from the others'."""
+    check_name(name)
+    changes = {} if changes is None else changes
+    if not isinstance(changes, Mapping):
+        raise PdefitError(f"recordings.{name} expects sections that differ, {', '.join(SECTIONS)}, but got {changes!r}")
+    for section in changes:
+        if section not in SECTIONS:
+            raise unknown(f"section of recordings.{name}", str(section), SECTIONS)
+    one = {**merged(node, changes), "recordings": "", "gauge": {}, "seed": node["seed"] + number}
+    if one["twin"] is None or "seed" in (changes.get("twin") or {}):
+        return one
+    return merged(one, {"twin": {"seed": node["twin"]["seed"] + number}})
+
+
+def read_gauge(node: Mapping[str, Any]) -> dict[str, int | str]:
+    """What is fixed of controls of which the data show only differences between recordings."""
+    gauge = {} if node["gauge"] is None else node["gauge"]
+    if not isinstance(gauge, Mapping):
+        raise PdefitError(f"gauge expects CONTROL: sum, or the number of a recording, but got {gauge!r}")
+    if gauge and node["recordings"] is None:
+        raise PdefitError("gauge fixes controls of many recordings, but there is one; set recordings, or remove gauge")
+    for path, rule in gauge.items():
+        if rule != "sum" and (isinstance(rule, bool) or not isinstance(rule, int) or rule < 0):
+            raise PdefitError(f"gauge.{path} expects sum, or the number of a recording, such as 0, but got {rule!r}")
+    return dict(gauge)

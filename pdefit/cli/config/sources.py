@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal
 import diffrax
 
 from pdefit._util.errors import PdefitError, unknown
-from pdefit.cli.config._instantiate import make
-from pdefit.cli.config._reader import read_section
+from pdefit.cli.config._reader import make, read_section
 from pdefit.cli.config._types import (
     Expected,
     Number,
@@ -23,7 +22,7 @@ from pdefit.cli.config._types import (
     mapping_of,
 )
 from pdefit.cli.config.stages import AUTO
-from pdefit.systems.preparation import AbstractPreparation
+from pdefit.integrate.preparation import AbstractPreparation
 
 # stands for the standard deviation of noise that is estimated
 _AUTOMATIC = "auto"
@@ -181,7 +180,9 @@ class TwinSettings:
     """
 
     variant: str
-    system: Mapping[str, Any]
+    system: Annotated[
+        Mapping[str, Any], Expected("arguments of the system, e.g. {D: 2.0}", lambda x: isinstance(x, Mapping))
+    ]
     refine: Annotated[int | float, _REFINE]
     solver: Solver
     dt: TimeStep | None

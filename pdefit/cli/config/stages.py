@@ -5,10 +5,9 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pdefit._util.errors import PdefitError
-from pdefit.cli.config._instantiate import build, make
-from pdefit.cli.config._reader import read_section
-from pdefit.cli.config._sections import shipped
+from pdefit.cli.config._reader import build, make, read_section
 from pdefit.cli.config._types import Count, Read, Time
+from pdefit.cli.config.catalogue import shipped
 from pdefit.inverse.fit.stages import Reweight, Stage
 from pdefit.inverse.fit.stop import AbstractStop, Holdout, Noise
 from pdefit.inverse.optimizers.base import AbstractOptimizer

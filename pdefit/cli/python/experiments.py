@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pdefit._util.errors import PdefitError, unknown
-from pdefit._util.precision import demand_float64
+from pdefit._util.trees import demand_float64
 from pdefit.cli.config.catalogue import experiments
-from pdefit.cli.config.in_process import apart, composed
-from pdefit.cli.config.own_experiment import register_experiment
+from pdefit.cli.config.compose import apart, composed, register_experiment
 from pdefit.cli.config.read import read_settings
-from pdefit.cli.experiment.build import build_experiment
-from pdefit.cli.experiment.experiment import Experiment as Experiment
+from pdefit.cli.run.build import build_experiment
+from pdefit.cli.run.experiment import Experiment as Experiment
 from pdefit.cli.runtime.equations import using
 
 

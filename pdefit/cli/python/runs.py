@@ -16,13 +16,13 @@ from jaxtyping import Array
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.html import interval, table
-from pdefit._util.precision import demand_float64
+from pdefit._util.trees import demand_float64
 from pdefit.analysis.goodness.verdict import Verdict
-from pdefit.cli.config.in_process import apart
-from pdefit.cli.experiment.build import build_experiment
-from pdefit.cli.runs.recorded_run import at_best, open_run, same_problem
+from pdefit.cli.config.compose import apart
+from pdefit.cli.run.build import build_experiment
+from pdefit.cli.run.recorded import at_best, open_run, same_problem
 from pdefit.cli.runtime.equations import using
-from pdefit.data.readers.lazy_fields import lazy_fields
+from pdefit.data.readers.fields import lazy_fields
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import VALUE
 from pdefit.inverse.objective.fingerprint import fingerprint

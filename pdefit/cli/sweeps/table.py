@@ -1,17 +1,19 @@
-"""One table over the jobs of a sweep: sweep.csv, and sweep.h5 for xarray."""
+"""One table over the jobs of a sweep: sweep.csv, sweep.h5 for xarray, and what its page shows."""
 
 import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import h5py
 import numpy as np
 import xarray
 
 from pdefit._util.atomic import beside
-from pdefit.cli.sweeps.jobs import DONE, Job
+from pdefit.cli.sweeps.jobs import DONE, Job, tally
 from pdefit.data.readers.fields import open_film
+from pdefit.output.pictures.sweep import Shown, write_sweep_page
 from pdefit.output.store import tables
 
 # columns that no two runs of a sweep share; they stand last
@@ -131,3 +133,39 @@ def last_frames(job: Job) -> dict[str, xarray.DataArray]:
     # damaged bytes may raise any exception
     except Exception:
         return {}
+
+
+# points along an axis of a small map
+_MOST_POINTS = 128
+
+
+def write_page(directory: Path, jobs: Sequence[Job]) -> Path:
+    """Write sweep.html into the directory of a sweep."""
+    shown = [_shown(job, row) for job, row in zip(jobs, rows_of(jobs), strict=True)]
+    name = next((job.files.summary.experiment for job in jobs if job.files.summary.experiment), directory.name)
+    return write_sweep_page(directory / "sweep.html", name, tally(jobs), shown)
+
+
+def _shown(job: Job, row: dict[str, object]) -> Shown:
+    errors = [abs(x) for key, x in row.items() if key.endswith(".relative_error") and isinstance(x, float)]
+    seconds = row.get("seconds")
+    return Shown(
+        name=job.name,
+        state=job.state,
+        reason=job.reason,
+        verdict=job.files.summary.verdict,
+        values={key: row[key] for key in job.values},
+        loss=job.loss,
+        error=max(errors, default=None),
+        iterations=job.iterations,
+        seconds=seconds if isinstance(seconds, float) else None,
+        page=f"{quote(job.name)}/report.html" if job.files.has("report.html") else "",
+        frames={name: frame for name, x in last_frames(job).items() if (frame := _small(x.values)) is not None},
+    )
+
+
+def _small(frame: np.ndarray) -> np.ndarray | None:
+    """A frame on one or two axes with few points; None for numbers and for what has more axes."""
+    if frame.ndim not in (1, 2) or frame.size < 2 or frame.dtype.kind not in "fiu":
+        return None
+    return frame[tuple(slice(None, None, -(-n // _MOST_POINTS)) for n in frame.shape)]

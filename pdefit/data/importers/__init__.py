@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from pdefit.data.importers.film.film import film
+from pdefit.data.importers.film import film
 from pdefit.data.importers.image_pairs import image_pairs
-from pdefit.data.importers.piv.read import read_piv
+from pdefit.data.importers.piv import read_piv
 from pdefit.data.importers.recording import Recording
 from pdefit.data.importers.tracks import tracks
 

@@ -22,14 +22,14 @@ class FittedSphere(NamedTuple):
     - `centre`, `radius`: in the unit of the positions.
     - `error`: the standard error of the radius.
     - `rms`: the root mean square distance of the positions from the sphere, without outliers.
-    - `kept`: the positions that are no outliers, (N,).
+    - `near`: the positions that are no outliers, (N,).
     """
 
     centre: np.ndarray
     radius: float
     error: float
     rms: float
-    kept: np.ndarray
+    near: np.ndarray
 
 
 def fitted_sphere(points: np.ndarray) -> FittedSphere:
@@ -57,15 +57,15 @@ def fitted_sphere(points: np.ndarray) -> FittedSphere:
     # the scale of the loss is that of the positions without outliers, which the first fit finds
     for _ in range(2):
         best = least_squares(distances, best, jac, loss="cauchy", f_scale=2 * spread(best), x_scale="jac").x
-    kept = np.abs(distances(best)) <= _FAR * spread(best)
-    j, rms = slopes(best)[kept], float(np.sqrt(np.mean(distances(best)[kept] ** 2)))
+    near = np.abs(distances(best)) <= _FAR * spread(best)
+    j, rms = slopes(best)[near], float(np.sqrt(np.mean(distances(best)[near] ** 2)))
     variance = np.linalg.pinv(j.T @ j)[3, 3] * rms**2
     if not (np.all(np.isfinite(best)) and rms < _ROUGH * best[3] and math.sqrt(variance) < _ROUGH * best[3]):
         raise PdefitError(
             f"The positions lie on no sphere: the nearest one has radius {size * best[3]:.4g}, and they are {size * rms:.3g} "
             f"away from it; leave as=sphere out, or remove the tracks inside"
         )
-    return FittedSphere(middle + size * best[:3], size * best[3], size * math.sqrt(variance), size * rms, kept)
+    return FittedSphere(middle + size * best[:3], size * best[3], size * math.sqrt(variance), size * rms, near)
 
 
 def tangent_vectors(

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from pdefit._util.errors import PdefitError
-from pdefit.data.importers.film.film import IMAGE_OPTIONS, Film
-from pdefit.data.importers.options import numbers
+from pdefit.data.importers.film import FILM_OPTIONS, film
+from pdefit.data.importers.options import choice, refuse_unknown, scale_of, whole_numbers
 from pdefit.data.importers.recording import Recording
-from pdefit.data.importers.scale import SCALE_OPTIONS, refuse_unknown, scale_of
 
 
 def image_pairs(files: list[Path], options: dict[str, str]) -> Recording:
@@ -33,17 +32,16 @@ def image_pairs(files: list[Path], options: dict[str, str]) -> Recording:
         from openpiv.settings import PIVSettings  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise PdefitError('Vectors from images need openpiv; install it with pip install "pdefit[piv]"') from None
-    refuse_unknown("piv pairs=true", options, (*SCALE_OPTIONS, *IMAGE_OPTIONS, "pairs", "windows"))
-    if "mask" in options or options["pairs"] not in ("true", "double"):
+    refuse_unknown("piv pairs=true", options, sorted({*FILM_OPTIONS, "pairs", "windows"} - {"mask", "name"}))
+    double = choice(options, "pairs", ("true", "double")) == "double"
+    # y of a film runs up
+    images = film(files, {key: text for key, text in options.items() if key not in ("pairs", "windows")})
+    (ts, time_unit), (x, length_unit), (y, _) = images.axes.values()
+    windows = whole_numbers("windows", options.get("windows", "[64,32]"), "[64,32]", ())
+    most = min(x.size, y.size) // 2
+    if min(windows) < 4 or any(n % 2 for n in windows) or max(windows) > most:
         raise PdefitError(
-            f"pairs expects true or double and no mask, but got '{options['pairs']}'; correct the options"
-        )
-    source, double, scale = Film(files, options), options["pairs"] == "double", scale_of(options)
-    windows = [int(n) for n in numbers("windows", options.get("windows", "[64,32]"), "[64,32]", ())]
-    if min(windows) < 4 or any(n % 2 for n in windows) or max(windows) > min(source.shape) / 2:
-        raise PdefitError(
-            f"windows expects even numbers of pixels from 4 to half of the image ({min(source.shape) // 2}), but got "
-            f"{windows}; choose others"
+            f"windows expects even numbers of pixels from 4 to half of the image ({most}), but got {windows}; choose others"
         )
     settings = PIVSettings(
         windowsizes=tuple(windows),
@@ -57,50 +55,48 @@ def image_pairs(files: list[Path], options: dict[str, str]) -> Recording:
         # medians of 5 x 5 vectors
         median_size=2,
     )
-    kept = source.numbers
-    if len(kept) < 2:
+    if ts.size < 2:
         raise PdefitError("Vectors need two images, but there is one; name more files")
-    if double and (len(kept) % 2 or source.has_gaps):
-        raise PdefitError(
-            f"pairs=double needs an even number of images and no gap in their numbers, but there are {len(kept)}; choose with "
-            f"frames=0:N, or add the missing ones"
-        )
+    between, times, step = np.diff(ts), (ts[:-1] + ts[1:]) / 2, ts[1] - ts[0]
     if double:
-        delay = scale.delay or source.frame
-        between, ts = np.full(len(kept) // 2, delay), source.frame * (kept[::2] // 2) + delay / 2
-    else:
-        between, ts = source.frame * np.diff(kept), source.frame * (kept[:-1] + kept[1:]) / 2
-    x, y = get_rect_coordinates((source.shape[0], source.shape[1]), windows[-1], windows[-1] // 2)
-    speed = f"{source.length_unit}/{source.time_unit}"
-    source.notes.append(
+        if ts.size % 2 or np.any(np.abs(between - step) > 1e-6 * step):
+            raise PdefitError(
+                f"pairs=double needs an even number of images and no gap in their numbers, but there are {ts.size}; choose "
+                f"with frames=0:N, or add the missing ones"
+            )
+        # a frame of the recording is a pair, not an image
+        between = np.full(ts.size // 2, scale_of(options).delay or step)
+        times = step * (np.round(ts[::2] / step) // 2) + between / 2
+    columns, rows = get_rect_coordinates((y.size, x.size), windows[-1], windows[-1] // 2)
+    # in place of the note on rows
+    images.notes[-1] = (
         f"Vectors are by openpiv in windows of {', '.join(map(str, windows))} pixels that overlap by half; those that fail its "
         f"tests are missing. v is positive upward; x = y = 0 is the lower left corner."
     )
+    # the first position is half a pixel
+    width, height = 2 * x[0], 2 * y[0]
 
     def frames() -> Iterator[Mapping[str, np.ndarray]]:
-        images, last = source.images(), None
+        downward, last = (image.T[::-1] for frame in images.frames for image in frame.values()), None
         for time in between:
-            last = next(images) if double or last is None else last
-            first, last = last, next(images)
+            first = next(downward) if double or last is None else last
+            last = next(downward)
             u, v = (values[::-1].T for values in _vectors(windef, first, last, settings))
-            yield {"u": u * source.pixel[0] / time, "v": -v * source.pixel[1] / time}
+            yield {"u": u * width / time, "v": -v * height / time}
 
-    return Recording(
-        ts=ts,
-        time_unit=source.time_unit,
-        axes={"x": x[0] * source.pixel[0], "y": (source.shape[0] - y[::-1, 0]) * source.pixel[1]},
-        length_unit=source.length_unit,
-        units={"u": speed, "v": speed},
-        frames=frames(),
-        notes=source.notes,
-        source=[file.name for file in source.source],
-        title="Velocities of pairs of images",
-    )
+    axes = {
+        "time": (times, time_unit),
+        "x": (columns[0] * width, length_unit),
+        "y": ((y.size - rows[::-1, 0]) * height, length_unit),
+    }
+    units = dict.fromkeys("uv", f"{length_unit}/{time_unit}")
+    return Recording(axes, units, frames(), images.notes, images.source, "Velocities of pairs of images")
 
 
 def _vectors(windef: Any, first: np.ndarray, last: np.ndarray, settings: Any) -> tuple[np.ndarray, np.ndarray]:
     """Displacements along columns and rows in pixels. NaN where a test fails, or an image has no contrast."""
     first, last = (np.where(np.isfinite(image), image, 0.0) for image in (first, last))
+    size, step = settings.windowsizes[-1], settings.overlap[-1]
     # openpiv prints what it finds
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
@@ -113,10 +109,10 @@ def _vectors(windef: Any, first: np.ndarray, last: np.ndarray, settings: Any) ->
                 x, y, u, v, _, failed = windef.multipass_img_deform(first, last, number, x, y, u, v, settings)
             # openpiv has no error of its own for pairs in which nothing passes
             except ValueError:
-                shape = windef.get_field_shape(first.shape, settings.windowsizes[-1], settings.overlap[-1])
-                return np.full(shape, np.nan), np.full(shape, np.nan)
-    size, step = settings.windowsizes[-1], settings.overlap[-1]
+                nothing = np.full(windef.get_field_shape(first.shape, size, step), np.nan)
+                return nothing, nothing
     for image in (first, last):
         windows = np.lib.stride_tricks.sliding_window_view(image, (size, size))[::step, ::step]
         failed = failed | (np.ptp(windows, axis=(2, 3)) == 0)
-    return np.where(failed, np.nan, np.ma.filled(u, np.nan)), np.where(failed, np.nan, np.ma.filled(v, np.nan))
+    u, v = (np.where(failed, np.nan, np.ma.filled(values, np.nan)) for values in (u, v))
+    return u, v

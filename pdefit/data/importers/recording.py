@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import fcntl
+import itertools
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +16,7 @@ import numpy as np
 from pdefit._util import atomic
 from pdefit._util.errors import PdefitError
 
-# names of files that a recording keeps: an attribute holds 64 kB
+# names of files that a recording lists: an attribute holds 64 kB
 _NAMED = 100
 
 
@@ -25,12 +26,10 @@ class Recording:
 
     **Arguments:**
 
-    - `ts`: times of the frames (T,), in `time_unit`.
-    - `time_unit`: "s", or "frame" where the scale is unknown.
-    - `axes`: positions by dimension, x first, each (n,) and ascending, in `length_unit`.
-    - `length_unit`: "m", or "pixel" where the scale is unknown.
+    - `axes`: positions along every axis of the arrays in the file, ascending, and their unit. The first axis is "time" in "s",
+      or in "frame" where the scale is unknown. Lengths are in "m", or in "pixel".
     - `units`: unit of each variable, in the order they are written.
-    - `frames`: one mapping a frame, arrays of the shape of the axes; NaN means missing.
+    - `frames`: one mapping a time, arrays of the shape of the other axes; NaN means missing.
     - `notes`: sentences about what was done; may grow while the frames are read.
     - `source`: names of the files.
     - `title`: one line about the content.
@@ -38,17 +37,19 @@ class Recording:
     - `scalars`: numbers beside the frames, such as a radius, each with its unit.
     """
 
-    ts: np.ndarray
-    time_unit: str
-    axes: dict[str, np.ndarray]
-    length_unit: str
+    axes: dict[str, tuple[np.ndarray, str]]
     units: dict[str, str]
     frames: Iterable[Mapping[str, np.ndarray]]
     notes: list[str]
     source: list[str]
-    title: str = "Measured frames"
+    title: str
     dtype: str = "f4"
     scalars: Mapping[str, tuple[float | np.ndarray, str]] = dataclasses.field(default_factory=dict)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of frames, and of positions along the other axes."""
+        return tuple(values.size for values, _ in self.axes.values())
 
 
 def frame_numbers(files: Sequence[Path]) -> tuple[np.ndarray, str | None]:
@@ -62,11 +63,14 @@ def frame_numbers(files: Sequence[Path]) -> tuple[np.ndarray, str | None]:
     names = [re.split(r"(\d+)", file.name) for file in files]
     alike = len({len(words) for words in names}) == 1
     places = [i for i, words in enumerate(zip(*names, strict=True)) if len({*words}) > 1] if alike else []
-    stated = [int(words[places[0]]) for words in names] if len(places) == 1 and places[0] % 2 else [*range(len(files))]
-    steps = [b - a for a, b in zip(stated, stated[1:], strict=False)]
-    one = math.gcd(*steps)
-    if min(steps, default=0) <= 0:
+    if len(places) != 1 or places[0] % 2 == 0:
         return np.arange(len(files)), None
+    # Python's numbers, since names may hold more digits than those of arrays
+    stated = [int(words[places[0]]) for words in names]
+    steps = [b - a for a, b in itertools.pairwise(stated)]
+    if min(steps) <= 0:
+        return np.arange(len(files)), None
+    one = math.gcd(*steps)
     numbers = np.array([(number - stated[0]) // one for number in stated])
     if numbers[-1] >= len(files):
         after = files[next(i for i, step in enumerate(steps) if step > one)].name
@@ -90,43 +94,40 @@ def write_recording(path: Path, recording: Recording) -> float:
 
     **Errors:** PdefitError where a frame has another shape, or there are more or fewer frames than times.
     """
-    shape, count = tuple(a.size for a in recording.axes.values()), recording.ts.size
-    missing = total = written = 0
+    count, *shape = recording.shape
+    missing, written, fits = 0, 0, True
     # what killed imports left: nobody holds its lock
     for left in path.parent.glob(".*.partial.h5"):
         with contextlib.suppress(OSError), open(left, "rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             left.unlink()
     with atomic.beside(path) as neighbour, h5py.File(neighbour, "w") as file:
-        scales = {"time": (recording.ts, recording.time_unit)}
-        scales |= {dim: (where, recording.length_unit) for dim, where in recording.axes.items()}
-        for name, (values, unit) in scales.items():
-            scale = file.create_dataset(name, data=np.asarray(values, float))
-            scale.attrs["units"] = unit
-            scale.make_scale(name)
-        for name, (value, unit) in recording.scalars.items():
-            file.create_dataset(name, data=value).attrs["units"] = unit
+        for name, (values, unit) in {**recording.axes, **recording.scalars}.items():
+            number = file.create_dataset(name, data=np.asarray(values, float))
+            number.attrs["units"] = unit
+            if name in recording.axes:
+                number.make_scale(name)
         stored: dict[str, h5py.Dataset] = {}
         for name, unit in recording.units.items():
-            stored[name] = kept = file.create_dataset(name, (count, *shape), recording.dtype, chunks=(1, *shape))
-            kept.attrs["units"] = unit
-            for axis, dim in enumerate(scales):
-                kept.dims[axis].attach_scale(file[dim])
+            stored[name] = file.create_dataset(name, recording.shape, recording.dtype, chunks=(1, *shape))
+            stored[name].attrs["units"] = unit
+            for axis, dim in enumerate(recording.axes):
+                stored[name].dims[axis].attach_scale(file[dim])
         for written, frame in enumerate(recording.frames, start=1):
-            if written > count or any(np.shape(frame[name]) != shape for name in recording.units):
+            fits = written <= count and all(np.shape(frame[name]) == (*shape,) for name in recording.units)
+            if not fits:
                 break
-            for name in recording.units:
-                stored[name][written - 1] = frame[name]
-                missing += int(np.isnan(frame[name]).sum())
-                total += frame[name].size
-        if total != count * int(np.prod(shape)) * len(recording.units) or written != count:
+            for name, variable in stored.items():
+                variable[written - 1] = frame[name]
+                missing += np.count_nonzero(np.isnan(frame[name]))
+        if not fits or written != count:
             raise PdefitError(
-                f"{count} frames of shape {shape} are expected, but frame {written} differs or is the last; remove the files "
-                f"that do not belong to this recording"
+                f"{count} frames of shape {(*shape,)} are expected, but frame {written} differs or is the last; remove the "
+                f"files that do not belong to this recording"
             )
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        file.attrs["title"], file.attrs["history"] = recording.title, f"{now} pdefit import"
         more = [f"and {len(recording.source) - _NAMED} more"] if len(recording.source) > _NAMED else []
+        file.attrs["title"], file.attrs["history"] = recording.title, f"{now} pdefit import"
         file.attrs["source"] = "\n".join(recording.source[:_NAMED] + more)
         file.attrs["import_notes"] = "\n".join(recording.notes)
-    return missing / max(total, 1)
+    return missing / max(count * math.prod(shape) * len(stored), 1)

@@ -10,13 +10,21 @@ import pandas
 
 from pdefit._util.errors import PdefitError, first_line
 from pdefit.data.importers._sphere import fitted_sphere, tangent_vectors
-from pdefit.data.importers.options import number, numbers
+from pdefit.data.importers.options import (
+    SCALE_OPTIONS,
+    choice,
+    number,
+    numbers,
+    refuse_unknown,
+    scale_of,
+    whole_numbers,
+)
 from pdefit.data.importers.recording import Recording
-from pdefit.data.importers.scale import SCALE_OPTIONS, refuse_unknown, scale_of
 
 _OPTIONS = ("bins", "box", "least", "as", "experiment", "y", "pole")
 # names of TrackMate and trackpy
 _NAMES = {"track_id": "track", "particle": "track"} | {f"position_{c}": c for c in "xyz"}
+_NUMBERS = ("frame", "x", "y", "z", "position_t")
 # vectors that a proposed bin holds
 _FULL = 5
 
@@ -30,96 +38,64 @@ def tracks(files: list[Path], options: dict[str, str]) -> Recording:
     - `options`: `bins`, `box`, `least`, `as=positions|sphere`, `pole`, `experiment`, `y=up|down` and those of the scale.
     """
     refuse_unknown("tracks", options, (*SCALE_OPTIONS, *_OPTIONS))
-    read = [_table(file) for file in files]
-    table: Any = pandas.concat([table for table, _ in read])
-    units = read[0][1]
-    if any(other != units for _, other in read):
-        raise PdefitError("The files state different units; import them apart")
-    names = sorted(set(table["experiment"]))
-    if options.get("experiment", "") not in names and (len(names) > 1 or "experiment" in options):
-        raise PdefitError(f"The files hold the experiments {', '.join(names[:20])}; choose one with experiment=NAME")
-    table = table[table["experiment"] == options.get("experiment", names[0])]
-    scale = scale_of(options)
-    (length, length_unit), (step, time_unit) = (
-        scale.length(units["x"]),
-        scale.time("frame")
-        if (scale.frame or scale.unknown or "position_t" not in table)
-        else scale.time(units["position_t"]),
-    )
-    if "position_t" in table and not scale.frame and not scale.unknown:
-        ends = table.loc[[table["frame"].idxmin(), table["frame"].idxmax()], ["frame", "position_t"]].to_numpy()
-        frames, times = ends[1] - ends[0]
-        step *= times / frames if frames else math.nan
-        if not (math.isfinite(step) and step > 0):
-            raise PdefitError("POSITION_T does not grow with FRAME; add frame=TIME, such as frame=2ms")
-    bins = [int(n) for n in numbers("bins", options["bins"], "[20,20]", (2, 3))] if "bins" in options else []
-    points, sphere = (options.get("as") == kind for kind in ("positions", "sphere"))
-    if "as" in options and not (points or sphere):
-        raise PdefitError(
-            f"as expects positions or sphere, but got '{options['as']}'; leave it out for means on a raster"
-        )
-    if "pole" in options and not sphere:
+    table, units = _one_experiment(files, options)
+    length, step, length_unit, time_unit = _scale(table, units, options)
+    bins = whole_numbers("bins", options["bins"], "[20,20]", (2, 3)) if "bins" in options else []
+    kind = choice(options, "as", ("positions", "sphere"), "leave it out for means on a raster")
+    if "pole" in options and kind != "sphere":
         raise PdefitError("pole is the north of a sphere; add as=sphere, or leave it out")
     deep = "z" in table and table["z"].nunique() > 1
-    dims = "xyz" if sphere else "xyz"[: len(bins) or 2 + deep]
+    dims = [*"xyz"] if kind == "sphere" else [*"xyz"][: len(bins) or 2 + deep]
     if not {*dims} <= {*table}:
         raise PdefitError("The files have no column z; add it, or leave as=sphere and a third number of bins out")
-    notes = ["Values at several depths z are taken together."] if deep and dims == "xy" else []
-    # an image with y down and z away from the eye is not mirrored
-    down = options.get("y", "down" if "position_t" in table and not sphere else "up")
-    if down not in ("up", "down"):
-        raise PdefitError(f"y expects up or down, but got '{down}'; correct it")
-    where = table[[*dims]].to_numpy(float)
-    box = np.stack([where.min(0), where.max(0)], 1)
+    notes = ["Values at several depths z are taken together."] if deep and dims == ["x", "y"] else []
+    box = table[dims].agg(["min", "max"]).to_numpy(float).T
     if "box" in options:
-        box = np.reshape(numbers("box", options["box"], "[x0,x1,y0,y1]", (2 * len(dims),), whole=False), (-1, 2))
-    if down == "down":
+        box = np.reshape(numbers("box", options["box"], "[x0,x1,y0,y1]", (2 * len(dims),)), (-1, 2))
+    # an image with y down and z away from the eye is not mirrored
+    default = "down" if "position_t" in table and kind != "sphere" else "up"
+    if (choice(options, "y", ("up", "down")) or default) == "down":
         table["y"] = box[1].sum() - table["y"]
         notes.append("y of the files runs down, so it is mirrored within its range.")
-    elif not sphere:
+    elif kind != "sphere":
         notes.append("y of the files is taken to run up; y=down is for positions in an image.")
-    if sphere:
-        if length_unit == "m":
-            length, step, length_unit, time_unit = length * 1e6, step / 60, "um", "min"
-        table[[*dims]] *= length
-        recording = Recording(
-            np.zeros(0), time_unit, {}, length_unit, {}, [], notes, [f.name for f in files], "Tracks on a sphere"
-        )
-        return _on_sphere(table, recording, step, bins, options)
-    vectors = _vectors(table, dims, length, step, notes)
-    box, speed, times = box * length, f"{length_unit}/{time_unit}", np.unique(vectors["time"])
-    recording = Recording(
-        times, time_unit, {}, length_unit, {}, [], notes, [f.name for f in files], "Velocities of tracks"
-    )
-    components = "uvw"[: len(dims)]
-    if points:
-        most = int(vectors["time"].value_counts().max())
-        recording.axes, recording.length_unit = {"point": np.arange(most)}, "1"
-        recording.units = dict.fromkeys(components, speed) | dict.fromkeys(dims, length_unit)
-        recording.frames = _listed(vectors, recording)
-        return recording
-    inside = np.all((vectors[[*dims]] >= box[:, 0]) & (vectors[[*dims]] <= box[:, 1]), axis=1)
-    vectors, recording.ts = vectors[inside], np.unique(vectors["time"][inside])
-    if not inside.all():
-        notes.append(f"{np.mean(~inside):.1%} of the vectors lie outside of the box and are left out.")
-    width = box[:, 1] - box[:, 0]
-    if not len(vectors) or not (width > 0).all():
-        raise PdefitError("The box of the vectors is empty; give another one with box=[x0,x1,y0,y1]")
-    if not bins or 0 in bins or math.prod(bins) > len(vectors):
-        each = (len(vectors) / times.size / _FULL / np.prod(width)) ** (1 / len(dims))
-        fit = ",".join(str(max(2, round(w * each))) for w in width)
-        raise PdefitError(
-            f"bins expects numbers of cells along {', '.join(dims)}; a frame has about {len(vectors) / times.size:.0f} "
-            f"vectors, so write bins=[{fit}] for about {_FULL} in a cell, or as=positions"
-        )
-    cells = np.clip((vectors[[*dims]].to_numpy() - box[:, 0]) / width * bins, 0, np.array(bins) - 1).astype(int)
-    vectors["cell"] = np.ravel_multi_index(tuple(cells.T), bins)
-    recording.axes = {
-        d: low + (np.arange(n) + 0.5) * w / n for d, low, w, n in zip(dims, box[:, 0], width, bins, strict=True)
-    }
-    recording.units = dict.fromkeys([*components, *(f"{c}_sigma" for c in components)], speed) | {"count": "1"}
-    recording.frames = _means(vectors, recording, number("least", options.get("least", "2"), 1))
-    return recording
+    table[dims] *= length
+    source, speed = [file.name for file in files], f"{length_unit}/{time_unit}"
+    title, scalars, axes = "Velocities of tracks", {}, {}
+    if kind == "sphere":
+        vectors, axes, scalars = _on_sphere(table, bins, options, length_unit, notes)
+        title = "Tracks on a sphere"
+    else:
+        first, second = _pairs(table, notes)
+        vectors = ((first[dims] + second[dims]) / 2).assign(frame=first["frame"])
+        vectors[[*"uvw"][: len(dims)]] = second[dims] - first[dims]
+        if not kind:
+            vectors, axes = _in_cells(vectors, box * length, dims, bins, length_unit, notes)
+    components = [name for name in vectors if name[0] in "uvw"]
+    vectors[components] /= step
+    times = {"time": ((np.unique(vectors["frame"]) + 0.5) * step, time_unit)}
+    units = dict.fromkeys(components, speed)
+    if kind == "positions":
+        axes = {"point": (np.arange(vectors["frame"].value_counts().max()), "1")}
+        units |= dict.fromkeys(dims, length_unit)
+        frames = _listed(vectors, [*units], axes["point"][0].size)
+    else:
+        least = number("least", options.get("least", "2"), 1)
+        frames = _means(vectors, components, tuple(x.size for x, _ in axes.values()), least, speed, notes)
+        units |= {f"{name}_sigma": speed for name in components} | {"count": "1"}
+    return Recording(times | axes, units, frames, notes, source, title, scalars=scalars)
+
+
+def _one_experiment(files: list[Path], options: Mapping[str, str]) -> tuple[Any, dict[str, str]]:
+    """Positions of the chosen experiment in all files, and the units of their columns."""
+    read = [_table(file) for file in files]
+    if any(units != read[0][1] for _, units in read):
+        raise PdefitError("The files state different units; import them apart")
+    table: Any = pandas.concat([table for table, _ in read])
+    names = sorted({*table["experiment"]})
+    if options.get("experiment", "") not in names and (len(names) > 1 or "experiment" in options):
+        raise PdefitError(f"The files hold the experiments {', '.join(names[:20])}; choose one with experiment=NAME")
+    return table[table["experiment"] == options.get("experiment", names[0])].copy(), read[0][1]
 
 
 def _table(file: Path) -> tuple[Any, dict[str, str]]:
@@ -135,9 +111,9 @@ def _table(file: Path) -> tuple[Any, dict[str, str]]:
         raise PdefitError(
             f"'{file.name}' cannot be read as a table of text ({first_line(error)}); correct it"
         ) from None
-    table.columns = [_NAMES.get(str(c).strip().lower(), str(c).strip().lower()) for c in table.columns]
-    missing = {"frame", "track", "x", "y"} - {*table.columns}
-    if missing or len({*table.columns}) < len(table.columns):
+    names = [str(column).strip().lower() for column in table.columns]
+    table = table.set_axis([_NAMES.get(name, name) for name in names], axis=1)
+    if not {"frame", "track", "x", "y"} <= {*table.columns} or not table.columns.is_unique:
         raise PdefitError(
             f"'{file.name}' needs the columns frame, track, x and y, each once, but has {', '.join(table.columns[:20])}; "
             f"name them in its first line"
@@ -145,26 +121,23 @@ def _table(file: Path) -> tuple[Any, dict[str, str]]:
     units = {"x": "pixel", "position_t": "sec"}
     if "position_t" in table:
         # three more rows of titles in a file of TrackMate, the last one with units
-        numeric: Any = pandas.to_numeric(table["x"][:3], errors="coerce")
-        titles = table[:3][numeric.isna()]
+        titles = table[:3][~table["x"][:3].str.contains(r"\d", na=False)]
         for column in units:
-            stated = [str(text).strip() for text in titles[column] if str(text).strip().startswith("(")]
+            stated = [text for text in titles[column].astype(str).str.strip() if text.startswith("(")]
             units[column] = stated[-1].strip("() ").replace("micron", "um") if stated else units[column]
         table = table.drop(titles.index)
     if "experiment" not in table:
         table["experiment"] = file.stem
-    table = (
-        table[[c for c in ("experiment", "frame", "track", *"xyz", "position_t") if c in table]]
-        .dropna(subset="track")
-        .copy()
-    )
-    for column in table.columns.intersection(["frame", *"xyz", "position_t"]):
+    table = table[[name for name in ("experiment", "track", *_NUMBERS) if name in table]].dropna(subset="track").copy()
+    for column in table.columns.intersection([*_NUMBERS]):
         values: Any = pandas.to_numeric(table[column], errors="coerce")
-        wrong = ~np.isfinite(values) | ((values % 1 != 0) if column == "frame" else False)
+        wrong, kind = ~np.isfinite(values), "a"
+        if column == "frame":
+            wrong, kind = wrong | (values % 1 != 0), "a whole"
         if wrong.any():
             raise PdefitError(
-                f"'{file.name}' holds '{str(table[column][wrong].iloc[0])[:30]}' in column {column}, where "
-                f"{'a whole' if column == 'frame' else 'a'} number is expected; correct it"
+                f"'{file.name}' holds '{str(table[column][wrong].iloc[0])[:30]}' in column {column}, where {kind} number is "
+                f"expected; correct it"
             )
         table[column] = values
     if table.empty or table["experiment"].isna().any():
@@ -172,55 +145,22 @@ def _table(file: Path) -> tuple[Any, dict[str, str]]:
     return table, units
 
 
-def _on_sphere(table: Any, recording: Recording, step: float, bins: list[int], options: dict[str, str]) -> Recording:
-    """Mean tangent velocities at colatitudes and longitudes of the sphere that fits the positions.
-
-    **Arguments:**
-
-    - `table`: positions in the length unit of the recording.
-    - `recording`: with units and notes, to be filled.
-    - `step`: the time between frames.
-    - `bins`: the numbers of cells along theta and phi.
-    - `options`: of the import.
-    """
-    notes, unit = recording.notes, recording.length_unit
-    sphere = fitted_sphere(table[[*"xyz"]].to_numpy(float))
-    pole = np.array(numbers("pole", options.get("pole", "[0,0,1]"), "[0,0,1]", (3,), whole=False))
-    if len(bins) != 2 or 0 in bins or not pole.any():
-        raise PdefitError("as=sphere expects cells along theta and phi, and a pole other than 0; write bins=[18,36]")
-    at = ", ".join(f"{c:.5g}" for c in sphere.centre)
-    notes.append(
-        f"The sphere has the centre ({at}) {unit} and the radius {sphere.radius:.5g} +- {sphere.error:.2g} {unit}; positions "
-        f"are {sphere.rms:.3g} {unit} (rms) away from it, {sphere.rms / sphere.radius:.1%} of the radius."
-    )
-    notes.append("x, y and z of the files are taken to be right-handed; y=down mirrors y.")
-    if not sphere.kept.all():
-        notes.append(f"{np.sum(~sphere.kept)} positions are left out, since they are too far from the sphere.")
-    first, second = _pairs(table[sphere.kept], notes)
-    start, end = (part[[*"xyz"]].to_numpy(float) for part in (first, second))
-    vectors = pandas.DataFrame(tangent_vectors(start, end, sphere, pole, bins)).assign(
-        time=(first["frame"] + 0.5) * step
-    )
-    vectors[["u_theta", "u_phi"]] /= step
-    recording.ts, speed = np.unique(vectors["time"]), f"{unit}/{recording.time_unit}"
-    recording.axes = {
-        d: (np.arange(n) + 0.5) * w / n for d, n, w in zip(("theta", "phi"), bins, (np.pi, 2 * np.pi), strict=True)
-    }
-    recording.scalars = {"radius": (sphere.radius, unit), "centre": (sphere.centre, unit), "pole": (pole, "1")}
-    recording.units = dict.fromkeys(("u_theta", "u_phi", "u_theta_sigma", "u_phi_sigma"), speed) | {"count": "1"}
-    recording.frames = _means(vectors, recording, number("least", options.get("least", "2"), 1))
-    recording.length_unit = "rad"
-    return recording
-
-
-def _vectors(table: Any, dims: str, length: float, step: float, notes: list[str]) -> Any:
-    """Time, place and velocity of all pairs of consecutive positions."""
-    first, second = _pairs(table, notes)
-    found = {"time": (first["frame"] + 0.5) * step}
-    for component, dim in zip("uvw", dims, strict=False):
-        found[dim] = length * (first[dim] + second[dim]) / 2
-        found[component] = length * (second[dim] - first[dim]) / step
-    return pandas.DataFrame(found)
+def _scale(table: Any, units: Mapping[str, str], options: Mapping[str, str]) -> tuple[float, float, str, str]:
+    """Factor of lengths, time between frames, and the units of both."""
+    scale = scale_of(options)
+    length, length_unit = scale.length(units["x"])
+    if scale.frame or scale.unknown or "position_t" not in table:
+        step, time_unit = scale.time("frame")
+    else:
+        unit, time_unit = scale.time(units["position_t"])
+        ends = table.set_index("frame")["position_t"]
+        frames = ends.index.max() - ends.index.min()
+        step = unit * (ends.iloc[ends.index.argmax()] - ends.iloc[ends.index.argmin()]) / frames if frames else math.nan
+        if not (math.isfinite(step) and step > 0):
+            raise PdefitError("POSITION_T does not grow with FRAME; add frame=TIME, such as frame=2ms")
+    if options.get("as") == "sphere" and length_unit == "m":
+        return length * 1e6, step / 60, "um", "min"
+    return length, step, length_unit, time_unit
 
 
 def _pairs(table: Any, notes: list[str]) -> tuple[Any, Any]:
@@ -236,33 +176,90 @@ def _pairs(table: Any, notes: list[str]) -> tuple[Any, Any]:
     return first, second
 
 
-def _means(vectors: Any, recording: Recording, least: int) -> Iterator[Mapping[str, np.ndarray]]:
-    """Means in the cells of every frame, with standard errors."""
-    shape, components = tuple(a.size for a in recording.axes.values()), [c for c in recording.units if c in vectors]
-    groups = vectors.groupby(["time", "cell"])
-    means, counts = groups[components].mean(), groups.size()
-    free = len(vectors) - len(counts)
-    spread = np.sqrt(((vectors[components] - groups[components].transform("mean")) ** 2).sum() / (free or math.nan))
-    told = ", ".join(f"{spread[c]:.3g} for {c}" for c in components)
-    recording.notes.append(
-        f"Standard errors are the spread within cells, pooled over all ({told} {recording.units[components[0]]}), over the "
-        f"root of the count. Cells with fewer than {least} vectors are missing."
-    )
-    for time in recording.ts:
-        count, frame = np.zeros(math.prod(shape)), {}
-        of_cells = counts.loc[time]
-        count[of_cells.index] = of_cells
-        known = count >= least
-        for c in components:
-            frame[c] = np.full(count.size, np.nan)
-            frame[c][of_cells.index] = means.loc[time, c]
-            frame[c][~known] = np.nan
-            frame[f"{c}_sigma"] = np.where(known, spread[c] / np.sqrt(np.maximum(count, 1)), np.nan)
-        yield {name: values.reshape(shape) for name, values in (frame | {"count": count}).items()}
-
-
-def _listed(vectors: Any, recording: Recording) -> Iterator[Mapping[str, np.ndarray]]:
+def _listed(vectors: Any, names: list[str], most: int) -> Iterator[Mapping[str, np.ndarray]]:
     """Vectors and their places in every frame. NaN means no vector."""
-    most = recording.axes["point"].size
-    for _, frame in vectors.groupby("time"):
-        yield {name: np.pad(frame[name], (0, most - len(frame)), constant_values=np.nan) for name in recording.units}
+    for _, frame in vectors.groupby("frame"):
+        yield {name: np.pad(frame[name], (0, most - len(frame)), constant_values=np.nan) for name in names}
+
+
+def _in_cells(
+    vectors: Any, box: np.ndarray, dims: list[str], bins: list[int], unit: str, notes: list[str]
+) -> tuple[Any, dict[str, tuple[np.ndarray, str]]]:
+    """Vectors in a box with the number of their `cell`, and the axes of the cells."""
+    inside, width = ((vectors[dims] >= box[:, 0]) & (vectors[dims] <= box[:, 1])).all(axis=1), box[:, 1] - box[:, 0]
+    count = vectors["frame"].nunique()
+    vectors = vectors[inside]
+    if not inside.all():
+        notes.append(f"{np.mean(~inside):.1%} of the vectors lie outside of the box and are left out.")
+    if vectors.empty or not (width > 0).all():
+        raise PdefitError("The box of the vectors is empty; give another one with box=[x0,x1,y0,y1]")
+    if not bins or 0 in bins or math.prod(bins) > len(vectors):
+        each = (len(vectors) / count / _FULL / np.prod(width)) ** (1 / len(dims))
+        fit = ",".join(str(max(2, round(w * each))) for w in width)
+        raise PdefitError(
+            f"bins expects numbers of cells along {', '.join(dims)}; a frame has about {len(vectors) / count:.0f} vectors, so "
+            f"write bins=[{fit}] for about {_FULL} in a cell, or as=positions"
+        )
+    cells = np.clip((vectors[dims].to_numpy() - box[:, 0]) / width * bins, 0, np.array(bins) - 1).astype(int)
+    axes = {
+        name: (low + (np.arange(n) + 0.5) * w / n, unit)
+        for name, low, w, n in zip(dims, box[:, 0], width, bins, strict=True)
+    }
+    return vectors.assign(cell=np.ravel_multi_index(tuple(cells.T), bins)), axes
+
+
+def _on_sphere(
+    table: Any, bins: list[int], options: Mapping[str, str], unit: str, notes: list[str]
+) -> tuple[Any, dict[str, tuple[np.ndarray, str]], dict[str, tuple[Any, str]]]:
+    """Tangent displacements with their cells, the axes of cells by colatitude and longitude, and the sphere of positions."""
+    sphere = fitted_sphere(table[[*"xyz"]].to_numpy(float))
+    pole = np.array(numbers("pole", options.get("pole", "[0,0,1]"), "[0,0,1]", (3,)))
+    if len(bins) != 2 or 0 in bins or not pole.any():
+        raise PdefitError("as=sphere expects cells along theta and phi, and a pole other than 0; write bins=[18,36]")
+    at = ", ".join(f"{c:.5g}" for c in sphere.centre)
+    notes += [
+        f"The sphere has the centre ({at}) {unit} and the radius {sphere.radius:.5g} +- {sphere.error:.2g} {unit}; positions "
+        f"are {sphere.rms:.3g} {unit} (rms) away from it, {sphere.rms / sphere.radius:.1%} of the radius.",
+        "x, y and z of the files are taken to be right-handed; y=down mirrors y.",
+    ]
+    if not sphere.near.all():
+        notes.append(f"{np.sum(~sphere.near)} positions are left out, since they are too far from the sphere.")
+    first, second = _pairs(table[sphere.near], notes)
+    start, end = (part[[*"xyz"]].to_numpy(float) for part in (first, second))
+    vectors = pandas.DataFrame(tangent_vectors(start, end, sphere, pole, bins)).assign(frame=first["frame"])
+    axes = {
+        name: ((np.arange(n) + 0.5) * width / n, "rad")
+        for name, n, width in zip(("theta", "phi"), bins, (np.pi, 2 * np.pi), strict=True)
+    }
+    return vectors, axes, {"radius": (sphere.radius, unit), "centre": (sphere.centre, unit), "pole": (pole, "1")}
+
+
+def _means(
+    vectors: Any, names: list[str], shape: tuple[int, ...], least: int, speed: str, notes: list[str]
+) -> Iterator[Mapping[str, np.ndarray]]:
+    """Means in the cells of every frame, with standard errors.
+
+    **Arguments:**
+
+    - `vectors`: columns frame, cell, and components.
+    - `names`: of the components, in the unit `speed`.
+    - `shape`: numbers of cells.
+    - `least`: cells with fewer vectors are missing.
+    - `notes`: to be completed.
+    """
+    groups = vectors.groupby(["frame", "cell"])
+    means, counts = groups[names].mean(), groups.size()
+    free = len(vectors) - len(counts)
+    spread = np.sqrt(((vectors[names] - groups[names].transform("mean")) ** 2).sum() / (free or math.nan))
+    each = ", ".join(f"{spread[name]:.3g} for {name}" for name in names)
+    notes.append(
+        f"Standard errors are the spread within cells, pooled over all ({each} {speed}), over the root of the count. Cells "
+        f"with fewer than {least} vectors are missing."
+    )
+    for time in np.unique(vectors["frame"]):
+        # tables by cells leave out those without vectors
+        frame = means.loc[time].reindex(range(math.prod(shape)))
+        count = counts.loc[time].reindex(frame.index, fill_value=0)
+        frame = frame.assign(**{f"{name}_sigma": spread[name] / np.sqrt(count.where(count > 0)) for name in names})
+        frame = frame.where(count >= least).assign(count=count)
+        yield {name: frame[name].to_numpy(float).reshape(shape) for name in frame}

@@ -2,17 +2,16 @@
 
 import dataclasses
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 
 from pdefit._util.errors import PdefitError
 from pdefit.data.noise import NoiseEstimate, estimate_noise
 from pdefit.data.observations import Observations
-from pdefit.data.readers._coordinates import Coordinate, scales
-from pdefit.data.readers.datasets import opened, own, shape, variable
+from pdefit.data.readers._beside_values import Coordinate
 from pdefit.data.readers.frames import Frames
 from pdefit.data.readers.odd_values import about_ends, about_first_frame
+from pdefit.data.readers.variable import DataFile, Variable
 
 # names of the axes of a grid
 AXES = ("x", "y", "z")
@@ -89,7 +88,7 @@ class _Counts:
 
 
 def read_film(
-    path: Path,
+    file: DataFile,
     name: str,
     time: str,
     select: Mapping[str, str | int] | None = None,
@@ -100,7 +99,7 @@ def read_film(
 
     **Arguments:**
 
-    - `path`, `name`: the file and the variable.
+    - `file`, `name`: an open file, and the variable.
     - `time`: the variable with the times.
     - `select`: the recording, for an axis that the file has recordings along.
     - `dims`: names of the axes in space.
@@ -109,13 +108,13 @@ def read_film(
     **Errors:** PdefitError where a fit would refuse the variable.
     """
     remarks: list[str] = []
-    with Frames(path, {name: name}, time=time, dims=dims, select=select, coordinates=named) as frames:
+    with Frames(file, {name: name}, time=time, dims=dims, select=select, coordinates=named) as frames:
         remarks += frames.remarks
         inside, step, total = frames.shapes[name], frames.step(name), frames.ts.size
         size = int(np.prod(inside))
         if size == 0:
             raise PdefitError(
-                f"'{name}' in '{path.name}' has frames of shape {inside}, which hold no value; name another"
+                f"'{name}' in '{file.path.name}' has frames of shape {inside}, which hold no value; name another"
             )
         count = min(total, max(_MOST // size, 2))
         stride, block = -(-size * count // _MOST_OF_NOISE), max(_BLOCK // size, 1)
@@ -128,17 +127,18 @@ def read_film(
             seen |= np.isfinite(values).any(axis=0)
             kept.append(values[:, ::stride])
             before = values[-1:]
-        coordinates = _coordinates(path, name, len(inside), dims)
+        variable = frames.file[name]
+        coordinates = _coordinates(variable, dims)
         positions = _positions(frames, dims, name, len(inside), coordinates, remarks)
         # a list of points that no axis can hold
-        points = dict(frames.points) or _moving(path, name, len(inside), dims)
+        points = dict(frames.points) or _moving(frames.file, variable, dims)
         scattered = len(points) > 1 or (bool(points) and not positions)
         if scattered:
             coordinates, positions = points, {}
     if not counts.lows:
         raise PdefitError(
-            f"All values of '{name}' in '{path.name}' are missing (NaN), or fill values, or outside of the valid range; name "
-            f"another variable, or correct its attributes"
+            f"All values of '{name}' in '{file.path.name}' are missing (NaN), or fill values, or outside of the valid range; "
+            f"name another variable, or correct its attributes"
         )
     if count < total:
         remarks.append(f"Only the first {count} of {total} frames of '{name}' were looked at, since it is large")
@@ -152,7 +152,7 @@ def read_film(
     low, high, missing = min(counts.lows), max(counts.highs), counts.missing / count / size
     # a last axis as long as there are others, without positions of its own
     last = dims[len(inside) - 1] if len(inside) <= len(dims) else None
-    has_components, entries = _has_components(path, name, len(inside)), (0, *inside)[-1]
+    has_components, entries = _has_components(frames.file, variable), (0, *inside)[-1]
     bare = len(inside) > 2 and entries == len(inside) - 1 and last not in positions
     components = entries if bare and not has_components and not scattered else 0
     if components:
@@ -203,30 +203,26 @@ def _odd(name: str, counts: _Counts, values: int, top: float) -> list[str]:
     return remarks
 
 
-def _moving(path: Path, name: str, axes: int, dims: tuple[str, ...]) -> dict[str, str]:
+def _moving(file: DataFile, variable: Variable, dims: tuple[str, ...]) -> dict[str, str]:
     """Variables beside this one that hold the coordinates of its points at every time, by axis."""
-    with opened(path) as file:
-        beside = {dim: f"{name.rpartition('/')[0]}/{dim}".strip("/") for dim in dims} if axes == 1 else {}
-        inside, wanted = own(file, path), shape(file, name, path) if axes == 1 else ()
-        return {dim: where for dim, where in beside.items() if where in inside and shape(file, where, path) == wanted}
+    beside = {dim: f"{variable.name.rpartition('/')[0]}/{dim}".strip("/") for dim in dims}
+    is_line = len(variable.shape) == 2
+    return {
+        dim: where for dim, where in beside.items() if is_line and where in file and file[where].shape == variable.shape
+    }
 
 
-def _has_components(path: Path, name: str, axes: int) -> bool:
+def _has_components(file: DataFile, variable: Variable) -> bool:
     """Test for names of the entries along the last of several axes."""
-    with opened(path) as file:
-        kinds = [
-            variable(file, where, path).dtype.kind for where, _, _ in (scales(file, name, axes, path) if axes else [])
-        ]
-    return axes > 1 and bool(kinds) and kinds[0] not in "iuf"
+    scales = variable.scales[-1] if variable.scales else ()
+    return len(variable.shape) > 2 and bool(scales) and file[scales[0].name].dtype.kind not in "iuf"
 
 
-def _coordinates(path: Path, name: str, axes: int, dims: tuple[str, ...]) -> dict[str, str]:
+def _coordinates(variable: Variable, dims: tuple[str, ...]) -> dict[str, str]:
     """Dimension scales with names other than those of a grid, by axis: a fit must be told of them."""
-    if axes > len(dims):
-        return {}
-    with opened(path) as file:
-        along = {dim: scales(file, name, i, path)[:1] for i, dim in enumerate(dims[:axes], 1)}
-    return {d: where for d, of in along.items() for where, label, is_empty in of if not is_empty and label not in dims}
+    along = variable.scales[1:] if len(variable.shape) <= 1 + len(dims) else ()
+    first = [(dim, scales[0]) for dim, scales in zip(dims, along, strict=False) if scales]
+    return {dim: scale.name for dim, scale in first if scale.has_positions and scale.label not in dims}
 
 
 def _positions(

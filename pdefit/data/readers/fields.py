@@ -4,14 +4,17 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import h5py
 import numpy as np
 
 from pdefit._util.errors import PdefitError, with_space
 from pdefit._util.memory import too_large
-from pdefit.data.readers._coordinates import lists_scales
-from pdefit.data.readers.datasets import is_text, opened, variable
+from pdefit.data.readers.formats import opened
+from pdefit.data.readers.variable import DataFile, Variable, sound
+
+if TYPE_CHECKING:
+    import xarray
 
 KINDS = ("true", "observed", "predicted", "std", "prior", "sigma")
 # variables up to this size are read at once, larger ones frame by frame
@@ -66,28 +69,27 @@ class Film:
 
     **Arguments:**
 
-    - `file`: the open file.
-    - `path`: its place, for errors.
+    **Arguments:** `file`: the open file.
     """
 
-    def __init__(self, file: h5py.File, path: Path):
-        self.path, self._file = path, file
+    def __init__(self, file: DataFile):
+        self.path, self._file = file.path, file
         try:
-            if any(file.get(name, getlink=True) is None for name in ("n_done", "time", "phase")):
+            if not {"n_done", "time", "phase"} <= {*file, *file.links}:
                 raise KeyError
-            n_done, time, phase = (variable(file, name, path) for name in ("n_done", "time", "phase"))
-            count, self.total = int(n_done[()]), int(time.shape[0])
-            self.ts: np.ndarray = np.asarray(time[:count], float)
-            self.time_unit = str(time.attrs.get("unit", ""))
-            self.title = str(file.attrs.get("title", ""))
-            later = np.flatnonzero(phase[:count])
+            n_done, time, phase = (file[name].checked() for name in ("n_done", "time", "phase"))
+            count, self.total = int(n_done.stored[()]), int(time.shape[0])
+            self.ts: np.ndarray = np.asarray(time.stored[:count], float)
+            self.time_unit = str(time.attributes.get("unit", ""))
+            self.title = str(file.attributes.get("title", ""))
+            later = np.flatnonzero(phase.stored[:count])
             self.forecast = int(later[0]) if later.size else count
-            found, scalars = _fields(file, path), str(file.attrs.get("diagnostics", "")).split()
-            self.derived, self.measured = (str(file.attrs.get(n, "")).split() for n in ("derived", "measured"))
+            found, scalars = _fields(file), str(file.attributes.get("diagnostics", "")).split()
+            self.derived, self.measured = (str(file.attributes.get(n, "")).split() for n in ("derived", "measured"))
             self.fields = {name: field for name, field in found.items() if name not in scalars}
             self.diagnostics = {name: found[name] for name in scalars if name in found}
         except (KeyError, AttributeError, TypeError, ValueError, IndexError, OSError, RuntimeError):
-            raise PdefitError(f"'{path}' is not a film that pdefit wrote; name the directory of a run") from None
+            raise PdefitError(f"'{self.path}' is not a film that pdefit wrote; name the directory of a run") from None
 
     def frame(self, field: str, kind: str, number: int) -> np.ndarray:
         """One frame of a field in one of its kinds, in the precision of the file."""
@@ -111,13 +113,11 @@ class Film:
         """0 for frames of the fit, 1 for those of the forecast."""
         return (np.arange(self.ts.size) >= self.forecast).astype(np.int8)
 
-    def _variable(self, field: str, kind: str) -> h5py.Dataset:
+    def _variable(self, field: str, kind: str) -> Any:
         # these variables were checked when the film was opened
         if kind not in (self.fields | self.diagnostics)[field].kinds:
             raise KeyError(f"{field}_{kind}")
-        found = self._file[f"{field}_{kind}"]
-        assert isinstance(found, h5py.Dataset)
-        return found
+        return self._file[f"{field}_{kind}"].stored
 
     def chosen(self, most: int) -> list[int]:
         """The numbers of at most `most` frames, evenly spaced, with the first and the last."""
@@ -141,48 +141,92 @@ class Film:
 def open_film(path: Path) -> Iterator[Film]:
     """The film in a file, which another process may be writing."""
     with opened(path) as file:
-        yield Film(file, path)
+        yield Film(file)
 
 
-def _fields(file: h5py.File, path: Path) -> dict[str, Field]:
+def _fields(file: DataFile) -> dict[str, Field]:
     kinds: dict[str, list[str]] = {}
-    for name in map(str, file):
+    for name in (*file, *file.links):
         field, _, kind = name.rpartition("_")
-        if not field or kind not in KINDS:
+        if not field or kind not in KINDS or "/" in name:
             continue
-        # only for a hard link: the class of another link's target would be found by following it
-        is_here = isinstance(file.get(name, getlink=True), h5py.HardLink)
-        if is_here and file.get(name, getclass=True) is not h5py.Dataset:
-            continue
-        _numbers(variable(file, name, path))
+        if file[name].checked().dtype.kind != "f":
+            raise TypeError("fields are floating-point numbers")
         kinds.setdefault(field, []).append(kind)
     # in the order of the state, where the file states it
-    first = str(file.attrs.get("fields", "")).split()
+    first = str(file.attributes.get("fields", "")).split()
     names = [name for name in first if name in kinds] + [name for name in kinds if name not in first]
-    return {name: _field(file, name, sorted(kinds[name], key=KINDS.index), path) for name in names}
+    return {name: _field(file, name, sorted(kinds[name], key=KINDS.index)) for name in names}
 
 
-def _field(file: h5py.File, name: str, kinds: list[str], path: Path) -> Field:
-    stored = variable(file, f"{name}_{kinds[0]}", path)
-    dims, coords, units = [], {}, {}
-    if stored.ndim > 1 and not lists_scales(stored):
-        raise TypeError("axes without names")
-    for axis in range(1, stored.ndim):
-        scale = variable(file, str(stored.dims[axis][0].name).lstrip("/"), path)
-        dim = str(scale.name).rpartition("/")[2]
-        dims.append(dim)
-        if scale.ndim != 1:
-            raise TypeError("positions that are no list")
-        if size := too_large(scale.shape):
-            raise PdefitError(f"'{dim}' in '{path}' takes {size} of memory; name the directory of another run")
-        coords[dim] = np.asarray(scale.asstr()[()], str) if is_text(scale) else scale[()]
-        units[dim] = str(scale.attrs.get("units", "1"))
-    long_name = str(stored.attrs.get("long_name", name)).rpartition(", ")[0] or name
-    unit, points = str(stored.attrs.get("units", "1")), [str(stored.attrs.get(k, "")) for k in ("vector", "component")]
-    radius = float(stored.attrs.get("radius", 0.0)) if len(dims) == 2 else 0.0
-    return Field(name, long_name, unit, tuple(dims), coords, units, tuple(kinds), points[0], points[1], radius)
+def _field(file: DataFile, name: str, kinds: list[str]) -> Field:
+    stored = file[f"{name}_{kinds[0]}"]
+    # the first scale of each axis after time
+    scales = [file[along[0].name].checked() for along in stored.scales[1:]]
+    coords = {scale.name: _positions(scale) for scale in scales}
+    units = {scale.name: str(scale.attributes.get("units", "1")) for scale in scales}
+
+    def stated(key: str) -> str:
+        return str(stored.attributes.get(key, ""))
+
+    long_name = stated("long_name").rpartition(", ")[0] or name
+    radius = float(stored.attributes.get("radius", 0.0)) if len(coords) == 2 else 0.0
+    unit, points = str(stored.attributes.get("units", "1")), (stated("vector"), stated("component"))
+    return Field(name, long_name, unit, tuple(s.name for s in scales), coords, units, tuple(kinds), *points, radius)
 
 
-def _numbers(stored: h5py.Dataset) -> None:
-    if stored.dtype.kind != "f":
-        raise TypeError("fields are floating-point numbers")
+def _positions(scale: Variable) -> np.ndarray:
+    if len(scale.shape) != 1:
+        raise TypeError("positions that are no list")
+    if size := too_large(scale.shape):
+        raise PdefitError(f"'{scale.name}' in '{scale.path}' takes {size} of memory; name the directory of another run")
+    return scale.array() if scale.is_text else scale.stored[()]
+
+
+def lazy_fields(path: Path) -> "xarray.Dataset":
+    """All complete frames of a film, whose values are read when they are used: `u_observed`, `u_predicted`, `u_true`.
+
+    Coordinates are the times, the positions, and `phase`: 0 for frames of the fit, 1 for those of the forecast.
+    The file is opened for every reading. So it stays free for a run that still writes it, and damage that appears later
+    is answered as all damage is.
+    """
+    # it takes half a second to import
+    import xarray
+    from xarray.backends import BackendArray
+    from xarray.core import indexing
+
+    class Stored(BackendArray):
+        """Values of a variable of a film, up to its last complete frame."""
+
+        def __init__(self, name: str, shape: tuple[int, ...], dtype: np.dtype):
+            self.name, self.shape, self.dtype = name, shape, dtype
+
+        def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
+            outer = indexing.IndexingSupport.OUTER_1VECTOR
+            return indexing.explicit_indexing_adapter(key, self.shape, outer, self.read)
+
+        def read(self, key: tuple[Any, ...]) -> np.ndarray:
+            # frames that were appended since do not belong to this dataset
+            if key and isinstance(key[0], slice):
+                key = (slice(*key[0].indices(self.shape[0])), *key[1:])
+            with opened(path) as file:
+                stored = file[self.name].checked()
+                with sound(self.name, path):
+                    if stored.shape[0] < self.shape[0] or stored.shape[1:] != self.shape[1:]:
+                        raise IndexError(stored.shape)
+                    return np.asarray(stored.stored[key], self.dtype)
+
+    with open_film(path) as film:
+        coords: dict[str, Any] = {
+            "time": ("time", film.ts, {"unit": film.time_unit}),
+            "phase": ("time", film.phase, {"long_name": "0 fit, 1 forecast"}),
+        }
+        variables: dict[str, Any] = {}
+        for name, field in film.fields.items():
+            coords |= {d: (d, x, {"units": field.coord_units[d]}) for d, x in field.coords.items()}
+            for kind in field.kinds:
+                stored = Stored(f"{name}_{kind}", (film.ts.size, *field.shape), film.dtype(name, kind))
+                about = {"units": field.unit, "long_name": f"{field.long_name}, {kind}"}
+                lazy = xarray.Variable(("time", *field.dims), indexing.LazilyIndexedArray(stored), about)
+                variables[f"{name}_{kind}"] = lazy
+        return xarray.Dataset(variables, coords, {"title": film.title})

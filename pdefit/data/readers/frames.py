@@ -8,12 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from pdefit._util.errors import PdefitError, unknown, with_space
-from pdefit.data.readers._coordinates import Coordinate, coordinate
-from pdefit.data.readers._deviations import Deviations, convertible, deviations
-from pdefit.data.readers._layout import arranged
-from pdefit.data.readers._packing import is_scaled
-from pdefit.data.readers.datasets import array, import_notes, opened, own, shape, unit, variable
-from pdefit.data.readers.recordings import check_entries, named_part, part_of
+from pdefit.data.readers._beside_values import Coordinate, Deviations, convertible, coordinate, deviations
+from pdefit.data.readers.formats import opened
+from pdefit.data.readers.layout import arranged
+from pdefit.data.readers.recordings import check_entries, part_of
+from pdefit.data.readers.variable import DataFile
 from pdefit.data.units import Conversion
 
 
@@ -37,7 +36,7 @@ class Frames:
 
     **Arguments:**
 
-    - `path`: the file.
+    - `path`: the file, or one that is open and stays so.
     - `variables`: for each field of the model the variable of the file.
     - `sigma`: for a field its standard deviation (default 1): a number in the model's unit, or a variable in its own or
       the field's unit. A variable has shape (n,) of the first axis after time, broadcasts to a frame, or has a time
@@ -55,7 +54,7 @@ class Frames:
 
     def __init__(
         self,
-        path: Path,
+        path: Path | DataFile,
         variables: Mapping[str, str],
         *,
         sigma: Mapping[str, str | float] | None = None,
@@ -70,20 +69,18 @@ class Frames:
         crop: Sequence[tuple[int, int]] = (),
         select: Mapping[str, str | int] | None = None,
     ):
-        self._path, named = named_part(path, select), dict(coordinates or {})
         self._crop = tuple(slice(*ends) for ends in crop)
         for field in sigma or {}:
             if field not in variables:
                 raise unknown("variable (sigma)", field, variables)
         with contextlib.ExitStack() as stack:
-            file, path = stack.enter_context(opened(path)), self._path
+            file = path if isinstance(path, DataFile) else stack.enter_context(opened(path))
             errors = [s for s in (sigma or {}).values() if isinstance(s, str)]
-            self.notes = import_notes(file, path)
-            check_entries(variables, path)
-            file = part_of(file, path, select or {}, variables.values(), errors, time)
-            found = arranged(file, path, variables, errors, time, dims, named, axes or {})
-            self._file, self.remarks, self.points = found
-            stack.callback(self._file.close)
+            check_entries(variables, file.path)
+            file = part_of(file, select, variables.values(), errors, time)
+            found = arranged(file, variables, errors, time, dims, coordinates or {}, axes or {})
+            self.file, self.remarks, self.points = found
+            self.notes = file.notes
             self.unitless: dict[str, str] = {}
             self.unused: dict[str, str] = {}
             times = self._times(time, time_unit)
@@ -91,7 +88,7 @@ class Frames:
             alone = wanted.size == 1 and start < times[wanted[0]] < stop < np.inf
             if wanted.size < 2 and not alone:
                 raise PdefitError(
-                    f"'{path.name}' has {wanted.size} frames between {start:g} and {stop:g}; its times run from "
+                    f"'{self.name}' has {wanted.size} frames between {start:g} and {stop:g}; its times run from "
                     f"{times[0]:g} to {times[-1]:g}{self._read_as(time, time_unit)}; set times.start and times.stop, "
                     f"on both sides of a frame that is meant alone"
                 )
@@ -113,10 +110,10 @@ class Frames:
         frames = slice(self._skipped + first, self._skipped + last)
         values, sigma = {}, {}
         for field, v in self._variables.items():
-            whole = v.conversion.values(array(self._file, v.name, self._path, frames, self._count))
+            whole = v.conversion.values(self.file[v.name].array(frames, self._count))
             values[field] = whole[(slice(None), *self._crop)]
             self._check_finite(v.name, values[field], first)
-            sigma[field] = v.sigma.frames(self._file, self._path, frames, self._count, whole)
+            sigma[field] = v.sigma.frames(self.file, frames, self._count, whole)
             if self._crop and sigma[field].ndim == 1:
                 # along the first axis after time
                 sigma[field] = sigma[field][self._crop[0]]
@@ -127,7 +124,7 @@ class Frames:
     @property
     def name(self) -> str:
         """The name of the file."""
-        return self._path.name
+        return self.file.path.name
 
     @property
     def variables(self) -> dict[str, str]:
@@ -140,12 +137,12 @@ class Frames:
 
     def _kept(self, name: str) -> list[range]:
         """The indices along each axis after time that are wanted of a variable."""
-        inside = shape(self._file, name, self._path)[1:]
+        inside = self.file[name].shape[1:]
         return [range(n)[part] for n, part in zip(inside, (*self._crop, *[slice(None)] * len(inside)), strict=False)]
 
     def _check_crop(self) -> None:
         for v in self._variables.values():
-            inside = shape(self._file, v.name, self._path)[1:]
+            inside = self.file[v.name].shape[1:]
             fits = len(self._crop) <= len(inside) and all(
                 0 <= part.start < part.stop <= n for part, n in zip(self._crop, inside, strict=False)
             )
@@ -157,14 +154,14 @@ class Frames:
 
     def step(self, field: str) -> float | None:
         """The size of one whole number in the model's unit; None for variables that are scaled or no whole numbers."""
-        stored = variable(self._file, self._variables[field].name, self._path)
-        if stored.dtype.kind not in "iu" or is_scaled(stored.attrs):
+        stored = self.file[self._variables[field].name]
+        if stored.dtype.kind not in "iu" or stored.is_scaled:
             return None
         return float(self._variables[field].conversion.deviations(np.ones(())))
 
     def largest(self, field: str) -> float:
         """The largest whole number that the type of a variable holds, in the model's unit; infinite for other types."""
-        stored = variable(self._file, self._variables[field].name, self._path)
+        stored = self.file[self._variables[field].name]
         if stored.dtype.kind not in "iu":
             return np.inf
         return float(self._variables[field].conversion.values(np.asarray(float(np.iinfo(stored.dtype).max))))
@@ -177,14 +174,14 @@ class Frames:
         **Arguments:**
 
         - `field`: the field.
-        - `axis`, `dims`, `named`: as of `pdefit.data.readers._coordinates.coordinate`.
+        - `axis`, `dims`, `named`: as of `pdefit.data.readers._beside_values.coordinate`.
         - `expected`: the model's unit of length.
         """
-        found = coordinate(self._file, self._variables[field].name, axis, dims, named, self._path)
+        found = coordinate(self.file, self._variables[field].name, axis, dims, named)
         if found is None:
             return None
         self._note_unit(found.name, found.unit, expected)
-        convert = convertible(found.unit, expected, found.name, self._path)
+        convert = convertible(self.file[found.name], expected, found.unit)
         wanted = self._crop[axis - 1] if axis <= len(self._crop) else slice(None)
         return found._replace(values=convert.values(found.values)[wanted])
 
@@ -212,18 +209,18 @@ class Frames:
 
     def _column(self, field: str, name: str, count: int, expected: str) -> np.ndarray:
         """One coordinate of the points of a field, (n,) or (time, n)."""
-        given, path = shape(self._file, name, self._path), self._path
+        stored = self.file[name]
+        given = stored.shape
         if given not in ((count,), (self._count, count)):
             raise PdefitError(
-                f"'{name}' in '{path.name}' has shape {given}, but {field} was measured at {count} points; positions of "
+                f"{stored.where} has shape {given}, but {field} was measured at {count} points; positions of "
                 f"shape {(count,)} or {(self._count, count)} are expected"
             )
-        values = array(self._file, name, path)
+        values = stored.array()
         if values.dtype.kind == "U":
-            raise PdefitError(f"The positions '{name}' in '{path.name}' are text; numbers are expected")
-        stated = unit(self._file, name, path)
-        self._note_unit(name, stated, expected)
-        values = convertible(stated, expected, name, path).values(values)
+            raise PdefitError(f"The positions {stored.where} are text; numbers are expected")
+        self._note_unit(name, stored.unit, expected)
+        values = convertible(stored, expected, stored.unit).values(values)
         return values if len(given) == 1 else values[self._skipped : self._skipped + self.ts.size]
 
     def close(self) -> None:
@@ -237,16 +234,16 @@ class Frames:
 
     def _times(self, name: str, expected: str | None) -> np.ndarray:
         """All times, in the model's unit."""
-        if name not in (inside := own(self._file, self._path)):
-            raise unknown(f"variable with times (data.time) in '{self.name}'", name, inside)
-        ts, where = array(self._file, name, self._path), f"'{self._path.name}' ({name})"
+        if name not in self.file:
+            raise unknown(f"variable with times (data.time) in '{self.name}'", name, self.file)
+        stored, where = self.file[name], f"'{self.name}' ({name})"
+        ts = stored.array()
         if ts.dtype.kind == "U":
             raise PdefitError(f"Times in {where} are text; numbers in the model's time unit are expected")
         if ts.ndim != 1 or ts.size == 0 or not np.all(np.isfinite(ts)) or np.any(np.diff(ts) <= 0):
             raise PdefitError(f"Times in {where} must be finite and increase; sort the file's frames{_place(ts)}")
-        stated = unit(self._file, name, self._path)
-        self._note_unit(name, stated, expected)
-        return convertible(stated, expected, name, self._path).values(ts)
+        self._note_unit(name, stored.unit, expected)
+        return convertible(stored, expected, stored.unit).values(ts)
 
     def _note_unit(self, name: str, stated: str | None, expected: str | None) -> None:
         if stated in (None, "", "1") and expected not in (None, "", "1"):
@@ -265,19 +262,16 @@ class Frames:
 
     def _read_as(self, name: str, expected: str | None) -> str:
         """The unit of the times: the model's, or the file's where the model has none."""
-        return with_space(expected or "1") or with_space(unit(self._file, name, self._path) or "1")
+        return with_space(expected or "1") or with_space(self.file[name].unit or "1")
 
     def _variable(self, name: str, sigma: str | float, expected: str | None) -> "_Variable":
         """A variable and its deviations, whose values are not read yet."""
-        if array(self._file, name, self._path, slice(0, 0), self._count).dtype.kind == "U":
-            raise PdefitError(f"'{name}' in '{self._path.name}' is text; numbers are expected")
-        stated, values = unit(self._file, name, self._path), shape(self._file, name, self._path)
-        self._note_unit(name, stated, expected)
-        return _Variable(
-            name,
-            convertible(stated, expected, name, self._path),
-            deviations(self._file, sigma, self._path, values=values, stated=stated, expected=expected),
-        )
+        stored = self.file[name]
+        if stored.array(slice(0, 0), self._count).dtype.kind == "U":
+            raise PdefitError(f"{stored.where} is text; numbers are expected")
+        self._note_unit(name, stored.unit, expected)
+        of = deviations(self.file, sigma, values=stored.shape, stated=stored.unit, expected=expected)
+        return _Variable(name, convertible(stored, expected, stored.unit), of)
 
 
 def _place(ts: np.ndarray) -> str:

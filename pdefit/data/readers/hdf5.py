@@ -1,16 +1,19 @@
 """The one place where HDF5 and NetCDF files are opened for reading.
 
 A file from somebody else can take its values from any file that its reader may read: by links, raw external storage or
-virtual datasets. `refuse_foreign` looks for them in a whole file. `datasets.variable` refuses them one by one, so that
+virtual datasets. `refuse_foreign` looks for them in a whole file. The record of a variable refuses them one by one, so that
 the other variables of a data file can be used.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import h5py
+import numpy as np
 
 from pdefit._util.errors import PdefitError
+from pdefit.data.readers.variable import DataFile, Scale, Variable, is_empty_scale, sound, text
 
 if TYPE_CHECKING:
     import xarray
@@ -50,11 +53,72 @@ def refuse_foreign(file: h5py.File, path: Path) -> None:
     def by_storage(name: str, item: object) -> str | None:
         return name if isinstance(item, h5py.Dataset) and (item.external or item.is_virtual) else None
 
-    try:
+    with sound("", path):
         # neither of the two follows links
         name = file.visititems_links(by_link) or file.visititems(by_storage)
-    # h5py answers damaged bytes with almost any exception
-    except Exception:
-        raise PdefitError(f"'{path.name}' cannot be read; the file is damaged, copy it again") from None
     if name:
         raise PdefitError(f"'{name}' in '{path}' takes its values from another file; copy them into this one")
+
+
+def hdf5_variables(file: h5py.File, path: Path) -> DataFile:
+    """The variables of an open file. xarray is not used: one that it does not take costs it all others."""
+    stored, links = dict[str, h5py.Dataset](), list[str]()
+    with sound("", path):
+        # neither of the two follows links
+        file.visititems(lambda name, item: stored.update({name: item} if isinstance(item, h5py.Dataset) else {}))
+        file.visititems_links(lambda name, link: None if isinstance(link, h5py.HardLink) else links.append(name))
+    return DataFile(path, stored, lambda name: _record(name, stored, path), links, file.attrs)
+
+
+def _record(name: str, datasets: Mapping[str, h5py.Dataset], path: Path) -> Variable:
+    stored = datasets[name]
+    if stored.shape is None:
+        return Variable(name, path, np.zeros(()), (), stored.attrs, refusal="is empty; numbers are expected")
+    refusal = _refusal(stored)
+    # a scale is that of its own axis
+    one = stored.ndim == 1 and stored.is_scale
+    scales = [[_scale(name, stored)]] if one else [_scales(stored, i, datasets) for i in range(stored.ndim)]
+    return Variable(name, path, stored, (*range(stored.ndim),), stored.attrs, tuple(scales), refusal)
+
+
+def _refusal(stored: h5py.Dataset) -> str | None:
+    """Why the values of a dataset are not read."""
+    kind = stored.dtype
+    if stored.is_virtual or stored.external:
+        return "takes its values from other files; copy them into this one"
+    if h5py.check_string_dtype(kind) is not None or (kind.kind in "fiub" and not kind.metadata):
+        return None
+    if h5py.check_opaque_dtype(kind):
+        return (
+            "holds dates, where numbers are expected; store (t - t[0]) / numpy.timedelta64(1, 's') with the attribute "
+            "units = 's', or write the file with xarray"
+        )
+    named = "an enumeration or a reference" if kind.metadata else f"of type {kind}"
+    parts = "; write the parts of complex numbers as two variables" if kind.kind == "c" else ""
+    return f"is {named}; numbers are expected{parts}"
+
+
+def _scales(stored: h5py.Dataset, axis: int, datasets: Mapping[str, h5py.Dataset]) -> list[Scale]:
+    """The dimension scales of an axis that lie in this file."""
+    try:
+        scales: Any = stored.dims[axis].values() if _lists_scales(stored) else []
+        paths = [(str(scale.name or "").strip("/"), scale) for scale in scales]
+        return [_scale(name, scale) for name, scale in paths if name in datasets]
+    # h5py answers references that lead nowhere with almost any exception
+    except Exception:
+        return []
+
+
+def _scale(name: str, stored: h5py.Dataset) -> Scale:
+    called = text(stored.attrs.get("axis")) or name.rpartition("/")[2]
+    # names of components are no positions
+    return Scale(name, called.lower(), stored.dtype.kind in "iuf" and not is_empty_scale(stored.attrs))
+
+
+def _lists_scales(stored: h5py.Dataset) -> bool:
+    """Test for a list of scales for each axis of a variable. HDF5 crashes where that attribute is anything else."""
+    if "DIMENSION_LIST" not in stored.attrs:
+        return False
+    attribute = stored.attrs.get_id("DIMENSION_LIST")
+    inside = h5py.check_vlen_dtype(attribute.dtype)
+    return attribute.shape == (stored.ndim,) and inside is not None and h5py.check_ref_dtype(inside) is h5py.Reference

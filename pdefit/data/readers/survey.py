@@ -1,22 +1,23 @@
 """Survey of a data file: what it holds, and what a fit would find in it."""
 
+import contextlib
 import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-import h5py
 import numpy as np
 
 from pdefit._util.errors import PdefitError
-from pdefit.data.readers._coordinates import scales
 from pdefit.data.readers._films import ANGLES as ANGLES
 from pdefit.data.readers._films import AXES as AXES
 from pdefit.data.readers._films import Film as Film
 from pdefit.data.readers._films import read_film
-from pdefit.data.readers.datasets import array, import_notes, is_foreign, is_text, opened, own, shape, unit, variable
+from pdefit.data.readers.formats import opened
 from pdefit.data.readers.frames import Frames
-from pdefit.data.readers.recordings import axis_labels, entry_labels, split_recordings
+from pdefit.data.readers.recordings import entry_labels, recording_names
+from pdefit.data.readers.variable import DataFile
 
 # most values of a variable without times that are read
 _SMALL = 4_000_000
@@ -36,6 +37,7 @@ class Entry:
 
     - `name`, `shape`, `dtype`: of the variable; dtype in words.
     - `unit`: as the file states it; None without one.
+    - `labels`: names of its axes in small letters, empty where the file states none.
     - `low`, `high`, `missing`: range of its values, and the fraction that is missing; None where they were not read.
     """
 
@@ -43,6 +45,7 @@ class Entry:
     shape: tuple[int, ...]
     dtype: str
     unit: str | None
+    labels: tuple[str, ...] = ()
     low: float | None = None
     high: float | None = None
     missing: float | None = None
@@ -54,8 +57,8 @@ class Survey:
 
     **Arguments:**
 
-    - `path`: of the file.
-    - `entries`: all its variables.
+    - `source`: the place of the file; or the file, while it is open.
+    - `entries`: all its variables by name.
     - `time`, `ts`, `time_unit`: name of the variable with the times, its values (T,), empty where there are none, and
       its unit.
     - `films`: what can be fitted.
@@ -66,8 +69,8 @@ class Survey:
     - `named`: variables that were named as the coordinates of points, by axis.
     """
 
-    path: Path
-    entries: list[Entry]
+    source: Path | DataFile
+    entries: dict[str, Entry]
     time: str
     ts: np.ndarray
     time_unit: str | None
@@ -84,7 +87,7 @@ class Survey:
         """The frames of some variables, in the units of the file."""
         variables, select = {name: name for name in names}, self.select(0)
         return Frames(
-            self.path, variables, sigma=sigma, time=self.time, dims=dims, select=select, coordinates=self.named
+            self.source, variables, sigma=sigma, time=self.time, dims=dims, select=select, coordinates=self.named
         )
 
     def select(self, number: int) -> dict[str, str | int]:
@@ -103,62 +106,90 @@ def survey(path: Path, time: str | None = None, named: Mapping[str, str] | None 
 
     **Errors:** PdefitError where the file cannot be opened.
     """
-    remarks: list[str] = []
-    entries: dict[str, Entry] = {}
+    # opened once, however many variables it has
     with opened(path) as file:
-        for name in own(file, path):
-            _attempt(remarks, lambda name=name: entries.update({name: _entry(file, name, path)}))
-        remarks += _links(file)
-        foreign, notes = is_foreign(file), _attempt(remarks, lambda: import_notes(file, path)) or []
-        time = time or _likely_time(file, entries, path)
-        scaled = _attempt(remarks, lambda: {n for e in entries for n in _labels(file, e, path)}) or set()
-        axes = _attempt(remarks, lambda: {n: axis_labels(file, n, path) for n in entries}) or {}
-        vectors = _attempt(remarks, lambda: {n: entry_labels(file, n, path) for n in entries if entries[n].shape}) or {}
-    rows = entries[time].shape if time in entries else (0,)
-    axis = next((dims[0] for n, dims in axes.items() if _has_recordings(entries[n], dims, time, rows)), "")
-    names = (_attempt(remarks, lambda: split_recordings(path, axis)) or []) if axis else []
-    named = named or {}
-    found = Survey(path, [], time, np.zeros(0), None, [], remarks, notes, axis, tuple(names), named)
-    # the phase of a film that pdefit wrote is that of a frame
-    scaled |= {*named.values(), *({"n_done", "phase"} if {"n_done", "phase"} <= {*entries} else ())}
-    filmed = {
-        n: _parts(n, axes[n], vectors.get(n, [])) for n in axes if _has_recordings(entries[n], axes[n], time, rows)
-    }
-    # the times of a list are known once one of its columns is
-    columns = [
-        e.name
-        for e in entries.values()
-        if e.shape == rows and e.low is not None and e.name not in (*AXES, time, *named.values())
+        return dataclasses.replace(_survey(file, time, named or {}), source=path)
+
+
+def _survey(file: DataFile, time: str | None, named: Mapping[str, str]) -> Survey:
+    remarks: list[str] = []
+    attempted = {name: _attempt(remarks, lambda name=name: _entry(file, name)) for name in file}
+    entries = {name: entry for name, entry in attempted.items() if entry is not None}
+    remarks += [
+        f"'{name}' is a link, and is not followed; name the variable it leads to, or copy it" for name in file.links
     ]
-    columns = [part for n in filmed for part in filmed[n]] if names else columns
-    times = _attempt(remarks, lambda: _times(found, columns[:1]))
-    ts = np.zeros(0) if times is None else times
-    stated = (time, "frame_time") if names else (time,)
-    time_unit = next((entries[n].unit for n in stated if n in entries and entries[n].unit is not None), None)
-    remarks += [] if times is None else _about_times(ts, time)
-    found = dataclasses.replace(found, ts=ts, time_unit=time_unit)
-    for name, entry in entries.items():
-        if ts.size and name != time and name not in scaled and entry.dtype != "text":
-            has_times = {*rows} <= {*entry.shape} if foreign else entry.shape[:1] == rows
-            if name in filmed or (has_times and not names and name.rpartition("/")[2] not in AXES):
-                parts = filmed.get(name) or _parts(name, axes.get(name, []), vectors.get(name, []))
-                dims = ANGLES if {*ANGLES} <= {*axes.get(name, [])} else AXES
-                looked = [_attempt(remarks, lambda p=p, e=entry, d=dims: _look(found, e, p, d, entries)) for p in parts]
-                entries[name] = entry if names or looked[0] is None or len(looked) > 1 else looked[0]
-            elif len(entry.shape) > 1 and ts.size in entry.shape[1:] and not names:
-                remarks.append(
-                    f"'{name}' in '{path.name}' has shape {entry.shape}; its first axis must be the {ts.size} times, so "
-                    f"name its axes, e.g. +data.axes={{u: [x, time]}}"
-                )
-    remarks += _refused_recordings(found)
-    filmed_names = dict.fromkeys(f.name if f.name in entries else f.name.rpartition("[")[0] for f in found.films)
-    unitless = [name for name in filmed_names if entries[name].unit is None]
-    unitless += [time] if ts.size and time_unit is None else []
-    if unitless:
-        remarks.append(
-            f"No unit is stated for {', '.join(unitless)}: the model's are taken; an attribute `units` tells others"
-        )
-    return dataclasses.replace(found, entries=[*entries.values()])
+    notes = _attempt(remarks, lambda: file.notes) or []
+    time = time or _likely_time(file, entries)
+    rows = entries[time].shape if time in entries else (0,)
+    parts = {e.name: _parts(file, e) for e in entries.values() if _has_recordings(e, time, rows)}
+    axis = next((entries[name].labels[0] for name in parts), "")
+    names = (_attempt(remarks, lambda: recording_names(file, axis)) or []) if axis else []
+    found = Survey(file, entries, time, np.zeros(0), None, [], remarks, notes, axis, tuple(names), named)
+    # the times of a list are known once one of its columns is
+    columns = [n for n, e in entries.items() if e.shape == rows and e.low is not None]
+    columns = [n for n in columns if n not in (*AXES, time, *named.values())]
+    columns = [part for name in parts for part in parts[name]] if names else columns
+    ts = _attempt(remarks, lambda: _times(found, columns[:1]))
+    if ts is not None:
+        remarks += _about_times(ts, time)
+        stated = (entries[n].unit for n in ((time, "frame_time") if names else (time,)) if n in entries)
+        unit = next((unit for unit in stated if unit is not None), None)
+        found = dataclasses.replace(found, ts=ts, time_unit=unit)
+        _add_films(found, file, parts, rows)
+        remarks += _refused_recordings(found) + _without_units(found)
+    return found
+
+
+def _add_films(found: Survey, file: DataFile, recorded: Mapping[str, list[str]], rows: tuple[int, ...]) -> None:
+    """Read every variable with times as a fit would, and add it to the survey.
+
+    **Arguments:**
+
+    - `found`, `file`: the survey, and the open file.
+    - `recorded`: variables with several recordings, and what a fit takes of each.
+    - `rows`: the shape of the times.
+    """
+    no_values = {found.time, *found.named.values(), *(s.name for n in found.entries for x in file[n].scales for s in x)}
+    # the phase of a film that pdefit wrote is that of a frame
+    no_values |= {"n_done", "phase"} if {"n_done", "phase"} <= {*file} else set()
+    for name, entry in [*found.entries.items()]:
+        if name in no_values or entry.dtype == "text":
+            continue
+        has_times = {*rows} <= {*entry.shape} if file.is_foreign else entry.shape[:1] == rows
+        single = not found.recordings
+        if name in recorded or (has_times and single and name.rpartition("/")[2] not in AXES):
+            dims = ANGLES if {*ANGLES} <= {*entry.labels} else AXES
+            for part in recorded.get(name) or _parts(file, entry):
+                film = _attempt(found.remarks, lambda p=part, d=dims: _film(found, file, p, d))
+                if film is not None and single and part == name:
+                    seen = {"low": film.low, "high": film.high, "missing": film.missing}
+                    found.entries[name] = dataclasses.replace(entry, **seen)
+        elif len(entry.shape) > 1 and found.ts.size in entry.shape[1:] and single:
+            found.remarks.append(
+                f"{file[name].where} has shape {entry.shape}; its first axis must be the {found.ts.size} times, so name its "
+                f"axes, e.g. +data.axes={{u: [x, time]}}"
+            )
+
+
+def _film(found: Survey, file: DataFile, name: str, dims: tuple[str, ...]) -> Film:
+    """A variable, or a part of it, as a fit would read it, added to the survey."""
+    film = read_film(file, name, found.time, found.select(0), dims, found.named)
+    found.remarks.extend(film.remarks)
+    found.films.append(dataclasses.replace(film, sigma=_sigma_of(found, name)))
+    return found.films[-1]
+
+
+def _sigma_of(found: Survey, name: str) -> str | None:
+    """A variable that is named as the standard deviation of another one, and that a fit would take."""
+    folder, _, last = name.rpartition("/")
+    for word in ("sigma", "noise", "std", "error", "uncertainty"):
+        for called in (word, f"{last}_{word}", f"{word}_{last}"):
+            where = f"{folder}/{called}".strip("/")
+            if where not in found.entries:
+                continue
+            with contextlib.suppress(PdefitError), found.frames([name], sigma={name: where}):
+                return where
+    return None
 
 
 def _attempt(remarks: list[str], read: Callable[[], T]) -> T | None:
@@ -171,45 +202,23 @@ def _attempt(remarks: list[str], read: Callable[[], T]) -> T | None:
         return None
 
 
-def _entry(file: h5py.File, name: str, path: Path) -> Entry:
+def _entry(file: DataFile, name: str) -> Entry:
     """A variable, with its range where it is small; refused where a fit could not read it."""
-    stored = variable(file, name, path)
-    dims, stated = shape(file, name, path), unit(file, name, path)
-    if is_text(stored):
-        return Entry(name, dims, "text", stated)
-    values = array(file, name, path) if 0 < (stored.size or 0) <= _SMALL else np.zeros(0)
-    return Entry(name, dims, str(stored.dtype), stated, *_range(values))
-
-
-def _range(values: np.ndarray) -> tuple[float | None, float | None, float | None]:
-    """Smallest and largest finite number, and the fraction of missing ones."""
+    stored = file[name].checked()
+    about = name, stored.shape, "text" if stored.is_text else str(stored.dtype), stored.unit, tuple(stored.labels)
+    values = stored.array() if not stored.is_text and 0 < math.prod(stored.shape) <= _SMALL else np.zeros(0)
     if not values.size:
-        return None, None, None
+        return Entry(*about)
     known = values[np.isfinite(values)]
     low, high = (float(known.min()), float(known.max())) if known.size else (None, None)
-    return low, high, float(np.mean(np.isnan(values)))
+    return Entry(*about, low, high, float(np.mean(np.isnan(values))))
 
 
-def _links(file: h5py.File) -> list[str]:
-    """Remarks on links, which no fit follows."""
-    try:
-        linked = [n for n in file if not isinstance(file.get(n, getlink=True), h5py.HardLink)]
-    # damaged bytes may raise any exception
-    except Exception:
-        return []
-    return [f"'{name}' is a link, and is not followed; name the variable it leads to, or copy it" for name in linked]
-
-
-def _labels(file: h5py.File, name: str, path: Path) -> list[str]:
-    """Dimension scales of a variable: they are positions, and no values."""
-    return [where for axis in range(len(shape(file, name, path))) for where, *_ in scales(file, name, axis, path)]
-
-
-def _likely_time(file: h5py.File, entries: Mapping[str, Entry], path: Path) -> str:
+def _likely_time(file: DataFile, entries: Mapping[str, Entry]) -> str:
     """The variable that a fit takes for the times: `time`, or one of another name that looks like it."""
     if "time" in entries:
         return "time"
-    lengths = {n for e in entries.values() if len(e.shape) > 1 for n in (e.shape if is_foreign(file) else e.shape[:1])}
+    lengths = {n for e in entries.values() if len(e.shape) > 1 for n in (e.shape if file.is_foreign else e.shape[:1])}
 
     def rank(entry: Entry) -> int:
         last = entry.name.rpartition("/")[2].lower()
@@ -217,7 +226,7 @@ def _likely_time(file: h5py.File, entries: Mapping[str, Entry], path: Path) -> s
 
     lines = [e for e in entries.values() if len(e.shape) == 1 and e.shape[0] > 1 and e.low is not None]
     lines = [e for e in lines if rank(e)]
-    rising = [e for e in lines if np.all(np.diff(array(file, e.name, path)) > 0)]
+    rising = [e for e in lines if np.all(np.diff(file[e.name].array()) > 0)]
     # times of a list of points repeat
     listed = [e for e in lines if rank(e) > 1]
     return max(rising or listed, key=rank).name if rising or listed else "time"
@@ -228,23 +237,25 @@ def _times(found: Survey, columns: list[str]) -> np.ndarray:
         return frames.ts
 
 
-def _has_recordings(entry: Entry, dims: list[str], time: str, rows: tuple[int, ...]) -> bool:
+def _has_recordings(entry: Entry, time: str, rows: tuple[int, ...]) -> bool:
     """Test for frames of several recordings: their axis, then that of times.
 
     **Arguments:**
 
-    - `entry`, `dims`: a variable, and the names of its axes.
+    - `entry`: a variable.
     - `time`, `rows`: the name and the shape of the times.
     """
+    dims = entry.labels
     if len(dims) < 2 or not dims[0] or dims[0] in (*AXES, *ANGLES, time.lower()) or entry.name == time:
         return False
     timed = dims[1] in (time.lower(), "frame") or (rows != (0,) and entry.shape[1:2] == rows[-1:])
     return timed and (len(dims) > 2 or dims[0] in _RECORDINGS)
 
 
-def _parts(name: str, dims: list[str], labels: list[str]) -> list[str]:
+def _parts(file: DataFile, entry: Entry) -> list[str]:
     """What a fit takes of a variable: its components, where it lies on a sphere and names them, or all of it."""
-    return [f"{name}[{label}]" for label in labels] if labels and {*ANGLES} <= {*dims} else [name]
+    labels = entry_labels(file, entry.name) if {*ANGLES} <= {*entry.labels} else []
+    return [f"{entry.name}[{label}]" for label in labels] or [entry.name]
 
 
 def _refused_recordings(found: Survey) -> list[str]:
@@ -253,8 +264,17 @@ def _refused_recordings(found: Survey) -> list[str]:
     variables = {film.name: film.name for film in found.films}
     for number in range(1, len(found.recordings) if variables else 0):
         select = found.select(number)
-        _attempt(remarks, lambda s=select: Frames(found.path, variables, time=found.time, select=s).close())
+        _attempt(remarks, lambda s=select: Frames(found.source, variables, time=found.time, select=s).close())
     return remarks
+
+
+def _without_units(found: Survey) -> list[str]:
+    """A remark on variables for which the file states no unit."""
+    names = dict.fromkeys(f.name if f.name in found.entries else f.name.rpartition("[")[0] for f in found.films)
+    unitless = [name for name in names if found.entries[name].unit is None]
+    unitless += [found.time] if found.time_unit is None else []
+    told = f"No unit is stated for {', '.join(unitless)}: the model's are taken; an attribute `units` tells others"
+    return [told] if unitless else []
 
 
 def _about_times(ts: np.ndarray, time: str) -> list[str]:
@@ -275,26 +295,3 @@ def is_even(points: np.ndarray) -> bool:
     """Test for even spacing of points (n,)."""
     steps = np.diff(points)
     return bool(steps.size == 0 or np.all(np.abs(steps - steps.mean()) <= _EVEN * np.abs(steps.mean())))
-
-
-def _look(found: Survey, entry: Entry, name: str, dims: tuple[str, ...], entries: Mapping[str, Entry]) -> Entry:
-    """Read a variable, or the part of it of this name, as a fit would, and add it to the survey."""
-    film = read_film(found.path, name, found.time, found.select(0), dims, found.named)
-    found.remarks.extend(film.remarks)
-    sigma = next((n for n in entries if _holds_sigma(found, entries[n], name)), None)
-    found.films.append(dataclasses.replace(film, sigma=sigma))
-    return dataclasses.replace(entry, low=film.low, high=film.high, missing=film.missing)
-
-
-def _holds_sigma(found: Survey, entry: Entry, name: str) -> bool:
-    """Test for a variable that is named as the standard deviation of another one, and that a fit would take."""
-    words = ("sigma", "noise", "std", "error", "uncertainty")
-    folder, _, last = name.rpartition("/")
-    named = {f"{folder}/{x}".strip("/") for w in words for x in (w, f"{last}_{w}", f"{w}_{last}")}
-    if entry.name not in named:
-        return False
-    try:
-        with found.frames([name], sigma={name: entry.name}):
-            return True
-    except PdefitError:
-        return False

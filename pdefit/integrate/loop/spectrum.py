@@ -16,7 +16,7 @@ from jaxtyping import Array, Complex, PyTree
 from pdefit.integrate.solvers.etdrk4 import ETDRK4
 from pdefit.integrate.solvers.explicit import AbstractExplicit
 from pdefit.integrate.solvers.method import method_of
-from pdefit.systems.linear_part import AbstractSplit
+from pdefit.systems.linear_operators import AbstractSplit
 from pdefit.systems.system import AbstractSystem
 
 # products with the Jacobian, and the largest state whose products are kept in memory

@@ -10,9 +10,8 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.errors import PdefitError
-from pdefit.integrate.solvers._term import AbstractMemoryless, system_of
-from pdefit.integrate.solvers.method import AbstractOneStep, AbstractPrepared
-from pdefit.systems.linear_part import AbstractDiagonal
+from pdefit.integrate.solvers.method import AbstractMemoryless, AbstractOneStep, AbstractPrepared, system_of
+from pdefit.systems.linear_operators import AbstractDiagonal
 
 # the trapezoidal rule converges geometrically: half as many points are exact to round-off already
 _POINTS = 32

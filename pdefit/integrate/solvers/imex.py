@@ -8,9 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from pdefit._util.errors import PdefitError
-from pdefit.integrate.solvers._term import AbstractMemoryless, system_of
-from pdefit.integrate.solvers.method import AbstractOneStep
-from pdefit.systems.linear_part import AbstractSplit
+from pdefit.integrate.solvers.method import AbstractMemoryless, AbstractOneStep, system_of
+from pdefit.systems.linear_operators import AbstractSplit
 
 _GAMMA = 1 - 2**-0.5
 _DELTA = 1 - 1 / (2 * _GAMMA)

@@ -89,7 +89,7 @@ class AbstractImplicit(AbstractOneStep):
         def field(system: AbstractSystem, t: Array, x: Array) -> Array:
             return ravel_pytree(system.vector_field(t, unravel(x), args))[0]
 
-        held, at, size, start = jax.tree.map(_held, (system, t, h, y0))
+        held, at, size, start = jax.tree.map(_constant, (system, t, h, y0))
         jacobian = jax.jacfwd(lambda x: field(held, at, x))(start)
         # one factor for all stages, which share the diagonal; an explicit one is solved by its guess
         factors = lu_factor(jnp.eye(n, dtype=y0.dtype) - size * float(self.a[-1, -1]) * jacobian)
@@ -134,7 +134,7 @@ class EmbeddedImplicitTableau(AbstractImplicit, AbstractEmbedded):
         return unravel(flat + step), unravel(error)
 
 
-def _held(x: X) -> X:
+def _constant(x: X) -> X:
     return lax.stop_gradient(x) if isinstance(x, jax.Array) else x
 
 

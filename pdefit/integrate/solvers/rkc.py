@@ -10,8 +10,13 @@ from jax import lax
 from jaxtyping import Array, PyTree
 
 from pdefit._util.errors import PdefitError
-from pdefit.integrate.solvers._term import AbstractMemoryless, HasVectorField, system_of
-from pdefit.integrate.solvers.method import AbstractEmbedded, AbstractStaged
+from pdefit.integrate.solvers.method import (
+    AbstractEmbedded,
+    AbstractMemoryless,
+    AbstractStaged,
+    HasVectorField,
+    system_of,
+)
 
 _DAMPING = 2 / 13
 # the stages where it is not known how stable a step must be

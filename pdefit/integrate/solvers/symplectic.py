@@ -1,22 +1,28 @@
-"""Base of the symplectic solvers, and the term that gives them positions, velocities and acceleration."""
+"""Symplectic methods: velocity Verlet, that of Yoshida, and their base."""
 
 import abc
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import diffrax
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, PyTree
 
-from pdefit.integrate.solvers._term import AbstractMemoryless
-from pdefit.integrate.solvers.method import AbstractMethod, AbstractOneStep, method_of
+from pdefit.integrate.solvers.method import (
+    AbstractMemoryless,
+    AbstractMethod,
+    AbstractOneStep,
+    SystemTerm,
+    method_of,
+)
 from pdefit.systems.capabilities import AbstractMechanical
 
 Acceleration = Callable[[Array, PyTree], PyTree]
 
 
-class MechanicalTerm(diffrax.AbstractTerm):
+class MechanicalTerm(SystemTerm):
     """The right-hand side of a system with `AbstractMechanical`, in local time.
 
     **Arguments:**
@@ -25,7 +31,6 @@ class MechanicalTerm(diffrax.AbstractTerm):
     - `offset`: the time t at which the local time s = t - offset is zero.
     """
 
-    system: Any
     offset: Array
 
     def __check_init__(self):
@@ -37,12 +42,6 @@ class MechanicalTerm(diffrax.AbstractTerm):
 
     def vf(self, t, y, args):
         return self.system.vector_field(self.offset + t, y, args)
-
-    def contr(self, t0, t1, **kwargs):
-        return t1 - t0
-
-    def prod(self, vf, control):
-        return jax.tree.map(lambda v: control * v, vf)
 
 
 class AbstractSymplectic(AbstractMemoryless):
@@ -110,3 +109,54 @@ def kick_drift_kick(acceleration: Acceleration, s: Array, h: Array, x: PyTree, v
     x = jax.tree.map(lambda x, v: x + h * v, x, v)
     v = jax.tree.map(lambda v, a: v + h / 2 * a, v, acceleration(s + h, x))
     return x, v
+
+
+class VelocityVerlet(AbstractSymplectic):
+    """The velocity Verlet method: kick, drift, kick.
+
+    For long motion of bodies whose energy must not drift. Not for forces that depend on velocities, such as friction,
+    or where accuracy counts more than speed (`Yoshida4`).
+
+    It is symplectic, of second order and time-reversible, with a bounded energy error. It needs a system with positions
+    and velocities (`AbstractMechanical`), and its steps are constant.
+
+    Source: W. C. Swope et al., J. Chem. Phys. 76:637 (1982), doi:10.1063/1.442716.
+    """
+
+    def order(self, terms):
+        return 2
+
+    def advance(self, acceleration, s, h, x, v):
+        return kick_drift_kick(acceleration, s, h, x, v)
+
+
+_OUTER = 1 / (2 - 2 ** (1 / 3))
+_INNER = 1 - 2 * _OUTER
+
+
+class Yoshida4(AbstractSymplectic):
+    """Yoshida's symplectic method of order four.
+
+    For accurate orbits over long times, under smooth forces. Not for forces that depend on velocities, or have kinks,
+    where its order is lost (`VelocityVerlet`).
+
+    It consists of three velocity Verlet steps of sizes w h, (1 - 2w) h, w h with w = 1/(2 - 2^(1/3)), of which the
+    middle one runs backward. It needs a system with positions and velocities (`AbstractMechanical`), and its steps are
+    constant.
+
+    Source: H. Yoshida, Phys. Lett. A 150:262 (1990), doi:10.1016/0375-9601(90)90092-3.
+    """
+
+    def order(self, terms):
+        return 4
+
+    def advance(self, acceleration, s, h, x, v):
+        fractions = jnp.asarray([_OUTER, _INNER, _OUTER], h.dtype)
+
+        def substep(carry, fraction):
+            s, x, v = carry
+            x, v = kick_drift_kick(acceleration, s, fraction * h, x, v)
+            return (s + fraction * h, x, v), None
+
+        (_, x, v), _ = lax.scan(substep, (s, x, v), fractions)
+        return x, v

@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
 from pdefit.adjoints.base import ROUND_OFF
+from pdefit.inverse.certify._certified import HELD, Certified, Probe, tangent_products
 from pdefit.inverse.certify._record import Check, at_most, over
-from pdefit.inverse.certify._subject import HELD, Probe, Subject, tangent_products
 from pdefit.inverse.certify.direction import direction
 from pdefit.inverse.controls.vector import FEW
 from pdefit.inverse.objective.abstract import AbstractObjective
@@ -21,7 +21,7 @@ SINGLE = 1e-2
 _ESTIMATE = 8.0
 
 
-def gradient_of_the_run(subject: Subject) -> list[Check]:
+def gradient_of_the_run(subject: Certified) -> list[Check]:
     """Checks of value and gradient of J, where an optimizer uses them."""
     if not subject.used.gradient:
         return []
@@ -31,7 +31,7 @@ def gradient_of_the_run(subject: Subject) -> list[Check]:
     return [_finite(gradient), *slopes]
 
 
-def normal_equations_of_the_run(subject: Subject) -> list[Check]:
+def normal_equations_of_the_run(subject: Certified) -> list[Check]:
     """Checks of gradient and matrix of Gauss-Newton, where an optimizer uses them."""
     if not subject.used.normal_equations:
         return []
@@ -46,7 +46,7 @@ def normal_equations_of_the_run(subject: Subject) -> list[Check]:
     return [_finite(slope), *slopes, *_quadratic(name, subject.probe, column, exact, remedy, subject.key)]
 
 
-def products_of_the_run(subject: Subject) -> list[Check]:
+def products_of_the_run(subject: Certified) -> list[Check]:
     """Checks of products with the Gauss-Newton matrix, where an optimizer uses them."""
     if not subject.used.products:
         return []
@@ -55,7 +55,7 @@ def products_of_the_run(subject: Subject) -> list[Check]:
     return _quadratic(name, subject.probe, subject.driver.product, exact, remedy, subject.key)
 
 
-def influence(subject: Subject) -> list[Check]:
+def influence(subject: Certified) -> list[Check]:
     """The check for elements of theta on which nothing depends.
 
     Of a field some may have none, far from every instrument.
@@ -77,7 +77,7 @@ def influence(subject: Subject) -> list[Check]:
     return [at_most("controls without influence", len(silent), 0.0, remedy)]
 
 
-def single_precision(subject: Subject) -> list[Check]:
+def single_precision(subject: Certified) -> list[Check]:
     """The check of the gradient of a float32 run against that of its float64 twin."""
     if subject.single is None:
         return []
@@ -119,7 +119,7 @@ def _quadratic(
         allowed = _ESTIMATE * (2 / sums.size) ** 0.5
         checks.append(at_most(f"{name} against random sums", over(abs(bend - estimate), estimate), allowed, remedy))
         total = objective.observations.ts.shape[-1]
-        objective, theta = shortened(objective, theta, max(2, total * HELD // probe.held))
+        objective, theta = shortened(objective, theta, max(2, total * HELD // probe.count))
         v, u = (direction(objective.controls, theta, jax.random.fold_in(key, k)) for k in (4, 5))
         products = tangent_products(with_tangents(objective), theta, jnp.stack([v, u]))[2]
     (vv, uv), (_, uu) = np.asarray(products)

@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from pdefit.inverse.certify._certified import Certified, Used
 from pdefit.inverse.certify._record import Certificate as Certificate
 from pdefit.inverse.certify._record import Check, at_most, over
 from pdefit.inverse.certify._smooth_checks import smooth_checks
-from pdefit.inverse.certify._subject import Subject, Used
 from pdefit.inverse.certify._use_checks import (
     gradient_of_the_run,
     influence,
@@ -26,12 +26,12 @@ from pdefit.inverse.objective.variants import shortened
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 
 
-def all_controls(subject: Subject) -> list[Check]:
+def all_controls(subject: Certified) -> list[Check]:
     """The check of the tangent along a random direction over all controls, on the whole record, against differences."""
     return [subject.together]
 
 
-def each_control(subject: Subject) -> list[Check]:
+def each_control(subject: Certified) -> list[Check]:
     """Checks of tangent against differences, and adjoint against tangent, for every control by itself.
 
     Where all were tested together on more of the record, the checks only name the control that failed.
@@ -55,7 +55,7 @@ def each_control(subject: Subject) -> list[Check]:
     return checks
 
 
-def smooth_twin(subject: Subject) -> list[Check]:
+def smooth_twin(subject: Certified) -> list[Check]:
     """Checks of the smooth tangents of hard switches against the change of the residuals as they are."""
     if not subject.has_twin:
         return []
@@ -63,7 +63,7 @@ def smooth_twin(subject: Subject) -> list[Check]:
 
 
 # all checks in their order; the limit and the remedy of each are in its function
-CHECKS: tuple[Callable[[Subject], list[Check]], ...] = (
+CHECKS: tuple[Callable[[Certified], list[Check]], ...] = (
     all_controls,
     gradient_of_the_run,
     normal_equations_of_the_run,
@@ -111,7 +111,7 @@ def certify(
         # tangents are those of the smooth twin, which is tested first
         tested, _ = objective.each(lambda part, own: (smoothed(part), own), theta)
     key = jax.random.key(0) if key is None else key
-    subject = Subject(objective, tested, theta, key, fit_cost, used, driver or Traced())
+    subject = Certified(objective, tested, theta, key, fit_cost, used, driver or Traced())
     if subject.residuals.finite:
         checks = [found for check in CHECKS for found in check(subject)]
     else:

@@ -10,8 +10,7 @@ from jaxtyping import Array, PRNGKeyArray
 
 from pdefit._util.errors import PdefitError
 from pdefit.data.observations import Observations
-from pdefit.inverse.controls._axes import field_axes
-from pdefit.inverse.controls._modes import Modes
+from pdefit.inverse.controls._axes_and_modes import Modes, field_axes
 from pdefit.inverse.controls.declare import Control, Declaration, declared_leaves
 from pdefit.inverse.controls.guesses import is_measured
 from pdefit.inverse.controls.paths import declaration, holder, leaf
@@ -19,7 +18,7 @@ from pdefit.inverse.controls.sobolev import Smoothing, Sobolev
 from pdefit.inverse.controls.vector import BoundControl, Controls, in_order, kind_of
 from pdefit.inverse.problem.problem import Problem
 from pdefit.systems.capabilities import AbstractGridded
-from pdefit.systems.smoother import AbstractSmoothed, Smoother
+from pdefit.systems.linear_operators import AbstractSmoothed, Smoother
 from pdefit.systems.system import ParameterInfo
 
 
@@ -105,6 +104,8 @@ def _item(problem: Problem, path: str, control: Control, search: _Search) -> Bou
     fields = problem.system.coords() if isinstance(problem.system, AbstractGridded) else {}
     units = {f"{root}.{name}": where.unit for root in ("y0", "nodes") for name, where in fields.items()}
     kind, (lower, upper) = kind_of(path, guess.size), _bounds(control)
+    # modes are numbered from the lowest wave number on
+    numbered = None if modes is None else tuple(f"mode{number}" for number in range(modes.count))
     return BoundControl(
         name=path,
         kind=kind,
@@ -116,7 +117,7 @@ def _item(problem: Problem, path: str, control: Control, search: _Search) -> Bou
         upper=upper,
         prior=control.prior,
         unit=control.unit or (info.unit if info else units.get(path, "1")),
-        labels=_labels(problem, info, guess.shape) if modes is None else _numbered(modes.count),
+        labels=numbered or _labels(problem, info, guess.shape),
         smoothing=search.smoothing,
         base=search.base,
         modes=modes,
@@ -155,10 +156,6 @@ def _smoother(problem: Problem, path: str, given: float | Smoothing, shape: tupl
     return Sobolev.of(path, given, field_axes(problem.system, path, shape))
 
 
-def _amplitude(control: Control) -> float | None:
-    return control.smoothing.amplitude if isinstance(control.smoothing, Smoothing) else None
-
-
 def _smoothed(search: Array, smoothing: Sobolev, path: str, observations: Observations) -> tuple[Array, Array]:
     """The mean of a measured field, and the field without what its prior takes for noise, both in search space."""
     field = path.partition(".")[2] or "y"
@@ -174,7 +171,7 @@ def _roughness(control: Control, size: int) -> Array | None:
     """The weights of the smoothness prior: zero where a fit chooses them, and one over a stated amplitude."""
     if control.modes is not None:
         return jnp.zeros(control.modes)
-    if _amplitude(control) is None:
+    if not isinstance(control.smoothing, Smoothing) or control.smoothing.amplitude is None:
         return None
     # with a stated amplitude a search variable of scale 1 has standard deviation 1
     return jnp.full(size, control.scale)
@@ -190,11 +187,6 @@ def _labels(problem: Problem, info: ParameterInfo | None, shape: tuple[int, ...]
         axes = [known.get(d, range(n)) for d, n in zip(info.dims, shape, strict=True)]
     index = np.indices(shape).reshape(len(shape), -1).T
     return tuple(".".join(str(axes[k][i]) for k, i in enumerate(row)) for row in index)
-
-
-def _numbered(count: int) -> tuple[str, ...]:
-    """Labels of the modes of a field, by their wave number from the lowest on."""
-    return tuple(f"mode{number}" for number in range(count))
 
 
 def _check_modes(path: str, control: Control) -> None:

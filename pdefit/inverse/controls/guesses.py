@@ -15,9 +15,8 @@ from numpy.typing import ArrayLike
 from pdefit._util.errors import PdefitError, first_line
 from pdefit._util.trees import named_fields
 from pdefit.data.observations import Observations
-from pdefit.inverse.controls._axes import FieldAxes, field_axes
-from pdefit.inverse.problem.observed_fields import observed_fields
-from pdefit.inverse.problem.observed_positions import seen_positions
+from pdefit.inverse.controls._axes_and_modes import FieldAxes, field_axes
+from pdefit.inverse.problem.observed_fields import observed_fields, observed_positions
 from pdefit.inverse.problem.problem import Problem
 from pdefit.systems.capabilities import AbstractDataGuess, AbstractDataState, AbstractGridded
 from pdefit.systems.system import AbstractSystem
@@ -119,13 +118,13 @@ class FromData(AbstractGuess):
         if observed is not None and axes.names[:1] != ("",):
             points = np.asarray(observations.positions_at(0).get(field, ()), float)
             if points.ndim > 2 and isinstance(system, AbstractDataState):
-                return _made_from_data(nominal, path, field, observations, system)
+                return _by_the_system(nominal, path, field, observations, system)
             if points.ndim == 2:
                 return _between_points(path, axes, points, observations.mask[field][0], observed[0])
             found = _between_rasters(path, field, axes, observations, problem)
             if found is not None:
                 return found
-        return _made_from_data(nominal, path, field, observations, system)
+        return _by_the_system(nominal, path, field, observations, system)
 
 
 def is_measured(guess: AbstractGuess | None, path: str, observations: Observations) -> bool:
@@ -146,7 +145,7 @@ def _between_rasters(
     """A field from its values on a coarser raster at the first time; None where that raster is not known."""
     assert isinstance(problem.system, AbstractGridded), "a field with axes has coordinates"
     coords = problem.system.coords()
-    seen = seen_positions(problem.observe, observations.ts[0], problem.y0, problem.args, coords).get(field)
+    seen = observed_positions(problem.observe, observations.ts[0], problem.y0, problem.args, coords).get(field)
     dims = coords[field].dims
     values, mask = np.asarray(observations.values[field][0], float), np.asarray(observations.mask[field][0])
     along = [d.removesuffix("_face") for d in dims]
@@ -197,7 +196,7 @@ def _between_points(path: str, axes: FieldAxes, points: np.ndarray, mask: ArrayL
     return np.where(np.isfinite(linear), linear, nearest)
 
 
-def _made_from_data(
+def _by_the_system(
     nominal: Array, path: str, field: str, observations: Observations, system: AbstractSystem
 ) -> np.ndarray:
     """A field of the initial state that was not observed as a whole, as the system makes it from the data."""

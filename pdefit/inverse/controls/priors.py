@@ -1,10 +1,12 @@
-"""Prior knowledge of a control, as residuals."""
+"""Prior knowledge of a control, as residuals beside those of the data: densities and regularizers."""
 
 import abc
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from pdefit._util.errors import PdefitError
@@ -90,3 +92,68 @@ class Measured(AbstractPrior):
     def residual(self, x):
         assert self.series is not None, "bound controls have their series"
         return self.series.with_values(x).misfit()
+
+
+class AbstractRegularizer(eqx.Module):
+    """Half a squared norm of residuals of one control, added to the objective.
+
+    **Arguments:**
+
+    - `control`: the path of the control, such as `y0.u`.
+    """
+
+    control: eqx.AbstractVar[str]
+
+    @abc.abstractmethod
+    def residual(self, x: Array) -> Array:
+        """The residuals, as a vector, of the control's physical value x."""
+
+
+class L2(AbstractRegularizer):
+    """weight/2 * mean (x - reference)^2, which keeps a control near a value.
+
+    **Arguments:**
+
+    - `control`: the path of the control, such as `y0.u`.
+    - `weight`: the weight, in one over the control's unit squared.
+    - `reference`: the value, in the control's unit; default 0.
+    """
+
+    control: str
+    weight: float
+    reference: float = 0.0
+
+    def residual(self, x):
+        return jnp.sqrt(self.weight / x.size) * jnp.ravel(x - self.reference)
+
+
+class H1(AbstractRegularizer):
+    """weight/2 * mean |grad x|^2, which keeps a field smooth.
+
+    Two of them on one control, along different axes, keep it smooth in time and in space.
+
+    **Arguments:**
+
+    - `control`: the path of the control, such as `y0.u` or `force.values`.
+    - `weight`: the weight, in length squared over the control's unit squared, or in time squared along an axis of time.
+    - `spacing`: the distance of neighbours, one for all axes or one for each of `axes`; default 1.
+    - `axes`: the axes along which slopes count, from 0; default all. Axes of components are left out here.
+    - `periodic`: whether the last neighbours the first, for all axes or for each of `axes`; default False.
+    """
+
+    control: str
+    weight: float
+    spacing: float | Sequence[float] = 1.0
+    axes: Sequence[int] | None = None
+    periodic: bool | Sequence[bool] = False
+
+    def residual(self, x):
+        axes = tuple(range(x.ndim) if self.axes is None else self.axes)
+        if not {*axes} <= {*range(x.ndim)} or {np.size(self.spacing), np.size(self.periodic)} - {1, len(axes)}:
+            raise PdefitError(f"H1 of {self.control} expects axes below {x.ndim}, and one spacing or one for each")
+        each = zip(axes, *(np.broadcast_to(of, len(axes)) for of in (self.spacing, self.periodic)), strict=True)
+        slopes = [
+            jnp.ravel(jnp.roll(x, -1, axis) - x if wraps else jnp.diff(x, axis=axis)) / length
+            for axis, length, wraps in each
+        ]
+        return jnp.sqrt(self.weight / x.size) * jnp.concatenate(slopes)

@@ -10,8 +10,8 @@ from jax.scipy.fft import dctn, idctn
 from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError, unknown
-from pdefit.inverse.controls._axes import FieldAxes
-from pdefit.systems.smoother import Smoother
+from pdefit.inverse.controls._axes_and_modes import FieldAxes
+from pdefit.systems.linear_operators import Smoother
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,12 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
-from pdefit.inverse.controls._modes import Modes
+from pdefit.inverse.controls._axes_and_modes import Modes
 from pdefit.inverse.controls.priors import AbstractPrior
 from pdefit.inverse.controls.transforms import AbstractTransform, Identity, Scale
 from pdefit.inverse.problem.problem import Problem
 from pdefit.systems.capabilities import AbstractConstrained
-from pdefit.systems.smoother import Smoother
+from pdefit.systems.linear_operators import Smoother
 
 # up to this many elements controls are tabulated one by one and get intervals; beyond, they are fields
 FEW = 200

@@ -26,7 +26,7 @@ class Carry(NamedTuple):
     done: Array
 
 
-class Log(NamedTuple):
+class EvaluationLog(NamedTuple):
     loss: Array
     gradient_norm: Array
     accepted: Array
@@ -37,58 +37,60 @@ class Log(NamedTuple):
 @eqx.filter_jit
 def advance(
     functional: AbstractObjective, optimizer: AbstractOptimizer, carry: Carry, limit: Array
-) -> tuple[Array, Carry, Log]:
+) -> tuple[Array, Carry, EvaluationLog]:
     """Up to `limit` evaluations inside one compiled loop, and the log of each."""
 
-    def running(loop: tuple[Array, Carry, Log]) -> Array:
+    def running(loop: tuple[Array, Carry, EvaluationLog]) -> Array:
         return (loop[0] < limit) & ~loop[1].done
 
-    def body(loop: tuple[Array, Carry, Log]) -> tuple[Array, Carry, Log]:
+    def body(loop: tuple[Array, Carry, EvaluationLog]) -> tuple[Array, Carry, EvaluationLog]:
         i, carry, log = loop
-        found = optimizer.evaluate(functional, carry.state)
-        return i + 1, *_told(optimizer, carry, log, i, found)
+        evaluation = optimizer.evaluate(functional, carry.state)
+        return i + 1, *_logged(optimizer, carry, log, i, evaluation)
 
     return lax.while_loop(running, body, (jnp.zeros((), int), carry, empty_log(functional)))
 
 
-def empty_log(functional: AbstractObjective) -> Log:
+def empty_log(functional: AbstractObjective) -> EvaluationLog:
     """An empty log with room for the evaluations of a chunk."""
     p = functional.controls.tabulated.size
-    return Log(jnp.zeros(MOST), jnp.zeros(MOST), jnp.zeros(MOST, bool), jnp.zeros((MOST, p)), jnp.zeros(MOST))
+    return EvaluationLog(jnp.zeros(MOST), jnp.zeros(MOST), jnp.zeros(MOST, bool), jnp.zeros((MOST, p)), jnp.zeros(MOST))
 
 
-def _told(optimizer: AbstractOptimizer, carry: Carry, log: Log, i: Array, found: Evaluation) -> tuple[Carry, Log]:
+def _logged(
+    optimizer: AbstractOptimizer, carry: Carry, log: EvaluationLog, i: Array, evaluation: Evaluation
+) -> tuple[Carry, EvaluationLog]:
     """The carry and the log after an optimizer was given an evaluation of the point that it proposed."""
     theta = optimizer.ask(carry.state)
-    state, accepted = optimizer.tell(carry.state, found)
-    better = found.finite & (found.value < carry.best_value)
-    log = Log(
-        loss=log.loss.at[i].set(found.value),
-        gradient_norm=log.gradient_norm.at[i].set(jnp.linalg.norm(found.gradient)),
+    state, accepted = optimizer.tell(carry.state, evaluation)
+    better = evaluation.finite & (evaluation.value < carry.best_value)
+    log = EvaluationLog(
+        loss=log.loss.at[i].set(evaluation.value),
+        gradient_norm=log.gradient_norm.at[i].set(jnp.linalg.norm(evaluation.gradient)),
         accepted=log.accepted.at[i].set(accepted),
         theta=log.theta.at[i].set(theta[: log.theta.shape[1]]),
-        growth=log.growth.at[i].set(found.growth),
+        growth=log.growth.at[i].set(evaluation.growth),
     )
     carry = Carry(
         state=state,
-        best_value=jnp.where(better, found.value, carry.best_value),
+        best_value=jnp.where(better, evaluation.value, carry.best_value),
         best_theta=jnp.where(better, theta, carry.best_theta),
         done=optimizer.finished(state),
     )
     return carry, log
 
 
-told: Callable = eqx.filter_jit(_told)
+logged: Callable = eqx.filter_jit(_logged)
 
 
 def one_by_one(
     evaluated: Any, functional: AbstractObjective, optimizer: AbstractOptimizer, carry: Carry, limit: int
-) -> tuple[int, Carry, Log]:
+) -> tuple[int, Carry, EvaluationLog]:
     """Up to `limit` evaluations one after the other, by `evaluated`, and the log of each."""
     taken, log = 0, empty_log(functional)
     while taken < limit and not bool(carry.done):
-        found = optimizer.evaluate(evaluated, carry.state)
-        carry, log = told(optimizer, carry, log, jnp.asarray(taken), found)
+        evaluation = optimizer.evaluate(evaluated, carry.state)
+        carry, log = logged(optimizer, carry, log, jnp.asarray(taken), evaluation)
         taken += 1
     return taken, carry, log
 

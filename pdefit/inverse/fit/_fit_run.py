@@ -9,16 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from pdefit._util.errors import PdefitError, first_line
-from pdefit.integrate.loop.adjoint_norms import EXPLOSIVE
-from pdefit.inverse.fit._compiled_loop import MOST, Carry, Log, first_carry, power_of_two
-from pdefit.inverse.fit._place import Place
+from pdefit.integrate.loop.time_loop import EXPLOSIVE
+from pdefit.inverse.fit._compiled_loop import MOST, Carry, EvaluationLog, first_carry, power_of_two
 from pdefit.inverse.fit.drivers import AbstractDriver
 from pdefit.inverse.fit.renew_steps import StepWatch
-from pdefit.inverse.fit.result import Fit, Progress, Record, RunState, pack, records, saved_weights, unpack
+from pdefit.inverse.fit.result import Fit, Place, Progress, Record, RunState, pack, records, saved_weights, unpack
 from pdefit.inverse.fit.smoothness import SMOOTHINGS
-from pdefit.inverse.fit.stability import near_stability, suits
+from pdefit.inverse.fit.stability import explain_growth, near_stability, suits
 from pdefit.inverse.fit.stages import Reweight, Stage, keeps, new_weights, prepares, resized, with_windows
-from pdefit.inverse.fit.step_checks import explain_growth
 from pdefit.inverse.fit.stop import best_point, reached
 from pdefit.inverse.objective.abstract import Objective
 from pdefit.inverse.objective.functional import Functional
@@ -198,7 +196,7 @@ class FitRun(Generic[Objective]):
         self._use(self.place.windows_before, self.sigma_before)
         self.theta, self.carry = self.theta_before, None
 
-    def _watch(self, log: Log, done: int) -> None:
+    def _watch(self, log: EvaluationLog, done: int) -> None:
         """Explain once why the adjoint grows so much, if it does where the fit is or could not begin."""
         counts = np.asarray(log.accepted[:done]) | (not np.isfinite(self.loss) and not self.steps.blown_up)
         worst = float(np.max(np.asarray(log.growth[:done]), where=counts, initial=0.0))
@@ -245,7 +243,7 @@ class FitRun(Generic[Objective]):
 
     # --- accounts ----------------------------------------------------------------------------------------------------
 
-    def _account(self, log: Log, done: int, elapsed: float) -> None:
+    def _account(self, log: EvaluationLog, done: int, elapsed: float) -> None:
         assert self.carry is not None
         self._move(evaluating=self.place.evaluating + elapsed)
         self.steps.blown_up = not (self.iterations or self.functional.steps or np.isfinite(self.carry.best_value))
@@ -262,7 +260,7 @@ class FitRun(Generic[Objective]):
         place = self.place.stage, len(self.stages), self.iterations, limit
         return Progress(*place, self.loss, new, self.functional, theta, self.state)
 
-    def _record(self, log: Log, done: int, elapsed: float) -> None:
+    def _record(self, log: EvaluationLog, done: int, elapsed: float) -> None:
         new = records(log, done, elapsed, self.iterations, self.place.stage + 1, self.steps.error)
         self.history += new
         self._move(iterations=self.iterations + done)

@@ -15,7 +15,7 @@ from pdefit.integrate.loop.spectrum import fastest_change
 from pdefit.integrate.solvers.etdrk4 import ETDRK4
 from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.integrate.solvers.rkc import RKC
-from pdefit.systems.spectral import SpectralSystem
+from pdefit.systems.fourier_grid import SpectralSystem
 from pdefit.systems.system import AbstractSystem
 
 # of systems with so few values all eigenvalues are computed

@@ -13,19 +13,18 @@ from jaxtyping import Array, Float, PyTree
 from pdefit._util.errors import PdefitError
 from pdefit._util.memory import in_words, size_in_bytes
 from pdefit.adjoints.base import Checkpointed
-from pdefit.adjoints.checkpointing.actions import StorageTier
-from pdefit.adjoints.checkpointing.planner import OffloadPlan, plan_offload
-from pdefit.adjoints.checkpointing.storage import IN_FLIGHT, CheckpointStore, HostStore
 from pdefit.integrate.loop.checkpoint_levels import MOST_LEVELS, cheapest, nest
 from pdefit.inverse.fit import _compiled_loop as chunk
-from pdefit.inverse.fit._compiled_loop import Carry, Log
+from pdefit.inverse.fit._compiled_loop import Carry, EvaluationLog
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.accumulate import Misfit
 from pdefit.inverse.objective.compiled import GRADIENT, PRODUCT, VALUE, normal_equations
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.offload.cost import Cost, Trial, gradient_cost, state_bytes, tangent_cost, trial
 from pdefit.inverse.offload.hosted import HostedFunctional, OffloadedRun
-from pdefit.inverse.offload.target_source import InMemory, TargetSource
+from pdefit.inverse.offload.planner import OffloadPlan, plan_offload
+from pdefit.inverse.offload.schedule import StorageTier
+from pdefit.inverse.offload.stores import IN_FLIGHT, CheckpointStore, HostStore, InMemory, TargetSource
 from pdefit.inverse.offload.time_chunks import TimeChunks
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 
@@ -58,7 +57,7 @@ class AbstractDriver(abc.ABC):
     @abc.abstractmethod
     def advance(
         self, functional: AbstractObjective, optimizer: AbstractOptimizer, carry: Carry, limit: int
-    ) -> tuple[int, Carry, Log]:
+    ) -> tuple[int, Carry, EvaluationLog]:
         """Up to `limit` evaluations of an optimizer, and the log of each.
 
         **Arguments:**

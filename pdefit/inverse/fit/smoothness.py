@@ -42,12 +42,12 @@ class Smoothness(NamedTuple):
 
     - `weights`: the weight of every coefficient in the prior by path, in units of the noise.
     - `settled`: whether the estimate would hardly move.
-    - `told`: amplitudes, lengths and noise in words.
+    - `description`: amplitudes, lengths and noise in words.
     """
 
     weights: Mapping[str, Array]
     settled: bool
-    told: str
+    description: str
 
 
 def choose_smoothness(
@@ -144,12 +144,12 @@ class _Evidence:
         """The values behind the logarithms."""
         n = len(self.fields)
         each = zip(self.fields, x[1 : n + 1], x[n + 1 :], strict=True)
-        told = [
+        parts = [
             f"{c.path} of amplitude {np.exp(a) * c.scale:.3g} and length {d / max(c.modes.waves.max(), 1e-300):.3g}"
             for (c, _), a, d in each
             if c.modes is not None
         ]
-        return f"{', '.join(told)}, noise {np.exp(x[0]):.3g} sigma"
+        return f"{', '.join(parts)}, noise {np.exp(x[0]):.3g} sigma"
 
 
 def _waves(control: BoundControl) -> np.ndarray:

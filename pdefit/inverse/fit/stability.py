@@ -1,10 +1,11 @@
-"""Stability limits of constant steps: the distance of a fit from them, and the control that decides them.
+"""Stability of constant steps: their distance from the limit, the control that decides it, and growth of the adjoint.
 
 Functions take an objective, and a point theta in its search space, (p,).
 """
 
 import dataclasses
 import math
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +20,7 @@ from pdefit.integrate.solve import solve
 from pdefit.integrate.solvers.method import AbstractStaged
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.variants import is_adaptive
 from pdefit.systems.capabilities import AbstractStable
 from pdefit.systems.system import parameters
 
@@ -194,3 +196,58 @@ def near_stability(objective: AbstractObjective, theta: Float[Array, " p"]) -> l
         f"dt = {dt:.3g}{unit} is {'beyond' if share > BEYOND else 'close to'} the stability limit {dt / share:.3g}{unit} at "
         f"the best point{'' if control is None else f', which {control} decides'}; set dt={SHARE * dt / share:.2g} or less"
     ]
+
+
+# with a converged step and half of it, the growth agrees better than this part of its decades
+_ALIKE = 0.1
+
+
+def explain_growth(
+    functional: AbstractObjective,
+    theta: Float[Array, " p"],
+    growth: float,
+    watched: Callable[[AbstractObjective, Array], tuple[Array, Array, Array]],
+) -> str:
+    """The reason why the adjoint grows by a large factor, from a gradient with half the step.
+
+    **Arguments:**
+
+    - `functional`: the objective.
+    - `theta`: the point, (p,).
+    - `growth`: the factor, with the steps of the functional.
+    - `watched`: computes the value, the gradient and the growth of the adjoint.
+
+    **Returns:** a sentence about a trajectory that is as sensitive as that.
+
+    **Errors:** PdefitError that names the step, where half the step gives another growth.
+    """
+    finer = float(watched(functional.each(halved, theta)[0], theta)[2])
+    unit = with_space(functional.problem.system.time_unit)
+    if not (math.isfinite(growth) or math.isfinite(finer)):
+        raise PdefitError(
+            "The loss or its gradient is not finite where the fit is, with half the step neither; ask `pdefit doctor` for the "
+            "first step, field and term that fail"
+        )
+    if not math.isfinite(growth) or abs(_decades(finer) - _decades(growth)) > _ALIKE * _decades(growth):
+        found = f"The adjoint grows by {growth:.0e} over the record, but by {finer:.0e} with half the step: "
+        if is_adaptive(functional):
+            raise PdefitError(
+                f"{found}adaptive steps are too large for the linearised equations; set rtol, atol smaller"
+            )
+        raise PdefitError(
+            f"{found}dt = {functional.dt:.3g}{unit} is too large for the linearised equations; set "
+            f"dt={functional.dt / 2:.2g} or less"
+        )
+    return (
+        f"the adjoint grows by {growth:.0e} over the record, whatever the step: the end hardly tells of the beginning; "
+        f"cut the record into shorter segments (formulation=segments)"
+    )
+
+
+def halved(functional: Functional, theta: Array) -> tuple[Functional, Array]:
+    """The functional with every step cut in two, and the same point."""
+    return functional.with_time_grid(functional.layout.time_grid.halved()), theta
+
+
+def _decades(growth: float) -> float:
+    return math.log10(max(growth, 1.0)) if math.isfinite(growth) else math.inf

@@ -13,6 +13,7 @@ from pdefit.inverse.fit.stop import AbstractStop, Stopping
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
 from pdefit.inverse.objective.compiled import weighted
 from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.variants import reformulated
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 from pdefit.inverse.shooting.formulation import AbstractFormulation
 
@@ -114,7 +115,7 @@ def new_weights(
     smoothness, events, settled = choose_smoothness(functional, theta, normal_equations), [], True
     if smoothness is not None and not smoothness.settled:
         functional, settled = functional.with_roughness(smoothness.weights), False
-        events.append(f"smoothness chosen by the data: {smoothness.told}")
+        events.append(f"smoothness chosen by the data: {smoothness.description}")
     if reweight is not None:
         functional, change = reweight.apply(functional, theta)
         settled = settled and change < reweight.tolerance
@@ -154,7 +155,7 @@ def with_windows(own: Objective, formulation: AbstractFormulation | None) -> Obj
     """The fit's functional with other windows, or itself."""
     if formulation is None or not prepares(own, formulation):
         return own
-    return own.reformulated(formulation, own.theta0)
+    return reformulated(own, formulation, own.theta0)
 
 
 def resized(own: AbstractObjective, functional: AbstractObjective, theta: Float[Array, " p"]) -> Float[Array, " q"]:

@@ -93,7 +93,7 @@ class Holdout(AbstractStop):
     def judged(self, objective):
         records = iter(self.record if isinstance(self.record, tuple) else (self.record,))
 
-        def held(part: Functional, own: Array) -> tuple[Functional, Array]:
+        def masked(part: Functional, own: Array) -> tuple[Functional, Array]:
             found = next(records, None)
             seen, record = part.observations.mask, {} if found is None else found.mask
             if {n: m.shape for n, m in record.items()} != {n: m.shape for n, m in seen.items()}:
@@ -101,7 +101,7 @@ class Holdout(AbstractStop):
             masks = {name: record[name] & ~mask for name, mask in seen.items()}
             return eqx.tree_at(lambda f: f.observations.mask, part, masks), own
 
-        return objective.each(held, objective.theta0)[0]
+        return objective.each(masked, objective.theta0)[0]
 
     def reached(self, score, since):
         return since >= self.patience
@@ -156,16 +156,18 @@ class Stopping(AbstractOptimizer):
     def ask(self, state):
         return self.optimizer.ask(state.own)
 
-    def tell(self, state: _State, found: Evaluation):
+    def tell(self, state: _State, evaluation: Evaluation):
         theta = self.ask(state)
-        own, accepted = self.optimizer.tell(state.own, found)
-        better = found.finite & (found.value < state.lowest)
-        score = lax.cond(better, lambda: self._score(theta, found.value), lambda: jnp.asarray(jnp.inf, jnp.float64))
+        own, accepted = self.optimizer.tell(state.own, evaluation)
+        better = evaluation.finite & (evaluation.value < state.lowest)
+        score = lax.cond(
+            better, lambda: self._score(theta, evaluation.value), lambda: jnp.asarray(jnp.inf, jnp.float64)
+        )
         taken = better & (score < state.score) if self.rule.elsewhere else better
         since = jnp.where(taken, 0, state.since + better)
         point = jnp.where(taken, theta, state.theta), jnp.where(taken, score, state.score)
         ends = state.reached | (better & self.rule.reached(score, since))
-        return _State(own, jnp.where(better, found.value, state.lowest), *point, since, ends), accepted
+        return _State(own, jnp.where(better, evaluation.value, state.lowest), *point, since, ends), accepted
 
     def _score(self, theta: Array, value: Array) -> Array:
         value = self.judged.value(theta) if self.rule.elsewhere else value

@@ -30,21 +30,21 @@ class _Of:
 def joined(
     functionals: Sequence[Functional], gauge: Mapping[str, int | str]
 ) -> tuple[Controls, np.ndarray, Float[Array, " h"], np.ndarray]:
-    """The controls of all recordings, and what `Recordings` knows of them as `columns`, `held` and `sums`.
+    """The controls of all recordings, and what `Recordings` knows of them as `columns`, `fixed` and `sums`.
 
     **Arguments:** `gauge`: as of `Recordings`.
     """
     _check_gauge(gauge, functionals)
-    held = {path: e for path, e in gauge.items() if isinstance(e, int)}
-    controls = _stacked_controls(functionals, held)
-    columns = _theta_columns(controls, functionals[0].controls, len(functionals), held)
-    return controls, columns, _held_values(functionals, held), _sums(controls, gauge)
+    fixed = {path: e for path, e in gauge.items() if isinstance(e, int)}
+    controls = _stacked_controls(functionals, fixed)
+    columns = _theta_columns(controls, functionals[0].controls, len(functionals), fixed)
+    return controls, columns, _fixed_values(functionals, fixed), _sums(controls, gauge)
 
 
-def _stacked_controls(functionals: Sequence[Functional], held: Mapping[str, int]) -> Controls:
+def _stacked_controls(functionals: Sequence[Functional], fixed: Mapping[str, int]) -> Controls:
     """The controls of all recordings in the order of theta, bound to the stacked problem.
 
-    **Arguments:** `held`: by path the number of the recording that keeps its guess.
+    **Arguments:** `fixed`: by path the number of the recording that keeps its guess.
     """
 
     def bound(c: BoundControl, e: int) -> BoundControl:
@@ -52,26 +52,26 @@ def _stacked_controls(functionals: Sequence[Functional], held: Mapping[str, int]
 
     shared = [bound(c, 0) for c in functionals[0].controls.items if not c.own]
     each = [(c, e) for e, f in enumerate(functionals) for c in f.controls.items if c.own]
-    return in_order([*shared, *(bound(c, e) for c, e in each if held.get(c.name) != e)])
+    return in_order([*shared, *(bound(c, e) for c, e in each if fixed.get(c.name) != e)])
 
 
-def _held_values(functionals: Sequence[Functional], held: Mapping[str, int]) -> Float[Array, " h"]:
-    """The search variables of controls that recordings keep at their guesses, in the order of `held`."""
+def _fixed_values(functionals: Sequence[Functional], fixed: Mapping[str, int]) -> Float[Array, " h"]:
+    """The search variables of controls that recordings keep at their guesses, in the order of `fixed`."""
     values = [jnp.zeros(0)]
-    for path, e in held.items():
+    for path, e in fixed.items():
         values += [c.to_theta(c.where(functionals[e].problem)) for c in functionals[e].controls.items if c.name == path]
     return jnp.concatenate(values)
 
 
-def _theta_columns(controls: Controls, one: Controls, count: int, held: Mapping[str, int]) -> np.ndarray:
+def _theta_columns(controls: Controls, one: Controls, count: int, fixed: Mapping[str, int]) -> np.ndarray:
     """For each of E recordings the elements of theta that are its own theta of q elements, (E, q).
 
-    Those that are held come after all elements of theta, in the order of `held`.
+    Those that are fixed come after all elements of theta, in the order of `fixed`.
     """
     edges = np.cumsum([0, *(c.size for c in controls.items)])
     found = {c.path: np.arange(a, a + c.size) for c, a in zip(controls.items, edges[:-1], strict=True)}
     end, sizes = edges[-1], {c.name: c.size for c in one.items}
-    for path, e in held.items():
+    for path, e in fixed.items():
         found[f"{path}[{e}]"], end = np.arange(end, end + sizes[path]), end + sizes[path]
     rows = [[found[f"{c.path}[{e}]" if c.own else c.path] for c in one.items] for e in range(count)]
     return np.stack([np.concatenate(row) for row in rows])

@@ -7,14 +7,17 @@ from typing import Any, TypeVar
 import diffrax
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
+from pdefit.adjoints.base import demand_tangents
+from pdefit.adjoints.tangent.tangents_together import jvp_many
 from pdefit.data.observations import Observations
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective.residuals import TrajectoryRunner
-from pdefit.inverse.objective.segment_jacobian import SegmentNormalEquations
+from pdefit.inverse.objective.segment_jacobian import SegmentNormalEquations, refuse_dense
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.shooting.formulation import AbstractFormulation
 
@@ -32,10 +35,14 @@ class AbstractEvaluated(abc.ABC):
     controls: Controls
 
     @abc.abstractmethod
+    def value(self, theta: Float[Array, " p"]) -> Float[Array, ""]:
+        """J(theta)."""
+
+    @abc.abstractmethod
     def watched_gradient(
         self, theta: Float[Array, " p"]
     ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, ""]]:
-        """J, its gradient, and the growth of the adjoint (see `pdefit.integrate.loop.adjoint_norms`)."""
+        """J, its gradient, and the growth of the adjoint (see `pdefit.integrate.loop.time_loop`)."""
 
     @abc.abstractmethod
     def gauss_newton_product(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> Float[Array, " p"]:
@@ -50,6 +57,10 @@ class AbstractEvaluated(abc.ABC):
     @abc.abstractmethod
     def repeat(self, condition: Callable[[Carry], Array], body: Callable[[Carry], Carry], carry: Carry) -> Carry:
         """A loop `carry = body(carry)` while `condition(carry)`, which some optimizers run at a point."""
+
+    def value_and_grad(self, theta: Float[Array, " p"]) -> tuple[Float[Array, ""], Float[Array, " p"]]:
+        """J and its gradient by the discrete adjoint."""
+        return self.watched_gradient(theta)[:2]
 
 
 class AbstractObjective(eqx.Module, AbstractEvaluated):
@@ -94,24 +105,8 @@ class AbstractObjective(eqx.Module, AbstractEvaluated):
     # --- what certificates and intervals ask, beside what optimizers do -------------------------------------------------
 
     @abc.abstractmethod
-    def value(self, theta: Float[Array, " p"]) -> Float[Array, ""]:
-        """J(theta)."""
-
-    @abc.abstractmethod
-    def jvp(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        """J and its derivative along a direction v, by the tangent-linear model."""
-
-    @abc.abstractmethod
-    def hessian_vector_product(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> Float[Array, " p"]:
-        """The second derivative of J times v, by forward mode over the adjoint."""
-
-    @abc.abstractmethod
     def residuals(self, theta: Float[Array, " p"]) -> Float[Array, " m"]:
         """The whole vector r(theta)."""
-
-    @abc.abstractmethod
-    def residuals_and_jacobian(self, theta: Float[Array, " p"]) -> tuple[Float[Array, " m"], Float[Array, "m p"]]:
-        """r and dr/dtheta by forward mode, all directions at once. It is for few controls."""
 
     @abc.abstractmethod
     def grouped_equations(self, theta: Float[Array, " p"]) -> SegmentNormalEquations:
@@ -144,9 +139,25 @@ class AbstractObjective(eqx.Module, AbstractEvaluated):
 
     # --- what follows from these -------------------------------------------------------------------------------------
 
-    def value_and_grad(self, theta: Float[Array, " p"]) -> tuple[Float[Array, ""], Float[Array, " p"]]:
-        """J and its gradient by the discrete adjoint."""
-        return self.watched_gradient(theta)[:2]
+    def jvp(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """J and its derivative along a direction v, by the tangent-linear model."""
+        demand_tangents(self.runner.adjoint)
+        return jax.jvp(self.value, (theta,), (v,))
+
+    def hessian_vector_product(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> Float[Array, " p"]:
+        """The second derivative of J times v, by forward mode over the adjoint."""
+        return jax.jvp(jax.grad(self.value), (theta,), (v,))[1]
+
+    def residuals_and_jacobian(self, theta: Float[Array, " p"]) -> tuple[Float[Array, " m"], Float[Array, "m p"]]:
+        """r and dr/dtheta by forward mode, all directions at once. It is for few controls."""
+        refuse_dense(*self.residual_shape)
+        demand_tangents(self.runner.adjoint)
+        r, moved = jvp_many(self.residuals, (theta,), (jnp.eye(theta.size),))
+        return r, moved.T
+
+    def jacobian(self, theta: Float[Array, " p"]) -> Float[Array, "m p"]:
+        """The Jacobian dr/dtheta."""
+        return self.residuals_and_jacobian(theta)[1]
 
     def normal_equations(self, theta):
         return self.grouped_equations(theta).total()
@@ -176,19 +187,6 @@ class AbstractObjective(eqx.Module, AbstractEvaluated):
     @abc.abstractmethod
     def parts(self, theta: Float[Array, " p"]) -> list[tuple[Any, Array]]:
         """The `Functional` of every recording, and its own theta."""
-
-    @abc.abstractmethod
-    def reformulated(self: Self, formulation: AbstractFormulation, theta: Float[Array, " p"]) -> Self:
-        """The same objective with the record cut in another way, whose shared controls start from theta.
-
-        Node states are made of the data again and are no controls any more, because they belong to the windows for
-        which they were declared.
-
-        **Arguments:**
-
-        - `formulation`: how the record is cut.
-        - `theta`: the point, (p,).
-        """
 
     @abc.abstractmethod
     def problems_and_steps(self, theta: Float[Array, " p"]) -> list[tuple[Problem, float]]:

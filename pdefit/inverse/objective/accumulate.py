@@ -1,6 +1,7 @@
 """Sums along trajectories that can be cut into windows, so that they run whole or piece by piece."""
 
 import abc
+from typing import TYPE_CHECKING
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -8,10 +9,12 @@ from jaxtyping import Array, Float, PyTree
 
 from pdefit.adjoints.tangent.tangents_together import TangentLinearStepper, push
 from pdefit.integrate.loop.stepper import Stepper
-from pdefit.inverse.objective.residual_map import AbstractResidualMap
 from pdefit.inverse.objective.residuals import ObservationSchedule, TrajectoryRunner
 from pdefit.inverse.problem.instrument import AbstractObservationOperator
 from pdefit.inverse.problem.problem import Problem
+
+if TYPE_CHECKING:
+    from pdefit.inverse.objective.functional import Functional
 
 
 class AbstractAccumulation(eqx.Module):
@@ -21,7 +24,7 @@ class AbstractAccumulation(eqx.Module):
     the end it adds what follows from the final state.
     """
 
-    functional: eqx.AbstractVar[AbstractResidualMap]
+    functional: eqx.AbstractVar["Functional"]
 
     @abc.abstractmethod
     def start(self, x: Float[Array, " p"]) -> PyTree:
@@ -54,7 +57,7 @@ class AbstractAccumulation(eqx.Module):
 class Misfit(AbstractAccumulation):
     """The objective J(theta) as a sum along trajectories."""
 
-    functional: AbstractResidualMap
+    functional: "Functional"
 
     def start(self, x):
         return self.functional.starts(self.functional.at(x))
@@ -74,11 +77,11 @@ class TangentLinearMisfit(AbstractAccumulation):
 
     **Arguments:**
 
-    - `functional`: the residual map.
+    - `functional`: the objective of one record.
     - `theta`: the point at which it is linearised, (p,).
     """
 
-    functional: AbstractResidualMap
+    functional: "Functional"
     theta: Float[Array, " p"]
 
     def start(self, x):

@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from pdefit._util.digest import contents, digest, without_addresses
+from pdefit._util.cache import contents, digest, without_addresses
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.variants import is_adaptive
 

@@ -9,8 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
 from pdefit._util.errors import PdefitError
-from pdefit._util.precision import demand_float64
-from pdefit._util.trees import cast
+from pdefit._util.trees import cast, demand_float64
 from pdefit.adjoints.base import AbstractAdjoint, Checkpointed, demand_tangents
 from pdefit.data.observations import Observations
 from pdefit.integrate.adaptive.controller import step_error
@@ -19,29 +18,34 @@ from pdefit.integrate.loop.batch import AbstractBatch, Vmap
 from pdefit.integrate.loop.stable_step import settle
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.integrate.loop.time_loop import precision
-from pdefit.integrate.numerics import Numerics
+from pdefit.integrate.solve import Numerics
 from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.inverse.controls.declare import Declaration
-from pdefit.inverse.controls.regularizers import AbstractRegularizer
+from pdefit.inverse.controls.priors import AbstractRegularizer
 from pdefit.inverse.controls.vector import Controls
-from pdefit.inverse.objective._binding import bound, cut, known, remaining, residual_counts, started
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.accumulate import Misfit, TangentLinearMisfit
-from pdefit.inverse.objective.normal_equations import Tangents, extra_equations
-from pdefit.inverse.objective.residual_map import AbstractResidualMap
+from pdefit.inverse.objective.normal_equations import Tangents
 from pdefit.inverse.objective.residuals import ObservationSchedule, Reduce, TrajectoryRunner
-from pdefit.inverse.objective.segment_jacobian import jvp_blocks, pattern, refuse_dense
 from pdefit.inverse.objective.smooth_tangents import check_switches
 from pdefit.inverse.problem.instrument import check_observed
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.shooting.continuity import continuity_sigma, gaps, in_deviations
 from pdefit.inverse.shooting.formulation import AbstractFormulation, Layout, Single
-from pdefit.inverse.shooting.frozen_steps import first_steps, frozen_steps
+from pdefit.inverse.shooting.trajectories import (
+    bound,
+    cut,
+    first_steps,
+    frozen_steps,
+    known,
+    residual_counts,
+    started,
+)
 
 Same = TypeVar("Same", bound="Functional")
 
 
-class Functional(AbstractObjective, AbstractResidualMap):
+class Functional(AbstractObjective):
     """The objective J(theta) = 1/2 |r(theta)|^2 of one record.
 
         r = (W (H(t_i, y(t_i), args) - d_i), gaps between segments, regularizers, priors)
@@ -140,7 +144,8 @@ class Functional(AbstractObjective, AbstractResidualMap):
         return jax.eval_shape(lambda y: observe(t, y, problem.args), problem.y0)
 
     @property
-    def schedule(self):
+    def schedule(self) -> ObservationSchedule:
+        """The whole record, as the formulation cuts it."""
         counts = {n: residual_counts(n, self.problem, self.controls, self.layout) for n in self.observed}
         return ObservationSchedule(self.layout.time_grid, self.layout.index, counts, self.observations)
 
@@ -150,7 +155,8 @@ class Functional(AbstractObjective, AbstractResidualMap):
         counts = residual_counts(name, self.problem, self.controls, self.layout)
         return seen & counts.reshape(counts.shape + (1,) * (seen.ndim - 2))
 
-    def starts(self, problem):
+    def starts(self, problem: Problem) -> PyTree:
+        """The states from which the trajectories of all segments start, with a leading axis."""
         return self.formulation.starts(problem.y0, problem.nodes)
 
     def trajectories(self, theta: Float[Array, " p"], reduce: Reduce) -> tuple[PyTree, PyTree]:
@@ -161,63 +167,50 @@ class Functional(AbstractObjective, AbstractResidualMap):
         problem = self.at(theta)
         return self.runner(problem, self.starts(problem), self.schedule, reduce)
 
-    def ends_and_starts(self, theta, ends):
+    def ends_and_starts(self, theta: Float[Array, " p"], ends: PyTree) -> list[Float[Array, "S n"]]:
+        """The free fields at the ends and at the starts of all segments, divided by the standard deviation of a gap.
+
+        **Arguments:**
+
+        - `theta`: the unknowns, (p,).
+        - `ends`: the states at the ends of the segments, (S, ...).
+        """
         problem, free = self.at(theta), self.controls.nodes
         both = started(problem, ends), problem
         return [in_deviations(p, free, self.continuity_sigma, self.layout.segments) for p in both]
 
-    def extra_residuals(self, theta):
+    def extra_residuals(self, theta: Float[Array, " p"]) -> list[Array]:
+        """Residuals of regularizers and priors."""
         values = self.controls.values(theta)
         return [r.residual(values[r.control]) for r in self.regularizers] + self.controls.prior_residuals(theta)
 
     def extra_value(self, theta):
         return sum((jnp.sum(r**2) / 2 for r in self.extra_residuals(theta)), start=jnp.zeros(()))
 
-    def remaining_residuals(self, theta, ends):
+    def remaining_residuals(self, theta: Float[Array, " p"], ends: PyTree) -> list[Array]:
+        """Residuals of gaps, of regularizers and of priors, for given states at the ends of the segments."""
         return [gaps(*self.ends_and_starts(theta, ends)), *self.extra_residuals(theta)]
 
-    def parts_by_segment(self, theta: Float[Array, " p"]) -> tuple[Array, Array, Array]:
-        """Residuals of the observations (S, m), ends and starts (S, n) of every segment."""
+    def residuals(self, theta):
         seen, ends = self.trajectories(theta, lambda r: jnp.concatenate([jnp.ravel(x) for x in jax.tree.leaves(r)]))
         each = jnp.reshape(seen, (self.layout.segments, -1)), *self.ends_and_starts(theta, ends)
-        return jax.tree.map(lambda x: x.astype(jnp.float64), each)
-
-    def residuals(self, theta):
+        observed, ends, starts = (x.astype(jnp.float64) for x in each)
         # for each segment its observations and the gap at its end, then regularizers and priors
-        seen, ends, starts = self.parts_by_segment(theta)
-        inside = jnp.concatenate([seen, gaps(ends, starts)], axis=1)
+        inside = jnp.concatenate([observed, gaps(ends, starts)], axis=1)
         return jnp.concatenate([jnp.ravel(inside), *self.extra_residuals(theta)]).astype(jnp.float64)
 
     # --- values and derivatives ----------------------------------------------------------------------------------------
 
     def value(self, theta: Float[Array, " p"], probes: Float[Array, "S E 2"] | None = None) -> Float[Array, ""]:
-        """J(theta), of zeros `probes` in which the derivative is what `pdefit.integrate.loop.adjoint_norms` measures."""
+        """J(theta), of zeros `probes` in which the derivative is what `pdefit.integrate.loop.time_loop` measures."""
         return Misfit(self).whole(theta, probes)
 
     def watched_gradient(self, theta):
         probes = jnp.zeros((self.layout.segments, self.layout.time_grid.intervals + 1, 2))
         return self.runner.adjoint.gradient(self.value, theta, probes, self.controls.sizes(theta))
 
-    def jvp(self, theta, v):
-        demand_tangents(self.runner.adjoint)
-        return jax.jvp(self.value, (theta,), (v,))
-
     def gauss_newton_product(self, theta, v):
         return jax.grad(TangentLinearMisfit(self, theta).whole)(v)
-
-    def hessian_vector_product(self, theta, v):
-        return jax.jvp(jax.grad(self.value), (theta,), (v,))[1]
-
-    def residuals_and_jacobian(self, theta):
-        refuse_dense(*self.residual_shape)
-        demand_tangents(self.runner.adjoint)
-        blocks = jvp_blocks(self.parts_by_segment, theta, pattern(self.controls, self.layout.segments))
-        r, jac = extra_equations(self, theta)
-        return jnp.concatenate([jnp.ravel(blocks.r), r]), jnp.concatenate([blocks.dense(theta.size), jac])
-
-    def jacobian(self, theta: Float[Array, " p"]) -> Float[Array, "m p"]:
-        """The Jacobian dr/dtheta."""
-        return self.residuals_and_jacobian(theta)[1]
 
     def grouped_equations(self, theta):
         demand_tangents(self.runner.adjoint)
@@ -254,20 +247,6 @@ class Functional(AbstractObjective, AbstractResidualMap):
     def emptied(self):
         items = self.controls.items
         return eqx.tree_at(lambda f: [c.where(f.problem) for c in items], self, replace_fn=jnp.zeros_like)
-
-    def reformulated(self: Same, formulation: AbstractFormulation, theta: Float[Array, " p"]) -> Same:
-        layout, before = formulation.layout(self.observations.ts, self.dt), self.at(theta)
-        nodes = formulation.node_states(before, self.observations, layout)
-        controls = remaining(self.controls, before, nodes, formulation)
-        paths = [c.path for c in controls.items]
-        regularizers = tuple(r for r in self.regularizers if r.control in paths)
-        functional = eqx.tree_at(
-            lambda f: (f.formulation, f.layout, f.problem, f.controls, f.continuity_sigma, f.regularizers),
-            self,
-            (formulation, layout, started(before, nodes), controls, {}, regularizers),
-            is_leaf=lambda x: x is None,
-        )
-        return functional.renewed(functional.theta0)
 
     def renewed(self: Same, theta: Float[Array, " p"]) -> Same:
         """The same functional with the steps that an adaptive pass takes at theta; itself where steps are constant."""

@@ -1,6 +1,6 @@
 """The normal equations of Gauss-Newton, summed while the trajectories run: no Jacobian and no residuals are held."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import equinox as eqx
 import jax
@@ -14,12 +14,14 @@ from pdefit.integrate.loop.stepper import Stepper
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.integrate.loop.time_loop import fold
 from pdefit.inverse.controls.vector import Controls
-from pdefit.inverse.objective.residual_map import AbstractResidualMap
 from pdefit.inverse.objective.residuals import ObservationSchedule
 from pdefit.inverse.objective.segment_jacobian import SegmentNormalEquations, continuity_blocks, pattern
 from pdefit.inverse.objective.smooth_tangents import followed
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.shooting.continuity import gaps
+
+if TYPE_CHECKING:
+    from pdefit.inverse.objective.functional import Functional
 
 # values of tangents, or of the matrix, that are held at most: 2 GB in float64
 _MOST_VALUES = 250_000_000
@@ -65,12 +67,12 @@ class TangentState(NamedTuple):
 
     - `states`: the states, (S, ...).
     - `tangents`: their derivatives in k directions, (S, k, ...).
-    - `seen`: the total over the observations so far, such as `NormalEquations`.
+    - `total`: the total over the observations so far, such as `NormalEquations`.
     """
 
     states: PyTree
     tangents: PyTree
-    seen: PyTree
+    total: PyTree
 
 
 class Tangents(eqx.Module):
@@ -81,13 +83,13 @@ class Tangents(eqx.Module):
 
     **Arguments:**
 
-    - `functional`: the residual map.
+    - `functional`: the objective of one record.
     - `theta`: the point, (p,).
     - `seeds`: the directions, (k, p). By default one for each shared control and each element of one node state.
     - `owners`: for other seeds, the control that each of them moves.
     """
 
-    functional: AbstractResidualMap
+    functional: "Functional"
     theta: Float[Array, " p"]
     seeds: Float[Array, "k p"] | None = None
     owners: tuple[Controls, ...] | None = None
@@ -113,12 +115,12 @@ class Tangents(eqx.Module):
         none = NormalEquations(jnp.zeros(s), jnp.zeros((s, k)), jnp.zeros((s, k, k)))
         return TangentState(states, _swapped(tangents), none if empty is None else empty)
 
-    def advance(self, walk: TangentState, schedule: ObservationSchedule) -> TangentState:
+    def advance(self, state: TangentState, schedule: ObservationSchedule) -> TangentState:
         """The state after a window.
 
         **Arguments:**
 
-        - `walk`: the state at the start of the window.
+        - `state`: the state at the start of the window.
         - `schedule`: the window with its steps and observations.
         """
         runner = self.functional.runner
@@ -132,30 +134,30 @@ class Tangents(eqx.Module):
         stepper = stepping(functional.at(self.theta))
         twin = stepping(problem) if functional.smooth_tangents else None
 
-        def look(seen: PyTree, pair: tuple[PyTree, PyTree], i: PyTree) -> PyTree:
+        def look(total: PyTree, pair: tuple[PyTree, PyTree], i: PyTree) -> PyTree:
             y, dy = pair
             here, change = (problem.observe, y, problem.args), (moved.observe, dy, moved.args)
             found = jvp_many(lambda o, y, a: schedule.residuals(o, y, a, i), here, change)
-            return seen.plus(*found)
+            return total.plus(*found)
 
         pushed = TangentLinearStepper(stepper, stepping(moved), twin, several=True).prepared(schedule.time_grid)
 
-        def trajectory(walk: TangentState, grid: TimeGrid, inputs: PyTree) -> TangentState:
-            (y, dy), seen = fold(pushed, (walk.states, walk.tangents), grid, look, inputs, walk.seen)
-            return TangentState(y, dy, seen)
+        def trajectory(state: TangentState, grid: TimeGrid, inputs: PyTree) -> TangentState:
+            (y, dy), total = fold(pushed, (state.states, state.tangents), grid, look, inputs, state.total)
+            return TangentState(y, dy, total)
 
-        def trajectory_in_turn(walk: TangentState, grid: TimeGrid, inputs: PyTree) -> TangentState:
-            def look_at_all(seen: PyTree, pair: tuple[PyTree, list[PyTree]], i: PyTree) -> PyTree:
-                return look(seen, (pair[0], stacked(pair[1])), i)
+        def trajectory_in_turn(state: TangentState, grid: TimeGrid, inputs: PyTree) -> TangentState:
+            def look_at_all(total: PyTree, pair: tuple[PyTree, list[PyTree]], i: PyTree) -> PyTree:
+                return look(total, (pair[0], stacked(pair[1])), i)
 
             each = InTurn(stepper, [stepping(p) for p in self._alone(moved)])
-            begin = walk.states, unstacked(walk.tangents, k)
-            (y, dys), seen = fold(each, begin, grid, look_at_all, inputs, walk.seen, each.through)
-            return TangentState(y, stacked(dys), seen)
+            begin = state.states, unstacked(state.tangents, k)
+            (y, dys), total = fold(each, begin, grid, look_at_all, inputs, state.total, each.through)
+            return TangentState(y, stacked(dys), total)
 
-        if twin is None and goes_in_turn(runner.solver, walk.states, k):
-            return runner.batch(trajectory_in_turn, walk, schedule.time_grid, schedule.inputs)
-        return runner.batch(trajectory, walk, schedule.time_grid, schedule.inputs)
+        if twin is None and goes_in_turn(runner.solver, state.states, k):
+            return runner.batch(trajectory_in_turn, state, schedule.time_grid, schedule.inputs)
+        return runner.batch(trajectory, state, schedule.time_grid, schedule.inputs)
 
     def _alone(self, moved: PyTree) -> list[PyTree]:
         """The changes of the problem (k, ...) one by one, each with the one control that moves it.
@@ -169,21 +171,21 @@ class Tangents(eqx.Module):
         owners += [Controls(())] * (self._seeds.shape[0] - len(owners))
         return [owner.touched(each) for owner, each in zip(owners, unstacked(moved, len(owners)), strict=True)]
 
-    def close(self, walk: TangentState) -> SegmentNormalEquations:
+    def close(self, state: TangentState) -> SegmentNormalEquations:
         """The normal equations of all segments, with gaps between them, regularizers and priors."""
-        functional, (states, tangents, seen) = self.functional, walk
+        functional, (states, tangents, total) = self.functional, state
         layout = pattern(functional.controls, functional.layout.segments)
         (ends, starts), moved = jvp_many(
             functional.ends_and_starts, (self.theta, states), (self._seeds, _swapped(tangents))
         )
         d_ends, d_starts = (jnp.moveaxis(x, 0, -1) for x in moved)
         r, jac = gaps(ends, starts).astype(jnp.float64), continuity_blocks(d_ends, d_starts).astype(jnp.float64)
-        width = [(0, jac.shape[2] - seen.gradient.shape[1])]
+        width = [(0, jac.shape[2] - total.gradient.shape[1])]
         extra, extra_jac = extra_equations(functional, self.theta)
         return SegmentNormalEquations(
-            half_square=seen.half_square + jnp.sum(r**2, axis=1) / 2,
-            gradient=jnp.pad(seen.gradient, [(0, 0), *width]) + jnp.einsum("snc,sn->sc", jac, r),
-            matrix=jnp.pad(seen.matrix, [(0, 0), *width, *width]) + jnp.einsum("snc,snd->scd", jac, jac),
+            half_square=total.half_square + jnp.sum(r**2, axis=1) / 2,
+            gradient=jnp.pad(total.gradient, [(0, 0), *width]) + jnp.einsum("snc,sn->sc", jac, r),
+            matrix=jnp.pad(total.matrix, [(0, 0), *width, *width]) + jnp.einsum("snc,snd->scd", jac, jac),
             columns=layout.columns,
             extra=extra,
             extra_jac=extra_jac,
@@ -194,7 +196,7 @@ class Tangents(eqx.Module):
         return self.close(self.advance(self.start(), self.functional.schedule))
 
 
-def extra_equations(functional: AbstractResidualMap, theta: Float[Array, " p"]) -> tuple[Array, Array]:
+def extra_equations(functional: "Functional", theta: Float[Array, " p"]) -> tuple[Array, Array]:
     """Residuals of regularizers and priors as one vector, (e,), and their Jacobian, (e, p)."""
 
     def extra(theta: Array) -> Array:

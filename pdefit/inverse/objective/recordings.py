@@ -11,14 +11,14 @@ from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.errors import PdefitError
 from pdefit.integrate.loop.batch import AbstractBatch, Vmap
-from pdefit.inverse.controls.regularizers import AbstractRegularizer
+from pdefit.inverse.controls.priors import AbstractRegularizer
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective._shared_controls import check_shared, joined, without_shared
 from pdefit.inverse.objective._stacking import Extent, extent, stacked, unstacked
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.normal_equations import SegmentNormalEquations
-from pdefit.inverse.objective.segment_jacobian import Blocks, added, refuse_dense
+from pdefit.inverse.objective.segment_jacobian import added, dense
 from pdefit.inverse.problem.problem import Problem
 
 
@@ -49,7 +49,7 @@ class Recordings(AbstractObjective):
     controls: Controls
     # (E, q): where the q elements of a recording's theta lie in theta; beyond it those that are held
     columns: np.ndarray
-    held: Float[Array, " h"]
+    fixed: Float[Array, " h"]
     regularizers: tuple[AbstractRegularizer, ...]
     batch: AbstractBatch
     # (g, p): products with theta are residuals
@@ -86,7 +86,7 @@ class Recordings(AbstractObjective):
         paths = [c.path for c in shared]
         self.regularizers = tuple(r for r in first.regularizers if r.control in paths)
         self.members = stacked([without_shared(f) for f in functionals])
-        self.controls, self.columns, self.held, self.sums = joined(functionals, gauge or {})
+        self.controls, self.columns, self.fixed, self.sums = joined(functionals, gauge or {})
         self.batch, self.gauge = batch or Vmap(), tuple((gauge or {}).items())
         self.extents = tuple(map(extent, functionals))
 
@@ -144,7 +144,7 @@ class Recordings(AbstractObjective):
 
     def each_theta(self, theta: Float[Array, " p"]) -> Float[Array, "E q"]:
         """The part of theta that belongs to each recording, with what the gauge holds."""
-        return jnp.concatenate([theta, self.held])[self.columns]
+        return jnp.concatenate([theta, self.fixed])[self.columns]
 
     # --- sums over recordings ----------------------------------------------------------------------------------------
 
@@ -195,30 +195,12 @@ class Recordings(AbstractObjective):
         value, gradient = jax.value_and_grad(self._shared_value)(theta)
         return jnp.sum(values) + value, self._added(gradients) + gradient, jnp.max(growths)
 
-    def jvp(self, theta, v):
-        values, slopes = self.each_stacked(Functional.jvp, theta, v)
-        value, slope = jax.jvp(self._shared_value, (theta,), (v,))
-        return jnp.sum(values) + value, jnp.sum(slopes) + slope
-
     def gauss_newton_product(self, theta, v):
         moved, pull = jax.jvp(self.extra_residuals, (theta,), (v,))[1], jax.vjp(self.extra_residuals, theta)[1]
         return self._added(self.each_stacked(Functional.gauss_newton_product, theta, v)) + pull(moved)[0]
 
-    def hessian_vector_product(self, theta, v):
-        extra = jax.jvp(jax.grad(self._shared_value), (theta,), (v,))[1]
-        return self._added(self.each_stacked(Functional.hessian_vector_product, theta, v)) + extra
-
     def residuals(self, theta):
         return jnp.concatenate([jnp.ravel(self.each_stacked(Functional.residuals, theta)), self.extra_residuals(theta)])
-
-    def residuals_and_jacobian(self, theta):
-        refuse_dense(*self.residual_shape)
-        r, jac = self.each_stacked(Functional.residuals_and_jacobian, theta)
-        dense = Blocks(r, jac, self.columns).dense(theta.size)
-        return (
-            jnp.concatenate([jnp.ravel(r), self.extra_residuals(theta)]),
-            jnp.concatenate([dense, jax.jacfwd(self.extra_residuals)(theta)]),
-        )
 
     def grouped_equations(self, theta):
         half_square, gradient, matrix, columns, r, jac = self.each_stacked(Functional.grouped_equations, theta)
@@ -227,7 +209,7 @@ class Recordings(AbstractObjective):
         return SegmentNormalEquations(
             *(jnp.concatenate(x) for x in (half_square, gradient, matrix, own)),
             extra=jnp.concatenate([jnp.ravel(r), shared]),
-            extra_jac=jnp.concatenate([Blocks(r, jac, self.columns).dense(p), jax.jacfwd(self.extra_residuals)(theta)]),
+            extra_jac=jnp.concatenate([dense(jac, self.columns, p), jax.jacfwd(self.extra_residuals)(theta)]),
         )
 
     # --- what its residuals are ----------------------------------------------------------------------------------------
@@ -258,13 +240,6 @@ class Recordings(AbstractObjective):
             # those that are held lie outside, and are dropped
             moved = moved.at[columns].set(own)
         return new, moved
-
-    def reformulated(self, formulation, theta):
-        def change(part: Functional, own: Array) -> tuple[Functional, Array]:
-            new = part.reformulated(formulation, own)
-            return new, own[: new.controls.size]
-
-        return self.each(change, theta)[0]
 
     def problems_and_steps(self, theta):
         arrays, rest = eqx.partition(self.at(theta), eqx.is_array)

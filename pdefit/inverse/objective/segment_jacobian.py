@@ -1,16 +1,13 @@
 """The Jacobian of a segmented record, as the small dense blocks it consists of."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError
 from pdefit.inverse.controls.vector import Controls
-from pdefit.inverse.shooting.continuity import gaps
 
 # entries of a dense Jacobian, 2 GB in float64
 _DENSE_LIMIT = 250_000_000
@@ -54,25 +51,18 @@ def pattern(controls: Controls, segments: int) -> Pattern:
     return Pattern(seeds, np.concatenate([together, own, after], axis=1))
 
 
-class Blocks(NamedTuple):
-    """Residuals of every segment, and their derivatives in the elements of theta that they depend on.
+def dense(blocks: Float[Array, "S m c"], columns: Array | np.ndarray, p: int) -> Float[Array, "Sm p"]:
+    """The whole Jacobian, block after block.
 
     **Arguments:**
 
-    - `r`: the residuals, (S, m).
-    - `jac`: the derivatives, (S, m, c).
-    - `columns`: the elements of theta, (S, c).
+    - `blocks`: the derivatives of m residuals each in the elements of theta that they depend on, (S, m, c).
+    - `columns`: these elements, (S, c).
+    - `p`: the size of theta.
     """
-
-    r: Float[Array, "S m"]
-    jac: Float[Array, "S m c"]
-    columns: Array | np.ndarray
-
-    def dense(self, p: int) -> Float[Array, "Sm p"]:
-        """The whole Jacobian, segment after segment."""
-        s, m, _ = self.jac.shape
-        where = np.arange(s)[:, None, None], np.arange(m)[None, :, None], self.columns[:, None, :]
-        return jnp.zeros((s, m, p)).at[where].add(self.jac).reshape(s * m, p)
+    s, m, _ = blocks.shape
+    where = np.arange(s)[:, None, None], np.arange(m)[None, :, None], columns[:, None, :]
+    return jnp.zeros((s, m, p)).at[where].add(blocks).reshape(s * m, p)
 
 
 def added(vectors: Float[Array, "S c"], columns: Array | np.ndarray, p: int) -> Float[Array, " p"]:
@@ -120,31 +110,6 @@ class SegmentNormalEquations(NamedTuple):
         value = jnp.sum(self.half_square) + r @ r / 2
         gradient = added(self.gradient, self.columns, p) + jac.T @ r
         return value, gradient, added_matrices(self.matrix, self.columns, p) + jac.T @ jac
-
-
-def jvp_blocks(
-    parts: Callable[[Array], tuple[Array, Array, Array]], theta: Float[Array, " p"], pattern: Pattern
-) -> Blocks:
-    """The blocks of residuals with a given pattern.
-
-    Gaps between segments are residuals too, and that of the last segment is 0.
-
-    **Arguments:**
-
-    - `parts`: from theta to the weighted residuals of the observations of every segment (S, m), its end (S, n) and its
-      start (S, n). Ends and starts are free fields, divided by the standard deviation of a gap.
-    - `theta`: the point, (p,).
-    - `pattern`: the pattern.
-    """
-
-    def push(v: Array) -> tuple[Any, Any]:
-        return jax.jvp(parts, (theta,), (v,))
-
-    (seen, ends, starts), (d_seen, d_ends, d_starts) = jax.vmap(push, out_axes=(None, -1))(jnp.asarray(pattern.seeds))
-    r = jnp.concatenate([seen, gaps(ends, starts)], axis=1)
-    unseen = jnp.zeros((*seen.shape, ends.shape[1]))
-    jac = jnp.concatenate([jnp.concatenate([d_seen, unseen], axis=2), continuity_blocks(d_ends, d_starts)], axis=1)
-    return Blocks(r, jac, pattern.columns)
 
 
 def continuity_blocks(d_ends: Float[Array, "S n k"], d_starts: Float[Array, "S n k"]) -> Float[Array, "S n c"]:

@@ -7,7 +7,7 @@ they cannot, the fit ends at J^T r = 0, which is not quite the minimum of |r|^2.
 difference.
 """
 
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -17,12 +17,14 @@ from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError
 from pdefit.inverse.objective.compiled import VALUE, normal_equations
-from pdefit.inverse.objective.residual_map import AbstractResidualMap
 from pdefit.inverse.problem.problem import Problem
 from pdefit.systems.capabilities import AbstractSwitched
 from pdefit.systems.system import AbstractSystem
 
-ResidualMap = TypeVar("ResidualMap", bound=AbstractResidualMap)
+if TYPE_CHECKING:
+    from pdefit.inverse.objective.functional import Functional
+
+Same = TypeVar("Same", bound="Functional")
 
 
 def check_switches(system: AbstractSystem, smooth_tangents: bool) -> None:
@@ -40,7 +42,7 @@ def _twin(system: AbstractSystem) -> AbstractSystem:
     return system.smoothed()
 
 
-def followed(functional: AbstractResidualMap, theta: Float[Array, " p"]) -> Problem:
+def followed(functional: "Functional", theta: Float[Array, " p"]) -> Problem:
     """The problem that tangents follow: that of theta, or its smooth twin with `smooth_tangents`."""
     problem = functional.at(theta)
     if not functional.smooth_tangents:
@@ -48,19 +50,19 @@ def followed(functional: AbstractResidualMap, theta: Float[Array, " p"]) -> Prob
     return eqx.tree_at(lambda p: p.system, problem, _twin(problem.system))
 
 
-def smoothed(functional: ResidualMap) -> ResidualMap:
+def smoothed(functional: Same) -> Same:
     """The functional with smooth residuals too, of which its smooth tangents are the derivative."""
     return eqx.tree_at(
         lambda f: (f.problem.system, f.smooth_tangents), functional, (_twin(functional.problem.system), False)
     )
 
 
-def difference_gradient(functional: AbstractResidualMap, theta: Float[Array, " p"], steps: np.ndarray) -> np.ndarray:
+def difference_gradient(functional: "Functional", theta: Float[Array, " p"], steps: np.ndarray) -> np.ndarray:
     """The gradient dJ/dtheta of the residuals as they are, by central differences: 2 p forward runs.
 
     **Arguments:**
 
-    - `functional`: the residual map.
+    - `functional`: the objective of one record.
     - `theta`: the point, (p,).
     - `steps`: the step of each element, (p,).
     """
@@ -72,7 +74,7 @@ def difference_gradient(functional: AbstractResidualMap, theta: Float[Array, " p
     return np.asarray([slope(k) for k in range(theta.size)])
 
 
-def inexact_bias(functional: AbstractResidualMap, theta: Float[Array, " p"]) -> np.ndarray:
+def inexact_bias(functional: "Functional", theta: Float[Array, " p"]) -> np.ndarray:
     """The distance of an estimate with smooth tangents from the minimum of J, in search space, (p,).
 
     It is one Gauss-Newton step with the gradient by differences, -A^-1 dJ/dtheta. Steps are a third of a standard
@@ -80,7 +82,7 @@ def inexact_bias(functional: AbstractResidualMap, theta: Float[Array, " p"]) -> 
 
     **Arguments:**
 
-    - `functional`: the residual map with smooth tangents.
+    - `functional`: the functional with smooth tangents.
     - `theta`: the estimate, (p,).
     """
     value, _, matrix = normal_equations(functional, theta)

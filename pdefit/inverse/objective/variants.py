@@ -14,7 +14,8 @@ from pdefit.inverse.controls.vector import BoundControl, Controls
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.residuals import TrajectoryRunner
-from pdefit.inverse.shooting.frozen_steps import shortened_layout
+from pdefit.inverse.shooting.formulation import AbstractFormulation
+from pdefit.inverse.shooting.trajectories import remaining, shortened_layout, started
 
 
 def is_adaptive(objective: AbstractObjective) -> TypeGuard[Functional]:
@@ -70,14 +71,14 @@ def _shortened(functional: Functional, theta: Float[Array, " p"], count: int) ->
         is_leaf=lambda x: x is None,
     )
 
-    def kept(control: BoundControl) -> BoundControl:
+    def shortened_control(control: BoundControl) -> BoundControl:
         if not control.is_node:
             return control
         shape = (layout.segments, *control.shape[1:])
         labels = control.labels[: len(control.labels) * shape[0] // control.shape[0]]
         return dataclasses.replace(control, shape=shape, labels=labels)
 
-    controls = Controls(tuple(map(kept, functional.controls.items)))
+    controls = Controls(tuple(map(shortened_control, functional.controls.items)))
     short = eqx.tree_at(
         lambda f: (f.observations, f.layout, f.problem, f.controls),
         functional,
@@ -86,6 +87,41 @@ def _shortened(functional: Functional, theta: Float[Array, " p"], count: int) ->
     )
     # without node states theta stays as it is, to the bit, and is not converted to physical values and back
     return short, controls.theta(problem) if functional.controls.nodes else theta
+
+
+def reformulated(objective: Objective, formulation: AbstractFormulation, theta: Float[Array, " p"]) -> Objective:
+    """The objective with the record cut in another way, whose shared controls start from theta.
+
+    Node states are made of the data again and are no controls any more, because they belong to the windows for which they
+    were declared.
+
+    **Arguments:**
+
+    - `objective`: the objective.
+    - `formulation`: how the record is cut.
+    - `theta`: the point, (p,).
+    """
+
+    def change(part: Functional, own: Array) -> tuple[Functional, Array]:
+        new = _reformulated(part, formulation, own)
+        return new, own[: new.controls.size]
+
+    return objective.each(change, theta)[0]
+
+
+def _reformulated(functional: Functional, formulation: AbstractFormulation, theta: Float[Array, " p"]) -> Functional:
+    layout, before = formulation.layout(functional.observations.ts, functional.dt), functional.at(theta)
+    nodes = formulation.node_states(before, functional.observations, layout)
+    controls = remaining(functional.controls, before, nodes, formulation)
+    paths = [c.path for c in controls.items]
+    regularizers = tuple(r for r in functional.regularizers if r.control in paths)
+    new = eqx.tree_at(
+        lambda f: (f.formulation, f.layout, f.problem, f.controls, f.continuity_sigma, f.regularizers),
+        functional,
+        (formulation, layout, started(before, nodes), controls, {}, regularizers),
+        is_leaf=lambda x: x is None,
+    )
+    return new.renewed(new.theta0)
 
 
 def with_dt(functional: Functional, dt: float, solver: diffrax.AbstractSolver | None = None) -> Functional:

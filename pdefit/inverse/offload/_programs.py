@@ -60,44 +60,18 @@ def close(accumulation: AbstractAccumulation, x: Array, state: PyTree) -> tuple[
 
 
 @eqx.filter_jit
-def push_start(
-    accumulation: AbstractAccumulation, x: Array, v: Array, first: ObservationSchedule | None
-) -> tuple[PyTree, PyTree]:
-    return jax.jvp(lambda x: start(accumulation, x, first), (x,), (v,))
-
-
-@eqx.filter_jit
-def push(
-    accumulation: AbstractAccumulation,
-    x: Array,
-    v: Array,
-    state: PyTree,
-    tangent: PyTree,
-    schedule: ObservationSchedule,
-) -> tuple[PyTree, PyTree]:
-    return jax.jvp(lambda x, state: accumulation.advance(x, state, schedule, None), (x, state), (v, tangent))
-
-
-@eqx.filter_jit
-def push_finish(
-    accumulation: AbstractAccumulation, x: Array, v: Array, state: PyTree, tangent: PyTree
-) -> tuple[Array, Array]:
-    return jax.jvp(accumulation.close, (x, state), (v, tangent))
-
-
-@eqx.filter_jit
-def walk_start(tangents: Tangents) -> TangentState:
+def begin_tangents(tangents: Tangents) -> TangentState:
     """The state and all tangents before the first piece."""
     return tangents.start()
 
 
 @eqx.filter_jit
-def walk(tangents: Tangents, walked: TangentState, schedule: ObservationSchedule) -> TangentState:
+def advance_tangents(tangents: Tangents, state: TangentState, schedule: ObservationSchedule) -> TangentState:
     """The state and all tangents after a piece, with the normal equations of its observations added."""
-    return tangents.advance(walked, schedule)
+    return tangents.advance(state, schedule)
 
 
 @eqx.filter_jit
-def walk_end(tangents: Tangents, walked: TangentState) -> tuple[Array, Array, Array]:
+def end_tangents(tangents: Tangents, state: TangentState) -> tuple[Array, Array, Array]:
     """J, its gradient and the Gauss-Newton matrix."""
-    return tangents.close(walked).total()
+    return tangents.close(state).total()

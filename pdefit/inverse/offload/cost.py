@@ -151,7 +151,7 @@ def gradient_cost(functional: Functional, tried: Trial) -> Cost:
     stored = account.stored
     # without checkpoints a step leaves more behind than its state
     if isinstance(functional.runner.adjoint, StoreAll):
-        stored = math.ceil(stored * _kept_per_step(functional, tried) / tried.state_bytes)
+        stored = math.ceil(stored * _bytes_per_step(functional, tried) / tried.state_bytes)
     return Cost(
         driver="traced",
         schedule=account.schedule,
@@ -173,11 +173,11 @@ def tangent_cost(functional: Functional) -> Cost:
     grid, count = functional.layout.time_grid, functional.tangents
     beginning = _, theta, state, schedule = _beginning(functional)
     tangents = Tangents(functional, theta)
-    walked = programs.walk_start(tangents)
-    program = compile_ahead(programs.walk, tangents, walked, schedule)
+    begin = programs.begin_tangents(tangents)
+    program = compile_ahead(programs.advance_tangents, tangents, begin, schedule)
     # of one step, from a few
     tried, steps = schedule.time_grid.intervals * schedule.time_grid.length, grid.intervals * grid.length
-    seconds = _seconds(lambda: program.call(tangents, walked, schedule)) / tried
+    seconds = _seconds(lambda: program.call(tangents, begin, schedule)) / tried
     forward = _seconds(lambda: programs.advance(*beginning)) / tried
     return Cost(
         driver="traced",
@@ -193,7 +193,7 @@ def tangent_cost(functional: Functional) -> Cost:
     )
 
 
-def _kept_per_step(functional: Functional, tried: Trial) -> float:
+def _bytes_per_step(functional: Functional, tried: Trial) -> float:
     """Bytes that the reverse pass of one step needs where nothing is run again, by tracing alone.
 
     They are those of every value that enters a product with a cotangent, which the transpose of a few steps closes

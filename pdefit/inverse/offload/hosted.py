@@ -12,16 +12,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from pdefit.adjoints.base import AbstractAdjoint
-from pdefit.adjoints.checkpointing.actions import Advance, Restore, Reverse, StorageTier, Store
-from pdefit.adjoints.checkpointing.schedule import AbstractSchedule
-from pdefit.adjoints.checkpointing.storage import CheckpointStore
-from pdefit.integrate.loop.adjoint_norms import growth
+from pdefit.integrate.loop.time_loop import growth
 from pdefit.inverse.objective.abstract import AbstractEvaluated
 from pdefit.inverse.objective.accumulate import AbstractAccumulation, Misfit, TangentLinearMisfit
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.normal_equations import Tangents
 from pdefit.inverse.objective.residuals import ObservationSchedule
 from pdefit.inverse.offload import _programs as programs
+from pdefit.inverse.offload.schedule import AbstractSchedule, Advance, Restore, Reverse, StorageTier, Store
+from pdefit.inverse.offload.stores import CheckpointStore
 from pdefit.inverse.offload.time_chunks import TimeChunks
 
 
@@ -90,8 +89,7 @@ class HostedFunctional(AbstractEvaluated):
 
     # --- what optimizers ask ---------------------------------------------------------------------------------------------
 
-    def value(self, theta: Float[Array, " p"]) -> Float[Array, ""]:
-        """J(theta)."""
+    def value(self, theta):
         accumulation = Misfit(self._bare)
         pieces = self.route(accumulation, theta).pieces
         state, value = programs.start(accumulation, theta, pieces.first)
@@ -100,35 +98,20 @@ class HostedFunctional(AbstractEvaluated):
             value = value + part
         return value + programs.close(accumulation, theta, state)[0]
 
-    def value_and_grad(self, theta: Float[Array, " p"]) -> tuple[Float[Array, ""], Float[Array, " p"]]:
-        """J and its gradient by the discrete adjoint."""
-        return self.watched_gradient(theta)[:2]
-
     def watched_gradient(self, theta):
         return self._gradient(Misfit(self._bare), theta)
 
     def gauss_newton_product(self, theta, v):
         return self._gradient(TangentLinearMisfit(self._bare, theta), v)[1]
 
-    def jvp(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        """J and its derivative along a direction v, by the tangent-linear model."""
-        accumulation = Misfit(self._bare)
-        pieces = self.route(accumulation, theta).pieces
-        (state, value), (tangent, slope) = programs.push_start(accumulation, theta, v, pieces.first)
-        for schedule in _in_order(pieces):
-            (state, more), (tangent, more_slope) = programs.push(accumulation, theta, v, state, tangent, schedule)
-            value, slope = jax.block_until_ready((value + more, slope + more_slope))
-        more, more_slope = programs.push_finish(accumulation, theta, v, state, tangent)
-        return value + more, slope + more_slope
-
     def normal_equations(self, theta):
         # one tangent for each control is carried from piece to piece
         tangents = Tangents(self._bare, theta)
         pieces = self.route(Misfit(self._bare), theta).pieces
-        walked, windows = programs.walk_start(tangents), _in_order(pieces)
+        state, windows = programs.begin_tangents(tangents), _in_order(pieces)
         for schedule in windows if pieces.first is None else itertools.chain([pieces.first], windows):
-            walked = jax.block_until_ready(programs.walk(tangents, walked, schedule))
-        return programs.walk_end(tangents, walked)
+            state = jax.block_until_ready(programs.advance_tangents(tangents, state, schedule))
+        return programs.end_tangents(tangents, state)
 
     def repeat(self, condition, body, carry):
         # outside of compiled programs

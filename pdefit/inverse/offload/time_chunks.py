@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from pdefit.adjoints.checkpointing.planner import Chunking
 from pdefit.data.observations import Observations
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.inverse.objective.residuals import ObservationSchedule
-from pdefit.inverse.offload.target_source import TargetSource
+from pdefit.inverse.offload.planner import Chunking
+from pdefit.inverse.offload.stores import TargetSource
 
 
 class TimeChunks:

@@ -60,6 +60,11 @@ class Point(NamedTuple):
         """The first point before its evaluation, with zeros for value and gradient."""
         return Point(theta, jnp.zeros((), theta.dtype), jnp.zeros_like(theta))
 
+    @staticmethod
+    def at(theta: Float[Array, " p"], evaluation: Evaluation) -> "Point":
+        """A point with its evaluation."""
+        return Point(theta, evaluation.value, evaluation.gradient)
+
 
 def select(accepted: Bool[Array, ""], new: PyTree, old: PyTree) -> PyTree:
     """The new one of two equal trees where a step is accepted, and the old one where it is rejected."""
@@ -96,15 +101,15 @@ class AbstractOptimizer(eqx.Module):
 
     tangents: eqx.AbstractClassVar[bool]
 
-    @abc.abstractmethod
     def evaluate(self, functional: AbstractEvaluated, state: PyTree) -> Evaluation:
-        """The evaluation of J at the point of `ask`, with as much as this optimizer needs.
+        """The evaluation of J at the point of `ask`, with as much as this optimizer needs; by default J and its gradient.
 
         **Arguments:**
 
         - `functional`: the objective.
         - `state`: the state of the optimizer.
         """
+        return by_gradient(functional, self.ask(state))
 
     @property
     def most_products(self) -> int:
@@ -126,22 +131,22 @@ class AbstractOptimizer(eqx.Module):
         """The point to evaluate next, (p,)."""
 
     @abc.abstractmethod
-    def tell(self, state: PyTree, found: Evaluation) -> tuple[PyTree, Bool[Array, ""]]:
+    def tell(self, state: PyTree, evaluation: Evaluation) -> tuple[PyTree, Bool[Array, ""]]:
         """The state after an evaluation, and whether the point was accepted.
 
         **Arguments:**
 
         - `state`: the state before.
-        - `found`: what `evaluate` returned for it.
+        - `evaluation`: what `evaluate` returned for it.
         """
 
-    @abc.abstractmethod
     def converged(self, state: PyTree) -> Bool[Array, ""]:
-        """Whether the best point is a minimum, as far as the optimizer can judge."""
+        """Whether the best point is a minimum, as far as the optimizer can judge; by default a flag of the state."""
+        return state.converged
 
-    @abc.abstractmethod
     def finished(self, state: PyTree) -> Bool[Array, ""]:
-        """Whether further evaluations are pointless: converged, or stuck."""
+        """Whether further evaluations are pointless: converged, or stuck; by default two flags of the state."""
+        return jnp.logical_or(state.converged, state.stuck)
 
     def remark(self, state: PyTree) -> str | None:
         """The reason why it stopped without having converged, as a sentence for the user; None where there is none."""

@@ -79,21 +79,21 @@ class GaussNewtonCG(AbstractOptimizer):
 
     def evaluate(self, functional, state):
         trial = self.ask(state)
-        found = by_gradient(functional, trial)
-        good = found.finite & _improves(state, found)
-        free = ~state.box.blocked(trial, -found.gradient)
+        evaluation = by_gradient(functional, trial)
+        good = evaluation.finite & _improves(state, evaluation)
+        free = ~state.box.blocked(trial, -evaluation.gradient)
         curvature = self._curvature(functional, trial, state, good)
         points = self._arrow(functional, trial, good)
 
         def scaled(r: Array) -> Array:
             return jnp.where(free, r / curvature if points is None else points.solve(r), 0.0)
 
-        slope = jnp.where(free, -found.gradient, 0.0)
+        slope = jnp.where(free, -evaluation.gradient, 0.0)
         norm = jnp.sqrt(jnp.vdot(slope, scaled(slope)))
         first = jnp.where(state.started, state.first_norm, norm)
         most = jnp.minimum(0.5, jnp.sqrt(norm / jnp.where(first > 0, first, 1.0))) * norm
         direction = self._solve(functional, trial, slope, scaled, free, most, good)
-        return found._replace(direction=direction, curvature=curvature, norm=norm)
+        return evaluation._replace(direction=direction, curvature=curvature, norm=norm)
 
     def _arrow(self, functional: AbstractEvaluated, theta: Array, wanted: Bool[Array, ""]) -> BlockArrow | None:
         """The block-arrow preconditioner, where the unknowns are numbers and an initial state."""
@@ -119,9 +119,9 @@ class GaussNewtonCG(AbstractOptimizer):
         def more(carry: tuple[Array, Array]) -> Array:
             return (carry[0] < len(masks)) & ~state.started & wanted
 
-        found = functional.repeat(more, body, (jnp.zeros((), int), state.curvature))[1]
+        measured = functional.repeat(more, body, (jnp.zeros((), int), state.curvature))[1]
         # a control without any curvature keeps its place in the scale of the others
-        return jnp.where(found > 0, found, jnp.max(found, initial=0.0) + (jnp.max(found, initial=0.0) <= 0))
+        return jnp.where(measured > 0, measured, jnp.max(measured, initial=0.0) + (jnp.max(measured, initial=0.0) <= 0))
 
     def _solve(
         self,
@@ -177,15 +177,15 @@ class GaussNewtonCG(AbstractOptimizer):
     def ask(self, state):
         return state.box.clip(state.point.theta + state.step * state.direction)
 
-    def tell(self, state, found):
-        assert found.direction is not None and found.curvature is not None and found.norm is not None
+    def tell(self, state, evaluation):
+        assert evaluation.direction is not None and evaluation.curvature is not None and evaluation.norm is not None
         first = ~state.started
-        accepted = found.finite & _improves(state, found)
-        trial = Point(self.ask(state), found.value, found.gradient), found.direction, found.curvature
+        accepted = evaluation.finite & _improves(state, evaluation)
+        trial = Point.at(self.ask(state), evaluation), evaluation.direction, evaluation.curvature
         point, direction, curvature = select(accepted, trial, (state.point, state.direction, state.curvature))
-        first_value = jnp.where(first, found.value, state.first_value)
+        first_value = jnp.where(first, evaluation.value, state.first_value)
         promise = -jnp.vdot(point.gradient, direction) / 2
-        step = jnp.where(accepted, 1.0, _shorter(state, found))
+        step = jnp.where(accepted, 1.0, _shorter(state, evaluation))
         helpless = step < 1e-12
         exhausted = helpless & (point.value <= _ROUND_OFF**2 * first_value)
         new = _State(
@@ -194,36 +194,30 @@ class GaussNewtonCG(AbstractOptimizer):
             direction=direction,
             curvature=curvature,
             step=step,
-            first_norm=jnp.where(first, found.norm, state.first_norm),
+            first_norm=jnp.where(first, evaluation.norm, state.first_norm),
             started=jnp.ones((), bool),
             converged=(accepted & (promise <= self.tolerance * point.value)) | exhausted,
-            stuck=helpless | (first & ~found.finite),
+            stuck=helpless | (first & ~evaluation.finite),
             box=state.box,
         )
         return new, accepted
 
-    def converged(self, state):
-        return state.converged
 
-    def finished(self, state):
-        return jnp.logical_or(state.converged, state.stuck)
-
-
-def _improves(state: _State, found: Evaluation) -> Bool[Array, ""]:
+def _improves(state: _State, evaluation: Evaluation) -> Bool[Array, ""]:
     """Whether a point is the first one, or good enough for its step."""
     before = state.point
     slope = jnp.vdot(before.gradient, state.direction)
     promised = -state.step * slope
-    enough = found.value <= before.value - _ARMIJO * promised
+    enough = evaluation.value <= before.value - _ARMIJO * promised
     # an improvement lost in the round-off of J counts when no more than that was promised
-    in_noise = (promised <= 1e-13 * before.value) & (found.value <= (1 + 1e-13) * before.value)
+    in_noise = (promised <= 1e-13 * before.value) & (evaluation.value <= (1 + 1e-13) * before.value)
     return ~state.started | enough | in_noise
 
 
-def _shorter(state: _State, found: Evaluation) -> Array:
+def _shorter(state: _State, evaluation: Evaluation) -> Array:
     """The minimum of the parabola through the start, its slope and the trial, between a tenth and a half of the step."""
     before, step = state.point, state.step
     slope = jnp.vdot(before.gradient, state.direction)
-    bend = found.value - before.value - step * slope
+    bend = evaluation.value - before.value - step * slope
     best = -slope * step**2 / (2 * jnp.where(bend > 0, bend, 1.0))
     return jnp.where(jnp.isfinite(bend) & (bend > 0), jnp.clip(best, 0.1 * step, 0.5 * step), 0.1 * step)

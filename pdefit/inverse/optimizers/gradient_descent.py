@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, PyTree
 
-from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, by_gradient, select
+from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, select
 
 
 class _State(NamedTuple):
@@ -37,9 +37,6 @@ class Optax(AbstractOptimizer):
 
     transformation: optax.GradientTransformation = eqx.field(static=True)
 
-    def evaluate(self, functional, state):
-        return by_gradient(functional, self.ask(state))
-
     def init(self, theta, box):
         one = jnp.ones((), theta.dtype)
         return _State(theta, theta, jnp.zeros_like(theta), self.transformation.init(theta), one, box)
@@ -47,9 +44,9 @@ class Optax(AbstractOptimizer):
     def ask(self, state):
         return state.trial
 
-    def tell(self, state, found):
-        accepted = found.finite
-        gradient = jnp.where(accepted, found.gradient, 0.0)
+    def tell(self, state, evaluation):
+        accepted = evaluation.finite
+        gradient = jnp.where(accepted, evaluation.gradient, 0.0)
         update, transformation = self.transformation.update(gradient, state.transformation, state.trial)
         new, old = (state.trial, jnp.asarray(update), transformation), (state.theta, state.update, state.transformation)
         theta, update, transformation = select(accepted, new, old)

@@ -1,13 +1,121 @@
-"""Limited-memory BFGS."""
+"""Limited-memory BFGS, with a zoom line search for the strong Wolfe conditions, one evaluation at a time."""
 
 from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Bool, Float, PyTree
 
-from pdefit.inverse.optimizers import _line_search as line_search
-from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Point, by_gradient, select
+from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Point, select
+
+_DECREASE = 1e-4
+_CURVATURE = 0.9
+_ROUND_OFF = 1e-14
+
+
+class _Search(NamedTuple):
+    """A line search along phi(a) = J(theta + a d).
+
+    **Arguments:**
+
+    - `step`: the trial step.
+    - `value0`, `slope0`: value and slope at a = 0.
+    - `low`, `low_value`, `low_slope`: the best step so far, with value and slope.
+    - `high`, `high_value`: the other end of the bracket, once `zooming`.
+    - `zooming`: whether a bracket was found.
+    - `trials`: the number of trials.
+    - `limit`: the largest step that the bounds allow.
+    """
+
+    step: Array
+    value0: Array
+    slope0: Array
+    low: Array
+    low_value: Array
+    low_slope: Array
+    high: Array
+    high_value: Array
+    zooming: Array
+    trials: Array
+    limit: Array
+
+
+class _Decision(NamedTuple):
+    """The decision after a trial; where neither `accept` nor `fail` holds, the search goes on.
+
+    **Arguments:**
+
+    - `accept`: the trial is taken.
+    - `fail`: the search gives up.
+    - `better`: the trial is the new `low`, whose gradient must be kept.
+    """
+
+    accept: Bool[Array, ""]
+    fail: Bool[Array, ""]
+    better: Bool[Array, ""]
+
+
+def _begin(step: Array, value: Array, slope: Array, limit: Array) -> _Search:
+    """A search from a = 0.
+
+    **Arguments:**
+
+    - `step`: the first trial step.
+    - `value`, `slope`: value and slope at a = 0.
+    - `limit`: the largest step that the bounds allow.
+    """
+    zero = jnp.zeros_like(value)
+    false = jnp.zeros((), bool)
+    step = jnp.minimum(step, limit)
+    return _Search(step, value, slope, zero, value, slope, zero, value, false, jnp.zeros((), int), limit)
+
+
+def _interpolate(low: Array, low_value: Array, low_slope: Array, high: Array, high_value: Array) -> Float[Array, ""]:
+    """The minimum of the parabola through value and slope at `low` and the value at `high`, kept inside the bracket."""
+    width = high - low
+    curvature = high_value - low_value - low_slope * width
+    good = jnp.isfinite(high_value) & (curvature > 0)
+    fraction = jnp.where(good, -low_slope * width / (2 * jnp.where(good, curvature, 1.0)), 0.5)
+    return low + jnp.clip(fraction, 0.1, 0.9) * width
+
+
+def _advance(search: _Search, value: Array, slope: Array, max_trials: int = 20) -> tuple[_Search, _Decision]:
+    """The search after its trial step, and the decision.
+
+    **Arguments:**
+
+    - `search`: the search before the trial.
+    - `value`, `slope`: value and slope at the trial step.
+    - `max_trials`: the number of trials after which the search fails.
+
+    Source: J. Nocedal, S. Wright, Numerical Optimization (2006), algorithms 3.5 and 3.6, doi:10.1007/978-0-387-40065-5.
+    Near round-off, values that differ by less than their accuracy count as equal (W. Hager, H. Zhang, SIAM J. Optim.
+    16:170 (2005), doi:10.1137/030601880).
+    """
+    s = search
+    finite = jnp.isfinite(value) & jnp.isfinite(slope)
+    slack = _ROUND_OFF * jnp.abs(s.value0)
+    too_high = ~finite | (value > s.value0 + _DECREASE * s.step * s.slope0 + slack)
+    too_high |= (s.zooming | (s.trials > 0)) & (value >= s.low_value + slack)
+    flat = jnp.abs(slope) <= -_CURVATURE * s.slope0
+    at_limit = ~s.zooming & (s.step >= s.limit)
+    accept = ~too_high & (flat | at_limit)
+
+    # the trial becomes the far end of the bracket, or the new best with the bracket on the side where J falls
+    turned = jnp.where(s.zooming, slope * (s.high - s.low) >= 0, slope >= 0)
+    high = jnp.where(too_high, s.step, jnp.where(turned, s.low, s.high))
+    high_value = jnp.where(too_high, jnp.where(finite, value, jnp.inf), jnp.where(turned, s.low_value, s.high_value))
+    low = jnp.where(too_high, s.low, s.step)
+    low_value = jnp.where(too_high, s.low_value, value)
+    low_slope = jnp.where(too_high, s.low_slope, slope)
+    zooming = s.zooming | too_high | turned
+
+    longer = jnp.minimum(3 * s.step, s.limit)
+    step = jnp.where(zooming, _interpolate(low, low_value, low_slope, high, high_value), longer)
+    trials = s.trials + 1
+    fail = ~accept & ((trials >= max_trials) | (jnp.abs(high - low) * zooming + (~zooming) < 1e-14 * s.step))
+    new = _Search(step, s.value0, s.slope0, low, low_value, low_slope, high, high_value, zooming, trials, s.limit)
+    return new, _Decision(accept, fail, ~too_high)
 
 
 class _State(NamedTuple):
@@ -15,7 +123,7 @@ class _State(NamedTuple):
     direction: Array
     # the gradient at the best trial of the running line search
     low_gradient: Array
-    search: line_search.Search
+    search: _Search
     memory: PyTree
     started: Array
     done: Array
@@ -50,9 +158,6 @@ class LBFGS(AbstractOptimizer):
     gradient_tolerance: float = 1e-10
     value_tolerance: float = 1e-14
 
-    def evaluate(self, functional, state):
-        return by_gradient(functional, self.ask(state))
-
     @property
     def _two_loop(self) -> optax.GradientTransformation:
         return optax.scale_by_lbfgs(memory_size=self.memory)
@@ -60,7 +165,7 @@ class LBFGS(AbstractOptimizer):
     def init(self, theta, box):
         zero, false = jnp.zeros((), theta.dtype), jnp.zeros((), bool)
         empty = jnp.zeros_like(theta)
-        search = line_search.begin(zero, zero, zero, zero)
+        search = _begin(zero, zero, zero, zero)
         memory = self._two_loop.init(theta)
         count = jnp.zeros((), int)
         return _State(Point.before(theta), empty, empty, search, memory, false, false, false, zero, count, box)
@@ -73,24 +178,24 @@ class LBFGS(AbstractOptimizer):
         """The point after a step along the direction, within the bounds."""
         return state.box.clip(state.point.theta + step * state.direction)
 
-    def tell(self, state, found):
+    def tell(self, state, evaluation):
         before = state.point
-        slope = jnp.vdot(found.gradient, state.direction)
-        search, verdict = line_search.advance(state.search, found.value, slope)
-        low_gradient = jnp.where(verdict.better, found.gradient, state.low_gradient)
+        slope = jnp.vdot(evaluation.gradient, state.direction)
+        search, decision = _advance(state.search, evaluation.value, slope)
+        low_gradient = jnp.where(decision.better, evaluation.gradient, state.low_gradient)
         # a failed search still ends at its best trial, if that is better than its start
-        use_low = verdict.fail & (search.low_value < before.value)
-        moved = verdict.accept | use_low
+        use_low = decision.fail & (search.low_value < before.value)
+        moved = decision.accept | use_low
         first = ~state.started
         lowest = Point(self._along(state, search.low), search.low_value, low_gradient)
-        trial = Point(self._along(state, state.search.step), found.value, found.gradient)
-        point = select(verdict.accept, trial, select(use_low, lowest, before))
-        theta, value, gradient = select(first, Point(before.theta, found.value, found.gradient), point)
-        begin_anew = first | moved | verdict.fail
-        stuck = verdict.fail & ~moved & ~first
+        trial = Point.at(self._along(state, state.search.step), evaluation)
+        point = select(decision.accept, trial, select(use_low, lowest, before))
+        theta, value, gradient = select(first, Point.at(before.theta, evaluation), point)
+        begin_anew = first | moved | decision.fail
+        stuck = decision.fail & ~moved & ~first
         # a step that the box cut short is no evidence of a minimum
         whole = state.search.step < state.search.limit
-        fell_little = verdict.accept & whole & (before.value - value <= self.value_tolerance * jnp.abs(value)) & ~first
+        fell_little = decision.accept & whole & (before.value - value <= self.value_tolerance * jnp.abs(value)) & ~first
         held = state.box.blocked(theta, -gradient)
         changed = begin_anew & jnp.any(held != state.box.blocked(before.theta, -before.gradient))
 
@@ -105,7 +210,7 @@ class LBFGS(AbstractOptimizer):
         steepest = jnp.where(state.box.blocked(theta, -gradient), 0.0, -gradient)
         direction = jnp.where(downhill, direction, steepest)
         fresh_start = first | stuck | changed | ~downhill
-        new_search = line_search.begin(
+        new_search = _begin(
             jnp.where(fresh_start, _first_step(direction), 1.0),
             value,
             jnp.vdot(gradient, direction),
@@ -124,7 +229,7 @@ class LBFGS(AbstractOptimizer):
             memory=memory,
             started=jnp.ones((), bool),
             done=state.done | flat | fell_little | (restarts >= 2),
-            stuck=first & ~found.finite,
+            stuck=first & ~evaluation.finite,
             first_norm=first_norm,
             restarts=restarts,
             box=state.box,

@@ -118,13 +118,13 @@ class LevenbergMarquardt(AbstractOptimizer):
     def ask(self, state):
         return state.trial
 
-    def tell(self, state, found):
+    def tell(self, state, evaluation):
         before = state.point
-        matrix = jnp.zeros_like(state.matrix) if found.matrix is None else found.matrix
-        finite = found.finite & jnp.all(jnp.isfinite(matrix))
+        matrix = jnp.zeros_like(state.matrix) if evaluation.matrix is None else evaluation.matrix
+        finite = evaluation.finite & jnp.all(jnp.isfinite(matrix))
         step = state.trial - before.theta
         predicted = -(jnp.vdot(before.gradient, step) + step @ state.matrix @ step / 2)
-        actual = before.value - found.value
+        actual = before.value - evaluation.value
         # an improvement lost in the round-off of J counts when the model promised no more than that
         in_noise = (predicted <= 1e-13 * before.value) & (actual >= -1e-13 * before.value)
         first = ~state.started
@@ -135,10 +135,10 @@ class LevenbergMarquardt(AbstractOptimizer):
         damping = jnp.where(accepted, jnp.where(first, state.damping, eased), state.damping * state.growth)
         growth = jnp.where(accepted, 2.0, 2 * state.growth)
 
-        trial = Point(state.trial, found.value, found.gradient)
+        trial = Point.at(state.trial, evaluation)
         point, matrix = select(accepted, (trial, matrix), (before, state.matrix))
         step, promise, full = _step(point, matrix, damping, state.box, self.max_step)
-        first_value = jnp.where(first, found.value, state.first_value)
+        first_value = jnp.where(first, evaluation.value, state.first_value)
         helpless = damping > 1e15
         still = jnp.all(jnp.abs(full) <= self.step_tolerance * jnp.maximum(1.0, jnp.abs(point.theta)))
         done = (promise <= self.tolerance * point.value) | (point.value <= _ROUND_OFF**2 * first_value) | still
@@ -158,9 +158,6 @@ class LevenbergMarquardt(AbstractOptimizer):
             box=state.box,
         )
         return new, accepted
-
-    def converged(self, state):
-        return state.converged
 
     def finished(self, state):
         return jnp.any(jnp.stack([state.converged, state.stuck, state.watch.creeps]))
@@ -211,8 +208,8 @@ def _step(
     # to cut the whole step where one element meets its limit would stop all; to cut that element alone would leave the
     # others where they belong to its full length. So it is held at its limit, and the others find their step anew. That
     # may move another one beyond its own limit, hence the rounds.
-    def hold(_: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
-        held, at = found
+    def hold(_: Array, before: tuple[Array, Array]) -> tuple[Array, Array]:
+        held, at = before
         step = scale * solve(jnp.maximum(damping, round_off), held, at)
         limited = jnp.clip(step, lowest, highest)
         beyond = held | (step != limited)

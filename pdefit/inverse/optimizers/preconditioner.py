@@ -88,7 +88,7 @@ def block_arrow(functional: Functional, theta: Float[Array, " p"]) -> BlockArrow
     owners += tuple(Controls((c,)) for c in fields)
     empty = _PointTally(jnp.zeros((1, len(seeds), len(seeds), n)))
     tangents = Tangents(functional, theta, jnp.asarray(seeds), owners)
-    gram = tangents.advance(tangents.start(empty), functional.schedule).seen.gram[0]
+    gram = tangents.advance(tangents.start(empty), functional.schedule).total.gram[0]
     extra = jvp_many(functional.extra_residuals, (theta,), (jnp.asarray(seeds[:k]),))[1]
     blocks = jnp.moveaxis(gram[k:, k:], -1, 0)
     borders = jnp.moveaxis(gram[k:, :k], -1, 0)

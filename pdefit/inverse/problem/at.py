@@ -12,7 +12,7 @@ from jaxtyping import Array
 
 from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.trees import named_fields
-from pdefit.inverse.problem._along_axes import Faces, as_faces, basis, faces_of, grid_of, sizes_and_starts
+from pdefit.inverse.problem.along_axes import Faces, as_faces, basis, faces_of, grid_of, sizes_and_starts
 from pdefit.inverse.problem.instrument import AbstractObservationOperator
 from pdefit.systems.grid import AbstractGrid
 

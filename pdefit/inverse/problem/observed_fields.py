@@ -1,14 +1,18 @@
-"""Fields of the state as a record tells them, through the observation operator."""
+"""Fields of the state as a record tells them through the observation operator, and the positions that it observes."""
+
+from collections.abc import Callable, Mapping
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from pdefit._util.trees import named_fields
 from pdefit.data.observations import Observations
+from pdefit.inverse.problem.instrument import AbstractObservationOperator, Compose
 from pdefit.inverse.problem.problem import Problem
+from pdefit.systems.capabilities import FieldCoords
 
 # Newton steps at most, and the error that is left of a value in units of round-off
 _STEPS, _ROUND_OFF = 20, 64
@@ -68,3 +72,113 @@ def _inverted(problem: Problem, name: str, observations: Observations) -> tuple[
         seen, steepness = slope(found, jnp.ones_like(found))
     known = mask & (jnp.abs(data - seen) <= small)
     return jnp.where(known, found, start), known
+
+
+def observed_positions(
+    observe: AbstractObservationOperator, t: Array | float, y: PyTree, args: PyTree, coords: Mapping[str, FieldCoords]
+) -> dict[str, FieldCoords]:
+    """Positions of the points that an operator observes, for every variable and axis where they can be found.
+
+    Some operators state them (`moved`). Else a point of the output lies at the mean position of the cells it depends on.
+    That is the derivative of the operator at `y`, applied to the coordinates of the fields, divided by the same of ones.
+    So picked points keep their places, and blocks lie at their centres. An operator that only blurs keeps the points
+    where they were, although its weights lean inward at the edges.
+
+    **Arguments:**
+
+    - `observe`: the operator.
+    - `t`, `y`, `args`: a time, a state at which it can be differentiated, and the inputs.
+    - `coords`: the coordinates of every field of the state.
+    """
+    if isinstance(observe, Compose):
+        for operator in observe.operators:
+            coords, y = observed_positions(operator, t, y, args, coords), operator(jnp.asarray(t), y, args)
+        return dict(coords)
+
+    def look(y: PyTree) -> dict[str, Array]:
+        return named_fields(observe(jnp.asarray(t), y, args))
+
+    if observe.scattered:
+        seen = jax.eval_shape(look, y)
+        return {name: FieldCoords(dims=(*("",) * (x.ndim - 1), "point"), coords={}) for name, x in seen.items()}
+    if (stated := observe.moved(coords)) is not None:
+        return stated
+    numbers = {d: np.asarray(c, float) for w in coords.values() for d, c in w.coords.items() if c.dtype.kind == "f"}
+    length_units = {d: unit for w in coords.values() for d, unit in w.coord_units.items()}
+    found: dict[str, dict[int, str]] = {}
+    where: dict[str, dict[str, np.ndarray]] = {}
+    for dim, points in numbers.items():
+        # the weights of a mean need not be known, nor add up to one: applied to coordinates the operator gives their
+        # weighted sum, applied to ones the sum of the weights, and a factor such as a unit drops out of the quotient.
+        # Coordinates run from 0 to 1, so that single precision is enough where the origin is far away
+        origin, span = points[0], float(np.ptp(points)) or 1.0
+        unit = (points - origin) / span
+        total, moments = (_pushed(look, y, coords, dim, p) for p in (np.ones_like(unit), unit))
+        for name, weights in total.items():
+            with np.errstate(divide="ignore", invalid="ignore"):
+                placed = _along_one_axis(np.asarray(moments[name] / weights), coords.get(name), dim)
+            if placed is not None:
+                axis, at = placed
+                is_blurred = at.size == unit.size and not np.allclose(np.sort(at), np.sort(unit), atol=1e-5)
+                found.setdefault(name, {})[axis] = dim
+                where.setdefault(name, {})[dim] = points if is_blurred else origin + span * at
+    shapes = {name: np.ndim(x) for name, x in jax.eval_shape(look, y).items()}
+    return {
+        name: FieldCoords(
+            dims=tuple(found.get(name, {}).get(axis, "") for axis in range(ndim)),
+            coords=where.get(name, {}),
+            coord_units={d: length_units.get(d, "1") for d in where.get(name, {})},
+        )
+        for name, ndim in shapes.items()
+    }
+
+
+def positions_of(
+    observe: AbstractObservationOperator, t: float, y: PyTree, args: PyTree, coords: Mapping[str, FieldCoords]
+) -> dict[str, FieldCoords]:
+    """The same positions; empty for an operator of a plugin that has no derivative here.
+
+    **Arguments:** as of `observed_positions`.
+    """
+    try:
+        return observed_positions(observe, t, y, args, coords)
+    # an instrument of a plugin may raise any exception at this state
+    except Exception:
+        return {}
+
+
+def _pushed(
+    look: Callable[[PyTree], dict[str, Array]],
+    y: PyTree,
+    coords: Mapping[str, FieldCoords],
+    dim: str,
+    points: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """The derivative of an observation applied to fields that are `points` along one axis.
+
+    Fields without that axis do not change.
+    """
+
+    def tangent(name: str, like: Array) -> Array:
+        dims = coords[name].dims if name in coords else ()
+        if dim not in dims:
+            return jnp.zeros_like(like)
+        shape = [-1 if d == dim else 1 for d in dims]
+        return jnp.broadcast_to(jnp.asarray(points.reshape(shape), like.dtype), like.shape)
+
+    moved = [tangent(name, x) for name, x in named_fields(y).items()]
+    _, pushed = jax.jvp(look, (y,), (jax.tree.unflatten(jax.tree.structure(y), moved),))
+    return {name: np.asarray(x) for name, x in pushed.items()}
+
+
+def _along_one_axis(at: np.ndarray, before: FieldCoords | None, dim: str) -> tuple[int, np.ndarray] | None:
+    """The one axis along which positions change, and the positions along it; None where there is no such axis."""
+    if at.ndim == 0 or not np.all(np.isfinite(at)):
+        return None
+    small = 1e-9 * max(float(np.ptp(at)), np.finfo(float).tiny)
+    changing = [axis for axis in range(at.ndim) if np.max(np.ptp(at, axis=axis)) > small]
+    if not changing and before is not None and len(before.dims) == at.ndim and dim in before.dims:
+        changing = [before.dims.index(dim)] if at.shape[before.dims.index(dim)] == 1 else []
+    if len(changing) != 1:
+        return None
+    return changing[0], np.moveaxis(at, changing[0], 0).reshape(at.shape[changing[0]], -1)[:, 0]

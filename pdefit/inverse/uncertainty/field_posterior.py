@@ -23,13 +23,12 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from scipy import linalg
 
 from pdefit._util.errors import PdefitError
-from pdefit.inverse.controls.prior_variance import prior_variance
 from pdefit.inverse.controls.vector import FEW, Controls
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import VALUE
 from pdefit.inverse.objective.variants import with_tangents
-from pdefit.inverse.uncertainty._control_values import squares, values_at
-from pdefit.inverse.uncertainty._leading import leading
+from pdefit.inverse.uncertainty._by_products import leading
+from pdefit.inverse.uncertainty._control_values import prior_variance, squares, values_at
 from pdefit.systems.capabilities import AbstractConstrained
 
 # eigenvalues that were left out are mentioned where their sum is above this part of the number of those found

@@ -2,7 +2,6 @@
 
 import io
 import math
-import os
 import queue
 import shutil
 from collections.abc import Sequence
@@ -131,15 +130,15 @@ class CheckpointFile:
         """Transfer of all leaves to or from the file, one behind the other; nothing after a failure."""
         if self._failure is not None:
             return
-        file, at = self._file.fileno(), slot * self.state_bytes
         try:
+            self._file.seek(slot * self.state_bytes)
             for leaf in leaves:
                 left = leaf.reshape(-1).view(np.uint8).data
                 while left:
-                    done = os.pwrite(file, left, at) if verb == "written" else os.preadv(file, [left], at)
-                    if done == 0:
+                    done = self._file.write(left) if verb == "written" else self._file.readinto(left)
+                    if not done:
                         raise OSError("it is shorter than what was written into it")
-                    left, at = left[done:], at + done
+                    left = left[done:]
         except OSError as error:
             self._failure = self._readable(error, verb)
 

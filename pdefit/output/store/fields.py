@@ -9,8 +9,8 @@ import numpy as np
 from pdefit._util.atomic import beside
 from pdefit._util.errors import PdefitError
 from pdefit._util.interrupts import uninterrupted
-from pdefit.data.readers.datasets import array, opened, shape
 from pdefit.data.readers.fields import Field
+from pdefit.data.readers.formats import opened
 from pdefit.output.store import _surviving as surviving
 from pdefit.systems.capabilities import FieldCoords
 
@@ -168,7 +168,7 @@ def read_frame(path: Path, shapes: Mapping[str, tuple[int, ...]], model: str) ->
     - `model`: its name, for errors.
     """
     with opened(path) as file:
-        has = set(file)
+        has = {*file, *file.links}
         names = {f: next((n for n in (f"{f}_{_KIND}", f) if n in has), None) for f in shapes}
         missing = [f for f, name in names.items() if name is None]
         if missing:
@@ -176,11 +176,11 @@ def read_frame(path: Path, shapes: Mapping[str, tuple[int, ...]], model: str) ->
                 f"'{path.name}' is no state of {model}: it holds {', '.join(sorted(has)) or 'nothing'}, but not "
                 f"{', '.join(missing)}; name the fields.h5 of a run of {model}"
             )
-        count = _count(array(file, "n_done", path), path) if "n_done" in has else None
+        count = _count(file["n_done"].array(), path) if "n_done" in has else None
         out = {}
         for field, expected in shapes.items():
             name = str(names[field])
-            found = shape(file, name, path)
+            found = file[name].shape
             if len(found) != 1 + len(expected) or found[1:] != expected:
                 raise PdefitError(
                     f"'{name}' in '{path.name}' has frames of shape {found[1:]}, but {field} of {model} has {expected}; "
@@ -189,7 +189,7 @@ def read_frame(path: Path, shapes: Mapping[str, tuple[int, ...]], model: str) ->
             last = (found[0] if count is None else min(count, found[0])) - 1
             if last < 0:
                 raise PdefitError(f"'{path.name}' holds no complete frame yet; use another file")
-            value = array(file, name, path, slice(last, last + 1))[0]
+            value = file[name].array(slice(last, last + 1))[0]
             if value.dtype.kind != "f":
                 raise PdefitError(f"'{name}' in '{path.name}' is text; numbers are expected")
             if not np.all(np.isfinite(value)):

@@ -10,7 +10,7 @@ import numpy as np
 from pdefit._util.atomic import beside
 from pdefit._util.errors import PdefitError
 from pdefit._util.interrupts import uninterrupted
-from pdefit.data.readers.datasets import opened, variable
+from pdefit.data.readers.formats import opened
 from pdefit.output.store import _surviving as surviving
 
 # columns of a history, besides one for each control
@@ -106,6 +106,6 @@ def _rows(path: Path, keep: int) -> dict[str, np.ndarray]:
 def _complete(path: Path) -> tuple[int, dict[str, np.ndarray], list[str]]:
     """The number of complete rows, the columns with those rows, and the names of the controls."""
     with opened(path) as file:
-        columns: dict[str, Any] = {c: variable(file, c, path) for c in ("n_done", *COLUMNS, "control", "control_name")}
+        columns: dict[str, Any] = {c: file[c].checked().stored for c in ("n_done", *COLUMNS, "control", "control_name")}
         count, names = int(columns.pop("n_done")[()]), columns.pop("control_name").asstr()[()]
         return count, {name: np.asarray(column[:count]) for name, column in columns.items()}, [*map(str, names)]

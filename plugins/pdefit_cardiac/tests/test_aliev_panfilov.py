@@ -5,6 +5,7 @@ import functools
 from pathlib import Path
 
 import diffrax
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -13,6 +14,13 @@ from pdefit_cardiac import ALIEV_PANFILOV, AlievPanfilov
 from pdefit_cardiac.aliev_panfilov import State
 
 import pdefit
+
+rates = eqx.filter_jit(lambda system, y: system.vector_field(0.0, y, None))
+
+
+@eqx.filter_jit
+def initial(system):
+    return system.init(None)
 
 
 def film(system, y0, ts, dt):
@@ -25,8 +33,8 @@ def test_a_front_into_resting_tissue_runs_at_its_speed(a, k):
     """Without recovery it is the front of Nagumo's equation, whose speed is known."""
     grid = pdefit.CartesianGrid(shape=(400,), extent=(8.0,), length_unit="cm")
     system = AlievPanfilov(grid, **{**ALIEV_PANFILOV, "a": a, "k": k, "eps0": 0.0, "mu1": 0.0})
-    u = film(system, system.init(None), [200.0, 400.0], 0.1).u
-    place = [float(np.interp(-0.5, -np.asarray(profile), grid.axis(0))) for profile in u]
+    u = np.asarray(film(system, initial(system), [200.0, 400.0], 0.1).u)
+    place = [float(np.interp(-0.5, -profile, grid.axis(0))) for profile in u]
     exact = np.sqrt(k * system.D / (2 * system.time_scale)) * (1 - 2 * a)
     np.testing.assert_allclose((place[1] - place[0]) / 200, exact, rtol=0.01)
 
@@ -39,7 +47,7 @@ def action_potential():
 
 
 def test_the_action_potential():
-    u = np.asarray(action_potential().u[:, 0])
+    u = np.asarray(action_potential().u)[:, 0]
     assert 0.98 < u.max() < 1.0
     # 26.7 of the published time units
     np.testing.assert_allclose(0.5 * np.count_nonzero(u > 0.1), 345.0, atol=2.0)
@@ -48,7 +56,7 @@ def test_the_action_potential():
 
 def test_rest_is_rest():
     system = AlievPanfilov(pdefit.CartesianGrid(shape=(4, 4), extent=(1.0, 1.0)), **ALIEV_PANFILOV)
-    for rate in system.vector_field(0.0, system.rest(), None):
+    for rate in rates(system, system.rest()):
         np.testing.assert_array_equal(rate, 0.0)
 
 
@@ -56,7 +64,7 @@ def test_a_wave_turns_around_the_middle():
     """For four turns, and every place is excited again in each."""
     grid = pdefit.CartesianGrid(shape=(64, 64), extent=(12.8, 12.8), length_unit="cm")
     system = AlievPanfilov(grid, **{**ALIEV_PANFILOV, "D": 4e-3})
-    u = np.asarray(film(system, system.init(None), np.arange(0.0, 2001.0, 10.0), 0.5).u)
+    u = np.asarray(film(system, initial(system), np.arange(0.0, 2001.0, 10.0), 0.5).u)
     excited = u > 0.5
     beats = np.count_nonzero(excited[1:] & ~excited[:-1], axis=0)
     assert beats[::63, ::63].min() >= 3 and beats.max() <= 8
@@ -68,9 +76,9 @@ def test_time_scale_is_a_unit_of_time():
     two = AlievPanfilov(
         pdefit.CartesianGrid(shape=(8, 8), extent=(np.sqrt(2), np.sqrt(2))), **{**ALIEV_PANFILOV, "time_scale": 25.8}
     )
-    y = one.init(None)
-    for a, b in zip(one.vector_field(0.0, y, None), two.vector_field(0.0, y, None), strict=True):
-        np.testing.assert_allclose(a, 2 * b, rtol=1e-12, atol=1e-15)
+    y = initial(one)
+    for a, b in zip(rates(one, y), rates(two, y), strict=True):
+        np.testing.assert_allclose(a, 2 * np.asarray(b), rtol=1e-12, atol=1e-15)
     np.testing.assert_allclose(2 * one.stable_step(y), two.stable_step(y), rtol=1e-12)
 
 
@@ -78,27 +86,28 @@ def test_the_voltage_alone_does_not_tell_the_time_scale():
     grid = pdefit.CartesianGrid(shape=(32,), extent=(2.0,))
     one = AlievPanfilov(grid, **ALIEV_PANFILOV)
     two = dataclasses.replace(one, time_scale=2 * one.time_scale, k=2 * one.k, eps0=2 * one.eps0)
-    y = one.init(None)._replace(v=jnp.full(grid.shape, 0.2))
+    y = initial(one)._replace(v=jnp.asarray(np.full(grid.shape, 0.2)))
     a, b = (film(s, y0, [20.0], 0.05) for s, y0 in ((one, y), (two, y._replace(v=2 * y.v))))
     np.testing.assert_allclose(a.u, b.u, atol=1e-12)
-    np.testing.assert_allclose(2 * a.v, b.v, atol=1e-12)
+    np.testing.assert_allclose(2 * np.asarray(a.v), b.v, atol=1e-12)
 
 
 @pytest.mark.parametrize(("ahead", "stable"), [(0.95, True), (1.6, False)])
 def test_the_stable_step_is_near_the_limit(ahead, stable):
     grid = pdefit.CartesianGrid(shape=(16, 16), extent=(0.4, 0.4))
     system = AlievPanfilov(grid, **ALIEV_PANFILOV)
-    y = system.init(None)
+    y = initial(system)
     rough = y._replace(u=y.u + 0.1 * np.random.default_rng(0).normal(size=grid.shape))
     dt = ahead * system.stable_step(rough)
     end = film(system, rough, [300 * dt], dt)
-    assert bool(jnp.max(jnp.abs(end.u)) < 2.0) is stable
+    assert bool(np.max(np.abs(end.u)) < 2.0) is stable
 
 
 def test_fields_are_named_and_averaged():
     system = AlievPanfilov.example(16).system
     assert list(system.coords()) == list(State._fields)
-    np.testing.assert_allclose(system.coarsen(system.init(None), 4).u.mean(), system.init(None).u.mean(), rtol=1e-14)
+    y = initial(system)
+    np.testing.assert_allclose(np.mean(eqx.filter_jit(system.coarsen)(y, 4).u), np.mean(y.u), rtol=1e-14)
     units = {n: i.unit for n, i in pdefit.parameters(AlievPanfilov).items() if i.unit != "1"}
     assert units == {"D": "cm^2/ms", "time_scale": "ms"}
 

@@ -5,7 +5,7 @@ import pytest
 from pdefit_cardiac import Patches
 
 import pdefit
-from pdefit.cli.config._instantiate import make
+from pdefit.cli.config._reader import make
 
 # shared edges, overlaps, a box inside a cell, one that leaves the grid
 BOXES = [

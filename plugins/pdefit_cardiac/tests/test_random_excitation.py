@@ -8,7 +8,7 @@ from pdefit_cardiac import ALIEV_PANFILOV, BOCF, TUTORIAL, AlievPanfilov, Patche
 from pdefit_reaction import FisherKPP
 
 import pdefit
-from pdefit.cli.config._instantiate import make
+from pdefit.cli.config._reader import make
 
 
 def tissue(*shape, model=BOCF, numbers=TUTORIAL, **changes):

@@ -6,7 +6,7 @@ import pytest
 from pdefit_cardiac import BOCF, AlievPanfilov, Stimulus
 
 import pdefit
-from pdefit.cli.config._instantiate import make
+from pdefit.cli.config._reader import make
 
 LINE = pdefit.CartesianGrid(shape=(4,), extent=(1.0,))
 PLANE = pdefit.CartesianGrid(shape=(4, 2), extent=(1.0, 1.0))

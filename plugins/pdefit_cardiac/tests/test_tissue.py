@@ -12,7 +12,7 @@ import pytest
 from pdefit_cardiac import ALIEV_PANFILOV, BOCF, EPI, TUTORIAL, AlievPanfilov, Patches, Stimulus
 
 import pdefit
-from pdefit.cli.config._instantiate import make
+from pdefit.cli.config._reader import make
 
 MODELS = {"bocf": (BOCF, TUTORIAL), "aliev_panfilov": (AlievPanfilov, ALIEV_PANFILOV)}
 HOLE = Patches(1.0, [[[0.8, 1.2], [0.5, 1.9]]], 0.0)

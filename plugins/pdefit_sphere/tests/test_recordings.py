@@ -14,6 +14,7 @@ SPHERE = Sphere(3)
 SMOOTH = pdefit.Smoothing(length=0.3, time=0.4, order=1.5, amplitude=0.7)
 
 
+@pytest.fixture(scope="module")
 def joint():
     """Two recordings of random velocities, in a rotated and delayed force."""
     force = KnotForce((4, 5, 7), (0.0, 1.0))
@@ -38,11 +39,11 @@ def joint():
     return both, 0.5 * jnp.asarray(rng.normal(size=both.controls.size))
 
 
-def test_the_first_recording_keeps_its_orientation_and_priors_count_once():
-    both, theta = joint()
+def test_the_first_recording_keeps_its_orientation_and_priors_count_once(joint):
+    both, theta = joint
     names = [c.path for c in both.controls.items]
     assert names[:3] == ["orientation[1]", "delay[1]", "force.values"] and len(names) == 7
-    system = both.at(theta).system
+    system = eqx.filter_jit(both.at)(theta).system
     np.testing.assert_array_equal(system.orientation, np.stack([np.zeros(3), 0.1 * theta[:3]]))
     np.testing.assert_array_equal(system.delay, [0.0, theta[3]])
 
@@ -76,8 +77,8 @@ def test_smoothing_of_knots():
 
 
 @pytest.mark.slow
-def test_certificate_and_posterior():
-    both, theta = joint()
+def test_certificate_and_posterior(joint):
+    both, theta = joint
     # tangents of the whole record, and of orientation and delay by themselves
     certificate = pdefit.certify(both, theta, fit_cost=1e4)
     assert certificate.passed, certificate

@@ -1,5 +1,7 @@
 """Transforms, rotations and splines against analytic fields and other formulas."""
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -18,13 +20,20 @@ def _mesh(sphere):
 @pytest.mark.parametrize("degree", [1, 10, 21])
 def test_fields_come_back_from_their_coefficients(degree):
     sphere = Sphere(degree, 2.0)
-    drawn = jnp.asarray(np.random.default_rng(0).normal(size=(2, degree * (degree + 2))))
-    drawn = drawn / jnp.max(jnp.abs(drawn))
-    psi, chi = map(sphere.unpack, drawn)
-    back = sphere.potentials(*sphere.tangent(psi, chi))
-    for found, wanted in zip((*back, sphere.analysis(sphere.synthesis(psi))), (psi, chi, psi), strict=True):
+    drawn = np.random.default_rng(0).normal(size=(2, degree * (degree + 2)))
+    drawn /= np.max(np.abs(drawn))
+
+    @jax.jit
+    def there_and_back(drawn):
+        psi, chi = map(sphere.unpack, drawn)
+        back = sphere.potentials(*sphere.tangent(psi, chi))
+        again = sphere.analysis(sphere.synthesis(psi))
+        return (*back, again), (psi, chi, psi), jnp.stack([sphere.pack(psi), sphere.pack(chi)])
+
+    back, modes, packed_again = there_and_back(drawn)
+    for found, wanted in zip(back, modes, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-13)
-    np.testing.assert_array_equal(jnp.stack([sphere.pack(psi), sphere.pack(chi)]), drawn)
+    np.testing.assert_array_equal(packed_again, drawn)
 
 
 def test_harmonics_are_orthonormal():
@@ -44,10 +53,10 @@ def test_divergence_and_vorticity_of_an_analytic_field():
     theta, phi = np.meshgrid(sphere.theta, sphere.phi, indexing="ij")
     u_theta = np.cos(2 * theta) * np.cos(phi) / 2
     u_phi = (-np.cos(theta) * np.sin(phi) - np.sin(theta)) / 2
-    psi, chi = sphere.potentials(jnp.asarray(u_theta), jnp.asarray(u_phi))
+    psi, chi = eqx.filter_jit(sphere.potentials)(u_theta, u_phi)
     wanted = -6 / 4 * np.sin(theta) * np.cos(theta) * np.cos(phi)
-    np.testing.assert_allclose(sphere.divergence(psi), wanted, atol=1e-14)
-    np.testing.assert_allclose(sphere.vorticity(chi), -2 / 4 * np.cos(theta), atol=1e-14)
+    np.testing.assert_allclose(eqx.filter_jit(sphere.divergence)(psi), wanted, atol=1e-14)
+    np.testing.assert_allclose(eqx.filter_jit(sphere.vorticity)(chi), -2 / 4 * np.cos(theta), atol=1e-14)
     # at points, of which the first is a pole
     there, around = np.array([0.0, 0.3, np.pi, 2.0]), np.array([0.5, 1.0, 2.0, 6.5])
     wanted = [np.cos(2 * there) * np.cos(around) / 2, (-np.cos(there) * np.sin(around) - np.sin(there)) / 2]
@@ -58,9 +67,9 @@ def test_divergence_and_vorticity_of_an_analytic_field():
 
 def test_float32():
     sphere = Sphere(6)
-    drawn = jnp.asarray(np.random.default_rng(0).normal(size=(2, 48)), jnp.float32)
-    u = sphere.tangent(*map(sphere.unpack, drawn))
-    back = jnp.stack([sphere.pack(x) for x in sphere.potentials(*u)])
+    drawn = np.random.default_rng(0).normal(size=(2, 48)).astype(np.float32)
+    u = jax.jit(lambda drawn: sphere.tangent(*map(sphere.unpack, drawn)))(drawn)
+    back = jax.jit(lambda u: jnp.stack([sphere.pack(x) for x in sphere.potentials(*u)]))(u)
     assert back.dtype == u[0].dtype == jnp.float32
     np.testing.assert_allclose(back, drawn, atol=1e-5)
 
@@ -70,26 +79,30 @@ def test_rotated_coefficients_are_those_of_the_rotated_field(vector):
     random = np.random.default_rng(1)
     coefficients, vector = random.normal(size=(48, 1)), np.asarray(vector)
     points = random.normal(size=(20, 3))
-    turn = np.asarray(matrix(jnp.asarray(vector)))
+    turn = np.asarray(jax.jit(matrix)(vector))
 
     def values(x, coefficients):
         return scalars(6, np.arccos(x[:, 2] / np.linalg.norm(x, axis=1)), np.arctan2(x[:, 1], x[:, 0])) @ coefficients
 
-    found = rotated(jnp.asarray(coefficients), jnp.asarray(vector))
+    found = jax.jit(rotated)(coefficients, vector)
     np.testing.assert_allclose(values(points, np.asarray(found)), values(points @ turn, coefficients), atol=1e-13)
     if vector[0] == 0:
-        about = rotated(jnp.asarray(coefficients), jnp.asarray(vector[2]))
+        about = jax.jit(rotated)(coefficients, vector[2])
         np.testing.assert_allclose(found, about, atol=1e-13)
 
 
 def test_splines_in_time_have_continuous_second_derivatives():
-    knots, values = (0.0, 1.0, 1.5, 3.0), jnp.asarray([0.3, -1.0, 0.5, 2.0])
-    np.testing.assert_allclose([time_weights(knots, jnp.asarray(t)) @ values for t in knots], values, atol=1e-14)
-    line = jnp.asarray(knots) * 2 + 1
-    np.testing.assert_allclose(time_weights(knots, jnp.asarray(4.5)) @ line, 10.0, rtol=1e-14)
+    knots, values = (0.0, 1.0, 1.5, 3.0), np.asarray([0.3, -1.0, 0.5, 2.0])
+
+    @jax.jit
+    def weights(t):
+        return time_weights(knots, t)
+
+    np.testing.assert_allclose([weights(t) @ values for t in knots], values, atol=1e-14)
+    np.testing.assert_allclose(weights(4.5) @ (2 * np.asarray(knots) + 1), 10.0, rtol=1e-14)
 
     def bend(t):
-        a, b, c = (time_weights(knots, jnp.asarray(t + d)) @ values for d in (-1e-3, 0.0, 1e-3))
+        a, b, c = (weights(t + d) @ values for d in (-1e-3, 0.0, 1e-3))
         return float(a - 2 * b + c) / 1e-6
 
     for t in knots:

@@ -13,7 +13,7 @@ from problems import VALUE, fisher_functional, planets_functional
 from small_systems import Decay
 
 import pdefit
-from pdefit.adjoints.finite_difference import STEPS, bottom, quotients
+from pdefit.adjoints.forward_mode import STEPS, bottom, quotients
 from pdefit.integrate.loop.stepper import Stepper
 from pdefit.inverse.objective.variants import with_adjoint
 

@@ -5,13 +5,13 @@ from pdefit.analysis.goodness.verdict import (
     FITTED,
     MISSES,
     STOPPED,
+    Correlation,
     Evidence,
     Quality,
     Verdict,
     decide,
     distrust,
 )
-from pdefit.analysis.goodness.whiteness import Correlation
 
 GOOD = {"converged": True, "chi2": 1.0, "values": 10_000, "controls": 2, "sigma_known": True, "whiteness": {}}
 

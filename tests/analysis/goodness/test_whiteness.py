@@ -4,7 +4,7 @@ import pytest
 from problems import fisher_functional, planets_functional
 
 import pdefit
-from pdefit.analysis.goodness.whiteness import _correlation, whiteness
+from pdefit.analysis.goodness.quality import _correlation, whiteness
 from pdefit.inverse.objective.compiled import weighted
 
 

@@ -16,8 +16,8 @@ from omegaconf import OmegaConf, open_dict
 
 import pdefit
 from pdefit._util.errors import PdefitError
+from pdefit.cli.config.compose import apart, composed
 from pdefit.cli.config.hydra_guard import _Guarded
-from pdefit.cli.config.in_process import apart, composed
 from pdefit.cli.config.read import read_settings
 from pdefit.cli.runtime.plugins import PluginConfigurations
 

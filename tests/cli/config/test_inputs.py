@@ -9,7 +9,7 @@ import pytest
 import pdefit
 from pdefit._util.errors import PdefitError
 from pdefit.cli.config._controls import read_controls
-from pdefit.cli.config._instantiate import make
+from pdefit.cli.config._reader import make
 
 
 def test_inputs_come_from_numbers_and_files(tmp_path):

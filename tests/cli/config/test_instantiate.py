@@ -7,8 +7,8 @@ import pytest
 
 import pdefit
 from pdefit._util.errors import PdefitError
-from pdefit.cli.config._instantiate import make, resolve
-from pdefit.cli.config._registry import lookup, names
+from pdefit.cli.config._reader import make
+from pdefit.cli.config._registry import lookup, names, resolve
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_place_takes_names_of_its_own_kind():
         "pdefit.cli.main.Console",
         "pdefit.cli.main.main",
         "pdefit._util.atomic.write_text",
-        "pdefit.cli.config._instantiate.build",
+        "pdefit.cli.config._reader.build",
         "pdefit.output.store._surviving.created",
         "pdefit.cli.runtime.run_directory.subprocess.run",
         "pdefit_reaction.pdefit.RK4",

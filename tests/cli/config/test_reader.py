@@ -54,7 +54,7 @@ def test_a_section_is_made_by_its_types():
     [
         ({"kind": "d"}, "here.kind expects a, b or c, but got 'd'"),
         ({"kidn": "a"}, "No key of here is called 'kidn'; did you mean kind?"),
-        ({"inner": {}}, "The key 'rate' is missing in here.inner; it expects a number"),
+        ({"inner": {}}, "here.inner.rate is missing; it expects a number"),
         ({"inner": 3}, "here.inner expects a mapping of rate, bounds, but got 3"),
         ({"inner": {"rate": True}}, "here.inner.rate expects a number, but got True"),
         ({"inner": {"rate": float("inf")}}, "here.inner.rate expects a number, but got inf"),
@@ -73,5 +73,5 @@ def test_a_mistake_is_one_sentence_that_names_its_place(changes, said):
 
 
 def test_a_key_that_is_missing_is_named():
-    with pytest.raises(PdefitError, match="The key 'kind' is missing in the configuration; it expects a, b or c"):
+    with pytest.raises(PdefitError, match="^kind is missing; it expects a, b or c"):
         read_section(_Section, {"inner": {"rate": 1}})

@@ -16,7 +16,7 @@ from omegaconf.basecontainer import BaseContainer
 
 import pdefit
 from pdefit.cli.commands.new import write_files
-from pdefit.cli.experiment.build import build_experiment
+from pdefit.cli.run.build import build_experiment
 from pdefit.inverse.objective.fingerprint import fingerprint
 
 # as the run that tests of the command line share, so that programs are compiled once

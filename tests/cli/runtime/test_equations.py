@@ -10,9 +10,9 @@ import pytest
 
 import pdefit
 from pdefit._util.errors import PdefitError
-from pdefit.cli.commands import fit as fit_command
 from pdefit.cli.commands.new import write_files
 from pdefit.cli.config.command_line import files
+from pdefit.cli.run import fit as fit_command
 from pdefit.cli.runtime import equations
 from pdefit.cli.runtime.plugins import systems
 from pdefit.output.pictures.report import _commands

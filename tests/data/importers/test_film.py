@@ -9,7 +9,7 @@ import pytest
 import tifffile
 
 from pdefit._util.errors import PdefitError
-from pdefit.data.importers.film.film import film
+from pdefit.data.importers.film import film
 from pdefit.data.importers.recording import write_recording
 from pdefit.data.importers.tracks import tracks
 
@@ -79,10 +79,10 @@ def test_times_follow_the_numbers_of_files_of_which_some_are_missing(tmp_path):
     for k, number in enumerate((10, 20, 40, 60)):
         tifffile.imwrite(tmp_path / f"run2_{number}.tif", FILM[k])
     recording = film(sorted(tmp_path.iterdir()), {"scale": "unknown", "frames": "1:4"})
-    np.testing.assert_array_equal(recording.ts, [1, 3, 5])
+    np.testing.assert_array_equal(recording.axes["time"][0], [1, 3, 5])
     assert "2 files are missing by the numbers in their names, the first after 'run2_20.tif'" in recording.notes[0]
     recording = film([tmp_path / f"run2_{number}.tif" for number in (40, 20)], {"scale": "unknown"})
-    np.testing.assert_array_equal(recording.ts, [0, 1])
+    np.testing.assert_array_equal(recording.axes["time"][0], [0, 1])
     assert recording.notes[0] == "The numbers of the files grow by 20; frame= is the time between files."
     for number in (20, 60):
         tifffile.imwrite(tmp_path / f"run2_{number}.tif", FILM)

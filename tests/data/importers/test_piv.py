@@ -8,8 +8,7 @@ import pytest
 import xarray
 
 from pdefit._util.errors import PdefitError
-from pdefit.data.importers.piv.outliers import outliers
-from pdefit.data.importers.piv.read import read_piv
+from pdefit.data.importers.piv import outliers, read_piv
 from pdefit.data.importers.recording import Recording, write_recording
 
 SAMPLES = Path(__file__).parent / "samples"
@@ -28,13 +27,16 @@ def _read(*names: str, **options: str) -> tuple[Recording, dict[str, np.ndarray]
 def test_openpiv_in_the_order_of_frames_upward_and_without_masked_vectors():
     names = ("openpiv_frame10.txt", "openpiv_frame8.txt", "openpiv_frame9.txt")
     recording, found = _read(*names, pixel="20um", frame="2ms")
-    assert recording.source == [names[1], names[2], names[0]] and (recording.length_unit, recording.time_unit) == (
+    assert recording.source == [names[1], names[2], names[0]] and (
+        recording.axes["x"][1],
+        recording.axes["time"][1],
+    ) == (
         "m",
         "s",
     )
-    np.testing.assert_allclose(recording.ts, [0, 2e-3, 4e-3])
-    np.testing.assert_allclose(recording.axes["x"], 20e-6 * (16 + 16 * np.arange(6)))
-    np.testing.assert_allclose(recording.axes["y"], 20e-6 * (16 + 16 * np.arange(5)))
+    np.testing.assert_allclose(recording.axes["time"][0], [0, 2e-3, 4e-3])
+    np.testing.assert_allclose(recording.axes["x"][0], 20e-6 * (16 + 16 * np.arange(6)))
+    np.testing.assert_allclose(recording.axes["y"][0], 20e-6 * (16 + 16 * np.arange(5)))
     # rows of the image from the top: their y is that of the opposite row
     x, top = 16 + 16 * np.arange(6.0), 80 - 16 * np.arange(5.0)
     expected = 0.01 * (2 + 0.01 * top + np.arange(3.0)[:, None, None] + 0 * x[:, None])
@@ -48,7 +50,7 @@ def test_openpiv_in_the_order_of_frames_upward_and_without_masked_vectors():
     ]
     kept = _read(*names, scale="unknown", interpolated="true", flip="v")[1]
     assert np.isnan(kept["u"]).sum() == 6 and np.nanmax(kept["v"]) < 0
-    assert _read(*names, length="mm", velocity="mm/s", frame="2ms")[0].axes["x"][0] == pytest.approx(0.016)
+    assert _read(*names, length="mm", velocity="mm/s", frame="2ms")[0].axes["x"][0][0] == pytest.approx(0.016)
 
 
 def _table(folder: Path, name: str, head: str, good: str = "", bad: str = "") -> Path:
@@ -60,7 +62,7 @@ def _table(folder: Path, name: str, head: str, good: str = "", bad: str = "") ->
 def test_times_of_files_follow_their_numbers_where_some_are_missing(tmp_path):
     files = [_table(tmp_path, f"b{k}.csv", "x [mm],y [mm],u [mm/s],v [mm/s]") for k in (1, 2, 3, 5, 7)]
     recording = read_piv(files, {"frame": "2s"})
-    np.testing.assert_array_equal(recording.ts, [0, 2, 4, 8, 12])
+    np.testing.assert_array_equal(recording.axes["time"][0], [0, 2, 4, 8, 12])
     assert "2 files are missing by the numbers in their names, the first after 'b3.csv'" in recording.notes[0]
 
 
@@ -84,7 +86,7 @@ def test_the_names_that_other_programs_give_to_columns(head, tmp_path):
     recording = read_piv([file], {"frame": "1s", "outliers": "false"})
     np.testing.assert_allclose(next(iter(recording.frames))["v"][0], [2e-3, 3e-3, 4e-3])
     file.write_text(file.read_text().replace(",", " ").replace("Velocity ", ""))
-    np.testing.assert_allclose(read_piv([file], {"frame": "1s"}).axes["x"], [0, 1e-3, 2e-3])
+    np.testing.assert_allclose(read_piv([file], {"frame": "1s"}).axes["x"][0], [0, 1e-3, 2e-3])
 
 
 def test_a_masked_hole_is_told_and_one_at_the_rim_is_not(tmp_path):
@@ -110,7 +112,7 @@ def test_pivpy_with_its_units_and_choices(name):
         expected = data["u"].where(data["chc"] > 0).transpose("t", "x", "y").values
         assert data["u"].attrs["units"] == data["x"].attrs["units"] == "pix"
     np.testing.assert_array_equal(found["u"], expected)
-    assert recording.units == {"u": "pixel/frame", "v": "pixel/frame"} and list(recording.ts) == [0, 1, 2]
+    assert recording.units == {"u": "pixel/frame", "v": "pixel/frame"} and list(recording.axes["time"][0]) == [0, 1, 2]
     assert recording.notes[0] == "Of 90 vectors 1.1 % were rejected by flags."
 
 
@@ -118,11 +120,11 @@ def test_insight_in_physical_units_and_in_pixels():
     recording, found = _read("soap1.vec", "soap2.vec", frame="2ms", outliers="false")
     # the first row of the file is the uppermost
     assert found["u"][0, 0, -1] == 0.047430 and found["v"][1, 1, -1] == -0.021676
-    np.testing.assert_allclose(recording.axes["x"][:2], [6.562080e-3, 6.874560e-3])
-    assert recording.axes["y"][-1] == pytest.approx(-6.562080e-3) and recording.units["u"] == "m/s"
+    np.testing.assert_allclose(recording.axes["x"][0][:2], [6.562080e-3, 6.874560e-3])
+    assert recording.axes["y"][0][-1] == pytest.approx(-6.562080e-3) and recording.units["u"] == "m/s"
     # pixels in the time between two pulses, which the header states: 55 ms
     recording, found = _read("cavity1.vec", "cavity2.vec", pixel="20um", frame="1s", outliers="false")
-    assert found["u"][0, 0, -1] == pytest.approx(0.389498 * 20e-6 / 0.055) and recording.ts[1] == 1
+    assert found["u"][0, 0, -1] == pytest.approx(0.389498 * 20e-6 / 0.055) and recording.axes["time"][0][1] == 1
 
 
 def _pivlab(path: Path, text: str) -> Path:
@@ -135,14 +137,14 @@ def _pivlab(path: Path, text: str) -> Path:
 def test_pivlab_is_turned_upward(tmp_path):
     recording = read_piv([_pivlab(tmp_path / "a.txt", PIVLAB)], {"scale": "unknown", "outliers": "false"})
     (field,) = recording.frames
-    np.testing.assert_array_equal(recording.axes["y"], [-48, -32, -16])
+    np.testing.assert_array_equal(recording.axes["y"][0], [-48, -32, -16])
     nan = np.nan
     np.testing.assert_array_equal(field["u"], [[2, 2, 2], [nan, nan, 3], [nan, 4, 4]])
     np.testing.assert_array_equal(field["v"], [[-30, -20, -10], [nan, nan, -10], [nan, -20, -10]])
     assert "both are negated" in recording.notes[0] and "22.2 % were rejected by flags, 11.1 %" in recording.notes[1]
     calibrated = PIVLAB.replace("[px]", "[m]").replace("px/frame]", "m/s]")
     recording = read_piv([_pivlab(tmp_path / "b.txt", calibrated)], {"frame": "1ms"})
-    assert recording.length_unit == "m" and recording.units["v"] == "m/s"
+    assert recording.axes["x"][1] == "m" and recording.units["v"] == "m/s"
 
 
 def test_a_table_with_times_deviations_and_points_left_out(tmp_path):
@@ -151,8 +153,8 @@ def test_a_table_with_times_deviations_and_points_left_out(tmp_path):
     (tmp_path / "a.csv").write_text("\n".join(["t [ms],x [mm],y [mm],u [mm/s],v [mm/s],v_sigma [mm/s]", *rows]))
     recording = read_piv([tmp_path / "a.csv"], {"outliers": "false"})
     frames = list(recording.frames)
-    np.testing.assert_allclose(recording.ts, [1e-3, 3e-3])
-    np.testing.assert_allclose(recording.axes["x"], [7e-3, 8e-3, 9e-3])
+    np.testing.assert_allclose(recording.axes["time"][0], [1e-3, 3e-3])
+    np.testing.assert_allclose(recording.axes["x"][0], [7e-3, 8e-3, 9e-3])
     np.testing.assert_allclose(frames[1]["u"][:, 1], [10e-3, np.nan, 12e-3])
     assert recording.units["v_sigma"] == "m/s" and frames[1]["v_sigma"][0, 0] == pytest.approx(0.3e-3)
     assert "5.6 % were missing in the files" in recording.notes[0]
@@ -182,7 +184,7 @@ def test_one_variable_of_two_components_in_any_order_of_axes(tmp_path):
     data.to_netcdf(tmp_path / "a.h5", engine="h5netcdf")
     recording = read_piv([tmp_path / "a.h5"], {"outliers": "false"})
     frames = list(recording.frames)
-    np.testing.assert_array_equal(recording.axes["y"], [1, 2, 3, 4])
+    np.testing.assert_array_equal(recording.axes["y"][0], [1, 2, 3, 4])
     np.testing.assert_array_equal(frames[0]["v"], u[0, ::-1, :, 1].T)
     assert np.isnan(frames[1]["u"][0, 1]) and np.isnan(frames[1]["u"]).sum() == 1
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pdefit._util.errors import PdefitError
-from pdefit.data.importers.piv.read import read_piv
+from pdefit.data.importers.piv import read_piv
 from pdefit.data.importers.recording import write_recording
 
 SAMPLES = Path(__file__).parent / "samples"

@@ -5,15 +5,15 @@ import numpy as np
 import pytest
 
 from pdefit._util.errors import PdefitError
+from pdefit.data.importers.options import scale_of
 from pdefit.data.importers.recording import Recording, write_recording
-from pdefit.data.importers.scale import scale_of
 from pdefit.data.readers.frames import Frames
 
-AXES = {"x": np.arange(3.0), "y": np.arange(2.0)}
+AXES = {"time": (np.arange(2.0), "s"), "x": (np.arange(3.0), "m"), "y": (np.arange(2.0), "m")}
 
 
 def _recording(frames) -> Recording:
-    return Recording(np.arange(2.0), "s", AXES, "m", {"u": "m/s"}, frames, ["A note."], ["a.txt"])
+    return Recording(AXES, {"u": "m/s"}, frames, ["A note."], ["a.txt"], "Measured frames")
 
 
 def test_a_recording_is_read_as_it_was_written(tmp_path):

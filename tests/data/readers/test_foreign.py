@@ -10,7 +10,7 @@ from scipy import io, sparse
 
 from pdefit._util import memory
 from pdefit._util.errors import PdefitError
-from pdefit.data.readers.datasets import array, opened, own, shape
+from pdefit.data.readers.formats import opened
 from pdefit.data.readers.locate import locate
 from pdefit.data.readers.observations import read_arrays, read_observations
 
@@ -99,7 +99,7 @@ def test_what_holds_no_numbers_is_refused_by_name_alone(tmp_path):
             with pytest.raises(PdefitError, match=f"^'{variable}' in '{name}' {told}"):
                 read_arrays(tmp_path / name, {variable: variable})
         with opened(tmp_path / name) as file:
-            assert {*own(file, tmp_path / name)} == {"u", *refused}
+            assert {*file} == {"u", *refused}
 
 
 def test_a_pickle_is_never_loaded(tmp_path):
@@ -189,8 +189,8 @@ def test_the_classics_that_ship(name, u, t):
     path = locate(f"classics/{name}.mat")
     whole = io.loadmat(path)
     with opened(path) as file:
-        assert shape(file, u, path) == whole[u].shape
-        np.testing.assert_array_equal(array(file, t, path), whole[t].ravel())
+        assert file[u].shape == whole[u].shape
+        np.testing.assert_array_equal(file[t].array(), whole[t].ravel())
     found = read_observations(path, {"u": u}, time=t, coordinates={"x": "x"})
     np.testing.assert_allclose(found.values["u"], whole[u].T, rtol=1e-6)
     np.testing.assert_array_equal(found.ts, whole[t].ravel())

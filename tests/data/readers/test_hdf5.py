@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pdefit import PdefitError
-from pdefit.data.readers.datasets import array, opened, shape, unit
+from pdefit.data.readers.formats import opened
 from pdefit.data.readers.hdf5 import open_netcdf
 
 ROOT = Path(__file__).parents[3]
@@ -96,6 +96,6 @@ def test_an_open_file_is_listed_once(tmp_path, monkeypatch):
     for _ in range(2):
         with opened(tmp_path / "a.h5") as file:
             for name in ("u", "group/w"):
-                assert shape(file, name, tmp_path) == array(file, name, tmp_path).shape == (3,)
-                assert unit(file, name, tmp_path) is None
+                assert file[name].shape == file[name].array().shape == (3,)
+                assert file[name].unit is None
     assert len(listings) == 2

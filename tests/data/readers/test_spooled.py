@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from pdefit._util.errors import PdefitError
-from pdefit.data.readers import frames as frames_module
 from pdefit.data.readers.frames import Frames
-from pdefit.data.readers.spooled import TargetFile
+from pdefit.data.readers.observations import TargetFile
+from pdefit.data.readers.variable import Variable
 
 
 def _film(path: Path, **changes: Any) -> Path:
@@ -58,12 +58,12 @@ def test_opening_reads_no_values(tmp_path, monkeypatch):
     path = _film(tmp_path / "x.h5")
     read = []
 
-    def spy(file, name, path, frames=None, count=None):
-        read.append((name, frames))
-        return array(file, name, path, frames, count)
+    def spy(variable, frames=None, count=None):
+        read.append((variable.name, frames))
+        return array(variable, frames, count)
 
-    array = frames_module.array
-    monkeypatch.setattr(frames_module, "array", spy)
+    array = Variable.array
+    monkeypatch.setattr(Variable, "array", spy)
     with TargetFile(Frames(path, {"u": "height"}, start=1.0)) as source:
         assert read == [("time", None), ("height", slice(0, 0))]
         source.read(2, 4)

@@ -12,7 +12,7 @@ from pdefit._util.errors import PdefitError
 from pdefit.data.noise import estimate_noise
 from pdefit.data.observations import Observations
 from pdefit.data.readers import _films
-from pdefit.data.readers._coordinates import scales
+from pdefit.data.readers.formats import opened
 from pdefit.data.readers.observations import read_observations
 from pdefit.data.readers.survey import Survey, is_even, survey
 
@@ -43,7 +43,7 @@ def test_a_good_film(values, tmp_path):
     found = _surveyed(tmp_path, u=(values, "K"), time=(TIME, "s"), x=(X, "mm"), label="a")
     assert found.remarks == [] and (found.time, found.time_unit) == ("time", "s")
     np.testing.assert_array_equal(found.ts, TIME)
-    entries = {e.name: e for e in found.entries}
+    entries = found.entries
     assert (entries["u"].shape, entries["u"].unit, entries["u"].dtype) == ((12, 30), "K", "float64")
     assert (entries["u"].low, entries["u"].high, entries["u"].missing) == (values.min(), values.max(), 0.0)
     assert entries["label"].dtype == "text" and entries["x"].high == X.max()
@@ -196,8 +196,8 @@ def test_a_damaged_list_of_scales(listed, values, tmp_path):
     path = tmp_path / "film.h5"
     with h5py.File(path, "r+") as file:
         file["u"].attrs["DIMENSION_LIST"] = listed
-    with h5py.File(path) as file:
-        assert [scales(file, "u", axis, path) for axis in (0, 1)] == [[], []]
+    with opened(path) as file:
+        assert file["u"].scales == ([], [])
 
 
 @pytest.mark.parametrize(

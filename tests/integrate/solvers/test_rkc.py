@@ -19,14 +19,17 @@ from pdefit.integrate.solvers.rkc import real_interval
 
 def growth(stages, x):
     """y after one step of size 1 of y' = -x y from 1."""
-    step = jax.vmap(
-        lambda k: (
-            pdefit.solvers.RKC(stages)
-            .one_step(Decay(k=k), jnp.zeros(()), jnp.ones(()), Decay(k=k).init(None), None)
-            .u[0]
-        )
-    )
-    return np.asarray(step(jnp.asarray(x)))
+
+    @jax.jit
+    @jax.vmap
+    def step(k):
+        zero, one = jnp.zeros(()), jnp.ones(())
+        return pdefit.solvers.RKC(stages).one_step(Decay(k=k), zero, one, Decay(k=k).init(None), None).u[0]
+
+    return np.asarray(step(np.asarray(x)))
+
+
+one_step = eqx.filter_jit(lambda solver, *args: solver.one_step(*args))
 
 
 @pytest.mark.parametrize("stages", [2, 3, 5, 10, 50, 200])
@@ -91,17 +94,16 @@ def test_a_step_far_beyond_that_of_runge_kutta_is_right():
 
 def test_diffrax_can_use_it():
     system, y0 = fisher(), fisher().init(None)
-    theirs = diffrax.diffeqsolve(
-        diffrax.ODETerm(lambda t, y, args: system.vector_field(t, y, args)), pdefit.solvers.RKC(8), 0.0, 2.0, 0.2, y0
-    ).ys.u[-1]
-    ours = pdefit.solve(system, y0, np.array([2.0]), solver=pdefit.solvers.RKC(8), dt=0.2, t0=0.0).u[-1]
+    term = diffrax.ODETerm(lambda t, y, args: system.vector_field(t, y, args))
+    theirs = eqx.filter_jit(diffrax.diffeqsolve)(term, pdefit.solvers.RKC(8), 0.0, 2.0, 0.2, y0).ys.u
+    ours = pdefit.solve(system, y0, np.array([2.0]), solver=pdefit.solvers.RKC(8), dt=0.2, t0=0.0).u
     np.testing.assert_allclose(ours, theirs, atol=1e-13)
 
 
 def test_a_step_of_zero_length_is_none():
     system, y0 = fisher(), fisher().init(None)
     zero = jnp.zeros(())
-    np.testing.assert_array_equal(pdefit.solvers.RKC(12).one_step(system, zero, zero, y0, None).u, y0.u)
+    np.testing.assert_array_equal(one_step(pdefit.solvers.RKC(12), system, zero, zero, y0, None).u, y0.u)
 
 
 @pytest.mark.parametrize("stages", [None, 4])
@@ -132,8 +134,9 @@ def test_adaptive_steps_are_kept_stable():
 def test_the_estimate_is_of_third_order():
     method, y, t = method_of(pdefit.solvers.RKC(5)), Swing(k=2.0).init(None), jnp.zeros(())
 
+    @jax.jit
     def estimate(h):
-        return float(jnp.abs(method.step_with_error(Swing(k=2.0), t, jnp.asarray(h), y, None)[1].v[1]))
+        return jnp.abs(method.step_with_error(Swing(k=2.0), t, h, y, None)[1].v[1])
 
     np.testing.assert_allclose(np.log2(estimate(0.02) / estimate(0.01)), 3.0, atol=0.2)
 
@@ -152,17 +155,15 @@ def test_gradients_are_right_and_do_not_depend_on_the_adjoint(options):
 
 
 def test_a_batch_is_each_alone():
-    stepped = jax.vmap(
-        lambda D: (
-            pdefit.solvers.RKC(6)
-            .one_step(
-                FisherKPP(GRID, D=D, r=1.0, front=-5.0), jnp.zeros(()), jnp.asarray(0.1), fisher().init(None), None
-            )
-            .u
-        )
-    )(jnp.asarray([0.5, 1.0]))
-    alone = pdefit.solvers.RKC(6).one_step(fisher(), jnp.zeros(()), jnp.asarray(0.1), fisher().init(None), None).u
-    np.testing.assert_allclose(stepped[1], alone, atol=1e-14)
+    zero, h, y0 = jnp.zeros(()), jnp.asarray(0.1), fisher().init(None)
+
+    @jax.jit
+    @jax.vmap
+    def stepped(D):
+        return pdefit.solvers.RKC(6).one_step(FisherKPP(GRID, D=D, r=1.0, front=-5.0), zero, h, y0, None).u
+
+    alone = one_step(pdefit.solvers.RKC(6), fisher(), zero, h, y0, None).u
+    np.testing.assert_allclose(np.asarray(stepped(np.asarray([0.5, 1.0])))[1], alone, atol=1e-14)
 
 
 def test_a_dimensionless_time_has_no_unit_in_messages():

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 import pdefit
-from pdefit.cli.config._instantiate import make
+from pdefit.cli.config._reader import make
 from pdefit.integrate.loop.stable_step import real_stability
 
 SOLVERS = Path(pdefit_conf.__file__).parent / "solver"

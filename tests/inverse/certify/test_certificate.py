@@ -17,10 +17,11 @@ from problems import GRID, VALUE, fisher, fisher_functional, planets_functional
 
 import pdefit
 from pdefit._util.trees import cast
-from pdefit.inverse.certify import _subject as subject
+from pdefit.inverse.certify import _certified as subject
 from pdefit.inverse.fit import drivers
 from pdefit.inverse.objective.fingerprint import fingerprint
 from pdefit.inverse.objective.normal_equations import SegmentNormalEquations
+from pdefit.inverse.objective.variants import reformulated
 
 WHOLE = 1e4  # forward solves: enough for every check on the whole problem
 ALL = "all controls"
@@ -334,5 +335,5 @@ def test_fingerprints_tell_equations_from_data_from_flags():
     assert of["data"]["equations"] == of["base"]["equations"] and of["data"]["data"] != of["base"]["data"]
     assert of["other"]["equations"] != of["base"]["equations"] and of["other"]["data"] == of["base"]["data"]
     assert of["dtype"]["flags"] != of["base"]["flags"]
-    elsewhere = base.reformulated(pdefit.formulations.Single(), base.theta0 + 1)
+    elsewhere = reformulated(base, pdefit.formulations.Single(), base.theta0 + 1)
     assert fingerprint(elsewhere) == of["base"], "the point where a fit stands is not part of its problem"

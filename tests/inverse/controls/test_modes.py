@@ -2,7 +2,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pdefit.inverse.controls._modes import Modes
+from pdefit.inverse.controls._axes_and_modes import Modes
 
 
 @pytest.mark.parametrize("periodic", [(False,), (True,), (True, False), (False, True, True)])

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import pdefit
-from pdefit.cli.config._instantiate import make
+from pdefit.cli.config._reader import make
 
 # knots in time and space, with two components
 X = jnp.asarray(np.random.default_rng(0).normal(size=(3, 4, 5, 2)))

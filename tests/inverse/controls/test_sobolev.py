@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import pdefit
-from pdefit.inverse.controls._axes import FieldAxes
+from pdefit.inverse.controls._axes_and_modes import FieldAxes
 from pdefit.inverse.controls.sobolev import Sobolev
 from tests.problems import fisher, fisher_functional
 from tests.small_systems import Level, State

@@ -7,6 +7,7 @@ import pytest
 from problems import VALUE, fisher, fisher_functional, planets_functional, stable
 
 import pdefit
+from pdefit.inverse.objective.variants import reformulated
 
 
 @pytest.mark.parametrize(
@@ -85,7 +86,7 @@ def test_a_blow_up_on_the_way_is_rejected_and_logged():
 def test_a_first_guess_that_blows_up_is_an_error_with_a_remedy():
     functional = fisher_functional(guess=(1.0, 1.0), dt=0.2)
     theta = functional.theta0.at[0].set(5.0)
-    blown = functional.reformulated(pdefit.formulations.Single(), theta)
+    blown = reformulated(functional, pdefit.formulations.Single(), theta)
     with pytest.raises(pdefit.PdefitError, match="use a smaller dt"):
         pdefit.fit(blown, [pdefit.optimizers.LevenbergMarquardt()])
 

@@ -12,6 +12,7 @@ from small_systems import Lorenz, State
 import pdefit
 from pdefit.inverse.fit import _fit_run as fit_run
 from pdefit.inverse.objective.compiled import weighted
+from pdefit.inverse.objective.variants import reformulated
 
 GRADIENT = eqx.filter_jit(pdefit.Functional.value_and_grad)
 LM = pdefit.optimizers.LevenbergMarquardt()
@@ -42,7 +43,7 @@ def test_the_first_frames_are_those_of_a_shorter_record(controls):
     short = pdefit.Functional(
         short.problem, data, controls or {"D": pdefit.transforms.Log(), "r": pdefit.transforms.Log()}, dt=0.1
     )
-    part = whole.reformulated(pdefit.formulations.Single(until=1.5), whole.theta0)
+    part = reformulated(whole, pdefit.formulations.Single(until=1.5), whole.theta0)
     assert part.theta0.size == whole.theta0.size and part.observed_values == short.observed_values == 4 * 64
     theta = whole.theta0 + 0.01
     for a, b in zip(GRADIENT(part, theta), GRADIENT(short, theta), strict=True):
@@ -51,7 +52,7 @@ def test_the_first_frames_are_those_of_a_shorter_record(controls):
 
 def test_every_nth_window_is_a_part_of_all():
     whole = planets_functional(length=0.5)
-    some = whole.reformulated(pdefit.formulations.Segments(0.5, every=5), whole.theta0)
+    some = reformulated(whole, pdefit.formulations.Segments(0.5, every=5), whole.theta0)
     assert whole.layout.segments == 12
     np.testing.assert_array_equal(some.layout.nodes, whole.layout.nodes[::5])
     squares = [weighted(f, f.theta0 + 0.01)["position"] ** 2 for f in (whole, some)]
@@ -120,8 +121,8 @@ def test_what_cannot_be():
     with pytest.raises(
         pdefit.PdefitError, match=r"until = 0\.2 leaves fewer than two frames; the record's second is at 0\.5"
     ):
-        functional.reformulated(pdefit.formulations.Single(until=0.2), functional.theta0)
-    assert functional.reformulated(pdefit.formulations.Single(until=99.0), functional.theta0).observed_values == 9 * 64
+        reformulated(functional, pdefit.formulations.Single(until=0.2), functional.theta0)
+    assert reformulated(functional, pdefit.formulations.Single(until=99.0), functional.theta0).observed_values == 9 * 64
     for every in (0, -1):
         with pytest.raises(ValueError, match="every to be at least 1"):
             pdefit.formulations.Segments(1.0, every=every)

@@ -6,6 +6,7 @@ import pytest
 from problems import VALUE, fisher_functional
 
 import pdefit
+from pdefit.inverse.objective.variants import reformulated
 
 FREE = {"y0": {"u": pdefit.transforms.Identity()}, "D": pdefit.transforms.Log(), "r": pdefit.transforms.Log()}
 
@@ -56,4 +57,4 @@ def test_windows_prepare_the_numbers_and_the_last_stage_has_the_state_free(small
 def test_a_state_alone_has_nothing_to_prepare():
     functional = fisher_functional({"y0": {"u": pdefit.transforms.Identity()}}, dt=0.1)
     with pytest.raises(pdefit.PdefitError, match=r"a control that is no state; remove stage\.window"):
-        functional.reformulated(pdefit.formulations.Segments(1.0), functional.theta0)
+        reformulated(functional, pdefit.formulations.Segments(1.0), functional.theta0)

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from pdefit.data.readers.frames import Frames
-from pdefit.data.readers.observations import read_observations
-from pdefit.data.readers.spooled import TargetFile
-from pdefit.inverse.offload.target_source import InMemory
+from pdefit.data.readers.observations import TargetFile, read_observations
+from pdefit.inverse.offload.stores import InMemory
 
 _COUNT = 12
 

@@ -11,7 +11,7 @@ from problems import fisher, fisher_functional
 
 import pdefit
 from pdefit.inverse.optimizers.preconditioner import block_arrow, has_points
-from pdefit.inverse.uncertainty._marginal import marginal_inverse
+from pdefit.inverse.uncertainty._by_products import marginal_inverse
 
 POINTS = 40
 STATE = {"y0": {"u": pdefit.transforms.Identity(), "v": pdefit.transforms.Identity()}}

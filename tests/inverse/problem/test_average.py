@@ -4,10 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from problems import observed
 from staggered import Staggered
 
 import pdefit
-from pdefit.inverse.problem.observed_positions import seen_positions
+from pdefit.inverse.problem.observed_fields import observed_positions
 
 Average = pdefit.instruments.Average
 PERIODIC, WALL = pdefit.boundaries.Periodic(), pdefit.boundaries.NoFlux()
@@ -33,7 +34,7 @@ def direct(u, width, wraps, parts=4):
 def test_averages_are_sums_over_parts_of_cells(boundary, width):
     system = Staggered(pdefit.CartesianGrid((6, 7), (3.0, 1.0), boundary=boundary))
     y = system.init(jax.random.key(0))
-    seen = Average(width).on(system)(0.0, y, None)
+    seen = observed(Average(width).on(system), y)
     for name, u in y._asdict().items():
         expected = direct(u, max(width[0], 1), boundary.wraps)
         expected = np.moveaxis(direct(np.moveaxis(expected, 1, 0), max(width[1], 1), boundary.wraps), 0, 1)
@@ -45,7 +46,7 @@ def test_windows_of_cells_are_exact_integrals_of_a_field_of_cell_averages():
     grid = pdefit.CartesianGrid((n,), (1.0,), boundary=WALL)
     edges = np.linspace(0, 1, n + 1)
     cells = np.diff(edges**4) / np.diff(edges)
-    seen = np.asarray(Average(width, grid)(0.0, {"u": jnp.asarray(cells)}, None)["u"])
+    seen = np.asarray(observed(Average(width, grid), {"u": cells})["u"])
     low, high = np.maximum(np.arange(n) - 2, 0) / n, np.minimum(np.arange(n) + 3, n) / n
     np.testing.assert_allclose(seen, (high**4 - low**4) / (high - low), atol=1e-14)
 
@@ -54,7 +55,7 @@ def test_windows_of_cells_are_exact_integrals_of_a_field_of_cell_averages():
 def test_positions_stay_also_at_the_ends(boundary):
     system = Staggered(pdefit.CartesianGrid((6, 7), (3.0, 1.0), (-1.0, 2.0), boundary=boundary))
     y, coords = system.init(jax.random.key(0)), system.coords()
-    found = seen_positions(Average(2.5).on(system), 0.0, y, None, coords)
+    found = observed_positions(Average(2.5).on(system), 0.0, y, None, coords)
     for name, where in coords.items():
         assert found[name].dims == where.dims
         for dim in where.dims:
@@ -72,5 +73,5 @@ def test_what_cannot_be_averaged_is_refused():
     with pytest.raises(pdefit.PdefitError, match="no grid"):
         Average(2.0)(0.0, {"u": jnp.ones((3, 6))}, None)
     # a number beside the fields stays as it is, and so does single precision
-    seen = Average(2.0, grid)(0.0, {"n": jnp.ones(()), "u": jnp.ones((6, 6), jnp.float32)}, None)
+    seen = observed(Average(2.0, grid), {"n": jnp.ones(()), "u": jnp.ones((6, 6), jnp.float32)})
     assert seen["n"].shape == () and seen["u"].dtype == jnp.float32

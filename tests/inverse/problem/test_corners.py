@@ -4,10 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from problems import observed
 from staggered import Staggered
 
 import pdefit
-from pdefit.inverse.problem.observed_positions import seen_positions
+from pdefit.inverse.problem.observed_fields import observed_positions
 
 Average, Compose, Corners, Select, Subsample = (
     getattr(pdefit.instruments, n) for n in ("Average", "Compose", "Corners", "Select", "Subsample")
@@ -36,7 +37,7 @@ def test_polynomials_are_exact_up_to_the_walls(method, degree):
     def field(x, y):
         return (x - 0.4) ** degree * (0.3 + (y - 2.2) ** degree)
 
-    seen = Corners(method).on(system)(0.0, system.made(field), None)
+    seen = observed(Corners(method).on(system), system.made(field))
     for name in ("u", "v", "c"):
         np.testing.assert_allclose(seen[name], field(*corners(system)), atol=1e-12)
 
@@ -49,7 +50,7 @@ def test_errors_fall_with_the_order_of_the_method(boundary, method, order):
 
     def error(n):
         system = box(n, n, boundary)
-        seen = Corners(method).on(system)(0.0, system.made(field), None)
+        seen = observed(Corners(method).on(system), system.made(field))
         return np.asarray([np.max(np.abs(np.asarray(x) - field(*corners(system)))) for x in seen.values()])
 
     found = np.log(error(16) / error(48)) / np.log(3)
@@ -59,7 +60,7 @@ def test_errors_fall_with_the_order_of_the_method(boundary, method, order):
 def test_the_weights_inside_are_those_of_textbooks_and_faces_are_taken_as_they_are():
     system = box(8, 7, PERIODIC)
     y = system.init(jax.random.key(0))
-    seen = Corners().on(system)(0.0, y, None)
+    seen = observed(Corners().on(system), y)
     u = np.asarray(y.u)
     expected = sum(w * np.roll(u, s, axis=1) for w, s in zip((-1, 9, 9, -1), (2, 1, 0, -1), strict=True)) / 16
     np.testing.assert_allclose(seen["u"], expected, atol=1e-15)
@@ -76,17 +77,18 @@ def test_vectors_at_nodes_lie_where_every_second_corner_is(boundary):
     x, z = (c[s] for c, s in zip(corners(system), (np.s_[:, 0], np.s_[0]), strict=True))
     every = Compose([Average(2.5), Select(["u", "v"]), Corners(), Subsample([2, 2], [0, 0])]).on(system)
     for operator, step in ((Corners().on(system), 1), (every, 2)):
-        found = seen_positions(operator, 0.0, y, None, coords)
+        found = observed_positions(operator, 0.0, y, None, coords)
         for name in ("u", "v"):
             assert found[name].dims == ("x", "y") and found[name].coord_units["x"] == "mm"
             np.testing.assert_allclose(found[name].coords["x"], x[::step], rtol=0, atol=1e-14)
             np.testing.assert_allclose(found[name].coords["y"], z[::step], rtol=0, atol=1e-14)
-    assert every(0.0, y, None)["u"].shape == (x[::2].size, z[::2].size)
+    seen = observed(every, y)
+    assert seen["u"].shape == (x[::2].size, z[::2].size)
     # what leans on a corner leans on the same window in the transpose
-    seen, back = jax.vjp(lambda y: every(0.0, y, None), y)
     weights = jax.tree.map(lambda a: jnp.asarray(np.random.default_rng(1).normal(size=a.shape)), seen)
-    there = sum(float(jnp.vdot(a, b)) for a, b in zip(back(weights)[0], y, strict=True))
-    np.testing.assert_allclose(sum(float(jnp.vdot(weights[n], seen[n])) for n in seen), there, rtol=1e-12)
+    (pulled,) = jax.jit(lambda y, w: jax.vjp(lambda y: every(0.0, y, None), y)[1](w))(y, weights)
+    there = sum(np.vdot(a, b) for a, b in zip(pulled, y, strict=True))
+    np.testing.assert_allclose(sum(np.vdot(weights[n], seen[n]) for n in seen), there, rtol=1e-12)
 
 
 def test_what_has_no_corners_is_refused():

@@ -9,11 +9,10 @@ from problems import VALUE, central_difference
 from small_systems import Driven, State
 
 import pdefit
-from pdefit.adjoints.checkpointing.actions import StorageTier
-from pdefit.adjoints.checkpointing.planner import Chunking, choose_schedule
-from pdefit.adjoints.checkpointing.storage import HostStore
 from pdefit.inverse.offload.hosted import HostedFunctional, OffloadedRun
-from pdefit.inverse.offload.target_source import InMemory
+from pdefit.inverse.offload.planner import Chunking, choose_schedule
+from pdefit.inverse.offload.schedule import StorageTier
+from pdefit.inverse.offload.stores import HostStore, InMemory
 from pdefit.inverse.offload.time_chunks import TimeChunks
 
 TS = np.array([0.0, 0.3, 0.5, 0.9, 1.2, 1.6, 2.0])

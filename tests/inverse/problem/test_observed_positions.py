@@ -7,7 +7,7 @@ import pytest
 
 import pdefit
 from pdefit._util.trees import named_fields
-from pdefit.inverse.problem.observed_positions import seen_positions
+from pdefit.inverse.problem.observed_fields import observed_positions
 from pdefit.systems.capabilities import FieldCoords
 
 GRID = pdefit.CartesianGrid(shape=(12, 6), extent=(6.0, 12.0), origin=(-1.0, 0.0), length_unit="mm")
@@ -90,7 +90,7 @@ class Total(pdefit.instruments.AbstractObservationOperator):
     ],
 )
 def test_positions(operator, name, expected):
-    found = seen_positions(operator, 0.0, STATE, None, COORDS)[name]
+    found = observed_positions(operator, 0.0, STATE, None, COORDS)[name]
     dims = {2: ("x", "y"), 1: ("y",), 0: ()}[len(expected)]
     assert found.dims == dims and all(found.coord_units[d] == "mm" for d in dims)
     for dim, points in zip(dims, expected, strict=True):
@@ -99,11 +99,11 @@ def test_positions(operator, name, expected):
 
 def test_labels_are_no_positions():
     bodies = FieldCoords(("body",), {"body": np.asarray(["Sun", "Mars"])})
-    found = seen_positions(pdefit.instruments.ObserveAll(), 0.0, {"gm": jnp.ones(2)}, None, {"gm": bodies})["gm"]
+    found = observed_positions(pdefit.instruments.ObserveAll(), 0.0, {"gm": jnp.ones(2)}, None, {"gm": bodies})["gm"]
     assert found.dims == ("",) and found.coords == {}
 
 
 def test_single_precision_states_keep_their_positions():
     state = jax.tree.map(lambda x: x.astype(jnp.float32), STATE)
-    found = seen_positions(pdefit.instruments.ObserveAll(), 0.0, state, None, COORDS)["u"]
+    found = observed_positions(pdefit.instruments.ObserveAll(), 0.0, state, None, COORDS)["u"]
     np.testing.assert_allclose(found.coords["x"], X, rtol=0, atol=1e-3 * 0.5)

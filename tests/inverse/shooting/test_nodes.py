@@ -9,6 +9,7 @@ from problems import MASSES, VALUE, planets, planets_functional, positions_funct
 
 import pdefit
 from pdefit.inverse.objective.compiled import weighted
+from pdefit.inverse.objective.variants import reformulated
 
 RESIDUALS = eqx.filter_jit(lambda f, theta: (f.residuals(theta), f.grouped_equations(theta).half_square))
 VELOCITY = {"velocity": pdefit.transforms.Identity()}
@@ -169,7 +170,7 @@ def test_what_cannot_be_tied_is_refused(options, message):
 def test_other_windows_need_something_else_to_find():
     functional = positions_functional(controls={"nodes": VELOCITY})
     with pytest.raises(pdefit.PdefitError, match=r"remove stage\.window"):
-        functional.reformulated(pdefit.formulations.Segments(0.5), functional.theta0)
+        reformulated(functional, pdefit.formulations.Segments(0.5), functional.theta0)
 
 
 @pytest.mark.parametrize("arguments", [(-1.0,), (1.0, 0.0), (1.0, {"velocity": -1.0})])

@@ -11,10 +11,9 @@ from problems import fisher_functional, planets_functional
 from small_systems import Decay
 
 import pdefit
-from pdefit.inverse.fit.step_checks import halved
+from pdefit.inverse.fit.stability import halved
 from pdefit.inverse.objective.compiled import weighted
-from pdefit.inverse.uncertainty.discretisation import first_order_shift
-from pdefit.inverse.uncertainty.finer_grid import finer_grid
+from pdefit.inverse.uncertainty.discretisation import finer_grid, first_order_shift
 
 LM = pdefit.optimizers.LevenbergMarquardt(tolerance=1e-12)
 

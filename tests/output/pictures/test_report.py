@@ -14,7 +14,7 @@ from rich.console import Console
 
 from pdefit._util.atomic import write_json
 from pdefit._util.errors import PdefitError
-from pdefit.cli.commands.export import run_export
+from pdefit.cli.run.pictures import run_export
 from pdefit.output.pictures.figures import draw_all, draw_run_movie
 from pdefit.output.pictures.report import write_report
 from pdefit.output.store.tables import ParameterRow, write_parameters

@@ -1,5 +1,6 @@
 """The scratch file of checkpoints: what happens on disk, in the background, and when it fails."""
 
+import io
 import resource
 import threading
 from collections import namedtuple
@@ -143,15 +144,25 @@ def test_a_read_that_waits_for_a_failing_write_fails(tmp_path, small_files):
             file.read(1)
 
 
+def _written_by(monkeypatch, write):
+    """Let a function write to every checkpoint file: `write(file, bytes)`."""
+
+    class File(io.FileIO):
+        def write(self, left):
+            return write(super(), left)
+
+    monkeypatch.setattr(checkpoint_file, "open", lambda path, *_, **__: File(path, "w+b"), raising=False)
+
+
 def test_a_disk_that_becomes_full_is_one_sentence(tmp_path, monkeypatch):
-    left, write = iter(range(3)), checkpoint_file.os.pwrite
+    room = iter(range(3))
 
-    def full(*arguments):
-        if next(left, None) is None:
+    def full(file, left):
+        if next(room, None) is None:
             raise OSError(28, "No space left on device")
-        return write(*arguments)
+        return file.write(left)
 
-    monkeypatch.setattr(checkpoint_file.os, "pwrite", full)
+    _written_by(monkeypatch, full)
     state = [np.arange(5000.0)]
     with CheckpointFile(tmp_path / "checkpoints-0.bin", state, 20) as file:
         with pytest.raises(PdefitError, match=r"checkpoints-0.bin' cannot be written .*No space left"):
@@ -162,8 +173,7 @@ def test_a_disk_that_becomes_full_is_one_sentence(tmp_path, monkeypatch):
 
 
 def test_what_the_system_takes_in_parts_is_whole(tmp_path, monkeypatch):
-    write = checkpoint_file.os.pwrite
-    monkeypatch.setattr(checkpoint_file.os, "pwrite", lambda file, left, at: write(file, left[:7], at))
+    _written_by(monkeypatch, lambda file, left: file.write(left[:7]))
     state = [np.arange(5.0), np.zeros(0), np.float32(3.0), np.asarray([True, False])]
     with CheckpointFile(tmp_path / "c.bin", state, 3) as file:
         for slot in (2, 0):

@@ -5,7 +5,7 @@ import tifffile
 import xarray
 
 from pdefit._util.errors import PdefitError
-from pdefit.data.importers.film.film import film
+from pdefit.data.importers.film import film
 from pdefit.data.readers.fields import open_film
 from pdefit.data.readers.observations import read_observations
 from pdefit.output.store.export import export
@@ -68,7 +68,8 @@ def test_a_film_that_was_imported_goes_out_as_it_came(tmp_path):
     tifffile.imwrite(tmp_path / "a.tif", images, imagej=True, resolution=(2.0, 2.0), metadata=scaled)
     recording = film([tmp_path / "a.tif"], {})
     values = np.stack([frame["intensity"] for frame in recording.frames])
-    where = FieldCoords(("x", "y"), recording.axes, "1", "intensity", dict.fromkeys("xy", "m"))
+    axes = {name: recording.axes[name][0] for name in "xy"}
+    where = FieldCoords(("x", "y"), axes, "1", "intensity", dict.fromkeys("xy", "m"))
     path = films.write_film(
         tmp_path / "fields.h5", {"u": where}, 3, kinds=("observed",), values=lambda name, kind, i: values[i]
     )

@@ -1,0 +1,127 @@
+"""pdefit list and verify: what there is to choose from, and tests of the systems among it."""
+
+from contextlib import suppress
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from pdefit._util.atomic import read_json, write_json
+from pdefit._util.cache import cache_folder, digest
+from pdefit._util.errors import PdefitError, unknown
+from pdefit.cli.config.catalogue import choices, costs, experiments
+from pdefit.cli.runtime.plugins import folders, systems
+from pdefit.conformance.report import Verification
+from pdefit.conformance.verify import verify
+
+KINDS = ("experiments", "systems", "solvers", "adjoints", "drivers", "stages")
+
+
+def run_list(kinds: list[str], console: Console) -> None:
+    """Print the tables of these kinds, or all: as lines with tabs where no terminal shows them."""
+    for kind in kinds:
+        if kind not in KINDS:
+            raise unknown("list", kind, KINDS)
+    tables = {"systems": _systems, "experiments": _experiments}
+    for kind in kinds or KINDS:
+        table = tables[kind]() if kind in tables else _configurations(kind)
+        if not console.is_terminal:
+            # a program or a file wants whole lines
+            rows = zip(*(column.cells for column in table.columns), strict=True)
+            lines = [str(table.title), *("\t".join(map(str, cells)).rstrip() for cells in rows), ""]
+            print("\n".join(lines), file=console.file)
+            continue
+        # names are there to be copied
+        table.columns[0].no_wrap, table.columns[0].min_width = True, max(map(len, map(str, table.columns[0].cells)))
+        console.print(table, crop=False)
+
+
+def _configurations(kind: str) -> Table:
+    table = Table("name", "what it is", title=kind, title_justify="left", box=None, title_style="bold")
+    for name, text in choices(kind if kind == "stages" else kind.removesuffix("s")).items():
+        table.add_row(name, text)
+    return table
+
+
+def _experiments() -> Table:
+    table = Table("name", "what it shows", "cost", title="experiments", title_justify="left", box=None)
+    table.title_style, table.caption = "bold", "cost: of the whole command on two cores the first time"
+    table.caption_justify, stated = "left", costs()
+    for name, text in experiments().items():
+        table.add_row(name, text, stated.get(name, ""))
+    return table
+
+
+def _systems() -> Table:
+    table = Table("name", "parameters (unit)", "what it is", "", title="systems", title_justify="left", box=None)
+    table.title_style = "bold"
+    for row in _system_rows():
+        table.add_row(*row)
+    return table
+
+
+def _system_rows() -> list[list[str]]:
+    """Name, parameters, purpose and state of every system.
+
+    They come from the classes, which need JAX: three seconds. They are kept in the user's cache under a digest of all that
+    they are made of, so that only the first call after a change takes so long.
+    """
+    sources = [Path(__file__).parents[2], *(folder for _, folder in folders())]
+    files = [file for folder in sources for file in sorted(folder.rglob("*.py"))]
+    kept = cache_folder("systems") / f"{digest(file.read_bytes() for file in files)[:24]}.json"
+    with suppress(OSError, PdefitError, KeyError, TypeError):
+        rows = read_json(kept)["systems"]
+        if all(isinstance(text, str) for row in rows for text in row):
+            return rows
+    rows = _read_systems()
+    with suppress(OSError):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        write_json(kept, {"systems": rows})
+    return rows
+
+
+def _read_systems() -> list[list[str]]:
+    from pdefit.systems.capabilities import AbstractVerifiable
+    from pdefit.systems.system import parameters
+
+    rows = []
+    for name, cls in sorted(systems().items()):
+        declared = ", ".join(f"{n} ({i.unit})" for n, i in parameters(cls).items())
+        purpose = (cls.__doc__ or "").strip().partition("\n")[0]
+        rows.append([name, declared, purpose, "" if issubclass(cls, AbstractVerifiable) else "unverified"])
+    return rows
+
+
+_STYLES = {"passed": "green", "FAILED": "bold red", "not applicable": "dim"}
+
+
+def run_verify(names: list[str], console: Console) -> None:
+    """Verify the systems of these names, or all; raises `PdefitError` where a check fails."""
+    installed = systems()
+    for name in names:
+        if name not in installed:
+            raise unknown("system", name, installed)
+    failed = []
+    for name in names or sorted(installed):
+        report = verify(installed[name])
+        _show(name, report, console)
+        failed += [f"{name}: {f.name}" for f in report.failures]
+    if failed:
+        raise PdefitError(f"{len(failed)} of the checks failed ({'; '.join(failed)}); the table says what to do")
+
+
+def _show(name: str, report: Verification, console: Console) -> None:
+    if not report.verified:
+        console.print(f"[bold]{escape(name)}[/]: unverified, it has no example")
+        return
+    table = Table(
+        "check", "measured", "limit", "", title=f"{escape(name)} ({report.seconds:.1f} s)", title_justify="left"
+    )
+    table.box, table.title_style = None, "bold"
+    for f in report.findings:
+        measured = "" if f.measured is None else f"{f.measured:.2g}"
+        outcome = f"[{_STYLES[f.outcome]}]{f.outcome}[/]"
+        note = "" if f.passed else f"\n[dim]{escape(f.remedy)}[/]"
+        table.add_row(escape(f.name) + note, measured, f.limit, outcome)
+    console.print(table)

@@ -1,0 +1,92 @@
+"""Configurations composed in a running Python program, and experiments in a file."""
+
+import copy
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import omegaconf._utils
+from hydra import compose, initialize_config_module
+from hydra.core.config_store import ConfigStore
+from hydra.core.singleton import Singleton
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.base import Container
+from omegaconf.basecontainer import BaseContainer
+from omegaconf.errors import OmegaConfBaseException
+
+from pdefit._util.errors import PdefitError, first_line
+from pdefit.cli.config.command_line import split
+from pdefit.cli.config.configuration import readable, register_resolvers
+from pdefit.cli.config.hydra_guard import guarded
+from pdefit.cli.runtime import plugins
+
+
+@contextmanager
+def apart() -> Iterator[None]:
+    """A block with a global state of Hydra and resolvers of its own.
+
+    Hydra keeps its state in objects of which there is one each, and pdefit replaces the resolver `oc.env`, the loader of
+    YAML and the resolution of texts. After the block, a notebook or a program that uses Hydra finds them as they were.
+    """
+    # Hydra's own configuration is in the store of structured ones, and so is an experiment in a file
+    store: Any = {ConfigStore: copy.deepcopy(ConfigStore.instance())}
+    instances, resolvers = Singleton._instances, BaseContainer._resolvers
+    loader, resolve = omegaconf._utils.get_yaml_loader, Container.resolve_parse_tree
+    Singleton._instances, BaseContainer._resolvers = store, copy.copy(resolvers)
+    try:
+        register_resolvers()
+        plugins.register()
+        yield
+    finally:
+        Singleton._instances, BaseContainer._resolvers = instances, resolvers
+        setattr(omegaconf._utils, "get_yaml_loader", loader)  # noqa: B010
+        setattr(Container, "resolve_parse_tree", resolve)  # noqa: B010
+
+
+def composed(words: Sequence[str]) -> DictConfig:
+    """The configuration that `pdefit fit` composes from these words. It belongs into a block of `apart`.
+
+    **Arguments:**
+
+    - `words`: settings as key=value, `experiment=NAME` among them. Flags are refused.
+    """
+    flags, overrides = split(words)
+    if flags:
+        raise PdefitError(f"'{flags[0]}' is a flag of the command line; in Python settings are written key=value")
+    try:
+        with guarded(), initialize_config_module("pdefit_conf", version_base="1.3"):
+            return compose("config", overrides=overrides)
+    # Hydra raises almost any exception for a configuration that cannot be composed
+    except Exception as error:
+        raise readable(error, overrides) from None
+
+
+def register_experiment(path: Path) -> str:
+    """Add the experiment in a file to those that Hydra knows; returns its name, that of the file.
+
+    It is checked as an experiment of a plugin is, and names registered classes only.
+    """
+    name = path.stem
+    if not re.fullmatch(r"\w[\w-]*", name):
+        raise PdefitError(f"'{path}' expects a name of letters, digits, '_' and '-', since its runs are named after it")
+    # opening a pipe or a device could block for ever
+    if not path.is_file():
+        raise PdefitError(f"The experiment '{path}' does not exist, or is no file; correct the path")
+    try:
+        content = OmegaConf.load(path)
+    except UnicodeDecodeError:
+        raise PdefitError(f"'{path}' is not in UTF-8; save it as UTF-8") from None
+    except (OmegaConfBaseException, PdefitError) as error:
+        raise readable(error) from None
+    # YAML raises almost any exception for a damaged text
+    except Exception as error:
+        line = getattr(getattr(error, "problem_mark", None), "line", None)
+        where = "" if line is None else f", line {line + 1}"
+        told = getattr(error, "problem", None) or first_line(error)
+        raise PdefitError(f"'{path}'{where} is not YAML: {told}; `key: value` is expected in every line") from None
+    if not isinstance(content, DictConfig) or not content:
+        raise PdefitError(f"'{path}' expects the keys of an experiment, e.g. system, data, controls; it holds none")
+    ConfigStore.instance().store(name=name, node=content, group="experiment", package="_global_")
+    return name

@@ -1,0 +1,211 @@
+"""Experiments built from settings: all that a fit works on, of one recording or of many."""
+
+import dataclasses
+from collections.abc import Mapping
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from pdefit._util.errors import PdefitError
+from pdefit._util.trees import cast
+from pdefit.analysis.goodness.holdout import withhold
+from pdefit.cli.config.read import check_name
+from pdefit.cli.config.settings import Settings
+from pdefit.cli.run.experiment import Experiment
+from pdefit.cli.run.from_data import from_data
+from pdefit.cli.run.from_twin import from_twin
+from pdefit.cli.run.open_settings import choose_method, chosen_stages
+from pdefit.cli.run.source import check_stated, fitted_frames, frames_kept_out
+from pdefit.cli.run.trial import check_control_units, try_observe, try_step
+from pdefit.data.observations import Observations
+from pdefit.data.readers.locate import locate
+from pdefit.data.readers.recordings import split_recordings
+from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.fit.stability import longer_than_frames, refuse_unstable, stable_step, suits
+from pdefit.inverse.fit.stages import Stage
+from pdefit.inverse.fit.stop import Holdout, Noise
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.recordings import Recordings
+from pdefit.inverse.objective.spread import spread
+from pdefit.inverse.objective.variants import stepped, with_dt
+
+
+def build_experiment(settings: Settings) -> Experiment:
+    """The experiment that settings describe. Raises `PdefitError` where its parts do not fit each other."""
+    exp = _on_one_device(settings)
+    if not settings.device:
+        return exp
+    devices = jax.devices()
+    return dataclasses.replace(exp, functional=spread(exp.functional, [devices[n] for n in settings.device]))
+
+
+def _on_one_device(settings: Settings) -> Experiment:
+    each = recordings_of(settings)
+    if not each:
+        return _single(settings)
+    made = dict[str, Experiment]()
+    for name, one in each.items():
+        try:
+            made[name] = _single(one)
+        except PdefitError as error:
+            raise PdefitError(f"Recording {name}: {error}") from None
+    return together(settings, made)
+
+
+def _single(settings: Settings) -> Experiment:
+    """The experiment of one recording."""
+    if settings.data is not None:
+        source = from_data(settings, settings.data)
+    elif settings.twin is not None:
+        source = from_twin(settings, settings.twin)
+    else:
+        raise PdefitError("A fit expects observations: set data.path to a file, or twin=independent to make them")
+    problem, record = cast(source.problem, settings.dtype), source.record
+    fitted = fitted_frames(settings.times, record.ts)
+    stages, formulation = list(settings.stages.stages), settings.formulation
+    held = frames_kept_out(settings, record.ts[:fitted])
+    window = withhold(record.at(slice(0, fitted)), held)
+    method = source.method or choose_method(settings, problem, float(record.ts[fitted - 1] - record.ts[0]))
+    try_step(problem.system, problem.y0, method.solver, "solver", problem.args)
+    try_observe(problem.observe.placed(record.positions_at(0)), record.ts[0], problem.y0, problem.args)
+    check_control_units(settings.controls, problem)
+    functional = Functional(
+        problem,
+        cast(window, settings.dtype),
+        settings.controls,
+        solver=method.solver,
+        dt=settings.dt,
+        steps=method.steps,
+        adjoint=settings.adjoint,
+        batch=settings.batch,
+        formulation=formulation,
+        regularizers=settings.regularizers,
+        smooth_tangents=settings.smooth_tangents,
+        key=jax.random.key(settings.seed),
+    )
+    refuse_unstable(functional)
+    functional = settings.driver.resolve_for(functional if source.dt is None else with_dt(functional, source.dt))
+    truth = problem if source.truth is None else cast(source.truth, settings.dtype)
+    if source.truth is not None:
+        check_stated(source.true_paths, functional.controls.items, truth)
+    reasons = [method.reason]
+    if settings.stages.open:
+        stages, reason = chosen_stages(functional, settings.stages, bool(held.size))
+        reasons.append(reason)
+    ranges = source.noiseless or any(name in source.unstated for name in functional.observed)
+    return Experiment(
+        functional=functional,
+        stages=[_with_rule(s, record.at(slice(0, fitted)), held, ranges) for s in stages],
+        choices=(*source.assumed, *filter(None, reasons)),
+        remarks=source.remarks + longer_than_frames(functional),
+        source=source,
+        fitted=fitted,
+        truth=truth if source.true_paths else None,
+        held=held,
+        driver=settings.driver,
+        max_iterations=settings.max_iterations,
+    )
+
+
+def _with_rule(stage: Stage, window: Observations, held: np.ndarray, ranges: bool) -> Stage:
+    """A stage whose stopping rule knows the data. A rule that they do not allow is refused.
+
+    **Arguments:** `ranges` is whether sigma is the range of some data, and not their noise.
+    """
+    if isinstance(stage.stop, Noise) and ranges:
+        raise PdefitError("stop: noise expects sigma to be the noise; set twin.noise or data.sigma, or remove stop")
+    if not isinstance(stage.stop, Holdout):
+        return stage
+    if not held.size:
+        raise PdefitError("stop: holdout expects frames that are kept out of the fit; set holdout=0.1, or remove stop")
+    return dataclasses.replace(stage, stop=Holdout(window, stage.stop.patience))
+
+
+def recordings_of(settings: Settings) -> dict[str, Settings]:
+    """The settings of each of many recordings by name; empty for a single one."""
+    if not isinstance(settings.recordings, str):
+        return dict(settings.recordings)
+    if not settings.recordings or settings.data is None:
+        return {}
+    axis, data = settings.recordings, settings.data
+    found = dict[str, Settings]()
+    for number, name in enumerate(split_recordings(locate(data.path), axis)):
+        check_name(name)
+        one = dataclasses.replace(data, select={axis: name})
+        found[name] = dataclasses.replace(settings, data=one, recordings="", seed=settings.seed + number)
+    return found
+
+
+def together(settings: Settings, made: Mapping[str, Experiment]) -> Experiment:
+    """Many recordings as one experiment.
+
+    Shared controls start from their guesses in the first recording.
+
+    **Arguments:**
+
+    - `settings`: those of the first recording.
+    - `made`: every recording by name.
+    """
+    first = next(iter(made.values()))
+    functionals = [_with_shared(one.first, first.first) for one in made.values()]
+    functional = Recordings(functionals, batch=settings.batch, gauge=settings.gauge)
+    # steps that were left open were chosen at each recording's own guess of what is shared
+    if not suits(functional, functional.theta0):
+        functional = stepped(functional, stable_step(functional, functional.theta0))
+    source = dataclasses.replace(
+        first.source,
+        noise={n: found for one in made.values() for n, found in one.source.noise.items()},
+        unstated=tuple({n for one in made.values() for n in one.source.unstated}),
+        noiseless=any(one.source.noiseless for one in made.values()),
+    )
+    parts = [part for part, _ in functional.parts(functional.theta0)]
+    return dataclasses.replace(
+        first,
+        functional=functional,
+        stages=[_judged(stage, made) for stage in first.stages],
+        remarks=_named({name: one.remarks for name, one in made.items()}) + _apart(made),
+        source=source,
+        recordings={n: dataclasses.replace(o, functional=f) for (n, o), f in zip(made.items(), parts, strict=True)},
+    )
+
+
+def _with_shared(functional: Functional, first: Functional) -> Functional:
+    """A functional whose shared controls start from their guesses in the first recording."""
+    theirs = {c.path: c for c in first.controls.items if not c.own}
+    if theirs.keys() != {c.path for c in functional.controls.items if not c.own}:
+        raise PdefitError("Recordings expects the same shared controls in all")
+    problem = functional.problem
+    for control in theirs.values():
+        problem = eqx.tree_at(control.where, problem, control.where(first.problem))
+    controls = Controls(tuple(theirs.get(c.path, c) for c in functional.controls.items))
+    return eqx.tree_at(lambda f: (f.problem, f.controls), functional, (problem, controls))
+
+
+def _judged(stage: Stage, made: Mapping[str, Experiment]) -> Stage:
+    """A stage whose stopping rule knows the data of all recordings."""
+    if not isinstance(stage.stop, Holdout):
+        return stage
+    records = tuple(one.source.record.at(slice(0, one.fitted)) for one in made.values())
+    return dataclasses.replace(stage, stop=Holdout(records, stage.stop.patience))
+
+
+def _apart(made: Mapping[str, Experiment]) -> tuple[str, ...]:
+    """A remark about two recordings without a common time."""
+    first = max(made, key=lambda name: float(made[name].source.record.ts[0]))
+    last = min(made, key=lambda name: float(made[name].source.record.ts[made[name].fitted - 1]))
+    if made[first].source.record.ts[0] <= made[last].source.record.ts[made[last].fitted - 1]:
+        return ()
+    return (
+        f"{first} begins when {last} has ended: what they share at a time, such as a force, is seen by one of them only; "
+        f"correct their times (times, time_offset in the file) if they were watched together",
+    )
+
+
+def _named(remarks: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Remarks about all recordings. Each stands once, with the name of a recording where not all share it."""
+    each = dict.fromkeys(remark for told in remarks.values() for remark in told)
+    owners = {remark: [name for name, told in remarks.items() if remark in told] for remark in each}
+    return tuple(
+        remark if len(names) == len(remarks) else f"{', '.join(names)}: {remark}" for remark, names in owners.items()
+    )

@@ -1,0 +1,205 @@
+"""Certificates of the gradient: before and after a fit, and by themselves as `pdefit certify`."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from pdefit._util.atomic import read_json, write_json
+from pdefit._util.errors import PdefitError
+from pdefit.cli.config.command_line import boolean, options_among
+from pdefit.cli.config.settings import Settings
+from pdefit.cli.run.build import build_experiment
+from pdefit.cli.run.discretisation import refit_finer
+from pdefit.cli.run.experiment import Experiment
+from pdefit.cli.run.minimise import checkpoints_in
+from pdefit.cli.run.plan import fit_cost
+from pdefit.cli.run.recorded import at_best, open_run, same_problem, warn_of
+from pdefit.cli.runtime.terminal import say
+from pdefit.inverse.certify.certificate import Certificate, certify
+from pdefit.inverse.fit import fit as fitting
+from pdefit.inverse.objective.abstract import AbstractObjective
+
+log = logging.getLogger("pdefit")
+
+
+class Certificates:
+    """Writer of certificate.json, which also stops a run whose gradient is wrong.
+
+    `certificate: stop` ends the run before the fit, and `warn` continues. With `end` only the estimate is tested.
+
+    **Arguments:**
+
+    - `exp`, `settings`: the experiment.
+    - `directory`: of the run.
+    """
+
+    def __init__(self, exp: Experiment, settings: Settings, directory: Path):
+        self._exp, self._settings, self._path = exp, settings, directory / "certificate.json"
+        self._failed = ""
+
+    def start(self, console: Console) -> None:
+        """Certify the objective of the first stage at its guess; a failure stops the run before the fit."""
+        if self._settings.certificate == "end":
+            return
+        self._judge(certified_start(self._exp, self._settings, self._path), "at the guess", console)
+        self.demand()
+
+    def end(self, found: fitting.Fit, console: Console) -> dict[str, Any]:
+        """Certify the objective of the last stage at the estimate.
+
+        A failure is reported by `demand`, when all results are written.
+        """
+        certificate = certified(found.functional, found.theta, self._exp, self._settings, self._exp.stages[-1])
+        recorded = read_json(self._path) if self._path.is_file() else {}
+        write_json(self._path, {**recorded, "end": certificate.as_dict()})
+        self._judge(certificate, "at the estimate", console)
+        return {"passed": certificate.passed, "scope": certificate.scope, "reason": certificate.reason}
+
+    def demand(self) -> None:
+        """Raise `PdefitError` if a certificate failed, unless failures are only warned of."""
+        if self._failed and self._settings.certificate != "warn":
+            raise PdefitError(f"{self._failed} (certificate=warn goes on all the same)")
+
+    def _judge(self, found: Certificate, where: str, console: Console) -> None:
+        if found.passed:
+            say(console, f"{_praise(found, where)} ({found.seconds:.1f} s with compilation)")
+            return
+        self._failed = f"The gradient fails its certificate {where}: {found.reason}"
+        log.warning(self._failed)
+        if self._settings.certificate == "warn":
+            console.print(f"[yellow]{escape(self._failed)}[/]")
+
+
+def _praise(found: Certificate, where: str) -> str:
+    """Message about a certificate that passed, in one line."""
+    against = [c for c in found.checks if "differences" in c.name and "finding" in c.detail]
+    worst = max((c.error for c in against if not c.note), default=0.0)
+    noted = {c.name.split(":")[0]: c.note for c in against if c.note}
+    scope = found.scope
+    part = (
+        ""
+        if scope["observations"] == scope["of"]
+        else "; controls were tested together, all with the same weight"
+        if scope.get("together")
+        else f"; each control by itself was tested on {scope['observations']} of {scope['of']} times"
+    )
+    notes = "".join(f"; {path}: {note}" for path, note in noted.items())
+    return f"gradient certified {where}: differences agree to {worst:.0e}{part}{notes}"
+
+
+def certified_start(exp: Experiment, settings: Settings, path: Path) -> Certificate:
+    """Certificate of the objective of the first stage at its guess; written to `path`."""
+    functional = fitting.first_functional(exp.functional, exp.stages)
+    found = certified(functional, functional.theta0, exp, settings, exp.stages[0])
+    write_json(path, {"start": found.as_dict()})
+    return found
+
+
+def certified(
+    functional: AbstractObjective, theta: Array, exp: Experiment, settings: Settings, stage: fitting.Stage
+) -> Certificate:
+    """Certificate of the objective of a stage, within the cost that the fit of this experiment allows.
+
+    **Arguments:**
+
+    - `functional`, `theta` (p,): the objective, and the point in search space.
+    - `exp`, `settings`: the experiment.
+    - `stage`: whose optimizer determines what is tested.
+    """
+    return certify(
+        functional,
+        jnp.asarray(theta),
+        key=jax.random.key(settings.seed),
+        fit_cost=fit_cost(exp, settings),
+        # of this stage only: another one may have fewer unknowns, and an optimizer that is meant for few
+        optimizers=[stage.optimizer],
+        driver=exp.driver,
+    )
+
+
+def show(found: Certificate, console: Console) -> None:
+    """Print every check of a certificate."""
+    table = Table("", "check", "error", "limit", box=None, header_style="bold")
+    for check in found.checks:
+        mark = "[green]ok[/]" if check.passed else "[red]FAILED[/]"
+        table.add_row(mark, escape(check.name), f"{check.error:.1e}", f"{check.limit:.1e}")
+    console.print(table)
+    scope = found.scope
+    alone = "none by itself" if scope.get("together") else f"every control by itself on {scope['observations']}"
+    console.print(
+        f"all controls together on all {scope['of']} observation times, {alone}; {found.seconds:.1f} s with compilation"
+    )
+
+
+def demand(found: Certificate) -> None:
+    """Raise `PdefitError` if a certificate failed."""
+    if not found.passed:
+        raise PdefitError(f"The gradient fails its certificate: {found.reason}")
+
+
+# key with which a run is fitted again with finer steps and cells
+_KEY = "discretisation"
+
+
+def run_certify(settings: Settings, directory: Path, name: str, console: Console) -> None:
+    """Certify the gradient of an experiment where its fit would start.
+
+    **Arguments:**
+
+    - `settings`, `name`: the experiment, and its name for tables and files.
+    - `directory`: of the run.
+    """
+    path = directory / "certificate.json"
+    exp = build_experiment(settings)
+    with checkpoints_in(directory, exp.driver):
+        found = certified_start(exp, settings, path)
+    show(found, console)
+    console.print(f"written to {escape(str(path))}")
+    demand(found)
+
+
+def run_certify_on_a_run(arguments: list[str], console: Console) -> None:
+    """Certify the gradient of a run again, at its estimate.
+
+    Equations and data must still be those that the run was certified with.
+
+    **Arguments:**
+
+    - `arguments`: the directory of the run; with `discretisation=true` it is also fitted again with finer steps and
+      cells.
+    """
+    chosen, rest = options_among(arguments, {_KEY: "false"})
+    refits, run = boolean(chosen[_KEY], _KEY), open_run(rest, "certify")
+    directory, saved = run.files.directory, run.files.saved
+    if refits and saved is None:
+        raise PdefitError(f"'{directory}' has no estimate yet, so nothing moves; pdefit resume it first")
+    before = _hashes(directory)
+    exp = build_experiment(run.settings)
+    functional, theta = (exp.functional, exp.functional.theta0) if saved is None else at_best(exp, saved)
+    with checkpoints_in(directory, exp.driver):
+        found = certified(functional, theta, exp, run.settings, exp.stages[-1])
+    same = {part: before.get(part) == value for part, value in found.hashes.items()}
+    write_json(directory / "certificate_again.json", {"end": found.as_dict(), "same": same})
+    show(found, console)
+    warn_of(same_problem(before, found.hashes, directory), console)
+    if refits:
+        with checkpoints_in(directory, exp.driver):
+            write_json(directory / "discretisation.json", refit_finer(exp, functional, theta, console))
+    demand(found)
+
+
+def _hashes(directory: Path) -> dict[str, Any]:
+    """Hashes of equations and data that the certificate of a run holds."""
+    recorded = read_json(directory / "certificate.json")
+    certificate = recorded.get("end") or recorded.get("start")
+    hashes = certificate.get("hashes") if isinstance(certificate, dict) else None
+    if not isinstance(hashes, dict):
+        raise PdefitError(f"'{directory / 'certificate.json'}' is not what pdefit wrote; put it back from a copy")
+    return hashes

@@ -1,0 +1,136 @@
+"""The record of an experiment: all that a fit works on."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from pdefit._util.errors import PdefitError
+from pdefit._util.html import summarised, table
+from pdefit.cli.run.source import Source, is_known
+from pdefit.inverse.controls.vector import BoundControl
+from pdefit.inverse.fit.drivers import AbstractDriver
+from pdefit.inverse.fit.fit import Fit, Progress, fit
+from pdefit.inverse.fit.stages import Stage
+from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.problem.problem import Problem
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Experiment:
+    """All that a fit works on: observations, the objective, and the stages of its minimisation.
+
+    Of many recordings, `fitted`, `truth`, `held` and `source` are those of the first, but for what `source` knows of the
+    noise; each has its own in `recordings`.
+
+    **Arguments:**
+
+    - `functional`: the objective, on the first `fitted` observations of `source.record`.
+    - `stages`: of the fit.
+    - `source`: the observations, with all that is known of them.
+    - `fitted`: the number of times that are fitted.
+    - `truth`: the problem at true values; None where none are known.
+    - `held`: indices of frames kept out of the fit.
+    - `driver`: evaluates the functional.
+    - `choices`: messages about what was chosen automatically, and why.
+    - `remarks`: messages about what looks odd in the data.
+    - `max_iterations`: bound on the evaluations of all stages together; None for that of the stages.
+    - `recordings`: many recordings by name; empty for one.
+    """
+
+    functional: AbstractObjective
+    stages: list[Stage]
+    source: Source
+    fitted: int
+    truth: Problem | None
+    held: np.ndarray
+    driver: AbstractDriver
+    choices: tuple[str, ...]
+    remarks: tuple[str, ...]
+    max_iterations: int | None
+    recordings: "Mapping[str, Experiment]" = dataclasses.field(default_factory=dict)
+
+    @property
+    def each(self) -> "dict[str, Experiment]":
+        """Every recording by name; a single one has none."""
+        return dict(self.recordings) or {"": self}
+
+    @property
+    def first(self) -> Functional:
+        """The functional of the only recording, or of the first."""
+        return self.functional.parts(self.functional.theta0)[0][0]
+
+    def alone(self, verb: str) -> Functional:
+        """The functional of a single recording, for a verb that works on one."""
+        if self.recordings:
+            raise PdefitError(f"{verb} works on one recording; set recordings=null, and data.path to one of the files")
+        return self.first
+
+    @property
+    def forecasts(self) -> bool:
+        """Whether frames are kept for the forecast."""
+        return any(one.fitted < one.source.record.ts.size for one in self.each.values())
+
+    @property
+    def reweighted(self) -> bool:
+        """Whether a stage takes sigma from residuals."""
+        return any(stage.reweight is not None for stage in self.stages)
+
+    @property
+    def sigma_stated(self) -> bool:
+        """Whether the noise of every fitted variable was stated.
+
+        It was not where sigma was estimated from the data, or where a twin has no noise and sigma is only a weight.
+        """
+        unsure = any(name in (*self.source.unstated, *self.source.noise) for name in self.first.observed)
+        return not (self.reweighted or self.source.noiseless or unsure)
+
+    def fit(self, callback: Callable[[Progress], None] | None = None) -> Fit[AbstractObjective]:
+        """The minimum of the objective by the stages, as `pdefit fit` finds it, but without a run directory.
+
+        **Arguments:**
+
+        - `callback`: called after every chunk of evaluations; see `pdefit.fit`.
+        """
+        try:
+            return fit(
+                self.functional,
+                self.stages,
+                max_iterations=self.max_iterations,
+                callback=callback,
+                driver=self.driver,
+            )
+        finally:
+            self.driver.close()
+
+    def _repr_html_(self) -> str:
+        """Controls with their guesses and true values, and what they are fitted to, for notebooks."""
+        functional = self.functional
+        guess = functional.controls.values(functional.theta0)
+        rows = [
+            (c.path, c.unit, *map(summarised, (guess[c.path], self.true_value(c))))
+            for c in functional.controls.items
+            if not c.is_node
+        ]
+        return table(("control", "unit", "guess", "truth"), rows, [self._size(), *self.choices, *self.remarks])
+
+    def __repr__(self) -> str:
+        return f"Experiment: {self._size()}"
+
+    def _size(self) -> str:
+        functional = self.functional
+        times = sum(one.fitted for one in self.each.values())
+        many = f" of {len(self.recordings)} recordings" if self.recordings else ""
+        return (
+            f"{self.source.variant}, {functional.observed_values} values at {times} times{many}, "
+            f"{functional.controls.size} unknowns"
+        )
+
+    def true_value(self, control: BoundControl) -> np.ndarray | None:
+        """The true value of a control of the fit, in its unit; None where it is unknown."""
+        if self.recordings:
+            one = [*self.recordings.values()][control.recording or 0]
+            return one.true_value(next(c for c in one.functional.controls.items if c.name == control.name))
+        known = self.truth is not None and is_known(control.path, self.source.true_paths)
+        return np.asarray(control.where(self.truth)) if known and self.truth is not None else None

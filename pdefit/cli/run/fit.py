@@ -1,0 +1,271 @@
+"""pdefit fit and resume: from observations, or those of a twin, to estimates, a forecast, files and figures."""
+
+import dataclasses
+import logging
+import time
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+import jax
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+
+from pdefit._util.atomic import write_json
+from pdefit._util.errors import PdefitError, with_space
+from pdefit.analysis.goodness.verdict import distrust
+from pdefit.cli.config.settings import Settings
+from pdefit.cli.run.build import build_experiment
+from pdefit.cli.run.certify import Certificates
+from pdefit.cli.run.discretisation import FINER, Discretisation, discretisation, steps_of
+from pdefit.cli.run.experiment import Experiment
+from pdefit.cli.run.forecast import check_lyapunov
+from pdefit.cli.run.minimise import checkpoints_in, minimise
+from pdefit.cli.run.parameters import field_errors, parameter_rows, parameter_table
+from pdefit.cli.run.pictures import description, pictures, report, tell
+from pdefit.cli.run.plan import adjoint_summary, compared, evaluation_cost, memory_summary, plan, tangents_cost
+from pdefit.cli.run.posterior import check_posterior, posterior_summary
+from pdefit.cli.run.quality import fit_quality, switch_bias
+from pdefit.cli.run.recorded import log_to, open_run
+from pdefit.cli.run.recordings import recordings_summary, sigma_summary, write_recordings
+from pdefit.cli.run.source import describe, noise_summary
+from pdefit.cli.runtime.memory_meter import Metered
+from pdefit.cli.runtime.process import Stopwatch
+from pdefit.cli.runtime.run_directory import recorded
+from pdefit.cli.runtime.terminal import say, warn
+from pdefit.inverse.fit import fit as fitting
+from pdefit.inverse.fit.stability import step_choice
+from pdefit.inverse.objective.compiled import WEIGHTED
+from pdefit.inverse.uncertainty.intervals import Intervals, intervals
+from pdefit.output.store.fit_checkpoint import Saved
+from pdefit.output.store.summary import Summary
+from pdefit.output.store.tables import ParameterRow, write_parameters
+
+log = logging.getLogger("pdefit")
+
+
+def run_fit(settings: Settings, directory: Path, name: str, console: Console, saved: Saved | None = None) -> None:
+    """Fit an experiment and write a complete run directory.
+
+    **Arguments:**
+
+    - `settings`, `name`: the experiment, and its name for tables and files.
+    - `directory`: of the run.
+    - `saved`: the checkpoint from which a stopped fit goes on (default: from the start).
+    """
+    watch = Stopwatch()
+    console.print(f"[bold]{name}[/]: {'reading data' if settings.data else 'making the twin'}")
+    exp = build_experiment(settings)
+    check_lyapunov(settings.lyapunov, exp)
+    check_posterior(settings.posterior, exp)
+    with checkpoints_in(directory, exp.driver):
+        _fit(exp, settings, directory, name, console, saved, watch)
+
+
+def _fit(
+    exp: Experiment,
+    settings: Settings,
+    directory: Path,
+    name: str,
+    console: Console,
+    saved: Saved | None,
+    watch: Stopwatch,
+) -> None:
+    """All steps from the cost estimate to the verdict."""
+    functional = exp.functional
+    watch.lap("data")
+    say(console, *describe(exp.source.noise))
+    unit = functional.problem.system.time_unit
+    stepping = (
+        step_choice(functional)
+        if functional.steps is None
+        else f"{steps_of(functional)} adaptive steps from {functional.dt:.2g}{with_space(unit)}"
+    )
+    times = sum(one.fitted for one in exp.each.values())
+    groups, many = functional.groups, f" of {len(exp.recordings)} recordings" if exp.recordings else ""
+    console.print(
+        f"{exp.source.variant}: {functional.observed_values} values at {times} times{many}, "
+        f"{functional.controls.size} controls, {groups} segment{'s' * (groups > 1)}, {stepping}; compiling ..."
+    )
+    say(console, *exp.choices)
+    damaged = "" if saved is None else saved.damaged
+    fallen = (
+        [f"'{damaged}' is damaged; the state before it is taken, which repeats some evaluations"] if damaged else []
+    )
+    for line in [*exp.remarks, *fallen]:
+        warn(console, line, "warning:")
+    certificates, driver = Certificates(exp, settings, directory), Metered(exp.driver)
+    planned = plan(exp, settings)
+    watch.lap("plan")
+    console.print(f"plan: {planned['text']}", highlight=False)
+    if saved is None:
+        write_json(directory / "plan.json", planned)
+        certificates.start(console)
+        watch.lap("certificates")
+    found = minimise(exp, settings, directory, console, saved, driver)
+    watch.lap("fit")
+    for event in found.events:
+        log.warning(event)
+    left_out = _left_out(exp, found, settings, directory)
+    if left_out:
+        log.warning(left_out)
+        console.print(f"[yellow]{escape(left_out)}[/]", highlight=False, soft_wrap=True)
+    found_intervals = None if left_out else _intervals(found, exp.sigma_stated, console)
+    same_cells = settings.twin is not None and settings.twin.refine == 1
+    moved = discretisation(exp, found, found_intervals, same_cells)
+    quality, verdict = fit_quality(exp, found, moved)
+    doubt = distrust(verdict.word, exp.source.noiseless)
+    rows = parameter_rows(exp, found, found_intervals, moved.worst, not doubt)
+    write_parameters(directory / "parameters.csv", rows)
+    console.print(parameter_table(rows, () if found_intervals is None else found_intervals.unidentifiable))
+    _show_doubts(rows, moved, doubt, console)
+    watch.lap("intervals")
+    uncertain = posterior_summary(exp, found, settings, directory / "posterior.h5", name, console)
+    watch.lap("posterior")
+
+    console.print(f"writing fields.h5{' and the forecast' if exp.forecasts else ''}")
+    ahead = write_recordings(exp, found, settings, directory, name, console)
+    sections = recordings_summary(exp, found, quality, ahead, directory, name, console)
+    watch.lap("forecast" if exp.forecasts else "fields")
+    bias = switch_bias(found, found_intervals, console)
+    watch.lap("smooth tangents")
+    skipped = left_out and settings.certificate != "end"
+    certificate = None if skipped else certificates.end(found, console)
+    watch.lap("certificates")
+    gradient, forward = _evaluation_times(found)
+    summary = Summary(
+        experiment=name,
+        **_of_the_fit(exp, found, found_intervals, rows, doubt),
+        **sections,
+        discretisation=moved.as_dict(),
+        posterior=uncertain,
+        verdict=verdict.word,
+        verdict_reason=verdict.reason,
+        smooth_tangents=bias,
+        events=[*found.events, *filter(None, [left_out])],
+        certificate=certificate,
+        seconds={**watch.seconds, "compile": watch.compiling, "gradient": gradient, "forward": forward},
+        adjoint={**adjoint_summary(planned), "gradient_to_forward": gradient / forward},
+        memory=memory_summary(planned, driver.peak_bytes),
+    )
+    outcome = compared(planned, driver.peak_bytes, gradient)
+    say(console, outcome)
+    # written before the pictures too, so that nothing is lost if drawing fails
+    summary.write(directory / "summary.json")
+    watch.lap("writing")
+    tell(pictures(directory) if settings.render else description(directory), console)
+    watch.lap("pictures")
+    seconds = summary.seconds | watch.seconds | {"total": watch.total()}
+    dataclasses.replace(summary, seconds=seconds).write(directory / "summary.json")
+    if settings.render:
+        tell(report(directory), console)
+    certificates.demand()
+    log.info("loss %.6g after %d iterations", found.loss, found.iterations)
+    console.print(
+        f"{found.status} in {seconds['total']:.1f} s, loss {found.loss_initial:.4g} -> {found.loss:.4g} in "
+        f"{found.iterations} iterations{'' if found.converged else ' (not converged)'}: {escape(str(directory))}"
+    )
+    say(console, f"seconds: {watch}")
+    log.info("%s", verdict)
+    console.print(f"[bold]{verdict.word}[/]: {escape(verdict.reason)}", highlight=False, soft_wrap=True)
+
+
+def _left_out(exp: Experiment, found: fitting.Fit, settings: Settings, directory: Path) -> str:
+    """The sentence that says why a fit has no intervals; empty where it gets them."""
+    cost = evaluation_cost(found.functional, exp.stages[-1])
+    if settings.intervals == "always" or found.converged or tangents_cost(found.functional) <= found.iterations * cost:
+        return ""
+    return (
+        "not converged, and intervals would cost more than the fit: they and the certificate at the estimate are left out; "
+        f"`pdefit resume {quote(str(directory))} intervals=always` adds them"
+    )
+
+
+def _intervals(found: fitting.Fit, stated: bool, console: Console) -> Intervals | None:
+    """Intervals of the controls, and a message about those that are not identifiable; None where there are none."""
+    if not found.functional.controls.tabulated.items:
+        return None
+    try:
+        out = intervals(found.functional, found.theta, sigma_stated=stated)
+    except PdefitError as error:
+        warn(console, str(error), "no intervals:")
+        return None
+    if out.unidentifiable:
+        warn(console, ", ".join(out.unidentifiable), "not identifiable from these data:")
+    return out
+
+
+def _show_doubts(rows: list[ParameterRow], moved: Discretisation, doubt: str, console: Console) -> None:
+    """Print all doubts about the intervals."""
+    if doubt and any(r.half_width is not None for r in rows):
+        warn(console, f"intervals in brackets are not to be trusted: {doubt}")
+    if str(moved):
+        warn(console, str(moved))
+    for what, reason in moved.unchecked.items():
+        log.info("%s not tried: %s", FINER[what][0], reason)
+    for line in moved.untested:
+        console.print(escape(line), highlight=False)
+
+
+def _of_the_fit(
+    exp: Experiment, found: fitting.Fit, found_intervals: Intervals | None, rows: list[ParameterRow], doubt: str
+) -> dict[str, Any]:
+    """Entries of summary.json that the fit and its intervals give."""
+    return {
+        "variant": exp.source.variant,
+        "status": found.status,
+        "converged": found.converged,
+        "loss_initial": found.loss_initial,
+        "loss_final": found.loss,
+        "iterations": found.iterations,
+        "gradient_evaluations": found.iterations,
+        "time_unit": found.functional.problem.system.time_unit,
+        "parameters": {
+            r.control: {
+                "estimate": r.estimate,
+                "truth": r.truth,
+                "relative_error": r.relative_error,
+                "ci95": [r.ci95_low, r.ci95_high],
+                "z_score": r.z_score,
+                "discretisation_shift": r.discretisation_shift,
+                "interval_trusted": r.interval_trusted,
+            }
+            for r in rows
+        },
+        "intervals": None if found_intervals is None else {
+            "method": found_intervals.method,
+            "degrees_of_freedom": found_intervals.degrees,
+            "not_identifiable": found_intervals.unidentifiable,
+            "trusted": all(r.interval_trusted for r in rows),
+            "doubt": doubt,
+        },
+        "fields": field_errors(exp, found),
+        "sigma": sigma_summary(found),
+        "noise": noise_summary(exp.source.noise, exp.source.unstated),
+        "warnings": list(exp.remarks),
+    }  # fmt: skip
+
+
+def _evaluation_times(found: fitting.Fit) -> tuple[float, float]:
+    """Seconds of one evaluation of the last optimizer, and of one forward run."""
+    start = time.perf_counter()
+    # the program is compiled, since residuals were computed before
+    jax.block_until_ready([WEIGHTED(part.functional, part.theta) for part in found.recordings])
+    forward = time.perf_counter() - start
+    last = [r.seconds for r in found.history if r.stage == found.history[-1].stage] or [np.nan]
+    return float(np.median(last)), forward
+
+
+def run_resume(arguments: list[str], console: Console) -> None:
+    """Continue a fit. On the same machine the result is that of an uninterrupted fit, to the last bit.
+
+    **Arguments:**
+
+    - `arguments`: the directory of the run, and `max_iterations=N` to extend it, or `intervals=always`.
+    """
+    run = open_run(arguments, "resume")
+    directory, experiment = run.files.directory, str(run.files.provenance.get("experiment"))
+    with recorded(directory, ["pdefit", "resume", *arguments], run.settings, experiment, resumed=True):
+        log_to(directory)
+        run_fit(run.settings, directory, experiment, console, run.files.saved)

@@ -1,0 +1,139 @@
+"""Scores of the forecast for summary.json, forecast.csv and the terminal."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import PyTree
+from rich.console import Console
+
+from pdefit._util.errors import PdefitError, with_space
+from pdefit.analysis.forecast.lyapunov import LyapunovResult, lyapunov
+from pdefit.analysis.forecast.peak_times import PeakTimes
+from pdefit.analysis.forecast.skill import VALID_BELOW, Skill
+from pdefit.cli.run.experiment import Experiment
+from pdefit.cli.runtime.terminal import say, warn
+from pdefit.inverse.fit.result import Fit
+from pdefit.output.store.tables import write_series
+from pdefit.systems.capabilities import AbstractBaseline
+from pdefit.systems.fields import field_coords
+
+
+def check_lyapunov(wanted: bool, exp: Experiment) -> None:
+    """Refuse `lyapunov=true` for an experiment without a forecast, before the fit."""
+    if wanted and not exp.forecasts:
+        raise PdefitError("lyapunov=true measures over the forecast, and there is none; set times.fit_until")
+
+
+def forecast_summary(
+    exp: Experiment, found: Fit, skill: Skill, last: PyTree, with_lyapunov: bool, console: Console
+) -> dict[str, Any]:
+    """The section `forecast` of summary.json, also printed in one line.
+
+    **Arguments:**
+
+    - `exp`, `found`: the experiment and its fit.
+    - `skill`: scores of the forecast.
+    - `last`: state at the end of the fit.
+    - `with_lyapunov`: whether to compute the largest Lyapunov exponent.
+    """
+    system = found.problem.system
+    start, unit = float(exp.source.record.ts[exp.fitted - 1]), system.time_unit
+    coords = field_coords(system, exp.functional.problem.y0)
+    exponent = _lyapunov(exp, found, last, console) if with_lyapunov else None
+    summary = {
+        "horizon": float(skill.ts[-1]) - start,
+        "start": start,
+        "relative_l2_at_end": float(skill.relative_l2[-1]),
+        "valid_time": skill.valid_time,
+        "valid_to_end": skill.valid_to_end,
+        "valid_below": VALID_BELOW,
+        "unit": next(iter(coords.values())).unit if skill.per_label else "",
+        "baseline": {
+            "name": system.baseline_name if isinstance(system, AbstractBaseline) else "persistence",
+            "relative_l2_at_end": float(skill.baseline_l2[-1]),
+        },
+        "peak_time": None if skill.peaks is None else _peak_time(skill.peaks, unit),
+        "lyapunov": None if exponent is None else _parting(exponent, skill.valid_time, unit),
+        "per_label": {
+            label: {
+                "error_at_end": float(error[-1]),
+                "largest_error": float(np.max(error)),
+                "baseline_at_end": float(skill.baseline_per_label[label][-1]),
+                "baseline_largest": float(np.max(skill.baseline_per_label[label])),
+            }
+            for label, error in skill.per_label.items()
+        },
+    }
+    say(console, in_words(summary, unit))
+    return summary
+
+
+def write_forecast(path: Path, skill: Skill) -> None:
+    """Write forecast.csv: errors over time, of every label or of all points together."""
+    columns: dict[str, np.ndarray] = {}
+    if skill.per_label:
+        for label, error in skill.per_label.items():
+            columns |= {label: error, f"{label} baseline": skill.baseline_per_label[label]}
+    else:
+        columns = {"all points": skill.relative_l2, "all points baseline": skill.baseline_l2}
+    write_series(path, skill.ts, columns)
+
+
+def in_words(summary: dict[str, Any], unit: str) -> str:
+    """The section `forecast` of summary.json in one line, with the time unit of the system."""
+    unit = with_space(unit)
+    name, valid, error = summary["baseline"]["name"], summary["valid_time"], summary["relative_l2_at_end"]
+    baseline = f"{summary['baseline']['relative_l2_at_end']:.2g}"
+    to_end = "all" if summary["valid_to_end"] else f"{valid:.4g}"
+    parts = [
+        f"forecast: valid (error below {summary['valid_below']:g}) for {to_end} of {summary['horizon']:.4g}{unit}",
+        f"error at its end {error:.2g}, of {name} {baseline}"
+        if np.isfinite(error)
+        else f"not finite at its end, because the model blows up; error of {name} there {baseline}",
+    ]
+    peak, parting = summary["peak_time"], summary["lyapunov"]
+    if peak is not None:
+        off = "no peak of" if np.isnan(peak["error"]) else f"peaks {peak['error']:.3g}{unit} off in"
+        parts.append(f"{off} {peak['field']}, {peak['missed']:.1%} of {peak['peaks']} missed")
+    if parting is not None:
+        known = f"Lyapunov exponent {parting['exponent']:.3g} +- {parting['standard_error']:.1g}{with_space(parting['unit'])}"
+        if np.isfinite(parting["time"]):
+            times = parting["valid_time_in_lyapunov_times"]
+            known += f": trajectories separate by a factor e in {parting['time']:.3g}{unit}, valid for {times:.2g} such times"
+        parts.append(known)
+    return "; ".join(parts)
+
+
+def _peak_time(peaks: PeakTimes, unit: str) -> dict[str, Any]:
+    return {
+        "field": peaks.field,
+        "error": peaks.forecast.error,
+        "unit": unit,
+        "peaks": peaks.peaks,
+        "missed": peaks.forecast.missed,
+        "baseline_error": peaks.baseline.error,
+        "baseline_missed": peaks.baseline.missed,
+    }
+
+
+def _parting(found: LyapunovResult, valid_time: float, unit: str) -> dict[str, Any]:
+    """Lyapunov exponent for summary.json; infinite and unknown numbers become null in the file."""
+    chaotic = np.isfinite(found.time)
+    return {
+        "exponent": found.exponent,
+        "standard_error": found.standard_error,
+        "unit": "1" if unit == "1" else f"1/{unit}",
+        "time": found.time,
+        "valid_time_in_lyapunov_times": valid_time / found.time if chaotic else None,
+    }
+
+
+def _lyapunov(exp: Experiment, found: Fit, last: PyTree, console: Console) -> LyapunovResult | None:
+    """Lyapunov exponent of the fitted model from the end of the fit to that of the forecast; None where it fails."""
+    numerics = found.functional.numerics(found.problem)
+    try:
+        return lyapunov(found.problem.system, last, exp.source.record.ts[exp.fitted - 1 :], **numerics._asdict())
+    except PdefitError as error:
+        warn(console, str(error), "no Lyapunov exponent:")
+        return None

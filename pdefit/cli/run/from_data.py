@@ -1,0 +1,176 @@
+"""Observations from a file, checked against what the model observes, and the problem they are fitted with."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from pdefit._util.errors import PdefitError
+from pdefit.cli.config.settings import Settings
+from pdefit.cli.config.sources import DataSettings
+from pdefit.cli.run.initial_state import initial_state
+from pdefit.cli.run.positions import check_positions
+from pdefit.cli.run.source import Source, fitted_frames, frames_kept_out, problem_at
+from pdefit.cli.run.trial import try_observe
+from pdefit.data.noise import estimate_noise
+from pdefit.data.observations import Observations
+from pdefit.data.readers.frames import Frames
+from pdefit.data.readers.locate import locate
+from pdefit.data.readers.observations import read_all, read_arrays
+from pdefit.data.readers.odd_values import about_ends
+from pdefit.inverse.problem.instrument import AbstractObservationOperator, check_observed
+from pdefit.inverse.problem.observed_fields import positions_of
+from pdefit.inverse.problem.problem import Problem
+from pdefit.inverse.problem.twin import add_noise
+from pdefit.systems.capabilities import AbstractDriven, AbstractGridded, FieldCoords
+from pdefit.systems.system import AbstractSystem
+
+
+def from_data(settings: Settings, data: DataSettings) -> Source:
+    """Observations from a file, and their problem."""
+    path = locate(data.path)
+    held = {name: values.tolist() for name, values in read_arrays(path, data.system, data.select).items()}
+    system = settings.system.changed(held).build()
+    observations, assumed, remarks, observe = observed_data(settings, data, path, system)
+    if data.noise:
+        noisy = add_noise(observations, data.noise, jax.random.key(settings.seed))
+        observations = noisy.with_sigma(
+            {name: np.hypot(observations.sigma[name], noisy.sigma[name]) for name in data.stated}
+        )
+        remarks = (
+            *remarks,
+            f"each variable has noise of {data.noise:.3g} times its range added (seed {settings.seed})",
+        )
+    # noise is estimated without the frames that are kept for the forecast
+    last = np.inf if settings.times.fit_until is None else settings.times.fit_until
+    noise = {name: estimate_noise(observations.between(-np.inf, last), name) for name in data.automatic}
+    observations = observations.with_sigma({name: found.sigma for name, found in noise.items()})
+    if isinstance(system, AbstractDriven):
+        fitted = np.arange(fitted_frames(settings.times, observations.ts))
+        frames = np.setdiff1d(fitted, frames_kept_out(settings, observations.ts[fitted]))
+        system, observations, taken = system.driven_by(observations, frames)
+        remarks = (*remarks, *taken)
+    located = observe.on(system).located(observations)
+    y0, prepared, moved = initial_state(settings.initial, settings.seed, system, located)
+    problem = Problem(system, y0, observe, args=settings.args)
+    return Source(
+        problem,
+        observations,
+        tuple(data.truth),
+        None,
+        "real data",
+        noise=noise,
+        unstated=data.unstated,
+        prepared=prepared,
+        assumed=assumed,
+        remarks=(*remarks, *moved),
+        truth=None if data.true_values is None else problem_at(problem, data.true_values),
+    )
+
+
+_DIMS = ("x", "y", "z")
+
+
+class Observed(NamedTuple):
+    """Observations from a file.
+
+    **Arguments:**
+
+    - `observations`: the values.
+    - `assumed`: messages about positions that the file does not state.
+    - `remarks`: messages about what looks odd in the file.
+    - `observe`: the operator, at the positions of the file where it has none of its own.
+    """
+
+    observations: Observations
+    assumed: tuple[str, ...]
+    remarks: tuple[str, ...]
+    observe: AbstractObservationOperator
+
+
+def observed_data(settings: Settings, data: DataSettings, path: Path, system: AbstractSystem) -> Observed:
+    """Observations that `data` names, between `times.start` and `times.stop`.
+
+    **Arguments:**
+
+    - `settings`, `data`: of the experiment, and of the file; `path` is where it was found.
+    - `system`: with units, and positions of what it observes.
+    """
+    times, observe = settings.times, settings.observe
+    coords = system.coords() if isinstance(system, AbstractGridded) else {}
+    # an operator may state units of what it observes
+    stated = (observe if observe.lacks_points else observe.on(system)).moved(coords) or {}
+    with Frames(
+        path,
+        data.variables,
+        sigma=data.stated,
+        units={field: where.unit for field, where in {**stated, **coords}.items()},
+        time_unit=system.time_unit,
+        time=data.time or "time",
+        start=-np.inf if times.start is None else times.start,
+        stop=np.inf if times.stop is None else times.stop,
+        dims=[*dict.fromkeys(dim for where in coords.values() for dim in where.dims)],
+        coordinates=data.coordinates,
+        axes=data.axes,
+        crop=data.crop,
+        select=data.select,
+    ) as frames:
+        units = {dim: unit for where in coords.values() for dim, unit in where.coord_units.items()}
+        if observe.lacks_points and not observe.scattered:
+            observe = observe.along(_axes(frames, coords, data, units))
+        elif observe.lacks_points:
+            # the file holds the coordinates of the points that it was measured at
+            observations, remarks = read_all(frames, frames.positions([*units], data.coordinates, units))
+            return Observed(observations, (), tuple(remarks), observe)
+        y, assumed = _some_state(system, settings.seed), None
+        if y is not None:
+            seeing = observe.on(system)
+            t, args = frames.ts[0], settings.args
+            shapes = try_observe(seeing, t, y, args)
+            check_observed(shapes, frames.shapes, f"the data in '{frames.name}'")
+            assumed = check_positions(frames, positions_of(seeing, t, y, args, coords), data.coordinates)
+        observations, remarks = read_all(frames)
+        periodic = getattr(getattr(system, "grid", None), "periodic", ())
+        for field, values in observations.values.items():
+            shown = np.where(observations.mask[field], values, np.nan)
+            ends = zip(range(1, shown.ndim), _DIMS, periodic, strict=False)
+            found = [about_ends(frames.variables[field], shown, i, dim) for i, dim, wraps in ends if wraps]
+            remarks += [remark for remark in found if remark]
+    return Observed(observations, () if assumed is None else (assumed,), tuple(remarks), observe)
+
+
+def _axes(
+    frames: Frames, coords: Mapping[str, FieldCoords], data: DataSettings, units: Mapping[str, str]
+) -> dict[str, np.ndarray]:
+    """Positions along the axes of the fields, as the file states them."""
+    found: dict[str, np.ndarray] = {}
+    for field in frames.shapes.keys() & coords.keys():
+        dims = coords[field].dims
+        for axis, dim in enumerate(dims, 1):
+            where = frames.coordinate(field, axis, dims, data.coordinates, units.get(dim, "1"))
+            if where is None:
+                raise PdefitError(
+                    f"'{frames.name}' states no positions along {dim}, at which {field} is observed; name the variable with "
+                    f"data.coordinates={{{dim}: NAME}}, or give them to observe"
+                )
+            found[dim] = where.values
+    return found
+
+
+def _some_state(system: AbstractSystem, seed: int) -> PyTree | None:
+    """State of random numbers with the shapes of the system; None from a system that has no state without data.
+
+    Random numbers are used because derivatives may vanish at special values, such as zero.
+    """
+    try:
+        shapes = eqx.filter_eval_shape(system.init, jax.random.key(seed))
+    # a plugin may raise any exception; the error is reported where the initial state is made
+    except Exception:
+        return None
+    random = np.random.default_rng(0)
+    return jax.tree.map(lambda x: jnp.asarray(random.uniform(0.3, 0.7, x.shape), x.dtype), shapes)

@@ -1,0 +1,170 @@
+"""Observations of a twin, made by a true system with numerics of its own; its film is integrated once and cached."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from pdefit._util.atomic import beside
+from pdefit._util.block_mean import block_mean
+from pdefit._util.cache import cache_folder, digest
+from pdefit._util.trees import cast
+from pdefit.cli.config.settings import Settings
+from pdefit.cli.config.sources import TwinSettings
+from pdefit.cli.run.initial_state import initial_state, origin
+from pdefit.cli.run.open_settings import choose_method, suitable_solver
+from pdefit.cli.run.source import Source, fitted_frames, frame_times
+from pdefit.cli.run.trial import check_memory, try_observe, try_step
+from pdefit.data.observations import Observations
+from pdefit.integrate.loop.stable_step import MARGIN, choose_steps, stability_limit
+from pdefit.inverse.controls.bind import bind
+from pdefit.inverse.fit.choose_solver import SolverChoice
+from pdefit.inverse.problem.problem import Problem
+from pdefit.inverse.problem.twin import Twin
+from pdefit.inverse.shooting.formulation import Single
+from pdefit.inverse.shooting.trajectories import frozen_steps
+from pdefit.systems.system import AbstractSystem
+
+
+def from_twin(settings: Settings, given: TwinSettings) -> Source:
+    """Observations that a true system makes. With `twin=self` it takes the step of the model."""
+    system = settings.system.build()
+    truth = settings.system.changed(given.system).refined(given.refine).build()
+    args, ts = settings.args, frame_times(settings.times)
+    fine, prepared, moved = initial_state(settings.initial, settings.seed, truth, None)
+    span = float(ts[-1] - ts[0])
+    # constant steps, whatever the model has
+    solver = given.solver or suitable_solver(truth, fine, span, args)
+    twin = Twin(truth, solver, given.dt, given.refine, given.noise, given.seed)
+    try_step(truth, fine, solver, "twin.solver", args)
+    check_memory(ts.size, fine)
+    observe = settings.observe.on(system)
+    try_observe(lambda t, y, args: observe(t, twin.averaged(y), args), ts[0], fine, args)
+    # node states have no true values in a problem: they belong to windows
+    paths = tuple(root for root in (name.split(".")[0] for name in settings.controls) if root != "nodes")
+    start = jax.tree.map(lambda x: jnp.asarray(np.asarray(x)), eqx.filter_jit(twin.averaged)(fine))
+    problem = Problem(_with_truth(system, truth, paths, given.refine), start, observe, args=args)
+    method, chosen, step = None, None, given.dt
+    if step is None and settings.dt is not None:
+        limit = stability_limit(truth, fine, solver)
+        step = settings.dt / 2 if limit is None else min(settings.dt / 2, 0.8 * limit)
+    elif step is None and given.variant == "self":
+        method, chosen, step = _model_step(settings, problem, ts)
+    twin = dataclasses.replace(twin, dt=step)
+    states = kept_film(twin, fine, ts, args)
+    record = twin.observed(states, ts, observe, args)
+    return Source(
+        problem,
+        record,
+        paths,
+        states,
+        f"twin ({given.variant})",
+        prepared=prepared,
+        remarks=moved,
+        noiseless=given.noise == 0,
+        method=method,
+        dt=chosen,
+    )
+
+
+def _model_step(settings: Settings, problem: Problem, ts: np.ndarray) -> tuple[SolverChoice, float | None, float]:
+    """Method that a fit would choose, before there are data to fit.
+
+    Returns the method, its constant step (None for adaptive ones), and the step of the truth. They depend on the
+    guesses, which are drawn from the controls and the seed.
+    """
+    problem = cast(problem, settings.dtype)
+    ts = ts[: fitted_frames(settings.times, ts)]
+    method = choose_method(settings, problem, float(ts[-1] - ts[0]))
+    guess = _at_guess(settings, problem, ts[:1])
+    if method.steps is not None:
+        # the truth has constant steps: the smallest of the adaptive ones keeps their tolerance everywhere
+        layout, starts = Single().layout(ts, np.inf), Single().starts(guess.y0, None)
+        plan = frozen_steps(guess, starts, ts, layout, method.solver, method.steps)
+        return method, None, plan.smallest
+    dt = choose_steps([(guess.system, guess.y0)], None, method.solver, MARGIN, guess.args)[1]
+    # the true parameters may need smaller steps than the guess
+    dt = min(dt, choose_steps([(problem.system, problem.y0)], None, method.solver, args=problem.args)[1])
+    return method, dt, dt
+
+
+def _at_guess(settings: Settings, problem: Problem, ts: np.ndarray) -> Problem:
+    """The problem at the guesses of its controls.
+
+    Guesses from data are taken from what is observed of the true initial state.
+    """
+    # without node states, on which no step depends
+    declared = {name: control for name, control in settings.controls.items() if name.split(".")[0] != "nodes"}
+    if not declared:
+        return problem
+    observed = problem.observe(jnp.asarray(ts[0]), problem.y0, problem.args)
+    seen = {name: np.asarray(x)[None] for name, x in observed.items()}
+    return bind(
+        problem, declared, jax.random.key(settings.seed), problem.observe.located(Observations.build(ts, seen))
+    )[1]
+
+
+def _with_truth(
+    system: AbstractSystem, truth: AbstractSystem, paths: tuple[str, ...], refine: int | float
+) -> AbstractSystem:
+    """The system of the model at the true values of its controls; the guesses replace them later."""
+    names = {f.name for f in dataclasses.fields(system)}
+    true = {p: _averaged(getattr(truth, p), getattr(system, p), refine) for p in paths if p in names}
+    return dataclasses.replace(system, **true)
+
+
+def _averaged(fine: Any, coarse: Any, refine: int | float) -> Any:
+    """Parameter that is a field on a finer grid, averaged to the shape that it has in the model; others as they are."""
+    if not eqx.is_array(fine) or not eqx.is_array(coarse) or fine.shape == coarse.shape or fine.ndim != coarse.ndim:
+        return fine
+    if any(f % c and f != round(refine * c) for f, c in zip(fine.shape, coarse.shape, strict=True)):
+        return fine
+    return block_mean(fine, [f / c for f, c in zip(fine.shape, coarse.shape, strict=True)])
+
+
+# version of the way in which films are made: a new one discards all that are kept
+_VERSION = "1"
+# bytes of all films that are kept; the oldest go first
+_MOST = 1_000_000_000
+
+
+def kept_film(twin: Twin, y0: PyTree, ts: np.ndarray, args: PyTree) -> PyTree:
+    """True states of a twin at all times, from the cache if they were made before.
+
+    **Arguments:** as of `Twin.film`.
+    """
+    made_of = origin(f"{_VERSION} {twin.dt} {twin.refine}", twin.system, twin.solver, y0, ts, args)
+    path = cache_folder("films") / f"{type(twin.system).__name__}-{digest(made_of)[:24]}.npz"
+    tree = jax.tree.structure(y0)
+    try:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as kept:
+            return jax.tree.unflatten(tree, [kept[f"arr_{k}"] for k in range(tree.num_leaves)])
+    # none, or a damaged one, which is replaced
+    except (OSError, KeyError, ValueError, BadZipFile):
+        pass
+    states = twin.film(y0, ts, args)
+    leaves = jax.tree.leaves(states)
+    if sum(x.nbytes for x in leaves) <= _MOST / 4:
+        _keep(path, leaves)
+    return states
+
+
+def _keep(path: Path, leaves: list[np.ndarray]) -> None:
+    """Write a film, and remove the oldest ones where there are too many."""
+    # a cache that cannot be written costs time, not results
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with beside(path, shared=True) as neighbour:
+            np.savez(neighbour, *leaves)
+        films = sorted(path.parent.glob("*.npz"), key=lambda p: p.stat().st_mtime, reverse=True)
+        for old, held in zip(films, np.cumsum([p.stat().st_size for p in films]), strict=True):
+            if held > _MOST:
+                old.unlink(missing_ok=True)
+    except OSError:
+        pass

@@ -1,0 +1,169 @@
+"""Initial states: of the system, from the data, from a file, or by a preparation, which is integrated once and cached."""
+
+import dataclasses
+import inspect
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+from rich.console import Console
+
+from pdefit._util.cache import cache_folder, contents, digest, without_addresses
+from pdefit._util.errors import PdefitError, first_line, with_space
+from pdefit._util.trees import named_fields
+from pdefit.cli.config.sources import Initial, StateFile
+from pdefit.cli.runtime.terminal import RunsProgress
+from pdefit.data.observations import Observations
+from pdefit.data.readers.locate import locate
+from pdefit.integrate.preparation import AbstractPreparation, prepare
+from pdefit.output.store.fields import read_frame, write_frame
+from pdefit.systems.capabilities import AbstractConstrained, AbstractDataState
+from pdefit.systems.fields import field_coords
+from pdefit.systems.system import AbstractSystem
+
+# version of the way in which states are prepared: a new one discards all cached states
+_VERSION = "1"
+
+
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    """Cost of a prepared state.
+
+    **Arguments:**
+
+    - `duration`: time that was integrated, in the system's time unit.
+    - `seconds`: wall time; 0 for a state from the cache.
+    - `cached`, `path`: whether it came from the cache, and where it is kept.
+    """
+
+    duration: float
+    seconds: float
+    cached: bool
+    path: Path
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**dataclasses.asdict(self), "path": str(self.path)}
+
+
+# the part of a field by which a projection may change it without a remark
+_MOVED = 1e-3
+
+
+def initial_state(
+    initial: Initial, seed: int, system: AbstractSystem, observations: Observations | None
+) -> tuple[PyTree, Prepared | None, tuple[str, ...]]:
+    """Initial state of an experiment, the cost of its preparation if it has one, and remarks for the user.
+
+    **Arguments:**
+
+    - `initial`: the setting; `seed` is for states that are random.
+    - `system`: the equations.
+    - `observations`: the data; None where there are none.
+    """
+    try:
+        y0, prepared = _state(initial, system, observations, seed)
+        if not isinstance(system, AbstractConstrained):
+            return y0, prepared, ()
+        allowed = system.project(y0)
+        return allowed, prepared, _moved(y0, allowed)
+    except PdefitError:
+        raise
+    # a plugin may raise any exception where its parameters do not fit each other
+    except Exception as error:
+        raise PdefitError(f"{type(system).__name__} cannot make its initial state: {first_line(error)}") from None
+
+
+def _moved(y0: PyTree, allowed: PyTree) -> tuple[str, ...]:
+    """A remark on the fields of a state that its constraint changed by more than round-off."""
+    pairs = zip(named_fields(y0).items(), named_fields(allowed).values(), strict=True)
+    parts = {name: float(jnp.linalg.norm(new - x) / jnp.linalg.norm(x)) for (name, x), new in pairs if jnp.any(x != 0)}
+    told = ", ".join(f"{name} by {part:.1%}" for name, part in parts.items() if part > _MOVED)
+    if not told:
+        return ()
+    return (f"the initial state did not obey the constraint of the equations (divergence) and was projected: {told}",)
+
+
+def _state(
+    initial: Initial, system: AbstractSystem, observations: Observations | None, seed: int
+) -> tuple[PyTree, Prepared | None]:
+    name = type(system).__name__
+    if initial == "data" and observations is not None:
+        if isinstance(system, AbstractDataState):
+            return system.init_from_data(observations), None
+        raise PdefitError(
+            f"{name} cannot take its initial state from data, having no init_from_data; set initial=system, and give "
+            f"unknown fields that were observed `guess: data` (controls.y0.FIELD)"
+        )
+    if isinstance(initial, StateFile):
+        return state_from_file(locate(initial.path), system.init(jax.random.key(seed)), name), None
+    if isinstance(initial, AbstractPreparation):
+        return prepared_state(initial, system, seed)
+    return system.init(jax.random.key(seed)), None
+
+
+def prepared_state(preparation: AbstractPreparation, system: AbstractSystem, seed: int) -> tuple[PyTree, Prepared]:
+    """State at the end of a preparation, from the cache if it was made before."""
+    key, begin = jax.random.key(seed), time.perf_counter()
+    start, name = preparation.start(system, key), type(system).__name__
+    kicks = preparation.kicks(system, key)
+    duration = float(sum(t for _, t in kicks))
+    path = cache_folder("states") / f"{name}-{digest(origin(f'{_VERSION} {seed}', preparation, system))[:24]}.h5"
+    if path.is_file():
+        try:
+            return _read(path, start, name), Prepared(duration, 0.0, True, path)
+        # a damaged file is replaced
+        except PdefitError:
+            pass
+    told = f"preparing the state, {duration:g}{with_space(system.time_unit)} (kept for the next run)"
+    with RunsProgress(Console()) as bar:
+        bar(0, len(kicks), told)
+        made = prepare(preparation, system, key, report=lambda done, of: bar(done, of, told))
+    fields = {n: np.asarray(x) for n, x in named_fields(made).items()}
+    try:
+        write_frame(path, fields, 0.0, system.time_unit, field_coords(system, made), f"prepared state of {name}")
+    # a cache that cannot be written costs time, not results
+    except OSError:
+        pass
+    return made, Prepared(duration, time.perf_counter() - begin, False, path)
+
+
+def state_from_file(path: Path, like: PyTree, model: str) -> PyTree:
+    """The last frame of a file as a state with the fields and shapes of `like`."""
+    return _read(path, like, model)
+
+
+def _read(path: Path, like: PyTree, model: str) -> PyTree:
+    expected = named_fields(like)
+    found = read_frame(path, {n: np.shape(x) for n, x in expected.items()}, model)
+    leaves = [jnp.asarray(found[n], x.dtype) for n, x in expected.items()]
+    return jax.tree.unflatten(jax.tree.structure(like), leaves)
+
+
+def origin(first: str, *parts: Any) -> Iterator[bytes]:
+    """Bytes of everything that a result depends on, including the source files of the classes of its parts.
+
+    **Arguments:**
+
+    - `first`: a text: the version of the way in which it is made, and plain numbers.
+    - `parts`: systems, solvers, states.
+    """
+    yield f"{first} {jax.__version__}".encode()
+    for part in parts:
+        yield from map(_source, type(part).__mro__)
+        arrays, rest = eqx.partition(part, eqx.is_array)
+        yield without_addresses(f"{type(part)} {jax.tree.structure(arrays)} {rest}")
+        yield from contents(jax.tree.leaves(arrays))
+
+
+def _source(cls: type) -> bytes:
+    """Content of the file that defines a class; empty if there is none."""
+    try:
+        return Path(inspect.getfile(cls)).read_bytes()
+    except (OSError, TypeError):
+        return b""

@@ -1,0 +1,133 @@
+"""Running a fit, with its history, its checkpoint and its scratch files on disk."""
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+
+from pdefit._util import interrupts
+from pdefit.cli.config.settings import Settings
+from pdefit.cli.run.experiment import Experiment
+from pdefit.cli.run.recorded import origin, same_problem, warn_of
+from pdefit.cli.runtime.terminal import FitProgress
+from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.fit import fit as fitting
+from pdefit.inverse.fit.drivers import AbstractDriver, Hosted
+from pdefit.inverse.fit.result import RunState
+from pdefit.inverse.objective.fingerprint import fingerprint
+from pdefit.output.store.adjoint_scratch import CheckpointFile
+from pdefit.output.store.fit_checkpoint import Saved, save_state
+from pdefit.output.store.history import HistoryFile
+
+
+def minimise(
+    exp: Experiment,
+    settings: Settings,
+    directory: Path,
+    console: Console,
+    saved: Saved | None,
+    driver: AbstractDriver,
+) -> fitting.Fit:
+    """Fit from the start, or from a checkpoint.
+
+    After every chunk of evaluations the history grows first, and then the checkpoint is replaced. So the history always
+    holds all evaluations that a checkpoint has behind it.
+
+    **Arguments:**
+
+    - `exp`, `settings`: the experiment.
+    - `directory`: of the run.
+    - `saved`: the checkpoint from which to go on; None for the start.
+    - `driver`: evaluates the functional.
+    """
+    recorded = exp.functional.controls.tabulated
+    guess = np.asarray(exp.functional.theta0[: recorded.size])
+    physical = eqx.filter_jit(jax.vmap(_flat_values, in_axes=(None, 0)))
+    hashes = fingerprint(exp.functional)
+    resume = None if saved is None else RunState(saved.numbers, saved.arrays)
+    if saved is not None:
+        warn_of(same_problem(saved.origin["hashes"], hashes, directory), console)
+    extended = saved is not None and _is_extended(saved.origin, settings.max_iterations)
+    belongs = {"config": origin(directory), "max_iterations": settings.max_iterations, "hashes": hashes}
+    belongs["extended"] = extended
+    stages = _extended(exp.stages, settings.max_iterations) if extended else exp.stages
+    keep = 0 if resume is None else resume.iterations
+    printed = [] if resume is None else list(resume.numbers["events"])
+    with HistoryFile(directory / "history.h5", recorded.names(), keep) as history, FitProgress(console) as bar:
+
+        @interrupts.uninterrupted()
+        def callback(p: fitting.Progress) -> None:
+            # states that a stage does not move, which come last, are at their guess
+            thetas = np.tile(guess, (len(p.records), 1))
+            for row, record in zip(thetas, p.records, strict=True):
+                if record.theta is not None:
+                    row[: record.theta.size] = record.theta
+            controls = np.asarray(physical(recorded, jnp.asarray(thetas)))
+            history.append(p.records, controls)
+            state = p.state()
+            save_state(directory / "state", Saved(state.numbers, state.arrays, belongs))
+            bar(p)
+            for event in state.numbers["events"][len(printed) :]:
+                console.print(f"[yellow]{escape(event)}[/]", highlight=False)
+                printed.append(event)
+            # Python drops the exception of a signal that arrives in a destructor or callback, so signals are looked up here
+            if interrupts.received():
+                raise KeyboardInterrupt
+
+        return fitting.fit(
+            exp.functional,
+            stages,
+            max_iterations=settings.max_iterations,
+            callback=callback,
+            resume=resume,
+            driver=driver,
+        )
+
+
+def _is_extended(before: Mapping[str, Any], max_iterations: int | None) -> bool:
+    """Whether more evaluations were allowed when the run was resumed, now or earlier."""
+    return bool(before.get("extended")) or before["max_iterations"] != max_iterations
+
+
+def _extended(stages: list[fitting.Stage], max_iterations: int | None) -> list[fitting.Stage]:
+    """Stages, the last of which may use all evaluations that `max_iterations` allows."""
+    most = max(stages[-1].max_iterations, max_iterations or 0)
+    return [*stages[:-1], dataclasses.replace(stages[-1], max_iterations=most)]
+
+
+def _flat_values(controls: Controls, theta: Any) -> Any:
+    return jnp.concatenate([jnp.zeros(0), *(jnp.ravel(v) for v in controls.values(theta).values())])
+
+
+_NAME = "checkpoints"
+
+
+@contextmanager
+def checkpoints_in(directory: Path, driver: AbstractDriver) -> Iterator[None]:
+    """Let a driver keep checkpoints in files of a run directory during a block.
+
+    The files are removed at its end. Files left by a run that was killed are removed at its start.
+
+    **Arguments:**
+
+    - `directory`: of the run.
+    - `driver`: only `Hosted` writes such files.
+    """
+    for left in directory.glob(f"{_NAME}-*"):
+        left.unlink(missing_ok=True)
+    if isinstance(driver, Hosted):
+        numbers = itertools.count()
+        driver.open_file = lambda like, slots: CheckpointFile(directory / f"{_NAME}-{next(numbers)}.bin", like, slots)
+    try:
+        yield
+    finally:
+        driver.close()

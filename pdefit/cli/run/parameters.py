@@ -1,0 +1,168 @@
+"""Estimates of a fit: rows for files and summaries, and the table on the terminal."""
+
+import itertools
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from rich.table import Table
+
+from pdefit.cli.run.discretisation import DECIDES, NOTED
+from pdefit.cli.run.experiment import Experiment
+from pdefit.inverse.controls.vector import BoundControl
+from pdefit.inverse.fit.fit import Fit
+from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.uncertainty.intervals import Intervals
+from pdefit.output.store.tables import ParameterRow
+
+
+def true_theta(exp: Experiment, functional: AbstractObjective) -> np.ndarray:
+    """theta (p,) at the truth; NaN where it is unknown."""
+    parts = []
+    for control in functional.controls.items:
+        truth = exp.true_value(control)
+        known = truth is not None
+        parts.append(np.asarray(control.to_theta(jnp.asarray(truth))) if known else np.full(control.size, np.nan))
+    return np.concatenate(parts)
+
+
+def parameter_rows(
+    exp: Experiment, found: Fit, intervals: Intervals | None, shift: np.ndarray, trusted: bool
+) -> list[ParameterRow]:
+    """One row for each element of every control, except fields and node states.
+
+    **Arguments:**
+
+    - `exp`, `found`: the experiment and its fit.
+    - `intervals`: None where there are none.
+    - `shift` (p,): shift of the estimate by finer steps or cells, in half widths of the intervals.
+    - `trusted`: whether intervals are trusted where no shift is too large.
+    """
+    functional = found.functional
+    theta, truth = np.asarray(found.theta), true_theta(exp, functional)
+    guess = np.asarray(exp.functional.theta0)[: theta.size]
+    lower, upper = functional.controls.box()
+    score = intervals.z_score(theta, truth) if intervals else np.full_like(theta, np.nan)
+    names, rows, first = functional.controls.names(), [], 0
+    for control in functional.controls.items:
+        span = slice(first, first + control.size)
+        first += control.size
+        if control.is_field or control.is_node:
+            continue
+        physical = [_physical(control, x[span]) for x in (guess, theta, truth)]
+        for k, i in enumerate(range(span.start, span.stop)):
+            estimate, true = float(physical[1][k]), _known(physical[2][k])
+            rows.append(
+                ParameterRow(
+                    control=names[i],
+                    unit=control.unit,
+                    scale=type(control.transform).__name__.lower(),
+                    guess=float(physical[0][k]),
+                    estimate=estimate,
+                    truth=true,
+                    relative_error=estimate / true - 1 if true else None,
+                    ci95_low=_known(intervals.low[i]) if intervals else None,
+                    ci95_high=_known(intervals.high[i]) if intervals else None,
+                    z_score=_known(score[i]),
+                    at_bound=bool(theta[i] <= lower[i] or theta[i] >= upper[i]),
+                    discretisation_shift=_known(shift[i]),
+                    interval_trusted=None if intervals is None else trusted and not abs(shift[i]) > DECIDES,
+                )
+            )
+    return rows
+
+
+def field_errors(exp: Experiment, found: Fit) -> dict[str, dict[str, float]]:
+    """Relative L2 errors of controls that are fields, and of their guesses, where the truth is known."""
+    out: dict[str, dict[str, float]] = {}
+    for control in found.functional.controls.items:
+        truth = None if not control.is_field or control.is_node else exp.true_value(control)
+        if truth is None:
+            continue
+        out[control.path] = {
+            "relative_l2": _relative(np.asarray(control.where(found.problem)), truth),
+            "relative_l2_of_guess": _relative(np.asarray(control.where(exp.functional.problem)), truth),
+        }
+    return out
+
+
+def _physical(control: BoundControl, theta: np.ndarray) -> np.ndarray:
+    return np.ravel(np.asarray(control.to_physical(jnp.asarray(theta))))
+
+
+def _relative(x: np.ndarray, truth: np.ndarray) -> float:
+    return float(np.linalg.norm(x - truth) / max(np.linalg.norm(truth), np.finfo(float).tiny))
+
+
+def _known(x: Any) -> float | None:
+    return float(x) if np.isfinite(x) else None
+
+
+# a control with more elements than this is a field, which is shown in one line
+_MOST_ROWS = 16
+
+
+def parameter_table(rows: list[ParameterRow], unidentifiable: tuple[str, ...]) -> Table:
+    """Table of the estimates in 80 columns, with a field in one line.
+
+    Intervals that are not to be trusted stand in brackets, and so do scores that are measured by them. Errors are shown
+    where a truth is known, and shifts by the discretisation where they are large. parameters.csv has all elements,
+    digits and units.
+
+    **Arguments:**
+
+    - `rows`: of parameters.csv.
+    - `unidentifiable`: names of the elements whose interval is unknown, because the data do not determine them.
+    """
+    table = Table(box=None, header_style="bold")
+    table.add_column("control", no_wrap=True)
+    shifts = any(abs(r.discretisation_shift or 0.0) > NOTED for r in rows)
+    compared = [] if all(r.truth is None for r in rows) else ["truth", "error", "z"]
+    for column in ("guess", "estimate", "95 %", *compared, *(["shift"] if shifts else [])):
+        table.add_column(column, justify="right", no_wrap=True)
+    if shifts:
+        table.caption, table.caption_justify = "shift: by finer steps or cells, in half widths of the interval", "left"
+    for _, found in itertools.groupby(rows, lambda r: r.control.rpartition(".")[0] or r.control):
+        together = list(found)
+        if len(together) > _MOST_ROWS:
+            table.add_row(*_summarised(together)[: 7 if compared else 4])
+            continue
+        for r in together:
+            half = (
+                ("unknown" if r.control in unidentifiable else "") if r.half_width is None else f"±{r.half_width:.1e}"
+            )
+            doubtful = r.interval_trusted is False
+            cells = [r.control, f"{r.guess:.4g}", f"{r.estimate:.7g}", f"({half})" if half and doubtful else half]
+            score = "" if r.z_score is None else f"{r.z_score:+.1f}"
+            if compared:
+                cells += [
+                    "" if r.truth is None else f"{r.truth:.7g}",
+                    "" if r.relative_error is None else f"{r.relative_error:+.1e}",
+                    f"({score})" if score and doubtful else score,
+                ]
+            if shifts:
+                cells.append("" if r.discretisation_shift is None else f"{r.discretisation_shift:+.1g}")
+            table.add_row(*cells)
+    return table
+
+
+def _summarised(rows: list[ParameterRow]) -> tuple[str, ...]:
+    """One line for a field: ranges, the median interval, relative L2 error and rms of z."""
+
+    def range_of(values: list[float]) -> str:
+        return f"{min(values):.2g}..{max(values):.2g}" if values else ""
+
+    widths = [r.half_width for r in rows if r.half_width is not None]
+    pairs = [(r.estimate, r.truth) for r in rows if r.truth is not None]
+    scores = [r.z_score for r in rows if r.z_score is not None]
+    truth = np.asarray([t for _, t in pairs])
+    error = np.linalg.norm([e - t for e, t in pairs]) / np.linalg.norm(truth) if np.any(truth) else None
+    return (
+        f"{rows[0].control.rpartition('.')[0]} ({len(rows)})",
+        range_of([r.guess for r in rows]),
+        range_of([r.estimate for r in rows]),
+        f"±{np.median(widths):.1e}" if widths else "",
+        range_of([t for _, t in pairs]),
+        "" if error is None else f"{error:.1e}",
+        f"{np.sqrt(np.mean(np.square(scores))):.1f}" if scores else "",
+    )

@@ -1,0 +1,146 @@
+"""Verbs that show runs: figures and movies, one page, and the fields in other formats."""
+
+import logging
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+
+from pdefit._util.errors import PdefitError, first_line, sentence, unknown
+from pdefit.cli.config.command_line import boolean, run_and_options
+from pdefit.output.pictures.figures import Drawn, draw_all, draw_run_movie
+from pdefit.output.pictures.report import write_report
+from pdefit.output.pictures.style import FORMATS
+from pdefit.output.store.export import export
+from pdefit.output.store.runs import RunFiles, find_runs, recordings_in
+from pdefit.output.store.xdmf import write_xdmf
+
+log = logging.getLogger("pdefit")
+
+# movies of so many recordings are drawn; pdefit render RUN/recordings/NAME draws another
+_MOST_MOVIES = 4
+
+
+def for_each_run(folder: Path, make: Callable[[Path], Drawn], console: Console) -> None:
+    """Do the same for each run in a folder, and print a line for it.
+
+    A run that fails is reported, and the others go on.
+
+    **Arguments:**
+
+    - `folder`: a run, or a folder of runs.
+    - `make`: called with the directory of a run.
+    """
+    runs, failed = find_runs(folder), []
+    for run in runs:
+        begin = time.perf_counter()
+        try:
+            if not os.access(run, os.W_OK):
+                raise PdefitError(f"'{run}' cannot be written; make it writable, or copy it to a folder that is")
+            RunFiles(run).refuse_old()
+            drawn = make(run)
+        # whatever fails in one run must not stop the others
+        except Exception as error:
+            if len(runs) == 1:
+                raise
+            failed.append(run)
+            console.print(f"[bold red]{escape(str(run))}[/]: {escape(sentence(first_line(error)))}", soft_wrap=True)
+            continue
+        names = ", ".join(str(f.relative_to(run)) for f in drawn.files) or "nothing to draw"
+        line = f"{escape(str(run))}: {escape(names)} ({time.perf_counter() - begin:.1f} s)"
+        console.print(line, highlight=False, soft_wrap=True)
+        for note in drawn.notes:
+            console.print(f"  [yellow]{escape(sentence(note))}[/]", highlight=False, soft_wrap=True)
+    if failed:
+        raise PdefitError(f"{len(failed)} of {len(runs)} runs could not be shown; the lines above say why")
+
+
+def pictures(run: Path, form: str = "png", with_movie: bool = True) -> Drawn:
+    """Draw figures, the movie and fields.xdmf of a run, and of its first recordings; `form` is that of the figures."""
+    drawn = draw_all(run, form)
+    for number, folder in enumerate(recordings_in(run).values()):
+        each = pictures(folder, form, with_movie and number < _MOST_MOVIES)
+        drawn.files += each.files
+        drawn.notes += each.notes
+    if with_movie:
+        moved = draw_run_movie(run)
+        drawn.files += moved.files
+        drawn.notes += moved.notes
+    described = description(run)
+    drawn.files += described.files
+    drawn.notes += described.notes
+    return drawn
+
+
+def description(run: Path) -> Drawn:
+    """Write fields.xdmf of a run, if its fields lie in space."""
+    drawn = Drawn()
+    if RunFiles(run).has("fields.h5"):
+        drawn.attempt(run / "fields.xdmf", lambda _: write_xdmf(run / "fields.h5"))
+    drawn.files = [file for file in drawn.files if file.is_file()]
+    return drawn
+
+
+def report(run: Path) -> Drawn:
+    """Write report.html of a run and of each of its recordings, with the pictures that they have."""
+    drawn = Drawn()
+    for folder in recordings_in(run).values():
+        drawn.attempt(folder / "report.html", lambda _, where=folder: write_report(where))
+    drawn.attempt(run / "report.html", lambda _: write_report(run))
+    return drawn
+
+
+def tell(drawn: Drawn, console: Console) -> None:
+    """Report what could not be drawn as warnings, at the end of a run that must not fail for it."""
+    for note in drawn.notes:
+        log.warning(note)
+        console.print(f"[yellow]{escape(sentence(note))}[/]", highlight=False, soft_wrap=True)
+
+
+def run_render(arguments: list[str], console: Console) -> None:
+    """Draw figures into RUN/figures, and write RUN/movie.mp4 and RUN/fields.xdmf.
+
+    **Arguments:**
+
+    - `arguments`: the directory of a run or a folder of runs; `format=` png (default), svg or pdf; `movie=false` draws
+      none.
+    """
+    folder, options = run_and_options(arguments, "render", {"format": "png", "movie": "true"})
+    if options["format"] not in FORMATS:
+        raise unknown("format", options["format"], FORMATS)
+    with_movie = boolean(options["movie"], "movie")
+    for_each_run(folder, lambda run: pictures(run, options["format"], with_movie), console)
+
+
+def run_report(arguments: list[str], console: Console) -> None:
+    """Write RUN/report.html, with new figures. The movie is drawn again only if fields.h5 is newer."""
+    folder, _ = run_and_options(arguments, "report", {})
+    for_each_run(folder, _make, console)
+
+
+def _make(run: Path) -> Drawn:
+    files, movie, film = RunFiles(run), run / "movie.mp4", run / "fields.h5"
+    both = files.has(movie.name) and files.has(film.name)
+    is_fresh = both and movie.stat().st_mtime >= film.stat().st_mtime
+    drawn, page = pictures(run, with_movie=not is_fresh), report(run)
+    return Drawn(page.files, drawn.notes + page.notes)
+
+
+def run_export(arguments: list[str], console: Console) -> None:
+    """Write fields of a run into RUN/export.
+
+    **Arguments:**
+
+    - `arguments`: the directory of the run; `format=` netcdf (default), tiff, numpy or csv; `fields=[u,v]` (default: all).
+    """
+    folder, options = run_and_options(arguments, "export", {"format": "netcdf", "fields": ""})
+    names = [name.strip() for name in options["fields"].strip("[] ").split(",") if name.strip()] or None
+
+    def make(run: Path) -> Drawn:
+        files = RunFiles(run)
+        return Drawn(export(files.path("fields.h5"), files.path("export"), options["format"], names))
+
+    for_each_run(folder, make, console)

@@ -1,0 +1,229 @@
+"""Cost of a fit: the estimate before it, by itself as `pdefit plan`, and the measurement after it."""
+
+import collections
+import dataclasses
+import math
+from pathlib import Path
+from typing import Any
+
+import jax
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from pdefit._util.atomic import write_json
+from pdefit._util.errors import PdefitError, with_space
+from pdefit._util.memory import Limit, available, in_words
+from pdefit.cli.config.settings import Settings
+from pdefit.cli.run.build import build_experiment
+from pdefit.cli.run.experiment import Experiment
+from pdefit.cli.run.minimise import checkpoints_in
+from pdefit.cli.run.positions import measured_coords
+from pdefit.inverse.fit.stability import step_choice
+from pdefit.inverse.fit.stages import Stage, keeps, with_windows
+from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.recordings import Recordings
+from pdefit.inverse.objective.spread import devices_of, is_cut
+from pdefit.inverse.offload.cost import Cost
+from pdefit.systems.fields import derived_coords, field_coords
+
+# kinds of a variable in fields.h5: observed, predicted, and for a twin true
+_KINDS = 3
+
+
+def plan(exp: Experiment, settings: Settings) -> dict[str, Any]:
+    """Cost estimate of a fit, as plan.json holds it; refused where the fit needs more memory than there is."""
+    problem, frames = exp.first.problem, sum(one.source.record.ts.size for one in exp.each.values())
+    coords = field_coords(problem.system, problem.y0) | derived_coords(problem.system)
+    coords |= measured_coords(exp.first, coords)
+    wanted = settings.store.wanted(coords, frames, _KINDS)
+    costs, devices = _costs(exp), devices_of(exp.functional)
+    largest, cost = max(costs, key=lambda c: c.planned_bytes + c.host_bytes), costs[-1]
+    _refuse_too_large(largest)
+    counts = [stage.max_iterations for stage in exp.stages]
+    each = [c.seconds * _with(stage.optimizer.most_products) for c, stage in zip(costs, exp.stages, strict=True)]
+    most, seconds = sum(counts), sum(n * s for n, s in zip(counts, each, strict=True))
+    if settings.max_iterations is not None:
+        most = min(most, settings.max_iterations)
+        seconds = min(seconds, most * max(each))
+    products = exp.stages[-1].optimizer.most_products
+    steps = exp.functional.steps
+    unknowns = collections.Counter[str]()
+    for control in exp.functional.controls.items:
+        # of a path in all recordings together
+        unknowns[control.name] += control.size
+    number = costs.index(largest) + 1
+    earlier = "" if largest is cost else f"; stage {number} of {len(costs)} takes {in_words(largest.planned_bytes)}"
+    found = {
+        "text": f"{cost}{and_products(products)}{earlier}{'' if devices == 1 else f'; on each of {devices} devices'}",
+        "unknowns": dict(unknowns),
+        "steps": dataclasses.asdict(step_choice(exp.functional)) if steps is None else None,
+        "evaluation": {**cost.as_dict(), "most_products": products},
+        "largest_bytes": largest.planned_bytes,
+        "most_evaluations": most,
+        "most_seconds": seconds,
+        "forward_solves": fit_cost(exp, settings),
+        "fields_bytes": settings.store.size(coords, wanted, frames, _KINDS),
+        "preparation": None if exp.source.prepared is None else exp.source.prepared.as_dict(),
+        "device": jax.devices()[0].device_kind,
+        "devices": devices,
+    }
+    return found
+
+
+def fit_cost(exp: Experiment, settings: Settings) -> float:
+    """Cost of a fit in forward runs, if it uses all its iterations."""
+    each = [stage.max_iterations * evaluation_cost(exp.functional, stage) for stage in exp.stages]
+    most = sum(stage.max_iterations for stage in exp.stages)
+    bound = most if settings.max_iterations is None else min(most, settings.max_iterations)
+    return sum(each) * bound / most
+
+
+def evaluation_cost(functional: AbstractObjective, stage: Stage) -> float:
+    """Approximate cost of an evaluation in a stage in forward runs: of all tangents together, or of a gradient."""
+    return tangents_cost(functional) if stage.optimizer.tangents else 5.0
+
+
+def tangents_cost(functional: AbstractObjective) -> float:
+    """Approximate cost of all tangents together in forward runs."""
+    return 1 + functional.tangents / 2
+
+
+def and_products(products: int) -> str:
+    """Addition to the time of an evaluation that may take this many products with the Gauss-Newton matrix."""
+    return f", and up to {products} products that take about twice as long" if products else ""
+
+
+def _with(products: int) -> int:
+    """Cost of an evaluation with this many products, in evaluations without."""
+    return 1 + 2 * products
+
+
+def _costs(exp: Experiment) -> list[Cost]:
+    """Cost of an evaluation in every stage; stages with the same windows and kind of derivatives share theirs."""
+    costs, known, windows = [], dict[Any, Cost](), None
+    for stage in exp.stages:
+        if stage.formulation is not None or not keeps(exp.functional, windows):
+            windows = stage.formulation
+        key = (id(windows), stage.optimizer.tangents)
+        known[key] = known.get(key) or _cost(exp, with_windows(exp.functional, windows), stage.optimizer.tangents)
+        costs.append(known[key])
+    return costs
+
+
+def _cost(exp: Experiment, functional: AbstractObjective, tangents: bool) -> Cost:
+    """Cost of an evaluation, of many recordings from that of the longest."""
+    parts = [part for part, _ in functional.parts(functional.theta0)]
+    longest = max(parts, key=lambda part: part.layout.time_grid.steps)
+    cost = exp.driver.cost(longest, tangents)
+    devices = devices_of(functional)
+    if not isinstance(functional, Recordings):
+        return cost.divided(devices) if is_cut(functional) else cost
+    count, together = len(parts) / devices, functional.batch.at_once(len(parts))
+    return dataclasses.replace(
+        cost,
+        state_bytes=cost.state_bytes * together,
+        working_bytes=cost.working_bytes * together,
+        seconds=cost.seconds * count,
+        seconds_forward=cost.seconds_forward * count,
+    )
+
+
+def device_memory() -> Limit:
+    """Memory that the computing device has left."""
+    stats = jax.local_devices()[0].memory_stats()
+    return Limit(float(stats["bytes_limit"]), "of this device") if stats else available()
+
+
+def _refuse_too_large(cost: Cost) -> None:
+    """Refuse an evaluation that needs more memory than there is."""
+    room = device_memory()
+    # without an accelerator, device and host are the same memory
+    wanted = cost.planned_bytes + (0 if jax.local_devices()[0].memory_stats() else cost.host_bytes)
+    if wanted > room.left:
+        raise PdefitError(
+            f"An evaluation would hold {in_words(wanted)}, more than the {in_words(room.left)} {room.name}; keep fewer "
+            f"checkpoints (adjoint=checkpointed adjoint.levels=3, or driver=hosted), use a smaller grid, or allow more"
+        )
+
+
+def compared(planned: dict[str, Any], peak_bytes: int | None, seconds: float) -> str:
+    """Predicted and measured cost of an evaluation, in one line.
+
+    **Arguments:**
+
+    - `planned`: the content of plan.json.
+    - `peak_bytes`, `seconds`: what was measured; None for unknown memory, NaN where nothing was evaluated.
+    """
+    cost = planned["evaluation"]
+    measured = "" if peak_bytes is None else f", measured {in_words(peak_bytes)}"
+    # a finished run that is resumed evaluates nothing
+    taken = "" if math.isnan(seconds) else f", measured {seconds:.2g} s"
+    products = cost["most_products"]
+    to_most = f" to {_with(products) * cost['seconds']:.2g}" if products else ""
+    return (
+        f"an evaluation: planned {in_words(cost['planned_bytes'] + cost['host_bytes'])}{measured}; planned "
+        f"{cost['seconds']:.2g}{to_most} s{taken}"
+    )
+
+
+def adjoint_summary(planned: dict[str, Any]) -> dict[str, Any]:
+    """Adjoint of the last stage, for summary.json."""
+    cost = planned["evaluation"]
+    return {key: cost[key] for key in ("driver", "schedule", "stored_states", "recompute_factor")}
+
+
+def memory_summary(planned: dict[str, Any], peak_bytes: int | None) -> dict[str, Any]:
+    """Bytes planned and measured, for summary.json."""
+    cost = planned["evaluation"]
+    sizes = {key: cost[key] for key in ("state_bytes", "planned_bytes", "working_bytes", "host_bytes", "file_bytes")}
+    return {"peak_bytes": peak_bytes, **sizes}
+
+
+def run_plan(settings: Settings, directory: Path, name: str, console: Console) -> None:
+    """Print the cost estimate of an experiment, and write it to plan.json.
+
+    **Arguments:**
+
+    - `settings`, `name`: the experiment, and its name for tables and files.
+    - `directory`: of the run.
+    """
+    exp = build_experiment(settings)
+    for line in (*exp.choices, *exp.remarks):
+        console.print(line, highlight=False)
+    with checkpoints_in(directory, exp.driver):
+        found = plan(exp, settings)
+    write_json(directory / "plan.json", found)
+    cost = found["evaluation"]
+    table = Table(box=None, show_header=False)
+    functional = exp.functional
+    unit = with_space(functional.problem.system.time_unit)
+    rows = {
+        "trajectories": f"{functional.groups}, of {cost['steps']} steps of {functional.dt:.4g}{unit}",
+        "time step": str(step_choice(functional)) if functional.steps is None else "adaptive",
+        "one state": in_words(cost["state_bytes"]),
+        "driver": cost["driver"],
+        "schedule": cost["schedule"],
+        "stored at the peak": f"{cost['stored_states']} states = {in_words(cost['stored_states'] * cost['state_bytes'])}",
+        "working memory": in_words(cost["working_bytes"]),
+        "memory": in_words(cost["planned_bytes"]),
+        **(
+            {"memory of the largest stage": in_words(most)}
+            if (most := found["largest_bytes"]) > cost["planned_bytes"]
+            else {}
+        ),
+        "checkpoints in host memory": in_words(cost["host_bytes"]) if cost["host_bytes"] else "none",
+        "checkpoints in files": in_words(cost["file_bytes"]) if cost["file_bytes"] else "none",
+        "steps run, relative to the trajectory": f"{cost['recompute_factor']:.3g} x",
+        "forward": f"{cost['seconds_forward']:.2g} s",
+        "one evaluation": f"{cost['seconds']:.2g} s{and_products(cost['most_products'])}",
+        "whole fit, at most": f"{found['most_evaluations']} evaluations, {found['most_seconds']:.2g} s",
+        "fields.h5": in_words(found["fields_bytes"]),
+    }
+    if (made := found["preparation"]) is not None:
+        took = "from the cache" if made["cached"] else f"{made['seconds']:.2g} s"
+        rows["initial state"] = f"prepared over {made['duration']:g}{unit}, {took}"
+    for key, value in rows.items():
+        table.add_row(key, escape(value))
+    console.print(table)
+    console.print(f"written to {escape(str(directory / 'plan.json'))}")

@@ -1,0 +1,183 @@
+"""Existing run directories: configuration, experiment and checkpoint, and whether the problem is still the same."""
+
+import dataclasses
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jaxtyping import Array
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from rich.console import Console
+
+from pdefit._util.atomic import read_json
+from pdefit._util.errors import PdefitError, first_line
+from pdefit.cli.config.command_line import names_a_run
+from pdefit.cli.config.configuration import readable
+from pdefit.cli.config.read import read_settings
+from pdefit.cli.config.settings import Settings
+from pdefit.cli.run.experiment import Experiment
+from pdefit.cli.runtime import equations
+from pdefit.inverse.fit.fit import restored
+from pdefit.inverse.fit.result import RunState
+from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.output.store.fit_checkpoint import Saved, differences
+from pdefit.output.store.runs import RunFiles
+
+# keys that may change when a run is resumed
+_LIMIT, _FREE = "max_iterations", ("max_iterations", "intervals")
+
+
+def read_recorded(path: Path, overrides: list[str]) -> DictConfig:
+    """Configuration in a file, with some entries changed by overrides `key=value`."""
+    # checked here, because from_dotlist accepts any text
+    for override in overrides:
+        if not override.partition("=")[0].strip() or "=" not in override:
+            raise PdefitError(f"'{override}' is not of the form key=value")
+    try:
+        cfg = OmegaConf.load(path)
+    except (OmegaConfBaseException, PdefitError) as error:
+        raise readable(error) from None
+    # YAML raises almost any exception for damaged text
+    except Exception as error:
+        raise PdefitError(f"'{path}' is damaged ({type(error).__name__}); put it back from a copy") from None
+    try:
+        # runs that began before there was this key lack it
+        cfg = OmegaConf.merge({"intervals": "auto"}, cfg, OmegaConf.from_dotlist(overrides))
+    # OmegaConf does so for overrides that do not parse, or whose path leads into a number
+    except Exception as error:
+        raise PdefitError(f"{' '.join(overrides)} cannot be set in '{path}' ({first_line(error)})") from None
+    if not isinstance(cfg, DictConfig) or _LIMIT not in cfg:
+        raise PdefitError(f"'{path}' is damaged; put it back from a copy")
+    return cfg
+
+
+def origin(directory: Path) -> dict[str, Any]:
+    """Configuration of a run without the keys that may change when it is resumed."""
+    return _lasting(OmegaConf.load(directory / ".hydra" / "config.yaml"))
+
+
+def keep_limit(cfg: DictConfig, limit: int | None, overrides: list[str]) -> None:
+    """Put the saved bound on evaluations into a configuration, unless overrides change it."""
+    if cfg[_LIMIT] is None or not any(a.startswith(f"{_LIMIT}=") for a in overrides):
+        cfg[_LIMIT] = limit
+
+
+def refuse_changes(before: dict[str, Any], cfg: DictConfig, verb: str) -> None:
+    """Refuse a configuration that differs from the one a fit was saved with.
+
+    **Arguments:**
+
+    - `before`: the saved one, by `origin`.
+    - `cfg`: the one to compare.
+    - `verb`: for errors.
+    """
+    changed = differences(before, _lasting(cfg))
+    if changed:
+        listed = ", ".join(f"{path} ({old!r} -> {new!r})" for path, (old, new) in changed.items())
+        raise PdefitError(
+            f"{verb} goes on with the same fit, of which only {' and '.join(_FREE)} may change; these differ: {listed}; "
+            f"start a new run for them"
+        )
+
+
+def _lasting(cfg: Any) -> dict[str, Any]:
+    content = OmegaConf.to_container(cfg, resolve=False)
+    assert isinstance(content, dict)
+    return {str(k): v for k, v in content.items() if k not in _FREE}
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordedRun:
+    """An existing run of `pdefit fit`.
+
+    **Arguments:**
+
+    - `files`: its directory.
+    - `settings`: its configuration.
+    """
+
+    files: RunFiles
+    settings: Settings
+
+
+def open_run(arguments: list[str], verb: str) -> RecordedRun:
+    """The existing run that the arguments of a verb name.
+
+    **Arguments:**
+
+    - `arguments`: the directory, and settings as key=value, of which `max_iterations` and `intervals` may change.
+    - `verb`: for errors.
+    """
+    if not names_a_run(arguments):
+        raise PdefitError(f"{verb} expects the directory of a run, e.g. pdefit {verb} runs/reaction/fisher_front/...")
+    files, directory = RunFiles(Path(arguments[0])), Path(arguments[0])
+    config = directory / ".hydra" / "config.yaml"
+    if not config.is_file() or not (directory / "provenance.json").is_file():
+        raise PdefitError(
+            f"'{directory}' is not the directory of a run (it has no .hydra/config.yaml or provenance.json)"
+        )
+    made = read_json(directory / "provenance.json")
+    files.refuse_old()
+    equations.check_named_again(made.get("equations"), directory, verb)
+    command = made.get("command")
+    if not isinstance(command, list) or command[1:2] != ["fit"]:
+        raise PdefitError(f"'{directory}' was not made by pdefit fit, so pdefit {verb} cannot work on it")
+    if links := files.links():
+        raise PdefitError(
+            f"'{directory}' has links that lead out of it ({', '.join(links)}), and {verb} could write through them; put the "
+            f"files themselves there, or remove the links"
+        )
+    cfg = read_recorded(config, arguments[1:])
+    if (saved := files.saved) is not None:
+        refuse_changes(saved.origin["config"], cfg, verb)
+        keep_limit(cfg, saved.origin["max_iterations"], arguments[1:])
+    elif len(arguments) > 1:
+        raise PdefitError(
+            f"'{directory}' has no saved state yet, so nothing may change; resume it without {arguments[1]}"
+        )
+    return RecordedRun(files, read_settings(cfg))
+
+
+def at_best(exp: Experiment, saved: Saved) -> tuple[AbstractObjective, Array]:
+    """The objective that a saved fit minimised last, and its best point."""
+    return restored(exp.functional, exp.stages, RunState(saved.numbers, saved.arrays))
+
+
+def same_problem(before: Mapping[str, Any], now: Mapping[str, str], directory: Path) -> list[str]:
+    """Refuse equations or data that are not those of a run.
+
+    Other versions or compiler flags may trace the same equations to another program. Where these differ too, nothing is
+    known of the equations and data that differ: their names, and `flags`, are returned. Otherwise the list is empty.
+
+    **Arguments:**
+
+    - `before`, `now`: hashes by part, as of `fingerprint`.
+    - `directory`: of the run.
+    """
+    changed = [part for part, value in now.items() if before.get(part) != value]
+    if changed and "flags" not in changed:
+        raise PdefitError(
+            f"The {' and '.join(changed)} are not those of '{directory}'; put them back, or start a new run"
+        )
+    return changed
+
+
+def warn_of(changed: list[str], console: Console) -> None:
+    """Print that flags differ from those of a run, where `same_problem` says so."""
+    others = [part for part in changed if part != "flags"]
+    also = f"; hashes differ, too: {' and '.join(others)}" if others else ""
+    if changed:
+        console.print(
+            f"[yellow]versions, flags or device differ from the run's, so results may differ in their last bits{also}[/]"
+        )
+
+
+def log_to(directory: Path) -> None:
+    """Append log messages to run.log of a directory, as Hydra does in a new run."""
+    handler = logging.FileHandler(directory / "run.log")
+    handler.setFormatter(logging.Formatter("[%(asctime)s][%(levelname)s] %(message)s"))
+    root = logging.getLogger()
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)

@@ -1,0 +1,128 @@
+"""Results of every recording: of a single one in the directory of the run, of many each in a folder of its own."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from pdefit.cli.config.settings import Settings
+from pdefit.cli.run.experiment import Experiment
+from pdefit.cli.run.fields import write_film
+from pdefit.cli.run.forecast import forecast_summary, write_forecast
+from pdefit.cli.run.quality import residual_series
+from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.fit.result import Fit
+from pdefit.inverse.objective.functional import Functional
+from pdefit.output.store.runs import recording_folder
+from pdefit.output.store.summary import Summary
+from pdefit.output.store.tables import write_rows, write_series
+
+# columns of recordings.csv beside the own controls of a recording
+_COLUMNS = ("recording", "frames", "values", "chi2_per_value", "heldout_chi2_per_value", "forecast_relative_l2")
+
+# entries of the summary.json of one of many recordings
+_ENTRIES = ("experiment", "variant", "status", "time_unit", "sigma", "fit", "forecast", "own", "frames")
+
+
+def write_recordings(
+    exp: Experiment, found: Fit, settings: Settings, directory: Path, title: str, console: Console
+) -> list[dict[str, Any] | None]:
+    """Write fields.h5, residuals.csv and forecast.csv of every recording; returns their sections `forecast`.
+
+    **Arguments:**
+
+    - `exp`, `found`, `settings`: the experiment and its fit.
+    - `directory`, `title`: of the run.
+    """
+    ahead = list[dict[str, Any] | None]()
+    for (name, one), part in zip(exp.each.items(), found.recordings, strict=True):
+        folder = recording_folder(directory, name)
+        skill, last = write_film(one, part, settings.store, folder / "fields.h5", f"{title} {name}".strip())
+        series = residual_series(part.functional, part.residuals)
+        write_series(folder / "residuals.csv", part.functional.observations.ts, series)
+        ahead.append(None)
+        if skill is not None:
+            # of many recordings a table has the scores
+            where = Console(file=io.StringIO()) if name else console
+            ahead[-1] = forecast_summary(one, part, skill, last, settings.lyapunov, where)
+            write_forecast(folder / "forecast.csv", skill)
+    return ahead
+
+
+def recordings_summary(
+    exp: Experiment,
+    found: Fit,
+    quality: list[dict[str, Any]],
+    ahead: list[dict[str, Any] | None],
+    directory: Path,
+    title: str,
+    console: Console,
+) -> dict[str, Any]:
+    """The sections `fit` and `forecast` of summary.json, of many recordings with those of each under `recordings`.
+
+    Of many recordings a table is printed and written to recordings.csv, and each folder has a summary.json of its own.
+
+    **Arguments:**
+
+    - `exp`, `found`: the experiment and its fit.
+    - `quality`, `ahead`: the sections `fit` and `forecast` of every recording.
+    - `directory`, `title`: of the run.
+    """
+    if not exp.recordings:
+        return {"fit": quality[0], "forecast": ahead[0]}
+    each, lines = dict[str, Any](), list[dict[str, Any]]()
+    unit, sigma = found.functional.problem.system.time_unit, sigma_summary(found)
+    for number, (name, one) in enumerate(exp.recordings.items()):
+        own = _own_numbers(found.recordings[number])
+        held, later = quality[number]["heldout"] or {}, ahead[number] or {}
+        told = (name, one.fitted, quality[number]["values"], quality[number]["chi2_per_value"])
+        told += (held.get("chi2_per_value"), later.get("relative_l2_at_end"))
+        lines.append(dict(zip(_COLUMNS, told, strict=True)) | own)
+        each[name] = {"fit": quality[number], "forecast": ahead[number], "own": own, "frames": one.fitted}
+        summary = Summary(
+            experiment=f"{title} {name}",
+            variant=exp.source.variant,
+            status=found.status,
+            time_unit=unit,
+            sigma=sigma,
+            **each[name],
+        )
+        summary.write(recording_folder(directory, name) / "summary.json", _ENTRIES)
+    write_rows(directory / "recordings.csv", lines)
+    console.print(_table(lines))
+    values, chi2 = (sum(q[key] for q in quality) for key in ("values", "chi2"))
+    whole = {
+        "chi2": chi2,
+        "values": values,
+        "chi2_per_value": chi2 / max(values, 1),
+        "whiteness": None,
+        "heldout": None,
+    }
+    return {"fit": whole, "forecast": None, "recordings": each}
+
+
+def sigma_summary(found: Fit) -> dict[str, list[float]]:
+    """The different standard deviations of every variable, at most 64 of each."""
+    return {n: np.unique(np.asarray(s)).tolist()[:64] for n, s in found.functional.observations.sigma.items()}
+
+
+def _own_numbers(found: Fit[Functional]) -> dict[str, float]:
+    """The own numbers of one recording by name, those that a gauge holds among them."""
+    controls, own = found.functional.controls, dict[str, float]()
+    values = controls.values(found.theta)
+    for control in controls.items:
+        if control.own and not control.is_field and not control.is_node:
+            own |= zip(Controls((control,)).names(), np.ravel(np.asarray(values[control.path])).tolist(), strict=True)
+    return own
+
+
+def _table(lines: list[dict[str, Any]]) -> Table:
+    """The table of recordings, without empty columns."""
+    shown = [key for key in lines[0] if any(line[key] is not None for line in lines)]
+    table = Table(*(key.replace("_", " ") for key in shown), box=None, header_style="bold")
+    for line in lines:
+        table.add_row(*(f"{line[key]:.4g}" if isinstance(line[key], float) else str(line[key]) for key in shown))
+    return table

@@ -1,0 +1,151 @@
+"""Observations and their problem, with the times, the noise and the true values that are known of them."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from pdefit._util.errors import PdefitError, unknown
+from pdefit.analysis.goodness.holdout import held_frames
+from pdefit.cli.config.settings import Settings
+from pdefit.cli.config.sources import Times
+from pdefit.cli.run.initial_state import Prepared
+from pdefit.cli.run.trial import check_memory
+from pdefit.data.noise import NoiseEstimate
+from pdefit.data.observations import Observations
+from pdefit.inverse.controls.paths import leaf
+from pdefit.inverse.controls.vector import BoundControl
+from pdefit.inverse.fit.choose_solver import SolverChoice
+from pdefit.inverse.problem.problem import Problem
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """A problem and its observations.
+
+    **Arguments:**
+
+    - `problem`: at true values where it is a twin's.
+    - `record`: all observations, including those kept for the forecast.
+    - `true_paths`: controls whose true values are known.
+    - `true_states`: states of a twin without noise, with leading axis time.
+    - `variant`: kind of data, in words.
+    - `noise`: standard deviations that were estimated from the data; `unstated` are the fields without any.
+    - `prepared`: cost of preparing the initial state.
+    - `assumed`, `remarks`: messages for the user about what was assumed, and what looks odd.
+    - `truth`: the problem at true values, where `problem` is not.
+    - `noiseless`: whether the data are a twin's without noise.
+    - `method`, `dt`: those of the model, where the data were made with them.
+    """
+
+    problem: Problem
+    record: Observations
+    true_paths: tuple[str, ...]
+    true_states: PyTree | None
+    variant: str
+    noise: dict[str, NoiseEstimate] = dataclasses.field(default_factory=dict)
+    unstated: tuple[str, ...] = ()
+    prepared: Prepared | None = None
+    assumed: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    truth: Problem | None = None
+    noiseless: bool = False
+    method: SolverChoice | None = None
+    dt: float | None = None
+
+
+def frame_times(times: Times) -> np.ndarray:
+    """Times of `times.count` frames from start to stop, and after them those of `times.forecast`.
+
+    Frames of the forecast may be further apart.
+    """
+    if times.start is None or times.stop is None or times.count is None or times.stop <= times.start:
+        raise PdefitError("times expects start < stop and count >= 2, e.g. times={start: 0, stop: 10, count: 41}")
+    check_memory(times.count)
+    ts = np.linspace(times.start, times.stop, times.count)
+    if times.forecast is None:
+        return ts
+    check_memory(times.count + times.forecast.count)
+    return np.concatenate([ts, np.linspace(ts[-1], times.forecast.stop, times.forecast.count + 1)[1:]])
+
+
+def frames_kept_out(settings: Settings, ts: np.ndarray) -> np.ndarray:
+    """Indices of the frames that `holdout` keeps out of a fit.
+
+    **Arguments:** `ts` are the times of the fitted frames.
+    """
+    stages = settings.stages.stages
+    used = [settings.formulation, *(s.formulation for s in stages if s.formulation is not None)]
+    return held_frames(ts, settings.holdout, used)
+
+
+def fitted_frames(times: Times, ts: np.ndarray) -> int:
+    """Number of frames of a record at times `ts` that are fitted: those up to `times.fit_until`."""
+    stop = times.last_fitted
+    fitted = ts.size if stop is None else int(np.searchsorted(ts, stop, side="right"))
+    if fitted < 2:
+        raise PdefitError(f"times.fit_until = {stop} leaves {fitted} frames to fit; the record starts at {ts[0]:g}")
+    return fitted
+
+
+def describe(noise: Mapping[str, NoiseEstimate]) -> list[str]:
+    """Messages for the user, one line for each variable."""
+    return [
+        f"sigma of {name} = {n.sigma:.3g} ±{n.error:.0%}, estimated from {n.count} differences of order {n.order} in time"
+        + ("" if n.settled else "; still falling with the order: it may contain changes of the signal between frames")
+        for name, n in noise.items()
+    ]
+
+
+def noise_summary(noise: Mapping[str, NoiseEstimate], unstated: tuple[str, ...]) -> dict[str, Any]:
+    """Estimates for summary.json; fields without any sigma are `not stated`."""
+    return {name: dataclasses.asdict(n) for name, n in noise.items()} | dict.fromkeys(unstated, "not stated")
+
+
+def problem_at(problem: Problem, stated: Mapping[str, Any]) -> Problem:
+    """The problem at true values of its controls.
+
+    **Arguments:**
+
+    - `stated`: for each control one number, or as many as it has, in the system's units.
+    """
+    for path, value in stated.items():
+        where = leaf(problem, path)
+        shape = where(problem).shape
+        try:
+            true = np.broadcast_to(np.asarray(value, float), shape)
+        except (TypeError, ValueError):
+            true = np.asarray(np.nan)
+        if isinstance(value, bool) or not np.all(np.isfinite(true)):
+            raise PdefitError(f"data.truth.{path} expects a number, or numbers of shape {shape}, but got {value!r}")
+        problem = eqx.tree_at(where, problem, jnp.asarray(true, where(problem).dtype))
+    return problem
+
+
+def check_stated(stated: Sequence[str], controls: Sequence[BoundControl], truth: Problem) -> None:
+    """Refuse a true value of an array that is not fitted, or one outside the range of its transform.
+
+    **Arguments:**
+
+    - `stated`: paths of the true values.
+    - `controls`: of the fit.
+    - `truth`: the problem at the true values.
+    """
+    for path in stated:
+        told = [c for c in controls if c.path == path]
+        if not told:
+            raise unknown("control (data.truth)", path, [c.path for c in controls])
+        if not np.all(np.isfinite(np.asarray(told[0].to_theta(told[0].where(truth))))):
+            kind = type(told[0].transform).__name__.lower()
+            raise PdefitError(
+                f"data.truth.{path} lies outside what its transform ({kind}) can reach; correct one of them"
+            )
+
+
+def is_known(path: str, true_paths: Sequence[str]) -> bool:
+    """Whether the true value of a control is known: its own, or that of the parameter that it belongs to."""
+    return any(path == known or path.startswith(f"{known}.") for known in true_paths)

@@ -1,0 +1,213 @@
+"""Studies of an experiment: all sensitivity algorithms, the effect of each parameter, and where it is not finite."""
+
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from pdefit._util.atomic import write_json
+from pdefit._util.errors import PdefitError, with_space
+from pdefit._util.memory import in_words
+from pdefit.analysis.adjoint_study import Comparison, Measured, compare
+from pdefit.analysis.debug.doctor import doctor
+from pdefit.analysis.sensitivity import Effect, sensitivity
+from pdefit.cli.config.settings import Settings
+from pdefit.cli.run.build import build_experiment
+from pdefit.cli.run.plan import device_memory
+from pdefit.cli.run.recorded import at_best, open_run
+from pdefit.cli.runtime.terminal import RunsProgress
+from pdefit.inverse.fit import fit as fitting
+from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.problem.instrument import ObserveAll
+from pdefit.output.pictures.studies import draw_adjoints, draw_sensitivity
+from pdefit.output.store.tables import write_rows
+
+
+def run_compare_adjoints(settings: Settings, directory: Path, name: str, console: Console) -> None:
+    """Compare the algorithms where a fit would start; writes compare.json, compare.csv and a figure.
+
+    **Arguments:**
+
+    - `settings`, `name`: the experiment, and its name for tables and files.
+    - `directory`: of the run.
+    """
+    functional = build_experiment(settings).alone("compare-adjoints")
+    with console.status("comparing", spinner="line") as status:
+        found = compare(functional, memory=device_memory().left, said=lambda what: status.update(f"comparing: {what}"))
+    write_json(directory / "compare.json", found.as_dict())
+    write_rows(directory / "compare.csv", found.as_dict()["rows"])
+    picture = directory / "figures" / "adjoints.png"
+    draw_adjoints(picture, directory / "compare.json")
+    _show(found, console)
+    console.print(
+        f"written to {escape(str(directory / 'compare.json'))}, compare.csv and {picture.relative_to(directory)}"
+    )
+
+
+def _show(found: Comparison, console: Console) -> None:
+    table = Table("algorithm", "error", "time", "memory", "states", "remark", box=None, header_style="bold")
+    for row in found.rows:
+        table.add_row(*map(escape, (row.algorithm, *_numbers(row, found.reference), row.remark)))
+    console.print(table)
+    scope, best = found.scope, min(found.errors)
+    part = "" if scope["observations"] == scope["of"] else ", shortened to keep it quick"
+    console.print(
+        f"gradient in {scope['unknowns']} unknowns on {scope['observations']} of {scope['of']} observation times{part}; "
+        f"float64; error against {found.reference}; memory by the compiler's account",
+        highlight=False,
+    )
+    console.print(
+        f"finite differences reach {best:.0e} at a step of {found.steps[found.errors.index(best)]:.0e}, automatic "
+        f"differentiation {found.ad_error:.0e}",
+        highlight=False,
+    )
+    console.print(f"[bold]{escape(found.verdict)}[/]", highlight=False)
+
+
+def _numbers(row: Measured, reference: str) -> list[str]:
+    error = "-" if row.error is None else "reference" if row.algorithm == reference else f"{row.error:.0e}"
+    error = "0" if row.error == 0 and row.algorithm != reference else error
+    seconds = "-" if row.seconds is None else f"{row.seconds:.2g} s"
+    return [error, seconds, "-" if row.peak_bytes is None else in_words(row.peak_bytes), str(row.stored_states)]
+
+
+FACTOR = 1.5
+
+
+def run_sensitivity(settings: Settings, directory: Path, name: str, console: Console) -> None:
+    """Rank the parameters of an experiment; writes sensitivity.json, sensitivity.csv and a figure.
+
+    Parameters change around the truth, or around the guess where the truth is unknown, over the fitted frames.
+
+    **Arguments:**
+
+    - `settings`, `name`: the experiment, and its name for tables and files.
+    - `directory`: of the run.
+    """
+    exp = build_experiment(settings)
+    functional, ts = exp.alone("sensitivity"), exp.source.record.ts[: exp.fitted]
+    problem = functional.problem if exp.truth is None else exp.truth
+    if problem.observe.lacks_points:
+        # fields are compared where nothing moves
+        problem = eqx.tree_at(lambda p: p.observe, problem, ObserveAll())
+    with RunsProgress(console) as bar:
+        effects = sensitivity(
+            problem,
+            ts,
+            factor=FACTOR,
+            solver=functional.runner.solver,
+            dt=functional.dt,
+            steps=functional.steps,
+            said=bar,
+        )
+    if all(e.left_out for e in effects):
+        told = ", ".join(f"{e.parameter}: {e.left_out}" for e in effects)
+        raise PdefitError(
+            f"{type(problem.system).__name__} has no parameter that is one nonzero number ({told}), so there is "
+            f"nothing to scale; choose another experiment"
+        )
+    paths = [c.path for c in functional.controls.items]
+    controls = {path.split(".")[0] for path in paths} | {*paths}
+    rows = [_row(k, effect, effect.parameter in controls) for k, effect in enumerate(effects)]
+    at = "guess" if exp.truth is None else "truth"
+    found = {"experiment": name, "factor": FACTOR, "at": at, "frames": int(ts.size), "parameters": rows}
+    write_json(directory / "sensitivity.json", found)
+    write_rows(directory / "sensitivity.csv", rows)
+    console.print(_table(effects, controls))
+    _notes(effects, at, ts, with_space(problem.system.time_unit), console)
+    draw_sensitivity(directory / "figures" / "sensitivity.png", directory / "sensitivity.json")
+    console.print(
+        f"written to {escape(str(directory / 'sensitivity.json'))}, sensitivity.csv and figures/sensitivity.png",
+        highlight=False,
+    )
+
+
+def _row(k: int, effect: Effect, is_control: bool) -> dict[str, Any]:
+    """Entries of one parameter in a file. An infinite effect is null, as JSON has none; `blows_up` is then true."""
+    done = not effect.left_out
+    return {
+        "rank": k + 1 if done else None,
+        "parameter": effect.parameter,
+        "unit": effect.unit,
+        "value": effect.value,
+        "effect_larger": effect.larger,
+        "effect_smaller": effect.smaller,
+        "blows_up": done and not np.isfinite(effect.size),
+        "control": is_control,
+        "left_out": effect.left_out,
+    }
+
+
+def _table(effects: list[Effect], controls: set[str]) -> Table:
+    table = Table(box=None, header_style="bold")
+    for column in ("rank", "parameter", "value", "unit", f"x {FACTOR:g}", f"/ {FACTOR:g}", ""):
+        numeric = column not in ("parameter", "unit", "")
+        table.add_column(column, justify="right" if numeric else "left", no_wrap=column != "")
+    for k, e in enumerate(e for e in effects if not e.left_out):
+        values = (f"{e.value:.4g}", escape(e.unit), _shown(e.larger), _shown(e.smaller))
+        table.add_row(str(k + 1), e.parameter, *values, "control" if e.parameter in controls else "")
+    return table
+
+
+def _notes(effects: list[Effect], at: str, ts: np.ndarray, unit: str, console: Console) -> None:
+    console.print(
+        f"effects: rms difference of what is observed, in units of each field's range, around the {at}, over {ts.size} "
+        f"frames from {ts[0]:g} to {ts[-1]:g}{unit}",
+        highlight=False,
+    )
+    left_out = [f"{e.parameter} ({e.left_out})" for e in effects if e.left_out]
+    if left_out:
+        console.print(escape(f"left out: {', '.join(left_out)}"), highlight=False)
+
+
+def _shown(effect: float | None) -> str:
+    if effect is None:
+        return ""
+    return f"{effect:.2e}" if np.isfinite(effect) else "blows up"
+
+
+def run_doctor(settings: Settings, directory: Path, name: str, console: Console) -> None:
+    """Examine an experiment where its fit would start.
+
+    **Arguments:**
+
+    - `settings`, `name`: the experiment, and its name for tables and files.
+    - `directory`: of the run.
+    """
+    exp = build_experiment(settings)
+    functional = fitting.first_functional(exp.functional, exp.stages)
+    examine(functional, functional.theta0, directory / "doctor.json", console)
+
+
+def examine(functional: AbstractObjective, theta: Array, path: Path, console: Console) -> None:
+    """Print what the doctor finds and write it to a file; raises `PdefitError` where something is not finite.
+
+    **Arguments:**
+
+    - `functional`, `theta` (p,): the objective, and the point in search space.
+    - `path`: of doctor.json.
+    """
+    found = doctor(functional, jnp.asarray(theta))
+    write_json(path, found.as_dict())
+    if found.healthy:
+        console.print(escape(found.sentence), highlight=False)
+    console.print(f"written to {escape(str(path))}")
+    if not found.healthy:
+        raise PdefitError(found.sentence)
+
+
+def run_doctor_on_a_run(arguments: list[str], console: Console) -> None:
+    """Examine the run that the arguments name at its best point, or at its guess where there is none."""
+    run = open_run(arguments, "doctor")
+    exp = build_experiment(run.settings)
+    functional = fitting.first_functional(exp.functional, exp.stages)
+    saved, theta = run.files.saved, functional.theta0
+    if saved is not None:
+        functional, theta = at_best(exp, saved)
+    examine(functional, theta, run.files.directory / "doctor.json", console)

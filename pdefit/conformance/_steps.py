@@ -1,0 +1,154 @@
+"""Checks of steps: orders of convergence in time and space, the largest stable step, and states where formulas degenerate.
+
+Every rate between two successive refinements counts. One slope fitted to all errors would hide a refinement that fails.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, PyTree
+
+from pdefit.conformance._subject import HALVINGS, RESOLUTION, ROUND_OFF, Subject, finite, gap, size, smooth, trajectory
+from pdefit.conformance.report import Finding, at_most, not_applicable, rates_near
+from pdefit.integrate.solve import solve
+from pdefit.systems.capabilities import AbstractExact, AbstractMechanical, AbstractStable
+
+_TIME, _SPACE = 0.2, 0.1
+
+
+def _successive(errors: list[float], floor: float) -> list[float]:
+    """Orders between successive errors; those of errors that are round-off are left out."""
+    pairs = zip(errors[:-1], errors[1:], strict=True)
+    return [float(np.log2(a / b)) if np.isfinite(a + b) else float("nan") for a, b in pairs if not b <= floor]
+
+
+def time_order(subject: Subject) -> Iterator[Finding]:
+    """Order in time by self-convergence: differences between solutions with a step and with half of it."""
+    films = [subject.film(k) for k in range(HALVINGS + 1)]
+    errors = [gap(a, b) for a, b in zip(films[:-1], films[1:], strict=True)]
+    floor = ROUND_OFF * size(films[-1])
+    found, order, name = _successive(errors, floor), subject.example.time_order, "order in time"
+    remedy = "something in the vector field is not smooth in time or state, or the example's dt is too coarse"
+    if found:
+        yield rates_near(name, found, order, _TIME, remedy)
+    else:
+        yield at_most(f"{name}: differences are round-off", errors[-1], floor, remedy)
+
+
+def space_order(subject: Subject) -> Iterator[Finding]:
+    """Order in space: errors against the exact solution at the end of the example, on grids of doubled resolution.
+
+    Systems without a grid are compared with halved steps in place of finer grids.
+    """
+    name, order = "order against the exact solution", subject.example.space_order
+    if not isinstance(subject.system, AbstractExact):
+        yield not_applicable(name, "the system is not AbstractExact, so only its self-convergence in time is known")
+        return
+    films: list[tuple[Any, PyTree]]
+    if order is None:
+        films = [(subject.system, subject.film(k)) for k in range(HALVINGS + 1)]
+    else:
+        examples = [smooth(subject.system_class.example(RESOLUTION * 2**k)) for k in range(1, 3)]
+        films = [(subject.system, subject.film(0))]
+        films += [(e.system, trajectory(e)) for e in examples]
+    t = jnp.asarray(float(subject.example.ts[-1]))
+    errors = [gap(jax.tree.map(lambda x: x[-1], film), system.exact(t)) for system, film in films]
+    floor = ROUND_OFF * size(subject.film(0))
+    found = _successive(errors, floor)
+    remedy = "a stencil or the exact solution is wrong, the grid too coarse, or the time step too long for it"
+    if not found:
+        yield at_most(f"{name}: errors are round-off", errors[-1], floor, remedy)
+    elif order is None:
+        yield rates_near(name, found, subject.example.time_order, _TIME, remedy)
+    else:
+        yield rates_near(name, found, order, _SPACE, remedy)
+
+
+# an error that grows by a factor 1.1 in each step has then grown by 1e8
+_STEPS = 200
+# iterations of the power method, and the relative residual up to which it has found one real eigenvalue
+_POWER, _SIMPLE = 300, 0.1
+# relative size of white noise, which excites every wave length of the grid
+_NOISE = 1e-3
+
+
+def stability(subject: Subject) -> Iterator[Finding]:
+    """Stable step of an AbstractStable system: explicit Euler stays bounded at 0.95 of it, from a noisy state.
+
+    Nor may the step be longer than 2 / (fastest decay rate) at the first state.
+    """
+    system, name = subject.system, "growth at the stated Euler limit"
+    if not isinstance(system, AbstractStable):
+        yield not_applicable(name, "the system is not AbstractStable, so a run must be given its dt")
+        return
+    dt = 0.95 * float(system.stable_step(subject.y0))
+    scale, t0 = size(subject.film(0)), float(subject.example.ts[0])
+    # noise as a factor and not as a summand, so that a density cannot become negative
+    rough = jax.tree.map(
+        lambda x: x * (1 + _NOISE * jax.random.normal(jax.random.key(0), x.shape, x.dtype)), subject.y0
+    )
+    ts = np.asarray([t0 + _STEPS * dt])
+    end = solve(subject.example.system, rough, ts, solver=diffrax.Euler(), dt=dt, t0=t0)
+    remedy = "stable_step states a step that is too long for explicit Euler"
+    yield at_most(name, size(end) / max(scale, 1e-300), 1e2, remedy)
+    # a nonlinearity may keep an unstable mode bounded; the limit is that of the equations linearised at the state
+    decay, residual = map(float, _stiffest(system, subject.y0, jnp.asarray(t0)))
+    name = "stated Euler limit over 2 / (fastest decay rate)"
+    if decay < 0 and residual < _SIMPLE:
+        yield at_most(name, -decay * dt / 0.95 / 2, 1.02, remedy)
+    else:
+        yield not_applicable(name, "the fastest mode at the first state is not one decaying eigenvalue")
+
+
+@eqx.filter_jit
+def _gradient(system_and_state: PyTree, t: Array) -> tuple[Array, PyTree]:
+    def total(x: PyTree) -> Array:
+        system, y = x
+        return sum((jnp.sum(k) for k in jax.tree.leaves(system.vector_field(t, y, None))), start=jnp.zeros(()))
+
+    return eqx.filter_value_and_grad(total)(system_and_state)
+
+
+@eqx.filter_jit
+def _stiffest(system: Any, y: PyTree, t: Array) -> tuple[Array, Array]:
+    """Eigenvalue of df/dy of largest size by power iteration, and the relative residual of its eigenvector."""
+    flat, unravel = ravel_pytree(y)
+
+    def tangent(v: Array) -> Array:
+        return ravel_pytree(jax.jvp(lambda x: system.vector_field(t, x, None), (y,), (unravel(v),))[1])[0]
+
+    def multiply(v: Array, _: None) -> tuple[Array, None]:
+        w = tangent(v)
+        return w / jnp.maximum(jnp.linalg.norm(w), 1e-300), None
+
+    start = jax.random.normal(jax.random.key(0), flat.shape, flat.dtype)
+    v, _ = lax.scan(multiply, start / jnp.linalg.norm(start), None, length=_POWER)
+    w = tangent(v)
+    value = jnp.vdot(v, w)
+    return value, jnp.linalg.norm(w - value * v) / jnp.maximum(jnp.abs(value), 1e-300)
+
+
+def degenerate_states(subject: Subject) -> Iterator[Finding]:
+    """Values and gradients, in state and parameters, are finite where roots, norms and quotients meet a zero."""
+    system: Any = subject.system
+    t = jnp.asarray(float(subject.example.ts[0]))
+    states = {
+        "zero state": jax.tree.map(jnp.zeros_like, subject.y0),
+        "constant fields": jax.tree.map(lambda x: jnp.full_like(x, jnp.mean(x)), subject.y1),
+    }
+    if isinstance(system, AbstractMechanical):
+        together = jax.tree.map(jnp.zeros_like, system.positions(subject.y1))
+        states["coincident positions"] = system.assemble(together, system.velocities(subject.y1))
+    remedy = "guard the inputs of sqrt, division and powers with pdefit.safe_sqrt, safe_norm, safe_div"
+    for name, y in states.items():
+        value, slopes = _gradient((system, y), t)
+        slopes = [x for x in jax.tree.leaves(slopes) if eqx.is_inexact_array(x)]
+        wrong = float(not finite((value, slopes)))
+        yield at_most(f"{name}: value or gradient not finite", wrong, 0, remedy)

@@ -1,1 +1,0 @@
-"""Velocity fields from files of particle image velocimetry: one module a format."""

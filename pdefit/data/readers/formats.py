@@ -1,0 +1,213 @@
+"""Data files opened for reading: HDF5, and files of MATLAB and NumPy and tables of text.
+
+A variable that holds no numbers is refused by its record, so that the other variables can be read. Nothing is unpickled.
+"""
+
+import re
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import h5py
+import numpy as np
+
+from pdefit._util.errors import PdefitError
+from pdefit._util.memory import too_large
+from pdefit.data.readers.hdf5 import hdf5_variables, open_hdf5
+from pdefit.data.readers.variable import DataFile, Variable, in_memory, sound
+
+# copies in memory: as it was read, in float64, and converted
+_COPIES = 3
+_NUMBERS = {"double", "single", "logical", *(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64))}
+
+
+class _Variable(NamedTuple):
+    """A variable of a file: its name, its shape as far as the file states it, and the function that reads its value."""
+
+    name: str
+    shape: tuple[int, ...]
+    read: Callable[[], Any]
+
+
+class _Refused(Exception):
+    """A variable that holds no numbers, with the reason."""
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[DataFile]:
+    """The variables of a file, which is closed at the end of the block."""
+    if not path.is_file():
+        found = "is a folder" if path.is_dir() else "does not exist"
+        raise PdefitError(f"The data file '{path}' {found}; name a file that exists")
+    if (read := _reader(path)) is not None:
+        with sound("", path):
+            records = _records(path, read(path))
+        yield DataFile(path, sorted(records), records.__getitem__, is_foreign=True)
+        return
+    try:
+        file = open_hdf5(path)
+    # h5py answers damaged bytes with almost any exception
+    except Exception:
+        raise PdefitError(
+            f"'{path}' is not an HDF5 file, or is truncated; copy it again or export it as HDF5, .mat, .npz or .csv"
+        ) from None
+    try:
+        yield hdf5_variables(file, path)
+    finally:
+        with sound("", path):
+            file.close()
+
+
+def _reader(path: Path) -> Callable[[Path], Iterator[_Variable]] | None:
+    """The function that reads the variables of a file of another format; None for HDF5 and what is unknown."""
+    with open(path, "rb") as file:
+        start = file.read(10)
+    if start.startswith(b"\x89HDF"):
+        return None
+    if start == b"MATLAB 7.3":
+        return _matlab_7
+    tables = dict.fromkeys((".csv", ".tsv", ".txt", ".dat"), _table)
+    return {".mat": _matlab_5, ".npz": _archive, **tables}.get(path.suffix.lower())
+
+
+def _records(path: Path, variables: Iterator[_Variable]) -> dict[str, Variable]:
+    """Each variable in memory, or the reason why it is not read: what does not fit into memory is not."""
+    records: dict[str, Variable] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, shape, read in variables:
+            try:
+                if size := too_large((*shape, _COPIES)):
+                    raise _Refused(f"has shape {shape}, which takes {size} of memory; cut the file into parts")
+                found = _parts(name, read())
+            except _Refused as reason:
+                found = {name: str(reason)}
+            # damaged bytes may raise any exception
+            except Exception as error:
+                pickled = "holds objects of Python (pickle), which are not read; store an array of numbers"
+                damaged = "cannot be read; the file is damaged, copy it again"
+                found = {name: pickled if "pickle" in str(error) else damaged}
+            for key, value in found.items():
+                empty = Variable(key, path, np.zeros(()), (), refusal=str(value))
+                # of two variables of one name the first is read
+                records.setdefault(key, empty if isinstance(value, str) else in_memory(key, path, value))
+    return records
+
+
+def _parts(name: str, value: Any) -> dict[str, np.ndarray | str]:
+    """An array by its name, the parts of complex numbers, or the fields of a structure; text says why there is none."""
+    if isinstance(value, Mapping):
+        return {k: v for key, inner in value.items() for k, v in _parts(f"{name}/{key}", inner).items()}
+    array: Any = np.asarray(value, object if isinstance(value, list) else None)
+    if not array.size:
+        return {name: "is empty; numbers are expected"}
+    if array.dtype.kind == "c":
+        parts = f"{name}_real", f"{name}_imag"
+        told = f"holds complex numbers; name its parts, {' or '.join(parts)}"
+        return {**dict(zip(parts, (array.real, array.imag), strict=True)), name: told}
+    if array.dtype.kind not in "fiubUS":
+        return {name: f"is of type {array.dtype}; store numbers without names or objects around them"}
+    return {name: array.astype(np.uint8) if array.dtype.kind == "b" else array}
+
+
+def _no_array(kind: str) -> _Refused:
+    return _Refused(f"is of class {kind} (MATLAB); store its numbers as an array of their own")
+
+
+def _matlab_5(path: Path) -> Iterator[_Variable]:
+    """Variables of a file of MATLAB 4 to 7, axes as MATLAB shows them; those of length 1 are dropped."""
+    from scipy.io import loadmat, whosmat
+
+    def read(name: str, kind: str) -> Any:
+        if kind not in {*_NUMBERS, "char", "struct"}:
+            raise _no_array(kind)
+        return loadmat(path, variable_names=[name], simplify_cells=True)[name]
+
+    for name, shape, kind in whosmat(path):
+        # a structure takes what the file does, or more
+        size = (path.stat().st_size // 8,) if kind == "struct" else shape
+        yield _Variable(name, size, partial(read, name, kind))
+
+
+def _matlab_7(path: Path) -> Iterator[_Variable]:
+    """Variables of a file of MATLAB 7.3, which is HDF5 with the axes in reverse order."""
+    found: list[tuple[str, Any]] = []
+    with open_hdf5(path) as stored:
+        # does not follow links
+        stored.visititems(lambda name, item: found.append((name, item)))
+        for name, item in found:
+            if not name.startswith("#") and (isinstance(item, h5py.Dataset) or "MATLAB_sparse" in item.attrs):
+                yield _Variable(name, getattr(item, "shape", None) or (), partial(_values, item))
+
+
+def _values(item: Any) -> Any:
+    kind = np.bytes_(item.attrs.get("MATLAB_class", b"double")).decode()
+    if "MATLAB_sparse" in item.attrs:
+        raise _no_array("sparse")
+    if kind not in {*_NUMBERS, "char"} or "MATLAB_object_decode" in item.attrs:
+        raise _no_array(kind)
+    if item.is_virtual or item.external or item.dtype.metadata:
+        raise _Refused("takes its values from elsewhere; copy them into a variable of their own")
+    values: Any = np.zeros(0) if "MATLAB_empty" in item.attrs else np.asarray(item[()]).T.squeeze()
+    if kind == "char":
+        return np.asarray("".join(map(chr, values.ravel())))
+    return values["real"] + 1j * values["imag"] if values.dtype.names == ("real", "imag") else values
+
+
+def _archive(path: Path) -> Iterator[_Variable]:
+    """Arrays of a NumPy archive."""
+    with zipfile.ZipFile(path) as archive:
+
+        def read(member: zipfile.ZipInfo) -> np.ndarray:
+            with archive.open(member) as raw:
+                return np.lib.format.read_array(raw, allow_pickle=False)
+
+        for member in archive.infolist():
+            # nothing is read beyond the size that the archive states
+            yield _Variable(member.filename.removesuffix(".npy"), (member.file_size // 8,), partial(read, member))
+
+
+def _table(path: Path) -> Iterator[_Variable]:
+    """Columns of a table of text with a header, which may be the comment above it. Empty cells, NA and NaN are missing."""
+    import pandas
+
+    # a cell takes two characters or more in the file, and a text of Python in memory
+    if size := too_large((path.stat().st_size, 4)):
+        raise PdefitError(f"'{path.name}' takes {size} of memory; cut it into parts")
+    above, first = "", "#"
+    try:
+        with open(path, encoding="utf-8-sig") as lines:
+            while first.startswith("#") or first.isspace():
+                above, first = first, lines.readline()
+        separator = next((s for s in ";\t," if s in first), r"\s+")
+        options = {"header": None, "comment": "#", "dtype": str, "skipinitialspace": True, "encoding": "utf-8-sig"}
+        # pandas takes a name such as http:a.csv for an address
+        cells = pandas.read_csv(path.absolute(), sep=separator, **options)
+    except ValueError as error:
+        reason = str(error).strip().removeprefix("Error tokenizing data. C error: ")
+        raise PdefitError(f"'{path.name}' cannot be read as a table of text: {reason}; correct it") from None
+    numbers = cells.apply(pandas.to_numeric, errors="coerce")
+    start = 0 if numbers.iloc[0].notna().all() else 1
+    header = cells.iloc[0] if start else re.split(separator, above.strip("# \n"))
+    names = [str(name).strip() for name in header]
+    if len(names) != cells.shape[1]:
+        raise PdefitError(f"'{path.name}' has no header; write the names of its columns into its first line")
+    if len(set(names)) < len(names):
+        raise PdefitError(f"'{path.name}' has two columns of one name; give each its own")
+
+    def read(column: int) -> np.ndarray:
+        values = numbers[column][start:]
+        wrong = cells[column][start:][values.isna()].dropna()
+        if wrong.size:
+            raise _Refused(
+                f"holds '{wrong.iloc[0][:30]}' in row {wrong.index[0] + 1 - start}, where a number with a decimal point is "
+                f"expected; correct that column"
+            )
+        return values.to_numpy(float)
+
+    for column, name in enumerate(names):
+        yield _Variable(name, (), partial(read, column))

@@ -1,0 +1,143 @@
+"""The axes of an unknown field, and the smooth modes on them: the few numbers that stand for a field known to be smooth."""
+
+import dataclasses
+import functools
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from pdefit._util.errors import PdefitError
+from pdefit.systems.capabilities import AbstractGridded
+
+
+class FieldAxes(NamedTuple):
+    """The axes of a field.
+
+    **Arguments:**
+
+    - `names`: the name of each axis, such as `x`; empty where it has none.
+    - `points`: the positions along each axis, (n,), in the unit of lengths; running numbers where none are stated.
+    - `periodic`: for each axis whether its ends are neighbours.
+    """
+
+    names: tuple[str, ...]
+    points: tuple[np.ndarray, ...]
+    periodic: tuple[bool, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(x.size for x in self.points)
+
+    @property
+    def periods(self) -> tuple[float, ...]:
+        """The length of each axis, that of its cells together."""
+        return tuple(n * h for n, h in zip(self.shape, self.spacing, strict=True))
+
+    @property
+    def spacing(self) -> tuple[float, ...]:
+        return tuple(float(x[-1] - x[0]) / (x.size - 1) if x.size > 1 else 1.0 for x in self.points)
+
+
+def field_axes(system: Any, path: str, shape: tuple[int, ...]) -> FieldAxes:
+    """The axes of a control: those of its field of the state, those of the grid, or running numbers.
+
+    **Arguments:**
+
+    - `system`: the equations.
+    - `path`: the path of the control, such as `y0.u`.
+    - `shape`: its shape.
+    """
+    grid = getattr(system, "grid", None)
+    root, _, name = path.partition(".")
+    where = None
+    if root in ("y0", "nodes") and isinstance(system, AbstractGridded):
+        where = system.coords().get(name or "y")
+    elif getattr(grid, "shape", None) == shape and grid is not None:
+        where = grid.coords()
+    # labels, such as names of bodies, are no positions
+    points = [] if where is None else [np.asarray(where.coords[d]) for d in where.dims]
+    if where is None or tuple(x.size for x in points) != shape or any(x.dtype.kind not in "fiu" for x in points):
+        return FieldAxes(("",) * len(shape), tuple(np.arange(n) for n in shape), (False,) * len(shape))
+    periodic = tuple(getattr(grid, "periodic", ()))
+    names = tuple(d.removesuffix("_face") for d in where.dims)
+    return FieldAxes(names, tuple(points), periodic if len(periodic) == len(shape) else (False,) * len(shape))
+
+
+@dataclasses.dataclass(frozen=True)
+class Modes:
+    """The lowest modes of a field on a uniform grid: Fourier modes along periodic axes, cosine modes along others.
+
+    Every mode has mean square 1, so that its coefficient has the unit of the field.
+
+    **Arguments:**
+
+    - `count`: the number of modes, those of the smallest wave numbers.
+    - `shape`: that of the field.
+    - `spacing`: the size of a cell along every axis.
+    - `periodic`: for each axis whether its ends are neighbours.
+    """
+
+    count: int
+    shape: tuple[int, ...]
+    spacing: tuple[float, ...]
+    periodic: tuple[bool, ...]
+
+    @classmethod
+    def of(cls, path: str, count: int, axes: FieldAxes) -> "Modes":
+        """The modes of a control.
+
+        **Arguments:**
+
+        - `path`: the name of the control, for errors.
+        - `count`: the number of modes.
+        - `axes`: the axes of the field.
+        """
+        shape = axes.shape
+        if not 1 <= len(shape) <= 3 or not 1 <= count <= np.prod(shape):
+            raise PdefitError(
+                f"modes = {count} of '{path}' expects a field of one to three axes and at most one mode for each cell, "
+                f"but its shape is {shape}"
+            )
+        return cls(count, shape, axes.spacing, axes.periodic)
+
+    @functools.cached_property
+    def _chosen(self) -> tuple[np.ndarray, np.ndarray]:
+        """The number of every mode along each axis, (count, axes), and its wave number, (count,)."""
+        axes = zip(self.shape, self.spacing, self.periodic, strict=True)
+        along = [np.pi / (n * h) * (2 * ((np.arange(n) + 1) // 2) if wraps else np.arange(n)) for n, h, wraps in axes]
+        waves = np.sqrt(sum(k**2 for k in np.meshgrid(*along, indexing="ij")))
+        order = np.argsort(waves.ravel(), kind="stable")[: self.count]
+        return np.stack(np.unravel_index(order, self.shape), axis=1), waves.ravel()[order]
+
+    @functools.cached_property
+    def _along(self) -> tuple[np.ndarray, ...]:
+        """The values of the modes along each axis, (cells, modes)."""
+        found = []
+        for n, wraps, most in zip(self.shape, self.periodic, self._chosen[0].max(axis=0) + 1, strict=True):
+            # from the first cell's centre, where the highest cosine of an even number of cells does not vanish
+            places, number = (np.arange(n)[:, None] + (0.0 if wraps else 0.5)) / n, np.arange(most)
+            angle = np.pi * places * (2 * ((number + 1) // 2) if wraps else number)
+            values = np.where(wraps & (number > 0) & (number % 2 == 0), np.sin(angle), np.cos(angle))
+            found.append(values / np.sqrt(np.mean(values**2, axis=0)))
+        return tuple(found)
+
+    @property
+    def waves(self) -> Float[np.ndarray, " count"]:
+        """The wave number of every mode, in one over the unit of the grid's lengths."""
+        return self._chosen[1]
+
+    def field(self, coefficients: Float[Array, " count"], power: int = 1) -> Array:
+        """The field that is the sum of the modes with these coefficients, or of a power of them."""
+        index, along = self._chosen[0], self._along
+        field = jnp.zeros([m.shape[1] for m in along], coefficients.dtype).at[tuple(index.T)].set(coefficients)
+        for modes in along:
+            field = jnp.tensordot(field, jnp.asarray(modes**power), axes=(0, 1))
+        return field
+
+    def coefficients(self, field: Array) -> Float[Array, " count"]:
+        """The coefficients of the part of a field that the modes make up."""
+        for modes in self._along:
+            field = jnp.tensordot(field, jnp.asarray(modes) / len(modes), axes=(0, 0))
+        return field[tuple(self._chosen[0].T)]

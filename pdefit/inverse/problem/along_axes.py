@@ -1,0 +1,260 @@
+"""Operators that are one matrix along each axis of a grid: averages over windows, and values at corners of cells."""
+
+import abc
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array
+
+from pdefit._util.errors import PdefitError, unknown
+from pdefit._util.trees import named_fields
+from pdefit.inverse.problem.instrument import AbstractObservationOperator
+from pdefit.systems.capabilities import AbstractGridded, FieldCoords
+from pdefit.systems.grid import AbstractGrid
+from pdefit.systems.system import AbstractSystem
+
+# for each field on faces the axes normal to them; it can be hashed, for static fields
+Faces = tuple[tuple[str, tuple[int, ...]], ...]
+
+
+def as_faces(given: Mapping[str, Any] | Faces | None) -> Faces | None:
+    """The axes by field, from a mapping with a number or several for each field."""
+    if given is None or isinstance(given, tuple):
+        return given
+    return tuple((name, (axis,) if isinstance(axis, int) else tuple(axis)) for name, axis in given.items())
+
+
+def grid_of(system: AbstractSystem, operator: AbstractObservationOperator) -> AbstractGrid:
+    """The grid of a system. One without is refused."""
+    grid = getattr(system, "grid", None)
+    if not isinstance(grid, AbstractGrid):
+        raise PdefitError(
+            f"{type(operator).__name__} works on a grid, which {type(system).__name__} has not; use select for its fields"
+        )
+    return grid
+
+
+def faces_of(system: AbstractSystem) -> Faces:
+    """The fields of a system that live on faces, as its coordinates say."""
+    coords = system.coords() if isinstance(system, AbstractGridded) else {}
+    normal = {n: tuple(i for i, d in enumerate(c.dims) if d.endswith("_face")) for n, c in coords.items()}
+    return tuple((name, axes) for name, axes in normal.items() if axes)
+
+
+def sizes_and_starts(grid: AbstractGrid, faces: Faces | None, name: str) -> tuple[tuple[int, float], ...]:
+    """For each axis the number of points of a field, and the first in cells from the lower end of the box.
+
+    Along its normal a field on faces has the lower face of every cell, or the inner faces between walls.
+    """
+    normal, found = dict(faces or ()).get(name, ()), list[tuple[int, float]]()
+    for i, (n, wraps) in enumerate(zip(grid.shape, grid.periodic, strict=True)):
+        centred = (n, round(float(grid.axis(i)[0] - grid.corner[i]) / grid.spacing[i], 9))
+        found.append(((n, 0.0) if wraps else (n - 1, 1.0)) if i in normal else centred)
+    return tuple(found)
+
+
+def basis(order: int, of_cells: bool) -> np.ndarray:
+    """The matrix from powers of t, at the numbers 0, 1, ..., to weights of the values there, or of averages over cells."""
+    node, power = np.arange(order)[:, None], np.arange(order)[None, :] + 1
+    averages = ((node + 0.5) ** power - (node - 0.5) ** power) / power
+    return np.linalg.inv(averages if of_cells else 1.0 * node ** (power - 1))
+
+
+class AbstractAlongAxes(AbstractObservationOperator):
+    """A linear operator that is one small matrix along each axis of the grid, for every field on it.
+
+    Fields with fewer axes than the grid stay as they are.
+    """
+
+    grid: eqx.AbstractVar[AbstractGrid | None]
+    faces: eqx.AbstractVar[Faces | None]
+
+    @abc.abstractmethod
+    def matrix(self, axis: int, size: int, start: float) -> np.ndarray | None:
+        """The matrix along an axis, whose columns are the points of a field; None where it changes nothing.
+
+        **Arguments:**
+
+        - `axis`: its number.
+        - `size`, `start`: the number of points, and the first in cells from the lower end of the box.
+        """
+
+    def __call__(self, t, y, args):
+        if self.grid is None:
+            raise PdefitError(f"{type(self).__name__} has no grid; give it one, or make it the instrument of a problem")
+        return {name: self._applied(name, u, self.grid) for name, u in named_fields(y).items()}
+
+    def on(self, system):
+        faces = faces_of(system) if self.faces is None else self.faces
+        return dataclasses.replace(self, grid=self.grid or grid_of(system, self), faces=faces)
+
+    def _applied(self, name: str, u: Array, grid: AbstractGrid) -> Array:
+        if u.ndim < grid.ndim:
+            return u
+        points = sizes_and_starts(grid, self.faces, name)
+        if u.shape[: grid.ndim] != (expected := tuple(size for size, _ in points)):
+            raise PdefitError(
+                f"{type(self).__name__} expects '{name}' at all of its points {expected}, but got shape {u.shape}; put it "
+                f"before subsample, or select other fields"
+            )
+        for axis, (size, start) in enumerate(points):
+            matrix = self.matrix(axis, size, start)
+            if matrix is not None:
+                # HIGHEST: the matrix units of a GPU would round values to three digits
+                moved = jnp.tensordot(jnp.asarray(matrix, u.dtype), u, axes=(1, axis), precision=lax.Precision.HIGHEST)
+                u = jnp.moveaxis(moved, 0, axis)
+        return u
+
+
+class Average(AbstractAlongAxes):
+    """The operator that averages every field over a window centred at each of its points, such as that of a PIV vector.
+
+    For vectors of particle image velocimetry, and pixels wider than a cell. Not for boxes at arbitrary places, which
+    `At` has as `average`.
+
+    A value counts as the average over a cell around its point. A window of 2.5 cells takes one whole cell and three
+    quarters of the cells at either side. Windows wrap around periodic axes. Near other ends a window is cut where the
+    points of the field end, and what is left has the weights. Its centre of mass then lies further inside.
+
+    Shapes and positions do not change, so that staggered velocities stay on their faces. `Corners` and `Subsample` may
+    follow. A window of one cell or less changes nothing.
+
+    **Arguments:**
+
+    - `width`: the edge lengths of the window, in cells. One number holds for all axes.
+    - `grid`: the grid of the fields; by default that of the problem's system.
+    - `faces`: for each field on faces the number of the axis normal to them, such as `{u: 0, v: 1}`. By default what the
+      system states.
+    """
+
+    width: tuple[float, ...] | float = eqx.field(
+        static=True, converter=lambda w: tuple(map(float, w)) if isinstance(w, Sequence) else float(w)
+    )
+    grid: AbstractGrid | None = None
+    faces: Faces | None = eqx.field(default=None, static=True, converter=as_faces)
+
+    def __check_init__(self):
+        widths = self.width if isinstance(self.width, tuple) else (self.width,)
+        if not all(np.isfinite(w) and w > 0 for w in widths):
+            raise PdefitError(f"average expects widths above 0 in cells, but got {self.width}")
+        if self.grid is not None and isinstance(self.width, tuple) and len(widths) != self.grid.ndim:
+            raise PdefitError(f"average expects a width for each of {self.grid.ndim} axes, but got {self.width}")
+
+    def moved(self, coords):
+        return dict(coords)
+
+    def matrix(self, axis, size, start):
+        width = self.width[axis] if isinstance(self.width, tuple) else self.width
+        return None if width <= 1 else _shares(size, width, self.grid is not None and self.grid.periodic[axis])
+
+
+@functools.lru_cache
+def _shares(size: int, width: float, wraps: bool) -> np.ndarray:
+    """The share of every cell in the window around each point, (n, n)."""
+    distance = np.abs(np.arange(size)[:, None] - np.arange(size)).astype(float)
+    turns = int(width / size) + 1 if wraps else 0
+    # the part of a cell of length 1 that lies within half a width
+    parts = [np.clip((width + 1) / 2 - np.abs(distance + k * size), 0, 1) for k in range(-turns, turns + 1)]
+    total = np.sum(parts, axis=0)
+    return total / np.sum(total, axis=1, keepdims=True)
+
+
+_ORDER = {"linear": 2, "cubic": 4}
+
+
+class Corners(AbstractAlongAxes):
+    """The operator that observes every field at the corners of cells, staggered velocities and centred fields alike.
+
+    For vectors on a raster whose nodes are corners of cells, a window of a flow above all. Not for other places (`At`).
+
+    Between walls there are n + 1 corners along an axis of n cells, the first and the last on walls. Along a periodic axis
+    there are n, the lower corner of every cell. Along an axis on which a field lives on faces it already is at corners,
+    and its values are taken as they are.
+
+    - `linear` has an error of second order in the spacing.
+    - `cubic` has an error of fourth order. Its weights are (-1, 9, 9, -1) / 16 inside, and one-sided beside walls.
+
+    Both extrapolate to walls, also the velocity normal to them.
+    Values are taken as those at their points. Behind `Average` that is what they are.
+
+    **Arguments:**
+
+    - `method`: `linear` or `cubic` (default).
+    - `grid`: the grid of the fields; by default that of the problem's system.
+    - `faces`: for each field on faces the number of the axis normal to them, such as `{u: 0, v: 1}`. By default what the
+      system states.
+    """
+
+    method: str = eqx.field(default="cubic", static=True)
+    grid: AbstractGrid | None = None
+    faces: Faces | None = eqx.field(default=None, static=True, converter=as_faces)
+
+    def __check_init__(self):
+        if self.method not in _ORDER:
+            raise unknown("method (corners)", self.method, _ORDER)
+
+    @property
+    def relocates(self):
+        return True
+
+    def moved(self, coords):
+        if self.grid is None:
+            return None
+        grid, found = self.grid, dict(coords)
+        for name, where in coords.items():
+            if len(where.dims) < grid.ndim:
+                continue
+            dims, places, units = list(where.dims), dict(where.coords), dict(where.coord_units)
+            for i, dim in enumerate(where.dims[: grid.ndim]):
+                dims[i] = dim.removesuffix("_face")
+                units[dims[i]] = units.pop(dim, grid.length_unit)
+                places.pop(dim, None)
+                places[dims[i]] = grid.corner[i] + grid.spacing[i] * np.arange(grid.shape[i] + (not grid.periodic[i]))
+            found[name] = dataclasses.replace(where, dims=tuple(dims), coords=places, coord_units=units)
+        return found
+
+    def returned(self, values, coords):
+        assert self.grid is not None
+        return {name: _at_points(x, coords[name], self.grid.ndim) for name, x in values.items() if name in coords}
+
+    def matrix(self, axis, size, start):
+        assert self.grid is not None
+        cells, wraps, order = self.grid.shape[axis], self.grid.periodic[axis], _ORDER[self.method]
+        if size < order:
+            raise PdefitError(f"{self.method} corners expect {order} points along every axis, but there are {size}")
+        return None if start == 0 and wraps else _weights(cells + (not wraps), size, start, wraps, order)
+
+
+def _at_points(x: np.ndarray, where: FieldCoords, ndim: int) -> np.ndarray:
+    """Values at corners as means of neighbours at the points of a field; along an axis normal to its faces as they are."""
+    # a field without all axes of the grid is not moved to corners, and further axes list components
+    for axis, dim in enumerate(where.dims[:ndim] if len(where.dims) >= ndim else ()):
+        size, x = where.coords[dim].size, np.moveaxis(x, axis, 0)
+        # between walls the first and the last corner are on walls, where no face of the field is
+        x = x[(len(x) - size) // 2 :][:size] if dim.endswith("_face") else (x + np.roll(x, -1, 0))[:size] / 2
+        x = np.moveaxis(x, 0, axis)
+    return x
+
+
+@functools.lru_cache
+def _weights(corners: int, size: int, start: float, wraps: bool, order: int) -> np.ndarray:
+    """Weights of the points of a field in its values at corners, (corners, points)."""
+    place = np.arange(corners) - start
+    first = np.floor(place).astype(int) + 1 - order // 2
+    if not wraps:
+        first = np.clip(first, 0, size - order)
+    powers = (place - first)[:, None] ** np.arange(order)
+    found = np.zeros((corners, size))
+    # rounded, so that values at corners are taken exactly as they are
+    np.add.at(
+        found,
+        (np.arange(corners)[:, None], (first[:, None] + np.arange(order)) % size),
+        np.round(powers @ basis(order, False), 12),
+    )
+    return found

@@ -1,0 +1,169 @@
+"""A record cut into trajectories: the states they start from, the controls that remain free, and their steps."""
+
+from collections.abc import Sequence
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, PRNGKeyArray, PyTree
+
+from pdefit._util.errors import PdefitError, unknown
+from pdefit._util.trees import named_fields
+from pdefit.data.observations import Observations
+from pdefit.integrate.adaptive.controller import adaptive_grid
+from pdefit.integrate.adaptive.tolerance import Adaptive
+from pdefit.integrate.loop.stable_step import MARGIN, choose_steps
+from pdefit.integrate.loop.time_grid import TimeGrid, cropped_like, stack_grids
+from pdefit.inverse.controls.bind import bind
+from pdefit.inverse.controls.declare import Declaration
+from pdefit.inverse.controls.priors import AbstractRegularizer
+from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.problem.problem import Problem
+from pdefit.inverse.shooting.formulation import AbstractFormulation, Layout
+from pdefit.inverse.shooting.nodes import check_free, node_path
+
+
+def cut(problem: Problem, observations: Observations, formulation: AbstractFormulation) -> tuple[Problem, Layout]:
+    """The segments of a record, and the problem with a node state for every segment where there are any."""
+    if observations.ts.size < 2:
+        raise PdefitError("A fit expects observations at two times or more; with one there is no trajectory")
+    # node states do not depend on the step
+    layout = formulation.layout(observations.ts, np.inf)
+    return started(problem, formulation.node_states(problem, observations, layout)), layout
+
+
+def started(problem: Problem, nodes: PyTree | None) -> Problem:
+    """The problem whose trajectories start from these node states, or from its initial state."""
+    return eqx.tree_at(lambda p: p.nodes, problem, nodes, is_leaf=lambda x: x is None)
+
+
+def bound(
+    problem: Problem, declared: Declaration, key: PRNGKeyArray, observations: Observations, layout: Layout
+) -> tuple[Controls, Problem]:
+    """The declared controls, and the problem at their guesses."""
+    controls, problem = bind(problem, declared, key, observations)
+    if problem.nodes is not None:
+        if any(c.kind == "initial" for c in controls.items):
+            raise PdefitError(
+                "Segments start from the data, so y0 has no influence; make nodes.<field> the control, or none"
+            )
+        check_free(problem, observations, layout.nodes, [c.path for c in controls.items])
+    return controls, problem
+
+
+def remaining(controls: Controls, before: Problem, nodes: PyTree | None, formulation: AbstractFormulation) -> Controls:
+    """The controls that a record cut in another way still has.
+
+    Which states stay free depends on where trajectories start:
+
+    - from the one initial state, as before: it stays free;
+    - from that state, where the formulation holds it: it is held at its value;
+    - from the data, or no longer from them: node states belong to the windows for which they were declared, and the
+      initial state has no influence.
+
+    **Arguments:**
+
+    - `controls`, `before`: the controls and the problem so far.
+    - `nodes`: the new node states; None where there is only the initial state.
+    - `formulation`: how the record is cut now.
+    """
+    if nodes is None and before.nodes is None and not formulation.holds_state:
+        return controls
+    if not controls.without_states.items:
+        raise PdefitError("A stage with windows or a held state needs a control that is no state; remove stage.window")
+    return controls.without_states
+
+
+def known(regularizers: Sequence[AbstractRegularizer], controls: Controls) -> tuple[AbstractRegularizer, ...]:
+    """The regularizers, each of a control that exists."""
+    paths = [c.path for c in controls.items]
+    for regularizer in regularizers:
+        if regularizer.control not in paths:
+            raise unknown("control", regularizer.control, paths)
+    return tuple(regularizers)
+
+
+def residual_counts(name: str, problem: Problem, controls: Controls, layout: Layout) -> Bool[Array, "S I"]:
+    """Which observations of a variable may be residuals.
+
+    Each counts once, and not where a node state was made of it.
+    """
+    counts = jnp.asarray(layout.counts)
+    if problem.nodes is None:
+        return counts
+    free = [c.path for c in controls.nodes]
+    made = name in named_fields(problem.y0) and node_path(problem, name) not in free
+    # the first frame is the end of no window: it can be a residual only where trajectories do not start from it
+    return counts.at[0, 0].set(False) if made or not free else counts
+
+
+def frozen_steps(
+    problem: Problem,
+    starts: PyTree,
+    ts: np.ndarray,
+    layout: Layout,
+    solver: diffrax.AbstractSolver,
+    steps: Adaptive,
+) -> TimeGrid:
+    """The time grid of every trajectory of a layout, with the steps of an adaptive pass.
+
+    **Arguments:**
+
+    - `problem`: the equations, and their exogenous inputs.
+    - `starts`: the states at the starts of the trajectories, (S, ...).
+    - `ts`: the observation times of the record.
+    - `layout`: the S trajectories.
+    - `solver`: a solver that estimates its error.
+    - `steps`: the tolerance.
+    """
+
+    def one(s: int) -> TimeGrid:
+        y0, first = jax.tree.map(lambda x: x[s], starts), float(ts[layout.nodes[s]])
+        seen = ts[np.unique(layout.index[s])]
+        return adaptive_grid(problem.system, y0, seen, solver=solver, steps=steps, t0=first, args=problem.args)
+
+    return stack_grids([one(s) for s in range(layout.segments)])
+
+
+def first_steps(
+    problem: Problem,
+    ts: np.ndarray,
+    layout: Layout,
+    formulation: AbstractFormulation,
+    solver: diffrax.AbstractSolver,
+    dt: float | None,
+    steps: Adaptive | None,
+) -> tuple[diffrax.AbstractSolver, float, Layout]:
+    """Solver, largest constant or smallest adaptive step, and the layout with its steps, at the guesses.
+
+    **Arguments:**
+
+    - `problem`, `ts`: the problem at the guesses, and the observation times of the record.
+    - `layout`, `formulation`: the trajectories, and how they were cut.
+    - `solver`, `dt`, `steps`: as they were given; None for steps that are left open, and for constant ones.
+    """
+    if steps is None:
+        solver, dt = choose_steps([(problem.system, problem.y0)], dt, solver, MARGIN, problem.args)
+        return solver, dt, formulation.layout(ts, dt)
+    if dt is not None:
+        raise PdefitError(f"dt = {dt:g} and adaptive steps exclude each other; set dt=null, or bound steps.dtmax")
+    grid = frozen_steps(problem, formulation.starts(problem.y0, problem.nodes), ts, layout, solver, steps)
+    return solver, grid.smallest, eqx.tree_at(lambda x: x.time_grid, layout, grid)
+
+
+def shortened_layout(formulation: AbstractFormulation, ts: np.ndarray, dt: float, whole: TimeGrid) -> Layout:
+    """The layout of the beginning of a record, with the steps of the whole record where those are frozen.
+
+    **Arguments:**
+
+    - `formulation`: how the record is cut.
+    - `ts`: the observation times of the beginning.
+    - `dt`: the largest step where steps are constant.
+    - `whole`: the time grid of the whole record.
+    """
+    layout = formulation.layout(ts, dt)
+    if not whole.frozen:
+        return layout
+    return Layout(cropped_like(whole, layout.time_grid), layout.index, layout.counts, layout.nodes)

@@ -1,0 +1,153 @@
+"""Parts of a matrix that is known by its products alone: rows of its inverse, and its leading eigenpairs."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from scipy import linalg
+
+from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.variants import with_tangents
+from pdefit.inverse.optimizers.preconditioner import block_arrow, has_points
+
+# a diagonal element is known when this many products together raised it by no more than a fraction of itself
+_PRODUCTS, _FRACTION = 3, 5e-3
+# the part of the first squared residual below which only round-off is left
+_ROUND_OFF = 1e-18
+_MOST_PRODUCTS = 300
+
+_PRODUCT: Callable = eqx.filter_jit(lambda functional, theta, v: functional.gauss_newton_product(theta, v))
+_ARROW: Callable = eqx.filter_jit(block_arrow)
+_SOLVE: Callable = eqx.filter_jit(lambda block_arrow, r: block_arrow.solve(r))
+
+
+def marginal_inverse(functional: AbstractObjective, theta: Float[Array, " p"]) -> Float[np.ndarray, "k p"]:
+    """The rows of (J_r^T J_r)^-1 that belong to numbers, where the other unknowns are fields.
+
+    The k numbers are the first elements of theta. J_r^T J_r is never formed: each number costs a linear system, which
+    conjugate gradients with products solve, preconditioned as in `GaussNewtonCG`. The diagonal element rises with every
+    product, and the solution ends where it stands still to half a percent of itself.
+
+    **Arguments:**
+
+    - `functional`: the objective.
+    - `theta`: its minimum, (p,).
+    """
+    functional = with_tangents(functional)
+    scaled = _preconditioner(functional, theta)
+    k = functional.controls.tabulated.size
+    units = [jnp.zeros(theta.size).at[j].set(1.0) for j in range(k)]
+    return np.stack([_solved(lambda v: _PRODUCT(functional, theta, v), scaled, b) for b in units])
+
+
+def _preconditioner(functional: AbstractObjective, theta: Float[Array, " p"]) -> Callable[[Array], Array]:
+    """An approximate (J_r^T J_r)^-1: block-arrow beside an initial state, else one curvature for each control."""
+    if has_points(functional):
+        found = _ARROW(functional, theta)
+        return lambda r: _SOLVE(found, r)
+    signs = jax.random.rademacher(jax.random.key(0), theta.shape, theta.dtype)
+    curvature = jnp.ones(theta.size)
+    for mask in functional.controls.elements.values():
+        v = jnp.where(mask, signs, 0.0)
+        bend = jnp.vdot(v, _PRODUCT(functional, theta, v)) / np.sum(mask)
+        curvature = jnp.where(mask, jnp.maximum(bend, np.finfo(float).tiny), curvature)
+    return lambda r: r / curvature
+
+
+def _solved(product: Callable, scaled: Callable, b: Array) -> np.ndarray:
+    """The solution x of A x = b by conjugate gradients, to a tolerance in b^T x."""
+    x, r, gains = jnp.zeros_like(b), b, []
+    v = z = scaled(r)
+    inner = begin = float(jnp.vdot(r, z))
+    for _ in range(_MOST_PRODUCTS):
+        step = product(v)
+        length = inner / float(jnp.vdot(v, step))
+        x, r = x + length * v, r - length * step
+        # the gain of b^T x, which is the fall of the squared error in the norm of A (Hestenes, Stiefel 1952,
+        # doi:10.6028/jres.049.044)
+        gains.append(length * inner)
+        z = scaled(r)
+        before, inner = inner, float(jnp.vdot(r, z))
+        settled = len(gains) > _PRODUCTS and sum(gains[-_PRODUCTS:]) <= _FRACTION * sum(gains)
+        if settled or not inner > _ROUND_OFF * begin:
+            break
+        v = z + inner / before * v
+    return np.asarray(x)
+
+
+class Leading(NamedTuple):
+    """A low-rank part B B^T of a positive semidefinite matrix M, with M - B B^T positive semidefinite, too.
+
+    **Arguments:**
+
+    - `factor`: B, (m, r).
+    - `products`: the number of products with M.
+    - `missing`: an estimate of the trace of the rest, from above.
+    """
+
+    factor: Float[np.ndarray, "m r"]
+    products: int
+    missing: float
+
+
+def leading(
+    products: Callable[[np.ndarray], np.ndarray],
+    size: int,
+    rank: int,
+    tolerance: float,
+    batch: int,
+    seed: int,
+    precision: float,
+    stop: Callable[[int], bool],
+) -> Leading:
+    """The leading part of a positive semidefinite matrix M by random products, as Nystrom's approximation.
+
+    With an orthonormal basis Q of random vectors and Y = M Q, the part is Y (Q^T Y)^-1 Y^T. It is never larger than M.
+    Powers of M, or a Krylov space, would find fewer eigenpairs with as many products where many are far above 1.
+
+    A new random vector v also measures what the others leave over: v^T (M - B B^T) v has its trace as mean.
+
+    **Arguments:**
+
+    - `products`: the products with several vectors, (b, m) to (b, m).
+    - `size`: the size m of M.
+    - `rank`: the most products, one for each eigenpair.
+    - `tolerance`: the search ends when the trace of the rest is below this part of the number of eigenpairs.
+    - `batch`: the number of products at once.
+    - `seed`: of the random vectors.
+    - `precision`: the relative error of products.
+    - `stop`: called with the number of products before each batch; where it returns true, the search ends.
+
+    Source: J. A. Tropp, A. Yurtsever, M. Udell, V. Cevher, NeurIPS 30 (2017), arXiv:1706.05736.
+    """
+    rng, most, missing = np.random.default_rng(seed), min(rank, size), np.inf
+    basis, images = np.zeros((0, size)), np.zeros((0, size))
+    while len(basis) < most and missing > tolerance * len(basis) and not stop(len(basis)):
+        new = rng.standard_normal((min(batch, most - len(basis)), size))
+        lengths = np.ones(len(new))
+        # once more, against round-off
+        for _ in range(2):
+            q, triangle = np.linalg.qr((new - (new @ basis.T) @ basis).T)
+            new, lengths = q.T, lengths * np.diag(triangle)
+        basis, images = np.concatenate([basis, new]), np.concatenate([images, products(new)])
+        # pivots are what earlier vectors leave over along the part of a new one that is orthogonal to them
+        small = _small(basis, images)
+        factor, failed = linalg.lapack.dpotrf(small, lower=1)  # pyright: ignore[reportAttributeAccessIssue]
+        pivots = np.where(np.arange(len(small)) < failed - 1, np.diag(factor), 0.0) if failed else np.diag(factor)
+        later = (lengths * pivots[-len(new) :])[-(len(new) + 1) // 2 :]
+        # no less than the round-off of products
+        missing = max(float(np.mean(later**2)), precision * np.trace(small)) if len(basis) < size else 0.0
+    values, vectors = np.linalg.eigh(_small(basis, images))
+    # smaller eigenvalues are lost in round-off
+    kept = values > 10 * precision * values.max(initial=0.0)
+    return Leading(images.T @ (vectors[:, kept] / np.sqrt(values[kept])), len(basis), missing)
+
+
+def _small(basis: np.ndarray, images: np.ndarray) -> np.ndarray:
+    """Q^T M Q without the asymmetry of round-off."""
+    product = basis @ images.T
+    return (product + product.T) / 2

@@ -1,0 +1,117 @@
+"""Linear operators that a system brings along: a stiff linear part, and the smoothing of its own fields."""
+
+import abc
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PyTree
+
+
+class AbstractSplit(eqx.Module):
+    """Equations y' = N(t, y) + L y with a stiff linear part L, as IMEX solvers need them.
+
+    `vector_field` is the sum of `explicit` and `linear`. L does not depend on time, and a transform diagonalises it.
+    What a boundary adds (Dirichlet values) belongs to N. A system whose L diffuses on a grid takes
+    `pdefit.diffusion_solve`.
+    """
+
+    @abc.abstractmethod
+    def explicit(self, t: Array, y: PyTree, args: PyTree) -> PyTree:
+        """The part N(t, y) that is not stiff, in the tree and shapes of y.
+
+        **Arguments:** as of `AbstractSystem.vector_field`.
+        """
+
+    @abc.abstractmethod
+    def linear(self, y: PyTree) -> PyTree:
+        """The stiff part L y."""
+
+    @abc.abstractmethod
+    def linear_solve(self, y: PyTree, h: Array) -> PyTree:
+        """The exact solution z of the implicit step (1 - h L) z = y.
+
+        **Arguments:**
+
+        - `y`: the right-hand side, a state.
+        - `h`: a time, in the system's time unit; 0 must give y.
+        """
+
+
+class AbstractDiagonal(AbstractSplit):
+    """Equations y' = N(t, y) + L y whose linear part is diagonal in a basis: Fourier modes, cosines, harmonics.
+
+    Eigenvalues may be complex, as those of waves are. The implicit solve of IMEX solvers follows, and the matrix
+    exponentials of `ETDRK4`.
+    """
+
+    @abc.abstractmethod
+    def to_modes(self, y: PyTree) -> PyTree:
+        """The coefficients of a state in the basis, real or complex arrays in the tree of y."""
+
+    @abc.abstractmethod
+    def from_modes(self, modes: PyTree) -> PyTree:
+        """The state with given coefficients, the inverse of `to_modes`."""
+
+    @abc.abstractmethod
+    def eigenvalues(self) -> PyTree:
+        """The eigenvalues of L, in one over the system's time unit, in arrays that broadcast against the modes."""
+
+    def explicit_modes(self, t: Array, y: PyTree, args: PyTree) -> PyTree:
+        """The coefficients of N(t, y). Override it where N is computed in the basis, which saves two transforms.
+
+        **Arguments:** as of `explicit`.
+        """
+        return self.to_modes(self.explicit(t, y, args))
+
+    def linear(self, y):
+        return self.from_modes(jax.tree.map(lambda m, e: m * _like(e, m), self.to_modes(y), self.eigenvalues()))
+
+    def linear_solve(self, y, h):
+        def solved(m: Array, e: Array) -> Array:
+            return m / (1 - _like(h * e, m))
+
+        return self.from_modes(jax.tree.map(solved, self.to_modes(y), self.eigenvalues()))
+
+
+def _like(e: Array, modes: Array) -> Array:
+    """Eigenvalues in the precision of the modes; real ones stay real."""
+    e = jnp.asarray(e)
+    return e.astype(modes.dtype if jnp.iscomplexobj(e) else modes.real.dtype)
+
+
+class Smoother(abc.ABC):
+    """A linear operator S that makes an unknown field of a search variable z; it has a hash."""
+
+    @property
+    @abc.abstractmethod
+    def variance(self) -> Float[np.ndarray, "..."]:
+        """The variance of S z at every element, for a z of unit variance."""
+
+    @property
+    def groups(self) -> Int[np.ndarray, "..."]:
+        """A number for every element of z, alike for those that data of a kind should determine about equally well."""
+        return np.zeros(self.variance.shape, int)
+
+    @abc.abstractmethod
+    def smooth(self, z: Float[Array, "..."]) -> Float[Array, "..."]:
+        """The field S z."""
+
+    @abc.abstractmethod
+    def unsmooth(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+        """The variable z with S z = x, the inverse of `smooth`."""
+
+
+class AbstractSmoothed(eqx.Module):
+    """A part of a system with a field that lies on no grid, such as values at knots around a sphere."""
+
+    @abc.abstractmethod
+    def smoother(self, name: str, length: float, time: float, order: float, amplitude: float | None) -> Smoother:
+        """The operator of the smoothing of a field.
+
+        **Arguments:**
+
+        - `name`: the name of the array.
+        - `length`, `time`, `order`, `amplitude`: as of `pdefit.Smoothing`.
+        """

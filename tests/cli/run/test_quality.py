@@ -1,0 +1,50 @@
+import numpy as np
+import pytest
+
+from pdefit.analysis.goodness.verdict import FITTED, MISSES, STOPPED, distrust
+from pdefit.cli.run.build import build_experiment
+from pdefit.cli.run.discretisation import Discretisation
+from pdefit.cli.run.quality import fit_quality
+from pdefit.inverse.fit.fit import fit
+
+FRONT = ("experiment=reaction/fisher_front", "system.grid.shape=[160]", "times.count=25")
+UNMOVED = Discretisation([], {}, {})
+WRONG = ("controls.D.guess=2.0", "+controls.D.estimate=false")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "iterations", "word", "reason"),
+    [
+        ((), None, FITTED, "chi2 per value"),
+        (("twin=self", "noise=0.0"), None, FITTED, "far below sigma"),
+        (WRONG, None, MISSES, "residuals"),
+        ((), 2, STOPPED, "iterations"),
+        (("+stages.main.reweight={rounds: 5}",), None, FITTED, "not known"),
+        (("+stages.main.reweight={rounds: 5}", *WRONG), None, MISSES, "correlated"),
+        (("holdout=0.2",), None, FITTED, "chi2 per value"),
+    ],
+)
+def test_the_verdict_on_a_front(compose, overrides, iterations, word, reason):
+    exp = build_experiment(compose(*FRONT, *overrides))
+    found = fit(exp.functional, exp.stages, max_iterations=iterations)
+    (section,), verdict = fit_quality(exp, found, UNMOVED)
+    assert verdict.word == word and reason in verdict.reason
+    honest = word == FITTED and "noise=0.0" not in overrides
+    assert honest == (distrust(verdict.word, exp.source.noiseless) == "")
+    # re-estimated, and without noise only a weight
+    assert exp.sigma_stated == (not any("reweight" in o or o == "noise=0.0" for o in overrides))
+    assert (section["whiteness"] is None) == ("noise=0.0" in overrides)
+    if "holdout=0.2" in overrides:
+        # 0.2 of 13 fitted frames
+        assert section["heldout"]["frames"] == 3 and section["values"] == 10 * 160
+        assert section["heldout"]["chi2_per_value"] == pytest.approx(1.0, abs=4 * np.sqrt(2 / (3 * 160)))
+    else:
+        assert section["heldout"] is None and section["values"] == 13 * 160
+
+
+def test_priors_are_no_data(compose):
+    overrides = ("controls.D.guess=1.0", "+controls.D.prior={normal: [5.0, 0.1]}")
+    exp = build_experiment(compose(*FRONT, *overrides))
+    found = fit(exp.functional, exp.stages, max_iterations=1)
+    (section,), _ = fit_quality(exp, found, UNMOVED)
+    assert section["chi2"] < 2 * found.loss - 100
