@@ -14,7 +14,7 @@ from pdefit.output.pictures._maps import aspect, colorbar, map_of, scales
 from pdefit.output.pictures._quantities import Quantity
 from pdefit.output.pictures._sphere import rotation
 from pdefit.output.pictures._vectors import planes
-from pdefit.output.pictures.style import NAMES, figure
+from pdefit.output.pictures.style import NAMES, panel_grid
 
 # inches: the width of the figure, of the widest panel, and the height that more columns avoid
 _WIDTH, _WIDEST, _HIGHEST = 7.0, 3.0, 8.5
@@ -54,13 +54,9 @@ def recordings_figure(
         shown = {name: _named(film, quantity, common @ matrices[name].T) for name, film in films.items()}
         kinds = [kind for kind in ("observed", "predicted") if kind in seen.field.kinds]
         names = [NAMES[kind] for kind in kinds]
-        values = [
-            next(q.frames(films[n], kind, [chosen]))
-            for n, q in shown.items()
-            for kind in kinds
-            if kind in q.field.kinds
-        ]
-        scale, _ = scales([{"values": x} for x in values], seen.is_signed)
+        own = {name: [NAMES[kind] for kind in kinds if kind in q.field.kinds] for name, q in shown.items()}
+        frames = [frame for n, q in shown.items() for frame in q.compared(films[n], [chosen], own[n])]
+        scale, _ = scales(frames, seen.is_signed)
         # the fewest columns with which the figure is not too high
         across, down, side, height = 0, 1, _WIDTH, _WIDTH
         while across < len(films) and (across == 0 or side > _WIDEST or height > _HIGHEST):
@@ -69,26 +65,25 @@ def recordings_figure(
             height = 0.5 + down * (0.25 + len(names) * (side / aspect(seen) + 0.05))
         maps = [map_of(films[name], q, [chosen], side) for name, q in shown.items()]
         size = max((m.arrows.size for m in maps if m.arrows), default=0.0)
-        with figure(out, _WIDTH, height, "compressed") as fig:
-            grid: Any = fig.subplots(down * len(names), across, squeeze=False)
-            for axes in grid.flat:
-                axes.set_visible(False)
+        maps = [
+            dataclasses.replace(
+                m, names=own[n], shared=scale, arrows=m.arrows and dataclasses.replace(m.arrows, size=size)
+            )
+            for n, m in zip(shown, maps, strict=True)
+        ]
+        with panel_grid(out, (_WIDTH, height), (down * len(names), across), "compressed") as (fig, grid):
             # a column for each recording
             columns = grid.reshape(down, len(names), across).swapaxes(1, 2).reshape(-1, len(names))
             for k, (name, one, column) in enumerate(zip(shown, maps, columns, strict=False)):
-                arrows = one.arrows and dataclasses.replace(one.arrows, size=size)
-                own = [n for n, kind in zip(names, kinds, strict=True) if kind in one.quantity.field.kinds]
-                panels = {n: axes for n, axes in zip(names, column, strict=True) if n in own}
-                dataclasses.replace(one, names=own, shared=scale, arrows=arrows).draw(panels.values(), chosen)
-                for n, axes in panels.items():
-                    axes.set_visible(True)
+                one.draw([axes for n, axes in zip(names, column, strict=True) if n in own[name]], chosen)
+                column[0].set_title(name, fontsize=9)
+                for n, axes in zip(names, column, strict=True):
                     axes.set(xticks=[], yticks=[], ylabel="" if k % across else n)
-                    axes.set_title("" if axes is not column[0] else name, fontsize=9)
             colorbar(fig, scale, seen.label, ax=list(grid.flat), aspect=15 * len(grid), pad=0.015)
             fig.text(0.01, 0.99, f"t = {films[first].when(chosen)}", va="top", fontsize=9)
-            named = next((m.arrows for m in maps if m.arrows), None)
-            if named:
-                dataclasses.replace(named, size=size).name(grid[0, 0], 0.9, 0.98, coordinates="figure", labelpos="W")
+            arrows = next((m.arrows for m in maps if m.arrows), None)
+            if arrows:
+                arrows.name(grid[0, 0], 0.9, 0.98, coordinates="figure", labelpos="W")
 
 
 def _named(film: Film, name: str | None, turn: np.ndarray | None = None) -> Quantity:

@@ -107,15 +107,19 @@ class View:
         )
         return f"from $\\theta$ = {theta:.0f}°, $\\phi$ = {phi:.0f}° and from behind"
 
+    @functools.cached_property
+    def _places(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Position of each pixel to the right and upwards in its half, in radii, and 1 in front or -1 behind."""
+        y, x = np.meshgrid(*self.axes, indexing="ij")
+        side = np.where(x > EDGE, -1, 1)
+        return np.where(side < 0, x - 2 * EDGE, x), y, side
+
     def across(self, horizontal: bool, u_theta: np.ndarray, u_phi: np.ndarray) -> np.ndarray:
         """Image of a component of tangent vectors, to the right or upwards, without the rim of the sphere."""
-        y, x = self.axes
-        x = np.where(x > EDGE, x - 2 * EDGE, x)
-        axis = self.turn[0 if horizontal else 1]
-        image = self.image(np.tensordot(axis, self._cartesian(u_theta, u_phi), 1))
+        x, y, side = self._places
+        image = self.image(np.tensordot(self.turn[0 if horizontal else 1], self._cartesian(u_theta, u_phi), 1))
         # from behind, what points to the right points to the left
-        image = np.where((self.axes[1] > EDGE) & horizontal, -image, image)
-        return np.where(np.hypot(x, y[:, None]) < _LIMB, image, np.nan)
+        return np.where(np.hypot(x, y) < _LIMB, image * (side if horizontal else 1), np.nan)
 
     def points(self, values: np.ndarray) -> np.ndarray:
         """A scalar at the points that are used."""
@@ -153,27 +157,28 @@ class View:
         axes.set(xticks=[], yticks=[])
         axes.spines[:].set_visible(False)
         axes.xaxis.label.set_size(8)
-        t, lines = np.linspace(0, 2 * np.pi, 181), []
-        for angle in np.radians(np.arange(_LINES, 180, _LINES)):
-            lines.append((np.full_like(t, angle), t))
-        for angle in np.radians(np.arange(0, 180, _LINES)):
-            # a circle through the poles, near which it is not drawn
-            lines.append((np.where(np.abs(np.sin(t)) > 0.2, t, np.nan), np.full_like(t, angle)))
+        t = np.linspace(0, 2 * np.pi, 181)
+        parallels, meridians = (np.radians(np.arange(first, 180, _LINES)) for first in (_LINES, 0))
+        # a meridian is a circle through the poles, near which it is not drawn
+        away = np.where(np.abs(np.sin(t)) > 0.2, t, np.nan)
+        lines = [(np.full_like(t, angle), t) for angle in parallels]
+        lines += [(away, np.full_like(t, angle)) for angle in meridians]
         for side, x in zip((1, -1), middles, strict=True):
             parts = [
-                np.where(n > 0, (side * r + x, u), np.nan) for r, u, n in (self._seen(a, b, side) for a, b in lines)
+                np.where(n > 0, (side * r + x, u), np.nan)
+                for r, u, n in (self._from_viewer(a, b, side) for a, b in lines)
             ]
             lattice = np.concatenate([np.append(p, np.full((2, 1), np.nan), 1) for p in parts], 1)
             drawn += axes.plot(*lattice, color="black", alpha=0.22, lw=0.4, zorder=2)
             drawn += axes.plot(np.cos(t) + x, np.sin(t), color="black", lw=0.7, zorder=4)
             for name, angle in (("N", 0.0), ("S", np.pi)):
-                r, u, n = self._seen(np.asarray(angle), np.asarray(0.0), side)
+                r, u, n = self._from_viewer(np.asarray(angle), np.asarray(0.0), side)
                 if n > 0.1:
                     look = {"ha": "center", "va": "center", "fontsize": 6, "zorder": 4, "path_effects": _HALO}
                     drawn.append(axes.text(side * r + x, u, name, **look))
         return drawn
 
-    def _seen(self, theta: np.ndarray, phi: np.ndarray, side: int) -> np.ndarray:
+    def _from_viewer(self, theta: np.ndarray, phi: np.ndarray, side: int) -> np.ndarray:
         """Points on the sphere along the axes of the view, (3, n); those with a negative last part are not seen."""
         found = self.turn @ point(theta, phi)
         return found * np.asarray([1, 1, side]).reshape(-1, *[1] * (found.ndim - 1))
@@ -217,9 +222,7 @@ class View:
     @functools.cached_property
     def _weights(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Numbers and weights of 16 points for each pixel, and those pixels that are far from any point."""
-        y, x = (a.ravel() for a in np.meshgrid(*self.axes, indexing="ij"))
-        side = np.where(x > EDGE, -1, 1)
-        x = np.where(x > EDGE, x - 2 * EDGE, x)
+        x, y, side = (a.ravel() for a in self._places)
         # beyond the rim the image goes on, so that the rim is sharp
         beyond = np.maximum(np.hypot(x, y), 1.0)
         x, y = x / beyond, y / beyond

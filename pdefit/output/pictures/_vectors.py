@@ -154,7 +154,7 @@ def _on_sphere(film: Film, every: Sequence[Quantity], turn: np.ndarray | None, m
         coarse = dataclasses.replace(view, pixels=_COARSE)
         right, up = (
             dataclasses.replace(
-                _seen(vector[0], coarse), parts=vector, combined=functools.partial(coarse.across, is_first)
+                _image_of(vector[0], coarse), parts=vector, combined=functools.partial(coarse.across, is_first)
             )
             for is_first in (True, False)
         )
@@ -170,12 +170,12 @@ def _on_sphere(film: Film, every: Sequence[Quantity], turn: np.ndarray | None, m
     for q in scalars:
         if q.name not in [curl.name for curl in found]:
             signed = q.field.name in film.derived
-            seen = _seen(q, _view(film, q, turn))
+            seen = _image_of(q, _view(film, q, turn))
             found.append(dataclasses.replace(seen, arrows=upon.get(q.field.dims), is_signed=signed))
     return found
 
 
-def _seen(quantity: Quantity, view: View) -> Quantity:
+def _image_of(quantity: Quantity, view: View) -> Quantity:
     """A quantity on a sphere as an image of it."""
     return Quantity(quantity.field, quantity.name, (), _axes(view), parts=(quantity,), combined=view.points, view=view)
 

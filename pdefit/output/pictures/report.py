@@ -44,7 +44,7 @@ def write_report(run: Path, largest_movie: int = _LARGEST_MOVIE) -> Path:
         unknowns=[f"{k} ({n} unknowns)" if n > 1 else k for k, n in (plan.get("unknowns") or {}).items()],
         guesses=[(r.control, r.unit, r.scale, r.guess) for r in rows[:_MOST_ROWS]],
         configuration=files.text(".hydra/config.yaml").strip(),
-        result=_result(rows, summary), recordings=_recordings(summary),
+        result=_result(rows, summary),
         figures=_figures(files), movie=_movie(files, largest_movie),
         data=_data(files), correlations=_correlations(summary), costs=_costs(files),
         versions=", ".join(f"{k} {v}" for k, v in (made.get("versions") or {}).items() if v),
@@ -86,12 +86,16 @@ def _result(rows: list[ParameterRow], summary: Summary) -> dict[str, Any]:
     shown = rows[:_MOST_ROWS]
     intervals = summary.intervals or {}
     doubted = any(r.interval_trusted is False and r.ci95_low is not None for r in rows)
-    columns: dict[str, list[Any]] = {"parameter": [r.control for r in shown], "unit": [r.unit for r in shown]}
-    columns["estimate"], columns["95 % interval"] = [], []
-    for r in shown:
-        estimate, interval = _estimate(r.estimate, r.ci95_low, r.ci95_high)
-        columns["estimate"].append(estimate)
-        columns["95 % interval"].append(f"({interval})" if interval and r.interval_trusted is False else interval)
+    found = [_estimate(r.estimate, r.ci95_low, r.ci95_high) for r in shown]
+    columns: dict[str, list[Any]] = {
+        "parameter": [r.control for r in shown],
+        "unit": [r.unit for r in shown],
+        "estimate": [estimate for estimate, _ in found],
+        "95 % interval": [
+            f"({interval})" if interval and r.interval_trusted is False else interval
+            for r, (_, interval) in zip(shown, found, strict=True)
+        ],
+    }
     if any(r.truth is not None for r in rows):
         columns["truth"] = [None if r.truth is None else f"{r.truth:.7g}" for r in shown]
         columns["error"] = [None if r.relative_error is None else f"{100 * r.relative_error:+.2g} %" for r in shown]
@@ -116,24 +120,6 @@ def _result(rows: list[ParameterRow], summary: Summary) -> dict[str, Any]:
         "header": list(columns), "rows": list(zip(*columns.values(), strict=True)), "errors": errors + drifts,
         "notes": [note for note, is_so in notes.items() if is_so],
     }  # fmt: skip
-
-
-def _recordings(summary: Summary) -> list[tuple[str, str, list[Any]]]:
-    """Name, page and numbers of each of many recordings."""
-    return [
-        (
-            name,
-            f"recordings/{name}/report.html",
-            [
-                one.get("frames"),
-                (one.get("fit") or {}).get("chi2_per_value"),
-                (one.get("forecast") or {}).get("relative_l2_at_end"),
-                ", ".join(f"{path} = {value:.4g}" for path, value in list((one.get("own") or {}).items())[:6]),
-            ],
-        )
-        for name, one in summary.recordings.items()
-        if isinstance(one, dict)
-    ]
 
 
 def _estimate(value: float, low: float | None, high: float | None) -> tuple[str, str | None]:

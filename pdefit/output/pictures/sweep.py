@@ -102,16 +102,12 @@ def _draw_values(path: Path, jobs: Sequence[Shown], keys: Sequence[str], best: S
         for column, key in enumerate(keys):
             places, labels, log = _places([job.values.get(key) for job in jobs])
             for (name, heights), ax in zip(rows, axes[:, column], strict=True):
-                seen = [(x, y) for x, y in zip(places, heights, strict=True) if y is not None and y > 0]
-                ax.plot(*zip(*seen, strict=True), "o", ms=4.5, color=PALE, mec=GOOD, mew=0.8) if seen else None
+                shown = [(x, y) for x, y in zip(places, heights, strict=True) if y is not None and y > 0]
+                if shown:
+                    ax.plot(*zip(*shown, strict=True), "o", ms=4.5, color=PALE, mec=GOOD, mew=0.8)
                 if best is not None and (height := heights[jobs.index(best)]):
                     ax.plot(places[jobs.index(best)], height, "o", ms=6, color=GOOD)
-                # ticks of a logarithmic axis are readable from a decade on
-                drawn = [y for y in heights if y is not None and y > 0]
-                ax.set(
-                    yscale="log" if drawn and max(drawn) > 10 * min(drawn) else "linear",
-                    xscale="log" if log else "linear",
-                )
+                ax.set(yscale=_kind_of_axis([y for _, y in shown]), xscale="log" if log else "linear")
                 swept = sorted({*places})
                 if labels:
                     ax.set_xticks(range(len(labels)), labels, rotation=30, ha="right")
@@ -143,8 +139,7 @@ def _draw_waterfall(path: Path, jobs: Sequence[Shown]) -> None:
         ax.plot(range(1, len(losses) + 1), losses, ".-", color=GOOD, lw=0.8)
         doubted = [n for n, job in enumerate(jobs) if not job.verdict.startswith("fitted")]
         ax.plot([n + 1 for n in doubted], [losses[n] for n in doubted], ".", color=BAD, label="not fitted to the noise")
-        wide = min(losses) > 0 and max(losses) > 10 * min(losses)
-        ax.set(yscale="log" if wide else "linear", xlabel="job, the best first", ylabel="loss J")
+        ax.set(yscale=_kind_of_axis(losses), xlabel="job, the best first", ylabel="loss J")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         if doubted:
             ax.legend()
@@ -171,6 +166,11 @@ def _draw_frames(path: Path, jobs: Sequence[Shown], field: str) -> None:
                 axes.set_axis_off()
         if frames[0].ndim > 1:
             fig.colorbar(ScalarMappable(scale.norm(), scale.colormap()), ax=grid, label=field, shrink=0.8)
+
+
+def _kind_of_axis(values: Sequence[float]) -> str:
+    """Logarithmic for positive values over more than a decade, from where its ticks are readable."""
+    return "log" if values and min(values) > 0 and max(values) > 10 * min(values) else "linear"
 
 
 def _short(text: str) -> str:

@@ -1,6 +1,5 @@
 """Export of fields: NetCDF, TIFF stacks, NumPy archives. Frames are copied one at a time."""
 
-import dataclasses
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,7 +13,6 @@ from pdefit._util.errors import PdefitError, unknown
 from pdefit.data.readers.fields import Field, Film, open_film
 from pdefit.output.store.fields import FieldsFile
 from pdefit.output.store.tables import write_frames
-from pdefit.systems.capabilities import FieldCoords
 
 # bytes; more would not fit the 32-bit offsets of ImageJ's TIFF
 _LARGEST_TIFF = 4_000_000_000
@@ -48,14 +46,11 @@ def _netcdf(film: Film, fields: list[Field], folder: Path) -> list[Path]:
     It is written by the writer of fields.h5, whose format is NetCDF-4 already.
     """
     path = folder / "fields.nc"
-    stated = [part.name for part in dataclasses.fields(FieldCoords)]
-    coords = {f.name: FieldCoords(**{part: getattr(f, part) for part in stated}) for f in fields}
-    scalars = [f.name for f in fields if f.name in film.diagnostics]
-    kinds, dtype = {f.name: f.kinds for f in fields}, str(film.dtype(fields[0].name, fields[0].kinds[0]))
-    with (
-        beside(path) as neighbour,
-        FieldsFile(neighbour, film.ts, film.time_unit, coords, kinds, dtype, film.phase, film.title, scalars) as file,
-    ):
+    coords, kinds = {f.name: f for f in fields}, {f.name: f.kinds for f in fields}
+    dtype = str(film.dtype(fields[0].name, fields[0].kinds[0]))
+    scalars = [name for name in coords if name in film.diagnostics]
+    about = film.ts, film.time_unit, coords, kinds, dtype, film.phase, film.title, scalars
+    with beside(path) as neighbour, FieldsFile(neighbour, *about) as file:
         for number in range(film.ts.size):
             file.append({f"{f.name}_{k}": film.frame(f.name, k, number) for f in fields for k in f.kinds})
     return [path]

@@ -9,6 +9,7 @@ import numpy as np
 from pdefit._util.atomic import beside
 from pdefit._util.errors import PdefitError
 from pdefit._util.interrupts import uninterrupted
+from pdefit.data.readers.fields import Field
 from pdefit.data.readers.formats import opened
 from pdefit.output.store import _surviving as surviving
 from pdefit.systems.capabilities import FieldCoords
@@ -45,7 +46,7 @@ class FieldsFile:
         path: Path,
         ts: np.ndarray,
         time_unit: str,
-        coords: Mapping[str, FieldCoords],
+        coords: Mapping[str, FieldCoords | Field],
         kinds: Mapping[str, tuple[str, ...]],
         dtype: str,
         phase: np.ndarray,

@@ -174,16 +174,12 @@ def find_runs(folder: Path) -> list[Path]:
     """Runs in a folder: the folder itself if it is a run, else all runs below it."""
     if not folder.is_dir():
         raise PdefitError(f"'{folder}' is no directory; name that of a run, or of a sweep")
-    if _is_run(folder):
+    if any((folder / mark).is_file() for mark in _MARKS):
         return [folder]
     found = sorted({file.parent for mark in _MARKS for file in folder.rglob(mark)}, key=_natural)
     if not found:
         raise PdefitError(f"'{folder}' holds no run; name the directory of a run, or a folder of runs")
     return [run for run in found if not any(parent in found for parent in run.parents)]
-
-
-def _is_run(folder: Path) -> bool:
-    return any((folder / mark).is_file() for mark in _MARKS)
 
 
 def _natural(path: Path) -> list[tuple[int, str]]:

@@ -1,7 +1,12 @@
 """Description of fields.h5 for ParaView, fields.xdmf. The numbers stay in fields.h5.
 
-ParaView's own reader of NetCDF opens fields.h5 and its export, but not as what they are (VTK 9.7): time is an axis of
-space unless it has a date, bodies and labels are rows of an image, a sphere needs degrees, and a box has an axis too many.
+ParaView's own readers of NetCDF open fields.h5 and its export, but not as what they are. Tried with VTK 9.7.2:
+
+- the CF reader has no times unless `time` has a date; then time is an axis of space, and a box has an axis too many
+- it reads the variables of one grid, so staggered fields take a reader each, which is not told
+- colatitude and longitude in radians are the sides of a flat image, because a sphere needs degrees
+- bodies and labels are rows of an image
+- the plain reader has times, but numbers of cells in place of coordinates
 
 Grids are `2DRectMesh` or `3DRectMesh`. A line is a 2-D mesh of height one. Fields on a sphere are points on it
 (`3DSMesh`), and bodies are `Polyvertex` points. XDMF counts its axes from the slowest, as HDF5 does. The last axis of an
@@ -49,9 +54,8 @@ def _collections(film: Film) -> Iterator[str]:
         mesh = "" if moving else _mesh(places, dims)
         yield f'<Grid Name={quoteattr(" ".join(dims))} GridType="Collection" CollectionType="Temporal">\n'
         # frames differ in their number only, so one text serves all
-        frame = (_points(film, places) if moving else mesh) + "".join(
-            _attributes(film, f, vectors=moving) for f in fields
-        )
+        parts = (part for field in fields for part in _attributes(film, field, vectors=moving))
+        frame = (_points(film, places) if moving else mesh) + "".join(parts)
         for number, t in enumerate(film.ts):
             body = frame.replace(_NUMBER, str(number))
             yield f'<Grid Name="frame {number}"><Time Value="{float(t)!r}"/>\n{body}</Grid>\n'
@@ -103,26 +107,17 @@ def _points(film: Film, places: Field) -> str:
     return _topology("Polyvertex", places.shape[:1], {2: "XY", 3: "XYZ"}[places.shape[1]], item)
 
 
-def _attributes(film: Film, field: Field, vectors: bool) -> str:
+def _attributes(film: Film, field: Field, vectors: bool) -> Iterator[str]:
     """Every kind of a field: a vector for bodies, else a scalar for each combination of labels."""
-    found = []
+    listed = [] if vectors else [d for d in field.dims if _is_text(field, d)]
+    form = "Scalar" if not vectors else "Vector" if field.shape[1] == 3 else "Matrix"
     for kind in field.kinds:
-        name = f"{field.name}_{kind}"
-        if vectors:
-            form = "Vector" if field.shape[1] == 3 else "Matrix"
-            found.append(_attribute(name, form, _slab(film, field, kind, (slice(None), slice(None)))))
-            continue
-        listed = [d for d in field.dims if _is_text(field, d)]
         for combination in np.ndindex(*(field.coords[d].size for d in listed)):
             chosen = dict(zip(listed, combination, strict=True))
             labels = [str(field.coords[d][i]) for d, i in chosen.items()]
-            part = tuple(chosen.get(d, slice(None)) for d in field.dims)
-            found.append(_attribute(" ".join([name, *labels]), "Scalar", _slab(film, field, kind, part)))
-    return "".join(found)
-
-
-def _attribute(name: str, form: str, item: str) -> str:
-    return f'<Attribute Name={quoteattr(name)} AttributeType="{form}" Center="Node">{item}</Attribute>\n'
+            name = quoteattr(" ".join([f"{field.name}_{kind}", *labels]))
+            item = _slab(film, field, kind, tuple(chosen.get(d, slice(None)) for d in field.dims))
+            yield f'<Attribute Name={name} AttributeType="{form}" Center="Node">{item}</Attribute>\n'
 
 
 def _slab(film: Film, field: Field, kind: str, part: tuple[int | slice, ...]) -> str:
