@@ -238,7 +238,9 @@ class NavierStokes(AbstractPressure, AbstractDriven, AbstractVerifiable):
         return at
 
     def background(self):
-        return jax.tree.map(jnp.zeros_like, self.init(jax.random.key(0)))
+        # traced only: its values are not needed
+        drawn = eqx.filter_eval_shape(self.init, jax.random.key(0))
+        return jax.tree.map(lambda x: jnp.asarray(np.zeros(x.shape, x.dtype)), drawn)
 
     def diagnostics(self, t, y):
         common, flow, edges = super().diagnostics(t, y), (y.u, y.v), self.edges(t)

@@ -116,7 +116,9 @@ class RayleighBenard(AbstractPressure, AbstractVerifiable):
         return State(size * jnp.sin(jnp.pi * z) * disturbance, u, w)
 
     def background(self):
-        zero = jax.tree.map(jnp.zeros_like, self.init(jax.random.key(0)))
+        # traced only: its values are not needed
+        drawn = eqx.filter_eval_shape(self.init, jax.random.key(0))
+        zero = jax.tree.map(lambda x: jnp.asarray(np.zeros(x.shape, x.dtype)), drawn)
         return zero._replace(T=zero.T + self.well_mixed()[None])
 
     def diagnostics(self, t, y):

@@ -37,9 +37,8 @@ def action_potential(is_smooth):
     grid = pdefit.CartesianGrid(shape=(2,), extent=(1.0,))
     cell = BOCF(grid, **EPI, is_smooth=is_smooth)
     ts = np.linspace(0, 350, 35001)
-    return np.asarray(
-        pdefit.solve(cell, cell.rest(), ts, solver=pdefit.solvers.RK4(), dt=0.01, t0=0.0, args=STIMULUS).u[:, 0]
-    )
+    y = pdefit.solve(cell, cell.rest(), ts, solver=pdefit.solvers.RK4(), dt=0.01, t0=0.0, args=STIMULUS)
+    return np.asarray(y.u)[:, 0]
 
 
 def duration(u):
@@ -70,15 +69,16 @@ def resting():
 
 def test_the_hard_resting_state_stands_still():
     grid = pdefit.CartesianGrid(shape=(4, 4), extent=(1.0, 1.0))
-    rates = BOCF(grid, **EPI, is_smooth=False).vector_field(0.0, tissue(grid, resting()), None)
-    np.testing.assert_allclose(jnp.stack(rates), 0.0, atol=1e-15)
+    still = BOCF(grid, **EPI, is_smooth=False)
+    rates = jax.jit(lambda y: still.vector_field(0.0, y, None))(tissue(grid, resting()))
+    np.testing.assert_allclose(np.stack(rates), 0.0, atol=1e-15)
 
 
 def test_the_smooth_resting_state_is_within_a_percent():
     grid = pdefit.CartesianGrid(shape=(2,), extent=(1.0,))
     y0 = tissue(grid, resting())
     y = pdefit.solve(BOCF(grid, **EPI), y0, np.array([1000.0]), solver=pdefit.solvers.RK4(), dt=0.1, t0=0.0)
-    np.testing.assert_allclose(jnp.stack(y)[:, 0], jnp.stack(y0), atol=0.01)
+    np.testing.assert_allclose(np.stack(y)[:, 0], np.stack(y0), atol=0.01)
 
 
 @functools.cache

@@ -13,7 +13,7 @@ PLANE = pdefit.CartesianGrid(shape=(4, 2), extent=(1.0, 1.0))
 
 
 def samples(stimulus, ts, grid=LINE):
-    return np.asarray(jax.vmap(lambda t: stimulus(t, grid))(jnp.asarray(ts)))
+    return np.asarray(jax.jit(jax.vmap(lambda t: stimulus(t, grid)))(np.asarray(ts)))
 
 
 @pytest.mark.parametrize("rise", [0.05, 0.3, 5.0])
