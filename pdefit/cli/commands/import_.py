@@ -12,6 +12,9 @@ from pdefit.cli.config.command_line import boolean
 from pdefit.data.importers import KINDS
 from pdefit.data.importers.recording import write_recording
 
+# of HDF5 files, so that readers know them
+_SUFFIXES = (".h5", ".hdf5", ".nc")
+
 
 def run_import(arguments: list[str], console: Console) -> None:
     """Write the frames in files of an instrument into one HDF5 file, and print what it holds.
@@ -35,11 +38,14 @@ def run_import(arguments: list[str], console: Console) -> None:
         if file.is_dir():
             raise PdefitError(f"'{file}' is a folder, where files are expected; name those in it, such as {file}/*")
         if not file.is_file():
-            raise PdefitError(f"The file '{file}' does not exist; correct its name")
+            what = "is a device or a pipe, where files are expected" if file.exists() else "does not exist"
+            raise PdefitError(f"The file '{file}' {what}; correct its name")
     if not out.parent.is_dir():
         raise PdefitError(f"out='{out}' expects a folder that exists, but there is no '{out.parent}'; make it")
     # the mask is read, too
     _refuse_target(out, force, [*map(str, files), *options.values()])
+    if out.suffix not in _SUFFIXES:
+        raise PdefitError(f"out='{out}' expects the name of an HDF5 file; write out={out.stem}.h5")
     recording = KINDS[kind](files, options)
     _refuse_target(out, force, [str(files[0].parent / name) for name in recording.source])
     missing = write_recording(out, recording)
@@ -56,7 +62,7 @@ def run_import(arguments: list[str], console: Console) -> None:
 
 def _refuse_target(out: Path, force: bool, read: Sequence[str]) -> None:
     """Refuse a target that exists, unless it may be replaced and is none of the files that are read."""
-    if out.exists() and (
-        not force or out.is_dir() or any(os.path.exists(name) and out.samefile(name) for name in read)
-    ):
+    if out.exists() and any(os.path.exists(name) and out.samefile(name) for name in read):
+        raise PdefitError(f"out='{out}' is a file that the import reads; choose another out=")
+    if out.exists() and (not force or out.is_dir()):
         raise PdefitError(f"'{out}' exists; choose another out=, or add force=true to replace a file that is not read")

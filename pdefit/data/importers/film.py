@@ -13,6 +13,7 @@ from pdefit.data.importers.images import Images, open_images, reading
 from pdefit.data.importers.options import SCALE_OPTIONS, number, numbers, refuse_unknown, scale_of, whole_numbers
 from pdefit.data.importers.recording import Recording, frame_numbers
 
+_LARGEST = float(np.finfo("f4").max)
 FILM_OPTIONS = (*SCALE_OPTIONS, "channel", "z", "series", "crop", "bin", "mask", "nan", "every", "frames", "name")
 
 
@@ -46,6 +47,8 @@ def film(files: list[Path], options: dict[str, str]) -> Recording:
             for image in part.read([k - before for k in chosen if before <= k < before + part.shape[0]]):
                 yield {name: values.grey(image)[::-1].T}
             before += part.shape[0]
+        if values.absent and "nan" not in options:
+            notes.append("NaN in the images counts as not measured; nan=0 takes it as zero.")
 
     # the other files of a set are sources, too
     inside = {file for part in parts.values() for file in part.files} - {file.resolve() for file in parts}
@@ -111,6 +114,7 @@ class _Values:
         x0, x1, y0, y1 = whole_numbers("crop", options.get("crop", f"0,{columns},0,{rows}"), "[x0,x1,y0,y1]", (4,))
         if not (x0 < x1 <= columns and y0 < y1 <= rows):
             raise PdefitError(f"crop=[{x0},{x1},{y0},{y1}] leaves the image of {columns} x {rows} pixels; correct it")
+        self.absent = False
         self.bins = bins = number("bin", options.get("bin", "1"), 1)
         self._mask = _mask(Path(options["mask"]), (rows, columns)) if "mask" in options else np.True_
         self.shape = (y1 - y0) // bins, (x1 - x0) // bins
@@ -142,7 +146,12 @@ class _Values:
         elif image.ndim == 3:
             image = image[..., self._colour]
         if image.dtype.kind == "f":
-            image = np.where(np.isnan(image), self._nan, np.where(np.isinf(image), np.nan, image))
+            image = image.astype(np.promote_types(image.dtype, "f4"), copy=False)
+            # infinite values, and those that do not fit into the file, are missing
+            with np.errstate(invalid="ignore"):
+                finite = np.where(np.abs(image) <= _LARGEST, image, np.nan)
+            self.absent |= bool(np.isnan(image).any())
+            image = np.where(np.isnan(image), self._nan, finite)
         if self._mask is not np.True_:
             image = np.where(self._mask, image, np.nan)
         image = image[self._window]

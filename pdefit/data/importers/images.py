@@ -54,7 +54,7 @@ class Images:
 
     def __post_init__(self) -> None:
         good = len(self.shape) == 3 or (len(self.shape) == 4 and self.shape[3] <= 4)
-        if not good or self.dtype.kind not in "buif" or not 0 < math.prod(self.shape[1:]) <= _MOST_PIXELS:
+        if not (good and all(self.shape)) or self.dtype.kind not in "buif" or math.prod(self.shape[1:]) > _MOST_PIXELS:
             raise PdefitError(
                 f"grey or colour images of up to {_MOST_PIXELS} pixels are expected, but it holds {self.dtype} of shape "
                 f"{self.shape}; store them as (time, rows, columns)"

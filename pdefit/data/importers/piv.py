@@ -63,8 +63,7 @@ def read_piv(files: list[Path], options: Mapping[str, str]) -> Recording:
             for number in range(fields.sizes.get("t", 1)):
                 with sound("u", file):
                     frame = fields.isel(t=number, missing_dims="ignore").load().transpose("x", "y")
-                rejected, interpolated = doubts(frame)
-                field = frame[names].astype(float)
+                    (rejected, interpolated), field = doubts(frame), frame[names].astype(float)
                 field = field.where(np.abs(field) < _LARGEST) * factor
                 if flip:
                     field["v"] = -field["v"]

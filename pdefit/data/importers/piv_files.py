@@ -1,7 +1,6 @@
 """Velocity fields as one file of particle image velocimetry holds them: NetCDF, or text of one of several programs.
 
-A further format is a function from a file and its first bytes to a dataset, and a row of `_FORMATS`. Points of a table become
-fields by `_on_raster`.
+A further format is a function from a file and its first bytes to a dataset, and a row of `_FORMATS`.
 """
 
 import math
@@ -40,19 +39,20 @@ _HEAD = 8192
 # lines of PIVlab above its header, at most
 _ABOVE = 6
 # names that other programs give to components
-_NAMES = {f"{word}{c}": n for word in ("v", "vel_", "velocity_", "velocity ") for c, n in zip("xy", "uv", strict=True)}
+_NAMES = {
+    f"{word}{c}": n
+    for word in ("u", "u_", "v", "v_", "vel_", "velocity_", "velocity ")
+    for c, n in zip("xy", "uv", strict=True)
+}
 _NAMES |= {f"velocity {n}": n for n in "uv"}
 
 
 def velocity_fields(file: Path) -> xarray.Dataset:
     """Velocity fields of one file, as it states them.
 
-    **Returns:** variables `u`, `v`, and `u_sigma`, `v_sigma` where the file has them, over x and y, which ascend, and over t
-    where it has times. What states which vectors count stays beside them, for `doubts`. Attributes are units, and:
-
-    - `pixel`, `delay`: length of a pixel in m, and the time between the images of a pair in s, where they are stated;
-    - `import_notes`: of a file that pdefit wrote;
-    - `notes`: sentences about what was done.
+    **Returns:** `u`, `v`, and `u_sigma`, `v_sigma` where the file has them, over x and y, which ascend, and over t where it has
+    times. What states which vectors count stays beside them, for `doubts`. Attributes are units, `notes`, and where they are
+    stated: `pixel`, its length in m; `delay` between the images of a pair in s; `import_notes` of a file that pdefit wrote.
     """
     form, start = _format_of(file)
     if form is None:
@@ -120,10 +120,11 @@ def _netcdf(path: Path, start: bytes) -> xarray.Dataset:
     time = next((name for name in _TIMES if name in data.dims), None)
     axes = {"x", "y"} | ({time} if time else set())
     for name in ("u", "v", *axes):
-        if name not in data or {*map(str, data[name].dims)} != ({name} if name in axes else axes):
+        dims = {name} if name in axes else axes
+        if name not in data or {*map(str, data[name].dims)} != dims or data[name].dtype.kind not in "buif":
             raise PdefitError(
-                f"'{path.name}' has no variable {name}, where u and v over x, y and time with positions are expected; rename "
-                f"its variables and dimensions, e.g. by xarray's rename"
+                f"'{path.name}' has no variable {name} of real numbers, where u and v over x, y and time with positions are "
+                f"expected; rename its variables and dimensions, e.g. by xarray's rename"
             )
     with sound("x", path):
         data = data.sortby(["x", "y"])
@@ -234,7 +235,7 @@ def _on_raster(path: Path, table: Any, units: Mapping[str, str | None]) -> xarra
     time = next((name for name in _TIMES if name in table), None)
     axes = ["x", "y", *([time] if time else [])]
     if table.empty or not np.isfinite(table[axes].to_numpy()).all():
-        raise PdefitError(f"'{path.name}' has rows without a position, or none; export it again")
+        raise PdefitError(f"'{path.name}' has rows without a position or time, or none; export it again")
     for name in "xy":
         table[name] = _positions(table[name].to_numpy())
     sizes = table[axes].nunique()

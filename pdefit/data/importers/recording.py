@@ -71,12 +71,13 @@ def frame_numbers(files: Sequence[Path]) -> tuple[np.ndarray, str | None]:
     if min(steps) <= 0:
         return np.arange(len(files)), None
     one = math.gcd(*steps)
-    numbers = np.array([(number - stated[0]) // one for number in stated])
+    numbers = np.array([(number - stated[0]) // one for number in stated], float)
     if numbers[-1] >= len(files):
         after = files[next(i for i, step in enumerate(steps) if step > one)].name
+        lost = numbers[-1] + 1 - len(files)
         return numbers, (
-            f"{numbers[-1] + 1 - len(files)} files are missing by the numbers in their names, the first after '{after}'; times "
-            f"follow the numbers, so number the files one by one if they are equally far apart."
+            f"{'1 file is' if lost == 1 else f'{lost:.0f} files are'} missing by the numbers in their names, the first after "
+            f"'{after}'; times follow the numbers, so number the files one by one if they are equally far apart."
         )
     return numbers, f"The numbers of the files grow by {one}; frame= is the time between files." if one > 1 else None
 
@@ -97,7 +98,7 @@ def write_recording(path: Path, recording: Recording) -> float:
     count, *shape = recording.shape
     missing, written, fits = 0, 0, True
     # what killed imports left: nobody holds its lock
-    for left in path.parent.glob(".*.partial.h5"):
+    for left in path.parent.glob(f".*.partial{path.suffix}"):
         with contextlib.suppress(OSError), open(left, "rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             left.unlink()

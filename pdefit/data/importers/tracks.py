@@ -25,6 +25,8 @@ _OPTIONS = ("bins", "box", "least", "as", "experiment", "y", "pole")
 # names of TrackMate and trackpy
 _NAMES = {"track_id": "track", "particle": "track"} | {f"position_{c}": c for c in "xyz"}
 _NUMBERS = ("frame", "x", "y", "z", "position_t")
+# larger numbers are those of a damaged file
+_LARGEST = 1e30
 # vectors that a proposed bin holds
 _FULL = 5
 
@@ -131,7 +133,7 @@ def _table(file: Path) -> tuple[Any, dict[str, str]]:
     table = table[[name for name in ("experiment", "track", *_NUMBERS) if name in table]].dropna(subset="track").copy()
     for column in table.columns.intersection([*_NUMBERS]):
         values: Any = pandas.to_numeric(table[column], errors="coerce")
-        wrong, kind = ~np.isfinite(values), "a"
+        wrong, kind = ~(np.abs(values) < _LARGEST), "a"
         if column == "frame":
             wrong, kind = wrong | (values % 1 != 0), "a whole"
         if wrong.any():

@@ -44,7 +44,11 @@ def test_an_existing_file_is_kept_without_force(pdefit_inside, soap, tmp_path):
     # a file that is read is never replaced
     before = (tmp_path / "data.h5").read_bytes()
     code, _, err = pdefit_inside("import", "piv", "data.h5", "out=data.h5", "force=true")
-    assert code == 1 and "exists" in err and (tmp_path / "data.h5").read_bytes() == before
+    assert (
+        code == 1
+        and "'data.h5' is a file that the import reads" in err
+        and (tmp_path / "data.h5").read_bytes() == before
+    )
 
 
 def test_a_mask_and_files_of_a_set_are_not_replaced(pdefit_inside, tmp_path):
@@ -53,7 +57,11 @@ def test_a_mask_and_files_of_a_set_are_not_replaced(pdefit_inside, tmp_path):
     before = (tmp_path / "mask.png").read_bytes()
     words = ("import", "film", "a.npy", "mask=mask.png", "out=mask.png", "force=true", "scale=unknown")
     code, _, err = pdefit_inside(*words)
-    assert code == 1 and "'mask.png' exists" in err and (tmp_path / "mask.png").read_bytes() == before
+    assert (
+        code == 1
+        and "'mask.png' is a file that the import reads" in err
+        and (tmp_path / "mask.png").read_bytes() == before
+    )
 
 
 def test_a_table_with_the_name_of_an_address_is_a_file(pdefit_inside, tmp_path):
@@ -74,6 +82,8 @@ def test_a_table_with_the_name_of_an_address_is_a_file(pdefit_inside, tmp_path):
         (["soap1.vec", "out=none/a.h5", "frame=2ms"], ["there is no 'none'; make it"]),
         ([".", "out=a.h5"], ["'.' is a folder, where files are expected"]),
         (["none.vec", "out=a.h5"], ["'none.vec' does not exist"]),
+        (["/dev/zero", "out=a.h5"], ["'/dev/zero' is a device or a pipe"]),
+        (["soap1.vec", "out=a.csv", "frame=2ms"], ["out='a.csv' expects the name of an HDF5 file; write out=a.h5"]),
         (["soap1.vec", "out=a.h5", "frames=2ms"], ["did you mean frame"]),
         (["soap1.vec", "cavity1.vec", "out=a.h5", "frame=2ms", "pixel=20um"], ["another raster"]),
     ],

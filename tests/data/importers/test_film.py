@@ -142,8 +142,27 @@ def test_nan_that_means_zero(tmp_path):
     values[0, 1:3, 2:5] = np.nan
     np.save(tmp_path / "a.npy", values)
     assert np.isnan(_imported(tmp_path, "a.npy")["intensity"]).sum() == 6
+    for options, noted in (({}, True), ({"nan": "0"}, False)):
+        recording = film([tmp_path / "a.npy"], {"scale": "unknown", **options})
+        assert len([*recording.frames]) == 2
+        assert ("NaN in the images counts as not measured; nan=0 takes it as zero." in recording.notes) == noted
     found = _imported(tmp_path, "a.npy", scale="unknown", nan="0")["intensity"]
     np.testing.assert_array_equal(found, _upward(np.nan_to_num(values)))
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+def test_values_that_no_file_holds_are_missing(dtype, tmp_path):
+    values = np.ones((1, 2, 3), dtype)
+    values[0, 0, :2] = np.inf, np.finfo(dtype).max
+    np.save(tmp_path / "a.npy", values)
+    expected = np.array([[[np.nan, np.nan if dtype == "f8" else values[0, 0, 1], 1], [1, 1, 1]]], "f4")
+    np.testing.assert_array_equal(_imported(tmp_path, "a.npy")["intensity"], _upward(expected))
+
+
+def test_a_film_without_frames_is_refused(tmp_path):
+    np.save(tmp_path / "a.npy", FILM[:0])
+    with pytest.raises(PdefitError, match=r"it holds uint16 of shape \(0, 6, 8\)"):
+        film([tmp_path / "a.npy"], {"scale": "unknown"})
 
 
 def test_crop_mask_and_bins(tmp_path):

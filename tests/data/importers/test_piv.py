@@ -79,7 +79,13 @@ def test_a_table_states_which_vectors_count(column, good, bad, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "head", ["X [mm],Y [mm],Vx [mm/s],Vy [mm/s]", "x [mm],y [mm],Velocity u [mm/s],Velocity v [mm/s]"]
+    "head",
+    [
+        "X [mm],Y [mm],Vx [mm/s],Vy [mm/s]",
+        "X [mm],Y [mm],Ux [mm/s],Uy [mm/s]",
+        "x [mm],y [mm],u_x [mm/s],u_y [mm/s]",
+        "x [mm],y [mm],Velocity u [mm/s],Velocity v [mm/s]",
+    ],
 )
 def test_the_names_that_other_programs_give_to_columns(head, tmp_path):
     file = _table(tmp_path, "a.csv", head)
@@ -189,6 +195,25 @@ def test_one_variable_of_two_components_in_any_order_of_axes(tmp_path):
     assert np.isnan(frames[1]["u"][0, 1]) and np.isnan(frames[1]["u"]).sum() == 1
 
 
+@pytest.mark.parametrize("wrong", ["text", "complex", "text in valid"])
+def test_values_that_are_no_real_numbers_are_refused(wrong, tmp_path):
+    u: np.ndarray = np.ones((3, 4))
+    u = np.full(u.shape, "a") if wrong == "text" else u * 1j if wrong == "complex" else u
+    valid = np.full(u.shape, "yes" if "valid" in wrong else 1)
+    names = {name: (("y", "x"), values) for name, values in {"u": u, "v": np.ones((3, 4)), "valid": valid}.items()}
+    data = xarray.Dataset(names, {"x": np.arange(4.0), "y": np.arange(3.0)})
+    data.to_netcdf(tmp_path / "a.h5", engine="h5netcdf", invalid_netcdf=True)
+    with pytest.raises(PdefitError, match="no variable u of real numbers|'u' in 'a.h5' cannot be read"):
+        list(read_piv([tmp_path / "a.h5"], {"scale": "unknown"}).frames)
+
+
+def test_numbers_of_any_length_in_names(tmp_path):
+    names = [f"a{number}.csv" for number in (1, 2, 10**25)]
+    recording = read_piv([_table(tmp_path, name, "x,y,u,v") for name in names], {"scale": "unknown"})
+    np.testing.assert_array_equal(recording.axes["time"][0], [0, 1, 1e25])
+    assert " files are missing" in recording.notes[1]
+
+
 def test_outliers_as_a_loop_over_vectors_finds_them():
     rng = np.random.default_rng(1)
     u, v = rng.normal(3, 0.3, (2, 9, 8))
@@ -234,6 +259,7 @@ HEAD = "x,y,u,v\n"
         (HEAD + "0,0,1,1\n1,0,1,1\n0,1,1,1\n1,1,1,1\n1,1,2,2\n", {}, "two vectors at one position"),
         (HEAD + "0,0,1,1\n1,0.3,1,1\n0.2,1,1,1\n3,1.7,1,1\n", {}, "no regular raster"),
         (HEAD + "0,0,1,1\n1,0,1,1\n0,,1,1\n1,1,1,1\n", {}, "without a position"),
+        ("x,y,u,v,t\n0,0,1,1,0\n1,0,1,1,0\n0,1,1,1,nan\n1,1,1,1,0\n", {}, "without a position or time"),
         (HEAD + "0,0,1,1\n1,0,1,1\n0,1,?,1\n1,1,1,1\n", {}, "as a table of numbers"),
         ("x [mm],y [m],u,v\n0,0,1,1\n1,0,1,1\n0,1,1,1\n1,1,1,1\n", {}, "x in mm and y in m;"),
         (HEAD + "0,0,1\n1,0,1\n", {}, "rows of 3 numbers"),

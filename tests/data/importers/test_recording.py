@@ -35,10 +35,14 @@ def test_frames_that_do_not_fit_leave_nothing(shapes, tmp_path):
 
 
 def test_what_killed_imports_left_is_removed_and_files_in_work_are_not(tmp_path):
-    (tmp_path / ".old.partial.h5").write_bytes(b"half")
-    with h5py.File(tmp_path / ".other.partial.h5", "w"):
-        write_recording(tmp_path / "data.h5", _recording([{"u": np.zeros((3, 2))}] * 2))
-        assert sorted(p.name for p in tmp_path.iterdir()) == [".other.partial.h5", "data.h5"]
+    for suffix in ("h5", "nc"):
+        (tmp_path / f".old.partial.{suffix}").write_bytes(b"half")
+        with h5py.File(tmp_path / f".other.partial.{suffix}", "w"):
+            write_recording(tmp_path / f"data.{suffix}", _recording([{"u": np.zeros((3, 2))}] * 2))
+            assert sorted(p.name for p in tmp_path.glob(f"*.{suffix}")) == [
+                f".other.partial.{suffix}",
+                f"data.{suffix}",
+            ]
 
 
 def test_a_scale_converts_pixels_and_frames():

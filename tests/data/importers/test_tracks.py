@@ -86,6 +86,7 @@ def test_three_dimensions(tmp_path):
         (_csv(ROWS), {"as": "points"}, "as expects positions"),
         (_csv(ROWS[-3:-1]), {}, "No track has"),
         (_csv(ROWS).replace("9.0", "far"), {}, "'far' in column x"),
+        (_csv(ROWS).replace("9.0", "1e300"), {}, "'1e300' in column x"),
         (_csv(ROWS).replace("\n0,", "\n0.5,"), {}, "a whole number"),
         (_csv(ROWS).replace("TRACK", "name"), {}, "columns frame, track"),
         ("", {}, "cannot be read"),
