@@ -10,7 +10,14 @@ from pdefit.data.noise import NoiseEstimate, estimate_noise
 from pdefit.data.observations import Observations
 from pdefit.data.readers._beside_values import Coordinate
 from pdefit.data.readers.frames import Frames
-from pdefit.data.readers.odd_values import about_ends, about_first_frame
+from pdefit.data.readers.odd_values import (
+    about_drift,
+    about_ends,
+    about_first_frame,
+    about_piles,
+    about_pixels,
+    inner_part,
+)
 from pdefit.data.readers.variable import DataFile, Variable
 
 # names of the axes of a grid
@@ -19,8 +26,8 @@ AXES = ("x", "y", "z")
 ANGLES = ("theta", "phi")
 # values that are looked at, at a time and in all; and those from which noise is estimated
 _BLOCK, _MOST, _MOST_OF_NOISE = 4_000_000, 64_000_000, 2_000_000
-# fraction of values at the largest number of an integer type above which they seem clipped
-_CLIPPED = 1e-3
+# frames in which single points are compared
+_SPREAD = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +47,8 @@ class Film:
     - `sigma`: a variable that seems to hold its standard deviation.
     - `dims`: names of its axes in space: those of a grid, or angles on a sphere.
     - `components`: the length of a last axis of components without names; 0 where there is none.
+    - `crop`: for each axis of the grid the part with values, where the outermost points never have one. `grid` and
+      `positions` are those of this part.
     """
 
     name: str
@@ -55,6 +64,7 @@ class Film:
     sigma: str | None = None
     dims: tuple[str, ...] = AXES
     components: int = 0
+    crop: tuple[tuple[int, int], ...] = ()
 
 
 @dataclasses.dataclass
@@ -64,23 +74,26 @@ class _Counts:
     **Arguments:**
 
     - `still`, `flat`: frames that equal the one before, and frames with one value everywhere.
-    - `clipped`: values at the largest number of their type, `missing` those that are NaN.
+    - `missing`: values that are NaN.
     - `lows`, `highs`: range of each block.
+    - `means`: of each frame.
     """
 
     still: int = 0
     flat: int = 0
-    clipped: int = 0
     missing: int = 0
     lows: list[float] = dataclasses.field(default_factory=list)
     highs: list[float] = dataclasses.field(default_factory=list)
+    means: list[float] = dataclasses.field(default_factory=list)
 
-    def add(self, values: np.ndarray, before: np.ndarray, top: float) -> None:
+    def add(self, values: np.ndarray, before: np.ndarray) -> None:
         """Count frames (n, points), after the frame `before` (0 or 1, points)."""
-        known, both = values[np.isfinite(values)], np.concatenate([before, values])
+        finite, both = np.isfinite(values), np.concatenate([before, values])
+        known = values[finite]
         self.still += int(np.sum(np.all(both[1:] == both[:-1], axis=1)))
         self.flat += int(np.sum(np.all(values == values[:, :1], axis=1))) if values.shape[1] > 1 else 0
-        self.clipped += int(np.sum(values >= top))
+        with np.errstate(invalid="ignore"):
+            self.means += (np.where(finite, values, 0.0).sum(axis=1) / finite.sum(axis=1)).tolist()
         self.missing += values.size - known.size
         if known.size:
             self.lows.append(float(known.min()))
@@ -123,10 +136,12 @@ def read_film(
         start = frames.arrays(0, min(block, count))[0][name]
         for first in range(0, count, block):
             values = frames.arrays(first, min(first + block, count))[0][name].reshape(-1, size)
-            counts.add(values, before, top)
+            counts.add(values, before)
             seen |= np.isfinite(values).any(axis=0)
             kept.append(values[:, ::stride])
             before = values[-1:]
+        spread = np.unique(np.linspace(0, count - 1, _SPREAD).astype(int)) if len(inside) == 2 and dims == AXES else []
+        some = [frames.arrays(number, number + 1)[0][name] for number in spread]
         variable = frames.file[name]
         coordinates = _coordinates(variable, dims)
         positions = _positions(frames, dims, name, len(inside), coordinates, remarks)
@@ -143,9 +158,11 @@ def read_film(
     if count < total:
         remarks.append(f"Only the first {count} of {total} frames of '{name}' were looked at, since it is large")
     remarks += _odd(name, counts, count * size, top)
+    values = np.concatenate(kept)
+    remarks += about_piles(name, values[np.isfinite(values)], top)
     noise = None
     try:
-        record = Observations.build(frames.ts[:count], {name: np.concatenate(kept)})
+        record = Observations.build(frames.ts[:count], {name: values})
         noise = estimate_noise(record, name)
     except PdefitError as error:
         remarks.append(str(error))
@@ -164,8 +181,30 @@ def read_film(
     ends = [about_ends(name, start, i, dims[i - 1]) for i in range(1, 1 + len(grid)) if len(grid) <= len(dims)]
     remarks += [remark for remark in ends if remark]
     remarks += about_first_frame(name, start[0], seen.reshape(inside)) if grid else []
+    remarks += about_pixels(name, np.concatenate(some)) if some and grid else []
+    crop = inner_part(seen.reshape(inside), len(grid)) if 1 <= len(grid) <= len(dims) and dims == AXES else ()
+    if crop:
+        grid = tuple(stop - start for start, stop in crop)
+        inner = {dim: slice(*ends) for dim, ends in zip(dims, crop, strict=False)}
+        positions = {dim: where._replace(values=where.values[inner[dim]]) for dim, where in positions.items()}
+        remarks.append(
+            f"The outermost points of '{name}' never have a value; leave them out (data.crop={[list(ends) for ends in crop]})"
+        )
     return Film(
-        name, inside, grid, low, high, missing, noise, positions, coordinates, tuple(remarks), None, dims, components
+        name,
+        inside,
+        grid,
+        low,
+        high,
+        missing,
+        noise,
+        positions,
+        coordinates,
+        tuple(remarks),
+        None,
+        dims,
+        components,
+        crop,
     )
 
 
@@ -190,12 +229,8 @@ def _odd(name: str, counts: _Counts, values: int, top: float) -> list[str]:
             f"Frames of '{name}' with one value everywhere: {counts.flat}; leave out dark or empty ones (times.start, "
             f"times.stop)"
         )
-    if counts.clipped > _CLIPPED * values:
-        remarks.append(
-            f"{counts.clipped / values:.2%} of the values of '{name}' are {top:g}, the largest that their type holds: they may "
-            f"be clipped; record with less light or gain"
-        )
     if np.isfinite(top):
+        remarks += about_drift(name, np.asarray(counts.means))
         remarks.append(
             f"'{name}' holds whole numbers up to {max(counts.highs):g} without a scale; give it the attribute scale_factor, or "
             f"write the model in counts"
