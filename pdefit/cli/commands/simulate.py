@@ -22,8 +22,8 @@ from pdefit.cli.experiment.open_settings import choose_method
 from pdefit.cli.experiment.trial import try_step
 from pdefit.cli.results.fields import diagnostic_coords, whole_frame
 from pdefit.cli.results.pictures_of_runs import description, pictures, report, tell
+from pdefit.data.readers.formats import read_table
 from pdefit.data.readers.locate import locate
-from pdefit.data.readers.tables import read_table
 from pdefit.integrate.numerics import choose_numerics
 from pdefit.integrate.solve import frames
 from pdefit.inverse.problem.problem import Problem

@@ -13,6 +13,8 @@ _ENDS = ((0, 1, 2), (-3, -2, -1))
 _LARGE = 0.1
 # fraction of values at one number above which they are a pile, if they are that many times those at the next number
 _PILE, _TIMES_NEXT = 1e-3, 3
+# frames in which single points are compared, and the fewest in which a drift is
+_SPREAD = 8
 # most points of a flaw of a camera, and how far its mean stands out of its neighbours': of their scatter, and of the range
 _FEW, _OUT, _STANDS_OUT = 4, 12, 0.2
 # a drift exceeds the scatter about it so many times, and this part of the mean
@@ -76,14 +78,31 @@ def about_first_frame(name: str, first: np.ndarray, seen: np.ndarray) -> list[st
     ]
 
 
+def about_frames(name: str, values: np.ndarray) -> list[str]:
+    """Remarks on missing values, and on frames (time, points) that equal the one before or have one value everywhere."""
+    missing = float(np.mean(np.isnan(values)))
+    still = int(np.sum(np.all(values[1:] == values[:-1], axis=1)))
+    flat = int(np.sum(np.all(values == values[:, :1], axis=1))) if values.shape[1] > 1 else 0
+    told = (
+        (missing, f"{missing:.2%} of the values of '{name}' are missing; a fit leaves them out"),
+        (still, f"Frames of '{name}' that equal the one before: {still}; leave out what was written twice"),
+        (
+            flat,
+            f"Frames of '{name}' with one value everywhere: {flat}; leave out dark or empty ones (times.start, times.stop)",
+        ),
+    )
+    return [remark for count, remark in told if count]
+
+
 def about_pixels(name: str, frames: np.ndarray) -> list[str]:
     """Remarks on single points that never change, and on those that stand out from their neighbours at all times.
 
     **Arguments:**
 
     - `name`: the variable, as the file calls it.
-    - `frames`: some of them, in the plane (time, x, y).
+    - `frames`: in the plane (time, x, y).
     """
+    frames = frames[np.unique(np.linspace(0, len(frames) - 1, _SPREAD).astype(int))]
     known = np.isfinite(frames).all(axis=0)
     if len(frames) < 5 or min(known.shape) < 5 or not known.any():
         return []
@@ -150,10 +169,12 @@ def about_piles(name: str, values: np.ndarray, top: float) -> list[str]:
     return remarks
 
 
-def about_drift(name: str, means: np.ndarray) -> list[str]:
-    """A remark on the means of counts of a camera (time,), where they rise or fall steadily."""
-    if means.size < 8 or not np.all(np.isfinite(means)):
+def about_drift(name: str, counts: np.ndarray) -> list[str]:
+    """A remark on counts of a camera (time, points), where their mean rises or falls steadily."""
+    seen = np.isfinite(counts)
+    if len(counts) < _SPREAD or not seen.any(axis=1).all():
         return []
+    means = np.mean(counts, axis=1, where=seen)
     number = np.arange(means.size)
     line = np.polyval(np.polyfit(number, means, 1), number)
     change, scatter = line[-1] - line[0], float(np.std(means - line))
