@@ -18,6 +18,7 @@ from pdefit.cli.runtime.environment import prepare
 from pdefit.data.importers.piv_files import only_imported
 from pdefit.data.readers.locate import locate
 from pdefit.data.readers.survey import ANGLES, AXES, Film, Survey, is_even, survey
+from pdefit.data.readers.vectors import Vectors, about_vectors, vectors_of
 from pdefit.output.pictures.figures import Drawn
 from pdefit.output.pictures.first_look import Look, draw_first_look
 
@@ -56,6 +57,9 @@ def run_check(arguments: list[str], console: Console) -> None:
         console.print(f"times: {escape(sentence(_times(found)))}", highlight=False, soft_wrap=True)
     if found.recordings:
         console.print(f"recordings: {escape(sentence(_recordings(found)))}", highlight=False, soft_wrap=True)
+    vectors = vectors_of(found)
+    if vectors is not None and (told := about_vectors(found, vectors)):
+        console.print(f"vectors: {escape(sentence(told))}", highlight=False, soft_wrap=True)
     estimates = {film.name: film.noise for film in found.films if film.noise is not None}
     for line in describe(estimates):
         console.print(escape(sentence(line)), highlight=False, soft_wrap=True)
@@ -68,7 +72,7 @@ def run_check(arguments: list[str], console: Console) -> None:
         remedy = "correct what the remarks name" if known else f"name the times: pdefit check {name} time=NAME"
         raise PdefitError(f"'{path.name}' holds no variable that a fit takes; {remedy}")
     console.print("\nFor an experiment; variables are FIELD OF YOUR EQUATION: VARIABLE OF THE FILE\n", highlight=False)
-    console.print(escape(_configuration(found, name)), highlight=False, soft_wrap=True, end="")
+    console.print(escape(_configuration(found, name, vectors)), highlight=False, soft_wrap=True, end="")
     if drawn:
         _draw(found, path, console)
 
@@ -142,21 +146,28 @@ def _about_positions(found: Survey) -> list[str]:
     return remarks
 
 
-def _configuration(found: Survey, name: str) -> str:
-    """The sections `data` and `system.grid` as YAML, as far as the file states them."""
+def _configuration(found: Survey, name: str, vectors: Vectors | None) -> str:
+    """The sections `data` and `system.grid` as YAML, as far as the file states them. Velocities are a window of a flow."""
     data: dict[str, Any] = {"path": name}
     films = _proposed(found)
     data["variables"] = {field: variable for film in films for field, variable in _variables(film).items()}
+    window = vectors is not None and vectors.factor is not None
+    if vectors is not None and window:
+        data["variables"] = dict(zip(("u", "v"), vectors.names, strict=True))
+        films = [film for film in films if film.name in (vectors.film.name, *vectors.names)]
     if found.time != "time":
         data["time"] = found.time
-    held = {field: film.sigma or "auto" for film in films for field in _variables(film)}
+    held = dict(zip(data["variables"], (film.sigma or "auto" for film in films for _ in _variables(film)), strict=True))
     data["sigma"] = "auto" if set(held.values()) == {"auto"} else held
+    crops = {film.crop for film in films if film.grid}
+    data |= {"crop": [list(ends) for ends in next(iter(crops))]} if len(crops) == 1 and () not in crops else {}
     coordinates = {dim: where for film in films for dim, where in film.coordinates.items()}
     data |= {"coordinates": coordinates} if coordinates else {}
     on_sphere = any(film.dims == ANGLES for film in films)
     if on_sphere and "radius" in found.entries:
         data["system"] = {"sphere.radius": "radius"}
-    text = _yaml({"data": data})
+    text = _yaml({"defaults": [{"/system": "flow/window"}]}) if window else ""
+    text += _yaml({"data": data})
     text += f"recordings: {found.axis}\n" if found.recordings else ""
     if on_sphere:
         return text + _yaml({"observe": {"name": "sphere/raster"}})
@@ -166,6 +177,10 @@ def _configuration(found: Survey, name: str) -> str:
     if len(shapes) != 1:
         return text
     film = next(film for film in films if film.grid in shapes)
+    if window:
+        # its vectors are the corners of cells
+        system = {"grid": _grid(film, corners=True), "unit_of_time": found.time_unit}
+        return text + _yaml({"system": system, "observe": {"name": "corners"}})
     text += _yaml({"system": {"grid": _grid(film)}})
     lacking = [d for d in ("x", "y", "z")[: len(film.grid)] if d not in film.positions]
     text += f"    # extent: [...], the lengths of the box along {', '.join(lacking)}\n" if lacking else ""
@@ -198,7 +213,8 @@ def _variables(film: Film) -> dict[str, str]:
 def _field(film: Film) -> str:
     """A name for the field of a variable: the variable's, or u_LABEL for a component on a sphere."""
     name = film.name.rpartition("/")[2]
-    return f"u_{name.partition('[')[2].rstrip(']')}" if "[" in name and film.dims == ANGLES else name
+    entry = name.partition("[")[2].rstrip("]")
+    return f"u_{entry}" if entry and film.dims == ANGLES else entry or name
 
 
 def _grid(film: Film, corners: bool = False) -> Mapping[str, Any]:
@@ -231,7 +247,7 @@ def _yaml(content: Mapping[str, Any]) -> str:
 def _axes(film: Film) -> list[tuple[str, np.ndarray]]:
     """Label and positions of each axis of a frame; running numbers where none are stated."""
     axes = []
-    for number, count in enumerate(film.shape):
+    for number, count in enumerate((*film.grid, *film.shape[len(film.grid) :])):
         dim = "point" if not film.grid else film.dims[number] if number < len(film.dims) else f"axis {number + 1}"
         where = film.positions.get(dim)
         unit = with_space(where.unit or "1") if where else ""
@@ -248,7 +264,7 @@ def _draw(found: Survey, path: Path, console: Console) -> None:
     for film in found.films[:_MOST_DRAWN]:
         unit = (found.entries.get(film.name) or found.entries[film.name.rpartition("[")[0]]).unit
         label = textwrap.shorten(sentence(film.name), 30) + (f" ({unit})" if unit not in (None, "1", "") else "")
-        with found.frames([film.name], film.dims) as frames:
+        with found.frames([film.name], film.dims, crop=film.crop) as frames:
             count = found.ts.size
             picked = [0, count // 2, count - 1]
             if not film.shape:

@@ -23,7 +23,7 @@ from pdefit.cli.run.pictures import description, pictures, report, tell
 from pdefit.cli.run.source import frame_times
 from pdefit.cli.run.trial import try_step
 from pdefit.data.readers.locate import locate
-from pdefit.data.readers.tables import read_table
+from pdefit.data.readers.formats import read_table
 from pdefit.integrate.solve import choose_numerics, frames
 from pdefit.inverse.problem.problem import Problem
 from pdefit.output.store.fields import FieldsFile

@@ -10,17 +10,23 @@ from pdefit.data.noise import NoiseEstimate, estimate_noise
 from pdefit.data.observations import Observations
 from pdefit.data.readers._beside_values import Coordinate
 from pdefit.data.readers.frames import Frames
-from pdefit.data.readers.odd_values import about_ends, about_first_frame
+from pdefit.data.readers.odd_values import (
+    about_drift,
+    about_ends,
+    about_first_frame,
+    about_frames,
+    about_piles,
+    about_pixels,
+    inner_part,
+)
 from pdefit.data.readers.variable import DataFile, Variable
 
 # names of the axes of a grid
 AXES = ("x", "y", "z")
 # names of the angles on a sphere
 ANGLES = ("theta", "phi")
-# values that are looked at, at a time and in all; and those from which noise is estimated
-_BLOCK, _MOST, _MOST_OF_NOISE = 4_000_000, 64_000_000, 2_000_000
-# fraction of values at the largest number of an integer type above which they seem clipped
-_CLIPPED = 1e-3
+# values that are looked at, and those from which noise is estimated
+_MOST, _MOST_OF_NOISE = 16_000_000, 2_000_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +46,8 @@ class Film:
     - `sigma`: a variable that seems to hold its standard deviation.
     - `dims`: names of its axes in space: those of a grid, or angles on a sphere.
     - `components`: the length of a last axis of components without names; 0 where there is none.
+    - `crop`: for each axis of the grid the part with values, where the outermost points never have one. `grid` and
+      `positions` are those of this part.
     """
 
     name: str
@@ -55,36 +63,7 @@ class Film:
     sigma: str | None = None
     dims: tuple[str, ...] = AXES
     components: int = 0
-
-
-@dataclasses.dataclass
-class _Counts:
-    """Counts over the frames that were read.
-
-    **Arguments:**
-
-    - `still`, `flat`: frames that equal the one before, and frames with one value everywhere.
-    - `clipped`: values at the largest number of their type, `missing` those that are NaN.
-    - `lows`, `highs`: range of each block.
-    """
-
-    still: int = 0
-    flat: int = 0
-    clipped: int = 0
-    missing: int = 0
-    lows: list[float] = dataclasses.field(default_factory=list)
-    highs: list[float] = dataclasses.field(default_factory=list)
-
-    def add(self, values: np.ndarray, before: np.ndarray, top: float) -> None:
-        """Count frames (n, points), after the frame `before` (0 or 1, points)."""
-        known, both = values[np.isfinite(values)], np.concatenate([before, values])
-        self.still += int(np.sum(np.all(both[1:] == both[:-1], axis=1)))
-        self.flat += int(np.sum(np.all(values == values[:, :1], axis=1))) if values.shape[1] > 1 else 0
-        self.clipped += int(np.sum(values >= top))
-        self.missing += values.size - known.size
-        if known.size:
-            self.lows.append(float(known.min()))
-            self.highs.append(float(known.max()))
+    crop: tuple[tuple[int, int], ...] = ()
 
 
 def read_film(
@@ -117,16 +96,7 @@ def read_film(
                 f"'{name}' in '{file.path.name}' has frames of shape {inside}, which hold no value; name another"
             )
         count = min(total, max(_MOST // size, 2))
-        stride, block = -(-size * count // _MOST_OF_NOISE), max(_BLOCK // size, 1)
-        top = np.inf if step is None else frames.largest(name)
-        counts, kept, before, seen = _Counts(), [], np.zeros((0, size)), np.zeros(size, bool)
-        start = frames.arrays(0, min(block, count))[0][name]
-        for first in range(0, count, block):
-            values = frames.arrays(first, min(first + block, count))[0][name].reshape(-1, size)
-            counts.add(values, before, top)
-            seen |= np.isfinite(values).any(axis=0)
-            kept.append(values[:, ::stride])
-            before = values[-1:]
+        values = frames.arrays(0, count)[0][name]
         variable = frames.file[name]
         coordinates = _coordinates(variable, dims)
         positions = _positions(frames, dims, name, len(inside), coordinates, remarks)
@@ -135,21 +105,29 @@ def read_film(
         scattered = len(points) > 1 or (bool(points) and not positions)
         if scattered:
             coordinates, positions = points, {}
-    if not counts.lows:
+    seen = np.isfinite(values)
+    if not seen.any():
         raise PdefitError(
             f"All values of '{name}' in '{file.path.name}' are missing (NaN), or fill values, or outside of the valid range; "
             f"name another variable, or correct its attributes"
         )
     if count < total:
         remarks.append(f"Only the first {count} of {total} frames of '{name}' were looked at, since it is large")
-    remarks += _odd(name, counts, count * size, top)
+    known, top = values[seen], np.inf if step is None else float(np.iinfo(variable.dtype).max)
+    low, high, missing = float(known.min()), float(known.max()), 1 - known.size / values.size
+    remarks += about_frames(name, values.reshape(count, -1)) + about_piles(name, known, top)
+    if step is not None:
+        remarks += about_drift(name, values.reshape(count, -1))
+        remarks.append(
+            f"'{name}' holds whole numbers up to {high:g} without a scale; give it the attribute scale_factor, or write the "
+            f"model in counts"
+        )
     noise = None
     try:
-        record = Observations.build(frames.ts[:count], {name: np.concatenate(kept)})
-        noise = estimate_noise(record, name)
+        some = values.reshape(count, -1)[:, :: -(-values.size // _MOST_OF_NOISE)]
+        noise = estimate_noise(Observations.build(frames.ts[:count], {name: some}), name)
     except PdefitError as error:
         remarks.append(str(error))
-    low, high, missing = min(counts.lows), max(counts.highs), counts.missing / count / size
     # a last axis as long as there are others, without positions of its own
     last = dims[len(inside) - 1] if len(inside) <= len(dims) else None
     has_components, entries = _has_components(frames.file, variable), (0, *inside)[-1]
@@ -161,46 +139,22 @@ def read_film(
             f"'{name}[0]' to '{name}[{components - 1}]'"
         )
     grid = () if scattered else inside[: len(inside) - (has_components or components > 0)]
-    ends = [about_ends(name, start, i, dims[i - 1]) for i in range(1, 1 + len(grid)) if len(grid) <= len(dims)]
+    ends = [about_ends(name, values, i, dims[i - 1]) for i in range(1, 1 + len(grid)) if len(grid) <= len(dims)]
     remarks += [remark for remark in ends if remark]
-    remarks += about_first_frame(name, start[0], seen.reshape(inside)) if grid else []
+    ever = np.asarray(seen.any(axis=0))
+    remarks += about_first_frame(name, values[0], ever) if grid else []
+    remarks += about_pixels(name, values) if len(inside) == len(grid) == 2 and dims == AXES else []
+    crop = inner_part(ever, len(grid)) if 1 <= len(grid) <= len(dims) and dims == AXES else ()
+    if crop:
+        grid = tuple(stop - start for start, stop in crop)
+        inner = {dim: slice(*ends) for dim, ends in zip(dims, crop, strict=False)}
+        positions = {dim: where._replace(values=where.values[inner[dim]]) for dim, where in positions.items()}
+        remarks.append(
+            f"The outermost points of '{name}' never have a value; leave them out (data.crop={[list(ends) for ends in crop]})"
+        )
     return Film(
-        name, inside, grid, low, high, missing, noise, positions, coordinates, tuple(remarks), None, dims, components
-    )
-
-
-def _odd(name: str, counts: _Counts, values: int, top: float) -> list[str]:
-    """Remarks on what was counted.
-
-    **Arguments:**
-
-    - `name`, `counts`: the variable, and what was counted.
-    - `values`: the number of values that were read.
-    - `top`: the largest number that its type holds; infinite for types that are not of whole numbers.
-    """
-    remarks = []
-    if counts.missing:
-        remarks.append(f"{counts.missing / values:.2%} of the values of '{name}' are missing; a fit leaves them out")
-    if counts.still:
-        remarks.append(
-            f"Frames of '{name}' that equal the one before: {counts.still}; leave out what was written twice"
-        )
-    if counts.flat:
-        remarks.append(
-            f"Frames of '{name}' with one value everywhere: {counts.flat}; leave out dark or empty ones (times.start, "
-            f"times.stop)"
-        )
-    if counts.clipped > _CLIPPED * values:
-        remarks.append(
-            f"{counts.clipped / values:.2%} of the values of '{name}' are {top:g}, the largest that their type holds: they may "
-            f"be clipped; record with less light or gain"
-        )
-    if np.isfinite(top):
-        remarks.append(
-            f"'{name}' holds whole numbers up to {max(counts.highs):g} without a scale; give it the attribute scale_factor, or "
-            f"write the model in counts"
-        )
-    return remarks
+        name, inside, grid, low, high, missing, noise, positions, coordinates, tuple(remarks), None, dims, components, crop
+    )  # fmt: skip
 
 
 def _moving(file: DataFile, variable: Variable, dims: tuple[str, ...]) -> dict[str, str]:

@@ -133,12 +133,10 @@ class Frames:
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        return {field: tuple(map(len, self._kept(v.name))) for field, v in self._variables.items()}
-
-    def _kept(self, name: str) -> list[range]:
-        """The indices along each axis after time that are wanted of a variable."""
-        inside = self.file[name].shape[1:]
-        return [range(n)[part] for n, part in zip(inside, (*self._crop, *[slice(None)] * len(inside)), strict=False)]
+        """The shape of a frame of each field."""
+        whole = {field: self.file[v.name].shape[1:] for field, v in self._variables.items()}
+        ends = (*self._crop, *[slice(None)] * max(map(len, whole.values()), default=0))
+        return {f: tuple(len(range(n)[e]) for n, e in zip(s, ends, strict=False)) for f, s in whole.items()}
 
     def _check_crop(self) -> None:
         for v in self._variables.values():
@@ -158,13 +156,6 @@ class Frames:
         if stored.dtype.kind not in "iu" or stored.is_scaled:
             return None
         return float(self._variables[field].conversion.deviations(np.ones(())))
-
-    def largest(self, field: str) -> float:
-        """The largest whole number that the type of a variable holds, in the model's unit; infinite for other types."""
-        stored = self.file[self._variables[field].name]
-        if stored.dtype.kind not in "iu":
-            return np.inf
-        return float(self._variables[field].conversion.values(np.asarray(float(np.iinfo(stored.dtype).max))))
 
     def coordinate(
         self, field: str, axis: int, dims: Sequence[str | None], named: Mapping[str, str | None], expected: str | None

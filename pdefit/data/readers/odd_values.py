@@ -1,5 +1,6 @@
 """Remarks on values that a fit would take as they are, though they may mean something else."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,14 @@ _SAME, _VARIES = 1e-6, 1e-3
 _ENDS = ((0, 1, 2), (-3, -2, -1))
 # part of the first frame above which a region without values is large
 _LARGE = 0.1
+# fraction of values at one number above which they are a pile, if they are that many times those at the next number
+_PILE, _TIMES_NEXT = 1e-3, 3
+# frames in which single points are compared, and the fewest in which a drift is
+_SPREAD = 8
+# most points of a flaw of a camera, and how far its mean stands out of its neighbours': of their scatter, and of the range
+_FEW, _OUT, _STANDS_OUT = 4, 12, 0.2
+# a drift exceeds the scatter about it so many times, and this part of the mean
+_STEADY, _DRIFT = 5, 0.02
 
 
 def about_ends(name: str, values: np.ndarray, axis: int, dim: str) -> str | None:
@@ -67,3 +76,120 @@ def about_first_frame(name: str, first: np.ndarray, seen: np.ndarray) -> list[st
         f"A region of {largest / first.size:.0%} of the first frame of '{name}' is missing (NaN) and has values later; a fit "
         f"takes it as not measured, so write 0 where it means zero (pdefit import film has nan=0)"
     ]
+
+
+def about_frames(name: str, values: np.ndarray) -> list[str]:
+    """Remarks on missing values, and on frames (time, points) that equal the one before or have one value everywhere."""
+    missing = float(np.mean(np.isnan(values)))
+    still = int(np.sum(np.all(values[1:] == values[:-1], axis=1)))
+    flat = int(np.sum(np.all(values == values[:, :1], axis=1))) if values.shape[1] > 1 else 0
+    told = (
+        (missing, f"{missing:.2%} of the values of '{name}' are missing; a fit leaves them out"),
+        (still, f"Frames of '{name}' that equal the one before: {still}; leave out what was written twice"),
+        (
+            flat,
+            f"Frames of '{name}' with one value everywhere: {flat}; leave out dark or empty ones (times.start, times.stop)",
+        ),
+    )
+    return [remark for count, remark in told if count]
+
+
+def about_pixels(name: str, frames: np.ndarray) -> list[str]:
+    """Remarks on single points that never change, and on those that stand out from their neighbours at all times.
+
+    **Arguments:**
+
+    - `name`: the variable, as the file calls it.
+    - `frames`: in the plane (time, x, y).
+    """
+    frames = frames[np.unique(np.linspace(0, len(frames) - 1, _SPREAD).astype(int))]
+    known = np.isfinite(frames).all(axis=0)
+    if len(frames) < 5 or min(known.shape) < 5 or not known.any():
+        return []
+    mean = np.where(known, np.mean(frames, axis=0), np.nan)
+    spread = np.where(known, np.max(frames, axis=0) - np.min(frames, axis=0), np.nan)
+    dead = _single(spread <= _SAME * np.nanmedian(spread)) if np.nanmedian(spread) > 0 else np.zeros_like(known)
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(mean, 1, constant_values=np.nan), (3, 3))
+    with warnings.catch_warnings():
+        # windows without a value
+        warnings.simplefilter("ignore", RuntimeWarning)
+        out = np.abs(mean - np.nanmedian(windows.reshape(*known.shape, -1), axis=-1))
+    low, high = np.nanquantile(mean, (0.01, 0.99))
+    limit = max(_OUT * np.nanmedian(out), _STANDS_OUT * (high - low))
+    hot = _single(out > limit) & ~dead if limit > 0 else np.zeros_like(known)
+    remarks = []
+    for points, what, kind in (
+        (dead, "never change while others do", "dead"),
+        (hot, "stand out from their neighbours at all times", "hot"),
+    ):
+        if points.any():
+            remarks.append(
+                f"Points of '{name}' that {what}: {np.sum(points)}, the first at {np.argwhere(points)[0].tolist()}; if these "
+                f"are {kind} pixels or wrong vectors, write NaN there"
+            )
+    return remarks
+
+
+def _single(points: np.ndarray) -> np.ndarray:
+    """Those of some points (x, y) that are few together, and not on the rim."""
+    labelled: Any = ndimage.label(points, np.ones((3, 3)))
+    few = np.bincount(labelled[0].ravel()) <= _FEW
+    few[0] = False
+    rim = np.unique(np.concatenate([labelled[0][[0, -1]].ravel(), labelled[0][:, [0, -1]].ravel()]))
+    few[rim] = False
+    return few[labelled[0]]
+
+
+def about_piles(name: str, values: np.ndarray, top: float) -> list[str]:
+    """Remarks on many values that are exactly the largest one, or exactly zero.
+
+    **Arguments:**
+
+    - `name`: the variable, as the file calls it.
+    - `values`: finite ones, (n,).
+    - `top`: the largest number that its type holds; infinite for types that are not of whole numbers.
+    """
+    levels, counts = np.unique(values, return_counts=True)
+    if levels.size < 10:
+        return []
+    part = counts / values.size
+    remarks = []
+    if part[-1] > _PILE and (levels[-1] >= top or part[-1] > _TIMES_NEXT * part[-2]):
+        of = ", the largest that their type holds" if levels[-1] >= top else ", the largest of all"
+        remarks.append(
+            f"{part[-1]:.2%} of the values of '{name}' are {levels[-1]:g}{of}: they may be clipped; record with less light or "
+            f"gain"
+        )
+    zero = int(np.searchsorted(levels, 0.0))
+    beside = [part[i] for i in (zero - 1, zero + 1) if 0 <= i < levels.size]
+    if zero < levels.size and levels[zero] == 0.0 and part[zero] > max(_PILE, _TIMES_NEXT * max(beside)):
+        remarks.append(
+            f"{part[zero]:.2%} of the values of '{name}' are exactly 0; where that means not measured, write NaN"
+        )
+    return remarks
+
+
+def about_drift(name: str, counts: np.ndarray) -> list[str]:
+    """A remark on counts of a camera (time, points), where their mean rises or falls steadily."""
+    seen = np.isfinite(counts)
+    if len(counts) < _SPREAD or not seen.any(axis=1).all():
+        return []
+    means = np.mean(counts, axis=1, where=seen)
+    number = np.arange(means.size)
+    line = np.polyval(np.polyfit(number, means, 1), number)
+    change, scatter = line[-1] - line[0], float(np.std(means - line))
+    if abs(change) < max(_STEADY * scatter, _DRIFT * abs(float(np.mean(means)))):
+        return []
+    return [
+        f"The mean of '{name}' {'rises' if change > 0 else 'falls'} steadily from {line[0]:.4g} to {line[-1]:.4g} counts; if "
+        f"lamp or camera drift, or dye bleaches, divide every frame by it"
+    ]
+
+
+def inner_part(seen: np.ndarray, axes: int) -> tuple[tuple[int, int], ...]:
+    """For the first axes of a frame the first index with a value, and the one after the last; empty where that is all.
+
+    **Arguments:** `seen`: where any frame has a value; `axes` is the number of axes.
+    """
+    ends = tuple((int(along.min()), int(along.max()) + 1) for along in np.nonzero(seen)[:axes])
+    return () if ends == tuple((0, n) for n in seen.shape[:axes]) else ends

@@ -5,7 +5,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -59,8 +59,7 @@ class Survey:
 
     - `source`: the place of the file; or the file, while it is open.
     - `entries`: all its variables by name.
-    - `time`, `ts`, `time_unit`: name of the variable with the times, its values (T,), empty where there are none, and
-      its unit.
+    - `time`, `ts`, `time_unit`: name of the variable with the times, its values (T,), maybe none, and its unit.
     - `films`: what can be fitted.
     - `remarks`: sentences, the remedy included.
     - `notes`: sentences of `pdefit import` on what it did.
@@ -81,13 +80,11 @@ class Survey:
     recordings: tuple[str, ...] = ()
     named: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
-    def frames(
-        self, names: Sequence[str], dims: tuple[str, ...] = AXES, sigma: Mapping[str, str] | None = None
-    ) -> Frames:
-        """The frames of some variables, in the units of the file."""
+    def frames(self, names: Sequence[str], dims: tuple[str, ...] = AXES, **options: Any) -> Frames:
+        """The frames of some variables, in the units of the file; `options` are further ones of `Frames`."""
         variables, select = {name: name for name in names}, self.select(0)
         return Frames(
-            self.source, variables, sigma=sigma, time=self.time, dims=dims, select=select, coordinates=self.named
+            self.source, variables, time=self.time, dims=dims, select=select, coordinates=self.named, **options
         )
 
     def select(self, number: int) -> dict[str, str | int]:
@@ -253,9 +250,10 @@ def _has_recordings(entry: Entry, time: str, rows: tuple[int, ...]) -> bool:
 
 
 def _parts(file: DataFile, entry: Entry) -> list[str]:
-    """What a fit takes of a variable: its components, where it lies on a sphere and names them, or all of it."""
-    labels = entry_labels(file, entry.name) if {*ANGLES} <= {*entry.labels} else []
-    return [f"{entry.name}[{label}]" for label in labels] or [entry.name]
+    """What a fit takes of a variable: its components, where they have names and there are as many axes, or all of it."""
+    labels = entry_labels(file, entry.name)
+    is_vector = {*ANGLES} <= {*entry.labels} or 2 <= len(labels) == len(entry.shape) - 2
+    return [f"{entry.name}[{label}]" for label in labels if is_vector] or [entry.name]
 
 
 def _refused_recordings(found: Survey) -> list[str]:

@@ -226,6 +226,33 @@ def test_a_bare_axis_of_components_is_no_z(pdefit_inside, tmp_path):
         np.testing.assert_array_equal(frames.arrays(0, 13)[0]["velocity_1"], values[..., 1])
 
 
+def test_velocities_are_a_window_of_a_flow(pdefit_inside, tmp_path):
+    """By an axis of components with names, its outermost vectors missing; the lines are those of an experiment."""
+    values = np.random.default_rng(0).standard_normal((13, 7, 6, 2))
+    values[:, 0] = np.nan
+    where = {"time": ("time", TIME, {"units": "s"}), "component": ["u", "v"]}
+    where |= {dim: (dim, 0.5 * np.arange(n), {"units": "mm"}) for dim, n in (("x", 7), ("y", 6))}
+    vectors = {"velocity": (("time", "x", "y", "component"), values, {"units": "mm/s"})}
+    xarray.Dataset(vectors, where).to_netcdf(tmp_path / "film.h5", engine="h5netcdf")
+    code, out, err = pdefit_inside("check", "film.h5", "picture=false")
+    assert code == 0 and "vectors: velocity[u], velocity[v]: " in out, err
+    grid = {"shape": [5, 5], "extent": [2.5, 2.5], "origin": [0.5, 0.0], "length_unit": "mm"}
+    assert yaml.safe_load(lines := out[out.index("\ndefaults:") :]) == {
+        "defaults": [{"/system": "flow/window"}],
+        "data": {
+            "path": "film.h5",
+            "variables": {"u": "velocity[u]", "v": "velocity[v]"},
+            "sigma": "auto",
+            "crop": [[1, 7], [0, 6]],
+        },
+        "system": {"grid": grid, "unit_of_time": "s"},
+        "observe": {"name": "corners"},
+    }
+    (tmp_path / "own.yaml").write_text(f"# @package _global_{lines}controls: {{viscosity: {{transform: log}}}}\n")
+    source = pdefit.load_experiment("own.yaml").source
+    np.testing.assert_array_equal(source.record.values["v"], values[:, 1:, :, 1])
+
+
 def test_deviations_counts_and_phases_are_no_fields(pdefit_inside, tmp_path):
     rng = np.random.default_rng(0)
     fields = {n: 1 + rng.random((13, 4, 5)) for n in ("u", "u_sigma", "count")}

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from pdefit._util.errors import PdefitError
+from pdefit.data.readers.formats import read_table
 from pdefit.data.readers.locate import locate
 from pdefit.data.readers.observations import read_arrays, read_observations
-from pdefit.data.readers.tables import read_table
 
 PLANETS = "solar_system/planets_1970_2040_20d.h5"
 

@@ -15,6 +15,7 @@ from pdefit.data.readers import _films
 from pdefit.data.readers.formats import opened
 from pdefit.data.readers.observations import read_observations
 from pdefit.data.readers.survey import Survey, is_even, survey
+from pdefit.data.readers.vectors import about_vectors, vectors_of
 
 TIME, X = np.arange(12) * 0.5, np.linspace(-4.5, 4.5, 30)
 
@@ -56,12 +57,9 @@ def test_a_good_film(values, tmp_path):
         np.testing.assert_array_equal(frames.arrays(3, 4)[0]["u"][0], values[3])
 
 
-def test_a_film_is_read_in_blocks_as_in_one(values, tmp_path, monkeypatch):
+def test_of_a_large_film_the_first_frames_are_looked_at(values, tmp_path, monkeypatch):
     values[4, 7], values[6] = np.nan, values[5]
-    whole = _surveyed(tmp_path, u=values, time=TIME)
-    monkeypatch.setattr(_films, "_BLOCK", 60)
-    (film,), remarks = (parts := _surveyed(tmp_path, u=values, time=TIME)).films, parts.remarks
-    assert remarks == whole.remarks and film == whole.films[0]
+    remarks = _surveyed(tmp_path, u=values, time=TIME).remarks
     assert any("equal the one before: 1" in r for r in remarks) and any("0.28%" in r for r in remarks)
     monkeypatch.setattr(_films, "_MOST", 120)
     cut = _surveyed(tmp_path, u=values, time=TIME)
@@ -147,6 +145,54 @@ def test_eight_bits_of_a_camera(tmp_path):
     assert not any("whole numbers" in r or "clipped" in r for r in survey(tmp_path / "film.h5").remarks)
 
 
+def _camera(count: int = 12) -> np.ndarray:
+    """Frames (time, x, y) of a wave with noise."""
+    x, y = np.meshgrid(np.linspace(0, 3, 14), np.linspace(0, 2, 11), indexing="ij")
+    wave = np.sin(x - 0.4 * np.arange(count)[:, None, None]) * np.cos(y)
+    return wave + 0.02 * np.random.default_rng(0).standard_normal(wave.shape)
+
+
+def test_dead_and_hot_pixels(tmp_path):
+    frames = _camera()
+    assert not any("Points of" in remark for remark in _surveyed(tmp_path, u=frames, time=TIME).remarks)
+    frames[:, 4, 5], frames[:, 9, 3] = 0.3, frames[:, 9, 3] + 4.0
+    # a wall and an obstacle keep still, too, and missing values are neither
+    frames[:, 0], frames[:, 6:9, 6:9], frames[3, 9, 9] = 0.0, 0.0, np.nan
+    remarks = _surveyed(tmp_path, u=frames, time=TIME).remarks
+    assert any("never change while others do: 1, the first at [4, 5]; if these are dead" in r for r in remarks), remarks
+    assert any("from their neighbours at all times: 1, the first at [9, 3]; if these are hot" in r for r in remarks)
+
+
+def test_values_that_pile_up(tmp_path):
+    counts = np.minimum(np.random.default_rng(0).normal(3000, 600, (12, 20, 20)), 4095).astype("u2")
+    counts[:, :3, :3] = 0
+    remarks = _surveyed(tmp_path, u=counts, time=TIME).remarks
+    told = f"{np.mean(counts == 4095):.2%} of the values of 'u' are 4095, the largest of all: they may be clipped"
+    assert any(told in remark for remark in remarks), remarks
+    assert any(f"{np.mean(counts == 0):.2%} of the values of 'u' are exactly 0" in remark for remark in remarks)
+    remarks = _surveyed(tmp_path, u=np.random.default_rng(0).poisson(20, (12, 20, 20)).astype("u2"), time=TIME).remarks
+    assert not any("clipped" in remark or "exactly 0" in remark for remark in remarks), remarks
+
+
+@pytest.mark.parametrize(("lamp", "told"), [(10.0, "rises steadily from 199.8 to 309.9"), (-10.0, "falls"), (0.0, "")])
+def test_a_drift_of_the_lamp(lamp, told, tmp_path):
+    counts = np.random.default_rng(0).poisson(200 + lamp * np.arange(12)[:, None, None], (12, 20, 20)).astype("u2")
+    remarks = [r for r in _surveyed(tmp_path, u=counts, time=TIME).remarks if "steadily" in r]
+    assert len(remarks) == bool(told) and all(told in remark for remark in remarks)
+    # numbers that are no counts may rise
+    assert not any("steadily" in r for r in _surveyed(tmp_path, u=counts * 1.0, time=TIME).remarks)
+
+
+def test_outermost_points_that_never_have_a_value(tmp_path):
+    values = _camera()
+    values[:, 0] = values[:, -2:] = values[:, :, -1] = np.nan
+    found = _surveyed(tmp_path, u=values, time=TIME, x=np.arange(14.0), y=np.arange(11.0))
+    (film,) = found.films
+    assert film.crop == ((1, 12), (0, 10)) and film.grid == (11, 10) and film.shape == (14, 11)
+    assert film.positions["x"].values.tolist() == [*range(1, 12)]
+    assert any("never have a value; leave them out (data.crop=[[1, 12], [0, 10]])" in r for r in found.remarks)
+
+
 def test_times_of_another_name(values, tmp_path):
     found = _surveyed(tmp_path, u=values, t_s=TIME, other=np.arange(7.0))
     assert found.time == "t_s" and [f.name for f in found.films] == ["u"]
@@ -205,3 +251,35 @@ def test_a_damaged_list_of_scales(listed, values, tmp_path):
 )
 def test_even_spacing(points, even):
     assert is_even(np.asarray(points)) is even
+
+
+def _vortices(folder: Path, order: str, sign: float = 1.0, unit: str = "cm/s") -> Survey:
+    """Survey of a film of u = 2 sin x cos 2y and v = -cos x sin 2y, whose divergence is zero."""
+    x, y = np.linspace(0.0, 3.0, 31), np.linspace(0.0, 2.0, 21)
+    along, across = np.meshgrid(x, y, indexing="ij")
+    parts = 2 * np.sin(along) * np.cos(2 * across), -sign * np.cos(along) * np.sin(2 * across)
+    noise = 0.001 * np.random.default_rng(0).standard_normal((12, 1, 1))
+    fields = {name: (part + noise, unit) for name, part in zip(order, parts, strict=True)}
+    return _surveyed(folder, **fields, time=(TIME, "s"), x=(x * 10, "mm"), y=(y * 10, "mm"))
+
+
+@pytest.mark.parametrize(
+    ("order", "sign", "told"),
+    [("uv", 1.0, "turned round"), ("vu", 1.0, "; exchange them?"), ("uv", -1.0, "; negate one of them?")],
+)
+def test_one_line_of_physics_for_vectors(order, sign, told, tmp_path):
+    found = _vortices(tmp_path, order, sign)
+    vectors = vectors_of(found)
+    assert vectors is not None and vectors.names == ("u", "v") and vectors.factor == pytest.approx(10)
+    line = about_vectors(found, vectors)
+    assert line.endswith(told), line
+    # 2 cm/s for half a second, over cells of 1 mm
+    assert line.startswith("u, v: 4.9 cells a frame, 10 at most; divergence, relative"), line
+
+
+def test_vectors_that_are_no_velocities(tmp_path):
+    found = _vortices(tmp_path, "uv", unit="T")
+    vectors = vectors_of(found)
+    assert vectors is not None and vectors.factor is None
+    assert about_vectors(found, vectors).startswith("u, v: divergence")
+    assert vectors_of(_surveyed(tmp_path, u=_camera(), w=_camera(), time=TIME)) is None
