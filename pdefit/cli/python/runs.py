@@ -13,6 +13,7 @@ import numpy as np
 import pandas
 import xarray
 from jaxtyping import Array
+from rich.console import Console
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.html import interval, table
@@ -142,10 +143,10 @@ class Run:
         if self._files.verb not in ("fit", "resume"):
             raise PdefitError(f"'{self.directory}' is a run of pdefit {self._files.verb}, which estimates nothing")
         with apart(), using(self._equations):
-            run = open_run([str(self.directory)], "certify")
-            if (saved := run.files.saved) is None:
+            job, saved = open_run([str(self.directory)], "certify", Console())
+            if saved is None:
                 raise PdefitError(f"'{self.directory}' has no estimate yet ({self.state}); {self._remedy}")
-            exp = build_experiment(run.settings)
+            exp = build_experiment(job.settings)
         functional, theta = at_best(exp, saved)
         self._compare(saved.origin["hashes"], fingerprint(exp.functional), functional, theta)
         return jax.block_until_ready(functional.at(theta))

@@ -60,19 +60,12 @@ def for_each_run(folder: Path, make: Callable[[Path], Drawn], console: Console) 
 
 def pictures(run: Path, form: str = "png", with_movie: bool = True) -> Drawn:
     """Draw figures, the movie and fields.xdmf of a run, and of its first recordings; `form` is that of the figures."""
-    drawn = draw_all(run, form)
+    parts = [draw_all(run, form)]
     for number, folder in enumerate(recordings_in(run).values()):
-        each = pictures(folder, form, with_movie and number < _MOST_MOVIES)
-        drawn.files += each.files
-        drawn.notes += each.notes
-    if with_movie:
-        moved = draw_run_movie(run)
-        drawn.files += moved.files
-        drawn.notes += moved.notes
-    described = description(run)
-    drawn.files += described.files
-    drawn.notes += described.notes
-    return drawn
+        parts.append(pictures(folder, form, with_movie and number < _MOST_MOVIES))
+    parts += [draw_run_movie(run)] if with_movie else []
+    parts.append(description(run))
+    return Drawn([file for part in parts for file in part.files], [note for part in parts for note in part.notes])
 
 
 def description(run: Path) -> Drawn:

@@ -1,6 +1,5 @@
 """Existing run directories: configuration, experiment and checkpoint, and whether the problem is still the same."""
 
-import dataclasses
 import logging
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,10 +12,10 @@ from rich.console import Console
 
 from pdefit._util.atomic import read_json
 from pdefit._util.errors import PdefitError, first_line
-from pdefit.cli.config.command_line import names_a_run
+from pdefit.cli.config.command_line import named_directory
 from pdefit.cli.config.configuration import readable
 from pdefit.cli.config.read import read_settings
-from pdefit.cli.config.settings import Settings
+from pdefit.cli.config.settings import Job
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.runtime import equations
 from pdefit.inverse.fit.fit import restored
@@ -58,12 +57,6 @@ def origin(directory: Path) -> dict[str, Any]:
     return _lasting(OmegaConf.load(directory / ".hydra" / "config.yaml"))
 
 
-def keep_limit(cfg: DictConfig, limit: int | None, overrides: list[str]) -> None:
-    """Put the saved bound on evaluations into a configuration, unless overrides change it."""
-    if cfg[_LIMIT] is None or not any(a.startswith(f"{_LIMIT}=") for a in overrides):
-        cfg[_LIMIT] = limit
-
-
 def refuse_changes(before: dict[str, Any], cfg: DictConfig, verb: str) -> None:
     """Refuse a configuration that differs from the one a fit was saved with.
 
@@ -88,31 +81,16 @@ def _lasting(cfg: Any) -> dict[str, Any]:
     return {str(k): v for k, v in content.items() if k not in _FREE}
 
 
-@dataclasses.dataclass(frozen=True)
-class RecordedRun:
-    """An existing run of `pdefit fit`.
-
-    **Arguments:**
-
-    - `files`: its directory.
-    - `settings`: its configuration.
-    """
-
-    files: RunFiles
-    settings: Settings
-
-
-def open_run(arguments: list[str], verb: str) -> RecordedRun:
-    """The existing run that the arguments of a verb name.
+def open_run(arguments: list[str], verb: str, console: Console) -> tuple[Job, Saved | None]:
+    """The existing run that the arguments of a verb name, and its newest checkpoint; None where it has none yet.
 
     **Arguments:**
 
     - `arguments`: the directory, and settings as key=value, of which `max_iterations` and `intervals` may change.
     - `verb`: for errors.
     """
-    if not names_a_run(arguments):
-        raise PdefitError(f"{verb} expects the directory of a run, e.g. pdefit {verb} runs/reaction/fisher_front/...")
-    files, directory = RunFiles(Path(arguments[0])), Path(arguments[0])
+    directory = named_directory(arguments, verb, "a run", "runs/reaction/fisher_front/...")
+    files = RunFiles(directory)
     config = directory / ".hydra" / "config.yaml"
     if not config.is_file() or not (directory / "provenance.json").is_file():
         raise PdefitError(
@@ -132,12 +110,14 @@ def open_run(arguments: list[str], verb: str) -> RecordedRun:
     cfg = read_recorded(config, arguments[1:])
     if (saved := files.saved) is not None:
         refuse_changes(saved.origin["config"], cfg, verb)
-        keep_limit(cfg, saved.origin["max_iterations"], arguments[1:])
+        # the saved bound on evaluations, unless it is changed
+        if cfg[_LIMIT] is None or not any(a.startswith(f"{_LIMIT}=") for a in arguments[1:]):
+            cfg[_LIMIT] = saved.origin[_LIMIT]
     elif len(arguments) > 1:
         raise PdefitError(
             f"'{directory}' has no saved state yet, so nothing may change; resume it without {arguments[1]}"
         )
-    return RecordedRun(files, read_settings(cfg))
+    return Job(read_settings(cfg), directory, str(made.get("experiment")), console), saved
 
 
 def at_best(exp: Experiment, saved: Saved) -> tuple[AbstractObjective, Array]:
