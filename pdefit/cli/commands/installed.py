@@ -24,42 +24,31 @@ def run_list(kinds: list[str], console: Console) -> None:
     for kind in kinds:
         if kind not in KINDS:
             raise unknown("list", kind, KINDS)
-    tables = {"systems": _systems, "experiments": _experiments}
     for kind in kinds or KINDS:
-        table = tables[kind]() if kind in tables else _configurations(kind)
+        header, rows = _content(kind)
         if not console.is_terminal:
             # a program or a file wants whole lines
-            rows = zip(*(column.cells for column in table.columns), strict=True)
-            lines = [str(table.title), *("\t".join(map(str, cells)).rstrip() for cells in rows), ""]
-            print("\n".join(lines), file=console.file)
+            print("\n".join([kind, *("\t".join(row).rstrip() for row in rows), ""]), file=console.file)
             continue
+        table = Table(*header, title=kind, title_justify="left", box=None, title_style="bold")
+        if kind == "experiments":
+            table.caption, table.caption_justify = "cost: of the whole command on two cores the first time", "left"
+        for row in rows:
+            table.add_row(*row)
         # names are there to be copied
-        table.columns[0].no_wrap, table.columns[0].min_width = True, max(map(len, map(str, table.columns[0].cells)))
+        table.columns[0].no_wrap, table.columns[0].min_width = True, max(len(row[0]) for row in rows)
         console.print(table, crop=False)
 
 
-def _configurations(kind: str) -> Table:
-    table = Table("name", "what it is", title=kind, title_justify="left", box=None, title_style="bold")
-    for name, text in choices(kind if kind == "stages" else kind.removesuffix("s")).items():
-        table.add_row(name, text)
-    return table
-
-
-def _experiments() -> Table:
-    table = Table("name", "what it shows", "cost", title="experiments", title_justify="left", box=None)
-    table.title_style, table.caption = "bold", "cost: of the whole command on two cores the first time"
-    table.caption_justify, stated = "left", costs()
-    for name, text in experiments().items():
-        table.add_row(name, text, stated.get(name, ""))
-    return table
-
-
-def _systems() -> Table:
-    table = Table("name", "parameters (unit)", "what it is", "", title="systems", title_justify="left", box=None)
-    table.title_style = "bold"
-    for row in _system_rows():
-        table.add_row(*row)
-    return table
+def _content(kind: str) -> tuple[tuple[str, ...], list[list[str]]]:
+    """Names of the columns, and the rows, of a table."""
+    if kind == "systems":
+        return ("name", "parameters (unit)", "what it is", ""), _system_rows()
+    if kind == "experiments":
+        stated = costs()
+        return ("name", "what it shows", "cost"), [[n, text, stated.get(n, "")] for n, text in experiments().items()]
+    known = choices(kind if kind == "stages" else kind.removesuffix("s"))
+    return ("name", "what it is"), [[name, text] for name, text in known.items()]
 
 
 def _system_rows() -> list[list[str]]:

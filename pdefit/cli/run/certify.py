@@ -20,7 +20,7 @@ from pdefit.cli.run.discretisation import refit_finer
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.minimise import checkpoints_in
 from pdefit.cli.run.plan import fit_cost
-from pdefit.cli.run.recorded import at_best, open_run, same_problem, warn_of
+from pdefit.cli.run.recorded import at_best, open_run, same_problem
 from pdefit.cli.runtime.terminal import say
 from pdefit.inverse.certify.certificate import Certificate, certify
 from pdefit.inverse.fit import fit as fitting
@@ -182,7 +182,7 @@ def run_certify_on_a_run(arguments: list[str], console: Console) -> None:
     same = {part: before.get(part) == value for part, value in found.hashes.items()}
     write_json(directory / "certificate_again.json", {"end": found.as_dict(), "same": same})
     show(found, console)
-    warn_of(same_problem(before, found.hashes, directory), console)
+    same_problem(before, found.hashes, directory, console)
     if refits:
         with checkpoints_in(directory, exp.driver):
             write_json(directory / "discretisation.json", refit_finer(exp, functional, theta, console))

@@ -16,7 +16,7 @@ from rich.markup import escape
 from pdefit._util import interrupts
 from pdefit.cli.config.settings import Job
 from pdefit.cli.run.experiment import Experiment
-from pdefit.cli.run.recorded import origin, same_problem, warn_of
+from pdefit.cli.run.recorded import origin, same_problem
 from pdefit.cli.runtime.terminal import FitProgress
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.fit import fit as fitting
@@ -47,7 +47,7 @@ def minimise(exp: Experiment, job: Job, saved: Saved | None, driver: AbstractDri
     hashes = fingerprint(exp.functional)
     resume = None if saved is None else RunState(saved.numbers, saved.arrays)
     if saved is not None:
-        warn_of(same_problem(saved.origin["hashes"], hashes, directory), console)
+        same_problem(saved.origin["hashes"], hashes, directory, console)
     extended = saved is not None and _is_extended(saved.origin, settings.max_iterations)
     belongs = {"config": origin(directory), "max_iterations": settings.max_iterations, "hashes": hashes}
     belongs["extended"] = extended

@@ -1,7 +1,7 @@
 """Existing run directories: configuration, experiment and checkpoint, and whether the problem is still the same."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -125,33 +125,35 @@ def at_best(exp: Experiment, saved: Saved) -> tuple[AbstractObjective, Array]:
     return restored(exp.functional, exp.stages, RunState(saved.numbers, saved.arrays))
 
 
-def same_problem(before: Mapping[str, Any], now: Mapping[str, str], directory: Path) -> list[str]:
+def same_problem(
+    before: Mapping[str, Any],
+    now: Mapping[str, str],
+    directory: Path,
+    console: Console | None = None,
+    same_loss: Callable[[], bool] | None = None,
+) -> None:
     """Refuse equations or data that are not those of a run.
 
-    Other versions or compiler flags may trace the same equations to another program. Where these differ too, nothing is
-    known of the equations and data that differ: their names, and `flags`, are returned. Otherwise the list is empty.
+    Other versions or compiler flags may trace the same equations to another program. Where these differ too, hashes prove
+    nothing: the loss decides, or a warning is printed.
 
     **Arguments:**
 
     - `before`, `now`: hashes by part, as of `fingerprint`.
     - `directory`: of the run.
+    - `console`: where the warning is printed.
+    - `same_loss`: whether the loss is that of the run.
     """
     changed = [part for part, value in now.items() if before.get(part) != value]
-    if changed and "flags" not in changed:
-        raise PdefitError(
-            f"The {' and '.join(changed)} are not those of '{directory}'; put them back, or start a new run"
-        )
-    return changed
-
-
-def warn_of(changed: list[str], console: Console) -> None:
-    """Print that flags differ from those of a run, where `same_problem` says so."""
     others = [part for part in changed if part != "flags"]
-    also = f"; hashes differ, too: {' and '.join(others)}" if others else ""
-    if changed:
-        console.print(
-            f"[yellow]versions, flags or device differ from the run's, so results may differ in their last bits{also}[/]"
+    if others and ("flags" not in changed or (same_loss is not None and not same_loss())):
+        raise PdefitError(
+            f"The {' and '.join(others)} are not those of '{directory}'; put them back, or start a new run"
         )
+    if changed and console is not None:
+        also = f"; hashes differ, too: {' and '.join(others)}" if others else ""
+        line = f"versions, flags or device differ from the run's, so results may differ in their last bits{also}"
+        console.print(f"[yellow]{line}[/]")
 
 
 def log_to(directory: Path) -> None:
