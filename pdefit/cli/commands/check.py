@@ -13,10 +13,10 @@ from rich.table import Table
 
 from pdefit._util.errors import PdefitError, sentence, unknown, with_space
 from pdefit.cli.config.command_line import boolean
-from pdefit.cli.run.source import describe
 from pdefit.cli.runtime.environment import prepare
 from pdefit.data.importers.piv import columns, netcdf
 from pdefit.data.importers.piv.read import format_of
+from pdefit.data.noise import describe
 from pdefit.data.readers.locate import locate
 from pdefit.data.readers.survey import ANGLES, AXES, Film, Survey, is_even, survey
 from pdefit.output.pictures.figures import Drawn

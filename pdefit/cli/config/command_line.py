@@ -15,8 +15,7 @@ MODULES = {
     **{verb: f"run.{verb}" for verb in ("simulate", "plan", "certify")},
     **dict.fromkeys(("compare-adjoints", "sensitivity", "doctor"), "run.studies"),
     **dict.fromkeys(("render", "report", "export"), "run.pictures"),
-    **dict.fromkeys(("list", "verify"), "commands.installed"),
-    **{verb: f"commands.{verb}" for verb in ("check", "new", "sweep")},
+    **{verb: f"commands.{verb}" for verb in ("check", "list", "new", "sweep", "verify")},
     "import": "commands.import_",
 }
 # flags of Hydra that are allowed, and their values; others read pickles or other primary configurations

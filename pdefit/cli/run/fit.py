@@ -28,11 +28,12 @@ from pdefit.cli.run.posterior import check_posterior, posterior_summary
 from pdefit.cli.run.quality import fit_quality, switch_bias
 from pdefit.cli.run.recorded import log_to, open_run
 from pdefit.cli.run.recordings import recordings_summary, sigma_summary, write_recordings
-from pdefit.cli.run.source import describe, noise_summary
+from pdefit.cli.run.source import noise_summary
 from pdefit.cli.runtime.memory_meter import Metered
 from pdefit.cli.runtime.process import Stopwatch
 from pdefit.cli.runtime.run_directory import recorded
 from pdefit.cli.runtime.terminal import say, warn
+from pdefit.data.noise import describe
 from pdefit.inverse.fit import fit as fitting
 from pdefit.inverse.fit.stability import step_choice
 from pdefit.inverse.objective.compiled import WEIGHTED

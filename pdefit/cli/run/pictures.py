@@ -14,7 +14,6 @@ from pdefit.cli.config.command_line import boolean, run_and_options
 from pdefit.output.pictures.figures import Drawn, draw_all, draw_run_movie
 from pdefit.output.pictures.report import write_report
 from pdefit.output.pictures.style import FORMATS
-from pdefit.output.store.export import export
 from pdefit.output.store.runs import RunFiles, find_runs, recordings_in
 from pdefit.output.store.xdmf import write_xdmf
 
@@ -129,6 +128,9 @@ def run_export(arguments: list[str], console: Console) -> None:
 
     - `arguments`: the directory of the run; `format=` netcdf (default), tiff, numpy or csv; `fields=[u,v]` (default: all).
     """
+    # here, because it loads JAX, which the other verbs do not need
+    from pdefit.output.store.export import export
+
     folder, options = run_and_options(arguments, "export", {"format": "netcdf", "fields": ""})
     names = [name.strip() for name in options["fields"].strip("[] ").split(",") if name.strip()] or None
 

@@ -1,10 +1,9 @@
-"""pdefit list and verify: what there is to choose from, and tests of the systems among it."""
+"""pdefit list: tables of what there is to choose from."""
 
 from contextlib import suppress
 from pathlib import Path
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from pdefit._util.atomic import read_json, write_json
@@ -13,8 +12,6 @@ from pdefit._util.digest import digest
 from pdefit._util.errors import PdefitError, unknown
 from pdefit.cli.config.catalogue import choices, costs, experiments
 from pdefit.cli.runtime.plugins import folders, systems
-from pdefit.conformance.report import Verification
-from pdefit.conformance.verify import verify
 
 KINDS = ("experiments", "systems", "solvers", "adjoints", "drivers", "stages")
 
@@ -81,37 +78,3 @@ def _read_systems() -> list[list[str]]:
         purpose = (cls.__doc__ or "").strip().partition("\n")[0]
         rows.append([name, declared, purpose, "" if issubclass(cls, AbstractVerifiable) else "unverified"])
     return rows
-
-
-_STYLES = {"passed": "green", "FAILED": "bold red", "not applicable": "dim"}
-
-
-def run_verify(names: list[str], console: Console) -> None:
-    """Verify the systems of these names, or all; raises `PdefitError` where a check fails."""
-    installed = systems()
-    for name in names:
-        if name not in installed:
-            raise unknown("system", name, installed)
-    failed = []
-    for name in names or sorted(installed):
-        report = verify(installed[name])
-        _show(name, report, console)
-        failed += [f"{name}: {f.name}" for f in report.failures]
-    if failed:
-        raise PdefitError(f"{len(failed)} of the checks failed ({'; '.join(failed)}); the table says what to do")
-
-
-def _show(name: str, report: Verification, console: Console) -> None:
-    if not report.verified:
-        console.print(f"[bold]{escape(name)}[/]: unverified, it has no example")
-        return
-    table = Table(
-        "check", "measured", "limit", "", title=f"{escape(name)} ({report.seconds:.1f} s)", title_justify="left"
-    )
-    table.box, table.title_style = None, "bold"
-    for f in report.findings:
-        measured = "" if f.measured is None else f"{f.measured:.2g}"
-        outcome = f"[{_STYLES[f.outcome]}]{f.outcome}[/]"
-        note = "" if f.passed else f"\n[dim]{escape(f.remedy)}[/]"
-        table.add_row(escape(f.name) + note, measured, f.limit, outcome)
-    console.print(table)
