@@ -1,5 +1,6 @@
 """The documentation: it builds strictly, holds every public name, and opens from a folder."""
 
+import dataclasses
 import fcntl
 import inspect
 import os
@@ -14,6 +15,9 @@ import yaml
 
 import pdefit
 from pdefit.cli.config import command_line
+from pdefit.cli.config._controls import ControlSettings
+from pdefit.cli.config.sources import DataSettings, Times
+from pdefit.cli.config.stages import StageSettings
 
 ROOT = Path(__file__).parents[1]
 
@@ -69,6 +73,10 @@ def test_every_key_and_every_verb_is_described(site):
     known -= {"defaults", "hydra", "experiment"}
     assert len(known) > 25
     assert [name for name in sorted(known) if f'id="{name}"' not in configuration] == []
+    fields = [
+        f.name for section in (Times, DataSettings, StageSettings, ControlSettings) for f in dataclasses.fields(section)
+    ]
+    assert [name for name in fields if f"<code>{name}</code>" not in configuration] == []
     words = re.sub("<[^>]*>", "", _text(site, "reference/command-line"))
     assert all(f"pdefit {verb}" in words for verb in command_line.MODULES)
 

@@ -218,6 +218,7 @@ def _task(verb: str, cfg: DictConfig, files: list[str], wants_traceback: bool) -
             return
         _prepare()
         from pdefit.cli.config.read import read_settings
+        from pdefit.cli.config.settings import Job
         from pdefit.cli.run.recorded import open_run
 
         settings = read_settings(cfg)
@@ -225,13 +226,13 @@ def _task(verb: str, cfg: DictConfig, files: list[str], wants_traceback: bool) -
         command = ["pdefit", verb, *files, *typed]
         # a job that a queue starts again in its directory goes on
         again = several and verb == "fit" and RunFiles(directory).has("provenance.json")
-        before = {"saved": open_run([str(directory)], verb).files.saved} if again else {}
+        before = {"saved": open_run([str(directory)], verb, console)[1]} if again else {}
         with run_directory.recorded(directory, command, settings, name, again, alone=not several):
             run = _command(verb)
             # Tracing makes millions of short-lived objects, and what was imported stays: a sixth of its time is saved.
             gc.freeze()
             gc.set_threshold(10_000, 10, 10)
-            run(settings, directory, name, console, **before)
+            run(Job(settings, directory, name, console), **before)
     except PdefitError as error:
         _report(str(error))
         if several:

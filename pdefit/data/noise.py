@@ -1,6 +1,7 @@
 """The noise of a record, estimated from the record alone."""
 
 import dataclasses
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -124,3 +125,12 @@ def _differences(times: np.ndarray, series: np.ndarray, counts: np.ndarray, orde
         total += weight * series[i : i + windows]
         squares += weight**2
     return (total / np.sqrt(squares))[inside]
+
+
+def describe(noise: Mapping[str, NoiseEstimate]) -> list[str]:
+    """Messages for the user, one line for each variable."""
+    return [
+        f"sigma of {name} = {n.sigma:.3g} ±{n.error:.0%}, estimated from {n.count} differences of order {n.order} in time"
+        + ("" if n.settled else "; still falling with the order: it may contain changes of the signal between frames")
+        for name, n in noise.items()
+    ]

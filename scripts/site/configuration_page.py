@@ -1,20 +1,25 @@
-"""The reference of the configuration: from the comments in conf/, and from the registry of names."""
+"""The reference of the configuration: from the classes of its sections, the comments in conf/, and the registry of names."""
 
+import dataclasses
 import inspect
 import re
-from collections.abc import Callable, Iterator
+import typing
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import api_pages
 
 import pdefit
 from pdefit.cli.config import _registry
+from pdefit.cli.config._reader import described
+from pdefit.cli.config._types import Read
+from pdefit.cli.config.settings import Settings
 
 _INTRODUCTION = """# Configuration
 
-All keys of an experiment, with their defaults and meaning. This page is made from `conf/config.yaml` and from the classes
-themselves. An experiment sets some of the keys, and the command line overrides both:
+All keys of an experiment, with their defaults and meaning. This page is made from the classes that read them, and from
+`conf/config.yaml`. An experiment sets some of the keys, and the command line overrides both:
 
 ```bash
 pdefit fit experiment=reaction/fisher_front seed=3 controls.D.guess=2.0 solver=tsit5
@@ -25,7 +30,7 @@ A key that is written as `GROUP=NAME` takes a whole file of settings. Its own ke
 `adjoint.levels=3`. Numbers are in the units of the system.
 """
 _KEY = re.compile(r"(?P<indent> *)(?P<key>[\w]+):\s*(?P<value>.*?)\s*(?:\s# (?P<comment>.*))?$")
-_ITEM = re.compile(r"#   (?P<keys>[a-z_]+(?:, [a-z_]+)*): (?P<text>.*)")
+_ARGUMENT = re.compile(r"^- (?P<keys>`\w+`(?:, `\w+`)*): (?P<text>.*?)(?=^- `|\Z)", re.MULTILINE | re.DOTALL)
 # what stands in code: settings, mappings, names with an underscore or a dot, constants of YAML
 _CODE = re.compile(
     r"\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}|[\w./]+=[\w./-]+|(?<![\w/.])[a-z]\w*(?:[_.][A-Za-z]\w*)+\b"
@@ -34,12 +39,11 @@ _CODE = re.compile(
 
 
 class Entry(NamedTuple):
-    """One key: its default, what is said of it, and what is said of the keys below it."""
+    """One key: its default, and what is said of it."""
 
     key: str
     value: str
     text: str
-    items: list[tuple[str, str]]
 
 
 def entries(text: str) -> Iterator[Entry]:
@@ -55,23 +59,55 @@ def entries(text: str) -> Iterator[Entry]:
             above.append(line)
             continue
         if (found := _KEY.match(line)) and not found["indent"]:
-            words, items = _comments(above)
-            yield Entry(found["key"], found["value"], " ".join([*words, found["comment"] or ""]).strip(), items)
+            words = [line[1:].strip() for line in above]
+            yield Entry(found["key"], found["value"], " ".join([*words, found["comment"] or ""]).strip())
         above = []
 
 
-def _comments(lines: list[str]) -> tuple[list[str], list[tuple[str, str]]]:
-    words: list[str] = []
-    items: list[tuple[str, str]] = []
-    for line in lines:
-        if item := _ITEM.match(line):
-            items.append((item["keys"], item["text"]))
-        elif items:
-            keys, text = items.pop()
-            items.append((keys, f"{text} {line[1:].strip()}"))
-        else:
-            words.append(line[1:].strip())
-    return words, items
+def section_of(hint: Any) -> type | None:
+    """The section whose keys a value of this type has, or each of its entries; None where it has none."""
+    for part in (*getattr(hint, "__metadata__", ()), *typing.get_args(hint), hint):
+        if isinstance(part, Read) and isinstance(part.expected, type):
+            return part.expected
+        if inspect.isclass(part) and dataclasses.is_dataclass(part) and part.__module__.startswith("pdefit.cli.config"):
+            return part
+    return None
+
+
+def keys_of(section: type, without: Collection[str] = ()) -> list[str]:
+    """Lines about the keys of a section: their types and defaults, and what the docstring of its class says.
+
+    **Arguments:** `section`: its class; `without`: keys that are explained elsewhere.
+    """
+    hints = typing.get_type_hints(section, include_extras=True)
+    defaults = {
+        f.name: f.default for f in dataclasses.fields(section) if f.default not in (dataclasses.MISSING, None, ())
+    }
+    told = inspect.getdoc(section) or ""
+    lines = []
+    for found in _ARGUMENT.finditer(told.partition("**Arguments:**")[2].partition("\n\n**")[0]):
+        names = re.findall(r"\w+", found["keys"])
+        if names[0] in without:
+            continue
+        stated = f", default `{_plain(defaults[names[0]])}`" if names[0] in defaults else ""
+        text = _nulls(" ".join(found["text"].split()))
+        lines.append(f"- {found['keys']}: {text} Expects {_typed(hints[names[0]])}{stated}.")
+    return lines
+
+
+def _nulls(text: str) -> str:
+    """A text whose `null` is in code wherever it is not yet."""
+    return "`".join(part if n % 2 else re.sub(r"\bnull\b", "`null`", part) for n, part in enumerate(text.split("`")))
+
+
+def _plain(default: Any) -> str:
+    if isinstance(default, bool):
+        return str(default).lower()
+    return str(default) if isinstance(default, int | float | str) else _registry.snake_case(type(default).__name__)
+
+
+def _typed(hint: Any) -> str:
+    return _nulls(re.sub(r"\{.*?\}|\[\[.*\]\]", lambda found: f"`{found[0]}`", described(hint)))
 
 
 def coded(text: str) -> str:
@@ -89,11 +125,11 @@ def write(folder: Path) -> str:
     text = (folder / "config.yaml").read_text(encoding="utf-8")
     groups = dict(re.findall(r"^  - (\w+): (\w+)$", text, re.MULTILINE))
     groups.pop("experiment")
-    described = {e.key: e for e in entries(text) if e.key not in ("defaults", "hydra")}
+    stated = {e.key: e for e in entries(text) if e.key not in ("defaults", "hydra")}
     parts = [_INTRODUCTION, "## Keys"]
-    parts += [_entry(e) for key, e in described.items() if key not in groups]
+    parts += [_entry(e) for key, e in stated.items() if key not in groups]
     parts += ["## Groups", "Each group is chosen by `GROUP=NAME`."]
-    parts += [_group(folder / name, default, described.get(name)) for name, default in groups.items()]
+    parts += [_group(folder / name, default, stated.get(name)) for name, default in groups.items()]
     parts += ["## Classes by name", _CLASSES]
     parts += [_kind(kind) for kind in _registry.KINDS]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -107,7 +143,10 @@ without a default must be given."""
 def _entry(entry: Entry) -> str:
     default = "Must be given." if entry.value == "???" else f"Default `{entry.value or 'empty'}`."
     lines = [f"### `{entry.key}`", f"{default} {_sentence(entry.text)}"]
-    lines += ["\n".join(f"- {_names(keys)}: {coded(text)}" for keys, text in entry.items)] if entry.items else []
+    hint = typing.get_type_hints(Settings, include_extras=True).get(entry.key)
+    section = section_of(hint)
+    if section is not None:
+        lines.append("\n".join(keys_of(section)))
     return "\n\n".join(lines)
 
 
@@ -116,19 +155,16 @@ def _sentence(text: str) -> str:
     return whole if whole.endswith((".", ":")) else f"{whole}."
 
 
-def _names(keys: str) -> str:
-    return ", ".join(f"`{key}`" for key in keys.split(", "))
-
-
-def _group(folder: Path, default: str, described: Entry | None) -> str:
+def _group(folder: Path, default: str, entry: Entry | None) -> str:
     parts = [f"### `{folder.name}=`", f"Default `{default}`."]
-    if described is not None:
-        parts[-1] += f" {_sentence(described.text)}"
-        parts += (
-            ["\n".join(f"- {_names(keys)}: {coded(text)}" for keys, text in described.items)] if described.items else []
-        )
-    for file in sorted(folder.glob("*.yaml")):
-        text = file.read_text(encoding="utf-8")
+    if entry is not None:
+        parts[-1] += f" {_sentence(entry.text)}"
+    files = {file: file.read_text(encoding="utf-8") for file in sorted(folder.glob("*.yaml"))}
+    section = section_of(typing.get_type_hints(Settings, include_extras=True).get(folder.name))
+    explained = {key for text in files.values() for key, _, _ in _commented(text)}
+    if section is not None and (lines := keys_of(section, explained)):
+        parts.append("\n".join(lines))
+    for file, text in files.items():
         first = next((line[1:].strip() for line in text.splitlines() if line.startswith("#")), "")
         lines = [f"`{file.stem}`", f":   {coded(first)}"]
         for key, value, comment in _commented(text):

@@ -3,6 +3,8 @@
 import csv
 import json
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import h5py
@@ -153,3 +155,10 @@ def test_a_terminated_fit_keeps_what_it_found(start, tmp_path):
     assert (run / "state" / "state.h5").exists() and not (run / "summary.json").exists()
     assert not (run / "DONE").exists() and not (run / "FAILED").exists()
     assert f"interrupted by SIGTERM: not everything is written; `pdefit resume {run}` goes on" in err
+
+
+def test_verbs_that_compute_nothing_start_without_jax():
+    """It takes seconds to load."""
+    light = ("main", "run.pictures", "commands.list", "commands.new", "commands.sweep")
+    words = f"import sys, {', '.join(f'pdefit.cli.{name}' for name in light)}; sys.exit('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", words], timeout=120).returncode == 0

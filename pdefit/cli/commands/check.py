@@ -13,9 +13,9 @@ from rich.table import Table
 
 from pdefit._util.errors import PdefitError, sentence, unknown, with_space
 from pdefit.cli.config.command_line import boolean
-from pdefit.cli.run.source import describe
 from pdefit.cli.runtime.environment import prepare
 from pdefit.data.importers.piv_files import only_imported
+from pdefit.data.noise import describe
 from pdefit.data.readers.locate import locate
 from pdefit.data.readers.survey import ANGLES, AXES, Film, Survey, is_even, survey
 from pdefit.data.readers.vectors import Vectors, about_vectors, vectors_of

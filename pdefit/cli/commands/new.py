@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 
@@ -88,13 +89,8 @@ def write_plugin(parent: Path, name: str, package: str) -> Path:
     if os.path.lexists(folder):
         raise PdefitError(f"The folder '{name}' exists already; choose another name, or remove it")
     words = {"<<package>>": package, "<<project>>": package.replace("_", "-")}
-    templates = resources.files("pdefit.cli") / "skeleton"
     try:
-        for template, target in _FILES.items():
-            file = partial / _filled(target, words)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            text = templates.joinpath(template).read_text(encoding="utf-8")
-            file.write_text(_filled(text, words), encoding="utf-8", newline="\n")
+        _write({partial / _filled(target, words): template for template, target in _FILES.items()}, words)
         os.rename(partial, folder)
     except OSError as error:
         raise PdefitError(f"The folder '{name}' cannot be written here: {error.strerror or error}") from None
@@ -113,18 +109,23 @@ def write_files(folder: Path, name: str) -> list[Path]:
     """
     if not re.fullmatch(r"[A-Za-z_]\w*", name):
         raise PdefitError(f"A file of equations expects letters, digits and _ in its name, but got '{name}.py'")
-    templates = resources.files("pdefit.cli") / "skeleton"
     files = {folder / f"{name}{ending}": template for template, ending in _ALONE.items()}
     for file in files:
         if os.path.lexists(file):
             raise PdefitError(f"'{file.name}' exists already; choose another name, or remove it")
     try:
-        for file, template in files.items():
-            text = templates.joinpath(template).read_text(encoding="utf-8")
-            write_text(file, _filled(text, {"<<file>>": name}))
+        _write(files, {"<<file>>": name})
     except OSError as error:
         raise PdefitError(f"'{name}.py' cannot be written here: {error.strerror or error}") from None
     return [*files]
+
+
+def _write(files: Mapping[Path, str], words: dict[str, str]) -> None:
+    """Write files from their templates, with words in place of placeholders."""
+    templates = resources.files("pdefit.cli") / "skeleton"
+    for file, template in files.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_text(file, _filled(templates.joinpath(template).read_text(encoding="utf-8"), words))
 
 
 def _filled(text: str, words: dict[str, str]) -> str:

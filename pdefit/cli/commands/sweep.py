@@ -1,15 +1,14 @@
 """pdefit sweep status, collect and report: the jobs of a sweep as they are, as a table, and as a page."""
 
 import time
-from pathlib import Path
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-from pdefit._util.errors import PdefitError, sentence, unknown
-from pdefit.cli.config.command_line import boolean, options_among
+from pdefit._util.errors import sentence, unknown
+from pdefit.cli.config.command_line import boolean, named_directory, options_among
 from pdefit.cli.sweeps.jobs import OPEN, RUNNING, WAITING, Job, jobs_of, tally
 from pdefit.cli.sweeps.record import Sweep, read_sweep
 
@@ -30,9 +29,8 @@ def run_sweep(arguments: list[str], console: Console) -> None:
     if action not in _ACTIONS:
         raise unknown("action of sweep", action, _ACTIONS)
     chosen, rest = options_among(rest, {"watch": "false"} if action == "status" else {})
-    if len(rest) != 1 or rest[0].startswith("-"):
-        raise PdefitError(f"sweep {action} expects the directory of a sweep, e.g. pdefit sweep {action} runs/...-sweep")
-    sweep = read_sweep(Path(rest[0]))
+    alone = rest if len(rest) == 1 else []
+    sweep = read_sweep(named_directory(alone, f"sweep {action}", "a sweep", "runs/...-sweep"))
     if action == "status":
         _status(sweep, boolean(chosen["watch"], "watch"), console)
         return

@@ -2,30 +2,22 @@
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from pdefit._util.errors import PdefitError, unknown
 from pdefit.cli.config._reader import read_section
+from pdefit.cli.config._registry import lookup
 from pdefit.cli.config._types import Count, Pair, Positive, Read, is_measure
 from pdefit.inverse.controls.declare import Control
-from pdefit.inverse.controls.guesses import AbstractGuess, FromData, Perturb, Value
-from pdefit.inverse.controls.priors import AbstractPrior, LogNormal, Measured, Normal
+from pdefit.inverse.controls.guesses import AbstractGuess, FromData, Value
+from pdefit.inverse.controls.priors import AbstractPrior
 from pdefit.inverse.controls.sobolev import Smoothing
-from pdefit.inverse.controls.transforms import AbstractTransform, Identity, Log, Log10, Logit, Scale, Softplus
+from pdefit.inverse.controls.transforms import AbstractTransform, Identity
 
-_TRANSFORMS = {"identity": Identity, "log": Log, "log10": Log10, "logit": Logit, "softplus": Softplus, "scale": Scale}
-_PRIORS = {"normal": Normal, "log_normal": LogNormal}
 _NUMBERS = ("a name alone", "one number", "two numbers")
-
-
-def _single(node: Any, path: str) -> tuple[str, Any]:
-    """Key and value of a mapping with one entry, e.g. {logit: [0, 1]}."""
-    if not isinstance(node, Mapping) or len(node) != 1:
-        raise PdefitError(f"{path} expects a name or one `name: numbers`, but got {node!r}")
-    return next(iter(node.items()))
 
 
 def _number(node: Any, path: str) -> float:
@@ -38,16 +30,17 @@ def _numbers(node: Any, path: str) -> Any:
     return [_numbers(x, path) for x in node] if isinstance(node, list) else _number(node, path)
 
 
-def _called(target: Callable[..., Any], node: Any, path: str) -> Any:
-    """Object of a class that takes numbers."""
-    numbers = node if isinstance(node, list | tuple) else [node]
+def _called(base: type, node: Any, path: str) -> Any:
+    """Object of a kind from its name alone, or from its name and the numbers that it takes: `log`, `{logit: [0, 1]}`."""
+    node = {node: []} if isinstance(node, str) else node
+    if not isinstance(node, Mapping) or len(node) != 1:
+        raise PdefitError(f"{path} expects a name or one `name: numbers`, but got {node!r}")
+    ((name, given),) = node.items()
+    target, numbers = lookup(str(name), base, path), given if isinstance(given, list | tuple) else [given]
     parameters = inspect.signature(target).parameters.values()
-    least = sum(p.default is p.empty for p in parameters)
-    if not least <= len(numbers) <= len(parameters):
-        names = ", ".join(p.name for p in parameters)
-        raise PdefitError(
-            f"{path} expects {_NUMBERS[len(parameters)]} ({names or 'it takes no numbers'}), but got {node!r}"
-        )
+    if not sum(p.default is p.empty for p in parameters) <= len(numbers) <= len(parameters):
+        wanted = ", ".join(p.name for p in parameters) or "it takes no numbers"
+        raise PdefitError(f"{path}.{name} expects {_NUMBERS[len(parameters)]} ({wanted}), but got {given!r}")
     try:
         return target(*(_number(x, path) for x in numbers))
     except ValueError as error:
@@ -55,45 +48,56 @@ def _called(target: Callable[..., Any], node: Any, path: str) -> Any:
 
 
 def _transform(node: Any, path: str) -> AbstractTransform:
-    name, arguments = (node, []) if isinstance(node, str) else _single(node, path)
-    if name not in _TRANSFORMS:
-        raise unknown(f"transform ({path})", str(name), _TRANSFORMS)
-    return _called(_TRANSFORMS[name], arguments, path)
+    return _called(AbstractTransform, node, path)
+
+
+def _prior(node: Any, path: str) -> AbstractPrior:
+    return _called(AbstractPrior, node, path)
 
 
 def _guess(node: Any, path: str) -> AbstractGuess:
     if node == "data":
         return FromData()
     if isinstance(node, Mapping):
-        kind, arguments = _single(node, path)
-        if kind != "perturb":
-            raise unknown(f"kind of guess ({path})", str(kind), ("perturb", "data"))
-        return _called(Perturb, arguments, path)
-    if isinstance(node, list):
-        try:
-            return Value(np.asarray(_numbers(node, path)))
-        except ValueError:
-            raise PdefitError(f"{path} expects lists of equal length, but got {node!r}") from None
-    return Value(_number(node, path))
-
-
-def _prior(node: Any, path: str) -> AbstractPrior:
-    if node == "measured":
-        return Measured()
-    kind, arguments = _single(node, path)
-    if kind not in _PRIORS:
-        raise unknown(f"prior ({path})", str(kind), (*_PRIORS, "measured"))
-    return _called(_PRIORS[kind], arguments, path)
+        if wrong := {*node} - {"perturb"}:
+            raise unknown(f"kind of guess ({path})", str(wrong.pop()), ("perturb", "data"))
+        return _called(AbstractGuess, node, path)
+    try:
+        return Value(np.asarray(_numbers(node, path)) if isinstance(node, list) else _number(node, path))
+    except ValueError:
+        raise PdefitError(f"{path} expects lists of equal length, but got {node!r}") from None
 
 
 @dataclasses.dataclass(frozen=True)
-class _Control:
-    """The keys of one control, as of `Control`."""
+class ControlSettings:
+    """The keys of one control, as of `Control`.
 
-    transform: Annotated[AbstractTransform, Read(_transform)] = Identity()
-    guess: Annotated[AbstractGuess | None, Read(_guess)] = None
+    **Arguments:**
+
+    - `transform`: the map to the space of the search: identity, log, log10, logit, softplus or scale.
+    - `guess`: where the fit starts: a number or list, `{perturb: [low, high]}`, or data. perturb is the value of the system
+      (of a twin: the truth) times a random factor; data takes observed values.
+    - `bounds`: `[smallest, largest]` value.
+    - `prior`: knowledge from elsewhere: `{normal: [mean, deviation]}`, `{log_normal: [median, deviation of the logarithm]}`,
+      or measured.
+    - `unit`: compared with the unit that the system declares.
+    - `scale`: size of a typical change, in the space of the search.
+    - `smoothing`: how smooth the unknown field is. A number counts grid cells. `length` is in the unit of the grid,
+      `amplitude` the standard deviation of a prior around the guess, and `order` that of the fall-off of fine modes.
+      `mean` has by axis a factor of the mean along it, and over `time` a field that depends on time is smoothed, too.
+    - `modes`: makes the unknown field of this many smooth modes; the data choose how smooth it is.
+    - `scope`: shared by all recordings, or experiment: each recording has its own.
+    - `estimate`: false keeps the guess.
+    """
+
+    transform: Annotated[AbstractTransform, Read(_transform, "a name, or its numbers, too, e.g. {logit: [0, 1]}")] = (
+        Identity()
+    )
+    guess: Annotated[AbstractGuess | None, Read(_guess, "a number, a list, data or {perturb: [LOW, HIGH]}")] = None
     bounds: Pair | None = None
-    prior: Annotated[AbstractPrior | None, Read(_prior)] = None
+    prior: Annotated[
+        AbstractPrior | None, Read(_prior, "measured, or a name and its numbers, e.g. {normal: [1, 0.5]}")
+    ] = None
     unit: str | None = None
     scale: Positive = 1.0
     smoothing: Positive | Smoothing | None = None
@@ -103,7 +107,7 @@ class _Control:
 
 
 # a node of the nested mapping `controls` is a control if it holds one of these keys, so no array may have such a name
-CONTROL_KEYS = tuple(field.name for field in dataclasses.fields(_Control))
+CONTROL_KEYS = tuple(field.name for field in dataclasses.fields(ControlSettings))
 
 
 def read_controls(node: Any, path: str = "controls") -> dict[str, Any]:
@@ -116,7 +120,7 @@ def read_controls(node: Any, path: str = "controls") -> dict[str, Any]:
         if isinstance(value, str):
             out[name] = Control(transform=_transform(value, inner))
         elif isinstance(value, Mapping) and any(word in value for word in CONTROL_KEYS):
-            out[name] = Control(**vars(read_section(_Control, value, inner)))
+            out[name] = Control(**vars(read_section(ControlSettings, value, inner)))
         else:
             out[name] = read_controls(value, inner)
     return out

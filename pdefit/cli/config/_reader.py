@@ -102,7 +102,7 @@ def _called(target: Target, node: Mapping[str, Any], path: str, label: str) -> A
     for key, value in node.items():
         hint, below = hints.get(key, Any), _below(path, key)
         # a converter may take more than the hint of its field
-        arguments[key] = _inside(hint, value, below) if key in late else read(hint, value, below)
+        arguments[key] = _inside(hint, value, below) if key in late else read(hint, value, below, floats=not label)
     where = f"{path} ({label})" if label else path
     try:
         made = target(**arguments)
@@ -118,8 +118,14 @@ def _called(target: Target, node: Mapping[str, Any], path: str, label: str) -> A
     return made
 
 
-def read(hint: Any, value: Any, path: str) -> Any:
-    """Entry of a configuration by its type hint: the first type of a union that the value fits."""
+def read(hint: Any, value: Any, path: str, floats: bool = False) -> Any:
+    """Entry of a configuration by its type hint: the first type of a union that the value fits.
+
+    **Arguments:**
+
+    - `hint`, `value`: the type, and what stands at `path`.
+    - `floats`: whether a whole number becomes a float where one is expected.
+    """
     options = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
     but, plain = f"got {value!r}", list[Any]()
     for option in options:
@@ -135,8 +141,8 @@ def read(hint: Any, value: Any, path: str) -> Any:
             if _is_section(option) and (isinstance(value, Mapping) or len(options) == 1):
                 return read_section(option, value, path)
     made = _inside(hint, value, path)
-    if any(fits(option, made) for option in plain):
-        return made
+    if kind := [option for option in plain if fits(option, made)]:
+        return float(made) if floats and kind[0] is float else made
     raise PdefitError(f"{path} expects {described(hint)}, but {but}")
 
 
@@ -144,7 +150,8 @@ def described(hint: Any) -> str:
     """What a type hint expects, in words."""
     origin, inside = typing.get_origin(hint), typing.get_args(hint)
     for rule in getattr(hint, "__metadata__", ()):
-        return rule.words if isinstance(rule, Expected) else described(hint.__origin__)
+        said = rule.words if isinstance(rule, Expected) else rule.expected
+        return said if isinstance(said, str) else described(said or hint.__origin__)
     if hint in _WORDS:
         return _WORDS[hint]
     if origin is typing.Literal:
@@ -160,9 +167,10 @@ def described(hint: Any) -> str:
         return "numbers"
     if not (_is_section(hint) or issubclass(hint, _BASES)):
         return f"a {hint.__name__}"
-    if _is_section(hint) or _concrete(hint):
+    known = names(hint)
+    if _is_section(hint) or (_concrete(hint) and (not known or hint in known.values())):
         return f"a mapping of {', '.join(inspect.signature(hint).parameters)}"
-    some = next(iter(sorted(names(hint))), "NAME")
+    some = next(iter(sorted(known)), "NAME")
     return f"the name of a kind of {word(hint)} and its arguments, e.g. {{name: {some}}}"
 
 
@@ -177,7 +185,10 @@ def _inside(hint: Any, value: Any, path: str) -> Any:
             return _made({"name": value}, path, bases)
     if not isinstance(value, Mapping):
         return value
-    if "_target_" in value or (bases and "name" in value) or any(map(_concrete, bases)):
+    if "_target_" in value:
+        # where a number may stand, a function may make it as well
+        return _made(value, path, (object,) if not bases or fits(hint, 0.0) else bases)
+    if (bases and "name" in value) or any(map(_concrete, bases)):
         return _made(value, path, bases)
     return {k: _inside(hint, v, f"{path}.{k}") for k, v in value.items()}
 
@@ -194,8 +205,7 @@ def _target(node: Mapping[str, Any], path: str, bases: tuple[type, ...]) -> Targ
         if "name" in node:
             raise PdefitError(f"{path} has a name and a _target_; keep one of them")
         makes = returned(target)
-        # where any module is allowed, a function may make an array as well
-        if bases and eqx.Module not in bases and not (inspect.isclass(makes) and issubclass(makes, bases)):
+        if bases != (object,) and not (inspect.isclass(makes) and issubclass(makes, bases)):
             kinds = " or ".join(map(word, bases))
             raise PdefitError(f"{path} expects a kind of {kinds}, which '{node['_target_']}' is not")
         return target

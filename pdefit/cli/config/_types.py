@@ -48,9 +48,16 @@ class Expected:
 
 
 class Read(NamedTuple):
-    """A function that reads a value of an annotated type; its second argument is the path, for errors."""
+    """A function that reads a value of an annotated type.
+
+    **Arguments:**
+
+    - `read`: the function; its second argument is the path, for errors.
+    - `expected`: in words, or the section whose keys the value has, or each of its entries; else the type says it.
+    """
 
     read: Callable[[Any, str], Any]
+    expected: str | type | None = None
 
 
 def is_number(value: Any) -> bool:

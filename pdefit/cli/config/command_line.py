@@ -15,8 +15,7 @@ MODULES = {
     **{verb: f"run.{verb}" for verb in ("simulate", "plan", "certify")},
     **dict.fromkeys(("compare-adjoints", "sensitivity", "doctor"), "run.studies"),
     **dict.fromkeys(("render", "report", "export"), "run.pictures"),
-    **dict.fromkeys(("list", "verify"), "commands.installed"),
-    **{verb: f"commands.{verb}" for verb in ("check", "new", "sweep")},
+    **{verb: f"commands.{verb}" for verb in ("check", "list", "new", "sweep", "verify")},
     "import": "commands.import_",
 }
 # flags of Hydra that are allowed, and their values; others read pickles or other primary configurations
@@ -93,14 +92,20 @@ def run_and_options(words: Sequence[str], verb: str, defaults: Mapping[str, str]
     - `words`: those after the verb, which errors name.
     - `defaults`: of the options.
     """
-    if not names_a_run(words):
-        raise PdefitError(f"{verb} expects the directory of a run, or a folder of runs, e.g. pdefit {verb} runs/...")
+    directory = named_directory(words, verb, "a run, or a folder of runs", "runs/...")
     chosen, rest = options_among(words[1:], defaults)
     for word in rest:
         if "=" not in word:
             raise PdefitError(f"'{word}' is not of the form key=value")
         raise unknown(f"key of {verb}", word.partition("=")[0], defaults)
-    return Path(words[0]), chosen
+    return directory, chosen
+
+
+def named_directory(words: Sequence[str], verb: str, of: str, example: str) -> Path:
+    """The directory that the first word after a verb names; errors say what it is `of`."""
+    if not names_a_run(words):
+        raise PdefitError(f"{verb} expects the directory of {of}, e.g. pdefit {verb} {example}")
+    return Path(words[0])
 
 
 def names_a_run(words: Sequence[str]) -> bool:

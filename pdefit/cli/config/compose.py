@@ -1,6 +1,7 @@
 """Configurations composed in a running Python program, and experiments in a file."""
 
 import copy
+import io
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from pdefit.cli.config.command_line import split
 from pdefit.cli.config.configuration import readable, register_resolvers
 from pdefit.cli.config.hydra_guard import guarded
 from pdefit.cli.runtime import plugins
+from pdefit.cli.runtime.equations import text_of
 
 
 @contextmanager
@@ -71,13 +73,9 @@ def register_experiment(path: Path) -> str:
     name = path.stem
     if not re.fullmatch(r"\w[\w-]*", name):
         raise PdefitError(f"'{path}' expects a name of letters, digits, '_' and '-', since its runs are named after it")
-    # opening a pipe or a device could block for ever
-    if not path.is_file():
-        raise PdefitError(f"The experiment '{path}' does not exist, or is no file; correct the path")
+    text = text_of(path, "experiment")
     try:
-        content = OmegaConf.load(path)
-    except UnicodeDecodeError:
-        raise PdefitError(f"'{path}' is not in UTF-8; save it as UTF-8") from None
+        content = OmegaConf.load(io.StringIO(text))
     except (OmegaConfBaseException, PdefitError) as error:
         raise readable(error) from None
     # YAML raises almost any exception for a damaged text

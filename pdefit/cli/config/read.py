@@ -19,11 +19,11 @@ from pdefit.cli.config.settings import Settings
 def read_settings(cfg: DictConfig) -> Settings:
     """Settings of a configuration, checked as far as that is possible without data."""
     node = _plain(cfg)
-    gauge, each = read_gauge(node), each_recording(node)
+    each = each_recording(node)
     if isinstance(each, str) or not each:
-        return read_section(Settings, {**node, "recordings": each, "gauge": gauge})
+        return read_section(Settings, {**node, "recordings": each})
     settings = {name: read_section(Settings, one) for name, one in each.items()}
-    return dataclasses.replace(next(iter(settings.values())), recordings=settings, gauge=gauge)
+    return dataclasses.replace(next(iter(settings.values())), recordings=settings)
 
 
 def _plain(cfg: DictConfig) -> dict[str, Any]:
@@ -89,20 +89,7 @@ def _one(node: Mapping[str, Any], name: str, changes: Any, number: int) -> dict[
     for section in changes:
         if section not in SECTIONS:
             raise unknown(f"section of recordings.{name}", str(section), SECTIONS)
-    one = {**merged(node, changes), "recordings": "", "gauge": {}, "seed": node["seed"] + number}
+    one = {**merged(node, changes), "recordings": "", "seed": node["seed"] + number}
     if one["twin"] is None or "seed" in (changes.get("twin") or {}):
         return one
     return merged(one, {"twin": {"seed": node["twin"]["seed"] + number}})
-
-
-def read_gauge(node: Mapping[str, Any]) -> dict[str, int | str]:
-    """What is fixed of controls of which the data show only differences between recordings."""
-    gauge = {} if node["gauge"] is None else node["gauge"]
-    if not isinstance(gauge, Mapping):
-        raise PdefitError(f"gauge expects CONTROL: sum, or the number of a recording, but got {gauge!r}")
-    if gauge and node["recordings"] is None:
-        raise PdefitError("gauge fixes controls of many recordings, but there is one; set recordings, or remove gauge")
-    for path, rule in gauge.items():
-        if rule != "sum" and (isinstance(rule, bool) or not isinstance(rule, int) or rule < 0):
-            raise PdefitError(f"gauge.{path} expects sum, or the number of a recording, such as 0, but got {rule!r}")
-    return dict(gauge)

@@ -2,16 +2,18 @@
 
 import dataclasses
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import equinox as eqx
 import jax
 import numpy as np
+from rich.console import Console
 
 from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.memory import size_in_bytes
 from pdefit.adjoints.base import AbstractAdjoint, Checkpointed
-from pdefit.cli.config._controls import read_controls
+from pdefit.cli.config._controls import ControlSettings, read_controls
 from pdefit.cli.config._reader import make, read_section
 from pdefit.cli.config._system import SystemSettings, read_system
 from pdefit.cli.config._types import (
@@ -29,7 +31,7 @@ from pdefit.cli.config._types import (
     is_whole,
 )
 from pdefit.cli.config.sources import DataSettings, Initial, Reference, Solver, Times, TwinSettings, read_initial
-from pdefit.cli.config.stages import Stages, read_stages
+from pdefit.cli.config.stages import Stages, StageSettings, read_stages
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.batch import AbstractBatch
 from pdefit.inverse.controls.declare import Declaration
@@ -46,7 +48,7 @@ class Store:
 
     **Arguments:**
 
-    - `fields`: names of the fields to keep; None for all.
+    - `fields`: names of the fields to keep; null for all.
     - `every`: n keeps each n-th frame.
     - `dtype`: of the numbers.
     - `budget`: largest size of the file, as "2 GB" or in bytes.
@@ -89,6 +91,17 @@ class Store:
         return values * np.dtype(self.dtype).itemsize * kinds * (frames // self.every + 1)
 
 
+def _is_rule(x: Any) -> bool:
+    return x == "sum" or is_whole(x)
+
+
+# null stands for no gauge
+_GAUGE = Expected(
+    "CONTROL: sum, or the number of a recording, such as 0",
+    lambda x: x is None or isinstance(x, Mapping) and all(map(_is_rule, x.values())),
+    lambda x: dict(x or {}),
+    each=_is_rule,
+)
 Certificate = Literal["stop", "warn", "end"]
 
 
@@ -170,7 +183,7 @@ class Settings:
     noise: Number | None
     dt: TimeStep | None
     lyapunov: bool
-    posterior: Annotated[PosteriorSettings | None, Read(_posterior)]
+    posterior: Annotated[PosteriorSettings | None, Read(_posterior, PosteriorSettings)]
     smooth_tangents: bool
     times: Times
     data: DataSettings | None
@@ -185,15 +198,20 @@ class Settings:
     driver: AbstractDriver
     batch: AbstractBatch
     formulation: AbstractFormulation
-    stages: Annotated[Stages, Read(read_stages)]
-    controls: Annotated[Declaration, Read(read_controls)]
+    stages: Annotated[Stages, Read(read_stages, StageSettings)]
+    controls: Annotated[Declaration, Read(read_controls, ControlSettings)]
     regularizers: Annotated[tuple[AbstractRegularizer, ...], Read(_regularizers)]
     store: Store
     reference: Reference | None
     recordings: Annotated["str | Mapping[str, Settings]", Read(lambda given, _: given)]
-    gauge: Annotated[Mapping[str, int | str], Read(lambda given, _: given)]
+    gauge: Annotated[Mapping[str, int | str], _GAUGE]
 
     def __post_init__(self) -> None:
+        # each of many recordings has a text here
+        if self.gauge and self.recordings == {}:
+            raise ValueError(
+                "gauge fixes controls of many recordings, but there is one; set recordings, or remove gauge"
+            )
         if self.data is not None and self.times.forecast is not None:
             raise ValueError("times.forecast is for frames that a twin makes; for data from a file set times.fit_until")
         if self.data is not None and self.noise:
@@ -214,3 +232,20 @@ class Settings:
             )
         if hosted and self.device:
             raise ValueError("driver=hosted runs on one device; set device=null, or driver=traced")
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """One run of a verb.
+
+    **Arguments:**
+
+    - `settings`, `name`: the experiment, and its name for tables and files.
+    - `directory`: of the run.
+    - `console`: the terminal.
+    """
+
+    settings: Settings
+    directory: Path
+    name: str
+    console: Console

@@ -76,10 +76,10 @@ class Times:
 
     **Arguments:**
 
-    - `start`, `stop`: first and last frame; None for those of the data.
-    - `count`: number of frames of a twin or simulation; None for a file.
-    - `fit_until`: last time that is fitted; None for all.
-    - `forecast`: frames that a twin adds after `stop`; None for none.
+    - `start`, `stop`: the first and the last frame; null for those of the data.
+    - `count`: number of frames of a twin or a simulation; null for a file.
+    - `fit_until`: the last frame that is fitted; later ones are forecast. null for all.
+    - `forecast`: frames that a twin adds after `stop`, to be forecast; null for none.
     """
 
     start: Number | None
@@ -107,17 +107,21 @@ class DataSettings:
 
     **Arguments:**
 
-    - `path`: of the file.
-    - `variables`: names in the file, by field.
-    - `sigma`: standard deviations, as a number or the name of a variable, by field; `auto` to estimate one or all.
-    - `noise`: the standard deviation of noise that is added, in units of each variable's range; 0 for none.
-    - `time`: name of the variable with the times; None for `time`.
-    - `coordinates`: names of the variables with positions, by axis; None for an axis that is not checked.
-    - `axes`: names of the axes of a variable in the order of the file, by field.
-    - `select`: the name or number of the recording that is read along an axis of the file; empty where it holds one.
-    - `crop`: for the first axes after time the first index that is taken, and the one after the last.
-    - `system`: names in the file of arguments of the system.
-    - `truth`: controls whose true values are known, with these values where they are not in the file.
+    - `path`: the file.
+    - `variables`: by field its name in the file.
+    - `sigma`: by field the standard deviation of its noise in its unit, or the name of a variable that holds it; `auto`
+      estimates it.
+    - `noise`: Gaussian noise that is added, drawn with `seed`, as a fraction of each variable's range; its square is
+      added to that of a stated sigma.
+    - `time`: name of the variable with the times; null for `time`.
+    - `coordinates`: by axis the name of the variable with its positions; null in place of a name leaves the axis
+      unchecked.
+    - `axes`: by field the names of the axes of its variable, where the file leaves their order open.
+    - `crop`: for each axis after time the first index that is taken, and the one after the last.
+    - `select`: by axis the name or number of the recording that is read, where the file has several along it.
+    - `system`: by argument of the system its name in the file.
+    - `truth`: true values of controls, for the tables only; a fit does not use them. A list names those whose true
+      values are in the file.
     """
 
     path: Annotated[str, Expected("text, the name of a file", lambda x: is_text(x) and bool(x))]
@@ -196,9 +200,10 @@ class Reference:
 
     **Arguments:**
 
-    - `path`, `column`: of the table, and its column.
-    - `time`: the time that the column is for, in the system's time unit.
-    - `fields`: names of the rows for every element of a field, nested as the field is.
+    - `path`: the file.
+    - `column`: its column.
+    - `time`: the time of the column, in the system's time unit.
+    - `fields`: by field the names of its rows, nested as the field is.
     """
 
     path: str

@@ -16,6 +16,7 @@ from pdefit.inverse.shooting.formulation import AbstractFormulation, Segments, S
 
 # stands for a solver or optimizer that is chosen later
 AUTO = {"name": "auto"}
+_STOP = "noise, holdout, {noise: FACTOR} or {holdout: PATIENCE}"
 _STOPS = {"noise": (Noise, "factor"), "holdout": (Holdout, "patience")}
 
 
@@ -49,35 +50,41 @@ def _stop(node: Any, path: str) -> AbstractStop:
     """The rule of a stage: its name, or its name with the number that it takes."""
     given = {node: None} if isinstance(node, str) else node
     if not isinstance(given, Mapping) or len(given) != 1 or not {*given} <= {*_STOPS}:
-        raise PdefitError(f"{path} expects noise, holdout, {{noise: FACTOR}} or {{holdout: PATIENCE}}, not {node!r}")
+        raise PdefitError(f"{path} expects {_STOP}, but got {node!r}")
     ((name, value),) = given.items()
     rule, argument = _STOPS[name]
     return build(rule, {} if value is None else {argument: value}, path)
 
 
 @dataclasses.dataclass(frozen=True)
-class _Stage:
+class StageSettings:
     """One stage of a configuration.
 
     **Arguments:**
 
-    - `optimizer`: the method; None where it is still to be chosen.
+    - `optimizer`: the method, such as `{name: lbfgs}`; `auto` leaves it open.
     - `max_iterations`: the most evaluations of the functional.
-    - `window`: length of windows that start from the data; `every` n runs each n-th of them.
-    - `until`: the last time that is fitted.
-    - `held`: whether a free initial state stays at its guess.
-    - `reweight`: sigma from residuals, and the stage again.
-    - `stop`: a rule that ends the stage.
+    - `window`: length of windows that start from the data, in the system's time unit.
+    - `every`: n runs each n-th of the windows.
+    - `until`: the last time that is fitted, in the system's time unit.
+    - `held`: true keeps a free initial state at its guess.
+    - `reweight`: repeats the stage with sigma from its residuals. `axes` have a sigma for each entry, `rounds` is the
+      most repetitions, and `tolerance` the largest relative change of sigma at the end.
+    - `stop`: `noise`, or `{noise: FACTOR}`, ends the stage as soon as the mean squared residual is at most FACTOR (1)
+      sigma^2. `holdout`, or `{holdout: PATIENCE}`, ends it at the best score of the frames kept out by `holdout`,
+      PATIENCE (10) better points later.
     """
 
-    optimizer: Annotated[AbstractOptimizer | None, Read(_optimizer)]
+    optimizer: Annotated[
+        AbstractOptimizer | None, Read(_optimizer, "auto, or the name of an optimizer and its arguments")
+    ]
     max_iterations: Count = 100
     window: Time | None = None
     every: Count | None = None
     until: Time | None = None
     held: bool = False
     reweight: Reweight | None = None
-    stop: Annotated[AbstractStop | None, Read(_stop)] = None
+    stop: Annotated[AbstractStop | None, Read(_stop, _STOP)] = None
 
     def __post_init__(self) -> None:
         if self.window is None and self.every is not None:
@@ -108,7 +115,7 @@ def read_stages(node: Any, path: str = "stages") -> Stages:
         raise PdefitError(f"{path} expects at least one stage, e.g. stages=levenberg_marquardt, but got {node!r}")
     default = shipped("stages/auto.yaml")["main"]
     named = {name: s for name, s in node.items() if s not in (None, default)}
-    given = {n: read_section(_Stage, s, f"{path}.{n}") for n, s in (named or node).items() if s is not None}
+    given = {n: read_section(StageSettings, s, f"{path}.{n}") for n, s in (named or node).items() if s is not None}
     stages = {name: one.stage(f"{path}.{name}") for name, one in given.items()}
     last = list(stages)[-1]
     if (formulation := stages[last].formulation) is not None and formulation.partial:

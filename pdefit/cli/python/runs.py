@@ -3,7 +3,6 @@
 import base64
 import functools
 import os
-from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import jax
 import numpy as np
 import pandas
 import xarray
-from jaxtyping import Array
+from rich.console import Console
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.html import interval, table
@@ -23,7 +22,6 @@ from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.recorded import at_best, open_run, same_problem
 from pdefit.cli.runtime.equations import using
 from pdefit.data.readers.fields import lazy_fields
-from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import VALUE
 from pdefit.inverse.objective.fingerprint import fingerprint
 from pdefit.inverse.problem.problem import Problem
@@ -142,22 +140,22 @@ class Run:
         if self._files.verb not in ("fit", "resume"):
             raise PdefitError(f"'{self.directory}' is a run of pdefit {self._files.verb}, which estimates nothing")
         with apart(), using(self._equations):
-            run = open_run([str(self.directory)], "certify")
-            if (saved := run.files.saved) is None:
+            job, saved = open_run([str(self.directory)], "certify", Console())
+            if saved is None:
                 raise PdefitError(f"'{self.directory}' has no estimate yet ({self.state}); {self._remedy}")
-            exp = build_experiment(run.settings)
+            exp = build_experiment(job.settings)
         functional, theta = at_best(exp, saved)
-        self._compare(saved.origin["hashes"], fingerprint(exp.functional), functional, theta)
+        same_problem(
+            saved.origin["hashes"],
+            fingerprint(exp.functional),
+            self.directory,
+            same_loss=lambda: self._has_loss(float(VALUE(functional, theta))),
+        )
         return jax.block_until_ready(functional.at(theta))
 
-    def _compare(
-        self, before: Mapping[str, Any], now: Mapping[str, str], functional: AbstractObjective, theta: Array
-    ) -> None:
-        """Refuse equations or data other than those of the run. With other versions or flags the loss decides."""
-        others = [part for part in same_problem(before, now, self.directory) if part != "flags"]
+    def _has_loss(self, value: float) -> bool:
         loss = self._files.summary.loss_final
-        if others and (loss is None or not np.isclose(float(VALUE(functional, theta)), loss, _SAME_LOSS, 0.0)):
-            raise PdefitError(f"The {' and '.join(others)} are not those of '{self.directory}'; put them back")
+        return loss is not None and bool(np.isclose(value, loss, _SAME_LOSS, 0.0))
 
     @property
     def _remedy(self) -> str:

@@ -14,19 +14,21 @@ from rich.table import Table
 from pdefit._util.atomic import read_json, write_json
 from pdefit._util.errors import PdefitError
 from pdefit.cli.config.command_line import boolean, options_among
-from pdefit.cli.config.settings import Settings
+from pdefit.cli.config.settings import Job, Settings
 from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.discretisation import refit_finer
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.minimise import checkpoints_in
 from pdefit.cli.run.plan import fit_cost
-from pdefit.cli.run.recorded import at_best, open_run, same_problem, warn_of
+from pdefit.cli.run.recorded import at_best, open_run, same_problem
 from pdefit.cli.runtime.terminal import say
 from pdefit.inverse.certify.certificate import Certificate, certify
 from pdefit.inverse.fit import fit as fitting
 from pdefit.inverse.objective.abstract import AbstractObjective
 
 log = logging.getLogger("pdefit")
+
+_FILE = "certificate.json"
 
 
 class Certificates:
@@ -36,45 +38,44 @@ class Certificates:
 
     **Arguments:**
 
-    - `exp`, `settings`: the experiment.
-    - `directory`: of the run.
+    - `exp`, `job`: the experiment and its run.
     """
 
-    def __init__(self, exp: Experiment, settings: Settings, directory: Path):
-        self._exp, self._settings, self._path = exp, settings, directory / "certificate.json"
-        self._failed = ""
+    def __init__(self, exp: Experiment, job: Job):
+        self._exp, self._job, self._path, self._failed = exp, job, job.directory / _FILE, ""
 
-    def start(self, console: Console) -> None:
+    def start(self) -> None:
         """Certify the objective of the first stage at its guess; a failure stops the run before the fit."""
-        if self._settings.certificate == "end":
+        if self._job.settings.certificate == "end":
             return
-        self._judge(certified_start(self._exp, self._settings, self._path), "at the guess", console)
+        self._judge(certified_start(self._exp, self._job), "at the guess")
         self.demand()
 
-    def end(self, found: fitting.Fit, console: Console) -> dict[str, Any]:
+    def end(self, found: fitting.Fit) -> dict[str, Any]:
         """Certify the objective of the last stage at the estimate.
 
         A failure is reported by `demand`, when all results are written.
         """
-        certificate = certified(found.functional, found.theta, self._exp, self._settings, self._exp.stages[-1])
+        settings = self._job.settings
+        certificate = certified(found.functional, found.theta, self._exp, settings, self._exp.stages[-1])
         recorded = read_json(self._path) if self._path.is_file() else {}
         write_json(self._path, {**recorded, "end": certificate.as_dict()})
-        self._judge(certificate, "at the estimate", console)
+        self._judge(certificate, "at the estimate")
         return {"passed": certificate.passed, "scope": certificate.scope, "reason": certificate.reason}
 
     def demand(self) -> None:
         """Raise `PdefitError` if a certificate failed, unless failures are only warned of."""
-        if self._failed and self._settings.certificate != "warn":
+        if self._failed and self._job.settings.certificate != "warn":
             raise PdefitError(f"{self._failed} (certificate=warn goes on all the same)")
 
-    def _judge(self, found: Certificate, where: str, console: Console) -> None:
+    def _judge(self, found: Certificate, where: str) -> None:
         if found.passed:
-            say(console, f"{_praise(found, where)} ({found.seconds:.1f} s with compilation)")
+            say(self._job.console, f"{_praise(found, where)} ({found.seconds:.1f} s with compilation)")
             return
         self._failed = f"The gradient fails its certificate {where}: {found.reason}"
         log.warning(self._failed)
-        if self._settings.certificate == "warn":
-            console.print(f"[yellow]{escape(self._failed)}[/]")
+        if self._job.settings.certificate == "warn":
+            self._job.console.print(f"[yellow]{escape(self._failed)}[/]")
 
 
 def _praise(found: Certificate, where: str) -> str:
@@ -94,11 +95,11 @@ def _praise(found: Certificate, where: str) -> str:
     return f"gradient certified {where}: differences agree to {worst:.0e}{part}{notes}"
 
 
-def certified_start(exp: Experiment, settings: Settings, path: Path) -> Certificate:
-    """Certificate of the objective of the first stage at its guess; written to `path`."""
+def certified_start(exp: Experiment, job: Job) -> Certificate:
+    """Certificate of the objective of the first stage at its guess; written to certificate.json."""
     functional = fitting.first_functional(exp.functional, exp.stages)
-    found = certified(functional, functional.theta0, exp, settings, exp.stages[0])
-    write_json(path, {"start": found.as_dict()})
+    found = certified(functional, functional.theta0, exp, job.settings, exp.stages[0])
+    write_json(job.directory / _FILE, {"start": found.as_dict()})
     return found
 
 
@@ -148,20 +149,13 @@ def demand(found: Certificate) -> None:
 _KEY = "discretisation"
 
 
-def run_certify(settings: Settings, directory: Path, name: str, console: Console) -> None:
-    """Certify the gradient of an experiment where its fit would start.
-
-    **Arguments:**
-
-    - `settings`, `name`: the experiment, and its name for tables and files.
-    - `directory`: of the run.
-    """
-    path = directory / "certificate.json"
-    exp = build_experiment(settings)
-    with checkpoints_in(directory, exp.driver):
-        found = certified_start(exp, settings, path)
-    show(found, console)
-    console.print(f"written to {escape(str(path))}")
+def run_certify(job: Job) -> None:
+    """Certify the gradient of an experiment where its fit would start."""
+    exp = build_experiment(job.settings)
+    with checkpoints_in(job.directory, exp.driver):
+        found = certified_start(exp, job)
+    show(found, job.console)
+    job.console.print(f"written to {escape(str(job.directory / _FILE))}")
     demand(found)
 
 
@@ -176,19 +170,19 @@ def run_certify_on_a_run(arguments: list[str], console: Console) -> None:
       cells.
     """
     chosen, rest = options_among(arguments, {_KEY: "false"})
-    refits, run = boolean(chosen[_KEY], _KEY), open_run(rest, "certify")
-    directory, saved = run.files.directory, run.files.saved
+    refits, (job, saved) = boolean(chosen[_KEY], _KEY), open_run(rest, "certify", console)
+    directory = job.directory
     if refits and saved is None:
         raise PdefitError(f"'{directory}' has no estimate yet, so nothing moves; pdefit resume it first")
     before = _hashes(directory)
-    exp = build_experiment(run.settings)
+    exp = build_experiment(job.settings)
     functional, theta = (exp.functional, exp.functional.theta0) if saved is None else at_best(exp, saved)
     with checkpoints_in(directory, exp.driver):
-        found = certified(functional, theta, exp, run.settings, exp.stages[-1])
+        found = certified(functional, theta, exp, job.settings, exp.stages[-1])
     same = {part: before.get(part) == value for part, value in found.hashes.items()}
     write_json(directory / "certificate_again.json", {"end": found.as_dict(), "same": same})
     show(found, console)
-    warn_of(same_problem(before, found.hashes, directory), console)
+    same_problem(before, found.hashes, directory, console)
     if refits:
         with checkpoints_in(directory, exp.driver):
             write_json(directory / "discretisation.json", refit_finer(exp, functional, theta, console))
@@ -197,7 +191,7 @@ def run_certify_on_a_run(arguments: list[str], console: Console) -> None:
 
 def _hashes(directory: Path) -> dict[str, Any]:
     """Hashes of equations and data that the certificate of a run holds."""
-    recorded = read_json(directory / "certificate.json")
+    recorded = read_json(directory / _FILE)
     certificate = recorded.get("end") or recorded.get("start")
     hashes = certificate.get("hashes") if isinstance(certificate, dict) else None
     if not isinstance(hashes, dict):

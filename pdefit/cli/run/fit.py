@@ -3,7 +3,6 @@
 import dataclasses
 import logging
 import time
-from pathlib import Path
 from shlex import quote
 from typing import Any
 
@@ -15,7 +14,7 @@ from rich.markup import escape
 from pdefit._util.atomic import write_json
 from pdefit._util.errors import PdefitError, with_space
 from pdefit.analysis.goodness.verdict import distrust
-from pdefit.cli.config.settings import Settings
+from pdefit.cli.config.settings import Job
 from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.certify import Certificates
 from pdefit.cli.run.discretisation import FINER, Discretisation, discretisation, steps_of
@@ -29,11 +28,12 @@ from pdefit.cli.run.posterior import check_posterior, posterior_summary
 from pdefit.cli.run.quality import fit_quality, switch_bias
 from pdefit.cli.run.recorded import log_to, open_run
 from pdefit.cli.run.recordings import recordings_summary, sigma_summary, write_recordings
-from pdefit.cli.run.source import describe, noise_summary
+from pdefit.cli.run.source import noise_summary
 from pdefit.cli.runtime.memory_meter import Metered
 from pdefit.cli.runtime.process import Stopwatch
 from pdefit.cli.runtime.run_directory import recorded
 from pdefit.cli.runtime.terminal import say, warn
+from pdefit.data.noise import describe
 from pdefit.inverse.fit import fit as fitting
 from pdefit.inverse.fit.stability import step_choice
 from pdefit.inverse.objective.compiled import WEIGHTED
@@ -44,36 +44,30 @@ from pdefit.output.store.tables import ParameterRow, write_parameters
 
 log = logging.getLogger("pdefit")
 
+# entries of a parameter in summary.json, beside its interval
+_OF_A_ROW = ("estimate", "truth", "relative_error", "z_score", "discretisation_shift", "interval_trusted")
 
-def run_fit(settings: Settings, directory: Path, name: str, console: Console, saved: Saved | None = None) -> None:
+
+def run_fit(job: Job, saved: Saved | None = None) -> None:
     """Fit an experiment and write a complete run directory.
 
     **Arguments:**
 
-    - `settings`, `name`: the experiment, and its name for tables and files.
-    - `directory`: of the run.
+    - `job`: the experiment and its run.
     - `saved`: the checkpoint from which a stopped fit goes on (default: from the start).
     """
-    watch = Stopwatch()
-    console.print(f"[bold]{name}[/]: {'reading data' if settings.data else 'making the twin'}")
+    watch, settings = Stopwatch(), job.settings
+    job.console.print(f"[bold]{job.name}[/]: {'reading data' if settings.data else 'making the twin'}")
     exp = build_experiment(settings)
     check_lyapunov(settings.lyapunov, exp)
     check_posterior(settings.posterior, exp)
-    with checkpoints_in(directory, exp.driver):
-        _fit(exp, settings, directory, name, console, saved, watch)
+    with checkpoints_in(job.directory, exp.driver):
+        _fit(exp, job, saved, watch)
 
 
-def _fit(
-    exp: Experiment,
-    settings: Settings,
-    directory: Path,
-    name: str,
-    console: Console,
-    saved: Saved | None,
-    watch: Stopwatch,
-) -> None:
+def _fit(exp: Experiment, job: Job, saved: Saved | None, watch: Stopwatch) -> None:
     """All steps from the cost estimate to the verdict."""
-    functional = exp.functional
+    functional, settings, directory, console = exp.functional, job.settings, job.directory, job.console
     watch.lap("data")
     say(console, *describe(exp.source.noise))
     unit = functional.problem.system.time_unit
@@ -95,19 +89,19 @@ def _fit(
     )
     for line in [*exp.remarks, *fallen]:
         warn(console, line, "warning:")
-    certificates, driver = Certificates(exp, settings, directory), Metered(exp.driver)
+    certificates, driver = Certificates(exp, job), Metered(exp.driver)
     planned = plan(exp, settings)
     watch.lap("plan")
     console.print(f"plan: {planned['text']}", highlight=False)
     if saved is None:
         write_json(directory / "plan.json", planned)
-        certificates.start(console)
+        certificates.start()
         watch.lap("certificates")
-    found = minimise(exp, settings, directory, console, saved, driver)
+    found = minimise(exp, job, saved, driver)
     watch.lap("fit")
     for event in found.events:
         log.warning(event)
-    left_out = _left_out(exp, found, settings, directory)
+    left_out = _left_out(exp, found, job)
     if left_out:
         log.warning(left_out)
         console.print(f"[yellow]{escape(left_out)}[/]", highlight=False, soft_wrap=True)
@@ -121,21 +115,21 @@ def _fit(
     console.print(parameter_table(rows, () if found_intervals is None else found_intervals.unidentifiable))
     _show_doubts(rows, moved, doubt, console)
     watch.lap("intervals")
-    uncertain = posterior_summary(exp, found, settings, directory / "posterior.h5", name, console)
+    uncertain = posterior_summary(exp, found, job)
     watch.lap("posterior")
 
     console.print(f"writing fields.h5{' and the forecast' if exp.forecasts else ''}")
-    ahead = write_recordings(exp, found, settings, directory, name, console)
-    sections = recordings_summary(exp, found, quality, ahead, directory, name, console)
+    ahead = write_recordings(exp, found, job)
+    sections = recordings_summary(exp, found, quality, ahead, job)
     watch.lap("forecast" if exp.forecasts else "fields")
     bias = switch_bias(found, found_intervals, console)
     watch.lap("smooth tangents")
     skipped = left_out and settings.certificate != "end"
-    certificate = None if skipped else certificates.end(found, console)
+    certificate = None if skipped else certificates.end(found)
     watch.lap("certificates")
     gradient, forward = _evaluation_times(found)
     summary = Summary(
-        experiment=name,
+        experiment=job.name,
         **_of_the_fit(exp, found, found_intervals, rows, doubt),
         **sections,
         discretisation=moved.as_dict(),
@@ -171,14 +165,18 @@ def _fit(
     console.print(f"[bold]{verdict.word}[/]: {escape(verdict.reason)}", highlight=False, soft_wrap=True)
 
 
-def _left_out(exp: Experiment, found: fitting.Fit, settings: Settings, directory: Path) -> str:
+def _left_out(exp: Experiment, found: fitting.Fit, job: Job) -> str:
     """The sentence that says why a fit has no intervals; empty where it gets them."""
     cost = evaluation_cost(found.functional, exp.stages[-1])
-    if settings.intervals == "always" or found.converged or tangents_cost(found.functional) <= found.iterations * cost:
+    if (
+        job.settings.intervals == "always"
+        or found.converged
+        or tangents_cost(found.functional) <= found.iterations * cost
+    ):
         return ""
     return (
         "not converged, and intervals would cost more than the fit: they and the certificate at the estimate are left out; "
-        f"`pdefit resume {quote(str(directory))} intervals=always` adds them"
+        f"`pdefit resume {quote(str(job.directory))} intervals=always` adds them"
     )
 
 
@@ -222,16 +220,7 @@ def _of_the_fit(
         "gradient_evaluations": found.iterations,
         "time_unit": found.functional.problem.system.time_unit,
         "parameters": {
-            r.control: {
-                "estimate": r.estimate,
-                "truth": r.truth,
-                "relative_error": r.relative_error,
-                "ci95": [r.ci95_low, r.ci95_high],
-                "z_score": r.z_score,
-                "discretisation_shift": r.discretisation_shift,
-                "interval_trusted": r.interval_trusted,
-            }
-            for r in rows
+            r.control: {key: getattr(r, key) for key in _OF_A_ROW} | {"ci95": [r.ci95_low, r.ci95_high]} for r in rows
         },
         "intervals": None if found_intervals is None else {
             "method": found_intervals.method,
@@ -264,8 +253,7 @@ def run_resume(arguments: list[str], console: Console) -> None:
 
     - `arguments`: the directory of the run, and `max_iterations=N` to extend it, or `intervals=always`.
     """
-    run = open_run(arguments, "resume")
-    directory, experiment = run.files.directory, str(run.files.provenance.get("experiment"))
-    with recorded(directory, ["pdefit", "resume", *arguments], run.settings, experiment, resumed=True):
-        log_to(directory)
-        run_fit(run.settings, directory, experiment, console, run.files.saved)
+    job, saved = open_run(arguments, "resume", console)
+    with recorded(job.directory, ["pdefit", "resume", *arguments], job.settings, job.name, resumed=True):
+        log_to(job.directory)
+        run_fit(job, saved)

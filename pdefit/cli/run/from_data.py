@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -76,25 +75,13 @@ def from_data(settings: Settings, data: DataSettings) -> Source:
 _DIMS = ("x", "y", "z")
 
 
-class Observed(NamedTuple):
-    """Observations from a file.
-
-    **Arguments:**
-
-    - `observations`: the values.
-    - `assumed`: messages about positions that the file does not state.
-    - `remarks`: messages about what looks odd in the file.
-    - `observe`: the operator, at the positions of the file where it has none of its own.
-    """
-
-    observations: Observations
-    assumed: tuple[str, ...]
-    remarks: tuple[str, ...]
-    observe: AbstractObservationOperator
-
-
-def observed_data(settings: Settings, data: DataSettings, path: Path, system: AbstractSystem) -> Observed:
+def observed_data(
+    settings: Settings, data: DataSettings, path: Path, system: AbstractSystem
+) -> tuple[Observations, tuple[str, ...], tuple[str, ...], AbstractObservationOperator]:
     """Observations that `data` names, between `times.start` and `times.stop`.
+
+    With them come messages about positions that the file does not state, messages about what looks odd in it, and the
+    operator, at the positions of the file where it has none of its own.
 
     **Arguments:**
 
@@ -126,7 +113,7 @@ def observed_data(settings: Settings, data: DataSettings, path: Path, system: Ab
         elif observe.lacks_points:
             # the file holds the coordinates of the points that it was measured at
             observations, remarks = read_all(frames, frames.positions([*units], data.coordinates, units))
-            return Observed(observations, (), tuple(remarks), observe)
+            return observations, (), tuple(remarks), observe
         y, assumed = _some_state(system, settings.seed), None
         if y is not None:
             seeing = observe.on(system)
@@ -141,7 +128,7 @@ def observed_data(settings: Settings, data: DataSettings, path: Path, system: Ab
             ends = zip(range(1, shown.ndim), _DIMS, periodic, strict=False)
             found = [about_ends(frames.variables[field], shown, i, dim) for i, dim, wraps in ends if wraps]
             remarks += [remark for remark in found if remark]
-    return Observed(observations, () if assumed is None else (assumed,), tuple(remarks), observe)
+    return observations, () if assumed is None else (assumed,), tuple(remarks), observe
 
 
 def _axes(

@@ -116,7 +116,7 @@ def prepared_state(preparation: AbstractPreparation, system: AbstractSystem, see
     path = cache_folder("states") / f"{name}-{digest(origin(f'{_VERSION} {seed}', preparation, system))[:24]}.h5"
     if path.is_file():
         try:
-            return _read(path, start, name), Prepared(duration, 0.0, True, path)
+            return state_from_file(path, start, name), Prepared(duration, 0.0, True, path)
         # a damaged file is replaced
         except PdefitError:
             pass
@@ -135,10 +135,6 @@ def prepared_state(preparation: AbstractPreparation, system: AbstractSystem, see
 
 def state_from_file(path: Path, like: PyTree, model: str) -> PyTree:
     """The last frame of a file as a state with the fields and shapes of `like`."""
-    return _read(path, like, model)
-
-
-def _read(path: Path, like: PyTree, model: str) -> PyTree:
     expected = named_fields(like)
     found = read_frame(path, {n: np.shape(x) for n, x in expected.items()}, model)
     leaves = [jnp.asarray(found[n], x.dtype) for n, x in expected.items()]

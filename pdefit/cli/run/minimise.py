@@ -11,13 +11,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from rich.console import Console
 from rich.markup import escape
 
 from pdefit._util import interrupts
-from pdefit.cli.config.settings import Settings
+from pdefit.cli.config.settings import Job
 from pdefit.cli.run.experiment import Experiment
-from pdefit.cli.run.recorded import origin, same_problem, warn_of
+from pdefit.cli.run.recorded import origin, same_problem
 from pdefit.cli.runtime.terminal import FitProgress
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.fit import fit as fitting
@@ -29,14 +28,7 @@ from pdefit.output.store.fit_checkpoint import Saved, save_state
 from pdefit.output.store.history import HistoryFile
 
 
-def minimise(
-    exp: Experiment,
-    settings: Settings,
-    directory: Path,
-    console: Console,
-    saved: Saved | None,
-    driver: AbstractDriver,
-) -> fitting.Fit:
+def minimise(exp: Experiment, job: Job, saved: Saved | None, driver: AbstractDriver) -> fitting.Fit:
     """Fit from the start, or from a checkpoint.
 
     After every chunk of evaluations the history grows first, and then the checkpoint is replaced. So the history always
@@ -44,18 +36,18 @@ def minimise(
 
     **Arguments:**
 
-    - `exp`, `settings`: the experiment.
-    - `directory`: of the run.
+    - `exp`, `job`: the experiment and its run.
     - `saved`: the checkpoint from which to go on; None for the start.
     - `driver`: evaluates the functional.
     """
+    settings, directory, console = job.settings, job.directory, job.console
     recorded = exp.functional.controls.tabulated
     guess = np.asarray(exp.functional.theta0[: recorded.size])
     physical = eqx.filter_jit(jax.vmap(_flat_values, in_axes=(None, 0)))
     hashes = fingerprint(exp.functional)
     resume = None if saved is None else RunState(saved.numbers, saved.arrays)
     if saved is not None:
-        warn_of(same_problem(saved.origin["hashes"], hashes, directory), console)
+        same_problem(saved.origin["hashes"], hashes, directory, console)
     extended = saved is not None and _is_extended(saved.origin, settings.max_iterations)
     belongs = {"config": origin(directory), "max_iterations": settings.max_iterations, "hashes": hashes}
     belongs["extended"] = extended

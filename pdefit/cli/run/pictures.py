@@ -14,7 +14,6 @@ from pdefit.cli.config.command_line import boolean, run_and_options
 from pdefit.output.pictures.figures import Drawn, draw_all, draw_run_movie
 from pdefit.output.pictures.report import write_report
 from pdefit.output.pictures.style import FORMATS
-from pdefit.output.store.export import export
 from pdefit.output.store.runs import RunFiles, find_runs, recordings_in
 from pdefit.output.store.xdmf import write_xdmf
 
@@ -60,19 +59,12 @@ def for_each_run(folder: Path, make: Callable[[Path], Drawn], console: Console) 
 
 def pictures(run: Path, form: str = "png", with_movie: bool = True) -> Drawn:
     """Draw figures, the movie and fields.xdmf of a run, and of its first recordings; `form` is that of the figures."""
-    drawn = draw_all(run, form)
+    parts = [draw_all(run, form)]
     for number, folder in enumerate(recordings_in(run).values()):
-        each = pictures(folder, form, with_movie and number < _MOST_MOVIES)
-        drawn.files += each.files
-        drawn.notes += each.notes
-    if with_movie:
-        moved = draw_run_movie(run)
-        drawn.files += moved.files
-        drawn.notes += moved.notes
-    described = description(run)
-    drawn.files += described.files
-    drawn.notes += described.notes
-    return drawn
+        parts.append(pictures(folder, form, with_movie and number < _MOST_MOVIES))
+    parts += [draw_run_movie(run)] if with_movie else []
+    parts.append(description(run))
+    return Drawn([file for part in parts for file in part.files], [note for part in parts for note in part.notes])
 
 
 def description(run: Path) -> Drawn:
@@ -136,6 +128,9 @@ def run_export(arguments: list[str], console: Console) -> None:
 
     - `arguments`: the directory of the run; `format=` netcdf (default), tiff, numpy or csv; `fields=[u,v]` (default: all).
     """
+    # here, because it loads JAX, which the other verbs do not need
+    from pdefit.output.store.export import export
+
     folder, options = run_and_options(arguments, "export", {"format": "netcdf", "fields": ""})
     names = [name.strip() for name in options["fields"].strip("[] ").split(",") if name.strip()] or None
 

@@ -3,18 +3,16 @@
 import collections
 import dataclasses
 import math
-from pathlib import Path
 from typing import Any
 
 import jax
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from pdefit._util.atomic import write_json
 from pdefit._util.errors import PdefitError, with_space
 from pdefit._util.memory import Limit, available, in_words
-from pdefit.cli.config.settings import Settings
+from pdefit.cli.config.settings import Job, Settings
 from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.minimise import checkpoints_in
@@ -180,20 +178,14 @@ def memory_summary(planned: dict[str, Any], peak_bytes: int | None) -> dict[str,
     return {"peak_bytes": peak_bytes, **sizes}
 
 
-def run_plan(settings: Settings, directory: Path, name: str, console: Console) -> None:
-    """Print the cost estimate of an experiment, and write it to plan.json.
-
-    **Arguments:**
-
-    - `settings`, `name`: the experiment, and its name for tables and files.
-    - `directory`: of the run.
-    """
-    exp = build_experiment(settings)
+def run_plan(job: Job) -> None:
+    """Print the cost estimate of an experiment, and write it to plan.json."""
+    exp, console, path = build_experiment(job.settings), job.console, job.directory / "plan.json"
     for line in (*exp.choices, *exp.remarks):
         console.print(line, highlight=False)
-    with checkpoints_in(directory, exp.driver):
-        found = plan(exp, settings)
-    write_json(directory / "plan.json", found)
+    with checkpoints_in(job.directory, exp.driver):
+        found = plan(exp, job.settings)
+    write_json(path, found)
     cost = found["evaluation"]
     table = Table(box=None, show_header=False)
     functional = exp.functional
@@ -226,4 +218,4 @@ def run_plan(settings: Settings, directory: Path, name: str, console: Console) -
     for key, value in rows.items():
         table.add_row(key, escape(value))
     console.print(table)
-    console.print(f"written to {escape(str(directory / 'plan.json'))}")
+    console.print(f"written to {escape(str(path))}")

@@ -9,11 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
-from rich.console import Console
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.trees import named_fields
-from pdefit.cli.config.settings import PosteriorSettings, Settings
+from pdefit.cli.config.settings import Job, PosteriorSettings, Settings
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.fields import derived, predicted
 from pdefit.cli.runtime.terminal import RunsProgress, say, warn
@@ -41,17 +40,15 @@ def check_posterior(wanted: PosteriorSettings | None, exp: Experiment) -> None:
         )
 
 
-def posterior_summary(
-    exp: Experiment, found: Fit, settings: Settings, path: Path, title: str, console: Console
-) -> dict[str, Any] | None:
+def posterior_summary(exp: Experiment, found: Fit, job: Job) -> dict[str, Any] | None:
     """The section `posterior` of summary.json, also printed, posterior.h5 and spread.h5; None where there is none.
 
     **Arguments:**
 
-    - `exp`, `found`, `settings`: the experiment, its fit and what is wanted.
-    - `path`, `title`: of posterior.h5.
+    - `exp`, `found`, `job`: the experiment, its fit and its run.
     """
-    if settings.posterior is None:
+    settings, console, wanted = job.settings, job.console, job.settings.posterior
+    if wanted is None:
         return None
     one, options = exp.driver.product, dict[str, Any]()
     if not isinstance(exp.driver, Traced):
@@ -59,21 +56,16 @@ def posterior_summary(
     with RunsProgress(console) as bar:
 
         def stop(done: int) -> bool:
-            bar(done, settings.posterior.rank if settings.posterior else 0, "products of the posterior")
+            bar(done, wanted.rank, "products of the posterior")
             return False
 
-        options |= {
-            "rank": settings.posterior.rank,
-            "seed": settings.seed,
-            "sigma_stated": exp.sigma_stated,
-            "stop": stop,
-        }
+        options |= {"rank": wanted.rank, "seed": settings.seed, "sigma_stated": exp.sigma_stated, "stop": stop}
         try:
             posterior = field_posterior(found.functional, found.theta, **options)
         except PdefitError as error:
             warn(console, str(error), "no posterior:")
             return None
-    coverage, lines = _write(path, title, exp, settings, posterior, found), [str(posterior), posterior.remark]
+    coverage, lines = _write(exp, found, job, posterior, wanted.samples), [str(posterior), posterior.remark]
     for control, parts in coverage.items():
         told = ", ".join(f"{x:.1%} ({part})" for part, x in parts.items())
         lines.append(f"true values of {control} within the 95 % interval: {told}")
@@ -81,9 +73,8 @@ def posterior_summary(
     each = [f.each_theta(t) for t in thetas] if isinstance(f := found.functional, Recordings) else thetas[:, None]
     for e, ((name, recording), part) in enumerate(zip(exp.each.items(), found.recordings, strict=True)):
         draws = np.stack([np.asarray(thetas[e]) for thetas in each])
-        lines.append(
-            write_spread(recording_folder(path.parent, name), title, recording, settings, draws, part.functional)
-        )
+        folder = recording_folder(job.directory, name)
+        lines.append(write_spread(folder, job.name, recording, settings, draws, part.functional))
     say(console, *lines)
     names = ("eigenvalues", "degrees_of_freedom", "products", "missing", "noise", "remark", "amplitude_factors")
     return {name: getattr(posterior, name) for name in names} | {
@@ -93,12 +84,11 @@ def posterior_summary(
 
 
 def _write(
-    path: Path, title: str, exp: Experiment, settings: Settings, posterior: FieldPosterior, found: Fit
+    exp: Experiment, found: Fit, job: Job, posterior: FieldPosterior, wanted: int
 ) -> dict[str, dict[str, float]]:
     """Write posterior.h5, a film of one frame with estimate, deviations, truth and samples; returns the coverage."""
     frames, coords, coverage = dict[str, dict[str, np.ndarray]](), dict[str, FieldCoords](), dict[str, Any]()
-    wanted = settings.posterior.samples if settings.posterior else 0
-    drawn = posterior.samples(max(wanted, _SAMPLES), jax.random.key(settings.seed))
+    drawn = posterior.samples(max(wanted, _SAMPLES), jax.random.key(job.settings.seed))
     for control in found.functional.controls.items:
         if control.path not in posterior.prior_standard_deviation:
             continue
@@ -112,7 +102,8 @@ def _write(
             coverage[control.path] = _coverage(estimate - truth, std, samples, coords[name].dims)
     kinds, unit = {name: tuple(kinds) for name, kinds in frames.items()}, found.problem.system.time_unit
     ts = np.asarray(exp.source.record.ts[:1])
-    with FieldsFile(path, ts, unit, coords, kinds, settings.store.dtype, np.zeros(1), title) as film:
+    path, dtype = job.directory / "posterior.h5", job.settings.store.dtype
+    with FieldsFile(path, ts, unit, coords, kinds, dtype, np.zeros(1), job.name) as film:
         film.append({f"{name}_{kind}": x for name, kinds in frames.items() for kind, x in kinds.items()})
     return coverage
 

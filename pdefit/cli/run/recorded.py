@@ -1,8 +1,7 @@
 """Existing run directories: configuration, experiment and checkpoint, and whether the problem is still the same."""
 
-import dataclasses
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,10 @@ from rich.console import Console
 
 from pdefit._util.atomic import read_json
 from pdefit._util.errors import PdefitError, first_line
-from pdefit.cli.config.command_line import names_a_run
+from pdefit.cli.config.command_line import named_directory
 from pdefit.cli.config.configuration import readable
 from pdefit.cli.config.read import read_settings
-from pdefit.cli.config.settings import Settings
+from pdefit.cli.config.settings import Job
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.runtime import equations
 from pdefit.inverse.fit.fit import restored
@@ -58,12 +57,6 @@ def origin(directory: Path) -> dict[str, Any]:
     return _lasting(OmegaConf.load(directory / ".hydra" / "config.yaml"))
 
 
-def keep_limit(cfg: DictConfig, limit: int | None, overrides: list[str]) -> None:
-    """Put the saved bound on evaluations into a configuration, unless overrides change it."""
-    if cfg[_LIMIT] is None or not any(a.startswith(f"{_LIMIT}=") for a in overrides):
-        cfg[_LIMIT] = limit
-
-
 def refuse_changes(before: dict[str, Any], cfg: DictConfig, verb: str) -> None:
     """Refuse a configuration that differs from the one a fit was saved with.
 
@@ -88,31 +81,16 @@ def _lasting(cfg: Any) -> dict[str, Any]:
     return {str(k): v for k, v in content.items() if k not in _FREE}
 
 
-@dataclasses.dataclass(frozen=True)
-class RecordedRun:
-    """An existing run of `pdefit fit`.
-
-    **Arguments:**
-
-    - `files`: its directory.
-    - `settings`: its configuration.
-    """
-
-    files: RunFiles
-    settings: Settings
-
-
-def open_run(arguments: list[str], verb: str) -> RecordedRun:
-    """The existing run that the arguments of a verb name.
+def open_run(arguments: list[str], verb: str, console: Console) -> tuple[Job, Saved | None]:
+    """The existing run that the arguments of a verb name, and its newest checkpoint; None where it has none yet.
 
     **Arguments:**
 
     - `arguments`: the directory, and settings as key=value, of which `max_iterations` and `intervals` may change.
     - `verb`: for errors.
     """
-    if not names_a_run(arguments):
-        raise PdefitError(f"{verb} expects the directory of a run, e.g. pdefit {verb} runs/reaction/fisher_front/...")
-    files, directory = RunFiles(Path(arguments[0])), Path(arguments[0])
+    directory = named_directory(arguments, verb, "a run", "runs/reaction/fisher_front/...")
+    files = RunFiles(directory)
     config = directory / ".hydra" / "config.yaml"
     if not config.is_file() or not (directory / "provenance.json").is_file():
         raise PdefitError(
@@ -132,12 +110,14 @@ def open_run(arguments: list[str], verb: str) -> RecordedRun:
     cfg = read_recorded(config, arguments[1:])
     if (saved := files.saved) is not None:
         refuse_changes(saved.origin["config"], cfg, verb)
-        keep_limit(cfg, saved.origin["max_iterations"], arguments[1:])
+        # the saved bound on evaluations, unless it is changed
+        if cfg[_LIMIT] is None or not any(a.startswith(f"{_LIMIT}=") for a in arguments[1:]):
+            cfg[_LIMIT] = saved.origin[_LIMIT]
     elif len(arguments) > 1:
         raise PdefitError(
             f"'{directory}' has no saved state yet, so nothing may change; resume it without {arguments[1]}"
         )
-    return RecordedRun(files, read_settings(cfg))
+    return Job(read_settings(cfg), directory, str(made.get("experiment")), console), saved
 
 
 def at_best(exp: Experiment, saved: Saved) -> tuple[AbstractObjective, Array]:
@@ -145,33 +125,35 @@ def at_best(exp: Experiment, saved: Saved) -> tuple[AbstractObjective, Array]:
     return restored(exp.functional, exp.stages, RunState(saved.numbers, saved.arrays))
 
 
-def same_problem(before: Mapping[str, Any], now: Mapping[str, str], directory: Path) -> list[str]:
+def same_problem(
+    before: Mapping[str, Any],
+    now: Mapping[str, str],
+    directory: Path,
+    console: Console | None = None,
+    same_loss: Callable[[], bool] | None = None,
+) -> None:
     """Refuse equations or data that are not those of a run.
 
-    Other versions or compiler flags may trace the same equations to another program. Where these differ too, nothing is
-    known of the equations and data that differ: their names, and `flags`, are returned. Otherwise the list is empty.
+    Other versions or compiler flags may trace the same equations to another program. Where these differ too, hashes prove
+    nothing: the loss decides, or a warning is printed.
 
     **Arguments:**
 
     - `before`, `now`: hashes by part, as of `fingerprint`.
     - `directory`: of the run.
+    - `console`: where the warning is printed.
+    - `same_loss`: whether the loss is that of the run.
     """
     changed = [part for part, value in now.items() if before.get(part) != value]
-    if changed and "flags" not in changed:
-        raise PdefitError(
-            f"The {' and '.join(changed)} are not those of '{directory}'; put them back, or start a new run"
-        )
-    return changed
-
-
-def warn_of(changed: list[str], console: Console) -> None:
-    """Print that flags differ from those of a run, where `same_problem` says so."""
     others = [part for part in changed if part != "flags"]
-    also = f"; hashes differ, too: {' and '.join(others)}" if others else ""
-    if changed:
-        console.print(
-            f"[yellow]versions, flags or device differ from the run's, so results may differ in their last bits{also}[/]"
+    if others and ("flags" not in changed or (same_loss is not None and not same_loss())):
+        raise PdefitError(
+            f"The {' and '.join(others)} are not those of '{directory}'; put them back, or start a new run"
         )
+    if changed and console is not None:
+        also = f"; hashes differ, too: {' and '.join(others)}" if others else ""
+        line = f"versions, flags or device differ from the run's, so results may differ in their last bits{also}"
+        console.print(f"[yellow]{line}[/]")
 
 
 def log_to(directory: Path) -> None:

@@ -1,14 +1,13 @@
 """Results of every recording: of a single one in the directory of the run, of many each in a folder of its own."""
 
 import io
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from pdefit.cli.config.settings import Settings
+from pdefit.cli.config.settings import Job
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.fields import write_film
 from pdefit.cli.run.forecast import forecast_summary, write_forecast
@@ -27,39 +26,30 @@ _COLUMNS = ("recording", "frames", "values", "chi2_per_value", "heldout_chi2_per
 _ENTRIES = ("experiment", "variant", "status", "time_unit", "sigma", "fit", "forecast", "own", "frames")
 
 
-def write_recordings(
-    exp: Experiment, found: Fit, settings: Settings, directory: Path, title: str, console: Console
-) -> list[dict[str, Any] | None]:
+def write_recordings(exp: Experiment, found: Fit, job: Job) -> list[dict[str, Any] | None]:
     """Write fields.h5, residuals.csv and forecast.csv of every recording; returns their sections `forecast`.
 
     **Arguments:**
 
-    - `exp`, `found`, `settings`: the experiment and its fit.
-    - `directory`, `title`: of the run.
+    - `exp`, `found`, `job`: the experiment, its fit and its run.
     """
     ahead = list[dict[str, Any] | None]()
     for (name, one), part in zip(exp.each.items(), found.recordings, strict=True):
-        folder = recording_folder(directory, name)
-        skill, last = write_film(one, part, settings.store, folder / "fields.h5", f"{title} {name}".strip())
+        folder = recording_folder(job.directory, name)
+        skill, last = write_film(one, part, job.settings.store, folder / "fields.h5", f"{job.name} {name}".strip())
         series = residual_series(part.functional, part.residuals)
         write_series(folder / "residuals.csv", part.functional.observations.ts, series)
         ahead.append(None)
         if skill is not None:
             # of many recordings a table has the scores
-            where = Console(file=io.StringIO()) if name else console
-            ahead[-1] = forecast_summary(one, part, skill, last, settings.lyapunov, where)
+            where = Console(file=io.StringIO()) if name else job.console
+            ahead[-1] = forecast_summary(one, part, skill, last, job.settings.lyapunov, where)
             write_forecast(folder / "forecast.csv", skill)
     return ahead
 
 
 def recordings_summary(
-    exp: Experiment,
-    found: Fit,
-    quality: list[dict[str, Any]],
-    ahead: list[dict[str, Any] | None],
-    directory: Path,
-    title: str,
-    console: Console,
+    exp: Experiment, found: Fit, quality: list[dict[str, Any]], ahead: list[dict[str, Any] | None], job: Job
 ) -> dict[str, Any]:
     """The sections `fit` and `forecast` of summary.json, of many recordings with those of each under `recordings`.
 
@@ -67,9 +57,8 @@ def recordings_summary(
 
     **Arguments:**
 
-    - `exp`, `found`: the experiment and its fit.
+    - `exp`, `found`, `job`: the experiment, its fit and its run.
     - `quality`, `ahead`: the sections `fit` and `forecast` of every recording.
-    - `directory`, `title`: of the run.
     """
     if not exp.recordings:
         return {"fit": quality[0], "forecast": ahead[0]}
@@ -83,16 +72,16 @@ def recordings_summary(
         lines.append(dict(zip(_COLUMNS, told, strict=True)) | own)
         each[name] = {"fit": quality[number], "forecast": ahead[number], "own": own, "frames": one.fitted}
         summary = Summary(
-            experiment=f"{title} {name}",
+            experiment=f"{job.name} {name}",
             variant=exp.source.variant,
             status=found.status,
             time_unit=unit,
             sigma=sigma,
             **each[name],
         )
-        summary.write(recording_folder(directory, name) / "summary.json", _ENTRIES)
-    write_rows(directory / "recordings.csv", lines)
-    console.print(_table(lines))
+        summary.write(recording_folder(job.directory, name) / "summary.json", _ENTRIES)
+    write_rows(job.directory / "recordings.csv", lines)
+    job.console.print(_table(lines))
     values, chi2 = (sum(q[key] for q in quality) for key in ("values", "chi2"))
     whole = {
         "chi2": chi2,

@@ -2,19 +2,17 @@
 
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
-from rich.console import Console
 from rich.markup import escape
 
 from pdefit._util.errors import PdefitError, unknown, with_space
 from pdefit._util.trees import cast, named_fields
-from pdefit.cli.config.settings import Settings
+from pdefit.cli.config.settings import Job
 from pdefit.cli.config.sources import Reference
 from pdefit.cli.run.fields import diagnostic_coords, whole_frame
 from pdefit.cli.run.initial_state import initial_state
@@ -22,8 +20,8 @@ from pdefit.cli.run.open_settings import choose_method
 from pdefit.cli.run.pictures import description, pictures, report, tell
 from pdefit.cli.run.source import frame_times
 from pdefit.cli.run.trial import try_step
-from pdefit.data.readers.locate import locate
 from pdefit.data.readers.formats import read_table
+from pdefit.data.readers.locate import locate
 from pdefit.integrate.solve import choose_numerics, frames
 from pdefit.inverse.problem.problem import Problem
 from pdefit.output.store.fields import FieldsFile
@@ -39,17 +37,13 @@ _ENTRIES = (
 )  # fmt: skip
 
 
-def run_simulate(settings: Settings, directory: Path, name: str, console: Console) -> None:
+def run_simulate(job: Job) -> None:
     """Solve the equations and write fields.h5.
 
     The end state is compared with what is known: invariants, an exact solution, a reference table.
-
-    **Arguments:**
-
-    - `settings`, `name`: the experiment, and its name for tables and files.
-    - `directory`: of the run.
     """
     begin = time.perf_counter()
+    settings, directory, console = job.settings, job.directory, job.console
     if settings.data is not None:
         raise PdefitError("simulate takes its state from the system, but this experiment reads data; use pdefit fit")
     system = cast(settings.system.build(), settings.dtype)
@@ -71,7 +65,7 @@ def run_simulate(settings: Settings, directory: Path, name: str, console: Consol
     state = y0
     with FieldsFile(
         directory / "fields.h5", ts[kept], system.time_unit, coords | scalars, kinds, store.dtype, np.zeros(kept.size),
-        name, scalars, more,
+        job.name, scalars, more,
     ) as film:  # fmt: skip
         for i, state in enumerate(frames(system, y0, ts, numerics, t0=float(ts[0]))):
             if not all(bool(jnp.all(jnp.isfinite(x))) for x in jax.tree.leaves(state)):
@@ -83,7 +77,7 @@ def run_simulate(settings: Settings, directory: Path, name: str, console: Consol
                 values = whole_frame(system, ts[i], state).items()
                 film.append({f"{n}_predicted": np.asarray(x) for n, x in values if n in kinds})
     summary = Summary(
-        experiment=name,
+        experiment=job.name,
         status="done",
         dt=numerics.dt if numerics.steps is None else None,
         solver=type(numerics.solver).__name__,

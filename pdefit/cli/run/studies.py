@@ -17,7 +17,7 @@ from pdefit._util.memory import in_words
 from pdefit.analysis.adjoint_study import Comparison, Measured, compare
 from pdefit.analysis.debug.doctor import doctor
 from pdefit.analysis.sensitivity import Effect, sensitivity
-from pdefit.cli.config.settings import Settings
+from pdefit.cli.config.settings import Job
 from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.plan import device_memory
 from pdefit.cli.run.recorded import at_best, open_run
@@ -29,15 +29,13 @@ from pdefit.output.pictures.studies import draw_adjoints, draw_sensitivity
 from pdefit.output.store.tables import write_rows
 
 
-def run_compare_adjoints(settings: Settings, directory: Path, name: str, console: Console) -> None:
-    """Compare the algorithms where a fit would start; writes compare.json, compare.csv and a figure.
-
-    **Arguments:**
-
-    - `settings`, `name`: the experiment, and its name for tables and files.
-    - `directory`: of the run.
-    """
-    functional = build_experiment(settings).alone("compare-adjoints")
+def run_compare_adjoints(job: Job) -> None:
+    """Compare the algorithms where a fit would start; writes compare.json, compare.csv and a figure."""
+    functional, directory, console = (
+        build_experiment(job.settings).alone("compare-adjoints"),
+        job.directory,
+        job.console,
+    )
     with console.status("comparing", spinner="line") as status:
         found = compare(functional, memory=device_memory().left, said=lambda what: status.update(f"comparing: {what}"))
     write_json(directory / "compare.json", found.as_dict())
@@ -80,17 +78,12 @@ def _numbers(row: Measured, reference: str) -> list[str]:
 FACTOR = 1.5
 
 
-def run_sensitivity(settings: Settings, directory: Path, name: str, console: Console) -> None:
+def run_sensitivity(job: Job) -> None:
     """Rank the parameters of an experiment; writes sensitivity.json, sensitivity.csv and a figure.
 
     Parameters change around the truth, or around the guess where the truth is unknown, over the fitted frames.
-
-    **Arguments:**
-
-    - `settings`, `name`: the experiment, and its name for tables and files.
-    - `directory`: of the run.
     """
-    exp = build_experiment(settings)
+    exp, directory, console = build_experiment(job.settings), job.directory, job.console
     functional, ts = exp.alone("sensitivity"), exp.source.record.ts[: exp.fitted]
     problem = functional.problem if exp.truth is None else exp.truth
     if problem.observe.lacks_points:
@@ -116,7 +109,7 @@ def run_sensitivity(settings: Settings, directory: Path, name: str, console: Con
     controls = {path.split(".")[0] for path in paths} | {*paths}
     rows = [_row(k, effect, effect.parameter in controls) for k, effect in enumerate(effects)]
     at = "guess" if exp.truth is None else "truth"
-    found = {"experiment": name, "factor": FACTOR, "at": at, "frames": int(ts.size), "parameters": rows}
+    found = {"experiment": job.name, "factor": FACTOR, "at": at, "frames": int(ts.size), "parameters": rows}
     write_json(directory / "sensitivity.json", found)
     write_rows(directory / "sensitivity.csv", rows)
     console.print(_table(effects, controls))
@@ -172,17 +165,11 @@ def _shown(effect: float | None) -> str:
     return f"{effect:.2e}" if np.isfinite(effect) else "blows up"
 
 
-def run_doctor(settings: Settings, directory: Path, name: str, console: Console) -> None:
-    """Examine an experiment where its fit would start.
-
-    **Arguments:**
-
-    - `settings`, `name`: the experiment, and its name for tables and files.
-    - `directory`: of the run.
-    """
-    exp = build_experiment(settings)
+def run_doctor(job: Job) -> None:
+    """Examine an experiment where its fit would start."""
+    exp = build_experiment(job.settings)
     functional = fitting.first_functional(exp.functional, exp.stages)
-    examine(functional, functional.theta0, directory / "doctor.json", console)
+    examine(functional, functional.theta0, job.directory / "doctor.json", job.console)
 
 
 def examine(functional: AbstractObjective, theta: Array, path: Path, console: Console) -> None:
@@ -204,10 +191,10 @@ def examine(functional: AbstractObjective, theta: Array, path: Path, console: Co
 
 def run_doctor_on_a_run(arguments: list[str], console: Console) -> None:
     """Examine the run that the arguments name at its best point, or at its guess where there is none."""
-    run = open_run(arguments, "doctor")
-    exp = build_experiment(run.settings)
+    job, saved = open_run(arguments, "doctor", console)
+    exp = build_experiment(job.settings)
     functional = fitting.first_functional(exp.functional, exp.stages)
-    saved, theta = run.files.saved, functional.theta0
+    theta = functional.theta0
     if saved is not None:
         functional, theta = at_best(exp, saved)
-    examine(functional, theta, run.files.directory / "doctor.json", console)
+    examine(functional, theta, job.directory / "doctor.json", console)

@@ -34,7 +34,7 @@ class EquationFile(NamedTuple):
     @property
     def recorded(self) -> dict[str, str]:
         """Path and hash, as the provenance of a run keeps them."""
-        return {"path": str(self.path), "sha256": _digest(self.text)}
+        return {"path": str(self.path), "sha256": hashlib.sha256(self.text.encode()).hexdigest()}
 
 
 _named: list[EquationFile] = []
@@ -84,24 +84,25 @@ def check_named_again(recorded: Any, directory: Path, verb: str) -> None:
         )
 
 
+def text_of(path: Path, what: str) -> str:
+    """Content of a file that the command line names; errors say what it is."""
+    # opening a pipe or a device could block for ever
+    if not path.is_file():
+        raise PdefitError(f"The {what} '{path}' does not exist, or is no file; correct the path")
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise PdefitError(f"'{path}' is not in UTF-8; save it as UTF-8") from None
+
+
 def snake_case(name: str) -> str:
     """`LevenbergMarquardt` as `levenberg_marquardt`, `FisherKPP` as `fisher_kpp`."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def _load(path: Path) -> EquationFile:
     """Execute a file of equations as a module of its own."""
-    # opening a pipe or a device could block for ever
-    if not path.is_file():
-        raise PdefitError(f"The file of equations '{path}' does not exist, or is no file; correct the path")
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise PdefitError(f"'{path}' is not in UTF-8; save it as UTF-8") from None
+    text = text_of(path, "file of equations")
     module = ModuleType(MODULE)
     module.__file__ = str(path.resolve())
     # type hints of its classes are looked up there

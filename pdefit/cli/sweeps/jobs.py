@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from pdefit._util.errors import PdefitError, sentence
-from pdefit.cli.config.command_line import names_a_run
+from pdefit.cli.config.command_line import named_directory
 from pdefit.cli.sweeps.record import Sweep, read_sweep
 from pdefit.output.store.history import read_history
 from pdefit.output.store.runs import RunFiles
@@ -100,9 +100,7 @@ def what_is_left(words: Sequence[str], files: Sequence[str], console: Console) -
     - `words`: the directory of the sweep, and settings of a launcher.
     - `files`: files of equations and of an experiment that were named.
     """
-    if not names_a_run(words):
-        raise PdefitError("sweep resume expects the directory of a sweep, e.g. pdefit sweep resume runs/...-sweep")
-    sweep = read_sweep(Path(words[0]))
+    sweep = read_sweep(named_directory(words, "sweep resume", "a sweep", "runs/...-sweep"))
     if wrong := [word for word in words[1:] if not word.startswith(_LAUNCHER)]:
         raise PdefitError(f"A sweep goes on as it began, and only its launcher may change; leave '{wrong[0]}' out")
     if list(files) != [*sweep.files]:

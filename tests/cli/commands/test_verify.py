@@ -10,7 +10,7 @@ from small_systems import Decay, State
 
 import pdefit
 from pdefit._util.errors import PdefitError
-from pdefit.cli.commands import installed as verify_command
+from pdefit.cli.commands import verify as verify_command
 
 
 class Still(Decay):

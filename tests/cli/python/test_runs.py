@@ -14,6 +14,7 @@ from films import LINE, PLANE, write_film, write_run
 
 import pdefit
 from pdefit.analysis.goodness.verdict import STOPPED
+from pdefit.cli.run.recorded import same_problem
 from pdefit.inverse.objective.compiled import VALUE
 from pdefit.output.store.summary import Summary
 
@@ -72,24 +73,22 @@ def test_the_problem_needs_the_equations_and_data_of_the_run(copied):
     with pytest.raises(pdefit.PdefitError, match="times.count"):
         _ = pdefit.load_run(copied).problem
     # a configuration that was changed together with the checkpoint, on a machine with other flags
-    run = pdefit.load_run(copied)
+    before, now = {"flags": "a", "data": "a", "equations": "b"}, {"flags": "a", "data": "b", "equations": "b"}
     with pytest.raises(pdefit.PdefitError, match="The data are not those of"):
-        run._compare(
-            {"flags": "a", "data": "a", "equations": "b"}, {"flags": "a", "data": "b", "equations": "b"}, *[None] * 2
-        )
+        same_problem(before, now, copied, same_loss=lambda: True)
 
 
 @pytest.mark.parametrize(("factor", "same"), [(1.0, True), (1.5, False)])
 def test_with_other_flags_the_loss_decides(factor, same, fitted):
     run, exp = pdefit.load_run(fitted.run), pdefit.load_experiment("reaction/fisher_front", fitted.arguments[2:])
-    loss = factor * float(VALUE(exp.functional, exp.functional.theta0))
-    run._files.__dict__["summary"] = Summary(loss_final=loss)
-    hashes = {"flags": "a", "data": "a", "equations": "b"}, {"flags": "b", "data": "b", "equations": "b"}
+    loss = float(VALUE(exp.functional, exp.functional.theta0))
+    run._files.__dict__["summary"] = Summary(loss_final=factor * loss)
+    before, now = {"flags": "a", "data": "a", "equations": "b"}, {"flags": "b", "data": "b", "equations": "b"}
     if same:
-        run._compare(*hashes, exp.functional, exp.functional.theta0)
+        same_problem(before, now, fitted.run, same_loss=lambda: run._has_loss(loss))
     else:
         with pytest.raises(pdefit.PdefitError, match="The data are not those of"):
-            run._compare(*hashes, exp.functional, exp.functional.theta0)
+            same_problem(before, now, fitted.run, same_loss=lambda: run._has_loss(loss))
 
 
 def test_single_precision_is_refused_with_the_remedy(fitted):

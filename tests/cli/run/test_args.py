@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from pdefit._util.errors import PdefitError
+from pdefit.cli.config.settings import Job
 from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.simulate import run_simulate
 from pdefit.output.store.tables import read_parameters
@@ -51,7 +52,7 @@ def test_simulate_is_driven(compose, tmp_path, steps, dtype):
     films = []
     for name, args in (("driven", (PULSE,)), ("quiet", ())):
         (tmp_path / name).mkdir()
-        run_simulate(compose(*REST, *args, *steps, f"dtype={dtype}"), tmp_path / name, "x", Console(quiet=True))
+        run_simulate(Job(compose(*REST, *args, *steps, f"dtype={dtype}"), tmp_path / name, "x", Console(quiet=True)))
         with h5py.File(tmp_path / name / "fields.h5") as film:
             films.append(np.asarray(film["u_predicted"]))
     # before the pulse nothing has happened; it brings in about strength times duration

@@ -50,7 +50,7 @@ def test_a_sick_experiment_is_told_in_one_sentence(pdefit_inside, tmp_path, sick
     code, out, err = pdefit_inside("doctor", *job, "hydra.run.dir=asked")
     words = " ".join(err.split())
     assert code == 1 and err.count("error:") == 1 and "Traceback" not in err
-    assert "u becomes NaN at x = " in words and "log in commands/test_doctor.py" in words and "safe_div" in words
+    assert "u becomes NaN at x = " in words and "log in run/test_doctor.py" in words and "safe_div" in words
     found = read(tmp_path / "asked")
     assert not found["healthy"] and found["kind"] == "state" and found["field"] == "u"
     assert 1.0 < found["time"] < 1.5 and found["line"]["file"] == __file__ and "jnp.log" in found["line"]["text"]

@@ -6,7 +6,7 @@ from hydra.errors import HydraException
 
 from pdefit._util.errors import PdefitError
 from pdefit.cli import main
-from pdefit.cli.commands.installed import KINDS
+from pdefit.cli.commands.list import KINDS
 from pdefit.cli.config import _registry as registry
 from pdefit.cli.config._reader import read_section
 from pdefit.cli.config.catalogue import experiments

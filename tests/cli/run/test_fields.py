@@ -13,6 +13,7 @@ from rich.console import Console
 
 import pdefit
 from pdefit.cli.config._system import SystemSettings
+from pdefit.cli.config.settings import Job
 from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.fields import write_film
 from pdefit.cli.run.simulate import run_simulate
@@ -68,7 +69,7 @@ def test_a_fit_writes_diagnostics_of_predicted_and_true_states(settings, tmp_pat
 
 
 def test_a_simulation_writes_diagnostics(settings, tmp_path):
-    run_simulate(settings, tmp_path, "front", Console(quiet=True))
+    run_simulate(Job(settings, tmp_path, "front", Console(quiet=True)))
     with xarray.open_dataset(tmp_path / "fields.h5", engine="h5netcdf") as film:
         np.testing.assert_allclose(film["growth_mean_predicted"], _growth(film["u_predicted"]), rtol=1e-12)
         assert "growth_mean_true" not in film

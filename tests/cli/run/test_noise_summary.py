@@ -7,7 +7,8 @@ import pytest
 
 from pdefit._util.errors import PdefitError
 from pdefit.cli.run.build import build_experiment
-from pdefit.cli.run.source import describe, noise_summary
+from pdefit.cli.run.source import noise_summary
+from pdefit.data.noise import describe
 
 FRONT = ("experiment=reaction/fisher_front", "times.start=null", "times.stop=null", "times.count=null")
 

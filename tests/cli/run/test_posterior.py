@@ -56,7 +56,7 @@ def test_a_field_without_a_prior_is_refused_before_the_fit(pdefit_inside, tmp_pa
     ("word", "reason"),
     [
         ("posterior=0", "posterior.rank expects a whole number >= 1, but got 0"),
-        ("posterior={samples: 3}", "The key 'rank' is missing in posterior"),
+        ("posterior={samples: 3}", "posterior.rank is missing"),
         ("posterior=many", "posterior.rank expects a whole number >= 1, but got 'many'"),
     ],
 )

@@ -18,6 +18,7 @@ from rich.console import Console
 from pdefit._util.atomic import write_json
 from pdefit._util.errors import PdefitError
 from pdefit.cli.config.read import read_settings
+from pdefit.cli.config.settings import Job
 from pdefit.cli.run import fit as fit_command
 from pdefit.cli.run import minimise
 from pdefit.cli.run import recordings as results
@@ -50,7 +51,7 @@ class Died(BaseException):
 def begin(directory):
     cfg = read_settings(OmegaConf.load(directory / ".hydra" / "config.yaml"))
     with recorded(directory, ["pdefit", "fit"], cfg, NAME):
-        fit_command.run_fit(cfg, directory, NAME, QUIET)
+        fit_command.run_fit(Job(cfg, directory, NAME, QUIET))
 
 
 def outcome(directory: Path):
@@ -283,7 +284,8 @@ def test_one_signal_ends_a_job_and_two_end_a_sweep(pdefit_inside, tmp_path, monk
     """Jobs that end where they begin."""
     begun = []
 
-    def job(cfg, directory, name, console):
+    def run(job):
+        cfg = job.settings
         begun.append(cfg.seed)
         for _ in range({1: 1, 2: 2}.get(cfg.seed, 0)):
             with contextlib.suppress(KeyboardInterrupt):
@@ -291,7 +293,7 @@ def test_one_signal_ends_a_job_and_two_end_a_sweep(pdefit_inside, tmp_path, monk
         if cfg.seed in (1, 2):
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(fit_command, "run_fit", job)
+    monkeypatch.setattr(fit_command, "run_fit", run)
     # it closes the handlers of pytest
     monkeypatch.setattr("hydra._internal.logging_config.configure_logging", lambda *_: None)
     code, out, err = pdefit_inside("fit", "-m", *SMALL, "seed=0,1,3", "hydra.sweep.dir=one")

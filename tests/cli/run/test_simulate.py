@@ -6,6 +6,7 @@ import xarray as xr
 from rich.console import Console
 
 from pdefit._util.errors import PdefitError
+from pdefit.cli.config.settings import Job
 from pdefit.cli.run import simulate as simulate_command
 from pdefit.cli.run.simulate import run_simulate
 
@@ -13,7 +14,7 @@ FRONT = ("experiment=reaction/fisher_front", "system.grid.shape=[80]", "times.co
 
 
 def test_simulate_is_compared_with_the_exact_solution(compose, tmp_path):
-    run_simulate(compose(*FRONT, "store.every=4"), tmp_path, "a front", Console(quiet=True))
+    run_simulate(Job(compose(*FRONT, "store.every=4"), tmp_path, "a front", Console(quiet=True)))
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["status"] == "done" and summary["frames"] == 4 and summary["reference_error"] is None
     assert 0 < summary["exact_error"] < 0.05
@@ -36,7 +37,7 @@ def test_simulate_is_compared_with_the_exact_solution(compose, tmp_path):
 )
 def test_a_simulation_that_cannot_be_is_one_sentence(compose, tmp_path, overrides, words):
     with pytest.raises(PdefitError) as error:
-        run_simulate(compose(*overrides), tmp_path, "x", Console(quiet=True))
+        run_simulate(Job(compose(*overrides), tmp_path, "x", Console(quiet=True)))
     assert words in str(error.value) and not (tmp_path / "summary.json").exists()
 
 
@@ -51,7 +52,7 @@ def test_a_blow_up_keeps_the_frames_before_it(compose, tmp_path, monkeypatch):
     monkeypatch.setattr(simulate_command, "initial_state", below)
     overrides = ("times.stop=40", "times.count=41", "solver=rk4", "dt=0.1", "render=false")
     with pytest.raises(PdefitError) as error:
-        run_simulate(compose(*FRONT, *overrides), tmp_path, "a front", Console(quiet=True))
+        run_simulate(Job(compose(*FRONT, *overrides), tmp_path, "a front", Console(quiet=True)))
     found = re.search(r"not finite at t = (\d+) s; set dt below 0\.1", str(error.value))
     assert found and "fields.h5 holds the frames before" in str(error.value)
     assert not (tmp_path / "summary.json").exists()

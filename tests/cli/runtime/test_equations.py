@@ -80,12 +80,13 @@ def test_a_sweep_of_files_of_ones_own_goes_on_when_they_are_named(pair, pdefit_i
     """Jobs that only say that they ran: one fails, and one never began."""
     ran, broken = [], {1}
 
-    def job(cfg, directory, name, console, saved=None):
-        ran.append((name, cfg.seed, type(cfg.system.build()).__name__))
+    def run(job, saved=None):
+        cfg = job.settings
+        ran.append((job.name, cfg.seed, type(cfg.system.build()).__name__))
         if cfg.seed in broken:
             raise PdefitError("broken")
 
-    monkeypatch.setattr(fit_command, "run_fit", job)
+    monkeypatch.setattr(fit_command, "run_fit", run)
     # it closes the handlers of pytest
     monkeypatch.setattr("hydra._internal.logging_config.configure_logging", lambda *_: None)
     files = ("my_equation.py", "my_equation.yaml")
