@@ -99,7 +99,7 @@ class _Averaged(AbstractObservationOperator):
 
     system: AbstractSystem
 
-    def __call__(self, t: Array, y: PyTree, args: PyTree) -> dict[str, Array]:
+    def __call__(self, t: Array, y: PyTree, args: PyTree) -> PyTree:
         # not named fields: the next operator takes a state
         return self.system.coarsen(y, 2)  # pyright: ignore[reportAttributeAccessIssue]
 
