@@ -83,6 +83,8 @@ def part_of(
     records = {n: _chosen(v, chosen, path) for n, v in file.items() if n.lower() not in chosen and not v.is_empty}
     for name, (base, entry) in entries.items():
         known = [n for n, v in records.items() if v.shape and not v.is_text]
+        if base in records:
+            records[base].checked()
         if base not in known:
             raise unknown(f"variable with entries in '{path.name}'", base, known)
         of = records[base]
@@ -183,4 +185,4 @@ def _index(which: str | int, labels: Sequence[str], kind: str, count: int | None
         return labels.index(str(which))
     if str(which).isdecimal() and int(which) < (count or len(labels)):
         return int(which)
-    raise unknown(kind, str(which), labels or [f"0 to {(count or 1) - 1}"])
+    raise unknown(kind, str(which), labels or ([f"0 to {count - 1}"] if count else []))
