@@ -20,7 +20,7 @@ import numpy as np
 from pdefit._util.errors import PdefitError
 from pdefit._util.memory import too_large
 from pdefit.data.readers.hdf5 import hdf5_variables, open_hdf5
-from pdefit.data.readers.variable import DataFile, Variable, in_memory, sound
+from pdefit.data.readers.variable import DAMAGED, DataFile, Variable, in_memory, sound
 
 # copies in memory: as it was read, in float64, and converted
 _COPIES = 3
@@ -81,7 +81,9 @@ def _records(path: Path, variables: Iterator[_Variable]) -> dict[str, Variable]:
     records: dict[str, Variable] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for name, shape, read in variables:
+        for stated, shape, read in variables:
+            # damaged names go on behind their end
+            name = stated.partition("\0")[0]
             try:
                 if size := too_large((*shape, _COPIES)):
                     raise _Refused(f"has shape {shape}, which takes {size} of memory; cut the file into parts")
@@ -91,8 +93,7 @@ def _records(path: Path, variables: Iterator[_Variable]) -> dict[str, Variable]:
             # damaged bytes may raise any exception
             except Exception as error:
                 pickled = "holds objects of Python (pickle), which are not read; store an array of numbers"
-                damaged = "cannot be read; the file is damaged, copy it again"
-                found = {name: pickled if "pickle" in str(error) else damaged}
+                found = {name: pickled if "pickle" in str(error) else DAMAGED}
             for key, value in found.items():
                 empty = Variable(key, path, np.zeros(()), (), refusal=str(value))
                 # of two variables of one name the first is read

@@ -77,7 +77,11 @@ def _record(name: str, datasets: Mapping[str, h5py.Dataset], path: Path) -> Vari
     refusal = _refusal(stored)
     # a scale is that of its own axis
     one = stored.ndim == 1 and stored.is_scale
-    scales = [[_scale(name, stored)]] if one else [_scales(stored, i, datasets) for i in range(stored.ndim)]
+    scales = (
+        [[_scale(name, stored)._replace(label=name.rpartition("/")[2].lower())]]
+        if one
+        else [_scales(stored, i, datasets) for i in range(stored.ndim)]
+    )
     return Variable(name, path, stored, (*range(stored.ndim),), stored.attrs, tuple(scales), refusal)
 
 

@@ -56,7 +56,7 @@ def arranged(
     named = {dim: coordinates.get(dim, dim) for dim in (*dims, *coordinates)}
     places = {dim: name for dim, name in named.items() if name is not None and name in file}
     used = [n for n in dict.fromkeys((*variables.values(), *sigma)) if n in file]
-    shapes = {n: file[n].shape for n in (time, *used, *places.values())}
+    shapes = {n: file[n].checked().shape for n in (time, *used, *places.values())}
     columns = {dim: n for dim, n in places.items() if shapes[n] == shapes[time]}
     if columns and used and len(shapes[time]) == 1 and all(shapes[n] == shapes[time] for n in used):
         ts = file[time].array()

@@ -82,14 +82,16 @@ def part_of(
     path = file.path.with_name(f"{file.path.name} ({told})") if told else file.path
     records = {n: _chosen(v, chosen, path) for n, v in file.items() if n.lower() not in chosen and not v.is_empty}
     for name, (base, entry) in entries.items():
-        if base not in records or not records[base].shape:
-            known = [n for n, v in records.items() if v.shape and not v.is_text]
+        known = [n for n, v in records.items() if v.shape and not v.is_text]
+        if base in records:
+            records[base].checked()
+        if base not in known:
             raise unknown(f"variable with entries in '{path.name}'", base, known)
         of = records[base]
-        labels = entry_labels(file, base) or [str(i) for i in range(of.shape[-1])]
-        records[name] = of.entry(-1, _index(entry, labels, f"entry of '{base}'"))
-    frames = [records[n] for n in values if n in records and records[n].shape]
-    if time and frames:
+        place = _index(entry, entry_labels(file, base), f"entry of '{base}'", of.shape[-1])
+        records[name] = dataclasses.replace(of.entry(-1, place), name=name)
+    frames = [records[n] for n in values if n in records and records[n].shape and not records[n].is_text]
+    if time and frames and not (time in records and records[time].is_text):
         shared = time in file and not {*chosen} & {*file[time].labels}
         _set_times(records, time, frames[0].shape[0], shared)
         if chosen and time in records and records[time].shape == frames[0].shape[:1]:
@@ -129,14 +131,14 @@ def check_entries(variables: Mapping[str, str], path: Path) -> None:
 
 def _set_times(records: dict[str, Variable], time: str, count: int, shared: bool) -> None:
     """Make times from those between frames, where there are no others, and add the time at which a recording begins."""
-    step, start = records.get(_STEP), records.get(_OFFSET)
-    if step is not None and not step.shape and (time not in records or (shared and records[time].unit in (None, "1"))):
+    step, start = (_single(records, name) for name in (_STEP, _OFFSET))
+    if step is not None and (time not in records or (shared and records[time].unit in (None, "1"))):
         between = step.array()
         if not 0 < between < np.inf:
             raise PdefitError(f"{step.where} is {between}; write the time between frames of each recording")
         numbers = records[time].array() if time in records else np.arange(count)
         records[time] = in_memory(time, step.path, between * numbers, step.unit)
-    if start is not None and not start.shape and time in records:
+    if start is not None and time in records:
         begin, ts = start.array(), records[time]
         if not np.isfinite(begin):
             raise PdefitError(f"{start.where} is {begin}; write 0 for recordings without one")
@@ -144,10 +146,17 @@ def _set_times(records: dict[str, Variable], time: str, count: int, shared: bool
         records[time] = in_memory(time, start.path, ts.array() + added, ts.unit)
 
 
+def _single(records: Mapping[str, Variable], name: str) -> Variable | None:
+    """A variable that holds one number."""
+    found = records.get(name)
+    return None if found is None or found.shape or found.is_text else found
+
+
 def _last(records: Mapping[str, Variable], time: str, frames: Sequence[Variable]) -> int:
     """The number of frames up to the last one with a time and a value."""
     known = np.isfinite(records[time].array())
-    most = int(records[_COUNT].array()) if _COUNT in records and not records[_COUNT].shape else known.size
+    stated = _single(records, _COUNT)
+    most = known.size if stated is None else int(stated.array())
     block = max(1, _BLOCK // max(math.prod(frames[0].shape[1:]), 1))
     for stop in range(min(most, known.size), 0, -block):
         part = slice(max(stop - block, 0), stop)
@@ -170,10 +179,10 @@ def entry_labels(file: DataFile, name: str) -> list[str]:
     return [*map(str, found[0])] if found else []
 
 
-def _index(which: str | int, labels: Sequence[str], kind: str) -> int:
-    """The place of a label, or of a number from 0."""
+def _index(which: str | int, labels: Sequence[str], kind: str, count: int | None = None) -> int:
+    """The place of a label, or of a number from 0 below the `count` of entries, which may have no labels."""
     if which in labels:
         return labels.index(str(which))
-    if str(which).isdecimal() and int(which) < len(labels):
+    if str(which).isdecimal() and int(which) < (count or len(labels)):
         return int(which)
-    raise unknown(kind, str(which), labels)
+    raise unknown(kind, str(which), labels or ([f"0 to {count - 1}"] if count else []))

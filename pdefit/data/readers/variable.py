@@ -14,6 +14,7 @@ from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.memory import too_large
 from pdefit.data.readers._packing import is_scaled, unpacked
 
+DAMAGED = "cannot be read; the file is damaged, copy it again"
 # copies in memory: as it is in the file, in float64, and converted
 _COPIES = 3
 # the name of a dimension of NetCDF that has no coordinates
@@ -192,8 +193,11 @@ class DataFile(Mapping[str, Variable]):
                 )
             if name not in self._names:
                 raise unknown(f"variable in '{self.path.name}'", name, self._names)
-            with sound(name, self.path):
+            try:
                 self._records[name] = self._record(name)
+            # h5py answers damaged bytes with almost any exception
+            except Exception:
+                self._records[name] = Variable(name, self.path, np.zeros(()), (), refusal=DAMAGED)
         return self._records[name]
 
     def __contains__(self, name: object) -> bool:
@@ -246,4 +250,4 @@ def sound(name: str, path: Path) -> Iterator[None]:
         raise
     except Exception:
         what = f"'{name}' in '{path.name}'" if name else f"'{path.name}'"
-        raise PdefitError(f"{what} cannot be read; the file is damaged, copy it again") from None
+        raise PdefitError(f"{what} {DAMAGED}") from None

@@ -123,3 +123,33 @@ def test_refused_files(tmp_path):
         file["velocity"] = U
     with pytest.raises(PdefitError, match="xarray writes the names"):
         split_recordings(tmp_path / "b.h5")
+
+
+def test_entries_keep_the_names_of_their_axes(tmp_path):
+    where = {"time": np.arange(5.0), "y": np.arange(4.0), "x": np.arange(3.0)}
+    values = np.random.default_rng(0).standard_normal((5, 4, 3, 2))
+    film = xarray.Dataset({"velocity": (("time", "y", "x", "component"), values)}, where)
+    film.to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+    with Frames(tmp_path / "a.nc", {"u": "velocity[1]"}) as frames:
+        np.testing.assert_array_equal(frames.arrays(0, 5)[0]["u"], values[..., 1])
+        with pytest.raises(
+            PdefitError, match=r"Axis 1 of 'velocity\[1\]' in 'a.nc' is y, where the model has x; transpose"
+        ):
+            frames.coordinate("u", 1, ("x", "y"), {}, None)
+
+
+def test_a_damaged_variable_leaves_the_others_readable(tmp_path):
+    _film().to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+    with h5py.File(tmp_path / "a.nc", "r+") as file:
+        file.create_dataset("away", (3, 4), "f8", external=[("secret.raw", 0, 96)])
+        # more entries than there is memory for their names
+        file.create_dataset("long", (4, 10**13), "f8", chunks=(1, 10**6))
+    with _frames(tmp_path / "a.nc", "late") as frames:
+        assert frames.ts.size == 4
+    np.testing.assert_array_equal(read_arrays(tmp_path / "a.nc", {"a": "long[3]"})["a"], np.zeros(4))
+    for name, told in (
+        ("away[0]", "'away' in 'a.nc' takes its values from other files"),
+        ("long[x]", "there are: 0 to 9999"),
+    ):
+        with pytest.raises(PdefitError, match=told):
+            read_arrays(tmp_path / "a.nc", {"a": name})
