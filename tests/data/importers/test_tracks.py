@@ -102,3 +102,13 @@ def test_what_is_no_use_is_refused(text, options, words, tmp_path):
 def test_tracks_in_pixels_need_a_scale(tmp_path):
     with pytest.raises(PdefitError, match="pixel=LENGTH"):
         _imported(tmp_path, _csv(ROWS))
+
+
+def test_times_of_one_experiment_in_two_files(tmp_path):
+    # rows have equal numbers in both files
+    for name, frames in (("a.csv", (1, 0, 2)), ("b.csv", (3, 5, 4))):
+        rows = "".join(f"{f},1,{f},{f},{f / 4},e\n" for f in frames)
+        (tmp_path / name).write_text("frame,track,x,y,position_t,experiment\n" + rows)
+    options = {"as": "positions", "pixel": "1m"}
+    recording = tracks([tmp_path / "a.csv", tmp_path / "b.csv"], options)
+    np.testing.assert_allclose(recording.axes["time"][0], [0.125, 0.375, 0.625, 0.875, 1.125])
