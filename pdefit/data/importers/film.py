@@ -83,7 +83,7 @@ def _numbers(parts: Mapping[Path, Images], options: Mapping[str, str], notes: li
     chosen = range(first, min(stop, count), number("every", options.get("every", "1"), 1))
     if not chosen:
         raise PdefitError(f"frames={options.get('frames')} chooses none of {count} frames; write frames=0:{count}")
-    stated, note = frame_numbers([*parts])
+    stated, remarks = frame_numbers([*parts])
     if count > len(parts):
         if stated[-1] >= len(parts):
             raise PdefitError(
@@ -91,7 +91,7 @@ def _numbers(parts: Mapping[Path, Images], options: Mapping[str, str], notes: li
                 "or number them one by one"
             )
         return chosen, np.array(chosen)
-    notes += [] if note is None else [note]
+    notes += remarks
     return chosen, stated[chosen]
 
 

@@ -114,8 +114,8 @@ def _times(files: list[Path], first: xarray.Dataset, scale: Scale, notes: list[s
         parts = [first, *(_alike(file, first, files[0]) for file in files[1:])]
         ts = np.concatenate([part["t"].values for part in parts])
     else:
-        ts, note = frame_numbers(files)
-        notes += [] if note is None else [note]
+        ts, remarks = frame_numbers(files)
+        notes += remarks
     if not np.all(np.isfinite(ts)) or np.any(np.diff(ts) <= 0):
         raise PdefitError(
             "Times must increase from frame to frame and from file to file; correct them or the files' names"

@@ -189,9 +189,9 @@ def _header(line: str) -> tuple[dict[str, str | None], str]:
     cells = re.split(separator.replace("+", r"+(?![\s\[(])"), line.strip("# \r\n"))
     parts = [re.fullmatch(r"(.*?)\s*(?:[\[(](.*)[\])])?", cell.strip(' "')) for cell in cells]
     units = {part[1].lower(): part[2] for part in parts if part is not None}
-    return {
-        name if _NAMES.get(name) in units else _NAMES.get(name, name): unit for name, unit in units.items()
-    }, separator
+    # a component that has its own name, too, keeps the other one
+    names = {name: _NAMES[name] for name in units if name in _NAMES and _NAMES[name] not in units}
+    return {names.get(name, name): unit for name, unit in units.items()}, separator
 
 
 def _names_vectors(line: str) -> bool:
@@ -294,7 +294,5 @@ def _format_of(file: Path) -> tuple[_Format | None, bytes]:
     with open(file, "rb") as raw:
         start = raw.read(_HEAD)
     first = _lines(start)[0]
-    fits = (
-        form for form in _FORMATS if re.match(form.begins, first) and (form.read is not _table or _names_vectors(first))
-    )
-    return next(fits, None), start
+    fits = [form for form in _FORMATS if re.match(form.begins, first)]
+    return next((form for form in fits if form.read is not _table or _names_vectors(first)), None), start

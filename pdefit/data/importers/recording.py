@@ -52,8 +52,8 @@ class Recording:
         return tuple(values.size for values, _ in self.axes.values())
 
 
-def frame_numbers(files: Sequence[Path]) -> tuple[np.ndarray, str | None]:
-    """Numbers of frames by the numbers in the names of their files, and a sentence where those are not consecutive.
+def frame_numbers(files: Sequence[Path]) -> tuple[np.ndarray, list[str]]:
+    """Numbers of frames by the numbers in the names of their files, and remarks where those are not consecutive.
 
     The first frame is 0, and the largest step that all numbers share is one frame. Names that differ in more than one
     number have frames in their order.
@@ -64,22 +64,22 @@ def frame_numbers(files: Sequence[Path]) -> tuple[np.ndarray, str | None]:
     alike = len({len(words) for words in names}) == 1
     places = [i for i, words in enumerate(zip(*names, strict=True)) if len({*words}) > 1] if alike else []
     if len(places) != 1 or places[0] % 2 == 0:
-        return np.arange(len(files)), None
+        return np.arange(len(files)), []
     # Python's numbers, since names may hold more digits than those of arrays
     stated = [int(words[places[0]]) for words in names]
     steps = [b - a for a, b in itertools.pairwise(stated)]
     if min(steps) <= 0:
-        return np.arange(len(files)), None
+        return np.arange(len(files)), []
     one = math.gcd(*steps)
     numbers = np.array([(number - stated[0]) // one for number in stated], float)
     if numbers[-1] >= len(files):
         after = files[next(i for i, step in enumerate(steps) if step > one)].name
         lost = numbers[-1] + 1 - len(files)
-        return numbers, (
+        return numbers, [
             f"{'1 file is' if lost == 1 else f'{lost:.0f} files are'} missing by the numbers in their names, the first after "
             f"'{after}'; times follow the numbers, so number the files one by one if they are equally far apart."
-        )
-    return numbers, f"The numbers of the files grow by {one}; frame= is the time between files." if one > 1 else None
+        ]
+    return numbers, [f"The numbers of the files grow by {one}; frame= is the time between files."] if one > 1 else []
 
 
 def write_recording(path: Path, recording: Recording) -> float:

@@ -155,9 +155,9 @@ def _scale(table: Any, units: Mapping[str, str], options: Mapping[str, str]) -> 
         step, time_unit = scale.time("frame")
     else:
         unit, time_unit = scale.time(units["position_t"])
-        ends = table.set_index("frame")["position_t"]
-        frames = ends.index.max() - ends.index.min()
-        step = unit * (ends.iloc[ends.index.argmax()] - ends.iloc[ends.index.argmin()]) / frames if frames else math.nan
+        ordered = table.sort_values("frame")[["frame", "position_t"]].to_numpy()
+        frames, times = ordered[-1] - ordered[0]
+        step = unit * times / frames if frames else math.nan
         if not (math.isfinite(step) and step > 0):
             raise PdefitError("POSITION_T does not grow with FRAME; add frame=TIME, such as frame=2ms")
     if options.get("as") == "sphere" and length_unit == "m":

@@ -102,3 +102,12 @@ def test_what_is_no_use_is_refused(text, options, words, tmp_path):
 def test_tracks_in_pixels_need_a_scale(tmp_path):
     with pytest.raises(PdefitError, match="pixel=LENGTH"):
         _imported(tmp_path, _csv(ROWS))
+
+
+def test_times_of_one_experiment_in_two_files(tmp_path):
+    # rows have equal numbers in both files, and the last frame came late: the mean step is that of the whole record
+    for name, rows in (("a.csv", ((0, 0.0), (1, 0.25), (2, 0.5))), ("b.csv", ((3, 0.75), (4, 1.0), (5, 2.0)))):
+        text = "".join(f"{frame},1,{frame},{frame},{time},e\n" for frame, time in rows)
+        (tmp_path / name).write_text("frame,track,x,y,position_t,experiment\n" + text)
+    recording = tracks([tmp_path / "a.csv", tmp_path / "b.csv"], {"as": "positions", "pixel": "1m"})
+    np.testing.assert_allclose(recording.axes["time"][0], 0.4 * (np.arange(5) + 0.5))
