@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pdefit._util.atomic import write_text
 from pdefit._util.errors import PdefitError
 from pdefit.cli.commands.new import package_name, write_plugin
 from pdefit.cli.runtime import plugins
@@ -169,15 +170,15 @@ def test_nothing_is_overwritten(tmp_path):
 
 
 def test_a_failure_leaves_nothing(tmp_path, monkeypatch):
-    write_text, written = Path.write_text, []
+    written = []
 
-    def full(self, *arguments, **options):
-        written.append(self)
+    def full(path, text):
+        written.append(path)
         if len(written) == 4:
             raise OSError(28, "No space left on device")
-        return write_text(self, *arguments, **options)
+        write_text(path, text)
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr("pdefit.cli.commands.new.write_text", full)
     with pytest.raises(PdefitError, match="No space left"):
         write_plugin(tmp_path, "fronts", "fronts")
     assert len(written) == 4 and not list(tmp_path.iterdir())
