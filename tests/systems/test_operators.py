@@ -94,7 +94,7 @@ def test_variable_diffusivity_of_a_constant_is_the_scalar_one(key):
     g = grid(8, pdefit.boundaries.Dirichlet(1.0), 2)
     u = jax.random.uniform(key, g.shape)
     field = jnp.full(g.shape, 0.3)
-    np.testing.assert_allclose(pdefit.diffuse(g, field, u), pdefit.diffuse(g, jnp.asarray(0.3), u), rtol=1e-12)
+    np.testing.assert_allclose(DIFFUSE(g, field, u), DIFFUSE(g, jnp.asarray(0.3), u), rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -123,21 +123,21 @@ def test_a_wall_of_blocks_is_a_boundary_without_flux(key):
     walled = pdefit.CartesianGrid(shape=(10,), extent=(10.0,), boundary=pdefit.boundaries.Periodic())
     free = pdefit.CartesianGrid(shape=(8,), extent=(8.0,))
     conducting = jnp.pad(jnp.ones(8), 1)
-    out = pdefit.diffuse(walled, jnp.asarray(0.7), jnp.pad(u, 1, constant_values=5.0), conducting)
-    np.testing.assert_allclose(out[1:-1], pdefit.diffuse(free, jnp.asarray(0.7), u), rtol=1e-13)
+    out = np.asarray(DIFFUSE(walled, jnp.asarray(0.7), jnp.pad(u, 1, constant_values=5.0), conducting))
+    np.testing.assert_allclose(out[1:-1], DIFFUSE(free, jnp.asarray(0.7), u), rtol=1e-13)
 
 
 def test_periodic_operators_commute_with_shifts(key):
     g = grid(8, pdefit.boundaries.Periodic(), 2)
-    u, D = jax.random.uniform(key, (2, *g.shape))
-    shifted = pdefit.diffuse(g, jnp.roll(D, 3, 0), jnp.roll(u, 3, 0))
-    np.testing.assert_allclose(shifted, jnp.roll(pdefit.diffuse(g, D, u), 3, 0), rtol=1e-13, atol=1e-13)
+    u, D = np.asarray(jax.random.uniform(key, (2, *g.shape)))
+    shifted = DIFFUSE(g, np.roll(D, 3, 0), np.roll(u, 3, 0))
+    np.testing.assert_allclose(shifted, np.roll(DIFFUSE(g, D, u), 3, 0), rtol=1e-13, atol=1e-13)
 
 
 def test_divergence_of_a_linear_field_is_constant_inside():
     g = grid(8, pdefit.boundaries.NoFlux(), 2)
-    x, y = g.mesh()
-    inner = pdefit.div(g, jnp.stack([2 * x, 3 * y]))[1:-1, 1:-1]
+    x, y = map(np.asarray, g.mesh())
+    inner = np.asarray(jax.jit(lambda v: pdefit.div(g, v))(np.stack([2 * x, 3 * y])))[1:-1, 1:-1]
     np.testing.assert_allclose(inner, 5.0, rtol=1e-12)
 
 
@@ -145,7 +145,7 @@ def test_boundaries_may_differ_between_axes():
     g = pdefit.CartesianGrid(
         shape=(8, 16), extent=(1.0, 2.0), boundary=(pdefit.boundaries.Periodic(), pdefit.boundaries.NoFlux())
     )
-    x, y = g.mesh()
-    u = jnp.sin(2 * PI * x) * jnp.cos(PI * y / 2)
+    x, y = map(np.asarray, g.mesh())
+    u = np.sin(2 * PI * x) * np.cos(PI * y / 2)
     wave = (2 - 2 * np.cos(2 * PI / 8)) * 64 + (2 - 2 * np.cos(PI / 16)) * 64
-    np.testing.assert_allclose(pdefit.laplacian(g, u), -wave * u, atol=1e-11)
+    np.testing.assert_allclose(jax.jit(lambda u: pdefit.laplacian(g, u))(u), -wave * u, atol=1e-11)
