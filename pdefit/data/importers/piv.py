@@ -38,7 +38,7 @@ def read_piv(files: list[Path], options: Mapping[str, str]) -> Recording:
       state none or wrong ones; `flip=v` to negate v; `outliers`, a limit or false; `interpolated=true` to keep such vectors.
     """
     refuse_unknown("piv", options, _OPTIONS)
-    flip, kept = choice(options, "flip", ("v",)), choice(options, "interpolated", ("true", "false")) == "true"
+    flip, keep = choice(options, "flip", ("v",)), choice(options, "interpolated", ("true", "false")) == "true"
     files = [Path(name) for name in tifffile.natural_sorted({*map(str, files)})]
     first = velocity_fields(files[0])
     known, names, notes = stated(first), components(first), [*first.attrs.get("notes", [])]
@@ -69,7 +69,7 @@ def read_piv(files: list[Path], options: Mapping[str, str]) -> Recording:
                     field["v"] = -field["v"]
                 missing = (field["u"].isnull() | field["v"].isnull()) & ~rejected & ~interpolated
                 wrong = {"rejected by flags": rejected, "interpolated": interpolated, "missing in the files": missing}
-                field = field.where(~(rejected | interpolated & (not kept)))
+                field = field.where(~(rejected | interpolated & (not keep)))
                 far = missing.copy(data=outliers(field["u"].values, field["v"].values, noise, limit))
                 wrong["rejected as outliers"], field = far, field.where(~far)
                 left = (field["u"].notnull() & field["v"].notnull()).values

@@ -36,6 +36,8 @@ _OFF, _SAME = 0.1, 0.3
 # larger positions are those of a damaged file
 _LARGEST = 1e30
 _HEAD = 8192
+# bytes that are no UTF-8, such as µ of older programs, are Latin-1
+_LATIN = {0xDC00 + byte: byte for byte in range(128, 256)}
 # lines of PIVlab above its header, at most
 _ABOVE = 6
 # names that other programs give to components
@@ -179,7 +181,7 @@ def _tsi(path: Path, start: bytes) -> xarray.Dataset:
 
 def _lines(start: bytes) -> list[str]:
     """The first lines of a text, at least one."""
-    return start.decode("utf-8-sig", errors="replace").splitlines() or [""]
+    return start.decode("utf-8-sig", errors="surrogateescape").translate(_LATIN).splitlines() or [""]
 
 
 def _header(line: str) -> tuple[dict[str, str | None], str]:
@@ -281,7 +283,7 @@ class _Format(NamedTuple):
 
 # the first that fits reads the file; tables name vectors in their first line, too
 _FORMATS = (
-    _Format("NetCDF or HDF5 (u, v over x, y, t)", "\N{REPLACEMENT CHARACTER}HDF|CDF", _netcdf),
+    _Format("NetCDF or HDF5 (u, v over x, y, t)", "\x89HDF|CDF", _netcdf),
     _Format("PIVlab text (PIVlab, ASCII chart output)", r"\s*PIVlab", _pivlab),
     _Format("TSI Insight (.vec)", r'.*TITLE=.*VARIABLES="X[^"]*", *"Y[^"]*", *"U', _tsi),
     _Format("OpenPIV text (# x y u v flags mask)", r"\s*#", _table),

@@ -91,7 +91,9 @@ def test_the_names_that_other_programs_give_to_columns(head, tmp_path):
     file = _table(tmp_path, "a.csv", head)
     recording = read_piv([file], {"frame": "1s", "outliers": "false"})
     np.testing.assert_allclose(next(iter(recording.frames))["v"][0], [2e-3, 3e-3, 4e-3])
-    file.write_text(file.read_text().replace(",", " ").replace("Velocity ", ""))
+    file.write_bytes(file.read_text().replace("[mm", "[µm").encode("latin-1"))
+    np.testing.assert_allclose(read_piv([file], {"frame": "1s"}).axes["y"][0], [0, 1e-6, 2e-6])
+    file.write_text(_table(tmp_path, "a.csv", head).read_text().replace(",", " ").replace("Velocity ", ""))
     np.testing.assert_allclose(read_piv([file], {"frame": "1s"}).axes["x"][0], [0, 1e-3, 2e-3])
 
 
