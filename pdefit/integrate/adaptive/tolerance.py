@@ -21,6 +21,8 @@ def _floats(x: Any) -> Any:
 class Adaptive(eqx.Module):
     """Tolerance of adaptive steps: the error of each, as the solver estimates it, is at most one in this norm.
 
+    For stiff kinetics and close encounters. Not for fields with one time scale, where constant steps cost less.
+
         sqrt(1/n sum (e / (atol + rtol max(|y|, |y'|)))^2) <= 1
 
     The sum is over all n values of the state, with y before and y' after the step.

@@ -65,6 +65,8 @@ class Value(AbstractGuess):
 class Perturb(AbstractGuess):
     """The nominal value times a random factor, one for each element. The seed of the run decides it.
 
+    For twins and repeated starts. Not for measured data, whose nominal value means nothing.
+
     **Arguments:**
 
     - `low`, `high`: the bounds of the factor, which is uniform between them.
@@ -85,6 +87,8 @@ class Perturb(AbstractGuess):
 
 class FromData(AbstractGuess):
     """The observed value of a field of `y0` at the first time, with missing points at their nominal values.
+
+    For initial states that were observed. Not as prior knowledge: the data would count twice.
 
     An operator that scales or bends each value on its own, such as a gain, is inverted at that time.
     A field that was observed at other points than those of its grid is interpolated between them: by cubic splines

@@ -33,6 +33,8 @@ class AbstractPrior(eqx.Module):
 class Normal(AbstractPrior):
     """A normal density, x = mean +- deviation.
 
+    For a quantity that may have either sign. Not for one known up to a factor (`LogNormal`), nor for limits (`bounds`).
+
     **Arguments:**
 
     - `mean`: the expected value, in the control's unit.
@@ -52,6 +54,8 @@ class Normal(AbstractPrior):
 
 class LogNormal(AbstractPrior):
     """A log-normal density, for a quantity known up to a factor exp(deviation).
+
+    For positive quantities. Not where zero is possible (`Normal`).
 
     **Arguments:**
 
@@ -112,6 +116,8 @@ class AbstractRegularizer(eqx.Module):
 class L2(AbstractRegularizer):
     """weight/2 * mean (x - reference)^2, which keeps a control near a value.
 
+    For a control that should stay near a value. Not for its uncertainty, which a prior gives (`Normal`).
+
     **Arguments:**
 
     - `control`: the path of the control, such as `y0.u`.
@@ -129,6 +135,8 @@ class L2(AbstractRegularizer):
 
 class H1(AbstractRegularizer):
     """weight/2 * mean |grad x|^2, which keeps a field smooth.
+
+    For fields whose smoothness is set by hand. Not where a posterior is wanted (`Smoothing` with an amplitude).
 
     Two of them on one control, along different axes, keep it smooth in time and in space.
 

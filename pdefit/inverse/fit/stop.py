@@ -51,6 +51,8 @@ class AbstractStop(eqx.Module):
 class Noise(AbstractStop):
     """The discrepancy principle: end as soon as residuals are as large as the noise.
 
+    For unknown fields where sigma is the noise. Not beside a prior, which already ends the search for fine structure.
+
     The stage ends at the first point whose mean squared weighted residual is at most `factor`. Sigma must be the noise.
     So the rule is refused beside `reweight`, and by a configuration where sigma is the range of the data: for a twin
     without noise, and for measured data without sigma.
@@ -75,6 +77,8 @@ class Noise(AbstractStop):
 
 class Holdout(AbstractStop):
     """The best score of held-out data: end when it has not fallen for a while, and return to where it was lowest.
+
+    For fields without a trusted sigma. Not for few frames or chaotic records, where held-out data cannot be predicted.
 
     The stage returns to the lowest score however it ends. A score that has chosen the point flatters the fit a little.
 

@@ -105,6 +105,8 @@ class AbstractFormulation(eqx.Module):
 class Single(AbstractFormulation):
     """Single shooting: one trajectory from the initial state, which is observed too.
 
+    For records that depend mildly on their start. Not for chaos or far guesses (`Segments`).
+
     **Arguments:**
 
     - `until`: a time of the record after which observations are left out; by default none are. Stages that follow a
@@ -149,6 +151,8 @@ class Single(AbstractFormulation):
 
 class Segments(AbstractFormulation):
     """Multiple shooting: the record is cut into windows, each started from a node state.
+
+    For long or chaotic records that show every state. Not for noisy data unless their nodes are controls.
 
     Windows keep trajectories close to the data where a long one would diverge from them. Node states come from the
     data, where a field is observed, and stay there. Their noise is then an error in the variables, so use long windows
