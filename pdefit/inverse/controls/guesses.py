@@ -44,6 +44,8 @@ class AbstractGuess(eqx.Module):
 class Value(AbstractGuess):
     """A given first value.
 
+    For a value that is known roughly. Not for states that were observed (`FromData`).
+
     **Arguments:**
 
     - `number`: one number, or an array of the control's shape, in physical units.

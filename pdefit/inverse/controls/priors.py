@@ -75,7 +75,9 @@ class LogNormal(AbstractPrior):
 
 
 class Measured(AbstractPrior):
-    """The measurement of a time series as the prior of its values, for inputs that are noisy (errors in variables).
+    """The measurement of a time series as the prior of its values.
+
+    For inputs that are noisy (errors in variables). Not for inputs that are known, which need no control.
 
     The residuals are the series at the measured times minus the measured values, in standard deviations. A series with
     fewer knots than measurements is a regression spline.

@@ -24,7 +24,10 @@ class AbstractTransform(eqx.Module):
 
 
 class Identity(AbstractTransform):
-    """The transform theta = x."""
+    """The transform theta = x.
+
+    For quantities of either sign whose size is near one. Not for positive ones (`Log`), or large ones (`Scale`).
+    """
 
     def to_search(self, x):
         return x
@@ -34,7 +37,10 @@ class Identity(AbstractTransform):
 
 
 class Log(AbstractTransform):
-    """The transform theta = ln x, for a positive quantity known up to a factor."""
+    """The transform theta = ln x.
+
+    For a positive quantity known up to a factor. Not where zero is possible (`Softplus`).
+    """
 
     def to_search(self, x):
         return jnp.log(x)
@@ -44,7 +50,10 @@ class Log(AbstractTransform):
 
 
 class Log10(AbstractTransform):
-    """The transform theta = log10 x, for a positive quantity known up to decades."""
+    """The transform theta = log10 x.
+
+    For a positive quantity known up to decades, where bounds read as decades. Not where zero is possible (`Softplus`).
+    """
 
     def to_search(self, x):
         return jnp.log10(x)
@@ -54,7 +63,9 @@ class Log10(AbstractTransform):
 
 
 class Logit(AbstractTransform):
-    """The transform theta = ln((x - lower) / (upper - x)), for a quantity that can never leave an interval.
+    """The transform theta = ln((x - lower) / (upper - x)).
+
+    For a quantity that can never leave an interval. Not for limits that an estimate may touch (`bounds`).
 
     **Arguments:**
 
@@ -76,7 +87,10 @@ class Logit(AbstractTransform):
 
 
 class Softplus(AbstractTransform):
-    """The transform x = ln(1 + e^theta), for a positive quantity: logarithmic near zero and linear far from it."""
+    """The transform x = ln(1 + e^theta), logarithmic near zero and linear far from it.
+
+    For a positive quantity that may be nearly zero. Not for one known up to a factor (`Log`).
+    """
 
     def to_search(self, x):
         return x + jnp.log(-jnp.expm1(-x))
@@ -86,7 +100,9 @@ class Softplus(AbstractTransform):
 
 
 class Scale(AbstractTransform):
-    """The transform theta = x / factor, for a quantity of either sign.
+    """The transform theta = x / factor.
+
+    For a quantity of either sign and any size. Not for positive ones (`Log`).
 
     **Arguments:**
 
