@@ -41,7 +41,7 @@ def about_ends(name: str, values: np.ndarray, axis: int, dim: str) -> str | None
 
 def _repeats_first(values: np.ndarray) -> bool:
     """Test for equal ends along the last axis that are not equal by chance, by symmetry, or because nothing happens there."""
-    if values.shape[-1] < 5 or not np.any(np.isfinite(values[..., 0])):
+    if values.shape[-1] < 5 or not np.any(np.isfinite(values[..., 0] + values[..., -1])):
         return False
     (first, second, third), (third_last, before, last) = (np.moveaxis(values[..., [*i]], -1, 0) for i in _ENDS)
     size = float(np.nanmax(values) - np.nanmin(values))

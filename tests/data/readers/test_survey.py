@@ -191,6 +191,7 @@ def test_outermost_points_that_never_have_a_value(tmp_path):
     assert film.crop == ((1, 12), (0, 10)) and film.grid == (11, 10) and film.shape == (14, 11)
     assert film.positions["x"].values.tolist() == [*range(1, 12)]
     assert any("never have a value; leave them out (data.crop=[[1, 12], [0, 10]])" in r for r in found.remarks)
+    assert not any("repeats the first" in r for r in found.remarks)
 
 
 def test_times_of_another_name(values, tmp_path):
