@@ -20,9 +20,8 @@ def is_scaled(attributes: Mapping[str, Any]) -> bool:
 def unpacked(raw: np.ndarray, attributes: Mapping[str, Any], where: str) -> np.ndarray:
     """Values in float64, NaN where the file marks them as missing or not valid.
 
-    Masks and scales are those of `xarray.decode_cf`, with which the tests compare them. That library is not used,
-    because it takes half a second to import and rounds short integers to float32. It also decodes before it tests valid
-    ranges.
+    Masks and scales are those of `xarray.decode_cf`, with which the tests compare them. That function is not used,
+    because it leaves valid ranges to the user, and their packed limits are lost when it has decoded the values.
 
     Fill values and valid ranges are in packed units. As NetCDF's own guide has it, a valid range in floating point
     beside packed integers is in unpacked units.

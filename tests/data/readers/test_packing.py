@@ -101,6 +101,13 @@ def test_values_outside_of_the_valid_range_are_missing(tmp_path, dtype, attribut
     np.testing.assert_array_equal(np.isfinite(found), valid)
 
 
+def test_xarray_leaves_valid_ranges_to_the_user():
+    """The reason why values are not unpacked by xarray; when it falls, `decode_cf` can do it."""
+    attributes = {"scale_factor": 0.5, "valid_range": np.array([1, 2], np.int16)}
+    packed = xarray.Dataset({"u": ("x", np.array([1, 2, 3], np.int16), attributes)})
+    assert np.array_equal(xarray.decode_cf(packed).u, [0.5, 1.0, 1.5])
+
+
 def test_times_and_deviations_are_unpacked_too(tmp_path):
     path = _film(tmp_path / "x.nc", RAW.astype("i2"), {}, error=np.full(3, 5, "u1"))
     with h5py.File(path, "r+") as file:
