@@ -7,7 +7,7 @@ they cannot, the fit ends at J^T r = 0, which is not quite the minimum of |r|^2.
 difference.
 """
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -23,8 +23,6 @@ from pdefit.systems.system import AbstractSystem
 
 if TYPE_CHECKING:
     from pdefit.inverse.objective.functional import Functional
-
-Same = TypeVar("Same", bound="Functional")
 
 
 def check_switches(system: AbstractSystem, smooth_tangents: bool) -> None:
@@ -50,7 +48,7 @@ def followed(functional: "Functional", theta: Float[Array, " p"]) -> Problem:
     return eqx.tree_at(lambda p: p.system, problem, _twin(problem.system))
 
 
-def smoothed(functional: Same) -> Same:
+def smoothed(functional: "Functional") -> "Functional":
     """The functional with smooth residuals too, of which its smooth tangents are the derivative."""
     return eqx.tree_at(
         lambda f: (f.problem.system, f.smooth_tangents), functional, (_twin(functional.problem.system), False)
