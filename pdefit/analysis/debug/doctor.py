@@ -11,8 +11,8 @@ from jaxtyping import Array, Float
 
 from pdefit._util.errors import with_space
 from pdefit._util.trees import named_fields
-from pdefit.analysis.debug._backward import first_nonfinite_backward, sick_extra
-from pdefit.analysis.debug._forward import first_nonfinite_forward
+from pdefit.analysis.debug._first_bad_cotangent import first_nonfinite_backward, sick_extra
+from pdefit.analysis.debug._first_bad_step import first_nonfinite_forward
 from pdefit.analysis.debug._stepped_trajectory import SteppedTrajectory
 from pdefit.analysis.debug.diagnosis import Diagnosis, StepPlace, diagnosis, spot
 from pdefit.inverse.objective.abstract import AbstractObjective

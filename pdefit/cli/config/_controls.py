@@ -12,9 +12,9 @@ from pdefit.cli.config._reader import read_section
 from pdefit.cli.config._registry import lookup
 from pdefit.cli.config._types import Count, Pair, Positive, Read, is_measure
 from pdefit.inverse.controls.declare import Control
+from pdefit.inverse.controls.field_prior import Smoothing
 from pdefit.inverse.controls.guesses import AbstractGuess, FromData, Value
 from pdefit.inverse.controls.priors import AbstractPrior
-from pdefit.inverse.controls.sobolev import Smoothing
 from pdefit.inverse.controls.transforms import AbstractTransform, Identity
 
 _NUMBERS = ("a name alone", "one number", "two numbers")

@@ -42,7 +42,7 @@ from pdefit.inverse.optimizers.gradient_descent import Adam, Optax
 from pdefit.inverse.optimizers.lbfgs import LBFGS
 from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
 from pdefit.inverse.problem.along_axes import Average, Corners
-from pdefit.inverse.problem.at import At
+from pdefit.inverse.problem.at_points import At
 from pdefit.inverse.problem.instrument import AbstractObservationOperator, Compose, ObserveAll, Select, Subsample
 from pdefit.inverse.shooting.formulation import AbstractFormulation, Segments, Single
 from pdefit.systems.boundary import AbstractBoundary, Dirichlet, Ends, Neumann, NoFlux, Periodic, Robin

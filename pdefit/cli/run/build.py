@@ -22,9 +22,9 @@ from pdefit.data.observations import Observations
 from pdefit.data.readers.locate import locate
 from pdefit.data.readers.recordings import split_recordings
 from pdefit.inverse.controls.vector import Controls
-from pdefit.inverse.fit.stability import longer_than_frames, refuse_unstable, stable_step, suits
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.fit.stop import Holdout, Noise
+from pdefit.inverse.fit.unstable_steps import longer_than_frames, refuse_unstable, stable_step, suits
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.recordings import Recordings
 from pdefit.inverse.objective.spread import spread

@@ -17,7 +17,7 @@ from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.plan import evaluation_cost
 from pdefit.inverse.fit import fit as fitting
 from pdefit.inverse.fit.fit import Fit
-from pdefit.inverse.fit.stability import halved
+from pdefit.inverse.fit.unstable_steps import halved
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.uncertainty.discretisation import finer_grid, first_order_shift

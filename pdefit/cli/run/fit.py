@@ -35,7 +35,7 @@ from pdefit.cli.runtime.run_directory import recorded
 from pdefit.cli.runtime.terminal import say, warn
 from pdefit.data.noise import describe
 from pdefit.inverse.fit import fit as fitting
-from pdefit.inverse.fit.stability import step_choice
+from pdefit.inverse.fit.unstable_steps import step_choice
 from pdefit.inverse.objective.compiled import WEIGHTED
 from pdefit.inverse.uncertainty.intervals import Intervals, intervals
 from pdefit.output.store.fit_checkpoint import Saved

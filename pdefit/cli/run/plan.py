@@ -17,8 +17,8 @@ from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.minimise import checkpoints_in
 from pdefit.cli.run.positions import measured_coords
-from pdefit.inverse.fit.stability import step_choice
 from pdefit.inverse.fit.stages import Stage, keeps, with_windows
+from pdefit.inverse.fit.unstable_steps import step_choice
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.recordings import Recordings
 from pdefit.inverse.objective.spread import devices_of, is_cut

@@ -19,7 +19,8 @@ from pdefit._util import interrupts
 from pdefit._util.atomic import read_json, write_json, write_text
 from pdefit._util.errors import PdefitError, of_the_machine, sentence
 from pdefit.cli.runtime import equations
-from pdefit.output.store.runs import MARKS, RUNNING, beating, locked
+from pdefit.output.store.run_lock import RUNNING, beating, locked
+from pdefit.output.store.runs import MARKS
 
 log = logging.getLogger("pdefit")
 

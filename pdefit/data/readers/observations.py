@@ -127,6 +127,8 @@ def read_arrays(
     - `names`: for each key of the result the variable of the file. NAME[ENTRY] is one of its entries.
     - `select`: for an axis that the file has recordings along, the name of one of them, or its number from 0.
     """
+    if not names:
+        return {}
     with opened(path) as file:
         part = part_of(file, select, others=names.values())
         found = {key: part[name].array() for key, name in names.items()}

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from pdefit._util.errors import PdefitError, first_line, with_space
-from pdefit.integrate.loop.spectrum import resolving_step
+from pdefit.integrate.loop.eigenvalues import resolving_step
 from pdefit.integrate.solvers.method import AbstractStaged, method_of
 from pdefit.systems.capabilities import AbstractStable
 from pdefit.systems.system import AbstractSystem

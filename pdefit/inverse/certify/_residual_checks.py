@@ -13,7 +13,7 @@ from pdefit._util.errors import with_space
 from pdefit.inverse.certify._record import Check, over
 from pdefit.inverse.certify._sketch import SKETCH, Sketch, pull_sketch, push_sketch
 from pdefit.inverse.certify._taylor import Differences, differences, round_off
-from pdefit.inverse.fit.stability import halved
+from pdefit.inverse.fit.unstable_steps import halved
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.variants import with_tangents
 

@@ -12,9 +12,9 @@ from pdefit._util.errors import PdefitError
 from pdefit.data.observations import Observations
 from pdefit.inverse.controls._axes_and_modes import Modes, field_axes
 from pdefit.inverse.controls.declare import Control, Declaration, declared_leaves
+from pdefit.inverse.controls.field_prior import Smoothing, Sobolev
 from pdefit.inverse.controls.guesses import is_measured
 from pdefit.inverse.controls.paths import declaration, holder, leaf
-from pdefit.inverse.controls.sobolev import Smoothing, Sobolev
 from pdefit.inverse.controls.vector import BoundControl, Controls, in_order, kind_of
 from pdefit.inverse.problem.problem import Problem
 from pdefit.systems.capabilities import AbstractGridded

@@ -15,9 +15,9 @@ from pdefit.inverse.fit.drivers import AbstractDriver
 from pdefit.inverse.fit.renew_steps import StepWatch
 from pdefit.inverse.fit.result import Fit, Place, Progress, Record, RunState, pack, records, saved_weights, unpack
 from pdefit.inverse.fit.smoothness import SMOOTHINGS
-from pdefit.inverse.fit.stability import explain_growth, near_stability, suits
 from pdefit.inverse.fit.stages import Reweight, Stage, keeps, new_weights, prepares, resized, with_windows
 from pdefit.inverse.fit.stop import best_point, reached
+from pdefit.inverse.fit.unstable_steps import explain_growth, near_stability, suits
 from pdefit.inverse.objective.abstract import Objective
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.optimizers.base import AbstractOptimizer

@@ -11,7 +11,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
 from pdefit.integrate.adaptive.tolerance import Adaptive
-from pdefit.integrate.loop.spectrum import fastest_change
+from pdefit.integrate.loop.eigenvalues import fastest_change
 from pdefit.integrate.solvers.etdrk4 import ETDRK4
 from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.integrate.solvers.rkc import RKC

@@ -11,7 +11,7 @@ from pdefit._util.errors import PdefitError, with_space
 from pdefit.integrate.loop.stable_step import MARGIN, steps_for
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.inverse.fit.result import pack
-from pdefit.inverse.fit.stability import is_open, share_of_limit, stable_step, suits
+from pdefit.inverse.fit.unstable_steps import is_open, share_of_limit, stable_step, suits
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
 from pdefit.inverse.objective.compiled import VALUE
 from pdefit.inverse.objective.functional import Functional

@@ -1,27 +1,18 @@
-"""Run directories: how they are found, read without following links out of them, and locked."""
+"""Run directories: how they are found, and read without following links out of them."""
 
 import dataclasses
-import fcntl
 import functools
-import os
-import platform
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pdefit._util.atomic import read_json, write_json
+from pdefit._util.atomic import read_json
 from pdefit._util.errors import PdefitError
 from pdefit.output.store.fit_checkpoint import Saved, load_state
+from pdefit.output.store.run_lock import RUNNING, lives
 from pdefit.output.store.summary import Summary
 
 # one of these files marks how a run ended; it holds the time or the reason
 MARKS = ("DONE", "INTERRUPTED", "FAILED")
-# and this one a run that goes on; it is touched every so many seconds, and counts as dead when it is this old
-RUNNING, _BEAT, _DEAD = "RUNNING", 20.0, 300.0
 # folder with a folder for each of many recordings
 _RECORDINGS = "recordings"
 # a folder with any of these files is a run
@@ -119,22 +110,12 @@ class RunFiles:
         if self.has(RUNNING):
             made = self.content(RUNNING)
             where = f"process {made.get('process')} on {made.get('host')} since {made.get('started')}"
-            return f"running: {where}" if self._lives(made) else f"killed: {where} gave no sign of life any more"
+            return (
+                f"running: {where}" if lives(self.directory, made) else f"killed: {where} gave no sign of life any more"
+            )
         # results without a mark come from elsewhere, or from a process that ended before it had drawn all of them
         status = "" if self.has("provenance.json") else self.summary.status
         return status or "killed: it ended without a word"
-
-    def _lives(self, made: dict[str, Any]) -> bool:
-        """Whether the process of a RUNNING file lives: the one of its number here, or one that beats elsewhere."""
-        try:
-            if made.get("host") == platform.node():
-                # signal 0 asks only; numbers below 1 would name groups of processes
-                os.kill(max(int(made.get("process", 0)), 1), 0)
-            return time.time() - (self.directory / RUNNING).stat().st_mtime < _DEAD
-        except PermissionError:
-            return True
-        except (OSError, ValueError, TypeError, OverflowError):
-            return False
 
     def lacking(self) -> list[str]:
         """Names of missing files that a finished run of its kind would have."""
@@ -185,42 +166,3 @@ def find_runs(folder: Path) -> list[Path]:
 def _natural(path: Path) -> list[tuple[int, str]]:
     """Key that sorts the jobs of a sweep as numbers: 0, 1, ..., 10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in path.parts]
-
-
-@contextmanager
-def locked(directory: Path) -> Iterator[None]:
-    """Lock of a directory against other processes; it ends with the block or the process."""
-    with open(directory / ".lock", "a+", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            owner = file.read().strip() or "another process"
-            raise PdefitError(f"'{directory}' is in use by {owner}; wait for it, or stop it") from None
-        file.seek(0)
-        file.truncate()
-        file.write(f"process {os.getpid()} on {platform.node()}\n")
-        file.flush()
-        yield
-
-
-@contextmanager
-def beating(directory: Path) -> Iterator[None]:
-    """A file RUNNING in a directory for as long as the block lasts, touched again and again."""
-    path, over = directory / RUNNING, threading.Event()
-    started = datetime.now().astimezone().isoformat(timespec="seconds")
-    write_json(path, {"host": platform.node(), "process": os.getpid(), "started": started})
-
-    def beat() -> None:
-        while not over.wait(_BEAT):
-            # a disk that is full or away must not end the run
-            with suppress(OSError):
-                os.utime(path)
-
-    threading.Thread(target=beat, daemon=True).start()
-    try:
-        yield
-    finally:
-        over.set()
-        with suppress(OSError):
-            path.unlink(missing_ok=True)

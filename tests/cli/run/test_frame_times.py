@@ -9,7 +9,7 @@ from pdefit.cli.config.sources import Times
 from pdefit.cli.run import from_twin as module
 from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.source import frame_times
-from pdefit.inverse.fit.stability import share_of_limit
+from pdefit.inverse.fit.unstable_steps import share_of_limit
 from pdefit.inverse.objective.compiled import VALUE
 
 FRONT = ("experiment=reaction/fisher_front", "twin=self", "system.grid.shape=[80]", "dt=0.05")

@@ -15,7 +15,7 @@ from pdefit import PdefitError
 from pdefit.cli.sweeps.jobs import jobs_of
 from pdefit.cli.sweeps.record import read_sweep
 from pdefit.cli.sweeps.table import last_frames
-from pdefit.output.store.runs import beating
+from pdefit.output.store.run_lock import beating
 
 SMALL = (
     "experiment=reaction/fisher_front",

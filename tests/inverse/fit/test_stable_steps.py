@@ -13,7 +13,7 @@ from small_systems import KdV
 import pdefit
 from pdefit.inverse.fit import _fit_run as fit_run
 from pdefit.inverse.fit.renew_steps import StepWatch
-from pdefit.inverse.fit.stability import (
+from pdefit.inverse.fit.unstable_steps import (
     deciding_control,
     longer_than_frames,
     refuse_unstable,

@@ -14,7 +14,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError, with_space
-from pdefit.integrate.loop.spectrum import eigenvalues, stable_part
+from pdefit.integrate.loop.eigenvalues import eigenvalues, stable_part
 from pdefit.integrate.loop.stable_step import BEYOND, SHARE, real_stability, stated_step
 from pdefit.integrate.solve import solve
 from pdefit.integrate.solvers.method import AbstractStaged

@@ -10,7 +10,7 @@ from problems import fisher, planets
 from small_systems import KdV
 
 import pdefit
-from pdefit.integrate.loop.spectrum import eigenvalues, stable_part
+from pdefit.integrate.loop.eigenvalues import eigenvalues, stable_part
 
 
 @pytest.mark.parametrize("system", [KdV(), planets()[0], fisher()], ids=["waves", "orbits", "diffusion"])

@@ -5,7 +5,7 @@ import pytest
 
 import pdefit
 from pdefit.inverse.controls._axes_and_modes import FieldAxes
-from pdefit.inverse.controls.sobolev import Sobolev
+from pdefit.inverse.controls.field_prior import Sobolev
 from tests.problems import fisher, fisher_functional
 from tests.small_systems import Level, State
 

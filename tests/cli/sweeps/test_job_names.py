@@ -1,6 +1,6 @@
 """Names of jobs."""
 
-from pdefit.cli.sweeps.record import job_names, swept_values
+from pdefit.cli.sweeps.job_names import job_names, swept_values
 
 
 def test_a_name_holds_what_differs_and_not_the_number_of_the_job():

@@ -1,0 +1,76 @@
+"""The lock of a run directory against a second process, and the file RUNNING as a sign of life for others."""
+
+import fcntl
+import os
+import platform
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pdefit._util.atomic import write_json
+from pdefit._util.errors import PdefitError
+
+# the file of a run that goes on; it is touched every so many seconds, and counts as dead when it is this old
+RUNNING, _BEAT, _DEAD = "RUNNING", 20.0, 300.0
+
+
+@contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Lock of a directory against other processes; it ends with the block or the process."""
+    with open(directory / ".lock", "a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            owner = file.read().strip() or "another process"
+            raise PdefitError(f"'{directory}' is in use by {owner}; wait for it, or stop it") from None
+        file.seek(0)
+        file.truncate()
+        file.write(f"process {os.getpid()} on {platform.node()}\n")
+        file.flush()
+        yield
+
+
+@contextmanager
+def beating(directory: Path) -> Iterator[None]:
+    """A file RUNNING in a directory for as long as the block lasts, touched again and again."""
+    path, over = directory / RUNNING, threading.Event()
+    started = datetime.now().astimezone().isoformat(timespec="seconds")
+    write_json(path, {"host": platform.node(), "process": os.getpid(), "started": started})
+
+    def beat() -> None:
+        while not over.wait(_BEAT):
+            # a disk that is full or away must not end the run
+            with suppress(OSError):
+                os.utime(path)
+
+    threading.Thread(target=beat, daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
+def lives(directory: Path, made: Mapping[str, Any]) -> bool:
+    """Whether the process of a RUNNING file lives: the one of its number here, or one that beats elsewhere.
+
+    **Arguments:**
+
+    - `directory`: of the run.
+    - `made`: the content of the file.
+    """
+    try:
+        if made.get("host") == platform.node():
+            # signal 0 asks only; numbers below 1 would name groups of processes
+            os.kill(max(int(made.get("process", 0)), 1), 0)
+        return time.time() - (directory / RUNNING).stat().st_mtime < _DEAD
+    except PermissionError:
+        return True
+    except (OSError, ValueError, TypeError, OverflowError):
+        return False
