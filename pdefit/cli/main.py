@@ -51,7 +51,7 @@ _signals: list[str] = []
 
 
 def main() -> None:
-    """Entry point of the `pdefit` command."""
+    """The `pdefit` command in this process."""
     interrupts.listen()
     stopwatch.start()
     console = Console(stderr=False)
@@ -88,6 +88,19 @@ def main() -> None:
         sys.exit(interrupts.exit_code(_signals[0]))
     if _failures:
         sys.exit(1)
+
+
+def command() -> None:
+    """Entry point of the `pdefit` command. A process that a signal has ended waits for no computation under way."""
+    try:
+        main()
+    except SystemExit as end:
+        if _signals:
+            logging.shutdown()
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(int(end.code or 0))
+        raise
 
 
 def _command(verb: str, kind: str = "") -> Callable[..., None]:

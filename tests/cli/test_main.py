@@ -162,3 +162,21 @@ def test_verbs_that_compute_nothing_start_without_jax():
     light = ("main", "run.pictures", "commands.list", "commands.new", "commands.sweep")
     words = f"import sys, {', '.join(f'pdefit.cli.{name}' for name in light)}; sys.exit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", words], timeout=120).returncode == 0
+
+
+_ENDED = """
+import sys, threading, time
+from pdefit.cli import main
+threading.Thread(target=time.sleep, args=(600,)).start()
+def ended():
+    main._signals.append("SIGTERM")
+    sys.stdout.write("last words")
+    sys.exit(143)
+main.main = ended
+main.command()
+"""
+
+
+def test_a_process_that_a_signal_ended_waits_for_no_thread():
+    ended = subprocess.run([sys.executable, "-c", _ENDED], timeout=300, capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout) == (143, "last words")

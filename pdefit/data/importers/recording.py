@@ -83,7 +83,7 @@ def frame_numbers(files: Sequence[Path]) -> tuple[np.ndarray, list[str]]:
 
 
 def write_recording(path: Path, recording: Recording) -> float:
-    """Write a recording frame by frame, and return the missing fraction of its values.
+    """Write a recording frame by frame, and return the missing fraction of the variable that lacks most.
 
     The file takes its name only when it is whole. Where reading or writing fails, nothing is left. Parts of files that
     killed imports left in its folder are removed.
@@ -96,7 +96,7 @@ def write_recording(path: Path, recording: Recording) -> float:
     **Errors:** PdefitError where a frame has another shape, or there are more or fewer frames than times.
     """
     count, *shape = recording.shape
-    missing, written, fits = 0, 0, True
+    missing, written, fits = dict.fromkeys(recording.units, 0), 0, True
     # what killed imports left: nobody holds its lock
     for left in path.parent.glob(f".*.partial{path.suffix}"):
         with contextlib.suppress(OSError), open(left, "rb") as file:
@@ -120,7 +120,7 @@ def write_recording(path: Path, recording: Recording) -> float:
                 break
             for name, variable in stored.items():
                 variable[written - 1] = frame[name]
-                missing += np.count_nonzero(np.isnan(frame[name]))
+                missing[name] += int(np.count_nonzero(np.isnan(frame[name])))
         if not fits or written != count:
             raise PdefitError(
                 f"{count} frames of shape {(*shape,)} are expected, but frame {written} differs or is the last; remove the "
@@ -131,4 +131,4 @@ def write_recording(path: Path, recording: Recording) -> float:
         file.attrs["title"], file.attrs["history"] = recording.title, f"{now} pdefit import"
         file.attrs["source"] = "\n".join(recording.source[:_NAMED] + more)
         file.attrs["import_notes"] = "\n".join(recording.notes)
-    return missing / max(count * math.prod(shape) * len(stored), 1)
+    return max(missing.values()) / max(count * math.prod(shape), 1)

@@ -139,6 +139,12 @@ def read_film(
             f"'{name}[0]' to '{name}[{components - 1}]'"
         )
     grid = () if scattered else inside[: len(inside) - (has_components or components > 0)]
+    order = dims[: len(grid)]
+    if positions and dims == AXES and len({*grid}) < len(grid) and not (file.is_foreign or any(variable.labels)):
+        remarks.append(
+            f"'{name}' names no axes, of which some are equally long: time, {', '.join(order)} is taken for their order; where "
+            f"it is another, state it, e.g. data.axes={{FIELD: [time, {', '.join(reversed(order))}]}}"
+        )
     ends = [about_ends(name, values, i, dims[i - 1]) for i in range(1, 1 + len(grid)) if len(grid) <= len(dims)]
     remarks += [remark for remark in ends if remark]
     ever = np.asarray(seen.any(axis=0))

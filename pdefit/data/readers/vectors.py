@@ -11,7 +11,7 @@ from pdefit.data.units import conversion
 _PAIRS = (("u", "v"), ("vx", "vy"), ("ux", "uy"), ("v_x", "v_y"), ("u_x", "u_y"), ("velocity_x", "velocity_y"))
 # most frames from which derivatives are taken
 _MOST = 5
-# a divergence smaller than that as given, by this factor, is told
+# a divergence smaller than that as given by this factor is told; below it, one is small by itself
 _SMALLER = 0.5
 
 
@@ -89,7 +89,9 @@ def about_vectors(found: Survey, vectors: Vectors) -> str:
         f"{turned} with one axis turned round"
     )
     best = int(np.argmin(ratios))
-    if best and ratios[best] < _SMALLER * ratios[0]:
+    if max(ratios[:2]) < _SMALLER:
+        text += "; this does not tell whether components are exchanged"
+    elif best and ratios[best] < _SMALLER * ratios[0]:
         text += "; " + ("exchange them?" if best == 1 else "negate one of them?")
     if vectors.factor is not None and found.ts.size > 1:
         cells = vectors.factor * float(np.median(np.diff(found.ts))) * np.hypot(u / steps[0], v / steps[1])

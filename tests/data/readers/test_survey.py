@@ -278,6 +278,21 @@ def test_one_line_of_physics_for_vectors(order, sign, told, tmp_path):
     assert line.startswith("u, v: 4.9 cells a frame, 10 at most; divergence, relative"), line
 
 
+def test_a_divergence_that_is_small_either_way_tells_nothing(tmp_path):
+    x = np.linspace(0.0, 3.0, 20)
+    # of a Taylor-Green flow, which has none with exchanged components either
+    u, v = np.outer(np.sin(x), np.cos(x)), -np.outer(np.cos(x), np.sin(x))
+    noise = 0.05 * np.random.default_rng(0).standard_normal((2, 12, 1, 1))
+    found = _surveyed(
+        tmp_path, u=(u + noise[0], "m/s"), v=(v + noise[1], "m/s"), time=(TIME, "s"), x=(x, "m"), y=(x, "m")
+    )
+    vectors = vectors_of(found)
+    assert vectors is not None
+    assert about_vectors(found, vectors).endswith("; this does not tell whether components are exchanged")
+    remark = "'u' names no axes, of which some are equally long: time, x, y is taken for their order"
+    assert any(line.startswith(remark) and line.endswith("data.axes={FIELD: [time, y, x]}") for line in found.remarks)
+
+
 def test_vectors_that_are_no_velocities(tmp_path):
     found = _vortices(tmp_path, "uv", unit="T")
     vectors = vectors_of(found)
