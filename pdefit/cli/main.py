@@ -94,13 +94,9 @@ def command() -> None:
     """Entry point of the `pdefit` command. A process that a signal has ended waits for no computation under way."""
     try:
         main()
-    except SystemExit as end:
+    finally:
         if _signals:
-            logging.shutdown()
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(int(end.code or 0))
-        raise
+            interrupts.leave(interrupts.exit_code(_signals[0]))
 
 
 def _command(verb: str, kind: str = "") -> Callable[..., None]:
