@@ -38,7 +38,7 @@ class Steps(NamedTuple):
 
 
 class ForwardRecord(NamedTuple):
-    """What the forward search keeps of N steps.
+    """The record of N steps that the forward search keeps.
 
     **Arguments:**
 
@@ -185,7 +185,7 @@ def pulled_back(
 
 
 class BackwardRecord(NamedTuple):
-    """What the backward search keeps of K steps.
+    """The record of K steps that the backward search keeps.
 
     **Arguments:**
 

@@ -102,7 +102,7 @@ class Quality:
 
 @dataclasses.dataclass(frozen=True)
 class Evidence:
-    """What a verdict on a fit rests on.
+    """The evidence that a verdict on a fit rests on.
 
     **Arguments:**
 

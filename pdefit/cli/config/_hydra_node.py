@@ -74,7 +74,7 @@ def check_installed(override: Override) -> None:
 
 
 def is_own_file(file: str) -> bool:
-    """Whether a configuration is a launcher or sweeper of the user's own, beside those that are shipped."""
+    """Test for a launcher or sweeper of the user's own, beside those that are shipped."""
     group, _, name = file.removeprefix("hydra/").rpartition("/")
     return group in SHIPPED and name not in SHIPPED[group]
 

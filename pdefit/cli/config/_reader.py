@@ -1,4 +1,4 @@
-"""What a configuration describes, read by type hints: sections, and objects made from their names and arguments.
+"""Reader of configurations by type hints: sections, and objects made from their names and arguments.
 
 A section is a frozen dataclass. Every other class or function has a name, or is the only one of its kind.
 """
@@ -147,7 +147,7 @@ def read(hint: Any, value: Any, path: str, floats: bool = False) -> Any:
 
 
 def described(hint: Any) -> str:
-    """What a type hint expects, in words."""
+    """The words for what a type hint expects."""
     origin, inside = typing.get_origin(hint), typing.get_args(hint)
     for rule in getattr(hint, "__metadata__", ()):
         said = rule.words if isinstance(rule, Expected) else rule.expected
@@ -182,18 +182,18 @@ def _inside(hint: Any, value: Any, path: str) -> Any:
     if isinstance(value, str) and bases and not fits(hint, value):
         # of what may be an array, or any module, only a name that is known is one
         if eqx.Module not in bases or any(value in names(base) for base in bases):
-            return _made({"name": value}, path, bases)
+            return _object({"name": value}, path, bases)
     if not isinstance(value, Mapping):
         return value
     if "_target_" in value:
         # where a number may stand, a function may make it as well
-        return _made(value, path, (object,) if not bases or fits(hint, 0.0) else bases)
+        return _object(value, path, (object,) if not bases or fits(hint, 0.0) else bases)
     if (bases and "name" in value) or any(map(_concrete, bases)):
-        return _made(value, path, bases)
+        return _object(value, path, bases)
     return {k: _inside(hint, v, f"{path}.{k}") for k, v in value.items()}
 
 
-def _made(node: Mapping[str, Any], path: str, bases: tuple[type, ...]) -> Any:
+def _object(node: Mapping[str, Any], path: str, bases: tuple[type, ...]) -> Any:
     """Object that a mapping describes, of one of these types."""
     arguments = {str(k): v for k, v in node.items() if k not in ("name", "_target_")}
     return build(_target(node, path, bases), arguments, path)
@@ -222,7 +222,7 @@ def _is_section(hint: Any) -> bool:
 
 
 def _concrete(base: type) -> bool:
-    """Whether a type has one class, so that no name is needed."""
+    """Test for a type with one class, which needs no name."""
     return base is not eqx.Module and not inspect.isabstract(base) and not base.__name__.startswith("Abstract")
 
 

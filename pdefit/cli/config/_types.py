@@ -22,7 +22,7 @@ _LARGEST = 2**63 - 1
 
 @dataclasses.dataclass(frozen=True)
 class Expected:
-    """What a value of an annotated type must be.
+    """The rule that a value of an annotated type must keep.
 
     **Arguments:**
 
@@ -40,7 +40,7 @@ class Expected:
     each: Callable[[Any], bool] | None = None
 
     def but(self, value: Any, path: str) -> str:
-        """What an error says that there is in place of what was expected."""
+        """The end of an error: the value that stands in place of what was expected."""
         wrong = f"got {value!r}"
         if self.each is not None and isinstance(value, Mapping):
             wrong = next((f"{path}.{k} is {entry!r}" for k, entry in value.items() if not self.each(entry)), wrong)
@@ -61,12 +61,12 @@ class Read(NamedTuple):
 
 
 def is_number(value: Any) -> bool:
-    """Whether an entry is one finite number."""
+    """Test for one finite number."""
     return isinstance(value, int | float) and is_measure(value) and math.isfinite(float(value))
 
 
 def is_measure(value: Any) -> bool:
-    """Whether an entry is one number, or the text of one: YAML reads 1e-3 without a dot as text."""
+    """Test for one number, or the text of one: YAML reads 1e-3 without a dot as text."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return False
     try:
@@ -76,7 +76,7 @@ def is_measure(value: Any) -> bool:
 
 
 def is_whole(value: Any, least: int = 0) -> bool:
-    """Whether an entry is a whole number of 64 bits, not below the least one."""
+    """Test for a whole number of 64 bits, not below the least one."""
     return is_index(value) and least <= value <= _LARGEST
 
 
@@ -90,7 +90,7 @@ def count(least: int = 1, remedy: str = "") -> Expected:
 
 
 def is_index(value: Any) -> bool:
-    """Whether an entry is a whole number, below zero for one that is counted from the end."""
+    """Test for a whole number, below zero for one that is counted from the end."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -104,7 +104,7 @@ def mapping_of(words: str, test: Callable[[Any], bool], least: int = 0, most: fl
 
 
 def is_size(value: Any) -> bool:
-    """Whether an entry is a number of bytes, or a text such as "2 GB"."""
+    """Test for a number of bytes, or a text such as "2 GB"."""
     try:
         return size_in_bytes(value, "") >= 0
     except PdefitError:
@@ -112,7 +112,7 @@ def is_size(value: Any) -> bool:
 
 
 def is_list(value: Any, test: Callable[[Any], bool]) -> bool:
-    """Whether an entry is a list whose entries pass a test."""
+    """Test for a list whose entries pass a test."""
     return isinstance(value, list | tuple) and all(map(test, value))
 
 
@@ -152,7 +152,7 @@ def returned(target: Any) -> Any:
 
 
 def fits(hint: Any, value: Any) -> bool:
-    """Whether a value fits a type hint; where the hint leaves something open any value fits."""
+    """Test for a value that fits a type hint; where the hint leaves something open any value fits."""
     # a class since Python 3.11, but none that has instances
     if hint is Any:
         return True

@@ -109,7 +109,7 @@ def named_directory(words: Sequence[str], verb: str, of: str, example: str) -> P
 
 
 def names_a_run(words: Sequence[str]) -> bool:
-    """Whether the first word is a directory, and neither a setting nor a flag."""
+    """Test for a directory as the first word, which is neither a setting nor a flag."""
     return bool(words) and "=" not in words[0] and not words[0].startswith("-")
 
 

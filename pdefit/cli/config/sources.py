@@ -1,4 +1,4 @@
-"""Where the numbers of an experiment come from: times, a data file, a twin, an initial state, a table."""
+"""Sources of the numbers of an experiment: times, a data file, a twin, an initial state, a table."""
 
 import dataclasses
 from collections.abc import Mapping

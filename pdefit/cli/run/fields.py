@@ -149,13 +149,13 @@ def write_film(exp: Experiment, found: Fit, store: Store, path: Any, title: str)
 
 
 @eqx.filter_jit
-def _look(by: Problem, t: Array, y: PyTree, positions: dict[str, Array]) -> dict[str, Array]:
+def _observation(by: Problem, t: Array, y: PyTree, positions: dict[str, Array]) -> dict[str, Array]:
     return by.observe.placed(positions)(t.astype(precision(y)), y, by.args)
 
 
 def _observe(by: Problem, record: Observations, i: int, y: PyTree) -> dict[str, np.ndarray]:
-    """What the instrument of a problem observes of a state at time `i` of a record."""
-    found = _look(by, jnp.asarray(record.ts[i]), y, record.positions_at(i))
+    """Observation of a state by the instrument of a problem, at time `i` of a record."""
+    found = _observation(by, jnp.asarray(record.ts[i]), y, record.positions_at(i))
     return {name: np.asarray(x) for name, x in found.items()}
 
 

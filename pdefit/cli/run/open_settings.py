@@ -73,9 +73,9 @@ def chosen_stages(functional: Functional, stages: Stages, held: bool) -> tuple[l
     if held or given.formulation is not None:
         # only stages of one trajectory may come before the last one: their windows start at no other frame
         alone = [s for s in choice.stages[:-1] if given.formulation is None and isinstance(s.formulation, Single)]
-        return [*alone, dataclasses.replace(last, formulation=given.formulation)], _told(choice.reason)
-    return [*choice.stages[:-1], last], _told(choice.reason)
+        return [*alone, dataclasses.replace(last, formulation=given.formulation)], _announced(choice.reason)
+    return [*choice.stages[:-1], last], _announced(choice.reason)
 
 
-def _told(reason: str) -> str:
+def _announced(reason: str) -> str:
     return f"stages: {reason}; choose others with stages=..."

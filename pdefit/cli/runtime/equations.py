@@ -116,7 +116,7 @@ def _load(path: Path) -> EquationFile:
         ) from None
     # whatever the user's own code raises, and the end of the program that it asks for
     except (Exception, SystemExit) as error:
-        raise PdefitError(f"'{path}', line {_line(error, module.__file__)}: {_told(error)}") from None
+        raise PdefitError(f"'{path}', line {_line(error, module.__file__)}: {_message(error)}") from None
     module.SYSTEMS = _systems(module)  # pyright: ignore[reportAttributeAccessIssue]
     if not module.SYSTEMS:
         raise PdefitError(
@@ -147,6 +147,6 @@ def _line(error: BaseException, file: str) -> int:
     return lines[-1] if lines else 1
 
 
-def _told(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     message = error.msg if isinstance(error, SyntaxError) else first_line(error)
     return message if isinstance(error, PdefitError) else f"{type(error).__name__}: {message}"

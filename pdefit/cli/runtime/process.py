@@ -1,4 +1,4 @@
-"""What a process settles before JAX is imported: signals, cores and GPUs; and the seconds it takes."""
+"""Settings of a process before JAX is imported: signals, cores and GPUs; and the seconds it takes."""
 
 import multiprocessing
 import os

@@ -19,7 +19,7 @@ from pdefit._util import interrupts
 from pdefit._util.atomic import read_json, write_json, write_text
 from pdefit._util.errors import PdefitError, of_the_machine, sentence
 from pdefit.cli.runtime import equations
-from pdefit.output.store.run_lock import RUNNING, beating, locked
+from pdefit.output.store.run_lock import RUNNING, heartbeat, locked
 from pdefit.output.store.runs import MARKS
 
 log = logging.getLogger("pdefit")
@@ -106,7 +106,7 @@ def recorded(
         try:
             interrupts.begin(interrupted, alone)
             _start(directory, _provenance(command, settings, experiment), resumed)
-            with beating(directory):
+            with heartbeat(directory):
                 yield
             with interrupts.uninterrupted():
                 _end(directory, "DONE", f"{datetime.now().astimezone().isoformat(timespec='seconds')}\n")

@@ -96,7 +96,7 @@ def _numbers(parts: Mapping[Path, Images], options: Mapping[str, str], notes: li
 
 
 class _Values:
-    """What becomes of the values of images.
+    """The treatment of the values of images.
 
     **Arguments:**
 

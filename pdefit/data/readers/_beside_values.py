@@ -1,4 +1,4 @@
-"""What a file states beside the values of a variable: positions along its axes, and standard deviations."""
+"""Positions and standard deviations, which a file states beside the values of a variable."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple

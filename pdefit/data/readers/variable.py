@@ -68,12 +68,12 @@ class Variable:
 
     @property
     def is_scaled(self) -> bool:
-        """Whether the file states a scale or an offset for its numbers."""
+        """Test for a scale or an offset that the file states."""
         return is_scaled(self.attributes)
 
     @property
     def is_empty(self) -> bool:
-        """Whether it is a dimension without coordinates."""
+        """Test for a dimension without coordinates."""
         return is_empty_scale(self.attributes)
 
     @property

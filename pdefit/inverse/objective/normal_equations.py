@@ -129,7 +129,7 @@ class Tangents(eqx.Module):
         stepper = runner.stepper(functional.at(self.theta))
         twin = runner.stepper(problem) if functional.smooth_tangents else None
 
-        def look(total: PyTree, pair: tuple[PyTree, PyTree], i: PyTree) -> PyTree:
+        def summed(total: PyTree, pair: tuple[PyTree, PyTree], i: PyTree) -> PyTree:
             y, dy = pair
             here, change = (problem.observe, y, problem.args), (moved.observe, dy, moved.args)
             with_tangents = jvp_many(lambda o, y, a: schedule.residuals(o, y, a, i), here, change)
@@ -138,16 +138,16 @@ class Tangents(eqx.Module):
         pushed = TangentLinearStepper(stepper, runner.stepper(moved), twin, several=True).prepared(schedule.time_grid)
 
         def trajectory(state: TangentState, grid: TimeGrid, inputs: PyTree) -> TangentState:
-            (y, dy), total = fold(pushed, (state.states, state.tangents), grid, look, inputs, state.total)
+            (y, dy), total = fold(pushed, (state.states, state.tangents), grid, summed, inputs, state.total)
             return TangentState(y, dy, total)
 
         def trajectory_in_turn(state: TangentState, grid: TimeGrid, inputs: PyTree) -> TangentState:
-            def look_at_all(total: PyTree, pair: tuple[PyTree, list[PyTree]], i: PyTree) -> PyTree:
-                return look(total, (pair[0], stacked(pair[1])), i)
+            def summed_in_turn(total: PyTree, pair: tuple[PyTree, list[PyTree]], i: PyTree) -> PyTree:
+                return summed(total, (pair[0], stacked(pair[1])), i)
 
             each = InTurn(stepper, [runner.stepper(p) for p in self._alone(moved)])
             begin = state.states, unstacked(state.tangents, k)
-            (y, dys), total = fold(each, begin, grid, look_at_all, inputs, state.total, each.through)
+            (y, dys), total = fold(each, begin, grid, summed_in_turn, inputs, state.total, each.through)
             return TangentState(y, stacked(dys), total)
 
         if twin is None and goes_in_turn(runner.solver, state.states, k):

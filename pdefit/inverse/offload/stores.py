@@ -1,4 +1,4 @@
-"""What lies outside the device during a run: checkpoints of states, and observations that are read a few frames at a time."""
+"""Storage outside the device: checkpoints of states, and observations that are read a few frames at a time."""
 
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable

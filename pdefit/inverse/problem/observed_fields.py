@@ -47,7 +47,7 @@ def _inverted(problem: Problem, name: str, observations: Observations) -> tuple[
     fields, tree = named_fields(problem.y0), jax.tree.structure(problem.y0)
     data, mask, ts = observations.values[name], observations.mask[name], observations.ts
 
-    def look(t: Array, u: Array) -> Array:
+    def observed_field(t: Array, u: Array) -> Array:
         state = jax.tree.unflatten(tree, [u if n == name else x for n, x in fields.items()])
         return problem.observe(t, state, problem.args)[name]
 
@@ -55,9 +55,9 @@ def _inverted(problem: Problem, name: str, observations: Observations) -> tuple[
     times = jnp.asarray(ts, start.dtype)
 
     def slope(u: Array, direction: Array) -> tuple[Array, Array]:
-        return jax.jvp(lambda u: jax.vmap(look)(times, u), (u,), (direction,))
+        return jax.jvp(lambda u: jax.vmap(observed_field)(times, u), (u,), (direction,))
 
-    if bool(jnp.all(jnp.where(mask, jax.vmap(look)(times, data.astype(start.dtype)) == data, True))):
+    if bool(jnp.all(jnp.where(mask, jax.vmap(observed_field)(times, data.astype(start.dtype)) == data, True))):
         return data, mask
     signs = jnp.asarray(np.random.default_rng(0).choice([-1.0, 1.0], data.shape), start.dtype)
     values, (observed, steepness) = start, slope(start, jnp.ones_like(start))
@@ -95,11 +95,11 @@ def observed_positions(
             coords, y = observed_positions(operator, t, y, args, coords), operator(jnp.asarray(t), y, args)
         return dict(coords)
 
-    def look(y: PyTree) -> dict[str, Array]:
+    def observation(y: PyTree) -> dict[str, Array]:
         return named_fields(observe(jnp.asarray(t), y, args))
 
     if observe.scattered:
-        seen = jax.eval_shape(look, y)
+        seen = jax.eval_shape(observation, y)
         return {name: FieldCoords(dims=(*("",) * (x.ndim - 1), "point"), coords={}) for name, x in seen.items()}
     if (stated := observe.moved(coords)) is not None:
         return stated
@@ -113,7 +113,7 @@ def observed_positions(
         # Coordinates run from 0 to 1, so that single precision is enough where the origin is far away
         origin, span = points[0], float(np.ptp(points)) or 1.0
         unit = (points - origin) / span
-        total, moments = (_pushed(look, y, coords, dim, p) for p in (np.ones_like(unit), unit))
+        total, moments = (_pushed(observation, y, coords, dim, p) for p in (np.ones_like(unit), unit))
         for name, weights in total.items():
             with np.errstate(divide="ignore", invalid="ignore"):
                 placed = _along_one_axis(np.asarray(moments[name] / weights), coords.get(name), dim)
@@ -122,7 +122,7 @@ def observed_positions(
                 is_blurred = at.size == unit.size and not np.allclose(np.sort(at), np.sort(unit), atol=1e-5)
                 positions.setdefault(name, {})[axis] = dim
                 where.setdefault(name, {})[dim] = points if is_blurred else origin + span * at
-    shapes = {name: np.ndim(x) for name, x in jax.eval_shape(look, y).items()}
+    shapes = {name: np.ndim(x) for name, x in jax.eval_shape(observation, y).items()}
     return {
         name: FieldCoords(
             dims=tuple(positions.get(name, {}).get(axis, "") for axis in range(ndim)),
@@ -148,7 +148,7 @@ def positions_of(
 
 
 def _pushed(
-    look: Callable[[PyTree], dict[str, Array]],
+    observation: Callable[[PyTree], dict[str, Array]],
     y: PyTree,
     coords: Mapping[str, FieldCoords],
     dim: str,
@@ -167,7 +167,7 @@ def _pushed(
         return jnp.broadcast_to(jnp.asarray(points.reshape(shape), like.dtype), like.shape)
 
     moved = [tangent(name, x) for name, x in named_fields(y).items()]
-    _, pushed = jax.jvp(look, (y,), (jax.tree.unflatten(jax.tree.structure(y), moved),))
+    _, pushed = jax.jvp(observation, (y,), (jax.tree.unflatten(jax.tree.structure(y), moved),))
     return {name: np.asarray(x) for name, x in pushed.items()}
 
 

@@ -43,7 +43,7 @@ _MP4, _GIF = (".mp4", "libx264", "yuv420p"), (".gif", "gif", "rgb8")
 
 
 class Scene(Protocol):
-    """What a movie shows."""
+    """The content of a movie, frame by frame."""
 
     @property
     def size(self) -> tuple[float, float]:

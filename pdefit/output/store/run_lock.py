@@ -36,19 +36,19 @@ def locked(directory: Path) -> Iterator[None]:
 
 
 @contextmanager
-def beating(directory: Path) -> Iterator[None]:
+def heartbeat(directory: Path) -> Iterator[None]:
     """A file RUNNING in a directory for as long as the block lasts, touched again and again."""
     path, over = directory / RUNNING, threading.Event()
     started = datetime.now().astimezone().isoformat(timespec="seconds")
     write_json(path, {"host": platform.node(), "process": os.getpid(), "started": started})
 
-    def beat() -> None:
+    def touch() -> None:
         while not over.wait(_BEAT):
             # a disk that is full or away must not end the run
             with suppress(OSError):
                 os.utime(path)
 
-    threading.Thread(target=beat, daemon=True).start()
+    threading.Thread(target=touch, daemon=True).start()
     try:
         yield
     finally:
@@ -58,7 +58,7 @@ def beating(directory: Path) -> Iterator[None]:
 
 
 def lives(directory: Path, made: Mapping[str, Any]) -> bool:
-    """Whether the process of a RUNNING file lives: the one of its number here, or one that beats elsewhere.
+    """Test for a living process of a RUNNING file: the one of its number here, or one that touches it elsewhere.
 
     **Arguments:**
 

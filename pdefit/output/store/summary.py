@@ -13,7 +13,7 @@ Section = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Summary:
-    """What a run found. Of a fit it has the entries up to `memory`, of many recordings `recordings` too.
+    """The results of a run. Of a fit it has the entries up to `memory`, of many recordings `recordings` too.
 
     A file may come from another version, or from somebody else. What it lacks, or has of another kind, is empty or None.
 

@@ -15,7 +15,7 @@ from pdefit import PdefitError
 from pdefit.cli.sweeps.jobs import jobs_of
 from pdefit.cli.sweeps.record import read_sweep
 from pdefit.cli.sweeps.table import last_frames
-from pdefit.output.store.run_lock import beating
+from pdefit.output.store.run_lock import heartbeat
 
 SMALL = (
     "experiment=reaction/fisher_front",
@@ -153,7 +153,7 @@ def test_states_of_jobs(tmp_path):
         run.mkdir()
         (run / "provenance.json").write_text("{}")
     (runs[2] / "RUNNING").write_text(json.dumps({"host": platform.node(), "process": 2**22 + 1, "started": "then"}))
-    with beating(runs[3]):
+    with heartbeat(runs[3]):
         found = jobs_of(sweep)
         assert [job.state for job in found] == ["waiting", "killed", "killed", "running"]
         assert str(os.getpid()) in found[3].reason and found[3].heartbeat is not None
