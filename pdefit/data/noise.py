@@ -134,3 +134,29 @@ def describe(noise: Mapping[str, NoiseEstimate]) -> list[str]:
         + ("" if n.settled else "; still falling with the order: it may contain changes of the signal between frames")
         for name, n in noise.items()
     ]
+
+
+# values that are looked at, and significant digits that a file may have been written with
+_LOOKED_AT, _FEWEST_DIGITS, _MOST_DIGITS = 5000, 3, 10
+
+
+def rounding_step(values: np.ndarray) -> tuple[float, str]:
+    """The step between the numbers of a record that was rounded, and what rounded it; 0 for numbers of full precision.
+
+    **Arguments:** `values` (n,): measured values of one variable.
+    """
+    some = np.unique(values[np.isfinite(values) & (values != 0)])
+    some = some[:: max(1, some.size // _LOOKED_AT)]
+    if some.size < _FEWEST:
+        return 0.0, ""
+    size = float(np.sqrt(np.mean(some**2)))
+    for digits in range(_FEWEST_DIGITS, _MOST_DIGITS):
+        for step in (
+            10.0 ** (np.floor(np.log10(size)) + 1 - digits),
+            10.0 ** (np.floor(np.log10(np.abs(some))) + 1 - digits),
+        ):
+            if np.all(np.abs(some / step - np.round(some / step)) < 1e-5):
+                return float(np.sqrt(np.mean(np.broadcast_to(step, some.shape) ** 2))), f"{digits} digits"
+    if np.all(some == some.astype(np.float32)):
+        return float(np.finfo(np.float32).eps) * size, "float32"
+    return 0.0, ""

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
+from scipy import signal
 
 from pdefit._util.errors import PdefitError
 from pdefit.systems.fields import AbstractFieldSystem
@@ -48,6 +49,11 @@ class FourierGrid(AbstractGrid):
             )
         # values live at points, and every point of the coarser grid is one of this grid
         return u[(slice(None, None, int(factor)),) * self.ndim]
+
+    def prolonged(self, u):
+        for axis, n in zip(range(-self.ndim, 0), self.shape, strict=True):
+            u = np.asarray(signal.resample(u, 2 * n, axis=axis))
+        return u
 
     def to_modes(self, u: Array) -> Array:
         """The Fourier modes of a real field.

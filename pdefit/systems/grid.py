@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from pdefit._util.block_mean import block_mean, is_whole
+from pdefit._util.block_mean import block_mean, is_whole, prolong
 from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.memory import too_large
 from pdefit.systems.boundary import AbstractBoundary, NoFlux
@@ -91,6 +91,15 @@ class AbstractGrid(eqx.Module):
     @abc.abstractmethod
     def _coarsened(self, u: Array, factor: int | float) -> Array:
         """The field on the coarser grid, for a factor that divides the shape."""
+
+    @abc.abstractmethod
+    def prolonged(self, u: np.ndarray) -> np.ndarray:
+        """A field on a grid with twice as many points along every axis, of which `coarsen` makes the field again.
+
+        **Arguments:**
+
+        - `u`: the field, whose last axes have the grid's shape.
+        """
 
     @property
     def ndim(self) -> int:
@@ -199,6 +208,9 @@ class CartesianGrid(AbstractGrid):
 
     def axis(self, i):
         return self.corner[i] + (np.arange(self.shape[i]) + 0.5) * self.spacing[i]
+
+    def prolonged(self, u):
+        return prolong(u, self.periodic)
 
     def _coarsened(self, u, factor):
         return block_mean(u, (factor,) * self.ndim)

@@ -1,49 +1,179 @@
 """Quality of a fit of one record: chi2, and whether what the fit leaves over looks like independent noise."""
 
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy import optimize
 
 from pdefit._util.errors import PdefitError
+from pdefit.analysis.goodness.noise_shape import noise_shapes
+from pdefit.analysis.goodness.structure import ResidualFilm, structures
 from pdefit.analysis.goodness.verdict import FAR_BELOW, Correlation, Quality
 from pdefit.inverse.fit.result import Fit
 from pdefit.inverse.objective.compiled import sum_of_squares
 from pdefit.inverse.objective.functional import Functional
 from pdefit.systems.capabilities import AbstractGridded
 
+# evaluations of the last stage that show whether J still falls, and the part of them that is looked at
+_FEWEST, _LAST = 8, 4
+# an error of first order is twice the change with half the step; a little more is for what fitted fields take up
+_LARGEST_MULTIPLE = 2.5
 
-def judge(found: Fit, *, sigma_known: bool = True, heldout: tuple[float, int] | None = None) -> Quality:
+
+def judge(
+    found: Fit,
+    *,
+    sigma_known: bool = True,
+    sigma_exact: bool = False,
+    heldout: tuple[float, int] | None = None,
+    remaining: float = float("nan"),
+    directions: Sequence[Mapping[str, np.ndarray]] = (),
+    finer: Sequence[Mapping[str, np.ndarray]] = (),
+) -> Quality:
     """The verdict on a fit of one record, with the numbers that it rests on.
-
-    The verdict is "fitted to the noise", "converged but the model misses structure" or "not converged".
 
     **Arguments:**
 
     - `found`: the fit.
     - `sigma_known`: whether the sigma of the observations was known before the fit; default True. Otherwise the size of
-      residuals is no test, and only their correlations are.
+      residuals is no test, and only their structure is.
+    - `sigma_exact`: whether it is known to better than a percent, as of a twin; default False.
     - `heldout`: chi2 per value of frames that were kept out of the fit, and the number of their values.
+    - `remaining`: the largest change of a number that a Newton step would make, in standard errors.
+    - `directions`: changes of the residuals with the fitted numbers, as `influences` returns them; without them weak
+      structure is hidden behind what the numbers took up.
+    - `finer`: changes of the residuals with finer steps, and with finer cells. With them errors of the discretisation
+      are told from those of the equation.
     """
     functional = found.functional
     if not isinstance(functional, Functional):
         raise PdefitError("judge expects the fit of one record; of many recordings, fit and judge one by itself")
-    chi2, count = sum_of_squares(found.residuals), functional.observed_values
-    # residuals of round-off and of the last digits of an optimizer are never white, so they are not tested
-    white = None if sigma_known and chi2 / max(count, 1) < FAR_BELOW else whiteness(functional, found.residuals)
-    return Quality(
-        chi2=chi2,
-        values=count,
-        whiteness=white,
+    own = _quality(functional, found.residuals, directions, sigma_known)
+    quality = Quality(
+        **own,
         controls=functional.controls.size,
         converged=found.converged and found.status == "done",
         sigma_known=sigma_known,
+        sigma_exact=sigma_exact,
         heldout=heldout,
         windows_from_data=functional.problem.nodes is not None,
         single_precision=jax.tree.leaves(functional.problem.y0)[0].dtype == jnp.float32,
+        remaining=remaining,
+        falling=_falling(found),
+    )
+    if (not quality.misses and quality.at_minimum) or not finer:
+        return quality
+    left = _without_discretisation(found.residuals, directions, finer)
+    return dataclasses.replace(
+        quality, refined=dataclasses.replace(quality, **_quality(functional, left, directions, sigma_known))
     )
 
 
-def whiteness(functional: Functional, residuals: dict[str, np.ndarray]) -> dict[str, dict[str, Correlation]]:
+def _quality(
+    functional: Functional,
+    residuals: Mapping[str, np.ndarray],
+    directions: Sequence[Mapping[str, np.ndarray]],
+    sigma_known: bool,
+) -> dict[str, Any]:
+    """Size of residuals, and what is to be seen in them."""
+    chi2, count = sum_of_squares(dict(residuals)), functional.observed_values
+    # residuals of round-off and of the last digits of an optimizer are never white, so they are not tested
+    tiny = sigma_known and chi2 / max(count, 1) < FAR_BELOW
+    films = [] if tiny else residual_films(functional, residuals, directions)
+    return {
+        "chi2": chi2,
+        "values": count,
+        "whiteness": None if tiny else whiteness(functional, residuals),
+        "structures": tuple(s for film in films for s in structures(film)),
+        "noise": tuple(n for film in films for n in noise_shapes(film)),
+    }
+
+
+def _without_discretisation(
+    residuals: Mapping[str, np.ndarray],
+    directions: Sequence[Mapping[str, np.ndarray]],
+    finer: Sequence[Mapping[str, np.ndarray]],
+) -> dict[str, np.ndarray]:
+    """Residuals less what finer steps and cells take away, as far as fitted numbers leave it there.
+
+    With half of either, an error of order q falls to a part 2^-q of itself. So the error is -1 to -2 times the change. A
+    multiple beyond that is none of the discretisation.
+    """
+
+    def flat(by_name: Mapping[str, np.ndarray]) -> np.ndarray:
+        return np.concatenate([np.ravel(by_name[name]) for name in residuals])
+
+    changes = np.stack([flat(d) for d in finer], 1)
+    if directions:
+        taken = np.linalg.qr(np.stack([flat(d) for d in directions], 1))[0]
+        changes -= taken @ (taken.T @ changes)
+    r = flat(residuals)
+    if not np.all(np.isfinite(changes)):
+        return dict(residuals)
+    multiples = optimize.lsq_linear(changes, r, (-_LARGEST_MULTIPLE, 0.0)).x
+    left, out = r - changes @ multiples, dict[str, np.ndarray]()
+    for name, values in residuals.items():
+        out[name], left = left[: values.size].reshape(values.shape), left[values.size :]
+    return out
+
+
+def _falling(found: Fit) -> float:
+    """The part of J by which the last quarter of the evaluations of the last stage lowered it; NaN where they are few."""
+    last = [x.loss for x in found.history if x.stage == found.history[-1].stage]
+    if len(last) < _FEWEST:
+        return float("nan")
+    lowest = np.fmin.accumulate(last)
+    return float(1 - lowest[-1] / max(lowest[-1 - len(last) // _LAST], np.finfo(float).tiny))
+
+
+def by_frame(functional: Functional, name: str, values: np.ndarray) -> np.ndarray:
+    """Values of a variable (S, I, ...) at the times of the record (T, ...), NaN where nothing was fitted."""
+    layout = functional.layout
+    fitted = np.asarray(functional.fitted(name))[layout.counts]
+    out = np.full((functional.observations.ts.size, *values.shape[2:]), np.nan)
+    out[layout.index[layout.counts]] = np.where(fitted, values[layout.counts], np.nan)
+    return out
+
+
+def residual_films(
+    functional: Functional,
+    residuals: Mapping[str, np.ndarray],
+    directions: Sequence[Mapping[str, np.ndarray]] = (),
+) -> list[ResidualFilm]:
+    """Weighted residuals of every variable frame by frame, with the predictions that they belong to.
+
+    **Arguments:**
+
+    - `functional`: the objective of the fit.
+    - `residuals`: its weighted residuals at the estimate, by variable (S, I, ...).
+    - `directions`: changes of them, in the same layout.
+    """
+    films = list[ResidualFilm]()
+    for name, values in residuals.items():
+        r = by_frame(functional, name, values)
+        if not np.any(np.isfinite(r)):
+            continue
+        data, sigma = (np.asarray(x[name]) for x in (functional.observations.values, functional.observations.sigma))
+        axes = _grid_axes(functional, name, r.ndim - 1)
+        shape = r.shape if axes or r.ndim == 1 else (len(r), -1)
+        changes = [by_frame(functional, name, d[name]).reshape(shape) for d in directions]
+        films.append(
+            ResidualFilm(
+                name,
+                ("time", *axes),
+                r.reshape(shape),
+                (data + sigma * r).reshape(shape),
+                np.stack(changes) if changes else np.zeros((0, *r.reshape(shape).shape)),
+            )
+        )
+    return films
+
+
+def whiteness(functional: Functional, residuals: Mapping[str, np.ndarray]) -> dict[str, dict[str, Correlation]]:
     """Correlations of neighbouring residuals of each observed variable, along `time` and along every axis of a grid.
 
         value = sum a b / sqrt(sum a^2 sum b^2),    spread = sqrt(sum a^2 b^2 / (sum a^2 sum b^2))

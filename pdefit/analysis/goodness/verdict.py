@@ -1,22 +1,44 @@
-"""Verdict on a fit: what it rests on, and the one place that decides."""
+"""Verdict on a fit: the evidence that it rests on, and the one place that decides."""
 
 import dataclasses
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
+from pdefit.analysis.goodness.noise_shape import NoiseShape
+from pdefit.analysis.goodness.structure import Structure
+
 FITTED = "fitted to the noise"
+LIMITED = "fitted to the discretisation"
+ROUNDED = "fitted to the precision of the data"
+NOISY = "converged but the noise is not as stated"
 MISSES = "converged but the model misses structure"
 STOPPED = "not converged"
+STOPPED_AND_MISSES = "not converged, and the model misses structure"
+# from the best to the worst
+WORDS = (FITTED, LIMITED, ROUNDED, NOISY, MISSES, STOPPED, STOPPED_AND_MISSES)
 
 # chi2 per value of residuals of a tenth of sigma: below it there is no noise, and nothing to test
 FAR_BELOW = 0.01
 # chi2 per value of residuals 22 % larger than sigma; a stated sigma is rarely known better
 LARGEST_CHI2 = 1.5
+# chi2 per value of residuals so small that sigma must be too large
+SMALLEST_CHI2 = 0.5
+# chi2 per value of residuals twice sigma, which no small term leaves
+_LARGE = 4.0
 # correlation that a systematic residual of 22 % of the noise causes
 LARGEST_CORRELATION = 0.05
 # number of standard deviations beyond which a deviation is not taken for chance
 SURE = 4.0
+# standard errors that a number may be away from the minimum
+_NEAR = 0.1
+# a fit whose J falls by less than this in the last quarter of its evaluations is near its end
+_STANDS_STILL = 0.05
+# values from which on tests of structure would see what makes chi2 large
+_ENOUGH = 100
+# the part of chi2 that finer steps and cells must take away where the rest is no noise either
+_EXPLAINED = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,8 +47,8 @@ class Verdict:
 
     **Arguments:**
 
-    - `word`: FITTED, MISSES or STOPPED.
-    - `reasons`: what it is based on: first what decides, then doubts about the intervals.
+    - `word`: one of WORDS.
+    - `reasons`: the evidence in order of weight: first what decides, then doubts about the intervals.
     - `next`: what to do; empty where nothing is to be done.
     """
 
@@ -37,14 +59,13 @@ class Verdict:
     @property
     def reason(self) -> str:
         """The reasons and what to do, in one line."""
-        return "; ".join(filter(None, (self.reasons[0], self.next, *self.reasons[1:])))
+        return "; ".join(self.reasons) + (f". Next: {self.next}" if self.next else "")
 
     def __str__(self) -> str:
         return f"{self.word}: {self.reason}"
 
 
-@dataclasses.dataclass(frozen=True)
-class Correlation:
+class Correlation(NamedTuple):
     """Correlation of weighted residuals with their next neighbours along one axis.
 
     **Arguments:**
@@ -70,10 +91,15 @@ class Quality:
       sigma, as of data without noise: they are then errors of rounding.
     - `controls`: number of the numbers that were fitted.
     - `converged`: whether the optimizer found a minimum.
-    - `sigma_known`: whether sigma was known independently of this fit.
+    - `sigma_known`: whether sigma was known independently of this fit; `sigma_exact`: to better than a percent.
     - `heldout`: chi2 per value of the held frames and the number of their values; None without any.
     - `windows_from_data`: whether windows start from noisy data, which correlates residuals by itself.
     - `single_precision`: whether the fit ran in float32, whose round-off may hide a minimum.
+    - `remaining`: the largest change of a number that a Newton step would make, in standard errors; NaN where unknown.
+    - `falling`: part of J by which the last quarter of the evaluations lowered it; NaN where they are few.
+    - `structures`: tests for smooth structure.
+    - `noise`: ways in which the noise is not as stated.
+    - `refined`: the quality of the same residuals less their errors of the discretisation, where those were measured.
     """
 
     chi2: float
@@ -82,14 +108,64 @@ class Quality:
     controls: int
     converged: bool
     sigma_known: bool = True
+    sigma_exact: bool = False
     heldout: tuple[float, int] | None = None
     windows_from_data: bool = False
     single_precision: bool = False
+    remaining: float = float("nan")
+    falling: float = float("nan")
+    structures: tuple[Structure, ...] = ()
+    noise: tuple[NoiseShape, ...] = ()
+    refined: "Quality | None" = None
+
+    @property
+    def at_minimum(self) -> bool:
+        """Whether the optimizer recognised a minimum, or numbers stand so near one that their errors hide the rest."""
+        return self.converged or self.remaining <= _NEAR
 
     @property
     def chi2_per_value(self) -> float:
         """The mean squared residual in units of sigma: 1 where the model and sigma are right."""
         return self.chi2 / max(self.values, 1)
+
+    @property
+    def largest_chi2(self) -> float:
+        """Largest acceptable chi2 per value: limited by the spread of few values, or by how well sigma is known."""
+        return _largest_ratio(self.values, self.sigma_exact)
+
+    @property
+    def correlated(self) -> list[tuple[str, str, Correlation]]:
+        """Variable, axis and value of the correlations that are no chance, the largest first."""
+        limit = LARGEST_CORRELATION + self.controls / max(self.values, 1)
+        beyond = [
+            (name, axis, c)
+            for name, axes in (self.whiteness or {}).items()
+            for axis, c in axes.items()
+            if abs(c.value) > limit and abs(c.value) > SURE * c.spread
+        ]
+        return sorted(beyond, key=lambda b: -abs(b[2].value))
+
+    @property
+    def structured(self) -> list[Structure]:
+        """The tests of smooth structure that are no chance, the surest first."""
+        return sorted((s for s in self.structures if s.excess > SURE), key=lambda s: -s.excess)
+
+    @property
+    def large(self) -> bool:
+        """Whether residuals are larger than sigma."""
+        return self.sigma_known and not self.chi2_per_value <= self.largest_chi2
+
+    @property
+    def unheld(self) -> bool:
+        """Whether held-out frames are fitted worse than the others."""
+        return self.heldout is not None and self.heldout[0] > _largest_ratio(self.heldout[1]) * self.chi2_per_value
+
+    @property
+    def misses(self) -> bool:
+        """Whether residuals are anything but independent noise of at most the stated size."""
+        if self.sigma_known and self.chi2_per_value < FAR_BELOW:
+            return False
+        return bool(self.large or self.correlated or self.structured or self.unheld)
 
     @property
     def verdict(self) -> Verdict:
@@ -109,29 +185,39 @@ class Evidence:
     - `recordings`: the quality of the fit of each recording by name; the name of a single one is empty.
     - `shift`: sentence about estimates that finer steps or cells move by more than their intervals; empty without any.
     - `doubt`: why intervals are not to be trusted even where the model fits; empty where they are, or there are none.
+    - `limit`: sentence about how far finer steps and cells move the estimates; empty where that is unknown.
+    - `rounding`: sentence about the precision of the data, where residuals are no larger; empty otherwise.
+    - `numbers`: sentences about numbers that the data do not determine, or that stand at a bound or fall to zero.
     """
 
     recordings: Mapping[str, Quality]
     shift: str = ""
     doubt: str = ""
+    limit: str = ""
+    rounding: str = ""
+    numbers: tuple[str, ...] = ()
 
 
 def decide(evidence: Evidence) -> Verdict:
     """Verdict on a fit: that on its worst recording, with the doubts about its intervals."""
-    each = {name: _on_recording(one) for name, one in evidence.recordings.items()}
-    name, worst = max(each.items(), key=lambda one: (FITTED, MISSES, STOPPED).index(one[1].word))
+    each = {name: _on_recording(one, evidence) for name, one in evidence.recordings.items()}
+    name, worst = max(each.items(), key=lambda one: WORDS.index(one[1].word))
     reasons = worst.reasons
-    if name and worst.word == MISSES:
-        reasons = (f"recording {name}: {reasons[0]}",)
+    fit = evidence.recordings[name]
+    if not fit.converged and fit.at_minimum:
+        near = f"the optimizer was stopped, but a Newton step moves no number by more than {fit.remaining:.1g} standard errors"
+        reasons += (near,)
+    if name and worst.word != FITTED:
+        reasons = (f"recording {name}: {reasons[0]}", *reasons[1:])
     if name and worst.word == FITTED:
         chi2 = [one.chi2_per_value for one in evidence.recordings.values()]
         reasons = (f"all {len(chi2)} recordings, with chi2 per value from {min(chi2):.3g} to {max(chi2):.3g}",)
-    if evidence.shift:
+    if evidence.shift and worst.word != LIMITED:
         reasons += (evidence.shift,)
     # any other verdict casts doubt on the intervals by itself
     if evidence.doubt and worst.word == FITTED:
         reasons += (evidence.doubt if evidence.shift else f"intervals are not to be trusted: {evidence.doubt}",)
-    return dataclasses.replace(worst, reasons=reasons)
+    return dataclasses.replace(worst, reasons=(*reasons, *evidence.numbers))
 
 
 def distrust(word: str, noiseless: bool) -> str:
@@ -139,54 +225,175 @@ def distrust(word: str, noiseless: bool) -> str:
 
     **Arguments:** `noiseless` is whether the data have no noise.
     """
-    if word == STOPPED:
+    if word in (STOPPED, STOPPED_AND_MISSES):
         return "the fit has not converged"
     if word == MISSES:
         return "the model misses structure, so its residuals are not independent noise"
-    return "the data have no noise, so residuals are errors of the discretisation and of rounding" if noiseless else ""
+    if word == NOISY:
+        return "the noise is not as stated"
+    if noiseless or word in (LIMITED, ROUNDED):
+        return "the data have no noise, so residuals are errors of the discretisation and of rounding"
+    return ""
 
 
-def _on_recording(fit: Quality) -> Verdict:
-    """Verdict on the fit of one recording, from the size and correlation of residuals, and from held-out frames.
+def _on_recording(fit: Quality, evidence: Evidence) -> Verdict:
+    """Verdict on the fit of one recording. All evidence is weighed; what is true at once is said at once.
 
-    Tests follow in this order; the first that fails decides:
-
-    - The optimizer found a minimum.
-    - chi2 per value is at most 1.5, or 1 plus four standard deviations where there are few values. This is tested only
-      where sigma is known. Below 0.01 there is no noise to compare with, and the tests end.
-    - No correlation of neighbouring residuals exceeds both 0.05 + controls / values and four of its spreads.
-    - chi2 per value of the held frames exceeds that of the fitted frames by no larger factor than that of the second
-      test.
+    - Residuals miss structure where chi2 per value, a correlation, a test of smooth structure or held-out frames are
+      beyond their limits (`Quality.misses`).
+    - Structure that finer steps and cells take away is the discretisation's, and data that end at a digit end there.
+    - Structure in time alone or in space alone, and size without structure, are the noise's.
+    - Whatever remains is the model's. Where the optimizer recognised no minimum, it is so only if J stands still.
     """
-    chi2, sigma_known, heldout = fit.chi2_per_value, fit.sigma_known, fit.heldout
-    if not fit.converged:
-        wider = ", or dtype=float64" if fit.single_precision else ""
-        remedy = f"allow more iterations, another stage or optimizer{wider}"
-        return Verdict(STOPPED, ("the optimizer recognised no minimum",), remedy)
-    if sigma_known and chi2 < FAR_BELOW:
+    if evidence.rounding and (fit.misses or not fit.at_minimum):
+        return Verdict(ROUNDED, (evidence.rounding, *_also(evidence.limit)), "")
+    if (fit.misses or not fit.at_minimum) and _is_discretisation(fit):
+        return Verdict(LIMITED, _limited(fit, evidence), "take finer steps or cells where more digits are needed")
+    if not fit.at_minimum:
+        return _not_converged(fit)
+    if not fit.misses:
+        return _fitted(fit)
+    noise = _noise_alone(fit)
+    if noise is not None:
+        return noise
+    return Verdict(MISSES, _evidence(fit), _remedy(fit))
+
+
+def _also(*sentences: str) -> tuple[str, ...]:
+    return tuple(filter(None, sentences))
+
+
+def _is_discretisation(fit: Quality) -> bool:
+    """Test for residuals whose structure finer steps and cells take away."""
+    if fit.refined is None:
+        return False
+    return fit.refined.chi2 < (1 - _EXPLAINED) * fit.chi2 or (fit.misses and not fit.refined.misses)
+
+
+def _limited(fit: Quality, evidence: Evidence) -> tuple[str, ...]:
+    """What limits a fit whose residuals are errors of the discretisation."""
+    share = 0.0 if fit.refined is None else 1 - fit.refined.chi2 / fit.chi2
+    how = f"finer steps and cells take away {share:.0%} of the squared residuals"
+    if share < _EXPLAINED:
+        how = "the structure of the residuals vanishes with finer steps and cells"
+    return how, *_also(evidence.limit)
+
+
+def _fitted(fit: Quality) -> Verdict:
+    """Verdict on residuals without structure."""
+    chi2 = fit.chi2_per_value
+    if fit.sigma_known and chi2 < FAR_BELOW:
         return Verdict(FITTED, (f"residuals are far below sigma (chi2 per value {chi2:.1e})",))
-    if sigma_known and not chi2 <= _largest_ratio(fit.values):
-        return Verdict(MISSES, (f"residuals are larger than sigma (chi2 per value {chi2:.3g})",))
-    limit = LARGEST_CORRELATION + fit.controls / max(fit.values, 1)
-    beyond = [
-        (c.value, c.spread, name, axis)
-        for name, axes in (fit.whiteness or {}).items()
-        for axis, c in axes.items()
-        if abs(c.value) > limit and abs(c.value) > SURE * c.spread
-    ]
-    if beyond:
-        value, spread, name, axis = max(beyond, key=lambda b: abs(b[0]))
+    named = tuple(n.words for n in fit.noise)
+    loud = [n for n in fit.noise if n.kind in ("frame", "signal")]
+    if loud:
+        return Verdict(NOISY, (*named, f"chi2 per value {chi2:.3g}"), "; ".join(n.remedy for n in loud))
+    start = "; ".join(n.remedy for n in fit.noise)
+    if not fit.sigma_known:
+        unknown = "residuals show no structure (sigma was not known beforehand, so their size is no test)"
+        return Verdict(FITTED, (unknown, *named), start)
+    if chi2 < SMALLEST_CHI2 * (1 - fit.controls / max(fit.values, 1)) and fit.values > _ENOUGH:
+        smaller = f"residuals show no structure, but are {np.sqrt(chi2):.2g} times sigma: sigma is too large"
+        return Verdict(NOISY, (smaller, *named), f"state a sigma {np.sqrt(chi2):.2g} times as large, or sigma: auto")
+    return Verdict(FITTED, (f"chi2 per value {chi2:.3g}, residuals show no structure", *_excess(fit), *named), start)
+
+
+def _excess(fit: Quality) -> tuple[str, ...]:
+    """Sentence about chi2 that exceeds 1 by more than chance allows, and by less than decides alone."""
+    free = max(fit.values - fit.controls, 1) if fit.controls < fit.values / 10 else fit.values
+    beyond = (fit.chi2 / free - 1) * np.sqrt(free / 2)
+    if not fit.sigma_known or beyond < SURE:
+        return ()
+    larger = 100 * (np.sqrt(fit.chi2 / free) - 1)
+    return (
+        f"chi2 is {beyond:.1f} standard deviations above 1: sigma is larger by {larger:.2g} %, or a small term is "
+        f"missing",
+    )
+
+
+def _noise_alone(fit: Quality) -> Verdict | None:
+    """Verdict where all that residuals show is noise of another kind than stated; None where it is not."""
+    chi2, named = fit.chi2_per_value, tuple(n.words for n in fit.noise)
+    remedies = "; ".join(n.remedy for n in fit.noise if n.kind != "start")
+    if fit.unheld:
+        return None
+    if not fit.correlated and not fit.structured:
+        # a few values would hide structure of any kind, and an exact sigma is not to be doubted
+        if fit.sigma_exact or fit.values < _ENOUGH or not np.isfinite(chi2):
+            return None
+        why = f"residuals show no structure, but are {np.sqrt(chi2):.2g} times sigma"
+        remedy = f"state a sigma {np.sqrt(chi2):.2g} times as large, or sigma: auto"
+        return Verdict(NOISY, (*named, why), remedies or remedy)
+    axes = {axis for _, axis, _ in fit.correlated} | {a for s in fit.structured for a in s.axes}
+    footprint = any(not s.axes and s.excess > SURE for s in fit.structured)
+    tested = {axis for by_axis in (fit.whiteness or {}).values() for axis in by_axis}
+    if footprint or len(tested) < 2 or not axes or chi2 > _LARGE:
+        return None
+    # patches over all axes see what one of them has
+    alone = {a for s in fit.structured if len(s.axes) == 1 or "time" not in s.axes for a in s.axes}
+    alone |= {axis for _, axis, _ in fit.correlated}
+    if alone == {"time"}:
+        remedy = "intervals that count the correlation stand beside the plain ones; thin the frames, and compare"
+        return Verdict(NOISY, (*_evidence(fit), "neighbours in space share nothing, so the noise remembers"), remedy)
+    if alone and "time" not in alone:
+        remedy = "intervals that count the correlation stand beside the plain ones; thin the points, and compare"
+        why = "frames share nothing, so neighbouring values share their noise (overlapping windows, a filter)"
+        return Verdict(NOISY, (*_evidence(fit), why), remedy)
+    return None
+
+
+def _evidence(fit: Quality) -> tuple[str, ...]:
+    """All that speaks against independent noise, in order of weight."""
+    lines, chi2 = list[str](), fit.chi2_per_value
+    if fit.large and chi2 > _LARGE:
+        lines.append(
+            f"residuals are {np.sqrt(chi2):.2g} times sigma (chi2 per value {chi2:.3g}): the equation lacks a term, or the "
+            f"search ended in a wrong minimum"
+        )
+    elif fit.large:
+        lines.append(f"residuals are larger than sigma (chi2 per value {chi2:.3g})")
+    if fit.correlated:
+        name, axis, c = fit.correlated[0]
         noisy_starts = "; windows that start from noisy data cause that too" if fit.windows_from_data else ""
-        correlated = f"residuals of {name} are correlated along {axis} ({value:.2f} ± {spread:.2f}{noisy_starts})"
-        return Verdict(MISSES, (correlated,))
-    if heldout is not None and heldout[0] > _largest_ratio(heldout[1]) * chi2:
-        return Verdict(MISSES, (f"held-out frames have chi2 per value {heldout[0]:.3g}, the fitted ones {chi2:.3g}",))
-    if not sigma_known:
-        unknown = "residuals are uncorrelated (sigma was not known beforehand, so their size is no test)"
-        return Verdict(FITTED, (unknown,))
-    return Verdict(FITTED, (f"chi2 per value {chi2:.3g}, residuals uncorrelated",))
+        lines.append(f"residuals of {name} are correlated along {axis} ({c.value:.2f} ± {c.spread:.2f}{noisy_starts})")
+    # beside a large correlation, weak structure says nothing new; a footprint says what the term may be
+    footprint = [s for s in fit.structured if not s.axes]
+    for s in (fit.structured[:1] if not lines else []) + [s for s in footprint[:1] if lines or s != fit.structured[0]]:
+        lines.append(
+            f"residuals of {s.variable} {s.where} hold a misfit of {s.size:.2g} sigma ({s.excess:.1f} standard deviations)"
+        )
+    if fit.unheld and fit.heldout is not None:
+        lines.append(f"held-out frames have chi2 per value {fit.heldout[0]:.3g}, the fitted ones {chi2:.3g}")
+    return (*lines, *(() if fit.large else _excess(fit)), *(n.words for n in fit.noise if n.kind != "signal"))
 
 
-def _largest_ratio(values: int) -> float:
-    """Largest acceptable chi2 per value: limited by the spread of few values, or by how well sigma is known."""
-    return max(LARGEST_CHI2, 1 + SURE * float(np.sqrt(2 / max(values, 1))))
+def _remedy(fit: Quality) -> str:
+    """What to do about residuals that miss structure."""
+    if fit.chi2_per_value > _LARGE and fit.large:
+        return "start from another guess first, then question the equation where the residuals of the report are large"
+    return "see in the report where residuals are large; free what is held, or add a term, and compare"
+
+
+def _not_converged(fit: Quality) -> Verdict:
+    """Verdict where the optimizer recognised no minimum."""
+    still = fit.falling < _STANDS_STILL
+    why = "the optimizer recognised no minimum"
+    if fit.falling == fit.falling:
+        why += f": J fell by {fit.falling:.1%} in the last quarter of the evaluations"
+    wider = ", or dtype=float64" if fit.single_precision else ""
+    if fit.misses and still:
+        return Verdict(STOPPED_AND_MISSES, (why, *_evidence(fit)), _remedy(fit))
+    chi2 = fit.chi2_per_value
+    if not fit.misses and still:
+        return Verdict(
+            STOPPED,
+            (why, f"chi2 per value {chi2:.3g} and no structure: it may be one"),
+            f"go on with more iterations{wider}",
+        )
+    remedy = f"allow more iterations, another stage or optimizer{wider}"
+    return Verdict(STOPPED, (why, *([f"chi2 per value {chi2:.3g}"] if fit.misses else [])), remedy)
+
+
+def _largest_ratio(values: int, exact: bool = False) -> float:
+    """Largest acceptable ratio of two mean squares: limited by the spread of few values, or by how well sigma is known."""
+    return max(1.0 if exact else LARGEST_CHI2, 1 + SURE * float(np.sqrt(2 / max(values, 1))))

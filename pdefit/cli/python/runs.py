@@ -110,11 +110,16 @@ class Run:
 
     @functools.cached_property
     def verdict(self) -> Verdict:
-        """The verdict on the fit; its only reason is the line that summary.json holds."""
+        """The verdict on the fit."""
         word, reason = self._files.summary.verdict, self._files.summary.verdict_reason
         if not (word and reason):
             raise PdefitError(f"'{self.directory}' has no verdict ({self.state}); {self._remedy}")
-        return Verdict(word, (reason,))
+        evidence = self._files.summary.evidence
+        reasons = evidence.get("reasons")
+        # a file of another version has the line alone
+        if not (isinstance(reasons, list) and reasons and all(isinstance(x, str) for x in reasons)):
+            return Verdict(word, (reason,))
+        return Verdict(word, tuple(reasons), str(evidence.get("next") or ""))
 
     @functools.cached_property
     def fields(self) -> xarray.Dataset:

@@ -6,6 +6,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 from rich.console import Console
@@ -20,7 +21,8 @@ from pdefit.inverse.fit.fit import Fit
 from pdefit.inverse.fit.unstable_steps import halved
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
-from pdefit.inverse.uncertainty.discretisation import finer_grid, first_order_shift
+from pdefit.inverse.uncertainty._control_values import moved
+from pdefit.inverse.uncertainty.discretisation import finer_grid, first_order_shift, residual_changes
 from pdefit.inverse.uncertainty.intervals import Intervals, intervals
 from pdefit.systems.capabilities import AbstractRefinable
 
@@ -53,12 +55,16 @@ class Discretisation:
     - `shifts`: by what is finer (`step`, `grid`), the shifts (p,) in half widths of the intervals; NaN where unknown.
     - `unchecked`: by what is finer, the reason why there is no shift.
     - `untested`: sentences about what could be finer and was not tried.
+    - `changes`: by what is finer, the changes of the weighted residuals of every recording.
+    - `limit`: sentence about the largest relative change of an estimate; empty where none is known.
     """
 
     names: list[str]
     shifts: dict[str, np.ndarray]
     unchecked: dict[str, str]
     untested: tuple[str, ...] = ()
+    changes: dict[str, list[dict[str, np.ndarray]]] = dataclasses.field(default_factory=dict)
+    limit: str = ""
 
     @property
     def worst(self) -> np.ndarray:
@@ -119,12 +125,12 @@ def discretisation(exp: Experiment, found: Fit, known: Intervals | None, same_ce
     - `same_cells`: whether the data are a twin's on the cells of the model: an estimate with finer ones would miss them.
     """
     functional, theta = found.functional, found.theta
-    shifts: dict[str, np.ndarray] = {}
+    shifts, by_far = dict[str, np.ndarray](), list[str]()
+    changes: dict[str, list[dict[str, np.ndarray]]] = {}
     unchecked: dict[str, str] = {}
     untested: list[str] = []
     for what, (name, finer_of) in FINER.items():
-        if known is None or exp.source.noiseless:
-            # without noise the width of an interval is itself an error of the discretisation
+        if known is None:
             unchecked[what] = "there are no intervals to measure a shift by"
             continue
         if what == "grid" and same_cells:
@@ -133,7 +139,8 @@ def discretisation(exp: Experiment, found: Fit, known: Intervals | None, same_ce
         try:
             finer = functional.each(lambda part, own, of=finer_of: (of(part, own), own), theta)[0]
             _refuse_dear(exp, found, finer)
-            shift = first_order_shift(functional, finer, theta, known, [one.residuals for one in found.recordings])
+            change = residual_changes(finer, theta, [one.residuals for one in found.recordings])
+            shift = first_order_shift(functional, finer, theta, known, change)
         except PdefitError as error:
             unchecked[what] = str(error)
             if what != "grid" or isinstance(functional.problem.system, AbstractRefinable):
@@ -142,11 +149,37 @@ def discretisation(exp: Experiment, found: Fit, known: Intervals | None, same_ce
         if np.all(np.isnan(shift)):
             unchecked[what] = f"the trajectory with {name} is not finite, or no interval is known"
             continue
+        changes[what] = change
+        by_far += _largest_change(functional, theta, known, shift, name)
+        if exp.source.noiseless:
+            # without noise the width of an interval is itself an error of the discretisation
+            unchecked[what] = "without noise there are no intervals to measure a shift by"
+            continue
         shifts[what] = np.full(theta.size, np.nan)
         # node states have no rows in tables, and no shifts
         few = min(functional.controls.tabulated.size, shift.size)
         shifts[what][:few] = shift[:few]
-    return Discretisation(functional.controls.names(), shifts, unchecked, tuple(untested))
+    names = functional.controls.names()
+    return Discretisation(names, shifts, unchecked, tuple(untested), changes, "; ".join(by_far))
+
+
+def _largest_change(
+    functional: AbstractObjective, theta: Array, known: Intervals, shift: np.ndarray, name: str
+) -> list[str]:
+    """Sentence about the number that finer steps or cells move the most, relative to itself."""
+    numbers = np.concatenate([np.full(c.size, not (c.is_field or c.is_node)) for c in functional.controls.items])
+    k = min(shift.size, theta.size)
+    usable = np.isfinite(shift[:k]) & np.isfinite(known.reach[:k]) & numbers[:k]
+    by = np.zeros(theta.size)
+    by[:k] = np.where(usable, shift[:k] * np.where(usable, known.reach[:k], 0.0), 0.0)
+    now, then = (np.asarray(moved(functional.controls, theta, jnp.asarray(x))) for x in (0 * by, by))
+    change = np.where(numbers & (now != 0), np.abs(then - now) / np.where(now != 0, np.abs(now), 1.0), 0.0)
+    most = int(np.argmax(change))
+    return (
+        [f"{name} would move {functional.controls.names()[most]} by {change[most]:.1g} of itself"]
+        if np.any(change)
+        else []
+    )
 
 
 def _refuse_dear(exp: Experiment, found: Fit, finer: AbstractObjective) -> None:
@@ -188,8 +221,11 @@ def refit_finer(exp: Experiment, functional: AbstractObjective, theta: Array, co
     if exp.stages[-1].stop is not None:
         raise PdefitError("This fit may end before its minimum (stop), so that one more fit measures nothing")
     known, found = intervals(functional, theta, sigma_stated=exp.sigma_stated), {}
+    states = [c.path for c in functional.controls.states.items]
     for what, (name, finer_of) in FINER.items():
         try:
+            if what == "grid" and states:
+                raise PdefitError(f"the unknown {', '.join(states)} would have to be refined, too")
             # the fit starts at the estimate
             start = functional.each(lambda part, own, of=finer_of: (_at_estimate(exp, of(part, own), own), own), theta)[
                 0
@@ -226,8 +262,10 @@ def _compared(
     for control, estimate, value, by in rows:
         table.add_row(control, f"{estimate:.7g}", f"{value:.7g}", f"{by:+.2g}" if np.isfinite(by) else "unknown")
     console.print(table)
-    moved = Discretisation(names, {what: shift[: len(names)]}, {})
-    console.print(escape(str(moved)) or f"{name} moves no estimate by more than half of a half width", highlight=False)
+    shifted = Discretisation(names, {what: shift[: len(names)]}, {})
+    console.print(
+        escape(str(shifted)) or f"{name} moves no estimate by more than half of a half width", highlight=False
+    )
     if not again.converged:
         console.print(f"[yellow]the fit with {name} has not converged, so shifts may be larger[/]", highlight=False)
     return {
@@ -235,7 +273,7 @@ def _compared(
         "steps": steps_of(again.functional),
         "converged": again.converged,
         "iterations": again.iterations,
-        "decides": moved.decides,
+        "decides": shifted.decides,
         "controls": {
             control: {
                 "estimate": float(estimate),

@@ -25,7 +25,7 @@ from pdefit.cli.run.parameters import field_errors, parameter_rows, parameter_ta
 from pdefit.cli.run.pictures import description, pictures, report, tell
 from pdefit.cli.run.plan import adjoint_summary, compared, evaluation_cost, memory_summary, plan, tangents_cost
 from pdefit.cli.run.posterior import check_posterior, posterior_summary
-from pdefit.cli.run.quality import fit_quality, switch_bias
+from pdefit.cli.run.quality import Judgement, fit_quality, switch_bias
 from pdefit.cli.run.recorded import log_to, open_run
 from pdefit.cli.run.recordings import recordings_summary, sigma_summary, write_recordings
 from pdefit.cli.run.source import noise_summary
@@ -108,19 +108,20 @@ def _fit(exp: Experiment, job: Job, saved: Saved | None, watch: Stopwatch) -> No
     found_intervals = None if left_out else _intervals(found, exp.sigma_stated, console)
     same_cells = settings.twin is not None and settings.twin.refine == 1
     moved = discretisation(exp, found, found_intervals, same_cells)
-    quality, verdict = fit_quality(exp, found, moved)
+    judgement = fit_quality(exp, found, moved, found_intervals)
+    verdict = judgement.verdict
     doubt = distrust(verdict.word, exp.source.noiseless)
-    rows = parameter_rows(exp, found, found_intervals, moved.worst, not doubt)
+    rows = parameter_rows(exp, found, found_intervals, moved.worst, not doubt, judgement.widened)
     write_parameters(directory / "parameters.csv", rows)
     console.print(parameter_table(rows, () if found_intervals is None else found_intervals.unidentifiable))
-    _show_doubts(rows, moved, doubt, console)
+    _show_doubts(rows, moved, doubt, judgement, console)
     watch.lap("intervals")
     uncertain = posterior_summary(exp, found, job)
     watch.lap("posterior")
 
     console.print(f"writing fields.h5{' and the forecast' if exp.forecasts else ''}")
     ahead = write_recordings(exp, found, job)
-    sections = recordings_summary(exp, found, quality, ahead, job)
+    sections = recordings_summary(exp, found, judgement.sections, ahead, job)
     watch.lap("forecast" if exp.forecasts else "fields")
     bias = switch_bias(found, found_intervals, console)
     watch.lap("smooth tangents")
@@ -130,12 +131,13 @@ def _fit(exp: Experiment, job: Job, saved: Saved | None, watch: Stopwatch) -> No
     gradient, forward = _evaluation_times(found)
     summary = Summary(
         experiment=job.name,
-        **_of_the_fit(exp, found, found_intervals, rows, doubt),
+        **_of_the_fit(exp, found, found_intervals, rows, doubt, judgement),
         **sections,
         discretisation=moved.as_dict(),
         posterior=uncertain,
         verdict=verdict.word,
         verdict_reason=verdict.reason,
+        evidence={"reasons": verdict.reasons, "next": verdict.next},
         smooth_tangents=bias,
         events=[*found.events, *filter(None, [left_out])],
         certificate=certificate,
@@ -194,10 +196,19 @@ def _intervals(found: fitting.Fit, stated: bool, console: Console) -> Intervals 
     return out
 
 
-def _show_doubts(rows: list[ParameterRow], moved: Discretisation, doubt: str, console: Console) -> None:
-    """Print all doubts about the intervals."""
+def _show_doubts(
+    rows: list[ParameterRow], moved: Discretisation, doubt: str, judgement: Judgement, console: Console
+) -> None:
+    """Print all doubts about the intervals, and those that count the correlation of residuals."""
     if doubt and any(r.half_width is not None for r in rows):
         warn(console, f"intervals in brackets are not to be trusted: {doubt}")
+    if judgement.widened and judgement.effective_values is not None:
+        ends = [f"{name} {low:.4g} to {high:.4g}" for name, (low, high) in judgement.widened.items()]
+        say(
+            console,
+            f"counting that residuals are correlated (as good as {judgement.effective_values:.4g} independent values), the "
+            f"95 % intervals are {', '.join(ends)}",
+        )
     if str(moved):
         warn(console, str(moved))
     for what, reason in moved.unchecked.items():
@@ -207,7 +218,12 @@ def _show_doubts(rows: list[ParameterRow], moved: Discretisation, doubt: str, co
 
 
 def _of_the_fit(
-    exp: Experiment, found: fitting.Fit, found_intervals: Intervals | None, rows: list[ParameterRow], doubt: str
+    exp: Experiment,
+    found: fitting.Fit,
+    found_intervals: Intervals | None,
+    rows: list[ParameterRow],
+    doubt: str,
+    judgement: Judgement,
 ) -> dict[str, Any]:
     """Entries of summary.json that the fit and its intervals give."""
     return {
@@ -228,6 +244,8 @@ def _of_the_fit(
             "not_identifiable": found_intervals.unidentifiable,
             "trusted": all(r.interval_trusted for r in rows),
             "doubt": doubt,
+            "counting_correlation": judgement.widened,
+            "effective_values": judgement.effective_values,
         },
         "fields": field_errors(exp, found),
         "sigma": sigma_summary(found),

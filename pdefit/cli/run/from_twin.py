@@ -68,6 +68,7 @@ def from_twin(settings: Settings, given: TwinSettings) -> Source:
         prepared=prepared,
         remarks=moved,
         noiseless=given.noise == 0,
+        sigma_exact=given.noise > 0,
         method=method,
         dt=chosen,
     )

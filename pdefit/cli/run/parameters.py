@@ -1,6 +1,7 @@
 """Estimates of a fit: rows for files and summaries, and the table on the terminal."""
 
 import itertools
+from collections.abc import Mapping
 from typing import Any
 
 import jax.numpy as jnp
@@ -27,7 +28,12 @@ def true_theta(exp: Experiment, functional: AbstractObjective) -> np.ndarray:
 
 
 def parameter_rows(
-    exp: Experiment, found: Fit, intervals: Intervals | None, shift: np.ndarray, trusted: bool
+    exp: Experiment,
+    found: Fit,
+    intervals: Intervals | None,
+    shift: np.ndarray,
+    trusted: bool,
+    widened: Mapping[str, tuple[float, float]],
 ) -> list[ParameterRow]:
     """One row for each element of every control, except fields and node states.
 
@@ -37,6 +43,7 @@ def parameter_rows(
     - `intervals`: None where there are none.
     - `shift` (p,): shift of the estimate by finer steps or cells, in half widths of the intervals.
     - `trusted`: whether intervals are trusted where no shift is too large.
+    - `widened`: by number the ends of an interval that counts the correlation of residuals.
     """
     functional = found.functional
     theta, truth = np.asarray(found.theta), true_theta(exp, functional)
@@ -67,6 +74,8 @@ def parameter_rows(
                     at_bound=bool(theta[i] <= lower[i] or theta[i] >= upper[i]),
                     discretisation_shift=_known(shift[i]),
                     interval_trusted=None if intervals is None else trusted and not abs(shift[i]) > DECIDES,
+                    ci95_correlated_low=widened.get(names[i], (None, None))[0],
+                    ci95_correlated_high=widened.get(names[i], (None, None))[1],
                 )
             )
     return rows

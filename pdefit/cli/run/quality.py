@@ -1,55 +1,112 @@
 """Quality of a fit: chi2, whiteness, held-out frames, the verdict, and residuals over time."""
 
-import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from rich.console import Console
 
+from pdefit.analysis.goodness.correlated import correlated
 from pdefit.analysis.goodness.holdout import heldout_score
-from pdefit.analysis.goodness.quality import judge
+from pdefit.analysis.goodness.quality import by_frame, judge, residual_films
 from pdefit.analysis.goodness.verdict import FITTED, Evidence, Quality, Verdict, decide, distrust
 from pdefit.cli.run.discretisation import Discretisation
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.runtime.terminal import say
+from pdefit.data.noise import rounding_step
 from pdefit.inverse.fit.result import Fit
 from pdefit.inverse.objective.compiled import VALUE
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.smooth_tangents import inexact_bias
+from pdefit.inverse.uncertainty._control_values import moved as shifted
+from pdefit.inverse.uncertainty.influences import influences, numbers, remaining
 from pdefit.inverse.uncertainty.intervals import Intervals
 from pdefit.systems.fields import field_coords
 
 # an estimated sigma with a larger relative standard error is not taken for known
 _KNOWN_TO = 0.1
+# tests of structure that summary.json keeps
+_MOST = 20
+# residuals of so many steps of the numbers in the data are rounding, and a number is nearly zero below this part of its guess
+_ROUNDED, _FALLEN = 2.0, 1e-3
 
 
-def fit_quality(exp: Experiment, found: Fit, moved: Discretisation) -> tuple[list[dict[str, Any]], Verdict]:
-    """The section `fit` of summary.json for each recording, and the verdict on all.
+class Judgement(NamedTuple):
+    """The quality of a fit, and what follows from it.
 
-    Priors and regularizers do not count in chi2.
+    **Arguments:**
+
+    - `sections`: the section `fit` of summary.json of every recording.
+    - `verdict`: the verdict on all.
+    - `widened`: by number the ends of its interval that count the correlation of residuals; empty where they have none.
+    - `effective_values`: the number of independent values that would determine a mean as well; None as of `widened`.
+    """
+
+    sections: list[dict[str, Any]]
+    verdict: Verdict
+    widened: dict[str, tuple[float, float]]
+    effective_values: float | None
+
+
+def fit_quality(exp: Experiment, found: Fit, moved: Discretisation, known: Intervals | None) -> Judgement:
+    """The quality of a fit. Priors and regularizers do not count in chi2.
 
     **Arguments:**
 
     - `exp`, `found`: the experiment and its fit.
     - `moved`: shifts of the estimate with finer steps and cells.
+    - `known`: intervals; None without any.
     """
-    judged = {n: _judged(o, f) for (n, o), f in zip(exp.each.items(), found.recordings, strict=True)}
-    numbers = any(not (c.is_field or c.is_node) for c in found.functional.controls.items)
+    along = [[] for _ in exp.each] if known is None else influences(found, known)
+    left = float("nan") if known is None else remaining(found, known)
+    judged = {
+        name: _judged(one, part, left, along[k], [changes[k] for changes in moved.changes.values()])
+        for k, ((name, one), part) in enumerate(zip(exp.each.items(), found.recordings, strict=True))
+    }
+    numbered = any(not (c.is_field or c.is_node) for c in found.functional.controls.items)
     evidence = Evidence(
         {name: quality for name, (_, quality) in judged.items()},
         shift=str(moved) if moved.decides else "",
-        doubt=distrust(FITTED, exp.source.noiseless) if numbers else "",
+        doubt=distrust(FITTED, exp.source.noiseless) if numbered else "",
+        limit=moved.limit,
+        rounding=_rounding(found),
+        numbers=_about_numbers(found, known),
     )
-    return [section for section, _ in judged.values()], decide(evidence)
+    counted = None
+    if known is not None and any(quality.correlated or quality.structured for _, quality in judged.values()):
+        parts = zip(found.recordings, along, strict=True)
+        counted = correlated([film for part, a in parts for film in residual_films(part.functional, part.residuals, a)])
+    if known is None or counted is None:
+        return Judgement([section for section, _ in judged.values()], decide(evidence), {}, None)
+    factors = np.zeros(len(known.reach))
+    chosen = numbers(found, known)
+    factors[chosen] = counted.factors
+    reach = np.where(factors > 0, known.reach, 0.0) * factors
+    ends = [np.asarray(shifted(found.functional.controls, found.theta, jnp.asarray(x))) for x in (-reach, reach)]
+    widened = {known.names[k]: (float(ends[0][k]), float(ends[1][k])) for k in chosen}
+    return Judgement([section for section, _ in judged.values()], decide(evidence), widened, counted.effective_values)
 
 
-def _judged(exp: Experiment, found: Fit) -> tuple[dict[str, Any], Quality]:
+def _judged(
+    exp: Experiment,
+    found: Fit,
+    left: float,
+    directions: list[dict[str, np.ndarray]],
+    finer: list[dict[str, np.ndarray]],
+) -> tuple[dict[str, Any], Quality]:
     """The section `fit` of one recording, and its quality."""
     window = exp.source.record.at(slice(0, exp.fitted))
     held = heldout_score(found.functional, found.theta, window, exp.held) if exp.held.size else None
     known = _sigma_known(exp, tuple(found.functional.observed))
-    quality = judge(found, sigma_known=known, heldout=held)
+    quality = judge(
+        found,
+        sigma_known=known,
+        sigma_exact=known and exp.source.sigma_exact,
+        heldout=held,
+        remaining=left,
+        directions=directions,
+        finer=finer,
+    )
     white = quality.whiteness
     section = {
         "chi2": quality.chi2,
@@ -57,10 +114,79 @@ def _judged(exp: Experiment, found: Fit) -> tuple[dict[str, Any], Quality]:
         "chi2_per_value": quality.chi2_per_value,
         "whiteness": None
         if white is None
-        else {name: {axis: dataclasses.asdict(c) for axis, c in axes.items()} for name, axes in white.items()},
+        else {name: {axis: c._asdict() for axis, c in axes.items()} for name, axes in white.items()},
         "heldout": None if held is None else {"chi2_per_value": held[0], "values": held[1], "frames": exp.held.size},
+        "structure": [s._asdict() for s in sorted(quality.structures, key=lambda s: -s.excess)[:_MOST]],
     }
     return section, quality
+
+
+def _rounding(found: Fit) -> str:
+    """Sentence about the digits of the data, where residuals are no larger than what they round; empty otherwise."""
+    worst, digits = 0.0, ""
+    for one in found.recordings:
+        for name, r in one.residuals.items():
+            data = one.functional.observations
+            values = np.asarray(data.values[name], float)[np.asarray(data.mask[name])]
+            step, digits = rounding_step(values)
+            sigma = float(np.sqrt(np.mean(np.square(np.asarray(data.sigma[name], float)))))
+            size = sigma * np.sqrt(np.mean(np.square(r)))
+            worst = max(worst, size / step if step else np.inf)
+    if not worst <= _ROUNDED:
+        return ""
+    return f"residuals are {worst:.2g} times the step of the numbers in the data ({digits}), so they say nothing more"
+
+
+def _about_numbers(found: Fit, known: Intervals | None) -> tuple[str, ...]:
+    """Sentences about numbers that stand at a bound, fall to zero, or are not determined."""
+    functional = found.functional
+    theta, guess = np.asarray(found.theta), np.asarray(functional.theta0)
+    lower, upper = functional.controls.box()
+    lines, first, names = list[str](), 0, functional.controls.names()
+    bound, fallen = list[str](), list[str]()
+    for control in functional.controls.items:
+        span = range(first, first + control.size)
+        first += control.size
+        if control.is_field or control.is_node:
+            continue
+        bound += [names[i] for i in span if theta[i] <= lower[i] or theta[i] >= upper[i]]
+        now, before = (
+            np.ravel(np.asarray(control.to_physical(jnp.asarray(x[span.start : span.stop])))) for x in (theta, guess)
+        )
+        tiny = np.abs(now) < _FALLEN * np.abs(before)
+        fallen += [names[i] for i, t in zip(span, tiny, strict=True) if t and names[i] not in bound]
+    if bound:
+        lines.append(f"{', '.join(bound)} at a bound: widen the bounds, or hold it there and say so")
+    if fallen:
+        grows = any(
+            _grows(np.asarray(x), np.asarray(one.functional.observations.mask[n]))
+            for one in found.recordings
+            for n, x in one.functional.observations.values.items()
+        )
+        source = (
+            " while the observed fields grow: is a source missing?"
+            if grows
+            else " (of the guess less than a thousandth is left)"
+        )
+        lines.append(f"{' and '.join(fallen[:4])} fall to zero{source}")
+    if known is not None and known.unidentifiable:
+        few = known.unidentifiable[:4]
+        more = f" and {len(known.unidentifiable) - 4} others" if len(known.unidentifiable) > 4 else ""
+        lines.append(
+            f"the data do not determine {', '.join(few)}{more}: give a prior, hold it, or observe where it acts "
+            "(pdefit sensitivity ranks parameters)"
+        )
+    return tuple(lines)
+
+
+def _grows(values: np.ndarray, mask: np.ndarray) -> bool:
+    """Test for a field that varies more in its last frames than in its first."""
+    third = max(len(values) // 3, 1)
+    first, last = (
+        np.std(values[part][mask[part]]) if np.any(mask[part]) else np.nan
+        for part in (slice(third), slice(-third, None))
+    )
+    return bool(last > first)
 
 
 def _sigma_known(exp: Experiment, observed: tuple[str, ...]) -> bool:
@@ -77,14 +203,11 @@ def residual_series(functional: Functional, residuals: dict[str, np.ndarray]) ->
 
     A variable whose first axis has labels (bodies) gives one series for each label. NaN where nothing was fitted.
     """
-    layout = functional.layout
     coords = field_coords(functional.problem.system, functional.problem.y0)
     series: dict[str, np.ndarray] = {}
     value: Any
     for name, weighted in residuals.items():
-        value = np.full((functional.observations.ts.size, *weighted.shape[2:]), np.nan)
-        fitted = np.asarray(functional.fitted(name))[layout.counts]
-        value[layout.index[layout.counts]] = np.where(fitted, np.square(weighted)[layout.counts], np.nan)
+        value = by_frame(functional, name, np.square(weighted))
         axis = coords[name] if name in coords else None
         labels = axis.coords[axis.dims[0]] if axis and axis.dims else np.zeros(0)
         if labels.dtype.kind in "US" and value.ndim > 1 and labels.size == value.shape[1]:

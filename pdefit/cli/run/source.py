@@ -39,6 +39,7 @@ class Source:
     - `assumed`, `remarks`: messages for the user about what was assumed, and what looks odd.
     - `truth`: the problem at true values, where `problem` is not.
     - `noiseless`: whether the data are a twin's without noise.
+    - `sigma_exact`: whether sigma is known to better than a percent, as a twin's is.
     - `method`, `dt`: those of the model, where the data were made with them.
     """
 
@@ -54,6 +55,7 @@ class Source:
     remarks: tuple[str, ...] = ()
     truth: Problem | None = None
     noiseless: bool = False
+    sigma_exact: bool = False
     method: SolverChoice | None = None
     dt: float | None = None
 

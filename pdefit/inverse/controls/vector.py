@@ -184,7 +184,8 @@ class Controls(eqx.Module):
 
     def theta(self, problem: Problem) -> Float[Array, " p"]:
         """The vector that stands for the values the problem holds."""
-        return jnp.concatenate([c.to_theta(c.where(problem)).astype(jnp.float64) for c in self.items])
+        each = [c.to_theta(c.where(problem)).astype(jnp.float64) for c in self.items]
+        return jnp.concatenate(each) if each else jnp.zeros(0)
 
     def values(self, theta: Float[Array, " p"]) -> dict[str, Array]:
         """The physical value of every control by path."""

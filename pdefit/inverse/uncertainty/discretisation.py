@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from pdefit._util.block_mean import prolong
 from pdefit._util.errors import PdefitError, first_line
 from pdefit.integrate.loop.stable_step import stability_limit
+from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import GRADIENT, normal_equations, weighted
 from pdefit.inverse.objective.functional import Functional
@@ -22,7 +22,7 @@ from pdefit.inverse.problem.instrument import AbstractObservationOperator, Compo
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.uncertainty.intervals import Intervals, intervals
 from pdefit.systems.capabilities import AbstractRefinable
-from pdefit.systems.grid import CartesianGrid
+from pdefit.systems.grid import AbstractGrid
 from pdefit.systems.system import AbstractSystem
 
 
@@ -31,13 +31,12 @@ def first_order_shift(
     finer: AbstractObjective,
     theta: Float[Array, " p"],
     known: Intervals,
-    residuals: Sequence[dict[str, np.ndarray]],
+    changes: Sequence[dict[str, np.ndarray]],
 ) -> Float[np.ndarray, " k"]:
     """The shift of an estimate by finer steps or cells, in half widths of its interval; NaN where there is no interval.
 
-    It is -(J_r^T J_r)^-1 J_r^T (r' - r), with r' the residuals with finer steps or cells. It costs one run of the finer
-    trajectory, and the normal equations once more; no Jacobian is held. Beside unknown fields it costs a gradient
-    instead.
+    It is -(J_r^T J_r)^-1 J_r^T (r' - r), with r' the residuals with finer steps or cells. It costs the normal equations
+    once more; no Jacobian is held. Beside unknown fields it costs a gradient instead.
 
     With free node states the continuity residuals are stiff, and no change of the data can represent them. The shift is
     then the Gauss-Newton step of the finer problem, less that of the functional itself.
@@ -48,14 +47,13 @@ def first_order_shift(
     - `finer`: the same with finer steps or cells.
     - `theta`: the estimate, (p,).
     - `known`: its intervals.
-    - `residuals`: for each recording its weighted residuals, by variable (S, I, ...).
+    - `changes`: r' - r of each recording, as of `residual_changes`.
     """
     theta = jnp.asarray(theta)
-    pairs = iter(zip(finer.parts(theta), residuals, strict=True))
+    each = iter(changes)
 
     def moved(part: Functional, own: Array) -> tuple[Functional, Array]:
-        then, now = next(pairs)
-        return with_residuals_moved(part, {name: x - now[name] for name, x in weighted(*then).items()}), own
+        return with_residuals_moved(part, next(each)), own
 
     if functional.controls.nodes:
         own = intervals(finer, theta)
@@ -65,6 +63,21 @@ def first_order_shift(
     reach = known.reach[: shift.size]
     usable = np.isfinite(reach) & (reach > 0)
     return np.where(usable, shift / np.where(usable, reach, 1.0), np.nan)
+
+
+def residual_changes(
+    finer: AbstractObjective, theta: Float[Array, " p"], residuals: Sequence[dict[str, np.ndarray]]
+) -> list[dict[str, np.ndarray]]:
+    """Changes of the weighted residuals of every recording with another functional or another point, one run each.
+
+    **Arguments:**
+
+    - `finer`: the other functional, such as one with finer steps.
+    - `theta`: its point, (p,).
+    - `residuals`: for each recording its weighted residuals, by variable (S, I, ...).
+    """
+    pairs = zip(finer.parts(jnp.asarray(theta)), residuals, strict=True)
+    return [{name: x - now[name] for name, x in weighted(*then).items()} for then, now in pairs]
 
 
 def _pulled(functional: AbstractObjective, theta: Float[Array, " p"], known: Intervals) -> np.ndarray:
@@ -107,9 +120,10 @@ class _Averaged(AbstractObservationOperator):
 def finer_grid(functional: Functional, theta: Float[Array, " p"]) -> Functional:
     """The functional at theta with twice as many cells along every axis, and the same controls.
 
-    States are reconstructed from their cell averages (`pdefit._util.block_mean`), and the instrument observes the
-    averages over the old cells. Parameters that are fields are the same in both halves of a cell. A constant step is
-    divided as the stability of the finer grid demands.
+    States are reconstructed by the grid (`prolonged`), and the instrument observes what the old grid has of them. An
+    unknown initial state keeps its estimate: controls are left out, and the problem has their values at theta.
+    Parameters that are fields are the same in both halves of a cell. A constant step is divided as the stability of the
+    finer grid demands.
 
     **Arguments:**
 
@@ -121,27 +135,27 @@ def finer_grid(functional: Functional, theta: Float[Array, " p"]) -> Functional:
     problem = functional.at(theta)
     system = problem.system
     grid = getattr(system, "grid", None)
-    if not (isinstance(system, AbstractRefinable) and isinstance(grid, CartesianGrid)):
+    if not (isinstance(system, AbstractRefinable) and isinstance(grid, AbstractGrid)):
         raise PdefitError(f"{type(system).__name__} has no grid that can be refined (AbstractRefinable)")
     tied = [
         c.path
         for c in functional.controls.items
-        if c.is_state or c.shape == grid.shape or c.path.split(".")[0] == "observe"
+        if c.is_node or (c.shape == grid.shape and not c.is_state) or c.path.split(".")[0] == "observe"
     ]
     if tied:
         raise PdefitError(f"the unknown {', '.join(tied)} would have to be refined, too")
     fine = _refined(system, grid)
-    wraps = list(grid.periodic)
 
     def state(x: Any) -> Array:
         if x.shape[-grid.ndim :] != grid.shape:
             raise PdefitError(f"a part of the state with shape {x.shape} does not live on the grid {grid.shape}")
-        return jnp.asarray(prolong(np.asarray(x), wraps), x.dtype)
+        return jnp.asarray(grid.prolonged(np.asarray(x)), x.dtype)
 
     y0, nodes = jax.tree.map(state, (problem.y0, problem.nodes))
     observe = Compose((_Averaged(fine), problem.observe))
     refined = Problem(fine, y0, observe, nodes, problem.args)
-    finer = eqx.tree_at(lambda f: f.problem, functional, refined)
+    controls = Controls(()) if functional.controls.states.items else functional.controls
+    finer = eqx.tree_at(lambda f: (f.problem, f.controls), functional, (refined, controls))
     if functional.steps is None:
         dt = _stable(functional.dt, stability_limit(fine, y0, functional.runner.solver))
         layout = functional.formulation.layout(functional.observations.ts, dt)
@@ -152,7 +166,7 @@ def finer_grid(functional: Functional, theta: Float[Array, " p"]) -> Functional:
     return eqx.tree_at(lambda f: f.runner, finer, runner)
 
 
-def _refined(system: Any, grid: CartesianGrid) -> Any:
+def _refined(system: Any, grid: AbstractGrid) -> Any:
     """The system with twice as many cells along every axis."""
     fields = {f.name: getattr(system, f.name) for f in dataclasses.fields(system)}
     same = {n: x for n, x in fields.items() if eqx.is_array(x) and x.shape == grid.shape}

@@ -26,7 +26,8 @@ class Summary:
     - `sigma`, `noise`, `warnings`: standard deviations of the data, estimates of them, and what looks odd.
     - `fit`, `forecast`: chi2, whiteness and held-out frames; scores of the forecast.
     - `discretisation`, `posterior`: shifts by finer steps and cells; uncertainty of unknown fields.
-    - `verdict`, `verdict_reason`: its word, and what it is based on.
+    - `verdict`, `verdict_reason`: its word, and in one line what it is based on and what to do.
+    - `evidence`: the same as data: `reasons` in order of weight, and `next`.
     - `smooth_tangents`: bias by smooth tangents of hard switches.
     - `events`, `certificate`: what happened on the way, and the test of the gradient at the estimate.
     - `seconds`, `adjoint`, `memory`: costs of the run.
@@ -56,6 +57,7 @@ class Summary:
     posterior: Section | None = None
     verdict: str = ""
     verdict_reason: str = ""
+    evidence: Section = dataclasses.field(default_factory=dict)
     smooth_tangents: Section | None = None
     events: list[str] = dataclasses.field(default_factory=list)
     certificate: Section | None = None

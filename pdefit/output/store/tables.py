@@ -93,7 +93,10 @@ class ParameterRow:
       unknown.
     - `interval_trusted`: false where residuals are no noise, or a shift is larger than the interval; None without one.
 
-    Files without the last two columns can be read, too.
+    - `ci95_correlated_low`, `ci95_correlated_high`: ends of the interval that counts the correlation of residuals; None
+      where they are uncorrelated.
+
+    Files without the last four columns can be read, too.
     """
 
     control: str
@@ -109,6 +112,8 @@ class ParameterRow:
     at_bound: bool
     discretisation_shift: float | None = None
     interval_trusted: bool | None = None
+    ci95_correlated_low: float | None = None
+    ci95_correlated_high: float | None = None
 
     @property
     def half_width(self) -> float | None:

@@ -13,7 +13,7 @@ from small_systems import Decay
 import pdefit
 from pdefit.inverse.fit.unstable_steps import halved
 from pdefit.inverse.objective.compiled import weighted
-from pdefit.inverse.uncertainty.discretisation import finer_grid, first_order_shift
+from pdefit.inverse.uncertainty.discretisation import finer_grid, first_order_shift, residual_changes
 
 LM = pdefit.optimizers.LevenbergMarquardt(tolerance=1e-12)
 
@@ -43,8 +43,8 @@ def test_half_the_step():
     free = {"k": pdefit.transforms.Log(), "nodes": {"u": pdefit.transforms.Identity()}}
     functional, theta, known = fitted(decay(controls=free, formulation=pdefit.formulations.Segments(1.0)))
     finer = halved(functional, theta)[0]
-    residuals = weighted(functional, theta)
-    shift = first_order_shift(functional, finer, theta, known, [residuals])
+    changes = residual_changes(finer, theta, [weighted(functional, theta)])
+    shift = first_order_shift(functional, finer, theta, known, changes)
     expected = shift_of_a_fit(finer, theta, known)
     # of a rate of about one; in half widths of two segments, which differ by 1e9 in weight, it would be anything
     assert np.abs(expected[0] * known.reach[0]) > 0.02
@@ -66,8 +66,8 @@ def test_cells_of_half_the_width():
     functional, theta, known = fitted(start)
     finer = finer_grid(functional, theta)
     assert finer.problem.y0.u.shape == (64,) and finer.dt == 0.1
-    residuals = weighted(functional, theta)
-    shift = first_order_shift(functional, finer, theta, known, [residuals])
+    changes = residual_changes(finer, theta, [weighted(functional, theta)])
+    shift = first_order_shift(functional, finer, theta, known, changes)
     expected = shift_of_a_fit(finer, theta, known)
     np.testing.assert_allclose(shift, expected, rtol=0.1)
     # both logarithms are 0 in truth, and errors fall with the square of the width

@@ -1,0 +1,60 @@
+"""Influence of every observation on fitted numbers, and standard errors where residuals are correlated."""
+
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+import numpy as np
+
+from pdefit.inverse.fit.result import Fit
+from pdefit.inverse.uncertainty.discretisation import residual_changes
+from pdefit.inverse.uncertainty.intervals import Intervals
+
+# a number is moved by this part of its standard error, so that the model is linear and round-off far below
+_PART = 0.1
+# numbers, at most: each costs a forward run
+_MOST = 30
+
+
+def influences(found: Fit, known: Intervals) -> list[list[dict[str, np.ndarray]]]:
+    """Changes of the weighted residuals of every recording with each fitted number, all other unknowns adjusted.
+
+    For number k it is J_r (J_r^T J_r)^-1 e_k, of norm 1: the weight with which every value enters the estimate. It costs
+    a forward run a number. Numbers that the data do not determine have none, and neither have more than 30.
+
+    **Arguments:**
+
+    - `found`: the fit.
+    - `known`: its intervals.
+    """
+    theta, each = np.asarray(found.theta), [list[dict[str, np.ndarray]]() for _ in found.recordings]
+    residuals = [one.residuals for one in found.recordings]
+    for k in numbers(found, known):
+        step = _PART * known.inverse[k] / np.sqrt(known.inverse[k, k])
+        changes = residual_changes(found.functional, jnp.asarray(theta + step), residuals)
+        for part, change in zip(each, changes, strict=True):
+            # a step out of the model's domain tells nothing
+            part.append({name: np.nan_to_num(x / _PART, posinf=0.0, neginf=0.0) for name, x in change.items()})
+    return each
+
+
+def numbers(found: Fit, known: Intervals) -> Sequence[int]:
+    """The elements of theta that are numbers with a known interval; none where there are more than 30."""
+    items = found.functional.controls.items
+    alone = np.concatenate([np.full(c.size, not (c.is_field or c.is_node)) for c in items])[: len(known.inverse)]
+    usable = alone & np.isfinite(known.error[: len(alone)]) & (np.diag(known.inverse[:, : len(alone)]) > 0)
+    chosen = np.flatnonzero(usable)
+    return chosen.tolist() if chosen.size <= _MOST else []
+
+
+def remaining(found: Fit, known: Intervals) -> float:
+    """The largest change of a number that a Gauss-Newton step would make at the estimate, in standard errors.
+
+    NaN without numbers, or where one has no interval.
+    """
+    items = found.functional.controls.tabulated.items
+    alone = np.concatenate([np.zeros(0, bool), *(np.full(c.size, not c.is_field) for c in items)])
+    chosen = np.flatnonzero(alone[: len(known.inverse)])
+    steps, errors = known.inverse[chosen] @ known.gradient, known.error[chosen]
+    if not chosen.size or not np.all(errors > 0):
+        return float("nan")
+    return float(np.max(np.abs(steps) / errors))
