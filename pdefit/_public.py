@@ -24,8 +24,8 @@ from pdefit.analysis.debug.diagnosis import Diagnosis as Diagnosis
 from pdefit.analysis.debug.doctor import doctor as doctor
 from pdefit.analysis.forecast.lyapunov import LyapunovResult as LyapunovResult
 from pdefit.analysis.forecast.lyapunov import lyapunov as lyapunov
+from pdefit.analysis.goodness.evidence import Quality as Quality
 from pdefit.analysis.goodness.quality import judge as judge
-from pdefit.analysis.goodness.verdict import Quality as Quality
 from pdefit.analysis.sensitivity import Effect as Effect
 from pdefit.analysis.sensitivity import sensitivity as sensitivity
 from pdefit.conformance.report import Finding as Finding

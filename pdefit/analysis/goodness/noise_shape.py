@@ -20,7 +20,7 @@ class NoiseShape(NamedTuple):
 
     **Arguments:**
 
-    - `kind`: `frame`, `start` or `signal`.
+    - `kind`: `frame`, `start`, `signal` or `offset`.
     - `words`: what was seen, a clause.
     - `remedy`: what to do about it.
     """
@@ -36,8 +36,8 @@ def noise_shapes(film: ResidualFilm) -> Iterator[NoiseShape]:
     axes = tuple(range(1, r.ndim))
     count = np.sum(np.isfinite(r), axis=axes)
     square = np.nansum(r**2, axis=axes) / np.maximum(count, 1)
-    usual = float(np.median(square[count > 0]))
-    if len(r) < 4 or not usual > 0:
+    usual = float(np.median(square[count > 0])) if np.count_nonzero(count) > 3 else 0.0
+    if not usual > 0:
         return
     beyond = (square / usual - 1) * np.sqrt(np.maximum(count, 1) / 2)
     loud = np.flatnonzero((beyond > _SURE) & (square > _LOUD * usual))

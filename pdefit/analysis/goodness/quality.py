@@ -1,7 +1,8 @@
 """Quality of a fit of one record: chi2, and whether what the fit leaves over looks like independent noise."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -10,9 +11,10 @@ import numpy as np
 from scipy import optimize
 
 from pdefit._util.errors import PdefitError
-from pdefit.analysis.goodness.noise_shape import noise_shapes
-from pdefit.analysis.goodness.structure import ResidualFilm, structures
-from pdefit.analysis.goodness.verdict import FAR_BELOW, Correlation, Quality
+from pdefit.analysis.goodness.evidence import FAR_BELOW, SURE, Correlation, Evidence, Quality
+from pdefit.analysis.goodness.noise_shape import NoiseShape, noise_shapes
+from pdefit.analysis.goodness.structure import ResidualFilm, Structure, structures
+from pdefit.analysis.goodness.verdict import decide
 from pdefit.inverse.fit.result import Fit
 from pdefit.inverse.objective.compiled import sum_of_squares
 from pdefit.inverse.objective.functional import Functional
@@ -65,12 +67,11 @@ def judge(
         remaining=remaining,
         falling=_falling(found),
     )
-    if (not quality.misses and quality.at_minimum) or not finer:
-        return quality
-    left = _without_discretisation(found.residuals, directions, finer)
-    return dataclasses.replace(
-        quality, refined=dataclasses.replace(quality, **_quality(functional, left, directions, sigma_known))
-    )
+    if finer and (quality.misses or not quality.at_minimum):
+        left = _without_discretisation(found.residuals, directions, finer)
+        refined = dataclasses.replace(quality, **_quality(functional, left, directions, sigma_known))
+        quality = dataclasses.replace(quality, refined=refined)
+    return dataclasses.replace(quality, verdict=decide(Evidence({"": quality})))
 
 
 def _quality(
@@ -84,13 +85,45 @@ def _quality(
     # residuals of round-off and of the last digits of an optimizer are never white, so they are not tested
     tiny = sigma_known and chi2 / max(count, 1) < FAR_BELOW
     films = [] if tiny else residual_films(functional, residuals, directions)
+    tests = [(film, structures(film)) for film in films]
     return {
         "chi2": chi2,
         "values": count,
         "whiteness": None if tiny else whiteness(functional, residuals),
-        "structures": tuple(s for film in films for s in structures(film)),
-        "noise": tuple(n for film in films for n in noise_shapes(film)),
+        "structures": tuple(s for _, found in tests for s in found),
+        "noise": tuple(n for film, found in tests for n in (*noise_shapes(film), *_offsets(film, found))),
     }
+
+
+def _offsets(film: ResidualFilm, found: Sequence[Structure]) -> Iterator[NoiseShape]:
+    """Offsets of frames, or of places, that take away all structure there is."""
+    if len(film.dims) < 2 or not any(s.excess > SURE for s in found):
+        return
+    for each, axes, cause, remedy in (
+        (
+            "frame",
+            range(1, film.residuals.ndim),
+            "a drift of the baseline, or a source that is the same everywhere",
+            "free an offset of the instrument, or add a source, and compare",
+        ),
+        (
+            "place",
+            (0,),
+            "a pattern of the instrument, or a source that stands still",
+            "subtract a dark frame, or fit a field of sources, and compare",
+        ),
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            level = np.nanmean(film.residuals, axis=tuple(axes), keepdims=True)
+        if all(s.excess < SURE for s in structures(film.without(np.nan_to_num(level)))):
+            ends = f"{np.nanmin(-level):+.2g} to {np.nanmax(-level):+.2g}"
+            yield NoiseShape(
+                "offset",
+                f"one offset for each {each} of {film.variable}, from {ends} sigma, takes all structure away: {cause}",
+                remedy,
+            )
+            return
 
 
 def _without_discretisation(

@@ -201,7 +201,9 @@ def _footprints(film: ResidualFilm, name: str) -> Iterator[Structure]:
         g, middle = basis.T @ left, (basis * left[:, None] ** 2).T @ basis
         ratio = float(g @ np.linalg.lstsq(middle, g)[0])
         size = max(float(g @ g - np.trace(middle)), 0.0) / max(np.count_nonzero(np.isfinite(film.residuals)), 1)
-        yield Structure(name, f"along {what}", (), _deviations(ratio / basis.shape[1], basis.shape[1]), np.sqrt(size))
+        yield Structure(
+            name, f"along {what}", (), _deviations(ratio / basis.shape[1], float(basis.shape[1])), np.sqrt(size)
+        )
 
 
 def _functions(film: ResidualFilm) -> dict[str, np.ndarray]:

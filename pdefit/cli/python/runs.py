@@ -16,7 +16,7 @@ from rich.console import Console
 from pdefit._util.errors import PdefitError
 from pdefit._util.html import interval, table
 from pdefit._util.trees import demand_float64
-from pdefit.analysis.goodness.verdict import Verdict
+from pdefit.analysis.goodness.evidence import Verdict
 from pdefit.cli.config.compose import apart
 from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.recorded import at_best, open_run, same_problem

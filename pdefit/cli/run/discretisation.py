@@ -21,7 +21,7 @@ from pdefit.inverse.fit.fit import Fit
 from pdefit.inverse.fit.unstable_steps import halved
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
-from pdefit.inverse.uncertainty._control_values import moved
+from pdefit.inverse.uncertainty.control_values import moved
 from pdefit.inverse.uncertainty.discretisation import finer_grid, first_order_shift, residual_changes
 from pdefit.inverse.uncertainty.intervals import Intervals, intervals
 from pdefit.systems.capabilities import AbstractRefinable

@@ -7,9 +7,10 @@ import numpy as np
 from rich.console import Console
 
 from pdefit.analysis.goodness.correlated import correlated
+from pdefit.analysis.goodness.evidence import Evidence, Quality, Verdict
 from pdefit.analysis.goodness.holdout import heldout_score
 from pdefit.analysis.goodness.quality import by_frame, judge, residual_films
-from pdefit.analysis.goodness.verdict import FITTED, Evidence, Quality, Verdict, decide, distrust
+from pdefit.analysis.goodness.verdict import FITTED, decide, distrust
 from pdefit.cli.run.discretisation import Discretisation
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.runtime.terminal import say
@@ -18,7 +19,7 @@ from pdefit.inverse.fit.result import Fit
 from pdefit.inverse.objective.compiled import VALUE
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.smooth_tangents import inexact_bias
-from pdefit.inverse.uncertainty._control_values import moved as shifted
+from pdefit.inverse.uncertainty.control_values import moved as shifted
 from pdefit.inverse.uncertainty.influences import influences, numbers, remaining
 from pdefit.inverse.uncertainty.intervals import Intervals
 from pdefit.systems.fields import field_coords

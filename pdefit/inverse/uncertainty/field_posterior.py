@@ -28,7 +28,7 @@ from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import VALUE
 from pdefit.inverse.objective.variants import with_tangents
 from pdefit.inverse.uncertainty._by_products import leading
-from pdefit.inverse.uncertainty._control_values import prior_variance, squares, values_at
+from pdefit.inverse.uncertainty.control_values import prior_variance, squares, values_at
 from pdefit.systems.capabilities import AbstractConstrained
 
 # eigenvalues that were left out are mentioned where their sum is above this part of the number of those found

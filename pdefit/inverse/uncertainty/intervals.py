@@ -17,7 +17,7 @@ from pdefit.inverse.objective.compiled import EQUATIONS, GRADIENT
 from pdefit.inverse.objective.normal_equations import SegmentNormalEquations
 from pdefit.inverse.objective.variants import with_tangents
 from pdefit.inverse.uncertainty._by_products import marginal_inverse
-from pdefit.inverse.uncertainty._control_values import at_points, moved
+from pdefit.inverse.uncertainty.control_values import at_points, moved
 
 # beyond this many controls, node states among them, a dense covariance takes minutes
 _MANY = 2000

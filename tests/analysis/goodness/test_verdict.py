@@ -1,14 +1,19 @@
+import dataclasses
+
 import numpy as np
 import pytest
 
+from pdefit.analysis.goodness.evidence import Correlation, Evidence, Quality, Verdict
+from pdefit.analysis.goodness.noise_shape import NoiseShape
+from pdefit.analysis.goodness.structure import Structure
 from pdefit.analysis.goodness.verdict import (
     FITTED,
+    LIMITED,
     MISSES,
+    NOISY,
+    ROUNDED,
     STOPPED,
-    Correlation,
-    Evidence,
-    Quality,
-    Verdict,
+    STOPPED_AND_MISSES,
     decide,
     distrust,
 )
@@ -22,8 +27,16 @@ def _decided(*changes: dict, **doubts: str) -> Verdict:
     return decide(Evidence(dict(zip([""] if len(each) == 1 else "abc", each, strict=False)), **doubts))
 
 
-def _white(value: float, spread: float) -> dict:
-    return {"whiteness": {"u": {"time": Correlation(0.0, 0.01, 9000), "x": Correlation(value, spread, 9000)}}}
+def _white(value: float, spread: float, time: float = 0.04) -> dict:
+    return {"whiteness": {"u": {"time": Correlation(time, 0.01, 9000), "x": Correlation(value, spread, 9000)}}}
+
+
+def _patch(excess: float, *axes: str) -> Structure:
+    return Structure("u", "averaged over patches", axes, excess, 0.1)
+
+
+FOOTPRINT = Structure("u", "along its slope in x", (), 5.0, 0.1)
+REFINED = Quality(chi2=100.0, values=10_000, whiteness=None, controls=2, converged=True)
 
 
 @pytest.mark.parametrize(
@@ -31,34 +44,60 @@ def _white(value: float, spread: float) -> dict:
     [
         ({}, FITTED, "chi2 per value 1"),
         ({"converged": False, "chi2": 0.0}, STOPPED, "iterations"),
+        # numbers at the minimum, whatever the optimizer says
+        ({"converged": False, "remaining": 0.05}, FITTED, "no number by more than 0.05 standard errors"),
+        ({"converged": False, "remaining": 0.2, "falling": 0.3}, STOPPED, "30.0%"),
+        ({"converged": False, "falling": 0.01, "chi2": 1.2} | _white(0.2, 0.01), STOPPED_AND_MISSES, "along x (0.20"),
+        ({"converged": False, "falling": 0.2, "chi2": 1.2} | _white(0.2, 0.01), STOPPED, "iterations"),
+        # what finer steps take away
+        ({"chi2": 9.0, "refined": REFINED} | _white(0.9, 0.01), LIMITED, "take away 100%"),
+        ({"structures": (FOOTPRINT,), "refined": REFINED}, LIMITED, "finer steps"),
+        ({"chi2": 1e-9, "converged": False, "refined": dataclasses.replace(REFINED, chi2=1e-6)}, LIMITED, "finer"),
+        # smooth structure, and noise of another kind
+        ({"structures": (_patch(4.1, "time", "x"), _patch(3.9, "x"))}, MISSES, "4.1 standard deviations"),
+        ({"structures": (FOOTPRINT,)}, MISSES, "along its slope in x hold a misfit of 0.1 sigma"),
+        (_white(0.0, 0.01, 0.5), NOISY, "has a memory"),
+        ({"structures": (_patch(9.0, "x"),)} | _white(0.0, 0.01, 0.5), MISSES, "along time"),
+        (_white(0.5, 0.01, 0.0), NOISY, "share their noise"),
+        ({"noise": (NoiseShape("frame", "frame 3 is loud", "mask it"),)}, NOISY, "frame 3 is loud"),
+        ({"noise": (NoiseShape("start", "follows its noise", "a prior"),)}, FITTED, "follows its noise. Next: a prior"),
         # double precision is advised where it is not in use
         ({"converged": False}, STOPPED, "iterations, another stage or optimizer"),
         ({"converged": False, "single_precision": True}, STOPPED, "or dtype=float64"),
         # chi2
         ({"chi2": 1.49}, FITTED, "1.49"),
-        ({"chi2": 1.51}, MISSES, "1.51"),
+        ({"chi2": 1.51}, NOISY, "1.2 times sigma"),
+        ({"chi2": 1.51, "sigma_exact": True}, MISSES, "1.51"),
+        ({"chi2": 1.07, "sigma_exact": True}, MISSES, "1.07"),
+        ({"chi2": 1.07}, FITTED, "5.0 standard deviations above 1: sigma is larger by 3.5 %, or a small term"),
+        ({"chi2": 0.25}, NOISY, "0.5 times sigma: sigma is too large"),
+        (
+            {"chi2": 106.0} | _white(0.5, 0.01),
+            MISSES,
+            "10 times sigma (chi2 per value 106): the equation lacks a term, or the ",
+        ),
         ({"chi2": 1.51, "sigma_known": False}, FITTED, "not known"),
         ({"chi2": 2.2, "values": 20}, FITTED, "2.2"),
         ({"chi2": 2.3, "values": 20}, MISSES, "2.3"),
         # whiteness: large enough, and sure
-        (_white(0.0501, 0.01), FITTED, "uncorrelated"),
+        (_white(0.0501, 0.01), FITTED, "no structure"),
         (_white(0.0503, 0.01), MISSES, "along x (0.05 ± 0.01)"),
         (_white(-0.0503, 0.01), MISSES, "along x"),
-        (_white(0.39, 0.1), FITTED, "uncorrelated"),
+        (_white(0.39, 0.1), FITTED, "no structure"),
         (_white(0.41, 0.1), MISSES, "correlated"),
         (_white(0.3, 0.01) | {"sigma_known": False}, MISSES, "correlated"),
         (_white(0.3, 0.01) | {"windows_from_data": True}, MISSES, "noisy data"),
         # as many controls pull residuals to the other side
-        (_white(-0.14, 0.01) | {"controls": 1000}, FITTED, "uncorrelated"),
+        (_white(-0.14, 0.01) | {"controls": 1000}, FITTED, "no structure"),
         (_white(-0.16, 0.01) | {"controls": 1000}, MISSES, "correlated"),
         # no noise
         (_white(0.9, 0.01) | {"chi2": 0.0099}, FITTED, "far below sigma"),
         (_white(0.9, 0.01) | {"chi2": 0.0101}, MISSES, "correlated"),
         (_white(0.9, 0.01) | {"chi2": 0.0099, "sigma_known": False}, MISSES, "correlated"),
         # frames kept out of the fit
-        ({"heldout": (1.49, 10_000)}, FITTED, "uncorrelated"),
+        ({"heldout": (1.49, 10_000)}, FITTED, "no structure"),
         ({"heldout": (1.51, 10_000)}, MISSES, "held-out"),
-        ({"heldout": (1.51, 50)}, FITTED, "uncorrelated"),
+        ({"heldout": (1.51, 50)}, FITTED, "no structure"),
         ({"heldout": (0.8, 10_000), "chi2": 0.5, "sigma_known": False}, MISSES, "held-out"),
     ],
 )
@@ -75,15 +114,27 @@ def test_what_is_not_finite_is_never_fitted(chi2):
 
 def test_of_many_recordings_the_worst_decides():
     assert _decided({}, {"chi2": 1.2}).reason == "all 2 recordings, with chi2 per value from 1 to 1.2"
-    assert _decided({}, {"chi2": 3.0}).reason == "recording b: residuals are larger than sigma (chi2 per value 3)"
+    larger = _decided({}, {"chi2": 3.0, "sigma_exact": True})
+    assert larger.reasons == ("recording b: residuals are larger than sigma (chi2 per value 3)",)
     assert _decided({"converged": False}, {"chi2": 3.0}).word == STOPPED
 
 
 def test_doubts_about_intervals_stand_behind_what_decides():
     doubt = distrust(FITTED, noiseless=True)
     assert "no noise" in doubt and distrust(FITTED, noiseless=False) == ""
-    assert _decided({}, doubt=doubt).reason.endswith(f"uncorrelated; intervals are not to be trusted: {doubt}")
-    assert _decided({}, shift="a step", doubt=doubt).reason.endswith(f"uncorrelated; a step; {doubt}")
-    # the remedy follows what it remedies
-    stopped = _decided({"converged": False}, shift="a step", doubt=doubt)
-    assert stopped.reason == f"{stopped.reasons[0]}; {stopped.next}; a step" and "iterations" in stopped.next
+    assert _decided({}, doubt=doubt).reason.endswith(f"no structure; intervals are not to be trusted: {doubt}")
+    assert _decided({}, shift="a step", doubt=doubt).reason.endswith(f"no structure; a step; {doubt}")
+    stopped = _decided({"converged": False}, shift="a step", doubt=doubt, numbers=("D falls to zero",))
+    assert stopped.reasons[1:] == ("a step", "D falls to zero") and "iterations" in stopped.next
+    assert stopped.reason == f"{'; '.join(stopped.reasons)}. Next: {stopped.next}"
+
+
+def test_data_end_where_their_digits_end():
+    verdict = _decided({"chi2": 50.0, "converged": False}, rounding="0.3 steps", limit="half the step moves D by 1e-6")
+    assert (verdict.word, verdict.reasons) == (ROUNDED, ("0.3 steps", "half the step moves D by 1e-6"))
+    assert _decided({}, rounding="0.3 steps").word == FITTED
+
+
+def test_a_verdict_that_is_not_good_casts_doubt_on_intervals():
+    for word in (LIMITED, ROUNDED, NOISY, MISSES, STOPPED, STOPPED_AND_MISSES):
+        assert distrust(word, noiseless=False)

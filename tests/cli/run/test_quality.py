@@ -27,7 +27,8 @@ WRONG = ("controls.D.guess=2.0", "+controls.D.estimate=false")
 def test_the_verdict_on_a_front(compose, overrides, iterations, word, reason):
     exp = build_experiment(compose(*FRONT, *overrides))
     found = fit(exp.functional, exp.stages, max_iterations=iterations)
-    (section,), verdict = fit_quality(exp, found, UNMOVED)
+    judgement = fit_quality(exp, found, UNMOVED, None)
+    (section,), verdict = judgement.sections, judgement.verdict
     assert verdict.word == word and reason in verdict.reason
     honest = word == FITTED and "noise=0.0" not in overrides
     assert honest == (distrust(verdict.word, exp.source.noiseless) == "")
@@ -46,5 +47,5 @@ def test_priors_are_no_data(compose):
     overrides = ("controls.D.guess=1.0", "+controls.D.prior={normal: [5.0, 0.1]}")
     exp = build_experiment(compose(*FRONT, *overrides))
     found = fit(exp.functional, exp.stages, max_iterations=1)
-    (section,), _ = fit_quality(exp, found, UNMOVED)
+    (section,) = fit_quality(exp, found, UNMOVED, None).sections
     assert section["chi2"] < 2 * found.loss - 100

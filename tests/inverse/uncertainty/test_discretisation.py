@@ -1,5 +1,7 @@
 """The first-order shift of an estimate against fits with finer steps and cells."""
 
+import dataclasses
+
 import diffrax
 import equinox as eqx
 import jax
@@ -78,8 +80,11 @@ def test_cells_of_half_the_width():
     ("functional", "reason"),
     [
         (
-            lambda: fisher_functional({"D": pdefit.transforms.Log(), "y0": {"u": pdefit.transforms.Identity()}}),
-            "unknown y0.u",
+            lambda: fisher_functional(
+                {"D": pdefit.transforms.Log(), "nodes": {"u": pdefit.transforms.Identity()}},
+                formulation=pdefit.formulations.Segments(2.0),
+            ),
+            "unknown nodes.u",
         ),
         (lambda: planets_functional(), "no grid"),
     ],
@@ -88,3 +93,23 @@ def test_what_cannot_be_refined_says_why(functional, reason):
     functional = functional()
     with pytest.raises(pdefit.PdefitError, match=reason):
         finer_grid(functional, functional.theta0)
+
+
+@pytest.mark.parametrize("grid", [pdefit.CartesianGrid((6, 8), (3.0, 4.0)), pdefit.FourierGrid((6, 8), (3.0, 4.0))])
+def test_what_is_made_of_a_field_on_finer_cells_is_the_field_on_the_old_ones(grid):
+    u = np.random.default_rng(0).normal(size=(2, 6, 8))
+    fine = grid.prolonged(u)
+    finer = dataclasses.replace(grid, shape=(12, 16))
+    np.testing.assert_allclose(jax.vmap(lambda x: finer.coarsen(x, 2))(fine), u, atol=1e-12)
+
+
+def test_an_unknown_initial_state_is_refined_at_its_estimate():
+    functional = fisher_functional({"D": pdefit.transforms.Log(), "y0": {"u": pdefit.transforms.Identity()}})
+    theta = functional.theta0 + 0.1
+    finer = finer_grid(functional, theta)
+    assert finer.problem.y0.u.shape == (128,) and finer.controls.size == 0
+    np.testing.assert_allclose(
+        functional.at(theta).y0.u, finer.problem.system.coarsen(finer.problem.y0, 2).u, rtol=1e-12
+    )
+    (change,) = residual_changes(finer, theta, [weighted(functional, theta)])
+    assert 0 < np.max(np.abs(change["u"])) < 0.5 * np.max(np.abs(weighted(functional, theta)["u"]))

@@ -11,7 +11,7 @@ from problems import VALUE, fisher
 
 import pdefit
 from pdefit._util.errors import PdefitError
-from pdefit.inverse.uncertainty._control_values import prior_variance
+from pdefit.inverse.uncertainty.control_values import prior_variance
 
 VALUES = eqx.filter_jit(jax.jacobian(lambda theta, controls: controls.values(theta)))
 NUMBERS = {"D": pdefit.transforms.Log(), "r": pdefit.transforms.Log()}

@@ -1,0 +1,185 @@
+"""Evidence on a fit: what its residuals show, and the limits beyond which that is no chance."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from pdefit.analysis.goodness.noise_shape import NoiseShape
+from pdefit.analysis.goodness.structure import Structure
+
+# chi2 per value of residuals of a tenth of sigma: below it there is no noise, and nothing to test
+FAR_BELOW = 0.01
+# chi2 per value of residuals 22 % larger than sigma; a stated sigma is rarely known better
+LARGEST_CHI2 = 1.5
+# correlation that a systematic residual of 22 % of the noise causes
+LARGEST_CORRELATION = 0.05
+# number of standard deviations beyond which a deviation is not taken for chance
+SURE = 4.0
+# standard errors that a number may be away from the minimum
+_NEAR = 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """Verdict on a fit.
+
+    **Arguments:**
+
+    - `word`: one of WORDS.
+    - `reasons`: the evidence in order of weight: first what decides, then doubts about the intervals.
+    - `next`: what to do; empty where nothing is to be done.
+    """
+
+    word: str
+    reasons: tuple[str, ...]
+    next: str = ""
+
+    @property
+    def reason(self) -> str:
+        """The reasons and what to do, in one line."""
+        return "; ".join(self.reasons) + (f". Next: {self.next}" if self.next else "")
+
+    def __str__(self) -> str:
+        return f"{self.word}: {self.reason}"
+
+
+# of a fit that nobody has judged yet
+UNDECIDED = Verdict("", ())
+
+
+class Correlation(NamedTuple):
+    """Correlation of weighted residuals with their next neighbours along one axis.
+
+    **Arguments:**
+
+    - `value`: from -1 to 1; 0 for independent noise.
+    - `spread`: the standard deviation that independent noise would give it.
+    - `pairs`: number of pairs of neighbours.
+    """
+
+    value: float
+    spread: float
+    pairs: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Quality:
+    """Quality of a fit of one record, from its weighted residuals. Priors and regularizers do not count.
+
+    **Arguments:**
+
+    - `chi2`, `values`: the sum of squared residuals, and their number.
+    - `whiteness`: correlations of neighbouring residuals, by variable and axis. None where residuals are far below
+      sigma, as of data without noise: they are then errors of rounding.
+    - `controls`: number of the numbers that were fitted.
+    - `converged`: whether the optimizer found a minimum.
+    - `sigma_known`: whether sigma was known independently of this fit.
+    - `sigma_exact`: whether it is known to better than a percent.
+    - `heldout`: chi2 per value of the held frames and the number of their values; None without any.
+    - `windows_from_data`: whether windows start from noisy data, which correlates residuals by itself.
+    - `single_precision`: whether the fit ran in float32, whose round-off may hide a minimum.
+    - `remaining`: the largest change of a number that a Newton step would make, in standard errors; NaN where unknown.
+    - `falling`: part of J by which the last quarter of the evaluations lowered it; NaN where they are few.
+    - `structures`: tests for smooth structure.
+    - `noise`: ways in which the noise is not as stated.
+    - `refined`: the quality of the same residuals less their errors of the discretisation, where those were measured.
+    - `verdict`: the verdict on this fit alone.
+    """
+
+    chi2: float
+    values: int
+    whiteness: Mapping[str, Mapping[str, Correlation]] | None
+    controls: int
+    converged: bool
+    sigma_known: bool = True
+    sigma_exact: bool = False
+    heldout: tuple[float, int] | None = None
+    windows_from_data: bool = False
+    single_precision: bool = False
+    remaining: float = float("nan")
+    falling: float = float("nan")
+    structures: tuple[Structure, ...] = ()
+    noise: tuple[NoiseShape, ...] = ()
+    refined: "Quality | None" = None
+    verdict: Verdict = UNDECIDED
+
+    @property
+    def at_minimum(self) -> bool:
+        """Whether the optimizer recognised a minimum, or numbers stand so near one that their errors hide the rest."""
+        return self.converged or self.remaining <= _NEAR
+
+    @property
+    def chi2_per_value(self) -> float:
+        """The mean squared residual in units of sigma: 1 where the model and sigma are right."""
+        return self.chi2 / max(self.values, 1)
+
+    @property
+    def largest_chi2(self) -> float:
+        """Largest acceptable chi2 per value: limited by the spread of few values, or by how well sigma is known."""
+        return _largest_ratio(self.values, self.sigma_exact)
+
+    @property
+    def correlated(self) -> list[tuple[str, str, Correlation]]:
+        """Variable, axis and value of the correlations that are no chance, the largest first."""
+        limit = LARGEST_CORRELATION + self.controls / max(self.values, 1)
+        beyond = [
+            (name, axis, c)
+            for name, axes in (self.whiteness or {}).items()
+            for axis, c in axes.items()
+            if abs(c.value) > limit and abs(c.value) > SURE * c.spread
+        ]
+        return sorted(beyond, key=lambda b: -abs(b[2].value))
+
+    @property
+    def structured(self) -> list[Structure]:
+        """The tests of smooth structure that are no chance, the surest first."""
+        return sorted((s for s in self.structures if s.excess > SURE), key=lambda s: -s.excess)
+
+    @property
+    def large(self) -> bool:
+        """Whether residuals are larger than sigma."""
+        return self.sigma_known and not self.chi2_per_value <= self.largest_chi2
+
+    @property
+    def unheld(self) -> bool:
+        """Whether held-out frames are fitted worse than the others."""
+        return self.heldout is not None and self.heldout[0] > _largest_ratio(self.heldout[1]) * self.chi2_per_value
+
+    @property
+    def misses(self) -> bool:
+        """Whether residuals are anything but independent noise of at most the stated size."""
+        if self.sigma_known and self.chi2_per_value < FAR_BELOW:
+            return False
+        return bool(self.large or self.correlated or self.structured or self.unheld)
+
+    def __str__(self) -> str:
+        return str(self.verdict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Evidence:
+    """The evidence that a verdict on a fit rests on.
+
+    **Arguments:**
+
+    - `recordings`: the quality of the fit of each recording by name; the name of a single one is empty.
+    - `shift`: sentence about estimates that finer steps or cells move by more than their intervals; empty without any.
+    - `doubt`: why intervals are not to be trusted even where the model fits; empty where they are, or there are none.
+    - `limit`: sentence about how far finer steps and cells move the estimates; empty where that is unknown.
+    - `rounding`: sentence about the precision of the data, where residuals are no larger; empty otherwise.
+    - `numbers`: sentences about numbers that the data do not determine, or that stand at a bound or fall to zero.
+    """
+
+    recordings: Mapping[str, Quality]
+    shift: str = ""
+    doubt: str = ""
+    limit: str = ""
+    rounding: str = ""
+    numbers: tuple[str, ...] = ()
+
+
+def _largest_ratio(values: int, exact: bool = False) -> float:
+    """Largest acceptable ratio of two mean squares: limited by the spread of few values, or by how well sigma is known."""
+    return max(1.0 if exact else LARGEST_CHI2, 1 + SURE * float(np.sqrt(2 / max(values, 1))))
