@@ -10,9 +10,10 @@ import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
 from pdefit._util.errors import with_space
+from pdefit._util.round_off import round_off
 from pdefit.inverse.certify._record import Check, over
 from pdefit.inverse.certify._sketch import SKETCH, Sketch, pull_sketch, push_sketch
-from pdefit.inverse.certify._taylor import Differences, differences, round_off
+from pdefit.inverse.certify._taylor import Differences, differences
 from pdefit.inverse.fit.unstable_steps import halved
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.variants import with_tangents

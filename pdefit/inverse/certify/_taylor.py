@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array
 
 # Relative steps halve from the first. So many are always tried, more while they bring information.
 _LARGEST, _BASE, _MOST = 2.0**-4, 9, 30
@@ -59,17 +58,6 @@ class Differences:
     def limit(self) -> float:
         """The largest constant that may come about by chance."""
         return _SIGMAS * self.error_bar
-
-
-def round_off(f: Callable[[Array], Array], x: Array, v: Array) -> float:
-    """The norm of the round-off noise of f near x along v, from third differences over the smallest steps.
-
-    Source: J. More, S. Wild, SIAM J. Sci. Comput. 33:1292 (2011), doi:10.1137/100786125.
-    """
-    values = np.stack([np.asarray(f(x + k * 1e-13 * v)) for k in range(6)])
-    third = np.diff(values, 3, axis=0)
-    # the third difference of independent errors has 20 times their variance
-    return float(np.sqrt(np.mean(np.sum(third**2, axis=1)) / 20))
 
 
 def differences(

@@ -12,7 +12,10 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, PyTree
 
+from pdefit._util.round_off import round_off
+from pdefit.integrate.loop.time_loop import precision
 from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.compiled import VALUE
 from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluation
 
 # evaluations of a chunk, at most
@@ -100,8 +103,19 @@ def power_of_two(rate: float) -> int:
     return 2 ** int(np.log2(min(max(rate, 1.0), MOST)))
 
 
+def _round_off(functional: AbstractObjective, theta: Float[Array, " p"]) -> float:
+    """The round-off of J over sqrt(2 J); 0 in float64."""
+    coarser = float(jnp.finfo(precision(functional.problem.y0)).eps / jnp.finfo(jnp.float64).eps)
+    value = float(VALUE(functional, theta)) if coarser > 1 else 0.0
+    if not (np.isfinite(value) and value > 0):
+        return 0.0
+    noise = round_off(lambda x: VALUE(functional, x), theta, functional.controls.sizes(theta), 1e-13 * coarser)
+    return noise / np.sqrt(2 * value) if np.isfinite(noise) else 0.0
+
+
 def first_carry(functional: AbstractObjective, optimizer: AbstractOptimizer, theta: Float[Array, " p"]) -> Carry:
     """The state of an optimizer before its first evaluation."""
-    state = optimizer.init(jnp.asarray(theta), Box(*functional.controls.box()))
+    box = Box(*functional.controls.box(), jnp.asarray(_round_off(functional, jnp.asarray(theta))))
+    state = optimizer.init(jnp.asarray(theta), box)
     # explicit dtype: a weakly typed infinity would compile the loop a second time
     return Carry(state, jnp.asarray(jnp.inf, jnp.float64), jnp.asarray(theta), jnp.asarray(False))

@@ -14,6 +14,9 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from pdefit.inverse.objective.abstract import AbstractEvaluated
 
+# standard deviations of round-off that are not taken for a change
+_NOISE = 4.0
+
 
 class Evaluation(NamedTuple):
     """Value, gradient and, for Gauss-Newton kinds, curvature of J at a point.
@@ -73,15 +76,21 @@ def select(accepted: Bool[Array, ""], new: PyTree, old: PyTree) -> PyTree:
 
 
 class Box(NamedTuple):
-    """Bounds of theta.
+    """Limits of a search: bounds of theta, and the round-off of J.
 
     **Arguments:**
 
     - `lower`, `upper`: the bounds, (p,); infinite where there are none.
+    - `round_off`: the round-off of J over sqrt(2 J), which is that of one residual; 0 in float64, where 1e-13 of J is more.
     """
 
     lower: np.ndarray
     upper: np.ndarray
+    round_off: Float[Array, ""] | float = 0.0
+
+    def noise(self, value: Float[Array, ""]) -> Float[Array, ""]:
+        """The difference that two values of J about this one may have by round-off."""
+        return _NOISE * self.round_off * jnp.sqrt(2 * jnp.abs(value))
 
     def clip(self, theta: Float[Array, " p"]) -> Float[Array, " p"]:
         return jnp.clip(theta, self.lower, self.upper)

@@ -185,6 +185,13 @@ class GaussNewtonCG(AbstractOptimizer):
         point, direction, curvature = select(accepted, trial, (state.point, state.direction, state.curvature))
         first_value = jnp.where(first, evaluation.value, state.first_value)
         promise = -jnp.vdot(point.gradient, direction) / 2
+        # the gradient is better than J: the step that goes beyond its round-off is taken
+        noise = state.box.noise(point.value)
+        hidden = (
+            state.started
+            & (promise <= noise)
+            & (-state.step * jnp.vdot(state.point.gradient, state.direction) <= noise)
+        )
         step = jnp.where(accepted, 1.0, _shorter(state, evaluation))
         helpless = step < 1e-12
         exhausted = helpless & (point.value <= _ROUND_OFF**2 * first_value)
@@ -196,7 +203,7 @@ class GaussNewtonCG(AbstractOptimizer):
             step=step,
             first_norm=jnp.where(first, evaluation.norm, state.first_norm),
             started=jnp.ones((), bool),
-            converged=(accepted & (promise <= self.tolerance * point.value)) | exhausted,
+            converged=(accepted & ((promise <= self.tolerance * point.value) | hidden)) | exhausted,
             stuck=helpless | (first & ~evaluation.finite),
             box=state.box,
         )
@@ -210,7 +217,8 @@ def _improves(state: _State, evaluation: Evaluation) -> Bool[Array, ""]:
     promised = -state.step * slope
     enough = evaluation.value <= before.value - _ARMIJO * promised
     # an improvement lost in the round-off of J counts when no more than that was promised
-    in_noise = (promised <= 1e-13 * before.value) & (evaluation.value <= (1 + 1e-13) * before.value)
+    slack = jnp.maximum(1e-13 * before.value, state.box.noise(before.value))
+    in_noise = (promised <= slack) & (evaluation.value <= before.value + slack)
     return ~state.started | enough | in_noise
 
 

@@ -79,13 +79,16 @@ def _interpolate(low: Array, low_value: Array, low_slope: Array, high: Array, hi
     return low + jnp.clip(fraction, 0.1, 0.9) * width
 
 
-def _advance(search: _Search, value: Array, slope: Array, max_trials: int = 20) -> tuple[_Search, _Decision]:
+def _advance(
+    search: _Search, value: Array, slope: Array, noise: Array | float = 0.0, max_trials: int = 20
+) -> tuple[_Search, _Decision]:
     """The search after its trial step, and the decision.
 
     **Arguments:**
 
     - `search`: the search before the trial.
     - `value`, `slope`: value and slope at the trial step.
+    - `noise`: the difference of two values that is round-off, where it is more than 1e-14 of them.
     - `max_trials`: the number of trials after which the search fails.
 
     Source: J. Nocedal, S. Wright, Numerical Optimization (2006), algorithms 3.5 and 3.6, doi:10.1007/978-0-387-40065-5.
@@ -94,7 +97,7 @@ def _advance(search: _Search, value: Array, slope: Array, max_trials: int = 20) 
     """
     s = search
     finite = jnp.isfinite(value) & jnp.isfinite(slope)
-    slack = _ROUND_OFF * jnp.abs(s.value0)
+    slack = jnp.maximum(_ROUND_OFF * jnp.abs(s.value0), noise)
     too_high = ~finite | (value > s.value0 + _DECREASE * s.step * s.slope0 + slack)
     too_high |= (s.zooming | (s.trials > 0)) & (value >= s.low_value + slack)
     flat = jnp.abs(slope) <= -_CURVATURE * s.slope0
@@ -181,7 +184,8 @@ class LBFGS(AbstractOptimizer):
     def tell(self, state, evaluation):
         before = state.point
         slope = jnp.vdot(evaluation.gradient, state.direction)
-        search, decision = _advance(state.search, evaluation.value, slope)
+        noise = state.box.noise(before.value)
+        search, decision = _advance(state.search, evaluation.value, slope, noise)
         low_gradient = jnp.where(decision.better, evaluation.gradient, state.low_gradient)
         # a failed search still ends at its best trial, if that is better than its start
         use_low = decision.fail & (search.low_value < before.value)
@@ -195,7 +199,10 @@ class LBFGS(AbstractOptimizer):
         stuck = decision.fail & ~moved & ~first
         # a step that the box cut short is no evidence of a minimum
         whole = state.search.step < state.search.limit
-        fell_little = decision.accept & whole & (before.value - value <= self.value_tolerance * jnp.abs(value)) & ~first
+        fell_little = before.value - value <= self.value_tolerance * jnp.abs(value)
+        # round-off hides a fall that was promised to be smaller
+        fell_little |= -state.search.step * state.search.slope0 <= noise
+        fell_little &= decision.accept & whole & ~first
         blocked = state.box.blocked(theta, -gradient)
         changed = begin_anew & jnp.any(blocked != state.box.blocked(before.theta, -before.gradient))
 

@@ -71,11 +71,11 @@ class LevenbergMarquardt(AbstractOptimizer):
     The damping follows the ratio of actual to predicted decrease. Elements of theta that would move beyond a bound or
     `max_step` are held there, and the others find their step anew.
 
-    It has converged when the undamped step promises too little (`tolerance`) or moves too little (`step_tolerance`), or
-    when residuals have fallen to round-off. It stops without having converged when no damping helps, or when it creeps,
-    which is checked every 20 evaluations. It creeps where J fell by many times what the full step had promised, and
-    nearly as much is promised again: the valley bends where the linear model cannot follow. It creeps, too, where J
-    hardly fell while the full step promises much.
+    It has converged when the undamped step promises too little (`tolerance`) or moves too little (`step_tolerance`), when
+    residuals have fallen to round-off, or when two steps have promised less than the round-off of J. It stops without
+    having converged when no damping helps, or when it creeps, which is checked every 20 evaluations. It creeps where J
+    fell by many times what the full step had promised, and nearly as much is promised again: the valley bends where the
+    linear model cannot follow. It creeps, too, where J hardly fell while the full step promises much.
 
     **Arguments:**
 
@@ -126,7 +126,8 @@ class LevenbergMarquardt(AbstractOptimizer):
         predicted = -(jnp.vdot(before.gradient, step) + step @ state.matrix @ step / 2)
         actual = before.value - evaluation.value
         # an improvement lost in the round-off of J counts when the model promised no more than that
-        in_noise = (predicted <= 1e-13 * before.value) & (actual >= -1e-13 * before.value)
+        slack = jnp.maximum(1e-13 * before.value, state.box.noise(before.value))
+        in_noise = (predicted <= slack) & (actual >= -slack)
         first = ~state.started
         accepted = finite & (first | (actual > 0) | in_noise)
 
@@ -141,7 +142,13 @@ class LevenbergMarquardt(AbstractOptimizer):
         first_value = jnp.where(first, evaluation.value, state.first_value)
         helpless = damping > 1e15
         still = jnp.all(jnp.abs(full) <= self.step_tolerance * jnp.maximum(1.0, jnp.abs(point.theta)))
-        done = (promise <= self.tolerance * point.value) | (point.value <= _ROUND_OFF**2 * first_value) | still
+        # the gradient is better than J: the step that goes beyond its round-off is taken
+        done = (
+            (promise <= self.tolerance * point.value)
+            | (in_noise & (promise <= slack))
+            | (point.value <= _ROUND_OFF**2 * first_value)
+            | still
+        )
         converged = accepted & ~first & done
         stuck = helpless | (first & ~finite)
         new = _State(
