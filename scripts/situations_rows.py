@@ -19,7 +19,7 @@ from situations_films import (
     white,
 )
 
-from pdefit.analysis.goodness.verdict import FITTED, MISSES, STOPPED
+from pdefit.analysis.goodness.verdict import FITTED, LIMITED as CLEAN, MISSES, NOISY, ROUNDED, STOPPED, STOPPED_AND_MISSES
 
 Section = dict[str, Any]
 
@@ -174,7 +174,7 @@ FLOW: Section = {
 # --- rows -----------------------------------------------------------------------------------------------------------------
 
 RIGHT = "fitted to the noise"
-TOLD = (FITTED, MISSES)
+TOLD = (FITTED, NOISY, MISSES)
 SEEN = "misses structure where a score test along the term exceeds 5, fitted to the noise where it is below 3"
 
 
@@ -183,7 +183,7 @@ def _right(config: Section, **more: Any) -> Row:
 
 
 def _clean(config: Section, **more: Any) -> Row:
-    return Row("limited by the discretisation or by the file's digits", (FITTED,), config, (LIMITED, r"\d"), **more)
+    return Row("limited by the discretisation or by the file's digits", (FITTED, CLEAN, ROUNDED), config, (LIMITED, r"\d"), **more)
 
 
 def _lacks(config: Section, term: str, value: float, **more: Any) -> Row:
@@ -234,13 +234,13 @@ ROWS: Mapping[str, Row] = {
     # a force is omitted
     "plume_source": _lacks(PLUME, "source", 0.1),
     "flow_force": Row(
-        "misses structure; a source may be missing", (MISSES,),
+        "misses structure; a source may be missing", (MISSES, STOPPED_AND_MISSES),
         changed(FLOW, twin={"system": {"force": {"name": "flow/kolmogorov_force", "amplitude": 0.012, "wavenumber": 2}}}),
         (r"source|force",),
     ),
     # other
     "lorenz_wrong_minimum": Row(
-        "residuals are n times sigma; the search may have ended in a wrong minimum", (MISSES, STOPPED),
+        "residuals are n times sigma; the search may have ended in a wrong minimum", (MISSES, STOPPED_AND_MISSES),
         ASTRAY, (r"minimum", r"guess"),
     ),
     "front_initial_free": Row(
@@ -273,6 +273,6 @@ ROWS: Mapping[str, Row] = {
     "noise_multiplicative": _noise("noise grows with the signal", r"multiplicative|grows? with", spoil=multiplicative),
     "noise_outlier": _noise("one frame is an outlier", r"\bframe\b", spoil=outlier),
     "noise_drift": _noise("a baseline that drifts", r"drift|offset|baseline|trend", spoil=drifting),
-    "sigma_half": _noise("sigma is too small", r"sigma", (MISSES,), spoil=white, sigma=0.01),
-    "sigma_double": _noise("sigma is too large", r"sigma", (FITTED,), spoil=white, sigma=0.04),
+    "sigma_half": _noise("sigma is too small", r"sigma", (NOISY,), spoil=white, sigma=0.01),
+    "sigma_double": _noise("sigma is too large", r"sigma", (NOISY,), spoil=white, sigma=0.04),
 }  # fmt: skip

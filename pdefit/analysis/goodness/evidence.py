@@ -77,6 +77,8 @@ class Quality:
     - `converged`: whether the optimizer found a minimum.
     - `sigma_known`: whether sigma was known independently of this fit.
     - `sigma_exact`: whether it is known to better than a percent.
+    - `sigma_stated`: whether somebody stated it, so that it was not estimated from the data.
+    - `of_range`: root mean square of the residuals as a part of the range of their variable, the largest of all.
     - `heldout`: chi2 per value of the held frames and the number of their values; None without any.
     - `windows_from_data`: whether windows start from noisy data, which correlates residuals by itself.
     - `single_precision`: whether the fit ran in float32, whose round-off may hide a minimum.
@@ -95,6 +97,8 @@ class Quality:
     converged: bool
     sigma_known: bool = True
     sigma_exact: bool = False
+    sigma_stated: bool = True
+    of_range: float = float("inf")
     heldout: tuple[float, int] | None = None
     windows_from_data: bool = False
     single_precision: bool = False

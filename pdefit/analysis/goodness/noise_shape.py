@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pdefit.analysis.goodness.structure import ResidualFilm
+from pdefit.analysis.goodness.structure import ResidualFilm, deviations
 
 # standard deviations beyond which a difference of two variances is not taken for chance
 _SURE = 6.0
@@ -36,10 +36,12 @@ def noise_shapes(film: ResidualFilm) -> Iterator[NoiseShape]:
     axes = tuple(range(1, r.ndim))
     count = np.sum(np.isfinite(r), axis=axes)
     square = np.nansum(r**2, axis=axes) / np.maximum(count, 1)
-    usual = float(np.median(square[count > 0])) if np.count_nonzero(count) > 3 else 0.0
+    some = float(np.median(count[count > 0])) if np.count_nonzero(count) > 3 else 0.0
+    # the median of a mean of few squares is less than their expectation
+    usual = float(np.median(square[count > 0])) / (1 - 2 / (9 * some)) ** 3 if some else 0.0
     if not usual > 0:
         return
-    beyond = (square / usual - 1) * np.sqrt(np.maximum(count, 1) / 2)
+    beyond = np.asarray([deviations(float(s / usual), float(max(n, 1))) for s, n in zip(square, count, strict=True)])
     loud = np.flatnonzero((beyond > _SURE) & (square > _LOUD * usual))
     if 0 < loud.size <= max(1, len(r) // 10):
         times = np.sqrt(square[loud].max() / usual)
@@ -49,7 +51,7 @@ def noise_shapes(film: ResidualFilm) -> Iterator[NoiseShape]:
             f"residuals of {film.variable} in frame {frames} (the first is 0) are {times:.2g} times those of the others",
             f"leave it out (holdout=[{frames}]) or mask it, and compare",
         )
-    if count[0] > 1 and square[0] < _QUIET * usual and beyond[0] < -4:
+    if square[0] < _QUIET * usual and beyond[0] < -4:
         yield NoiseShape(
             "start",
             f"the first frame of {film.variable} is fitted to {np.sqrt(square[0]):.2g} sigma and the others to "

@@ -31,6 +31,7 @@ def judge(
     *,
     sigma_known: bool = True,
     sigma_exact: bool = False,
+    sigma_stated: bool = True,
     heldout: tuple[float, int] | None = None,
     remaining: float = float("nan"),
     directions: Sequence[Mapping[str, np.ndarray]] = (),
@@ -44,6 +45,8 @@ def judge(
     - `sigma_known`: whether the sigma of the observations was known before the fit; default True. Otherwise the size of
       residuals is no test, and only their structure is.
     - `sigma_exact`: whether it is known to better than a percent, as of a twin; default False.
+    - `sigma_stated`: whether somebody stated it; default True. Otherwise residuals below a ten-thousandth of the range of
+      the data are those of data without noise.
     - `heldout`: chi2 per value of frames that were kept out of the fit, and the number of their values.
     - `remaining`: the largest change of a number that a Newton step would make, in standard errors.
     - `directions`: changes of the residuals with the fitted numbers, as `influences` returns them; without them weak
@@ -61,6 +64,8 @@ def judge(
         converged=found.converged and found.status == "done",
         sigma_known=sigma_known,
         sigma_exact=sigma_exact,
+        sigma_stated=sigma_stated,
+        of_range=_of_range(functional, found.residuals),
         heldout=heldout,
         windows_from_data=functional.problem.nodes is not None,
         single_precision=jax.tree.leaves(functional.problem.y0)[0].dtype == jnp.float32,
@@ -72,6 +77,19 @@ def judge(
         refined = dataclasses.replace(quality, **_quality(functional, left, directions, sigma_known))
         quality = dataclasses.replace(quality, refined=refined)
     return dataclasses.replace(quality, verdict=decide(Evidence({"": quality})))
+
+
+def _of_range(functional: Functional, residuals: Mapping[str, np.ndarray]) -> float:
+    """Root mean square of the residuals as a part of the range of their variable, the largest of all variables."""
+    parts = []
+    for name, r in residuals.items():
+        data = functional.observations
+        values = np.asarray(data.values[name], float)[np.asarray(data.mask[name])]
+        size = np.sqrt(np.sum(r**2) / max(np.count_nonzero(functional.fitted(name)), 1))
+        parts.append(
+            float(size * np.max(data.sigma[name]) / max(np.ptp(values), np.finfo(float).tiny)) if values.size else 0.0
+        )
+    return max(parts, default=float("inf"))
 
 
 def _quality(

@@ -102,7 +102,7 @@ def patches(film: ResidualFilm) -> Iterator[Structure]:
             film.variable,
             _described(film.dims, along, r.shape),
             axes,
-            _deviations(float(np.sum(s**2 / v)) / n.size, 2 * n.size**2 / spread),
+            deviations(float(np.sum(s**2 / v)) / n.size, 2 * n.size**2 / spread),
             np.sqrt(max(smooth, 0.0)),
         )
 
@@ -146,7 +146,7 @@ def _sums(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return x
 
 
-def _deviations(ratio: float, degrees: float) -> float:
+def deviations(ratio: float, degrees: float) -> float:
     """Standard deviations of a normal variable that are as unlikely as chi2 per degree of freedom.
 
     Source: E. Wilson, M. Hilferty, PNAS 17:684 (1931), doi:10.1073/pnas.17.12.684.
@@ -202,7 +202,7 @@ def _footprints(film: ResidualFilm, name: str) -> Iterator[Structure]:
         ratio = float(g @ np.linalg.lstsq(middle, g)[0])
         size = max(float(g @ g - np.trace(middle)), 0.0) / max(np.count_nonzero(np.isfinite(film.residuals)), 1)
         yield Structure(
-            name, f"along {what}", (), _deviations(ratio / basis.shape[1], float(basis.shape[1])), np.sqrt(size)
+            name, f"along {what}", (), deviations(ratio / basis.shape[1], float(basis.shape[1])), np.sqrt(size)
         )
 
 

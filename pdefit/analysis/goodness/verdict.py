@@ -27,6 +27,8 @@ _STANDS_STILL = 0.05
 _QUIET = 3.0
 # values from which on tests of structure would see what makes chi2 large
 _ENOUGH = 100
+# residuals below this part of the range of the data are no noise of an instrument
+_NOISELESS = 1e-4
 # the part of chi2 that finer steps and cells must take away where the rest is no noise either
 _EXPLAINED = 0.5
 
@@ -82,6 +84,11 @@ def _on_recording(fit: Quality, evidence: Evidence) -> Verdict:
         return Verdict(ROUNDED, (evidence.rounding, *_also(evidence.limit)), "")
     if (fit.misses or not fit.at_minimum) and _is_discretisation(fit):
         return Verdict(LIMITED, _limited(fit, evidence), "take finer steps or cells where more digits are needed")
+    if not fit.sigma_stated and fit.of_range < _NOISELESS and (fit.misses or not fit.at_minimum):
+        small = f"residuals are {fit.of_range:.1g} of the range of the data: there is no noise to compare them with"
+        return Verdict(
+            LIMITED, (small, *_also(evidence.limit)), "take finer steps or cells where more digits are needed"
+        )
     if not fit.at_minimum:
         return _not_converged(fit)
     if not fit.misses:

@@ -103,6 +103,7 @@ def _judged(
         found,
         sigma_known=known,
         sigma_exact=known and exp.source.sigma_exact,
+        sigma_stated=exp.sigma_stated,
         heldout=held,
         remaining=left,
         directions=directions,
