@@ -68,8 +68,8 @@ def run_check(arguments: list[str], console: Console) -> None:
     for remark in [*found.remarks, *_about_positions(found)]:
         console.print(f"[yellow]remark:[/] {escape(sentence(remark))}", highlight=False, soft_wrap=True)
     if not found.films:
-        known = found.time in found.entries
-        remedy = "correct what the remarks name" if known else f"name the times: pdefit check {name} time=NAME"
+        nameless = found.time not in found.entries and any(entry.dtype != "text" for entry in found.entries.values())
+        remedy = f"name the times: pdefit check {name} time=NAME" if nameless else "correct what the remarks name"
         raise PdefitError(f"'{path.name}' holds no variable that a fit takes; {remedy}")
     console.print("\nFor an experiment; variables are FIELD OF YOUR EQUATION: VARIABLE OF THE FILE\n", highlight=False)
     console.print(escape(_configuration(found, name, vectors)), highlight=False, soft_wrap=True, end="")

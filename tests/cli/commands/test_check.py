@@ -117,6 +117,8 @@ def test_a_table_without_known_times_asks_for_their_name(pdefit_inside, tmp_path
     code, _, err = pdefit_inside("check", "counts.csv")
     assert code == 1 and "name the times: pdefit check counts.csv time=NAME" in err
     assert pdefit_inside("check", "counts.csv", "time=hour", "picture=false")[0] == 0
+    (tmp_path / "words.csv").write_text("name\nA\nB\n")
+    assert "; correct what the remarks name" in pdefit_inside("check", "words.csv")[2]
 
 
 def test_what_a_fit_refuses_is_a_remark(film, pdefit_inside, tmp_path):
