@@ -147,7 +147,7 @@ class MeasuredRim(eqx.Module):
         if len({*shapes.values()}) != 1 or len(shapes) != 2 or min(map(len, shapes.values())) != 2:
             raise pdefit.PdefitError(
                 f"A measured rim expects {' and '.join(names)} on one raster, but the data have {shapes}; name both in "
-                f"data.variables"
+                f"data.variables; vectors at points become means over cells by pdefit import tracks bins=[20,20]"
             )
         if observations.ts.size < 2:
             raise pdefit.PdefitError("A measured rim expects two frames or more that are fitted")

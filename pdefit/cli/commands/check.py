@@ -17,7 +17,7 @@ from pdefit.cli.runtime.environment import prepare
 from pdefit.data.importers.piv_files import only_imported
 from pdefit.data.noise import describe
 from pdefit.data.readers.locate import locate
-from pdefit.data.readers.survey import ANGLES, AXES, Film, Survey, is_even, survey
+from pdefit.data.readers.survey import ANGLES, AXES, Film, Survey, is_even, measured, survey
 from pdefit.data.readers.vectors import Vectors, about_vectors, vectors_of
 from pdefit.output.pictures.figures import Drawn
 from pdefit.output.pictures.first_look import Look, draw_first_look
@@ -25,6 +25,11 @@ from pdefit.output.pictures.first_look import Look, draw_first_look
 _OPTIONS = {"time": "", "picture": "true", **dict.fromkeys(AXES, "")}
 # variables that are drawn, and points of a curve, at most
 _MOST_DRAWN, _MOST_POINTS = 4, 5000
+# what the lines of a window lack
+_WHOLE = (
+    "# this is not yet a whole experiment: docs/how-to/import-piv.md, 'The first fit', has the rest\n"
+    "# numbers that you add, such as a sigma or an amplitude, are in {0} and {0}/{1}\n"
+)
 # first bytes of files of other kinds, what they are, and what makes HDF5 of them
 _LENGTHS = (("m", 1.0), ("mm", 1e3), ("um", 1e6), ("nm", 1e9))
 _FILM = "run `pdefit import film {0} out={1}.h5 pixel=LENGTH frame=TIME`"
@@ -60,7 +65,7 @@ def run_check(arguments: list[str], console: Console) -> None:
     vectors = vectors_of(found)
     if vectors is not None and (told := about_vectors(found, vectors)):
         console.print(f"vectors: {escape(sentence(told))}", highlight=False, soft_wrap=True)
-    estimates = {film.name: film.noise for film in found.films if film.noise is not None}
+    estimates = {film.name: film.noise for film in measured(found.films) if film.noise is not None}
     for line in describe(estimates):
         console.print(escape(sentence(line)), highlight=False, soft_wrap=True)
     for note in found.notes:
@@ -68,8 +73,8 @@ def run_check(arguments: list[str], console: Console) -> None:
     for remark in [*found.remarks, *_about_positions(found)]:
         console.print(f"[yellow]remark:[/] {escape(sentence(remark))}", highlight=False, soft_wrap=True)
     if not found.films:
-        known = found.time in found.entries
-        remedy = "correct what the remarks name" if known else f"name the times: pdefit check {name} time=NAME"
+        nameless = found.time not in found.entries and any(entry.dtype != "text" for entry in found.entries.values())
+        remedy = f"name the times: pdefit check {name} time=NAME" if nameless else "correct what the remarks name"
         raise PdefitError(f"'{path.name}' holds no variable that a fit takes; {remedy}")
     console.print("\nFor an experiment; variables are FIELD OF YOUR EQUATION: VARIABLE OF THE FILE\n", highlight=False)
     console.print(escape(_configuration(found, name, vectors)), highlight=False, soft_wrap=True, end="")
@@ -132,7 +137,7 @@ def _recordings(found: Survey) -> str:
 def _about_positions(found: Survey) -> list[str]:
     """Remarks on positions that a grid of equal cells cannot have, and on those that are not stated."""
     remarks = []
-    for film in found.films:
+    for film in measured(found.films):
         for dim, where in film.positions.items() if film.dims == AXES else ():
             if where.values.size > 1 and (where.values[-1] < where.values[0] or not is_even(where.values)):
                 remarks.append(
@@ -141,7 +146,8 @@ def _about_positions(found: Survey) -> list[str]:
                 )
         if film.shape and not film.positions and not film.coordinates:
             remarks.append(
-                f"No positions are stated for '{film.name}'; a fit takes the model's, so compare the order of its axes"
+                f"No positions are stated for '{film.name}', by axes or by variables x, y, z of one dimension; a fit takes the "
+                f"model's, so compare the order of its axes"
             )
     return remarks
 
@@ -158,7 +164,8 @@ def _configuration(found: Survey, name: str, vectors: Vectors | None) -> str:
     if found.time != "time":
         data["time"] = found.time
     held = dict(zip(data["variables"], (film.sigma or "auto" for film in films for _ in _variables(film)), strict=True))
-    data["sigma"] = "auto" if set(held.values()) == {"auto"} else held
+    unstated = [field for film in films if film.moves and not film.sigma for field in _variables(film)]
+    data |= {} if unstated else {"sigma": "auto" if set(held.values()) == {"auto"} else held}
     crops = {film.crop for film in films if film.grid}
     data |= {"crop": [list(ends) for ends in next(iter(crops))]} if len(crops) == 1 and () not in crops else {}
     coordinates = {dim: where for film in films for dim, where in film.coordinates.items()}
@@ -168,6 +175,9 @@ def _configuration(found: Survey, name: str, vectors: Vectors | None) -> str:
         data["system"] = {"sphere.radius": "radius"}
     text = _yaml({"defaults": [{"/system": "flow/window"}]}) if window else ""
     text += _yaml({"data": data})
+    if unstated:
+        numbers = ", ".join(f"{field}: NUMBER" for field in unstated)
+        text += f"  # sigma: {{{numbers}}}, which you know: these points move, so differences in time do not show it\n"
     text += f"recordings: {found.axis}\n" if found.recordings else ""
     if on_sphere:
         return text + _yaml({"observe": {"name": "sphere/raster"}})
@@ -179,14 +189,17 @@ def _configuration(found: Survey, name: str, vectors: Vectors | None) -> str:
     film = next(film for film in films if film.grid in shapes)
     if window:
         # its vectors are the corners of cells
-        system = {"grid": _grid(film, corners=True), "unit_of_time": found.time_unit}
-        return text + _yaml({"system": system, "observe": {"name": "corners"}})
+        grid, unit = _grid(film, corners=True), found.time_unit
+        text += _yaml({"system": {"grid": grid, "unit_of_time": unit}, "observe": {"name": "corners"}})
+        return text + _WHOLE.format(grid["length_unit"], unit)
     text += _yaml({"system": {"grid": _grid(film)}})
     lacking = [d for d in ("x", "y", "z")[: len(film.grid)] if d not in film.positions]
     text += f"    # extent: [...], the lengths of the box along {', '.join(lacking)}\n" if lacking else ""
     if len(film.grid) == 2 and len(data["variables"]) > 1:
         window = ", ".join(f"{key}: {value}" for key, value in _grid(film, corners=True).items())
         text += f"    # a window of a flow has its vectors at the corners of cells: {window}\n"
+    if vectors is not None:
+        text += "    # attributes `units` of positions, time and velocities, such as mm, s and mm/s, make flow/window of it\n"
     return text
 
 
@@ -198,9 +211,7 @@ def _proposed(found: Survey) -> list[Film]:
     if "n_done" in found.entries:
         kinds = ([f for f in found.films if f.name.endswith(end)] for end in ("_observed", "_true", "_predicted"))
         return next(filter(None, kinds), found.films)
-    sigmas = {film.sigma for film in found.films} - {None}
-    left = {*sigmas, *(["count"] if sigmas else [])}
-    return [film for film in found.films if not {film.name, film.name.rpartition("/")[2]} & left]
+    return measured(found.films)
 
 
 def _variables(film: Film) -> dict[str, str]:

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from pdefit._util.errors import PdefitError, unknown
+from pdefit._util.errors import PdefitError, nearest, unknown
 from pdefit.cli.config._reader import read_section
 from pdefit.cli.config._registry import lookup
-from pdefit.cli.config._types import Count, Pair, Positive, Read, is_measure
+from pdefit.cli.config._types import Count, Pair, Positive, Read, argument_hints, fits, is_measure
 from pdefit.inverse.controls.declare import Control
 from pdefit.inverse.controls.field_prior import Smoothing
 from pdefit.inverse.controls.guesses import AbstractGuess, FromData, Value
@@ -18,6 +18,7 @@ from pdefit.inverse.controls.priors import AbstractPrior
 from pdefit.inverse.controls.transforms import AbstractTransform, Identity
 
 _NUMBERS = ("a name alone", "one number", "two numbers")
+_GUESS = "a number, a list, data or {perturb: [LOW, HIGH]}"
 
 
 def _number(node: Any, path: str) -> float:
@@ -37,7 +38,9 @@ def _called(base: type, node: Any, path: str) -> Any:
         raise PdefitError(f"{path} expects a name or one `name: numbers`, but got {node!r}")
     ((name, given),) = node.items()
     target, numbers = lookup(str(name), base, path), given if isinstance(given, list | tuple) else [given]
-    parameters = inspect.signature(target).parameters.values()
+    hints = argument_hints(target)
+    # Python may give an object where a configuration has no number
+    parameters = [p for p in inspect.signature(target).parameters.values() if fits(hints.get(p.name, Any), 0.0)]
     if not sum(p.default is p.empty for p in parameters) <= len(numbers) <= len(parameters):
         wanted = ", ".join(p.name for p in parameters) or "it takes no numbers"
         raise PdefitError(f"{path}.{name} expects {_NUMBERS[len(parameters)]} ({wanted}), but got {given!r}")
@@ -59,8 +62,11 @@ def _guess(node: Any, path: str) -> AbstractGuess:
     if node == "data":
         return FromData()
     if isinstance(node, Mapping):
-        if wrong := {*node} - {"perturb"}:
-            raise unknown(f"kind of guess ({path})", str(wrong.pop()), ("perturb", "data"))
+        wrong = [str(word) for word in node if word != "perturb"]
+        if wrong and nearest(wrong[0], ["perturb"]):
+            raise unknown(f"kind of guess ({path})", wrong[0], ["perturb"])
+        if wrong or not node:
+            raise PdefitError(f"{path} expects {_GUESS}, but got {node!r}")
         return _called(AbstractGuess, node, path)
     try:
         return Value(np.asarray(_numbers(node, path)) if isinstance(node, list) else _number(node, path))
@@ -93,7 +99,7 @@ class ControlSettings:
     transform: Annotated[AbstractTransform, Read(_transform, "a name, or its numbers, too, e.g. {logit: [0, 1]}")] = (
         Identity()
     )
-    guess: Annotated[AbstractGuess | None, Read(_guess, "a number, a list, data or {perturb: [LOW, HIGH]}")] = None
+    guess: Annotated[AbstractGuess | None, Read(_guess, _GUESS)] = None
     bounds: Pair | None = None
     prior: Annotated[
         AbstractPrior | None, Read(_prior, "measured, or a name and its numbers, e.g. {normal: [1, 0.5]}")

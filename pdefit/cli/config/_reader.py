@@ -29,6 +29,10 @@ _WORDS = {
 }
 # types of objects that have a name
 _BASES = tuple(kind.base for kind in KINDS)
+# missing entries that an error names, at most
+_SHOWN = 4
+# stands for an object that is chosen later
+AUTO = {"name": "auto"}
 
 Made = TypeVar("Made")
 
@@ -44,6 +48,16 @@ def make(node: Any, path: str, base: type[Made]) -> Made:
     made = read(base, node, path)
     assert isinstance(made, base)
     return made
+
+
+def make_or_auto(node: Any, path: str, base: type[Made]) -> Made | None:
+    """Object as of `make`; None for `auto`, where it is still to be chosen."""
+    if node in (AUTO, AUTO["name"]):
+        return None
+    if isinstance(node, Mapping) and node.get("name") == AUTO["name"]:
+        extra = ", ".join(key for key in node if key != "name")
+        raise PdefitError(f"{path} is auto, which takes no arguments; remove {extra}, or name the {word(base)}")
+    return make(node, path, base)
 
 
 def read_section(section: type[Made], node: Any, path: str = "") -> Made:
@@ -76,11 +90,19 @@ def check_keys(section: Target, node: Any, path: str = "", label: str = "") -> N
         if key not in parameters and "kwargs" not in parameters:
             owner = f"argument of {label} ({path})" if label else f"key of {path or 'the configuration'}"
             raise unknown(owner, str(key), parameters)
+    missing, hints = dict[str, str](), argument_hints(section)
     for key, p in parameters.items():
         lacks = key not in node and p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD
         if lacks or isinstance(node.get(key), str) and node[key] == "???":
-            expected = described(argument_hints(section).get(key, Any))
-            raise PdefitError(f"{_below(path, key)} is missing; {label or 'it'} expects {expected}")
+            missing[_below(path, key)] = f"{key} ({described(hints.get(key, Any))})"
+    if missing:
+        # a section with more of them is to be chosen as a whole, which the first one says
+        shown, verb = [*missing][:_SHOWN], "is" if len(missing) == 1 else "are"
+        optional = ", ".join(key for key, p in parameters.items() if p.default is not p.empty)
+        raise PdefitError(
+            f"{' and '.join(shown)} {verb} missing; {label or path or 'an experiment'} expects "
+            f"{' and '.join(missing[key] for key in shown)}{f', and may have {optional}' if optional and not label else ''}"
+        )
 
 
 def build(target: Target, arguments: Mapping[str, Any], path: str) -> Any:
@@ -179,9 +201,10 @@ def _inside(hint: Any, value: Any, path: str) -> Any:
     if isinstance(value, list | tuple):
         return [_inside(hint, v, f"{path}.{i}") for i, v in enumerate(value)]
     bases = classes_in(hint)
-    if isinstance(value, str) and bases and not fits(hint, value):
+    if isinstance(value, str) and not fits(hint, value):
+        known = {name for base in bases for name in names(base)}
         # of what may be an array, or any module, only a name that is known is one
-        if eqx.Module not in bases or any(value in names(base) for base in bases):
+        if value in known or (known and eqx.Module not in bases):
             return _object({"name": value}, path, bases)
     if not isinstance(value, Mapping):
         return value

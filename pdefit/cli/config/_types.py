@@ -29,8 +29,8 @@ class Expected:
     - `words`: what is expected, as it follows "expects" in an error.
     - `test`: whether a value is one.
     - `convert`: the entry of the section, from a value that is one.
-    - `remedy`: what to do, where the words do not say it.
-    - `each`: whether a value of a mapping may stand in it, so that an error names the one that may not.
+    - `remedy`: what to do about a number that is no such value, where the words do not say it.
+    - `each`: whether an entry of a mapping or list may stand in it, so that an error names the one that may not.
     """
 
     words: str
@@ -42,9 +42,10 @@ class Expected:
     def but(self, value: Any, path: str) -> str:
         """The end of an error: the value that stands in place of what was expected."""
         wrong = f"got {value!r}"
-        if self.each is not None and isinstance(value, Mapping):
-            wrong = next((f"{path}.{k} is {entry!r}" for k, entry in value.items() if not self.each(entry)), wrong)
-        return f"{wrong}; {self.remedy}" if self.remedy else wrong
+        if self.each is not None and isinstance(value, Mapping | list | tuple):
+            entries = value.items() if isinstance(value, Mapping) else enumerate(value)
+            wrong = next((f"{path}.{k} is {entry!r}" for k, entry in entries if not self.each(entry)), wrong)
+        return f"{wrong}; {self.remedy}" if self.remedy and is_number(value) else wrong
 
 
 class Read(NamedTuple):
@@ -120,7 +121,7 @@ Number = Annotated[float, Expected("a number", is_number, float)]
 WholeNumber = Annotated[int, Expected("a whole number", is_whole)]
 Count = Annotated[int, count()]
 Time = Annotated[float, Expected("a time", is_number, float)]
-TimeStep = Annotated[float, Expected("a positive time step, such as 0.1", lambda x: is_number(x) and x > 0, float)]
+TimeStep = Annotated[float, Expected("a positive time step (e.g. 0.1)", lambda x: is_number(x) and x > 0, float)]
 Size = Annotated[str | float, Expected("a size like '2 GB'", is_size)]
 # numbers of a control
 Positive = Annotated[float, Expected("a positive number", lambda x: is_measure(x) and 0 < float(x) < math.inf, float)]

@@ -148,7 +148,8 @@ USAGE = """usage: pdefit VERB [key=value ...]
                              and with discretisation=true fits once more with half the step, and half the cell width
   doctor experiment=NAME     the first time, field and line at which values or gradients are not finite; or doctor RUN
   resume RUN                 continue a run that was stopped; max_iterations=N extends a finished one
-  render RUN                 figures, movie, ParaView's fields.xdmf of a run or a folder of runs; format=svg movie=false
+  render RUN                 figures, movie, fields.xdmf of a run or a folder of runs; format=svg movie=false
+                             (in ParaView choose the XDMF Reader for it, not Xdmf3)
   report RUN                 one page about a run, report.html, that needs no other file
   sweep status SWEEP         the jobs of a sweep (fit -m): state, loss, last sign of life; watch=true goes on showing
   sweep resume SWEEP         run what is missing, failed or was stopped

@@ -1,5 +1,6 @@
 """Resolvers of interpolations, and errors of Hydra in one sentence."""
 
+import contextlib
 import math
 import os
 import re
@@ -165,14 +166,14 @@ def readable(error: BaseException, overrides: Sequence[str] = (), own: Sequence[
             f"{where[1] if where else 'The configuration'} has a list where a section has entries with names; give each a "
             f"name, e.g. stages: {{near: {{optimizer: lbfgs}}, whole: {{optimizer: lbfgs}}}}"
         )
-    if missing := re.search(r"Could not find '(\w+)/([^']+)'", sentence):
+    if missing := re.search(r"Could not (?:find|load) '(\w+)/([^']+)'", sentence):
         group, name = missing.groups()
         if group == "adjoint" and name in choices("driver"):
             return PdefitError(
                 f"'{name}' is a driver, not an adjoint; write driver={name} (and driver.KEY for its keys)"
             )
         options = sentence.partition("Available options in")[2].partition("Config search path")[0].split()[1:]
-        return unknown(group, name, experiments() if group == "experiment" else options)
+        return unknown(group, name, experiments() if group == "experiment" else options or choices(group))
     return PdefitError(f"Configuration: {sentence}")
 
 
@@ -181,13 +182,13 @@ def _unreadable(override: str) -> PdefitError:
     key, equals, _ = override.partition("=")
     if not equals and override in experiments():
         return PdefitError(f"'{override}' is not of the form key=value; did you mean experiment={override}?")
-    try:
-        OverridesParser.create().parse_override(shlex.split(_quoted(override))[0])
-    except (HydraException, ValueError, IndexError):
-        return PdefitError(
-            f"'{override}' is not of the form key=value; settings look like seed=3 or controls.D.guess=2.0"
-        )
-    return PdefitError(f"'{override}' holds a sign that means something to Hydra; quote it: {_quoted(override)}")
+    with contextlib.suppress(HydraException, ValueError, IndexError):
+        if equals:
+            OverridesParser.create().parse_override(shlex.split(_quoted(override))[0])
+            return PdefitError(
+                f"'{override}' holds a sign that means something to Hydra; quote it: {_quoted(override)}"
+            )
+    return PdefitError(f"'{override}' is not of the form key=value; settings look like seed=3 or controls.D.guess=2.0")
 
 
 def _quoted(override: str) -> str:

@@ -54,12 +54,14 @@ class Store:
     - `budget`: largest size of the file, as "2 GB" or in bytes.
     """
 
-    fields: (
-        Annotated[
-            tuple[str, ...], Expected("a list of names", lambda x: isinstance(x, list), lambda x: tuple(map(str, x)))
-        ]
-        | None
-    )
+    fields: Annotated[
+        tuple[str, ...] | None,
+        Expected(
+            "a list of names, or null for all",
+            lambda x: x is None or isinstance(x, list),
+            lambda x: x and tuple(map(str, x)),
+        ),
+    ]
     every: Count
     dtype: Literal["float32", "float64"]
     budget: Size
@@ -188,7 +190,9 @@ class Settings:
     times: Times
     data: DataSettings | None
     twin: TwinSettings | None
-    system: Annotated[SystemSettings, Read(read_system)]
+    system: Annotated[
+        SystemSettings, Read(read_system, "the name of one, e.g. system=reaction/fisher_kpp; pdefit list systems")
+    ]
     initial: Annotated[Initial, Read(read_initial)]
     args: eqx.Module | None
     observe: AbstractObservationOperator

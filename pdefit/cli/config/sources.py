@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import diffrax
 
 from pdefit._util.errors import PdefitError, unknown
-from pdefit.cli.config._reader import make, read_section
+from pdefit.cli.config._reader import make, make_or_auto, read_section
 from pdefit.cli.config._types import (
     Expected,
     Number,
@@ -21,7 +21,6 @@ from pdefit.cli.config._types import (
     is_text,
     mapping_of,
 )
-from pdefit.cli.config.stages import AUTO
 from pdefit.integrate.preparation import AbstractPreparation
 
 # stands for the standard deviation of noise that is estimated
@@ -45,7 +44,9 @@ _SELECT = mapping_of(
     "the axis of the recordings and one of them, e.g. {experiment: 2}", lambda x: is_text(x) or is_index(x), most=1
 )
 _TRUTH = Expected(
-    "controls with their true values, e.g. {D: 1.0}", lambda x: isinstance(x, Mapping) or is_list(x, is_text)
+    "controls with their true values, e.g. {D: 1.0}, or a list of controls",
+    lambda x: isinstance(x, Mapping) or is_list(x, is_text),
+    each=is_text,
 )
 _REFINE = Expected(
     "a number >= 1, such as 2 or 1.5", lambda x: is_number(x) and x >= 1, lambda x: int(x) if x == int(x) else float(x),
@@ -56,7 +57,7 @@ _TABLE = Expected("fields, e.g. {position: [[x1, y1], [x2, y2]]}", lambda x: isi
 
 def _solver(node: Any, path: str) -> diffrax.AbstractSolver | None:
     """A solver; None where one is chosen that suits the equations."""
-    return None if node in (AUTO, AUTO["name"]) else make(node, path, diffrax.AbstractSolver)
+    return make_or_auto(node, path, diffrax.AbstractSolver)
 
 
 Solver = Annotated[diffrax.AbstractSolver | None, Read(_solver)]
@@ -183,7 +184,7 @@ class TwinSettings:
     - `seed`: of the noise.
     """
 
-    variant: str
+    variant: Annotated[str, Expected("self or independent, as twin=self or twin=independent sets it", is_text)]
     system: Annotated[
         Mapping[str, Any], Expected("arguments of the system, e.g. {D: 2.0}", lambda x: isinstance(x, Mapping))
     ]

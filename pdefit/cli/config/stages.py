@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pdefit._util.errors import PdefitError
-from pdefit.cli.config._reader import build, make, read_section
+from pdefit._util.errors import PdefitError, unknown
+from pdefit.cli.config._reader import build, described, make_or_auto, read_section
 from pdefit.cli.config._types import Count, Read, Time
 from pdefit.cli.config.catalogue import shipped
 from pdefit.inverse.fit.stages import Reweight, Stage
@@ -14,8 +14,6 @@ from pdefit.inverse.optimizers.base import AbstractOptimizer
 from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
 from pdefit.inverse.shooting.formulation import AbstractFormulation, Segments, Single
 
-# stands for a solver or optimizer that is chosen later
-AUTO = {"name": "auto"}
 _STOP = "noise, holdout, {noise: FACTOR} or {holdout: PATIENCE}"
 _STOPS = {"noise": (Noise, "factor"), "holdout": (Holdout, "patience")}
 
@@ -38,12 +36,7 @@ class Stages:
 
 def _optimizer(node: Any, path: str) -> AbstractOptimizer | None:
     """An optimizer; None where it is still to be chosen."""
-    if node in (AUTO, AUTO["name"]):
-        return None
-    if isinstance(node, Mapping) and node.get("name") == AUTO["name"]:
-        extra = ", ".join(key for key in node if key != "name")
-        raise PdefitError(f"{path} is auto, which takes no arguments; remove {extra}, or name an optimizer")
-    return make(node, path, AbstractOptimizer)
+    return make_or_auto(node, path, AbstractOptimizer)
 
 
 def _stop(node: Any, path: str) -> AbstractStop:
@@ -114,6 +107,13 @@ def read_stages(node: Any, path: str = "stages") -> Stages:
     if not isinstance(node, Mapping) or all(s is None for s in node.values()):
         raise PdefitError(f"{path} expects at least one stage, e.g. stages=levenberg_marquardt, but got {node!r}")
     default = shipped("stages/auto.yaml")["main"]
+    for name, stage in node.items():
+        if stage is not None and not isinstance(stage, Mapping):
+            expected = f"{described(StageSettings)}, e.g. {{optimizer: lbfgs}}"
+            raise PdefitError(f"{path}.{name} expects {expected}, but got {stage!r}")
+        if stage is not None and "optimizer" not in stage:
+            error = unknown(f"stage ({path})", str(name), {*node} - {name})
+            raise PdefitError(f"{error} A new one expects an optimizer: {path}.{name}.optimizer={{name: lbfgs}}")
     named = {name: s for name, s in node.items() if s not in (None, default)}
     given = {n: read_section(StageSettings, s, f"{path}.{n}") for n, s in (named or node).items() if s is not None}
     stages = {name: one.stage(f"{path}.{name}") for name, one in given.items()}

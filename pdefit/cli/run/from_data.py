@@ -112,7 +112,8 @@ def observed_data(
             observe = observe.along(_axes(frames, coords, data, units))
         elif observe.lacks_points:
             # the file holds the coordinates of the points that it was measured at
-            observations, remarks = read_all(frames, frames.positions([*units], data.coordinates, units))
+            lengths = {dim.removesuffix("_face"): unit for dim, unit in units.items()}
+            observations, remarks = read_all(frames, frames.positions([*lengths], data.coordinates, lengths))
             return observations, (), tuple(remarks), observe
         y, assumed = _some_state(system, settings.seed), None
         if y is not None:

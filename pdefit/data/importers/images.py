@@ -157,6 +157,8 @@ def _tiff(file: Path, options: Mapping[str, str]) -> Images:
         if image is None:
             raise PdefitError(f"images are expected, but its axes are {series.axes}; store it as (time, rows, columns)")
         lead = series.axes[: image.start()]
+        if not {"C", "S"} & {*series.axes}:
+            _one_of("channel", 1, options)
         shape, dtype = series.shape[len(lead) :], series.dtype
         times = next((a for a in "TIQ" if a in lead), "Z" if options.get("z") == "time" else "")
         counts = series.shape[: len(lead)]

@@ -1,7 +1,7 @@
 """A variable of a data file as a fit would find it: range, noise, positions, and what looks odd."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -48,6 +48,7 @@ class Film:
     - `components`: the length of a last axis of components without names; 0 where there is none.
     - `crop`: for each axis of the grid the part with values, where the outermost points never have one. `grid` and
       `positions` are those of this part.
+    - `moves`: whether its points are elsewhere at another time, so that a place in the list has no series in time.
     """
 
     name: str
@@ -64,6 +65,14 @@ class Film:
     dims: tuple[str, ...] = AXES
     components: int = 0
     crop: tuple[tuple[int, int], ...] = ()
+    moves: bool = False
+
+
+def measured(films: Sequence[Film]) -> list[Film]:
+    """The films that are no standard deviations of others, and no counts beside them."""
+    sigmas = {film.sigma for film in films} - {None}
+    left = {*sigmas, *(["count"] if sigmas else [])}
+    return [film for film in films if not {film.name, film.name.rpartition("/")[2]} & left]
 
 
 def read_film(
@@ -105,6 +114,8 @@ def read_film(
         scattered = len(points) > 1 or (bool(points) and not positions)
         if scattered:
             coordinates, positions = points, {}
+        places = [frames.file[where].array() for where in points.values()] if scattered else []
+        moves = any(x.ndim > 1 and not np.array_equal(x[1:], x[:-1], equal_nan=True) for x in places)
     seen = np.isfinite(values)
     if not seen.any():
         raise PdefitError(
@@ -125,7 +136,7 @@ def read_film(
     noise = None
     try:
         some = values.reshape(count, -1)[:, :: -(-values.size // _MOST_OF_NOISE)]
-        noise = estimate_noise(Observations.build(frames.ts[:count], {name: some}), name)
+        noise = None if moves else estimate_noise(Observations.build(frames.ts[:count], {name: some}), name)
     except PdefitError as error:
         remarks.append(str(error))
     # a last axis as long as there are others, without positions of its own
@@ -159,7 +170,8 @@ def read_film(
             f"The outermost points of '{name}' never have a value; leave them out (data.crop={[list(ends) for ends in crop]})"
         )
     return Film(
-        name, inside, grid, low, high, missing, noise, positions, coordinates, tuple(remarks), None, dims, components, crop
+        name, inside, grid, low, high, missing, noise, positions, coordinates, tuple(remarks), None, dims, components, crop,
+        moves,
     )  # fmt: skip
 
 

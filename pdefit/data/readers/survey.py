@@ -13,6 +13,7 @@ from pdefit._util.errors import PdefitError
 from pdefit.data.readers._films import ANGLES as ANGLES
 from pdefit.data.readers._films import AXES as AXES
 from pdefit.data.readers._films import Film as Film
+from pdefit.data.readers._films import measured as measured
 from pdefit.data.readers._films import read_film
 from pdefit.data.readers.formats import opened
 from pdefit.data.readers.frames import Frames
@@ -133,6 +134,7 @@ def _survey(file: DataFile, time: str | None, named: Mapping[str, str]) -> Surve
         unit = next((unit for unit in stated if unit is not None), None)
         found = dataclasses.replace(found, ts=ts, time_unit=unit)
         _add_films(found, file, parts, rows)
+        remarks += dict.fromkeys(remark for film in measured(found.films) for remark in film.remarks)
         remarks += _refused_recordings(found) + _without_units(found)
     return found
 
@@ -171,7 +173,6 @@ def _add_films(found: Survey, file: DataFile, recorded: Mapping[str, list[str]],
 def _film(found: Survey, file: DataFile, name: str, dims: tuple[str, ...]) -> Film:
     """A variable, or a part of it, as a fit would read it, added to the survey."""
     film = read_film(file, name, found.time, found.select(0), dims, found.named)
-    found.remarks.extend(film.remarks)
     found.films.append(dataclasses.replace(film, sigma=_sigma_of(found, name)))
     return found.films[-1]
 

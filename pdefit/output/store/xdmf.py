@@ -1,6 +1,10 @@
 """Description of fields.h5 for ParaView, fields.xdmf. The numbers stay in fields.h5.
 
-ParaView's own readers of NetCDF open fields.h5 and its export, but not as what they are. Tried with VTK 9.7.2:
+It is for ParaView's "XDMF Reader". "Xdmf3 Reader", which scripts take by default, reads no `HyperSlab`: in ParaView 5.11 it
+shows no arrays, and crashes on bodies.
+
+ParaView's own readers of NetCDF open fields.h5 and its export, but not as what they are. Tried with ParaView 5.11 and
+VTK 9.7.2:
 
 - the CF reader has no times unless `time` has a date; then time is an axis of space, and a box has an axis too many
 - it reads the variables of one grid, so staggered fields take a reader each, which is not told
@@ -10,7 +14,8 @@ ParaView's own readers of NetCDF open fields.h5 and its export, but not as what 
 
 Grids are `2DRectMesh` or `3DRectMesh`. A line is a 2-D mesh of height one. Fields on a sphere are points on it
 (`3DSMesh`), and bodies are `Polyvertex` points. XDMF counts its axes from the slowest, as HDF5 does. The last axis of an
-array is ParaView's X, and an `Information` element names it. Values belong to the nodes of these meshes, which are the
+array is ParaView's X, and an `Information` element names it. Components of a velocity are scalars; only bodies in space have
+vectors. Values belong to the nodes of these meshes, which are the
 centres of cells. Lists (species, components) give an attribute for each label. Systems without space have nothing to
 show there, and no file is written.
 """

@@ -117,6 +117,8 @@ def test_a_table_without_known_times_asks_for_their_name(pdefit_inside, tmp_path
     code, _, err = pdefit_inside("check", "counts.csv")
     assert code == 1 and "name the times: pdefit check counts.csv time=NAME" in err
     assert pdefit_inside("check", "counts.csv", "time=hour", "picture=false")[0] == 0
+    (tmp_path / "words.csv").write_text("name\nA\nB\n")
+    assert "; correct what the remarks name" in pdefit_inside("check", "words.csv")[2]
 
 
 def test_what_a_fit_refuses_is_a_remark(film, pdefit_inside, tmp_path):
@@ -180,11 +182,11 @@ def test_tables_of_series_and_of_points(pdefit_inside, tmp_path):
         "path": "probes.csv",
         "variables": {"u": "u"},
         "time": "t",
-        "sigma": "auto",
         "coordinates": {"x": "x", "y": "y"},
     }
     observe = {"name": "at", "fields": ["u"]}
-    assert _configuration(out) == {"data": data, "observe": observe}
+    # its points are elsewhere at each time
+    assert _configuration(out) == {"data": data, "observe": observe} and "# sigma: {u: NUMBER}, which you know" in out
     (tmp_path / "places.csv").write_text("t,lon,lat,u\n0,1,2,3\n0,2,2,4\n1,1,3,5\n2,0,0,6\n")
     code, out, _ = pdefit_inside("check", "places.csv", "picture=false")
     assert code == 1 and "(time 1, counted from 0, is 0, after 0); if it lists points, name their coordinates" in out
@@ -221,7 +223,7 @@ def test_a_bare_axis_of_components_is_no_z(pdefit_inside, tmp_path):
     assert found["data"]["variables"] == {"velocity_0": "velocity[0]", "velocity_1": "velocity[1]"}
     assert found["system"]["grid"]["shape"] == [4, 5]
     window = "a window of a flow has its vectors at the corners of cells: shape: [3, 4], extent: [3.0, 4.0]\n"
-    assert window in out
+    assert window in out and "attributes `units` of positions, time and velocities" in out
     with Frames(tmp_path / "film.h5", found["data"]["variables"]) as frames:
         np.testing.assert_array_equal(frames.arrays(0, 13)[0]["velocity_1"], values[..., 1])
 
@@ -249,6 +251,7 @@ def test_velocities_are_a_window_of_a_flow(pdefit_inside, tmp_path):
         "observe": {"name": "corners"},
     }
     (tmp_path / "own.yaml").write_text(f"# @package _global_{lines}controls: {{viscosity: {{transform: log}}}}\n")
+    assert "not yet a whole experiment: docs/how-to/import-piv.md" in out and "amplitude, are in mm and mm/s\n" in out
     source = pdefit.load_experiment("own.yaml").source
     np.testing.assert_array_equal(source.record.values["v"], values[:, 1:, :, 1])
 
@@ -256,9 +259,13 @@ def test_velocities_are_a_window_of_a_flow(pdefit_inside, tmp_path):
 def test_deviations_counts_and_phases_are_no_fields(pdefit_inside, tmp_path):
     rng = np.random.default_rng(0)
     fields = {n: 1 + rng.random((13, 4, 5)) for n in ("u", "u_sigma", "count")}
+    fields["u"][3, 1] = fields["u_sigma"][3, 1] = np.nan
     _written(tmp_path / "film.h5", time=TIME, **fields)
     data = {"path": "film.h5", "variables": {"u": "u"}, "sigma": {"u": "u_sigma"}}
-    assert _configuration(pdefit_inside("check", "film.h5", "picture=false")[1])["data"] == data
+    out = pdefit_inside("check", "film.h5", "picture=false")[1]
+    assert _configuration(out)["data"] == data
+    # nor is their noise of interest, or what they lack
+    assert out.count("sigma of ") == 1 and out.count("values of 'u' are missing") == out.count("are missing") == 1
     films.write_film(tmp_path / "film.h5", {"heat": films.PLANE}, kinds=("true", "predicted"))
     found = _configuration(pdefit_inside("check", "film.h5", "picture=false")[1])
     assert found["data"]["variables"] == {"heat_true": "heat_true"}
@@ -276,6 +283,12 @@ def test_points_that_move_are_no_grid(pdefit_inside, tmp_path):
     found = _configuration(out)
     assert found["observe"] == {"name": "at", "fields": ["u", "v"]} and "system" not in found
     assert found["data"]["coordinates"] == {"x": "x", "y": "y"}
+    # each time has another point at the same place of the list
+    assert "sigma" not in found["data"] and "# sigma: {u: NUMBER, v: NUMBER}, which you know" in out
+    with h5py.File(tmp_path / "film.h5", "r+") as file:
+        for name in "xy":
+            file[name][...] = file[name][0]
+    assert _configuration(pdefit_inside("check", "film.h5", "picture=false")[1])["data"]["sigma"] == "auto"
 
 
 def test_the_picture_shows_the_first_axis_to_the_right_at_its_positions(monkeypatch, pdefit_inside, tmp_path):

@@ -54,24 +54,34 @@ def test_a_section_is_made_by_its_types():
     [
         ({"kind": "d"}, "here.kind expects a, b or c, but got 'd'"),
         ({"kidn": "a"}, "No key of here is called 'kidn'; did you mean kind?"),
-        ({"inner": {}}, "here.inner.rate is missing; it expects a number"),
+        ({"inner": {}}, "here.inner.rate is missing; here.inner expects rate (a number), and may have bounds"),
+        ({"inner": {"rate": "???"}}, "here.inner.rate is missing; here.inner expects rate (a number)"),
         ({"inner": 3}, "here.inner expects a mapping of rate, bounds, but got 3"),
         ({"inner": {"rate": True}}, "here.inner.rate expects a number, but got True"),
         ({"inner": {"rate": float("inf")}}, "here.inner.rate expects a number, but got inf"),
         ({"inner": {"rate": 1, "bounds": [1]}}, "here.inner.bounds expects two numbers or null, but got [1]"),
         ({"size": 1}, "here.size expects a whole number >= 2 or null, but got 1; set size=2"),
+        # the remedy is for numbers
+        ({"size": "x"}, "here.size expects a whole number >= 2 or null, but got 'x'$"),
         ({"level": 0}, "here.level expects a whole number >= 1 or a mapping of rate, bounds, but got 0"),
         ({"level": {"rat": 1}}, "No key of here.level is called 'rat'; did you mean rate?"),
         ({"batch": "chnk"}, "No batch (here.batch) is called 'chnk'; did you mean chunk?"),
-        ({"batch": "chunk"}, "here.batch.size is missing; Chunk expects a whole number"),
+        ({"batch": "chunk"}, "here.batch.size is missing; Chunk expects size (a whole number)"),
         ({"kind": "c"}, "here: kind c expects a size; set it"),
     ],
 )
 def test_a_mistake_is_one_sentence_that_names_its_place(changes, said):
-    with pytest.raises(PdefitError, match=f"^{re.escape(said)}"):
+    with pytest.raises(PdefitError, match=f"^{re.escape(said).replace(re.escape('$'), '$')}"):
         read_section(_Section, {**GOOD, **changes}, "here")
 
 
 def test_a_key_that_is_missing_is_named():
-    with pytest.raises(PdefitError, match="^kind is missing; it expects a, b or c"):
+    with pytest.raises(PdefitError, match="^kind is missing; an experiment expects kind .a, b or c."):
         read_section(_Section, {"inner": {"rate": 1}})
+
+
+def test_all_keys_that_are_missing_are_named_at_once():
+    with pytest.raises(
+        PdefitError, match="^here.kind and here.inner are missing; here expects kind .*and inner .a mapping"
+    ):
+        read_section(_Section, {}, "here")

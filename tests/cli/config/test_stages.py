@@ -26,6 +26,18 @@ def test_a_default_that_was_changed_stays():
         read_stages({"main": {"optimizer": {"name": "auto", "tolerance": 1.0}}})
 
 
+@pytest.mark.parametrize(
+    ("node", "said"),
+    [
+        ({**DEFAULT, "mian": {"window": 1}}, "No stage .* 'mian'; did you mean main.*stages.mian.optimizer="),
+        ({"main": "lbfgs"}, "stages.main expects a mapping .* e.g. {optimizer: lbfgs}, but got 'lbfgs'"),
+    ],
+)
+def test_a_stage_without_an_optimizer_is_one_sentence(node, said):
+    with pytest.raises(PdefitError, match=said):
+        read_stages(node)
+
+
 def test_the_plan_sees_all_stages(pdefit_inside, tmp_path):
     front = ("experiment=reaction/fisher_front", "twin=self", "times.count=9", "times.stop=2.0", "times.fit_until=null")
     stages = (

@@ -1,5 +1,6 @@
 """Lists of points from a table of text, observed where they were measured."""
 
+import h5py
 import jax
 import numpy as np
 import pytest
@@ -32,6 +33,26 @@ def test_points_of_a_table_are_seen_where_they_were_measured(tmp_path):
     J = experiment(tmp_path).functional
     assert J.observed_values == 30 and J.observations.positions["u"].shape[0] == 3
     assert float(jax.jit(lambda theta: J.value(theta))(J.theta0)) < 1e-3
+
+
+def test_components_on_faces_are_seen_at_points_that_move(tmp_path):
+    """The coordinates of the file are those of both components, though each lies on faces of its own."""
+    where = dict(zip("xy", np.random.default_rng(0).uniform(0.0, 8.0, (2, 3, 5)), strict=True))
+    with h5py.File(tmp_path / "points.h5", "w") as file:
+        for name, values in {"time": np.arange(3.0), "u": np.ones((3, 5)), "v": np.zeros((3, 5)), **where}.items():
+            file[name] = values
+    (tmp_path / "flow.yaml").write_text(
+        f"""
+# A flow from vectors at points.
+system: {{name: flow/navier_stokes, grid: {{shape: [8, 8], extent: [8.0, 8.0], boundary: {{name: periodic}}}}, viscosity: 0.1}}
+data: {{path: {tmp_path / "points.h5"}, variables: {{u: u, v: v}}, sigma: {{u: 0.1, v: 0.1}}}}
+observe: {{name: at, fields: [u, v]}}
+controls: {{viscosity: log}}
+"""
+    )
+    positions = pdefit.load_experiment(tmp_path / "flow.yaml").source.record.positions
+    for name in "uv":
+        np.testing.assert_allclose(positions[name], np.stack([where["x"], where["y"]], axis=-1))
 
 
 def test_points_outside_of_the_grid_are_refused(tmp_path):

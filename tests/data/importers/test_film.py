@@ -58,6 +58,9 @@ def test_channels_and_planes_are_chosen(kind, tmp_path):
     ]:
         with pytest.raises(PdefitError, match=words):
             _imported(tmp_path, "a.tif", scale="unknown", **options)
+    tifffile.imwrite(tmp_path / "a.tif", FILM, metadata={"axes": "TYX"}, **{kind: True})
+    with pytest.raises(PdefitError, match="channel=2 does not exist; choose one from 0 to 0"):
+        _imported(tmp_path, "a.tif", scale="unknown", channel="2")
 
 
 def test_planes_of_a_stack_may_be_times(tmp_path):
