@@ -19,12 +19,19 @@ from situations_films import (
     white,
 )
 
-from pdefit.analysis.goodness.verdict import FITTED, LIMITED as CLEAN, MISSES, NOISY, ROUNDED, STOPPED, STOPPED_AND_MISSES
+from pdefit.analysis.goodness.verdict import (
+    FITTED,
+    LIMITED,
+    MISSES,
+    NOISY,
+    ROUNDED,
+    STOPPED_AND_MISSES,
+)
 
 Section = dict[str, Any]
 
 # the parts of a reason, as patterns of which one must match
-LIMITED = r"discretis|half the (step|cell)|rounding|float32|digits|precision"
+DIGITS = r"discretis|half the (step|cell)|rounding|float32|digits|precision"
 SIZE = r"sigma (is |may be )?larger|larger than sigma|times sigma|chi2"
 
 
@@ -183,7 +190,13 @@ def _right(config: Section, **more: Any) -> Row:
 
 
 def _clean(config: Section, **more: Any) -> Row:
-    return Row("limited by the discretisation or by the file's digits", (FITTED, CLEAN, ROUNDED), config, (LIMITED, r"\d"), **more)
+    return Row(
+        "limited by the discretisation or by the file's digits",
+        (FITTED, LIMITED, ROUNDED),
+        config,
+        (DIGITS, r"\d"),
+        **more,
+    )
 
 
 def _lacks(config: Section, term: str, value: float, **more: Any) -> Row:

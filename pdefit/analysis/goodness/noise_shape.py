@@ -51,7 +51,7 @@ def noise_shapes(film: ResidualFilm) -> Iterator[NoiseShape]:
             f"residuals of {film.variable} in frame {frames} (the first is 0) are {times:.2g} times those of the others",
             f"leave it out (holdout=[{frames}]) or mask it, and compare",
         )
-    if square[0] < _QUIET * usual and beyond[0] < -4:
+    if square[0] < _QUIET * min(usual, 1.0) and beyond[0] < -4:
         yield NoiseShape(
             "start",
             f"the first frame of {film.variable} is fitted to {np.sqrt(square[0]):.2g} sigma and the others to "

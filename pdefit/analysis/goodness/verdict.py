@@ -217,7 +217,9 @@ def _remedy(fit: Quality) -> str:
         return offsets[0]
     if fit.chi2_per_value > _LARGE and fit.large:
         return "start from another guess first, then question the equation where the residuals of the report are large"
-    return "see in the report where residuals are large; free what is held, or add a term, and compare"
+    return (
+        "see in the report where residuals are large; free what is held, or add a source or another term, and compare"
+    )
 
 
 def _not_converged(fit: Quality) -> Verdict:

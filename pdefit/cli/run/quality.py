@@ -175,8 +175,8 @@ def _about_numbers(found: Fit, known: Intervals | None) -> tuple[str, ...]:
         few = known.unidentifiable[:4]
         more = f" and {len(known.unidentifiable) - 4} others" if len(known.unidentifiable) > 4 else ""
         lines.append(
-            f"the data do not determine {', '.join(few)}{more}: give a prior, hold it, or observe where it acts "
-            "(pdefit sensitivity ranks parameters)"
+            f"not identifiable from these data: {', '.join(few)}{more} (give a prior, hold it, or observe where it acts; "
+            "pdefit sensitivity ranks parameters)"
         )
     return tuple(lines)
 

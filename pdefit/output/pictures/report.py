@@ -106,12 +106,19 @@ def _result(rows: list[ParameterRow], summary: Summary) -> dict[str, Any]:
     if any(r.at_bound for r in rows):
         columns["note"] = ["at its bound" if r.at_bound else " " for r in shown]
     unidentifiable = ", ".join(map(str, intervals.get("not_identifiable") or ()))
+    widened = [
+        f"{r.control} {r.ci95_correlated_low:.4g} to {r.ci95_correlated_high:.4g}"
+        for r in shown
+        if r.ci95_correlated_low is not None and r.ci95_correlated_high is not None
+    ]
     doubt = intervals.get("doubt") or "the discretisation moves the estimate by more than the interval"
     notes = {
         f"{len(rows) - _MOST_ROWS} more in parameters.csv": len(rows) > _MOST_ROWS,
         f"Intervals: {intervals.get('method')}.": intervals.get("method"),
         f"Not identifiable from these data: {unidentifiable}.": unidentifiable,
         f"Intervals in brackets are not to be trusted: {doubt}.": doubted,
+        f"Intervals that count the correlation of residuals (as good as {_shown(intervals.get('effective_values'))} "
+        f"independent values): {', '.join(widened)}.": widened,
         "Shift: change of the estimate with half the step or half the cell width, in half widths of the interval.": shifted,
     }
     errors = [("exact error", summary.exact_error), ("reference error", summary.reference_error)]
@@ -185,7 +192,7 @@ def _data(files: RunFiles) -> dict[str, Any]:
 
 
 def _correlations(summary: Summary) -> list[tuple[str, str]]:
-    return [
+    rows = [
         (
             f"correlation of residuals of {field} along {axis}",
             f"{found['value']:.3f} ± {found.get('spread') or math.nan:.3f}",
@@ -193,6 +200,13 @@ def _correlations(summary: Summary) -> list[tuple[str, str]]:
         for field, along in (summary.fit.get("whiteness") or {}).items()
         for axis, found in along.items()
         if isinstance(found, dict) and isinstance(found.get("value"), float)
+    ]
+    tests = [
+        t for t in summary.fit.get("structure") or [] if isinstance(t, dict) and isinstance(t.get("excess"), float)
+    ]
+    return rows + [
+        (f"residuals of {t.get('variable')} {t.get('where')}", f"{t['excess']:+.1f} standard deviations")
+        for t in tests[:3]
     ]
 
 
