@@ -51,29 +51,39 @@ def noise_shapes(film: ResidualFilm) -> Iterator[NoiseShape]:
             f"residuals of {film.variable} in frame {frames} (the first is 0) are {times:.2g} times those of the others",
             f"leave it out (holdout=[{frames}]) or mask it, and compare",
         )
-    if square[0] < _QUIET * min(usual, 1.0) and beyond[0] < -4:
-        yield NoiseShape(
-            "start",
-            f"the first frame of {film.variable} is fitted to {np.sqrt(square[0]):.2g} sigma and the others to "
-            f"{np.sqrt(usual):.2g}: the initial state follows its noise",
-            "give the initial state a prior (smoothing)",
-        )
+    yield from _signal(film, loud) or _start(film.variable, square, usual, float(beyond[0]))
+
+
+def _start(variable: str, square: np.ndarray, usual: float, beyond: float) -> list[NoiseShape]:
+    """An initial state that follows the noise of the first frame."""
+    if not (square[0] < _QUIET * min(usual, 1.0) and beyond < -4):
+        return []
+    words = (
+        f"the first frame of {variable} is fitted to {np.sqrt(square[0]):.2g} sigma and the others to "
+        f"{np.sqrt(usual):.2g}: the initial state follows its noise"
+    )
+    return [NoiseShape("start", words, "give the initial state a prior (smoothing)")]
+
+
+def _signal(film: ResidualFilm, loud: np.ndarray) -> list[NoiseShape]:
+    """Noise that is larger where the signal is, but for frames that stand out."""
+    r = film.residuals
     signal = np.abs(film.predicted[1:])
     rest = np.where(np.isin(np.arange(1, len(r)), loud).reshape(-1, *[1] * (r.ndim - 1)), np.nan, r[1:])
     known = np.isfinite(signal) & np.isfinite(rest)
     if np.count_nonzero(known) < 40:
-        return
+        return []
     level = np.median(signal[known])
     upper, lower = rest[known & (signal > level)], rest[known & (signal <= level)]
     if min(upper.size, lower.size) < 20:
-        return
+        return []
     large, small = (float(np.mean(x**2)) for x in (upper, lower))
     # the spread of a logarithm of a ratio of two variances of normal values
     sure = np.log(large / max(small, 1e-300)) / np.sqrt(2 / upper.size + 2 / lower.size)
-    if large > _RATIO * small and sure > _SURE:
-        yield NoiseShape(
-            "signal",
-            f"residuals of {film.variable} are {np.sqrt(large / max(small, 1e-300)):.2g} times larger where "
-            f"|{film.variable}| is large: noise grows with the signal",
-            "state a sigma that grows with the signal (a variable of the file)",
-        )
+    if not (large > _RATIO * small and sure > _SURE):
+        return []
+    words = (
+        f"residuals of {film.variable} are {np.sqrt(large / max(small, 1e-300)):.2g} times larger where |{film.variable}| is "
+        f"large: noise grows with the signal"
+    )
+    return [NoiseShape("signal", words, "state a sigma that grows with the signal (a variable of the file)")]

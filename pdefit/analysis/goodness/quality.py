@@ -1,7 +1,6 @@
 """Quality of a fit of one record: chi2, and whether what the fit leaves over looks like independent noise."""
 
 import dataclasses
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,6 +21,8 @@ from pdefit.systems.capabilities import AbstractGridded
 
 # evaluations of the last stage that show whether J still falls, and the part of them that is looked at
 _FEWEST, _LAST = 8, 4
+# projections in turn onto what offsets and numbers explain
+_TURNS = 30
 # an error of first order is twice the change with half the step; a little more is for what fitted fields take up
 _LARGEST_MULTIPLE = 2.5
 
@@ -113,6 +114,20 @@ def _quality(
     }
 
 
+def _level(film: ResidualFilm, axes: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Means over axes, and the rest, both beside what fitted numbers take up."""
+    fitted = np.isfinite(film.residuals)
+    count = np.maximum(np.sum(fitted, axis=axes, keepdims=True), 1)
+    columns = np.stack([np.zeros(film.residuals.size), *map(np.ravel, np.nan_to_num(film.directions))], 1)
+    basis, rest, level = np.linalg.qr(columns)[0], film.weights, np.zeros(count.shape)
+    # in turn, until nothing moves
+    for _ in range(_TURNS):
+        more = np.sum(rest, axis=axes, keepdims=True) / count
+        level, rest = level + more, np.where(fitted, rest - more, 0.0)
+        rest = np.where(fitted, rest - (basis @ (basis.T @ np.ravel(rest))).reshape(rest.shape), 0.0)
+    return level, np.where(fitted, rest, np.nan)
+
+
 def _offsets(film: ResidualFilm, found: Sequence[Structure]) -> Iterator[NoiseShape]:
     """Offsets of frames, or of places, that take away all structure there is."""
     if len(film.dims) < 2 or not any(s.excess > SURE for s in found):
@@ -131,11 +146,9 @@ def _offsets(film: ResidualFilm, found: Sequence[Structure]) -> Iterator[NoiseSh
             "subtract a dark frame, or fit a field of sources, and compare",
         ),
     ):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
-            level = np.nanmean(film.residuals, axis=tuple(axes), keepdims=True)
-        if all(s.excess < SURE for s in structures(film.without(np.nan_to_num(level)))):
-            ends = f"{np.nanmin(-level):+.2g} to {np.nanmax(-level):+.2g}"
+        level, rest = _level(film, tuple(axes))
+        if all(s.excess < SURE for s in structures(film.without(film.residuals - rest))):
+            ends = f"{np.min(-level):+.2g} to {np.max(-level):+.2g}"
             yield NoiseShape(
                 "offset",
                 f"one offset for each {each} of {film.variable}, from {ends} sigma, takes all structure away: {cause}",

@@ -165,8 +165,11 @@ def _noise_alone(fit: Quality) -> Verdict | None:
         remedy = f"state a sigma {np.sqrt(chi2):.2g} times as large, or sigma: auto"
         return Verdict(NOISY, (*named, why), remedies or remedy)
     in_time, in_space = _strength(fit, "time"), _strength(fit, "space")
-    if any(not s.axes for s in fit.structured) or chi2 > _LARGE or min(in_time, in_space) > _QUIET:
+    # a memory enlarges slow footprints, too
+    along = max((s.excess for s in fit.structured if not s.axes), default=0.0)
+    if along > max(in_time, in_space) or chi2 > _LARGE or min(in_time, in_space) > _QUIET:
         return None
+    fit = dataclasses.replace(fit, noise=tuple(n for n in fit.noise if n.kind != "offset"))
     if in_time > in_space:
         remedy = "take the intervals that count the correlation; thin the frames, and compare"
         return Verdict(NOISY, (*_evidence(fit), "neighbours in space share nothing, so the noise has a memory"), remedy)
@@ -196,9 +199,11 @@ def _evidence(fit: Quality) -> tuple[str, ...]:
         )
     elif fit.large:
         lines.append(f"residuals are larger than sigma (chi2 per value {chi2:.3g})")
+    noisy_starts = "; windows that start from noisy data cause that too" if fit.windows_from_data else ""
+    if lines:
+        lines[0] += noisy_starts
     if fit.correlated:
         name, axis, c = fit.correlated[0]
-        noisy_starts = "; windows that start from noisy data cause that too" if fit.windows_from_data else ""
         lines.append(f"residuals of {name} are correlated along {axis} ({c.value:.2f} ± {c.spread:.2f}{noisy_starts})")
     # beside a large correlation, weak structure says nothing new; a footprint says what the term may be
     footprint = [s for s in fit.structured if not s.axes]
@@ -213,6 +218,10 @@ def _evidence(fit: Quality) -> tuple[str, ...]:
 
 def _remedy(fit: Quality) -> str:
     """What to do about residuals that miss structure."""
+    if fit.windows_from_data:
+        return (
+            "fit the whole record, or free the states at the starts of windows (nodes), from where this fit has ended"
+        )
     if offsets := [n.remedy for n in fit.noise if n.kind == "offset"]:
         return offsets[0]
     if fit.chi2_per_value > _LARGE and fit.large:
