@@ -194,6 +194,7 @@ def _footprints(film: ResidualFilm, name: str) -> Iterator[Structure]:
 
     left = beside(pooled(r))
     kinds = {what: np.stack([pooled(f * s) for s in slow], 1) for what, f in _functions(film).items()}
+    kinds[f"{film.variable}, its slopes and curvature together"] = np.concatenate([*kinds.values()], 1)
     for what, columns in kinds.items():
         basis = _basis(beside(_scaled(columns)))
         if not basis.shape[1] or np.count_nonzero(left) < 10 * basis.shape[1]:

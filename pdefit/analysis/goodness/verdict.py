@@ -83,7 +83,7 @@ def _on_recording(fit: Quality, evidence: Evidence) -> Verdict:
     if evidence.rounding and (fit.misses or not fit.at_minimum):
         return Verdict(ROUNDED, (evidence.rounding, *_also(evidence.limit)), "")
     if (fit.misses or not fit.at_minimum) and _is_discretisation(fit):
-        return Verdict(LIMITED, _limited(fit, evidence), "take finer steps or cells where more digits are needed")
+        return Verdict(LIMITED, _limited(fit, evidence), "take finer steps or cells, and look again")
     if not fit.sigma_stated and fit.of_range < _NOISELESS and (fit.misses or not fit.at_minimum):
         small = f"residuals are {fit.of_range:.1g} of the range of the data: there is no noise to compare them with"
         return Verdict(
@@ -115,7 +115,9 @@ def _limited(fit: Quality, evidence: Evidence) -> tuple[str, ...]:
     share = 0.0 if fit.refined is None else 1 - fit.refined.chi2 / fit.chi2
     how = f"finer steps and cells take away {share:.0%} of the squared residuals"
     if share < _EXPLAINED:
-        how = "the structure of the residuals vanishes with finer steps and cells"
+        how = (
+            "finer steps and cells take away the structure of the residuals; a small missing term would hide beneath it"
+        )
     return how, *_also(evidence.limit)
 
 

@@ -103,6 +103,20 @@ class Times:
 
 
 @dataclasses.dataclass(frozen=True)
+class _Sigma:
+    """A standard deviation, and whether it is known to better than a percent.
+
+    **Arguments:**
+
+    - `value`: the number, or the name of a variable that holds it.
+    - `certain`: whether chi2 alone may decide that the model misses something.
+    """
+
+    value: Annotated[Any, Expected("a number, or the name of a variable", lambda x: is_number(x) or is_text(x))]
+    certain: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
 class DataSettings:
     """Observations in a file.
 
@@ -111,7 +125,7 @@ class DataSettings:
     - `path`: the file.
     - `variables`: by field its name in the file.
     - `sigma`: by field the standard deviation of its noise in its unit, or the name of a variable that holds it; `auto`
-      estimates it.
+      estimates it. `{value: 0.05, certain: true}` says that it is known to better than a percent.
     - `noise`: Gaussian noise that is added, drawn with `seed`, as a fraction of each variable's range; its square is
       added to that of a stated sigma.
     - `time`: name of the variable with the times; null for `time`.
@@ -143,15 +157,25 @@ class DataSettings:
         for name in self._given:
             if name not in self.variables:
                 raise unknown("variable (data.sigma)", str(name), self.variables)
+        for name, sigma in self._given.items():
+            if isinstance(sigma, Mapping):
+                read_section(_Sigma, sigma, f"data.sigma.{name}")
 
     @property
     def _given(self) -> Mapping[str, Any]:
         return self.sigma if isinstance(self.sigma, Mapping) else dict.fromkeys(self.variables, self.sigma)
 
     @property
+    def certain(self) -> bool:
+        """Test for standard deviations that are all known to better than a percent."""
+        flags = [isinstance(sigma, Mapping) and sigma.get("certain", False) for sigma in self._given.values()]
+        return len(flags) == len(self.variables) and all(flags)
+
+    @property
     def stated(self) -> dict[str, Any]:
         """Standard deviations that are stated, by field."""
-        return {name: sigma for name, sigma in self._given.items() if sigma != _AUTOMATIC}
+        plain = {n: sigma["value"] if isinstance(sigma, Mapping) else sigma for n, sigma in self._given.items()}
+        return {name: sigma for name, sigma in plain.items() if sigma != _AUTOMATIC}
 
     @property
     def automatic(self) -> tuple[str, ...]:

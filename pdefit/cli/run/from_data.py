@@ -65,6 +65,7 @@ def from_data(settings: Settings, data: DataSettings) -> Source:
         "real data",
         noise=noise,
         unstated=data.unstated,
+        sigma_exact=data.certain,
         prepared=prepared,
         assumed=assumed,
         remarks=(*remarks, *moved),
