@@ -64,14 +64,14 @@ def write_sweep_page(path: Path, title: str, told: str, jobs: Sequence[Shown]) -
         text = (
             "Loss at the end and largest relative error of an estimate, against each swept value. The best job is dark."
         )
-        figures.append(_embedded(lambda p: _draw_values(p, known, keys, best), "swept values", text))
+        figures.append(embedded_figure(lambda p: _draw_values(p, known, keys, best), "swept values", text))
     if len(ranked) > 1:
         text = "Loss of all jobs from the best to the worst. Steps are minima that several jobs share."
-        figures.append(_embedded(lambda p: _draw_waterfall(p, ranked), "waterfall", text))
+        figures.append(embedded_figure(lambda p: _draw_waterfall(p, ranked), "waterfall", text))
     for field in dict.fromkeys(name for job in ranked for name in job.frames):
         shown = [job for job in ranked if field in job.frames][:_MOST_FIELDS]
         text = f"Last frame of {field} of the {len(shown)} best jobs, best first, in one scale."
-        figures.append(_embedded(lambda p, s=shown, f=field: _draw_frames(p, s, f), field, text))
+        figures.append(embedded_figure(lambda p, s=shown, f=field: _draw_frames(p, s, f), field, text))
     page = template("sweep.html.jinja").render(
         name=title,
         told=told,
@@ -84,7 +84,7 @@ def write_sweep_page(path: Path, title: str, told: str, jobs: Sequence[Shown]) -
     return path
 
 
-def _embedded(draw: Callable[[Path], None], name: str, caption: str) -> dict[str, str]:
+def embedded_figure(draw: Callable[[Path], None], name: str, caption: str) -> dict[str, str]:
     """A figure as text inside the page."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "figure.png"
