@@ -44,42 +44,32 @@ def run_compare(arguments: list[str], console: Console) -> None:
     options, words = options_among(arguments, {"out": "compare"})
     runs, out = [run for word in words for run in find_runs(Path(word))], Path(options["out"])
     if not 2 <= len({run.resolve() for run in runs}) == len(runs) <= _MOST_RUNS:
-        raise PdefitError(
-            f"compare expects 2 to {_MOST_RUNS} different runs, but got {len(runs)}; pdefit compare runs/A runs/B"
-        )
+        raise PdefitError(f"compare expects 2 to {_MOST_RUNS} different runs, but got {len(runs)}; name others")
     if inside := [run for run in runs if out.resolve().is_relative_to(run.resolve())]:
-        raise PdefitError(
-            f"out='{out}' lies in the run '{inside[0]}', whose files stay as they are; choose another out="
-        )
+        raise PdefitError(f"out='{out}' lies in the run '{inside[0]}', which stays as it is; choose another out=")
     fits = [_finished(run) for run in runs]
     for fit in fits[1:]:
         if said := _difference(fits[0], fit):
-            raise PdefitError(
-                f"'{fit.directory}' has other data than '{runs[0]}': {said}; compare runs of the same data"
-            )
+            raise PdefitError(f"'{fit.directory}' has other data than '{runs[0]}': {said}; leave one of them out")
     settings, left = _settings(fits), _misfits(fits)
     results = [_results(*of) for of in zip(fits, left, strict=True)]
     for of in results:
         of["chi2_above_the_first"] = of["chi2"] - results[0]["chi2"] if of["fitted"] == results[0]["fitted"] else None
     rows = [read_parameters(fit.path("parameters.csv")) for fit in fits]
-    entries = [{f"{row.control}.{key}": x for row in of for key, x in vars(row).items()} for of in rows]
+    # the first entry of a row is the name of its control
+    entries = [{f"{row.control}.{key}": x for row in of for key, x in [*vars(row).items()][1:]} for of in rows]
     changed = [{key: texts[n] for key, texts in settings.items()} for n in range(len(runs))]
     out.mkdir(parents=True, exist_ok=True)
     lines = zip(runs, results, entries, changed, strict=True)
     write_rows(out / "compare.csv", [{"run": str(run), **one, **two, **three} for run, one, two, three in lines])
     cells = [{key.replace("_", " "): as_text(x) for key, x in of.items() if x is not None} for of in results]
-    for of, parameters in zip(cells, rows, strict=True):
-        of |= {
-            f"{r.control} ({r.unit})".removesuffix(" (1)"): "; ".join(filter(None, estimate_and_interval(r)))
-            for r in parameters
-        }
+    for of, row in [(of, row) for of, parameters in zip(cells, rows, strict=True) for row in parameters]:
+        of[f"{row.control} ({row.unit})".removesuffix(" (1)")] = "; ".join(filter(None, estimate_and_interval(row)))
     keys = [*dict.fromkeys(key for of in cells for key in of)][:_MOST_ROWS]
     tables = {"settings that differ": settings, "results": {key: [of.get(key, "") for of in cells] for key in keys}}
     names = [os.path.relpath(run, os.path.commonpath([*map(os.path.abspath, runs)])) for run in runs]
     for title, of in tables.items():
-        table = Table(
-            *(Column(escape(name), overflow="fold") for name in (title, *names)), box=None, header_style="bold"
-        )
+        table = Table(*(Column(escape(name), overflow="fold") for name in (title, *names)), box=None)
         for key, texts in of.items():
             table.add_row(*(escape(sentence(text)) for text in (key, *texts)))
         console.print(table, "")
@@ -110,7 +100,7 @@ def _settings(fits: Sequence[RunFiles]) -> dict[str, list[str]]:
     changed = [differences(_configuration(fits[0]), _configuration(fit)) for fit in fits]
     first = {key: before for of in changed for key, (before, _) in of.items()}
     values = {key: [of.get(key, ("", before))[1] for of in changed] for key, before in first.items()}
-    return {key: [x if isinstance(x, str) else json.dumps(x) for x in of] for key, of in values.items()}
+    return {key: [x if isinstance(x, str) else json.dumps(x, default=str) for x in of] for key, of in values.items()}
 
 
 def _films(fit: RunFiles) -> dict[str, Path]:
@@ -135,9 +125,10 @@ def _difference(first: RunFiles, other: RunFiles) -> str:
 
 
 def _sigma(fit: RunFiles, field: str) -> list[float]:
-    """The standard deviations of a variable that are positive."""
+    """The smallest and the largest standard deviation of a variable; none where they are unknown or zero."""
     stated = fit.summary.sigma.get(field)
-    return [x for x in stated if isinstance(x, float) and x > 0] if isinstance(stated, list) else []
+    known = [x for x in stated if isinstance(x, float) and x > 0] if isinstance(stated, list) else []
+    return sorted({min(known), max(known)}) if known else []
 
 
 def _misfits(fits: Sequence[RunFiles]) -> list[dict[str, Misfit]]:
@@ -158,25 +149,23 @@ def _results(fit: RunFiles, left: Mapping[str, Misfit]) -> dict[str, Any]:
     summary, holdout = fit.summary, _configuration(fit).get("holdout")
     ts = np.concatenate([of.time[of.phase == 0] for of in map(lazy_fields, _films(fit).values())])
     span = f"from {np.min(ts, initial=np.inf):.6g} to {np.max(ts, initial=-np.inf):.6g}{with_space(summary.time_unit)}"
-    observed = ", ".join(f"{n} (sigma {' '.join(f'{x:.4g}' for x in _sigma(fit, n))})" for n in summary.sigma)
+    observed = ", ".join(f"{n} (sigma {' to '.join(f'{x:.4g}' for x in _sigma(fit, n))})" for n in summary.sigma)
     try:
         values, chi2 = int(summary.fit["values"]), float(summary.fit["chi2"])
         return {
             "verdict": summary.verdict,
             "reason": summary.verdict_reason,
             "fitted": f"{values} values of {observed} {span}{f', without {holdout}' if holdout else ''}",
-            "fitted_numbers": sum(fit.content("plan.json").get("unknowns", {}).values()),
+            "fitted_numbers": sum(fit.content("plan.json").get("unknowns", {}).values()) or None,
             "chi2": chi2,
             "scatter_of_chi2": (2 * values) ** 0.5,
             "chi2_above_the_first": None,
             "chi2_per_value": chi2 / values,
-            "chi2_per_held-out_value": (summary.fit["heldout"] or {}).get("chi2_per_value"),
+            "chi2_per_held-out_value": (summary.fit.get("heldout") or {}).get("chi2_per_value"),
             "error_at_the_end_of_the_forecast": (summary.forecast or {}).get("relative_l2_at_end"),
             "gradient_certified": (summary.certificate or {}).get("passed"),
             "seconds": summary.seconds.get("total"),
         } | {f"rms residual of {name}": misfit.size for name, misfit in left.items()}
     # a file from somebody else may lack any number, or hold a text for it
     except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError):
-        raise PdefitError(
-            f"'{fit.directory}' has a damaged summary.json or plan.json; put it back from a copy"
-        ) from None
+        raise PdefitError(f"'{fit.directory}' has a damaged summary.json or plan.json; put it back") from None

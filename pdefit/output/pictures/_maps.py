@@ -226,8 +226,7 @@ def draw_misfit(path: Path, film: Film, shown: list[Quantity]) -> None:
     Where the model is right it is white noise of size 1.
     """
     numbers = [n for n in film.chosen(_MISFIT_FRAMES) if n < film.forecast]
-    found = [mean_misfit(film, quantity, numbers) for quantity in shown]
-    means = [mean / (size or 1.0) for mean, size in found]
+    means = [mean / (size or 1.0) for mean, size in (mean_misfit(film, quantity, numbers) for quantity in shown)]
     scale = scale_of_errors(np.concatenate([mean.ravel() for mean in means]))
     across = 2 if len(shown) == 4 else min(3, len(shown))
     down = -(-len(shown) // across)

@@ -14,11 +14,11 @@ from pdefit.output.pictures._quantities import Axis, Quantity, quantities, with_
 from pdefit.output.pictures._vectors import planes
 from pdefit.output.pictures.report import template
 from pdefit.output.pictures.style import GOOD, panel_grid, readable_times, scale_of_errors
-from pdefit.output.pictures.sweep import embedded_figure
+from pdefit.output.pictures.sweep import embedded_figure, short_label
 
 # columns of the figure at most, inches across a panel, and its width over its height
 _MOST_COLUMNS, _ACROSS, _SHAPE = 6, 2.9, 1.4
-_LABEL = "data - prediction, over the noise"
+_LABEL = "(data - prediction) / rms"
 
 
 class Misfit(NamedTuple):
@@ -73,20 +73,20 @@ def write_compare_page(path: Path, runs: Mapping[str, Mapping[str, Misfit]], **c
 def _draw(path: Path, runs: Mapping[str, Mapping[str, Misfit]], names: Sequence[str]) -> None:
     """Residuals: a row for each run, and a column with one scale for each quantity."""
     size = len(names) * (_ACROSS + 0.5) + 0.4, len(runs) * (_ACROSS / _SHAPE + 0.3) + 1.0
-    with panel_grid(path, size, (len(runs), len(names)), "compressed") as (fig, grid):
+    with panel_grid(path, size, (len(runs), len(names))) as (fig, grid):
         for column, name in zip(grid.T, names, strict=True):
             noise = min(of[name].size for of in runs.values()) or 1.0
             scale = scale_of_errors(np.concatenate([of[name].values.ravel() / noise for of in runs.values()]))
             for axes, (run, of) in zip(column, runs.items(), strict=True):
                 quantity, values, _ = of[name]
-                axes.set_title(f"{run}: {name}", fontsize=9)
+                axes.set_title(f"{short_label(run)}: {name}", fontsize=9)
                 axes.set(xlabel=quantity.axes[-1].label, ylabel=quantity.axes[0].label)
                 if len(quantity.axes) == 1:
                     axes.plot(quantity.axes[0].values, values.T / noise, color=GOOD, lw=0.8)
                     axes.set(ylabel=_LABEL, **scale.axis)
                     continue
                 draw_image(axes, quantity, values / noise, scale)
-                if quantity.axes[1].name == "time":
-                    axes.set_aspect("auto")
+                # time and space are not alike, whatever their units
+                axes.set_aspect("auto" if quantity.axes[1].name == "time" else axes.get_aspect())
                 if axes is column[-1]:
                     colorbar(fig, scale, _LABEL, ax=list(column), location="bottom", aspect=30)

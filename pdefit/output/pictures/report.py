@@ -127,8 +127,7 @@ def estimate_and_interval(row: ParameterRow) -> tuple[str, str]:
     value, low, high = row.estimate, row.ci95_low, row.ci95_high
     if low is None or high is None or not high > low:
         return f"{value:.7g}", ""
-    digits = 2 + max(0, math.ceil(math.log10(max(abs(value), high - low) / (high - low))))
-    digits = min(max(digits, 3), 15)
+    digits = min(max(2 + math.ceil(math.log10(max(abs(value), high - low) / (high - low))), 3), 15)
     interval = f"{low:.{digits}g} to {high:.{digits}g}"
     return f"{value:.{digits}g}", f"({interval})" if row.interval_trusted is False else interval
 
