@@ -73,7 +73,7 @@ def run_compare(arguments: list[str], console: Console) -> None:
         for key, texts in of.items():
             table.add_row(*(escape(sentence(text)) for text in (key, *texts)))
         console.print(table, "")
-    reports = [quote(os.path.relpath(run / "report.html", out)) for run in runs]
+    reports = [quote(os.path.relpath(f.path("report.html"), out)) if f.has("report.html") else "" for f in fits]
     write_compare_page(out / "compare.html", dict(zip(names, left, strict=True)), reports=reports, tables=tables)
     console.print(escape(f"{out}/compare.csv\n{out}/compare.html"), highlight=False, soft_wrap=True)
 

@@ -112,6 +112,12 @@ def test_other_data_are_refused(runs, pdefit_inside, change, words):
     assert words in err and not Path("compare").exists()
 
 
+def _lead_elsewhere(film: Path) -> None:
+    with h5py.File(film, "r+") as file:
+        del file["u_observed"]
+        file["u_observed"] = h5py.ExternalLink("../one/fields.h5", "u_observed")
+
+
 def _unfinished(run: Path) -> None:
     (run / "DONE").rename(run / "INTERRUPTED")
 
@@ -127,6 +133,7 @@ def _unfinished(run: Path) -> None:
         (lambda run: (run / "parameters.csv").unlink(), "parameters.csv"),
         (lambda run: (run / "fields.h5").write_bytes(b"\x89HDF"), "fields.h5"),
         (lambda run: (run / ".hydra" / "config.yaml").write_text("a: ["), "config.yaml"),
+        (lambda run: _lead_elsewhere(run / "fields.h5"), "u_observed"),
     ],
 )
 def test_what_is_no_finished_fit_is_refused(runs, pdefit_inside, change, words):
