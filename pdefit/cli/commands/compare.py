@@ -30,6 +30,8 @@ from pdefit.output.store.tables import read_parameters, write_rows
 _MOST_RUNS, _MOST_ROWS, _MOST_FRAMES = 8, 60, 400
 # observations that differ by less, in standard deviations of their noise, are the same: those of a twin depend on its steps
 _SAME = 0.01
+# settings that are the same for the same data, where no film shows the data
+_DATA = ("experiment", "data", "recordings", "twin", "noise", "seed", "times", "observe")
 # values of a variable that are compared at once
 _AT_ONCE = 1 << 23
 
@@ -110,18 +112,24 @@ def _films(fit: RunFiles) -> dict[str, Path]:
 
 def _difference(first: RunFiles, other: RunFiles) -> str:
     """In what the observations of two runs differ; empty where they are the same wherever both have them."""
-    compared, films = 0, _films(other)
+    common, alone, films = set[str](), set[str](), _films(other)
     for one, two in [(lazy_fields(path), lazy_fields(films[n])) for n, path in _films(first).items() if n in films]:
-        for name in [n for n in map(str, one) if n.endswith("_observed") and n in two]:
-            if one[name].units != two[name].units or one.time.unit != two.time.unit:
-                return f"{name} or its time has another unit"
+        here, there = ({n for n in map(str, of) if n.endswith(("_observed", "_true"))} for of in (one, two))
+        common, alone = common | (here & there), alone | (here ^ there)
+        for name in sorted(here & there):
             x, y = xarray.align(one[name], two[name], join="inner")
-            room = _SAME * min(_sigma(first, name.removesuffix("_observed")), default=0.0)
+            if not x.size or (x.units, x.time.unit) != (y.units, y.time.unit):
+                return f"{name} or its time has another unit, or no time and place that are common to both"
+            room = _SAME * min(_sigma(first, name.rpartition("_")[0]), default=0.0)
             for part in np.array_split(np.arange(x.sizes["time"]), x.size // _AT_ONCE + 1):
                 if not np.allclose(x[part], y[part], 0.0, room, equal_nan=True):
                     return f"{name} has other values"
-            compared += x.size
-    return "" if compared else "no observed variable has a time and a place that are common to both"
+    # a film has no observations of a field that is seen at some of its points only; then the settings of the data decide
+    is_seen = any(name.endswith("_observed") for name in common)
+    keys = differences(_configuration(first), _configuration(other))
+    changed = [*sorted(alone), *(key for key in keys if key.split(".")[0] in _DATA)]
+    said = f"no observed variable is common to both, and they differ in {', '.join(changed)}"
+    return "" if is_seen or not changed else said
 
 
 def _sigma(fit: RunFiles, field: str) -> list[float]:
@@ -149,7 +157,7 @@ def _results(fit: RunFiles, left: Mapping[str, Misfit]) -> dict[str, Any]:
     summary, holdout = fit.summary, _configuration(fit).get("holdout")
     ts = np.concatenate([of.time[of.phase == 0] for of in map(lazy_fields, _films(fit).values())])
     span = f"from {np.min(ts, initial=np.inf):.6g} to {np.max(ts, initial=-np.inf):.6g}{with_space(summary.time_unit)}"
-    observed = ", ".join(f"{n} (sigma {' to '.join(f'{x:.4g}' for x in _sigma(fit, n))})" for n in summary.sigma)
+    observed = ", ".join(f"{n} (sigma {' to '.join(f'{x:.4g}' for x in _sigma(fit, n)) or 0})" for n in summary.sigma)
     try:
         values, chi2 = int(summary.fit["values"]), float(summary.fit["chi2"])
         return {

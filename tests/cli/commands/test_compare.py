@@ -79,6 +79,20 @@ def test_chi2_is_not_subtracted_where_other_values_are_fitted(runs, pdefit_insid
     assert table["rms residual of density u"].nunique() == 1
 
 
+def test_data_that_no_film_shows_are_known_by_their_settings_and_their_truth(runs, pdefit_inside):
+    for run in runs:
+        with h5py.File(run / "fields.h5", "r+") as film:
+            del film["u_observed"]
+    assert pdefit_inside("compare", "runs")[0] == 0
+    assert "data:image" not in Path("compare/compare.html").read_text()
+    with h5py.File(runs[1] / "fields.h5", "r+") as film:
+        film["u_true"][3, 3] += 0.01
+    assert "u_true has other values" in pdefit_inside("compare", "runs")[2]
+    shutil.copy(runs[0] / "fields.h5", runs[1] / "fields.h5")
+    _replace(runs[1] / ".hydra" / "config.yaml", "seed: 0", "seed: 1")
+    assert "no observed variable is common to both, and they differ in seed" in pdefit_inside("compare", "runs")[2]
+
+
 def test_other_frames_held_out_are_other_values(runs, pdefit_inside):
     for run, frames in zip(runs, ("[2]", "[3]"), strict=True):
         _replace(run / ".hydra" / "config.yaml", "holdout: null", f"holdout: {frames}")
@@ -99,8 +113,8 @@ def test_a_twin_that_was_made_with_another_step_is_the_same_data(runs, pdefit_in
         (lambda film: _observed(film, np.nan), "u_observed has other values"),
         (lambda film: [film[name].attrs.update(units="V") for name in film if name.startswith("u_")], "another unit"),
         (lambda film: film["time"].attrs.update(unit="h"), "another unit"),
-        (lambda film: film["x"].write_direct(np.arange(80.0)), "no observed variable"),
-        (lambda film: film["time"].write_direct(np.arange(13) + 0.5), "no observed variable"),
+        (lambda film: film["x"].write_direct(np.arange(80.0)), "no time and place"),
+        (lambda film: film["time"].write_direct(np.arange(13) + 0.5), "no time and place"),
         (lambda film: film.move("u_observed", "v_observed"), "no observed variable"),
     ],
 )
