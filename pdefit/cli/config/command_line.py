@@ -15,7 +15,7 @@ MODULES = {
     **{verb: f"run.{verb}" for verb in ("simulate", "plan", "certify")},
     **dict.fromkeys(("compare-adjoints", "sensitivity", "doctor"), "run.studies"),
     **dict.fromkeys(("render", "report", "export"), "run.pictures"),
-    **{verb: f"commands.{verb}" for verb in ("check", "list", "new", "sweep", "verify")},
+    **{verb: f"commands.{verb}" for verb in ("check", "compare", "list", "new", "sweep", "verify")},
     "import": "commands.import_",
 }
 # flags of Hydra that are allowed, and their values; others read pickles or other primary configurations
@@ -151,6 +151,7 @@ USAGE = """usage: pdefit VERB [key=value ...]
   render RUN                 figures, movie, fields.xdmf of a run or a folder of runs; format=svg movie=false
                              (in ParaView choose the XDMF Reader for it, not Xdmf3)
   report RUN                 one page about a run, report.html, that needs no other file
+  compare RUN RUN ...        runs of the same data side by side: settings, verdicts, estimates, maps of residuals; out=compare
   sweep status SWEEP         the jobs of a sweep (fit -m): state, loss, last sign of life; watch=true goes on showing
   sweep resume SWEEP         run what is missing, failed or was stopped
   sweep collect SWEEP        one table over all jobs: sweep.csv and sweep.h5

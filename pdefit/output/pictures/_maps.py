@@ -226,7 +226,7 @@ def draw_misfit(path: Path, film: Film, shown: list[Quantity]) -> None:
     Where the model is right it is white noise of size 1.
     """
     numbers = [n for n in film.chosen(_MISFIT_FRAMES) if n < film.forecast]
-    means = [_mean(film, quantity, numbers) for quantity in shown]
+    means = [mean / (size or 1.0) for mean, size in (mean_misfit(film, quantity, numbers) for quantity in shown)]
     scale = scale_of_errors(np.concatenate([mean.ravel() for mean in means]))
     across = 2 if len(shown) == 4 else min(3, len(shown))
     down = -(-len(shown) // across)
@@ -242,13 +242,16 @@ def draw_misfit(path: Path, film: Film, shown: list[Quantity]) -> None:
         colorbar(fig, scale, label, ax=list(grid.flat), aspect=20 * down, pad=0.02)
 
 
-def _mean(film: Film, quantity: Quantity, numbers: list[int]) -> np.ndarray:
-    """The mean misfit of a field over some frames, in standard errors; NaN where nothing was observed."""
+def mean_misfit(film: Film, quantity: Quantity, numbers: Sequence[int]) -> tuple[np.ndarray, float]:
+    """Mean of data minus prediction over some frames, times the root of their number, and the size of residuals.
+
+    The mean is NaN where nothing was observed. The size is the root mean square of all residuals.
+    """
     count, total, squares = np.zeros(()), np.zeros(()), 0.0
     for frame in quantity.compared(film, numbers, ["observed", "prediction"]):
         off = frame["observed"] - frame["prediction"]
         there = np.isfinite(off)
         count, total = count + there, total + np.where(there, off, 0.0)
         squares += float(np.sum(off[there] ** 2))
-    size = (squares / max(float(np.sum(count)), 1.0)) ** 0.5 or 1.0
-    return np.where(count > 0, total / np.sqrt(np.maximum(count, 1)) / size, np.nan)
+    size = (squares / max(float(np.sum(count)), 1.0)) ** 0.5
+    return np.where(count > 0, total / np.sqrt(np.maximum(count, 1)), np.nan), size

@@ -61,11 +61,11 @@ def template(name: str) -> jinja2.Template:
         loader=jinja2.PackageLoader("pdefit.output.pictures", ""), autoescape=True, undefined=jinja2.ChainableUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters.update(shown=_shown, with_space=with_space)
+    environment.filters.update(shown=as_text, with_space=with_space)
     return environment.get_template(name)
 
 
-def _shown(x: object) -> str:
+def as_text(x: object) -> str:
     """Value as text: numbers in five digits, unknown ones as a dash."""
     if x is None or x == "" or isinstance(x, jinja2.Undefined):
         return "\N{EN DASH}"
@@ -86,15 +86,12 @@ def _result(rows: list[ParameterRow], summary: Summary) -> dict[str, Any]:
     shown = rows[:_MOST_ROWS]
     intervals = summary.intervals or {}
     doubted = any(r.interval_trusted is False and r.ci95_low is not None for r in rows)
-    found = [_estimate(r.estimate, r.ci95_low, r.ci95_high) for r in shown]
+    found = [estimate_and_interval(r) for r in shown]
     columns: dict[str, list[Any]] = {
         "parameter": [r.control for r in shown],
         "unit": [r.unit for r in shown],
         "estimate": [estimate for estimate, _ in found],
-        "95 % interval": [
-            f"({interval})" if interval and r.interval_trusted is False else interval
-            for r, (_, interval) in zip(shown, found, strict=True)
-        ],
+        "95 % interval": [interval for _, interval in found],
     }
     if any(r.truth is not None for r in rows):
         columns["truth"] = [None if r.truth is None else f"{r.truth:.7g}" for r in shown]
@@ -129,13 +126,17 @@ def _result(rows: list[ParameterRow], summary: Summary) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _estimate(value: float, low: float | None, high: float | None) -> tuple[str, str | None]:
-    """Estimate and interval, with two digits beyond the width of the interval; seven digits without an interval."""
+def estimate_and_interval(row: ParameterRow) -> tuple[str, str]:
+    """Estimate and interval, with two digits beyond the width of the interval; seven digits without an interval.
+
+    An interval that is not to be trusted stands in brackets.
+    """
+    value, low, high = row.estimate, row.ci95_low, row.ci95_high
     if low is None or high is None or not high > low:
-        return f"{value:.7g}", None
-    digits = 2 + max(0, math.ceil(math.log10(max(abs(value), high - low) / (high - low))))
-    digits = min(max(digits, 3), 15)
-    return f"{value:.{digits}g}", f"{low:.{digits}g} to {high:.{digits}g}"
+        return f"{value:.7g}", ""
+    digits = min(max(2 + math.ceil(math.log10(max(abs(value), high - low) / (high - low))), 3), 15)
+    interval = f"{low:.{digits}g} to {high:.{digits}g}"
+    return f"{value:.{digits}g}", f"({interval})" if row.interval_trusted is False else interval
 
 
 def _signed(x: float | None) -> str | None:

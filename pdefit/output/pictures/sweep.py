@@ -64,14 +64,14 @@ def write_sweep_page(path: Path, title: str, told: str, jobs: Sequence[Shown]) -
         text = (
             "Loss at the end and largest relative error of an estimate, against each swept value. The best job is dark."
         )
-        figures.append(_embedded(lambda p: _draw_values(p, known, keys, best), "swept values", text))
+        figures.append(embedded_figure(lambda p: _draw_values(p, known, keys, best), "swept values", text))
     if len(ranked) > 1:
         text = "Loss of all jobs from the best to the worst. Steps are minima that several jobs share."
-        figures.append(_embedded(lambda p: _draw_waterfall(p, ranked), "waterfall", text))
+        figures.append(embedded_figure(lambda p: _draw_waterfall(p, ranked), "waterfall", text))
     for field in dict.fromkeys(name for job in ranked for name in job.frames):
         shown = [job for job in ranked if field in job.frames][:_MOST_FIELDS]
         text = f"Last frame of {field} of the {len(shown)} best jobs, best first, in one scale."
-        figures.append(_embedded(lambda p, s=shown, f=field: _draw_frames(p, s, f), field, text))
+        figures.append(embedded_figure(lambda p, s=shown, f=field: _draw_frames(p, s, f), field, text))
     page = template("sweep.html.jinja").render(
         name=title,
         told=told,
@@ -84,7 +84,7 @@ def write_sweep_page(path: Path, title: str, told: str, jobs: Sequence[Shown]) -
     return path
 
 
-def _embedded(draw: Callable[[Path], None], name: str, caption: str) -> dict[str, str]:
+def embedded_figure(draw: Callable[[Path], None], name: str, caption: str) -> dict[str, str]:
     """A figure as text inside the page."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "figure.png"
@@ -116,7 +116,7 @@ def _draw_values(path: Path, jobs: Sequence[Shown], keys: Sequence[str], best: S
                     ax.set_xticks([], minor=True)
                 if column == 0:
                     ax.set_ylabel(name)
-            axes[-1, column].set_xlabel(_short(key))
+            axes[-1, column].set_xlabel(short_label(key))
             is_whole = all(isinstance(job.values.get(key), int) for job in jobs)
             if not labels and not log and len({*places}) > _MOST_TICKS and is_whole:
                 axes[-1, column].xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -128,7 +128,7 @@ def _places(values: Sequence[Any]) -> tuple[list[float], list[str], bool]:
         wide = min(values) > 0 and max(values) / min(values) > 30
         return [float(x) for x in values], [], wide
     labels = list(dict.fromkeys(map(str, values)))
-    return [float(labels.index(str(x))) for x in values], [_short(label) for label in labels], False
+    return [float(labels.index(str(x))) for x in values], [short_label(label) for label in labels], False
 
 
 def _draw_waterfall(path: Path, jobs: Sequence[Shown]) -> None:
@@ -155,7 +155,7 @@ def _draw_frames(path: Path, jobs: Sequence[Shown], field: str) -> None:
     scale = scale_of_errors(values, clip=False) if is_mixed and frames[0].ndim > 1 else scale_of(values)
     with panel_grid(path, (1.9 * across + 0.6, 1.7 * down + 0.3), (down, across)) as (fig, grid):
         for axes, job, frame in zip(grid.flat, jobs, frames, strict=False):
-            axes.set_title(_short(job.name), fontsize=6.5)
+            axes.set_title(short_label(job.name), fontsize=6.5)
             axes.tick_params(labelsize=6)
             if frame.ndim == 1:
                 axes.plot(frame, color=GOOD, lw=1.0)
@@ -173,7 +173,7 @@ def _kind_of_axis(values: Sequence[float]) -> str:
     return "log" if values and min(values) > 0 and max(values) > 10 * min(values) else "linear"
 
 
-def _short(text: str) -> str:
+def short_label(text: str) -> str:
     """A label that fits below a panel. A dollar would begin a formula."""
     text = text.replace("$", "")
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 4]}...{text[-1]}"

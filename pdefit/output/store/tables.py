@@ -44,8 +44,9 @@ def write_series(path: Path, ts: np.ndarray, columns: Mapping[str, np.ndarray]) 
 
 
 def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write one line for each mapping, under the keys of the first."""
-    write_table(path, [[*rows[0]], *([row.get(key) for key in rows[0]] for row in rows)])
+    """Write one line for each mapping, under the keys of all; what a mapping lacks is an empty cell."""
+    columns = dict.fromkeys(key for row in rows for key in row)
+    write_table(path, [columns, *([row.get(key) for key in columns] for row in rows)])
 
 
 def write_frames(path: Path, frames: Iterable["xarray.Dataset"]) -> None:
