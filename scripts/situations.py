@@ -261,7 +261,7 @@ def main() -> None:
         for name in options.names or ROWS:
             one = [measure(name, ROWS[name], seed, Path(scratch), options.save) for seed in range(options.seeds)]
             table[name] = tell(name, ROWS[name], one)
-            forget_programs()
+            forget_programs(always=True)
             if options.out is not None:
                 options.out.write_text(json.dumps(table, indent=1))
 
