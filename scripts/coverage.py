@@ -1,6 +1,6 @@
 """Coverage of 95 % intervals, and verdicts on right models, over many realisations of noise.
 
-    ./run python scripts/coverage.py [NAME ...] [--seeds 200] [--independent] [--sigma-unstated] [--out FILE.json]
+    ./run python scripts/coverage.py [NAME ...] [--seeds 200] [--noise 0.02] [--independent] [--sigma-unstated] [--out FILE]
 
 Prints for every unknown number how many intervals hold the truth, the root mean square of z (the error in standard errors)
 and its mean, and the spread of the estimates over the median standard error. Counts the verdicts by `pdefit.judge`. Data
@@ -29,7 +29,6 @@ import pdefit
 from pdefit.analysis.goodness.verdict import FITTED
 from pdefit.cli.runtime.environment import prepare
 
-NOISE = 0.02
 # finer cells and steps of independent data
 CELLS, STEPS = 3, 5
 # chi2 per value beyond which a minimum is a wrong one, as of Lorenz's equations
@@ -83,10 +82,10 @@ class Case:
         problem = pdefit.Problem(system, system.init(None), self.observe)
         return pdefit.Functional(problem, film, self.unknown, dt=self.dt, solver=self.solver, **self.options)
 
-    def drawn(self, base: pdefit.Functional, film: pdefit.Observations, seed: int) -> pdefit.Functional:
+    def drawn(self, base: pdefit.Functional, film: pdefit.Observations, noise: float, seed: int) -> pdefit.Functional:
         """The objective with noise and guesses of a seed."""
         rng = np.random.default_rng(seed)
-        noisy = pdefit.add_noise(film, NOISE, jax.random.key(seed))
+        noisy = pdefit.add_noise(film, noise, jax.random.key(seed))
         values = {name: jnp.asarray(value) for name, value in noisy.values.items()}
         base = eqx.tree_at(lambda f: f.observations.values, base, values)
         for name in self.numbers:
@@ -141,23 +140,24 @@ CASES: dict[str, Case] = {
 }  # fmt: skip
 
 
-def study(name: str, case: Case, seeds: int, independent: bool, stated: bool) -> dict[str, Any]:
+def study(name: str, case: Case, options: argparse.Namespace) -> dict[str, Any]:
     """Fit all realisations of a case; prints a line for each number."""
-    begin, film = time.perf_counter(), case.film(independent)
-    base = case.functional(pdefit.add_noise(film, NOISE, jax.random.key(0)))
+    begin, film, stated = time.perf_counter(), case.film(options.independent), not options.sigma_unstated
+    base = case.functional(pdefit.add_noise(film, options.noise, jax.random.key(0)))
     truth = np.asarray(base.theta0)
-    few = [k for k, label in enumerate(base.controls.names()) if len(label.split("[")) == 1]
-    z, inside, errors, gaps, words, late, wrong = [], [], [], [], collections.Counter(), [], 0
-    chi2 = []
-    for seed in range(seeds):
+    single = np.concatenate([np.full(c.size, c.size == 1) for c in base.controls.items])
+    few = np.flatnonzero(single).tolist()
+    z, inside, errors, gaps, chi2 = [], [], [], [], []
+    words, of_wrong, late = collections.Counter[str](), collections.Counter[str](), []
+    for seed in range(options.seeds):
         compiled = len(_COMPILED)
-        found = pdefit.fit(case.drawn(base, film, seed))
+        found = pdefit.fit(case.drawn(base, film, options.noise, seed))
         known = pdefit.intervals(found.functional, found.theta, sigma_stated=stated)
         quality = pdefit.judge(found, sigma_known=stated)
         if len(_COMPILED) > compiled and seed:
             late.append(seed)
         if quality.chi2_per_value > WRONG:
-            wrong += 1
+            of_wrong[quality.verdict.word] += 1
             continue
         words[quality.verdict.word] += 1
         if quality.verdict.word != FITTED:
@@ -182,15 +182,21 @@ def study(name: str, case: Case, seeds: int, independent: bool, stated: bool) ->
             f"{name:15s} {label:10s} {row['inside']:3d} of {count} inside, rms z {row['rms_z']:.3f}, mean z "
             f"{row['mean_z']:+.3f} +- {1 / np.sqrt(count):.3f}, spread / error {row['spread']:.3f}"
         )
+    seconds = time.perf_counter() - begin
     print(
-        f"{name:15s} {dict(words)}, {wrong} wrong minima, chi2 {np.mean(chi2):.4f}, {time.perf_counter() - begin:.0f} s"
+        f"{name:15s} {dict(words)}, of wrong minima {dict(of_wrong)}, chi2 {np.mean(chi2):.4f}, {seconds:.0f} s"
         f"{f', compiled again at seeds {late}' if late else ''}",
         flush=True,
     )
-    return {"columns": columns, "words": dict(words), "wrong_minima": wrong}
+    return {"columns": columns, "words": dict(words), "of_wrong_minima": dict(of_wrong)}
 
 
 _COMPILED: list[float] = []
+
+
+def _compiled(event: str, duration_secs: float, **_: Any) -> None:
+    if event.endswith("backend_compile_duration"):
+        _COMPILED.append(duration_secs)
 
 
 def main() -> None:
@@ -198,6 +204,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(CASES))
     parser.add_argument("--seeds", type=int, default=200)
+    parser.add_argument("--noise", type=float, default=0.02, help="as a part of the range")
     parser.add_argument("--independent", action="store_true")
     parser.add_argument("--sigma-unstated", action="store_true")
     parser.add_argument("--out", type=Path)
@@ -205,13 +212,8 @@ def main() -> None:
     if unknown := set(options.names) - set(CASES):
         parser.error(f"no such case: {', '.join(sorted(unknown))}")
     prepare()
-    jax.monitoring.register_event_duration_secs_listener(
-        lambda event, seconds, **_: _COMPILED.append(seconds) if event.endswith("backend_compile_duration") else None
-    )
-    table = {
-        name: study(name, CASES[name], options.seeds, options.independent, not options.sigma_unstated)
-        for name in options.names or CASES
-    }
+    jax.monitoring.register_event_duration_secs_listener(_compiled)
+    table = {name: study(name, CASES[name], options) for name in options.names or CASES}
     columns = [column for one in table.values() for column in one["columns"].values()]
     inside, of = sum(c["inside"] for c in columns), sum(c["of"] for c in columns)
     print(
