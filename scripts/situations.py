@@ -13,6 +13,7 @@ as an .npz.
 
 import argparse
 import collections
+import contextlib
 import functools
 import io
 import json
@@ -48,13 +49,17 @@ _JACOBIAN = eqx.filter_jit(lambda functional, theta: functional.jacobian(theta))
 
 
 class Outcome(NamedTuple):
-    """What was said of one fit: the word, the reasons, chi2 per value, and the score test of a missing term."""
+    """What was said of one fit: the word, the reasons, chi2 per value, and the score test of a missing term.
+
+    `off` is the largest distance of a number from its truth in standard errors.
+    """
 
     seed: int
     word: str
     reason: str
     chi2: float
     z: float | None
+    off: float
     seconds: float
 
 
@@ -109,17 +114,35 @@ def measure(name: str, row: Row, seed: int, folder: Path, save: Path | None) -> 
     begin = time.perf_counter()
     exp = experiment(name, row, seed, folder)
     found = exp.fit()
-    known = _intervals(found, exp.sigma_stated, Console(file=io.StringIO()))
+    with contextlib.redirect_stderr(io.StringIO()):
+        known = _intervals(found, exp.sigma_stated, Console(file=io.StringIO()))
     twin = row.config.get("twin", {})
     moved = discretisation(exp, found, known, row.spoil is None and twin.get("refine", 2) == 1)
     judgement = fit_quality(exp, found, moved, known)
+    verdict, sections = judgement.verdict, judgement.sections
     seconds = time.perf_counter() - begin
     along = None if row.missing is None else projected_score(exp, found, row.missing)
     z = None if along is None else float(along @ RESIDUALS(found.functional, found.theta))
     if save is not None:
         _save(save / f"{name}_{seed}.npz", exp, found, known, along, z)
-    verdict, section = judgement.verdict, judgement.sections[0]
-    return Outcome(seed, verdict.word, verdict.reason, section["chi2_per_value"], z, seconds)
+    off = _off(exp, found, known)
+    return Outcome(seed, verdict.word, verdict.reason, sections[0]["chi2_per_value"], z, off, seconds)
+
+
+def _off(exp: Experiment, found: Any, known: Any) -> float:
+    """The largest distance of a number from its truth in standard errors; 0 where none is known."""
+    if known is None:
+        return 0.0
+    truth, at, numbers = np.array(found.theta), 0, list[int]()
+    for control in found.functional.controls.items:
+        value = exp.true_value(control)
+        if value is not None and control.size == 1:
+            truth[at] = float(np.ravel(control.to_theta(jnp.asarray(value)))[0])
+            numbers.append(at)
+        at += control.size
+    z = np.abs(known.z_score(np.asarray(found.theta), truth)[numbers])
+    # a number that the data do not determine has none
+    return float(np.max(z[np.isfinite(z)], initial=0.0))
 
 
 def projected_score(exp: Experiment, found: Any, missing: Any) -> np.ndarray:
@@ -206,7 +229,8 @@ def tell(name: str, row: Row, outcomes: list[Outcome]) -> dict[str, Any]:
     )
     print(
         f"{name:28s} {right:2d} of {len(outcomes)}  chi2 {min(chi2):.3g} to {max(chi2):.3g}{seen}; right: {row.right}"
-        f"  ({np.median([o.seconds for o in outcomes]):.1f} s a fit)"
+        f"  (numbers off by {np.median([o.off for o in outcomes]):.1f} standard errors, "
+        f"{np.median([o.seconds for o in outcomes]):.1f} s a fit)"
     )
     said = collections.Counter((o.word, _plain(o.reason)) for o in outcomes)
     for (word, reason), count in said.most_common():
@@ -238,7 +262,7 @@ def main() -> None:
         for name in options.names or ROWS:
             one = [measure(name, ROWS[name], seed, Path(scratch), options.save) for seed in range(options.seeds)]
             table[name] = tell(name, ROWS[name], one)
-            forget_programs()
+            forget_programs(always=True)
             if options.out is not None:
                 options.out.write_text(json.dumps(table, indent=1))
 

@@ -19,20 +19,13 @@ from situations_films import (
     white,
 )
 
-from pdefit.analysis.goodness.verdict import (
-    FITTED,
-    LIMITED,
-    MISSES,
-    NOISY,
-    ROUNDED,
-    STOPPED_AND_MISSES,
-)
+from pdefit.analysis.goodness.verdict import FITTED, LIMITED, MISSES, NOISY, ROUNDED, STOPPED_AND_MISSES
 
 Section = dict[str, Any]
 
 # the parts of a reason, as patterns of which one must match
-DIGITS = r"discretis|half the (step|cell)|rounding|float32|digits|precision"
-SIZE = r"sigma (is |may be )?larger|larger than sigma|times sigma|chi2"
+LIMITED = r"half the (step|cell)|digits|precision|float32"
+HOW_MUCH = r"\bby [^;]*\d"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,6 +135,7 @@ ASTRAY = changed(
 )
 HIDDEN: Section = {
     "defaults": [{"override /twin": "independent"}],
+    "twin": {"refine": 1},
     "system": {"name": "nerve", "grid": {"shape": [48], "extent": [48.0]}},
     "times": {"start": 0.0, "stop": 24.0, "count": 25},
     "noise": 0.02,
@@ -163,6 +157,7 @@ PLUME: Section = {
 }
 POND = changed(
     PLUME,
+    twin={"refine": 1},
     system={"grid": {"shape": [20, 20], "extent": [10.0, 10.0]}},
     times={"stop": 2.0, "count": 9},
     controls={"y0": {"u": {"guess": "data", "modes": 40}}},
@@ -189,12 +184,16 @@ def _right(config: Section, **more: Any) -> Row:
     return Row(RIGHT, (FITTED,), config, **more)
 
 
+def _coarse(config: Section, **more: Any) -> Row:
+    return Row("the discretisation decides, whatever the residuals show", TOLD, config, (r"cell width|grid",), **more)
+
+
 def _clean(config: Section, **more: Any) -> Row:
     return Row(
         "limited by the discretisation or by the file's digits",
         (FITTED, LIMITED, ROUNDED),
         config,
-        (DIGITS, r"\d"),
+        (LIMITED, HOW_MUCH),
         **more,
     )
 
@@ -221,6 +220,10 @@ ROWS: Mapping[str, Row] = {
     "lorenz": _right(LORENZ),
     "hidden": _right(HIDDEN),
     "pond_initial_modes": _right(POND),
+    # cells so large that estimates are many standard errors from the truth
+    "front_coarse": _coarse(changed(LARGEST, system={"grid": {"shape": [40]}}, noise=0.005, dt=0.08)),
+    "hidden_coarse": _coarse(changed(HIDDEN, twin={"refine": 2})),
+    "pond_coarse": _coarse(changed(POND, twin={"refine": 2}, system={"grid": {"shape": [14, 14]}})),
     # data without noise
     "front_clean": _clean(changed(FRONT, noise=0.0)),
     "front_clean_digits": _clean(FRONT, spoil=six_digits, sigma=None),
