@@ -24,7 +24,7 @@ from pdefit.analysis.goodness.verdict import FITTED, LIMITED, MISSES, NOISY, ROU
 Section = dict[str, Any]
 
 # the parts of a reason, as patterns of which one must match
-LIMITED = r"half the (step|cell)|digits|precision|float32"
+DIGITS = r"half the (step|cell)|digits|precision|float32"
 HOW_MUCH = r"\bby [^;]*\d"
 
 
@@ -185,7 +185,13 @@ def _right(config: Section, **more: Any) -> Row:
 
 
 def _coarse(config: Section, **more: Any) -> Row:
-    return Row("the discretisation decides, whatever the residuals show", TOLD, config, (r"cell width|grid",), **more)
+    return Row(
+        "the discretisation decides, whatever the residuals show",
+        (*TOLD, LIMITED),
+        config,
+        (r"cell width|grid",),
+        **more,
+    )
 
 
 def _clean(config: Section, **more: Any) -> Row:

@@ -114,7 +114,7 @@ def _result(rows: list[ParameterRow], summary: Summary) -> dict[str, Any]:
         f"Intervals: {intervals.get('method')}.": intervals.get("method"),
         f"Not identifiable from these data: {unidentifiable}.": unidentifiable,
         f"Intervals in brackets are not to be trusted: {doubt}.": doubted,
-        f"Intervals that count the correlation of residuals (as good as {_shown(intervals.get('effective_values'))} "
+        f"Intervals that count the correlation of residuals (as good as {as_text(intervals.get('effective_values'))} "
         f"independent values): {', '.join(widened)}.": widened,
         "Shift: change of the estimate with half the step or half the cell width, in half widths of the interval.": shifted,
     }
