@@ -92,7 +92,7 @@ def _on_recording(fit: Quality, evidence: Evidence) -> Verdict:
     if not fit.at_minimum:
         return _not_converged(fit)
     if not fit.misses:
-        return _fitted(fit)
+        return _fitted(fit, evidence.limit)
     noise = _noise_alone(fit)
     if noise is not None:
         return noise
@@ -121,11 +121,11 @@ def _limited(fit: Quality, evidence: Evidence) -> tuple[str, ...]:
     return how, *_also(evidence.limit)
 
 
-def _fitted(fit: Quality) -> Verdict:
-    """Verdict on residuals without structure."""
+def _fitted(fit: Quality, limit: str) -> Verdict:
+    """Verdict on residuals without structure; `limit` says how far finer steps and cells move the estimates."""
     chi2 = fit.chi2_per_value
     if fit.sigma_known and chi2 < FAR_BELOW:
-        return Verdict(FITTED, (f"residuals are far below sigma (chi2 per value {chi2:.1e})",))
+        return Verdict(FITTED, (f"residuals are far below sigma (chi2 per value {chi2:.1e})", *_also(limit)))
     named = tuple(n.words for n in fit.noise)
     loud = [n for n in fit.noise if n.kind in ("frame", "signal")]
     if loud:
