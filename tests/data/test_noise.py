@@ -5,7 +5,7 @@ from problems import fisher, planets
 
 import pdefit
 from pdefit._util.errors import PdefitError
-from pdefit.data.noise import estimate_noise
+from pdefit.data.noise import estimate_noise, rounding_step
 
 LEVELS = (0.01, 0.02, 0.05)
 
@@ -117,3 +117,20 @@ def test_what_cannot_be_estimated_is_one_sentence(values, words):
     assert "\n" not in str(error.value)
     for word in words:
         assert word in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "step", "words"),
+    [
+        (lambda x: x, 0.0, ""),
+        (lambda x: x.astype(np.float32).astype(float), 1.2e-7, "float32"),
+        (lambda x: np.round(x, 4), 1e-4, "digits"),
+        # significant digits, as a text file has them
+        (lambda x: np.asarray([float(f"{a:.6g}") for a in x]), None, "6 digits"),
+        (lambda x: np.round(1000 * x), 1.0, "digits"),
+        (lambda x: np.where(x > 0.5, 1.0, 2.0), 0.0, ""),
+    ],
+)
+def test_the_step_between_rounded_numbers(values, step, words):
+    found, said = rounding_step(values(np.random.default_rng(0).uniform(0.01, 1.7, 500)))
+    assert words in said and (step is None or found == pytest.approx(step, rel=0.3))

@@ -92,7 +92,7 @@ def _on_recording(fit: Quality, evidence: Evidence) -> Verdict:
     if not fit.at_minimum:
         return _not_converged(fit)
     if not fit.misses:
-        return _fitted(fit, evidence.limit)
+        return _fitted(fit, "" if evidence.shift else evidence.limit)
     noise = _noise_alone(fit)
     if noise is not None:
         return noise

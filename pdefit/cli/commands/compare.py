@@ -114,7 +114,9 @@ def _difference(first: RunFiles, other: RunFiles) -> str:
     """In what the observations of two runs differ; empty where they are the same wherever both have them."""
     common, alone, films = set[str](), set[str](), _films(other)
     for one, two in [(lazy_fields(path), lazy_fields(films[n])) for n, path in _films(first).items() if n in films]:
-        here, there = ({n for n in map(str, of) if n.endswith(("_observed", "_true"))} for of in (one, two))
+        # the truth counts where it is observed: that of a hidden field has no noise to measure a difference by
+        truths = [f"{field}_true" for field in first.summary.sigma]
+        here, there = ({n for n in map(str, of) if n.endswith("_observed") or n in truths} for of in (one, two))
         common, alone = common | (here & there), alone | (here ^ there)
         for name in sorted(here & there):
             x, y = xarray.align(one[name], two[name], join="inner")

@@ -9,6 +9,7 @@ import pytest
 from pdefit import PdefitError
 from pdefit.cli.config._reader import read_section
 from pdefit.cli.config._types import Count, Number, Pair, Read, count
+from pdefit.cli.config.sources import DataSettings
 from pdefit.integrate.loop.batch import AbstractBatch, Chunk
 
 
@@ -85,3 +86,11 @@ def test_all_keys_that_are_missing_are_named_at_once():
         PdefitError, match="^here.kind and here.inner are missing; here expects kind .*and inner .a mapping"
     ):
         read_section(_Section, {}, "here")
+
+
+@pytest.mark.parametrize(
+    ("sigma", "certain"), [(0.1, False), ({"value": 0.1}, False), ({"value": "sd", "certain": True}, True)]
+)
+def test_a_sigma_may_be_certain(sigma, certain):
+    data = read_section(DataSettings, {"path": "film.h5", "variables": {"u": "u"}, "sigma": {"u": sigma}}, "data")
+    assert data.certain == certain and data.stated["u"] == (sigma["value"] if isinstance(sigma, dict) else sigma)

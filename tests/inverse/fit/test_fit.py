@@ -7,6 +7,8 @@ import pytest
 from problems import VALUE, fisher, fisher_functional, planets_functional, stable
 
 import pdefit
+from pdefit._util.trees import cast
+from pdefit.inverse.fit._compiled_loop import first_carry
 
 
 @pytest.mark.parametrize(
@@ -140,3 +142,25 @@ def test_a_step_that_is_hardly_stable_at_the_estimate_is_mentioned():
     limit = stable(fisher()) * 2.785 / 2
     assert 0.8 * limit < 0.22 < limit
     assert any("close to the stability limit" in event for event in found.events)
+
+
+@pytest.mark.parametrize("optimizer", ["LevenbergMarquardt", "GaussNewtonCG", "LBFGS"])
+def test_a_minimum_is_recognised_in_float32(optimizer):
+    """The round-off of J is measured: a step that promises less than it ends the search."""
+    double = fisher_functional(noise=0.02)
+    single = pdefit.Functional(
+        cast(double.problem, jnp.float32),
+        double.observations,
+        dict.fromkeys(("D", "r"), pdefit.transforms.Log()),
+        dt=0.05,
+    )
+    assert float(first_carry(double, pdefit.optimizers.LevenbergMarquardt(), double.theta0).state.box.round_off) == 0.0
+    assert (
+        1e-8
+        < float(first_carry(single, pdefit.optimizers.LevenbergMarquardt(), single.theta0).state.box.round_off)
+        < 1e-3
+    )
+    found = pdefit.fit(single, [getattr(pdefit.optimizers, optimizer)()], max_iterations=60)
+    exact = pdefit.fit(double, [pdefit.optimizers.LevenbergMarquardt()])
+    error = pdefit.intervals(exact.functional, exact.theta, sigma_stated=True).error
+    assert found.converged and np.all(np.abs(np.asarray(found.theta - exact.theta)) < 0.05 * error)
