@@ -199,7 +199,7 @@ def _clean(config: Section, **more: Any) -> Row:
         "limited by the discretisation or by the file's digits",
         (FITTED, LIMITED, ROUNDED),
         config,
-        (LIMITED, HOW_MUCH),
+        (DIGITS, HOW_MUCH),
         **more,
     )
 

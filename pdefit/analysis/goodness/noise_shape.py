@@ -20,7 +20,7 @@ class NoiseShape(NamedTuple):
 
     **Arguments:**
 
-    - `kind`: `frame`, `start`, `signal` or `offset`.
+    - `kind`: `frame`, `stiff` (a first frame that is not followed), `start`, `signal` or `offset`.
     - `words`: what was seen, a clause.
     - `remedy`: what to do about it.
     """
@@ -43,7 +43,14 @@ def noise_shapes(film: ResidualFilm) -> Iterator[NoiseShape]:
         return
     beyond = np.asarray([deviations(float(s / usual), float(max(n, 1))) for s, n in zip(square, count, strict=True)])
     loud = np.flatnonzero((beyond > _SURE) & (square > _LOUD * usual))
-    if 0 < loud.size <= max(1, len(r) // 10):
+    if 0 in loud:
+        yield NoiseShape(
+            "stiff",
+            f"residuals of {film.variable} in the first frame are {np.sqrt(square[0] / usual):.2g} times those of the others: the "
+            f"initial state does not follow it",
+            "free the initial state, or loosen its prior (a smaller length or a larger amplitude of its smoothing)",
+        )
+    elif 0 < loud.size <= max(1, len(r) // 10):
         times = np.sqrt(square[loud].max() / usual)
         frames = ", ".join(map(str, loud[:5]))
         yield NoiseShape(

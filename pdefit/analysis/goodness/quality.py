@@ -81,10 +81,15 @@ def judge(
 
 
 def _of_range(functional: Functional, residuals: Mapping[str, np.ndarray]) -> float:
-    """Root mean square of the residuals as a part of the range of their variable, the largest of all variables."""
+    """Root mean square of the residuals as a part of the range of their variable, the largest of all variables.
+
+    Infinite where there are no cells: particles and species have no errors but those of the step, which is tried.
+    """
     parts = []
     for name, r in residuals.items():
         data = functional.observations
+        if not _grid_axes(functional, name, r.ndim - 2):
+            return float("inf")
         values = np.asarray(data.values[name], float)[np.asarray(data.mask[name])]
         size = np.sqrt(np.sum(r**2) / max(np.count_nonzero(functional.fitted(name)), 1))
         parts.append(

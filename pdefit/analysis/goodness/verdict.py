@@ -127,7 +127,7 @@ def _fitted(fit: Quality, limit: str) -> Verdict:
     if fit.sigma_known and chi2 < FAR_BELOW:
         return Verdict(FITTED, (f"residuals are far below sigma (chi2 per value {chi2:.1e})", *_also(limit)))
     named = tuple(n.words for n in fit.noise)
-    loud = [n for n in fit.noise if n.kind in ("frame", "signal")]
+    loud = [n for n in fit.noise if n.kind in ("frame", "stiff", "signal")]
     if loud:
         return Verdict(NOISY, (*named, f"chi2 per value {chi2:.3g}"), "; ".join(n.remedy for n in loud))
     start = "; ".join(n.remedy for n in fit.noise)
@@ -224,8 +224,8 @@ def _remedy(fit: Quality) -> str:
         return (
             "fit the whole record, or free the states at the starts of windows (nodes), from where this fit has ended"
         )
-    if offsets := [n.remedy for n in fit.noise if n.kind == "offset"]:
-        return offsets[0]
+    if named := [n.remedy for n in fit.noise if n.kind in ("stiff", "offset")]:
+        return named[0]
     if fit.chi2_per_value > _LARGE and fit.large:
         return "start from another guess first, then question the equation where the residuals of the report are large"
     return (

@@ -88,7 +88,9 @@ def frames_kept_out(settings: Settings, ts: np.ndarray) -> np.ndarray:
 def fitted_frames(times: Times, ts: np.ndarray) -> int:
     """Number of frames of a record at times `ts` that are fitted: those up to `times.fit_until`."""
     stop = times.last_fitted
-    fitted = ts.size if stop is None else int(np.searchsorted(ts, stop, side="right"))
+    # a time that was typed is the nearest number to a frame's, but for round-off
+    slack = 1e-9 * float(ts[-1] - ts[0])
+    fitted = ts.size if stop is None else int(np.searchsorted(ts, stop + slack, side="right"))
     if fitted < 2:
         raise PdefitError(f"times.fit_until = {stop} leaves {fitted} frames to fit; the record starts at {ts[0]:g}")
     return fitted

@@ -22,6 +22,7 @@ def frame(k, factor):
     ("factor", "kind", "words"),
     [
         (frame(17, 3.0), "frame", "in frame 17 (the first is 0) are 3"),
+        (frame(0, 3.0), "stiff", "the initial state does not follow it"),
         (frame(0, 0.2), "start", "the initial state follows its noise"),
         (0.3 + 2 * SIGNAL, "signal", "noise grows with the signal"),
     ],

@@ -8,7 +8,7 @@ from pdefit.cli.config._reader import read_section
 from pdefit.cli.config.sources import Times
 from pdefit.cli.run import from_twin as module
 from pdefit.cli.run.build import build_experiment
-from pdefit.cli.run.source import frame_times
+from pdefit.cli.run.source import fitted_frames, frame_times
 from pdefit.inverse.fit.unstable_steps import share_of_limit
 from pdefit.inverse.objective.compiled import VALUE
 
@@ -24,6 +24,11 @@ def times(**changes):
 def test_without_a_forecast_all_frames_are_fitted():
     np.testing.assert_array_equal(frame_times(times()), [0.0, 0.5, 1.0, 1.5, 2.0])
     assert times().last_fitted is None and times(fit_until=1.0).last_fitted == 1.0
+
+
+def test_a_time_that_was_typed_is_that_of_its_frame():
+    """0.1 * 19 is 1.9000000000000001."""
+    assert fitted_frames(times(fit_until=1.9), 0.1 * np.arange(1, 25)) == 19
 
 
 def test_frames_of_the_forecast_follow_and_are_not_fitted():
