@@ -46,8 +46,8 @@ def noise_shapes(film: ResidualFilm) -> Iterator[NoiseShape]:
     if 0 in loud:
         yield NoiseShape(
             "stiff",
-            f"residuals of {film.variable} in the first frame are {np.sqrt(square[0] / usual):.2g} times those of the others: the "
-            f"initial state does not follow it",
+            f"residuals of {film.variable} in the first frame are {np.sqrt(square[0] / usual):.2g} times those of the others: "
+            "the initial state does not follow it",
             "free the initial state, or loosen its prior (a smaller length or a larger amplitude of its smoothing)",
         )
     elif 0 < loud.size <= max(1, len(r) // 10):
