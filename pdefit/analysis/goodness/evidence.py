@@ -173,7 +173,8 @@ class Evidence:
     - `doubt`: why intervals are not to be trusted even where the model fits; empty where they are, or there are none.
     - `limit`: sentence about how far finer steps and cells move the estimates; empty where that is unknown.
     - `rounding`: sentence about the precision of the data, where residuals are no larger; empty otherwise.
-    - `numbers`: sentences about numbers that the data do not determine, or that stand at a bound or fall to zero.
+    - `numbers`: sentences about numbers that the data do not determine, or that fall to zero.
+    - `bound`: names of numbers that stand at a bound.
     """
 
     recordings: Mapping[str, Quality]
@@ -182,6 +183,7 @@ class Evidence:
     limit: str = ""
     rounding: str = ""
     numbers: tuple[str, ...] = ()
+    bound: tuple[str, ...] = ()
 
 
 def _largest_ratio(values: int, exact: bool = False) -> float:

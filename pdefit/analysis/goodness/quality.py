@@ -21,6 +21,8 @@ from pdefit.systems.capabilities import AbstractGridded
 
 # evaluations of the last stage that show whether J still falls, and the part of them that is looked at
 _FEWEST, _LAST = 8, 4
+# excess of the test of offsets, as a part of that of the surest test
+_AMONG = 0.7
 # projections in turn onto what offsets and numbers explain
 _TURNS = 30
 # an error of first order is twice the change with half the step; a little more is for what fitted fields take up
@@ -135,23 +137,30 @@ def _level(film: ResidualFilm, axes: tuple[int, ...]) -> tuple[np.ndarray, np.nd
 
 def _offsets(film: ResidualFilm, found: Sequence[Structure]) -> Iterator[NoiseShape]:
     """Offsets of frames, or of places, that take away all structure there is."""
-    if len(film.dims) < 2 or not any(s.excess > SURE for s in found):
+    surest = max((s.excess for s in found), default=0.0)
+    if len(film.dims) < 2 or surest < SURE:
         return
-    for each, axes, cause, remedy in (
+    in_space = tuple(range(1, film.residuals.ndim))
+    for each, where, axes, cause, remedy in (
         (
             "frame",
-            range(1, film.residuals.ndim),
+            "averaged over every frame",
+            in_space,
             "a drift of the baseline, or a source that is the same everywhere",
             "free an offset of the instrument, or add a source, and compare",
         ),
         (
             "place",
+            "averaged over time at every place",
             (0,),
             "a pattern of the instrument, or a source that stands still",
             "subtract a dark frame, or fit a field of sources, and compare",
         ),
     ):
-        level, rest = _level(film, tuple(axes))
+        # so many offsets take up whatever there is: their own test must be among the surest
+        if max((s.excess for s in found if s.where == where), default=0.0) < _AMONG * surest:
+            continue
+        level, rest = _level(film, axes)
         if all(s.excess < SURE for s in structures(film.without(film.residuals - rest))):
             ends = f"{np.min(-level):+.2g} to {np.max(-level):+.2g}"
             yield NoiseShape(

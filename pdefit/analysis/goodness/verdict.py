@@ -52,7 +52,16 @@ def decide(evidence: Evidence) -> Verdict:
     # any other verdict casts doubt on the intervals by itself
     if evidence.doubt and worst.word == FITTED:
         reasons += (evidence.doubt if evidence.shift else f"intervals are not to be trusted: {evidence.doubt}",)
-    return dataclasses.replace(worst, reasons=(*reasons, *evidence.numbers))
+    remedy, names = worst.next, " and ".join(evidence.bound)
+    if evidence.bound:
+        reasons += (f"{names} at a bound",)
+        # a bound alone makes a right model miss
+        remedy = (
+            f"widen the bounds of {names}" if fit.misses else remedy or f"widen the bounds of {names}, or hold it there"
+        )
+    if evidence.shift and worst.word == FITTED:
+        remedy = remedy or "refine what moves the estimate (cells or steps), and fit again"
+    return dataclasses.replace(worst, reasons=(*reasons, *evidence.numbers), next=remedy)
 
 
 def distrust(word: str, noiseless: bool) -> str:
@@ -193,7 +202,8 @@ def _strength(fit: Quality, kind: str) -> float:
 
 def _evidence(fit: Quality) -> tuple[str, ...]:
     """All that speaks against independent noise, in order of weight."""
-    lines, chi2 = list[str](), fit.chi2_per_value
+    lines, chi2 = [n.words for n in fit.noise if n.kind in ("frame", "stiff")], fit.chi2_per_value
+    first = len(lines)
     if fit.large and chi2 > _LARGE:
         lines.append(
             f"residuals are {np.sqrt(chi2):.2g} times sigma (chi2 per value {chi2:.3g}): the equation lacks a term, or the "
@@ -202,20 +212,25 @@ def _evidence(fit: Quality) -> tuple[str, ...]:
     elif fit.large:
         lines.append(f"residuals are larger than sigma (chi2 per value {chi2:.3g})")
     noisy_starts = "; windows that start from noisy data cause that too" if fit.windows_from_data else ""
-    if lines:
-        lines[0] += noisy_starts
+    if lines[first:]:
+        lines[first] += noisy_starts
     if fit.correlated:
         name, axis, c = fit.correlated[0]
         lines.append(f"residuals of {name} are correlated along {axis} ({c.value:.2f} ± {c.spread:.2f}{noisy_starts})")
     # beside a large correlation, weak structure says nothing new; a footprint says what the term may be
     footprint = [s for s in fit.structured if not s.axes]
-    for s in (fit.structured[:1] if not lines else []) + [s for s in footprint[:1] if lines or s != fit.structured[0]]:
+    told = bool(lines[first:])
+    for s in (fit.structured[:1] if not told else []) + [s for s in footprint[:1] if told or s != fit.structured[0]]:
         lines.append(
             f"residuals of {s.variable} {s.where} hold a misfit of {s.size:.2g} sigma ({s.excess:.1f} standard deviations)"
         )
     if fit.unheld and fit.heldout is not None:
         lines.append(f"held-out frames have chi2 per value {fit.heldout[0]:.3g}, the fitted ones {chi2:.3g}")
-    return (*lines, *(() if fit.large else _excess(fit)), *(n.words for n in fit.noise if n.kind != "signal"))
+    return (
+        *lines,
+        *(() if fit.large else _excess(fit)),
+        *(n.words for n in fit.noise if n.kind in ("start", "offset")),
+    )
 
 
 def _remedy(fit: Quality) -> str:
@@ -224,7 +239,7 @@ def _remedy(fit: Quality) -> str:
         return (
             "fit the whole record, or free the states at the starts of windows (nodes), from where this fit has ended"
         )
-    if named := [n.remedy for n in fit.noise if n.kind in ("stiff", "offset")]:
+    if named := [n.remedy for n in fit.noise if n.kind in ("frame", "stiff", "offset")]:
         return named[0]
     if fit.chi2_per_value > _LARGE and fit.large:
         return "start from another guess first, then question the equation where the residuals of the report are large"

@@ -15,6 +15,7 @@ from pdefit.cli.run.discretisation import Discretisation
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.runtime.terminal import say
 from pdefit.data.noise import rounding_step
+from pdefit.inverse.controls.vector import BoundControl
 from pdefit.inverse.fit.result import Fit
 from pdefit.inverse.objective.compiled import VALUE
 from pdefit.inverse.objective.functional import Functional
@@ -72,6 +73,7 @@ def fit_quality(exp: Experiment, found: Fit, moved: Discretisation, known: Inter
         limit=moved.limit,
         rounding=_rounding(found),
         numbers=_about_numbers(found, known),
+        bound=_at_bound(found),
     )
     counted = None
     if known is not None and any(quality.correlated or quality.structured for _, quality in judged.values()):
@@ -139,36 +141,43 @@ def _rounding(found: Fit) -> str:
     return f"residuals are {worst:.2g} times the step of the numbers in the data ({digits}), so they say nothing more"
 
 
-def _about_numbers(found: Fit, known: Intervals | None) -> tuple[str, ...]:
-    """Sentences about numbers that stand at a bound, fall to zero, or are not determined."""
-    functional = found.functional
-    theta, guess = np.asarray(found.theta), np.asarray(functional.theta0)
-    lower, upper = functional.controls.box()
-    lines, first, names = list[str](), 0, functional.controls.names()
-    bound, fallen = list[str](), list[str]()
-    for control in functional.controls.items:
-        span = range(first, first + control.size)
+def _numbers(found: Fit) -> list[tuple[BoundControl, slice]]:
+    """Controls that are numbers, and their places in theta."""
+    places, first = list[tuple[BoundControl, slice]](), 0
+    for control in found.functional.controls.items:
+        if not (control.is_field or control.is_node):
+            places.append((control, slice(first, first + control.size)))
         first += control.size
-        if control.is_field or control.is_node:
-            continue
-        bound += [names[i] for i in span if theta[i] <= lower[i] or theta[i] >= upper[i]]
-        now, before = (
-            np.ravel(np.asarray(control.to_physical(jnp.asarray(x[span.start : span.stop])))) for x in (theta, guess)
-        )
+    return places
+
+
+def _at_bound(found: Fit) -> tuple[str, ...]:
+    """The names of numbers that stand at a bound."""
+    theta, (lower, upper), names = (
+        np.asarray(found.theta),
+        found.functional.controls.box(),
+        found.functional.controls.names(),
+    )
+    places = [i for _, span in _numbers(found) for i in range(span.start, span.stop)]
+    return tuple(names[i] for i in places if theta[i] <= lower[i] or theta[i] >= upper[i])
+
+
+def _about_numbers(found: Fit, known: Intervals | None) -> tuple[str, ...]:
+    """Sentences about numbers that fall to zero, or are not determined."""
+    functional, lines, fallen = found.functional, list[str](), list[str]()
+    theta, guess, names = np.asarray(found.theta), np.asarray(functional.theta0), functional.controls.names()
+    for control, span in _numbers(found):
+        now, before = (np.ravel(np.asarray(control.to_physical(jnp.asarray(x[span])))) for x in (theta, guess))
         tiny = np.abs(now) < _FALLEN * np.abs(before)
-        fallen += [names[i] for i, t in zip(span, tiny, strict=True) if t and names[i] not in bound]
-    if bound:
-        lines.append(f"{', '.join(bound)} at a bound: widen the bounds, or hold it there and say so")
+        fallen += [names[span.start + k] for k in np.flatnonzero(tiny)]
     if fallen:
         grows = any(
-            _grows(np.asarray(x), np.asarray(one.functional.observations.mask[n]))
+            _grows(np.asarray(x), np.asarray(one.functional.observations.mask[name]))
             for one in found.recordings
-            for n, x in one.functional.observations.values.items()
+            for name, x in one.functional.observations.values.items()
         )
         source = (
-            " while the observed fields grow: is a source missing?"
-            if grows
-            else " (of the guess less than a thousandth is left)"
+            " while the observed fields grow: is a source missing?" if grows else " (less than a thousandth is left)"
         )
         lines.append(f"{' and '.join(fallen[:4])} fall to zero{source}")
     if known is not None and known.unidentifiable:

@@ -11,15 +11,16 @@ from pdefit.inverse.uncertainty.intervals import Intervals
 
 # a number is moved by this part of its standard error, so that the model is linear and round-off far below
 _PART = 0.1
-# numbers, at most: each costs a forward run
-_MOST = 30
+# numbers, at most: each costs a forward run; and numbers times values, which are held
+_MOST, _MOST_HELD = 30, 50_000_000
 
 
 def influences(found: Fit, known: Intervals) -> list[list[dict[str, np.ndarray]]]:
     """Changes of the weighted residuals of every recording with each fitted number, all other unknowns adjusted.
 
     For number k it is J_r (J_r^T J_r)^-1 e_k, of norm 1: the weight with which every value enters the estimate. It costs
-    a forward run a number. Numbers that the data do not determine have none, and neither have more than 30.
+    a forward run a number. Numbers that the data do not determine have none. Neither have more than 30, or more than
+    fifty million values times numbers.
 
     **Arguments:**
 
@@ -38,12 +39,13 @@ def influences(found: Fit, known: Intervals) -> list[list[dict[str, np.ndarray]]
 
 
 def numbers(found: Fit, known: Intervals) -> Sequence[int]:
-    """The elements of theta that are numbers with a known interval; none where there are more than 30."""
+    """The elements of theta that are numbers with a known interval; none where their influences would be too many."""
     items = found.functional.controls.items
     alone = np.concatenate([np.full(c.size, not (c.is_field or c.is_node)) for c in items])[: len(known.inverse)]
     usable = alone & np.isfinite(known.error[: len(alone)]) & (np.diag(known.inverse[:, : len(alone)]) > 0)
     chosen = np.flatnonzero(usable)
-    return chosen.tolist() if chosen.size <= _MOST else []
+    few = chosen.size <= _MOST and chosen.size * found.functional.observed_values <= _MOST_HELD
+    return chosen.tolist() if few else []
 
 
 def remaining(found: Fit, known: Intervals) -> float:

@@ -123,10 +123,22 @@ def test_doubts_about_intervals_stand_behind_what_decides():
     doubt = distrust(FITTED, noiseless=True)
     assert "no noise" in doubt and distrust(FITTED, noiseless=False) == ""
     assert _decided({}, doubt=doubt).reason.endswith(f"no structure; intervals are not to be trusted: {doubt}")
-    assert _decided({}, shift="a step", doubt=doubt).reason.endswith(f"no structure; a step; {doubt}")
+    assert _decided({}, shift="a step", doubt=doubt).reasons[1:] == ("a step", doubt)
     stopped = _decided({"converged": False}, shift="a step", doubt=doubt, numbers=("D falls to zero",))
     assert stopped.reasons[1:] == ("a step", "D falls to zero") and "iterations" in stopped.next
     assert stopped.reason == f"{'; '.join(stopped.reasons)}. Next: {stopped.next}"
+
+
+def test_a_number_at_its_bound_comes_first():
+    verdict = _decided({"chi2": 1.8} | _white(0.5, 0.01), bound=("r",))
+    assert verdict.word == MISSES and "r at a bound" in verdict.reason and verdict.next == "widen the bounds of r"
+    assert _decided({}, bound=("r",)).next == "widen the bounds of r, or hold it there"
+
+
+def test_a_loud_frame_is_told_before_what_it_spoils():
+    loud = NoiseShape("frame", "frame 10 is loud", "mask it")
+    verdict = _decided({"chi2": 7.0, "noise": (loud,)} | _white(0.5, 0.01))
+    assert verdict.reasons[0] == "frame 10 is loud" and verdict.next == "mask it"
 
 
 def test_data_end_where_their_digits_end():
