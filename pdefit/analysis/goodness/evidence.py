@@ -111,7 +111,7 @@ class Quality:
 
     @property
     def at_minimum(self) -> bool:
-        """Whether the optimizer recognised a minimum, or numbers stand so near one that their errors hide the rest."""
+        """Test for a minimum: the optimizer recognised one, or numbers stand so near one that their errors hide the rest."""
         return self.converged or self.remaining <= _NEAR
 
     @property
@@ -143,17 +143,17 @@ class Quality:
 
     @property
     def large(self) -> bool:
-        """Whether residuals are larger than sigma."""
+        """Test for residuals that are larger than sigma."""
         return self.sigma_known and not self.chi2_per_value <= self.largest_chi2
 
     @property
     def unheld(self) -> bool:
-        """Whether held-out frames are fitted worse than the others."""
+        """Test for held-out frames that are fitted worse than the others."""
         return self.heldout is not None and self.heldout[0] > _largest_ratio(self.heldout[1]) * self.chi2_per_value
 
     @property
     def misses(self) -> bool:
-        """Whether residuals are anything but independent noise of at most the stated size."""
+        """Test for residuals that are anything but independent noise of at most the stated size."""
         if self.sigma_known and self.chi2_per_value < FAR_BELOW:
             return False
         return bool(self.large or self.correlated or self.structured or self.unheld)

@@ -31,7 +31,7 @@ class NoiseShape(NamedTuple):
 
 
 def noise_shapes(film: ResidualFilm) -> Iterator[NoiseShape]:
-    """What the sizes of the residuals of one variable say about its noise."""
+    """Shapes of the noise of one variable, from the sizes of its residuals."""
     r = film.residuals
     axes = tuple(range(1, r.ndim))
     count = np.sum(np.isfinite(r), axis=axes)

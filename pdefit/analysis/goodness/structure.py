@@ -25,7 +25,7 @@ class Structure(NamedTuple):
     **Arguments:**
 
     - `variable`: its name.
-    - `where`: what was averaged, in words that follow "residuals of u": `averaged over 4 x 4 (time x x)`.
+    - `where`: what was averaged, in words that follow "residuals of u": `averaged over 4 frames x 4 points along x`.
     - `axes`: the axes along which it was averaged; empty for footprints.
     - `excess`: how far it exceeds what independent noise gives, in standard deviations.
     - `size`: the root mean square of the structure in units of sigma, 0 where there is less than noise gives.

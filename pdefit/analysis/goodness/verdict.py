@@ -18,7 +18,7 @@ STOPPED_AND_MISSES = "not converged, and the model misses structure"
 WORDS = (FITTED, LIMITED, ROUNDED, NOISY, MISSES, STOPPED, STOPPED_AND_MISSES)
 
 # chi2 per value of residuals so small that sigma must be too large
-SMALLEST_CHI2 = 0.5
+_SMALLEST = 0.5
 # chi2 per value of residuals twice sigma, which no small term leaves
 _LARGE = 4.0
 # a fit whose J falls by less than this in the last quarter of its evaluations is near its end
@@ -89,11 +89,12 @@ def _on_recording(fit: Quality, evidence: Evidence) -> Verdict:
     - Structure in time alone or in space alone, and size without structure, are the noise's.
     - Whatever remains is the model's. Where the optimizer recognised no minimum, it is so only if J stands still.
     """
-    if evidence.rounding and (fit.misses or not fit.at_minimum):
+    doubtful = fit.misses or not fit.at_minimum
+    if evidence.rounding and doubtful:
         return Verdict(ROUNDED, (evidence.rounding, *_also(evidence.limit)), "")
-    if (fit.misses or not fit.at_minimum) and _is_discretisation(fit):
+    if doubtful and _is_discretisation(fit):
         return Verdict(LIMITED, _limited(fit, evidence), "take finer steps or cells, and look again")
-    if not fit.sigma_stated and fit.of_range < _NOISELESS and (fit.misses or not fit.at_minimum):
+    if not fit.sigma_stated and fit.of_range < _NOISELESS and doubtful:
         small = f"residuals are {fit.of_range:.1g} of the range of the data: there is no noise to compare them with"
         return Verdict(
             LIMITED, (small, *_also(evidence.limit)), "take finer steps or cells where more digits are needed"
@@ -120,7 +121,7 @@ def _is_discretisation(fit: Quality) -> bool:
 
 
 def _limited(fit: Quality, evidence: Evidence) -> tuple[str, ...]:
-    """What limits a fit whose residuals are errors of the discretisation."""
+    """Sentences about a fit whose residuals are errors of the discretisation."""
     share = 0.0 if fit.refined is None else 1 - fit.refined.chi2 / fit.chi2
     how = f"finer steps and cells take away {share:.0%} of the squared residuals"
     if share < _EXPLAINED:
@@ -143,9 +144,9 @@ def _fitted(fit: Quality, limit: str) -> Verdict:
     if not fit.sigma_known:
         unknown = "residuals show no structure (sigma was not known beforehand, so their size is no test)"
         return Verdict(FITTED, (unknown, *named), start)
-    if chi2 < SMALLEST_CHI2 * (1 - fit.controls / max(fit.values, 1)) and fit.values > _ENOUGH:
+    if chi2 < _SMALLEST * (1 - fit.controls / max(fit.values, 1)) and fit.values > _ENOUGH:
         smaller = f"residuals show no structure, but are {np.sqrt(chi2):.2g} times sigma: sigma is too large"
-        return Verdict(NOISY, (smaller, *named), f"state a sigma {np.sqrt(chi2):.2g} times as large, or sigma: auto")
+        return Verdict(NOISY, (smaller, *named), _other_sigma(chi2))
     return Verdict(FITTED, (f"chi2 per value {chi2:.3g}, residuals show no structure", *_excess(fit), *named), start)
 
 
@@ -173,8 +174,7 @@ def _noise_alone(fit: Quality) -> Verdict | None:
         if fit.sigma_exact or fit.values < _ENOUGH or not np.isfinite(chi2):
             return None
         why = f"residuals show no structure, but are {np.sqrt(chi2):.2g} times sigma"
-        remedy = f"state a sigma {np.sqrt(chi2):.2g} times as large, or sigma: auto"
-        return Verdict(NOISY, (*named, why), remedies or remedy)
+        return Verdict(NOISY, (*named, why), remedies or _other_sigma(chi2))
     in_time, in_space = _strength(fit, "time"), _strength(fit, "space")
     # a memory enlarges slow footprints, too
     along = max((s.excess for s in fit.structured if not s.axes), default=0.0)
@@ -187,6 +187,11 @@ def _noise_alone(fit: Quality) -> Verdict | None:
     remedy = "take the intervals that count the correlation; thin the points, and compare"
     why = "frames share nothing, so neighbouring values share their noise (overlapping windows, a filter)"
     return Verdict(NOISY, (*_evidence(fit), why), remedy)
+
+
+def _other_sigma(chi2: float) -> str:
+    """The next step where residuals have another size than sigma."""
+    return f"state a sigma {np.sqrt(chi2):.2g} times as large, or sigma: auto"
 
 
 def _strength(fit: Quality, kind: str) -> float:
@@ -234,7 +239,7 @@ def _evidence(fit: Quality) -> tuple[str, ...]:
 
 
 def _remedy(fit: Quality) -> str:
-    """What to do about residuals that miss structure."""
+    """The next step where residuals show that the model misses structure."""
     if fit.windows_from_data:
         return (
             "fit the whole record, or free the states at the starts of windows (nodes), from where this fit has ended"

@@ -92,7 +92,7 @@ def _finished(run: Path) -> RunFiles:
 
 
 def _configuration(fit: RunFiles) -> dict[str, Any]:
-    """What a fit was made with."""
+    """The recorded configuration of a fit, with its provenance."""
     recorded: Any = OmegaConf.to_container(read_recorded(fit.path(".hydra/config.yaml"), []), resolve=False)
     return recorded | {key: fit.provenance.get(key) for key in ("experiment", "equations", "versions")}
 
@@ -142,7 +142,7 @@ def _sigma(fit: RunFiles, field: str) -> list[float]:
 
 
 def _misfits(fits: Sequence[RunFiles]) -> list[dict[str, Misfit]]:
-    """What each run leaves unexplained at the frames that all fit, by recording and quantity."""
+    """Misfits of each run at the frames that all fit, by recording and quantity."""
     left: list[dict[str, Misfit]] = [{} for _ in fits]
     for name in [name for name in _films(fits[0]) if all(name in _films(fit) for fit in fits)]:
         with contextlib.ExitStack() as stack:
@@ -155,7 +155,7 @@ def _misfits(fits: Sequence[RunFiles]) -> list[dict[str, Misfit]]:
 
 
 def _results(fit: RunFiles, left: Mapping[str, Misfit]) -> dict[str, Any]:
-    """What a run has reached, by name."""
+    """Results of a run by name."""
     summary, holdout = fit.summary, _configuration(fit).get("holdout")
     ts = np.concatenate([of.time[of.phase == 0] for of in map(lazy_fields, _films(fit).values())])
     span = f"from {np.min(ts, initial=np.inf):.6g} to {np.max(ts, initial=-np.inf):.6g}{with_space(summary.time_unit)}"

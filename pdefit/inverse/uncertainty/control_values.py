@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from pdefit.inverse.controls.vector import BoundControl, Controls
 from pdefit.inverse.objective.abstract import AbstractObjective
@@ -31,6 +31,12 @@ def values_at(functional: AbstractObjective, theta: Array, constrained: bool) ->
         return functional.controls.values(theta)
     problem = functional.at(theta)
     return {c.path: c.where(problem) for c in functional.controls.items}
+
+
+def are_numbers(controls: Controls) -> Bool[np.ndarray, " p"]:
+    """The elements of theta that are numbers of their own, neither fields nor node states."""
+    each = [np.full(c.size, not (c.is_field or c.is_node)) for c in controls.items]
+    return np.concatenate([np.zeros(0, bool), *each])
 
 
 def at_points(controls: Controls, changes: Float[Array, "n p"]) -> Float[Array, "n p"]:

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pdefit.inverse.fit.result import Fit
+from pdefit.inverse.uncertainty.control_values import are_numbers
 from pdefit.inverse.uncertainty.discretisation import residual_changes
 from pdefit.inverse.uncertainty.intervals import Intervals
 
@@ -40,8 +41,7 @@ def influences(found: Fit, known: Intervals) -> list[list[dict[str, np.ndarray]]
 
 def numbers(found: Fit, known: Intervals) -> Sequence[int]:
     """The elements of theta that are numbers with a known interval; none where their influences would be too many."""
-    items = found.functional.controls.items
-    alone = np.concatenate([np.full(c.size, not (c.is_field or c.is_node)) for c in items])[: len(known.inverse)]
+    alone = are_numbers(found.functional.controls)[: len(known.inverse)]
     usable = alone & np.isfinite(known.error[: len(alone)]) & (np.diag(known.inverse[:, : len(alone)]) > 0)
     chosen = np.flatnonzero(usable)
     few = chosen.size <= _MOST and chosen.size * found.functional.observed_values <= _MOST_HELD
@@ -53,9 +53,7 @@ def remaining(found: Fit, known: Intervals) -> float:
 
     NaN without numbers, or where one has no interval.
     """
-    items = found.functional.controls.tabulated.items
-    alone = np.concatenate([np.zeros(0, bool), *(np.full(c.size, not c.is_field) for c in items)])
-    chosen = np.flatnonzero(alone[: len(known.inverse)])
+    chosen = np.flatnonzero(are_numbers(found.functional.controls)[: len(known.inverse)])
     steps, errors = known.inverse[chosen] @ known.gradient, known.error[chosen]
     if not chosen.size or not np.all(errors > 0):
         return float("nan")

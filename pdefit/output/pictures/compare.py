@@ -22,7 +22,7 @@ _LABEL = "(data - prediction) / rms"
 
 
 class Misfit(NamedTuple):
-    """What a run leaves unexplained of a quantity.
+    """The misfit of a run in one quantity.
 
     **Arguments:**
 
@@ -37,7 +37,7 @@ class Misfit(NamedTuple):
 
 
 def misfits(film: Film, numbers: Sequence[int]) -> dict[str, Misfit]:
-    """What a film leaves unexplained of each observed quantity at some frames, by its name with its unit."""
+    """Misfits of a film in each observed quantity at some frames, by its name with its unit."""
     ts, unit = readable_times(film.ts[numbers], film.time_unit)
     out: dict[str, Misfit] = {}
     every = [*planes(film), *(q for q in quantities(film) if len(q.axes) < 2)]
