@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.errors import PdefitError
 from pdefit.integrate.loop.checkpoint_levels import CheckpointLevels, nest
+from pdefit.integrate.loop.reverse_loop import reverse_loop
 from pdefit.integrate.loop.stepper import AbstractStepper
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.integrate.loop.time_loop import Emit, Probes, checkpoint, growth, store_all, time_loop
@@ -72,6 +73,10 @@ class AbstractAdjoint(eqx.Module):
           of what the observation at its end adds to it. In the last row it is the norm of what enters at the end of the
           trajectory (see `pdefit.integrate.loop.time_loop`).
         """
+
+    def for_gradients(self) -> "AbstractAdjoint":
+        """The algorithm as gradients use it, of which nothing is differentiated forward; by default itself."""
+        return self
 
     @abc.abstractmethod
     def gradient(
@@ -178,8 +183,18 @@ class Checkpointed(AbstractReverse):
     def run(self, stepper, y0, grid, emit, inputs, probes=None):
         return time_loop(stepper, y0, grid, emit, inputs, probes, _nest(grid, self.levels), checkpoint)
 
+    def for_gradients(self):
+        return _InPlace(self.levels)
+
     def account(self, grid, unknowns):
         return _account(_nest(grid, self.levels))
+
+
+class _InPlace(Checkpointed):
+    """The same checkpoints in buffers that are written in place. It cannot be differentiated forward."""
+
+    def run(self, stepper, y0, grid, emit, inputs, probes=None):
+        return reverse_loop(stepper, y0, grid, emit, inputs, probes, _nest(grid, self.levels))
 
 
 def _nest(grid: TimeGrid, levels: int) -> CheckpointLevels:

@@ -187,7 +187,7 @@ def _intervals(found: fitting.Fit, stated: bool, console: Console) -> Intervals 
     if not found.functional.controls.tabulated.items:
         return None
     try:
-        out = intervals(found.functional, found.theta, sigma_stated=stated)
+        out = intervals(found.functional, found.theta, sigma_stated=stated, equations=found.equations)
     except PdefitError as error:
         warn(console, str(error), "no intervals:")
         return None

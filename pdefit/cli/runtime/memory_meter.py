@@ -85,6 +85,9 @@ class Metered(AbstractDriver):
     def normal_equations(self, functional, theta):
         return self.driver.normal_equations(functional, theta)
 
+    def equations_at(self, functional, theta):
+        return self.driver.equations_at(functional, theta)
+
     def close(self):
         self.driver.close()
 

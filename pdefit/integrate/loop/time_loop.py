@@ -43,12 +43,17 @@ def _forward(tree: PyTree, probe: Array) -> tuple[PyTree, None]:
 
 
 def _backward(_: None, cotangent: PyTree) -> tuple[PyTree, Array]:
-    inexact = [c for c in jax.tree.leaves(cotangent) if jnp.issubdtype(c.dtype, jnp.inexact)]
-    squares = [jnp.sum(jnp.square(c), dtype=jnp.float64) for c in inexact]
-    return cotangent, jnp.sqrt(sum(squares, start=jnp.zeros((), jnp.float64)))
+    return cotangent, norm(cotangent)
 
 
 with_adjoint_norm.defvjp(_forward, _backward)
+
+
+def norm(tree: PyTree) -> Float[Array, ""]:
+    """The norm of a tree of cotangents, in float64."""
+    inexact = [c for c in jax.tree.leaves(tree) if jnp.issubdtype(c.dtype, jnp.inexact)]
+    squares = [jnp.sum(jnp.square(c), dtype=jnp.float64) for c in inexact]
+    return jnp.sqrt(sum(squares, start=jnp.zeros((), jnp.float64)))
 
 
 def growth(norms: Float[Array, "*S E 2"]) -> Float[Array, ""]:

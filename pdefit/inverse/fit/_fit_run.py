@@ -295,4 +295,5 @@ class FitRun(Generic[Objective]):
             converged=self.converged,
             seconds={"compile": self.place.compiling, "evaluations": self.place.evaluating},
             events=list(self.place.events),
+            equations=self.driver.equations_at(self.functional, self.theta),
         )

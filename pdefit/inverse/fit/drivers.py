@@ -1,26 +1,23 @@
-"""Drivers, which evaluate a functional for a fit: by one compiled program, or by a loop over pieces of the record."""
+"""The driver that evaluates a functional by a loop over pieces of the record, beside the one that holds it whole."""
 
-import abc
-import functools
 from collections.abc import Callable, Sequence
-from types import SimpleNamespace
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, PyTree
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.memory import in_words, size_in_bytes
 from pdefit.adjoints.base import Checkpointed
-from pdefit.integrate.loop.checkpoint_levels import MOST_LEVELS, cheapest, nest
+from pdefit.integrate.loop.checkpoint_levels import MOST_LEVELS, cheapest
 from pdefit.inverse.fit import _compiled_loop as chunk
-from pdefit.inverse.fit._compiled_loop import Carry, EvaluationLog
+from pdefit.inverse.fit.traced import AbstractDriver as AbstractDriver
+from pdefit.inverse.fit.traced import Size
+from pdefit.inverse.fit.traced import Traced as Traced
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.accumulate import Misfit
-from pdefit.inverse.objective.compiled import GRADIENT, PRODUCT, VALUE, normal_equations
 from pdefit.inverse.objective.functional import Functional
-from pdefit.inverse.offload.cost import Cost, Trial, gradient_cost, state_bytes, tangent_cost, trial
+from pdefit.inverse.offload.cost import Cost, Trial, state_bytes, tangent_cost, trial
 from pdefit.inverse.offload.hosted import HostedFunctional, OffloadedRun
 from pdefit.inverse.offload.planner import OffloadPlan, plan_offload
 from pdefit.inverse.offload.schedule import StorageTier
@@ -28,127 +25,8 @@ from pdefit.inverse.offload.stores import IN_FLIGHT, CheckpointStore, HostStore,
 from pdefit.inverse.offload.time_chunks import TimeChunks
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 
-Size = str | float | int
 # opens a file that keeps so many states with these leaves
 OpenFile = Callable[[Sequence[jax.ShapeDtypeStruct], int], CheckpointStore]
-
-
-class AbstractDriver(abc.ABC):
-    """Evaluation of functionals for optimizers.
-
-    Drivers give the same values and derivatives to round-off. They differ in memory and time. In all methods theta and v
-    are vectors in search space, (p,).
-    """
-
-    @abc.abstractmethod
-    def resolve_for(self, functional: Functional) -> Functional:
-        """The functional with an adjoint that keeps within the driver's budget."""
-
-    @abc.abstractmethod
-    def cost(self, functional: Functional, tangents: bool) -> Cost:
-        """The cost of an evaluation, estimated before it runs.
-
-        **Arguments:**
-
-        - `functional`: the functional.
-        - `tangents`: whether normal equations are evaluated, by tangents, and not a gradient.
-        """
-
-    @abc.abstractmethod
-    def advance(
-        self, functional: AbstractObjective, optimizer: AbstractOptimizer, carry: Carry, limit: int
-    ) -> tuple[int, Carry, EvaluationLog]:
-        """Up to `limit` evaluations of an optimizer, and the log of each.
-
-        **Arguments:**
-
-        - `functional`: the objective.
-        - `optimizer`: the method.
-        - `carry`: its state, and the best point so far.
-        - `limit`: the most evaluations. 0 only compiles, where that can be done first.
-        """
-
-    @abc.abstractmethod
-    def value(self, functional: AbstractObjective, theta: Float[Array, " p"]) -> Float[Array, ""]:
-        """J(theta) as the driver computes it."""
-
-    @abc.abstractmethod
-    def watched_gradient(
-        self, functional: AbstractObjective, theta: Float[Array, " p"]
-    ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, ""]]:
-        """J, its gradient, and the growth of the adjoint on its way back, as optimizers are given them."""
-
-    @abc.abstractmethod
-    def product(
-        self, functional: AbstractObjective, theta: Float[Array, " p"], v: Float[Array, " p"]
-    ) -> Float[Array, " p"]:
-        """The product J_r^T J_r v, as optimizers are given it."""
-
-    @abc.abstractmethod
-    def normal_equations(
-        self, functional: AbstractObjective, theta: Float[Array, " p"]
-    ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, "p p"]]:
-        """J, J_r^T r and J_r^T J_r, as optimizers are given them."""
-
-    @abc.abstractmethod
-    def close(self) -> None:
-        """Drop all checkpoints, and remove their files."""
-
-
-class Traced(AbstractDriver):
-    """The driver with everything on the device, and many evaluations in one compiled loop.
-
-    For whatever fits into the device: it is the fastest. Not for records whose checkpoints do not fit, even with more
-    levels of them (`Hosted`).
-
-    **Arguments:**
-
-    - `memory`: a budget for gradients, such as "500 MB", or in bytes. They take as few levels of checkpoints as it
-      allows. By default the functional's own adjoint decides.
-    """
-
-    def __init__(self, memory: Size | None = None):
-        self.memory = None if memory is None else size_in_bytes(memory, "driver.memory")
-
-    def resolve_for(self, functional):
-        if self.memory is None:
-            return functional
-        tried, layout = trial(functional), functional.layout
-        one = tried.state_bytes * functional.runner.batch.at_once(layout.segments) / layout.segments
-        loops = cheapest(layout.time_grid.intervals, layout.time_grid.length, (self.memory - tried.working) / one)
-        if loops is None:
-            least = nest(layout.time_grid.intervals, layout.time_grid.length, MOST_LEVELS).stored * one + tried.working
-            raise PdefitError(
-                f"A gradient takes at least {in_words(least)} on the device, more than driver.memory = "
-                f"{in_words(self.memory)}; set it higher, or use driver=hosted"
-            )
-        return eqx.tree_at(lambda f: f.runner.adjoint, functional, Checkpointed(loops.levels))
-
-    def cost(self, functional, tangents):
-        return tangent_cost(functional) if tangents else gradient_cost(functional, trial(functional))
-
-    def advance(self, functional, optimizer, carry, limit):
-        if optimizer.tangents:
-            # one program for fits, certificates and intervals
-            compiled = SimpleNamespace(normal_equations=functools.partial(normal_equations, functional))
-            return chunk.one_by_one(compiled, functional, optimizer, carry, limit)
-        taken, carry, log = jax.block_until_ready(chunk.advance(functional, optimizer, carry, jnp.asarray(limit)))
-        return int(taken), carry, log
-
-    def value(self, functional, theta):
-        return VALUE(functional, theta)
-
-    def watched_gradient(self, functional, theta):
-        return GRADIENT(functional, theta)
-
-    def product(self, functional, theta, v):
-        return PRODUCT(functional, theta, v)
-
-    def normal_equations(self, functional, theta):
-        return normal_equations(functional, theta)
-
-    def close(self):
-        """Nothing to do: nothing is kept."""
 
 
 class Hosted(AbstractDriver):

@@ -15,7 +15,7 @@ from pdefit._util.errors import PdefitError
 from pdefit._util.html import summarised, table
 from pdefit.data.observations import Observations
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
-from pdefit.inverse.objective.compiled import weighted
+from pdefit.inverse.objective.compiled import Equations, weighted
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.problem.problem import Problem
 
@@ -151,6 +151,7 @@ class Fit(Generic[Objective]):
     - `converged`: whether the last optimizer found a minimum.
     - `seconds`: time spent compiling and evaluating.
     - `events`: what happened, in sentences.
+    - `equations`: the normal equations at theta, of every group of residuals and of all, where the fit evaluated them.
     """
 
     functional: Objective
@@ -163,6 +164,7 @@ class Fit(Generic[Objective]):
     converged: bool
     seconds: dict[str, float]
     events: list[str]
+    equations: Equations | None = None
 
     @property
     def problem(self) -> Problem:

@@ -6,6 +6,11 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array
 
+from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.segment_jacobian import SegmentNormalEquations
+
+# of every group of residuals; and J, J_r^T r and J_r^T J_r of all
+Equations = tuple[SegmentNormalEquations, tuple[Array, Array, Array]]
 VALUE: Callable = eqx.filter_jit(lambda functional, theta: functional.value(theta))
 # value, gradient and growth of the adjoint, as optimizers are given them
 GRADIENT: Callable = eqx.filter_jit(lambda functional, theta: functional.watched_gradient(theta))
@@ -21,6 +26,26 @@ def _equations(functional, theta):
 
 # the normal equations of every group of residuals, and their total: one program for fits, certificates and intervals
 EQUATIONS: Callable = eqx.filter_jit(_equations)
+
+
+class LowestEquations:
+    """Normal equations at the lowest J of the objective that was evaluated last, so that nobody evaluates them again."""
+
+    def __init__(self):
+        self._known: tuple[AbstractObjective, Array, Equations] | None = None
+
+    def __call__(self, functional, theta) -> Equations:
+        """What `EQUATIONS` finds."""
+        found, known = EQUATIONS(functional, theta), self._known
+        if known is None or known[0] is not functional or found[1][0] < known[2][1][0]:
+            self._known = functional, theta, found
+        return found
+
+    def at(self, functional, theta) -> Equations | None:
+        """What was found of this objective at this point, if it was the lowest; None otherwise."""
+        if self._known is None or self._known[0] is not functional or not np.array_equal(self._known[1], theta):
+            return None
+        return self._known[2]
 
 
 def normal_equations(functional, theta) -> tuple[Array, Array, Array]:

@@ -208,7 +208,8 @@ class Functional(AbstractObjective):
 
     def watched_gradient(self, theta):
         probes = jnp.zeros((self.layout.segments, self.layout.time_grid.intervals + 1, 2))
-        return self.runner.adjoint.gradient(self.value, theta, probes, self.controls.sizes(theta))
+        reversed = eqx.tree_at(lambda f: f.runner.adjoint, self, self.runner.adjoint.for_gradients())
+        return self.runner.adjoint.gradient(reversed.value, theta, probes, self.controls.sizes(theta))
 
     def gauss_newton_product(self, theta, v):
         return jax.grad(TangentLinearMisfit(self, theta).whole)(v)

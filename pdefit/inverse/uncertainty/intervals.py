@@ -13,7 +13,7 @@ from pdefit._util.html import interval, table
 from pdefit.inverse.controls.transforms import Log, Log10, Softplus
 from pdefit.inverse.controls.vector import BoundControl, Controls
 from pdefit.inverse.objective.abstract import AbstractObjective
-from pdefit.inverse.objective.compiled import EQUATIONS, GRADIENT
+from pdefit.inverse.objective.compiled import EQUATIONS, GRADIENT, Equations
 from pdefit.inverse.objective.normal_equations import SegmentNormalEquations
 from pdefit.inverse.objective.variants import with_tangents
 from pdefit.inverse.uncertainty._by_products import marginal_inverse
@@ -98,7 +98,12 @@ class Intervals:
 
 
 def intervals(
-    functional: AbstractObjective, theta: Float[Array, " p"], level: float = 0.95, *, sigma_stated: bool = False
+    functional: AbstractObjective,
+    theta: Float[Array, " p"],
+    level: float = 0.95,
+    *,
+    sigma_stated: bool = False,
+    equations: Equations | None = None,
 ) -> Intervals:
     """Confidence intervals at a least-squares estimate.
 
@@ -121,12 +126,14 @@ def intervals(
       Residuals may then widen an interval, but never make it shorter than the normal interval of A^-1. Control by
       control the longer of both is taken, because a sandwich of few segments is too noisy to be compared direction by
       direction.
+    - `equations`: the normal equations there (`Fit.equations`), where they are known.
 
     Source: A. C. Cameron, D. L. Miller, J. Hum. Resour. 50:317 (2015), doi:10.3368/jhr.50.2.317.
     """
     if theta.size > _MANY:
         return _beside_fields(functional, theta, level, sigma_stated)
-    groups, (_, gradient, matrix) = jax.tree.map(np.asarray, EQUATIONS(with_tangents(functional), theta))
+    equations = equations or EQUATIONS(with_tangents(functional), theta)
+    groups, (_, gradient, matrix) = jax.tree.map(np.asarray, equations)
     names = functional.controls.names()
     norms = _norms(names, matrix)
     inverse, null = _inverse(matrix, norms)
