@@ -200,11 +200,17 @@ def _regression(knots: np.ndarray, method: str, t: np.ndarray, x: np.ndarray, we
     """The values at knots that fit others by least squares."""
     # monotone slopes are not linear in the values; those of parabolas are near to them
     of = "linear" if method == "linear" else "smooth"
-    basis = np.asarray(jax.vmap(lambda t: interpolated(knots, jnp.eye(knots.size), t, of))(t))
+    basis = np.asarray(_basis(knots, t, of))
     values, _, rank, _ = np.linalg.lstsq(weights[:, None] * basis, weights * x)
     if rank < knots.size:
         raise PdefitError(f"{t.size} values do not determine {knots.size} knots; take fewer knots")
     return values
+
+
+@partial(jax.jit, static_argnames="method")
+def _basis(knots: Array, t: Array, method: str) -> Array:
+    """The interpolated unit vectors of all knots at times, (T, K)."""
+    return jax.vmap(lambda t: interpolated(knots, jnp.eye(len(knots)), t, method))(t)
 
 
 def _smoothed(times: np.ndarray, stated: bool, t: np.ndarray, x: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -182,6 +182,7 @@ class Controls(eqx.Module):
     def size(self) -> int:
         return sum(c.size for c in self.items)
 
+    @eqx.filter_jit
     def theta(self, problem: Problem) -> Float[Array, " p"]:
         """The vector that stands for the values the problem holds."""
         each = [c.to_theta(c.where(problem)).astype(jnp.float64) for c in self.items]
@@ -264,7 +265,7 @@ class Controls(eqx.Module):
         """The problem itself, with all elements at their lower bounds, and with all at their upper bounds."""
         theta = self.theta(problem)
         corners = [jnp.where(np.isfinite(bound), bound, theta) for bound in self.box()]
-        return [self.problem(problem, x) for x in (theta, *corners)]
+        return [eqx.filter_jit(Controls.problem)(self, problem, x) for x in (theta, *corners)]
 
     def prior_residuals(self, theta: Float[Array, " p"]) -> list[Array]:
         """The residuals of all priors, those of smoothness last."""
