@@ -228,7 +228,7 @@ def _check(path: str, control: Control, guess: np.ndarray, info: ParameterInfo |
             f"The guess of '{path}' is {_show(guess)}, which {type(control.transform).__name__} cannot represent; "
             f"choose another guess or transform"
         )
-    if control.prior is not None and not np.all(np.isfinite(np.asarray(_residual(control.prior, guess)))):
+    if control.prior is not None and not np.all(np.isfinite(np.asarray(_residual(control.prior, jnp.asarray(guess))))):
         raise PdefitError(f"The prior of '{path}' is not finite at its guess {_show(guess)}")
     if not control.scale > 0:
         raise PdefitError(f"The scale of '{path}' must be positive, but is {control.scale}")
@@ -237,7 +237,7 @@ def _check(path: str, control: Control, guess: np.ndarray, info: ParameterInfo |
 @eqx.filter_jit
 def _residual(prior: AbstractPrior, guess: Array) -> Array:
     """The residual of a prior at a guess, by one program."""
-    return prior.residual(jnp.asarray(guess))
+    return prior.residual(guess)
 
 
 def _show(x: np.ndarray) -> str:

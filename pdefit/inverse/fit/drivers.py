@@ -20,7 +20,7 @@ from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.accumulate import Misfit
 from pdefit.inverse.objective.compiled import GRADIENT, PRODUCT, VALUE, normal_equations
 from pdefit.inverse.objective.functional import Functional
-from pdefit.inverse.offload.cost import Cost, Trial, gradient_cost, state_bytes, tangent_cost, trial
+from pdefit.inverse.offload.cost import Cost, Trial, analysed, gradient_cost, state_bytes, tangent_cost, trial
 from pdefit.inverse.offload.hosted import HostedFunctional, OffloadedRun
 from pdefit.inverse.offload.planner import OffloadPlan, plan_offload
 from pdefit.inverse.offload.schedule import StorageTier
@@ -45,13 +45,14 @@ class AbstractDriver(abc.ABC):
         """The functional with an adjoint that keeps within the driver's budget."""
 
     @abc.abstractmethod
-    def cost(self, functional: Functional, tangents: bool) -> Cost:
+    def cost(self, functional: Functional, tangents: bool, rate: float | None = None) -> Cost:
         """The cost of an evaluation, estimated before it runs.
 
         **Arguments:**
 
         - `functional`: the functional.
         - `tangents`: whether normal equations are evaluated, by tangents, and not a gradient.
+        - `rate`: the seconds of each unit of `cost.work`; by default a run measures it.
         """
 
     @abc.abstractmethod
@@ -124,8 +125,10 @@ class Traced(AbstractDriver):
             )
         return eqx.tree_at(lambda f: f.runner.adjoint, functional, Checkpointed(loops.levels))
 
-    def cost(self, functional, tangents):
-        return tangent_cost(functional) if tangents else gradient_cost(functional, trial(functional))
+    def cost(self, functional, tangents, rate=None):
+        if tangents:
+            return tangent_cost(functional, rate)
+        return gradient_cost(functional, analysed(functional, rate) if self.memory is None else trial(functional))
 
     def advance(self, functional, optimizer, carry, limit):
         if optimizer.tangents:
@@ -192,11 +195,10 @@ class Hosted(AbstractDriver):
         levels = MOST_LEVELS if loops is None else loops.levels
         return eqx.tree_at(lambda f: f.runner.adjoint, functional, Checkpointed(levels))
 
-    def cost(self, functional, tangents):
+    def cost(self, functional, tangents, rate=None):
         if tangents:
-            return tangent_cost(functional)
-        tried = self._trial(functional)
-        course = self.course(functional, _state(functional))
+            return tangent_cost(functional, rate)
+        tried, course = self._trial(functional), self.course(functional, _state(functional))
         used, size = course.schedule.peak, tried.state_bytes
         forward, back = self.functional(functional).warm_up(functional.theta0)
         return Cost(
@@ -235,12 +237,10 @@ class Hosted(AbstractDriver):
     def functional(self, functional: AbstractObjective) -> HostedFunctional:
         """The functional as it is evaluated piece by piece."""
         if not isinstance(functional, Functional):
-            raise PdefitError(
-                "Hosted evaluates one recording; use Traced for many, with batch=Loop() if memory is short"
-            )
+            raise PdefitError("Hosted evaluates one recording; use Traced for many, or batch=Loop() to save memory")
         if self._last is None or self._last[0] is not functional:
             self.close()
-            self._last = functional, HostedFunctional(functional, lambda like: self._route(functional, like))
+            self._last = functional, HostedFunctional(functional, functools.partial(self._route, functional))
         return self._last[1]
 
     def close(self):
