@@ -22,7 +22,7 @@ from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.forecast import check_lyapunov
 from pdefit.cli.run.minimise import checkpoints_in, minimise
 from pdefit.cli.run.parameters import field_errors, parameter_rows, parameter_table
-from pdefit.cli.run.pictures import description, pictures, report, tell
+from pdefit.cli.run.pictures import drawing, report, tell
 from pdefit.cli.run.plan import adjoint_summary, compared, evaluation_cost, memory_summary, plan, tangents_cost
 from pdefit.cli.run.posterior import check_posterior, posterior_summary
 from pdefit.cli.run.quality import Judgement, fit_quality, switch_bias
@@ -124,11 +124,6 @@ def _fit(exp: Experiment, job: Job, saved: Saved | None, watch: Stopwatch) -> No
     ahead = write_recordings(exp, found, job)
     sections = recordings_summary(exp, found, judgement.sections, ahead, job)
     watch.lap("forecast" if exp.forecasts else "fields")
-    bias = switch_bias(found, found_intervals, console)
-    watch.lap("smooth tangents")
-    skipped = left_out and settings.certificate != "end"
-    certificate = None if skipped else certificates.end(found)
-    watch.lap("certificates")
     summary = Summary(
         experiment=job.name,
         **_of_the_fit(exp, found, found_intervals, rows, doubt, judgement),
@@ -138,19 +133,30 @@ def _fit(exp: Experiment, job: Job, saved: Saved | None, watch: Stopwatch) -> No
         verdict=verdict.word,
         verdict_reason=verdict.reason,
         evidence={"reasons": verdict.reasons, "next": verdict.next},
-        smooth_tangents=bias,
         events=[*found.events, *filter(None, [left_out])],
-        certificate=certificate,
-        seconds={**watch.seconds, "compile": watch.compiling, "gradient": gradient, "forward": forward},
         adjoint={**adjoint_summary(planned), "gradient_to_forward": gradient / forward},
-        memory=memory_summary(planned, peak()),
     )
-    outcome = compared(planned, peak(), gradient)
-    say(console, outcome)
-    # written before the pictures too, so that nothing is lost if drawing fails
+    # pictures are drawn from these files, while the gradient is tested
     summary.write(directory / "summary.json")
     watch.lap("writing")
-    tell(pictures(directory) if settings.render else description(directory), console)
+    with drawing(directory, settings.render) as drawn:
+        bias = switch_bias(found, found_intervals, console)
+        watch.lap("smooth tangents")
+        skipped = left_out and settings.certificate != "end"
+        certificate = None if skipped else certificates.end(found)
+        watch.lap("certificates")
+        say(console, compared(planned, peak(), gradient))
+        costs = {"compile": watch.compiling, "gradient": gradient, "forward": forward}
+        summary = dataclasses.replace(
+            summary,
+            smooth_tangents=bias,
+            certificate=certificate,
+            seconds=watch.seconds | costs,
+            memory=memory_summary(planned, peak()),
+        )
+        # written before the pictures too, so that nothing is lost if drawing fails
+        summary.write(directory / "summary.json")
+        tell(drawn(), console)
     watch.lap("pictures")
     seconds = summary.seconds | watch.seconds | {"total": watch.total()}
     dataclasses.replace(summary, seconds=seconds).write(directory / "summary.json")
