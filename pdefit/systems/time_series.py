@@ -8,9 +8,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jaxtyping import Array
-from scipy.interpolate import make_smoothing_spline
-from scipy.optimize import brentq
 
 from pdefit._util.errors import PdefitError, unknown
 
@@ -218,7 +217,7 @@ def _smoothed(times: np.ndarray, stated: bool, t: np.ndarray, x: np.ndarray, wei
     if t.size < 5:
         raise PdefitError(f"A smoothing spline expects at least 5 values, but got {t.size}; take method=cubic")
     t, times = ((s - times[0]) / np.mean(np.diff(times)) for s in (t, times))
-    spline, scale = partial(make_smoothing_spline, t, x, weights**2), np.mean(weights**2)
+    spline, scale = partial(scipy.interpolate.make_smoothing_spline, t, x, weights**2), np.mean(weights**2)
 
     def excess(decade: float) -> float:
         fitted = spline(lam=scale * 10**decade)
@@ -227,6 +226,6 @@ def _smoothed(times: np.ndarray, stated: bool, t: np.ndarray, x: np.ndarray, wei
     penalty = None
     if stated:
         low, high = _DECADES
-        decade: Any = high if excess(high) <= 0 else brentq(excess, low, high, xtol=1e-3)
+        decade: Any = high if excess(high) <= 0 else scipy.optimize.brentq(excess, low, high, xtol=1e-3)
         penalty = scale * 10**decade
     return spline(lam=penalty)(times)

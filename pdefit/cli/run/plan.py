@@ -54,14 +54,16 @@ def plan(exp: Experiment, settings: Settings) -> dict[str, Any]:
         # of a path in all recordings together
         unknowns[control.name] += control.size
     number = costs.index(largest) + 1
+    process = largest.planned_bytes + largest.host_bytes + round(_GROWTH * resident())
     earlier = "" if largest is cost else f"; stage {number} of {len(costs)} takes {in_words(largest.planned_bytes)}"
+    on_each = "" if devices == 1 else f"; on each of {devices} devices"
     found = {
-        "text": f"{cost}{and_products(products)}{earlier}{'' if devices == 1 else f'; on each of {devices} devices'}",
+        "text": f"{cost}{and_products(products)}{earlier}{on_each}; the process about {in_words(process)}",
         "unknowns": dict(unknowns),
         "steps": dataclasses.asdict(step_choice(exp.functional)) if steps is None else None,
         "evaluation": {**cost.as_dict(), "most_products": products},
         "largest_bytes": largest.planned_bytes,
-        "process_bytes": largest.planned_bytes + largest.host_bytes + round(_GROWTH * resident()),
+        "process_bytes": process,
         "most_evaluations": most,
         "most_seconds": seconds,
         "forward_solves": fit_cost(exp, settings),

@@ -28,7 +28,7 @@ _BESIDE = 4
 # values of a state below which a step takes no less time
 _FEW = 2000
 
-# intervals and steps of a trial, enough for its loops to be compiled as loops, and the seconds for which it is repeated
+# intervals and steps of a trial, enough for its loops to be compiled as loops, and the seconds for which a run is repeated
 _INTERVALS, _MOST_STEPS, _SECONDS = 3, 8, 0.1
 
 
@@ -147,7 +147,7 @@ def analysed(functional: Functional, rate: float | None = None) -> Trial:
       program that a fit takes for its residuals.
     """
     grid, size = functional.layout.time_grid, _states_bytes(functional)
-    seconds = _once(WEIGHTED, functional)[0] if rate is None else rate * work(functional, 1)
+    seconds = _timed(WEIGHTED, functional)[0] if rate is None else rate * work(functional, 1)
     forward = seconds / (grid.intervals * grid.length)
     left, back = math.ceil(_bytes_per_step(functional, size)), (3 + _TRANSPOSE) * forward
     return Trial(state_bytes=size, temporary=left, passed=_BESIDE * size, forward=forward, back=back)
@@ -163,12 +163,14 @@ def _states_bytes(functional: Functional) -> int:
     return state_bytes(jax.eval_shape(Misfit(functional).start, functional.theta0))
 
 
-def _once(program: Any, functional: Functional) -> tuple[float, CompiledProgram]:
-    """Seconds of one run of a program at theta0, compiled as a fit will call it."""
-    compiled = compile_ahead(program, functional, functional.theta0)
-    begin = time.perf_counter()
-    jax.block_until_ready(compiled.call(functional, functional.theta0))
-    return time.perf_counter() - begin, compiled
+def _timed(program: Any, functional: Functional) -> tuple[float, CompiledProgram]:
+    """Seconds of a program at theta0, compiled as a fit will call it. A short one is run again, and its best time counts."""
+    compiled, times = compile_ahead(program, functional, functional.theta0), list[float]()
+    while sum(times) < _SECONDS:
+        begin = time.perf_counter()
+        jax.block_until_ready(compiled.call(functional, functional.theta0))
+        times.append(time.perf_counter() - begin)
+    return min(times), compiled
 
 
 def _beginning(functional: Functional) -> tuple[Misfit, Array, PyTree, ObservationSchedule]:
@@ -216,7 +218,7 @@ def tangent_cost(functional: Functional, rate: float | None = None) -> Cost:
     grid, count, size = functional.layout.time_grid, functional.tangents, _states_bytes(functional)
     working = _BESIDE * (1 + count) * size
     if rate is None:
-        seconds, program = _once(EQUATIONS, functional)
+        seconds, program = _timed(EQUATIONS, functional)
         working = max(program.temporary + program.returned - (1 + count) * size, 0)
     else:
         seconds = rate * work(functional, 1 + count)
