@@ -7,8 +7,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jaxtyping import Array, PyTree
-from scipy import signal
 
 from pdefit._util.errors import PdefitError
 from pdefit.systems.fields import AbstractFieldSystem
@@ -52,7 +52,7 @@ class FourierGrid(AbstractGrid):
 
     def prolonged(self, u):
         for axis, n in zip(range(-self.ndim, 0), self.shape, strict=True):
-            u = np.asarray(signal.resample(u, 2 * n, axis=axis))
+            u = np.asarray(scipy.signal.resample(u, 2 * n, axis=axis))
         return u
 
     def to_modes(self, u: Array) -> Array:

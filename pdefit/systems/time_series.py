@@ -8,9 +8,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jaxtyping import Array
-from scipy.interpolate import make_smoothing_spline
-from scipy.optimize import brentq
 
 from pdefit._util.errors import PdefitError, unknown
 
@@ -200,11 +199,17 @@ def _regression(knots: np.ndarray, method: str, t: np.ndarray, x: np.ndarray, we
     """The values at knots that fit others by least squares."""
     # monotone slopes are not linear in the values; those of parabolas are near to them
     of = "linear" if method == "linear" else "smooth"
-    basis = np.asarray(jax.vmap(lambda t: interpolated(knots, jnp.eye(knots.size), t, of))(t))
+    basis = np.asarray(_basis(knots, t, of))
     values, _, rank, _ = np.linalg.lstsq(weights[:, None] * basis, weights * x)
     if rank < knots.size:
         raise PdefitError(f"{t.size} values do not determine {knots.size} knots; take fewer knots")
     return values
+
+
+@partial(jax.jit, static_argnames="method")
+def _basis(knots: Array, t: Array, method: str) -> Array:
+    """The interpolated unit vectors of all knots at times, (T, K)."""
+    return jax.vmap(lambda t: interpolated(knots, jnp.eye(len(knots)), t, method))(t)
 
 
 def _smoothed(times: np.ndarray, stated: bool, t: np.ndarray, x: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -212,7 +217,7 @@ def _smoothed(times: np.ndarray, stated: bool, t: np.ndarray, x: np.ndarray, wei
     if t.size < 5:
         raise PdefitError(f"A smoothing spline expects at least 5 values, but got {t.size}; take method=cubic")
     t, times = ((s - times[0]) / np.mean(np.diff(times)) for s in (t, times))
-    spline, scale = partial(make_smoothing_spline, t, x, weights**2), np.mean(weights**2)
+    spline, scale = partial(scipy.interpolate.make_smoothing_spline, t, x, weights**2), np.mean(weights**2)
 
     def excess(decade: float) -> float:
         fitted = spline(lam=scale * 10**decade)
@@ -221,6 +226,6 @@ def _smoothed(times: np.ndarray, stated: bool, t: np.ndarray, x: np.ndarray, wei
     penalty = None
     if stated:
         low, high = _DECADES
-        decade: Any = high if excess(high) <= 0 else brentq(excess, low, high, xtol=1e-3)
+        decade: Any = high if excess(high) <= 0 else scipy.optimize.brentq(excess, low, high, xtol=1e-3)
         penalty = scale * 10**decade
     return spline(lam=penalty)(times)

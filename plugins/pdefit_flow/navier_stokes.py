@@ -206,11 +206,16 @@ class NavierStokes(AbstractPressure, AbstractDriven, AbstractVerifiable):
         if isinstance(self.rim, Rim):
             walls.append(float(jnp.max(jnp.abs(jnp.stack([self.rim.u.values, self.rim.v.values])))))
         # the speed that a force gives to a fluid at rest over the longest wave
-        push = max(float(jnp.max(jnp.abs(f))) for f in self.forcing(0.0))
+        push = float(self._largest_force())
         pushed = (push * max(self.grid.extent) / (2 * np.pi)) ** 0.5
         spread = jnp.maximum(self.viscosity, self.diffusivity) if self.scalar else self.viscosity
         return self._stable_step(y, spread, max([pushed, *walls]), float(jnp.max(self.drag)))
 
+    @eqx.filter_jit
+    def _largest_force(self) -> Array:
+        return jnp.max(jnp.asarray([jnp.max(jnp.abs(f)) for f in self.forcing(0.0)]))
+
+    @eqx.filter_jit
     def init(self, key):
         waves, scalar = (self._waves(k) for k in jax.random.split(key))
         flow = project(self.grid, (waves(0), waves(1)))

@@ -193,6 +193,7 @@ class AbstractPlanarFlow(
         carried = max(float(self._advection_rate(y)), float(speed) / min(self.grid.spacing))
         return 2 / (spread**1.5 + carried**1.5) ** (2 / 3)
 
+    @eqx.filter_jit
     def _advection_rate(self, y: PyTree, edges: Edges | None = None) -> Array:
         """The cells that the fastest fluid crosses in a unit of time, along both axes together."""
         sizes = (x / h for x, h in zip(self._at_centres(jnp.abs, y, edges), self.grid.spacing, strict=True))

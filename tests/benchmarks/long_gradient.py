@@ -26,11 +26,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 import pdefit
-from pdefit.cli.runtime.memory_meter import Meter
 from pdefit.data.readers.frames import Frames
 from pdefit.data.readers.observations import TargetFile
 from pdefit.integrate.solve import Numerics, frames
 from pdefit.output.store.adjoint_scratch import CheckpointFile
+from tests.memory_meter import Meter
 
 jax.config.update("jax_enable_x64", True)
 

@@ -112,10 +112,8 @@ def _patched(whole: bool, logs: bool) -> Iterator[None]:
             stack.enter_context(mock.patch.object(fit_command.Certificates, "start", lambda *_: None))
             stack.enter_context(mock.patch.object(fit_run.FitRun, "minimise", _built))
             stack.enter_context(mock.patch.object(certify_command, "certified_start", _built))
-            stack.enter_context(mock.patch.object(drivers, "trial", functools.partial(_once, drivers.trial)))
-            stack.enter_context(
-                mock.patch.object(drivers, "tangent_cost", functools.partial(_once, drivers.tangent_cost))
-            )
+            for name in ("trial", "analysed", "tangent_cost"):
+                stack.enter_context(mock.patch.object(drivers, name, functools.partial(_once, getattr(drivers, name))))
         try:
             yield
         finally:

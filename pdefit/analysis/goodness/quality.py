@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy import optimize
+import scipy
 
 from pdefit._util.errors import PdefitError
 from pdefit.analysis.goodness.evidence import FAR_BELOW, SURE, Correlation, Evidence, Quality
@@ -192,7 +192,7 @@ def _without_discretisation(
     r = flat(residuals)
     if not np.all(np.isfinite(changes)):
         return dict(residuals)
-    multiples = optimize.lsq_linear(changes, r, (-_LARGEST_MULTIPLE, 0.0)).x
+    multiples = scipy.optimize.lsq_linear(changes, r, (-_LARGEST_MULTIPLE, 0.0)).x
     left, out = r - changes @ multiples, dict[str, np.ndarray]()
     for name, values in residuals.items():
         out[name], left = left[: values.size].reshape(values.shape), left[values.size :]

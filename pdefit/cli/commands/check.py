@@ -19,7 +19,7 @@ from pdefit.data.noise import describe
 from pdefit.data.readers.locate import locate
 from pdefit.data.readers.survey import ANGLES, AXES, Film, Survey, is_even, measured, survey
 from pdefit.data.readers.vectors import Vectors, about_vectors, vectors_of
-from pdefit.output.pictures.figures import Drawn
+from pdefit.output.pictures.drawn import Drawn
 from pdefit.output.pictures.first_look import Look, draw_first_look
 
 _OPTIONS = {"time": "", "picture": "true", **dict.fromkeys(AXES, "")}

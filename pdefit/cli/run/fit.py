@@ -6,13 +6,13 @@ import time
 from shlex import quote
 from typing import Any
 
-import jax
 import numpy as np
 from rich.console import Console
 from rich.markup import escape
 
 from pdefit._util.atomic import write_json
 from pdefit._util.errors import PdefitError, with_space
+from pdefit._util.memory import compile_ahead
 from pdefit.analysis.goodness.verdict import distrust
 from pdefit.cli.config.settings import Job
 from pdefit.cli.run.build import build_experiment
@@ -22,14 +22,14 @@ from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.forecast import check_lyapunov
 from pdefit.cli.run.minimise import checkpoints_in, minimise
 from pdefit.cli.run.parameters import field_errors, parameter_rows, parameter_table
-from pdefit.cli.run.pictures import description, pictures, report, tell
+from pdefit.cli.run.pictures import drawing, report, tell
 from pdefit.cli.run.plan import adjoint_summary, compared, evaluation_cost, memory_summary, plan, tangents_cost
 from pdefit.cli.run.posterior import check_posterior, posterior_summary
 from pdefit.cli.run.quality import Judgement, fit_quality, switch_bias
 from pdefit.cli.run.recorded import log_to, open_run
 from pdefit.cli.run.recordings import recordings_summary, sigma_summary, write_recordings
 from pdefit.cli.run.source import noise_summary
-from pdefit.cli.runtime.memory_meter import Metered
+from pdefit.cli.runtime.memory_meter import peak
 from pdefit.cli.runtime.process import Stopwatch
 from pdefit.cli.runtime.run_directory import recorded
 from pdefit.cli.runtime.terminal import say, warn
@@ -89,7 +89,7 @@ def _fit(exp: Experiment, job: Job, saved: Saved | None, watch: Stopwatch) -> No
     )
     for line in [*exp.remarks, *fallen]:
         warn(console, line, "warning:")
-    certificates, driver = Certificates(exp, job), Metered(exp.driver)
+    certificates = Certificates(exp, job)
     planned = plan(exp, settings)
     watch.lap("plan")
     console.print(f"plan: {planned['text']}", highlight=False)
@@ -97,8 +97,9 @@ def _fit(exp: Experiment, job: Job, saved: Saved | None, watch: Stopwatch) -> No
         write_json(directory / "plan.json", planned)
         certificates.start()
         watch.lap("certificates")
-    found = minimise(exp, job, saved, driver)
+    found = minimise(exp, job, saved)
     watch.lap("fit")
+    gradient, forward = _evaluation_times(found)
     for event in found.events:
         log.warning(event)
     left_out = _left_out(exp, found, job)
@@ -123,12 +124,6 @@ def _fit(exp: Experiment, job: Job, saved: Saved | None, watch: Stopwatch) -> No
     ahead = write_recordings(exp, found, job)
     sections = recordings_summary(exp, found, judgement.sections, ahead, job)
     watch.lap("forecast" if exp.forecasts else "fields")
-    bias = switch_bias(found, found_intervals, console)
-    watch.lap("smooth tangents")
-    skipped = left_out and settings.certificate != "end"
-    certificate = None if skipped else certificates.end(found)
-    watch.lap("certificates")
-    gradient, forward = _evaluation_times(found)
     summary = Summary(
         experiment=job.name,
         **_of_the_fit(exp, found, found_intervals, rows, doubt, judgement),
@@ -138,19 +133,30 @@ def _fit(exp: Experiment, job: Job, saved: Saved | None, watch: Stopwatch) -> No
         verdict=verdict.word,
         verdict_reason=verdict.reason,
         evidence={"reasons": verdict.reasons, "next": verdict.next},
-        smooth_tangents=bias,
         events=[*found.events, *filter(None, [left_out])],
-        certificate=certificate,
-        seconds={**watch.seconds, "compile": watch.compiling, "gradient": gradient, "forward": forward},
         adjoint={**adjoint_summary(planned), "gradient_to_forward": gradient / forward},
-        memory=memory_summary(planned, driver.peak_bytes),
     )
-    outcome = compared(planned, driver.peak_bytes, gradient)
-    say(console, outcome)
-    # written before the pictures too, so that nothing is lost if drawing fails
+    # pictures are drawn from these files, while the gradient is tested
     summary.write(directory / "summary.json")
     watch.lap("writing")
-    tell(pictures(directory) if settings.render else description(directory), console)
+    with drawing(directory, settings.render) as drawn:
+        bias = switch_bias(found, found_intervals, console)
+        watch.lap("smooth tangents")
+        skipped = left_out and settings.certificate != "end"
+        certificate = None if skipped else certificates.end(found)
+        watch.lap("certificates")
+        say(console, compared(planned, peak(), gradient))
+        costs = {"compile": watch.compiling, "gradient": gradient, "forward": forward}
+        summary = dataclasses.replace(
+            summary,
+            smooth_tangents=bias,
+            certificate=certificate,
+            seconds=watch.seconds | costs,
+            memory=memory_summary(planned, peak()),
+        )
+        # written before the pictures too, so that nothing is lost if drawing fails
+        summary.write(directory / "summary.json")
+        tell(drawn(), console)
     watch.lap("pictures")
     seconds = summary.seconds | watch.seconds | {"total": watch.total()}
     dataclasses.replace(summary, seconds=seconds).write(directory / "summary.json")
@@ -255,10 +261,13 @@ def _of_the_fit(
 
 
 def _evaluation_times(found: fitting.Fit) -> tuple[float, float]:
-    """Seconds of one evaluation of the last optimizer, and of one forward run."""
+    """Seconds of one evaluation of the last optimizer, and of the forward run to the residuals, which are kept."""
+    # compiled first, so that the run alone is timed
+    for part in found.recordings:
+        compile_ahead(WEIGHTED, part.functional, part.theta)
     start = time.perf_counter()
-    # the program is compiled, since residuals were computed before
-    jax.block_until_ready([WEIGHTED(part.functional, part.theta) for part in found.recordings])
+    for part in found.recordings:
+        _ = part.residuals
     forward = time.perf_counter() - start
     last = [r.seconds for r in found.history if r.stage == found.history[-1].stage] or [np.nan]
     return float(np.median(last)), forward

@@ -11,7 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree
 from rich.console import Console
 
 from pdefit._util.cache import cache_folder, contents, digest, without_addresses
@@ -70,8 +70,8 @@ def initial_state(
         y0, prepared = _state(initial, system, observations, seed)
         if not isinstance(system, AbstractConstrained):
             return y0, prepared, ()
-        allowed = system.project(y0)
-        return allowed, prepared, _moved(y0, allowed)
+        allowed, parts = _projected(system, y0)
+        return allowed, prepared, _moved(parts)
     except PdefitError:
         raise
     # a plugin may raise any exception where its parameters do not fit each other
@@ -79,10 +79,16 @@ def initial_state(
         raise PdefitError(f"{type(system).__name__} cannot make its initial state: {first_line(error)}") from None
 
 
-def _moved(y0: PyTree, allowed: PyTree) -> tuple[str, ...]:
-    """A remark on the fields of a state that its constraint changed by more than round-off."""
+@eqx.filter_jit
+def _projected(system: AbstractConstrained, y0: PyTree) -> tuple[PyTree, dict[str, Array]]:
+    """The nearest state that obeys the constraint, and by which part of itself each field has moved; NaN for zeros."""
+    allowed = system.project(y0)
     pairs = zip(named_fields(y0).items(), named_fields(allowed).values(), strict=True)
-    parts = {name: float(jnp.linalg.norm(new - x) / jnp.linalg.norm(x)) for (name, x), new in pairs if jnp.any(x != 0)}
+    return allowed, {name: jnp.linalg.norm(new - x) / jnp.linalg.norm(x) for (name, x), new in pairs}
+
+
+def _moved(parts: dict[str, Array]) -> tuple[str, ...]:
+    """A remark on the fields of a state that its constraint changed by more than round-off."""
     told = ", ".join(f"{name} by {part:.1%}" for name, part in parts.items() if part > _MOVED)
     if not told:
         return ()

@@ -28,7 +28,7 @@ from pdefit.output.store.fit_checkpoint import Saved, save_state
 from pdefit.output.store.history import HistoryFile
 
 
-def minimise(exp: Experiment, job: Job, saved: Saved | None, driver: AbstractDriver) -> fitting.Fit:
+def minimise(exp: Experiment, job: Job, saved: Saved | None) -> fitting.Fit:
     """Fit from the start, or from a checkpoint.
 
     After every chunk of evaluations the history grows first, and then the checkpoint is replaced. So the history always
@@ -38,7 +38,6 @@ def minimise(exp: Experiment, job: Job, saved: Saved | None, driver: AbstractDri
 
     - `exp`, `job`: the experiment and its run.
     - `saved`: the checkpoint from which to go on; None for the start.
-    - `driver`: evaluates the functional.
     """
     settings, directory, console = job.settings, job.directory, job.console
     recorded = exp.functional.controls.tabulated
@@ -81,7 +80,7 @@ def minimise(exp: Experiment, job: Job, saved: Saved | None, driver: AbstractDri
             max_iterations=settings.max_iterations,
             callback=callback,
             resume=resume,
-            driver=driver,
+            driver=exp.driver,
         )
 
 

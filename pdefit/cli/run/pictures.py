@@ -1,9 +1,14 @@
 """Verbs that show runs: figures and movies, one page, and the fields in other formats."""
 
+import json
 import logging
 import os
+import subprocess
+import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
@@ -11,9 +16,7 @@ from rich.markup import escape
 
 from pdefit._util.errors import PdefitError, first_line, sentence, unknown
 from pdefit.cli.config.command_line import boolean, run_and_options
-from pdefit.output.pictures.figures import Drawn, draw_all, draw_run_movie
-from pdefit.output.pictures.report import write_report
-from pdefit.output.pictures.style import FORMATS
+from pdefit.output.pictures.drawn import Drawn
 from pdefit.output.store.runs import RunFiles, find_runs, recordings_in
 from pdefit.output.store.xdmf import write_xdmf
 
@@ -59,12 +62,57 @@ def for_each_run(folder: Path, make: Callable[[Path], Drawn], console: Console) 
 
 def pictures(run: Path, form: str = "png", with_movie: bool = True) -> Drawn:
     """Draw figures, the movie and fields.xdmf of a run, and of its first recordings; `form` is that of the figures."""
+    # matplotlib takes half a second to load, and a fit leaves it to another process
+    from pdefit.output.pictures.figures import draw_all, draw_run_movie
+
     parts = [draw_all(run, form)]
     for number, folder in enumerate(recordings_in(run).values()):
         parts.append(pictures(folder, form, with_movie and number < _MOST_MOVIES))
     parts += [draw_run_movie(run)] if with_movie else []
     parts.append(description(run))
     return Drawn([file for part in parts for file in part.files], [note for part in parts for note in part.notes])
+
+
+@contextmanager
+def drawing(run: Path, wanted: bool) -> Iterator[Callable[[], Drawn]]:
+    """A block during which another process draws the pictures of a run from its files; yields what waits for them.
+
+    They are drawn here, at that call, where there is one core only, or where this process has drawn before.
+
+    **Arguments:**
+
+    - `run`: its directory, with its files.
+    - `wanted`: whether there are to be figures and a movie, and not only fields.xdmf.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if not wanted or cores == 1 or "matplotlib" in sys.modules:
+        yield lambda: pictures(run) if wanted else description(run)
+        return
+    code = "from pdefit.cli.run.pictures import drawn_for_another; drawn_for_another()"
+    command, pipe = [sys.executable, "-P", "-c", code, str(run)], subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True) as other:
+
+        def finished() -> Drawn:
+            assert other.stdout is not None
+            told = other.stdout.read()
+            return Drawn(notes=json.loads(told)) if other.wait() == 0 else pictures(run)
+
+        try:
+            yield finished
+        finally:
+            other.kill()
+
+
+def drawn_for_another() -> None:
+    """Draw the run that the command line names, print the notes, and end at once when the process that asked has ended."""
+
+    def watch() -> None:
+        sys.stdin.read()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+    print(json.dumps(pictures(Path(sys.argv[1])).notes), flush=True)
+    os._exit(0)
 
 
 def description(run: Path) -> Drawn:
@@ -78,6 +126,8 @@ def description(run: Path) -> Drawn:
 
 def report(run: Path) -> Drawn:
     """Write report.html of a run and of each of its recordings, with the pictures that they have."""
+    from pdefit.output.pictures.report import write_report
+
     drawn = Drawn()
     for folder in recordings_in(run).values():
         drawn.attempt(folder / "report.html", lambda _, where=folder: write_report(where))
@@ -100,6 +150,8 @@ def run_render(arguments: list[str], console: Console) -> None:
     - `arguments`: the directory of a run or a folder of runs; `format=` png (default), svg or pdf; `movie=false` draws
       none.
     """
+    from pdefit.output.pictures.style import FORMATS
+
     folder, options = run_and_options(arguments, "render", {"format": "png", "movie": "true"})
     if options["format"] not in FORMATS:
         raise unknown("format", options["format"], FORMATS)

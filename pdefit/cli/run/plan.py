@@ -17,14 +17,17 @@ from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.minimise import checkpoints_in
 from pdefit.cli.run.positions import measured_coords
+from pdefit.cli.runtime.memory_meter import resident
 from pdefit.inverse.fit.stages import Stage, keeps, with_windows
 from pdefit.inverse.fit.unstable_steps import step_choice
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.recordings import Recordings
 from pdefit.inverse.objective.spread import devices_of, is_cut
-from pdefit.inverse.offload.cost import Cost
+from pdefit.inverse.offload.cost import Cost, work
 from pdefit.systems.fields import derived_coords, field_coords
 
+# a command ends with this many times the memory that it holds when it is planned: programs, residuals and pictures follow
+_GROWTH = 1.6
 # kinds of a variable in fields.h5: observed, predicted, and for a twin true
 _KINDS = 3
 
@@ -51,13 +54,16 @@ def plan(exp: Experiment, settings: Settings) -> dict[str, Any]:
         # of a path in all recordings together
         unknowns[control.name] += control.size
     number = costs.index(largest) + 1
+    process = largest.planned_bytes + largest.host_bytes + round(_GROWTH * resident())
     earlier = "" if largest is cost else f"; stage {number} of {len(costs)} takes {in_words(largest.planned_bytes)}"
+    on_each = "" if devices == 1 else f"; on each of {devices} devices"
     found = {
-        "text": f"{cost}{and_products(products)}{earlier}{'' if devices == 1 else f'; on each of {devices} devices'}",
+        "text": f"{cost}{and_products(products)}{earlier}{on_each}; the process about {in_words(process)}",
         "unknowns": dict(unknowns),
         "steps": dataclasses.asdict(step_choice(exp.functional)) if steps is None else None,
         "evaluation": {**cost.as_dict(), "most_products": products},
         "largest_bytes": largest.planned_bytes,
+        "process_bytes": process,
         "most_evaluations": most,
         "most_seconds": seconds,
         "forward_solves": fit_cost(exp, settings),
@@ -98,33 +104,47 @@ def _with(products: int) -> int:
 
 
 def _costs(exp: Experiment) -> list[Cost]:
-    """Cost of an evaluation in every stage; stages with the same windows and kind of derivatives share theirs."""
-    costs, known, windows = [], dict[Any, Cost](), None
+    """Cost of an evaluation in every stage: one is measured for each kind of derivatives, and others follow from it."""
+    stages, windows = list[tuple[AbstractObjective, bool]](), None
     for stage in exp.stages:
         if stage.formulation is not None or not keeps(exp.functional, windows):
             windows = stage.formulation
-        key = (id(windows), stage.optimizer.tangents)
-        known[key] = known.get(key) or _cost(exp, with_windows(exp.functional, windows), stage.optimizer.tangents)
-        costs.append(known[key])
-    return costs
+        stages.append((with_windows(exp.functional, windows), stage.optimizer.tangents))
+    costs = dict[int, Cost]()
+    for tangents in {kind for _, kind in stages}:
+        numbers = [i for i, (_, kind) in enumerate(stages) if kind == tangents]
+        # normal equations are evaluated first in the first windows; residuals of a forward run are those of the last
+        numbers = numbers if tangents else numbers[::-1]
+        rate = None
+        for i in numbers:
+            costs[i], rate = _cost(exp, *stages[i], rate)
+    return [costs[i] for i in range(len(stages))]
 
 
-def _cost(exp: Experiment, functional: AbstractObjective, tangents: bool) -> Cost:
-    """Cost of an evaluation, of many recordings from that of the longest."""
+def _cost(exp: Experiment, functional: AbstractObjective, tangents: bool, rate: float | None) -> tuple[Cost, float]:
+    """Cost of an evaluation, of many recordings from that of the longest, and its seconds for each unit of work."""
     parts = [part for part, _ in functional.parts(functional.theta0)]
     longest = max(parts, key=lambda part: part.layout.time_grid.steps)
-    cost = exp.driver.cost(longest, tangents)
     devices = devices_of(functional)
+    if rate is None and isinstance(functional, Recordings):
+        # its normal equations by themselves are no program of the fit
+        rate = exp.driver.cost(longest, False).seconds_forward / work(longest, 1)
+    cost = exp.driver.cost(longest, tangents, rate)
+    if rate is None:
+        rate = (
+            cost.seconds / work(longest, 1 + longest.tangents) if tangents else cost.seconds_forward / work(longest, 1)
+        )
     if not isinstance(functional, Recordings):
-        return cost.divided(devices) if is_cut(functional) else cost
+        return cost.divided(devices) if is_cut(functional) else cost, rate
     count, together = len(parts) / devices, functional.batch.at_once(len(parts))
-    return dataclasses.replace(
+    cost = dataclasses.replace(
         cost,
         state_bytes=cost.state_bytes * together,
         working_bytes=cost.working_bytes * together,
         seconds=cost.seconds * count,
         seconds_forward=cost.seconds_forward * count,
     )
+    return cost, rate
 
 
 def device_memory() -> Limit:
@@ -145,23 +165,22 @@ def _refuse_too_large(cost: Cost) -> None:
         )
 
 
-def compared(planned: dict[str, Any], peak_bytes: int | None, seconds: float) -> str:
-    """Predicted and measured cost of an evaluation, in one line.
+def compared(planned: dict[str, Any], peak_bytes: int, seconds: float) -> str:
+    """Predicted and measured memory of the process and time of an evaluation, in one line.
 
     **Arguments:**
 
     - `planned`: the content of plan.json.
-    - `peak_bytes`, `seconds`: what was measured; None for unknown memory, NaN where nothing was evaluated.
+    - `peak_bytes`, `seconds`: what was measured; NaN where nothing was evaluated.
     """
     cost = planned["evaluation"]
-    measured = "" if peak_bytes is None else f", measured {in_words(peak_bytes)}"
     # a finished run that is resumed evaluates nothing
     taken = "" if math.isnan(seconds) else f", measured {seconds:.2g} s"
     products = cost["most_products"]
     to_most = f" to {_with(products) * cost['seconds']:.2g}" if products else ""
     return (
-        f"an evaluation: planned {in_words(cost['planned_bytes'] + cost['host_bytes'])}{measured}; planned "
-        f"{cost['seconds']:.2g}{to_most} s{taken}"
+        f"memory of the process: planned {in_words(planned['process_bytes'])}, measured {in_words(peak_bytes)}; "
+        f"an evaluation: planned {cost['seconds']:.2g}{to_most} s{taken}"
     )
 
 
@@ -171,11 +190,11 @@ def adjoint_summary(planned: dict[str, Any]) -> dict[str, Any]:
     return {key: cost[key] for key in ("driver", "schedule", "stored_states", "recompute_factor")}
 
 
-def memory_summary(planned: dict[str, Any], peak_bytes: int | None) -> dict[str, Any]:
+def memory_summary(planned: dict[str, Any], peak_bytes: int) -> dict[str, Any]:
     """Bytes planned and measured, for summary.json."""
     cost = planned["evaluation"]
     sizes = {key: cost[key] for key in ("state_bytes", "planned_bytes", "working_bytes", "host_bytes", "file_bytes")}
-    return {"peak_bytes": peak_bytes, **sizes}
+    return {"peak_bytes": peak_bytes, "process_bytes": planned["process_bytes"], **sizes}
 
 
 def run_plan(job: Job) -> None:
@@ -198,12 +217,11 @@ def run_plan(job: Job) -> None:
         "schedule": cost["schedule"],
         "stored at the peak": f"{cost['stored_states']} states = {in_words(cost['stored_states'] * cost['state_bytes'])}",
         "working memory": in_words(cost["working_bytes"]),
-        "memory": in_words(cost["planned_bytes"]),
+        "memory of an evaluation": in_words(cost["planned_bytes"]),
         **(
-            {"memory of the largest stage": in_words(most)}
-            if (most := found["largest_bytes"]) > cost["planned_bytes"]
-            else {}
+            {"in the largest stage": in_words(most)} if (most := found["largest_bytes"]) > cost["planned_bytes"] else {}
         ),
+        "memory of the process": in_words(found["process_bytes"]),
         "checkpoints in host memory": in_words(cost["host_bytes"]) if cost["host_bytes"] else "none",
         "checkpoints in files": in_words(cost["file_bytes"]) if cost["file_bytes"] else "none",
         "steps run, relative to the trajectory": f"{cost['recompute_factor']:.3g} x",

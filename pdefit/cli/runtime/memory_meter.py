@@ -1,110 +1,21 @@
-"""Memory that an evaluation took, measured as the rise of the peak while it ran."""
+"""Memory of this process: what it holds now, and the most that it held."""
 
-import contextlib
-import ctypes
 import resource
 import sys
-import threading
 from pathlib import Path
-from typing import Any
-
-import jax
-
-from pdefit.inverse.fit.drivers import AbstractDriver
 
 _STATUS = Path("/proc/self/status")
-# seconds between two readings
-_EVERY = 2e-3
 
 
-class Meter:
-    """Meter of the rise of memory above what is in use when it is made, up to the call of `rise`.
-
-    On an accelerator it reads the account of the device. On Linux it reads the memory of the process again and again,
-    without mapped files, because the code of libraries is loaded and dropped at any time. Elsewhere it takes the peak
-    of the process.
-    """
-
-    def __init__(self):
-        # return freed memory to the system: the process would use it again without a rise
-        with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None).malloc_trim(0)
-        self._before = self._most = _in_use()
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
-        self._thread.start()
-
-    def _look(self) -> None:
-        while not self._done.wait(_EVERY):
-            self._most = max(self._most, _in_use())
-
-    def rise(self) -> int:
-        """Bytes beyond what was in use at the start; ends the measurement."""
-        self._done.set()
-        self._thread.join()
-        stats = _device()
-        most = int(stats["peak_bytes_in_use"]) if stats else max(self._most, _in_use())
-        return most - self._before
-
-
-class Metered(AbstractDriver):
-    """A driver whose evaluations are measured once: `peak_bytes` is the memory that they took.
-
-    They are those after the first, within which programs may be compiled.
-    """
-
-    def __init__(self, driver: AbstractDriver):
-        self.driver, self._begun = driver, False
-        self.peak_bytes: int | None = None
-
-    def advance(self, functional, optimizer, carry, limit):
-        # a limit of 0 only compiles
-        if limit == 0 or self.peak_bytes is not None or not self._begun:
-            self._begun = self._begun or limit > 0
-            return self.driver.advance(functional, optimizer, carry, limit)
-        meter = Meter()
-        found = self.driver.advance(functional, optimizer, carry, limit)
-        self.peak_bytes = meter.rise()
-        return found
-
-    def resolve_for(self, functional):
-        return self.driver.resolve_for(functional)
-
-    def cost(self, functional, tangents):
-        return self.driver.cost(functional, tangents)
-
-    def value(self, functional, theta):
-        return self.driver.value(functional, theta)
-
-    def watched_gradient(self, functional, theta):
-        return self.driver.watched_gradient(functional, theta)
-
-    def product(self, functional, theta, v):
-        return self.driver.product(functional, theta, v)
-
-    def normal_equations(self, functional, theta):
-        return self.driver.normal_equations(functional, theta)
-
-    def equations_at(self, functional, theta):
-        return self.driver.equations_at(functional, theta)
-
-    def close(self):
-        self.driver.close()
-
-
-def _in_use() -> int:
-    """Bytes in use now."""
-    stats = _device()
-    if stats:
-        return int(stats["bytes_in_use"])
+def resident() -> int:
+    """Bytes in use now; where the system does not say, the most so far."""
     try:
         lines = _STATUS.read_text().splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon:"))
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS:"))
     except (OSError, StopIteration):
-        # the largest resident size so far (Linux counts in KiB, macOS in bytes)
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        return peak()
 
 
-def _device() -> dict[str, Any] | None:
-    """Memory statistics of an accelerator; None on a CPU."""
-    return jax.local_devices()[0].memory_stats()
+def peak() -> int:
+    """The most bytes that this process held so far. Linux counts in KiB, macOS in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

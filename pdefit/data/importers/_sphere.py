@@ -4,7 +4,7 @@ import math
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from scipy.optimize import least_squares
+import scipy
 
 from pdefit._util.errors import PdefitError
 
@@ -56,7 +56,9 @@ def fitted_sphere(points: np.ndarray) -> FittedSphere:
     best, jac = start, cast(Any, slopes)
     # the scale of the loss is that of the positions without outliers, which the first fit finds
     for _ in range(2):
-        best = least_squares(distances, best, jac, loss="cauchy", f_scale=2 * spread(best), x_scale="jac").x
+        best = scipy.optimize.least_squares(
+            distances, best, jac, loss="cauchy", f_scale=2 * spread(best), x_scale="jac"
+        ).x
     near = np.abs(distances(best)) <= _FAR * spread(best)
     j, rms = slopes(best)[near], float(np.sqrt(np.mean(distances(best)[near] ** 2)))
     variance = np.linalg.pinv(j.T @ j)[3, 3] * rms**2

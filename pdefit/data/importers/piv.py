@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy
 import tifffile
 import xarray
-from scipy import ndimage
 
 from pdefit._util.errors import PdefitError
 from pdefit.data.importers.options import PIXELS, SCALE_OPTIONS, Scale, choice, refuse_unknown, scale_of
@@ -221,7 +221,7 @@ def _remarks(count: Counter[str], squares: np.ndarray, never: np.ndarray, flip: 
             f"The divergence is {ratio:.2g} times smaller with v negated; if the flow is incompressible, import it with "
             f"{'no ' if flip else ''}flip=v."
         )
-    labelled: Any = ndimage.label(never)
+    labelled: Any = scipy.ndimage.label(never)
     sizes = np.bincount(labelled[0].ravel())
     sizes[[0, *(edge for side in (labelled[0], labelled[0].T) for edge in (*side[0], *side[-1]))]] = 0
     if sizes.max() >= _HOLE:

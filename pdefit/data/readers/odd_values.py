@@ -4,7 +4,7 @@ import warnings
 from typing import Any
 
 import numpy as np
-from scipy import ndimage
+import scipy
 
 # part of the range within which two values are one, and above which a value varies
 _SAME, _VARIES = 1e-6, 1e-3
@@ -68,7 +68,7 @@ def about_first_frame(name: str, first: np.ndarray, seen: np.ndarray) -> list[st
             f"The first frame of '{name}' has no value, so that nothing is seen of the start; begin with a later one "
             f"(times.start)"
         ]
-    labelled: Any = ndimage.label(np.isnan(first) & seen)
+    labelled: Any = scipy.ndimage.label(np.isnan(first) & seen)
     largest = max(np.bincount(labelled[0].ravel())[1:], default=0)
     if largest < _LARGE * first.size:
         return []
@@ -132,7 +132,7 @@ def about_pixels(name: str, frames: np.ndarray) -> list[str]:
 
 def _single(points: np.ndarray) -> np.ndarray:
     """Those of some points (x, y) that are few together, and not on the rim."""
-    labelled: Any = ndimage.label(points, np.ones((3, 3)))
+    labelled: Any = scipy.ndimage.label(points, np.ones((3, 3)))
     few = np.bincount(labelled[0].ravel()) <= _FEW
     few[0] = False
     rim = np.unique(np.concatenate([labelled[0][[0, -1]].ravel(), labelled[0][:, [0, -1]].ravel()]))

@@ -15,6 +15,7 @@ from pdefit.inverse.controls.declare import Control, Declaration, declared_leave
 from pdefit.inverse.controls.field_prior import Smoothing, Sobolev
 from pdefit.inverse.controls.guesses import is_measured
 from pdefit.inverse.controls.paths import declaration, holder, leaf
+from pdefit.inverse.controls.priors import AbstractPrior
 from pdefit.inverse.controls.vector import BoundControl, Controls, in_order, kind_of
 from pdefit.inverse.problem.problem import Problem
 from pdefit.systems.capabilities import AbstractGridded
@@ -227,10 +228,16 @@ def _check(path: str, control: Control, guess: np.ndarray, info: ParameterInfo |
             f"The guess of '{path}' is {_show(guess)}, which {type(control.transform).__name__} cannot represent; "
             f"choose another guess or transform"
         )
-    if control.prior is not None and not np.all(np.isfinite(np.asarray(control.prior.residual(jnp.asarray(guess))))):
+    if control.prior is not None and not np.all(np.isfinite(np.asarray(_residual(control.prior, jnp.asarray(guess))))):
         raise PdefitError(f"The prior of '{path}' is not finite at its guess {_show(guess)}")
     if not control.scale > 0:
         raise PdefitError(f"The scale of '{path}' must be positive, but is {control.scale}")
+
+
+@eqx.filter_jit
+def _residual(prior: AbstractPrior, guess: Array) -> Array:
+    """The residual of a prior at a guess, by one program."""
+    return prior.residual(guess)
 
 
 def _show(x: np.ndarray) -> str:

@@ -3,7 +3,9 @@
 import dataclasses
 import math
 from collections.abc import Mapping
+from functools import partial
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.fft import dctn, idctn
@@ -109,6 +111,7 @@ class Sobolev(Smoother):
     def unsmooth(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
         return self._from_modes(self._to_modes(x) / jnp.asarray(self._symbol))
 
+    @partial(jax.jit, static_argnums=0)
     def filtered(self, x: Float[Array, "..."], sigma: float) -> Float[Array, "..."]:
         """The field S z that is most probable for a noisy field x, if z has unit variance (Wiener filter).
 

@@ -7,8 +7,7 @@ import zlib
 import equinox as eqx
 import jax
 import numpy as np
-import scipy.interpolate
-import scipy.spatial
+import scipy
 from jaxtyping import Array, PRNGKeyArray
 from numpy.typing import ArrayLike
 

@@ -182,6 +182,7 @@ class Controls(eqx.Module):
     def size(self) -> int:
         return sum(c.size for c in self.items)
 
+    @eqx.filter_jit
     def theta(self, problem: Problem) -> Float[Array, " p"]:
         """The vector that stands for the values the problem holds."""
         each = [c.to_theta(c.where(problem)).astype(jnp.float64) for c in self.items]
@@ -202,6 +203,8 @@ class Controls(eqx.Module):
         new, old = self.values(theta).values(), self._leaves(problem)
         problem = eqx.tree_at(self._leaves, problem, [x.astype(o.dtype) for x, o in zip(new, old, strict=True)])
         return problem.constrained() if self._constrains(problem) else problem
+
+    filled = eqx.filter_jit(problem)  # by one program, for where nothing is traced
 
     def _constrains(self, problem: PyTree) -> bool:
         """Test for states that are controls and obey a constraint."""
@@ -264,7 +267,7 @@ class Controls(eqx.Module):
         """The problem itself, with all elements at their lower bounds, and with all at their upper bounds."""
         theta = self.theta(problem)
         corners = [jnp.where(np.isfinite(bound), bound, theta) for bound in self.box()]
-        return [self.problem(problem, x) for x in (theta, *corners)]
+        return [self.filled(problem, x) for x in (theta, *corners)]
 
     def prior_residuals(self, theta: Float[Array, " p"]) -> list[Array]:
         """The residuals of all priors, those of smoothness last."""
@@ -279,9 +282,8 @@ class Controls(eqx.Module):
 
     def roughness_of_theta(self) -> np.ndarray:
         """The weight of every element of theta in the smoothness priors, (p,); 0 for those that have none."""
-        return np.concatenate(
-            [np.zeros(c.size) if c.roughness is None else np.asarray(c.roughness) for c in self.items]
-        )
+        weights = [np.zeros(c.size) if c.roughness is None else np.asarray(c.roughness) for c in self.items]
+        return np.concatenate(weights)
 
     def with_roughness(self, weights: Mapping[str, Array]) -> "Controls":
         """The same controls with other weights of smoothness priors, by path."""

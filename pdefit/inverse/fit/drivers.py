@@ -70,11 +70,10 @@ class Hosted(AbstractDriver):
         levels = MOST_LEVELS if loops is None else loops.levels
         return eqx.tree_at(lambda f: f.runner.adjoint, functional, Checkpointed(levels))
 
-    def cost(self, functional, tangents):
+    def cost(self, functional, tangents, rate=None):
         if tangents:
-            return tangent_cost(functional)
-        tried = self._trial(functional)
-        course = self.course(functional, _state(functional))
+            return tangent_cost(functional, rate)
+        tried, course = self._trial(functional), self.course(functional, _state(functional))
         used, size = course.schedule.peak, tried.state_bytes
         forward, back = self.functional(functional).warm_up(functional.theta0)
         return Cost(

@@ -16,8 +16,9 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jaxtyping import Array, Float
-from scipy import linalg, optimize
+from scipy import linalg
 
 from pdefit.inverse.controls.vector import BoundControl, Controls
 from pdefit.inverse.objective.abstract import AbstractObjective
@@ -90,7 +91,7 @@ class _Evidence:
         bounds = [tuple(noise + np.array(_NOISE)), *(tuple(a + np.array(_AMPLITUDE)) for a in first)]
         bounds += [(0.0, 3 * _MOST)] * len(first)
         starts = [np.concatenate([[noise], first, np.full(len(first), decay)]) for decay in _DECAYS]
-        tries = [optimize.minimize(self._cost, x, method="L-BFGS-B", bounds=bounds) for x in starts]
+        tries = [scipy.optimize.minimize(self._cost, x, method="L-BFGS-B", bounds=bounds) for x in starts]
         logarithms = min(tries, key=lambda t: t.fun).x
         return logarithms, self._precisions(logarithms) * np.exp(logarithms[0])
 

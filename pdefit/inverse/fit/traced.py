@@ -18,7 +18,7 @@ from pdefit.inverse.fit._compiled_loop import Carry, EvaluationLog
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import GRADIENT, PRODUCT, VALUE, Equations, LowestEquations
 from pdefit.inverse.objective.functional import Functional
-from pdefit.inverse.offload.cost import Cost, gradient_cost, tangent_cost, trial
+from pdefit.inverse.offload.cost import Cost, analysed, gradient_cost, tangent_cost, trial
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 
 Size = str | float | int
@@ -36,13 +36,14 @@ class AbstractDriver(abc.ABC):
         """The functional with an adjoint that keeps within the driver's budget."""
 
     @abc.abstractmethod
-    def cost(self, functional: Functional, tangents: bool) -> Cost:
+    def cost(self, functional: Functional, tangents: bool, rate: float | None = None) -> Cost:
         """The cost of an evaluation, estimated before it runs.
 
         **Arguments:**
 
         - `functional`: the functional.
         - `tangents`: whether normal equations are evaluated, by tangents, and not a gradient.
+        - `rate`: the seconds of each unit of `cost.work`; by default a run measures it.
         """
 
     @abc.abstractmethod
@@ -120,8 +121,10 @@ class Traced(AbstractDriver):
             )
         return eqx.tree_at(lambda f: f.runner.adjoint, functional, Checkpointed(loops.levels))
 
-    def cost(self, functional, tangents):
-        return tangent_cost(functional) if tangents else gradient_cost(functional, trial(functional))
+    def cost(self, functional, tangents, rate=None):
+        if tangents:
+            return tangent_cost(functional, rate)
+        return gradient_cost(functional, analysed(functional, rate) if self.memory is None else trial(functional))
 
     def advance(self, functional, optimizer, carry, limit):
         if optimizer.tangents:

@@ -244,7 +244,7 @@ class Functional(AbstractObjective):
         return [(self, theta)]
 
     def problems_and_steps(self, theta):
-        return [(self.at(theta), self.layout.time_grid.largest)]
+        return [(self.controls.filled(self.problem, theta), self.layout.time_grid.largest)]
 
     def emptied(self):
         items = self.controls.items

@@ -12,16 +12,23 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from pdefit._util.memory import compile_ahead, in_words
+from pdefit._util.memory import CompiledProgram, compile_ahead, in_words
 from pdefit.adjoints.base import Account, Checkpointed, StoreAll
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.inverse.objective.accumulate import Misfit
+from pdefit.inverse.objective.compiled import EQUATIONS, WEIGHTED
 from pdefit.inverse.objective.functional import Functional
-from pdefit.inverse.objective.normal_equations import Tangents
 from pdefit.inverse.objective.residuals import ObservationSchedule
 from pdefit.inverse.offload import _programs as programs
 
-# intervals and steps of a trial, enough for its loops to be compiled as loops, and the seconds for which it is repeated
+# forward runs that the transpose of a step takes, and a tangent, where neither was measured
+_TRANSPOSE, _TANGENT = 2.7, 0.8
+# states beside each tangent, and beside what a step leaves to its transpose, that a program works with
+_BESIDE = 4
+# values of a state below which a step takes no less time
+_FEW = 2000
+
+# intervals and steps of a trial, enough for its loops to be compiled as loops, and the seconds for which a run is repeated
 _INTERVALS, _MOST_STEPS, _SECONDS = 3, 8, 0.1
 
 
@@ -130,6 +137,42 @@ def trial(functional: Functional) -> Trial:
     )
 
 
+def analysed(functional: Functional, rate: float | None = None) -> Trial:
+    """Memory and time of a step without a program of its own: memory from its values, time from a forward run.
+
+    **Arguments:**
+
+    - `functional`: the functional.
+    - `rate`: the seconds of a forward run for each unit of `work`. By default one run over the record measures it, by the
+      program that a fit takes for its residuals.
+    """
+    grid, size = functional.layout.time_grid, _states_bytes(functional)
+    seconds = _timed(WEIGHTED, functional)[0] if rate is None else rate * work(functional, 1)
+    forward = seconds / (grid.intervals * grid.length)
+    left, back = math.ceil(_bytes_per_step(functional, size)), (3 + _TRANSPOSE) * forward
+    return Trial(state_bytes=size, temporary=left, passed=_BESIDE * size, forward=forward, back=back)
+
+
+def work(functional: Functional, columns: int) -> int:
+    """The work of stepping so many columns, a state or a tangent each, over the record: steps times values."""
+    grid, values = functional.layout.time_grid, sum(x.size for x in jax.tree.leaves(functional.problem.y0))
+    return grid.intervals * grid.length * max(values * functional.layout.segments * columns, _FEW)
+
+
+def _states_bytes(functional: Functional) -> int:
+    return state_bytes(jax.eval_shape(Misfit(functional).start, functional.theta0))
+
+
+def _timed(program: Any, functional: Functional) -> tuple[float, CompiledProgram]:
+    """Seconds of a program at theta0, compiled as a fit will call it. A short one is run again, and its best time counts."""
+    compiled, times = compile_ahead(program, functional, functional.theta0), list[float]()
+    while sum(times) < _SECONDS:
+        begin = time.perf_counter()
+        jax.block_until_ready(compiled.call(functional, functional.theta0))
+        times.append(time.perf_counter() - begin)
+    return min(times), compiled
+
+
 def _beginning(functional: Functional) -> tuple[Misfit, Array, PyTree, ObservationSchedule]:
     """The misfit with two levels of checkpoints, theta0, the state at the start of the record, and a few steps of it."""
     accumulation = eqx.tree_at(lambda m: m.functional.runner.adjoint, Misfit(functional), Checkpointed(2))
@@ -151,7 +194,7 @@ def gradient_cost(functional: Functional, tried: Trial) -> Cost:
     stored = account.stored
     # without checkpoints a step leaves more behind than its state
     if isinstance(functional.runner.adjoint, StoreAll):
-        stored = math.ceil(stored * _bytes_per_step(functional, tried) / tried.state_bytes)
+        stored = math.ceil(stored * _bytes_per_step(functional, tried.state_bytes) / tried.state_bytes)
     return Cost(
         driver="traced",
         schedule=account.schedule,
@@ -165,35 +208,34 @@ def gradient_cost(functional: Functional, tried: Trial) -> Cost:
     )
 
 
-def tangent_cost(functional: Functional) -> Cost:
+def tangent_cost(functional: Functional, rate: float | None = None) -> Cost:
     """The cost of the normal equations by one tangent for each column of the Jacobian, all at once.
 
-    **Arguments:** `functional` as of `gradient_cost`.
+    **Arguments:** `functional` as of `gradient_cost`, and
+
+    - `rate`: the seconds for each unit of `work`. By default one evaluation measures it, by the program of the fit.
     """
-    grid, count = functional.layout.time_grid, functional.tangents
-    beginning = _, theta, state, schedule = _beginning(functional)
-    tangents = Tangents(functional, theta)
-    begin = programs.begin_tangents(tangents)
-    program = compile_ahead(programs.advance_tangents, tangents, begin, schedule)
-    # of one step, from a few
-    tried, steps = schedule.time_grid.intervals * schedule.time_grid.length, grid.intervals * grid.length
-    seconds = _seconds(lambda: program.call(tangents, begin, schedule)) / tried
-    forward = _seconds(lambda: programs.advance(*beginning)) / tried
+    grid, count, size = functional.layout.time_grid, functional.tangents, _states_bytes(functional)
+    working = _BESIDE * (1 + count) * size
+    if rate is None:
+        seconds, program = _timed(EQUATIONS, functional)
+        working = max(program.temporary + program.returned - (1 + count) * size, 0)
+    else:
+        seconds = rate * work(functional, 1 + count)
     return Cost(
         driver="traced",
         schedule=f"{count} tangents",
         steps=grid.longest,
-        state_bytes=state_bytes(state),
+        state_bytes=size,
         stored_states=1 + count,
-        # returned tangents take memory beside those that were given
-        working_bytes=program.temporary + program.returned,
+        working_bytes=working,
         recompute_factor=1.0,
-        seconds=steps * seconds,
-        seconds_forward=steps * forward,
+        seconds=seconds,
+        seconds_forward=seconds / (1 + _TANGENT * count),
     )
 
 
-def _bytes_per_step(functional: Functional, tried: Trial) -> float:
+def _bytes_per_step(functional: Functional, state: int) -> float:
     """Bytes that the reverse pass of one step needs where nothing is run again, by tracing alone.
 
     They are those of every value that enters a product with a cotangent, which the transpose of a few steps closes
@@ -207,7 +249,7 @@ def _bytes_per_step(functional: Functional, tried: Trial) -> float:
         return jax.vjp(lambda theta, state: accumulation.advance(theta, state, schedule, None), theta, state)[1]
 
     closed_over = state_bytes(jax.eval_shape(transpose, functional.theta0))
-    return max(closed_over / (schedule.time_grid.intervals * schedule.time_grid.length), float(tried.state_bytes))
+    return max(closed_over / (schedule.time_grid.intervals * schedule.time_grid.length), float(state))
 
 
 def _few_steps(functional: Functional) -> ObservationSchedule:

@@ -1,5 +1,7 @@
 """The inverse problem: everything that may hold an unknown, in one pytree."""
 
+from functools import partial
+
 import equinox as eqx
 import jax
 from jaxtyping import PyTree
@@ -51,5 +53,11 @@ class Problem(eqx.Module):
         if not isinstance(self.system, AbstractConstrained):
             return self
         if self.nodes is None:
-            return eqx.tree_at(lambda p: p.y0, self, self.system.project(self.y0))
-        return eqx.tree_at(lambda p: p.nodes, self, jax.vmap(self.system.project)(self.nodes))
+            return eqx.tree_at(lambda p: p.y0, self, _projected(self.system, self.y0))
+        return eqx.tree_at(lambda p: p.nodes, self, jax.vmap(partial(_projected, self.system))(self.nodes))
+
+
+@eqx.filter_jit
+def _projected(system: AbstractConstrained, y: PyTree) -> PyTree:
+    """The nearest state that obeys the constraint of a system, by one program where nothing is traced."""
+    return system.project(y)

@@ -1,13 +1,11 @@
 """Figures and movie of a run, drawn from its directory alone."""
 
-import dataclasses
-import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pdefit._util.errors import PdefitError, first_line, of_the_machine, unknown
+from pdefit._util.errors import PdefitError, unknown
 from pdefit.data.readers.fields import Film, open_film
 from pdefit.output.pictures._estimates import draw_convergence, draw_parameters, draw_posterior
 from pdefit.output.pictures._lines import draw_spacetime
@@ -25,38 +23,13 @@ from pdefit.output.pictures._traces import (
     draw_traces,
 )
 from pdefit.output.pictures._vectors import planes
+from pdefit.output.pictures.drawn import Drawn
 from pdefit.output.pictures.style import FORMATS, readable_times
 from pdefit.output.store.runs import RunFiles, recordings_in
 from pdefit.output.store.tables import ParameterRow, read_parameters
 
-log = logging.getLogger("pdefit")
-
 # most figures of fields on a plane
 _MOST_MAPS = 6
-
-
-@dataclasses.dataclass
-class Drawn:
-    """Pictures that were drawn, and a sentence for each that could not be."""
-
-    files: list[Path] = dataclasses.field(default_factory=list)
-    notes: list[str] = dataclasses.field(default_factory=list)
-
-    def attempt(self, path: Path, draw: Callable[..., Any], *arguments: Any) -> None:
-        """Draw one picture by a function of its path and more arguments; where that fails, note the reason and go on.
-
-        A run that was killed, or that is written at the moment, may lack anything.
-        """
-        try:
-            written = draw(path, *arguments)
-            self.files.append(written if isinstance(written, Path) else path)
-        except PdefitError as error:
-            self.notes.append(f"no {path.stem}: {error}")
-        # a damaged file may raise any exception; the other pictures are drawn all the same
-        except Exception as error:
-            log.info("%s was not drawn", path.name, exc_info=error)
-            told = of_the_machine(error) or f"{type(error).__name__}: {first_line(error)}"
-            self.notes.append(f"no {path.stem}: {told}")
 
 
 def draw_all(run: Path, form: str = "png") -> Drawn:

@@ -215,11 +215,11 @@ def _costs(files: RunFiles) -> list[tuple[str, Any, Any]]:
     """Predicted and measured costs of an evaluation and of the run."""
     planned, seconds = files.content("plan.json"), files.summary.seconds
     evaluation, peak = planned.get("evaluation") or {}, files.summary.memory.get("peak_bytes")
-    megabytes = [x / 1e6 if x else None for x in (evaluation.get("planned_bytes"), peak)]
+    megabytes = [x / 1e6 if x else None for x in (planned.get("process_bytes"), peak)]
     rows = [
         ("time of an evaluation (s)", evaluation.get("seconds"), seconds.get("gradient")),
         ("time of a forward run (s)", evaluation.get("seconds_forward"), seconds.get("forward")),
-        ("memory of an evaluation (MB)", *megabytes),
+        ("memory of the process (MB)", *megabytes),
         ("evaluations", planned.get("most_evaluations"), files.summary.iterations),
         ("the whole run (s)", None, seconds.get("total")),
     ]

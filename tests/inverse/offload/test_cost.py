@@ -20,7 +20,7 @@ import json, os, sys
 import jax, jax.numpy as jnp, numpy as np, equinox as eqx
 from pdefit_reaction import FisherKPP
 import pdefit
-from pdefit.cli.runtime.memory_meter import Meter
+from tests.memory_meter import Meter
 
 for budgets in json.loads(sys.argv[1]):
     # a process of its own for each, of which nothing has run yet
