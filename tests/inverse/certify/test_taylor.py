@@ -20,7 +20,7 @@ def judged(f, tangent, noise, seed=0):
     def noisy(x):
         return f(x) + noise / np.sqrt(COUNT) * draw.normal(size=COUNT)
 
-    return differences(noisy, 0.0, 1.0, lambda q: q - tangent, float(np.linalg.norm(tangent)), noise, 1e-6, bounded)
+    return differences(noisy, 0.0, 1.0, lambda q: q - tangent, float(np.linalg.norm(tangent)), lambda: noise, 1e-6, bounded)
 
 
 def waves(scale, draw):
@@ -110,7 +110,7 @@ def test_round_off_four_times_as_large_as_measured_is_no_switch():
         1.0,
         lambda q: q - tangent,
         float(np.linalg.norm(tangent)),
-        1e-12,
+        lambda: 1e-12,
         1e-6,
         bounded,
     )
