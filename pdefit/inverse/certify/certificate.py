@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from pdefit.inverse.certify._certified import Certified, NormalEquations, Used
+from pdefit.inverse.certify._certified import Certified, Used
+from pdefit.inverse.certify._certified import NormalEquations as NormalEquations
 from pdefit.inverse.certify._record import Certificate as Certificate
 from pdefit.inverse.certify._record import Check, at_most, over
 from pdefit.inverse.certify._smooth_checks import smooth_checks
@@ -105,8 +106,9 @@ def certify(
       20.
     - `optimizers`: those of the fit; by default all kinds of derivatives are tested.
     - `driver`: the driver of the fit; default `Traced()`.
-    - `equations`: J, its gradient and the Gauss-Newton matrix (p, p) that a fit by normal equations has at theta, which
-      are then tested as they are; default None, for new ones.
+    - `equations`: J, its gradient (p,) and the Gauss-Newton matrix (p, p) that a fit by normal equations has at theta.
+      They are tested in place of new ones. Near a minimum, where gradients vanish, a wrong factor of the gradient goes
+      unseen: give them only where the guess was certified.
     """
     begin = time.perf_counter()
     theta, used = jnp.asarray(theta, jnp.float64), Used.by(optimizers, objective)
