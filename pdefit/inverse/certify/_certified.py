@@ -142,7 +142,7 @@ class Certified:
         Variables that change little with theta get more, so that all weigh alike.
         """
         whole, found = self.whole, self.residuals
-        size = max(1.0, float(np.sqrt(2 * found.here.half_square / max(whole.observed_values, 1))))
+        size = max(1.0, float(np.sqrt(2 * float(found.here.half_square) / max(whole.observed_values, 1))))
         names = whole.parts(self.theta)[0][0].observed
         # a sum of more values is larger, so sizes are compared per value
         answers = [s / np.sqrt(max(x.size / KEPT, 1.0)) for s, x in zip(found.sizes, names.values(), strict=False)]
@@ -154,21 +154,22 @@ class Certified:
 
         They have the signs of the sketch, which so tells what they add to the slope of J.
         """
-        if not self._shifts:
+        # observations that a driver reads from a file cannot be shifted
+        if isinstance(self.driver, Hosted) and self.driver.targets is not None:
             return self.whole
         data, drawn = self.whole.observations, signs(self.whole.parts(self.theta)[0][0])
-        # numpy, because arrays of different ranks are multiplied
-        values = {
-            n: np.asarray(data.values[n]) + level * np.asarray(drawn[n]) * np.asarray(data.sigma[n])
-            for n, level in self.levels.items()
-        }
-        values = {n: jnp.asarray(value.astype(data.values[n].dtype)) for n, value in values.items()}
-        return eqx.tree_at(lambda f: f.observations.values, self.whole, {**data.values, **values})
 
-    @property
-    def _shifts(self) -> bool:
-        """Whether data are shifted; what a driver reads from a file cannot be, and what the fit handed over was not."""
-        return not (self.handed or (isinstance(self.driver, Hosted) and self.driver.targets is not None))
+        def shift(n: str) -> Array:
+            moved = np.asarray(data.values[n]) + self.levels[n] * np.asarray(drawn[n]) * np.asarray(data.sigma[n])
+            return jnp.asarray(moved, data.values[n].dtype)
+
+        values = {**data.values, **{n: shift(n) for n in drawn}}
+        return eqx.tree_at(lambda f: f.observations.values, self.whole, values)
+
+    @functools.cached_property
+    def shifted_value(self) -> Array:
+        """J of the shifted objective, by a run of its residuals alone."""
+        return SKETCH(self.shifted, self.theta).half_square
 
     @functools.cached_property
     def shifted_single(self) -> AbstractObjective:
@@ -197,41 +198,38 @@ class Certified:
         own = ROUND_OFF if isinstance(self.driver, Hosted) else self.whole.runner.adjoint.accuracy
         return self.residuals.limit(own)
 
-    def slopes(self, name: str, value: Array, gradient: Array, limit: float, remedy: str) -> list[Check]:
+    def slopes(
+        self, name: str, objective: AbstractObjective, value: Array, gradient: Array, limit: float, remedy: str
+    ) -> list[Check]:
         """Checks of a value and a gradient of J against those of the residuals.
 
         **Arguments:**
 
         - `name`: what the gradient is called.
+        - `objective`: the objective that has this J, `whole` or `shifted`.
         - `value`, `gradient`: J and its gradient, (p,).
         - `limit`, `remedy`: of the check of the gradient.
         """
-        found, objective = self.residuals, self.shifted
-        here, moved = found.here if objective is self.whole else SKETCH(objective, self.theta), found.moved
+        found, shifts = self.residuals, objective is not self.whole
+        here, moved = self.shifted_value if shifts else found.here.half_square, found.moved
         if moved is None:
             # equations with a reverse rule of their own
-            nothing = jax.tree.map(jnp.zeros_like, here)._replace(half_square=jnp.ones(()))
-            slope = size = float(jnp.vdot(pull_sketch(objective, self.theta, nothing), found.v))
+            half_square = jax.tree.map(jnp.zeros_like, found.here)._replace(half_square=jnp.ones(()))
+            slope = size = float(np.vdot(pull_sketch(objective, self.theta, half_square), found.v))
         else:
             slope, size = float(moved.half_square), 0.0
             for level, kind in zip(self.levels.values(), moved.kinds, strict=False):
-                slope -= level * float(np.sum(kind)) if self._shifts else 0.0
+                slope -= level * float(np.sum(kind)) if shifts else 0.0
                 size += level**2 * float(np.sum(np.square(kind)))
             size = (slope**2 + size) ** 0.5
-        off = over(abs(float(value - here.half_square)), abs(float(here.half_square)))
+        gap, off = abs(float(np.vdot(gradient, found.v)) - slope), abs(float(value) - float(here))
+        of_value, because = f"J beside its {name}, against its residuals", "J and its residuals are not the same"
         return [
-            at_most(
-                f"{name} against tangents",
-                over(abs(float(jnp.vdot(gradient, found.v)) - slope), abs(size)),
-                limit,
-                remedy,
-            ),
-            at_most(
-                f"J beside its {name}, against its residuals", off, ROUND_OFF, "J and its residuals are not the same"
-            ),
+            at_most(f"{name} against tangents", over(gap, abs(size)), limit, remedy),
+            at_most(of_value, over(off, abs(float(here))), ROUND_OFF, because),
         ]
 
-    def quadratic(self, name: str, image: Array, limit: float, remedy: str) -> Check:
+    def quadratic(self, name: str, image: Array | np.ndarray, limit: float, remedy: str) -> Check:
         """The check of J_r^T J_r v against the tangent along v.
 
         **Arguments:**
@@ -242,12 +240,8 @@ class Certified:
         """
         assert self.residuals.moved is not None
         square = float(self.residuals.moved.change)
-        return at_most(
-            f"{name} against tangents",
-            over(abs(float(jnp.vdot(image, self.residuals.v)) - square), square),
-            limit,
-            remedy,
-        )
+        gap = abs(float(np.vdot(image, self.residuals.v)) - square)
+        return at_most(f"{name} against tangents", over(gap, square), limit, remedy)
 
 
 def _is_single(objective: AbstractObjective) -> bool:

@@ -49,7 +49,7 @@ class Residuals:
         self.objective, self.theta, self.v, self._few = objective, theta, v, few
         self._pushed = with_tangents(objective)
         self._noise: float | None = None
-        self.here, self.moved = self._push(v) or (SKETCH(objective, theta), None)
+        self.here, self.moved = self._push(v) or (jax.device_get(SKETCH(objective, theta)), None)
         self.finite = all(bool(np.all(np.isfinite(k))) for k in self.here.kinds)
         if self.finite:
             moved = self.moved
@@ -58,13 +58,13 @@ class Residuals:
                 moved = jax.tree.map(lambda a, b: (a - b) / 2e-4, ahead, behind)
             self.sizes = moved.sizes()
 
-    def __call__(self, theta: Array) -> np.ndarray:
-        return SKETCH(self.objective, theta).scaled(self.sizes)
+    def __call__(self, theta: Array | np.ndarray) -> np.ndarray:
+        return SKETCH(self.objective, jnp.asarray(theta)).scaled(self.sizes)
 
     def noise(self) -> float:
         """The norm of the round-off of the residuals."""
         if self._noise is None:
-            self._noise = round_off(self, self.theta, self.v)
+            self._noise = round_off(self, np.asarray(self.theta), np.asarray(self.v))
         return self._noise
 
     def inside(self, values: np.ndarray) -> bool:
@@ -107,7 +107,8 @@ class Residuals:
     def _push(self, v: Array) -> tuple[Sketch, Sketch] | None:
         """The sketch and its derivative along v; None where a reverse rule hides it."""
         try:
-            return push_sketch(self._pushed, self.theta, v)
+            # numbers, because each operation of JAX on an own shape would be a program
+            return jax.device_get(push_sketch(self._pushed, self.theta, v))
         except TypeError:
             # an adjoint, or equations, with a reverse rule of their own
             return None
@@ -132,12 +133,13 @@ class Residuals:
                 self._noise = found.noise
             return self._judged(f"{path}: tangent against differences", found, size, v)
         w, gradient = pulled or self.random_pull(jax.random.key(0))
-        slope = float(jnp.vdot(gradient, v))
+        slope = float(np.vdot(gradient, v))
         found = self._compared(v, lambda q: np.atleast_1d(np.vdot(w, q) - slope), self._size(v))
         return self._judged(f"{path}: gradient against differences", found, 0.0, v)
 
     def _compared(self, v: Array, gap: Callable[[np.ndarray], np.ndarray], size: float) -> Differences:
-        return differences(self, self.theta, v, gap, size, self.noise, DIFFERENCES, self.inside, self._few)
+        x, along = np.asarray(self.theta), np.asarray(v)
+        return differences(self, x, along, gap, size, self.noise, DIFFERENCES, self.inside, self._few)
 
     def _size(self, v: Array) -> float:
         """About the norm of the derivative along v, by a difference."""

@@ -1,6 +1,5 @@
 """Checks of the derivatives that optimizers use, on a whole record and by the driver of the fit, against tangents."""
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
@@ -19,7 +18,7 @@ def gradient_of_the_run(subject: Certified) -> list[Check]:
         return []
     value, gradient = subject.gradient
     remedy = "the run's gradient is wrong: compare with adjoint=store_all, or use stages=levenberg_marquardt"
-    slopes = subject.slopes(f"{subject.kind}gradient", value, gradient, subject.accuracy, remedy)
+    slopes = subject.slopes(f"{subject.kind}gradient", subject.shifted, value, gradient, subject.accuracy, remedy)
     return [_finite(gradient), *slopes]
 
 
@@ -29,8 +28,10 @@ def normal_equations_of_the_run(subject: Certified) -> list[Check]:
         return []
     value, slope, matrix = subject.equations
     exact, remedy = subject.residuals.limit(ROUND_OFF), "the assembled Jacobian is wrong: use stages=lbfgs"
-    slopes = subject.slopes(f"{subject.kind}Gauss-Newton gradient", value, slope, exact, remedy)
-    image = matrix @ subject.residuals.v
+    # what the fit has is of the data as they are
+    objective, name = subject.whole if subject.handed else subject.shifted, f"{subject.kind}Gauss-Newton gradient"
+    slopes = subject.slopes(name, objective, value, slope, exact, remedy)
+    image = np.asarray(matrix) @ np.asarray(subject.residuals.v)
     return [_finite(slope), *slopes, subject.quadratic(f"{subject.kind}Gauss-Newton matrix", image, exact, remedy)]
 
 
@@ -51,7 +52,7 @@ def influence(subject: Certified) -> list[Check]:
     controls = subject.whole.controls
     if not (subject.used.gradient or subject.used.normal_equations):
         return []
-    felt = subject.gradient[1] if subject.used.gradient else jnp.diag(subject.equations[2])
+    felt = subject.gradient[1] if subject.used.gradient else np.diag(subject.equations[2])
     silent, zero, first = [], np.asarray(felt) == 0, 0
     names = controls.names() if controls.size <= FEW else []
     for control in controls.items:
@@ -75,12 +76,13 @@ def single_precision(subject: Certified) -> list[Check]:
         coarse, fine = subject.driver.normal_equations(subject.shifted_single, subject.theta)[1], subject.equations[1]
     else:
         return []
-    error = over(float(jnp.linalg.norm(coarse - fine)), float(jnp.linalg.norm(fine)))
+    coarse, fine = np.asarray(coarse), np.asarray(fine)
+    error = over(float(np.linalg.norm(coarse - fine)), float(np.linalg.norm(fine)))
     remedy = "single precision is not enough here; use dtype=float64"
     return [at_most("gradient in float32 against float64", error, SINGLE, remedy)]
 
 
 def _finite(gradient: Array) -> Check:
-    wrong = int(jnp.sum(~jnp.isfinite(gradient)))
+    wrong = int(np.sum(~np.isfinite(gradient)))
     remedy = "guard the inputs of sqrt, division and powers with pdefit.safe_sqrt, safe_norm, safe_div"
     return at_most("non-finite elements of the gradient", wrong, 0.0, remedy)

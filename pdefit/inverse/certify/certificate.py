@@ -43,14 +43,14 @@ def each_control(subject: Certified) -> list[Check]:
     residuals, checks, key = subject.short, [], jax.random.fold_in(subject.key, 2)
     pulled = residuals.random_pull(key) if subject.used.gradient or residuals.moved is None else None
     for path, moved in residuals.objective.controls.elements.items():
-        v = jnp.where(moved, residuals.v, 0.0)
+        v = jnp.asarray(np.where(moved, residuals.v, 0.0))
         tangent = residuals.tangent(v)
         checks.append(residuals.differences(path, v, tangent, pulled))
         if pulled is not None and tangent is not None:
             w, gradient = pulled
             answer = tangent.scaled(residuals.sizes)
             # relative to the size that a random w gives it
-            gap = over(abs(float(jnp.vdot(gradient, v)) - float(np.vdot(w, answer))), float(np.linalg.norm(answer)))
+            gap = over(abs(float(np.vdot(gradient, v)) - float(np.vdot(w, answer))), float(np.linalg.norm(answer)))
             remedy = "the adjoint is wrong: compare with adjoint=store_all"
             limit = residuals.limit(residuals.objective.runner.adjoint.accuracy)
             checks.append(at_most(f"{path}: gradient against tangent", gap, limit, remedy))
