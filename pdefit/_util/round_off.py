@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import ArrayLike
 
 
-def round_off(f: Callable[[Array], Any], x: Array, v: Array, step: float = 1e-13) -> float:
+def round_off(f: Callable[[Any], Any], x: ArrayLike, v: ArrayLike, step: float = 1e-13) -> float:
     """The norm of the round-off noise of f near x along v, from third differences over small steps.
 
     **Arguments:**

@@ -85,7 +85,7 @@ in_gradient(
 in_gradient(
     "recordings",
     "prior_for_every_recording",
-    lambda g, f, theta: g + 2 * jax.grad(f._extra_value)(theta),
+    lambda g, f, theta: g + 2 * jax.grad(f._shared_value)(theta),
     lambda: recordings(),
 )
 

@@ -22,7 +22,7 @@ from pdefit.cli.run.minimise import checkpoints_in
 from pdefit.cli.run.plan import fit_cost
 from pdefit.cli.run.recorded import at_best, open_run, same_problem
 from pdefit.cli.runtime.terminal import say
-from pdefit.inverse.certify.certificate import Certificate, certify
+from pdefit.inverse.certify.certificate import Certificate, NormalEquations, certify
 from pdefit.inverse.fit import fit as fitting
 from pdefit.inverse.objective.abstract import AbstractObjective
 
@@ -104,7 +104,12 @@ def certified_start(exp: Experiment, job: Job) -> Certificate:
 
 
 def certified(
-    functional: AbstractObjective, theta: Array, exp: Experiment, settings: Settings, stage: fitting.Stage
+    functional: AbstractObjective,
+    theta: Array,
+    exp: Experiment,
+    settings: Settings,
+    stage: fitting.Stage,
+    equations: NormalEquations | None = None,
 ) -> Certificate:
     """Certificate of the objective of a stage, within the cost that the fit of this experiment allows.
 
@@ -113,6 +118,7 @@ def certified(
     - `functional`, `theta` (p,): the objective, and the point in search space.
     - `exp`, `settings`: the experiment.
     - `stage`: whose optimizer determines what is tested.
+    - `equations`: as of `certify`.
     """
     return certify(
         functional,
@@ -122,6 +128,7 @@ def certified(
         # of this stage only: another one may have fewer unknowns, and an optimizer that is meant for few
         optimizers=[stage.optimizer],
         driver=exp.driver,
+        equations=equations,
     )
 
 

@@ -14,15 +14,14 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from pdefit._util.trees import cast
 from pdefit.adjoints.base import ROUND_OFF
-from pdefit.adjoints.tangent.tangents_together import jvp_many
 from pdefit.inverse.certify._record import Check, at_most, over
 from pdefit.inverse.certify._residual_checks import Residuals
-from pdefit.inverse.certify._sketch import KEPT, SKETCH, Sketch, pull_sketch, push_sketch
+from pdefit.inverse.certify._sketch import KEPT, SKETCH, pull_sketch, signs
 from pdefit.inverse.certify.direction import alike, direction
 from pdefit.inverse.controls.vector import FEW
 from pdefit.inverse.fit.drivers import AbstractDriver, Hosted
 from pdefit.inverse.objective.abstract import AbstractObjective
-from pdefit.inverse.objective.variants import shortened, with_tangents
+from pdefit.inverse.objective.variants import shortened
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 
 # Forward solves that the tests of every control may cost whatever the fit costs; the part of the fit beyond; and the values
@@ -32,8 +31,10 @@ SOLVES, SHARE, UPDATES = 20.0, 0.05, 2e8
 _GRADIENT, _TANGENT, _DIFFERENCES = 5.0, 2.0, 18.0
 # values below which a step costs no less
 _SMALL_STATE = 1000
-# residuals that are held at once to test matrices and products exactly
-HELD = 20_000_000
+# where so many forward solves take no longer, a long series of differences is always computed (about a quarter of this)
+_MANY = 100.0
+# J, its gradient and the Gauss-Newton matrix
+NormalEquations = tuple[Float[Array, ""], Float[Array, " p"], Float[Array, "p p"]]
 # kinds of residuals that change little with theta are shifted more, by at most this factor
 _MOST_SHIFT = 1e6
 
@@ -78,6 +79,7 @@ class Certified:
     - `fit_cost`: the cost of the fit, in forward solves.
     - `used`: the derivatives that the optimizers of the fit use.
     - `driver`: the driver of the fit, whose derivatives are tested.
+    - `equations`: J, its gradient and the Gauss-Newton matrix that the fit has at theta, or None.
     """
 
     def __init__(
@@ -89,20 +91,28 @@ class Certified:
         fit_cost: float,
         used: Used,
         driver: AbstractDriver,
+        equations: NormalEquations | None,
     ):
         self.objective, self.theta, self.key, self.driver = objective, theta, key, driver
         self.whole = cast(tested, jnp.float64)
         # the same in float32, where the fit runs in it
         self.single = tested if _is_single(tested) else None
         self.has_twin = tested is not objective
+        # those of hard residuals, or in float32, are not those that are tested
+        self.handed = None if self.has_twin or self.single is not None else equations
         self.scope = scope(self.whole, fit_cost)
-        self.residuals = Residuals(self.whole, theta, direction(self.whole.controls, theta, jax.random.fold_in(key, 1)))
+        self.few = UPDATES / _updates(self.whole) < _MANY
+        # with the matrix at hand, a record that is too long for all of them is better tested as a whole
+        alone = used.normal_equations and not (used.gradient or used.products)
+        self.one_by_one = not alone or self.scope["observations"] == self.scope["of"]
+        v = direction(self.whole.controls, theta, jax.random.fold_in(key, 1))
+        if self.handed and not self.one_by_one:
+            v = alike(self.whole.controls, v, np.diag(self.handed[2]))
+        self.residuals = Residuals(self.whole, theta, v, self.few)
         hidden = self.residuals.finite and self.residuals.moved is None
         # a reverse rule leaves gradients alone
         self.used = Used(True, False, False) if hidden else used
-        # with the matrix at hand, a record that is too long for all of them is better tested as a whole
-        alone = self.used.normal_equations and not (self.used.gradient or self.used.products)
-        self.one_by_one = not alone or self.scope["observations"] == self.scope["of"]
+        self.one_by_one |= hidden
         self.scope["together"] = not self.one_by_one
 
     @functools.cached_property
@@ -111,7 +121,7 @@ class Certified:
         part, own = shortened(self.whole, self.theta, self.scope["observations"])
         if part is self.whole:
             return self.residuals
-        return Residuals(part, own, direction(part.controls, own, jax.random.fold_in(self.key, 1)))
+        return Residuals(part, own, direction(part.controls, own, jax.random.fold_in(self.key, 1)), self.few)
 
     @functools.cached_property
     def together(self) -> Check:
@@ -120,17 +130,46 @@ class Certified:
         Where controls are not tested one by one, all weigh alike in it.
         """
         residuals = self.residuals
-        if self.one_by_one:
+        if self.one_by_one or self.handed:
             return residuals.differences("all controls", residuals.v, residuals.moved)
         v = alike(residuals.objective.controls, residuals.v, np.diag(self.equations[2]))
         return residuals.differences("all controls", v, residuals.tangent(v))
 
     @functools.cached_property
+    def levels(self) -> dict[str, float]:
+        """The size of residuals by variable, in standard deviations: as large as those at theta, and at least 1.
+
+        Variables that change little with theta get more, so that all weigh alike.
+        """
+        whole, found = self.whole, self.residuals
+        size = max(1.0, float(np.sqrt(2 * float(found.here.half_square) / max(whole.observed_values, 1))))
+        names = whole.parts(self.theta)[0][0].observed
+        # a sum of more values is larger, so sizes are compared per value
+        answers = [s / np.sqrt(max(x.size / KEPT, 1.0)) for s, x in zip(found.sizes, names.values(), strict=False)]
+        return {n: size * min(max(answers) / a, _MOST_SHIFT) for n, a in zip(names, answers, strict=True)}
+
+    @functools.cached_property
     def shifted(self) -> AbstractObjective:
-        """The objective with random errors added to the data, so that gradients do not vanish at a perfect fit."""
+        """The objective with random errors added to the data, so that gradients do not vanish at a perfect fit.
+
+        They have the signs of the sketch, which so tells what they add to the slope of J.
+        """
         # observations that a driver reads from a file cannot be shifted
-        fixed = isinstance(self.driver, Hosted) and self.driver.targets is not None
-        return self.whole if fixed else _shifted(self.whole, self.residuals, self.key)
+        if isinstance(self.driver, Hosted) and self.driver.targets is not None:
+            return self.whole
+        data, drawn = self.whole.observations, signs(self.whole.parts(self.theta)[0][0])
+
+        def shift(n: str) -> Array:
+            moved = np.asarray(data.values[n]) + self.levels[n] * np.asarray(drawn[n]) * np.asarray(data.sigma[n])
+            return jnp.asarray(moved, data.values[n].dtype)
+
+        values = {**data.values, **{n: shift(n) for n in drawn}}
+        return eqx.tree_at(lambda f: f.observations.values, self.whole, values)
+
+    @functools.cached_property
+    def shifted_value(self) -> Array:
+        """J of the shifted objective, by a run of its residuals alone."""
+        return SKETCH(self.shifted, self.theta).half_square
 
     @functools.cached_property
     def shifted_single(self) -> AbstractObjective:
@@ -139,21 +178,14 @@ class Certified:
         return eqx.tree_at(lambda f: f.observations.values, self.single, values)
 
     @functools.cached_property
-    def probe(self) -> "Probe":
-        """J, and its slopes along two random directions by tangents."""
-        other = direction(self.whole.controls, self.theta, jax.random.fold_in(self.key, 3))
-        exact = self.used.normal_equations or self.used.products
-        return Probe(self.shifted, self.theta, (self.residuals.v, other), exact)
-
-    @functools.cached_property
     def gradient(self) -> tuple[Array, Array]:
         """J and its gradient by the driver."""
         return self.driver.watched_gradient(self.shifted, self.theta)[:2]
 
     @functools.cached_property
-    def equations(self) -> tuple[Array, Array, Array]:
-        """J, its gradient and the Gauss-Newton matrix by the driver."""
-        return self.driver.normal_equations(self.shifted, self.theta)
+    def equations(self) -> NormalEquations:
+        """J, its gradient and the Gauss-Newton matrix, by the driver or as the fit had them."""
+        return self.handed or self.driver.normal_equations(self.shifted, self.theta)
 
     @property
     def kind(self) -> str:
@@ -166,102 +198,54 @@ class Certified:
         own = ROUND_OFF if isinstance(self.driver, Hosted) else self.whole.runner.adjoint.accuracy
         return self.residuals.limit(own)
 
-
-class Probe:
-    """J at theta, its slopes along some directions, and the derivatives of the residuals along each.
-
-    **Arguments:**
-
-    - `objective`: the objective.
-    - `theta`: the point, (p,).
-    - `along`: the directions, (p,) each.
-    - `exact`: whether products of tangents are wanted. They are `products`, |J v|^2 and so on, where the residuals do
-      not fill the memory; elsewhere and otherwise `moved` has the sketches.
-    """
-
-    def __init__(self, objective: AbstractObjective, theta: Array, along: tuple[Array, ...], exact: bool):
-        self.objective, self.theta, self.along = objective, theta, along
-        self.moved: list[Sketch] | None = None
-        self.products: Array | None = None
-        tangents = with_tangents(objective)
-        try:
-            if exact and self.count <= HELD:
-                value, slopes, self.products = tangent_products(tangents, theta, jnp.stack(along))
-                self.value, self.slope = float(value), [float(x) for x in slopes]
-                return
-            found = [push_sketch(tangents, theta, v) for v in along]
-            self.value = float(found[0][0].half_square)
-            self.moved = [m for _, m in found]
-            self.slope = [float(m.half_square) for m in self.moved]
-        except TypeError:
-            # equations with a reverse rule of their own
-            here = SKETCH(objective, theta)
-            self.value = float(here.half_square)
-            nothing = jax.tree.map(jnp.zeros_like, here.kinds)
-            gradient = pull_sketch(objective, theta, Sketch(nothing, jnp.ones(())))
-            self.slope = [float(jnp.vdot(gradient, v)) for v in along]
-
-    @property
-    def count(self) -> int:
-        """The number of residuals."""
-        return jax.eval_shape(self.objective.residuals, self.theta).size
-
-    def slopes(self, name: str, value: Array, gradient: Array, limit: float, remedy: str) -> list[Check]:
+    def slopes(
+        self, name: str, objective: AbstractObjective, value: Array, gradient: Array, limit: float, remedy: str
+    ) -> list[Check]:
         """Checks of a value and a gradient of J against those of the residuals.
 
         **Arguments:**
 
         - `name`: what the gradient is called.
+        - `objective`: the objective that has this J, `whole` or `shifted`.
         - `value`, `gradient`: J and its gradient, (p,).
         - `limit`, `remedy`: of the check of the gradient.
         """
-        size = float(np.linalg.norm(self.slope))
-        gaps = [abs(float(jnp.vdot(gradient, v)) - s) for v, s in zip(self.along, self.slope, strict=True)]
-        off = over(abs(float(value) - self.value), abs(self.value))
+        found, shifts = self.residuals, objective is not self.whole
+        here, moved = self.shifted_value if shifts else found.here.half_square, found.moved
+        if moved is None:
+            # equations with a reverse rule of their own
+            half_square = jax.tree.map(jnp.zeros_like, found.here)._replace(half_square=jnp.ones(()))
+            slope = size = float(np.vdot(pull_sketch(objective, self.theta, half_square), found.v))
+        else:
+            slope, size = float(moved.half_square), 0.0
+            for level, kind in zip(self.levels.values(), moved.kinds, strict=False):
+                slope -= level * float(np.sum(kind)) if shifts else 0.0
+                size += level**2 * float(np.sum(np.square(kind)))
+            size = (slope**2 + size) ** 0.5
+        gap, off = abs(float(np.vdot(gradient, found.v)) - slope), abs(float(value) - float(here))
+        of_value, because = f"J beside its {name}, against its residuals", "J and its residuals are not the same"
         return [
-            at_most(f"{name} against tangents", over(max(gaps), size), limit, remedy),
-            at_most(
-                f"J beside its {name}, against its residuals", off, ROUND_OFF, "J and its residuals are not the same"
-            ),
+            at_most(f"{name} against tangents", over(gap, abs(size)), limit, remedy),
+            at_most(of_value, over(off, abs(float(here))), ROUND_OFF, because),
         ]
 
+    def quadratic(self, name: str, image: Array | np.ndarray, limit: float, remedy: str) -> Check:
+        """The check of J_r^T J_r v against the tangent along v.
 
-@eqx.filter_jit
-def tangent_products(
-    objective: AbstractObjective, theta: Array, along: Float[Array, "k p"]
-) -> tuple[Array, Float[Array, " k"], Float[Array, "k k"]]:
-    """J, its slopes along k directions, and the products <J_r v, J_r u> of the residuals' derivatives along them."""
-    r, moved = jvp_many(objective.residuals, (theta,), (along,))
-    return r @ r / 2, moved @ r, moved @ moved.T
+        **Arguments:**
+
+        - `name`: what the product is called.
+        - `image`: the product, (p,).
+        - `limit`, `remedy`: of the check.
+        """
+        assert self.residuals.moved is not None
+        square = float(self.residuals.moved.change)
+        gap = abs(float(np.vdot(image, self.residuals.v)) - square)
+        return at_most(f"{name} against tangents", over(gap, square), limit, remedy)
 
 
 def _is_single(objective: AbstractObjective) -> bool:
     return any(x.dtype == jnp.float32 for x in jax.tree.leaves(objective.problem) if eqx.is_array(x))
-
-
-def _shifted(objective: AbstractObjective, residuals: Residuals, key: PRNGKeyArray) -> AbstractObjective:
-    """The objective with random errors added to the data, as large as its residuals and at least one sigma.
-
-    Variables that change little with theta are shifted more, so that all weigh alike.
-    """
-    data = objective.observations
-    count = max(objective.observed_values, 1)
-    size = max(1.0, float(jnp.sqrt(2 * residuals.here.half_square / count)))
-    # a sum of more values is larger, so sizes are compared per value
-    part = objective.parts(residuals.theta)[0][0]
-    answers = [
-        s / np.sqrt(max(x.size / KEPT, 1.0)) for s, x in zip(residuals.sizes, part.observed.values(), strict=False)
-    ]
-    strongest = max(map(float, answers), default=1.0)
-
-    def shift(i: int, name: str) -> Array:
-        value = data.values[name]
-        draw = jax.random.normal(jax.random.fold_in(key, 100 + i), value.shape)
-        factor = min(strongest / float(answers[i]), _MOST_SHIFT)
-        return (value + (size * factor * draw * data.sigma[name])).astype(value.dtype)
-
-    values = {name: shift(i, name) for i, name in enumerate(part.observed)}
-    return eqx.tree_at(lambda f: f.observations.values, objective, {**data.values, **values})
 
 
 def scope(objective: AbstractObjective, fit_cost: float) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -41,23 +42,30 @@ class Residuals:
     - `objective`: the objective.
     - `theta`: the point, (p,).
     - `v`: the direction, (p,).
+    - `few`: whether few differences decide where they fit.
     """
 
-    def __init__(self, objective: AbstractObjective, theta: Array, v: Array):
-        self.objective, self.theta, self.v = objective, theta, v
+    def __init__(self, objective: AbstractObjective, theta: Array, v: Array, few: bool):
+        self.objective, self.theta, self.v, self._few = objective, theta, v, few
         self._pushed = with_tangents(objective)
-        self.here, found = self._push(v) or (SKETCH(objective, theta), None)
+        self._noise: float | None = None
+        self.here, self.moved = self._push(v) or (jax.device_get(SKETCH(objective, theta)), None)
         self.finite = all(bool(np.all(np.isfinite(k))) for k in self.here.kinds)
         if self.finite:
-            self.moved = found
-            if found is None:
+            moved = self.moved
+            if moved is None:
                 ahead, behind = (SKETCH(objective, theta + s * v) for s in (1e-4, -1e-4))
-                found = jax.tree.map(lambda a, b: (a - b) / 2e-4, ahead, behind)
-            self.sizes = found.sizes()
-            self.noise = round_off(self, theta, v)
+                moved = jax.tree.map(lambda a, b: (a - b) / 2e-4, ahead, behind)
+            self.sizes = moved.sizes()
 
-    def __call__(self, theta: Array) -> Array:
-        return SKETCH(self.objective, theta).scaled(self.sizes)
+    def __call__(self, theta: Array | np.ndarray) -> np.ndarray:
+        return SKETCH(self.objective, jnp.asarray(theta)).scaled(self.sizes)
+
+    def noise(self) -> float:
+        """The norm of the round-off of the residuals."""
+        if self._noise is None:
+            self._noise = round_off(self, np.asarray(self.theta), np.asarray(self.v))
+        return self._noise
 
     def inside(self, values: np.ndarray) -> bool:
         """Test for residuals near theta of a size at which a Taylor series about theta can hold.
@@ -73,22 +81,22 @@ class Residuals:
 
     @functools.cached_property
     def _residual(self) -> float:
-        return max(1.0, float(jnp.max(jnp.abs(self.here.scaled(self.sizes)))))
+        return max(1.0, float(np.max(np.abs(self.here.scaled(self.sizes)))))
 
     @functools.cached_property
     def _prediction(self) -> float:
         """The largest residual at theta of data that vanish."""
         zeros = jax.tree.map(jnp.zeros_like, self.objective.observations.values)
         empty = eqx.tree_at(lambda f: f.observations.values, self.objective, zeros)
-        return float(jnp.max(jnp.abs(SKETCH(empty, self.theta).scaled(self.sizes))))
+        return float(np.max(np.abs(SKETCH(empty, self.theta).scaled(self.sizes))))
 
     def limit(self, accuracy: float) -> float:
         """The largest difference between two derivatives that passes.
 
         It is the accuracy of the algorithm, or what a sensitive trajectory makes of round-off where that is more.
         """
-        size = self._size(self.v) if self.moved is None else float(jnp.linalg.norm(self.moved.scaled(self.sizes)))
-        amplified = min(_AMPLIFIED * over(self.noise, size), _MOST_AMPLIFIED)
+        size = self._size(self.v) if self.moved is None else _norm(self.moved.scaled(self.sizes))
+        amplified = min(_AMPLIFIED * over(self.noise(), size), _MOST_AMPLIFIED)
         return max(accuracy, amplified)
 
     def tangent(self, v: Array) -> Sketch | None:
@@ -99,18 +107,14 @@ class Residuals:
     def _push(self, v: Array) -> tuple[Sketch, Sketch] | None:
         """The sketch and its derivative along v; None where a reverse rule hides it."""
         try:
-            return push_sketch(self._pushed, self.theta, v)
+            # numbers, because each operation of JAX on an own shape would be a program
+            return jax.device_get(push_sketch(self._pushed, self.theta, v))
         except TypeError:
             # an adjoint, or equations, with a reverse rule of their own
             return None
 
-    def pull(self, w: Array) -> Array:
-        """J_r^T w by the adjoint."""
-        cotangent = jax.vjp(lambda s: s.scaled(self.sizes), self.here)[1](w)[0]
-        return pull_sketch(self.objective, self.theta, cotangent)
-
     def differences(
-        self, path: str, v: Array, moved: Sketch | None, pulled: tuple[Array, Array] | None = None
+        self, path: str, v: Array, moved: Sketch | None, pulled: tuple[np.ndarray, Array] | None = None
     ) -> Check:
         """The check of a tangent against differences along v.
 
@@ -123,31 +127,28 @@ class Residuals:
         """
         if moved is not None:
             tangent = moved.scaled(self.sizes)
-            size = float(jnp.linalg.norm(tangent))
-            found = differences(self, self.theta, v, lambda q: q - tangent, size, self.noise, DIFFERENCES, self.inside)
+            size = _norm(tangent)
+            found = self._compared(v, lambda q: q - tangent, size)
+            if self._noise is None:
+                self._noise = found.noise
             return self._judged(f"{path}: tangent against differences", found, size, v)
         w, gradient = pulled or self.random_pull(jax.random.key(0))
-        slope = jnp.vdot(gradient, v)
-        found = differences(
-            self,
-            self.theta,
-            v,
-            lambda q: jnp.atleast_1d(jnp.vdot(w, q) - slope),
-            self._size(v),
-            self.noise,
-            DIFFERENCES,
-            self.inside,
-        )
+        slope = float(np.vdot(gradient, v))
+        found = self._compared(v, lambda q: np.atleast_1d(np.vdot(w, q) - slope), self._size(v))
         return self._judged(f"{path}: gradient against differences", found, 0.0, v)
+
+    def _compared(self, v: Array, gap: Callable[[np.ndarray], np.ndarray], size: float) -> Differences:
+        x, along = np.asarray(self.theta), np.asarray(v)
+        return differences(self, x, along, gap, size, self.noise, DIFFERENCES, self.inside, self._few)
 
     def _size(self, v: Array) -> float:
         """About the norm of the derivative along v, by a difference."""
-        return float(jnp.linalg.norm((self(self.theta + 1e-5 * v) - self(self.theta - 1e-5 * v)) / 2e-5))
+        return _norm((self(self.theta + 1e-5 * v) - self(self.theta - 1e-5 * v)) / 2e-5)
 
-    def random_pull(self, key: PRNGKeyArray) -> tuple[Array, Array]:
-        """A random vector w in the space of the residuals, and J_r^T w."""
-        w = jax.random.normal(key, (sum(k.size for k in self.here.kinds),))
-        return w, self.pull(w)
+    def random_pull(self, key: PRNGKeyArray) -> tuple[np.ndarray, Array]:
+        """A random vector w in the space of the residuals, and J_r^T w by the adjoint."""
+        w = np.asarray(jax.random.normal(key, (sum(k.size for k in self.here.kinds),)))
+        return w, pull_sketch(self.objective, self.theta, self.here.cotangent(w, self.sizes))
 
     def _judged(self, name: str, found: Differences, size: float, v: Array) -> Check:
         limit = max(DIFFERENCES, found.limit)
@@ -177,13 +178,17 @@ class Residuals:
             return None
         finer, theta = part.each(halved, self.theta)
         _, moved = push_sketch(with_tangents(finer), theta, v)
-        times = over(size, float(jnp.linalg.norm(moved.scaled(self.sizes))))
+        times = over(size, _norm(moved.scaled(self.sizes)))
         if np.isfinite(times) and times < _EXPLODES:
             return None
         return (
             f"the tangent is {times:.0e} times that of half the step: dt = {part.dt:.3g}{unit} is too large for the "
             f"linearised equations, though the forward run survives it; set dt={part.dt / 2:.2g} or less"
         )
+
+
+def _norm(x: np.ndarray) -> float:
+    return float(np.linalg.norm(x))
 
 
 _REMEDIES = {

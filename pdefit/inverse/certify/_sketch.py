@@ -1,12 +1,14 @@
 """Sketches of residuals: few random sums that keep norms, gathered while the trajectories run."""
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Array, Float, PyTree
 
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
@@ -28,45 +30,68 @@ class Sketch(NamedTuple):
     - `kinds`: the sums for each observed variable, each control with gaps between segments, each regularizer and each
       prior.
     - `half_square`: J.
+    - `change`: J again, with |J_r v|^2 as its derivative along v, in forward mode only.
     """
 
     kinds: tuple[Float[Array, " _"], ...]
     half_square: Float[Array, ""]
+    change: Float[Array, ""]
 
-    def scaled(self, sizes: tuple[Float[Array, ""], ...]) -> Float[Array, " M"]:
+    def scaled(self, sizes: tuple[float, ...]) -> Float[np.ndarray, " M"]:
         """All sums in one vector, each kind divided by its size."""
-        return jnp.concatenate([jnp.zeros(0), *(k / s for k, s in zip(self.kinds, sizes, strict=True))])
+        return np.concatenate([np.zeros(0), *(np.asarray(k) / s for k, s in zip(self.kinds, sizes, strict=True))])
 
-    def sizes(self) -> tuple[Float[Array, ""], ...]:
+    def sizes(self) -> tuple[float, ...]:
         """The root mean square of each kind; 1 for a kind that vanishes."""
-        level = (jnp.sqrt(jnp.mean(jnp.square(k))) if k.size else jnp.zeros(()) for k in self.kinds)
-        return tuple(jnp.where(x > 0, x, 1.0) for x in level)
+        level = (float(np.sqrt(np.mean(np.square(k)))) if k.size else 0.0 for k in self.kinds)
+        return tuple(x if x > 0 else 1.0 for x in level)
+
+    def cotangent(self, w: Float[np.ndarray, " M"], sizes: tuple[float, ...]) -> "Sketch":
+        """The cotangent of a sketch of these shapes whose product with it is that of `w` with `scaled`."""
+        parts = np.split(w, np.cumsum([k.size for k in self.kinds])[:-1])
+        kinds = tuple(jnp.asarray(part / s) for part, s in zip(parts, sizes, strict=True))
+        return Sketch(kinds, jnp.zeros(()), jnp.zeros(()))
 
 
-def sketch(objective: AbstractObjective, theta: Float[Array, " p"]) -> Sketch:
+def _half_square(residuals: PyTree) -> Float[Array, ""]:
+    return sum((jnp.sum(r.astype(jnp.float64) ** 2) for r in jax.tree.leaves(residuals)), start=jnp.zeros(())) / 2
+
+
+_change = jax.custom_jvp(_half_square)
+# no derivative of a function, but what forward mode sums up along the trajectories
+_change.defjvp(lambda primals, tangents: (_half_square(*primals), 2 * _half_square(*tangents)))
+
+
+def sketch(
+    objective: AbstractObjective, theta: Float[Array, " p"], change: Callable[[PyTree], Array] = _change
+) -> Sketch:
     """The sketch of the residuals of an objective at theta."""
+    one = functools.partial(_one, change=change)
     if isinstance(objective, Functional):
-        return _one(objective, theta)
+        return one(objective, theta)
     assert isinstance(objective, Recordings)
-    each, half_squares = objective.each_stacked(_one, theta)
+    each, *sums = objective.each_stacked(one, theta)
     extra = objective.extra_residuals(theta)
     kinds = (*(jnp.ravel(k) for k in each), jnp.concatenate([jnp.zeros(0), extra]))
-    return Sketch(kinds, jnp.sum(half_squares) + jnp.sum(extra**2) / 2)
+    return Sketch(kinds, jnp.sum(sums[0]) + _half_square(extra), jnp.sum(sums[1]) + change(extra))
 
 
-def _one(functional: Functional, theta: Float[Array, " p"]) -> Sketch:
-    observed = functional.observed
-    signs = {
+def signs(functional: Functional) -> dict[str, Array]:
+    """The random signs of the residuals of one observation, by variable."""
+    return {
         name: jax.random.rademacher(jax.random.fold_in(jax.random.key(0), i), like.shape, jnp.float64)
-        for i, (name, like) in enumerate(observed.items())
+        for i, (name, like) in enumerate(functional.observed.items())
     }
 
-    def look(residuals: dict[str, Array]) -> tuple[dict[str, Array], Array]:
-        exact = {name: r.astype(jnp.float64) for name, r in residuals.items()}
-        squares = sum((jnp.sum(r**2) for r in exact.values()), start=jnp.zeros(()))
-        return {name: _few(r * signs[name]) for name, r in exact.items()}, squares / 2
 
-    (sums, half_squares), ends = functional.trajectories(theta, look)
+def _one(functional: Functional, theta: Float[Array, " p"], change: Callable[[PyTree], Array]) -> Sketch:
+    observed, drawn = functional.observed, signs(functional)
+
+    def look(residuals: dict[str, Array]) -> tuple[dict[str, Array], Array, Array]:
+        exact = {name: r.astype(jnp.float64) for name, r in residuals.items()}
+        return {name: _few(r * drawn[name]) for name, r in exact.items()}, _half_square(exact), change(exact)
+
+    (sums, half_squares, changes), ends = functional.trajectories(theta, look)
     between = gaps(*functional.ends_and_starts(theta, ends)).astype(jnp.float64)
     sizes = [c.size // c.shape[0] for c in functional.controls.nodes]
     edges = [sum(sizes[:k]) for k in range(len(sizes) + 1)]
@@ -76,8 +101,9 @@ def _one(functional: Functional, theta: Float[Array, " p"]) -> Sketch:
         *(between[:, a:b] for a, b in zip(edges[:-1], edges[1:], strict=True)),
         *extra,
     ]
-    rest = sum((jnp.sum(x.astype(jnp.float64) ** 2) for x in (between, *extra)), start=jnp.zeros(()))
-    return Sketch(tuple(map(jnp.ravel, kinds)), jnp.sum(half_squares) + rest / 2)
+    rest = [between, *extra]
+    half_square = jnp.sum(half_squares) + _half_square(rest)
+    return Sketch(tuple(map(jnp.ravel, kinds)), half_square, jnp.sum(changes) + change(rest))
 
 
 def _few(x: Float[Array, "..."]) -> Float[Array, " k"]:
@@ -101,4 +127,4 @@ def push_sketch(
 @eqx.filter_jit
 def pull_sketch(objective: AbstractObjective, theta: Float[Array, " p"], cotangent: Sketch) -> Float[Array, " p"]:
     """The derivative of <cotangent, sketch> by the adjoint."""
-    return jax.vjp(lambda x: sketch(objective, x), theta)[1](cotangent)[0]
+    return jax.vjp(lambda x: sketch(objective, x, _half_square), theta)[1](cotangent)[0]

@@ -1,30 +1,25 @@
 """Central differences against a derivative: whether their gap is a Taylor remainder with round-off, or an error."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from jax.typing import ArrayLike
 
-# Relative steps halve from the first. So many are always tried, more while they bring information.
+from pdefit.inverse.certify._remainder import FEWEST, Fit, Series
+
+# Four small steps may decide where they fit. The larger ones are for maps with more round-off.
+_SMALL, _FOUR = (2.0**-10, 2.0**-8), 4
+# Elsewhere steps halve from the largest. So many are always tried, more while they bring information.
 _LARGEST, _BASE, _MOST = 2.0**-4, 9, 30
-# the remainder of a central difference is fitted by these powers of the step
-_POWERS = (0, 2, 4)
-# steps that a fit takes at least: two more than it has unknowns
-_FEWEST = len(_POWERS) + 2
 # standard errors that a constant may be away from zero
 _SIGMAS = 4.0
 # an error bar this small leaves nothing to gain from more steps
 _SHARP = 2e-7
 # Round-off varies from point to point by less than this factor. Scatter beyond it is the map's own.
 _SCATTER = 10.0
-# With half the step the error of a smooth map's prediction falls by 2^6, and by 2^8 where higher powers matter, too.
-_SUDDEN = 2.0**8
-# The error itself falls by 2^2, and by 2^4 where the next power matters.
-_FALLEN = 2.0**5
-# sudden changes below this part of the derivative do not matter
-_SEEN = 1e-5
 # Jumps in the map add an error that grows as the step shrinks, or stays; kinks add one that is proportional to the step.
 _BENT = 1.6
 # An interval in which the map changes suddenly is halved so often. A jump keeps more than this part of the change.
@@ -44,6 +39,7 @@ class Differences:
     - `constant`: the part of the error that does not vanish with the step, from a fit of c0 + c2 h^2 + c4 h^4.
     - `error_bar`: the standard error of the constant, from round-off and from how well the powers fit.
     - `round_off`: the standard error that round-off alone would leave.
+    - `noise`: the norm of the round-off of the function, not relative.
     - `finding`: `right`, `wrong`, `switch`, `kink` (right, and continuous with kinks) or `unseen` (round-off hides it).
     """
 
@@ -52,6 +48,7 @@ class Differences:
     constant: float
     error_bar: float
     round_off: float
+    noise: float
     finding: str
 
     @property
@@ -66,11 +63,14 @@ def differences(
     v: ArrayLike,
     gap: Callable[[Any], Any],
     size: float,
-    noise: float,
+    noise: Callable[[], float],
     enough: float,
     inside: Callable[[np.ndarray], bool],
+    few: bool = False,
 ) -> Differences:
     """The comparison of central differences of f along v with a derivative, over as many steps as it takes to be sure.
+
+    Few small steps see jumps that lie densely, as those of many values and steps do. A single one may lie beyond them.
 
     **Arguments:**
 
@@ -78,25 +78,62 @@ def differences(
     - `x`, `v`: the point and the direction.
     - `gap`: the difference between a difference quotient and the derivative, as a vector.
     - `size`: the norm of the derivative; 0 where it is unknown, for that of the quotients.
-    - `noise`: the norm of the round-off of f.
+    - `noise`: measures the norm of the round-off of f, where few steps cannot say it.
     - `enough`: a constant below this counts as zero.
     - `inside`: whether values of f lie where a Taylor series about x can hold.
+    - `few`: whether four small steps decide where they fit; default False.
     """
-    steps, gaps = [], []
-    for step in _LARGEST * 2.0 ** -np.arange(_MOST):
+
+    @functools.cache
+    def at(step: float) -> np.ndarray | None:
         ahead, behind = np.asarray(f(x + step * v)), np.asarray(f(x - step * v))
         # far from x the model may blow up; such a step says nothing of the derivative at x
         if not (inside(ahead) and inside(behind)):
-            continue
+            return None
         found = np.asarray(gap((ahead - behind) / (2 * step)))
-        if np.all(np.isfinite(found)):
+        return found if np.all(np.isfinite(found)) else None
+
+    return (few and _by_few(at, size, enough)) or _by_many(f, x, v, at, size, noise(), enough)
+
+
+def _by_few(at: Callable[[float], np.ndarray | None], size: float, enough: float) -> Differences | None:
+    """The comparison by four small steps, whose scatter about the fit is the round-off of f; None if they do not fit."""
+    for first in _SMALL:
+        steps = [first * 2.0**-k for k in range(_FOUR)]
+        gaps = [y for y in map(at, steps) if y is not None]
+        if len(gaps) < _FOUR:
+            continue
+        series = Series(steps, gaps, size, 1.0)
+        fit = series.fit(0)
+        error_bar, errors = fit.from_noise * fit.scatter, np.linalg.norm(series.y, axis=1)
+        if fit.constant <= enough and _SIGMAS * error_bar <= enough and error_bar <= _SHARP:
+            return Differences(
+                tuple(steps), tuple(map(float, errors)), fit.constant, error_bar, error_bar, fit.scatter, "right"
+            )
+    return None
+
+
+def _by_many(
+    f: Callable[[Any], Any],
+    x: ArrayLike,
+    v: ArrayLike,
+    at: Callable[[float], np.ndarray | None],
+    size: float,
+    noise: float,
+    enough: float,
+) -> Differences:
+    """The comparison by many steps of all sizes, whose errors say what they are made of."""
+    steps, gaps = [], []
+    for step in _LARGEST * 2.0 ** -np.arange(_MOST):
+        found = at(float(step))
+        if found is not None:
             steps.append(step)
             gaps.append(found)
-        if len(steps) >= _BASE and _settled(_Series(steps, gaps, size, noise), enough):
+        if len(steps) >= _BASE and _settled(Series(steps, gaps, size, noise), enough):
             break
-    if len(steps) < _FEWEST:
-        return Differences(tuple(steps), (), float("inf"), 0.0, 0.0, "wrong")
-    series = _Series(steps, gaps, size, noise)
+    if len(steps) < FEWEST:
+        return Differences(tuple(steps), (), float("inf"), 0.0, 0.0, noise, "wrong")
+    series = Series(steps, gaps, size, noise)
     best = series.best()
     drop = series.sudden()
     errors = np.linalg.norm(series.y, axis=1)
@@ -110,6 +147,7 @@ def differences(
         constant=best.constant,
         error_bar=best.error_bar,
         round_off=series.floor(),
+        noise=noise,
         finding=_finding(series, best, drop, enough, jumps),
     )
 
@@ -144,110 +182,17 @@ def _jumps(f: Callable[[Any], Any], x: ArrayLike, v: ArrayLike, inner: float, ou
     return last > max(_KEPT * first, 20 * noise)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Fit:
-    """A fit of the powers to the steps from number `first` on: its coefficients and its constant."""
-
-    first: int
-    coefficients: np.ndarray
-    constant: float
-    from_noise: float
-    # root mean square of the residuals, in units of the round-off
-    scatter: float
-
-    @property
-    def error_bar(self) -> float:
-        return self.from_noise * max(1.0, self.scatter)
-
-
-class _Series:
-    """Errors y (n, M) of difference quotients at steps h (n,), and their round-off rho (n,), relative to the derivative."""
-
-    def __init__(self, steps: list[float], gaps: list[np.ndarray], size: float, noise: float):
-        self.h, y = np.asarray(steps), np.stack(gaps)
-        scale = size or float(np.max(np.linalg.norm(y, axis=1))) or 1.0
-        self.y = y / scale
-        # two evaluations, over twice the step; never zero, for weights
-        self.rho = np.maximum(noise, 1e-300) / (np.sqrt(2) * self.h * scale)
-
-    def fit(self, first: int) -> _Fit:
-        """Weighted least squares over the steps from number `first` on."""
-        h, y, rho = self.h[first:], self.y[first:], self.rho[first:]
-        basis = _basis(h)
-        operator = _solve(basis / rho[:, None]) / rho
-        coefficients = operator @ y
-        scatter = np.linalg.norm((y - basis @ coefficients) / rho[:, None], axis=1)
-        degrees = len(h) - len(_POWERS)
-        return _Fit(
-            first=first,
-            coefficients=coefficients,
-            constant=float(np.linalg.norm(coefficients[0])),
-            from_noise=float(np.sqrt(np.sum((operator[0] * rho) ** 2))),
-            scatter=float(np.sqrt(np.sum(scatter**2) / degrees)),
-        )
-
-    def fits(self) -> list[_Fit]:
-        return [self.fit(k) for k in range(len(self.h) - _FEWEST + 1)]
-
-    def best(self) -> _Fit:
-        """The fit with the smallest error bar.
-
-        With larger steps round-off matters less, with smaller ones the remainder does.
-        """
-        return min(self.fits(), key=lambda f: f.error_bar)
-
-    def floor(self) -> float:
-        """The error bar that round-off alone would leave."""
-        return min(f.from_noise for f in self.fits())
-
-    def sudden(self) -> int | None:
-        """The number of the last step at which the error changes suddenly; None where there is none.
-
-        Either its error was not to be expected from smaller steps while that of the next one was, or it is far above
-        all smaller ones.
-        """
-        count = len(self.h) - _FEWEST + 1
-        surprise, expected = np.zeros(count), np.zeros(count)
-        for k in range(count):
-            inside = slice(k + 1, None)
-            row = _basis(self.h[k : k + 1]) @ (
-                _solve(_basis(self.h[inside]) / self.rho[inside, None]) / self.rho[inside]
-            )
-            surprise[k] = np.linalg.norm(self.y[k] - (row @ self.y[inside])[0])
-            expected[k] = np.sqrt(np.sum((row * self.rho[inside]) ** 2) + self.rho[k] ** 2)
-        before = np.maximum(surprise[1:], 5 * expected[1:])
-        unexpected = (surprise[:-1] > _SUDDEN * before) & (surprise[:-1] > _SEEN)
-        error = np.linalg.norm(self.y, axis=1)
-        # two, because one error may vanish by chance
-        later = np.maximum(error[1:count], error[2 : count + 1])
-        fallen = (error[: count - 1] > _FALLEN * later) & (error[: count - 1] > _SEEN)
-        found = np.flatnonzero(unexpected | fallen)
-        return int(found[-1]) if found.size else None
-
-
-def _basis(h: np.ndarray) -> np.ndarray:
-    return h[:, None] ** np.asarray(_POWERS)
-
-
-def _solve(weighted: np.ndarray) -> np.ndarray:
-    """The pseudo-inverse by columns of equal length, because powers of small steps span decades."""
-    length = np.linalg.norm(weighted, axis=0)
-    return np.linalg.pinv(weighted / length) / length[:, None]
-
-
-def _settled(series: _Series, enough: float) -> bool:
+def _settled(series: Series, enough: float) -> bool:
     """Whether more steps would bring no new information."""
     best = series.best()
     if _SIGMAS * best.error_bar <= enough and best.error_bar <= _SHARP:
         return True
     # smaller steps only bring round-off; a fit to these alone shows what lies above them
-    last = slice(-_FEWEST, None)
+    last = slice(-FEWEST, None)
     return bool(np.all(series.rho[last] > 0.5 * np.linalg.norm(series.y[last], axis=1)))
 
 
-def _finding(
-    series: _Series, best: _Fit, drop: int | None, enough: float, jumps: Callable[[float, float], bool]
-) -> str:
+def _finding(series: Series, best: Fit, drop: int | None, enough: float, jumps: Callable[[float, float], bool]) -> str:
     """The finding from the errors: what they are made of."""
     # scatter that round-off cannot explain
     irregular = best.scatter > _SCATTER and _SIGMAS * best.error_bar > enough
@@ -264,19 +209,19 @@ def _finding(
     return "unseen" if irregular else "right"
 
 
-def _wrong(series: _Series, best: _Fit, enough: float) -> bool:
+def _wrong(series: Series, best: Fit, enough: float) -> bool:
     """Whether the constant is not zero, by the best fit and by the one without its largest step.
 
     A part of the remainder that a fit cannot follow may look like a constant, but not in both fits. Only one error may
     be much smaller than the constant: of halved steps, h^2 cancels most of it at one.
     """
-    fits = [best] if best.first == len(series.h) - _FEWEST else [best, series.fit(best.first + 1)]
+    fits = [best] if best.first == len(series.h) - FEWEST else [best, series.fit(best.first + 1)]
     found = min(f.constant - _SIGMAS * f.error_bar for f in fits)
     least = np.sort(np.linalg.norm(series.y, axis=1) + _SIGMAS * series.rho)[1]
     return all(f.constant > max(enough, _SIGMAS * f.error_bar) for f in fits) and bool(least > 0.5 * found)
 
 
-def _exponent(series: _Series, best: _Fit, last: int) -> float:
+def _exponent(series: Series, best: Fit, last: int) -> float:
     """The power of the step with which errors grow, above number `last`."""
     if last == 0:
         return float("inf")

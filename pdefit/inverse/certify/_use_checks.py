@@ -1,24 +1,15 @@
 """Checks of the derivatives that optimizers use, on a whole record and by the driver of the fit, against tangents."""
 
-from collections.abc import Callable
-
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PRNGKeyArray
+from jaxtyping import Array
 
 from pdefit.adjoints.base import ROUND_OFF
-from pdefit.inverse.certify._certified import HELD, Certified, Probe, tangent_products
+from pdefit.inverse.certify._certified import Certified
 from pdefit.inverse.certify._record import Check, at_most, over
-from pdefit.inverse.certify.direction import direction
 from pdefit.inverse.controls.vector import FEW
-from pdefit.inverse.objective.abstract import AbstractObjective
-from pdefit.inverse.objective.variants import shortened, with_tangents
 
 # gradient of a float32 run against its float64 twin
 SINGLE = 1e-2
-# random sums give the square of a norm to a few standard errors of sqrt(2 / number of sums)
-_ESTIMATE = 8.0
 
 
 def gradient_of_the_run(subject: Certified) -> list[Check]:
@@ -27,7 +18,7 @@ def gradient_of_the_run(subject: Certified) -> list[Check]:
         return []
     value, gradient = subject.gradient
     remedy = "the run's gradient is wrong: compare with adjoint=store_all, or use stages=levenberg_marquardt"
-    slopes = subject.probe.slopes(f"{subject.kind}gradient", value, gradient, subject.accuracy, remedy)
+    slopes = subject.slopes(f"{subject.kind}gradient", subject.shifted, value, gradient, subject.accuracy, remedy)
     return [_finite(gradient), *slopes]
 
 
@@ -37,13 +28,11 @@ def normal_equations_of_the_run(subject: Certified) -> list[Check]:
         return []
     value, slope, matrix = subject.equations
     exact, remedy = subject.residuals.limit(ROUND_OFF), "the assembled Jacobian is wrong: use stages=lbfgs"
-
-    def column(f: AbstractObjective, x: Array, v: Array) -> Array:
-        return (matrix if f is subject.shifted else subject.driver.normal_equations(f, x)[2]) @ v
-
-    slopes = subject.probe.slopes(f"{subject.kind}Gauss-Newton gradient", value, slope, exact, remedy)
-    name = f"{subject.kind}Gauss-Newton matrix"
-    return [_finite(slope), *slopes, *_quadratic(name, subject.probe, column, exact, remedy, subject.key)]
+    # what the fit has is of the data as they are
+    objective, name = subject.whole if subject.handed else subject.shifted, f"{subject.kind}Gauss-Newton gradient"
+    slopes = subject.slopes(name, objective, value, slope, exact, remedy)
+    image = np.asarray(matrix) @ np.asarray(subject.residuals.v)
+    return [_finite(slope), *slopes, subject.quadratic(f"{subject.kind}Gauss-Newton matrix", image, exact, remedy)]
 
 
 def products_of_the_run(subject: Certified) -> list[Check]:
@@ -51,8 +40,8 @@ def products_of_the_run(subject: Certified) -> list[Check]:
     if not subject.used.products:
         return []
     exact, remedy = subject.residuals.limit(ROUND_OFF), "products with the Jacobian are wrong: use stages=lbfgs"
-    name = f"{subject.kind}Gauss-Newton products"
-    return _quadratic(name, subject.probe, subject.driver.product, exact, remedy, subject.key)
+    image = subject.driver.product(subject.whole, subject.theta, subject.residuals.v)
+    return [subject.quadratic(f"{subject.kind}Gauss-Newton products", image, exact, remedy)]
 
 
 def influence(subject: Certified) -> list[Check]:
@@ -63,7 +52,7 @@ def influence(subject: Certified) -> list[Check]:
     controls = subject.whole.controls
     if not (subject.used.gradient or subject.used.normal_equations):
         return []
-    felt = subject.gradient[1] if subject.used.gradient else jnp.diag(subject.equations[2])
+    felt = subject.gradient[1] if subject.used.gradient else np.diag(subject.equations[2])
     silent, zero, first = [], np.asarray(felt) == 0, 0
     names = controls.names() if controls.size <= FEW else []
     for control in controls.items:
@@ -87,42 +76,13 @@ def single_precision(subject: Certified) -> list[Check]:
         coarse, fine = subject.driver.normal_equations(subject.shifted_single, subject.theta)[1], subject.equations[1]
     else:
         return []
-    error = over(float(jnp.linalg.norm(coarse - fine)), float(jnp.linalg.norm(fine)))
+    coarse, fine = np.asarray(coarse), np.asarray(fine)
+    error = over(float(np.linalg.norm(coarse - fine)), float(np.linalg.norm(fine)))
     remedy = "single precision is not enough here; use dtype=float64"
     return [at_most("gradient in float32 against float64", error, SINGLE, remedy)]
 
 
 def _finite(gradient: Array) -> Check:
-    wrong = int(jnp.sum(~jnp.isfinite(gradient)))
+    wrong = int(np.sum(~np.isfinite(gradient)))
     remedy = "guard the inputs of sqrt, division and powers with pdefit.safe_sqrt, safe_norm, safe_div"
     return at_most("non-finite elements of the gradient", wrong, 0.0, remedy)
-
-
-def _quadratic(
-    name: str,
-    probe: Probe,
-    product: Callable[[AbstractObjective, Array, Array], Array],
-    limit: float,
-    remedy: str,
-    key: PRNGKeyArray,
-) -> list[Check]:
-    """Checks of J_r^T J_r v against tangents, exactly on the whole record.
-
-    Where its residuals would fill the memory, the check is exact on a beginning of it and by random sums on the whole.
-    """
-    objective, theta, (v, u), checks, products = probe.objective, probe.theta, probe.along, [], probe.products
-    if products is None:
-        if probe.moved is None:
-            return []
-        sums = jnp.concatenate(probe.moved[0].kinds)
-        estimate, bend = float(jnp.sum(sums**2)), float(jnp.vdot(product(objective, theta, v), v))
-        allowed = _ESTIMATE * (2 / sums.size) ** 0.5
-        checks.append(at_most(f"{name} against random sums", over(abs(bend - estimate), estimate), allowed, remedy))
-        total = objective.observations.ts.shape[-1]
-        objective, theta = shortened(objective, theta, max(2, total * HELD // probe.count))
-        v, u = (direction(objective.controls, theta, jax.random.fold_in(key, k)) for k in (4, 5))
-        products = tangent_products(with_tangents(objective), theta, jnp.stack([v, u]))[2]
-    (vv, uv), (_, uu) = np.asarray(products)
-    image = product(objective, theta, v)
-    gaps = over(abs(float(jnp.vdot(image, v)) - vv), vv), over(abs(float(jnp.vdot(image, u)) - uv), (uu * vv) ** 0.5)
-    return [*checks, at_most(f"{name} against tangents", max(gaps), limit, remedy)]

@@ -23,11 +23,12 @@ def direction(controls: Controls, theta: Float[Array, " p"], key: PRNGKeyArray) 
     """
     parts = []
     for i, (control, part) in enumerate(zip(controls.items, controls.split(theta), strict=True)):
-        v = jax.random.normal(jax.random.fold_in(key, i), part.shape)
+        v = np.asarray(jax.random.normal(jax.random.fold_in(key, i), part.shape))
         # a single number may be drawn near zero, and would then hardly move
-        v = v / jnp.sqrt(jnp.mean(v**2))
-        parts.append(v * _size(control, part, v))
-    return jnp.concatenate(parts)
+        v = v / np.sqrt(np.mean(v**2))
+        parts.append(v * _size(control, part, jnp.asarray(v)))
+    # numpy, because each operation of JAX on an own shape would be a program
+    return jnp.asarray(np.concatenate(parts))
 
 
 def alike(controls: Controls, v: Float[Array, " p"], squares: np.ndarray) -> Float[Array, " p"]:
@@ -45,13 +46,13 @@ def alike(controls: Controls, v: Float[Array, " p"], squares: np.ndarray) -> Flo
         return v
     weakest = np.min(answers[answers > 0])
     factors = np.clip(weakest / np.where(answers > 0, answers, weakest), _MOST_BELOW, 1.0)
-    return v * sum(f * m for f, m in zip(factors, masks, strict=True))
+    return jnp.asarray(np.asarray(v) * sum(f * m for f, m in zip(factors, masks, strict=True)))
 
 
 def _size(control: BoundControl, part: Array, v: Array) -> float:
     """The factor that makes v change the physical value by as much as the value is large."""
     value, change = jax.jvp(control.to_physical, (part,), (v,))
-    large, small = (float(jnp.sqrt(jnp.mean(x**2))) for x in (value, change))
+    large, small = (float(np.sqrt(np.mean(np.square(x)))) for x in (value, change))
     factor = large / small if large > 0 and small > 0 else 1.0
     # a saturated transform would ask for huge steps
     return factor if isinstance(control.transform, Identity | Scale) else min(factor, 1.0)

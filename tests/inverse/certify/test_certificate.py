@@ -18,6 +18,7 @@ from problems import GRID, VALUE, fisher, fisher_functional, planets_functional
 import pdefit
 from pdefit._util.trees import cast
 from pdefit.inverse.certify import _certified as subject
+from pdefit.inverse.certify import _residual_checks as residual_checks
 from pdefit.inverse.fit import drivers
 from pdefit.inverse.objective.fingerprint import fingerprint
 from pdefit.inverse.objective.normal_equations import SegmentNormalEquations
@@ -304,6 +305,27 @@ def test_a_lost_segment_of_the_normal_equations_is_caught(monkeypatch):
     monkeypatch.setattr(drivers, "normal_equations", eqx.filter_jit(lambda f, theta: f.normal_equations(theta)))
     functional = planets_functional(NODES)
     found = pdefit.certify(functional, functional.theta0, optimizers=[pdefit.optimizers.LevenbergMarquardt()])
+    assert failed(found) == [f"Gauss-Newton {GRADIENT_CHECK}", "Gauss-Newton matrix against tangents"]
+
+
+def test_the_equations_of_a_fit_are_tested_by_one_tangent_and_four_differences(monkeypatch):
+    functional, given = front(noise=0.02), {"optimizers": [pdefit.optimizers.LevenbergMarquardt()]}
+    value, gradient, matrix = drivers.Traced().normal_equations(functional, functional.theta0)
+    runs = []
+
+    def counted(module, name, cost):
+        right = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *asked: runs.append(cost) or right(*asked))
+
+    # a long record of many values, of which controls are tested together
+    monkeypatch.setattr(subject, "UPDATES", 0.0)
+    counted(residual_checks, "SKETCH", 1)
+    counted(residual_checks, "push_sketch", 2)
+    counted(drivers.Traced, "normal_equations", math.inf)
+    found = pdefit.certify(functional, functional.theta0, equations=(value, gradient, matrix), **given)
+    assert found.passed and sum(runs) <= 12, found.reason
+    wrong = value, gradient.at[0].add(1e-6 * jnp.sqrt(matrix[0, 0])), matrix.at[0, 1].multiply(1 + 1e-6)
+    found = pdefit.certify(functional, functional.theta0, equations=wrong, **given)
     assert failed(found) == [f"Gauss-Newton {GRADIENT_CHECK}", "Gauss-Newton matrix against tangents"]
 
 

@@ -13,14 +13,16 @@ def bounded(values):
     return bool(np.max(np.abs(values)) < 1e3)
 
 
-def judged(f, tangent, noise, seed=0):
+def judged(f, tangent, noise, seed=0, few=False):
     """What differences of f along x say of its derivative at 0, with random errors in f."""
     draw = np.random.default_rng(seed)
 
     def noisy(x):
         return f(x) + noise / np.sqrt(COUNT) * draw.normal(size=COUNT)
 
-    return differences(noisy, 0.0, 1.0, lambda q: q - tangent, float(np.linalg.norm(tangent)), noise, 1e-6, bounded)
+    return differences(
+        noisy, 0.0, 1.0, lambda q: q - tangent, float(np.linalg.norm(tangent)), lambda: noise, 1e-6, bounded, few
+    )
 
 
 def waves(scale, draw):
@@ -38,27 +40,38 @@ def test_smooth_maps_are_right_however_strongly_they_bend(scale, noise):
         assert found.constant <= max(1e-6, found.limit) and found.limit < 1e-3
 
 
+@pytest.mark.parametrize(("scale", "noise", "first"), [(10.0, 1e-14, -10), (0.1, 1e-11, -10), (1.0, 1e-9, -8)])
+def test_four_steps_decide_where_they_fit_and_measure_round_off(scale, noise, first):
+    f, tangent = waves(scale, np.random.default_rng(5))
+    found = judged(f, tangent, noise, few=True)
+    assert found.finding == "right" and found.steps == tuple(2.0 ** (first - k) for k in range(4))
+    assert found.constant < 1e-6 and 0.5 * noise < found.noise < 2 * noise
+
+
 @pytest.mark.parametrize("lost", [0.1, 1e-3, 1e-5])
 @pytest.mark.parametrize("scale", [1.0, 0.01])
-def test_a_lost_part_of_the_derivative_is_found(scale, lost):
+@pytest.mark.parametrize("few", [False, True])
+def test_a_lost_part_of_the_derivative_is_found(scale, lost, few):
     f, tangent = waves(scale, draw := np.random.default_rng(1))
     missing = draw.normal(size=COUNT)
-    found = judged(lambda x: f(x) + lost * np.sinh(x) * missing, tangent, 1e-13)
+    found = judged(lambda x: f(x) + lost * np.sinh(x) * missing, tangent, 1e-13, few=few)
     assert found.finding == "wrong"
     expected = lost * np.linalg.norm(missing) / np.linalg.norm(tangent)
     np.testing.assert_allclose(found.constant, expected, rtol=1e-2)
 
 
 @pytest.mark.parametrize("noise", [1e-14, 1e-10])
-@pytest.mark.parametrize("count", [3, 10, 100, 10_000])
-def test_jumps_are_a_switch_however_densely_they_lie(count, noise):
+@pytest.mark.parametrize(
+    ("count", "few"), [(3, False), (10, False), (100, False), (10_000, False), (1000, True), (10_000, True)]
+)
+def test_jumps_are_a_switch_however_densely_they_lie(count, few, noise):
     for seed in range(3):
         draw = np.random.default_rng(seed)
         f, tangent = waves(1.0, draw)
         where, size = draw.uniform(-0.1, 0.1, count), 1e-3 * draw.normal(size=(count, COUNT)) / np.sqrt(count)
         if np.min(np.abs(where)) > 0.06:
             continue
-        found = judged(lambda x, w=where, s=size, f=f: f(x) + ((x > w) * 1.0 - (w < 0)) @ s, tangent, noise, seed)
+        found = judged(lambda x, w=where, s=size, f=f: f(x) + ((x > w) * 1.0 - (w < 0)) @ s, tangent, noise, seed, few)
         assert found.finding == "switch", found
 
 
@@ -110,7 +123,7 @@ def test_round_off_four_times_as_large_as_measured_is_no_switch():
         1.0,
         lambda q: q - tangent,
         float(np.linalg.norm(tangent)),
-        1e-12,
+        lambda: 1e-12,
         1e-6,
         bounded,
     )
