@@ -6,6 +6,8 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array
 
+from pdefit.integrate.loop.batch import on_one_device
+
 VALUE: Callable = eqx.filter_jit(lambda functional, theta: functional.value(theta))
 # value, gradient and growth of the adjoint, as optimizers are given them
 GRADIENT: Callable = eqx.filter_jit(lambda functional, theta: functional.watched_gradient(theta))
@@ -25,7 +27,7 @@ EQUATIONS: Callable = eqx.filter_jit(_equations)
 
 def normal_equations(functional, theta) -> tuple[Array, Array, Array]:
     """J, J_r^T r and J_r^T J_r, as optimizers are given them."""
-    return EQUATIONS(functional, theta)[1]
+    return on_one_device(EQUATIONS(functional, theta)[1])
 
 
 def weighted(functional, theta) -> dict[str, np.ndarray]:
