@@ -17,6 +17,9 @@ from pdefit.inverse.objective.abstract import AbstractObjective, Objective
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.recordings import Recordings
 
+# a forward run of some hundredths of a second
+LEAST = 1e6
+
 
 def spread(objective: Objective, devices: Sequence[Any] | None = None) -> Objective:
     """The same objective over several devices.
@@ -48,19 +51,25 @@ def spread(objective: Objective, devices: Sequence[Any] | None = None) -> Object
     return _cut(objective, chosen)
 
 
-def over_cores(objective: Objective, devices: Sequence[Any]) -> Objective:
+def over_cores(objective: Objective, devices: Sequence[Any], least: float = LEAST) -> Objective:
     """The same objective over cores of this machine, as many as its work can be divided among.
 
-    Recordings or segments are divided, or else the tangents of a single trajectory in its normal equations.
+    Recordings or segments are divided, or else the tangents of a single trajectory in its normal equations. A small
+    objective stays on one core, because devices wait for each other.
 
     **Arguments:**
 
     - `objective`: the objective.
     - `devices`: a host device for each core.
+    - `least`: the number of values that a forward run updates, below which an objective is small.
     """
-    if len(devices) < 2:
+    if len(devices) < 2 or sum(_updates(part) for part, _ in objective.parts(objective.theta0)) < least:
         return objective
     return eqx.tree_at(_batch, objective, Devices(tuple(devices), _batch(on_one(objective))))
+
+
+def _updates(functional: Functional) -> int:
+    return functional.layout.time_grid.steps * sum(x.size for x in jax.tree.leaves(functional.problem.y0))
 
 
 def given_devices(objective: AbstractObjective) -> tuple[Any, ...]:

@@ -34,7 +34,7 @@ def influences(found: Fit, known: Intervals) -> list[list[dict[str, np.ndarray]]
     moved = [[own for _, own in functional.parts(jnp.asarray(theta + step))] for step in steps]
     each = []
     for e, (part, _) in enumerate(functional.parts(jnp.asarray(theta))):
-        now, there = found.recordings[e].residuals, over_cores(part, given_devices(functional))
+        now, there = found.recordings[e].residuals, over_cores(part, given_devices(functional), least=0.0)
         # a step out of the model's domain tells nothing
         each.append(
             [
