@@ -230,18 +230,18 @@ def _task(verb: str, cfg: DictConfig, files: list[str], wants_traceback: bool) -
         from pdefit.cli.config.settings import Job
         from pdefit.cli.run.recorded import open_run
 
-        settings = read_settings(cfg)
         typed = [o for o in job.overrides.task if not (files and o == f"experiment={name}")]
         command = ["pdefit", verb, *files, *typed]
-        # a job that a queue starts again in its directory goes on
+        # a job that a queue starts again in its directory goes on, on as many cores
         again = several and verb == "fit" and RunFiles(directory).has("provenance.json")
-        before = {"saved": open_run([str(directory)], verb, console)[1]} if again else {}
-        with run_directory.recorded(directory, command, settings, name, again, alone=not several):
+        new = Job(read_settings(cfg), directory, name, console)
+        opened = open_run([str(directory)], verb, console) if again else (new,)
+        with run_directory.recorded(directory, command, opened[0].settings, name, again, alone=not several):
             run = _command(verb)
             # Tracing makes millions of short-lived objects, and what was imported stays: a sixth of its time is saved.
             gc.freeze()
             gc.set_threshold(10_000, 10, 10)
-            run(Job(settings, directory, name, console), **before)
+            run(*opened)
     except PdefitError as error:
         _report(str(error))
         if several:

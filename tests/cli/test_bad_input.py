@@ -194,6 +194,7 @@ def test_bad_words_about_data(not_built, tmp_path, arguments, words):
         (["device=abacus"], ["device", "'abacus'"]),
         (["device=[0,99]"], ["device=[0, 99]", "99", "counted from 0", "device=all"]),
         (["device=[0,0]"], ["device", "[0, 0]"]),
+        (["cores=0"], ["cores expects a number of cores, 1 or more, or null for all, but got 0"]),
         (["certificate=maybe"], ["certificate expects stop, warn or end", "'maybe'"]),
         (["store.every=0"], ["store.every"]),
         (["store.budget=lots"], ["store.budget", "'lots'"]),

@@ -152,8 +152,17 @@ def choose_devices(given: Any, path: str) -> tuple[int, ...]:
         )
     if len(numbers) == 1:
         jax.config.update("jax_default_device", there[numbers[0]])
-    chosen = range(len(there)) if given == "all" else numbers
+    # cores are chosen by `cores`
+    chosen = range(len(there)) if given == "all" and there[0].platform != "cpu" else numbers
     return tuple(chosen) if len(chosen) > 1 else ()
+
+
+def choose_cores(given: Any, path: str) -> int:
+    """The number of cores that share a fit: all that this process may use, or fewer; 1 on a GPU."""
+    if given is not None and not (is_whole(given) and given > 0):
+        raise PdefitError(f"{path} expects a number of cores, 1 or more, or null for all, but got {given!r}")
+    there = len(jax.devices()) if jax.default_backend() == "cpu" else 1
+    return min(given or there, there)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,10 +173,12 @@ class Settings:
     step. `recordings` are the settings of each of many recordings by name, or the axis of the file that they lie along;
     the other settings are then those of the first, or of all. `gauge` holds what is fixed of controls that only
     differences between recordings determine. `device` holds the numbers of devices that share the work; none for one device.
+    `cores` is the number of cores that share it where there is no GPU.
     """
 
     # first, because JAX takes its device before it makes an array
     device: Annotated[tuple[int, ...], Read(choose_devices)]
+    cores: Annotated[int, Read(choose_cores)]
     seed: WholeNumber
     dtype: Literal["float32", "float64"]
     certificate: Certificate

@@ -22,22 +22,25 @@ from pdefit.data.observations import Observations
 from pdefit.data.readers.locate import locate
 from pdefit.data.readers.recordings import split_recordings
 from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.fit.drivers import Hosted
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.fit.stop import Holdout, Noise
 from pdefit.inverse.fit.unstable_steps import longer_than_frames, refuse_unstable, stable_step, suits
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.recordings import Recordings
-from pdefit.inverse.objective.spread import spread
+from pdefit.inverse.objective.spread import over_cores, spread
 from pdefit.inverse.objective.variants import stepped, with_dt
 
 
 def build_experiment(settings: Settings) -> Experiment:
     """The experiment that settings describe. Raises `PdefitError` where its parts do not fit each other."""
     exp = _on_one_device(settings)
-    if not settings.device:
-        return exp
     devices = jax.devices()
-    return dataclasses.replace(exp, functional=spread(exp.functional, [devices[n] for n in settings.device]))
+    if settings.device:
+        return dataclasses.replace(exp, functional=spread(exp.functional, [devices[n] for n in settings.device]))
+    if isinstance(exp.driver, Hosted):
+        return exp
+    return dataclasses.replace(exp, functional=over_cores(exp.functional, devices[: settings.cores]))
 
 
 def _on_one_device(settings: Settings) -> Experiment:

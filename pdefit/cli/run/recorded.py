@@ -25,7 +25,7 @@ from pdefit.output.store.fit_checkpoint import Saved, differences
 from pdefit.output.store.runs import RunFiles
 
 # keys that may change when a run is resumed
-_LIMIT, _FREE = "max_iterations", ("max_iterations", "intervals")
+_LIMIT, _FREE = "max_iterations", ("max_iterations", "intervals", "cores")
 
 
 def read_recorded(path: Path, overrides: list[str]) -> DictConfig:
@@ -42,8 +42,8 @@ def read_recorded(path: Path, overrides: list[str]) -> DictConfig:
     except Exception as error:
         raise PdefitError(f"'{path}' is damaged ({type(error).__name__}); put it back from a copy") from None
     try:
-        # runs that began before there was this key lack it
-        cfg = OmegaConf.merge({"intervals": "auto"}, cfg, OmegaConf.from_dotlist(overrides))
+        # runs that began before there were these keys lack them
+        cfg = OmegaConf.merge({"intervals": "auto", "cores": None}, cfg, OmegaConf.from_dotlist(overrides))
     # OmegaConf does so for overrides that do not parse, or whose path leads into a number
     except Exception as error:
         raise PdefitError(f"{' '.join(overrides)} cannot be set in '{path}' ({first_line(error)})") from None
@@ -70,7 +70,7 @@ def refuse_changes(before: dict[str, Any], cfg: DictConfig, verb: str) -> None:
     if changed:
         listed = ", ".join(f"{path} ({old!r} -> {new!r})" for path, (old, new) in changed.items())
         raise PdefitError(
-            f"{verb} goes on with the same fit, of which only {' and '.join(_FREE)} may change; these differ: {listed}; "
+            f"{verb} goes on with the same fit, of which only {', '.join(_FREE)} may change; these differ: {listed}; "
             f"start a new run for them"
         )
 
@@ -108,6 +108,9 @@ def open_run(arguments: list[str], verb: str, console: Console) -> tuple[Job, Sa
             f"files themselves there, or remove the links"
         )
     cfg = read_recorded(config, arguments[1:])
+    # sums over another number of cores differ by round-off
+    if cfg["cores"] is None:
+        cfg["cores"] = made.get("cores", 1)
     if (saved := files.saved) is not None:
         refuse_changes(saved.origin["config"], cfg, verb)
         # the saved bound on evaluations, unless it is changed

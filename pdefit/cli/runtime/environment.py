@@ -22,14 +22,18 @@ _MANY_MAPS = 25_000
 
 
 def prepare() -> None:
-    """Set double precision, compiler flags and the compilation cache.
+    """Set double precision, compiler flags, a device for each core, and the compilation cache.
 
-    Flags are left alone where XLA_FLAGS is set, or PDEFIT_XLA_FLAGS=none.
+    Flags and devices are left alone where XLA_FLAGS is set; flags also by PDEFIT_XLA_FLAGS=none.
     """
     jax.config.update("jax_enable_x64", True)
     wanted = os.environ.get("PDEFIT_XLA_FLAGS", _FLAGS)
-    if "XLA_FLAGS" not in os.environ and wanted != "none" and importlib.metadata.version("jaxlib") in _TRIED:
-        os.environ["XLA_FLAGS"] = wanted
+    if os.environ.get("XLA_FLAGS", wanted) == wanted:
+        # JAX that has made an array refuses; a worker of a sweep has its part of the cores
+        with suppress(RuntimeError):
+            jax.config.update("jax_num_cpu_devices", _cores())
+        if wanted != "none" and importlib.metadata.version("jaxlib") in _TRIED:
+            os.environ["XLA_FLAGS"] = wanted
     programs = cache_folder("xla") / _processor()
     # without a folder that can be written there is no cache, and every program is compiled again
     if not _is_writable(programs):
@@ -64,6 +68,11 @@ def forget_programs(always: bool = False) -> None:
         return
     if many:
         jax.clear_caches()
+
+
+def _cores() -> int:
+    """The number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _processor() -> str:

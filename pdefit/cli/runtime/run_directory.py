@@ -34,6 +34,8 @@ class Reproducible(Protocol):
     def dtype(self) -> str: ...
     @property
     def seed(self) -> int: ...
+    @property
+    def cores(self) -> int: ...
 
 
 def run_name() -> str:
@@ -180,6 +182,7 @@ def _provenance(command: list[str], settings: Reproducible, experiment: str) -> 
         "device": {"platform": device.platform, "kind": device.device_kind, "count": jax.device_count()},
         "machine": platform.machine(),
         "cpus": os.cpu_count(),
+        "cores": settings.cores,
         "dtype": settings.dtype,
         "seed": settings.seed,
         "xla_flags": os.environ.get("XLA_FLAGS", ""),

@@ -43,6 +43,10 @@ class AbstractBatch(eqx.Module):
         """The number of devices that `count` trajectories run on."""
         return 1
 
+    def idle(self, count: int, parts: int) -> tuple[Any, ...]:
+        """Devices that share so many parts of the work, where `count` trajectories run on one of several."""
+        return ()
+
 
 class Vmap(AbstractBatch):
     """All trajectories at once: the fastest batch, in the memory of all together."""
@@ -130,13 +134,30 @@ class Devices(AbstractBatch):
         )(*arguments)
 
     def at_once(self, count):
-        return self.inside.at_once(count // self.devices_for(count))
+        number = self.devices_for(count)
+        # cores share their memory
+        return self.inside.at_once(count // number) * (number if self.devices[0].platform == "cpu" else 1)
 
     def recompute(self, count):
         return self.inside.recompute(count // self.devices_for(count))
 
     def devices_for(self, count):
         return largest_divisor(count, len(self.devices))
+
+    def idle(self, count, parts):
+        # no more than make a share smaller
+        share = max(-(-parts // len(self.devices)), 1)
+        return self.devices[: -(-parts // share)] if self.devices_for(count) == 1 else ()
+
+
+def on_one_device(tree: PyTree) -> PyTree:
+    """The tree with results that several cores hold on the first alone: what is given them would run on all of these."""
+
+    def one(x: Any) -> Any:
+        places = x.sharding.device_set if isinstance(x, jax.Array) else ()
+        return jnp.asarray(np.asarray(x)) if len(places) > 1 and next(iter(places)).platform == "cpu" else x
+
+    return jax.tree.map(one, tree)
 
 
 def largest_divisor(number: int, most: int) -> int:

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 from pdefit._util.errors import PdefitError
 from pdefit._util.memory import in_words, size_in_bytes
 from pdefit.adjoints.base import Checkpointed
+from pdefit.integrate.loop.batch import on_one_device
 from pdefit.integrate.loop.checkpoint_levels import MOST_LEVELS, cheapest, nest
 from pdefit.inverse.fit import _compiled_loop as chunk
 from pdefit.inverse.fit._compiled_loop import Carry, EvaluationLog
@@ -132,7 +133,7 @@ class Traced(AbstractDriver):
             compiled = SimpleNamespace(normal_equations=functools.partial(self.normal_equations, functional))
             return chunk.one_by_one(compiled, functional, optimizer, carry, limit)
         taken, carry, log = jax.block_until_ready(chunk.advance(functional, optimizer, carry, jnp.asarray(limit)))
-        return int(taken), carry, log
+        return int(taken), on_one_device(carry), log
 
     def value(self, functional, theta):
         return VALUE(functional, theta)

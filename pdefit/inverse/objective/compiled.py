@@ -6,11 +6,13 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array
 
+from pdefit.integrate.loop.batch import on_one_device
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.segment_jacobian import SegmentNormalEquations
 
 # of every group of residuals; and J, J_r^T r and J_r^T J_r of all
 Equations = tuple[SegmentNormalEquations, tuple[Array, Array, Array]]
+
 VALUE: Callable = eqx.filter_jit(lambda functional, theta: functional.value(theta))
 # value, gradient and growth of the adjoint, as optimizers are given them
 GRADIENT: Callable = eqx.filter_jit(lambda functional, theta: functional.watched_gradient(theta))
@@ -36,7 +38,7 @@ class LowestEquations:
 
     def __call__(self, functional, theta) -> Equations:
         """What `EQUATIONS` finds."""
-        found, known = EQUATIONS(functional, theta), self._known
+        found, known = on_one_device(EQUATIONS(functional, theta)), self._known
         if known is None or known[0] is not functional or found[1][0] < known[2][1][0]:
             self._known = functional, theta, found
         return found
@@ -50,7 +52,7 @@ class LowestEquations:
 
 def normal_equations(functional, theta) -> tuple[Array, Array, Array]:
     """J, J_r^T r and J_r^T J_r, as optimizers are given them."""
-    return EQUATIONS(functional, theta)[1]
+    return on_one_device(EQUATIONS(functional, theta)[1])
 
 
 def weighted(functional, theta) -> dict[str, np.ndarray]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from pdefit._util.cache import contents, digest, without_addresses
 from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.spread import given_devices, on_one
 from pdefit.inverse.objective.variants import is_adaptive
 
 
@@ -21,7 +22,8 @@ def fingerprint(functional: AbstractObjective) -> dict[str, str]:
     weights, known parameters, time grids), but not those that theta replaces. `flags` are versions and settings that
     decide round-off.
     """
-    bare = _without_steps(functional)
+    # equations are the same on any number of devices, sums differ by round-off
+    bare = on_one(_without_steps(functional))
     return {"equations": _equations(bare), "data": _data(bare), "flags": _flags(functional)}
 
 
@@ -60,5 +62,6 @@ def _flags(functional: AbstractObjective) -> str:
         os.environ.get("XLA_FLAGS", ""),
         jax.default_backend(),
         str(dtype),
+        *(f"{n} devices" for n in [len(given_devices(functional))] if n > 1),
     )
     return digest(["|".join(parts).encode()])

@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.errors import PdefitError
@@ -83,14 +86,17 @@ class Tangents(eqx.Module):
 
     - `functional`: the objective of one record.
     - `theta`: the point, (p,).
-    - `seeds`: the directions, (k, p). By default one for each shared control and each element of one node state.
-    - `owners`: for other seeds, the control that each of them moves.
+    - `seeds`: the directions, (k, p). By default one for each shared control and each element of one node state, and
+      devices that the trajectories leave idle share them.
+    - `owners`: for other seeds, the controls that each of them moves.
+    - `among`: on one of several devices, the number of directions of all; else 0.
     """
 
     functional: "Functional"
     theta: Float[Array, " p"]
     seeds: Float[Array, "k p"] | None = None
     owners: tuple[Controls, ...] | None = None
+    among: int = eqx.field(static=True, default=0)
 
     @property
     def _seeds(self) -> Float[Array, "k p"]:
@@ -121,6 +127,33 @@ class Tangents(eqx.Module):
         - `state`: the state at the start of the window.
         - `schedule`: the window with its steps and observations.
         """
+        k, batch = self._seeds.shape[0], self.functional.runner.batch
+        devices = batch.idle(self.functional.layout.segments, k) if self.seeds is None else ()
+        return self._shared(state, schedule, devices) if len(devices) > 1 else self._advance(state, schedule)
+
+    def _shared(self, state: TangentState, schedule: ObservationSchedule, devices: tuple) -> TangentState:
+        """The state after a window, each device stepping the trajectories and its share of the tangents."""
+        k, owners = self._seeds.shape[0], self._owners
+        # directions of zero make the shares equal
+        share = -(-k // len(devices))
+        more = (0, share * len(devices) - k)
+        # one program for all devices: a tangent has the owners of its place on each of them
+        each_place = ({c.path: c for owner in owners[i::share] for c in owner.items} for i in range(share))
+        places = tuple(Controls(tuple(found.values())) for found in each_place)
+
+        def one(seeds: Array, tangents: PyTree) -> TangentState:
+            mine = Tangents(self.functional, self.theta, seeds, places, k)
+            return mine._advance(TangentState(state.states, tangents, state.total), schedule)
+
+        first, second = PartitionSpec("directions"), PartitionSpec(None, "directions")
+        after = TangentState(PartitionSpec(), second, PartitionSpec())
+        mesh = Mesh(np.array(devices), ("directions",))
+        run = jax.shard_map(one, mesh=mesh, in_specs=(first, second), out_specs=after, check_vma=False)
+        padded = jax.tree.map(lambda x: jnp.pad(x, [(0, 0), more, *[(0, 0)] * (x.ndim - 2)]), state.tangents)
+        end = run(jnp.pad(self._seeds, [more, (0, 0)]), padded)
+        return TangentState(end.states, jax.tree.map(lambda x: x[:, :k], end.tangents), end.total)
+
+    def _advance(self, state: TangentState, schedule: ObservationSchedule) -> TangentState:
         runner = self.functional.runner
         functional, k = self.functional, self._seeds.shape[0]
         problem, moved = jvp_many(lambda x: followed(functional, x), (self.theta,), (self._seeds,))
@@ -132,8 +165,10 @@ class Tangents(eqx.Module):
         def summed(total: PyTree, pair: tuple[PyTree, PyTree], i: PyTree) -> PyTree:
             y, dy = pair
             here, change = (problem.observe, y, problem.args), (moved.observe, dy, moved.args)
-            with_tangents = jvp_many(lambda o, y, a: schedule.residuals(o, y, a, i), here, change)
-            return total.plus(*with_tangents)
+            r, jac = jvp_many(lambda o, y, a: schedule.residuals(o, y, a, i), here, change)
+            if self.among:
+                jac = jax.tree.map(lambda x: lax.all_gather(x, "directions", tiled=True)[: self.among], jac)
+            return total.plus(r, jac)
 
         pushed = TangentLinearStepper(stepper, runner.stepper(moved), twin, several=True).prepared(schedule.time_grid)
 
@@ -155,16 +190,17 @@ class Tangents(eqx.Module):
         return runner.batch(trajectory, state, schedule.time_grid, schedule.inputs)
 
     def _alone(self, moved: PyTree) -> list[PyTree]:
-        """The changes of the problem (k, ...) one by one, each with the one control that moves it.
-
-        Node states change nothing of it.
-        """
-        controls = self.functional.controls
-        if self.owners is not None:
-            return [o.touched(each) for o, each in zip(self.owners, unstacked(moved, len(self.owners)), strict=True)]
-        owners = [Controls((c,)) for c in controls.shared.items for _ in range(c.size)]
-        owners += [Controls(())] * (self._seeds.shape[0] - len(owners))
+        """The changes of the problem (k, ...) one by one, each with the controls that move it."""
+        owners = self._owners
         return [owner.touched(each) for owner, each in zip(owners, unstacked(moved, len(owners)), strict=True)]
+
+    @property
+    def _owners(self) -> tuple[Controls, ...]:
+        """The controls that move the problem along each direction. Node states change nothing of it."""
+        if self.owners is not None:
+            return self.owners
+        owners = [Controls((c,)) for c in self.functional.controls.shared.items for _ in range(c.size)]
+        return (*owners, *[Controls(())] * (self._seeds.shape[0] - len(owners)))
 
     def close(self, state: TangentState) -> SegmentNormalEquations:
         """The normal equations of all segments, with gaps between them, regularizers and priors."""

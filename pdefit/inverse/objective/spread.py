@@ -1,18 +1,24 @@
-"""Objectives over several devices: recordings or segments on each, or a part of the grid on each."""
+"""Objectives over several devices: recordings, segments, tangents or points on each, or a part of the grid on each."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.errors import PdefitError
-from pdefit.integrate.loop.batch import Devices, largest_divisor
+from pdefit.integrate.loop.batch import AbstractBatch, Devices, largest_divisor
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.recordings import Recordings
+
+# a forward run of some hundredths of a second
+LEAST = 1e6
 
 
 def spread(objective: Objective, devices: Sequence[Any] | None = None) -> Objective:
@@ -45,12 +51,82 @@ def spread(objective: Objective, devices: Sequence[Any] | None = None) -> Object
     return _cut(objective, chosen)
 
 
+def over_cores(objective: Objective, devices: Sequence[Any], least: float = LEAST) -> Objective:
+    """The same objective over cores of this machine, as many as its work can be divided among.
+
+    Recordings or segments are divided, or else the tangents of a single trajectory in its normal equations. A small
+    objective stays on one core, because devices wait for each other.
+
+    **Arguments:**
+
+    - `objective`: the objective.
+    - `devices`: a host device for each core.
+    - `least`: the number of values that a forward run updates, below which an objective is small.
+    """
+    if len(devices) < 2 or sum(_updates(part) for part, _ in objective.parts(objective.theta0)) < least:
+        return objective
+    return eqx.tree_at(_batch, objective, Devices(tuple(devices), _batch(on_one(objective))))
+
+
+def _updates(functional: Functional) -> int:
+    return functional.layout.time_grid.steps * sum(x.size for x in jax.tree.leaves(functional.problem.y0))
+
+
+def given_devices(objective: AbstractObjective) -> tuple[Any, ...]:
+    """The devices over which an objective was spread; none for one, or where the grid is cut."""
+    batch = _batch(objective)
+    return batch.devices if isinstance(batch, Devices) else ()
+
+
+def on_one(objective: Objective) -> Objective:
+    """The same objective on one device, if it is not cut."""
+    batch = _batch(objective)
+    return eqx.tree_at(_batch, objective, batch.inside) if isinstance(batch, Devices) else objective
+
+
+def at_points(
+    function: Callable, objective: AbstractObjective, points: Sequence[Float[Array, " p"]]
+) -> Iterator[PyTree]:
+    """The results function(objective, x) at several points x, in host memory and in their order.
+
+    Devices that the trajectories of the objective leave idle take a point each.
+
+    **Arguments:**
+
+    - `function`: a compiled function that returns arrays. It is defined once, since each new one is compiled.
+    - `objective`: the objective.
+    - `points`: vectors, (p,) each.
+    """
+    devices = _batch(objective).idle(_trajectories(objective), len(points))
+    if len(devices) < 2:
+        yield from (jax.tree.map(np.asarray, function(objective, x)) for x in points)
+        return
+    alone = on_one(objective)
+    for i in range(0, len(points), len(devices)):
+        some = points[i : i + len(devices)]
+        # the last ones take the program of all
+        stacked = jnp.stack([*some, *[some[-1]] * (len(devices) - len(some))])
+        results = jax.tree.map(np.asarray, _TOGETHER(function, Devices(devices), alone, stacked))
+        yield from (jax.tree.map(lambda x, k=k: x[k], results) for k in range(len(some)))
+
+
+_TOGETHER: Callable = eqx.filter_jit(
+    lambda function, batch, objective, points: batch(partial(function, objective), points)
+)
+
+
+def _batch(objective: AbstractObjective) -> AbstractBatch:
+    return objective.batch if isinstance(objective, Recordings) else objective.runner.batch
+
+
+def _trajectories(objective: AbstractObjective) -> int:
+    """The number of recordings, or of segments of one, that devices share."""
+    return len(objective.extents) if isinstance(objective, Recordings) else objective.groups
+
+
 def devices_of(objective: AbstractObjective) -> int:
     """The number of devices that an objective runs on."""
-    if isinstance(objective, Recordings):
-        return objective.batch.devices_for(len(objective.extents))
-    segments = objective.layout.segments if isinstance(objective, Functional) else 1
-    return max(objective.runner.batch.devices_for(segments), _devices_of_fields(objective))
+    return max(_batch(objective).devices_for(_trajectories(objective)), _devices_of_fields(objective))
 
 
 def is_cut(objective: AbstractObjective) -> bool:

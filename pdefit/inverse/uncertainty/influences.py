@@ -6,8 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from pdefit.inverse.fit.result import Fit
+from pdefit.inverse.objective.compiled import WEIGHTED
+from pdefit.inverse.objective.spread import at_points, given_devices, over_cores
 from pdefit.inverse.uncertainty.control_values import are_numbers
-from pdefit.inverse.uncertainty.discretisation import residual_changes
 from pdefit.inverse.uncertainty.intervals import Intervals
 
 # a number is moved by this part of its standard error, so that the model is linear and round-off far below
@@ -28,14 +29,19 @@ def influences(found: Fit, known: Intervals) -> list[list[dict[str, np.ndarray]]
     - `found`: the fit.
     - `known`: its intervals.
     """
-    theta, each = np.asarray(found.theta), [list[dict[str, np.ndarray]]() for _ in found.recordings]
-    residuals = [one.residuals for one in found.recordings]
-    for k in numbers(found, known):
-        step = _PART * known.inverse[k] / np.sqrt(known.inverse[k, k])
-        changes = residual_changes(found.functional, jnp.asarray(theta + step), residuals)
-        for part, change in zip(each, changes, strict=True):
-            # a step out of the model's domain tells nothing
-            part.append({name: np.nan_to_num(x / _PART, posinf=0.0, neginf=0.0) for name, x in change.items()})
+    functional, theta = found.functional, np.asarray(found.theta)
+    steps = (_PART * known.inverse[k] / np.sqrt(known.inverse[k, k]) for k in numbers(found, known))
+    moved = [[own for _, own in functional.parts(jnp.asarray(theta + step))] for step in steps]
+    each = []
+    for e, (part, _) in enumerate(functional.parts(jnp.asarray(theta))):
+        now, there = found.recordings[e].residuals, over_cores(part, given_devices(functional), least=0.0)
+        # a step out of the model's domain tells nothing
+        each.append(
+            [
+                {n: np.nan_to_num((x - now[n]) / _PART, posinf=0.0, neginf=0.0) for n, x in after.items()}
+                for after in at_points(WEIGHTED, there, [own[e] for own in moved])
+            ]
+        )
     return each
 
 

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import h5py
+import jax
 import numpy as np
 import pytest
 from omegaconf import OmegaConf
@@ -25,6 +26,7 @@ from pdefit.cli.run import recordings as results
 from pdefit.cli.run.certify import run_certify_on_a_run as run_certify
 from pdefit.cli.run.fit import run_resume
 from pdefit.cli.run.pictures import run_report
+from pdefit.cli.run.recorded import open_run
 from pdefit.cli.runtime.run_directory import recorded
 from pdefit.inverse.fit import _fit_run as fit_run
 from pdefit.output.store import fit_checkpoint as state_file
@@ -133,6 +135,17 @@ def test_a_fit_that_died_is_resumed_to_the_same_bits(where, prepare_run, undistu
     run_resume([str(run)], QUIET)
     assert (run / "DONE").exists() and not (run / "FAILED").exists()
     assert outcome(run) == outcome(undisturbed)
+
+
+def test_a_run_goes_on_with_as_many_cores(run, monkeypatch):
+    three = jax.devices() * 3
+    monkeypatch.setattr(jax, "devices", lambda: three)
+    provenance = json.loads((run / "provenance.json").read_text())
+    assert provenance["cores"] == 1
+    assert open_run([str(run)], "resume", QUIET)[0].settings.cores == 1
+    write_json(run / "provenance.json", {**provenance, "cores": 2})
+    assert open_run([str(run)], "resume", QUIET)[0].settings.cores == 2
+    assert open_run([str(run), "cores=3"], "resume", QUIET)[0].settings.cores == 3
 
 
 def test_only_more_iterations_of_the_same_fit_are_allowed(run):
