@@ -18,8 +18,6 @@ from pdefit.inverse.objective.abstract import AbstractEvaluated
 _NOISE = 4.0
 # residuals whose mean square is below this part of sigma^2 are no noise
 _NOISY = 0.5
-# J has fallen as a step had promised, to this factor
-_ALIKE = 1.5
 
 
 class Evaluation(NamedTuple):
@@ -184,14 +182,20 @@ def by_gradient(functional: AbstractEvaluated, theta: Float[Array, " p"]) -> Eva
     return Evaluation(value, gradient, growth=growth)
 
 
-def trusted(promised: Array, actual: Array) -> Bool[Array, ""]:
-    """Whether J fell as the Newton step had promised.
+def exhausts(before: Array, promise: Array, fallen: Array, little: Array) -> Bool[Array, ""]:
+    """Whether J can fall by no more than what matters, from what Newton steps promise at two points in succession.
 
-    A bent valley promises little, too, but J falls there by more than that at every step.
+    On a parabola the promise falls by as much as J. In a bent valley J falls and as much is promised again. So the promise
+    counts as many times as J fell by more than it.
 
-    **Arguments:** `promised` and `actual` are the falls of J since the point before.
+    **Arguments:**
+
+    - `before`, `promise`: the fall of J that the step promised at the point before, and promises now.
+    - `fallen`: the fall of J between them.
+    - `little`: a fall of J that does not matter.
     """
-    return (actual * _ALIKE >= promised) & (actual <= _ALIKE * promised)
+    accounted = before - promise
+    return (accounted > 0) & (promise * jnp.maximum(fallen, accounted) <= little * accounted)
 
 
 def settled(box: Box, value: Array, promise: Array, tolerance: float) -> str | None:

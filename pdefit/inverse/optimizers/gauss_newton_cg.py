@@ -16,9 +16,9 @@ from pdefit.inverse.optimizers.base import (
     Evaluation,
     Point,
     by_gradient,
+    exhausts,
     select,
     settled,
-    trusted,
 )
 from pdefit.inverse.optimizers.preconditioner import BlockArrow, block_arrow, has_points
 
@@ -209,8 +209,7 @@ class GaussNewtonCG(AbstractOptimizer):
         )
         little = self.decrement * state.box.variance(point.value) / 2
         before = -jnp.vdot(state.point.gradient, state.direction) / 2
-        still = state.started & evaluation.solved & (promise <= little)
-        still &= trusted(before, state.point.value - point.value)
+        still = evaluation.solved & exhausts(before, promise, state.point.value - point.value, little)
         step = jnp.where(accepted, 1.0, _shorter(state, evaluation))
         helpless = step < 1e-12
         exhausted = helpless & (point.value <= _ROUND_OFF**2 * first_value)

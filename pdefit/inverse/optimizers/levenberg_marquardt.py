@@ -7,7 +7,7 @@ from jax import lax
 from jax.scipy.linalg import cho_factor, cho_solve
 from jaxtyping import Array, Float
 
-from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluation, Point, select, settled, trusted
+from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluation, Point, exhausts, select, settled
 
 # residuals of a record without noise cannot fall further than this, because of round-off
 _ROUND_OFF = 1e-14
@@ -74,7 +74,7 @@ class LevenbergMarquardt(AbstractOptimizer):
     `max_step` are held there, and the others find their step anew.
 
     Where residuals are noise it has converged when the undamped step moves no combination of unknowns by more than a tenth
-    of its standard error (`decrement`), and J fell as the one before had promised. Anywhere it has converged when
+    of its standard error (`decrement`), and as much as J fell is promised no more. Anywhere it has converged when
     that step promises too little (`tolerance`) or moves too little (`step_tolerance`), when residuals have fallen to
     round-off, or when two steps have promised less than the round-off of J.
 
@@ -119,7 +119,7 @@ class LevenbergMarquardt(AbstractOptimizer):
             started=false,
             converged=false,
             stuck=false,
-            promise=jnp.asarray(jnp.inf, theta.dtype),
+            promise=zero,
             watch=_Watch(zero, zero, jnp.zeros((), int), false),
             box=box,
         )
@@ -159,7 +159,7 @@ class LevenbergMarquardt(AbstractOptimizer):
             | still
         )
         little = self.decrement * state.box.variance(point.value) / 2
-        done |= (promise <= little) & trusted(state.promise, actual)
+        done |= exhausts(state.promise, promise, actual, little)
         converged = accepted & ~first & done
         stuck = helpless | (first & ~finite)
         new = _State(
