@@ -24,6 +24,8 @@ from pdefit.inverse.optimizers.preconditioner import BlockArrow, block_arrow, ha
 
 # products go on while the second half of them brought more than this fraction of the decrease
 _GAIN = 0.1
+# the whole step may promise this many times as much as that of the products that were spent
+_MISSED = 2.0
 # a step must bring this fraction of the decrease that its slope promises
 _ARMIJO = 1e-4
 # residuals of a record without noise cannot fall further than this, because of round-off
@@ -67,8 +69,9 @@ class GaussNewtonCG(AbstractOptimizer):
     - `products`: the most products of one step, at least 1; default 20.
     - `tolerance`: converged when the decrease that the step promises is below this part of J, or when no step improves
       J any more and the residuals have fallen to round-off; default 1e-10.
-    - `decrement`: converged when twice that decrease is below this, in units of the variance of residuals, where these
-      are not far below sigma and more products would bring little more; default 0.01. 0 goes on to the minimum itself.
+    - `decrement`: converged when four times that decrease is below this, in units of the variance of residuals, where
+      these are not far below sigma and more products would bring little more; default 0.01. The Newton decrement would be
+      twice the decrease, but a part of it is missed. 0 goes on to the minimum itself.
 
     Source: J. Nocedal, S. Wright, Numerical Optimization, 7.1 and 10.3 (2006), doi:10.1007/978-0-387-40065-5; S.
     Eisenstat, H. Walker, SIAM J. Sci. Comput. 17:16 (1996), doi:10.1137/0917003; S. Nash, A. Sofer, Oper. Res. Lett.
@@ -207,7 +210,7 @@ class GaussNewtonCG(AbstractOptimizer):
             & (promise <= noise)
             & (-state.step * jnp.vdot(state.point.gradient, state.direction) <= noise)
         )
-        little = self.decrement * state.box.variance(point.value) / 2
+        little = self.decrement * state.box.variance(point.value) / (2 * _MISSED)
         before = -jnp.vdot(state.point.gradient, state.direction) / 2
         still = evaluation.solved & exhausts(before, promise, state.point.value - point.value, little)
         step = jnp.where(accepted, 1.0, _shorter(state, evaluation))

@@ -137,6 +137,10 @@ def test_with_diffusion_it_finds_the_minimum_that_levenberg_marquardt_finds():
     np.testing.assert_allclose(products.loss, exact.loss, rtol=1e-6)
     np.testing.assert_allclose(products.theta[:2], exact.theta[:2], atol=1e-4)
     assert abs(float(products.problem.system.D) - float(fisher().D)) < 0.2
+    soon = pdefit.fit(functional, [pdefit.optimizers.GaussNewtonCG(products=60)])
+    assert soon.converged and soon.events[0].startswith("stage 1: ended where J could fall by ")
+    error = pdefit.intervals(functional, exact.theta).error
+    assert np.all(np.abs(soon.theta - exact.theta) < 0.1 * error)
 
 
 @pytest.mark.parametrize("make", [cells_functional, front])
