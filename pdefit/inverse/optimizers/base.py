@@ -198,17 +198,18 @@ def exhausts(before: Array, promise: Array, fallen: Array, little: Array) -> Boo
     return (accounted > 0) & (promise * jnp.maximum(fallen, accounted) <= little * accounted)
 
 
-def settled(box: Box, value: Array, promise: Array, tolerance: float) -> str | None:
-    """The sentence about a fit that ended because a Newton step changes little; None where `tolerance` ended it.
+def settled(box: Box, value: Array, promise: Array, tolerance: float, decrement: float) -> str | None:
+    """The sentence about a fit that ended because a Newton step changes little; None where another criterion ended it.
 
     **Arguments:**
 
     - `box`: the limits of the search.
     - `value`, `promise`: J, and its fall that the step promises.
     - `tolerance`: the part of J below which a promise ends any fit.
+    - `decrement`: the Newton decrement that ends it.
     """
     variance = float(box.variance(value))
-    if float(promise) <= tolerance * float(value) or not variance:
+    if not tolerance * float(value) < float(promise) <= decrement * variance / 2:
         return None
     # no combination of unknowns moves by more standard errors than the root of the decrement
     moved = np.sqrt(2 * float(promise) / variance)

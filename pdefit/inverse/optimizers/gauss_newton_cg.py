@@ -234,7 +234,7 @@ class GaussNewtonCG(AbstractOptimizer):
         if not bool(state.converged):
             return None
         promise = -jnp.vdot(state.point.gradient, state.direction) / 2
-        return settled(state.box, state.point.value, promise, self.tolerance)
+        return settled(state.box, state.point.value, promise, self.tolerance, self.decrement)
 
 
 def _improves(state: _State, evaluation: Evaluation) -> Bool[Array, ""]:

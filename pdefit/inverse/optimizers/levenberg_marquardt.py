@@ -183,7 +183,7 @@ class LevenbergMarquardt(AbstractOptimizer):
 
     def remark(self, state):
         if bool(state.converged):
-            return settled(state.box, state.point.value, state.promise, self.tolerance)
+            return settled(state.box, state.point.value, state.promise, self.tolerance, self.decrement)
         if not bool(state.watch.creeps):
             return None
         return (

@@ -298,6 +298,10 @@ def test_a_fit_to_noise_ends_within_a_tenth_of_its_standard_errors():
     error = np.sqrt(np.diag(np.linalg.inv(minimum.matrix)))
     assert np.all(np.abs(state.point.theta - minimum.point.theta) < 0.1 * error)
     assert optimizers[0].remark(state).startswith("ended where J could fall by ")
+    # a fit that ends by another criterion does not claim it
+    coarse = pdefit.optimizers.LevenbergMarquardt(step_tolerance=1.0)
+    _, far = creeping(coarse, noisy_decay, start, box=box)
+    assert coarse.converged(far) and coarse.remark(far) is None
     # residuals far below sigma are no noise, so the minimum itself is searched
     exact, state = creeping(optimizers[0], lambda x: noisy_decay(x) / 2, start, box=box)
     assert exact == more and optimizers[0].remark(state) is None
