@@ -115,7 +115,8 @@ def _round_off(functional: AbstractObjective, theta: Float[Array, " p"]) -> floa
 
 def first_carry(functional: AbstractObjective, optimizer: AbstractOptimizer, theta: Float[Array, " p"]) -> Carry:
     """The state of an optimizer before its first evaluation."""
-    box = Box(*functional.controls.box(), jnp.asarray(_round_off(functional, jnp.asarray(theta))))
+    values = jnp.asarray(functional.observed_values + functional.continuity_values or jnp.inf, jnp.float64)
+    box = Box(*functional.controls.box(), jnp.asarray(_round_off(functional, jnp.asarray(theta))), values)
     state = optimizer.init(jnp.asarray(theta), box)
     # explicit dtype: a weakly typed infinity would compile the loop a second time
     return Carry(state, jnp.asarray(jnp.inf, jnp.float64), jnp.asarray(theta), jnp.asarray(False))

@@ -16,6 +16,8 @@ from pdefit.inverse.objective.abstract import AbstractEvaluated
 
 # standard deviations of round-off that are not taken for a change
 _NOISE = 4.0
+# residuals whose mean square is below this part of sigma^2 are no noise
+_NOISY = 0.5
 
 
 class Evaluation(NamedTuple):
@@ -29,6 +31,7 @@ class Evaluation(NamedTuple):
     - `direction`: a step that products with the matrix gave, (p,).
     - `curvature`: the curvature of each element that they showed, (p,).
     - `norm`: the norm of the gradient in units of that curvature.
+    - `solved`: whether more products would bring that step little more.
     """
 
     value: Float[Array, ""]
@@ -38,6 +41,7 @@ class Evaluation(NamedTuple):
     direction: Float[Array, " p"] | None = None
     curvature: Float[Array, " p"] | None = None
     norm: Float[Array, ""] | None = None
+    solved: Bool[Array, ""] | bool = False
 
     @property
     def finite(self) -> Bool[Array, ""]:
@@ -76,17 +80,27 @@ def select(accepted: Bool[Array, ""], new: PyTree, old: PyTree) -> PyTree:
 
 
 class Box(NamedTuple):
-    """Limits of a search: bounds of theta, and the round-off of J.
+    """Limits of a search: bounds of theta, the round-off of J, and the number of residuals.
 
     **Arguments:**
 
     - `lower`, `upper`: the bounds, (p,); infinite where there are none.
     - `round_off`: the round-off of J over sqrt(2 J), which is that of one residual; 0 in float64, where 1e-13 of J is more.
+    - `values`: the number of residuals of data and gaps; infinite where their size says nothing about noise.
     """
 
     lower: np.ndarray
     upper: np.ndarray
     round_off: Float[Array, ""] | float = 0.0
+    values: Float[Array, ""] | float = np.inf
+
+    def variance(self, value: Float[Array, ""]) -> Float[Array, ""]:
+        """The variance of residuals in sigma^2, at least 1; 0 where they are far below sigma, so that they are no noise.
+
+        **Arguments:** `value` is J.
+        """
+        variance = 2 * value / self.values
+        return jnp.where(variance >= _NOISY, jnp.maximum(1.0, variance), 0.0)
 
     def noise(self, value: Float[Array, ""]) -> Float[Array, ""]:
         """The difference that two values of J about this one may have by round-off."""
@@ -158,7 +172,7 @@ class AbstractOptimizer(eqx.Module):
         return jnp.logical_or(state.converged, state.stuck)
 
     def remark(self, state: PyTree) -> str | None:
-        """The reason why it stopped without having converged, as a sentence for the user; None where there is none."""
+        """The reason why it stopped, as a sentence for the user; None where it needs none."""
         return None
 
 
@@ -166,3 +180,37 @@ def by_gradient(functional: AbstractEvaluated, theta: Float[Array, " p"]) -> Eva
     """Value and gradient of J by the adjoint, as an `Evaluation`."""
     value, gradient, growth = functional.watched_gradient(theta)
     return Evaluation(value, gradient, growth=growth)
+
+
+def exhausts(before: Array, promise: Array, fallen: Array, little: Array) -> Bool[Array, ""]:
+    """Whether J can fall by no more than what matters, from what Newton steps promise at two points in succession.
+
+    On a parabola the promise falls by as much as J. In a bent valley J falls and as much is promised again. So the promise
+    counts as many times as J fell by more than it.
+
+    **Arguments:**
+
+    - `before`, `promise`: the fall of J that the step promised at the point before, and promises now.
+    - `fallen`: the fall of J between them.
+    - `little`: a fall of J that does not matter.
+    """
+    accounted = before - promise
+    return (accounted > 0) & (promise * jnp.maximum(fallen, accounted) <= little * accounted)
+
+
+def settled(box: Box, value: Array, promise: Array, tolerance: float, decrement: float) -> str | None:
+    """The sentence about a fit that ended because a Newton step changes little; None where another criterion ended it.
+
+    **Arguments:**
+
+    - `box`: the limits of the search.
+    - `value`, `promise`: J, and its fall that the step promises.
+    - `tolerance`: the part of J below which a promise ends any fit.
+    - `decrement`: the Newton decrement that ends it.
+    """
+    variance = float(box.variance(value))
+    if not tolerance * float(value) < float(promise) <= decrement * variance / 2:
+        return None
+    # no combination of unknowns moves by more standard errors than the root of the decrement
+    moved = np.sqrt(2 * float(promise) / variance)
+    return f"ended where J could fall by {promise:.1g} and nothing would move by more than {moved:.1g} standard errors"

@@ -10,11 +10,22 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from pdefit.inverse.objective.abstract import AbstractEvaluated
-from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluation, Point, by_gradient, select
+from pdefit.inverse.optimizers.base import (
+    AbstractOptimizer,
+    Box,
+    Evaluation,
+    Point,
+    by_gradient,
+    exhausts,
+    select,
+    settled,
+)
 from pdefit.inverse.optimizers.preconditioner import BlockArrow, block_arrow, has_points
 
 # products go on while the second half of them brought more than this fraction of the decrease
 _GAIN = 0.1
+# the whole step may promise this many times as much as that of the products that were spent
+_MISSED = 2.0
 # a step must bring this fraction of the decrease that its slope promises
 _ARMIJO = 1e-4
 # residuals of a record without noise cannot fall further than this, because of round-off
@@ -58,6 +69,9 @@ class GaussNewtonCG(AbstractOptimizer):
     - `products`: the most products of one step, at least 1; default 20.
     - `tolerance`: converged when the decrease that the step promises is below this part of J, or when no step improves
       J any more and the residuals have fallen to round-off; default 1e-10.
+    - `decrement`: converged when four times that decrease is below this, in units of the variance of residuals, where
+      these are not far below sigma and more products would bring little more; default 0.01. The Newton decrement would be
+      twice the decrease, but a part of it is missed. 0 goes on to the minimum itself.
 
     Source: J. Nocedal, S. Wright, Numerical Optimization, 7.1 and 10.3 (2006), doi:10.1007/978-0-387-40065-5; S.
     Eisenstat, H. Walker, SIAM J. Sci. Comput. 17:16 (1996), doi:10.1137/0917003; S. Nash, A. Sofer, Oper. Res. Lett.
@@ -68,6 +82,7 @@ class GaussNewtonCG(AbstractOptimizer):
 
     products: int = 20
     tolerance: float = 1e-10
+    decrement: float = 0.01
 
     def __check_init__(self):
         if self.products < 1:
@@ -92,8 +107,8 @@ class GaussNewtonCG(AbstractOptimizer):
         norm = jnp.sqrt(jnp.vdot(slope, scaled(slope)))
         first = jnp.where(state.started, state.first_norm, norm)
         most = jnp.minimum(0.5, jnp.sqrt(norm / jnp.where(first > 0, first, 1.0))) * norm
-        direction = self._solve(functional, trial, slope, scaled, free, most, good)
-        return evaluation._replace(direction=direction, curvature=curvature, norm=norm)
+        direction, solved = self._solve(functional, trial, slope, scaled, free, most, good)
+        return evaluation._replace(direction=direction, curvature=curvature, norm=norm, solved=solved)
 
     def _arrow(self, functional: AbstractEvaluated, theta: Array, wanted: Bool[Array, ""]) -> BlockArrow | None:
         """The block-arrow preconditioner, where the unknowns are numbers and an initial state."""
@@ -132,8 +147,8 @@ class GaussNewtonCG(AbstractOptimizer):
         free: Bool[Array, " p"],
         most: Array,
         wanted: Bool[Array, ""],
-    ) -> Float[Array, " p"]:
-        """The direction, until the residual's norm is at most `most` and more products bring little more."""
+    ) -> tuple[Float[Array, " p"], Bool[Array, ""]]:
+        """The direction, until the residual's norm is at most `most` and more products bring little more, if they do."""
 
         def body(carry: tuple[Array, ...]) -> tuple[Array, ...]:
             i, d, r, v, inner, decrease, _ = carry
@@ -148,16 +163,19 @@ class GaussNewtonCG(AbstractOptimizer):
             new = jnp.vdot(r, z)
             return i + 1, d, r, z + new / jnp.where(inner > 0, inner, 1.0) * v, new, decrease, ~curved
 
-        def more(carry: tuple[Array, ...]) -> Array:
-            i, _, _, _, inner, decrease, flat = carry
+        def enough(carry: tuple[Array, ...]) -> Array:
+            i, _, _, _, inner, decrease, _ = carry
             gains = decrease[i] - decrease[i // 2] > _GAIN * decrease[i]
-            enough = (i > 0) & (jnp.sqrt(inner) <= most) & ~gains
-            return wanted & ~flat & (i < self.products) & ~enough & (inner > 0)
+            return ((i > 0) & (jnp.sqrt(inner) <= most) & ~gains) | ~(inner > 0)
+
+        def more(carry: tuple[Array, ...]) -> Array:
+            return wanted & ~carry[-1] & (carry[0] < self.products) & ~enough(carry)
 
         z, zero = scaled(slope), jnp.zeros((), int)
         decrease = jnp.zeros(self.products + 1)
         begin = zero, jnp.zeros_like(theta), slope, z, jnp.vdot(slope, z), decrease, jnp.zeros((), bool)
-        return functional.repeat(more, body, begin)[1]
+        end = functional.repeat(more, body, begin)
+        return end[1], enough(end)
 
     def init(self, theta, box):
         zero, false = jnp.zeros((), theta.dtype), jnp.zeros((), bool)
@@ -192,6 +210,9 @@ class GaussNewtonCG(AbstractOptimizer):
             & (promise <= noise)
             & (-state.step * jnp.vdot(state.point.gradient, state.direction) <= noise)
         )
+        little = self.decrement * state.box.variance(point.value) / (2 * _MISSED)
+        before = -jnp.vdot(state.point.gradient, state.direction) / 2
+        still = evaluation.solved & exhausts(before, promise, state.point.value - point.value, little)
         step = jnp.where(accepted, 1.0, _shorter(state, evaluation))
         helpless = step < 1e-12
         exhausted = helpless & (point.value <= _ROUND_OFF**2 * first_value)
@@ -203,11 +224,17 @@ class GaussNewtonCG(AbstractOptimizer):
             step=step,
             first_norm=jnp.where(first, evaluation.norm, state.first_norm),
             started=jnp.ones((), bool),
-            converged=(accepted & ((promise <= self.tolerance * point.value) | hidden)) | exhausted,
+            converged=(accepted & ((promise <= self.tolerance * point.value) | hidden | still)) | exhausted,
             stuck=helpless | (first & ~evaluation.finite),
             box=state.box,
         )
         return new, accepted
+
+    def remark(self, state):
+        if not bool(state.converged):
+            return None
+        promise = -jnp.vdot(state.point.gradient, state.direction) / 2
+        return settled(state.box, state.point.value, promise, self.tolerance, self.decrement)
 
 
 def _improves(state: _State, evaluation: Evaluation) -> Bool[Array, ""]:

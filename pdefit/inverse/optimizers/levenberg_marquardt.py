@@ -7,7 +7,7 @@ from jax import lax
 from jax.scipy.linalg import cho_factor, cho_solve
 from jaxtyping import Array, Float
 
-from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluation, Point, select
+from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluation, Point, exhausts, select, settled
 
 # residuals of a record without noise cannot fall further than this, because of round-off
 _ROUND_OFF = 1e-14
@@ -34,6 +34,8 @@ class _State(NamedTuple):
     started: Array
     converged: Array
     stuck: Array
+    # the decrease that the full step promises
+    promise: Array
     watch: "_Watch"
     box: Box
 
@@ -71,11 +73,14 @@ class LevenbergMarquardt(AbstractOptimizer):
     The damping follows the ratio of actual to predicted decrease. Elements of theta that would move beyond a bound or
     `max_step` are held there, and the others find their step anew.
 
-    It has converged when the undamped step promises too little (`tolerance`) or moves too little (`step_tolerance`), when
-    residuals have fallen to round-off, or when two steps have promised less than the round-off of J. It stops without
-    having converged when no damping helps, or when it creeps, which is checked every 20 evaluations. It creeps where J
-    fell by many times what the full step had promised, and nearly as much is promised again: the valley bends where the
-    linear model cannot follow. It creeps, too, where J hardly fell while the full step promises much.
+    Where residuals are noise it has converged when the undamped step moves no combination of unknowns by more than a tenth
+    of its standard error (`decrement`), and as much as J fell is promised no more. Anywhere it has converged when
+    that step promises too little (`tolerance`) or moves too little (`step_tolerance`), when residuals have fallen to
+    round-off, or when two steps have promised less than the round-off of J.
+
+    It stops without having converged when no damping helps, or when it creeps, which is checked every 20 evaluations. It
+    creeps where J fell by many times what the full step had promised, and nearly as much is promised again: the valley
+    bends where the linear model cannot follow. It creeps, too, where J hardly fell while the full step promises much.
 
     **Arguments:**
 
@@ -83,6 +88,8 @@ class LevenbergMarquardt(AbstractOptimizer):
     - `tolerance`: converged when the decrease promised by the undamped step is below this part of J; default 1e-10.
     - `step_tolerance`: converged when that step moves no element of theta by more than this, relative to elements
       larger than 1; default 1e-13. This ends a fit without noise.
+    - `decrement`: converged when the Newton decrement g^T A^-1 g is below this, in units of the variance of residuals,
+      where these are not far below sigma; default 0.01. 0 goes on to the minimum itself.
     - `max_step`: the largest move of an element of theta at once; default 2, which is a factor 7 of a control with
       `Log`.
 
@@ -94,6 +101,7 @@ class LevenbergMarquardt(AbstractOptimizer):
     damping: float = 1e-3
     tolerance: float = 1e-10
     step_tolerance: float = 1e-13
+    decrement: float = 0.01
     max_step: float = 2.0
 
     def evaluate(self, functional, state):
@@ -111,6 +119,7 @@ class LevenbergMarquardt(AbstractOptimizer):
             started=false,
             converged=false,
             stuck=false,
+            promise=zero,
             watch=_Watch(zero, zero, jnp.zeros((), int), false),
             box=box,
         )
@@ -149,6 +158,8 @@ class LevenbergMarquardt(AbstractOptimizer):
             | (point.value <= _ROUND_OFF**2 * first_value)
             | still
         )
+        little = self.decrement * state.box.variance(point.value) / 2
+        done |= exhausts(state.promise, promise, actual, little)
         converged = accepted & ~first & done
         stuck = helpless | (first & ~finite)
         new = _State(
@@ -161,6 +172,7 @@ class LevenbergMarquardt(AbstractOptimizer):
             started=jnp.ones((), bool),
             converged=converged,
             stuck=stuck,
+            promise=promise,
             watch=state.watch.after(point.value, promise, first),
             box=state.box,
         )
@@ -170,7 +182,9 @@ class LevenbergMarquardt(AbstractOptimizer):
         return jnp.any(jnp.stack([state.converged, state.stuck, state.watch.creeps]))
 
     def remark(self, state):
-        if bool(state.converged) or not bool(state.watch.creeps):
+        if bool(state.converged):
+            return settled(state.box, state.point.value, state.promise, self.tolerance, self.decrement)
+        if not bool(state.watch.creeps):
             return None
         return (
             f"Levenberg-Marquardt creeps: after {_WATCHED} evaluations as much is still to be gained as before them; "

@@ -257,9 +257,9 @@ def test_a_step_too_small_to_matter_ends_a_fit_without_noise():
     assert counts[0] < counts[1]
 
 
-def creeping(optimizer, residuals, start, limit=200):
+def creeping(optimizer, residuals, start, limit=200, box=None):
     """How many evaluations an optimizer takes until it is finished, and its state there."""
-    states, *_, done = advance(optimizer, residuals, begin(optimizer, start), limit)
+    states, *_, done = advance(optimizer, residuals, begin(optimizer, start, box), limit)
     count = int(np.argmax(done)) if np.any(done) else limit - 1
     return count + 1, jax.tree.map(lambda x: x[count], states)
 
@@ -282,3 +282,39 @@ def test_a_valley_that_is_merely_curved_is_no_creeping():
     for scale in (10.0, 1e3):
         _, state = creeping(optimizer, lambda x, s=scale: jnp.array([s * (x[1] - x[0] ** 2), 1 - x[0]]), [-1.2, 1.0])
         assert optimizer.remark(state) is None and bool(optimizer.converged(state)) == (scale == 10.0)
+
+
+def noisy_decay(x):
+    """An exponential decay with noise of size 1 in 50 values, fitted by two numbers."""
+    t, rng = np.linspace(0.0, 2.0, 50), np.random.default_rng(0)
+    return x[1] * jnp.exp(-x[0] * t) - (30 * np.exp(-t) + rng.normal(size=50))
+
+
+def test_a_fit_to_noise_ends_within_a_tenth_of_its_standard_errors():
+    box, start = Box(np.full(2, -np.inf), np.full(2, np.inf), values=50.0), np.array([2.0, 20.0])
+    optimizers = [pdefit.optimizers.LevenbergMarquardt(decrement=d) for d in (0.01, 0.0)]
+    (count, state), (more, minimum) = (creeping(o, noisy_decay, start, box=box) for o in optimizers)
+    assert count < more and optimizers[0].converged(state) and optimizers[1].remark(minimum) is None
+    error = np.sqrt(np.diag(np.linalg.inv(minimum.matrix)))
+    assert np.all(np.abs(state.point.theta - minimum.point.theta) < 0.1 * error)
+    assert optimizers[0].remark(state).startswith("ended where J could fall by ")
+    # a fit that ends by another criterion does not claim it
+    coarse = pdefit.optimizers.LevenbergMarquardt(step_tolerance=1.0)
+    _, far = creeping(coarse, noisy_decay, start, box=box)
+    assert coarse.converged(far) and coarse.remark(far) is None
+    # residuals far below sigma are no noise, so the minimum itself is searched
+    exact, state = creeping(optimizers[0], lambda x: noisy_decay(x) / 2, start, box=box)
+    assert exact == more and optimizers[0].remark(state) is None
+
+
+def test_a_bent_valley_does_not_end_a_fit_though_little_is_promised():
+    """Along a spiral every step promises less than matters, and J falls by twice as much each time."""
+
+    def spiral(x):
+        size = 10 * jnp.exp(-1e-2 * x[0])
+        return size * jnp.stack([jnp.cos(x[0]), jnp.sin(x[0])])
+
+    box = Box(np.full(1, -np.inf), np.full(1, np.inf), values=100.0)
+    optimizer = pdefit.optimizers.LevenbergMarquardt()
+    _, state = creeping(optimizer, spiral, [0.0], 19, box)
+    assert float(state.promise) < 0.01 and not optimizer.finished(state)

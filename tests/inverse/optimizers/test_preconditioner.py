@@ -86,7 +86,10 @@ def test_a_prior_of_a_number_is_in_the_arrow():
 def test_one_product_is_a_newton_step_where_points_are_by_themselves():
     few, exact = (
         pdefit.fit(cells_functional(), [pdefit.Stage(optimizer, 30)])
-        for optimizer in (pdefit.optimizers.GaussNewtonCG(products=1), pdefit.optimizers.LevenbergMarquardt())
+        for optimizer in (
+            pdefit.optimizers.GaussNewtonCG(products=1),
+            pdefit.optimizers.LevenbergMarquardt(decrement=0.0),
+        )
     )
     assert few.converged and few.iterations <= 10
     np.testing.assert_allclose(few.theta, exact.theta, atol=1e-5)
@@ -125,12 +128,19 @@ def test_with_diffusion_it_finds_the_minimum_that_levenberg_marquardt_finds():
     assert has_points(functional)
     products, exact = (
         pdefit.fit(functional, [pdefit.Stage(optimizer, 60)])
-        for optimizer in (pdefit.optimizers.GaussNewtonCG(), pdefit.optimizers.LevenbergMarquardt())
+        for optimizer in (
+            pdefit.optimizers.GaussNewtonCG(decrement=0.0),
+            pdefit.optimizers.LevenbergMarquardt(decrement=0.0),
+        )
     )
     assert products.converged and exact.converged
     np.testing.assert_allclose(products.loss, exact.loss, rtol=1e-6)
     np.testing.assert_allclose(products.theta[:2], exact.theta[:2], atol=1e-4)
     assert abs(float(products.problem.system.D) - float(fisher().D)) < 0.2
+    soon = pdefit.fit(functional, [pdefit.optimizers.GaussNewtonCG(products=60)])
+    assert soon.converged and soon.events[0].startswith("stage 1: ended where J could fall by ")
+    error = pdefit.intervals(functional, exact.theta).error
+    assert np.all(np.abs(soon.theta - exact.theta) < 0.1 * error)
 
 
 @pytest.mark.parametrize("make", [cells_functional, front])

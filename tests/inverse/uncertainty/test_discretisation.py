@@ -17,7 +17,7 @@ from pdefit.inverse.fit.unstable_steps import halved
 from pdefit.inverse.objective.compiled import weighted
 from pdefit.inverse.uncertainty.discretisation import finer_grid, first_order_shift, residual_changes
 
-LM = pdefit.optimizers.LevenbergMarquardt(tolerance=1e-12)
+LM = pdefit.optimizers.LevenbergMarquardt(tolerance=1e-12, decrement=0.0)
 
 
 def fitted(functional):

@@ -13,7 +13,7 @@ from pdefit.inverse.uncertainty.influences import influences, remaining
 
 @pytest.fixture(scope="module")
 def fitted():
-    found = pdefit.fit(fisher_functional(noise=0.02), [pdefit.optimizers.LevenbergMarquardt()])
+    found = pdefit.fit(fisher_functional(noise=0.02), [pdefit.optimizers.LevenbergMarquardt(decrement=0.0)])
     return found, pdefit.intervals(found.functional, found.theta, sigma_stated=True)
 
 
