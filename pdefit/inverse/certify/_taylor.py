@@ -10,8 +10,8 @@ from jax.typing import ArrayLike
 
 from pdefit.inverse.certify._remainder import FEWEST, Fit, Series
 
-# Four small steps may decide where they fit. The larger ones are for maps with more round-off.
-_SMALL, _FOUR = (2.0**-10, 2.0**-8), 4
+# Four small steps from the first on may decide where they fit. Two more are tried beside them.
+_SMALL, _FOUR, _MORE = 2.0**-10, 4, 2.0**2
 # Elsewhere steps halve from the largest. So many are always tried, more while they bring information.
 _LARGEST, _BASE, _MOST = 2.0**-4, 9, 30
 # standard errors that a constant may be away from zero
@@ -98,18 +98,19 @@ def differences(
 
 def _by_few(at: Callable[[float], np.ndarray | None], size: float, enough: float) -> Differences | None:
     """The comparison by four small steps, whose scatter about the fit is the round-off of f; None if they do not fit."""
-    for first in _SMALL:
+    first = _SMALL
+    for _ in range(2):
         steps = [first * 2.0**-k for k in range(_FOUR)]
         gaps = [y for y in map(at, steps) if y is not None]
         if len(gaps) < _FOUR:
-            continue
+            return None
         series = Series(steps, gaps, size, 1.0)
-        fit = series.fit(0)
-        error_bar, errors = fit.from_noise * fit.scatter, np.linalg.norm(series.y, axis=1)
+        fit, errors = series.fit(0), tuple(float(e) for e in np.linalg.norm(series.y, axis=1))
+        error_bar = fit.from_noise * fit.scatter
         if fit.constant <= enough and _SIGMAS * error_bar <= enough and error_bar <= _SHARP:
-            return Differences(
-                tuple(steps), tuple(map(float, errors)), fit.constant, error_bar, error_bar, fit.scatter, "right"
-            )
+            return Differences(tuple(steps), errors, fit.constant, error_bar, error_bar, fit.scatter, "right")
+        # errors that still fall are a remainder, of which smaller steps have less; others are round-off
+        first *= 1 / _MORE if errors[-1] < errors[-2] / 2 else _MORE
     return None
 
 

@@ -40,7 +40,9 @@ def test_smooth_maps_are_right_however_strongly_they_bend(scale, noise):
         assert found.constant <= max(1e-6, found.limit) and found.limit < 1e-3
 
 
-@pytest.mark.parametrize(("scale", "noise", "first"), [(10.0, 1e-14, -10), (0.1, 1e-11, -10), (1.0, 1e-9, -8)])
+@pytest.mark.parametrize(
+    ("scale", "noise", "first"), [(10.0, 1e-14, -10), (0.1, 1e-11, -10), (1.0, 1e-9, -8), (1e-3, 3e-11, -12)]
+)
 def test_four_steps_decide_where_they_fit_and_measure_round_off(scale, noise, first):
     f, tangent = waves(scale, np.random.default_rng(5))
     found = judged(f, tangent, noise, few=True)
