@@ -168,7 +168,7 @@ def _states_bytes(functional: Functional) -> int:
 
 
 def _timed(program: Any, functional: Functional) -> tuple[float, CompiledProgram]:
-    """Seconds of a program at theta0, compiled as a fit will call it. A short one is run again, and its best time counts."""
+    """Seconds of a program at theta0, compiled as a fit will call it. A short one is run again."""
     compiled, times = compile_ahead(program, functional, functional.theta0), list[float]()
     # what does not fit is not run; the plan refuses it
     if compiled.temporary + compiled.returned > available_bytes():
@@ -177,7 +177,7 @@ def _timed(program: Any, functional: Functional) -> tuple[float, CompiledProgram
         begin = time.perf_counter()
         jax.block_until_ready(compiled.call(functional, functional.theta0))
         times.append(time.perf_counter() - begin)
-    return min(times), compiled
+    return float(np.median(times)), compiled
 
 
 def _beginning(functional: Functional) -> tuple[Misfit, Array, PyTree, ObservationSchedule]:
