@@ -134,8 +134,8 @@ def frames(
     if ts.size and ts[0] == t0:
         yield y0
         ts = ts[1:]
-    for first in range(0, ts.size, block):
-        part = ts[first : first + block]
+    # blocks of one size, where that is possible, take one program
+    for part in np.array_split(ts, -(-ts.size // block)) if ts.size else ():
         states = _solve(stepper, y0, numerics.grid(system, y0, part, t0))
         for i in range(part.size):
             yield jax.tree.map(lambda x, i=i: x[i], states)

@@ -23,11 +23,11 @@ from pdefit.inverse.fit.unstable_steps import step_choice
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.recordings import Recordings
 from pdefit.inverse.objective.spread import devices_of, is_cut
-from pdefit.inverse.offload.cost import Cost, work
+from pdefit.inverse.offload.cost import Cost, forward_rate, work
 from pdefit.systems.fields import derived_coords, field_coords
 
 # a command ends with this many times the memory that it holds when it is planned: programs, residuals and pictures follow
-_GROWTH = 1.6
+_GROWTH = 1.8
 # kinds of a variable in fields.h5: observed, predicted, and for a twin true
 _KINDS = 3
 
@@ -128,7 +128,7 @@ def _cost(exp: Experiment, functional: AbstractObjective, tangents: bool, rate: 
     devices = devices_of(functional)
     if rate is None and isinstance(functional, Recordings):
         # its normal equations by themselves are no program of the fit
-        rate = exp.driver.cost(longest, False).seconds_forward / work(longest, 1)
+        rate = forward_rate(longest)
     cost = exp.driver.cost(longest, tangents, rate)
     if rate is None:
         rate = (
@@ -219,7 +219,9 @@ def run_plan(job: Job) -> None:
         "working memory": in_words(cost["working_bytes"]),
         "memory of an evaluation": in_words(cost["planned_bytes"]),
         **(
-            {"in the largest stage": in_words(most)} if (most := found["largest_bytes"]) > cost["planned_bytes"] else {}
+            {"memory of the largest stage": in_words(most)}
+            if (most := found["largest_bytes"]) > cost["planned_bytes"]
+            else {}
         ),
         "memory of the process": in_words(found["process_bytes"]),
         "checkpoints in host memory": in_words(cost["host_bytes"]) if cost["host_bytes"] else "none",

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from pdefit._util.memory import CompiledProgram, compile_ahead, in_words
+from pdefit._util.memory import CompiledProgram, available_bytes, compile_ahead, in_words
 from pdefit.adjoints.base import Account, Checkpointed, StoreAll
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.inverse.objective.accumulate import Misfit
@@ -143,14 +143,18 @@ def analysed(functional: Functional, rate: float | None = None) -> Trial:
     **Arguments:**
 
     - `functional`: the functional.
-    - `rate`: the seconds of a forward run for each unit of `work`. By default one run over the record measures it, by the
-      program that a fit takes for its residuals.
+    - `rate`: the seconds of a forward run for each unit of `work`; by default `forward_rate`.
     """
     grid, size = functional.layout.time_grid, _states_bytes(functional)
-    seconds = _timed(WEIGHTED, functional)[0] if rate is None else rate * work(functional, 1)
-    forward = seconds / (grid.intervals * grid.length)
+    rate = forward_rate(functional) if rate is None else rate
+    forward = rate * work(functional, 1) / (grid.intervals * grid.length)
     left, back = math.ceil(_bytes_per_step(functional, size)), (3 + _TRANSPOSE) * forward
     return Trial(state_bytes=size, temporary=left, passed=_BESIDE * size, forward=forward, back=back)
+
+
+def forward_rate(functional: Functional) -> float:
+    """Seconds of a forward run for each unit of `work`, by the program that a fit takes for its residuals."""
+    return _timed(WEIGHTED, functional)[0] / work(functional, 1)
 
 
 def work(functional: Functional, columns: int) -> int:
@@ -164,13 +168,16 @@ def _states_bytes(functional: Functional) -> int:
 
 
 def _timed(program: Any, functional: Functional) -> tuple[float, CompiledProgram]:
-    """Seconds of a program at theta0, compiled as a fit will call it. A short one is run again, and its best time counts."""
+    """Seconds of a program at theta0, compiled as a fit will call it. A short one is run again."""
     compiled, times = compile_ahead(program, functional, functional.theta0), list[float]()
+    # what does not fit is not run; the plan refuses it
+    if compiled.temporary + compiled.returned > available_bytes():
+        return math.inf, compiled
     while sum(times) < _SECONDS:
         begin = time.perf_counter()
         jax.block_until_ready(compiled.call(functional, functional.theta0))
         times.append(time.perf_counter() - begin)
-    return min(times), compiled
+    return float(np.median(times)), compiled
 
 
 def _beginning(functional: Functional) -> tuple[Misfit, Array, PyTree, ObservationSchedule]:

@@ -111,6 +111,12 @@ def test_what_this_machine_cannot_hold_is_refused(pdefit_inside, tmp_path, monke
     assert not (tmp_path / "run" / "summary.json").exists()
 
 
+def test_what_does_not_fit_is_not_run_to_be_timed(pdefit_inside, tmp_path, monkeypatch):
+    monkeypatch.setattr("pdefit.inverse.offload.cost.available_bytes", lambda: 1e3)
+    run(pdefit_inside, tmp_path / "run", "plan", "stages=levenberg_marquardt")
+    assert json.loads((tmp_path / "run" / "plan.json").read_text())["evaluation"]["seconds"] in (None, math.inf)
+
+
 @pytest.mark.parametrize(
     "error",
     [

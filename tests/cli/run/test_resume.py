@@ -91,7 +91,7 @@ def die_at(monkeypatch, where):
     """Kill the fit at a place in its life, once."""
     calls = {"saves": 0}
     if where == "after the last chunk":
-        monkeypatch.setattr(fit_command, "description", fail)
+        monkeypatch.setattr(fit_command, "drawing", fail)
     elif where == "inside the state write":
         replace = os.replace
 
