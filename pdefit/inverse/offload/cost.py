@@ -123,7 +123,7 @@ def trial(functional: Functional) -> Trial:
     stored = Checkpointed(2).account(schedule.time_grid, theta.size).stored * size
     return Trial(
         state_bytes=size,
-        temporary=max(back.temporary - stored, 0),
+        temporary=max(_of_all_cores(back.temporary, functional, 0) - stored, 0),
         passed=2 * size + back.returned,
         forward=_seconds(lambda: programs.advance(*beginning)) / steps,
         back=_seconds(lambda: back.call(accumulation, theta, state, schedule, zeros, theta)) / steps,
@@ -186,11 +186,27 @@ def tangent_cost(functional: Functional) -> Cost:
         state_bytes=state_bytes(state),
         stored_states=1 + count,
         # returned tangents take memory beside those that were given
-        working_bytes=program.temporary + program.returned,
+        working_bytes=_of_all_cores(program.temporary + program.returned, functional, count),
         recompute_factor=1.0,
         seconds=steps * seconds,
         seconds_forward=steps * forward,
     )
+
+
+def _of_all_cores(held: int, functional: Functional, parts: int) -> int:
+    """Bytes of all cores together, of which each holds so much, and a copy of the data.
+
+    **Arguments:**
+
+    - `held`: bytes that a program takes on each device.
+    - `functional`: the functional.
+    - `parts`: the number of tangents that idle cores share.
+    """
+    batch, segments = functional.runner.batch, functional.layout.segments
+    cores = max(batch.devices_for(segments), len(batch.idle(segments, parts)), 1)
+    if cores == 1 or jax.default_backend() != "cpu":
+        return held
+    return cores * held + (cores - 1) * state_bytes(eqx.filter(functional, eqx.is_array))
 
 
 def _bytes_per_step(functional: Functional, tried: Trial) -> float:
