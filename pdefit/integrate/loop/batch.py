@@ -147,7 +147,8 @@ class Devices(AbstractBatch):
     def idle(self, count, parts):
         # no more than make a share smaller
         share = max(-(-parts // len(self.devices)), 1)
-        return self.devices[: -(-parts // share)] if self.devices_for(count) == 1 else ()
+        alone = self.devices_for(count) == 1 and len({d.process_index for d in self.devices}) == 1
+        return self.devices[: -(-parts // share)] if alone else ()
 
 
 def on_one_device(tree: PyTree) -> PyTree:

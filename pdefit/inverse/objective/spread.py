@@ -38,17 +38,13 @@ def spread(objective: Objective, devices: Sequence[Any] | None = None) -> Object
     chosen = tuple(jax.devices() if devices is None else devices)
     if len(chosen) < 2:
         return objective
-    if isinstance(objective, Recordings):
-        _refuse_uneven(len(objective.extents), "recordings", len(chosen))
-        return _everywhere(eqx.tree_at(lambda r: r.batch, objective, Devices(chosen, objective.batch)), chosen)
-    if not isinstance(objective, Functional):
+    if not isinstance(objective, Functional | Recordings):
         raise PdefitError(f"Several devices expect a functional or recordings, but got {type(objective).__name__}")
-    if objective.layout.segments > 1:
-        _refuse_uneven(objective.layout.segments, "segments", len(chosen))
-        return _everywhere(
-            eqx.tree_at(lambda f: f.runner.batch, objective, Devices(chosen, objective.runner.batch)), chosen
-        )
-    return _cut(objective, chosen)
+    count = _trajectories(objective)
+    if isinstance(objective, Functional) and count == 1:
+        return _cut(objective, chosen)
+    _refuse_uneven(count, "recordings" if isinstance(objective, Recordings) else "segments", len(chosen))
+    return _everywhere(_divided(objective, chosen), chosen)
 
 
 def over_cores(objective: Objective, devices: Sequence[Any], least: float = LEAST) -> Objective:
@@ -65,7 +61,11 @@ def over_cores(objective: Objective, devices: Sequence[Any], least: float = LEAS
     """
     if len(devices) < 2 or sum(_updates(part) for part, _ in objective.parts(objective.theta0)) < least:
         return objective
-    return eqx.tree_at(_batch, objective, Devices(tuple(devices), _batch(on_one(objective))))
+    return _divided(on_one(objective), devices)
+
+
+def _divided(objective: Objective, devices: Sequence[Any]) -> Objective:
+    return eqx.tree_at(_batch, objective, Devices(tuple(devices), _batch(objective)))
 
 
 def _updates(functional: Functional) -> int:

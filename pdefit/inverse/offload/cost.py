@@ -130,7 +130,7 @@ def trial(functional: Functional) -> Trial:
     stored = Checkpointed(2).account(schedule.time_grid, theta.size).stored * size
     return Trial(
         state_bytes=size,
-        temporary=max(back.temporary - stored, 0),
+        temporary=max(_of_all_cores(back.temporary, functional, 0) - stored, 0),
         passed=2 * size + back.returned,
         forward=_seconds(lambda: programs.advance(*beginning)) / steps,
         back=_seconds(lambda: back.call(accumulation, theta, state, schedule, zeros, theta)) / steps,
@@ -235,11 +235,27 @@ def tangent_cost(functional: Functional, rate: float | None = None) -> Cost:
         steps=grid.longest,
         state_bytes=size,
         stored_states=1 + count,
-        working_bytes=working,
+        working_bytes=_of_all_cores(working, functional, count),
         recompute_factor=1.0,
         seconds=seconds,
         seconds_forward=seconds / (1 + _TANGENT * count),
     )
+
+
+def _of_all_cores(held: int, functional: Functional, parts: int) -> int:
+    """Bytes of all cores together, of which each holds so much, and a copy of the data.
+
+    **Arguments:**
+
+    - `held`: bytes that a program takes on each device.
+    - `functional`: the functional.
+    - `parts`: the number of tangents that idle cores share.
+    """
+    batch, segments = functional.runner.batch, functional.layout.segments
+    cores = max(batch.devices_for(segments), len(batch.idle(segments, parts)), 1)
+    if cores == 1 or jax.default_backend() != "cpu":
+        return held
+    return cores * held + (cores - 1) * state_bytes(eqx.filter(functional, eqx.is_array))
 
 
 def _bytes_per_step(functional: Functional, state: int) -> float:
