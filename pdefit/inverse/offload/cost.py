@@ -243,14 +243,7 @@ def tangent_cost(functional: Functional, rate: float | None = None) -> Cost:
 
 
 def _of_all_cores(held: int, functional: Functional, parts: int) -> int:
-    """Bytes of all cores together, of which each holds so much, and a copy of the data.
-
-    **Arguments:**
-
-    - `held`: bytes that a program takes on each device.
-    - `functional`: the functional.
-    - `parts`: the number of tangents that idle cores share.
-    """
+    """Bytes of all cores together, of which each holds so many, and a copy of the data; idle cores share `parts` tangents."""
     batch, segments = functional.runner.batch, functional.layout.segments
     cores = max(batch.devices_for(segments), len(batch.idle(segments, parts)), 1)
     if cores == 1 or jax.default_backend() != "cpu":
