@@ -17,6 +17,7 @@ from pdefit.inverse.certify._sketch import SKETCH, Sketch, pull_sketch, push_ske
 from pdefit.inverse.certify._taylor import Differences, differences
 from pdefit.inverse.fit.unstable_steps import halved
 from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.spread import at_points
 from pdefit.inverse.objective.variants import with_tangents
 
 # The largest relative error of a tangent against differences. More passes only where measured round-off is larger, and
@@ -60,6 +61,11 @@ class Residuals:
 
     def __call__(self, theta: Array | np.ndarray) -> np.ndarray:
         return SKETCH(self.objective, jnp.asarray(theta)).scaled(self.sizes)
+
+    def each(self, points: list[Array | np.ndarray]) -> list[np.ndarray]:
+        """The residuals at several points, on cores that the trajectories leave idle."""
+        found = at_points(SKETCH, self.objective, [jnp.asarray(x) for x in points])
+        return [one.scaled(self.sizes) for one in found]
 
     def noise(self) -> float:
         """The norm of the round-off of the residuals."""
@@ -139,7 +145,7 @@ class Residuals:
 
     def _compared(self, v: Array, gap: Callable[[np.ndarray], np.ndarray], size: float) -> Differences:
         x, along = np.asarray(self.theta), np.asarray(v)
-        return differences(self, x, along, gap, size, self.noise, DIFFERENCES, self.inside, self._few)
+        return differences(self, x, along, gap, size, self.noise, DIFFERENCES, self.inside, self._few, self.each)
 
     def _size(self, v: Array) -> float:
         """About the norm of the derivative along v, by a difference."""

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -67,6 +67,7 @@ def differences(
     enough: float,
     inside: Callable[[np.ndarray], bool],
     few: bool = False,
+    each: Callable[[list[Any]], Iterable[Any]] | None = None,
 ) -> Differences:
     """The comparison of central differences of f along v with a derivative, over as many steps as it takes to be sure.
 
@@ -82,11 +83,13 @@ def differences(
     - `enough`: a constant below this counts as zero.
     - `inside`: whether values of f lie where a Taylor series about x can hold.
     - `few`: whether four small steps decide where they fit; default False.
+    - `each`: f at several points, which may be evaluated together; by default one after the other.
     """
 
     @functools.cache
     def at(step: float) -> np.ndarray | None:
-        ahead, behind = np.asarray(f(x + step * v)), np.asarray(f(x - step * v))
+        points = [x + step * v, x - step * v]
+        ahead, behind = map(np.asarray, each(points) if each else map(f, points))
         # far from x the model may blow up; such a step says nothing of the derivative at x
         if not (inside(ahead) and inside(behind)):
             return None
