@@ -22,7 +22,7 @@ from pdefit.cli.run import certify as certify_command
 from pdefit.cli.run import fit as fit_command
 from pdefit.cli.runtime import plugins
 from pdefit.inverse.fit import _fit_run as fit_run
-from pdefit.inverse.fit import drivers
+from pdefit.inverse.fit import drivers, traced
 
 # seconds after which a case counts as hung, on any machine
 LIMIT = 120
@@ -113,7 +113,10 @@ def _patched(whole: bool, logs: bool) -> Iterator[None]:
             stack.enter_context(mock.patch.object(fit_run.FitRun, "minimise", _built))
             stack.enter_context(mock.patch.object(certify_command, "certified_start", _built))
             for name in ("trial", "analysed", "tangent_cost"):
-                stack.enter_context(mock.patch.object(drivers, name, functools.partial(_once, getattr(drivers, name))))
+                # of each module that evaluates functionals
+                for module in (drivers, traced):
+                    if found := getattr(module, name, None):
+                        stack.enter_context(mock.patch.object(module, name, functools.partial(_once, found)))
         try:
             yield
         finally:

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.fft import dctn, idctn
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError, unknown
@@ -112,7 +113,7 @@ class Sobolev(Smoother):
         return self._from_modes(self._to_modes(x) / jnp.asarray(self._symbol))
 
     @partial(jax.jit, static_argnums=0)
-    def filtered(self, x: Float[Array, "..."], sigma: float) -> Float[Array, "..."]:
+    def filtered(self, x: Float[Array, "..."], sigma: ArrayLike) -> Float[Array, "..."]:
         """The field S z that is most probable for a noisy field x, if z has unit variance (Wiener filter).
 
         **Arguments:**

@@ -19,7 +19,8 @@ import pdefit
 from pdefit._util.trees import cast
 from pdefit.inverse.certify import _certified as subject
 from pdefit.inverse.certify import _residual_checks as residual_checks
-from pdefit.inverse.fit import drivers
+from pdefit.inverse.fit import traced
+from pdefit.inverse.objective import compiled
 from pdefit.inverse.objective.fingerprint import fingerprint
 from pdefit.inverse.objective.normal_equations import SegmentNormalEquations
 
@@ -273,13 +274,13 @@ def test_a_weak_control_weighs_as_much_as_a_strong_one(monkeypatch):
 
 
 def test_a_sign_in_the_gradient_of_long_records_is_caught(monkeypatch):
-    right = drivers.GRADIENT
+    right = traced.GRADIENT
 
     def wrong(functional, theta):
         value, gradient, growth = right(functional, theta)
         return value, gradient.at[0].multiply(-1.0 if functional.observations.ts.size > 6 else 1.0), growth
 
-    monkeypatch.setattr(drivers, "GRADIENT", wrong)
+    monkeypatch.setattr(traced, "GRADIENT", wrong)
     functional = front()
     assert failed(pdefit.certify(functional, functional.theta0, optimizers=[pdefit.optimizers.LBFGS()])) == [
         GRADIENT_CHECK
@@ -287,8 +288,8 @@ def test_a_sign_in_the_gradient_of_long_records_is_caught(monkeypatch):
 
 
 def test_a_sign_in_the_products_is_caught(monkeypatch):
-    right = drivers.PRODUCT
-    monkeypatch.setattr(drivers, "PRODUCT", lambda *asked: right(*asked).at[0].multiply(-1.0))
+    right = traced.PRODUCT
+    monkeypatch.setattr(traced, "PRODUCT", lambda *asked: right(*asked).at[0].multiply(-1.0))
     functional = front()
     found = pdefit.certify(functional, functional.theta0, optimizers=[pdefit.optimizers.GaussNewtonCG()])
     assert failed(found) == ["Gauss-Newton products against tangents"]
@@ -302,7 +303,7 @@ def test_a_lost_segment_of_the_normal_equations_is_caught(monkeypatch):
 
     monkeypatch.setattr(SegmentNormalEquations, "total", wrong)
     # compiled anew, with the fault
-    monkeypatch.setattr(drivers, "normal_equations", eqx.filter_jit(lambda f, theta: f.normal_equations(theta)))
+    monkeypatch.setattr(compiled, "EQUATIONS", eqx.filter_jit(lambda f, x: (g := f.grouped_equations(x), g.total())))
     functional = planets_functional(NODES)
     found = pdefit.certify(functional, functional.theta0, optimizers=[pdefit.optimizers.LevenbergMarquardt()])
     assert failed(found) == [f"Gauss-Newton {GRADIENT_CHECK}", "Gauss-Newton matrix against tangents"]
@@ -310,7 +311,7 @@ def test_a_lost_segment_of_the_normal_equations_is_caught(monkeypatch):
 
 def test_the_equations_of_a_fit_are_tested_by_one_tangent_and_four_differences(monkeypatch):
     functional, given = front(noise=0.02), {"optimizers": [pdefit.optimizers.LevenbergMarquardt()]}
-    value, gradient, matrix = drivers.Traced().normal_equations(functional, functional.theta0)
+    value, gradient, matrix = pdefit.drivers.Traced().normal_equations(functional, functional.theta0)
     runs = []
 
     def counted(module, name, cost):
@@ -321,7 +322,7 @@ def test_the_equations_of_a_fit_are_tested_by_one_tangent_and_four_differences(m
     monkeypatch.setattr(subject, "UPDATES", 0.0)
     counted(residual_checks, "SKETCH", 1)
     counted(residual_checks, "push_sketch", 2)
-    counted(drivers.Traced, "normal_equations", math.inf)
+    counted(pdefit.drivers.Traced, "normal_equations", math.inf)
     found = pdefit.certify(functional, functional.theta0, equations=(value, gradient, matrix), **given)
     assert found.passed and sum(runs) <= 12, found.reason
     wrong = value, gradient.at[0].add(1e-6 * jnp.sqrt(matrix[0, 0])), matrix.at[0, 1].multiply(1 + 1e-6)

@@ -10,7 +10,7 @@ from pdefit_reaction import FisherKPP
 from problems import GRID, planets, positions_functional
 
 import pdefit
-from pdefit.inverse.fit import drivers
+from pdefit.inverse.fit import traced
 from pdefit.inverse.objective.compiled import GRADIENT
 
 BATCHES = [pdefit.batches.Vmap(), pdefit.batches.Loop(), pdefit.batches.Chunk(2)]
@@ -261,7 +261,7 @@ def test_certificates_pass_and_name_a_recording_that_says_nothing(monkeypatch):
     assert good.passed and good.scope["observations"] == 3
     assert {c.name.split(":")[0] for c in good.checks} >= {"all controls", "D", "r"}
     with monkeypatch.context() as planted:
-        planted.setattr(drivers, "GRADIENT", without_the_last_recording)
+        planted.setattr(traced, "GRADIENT", without_the_last_recording)
         assert "gradient against tangents" in pdefit.certify(joint, joint.theta0, fit_cost=1e4).reason
     blind = eqx.tree_at(lambda f: f.observations.mask["u"], functionals[1], jnp.zeros((3, 64), bool))
     joint = pdefit.Recordings([functionals[0], blind])
