@@ -45,15 +45,15 @@ def reverse_loop(
 
     later = jax.tree.map(lambda x: grouped(jnp.asarray(x)[int(grid.observes_start) :], intervals, 0), inputs)
     step, of_steps = jax.closure_convert(lambda c, *t_h: stepped(stepper, c, t_h), start, times[0, 0], sizes[0, 0])
-    look, of_observations = jax.closure_convert(emit, start[0], _at(later, 0))
+    observe, of_observations = jax.closure_convert(emit, start[0], _at(later, 0))
     given = _Given(of_steps, of_observations, flat(times, False), flat(sizes, True), later)
 
     def forward(given: _Given, start: PyTree, probes: Array) -> tuple[PyTree, PyTree]:
-        end, outputs, kept = _Trajectory(step, look, shape, given).forward(start)
+        end, outputs, kept = _Trajectory(step, observe, shape, given).forward(start)
         return (end, outputs), (given, kept, end, probes)
 
     def backward(residuals: PyTree, cotangent: PyTree) -> tuple[PyTree, PyTree, Array]:
-        return _Trajectory(step, look, shape, residuals[0]).backward(*residuals[1:], *cotangent)
+        return _Trajectory(step, observe, shape, residuals[0]).backward(*residuals[1:], *cotangent)
 
     loop = jax.custom_vjp(lambda *arguments: forward(*arguments)[0])
     loop.defvjp(forward, backward)
@@ -65,7 +65,7 @@ def reverse_loop(
 
 
 class _Given(NamedTuple):
-    """What a trajectory runs with: the values that its functions depend on, and what belongs to one step or observation.
+    """Inputs of a trajectory: values that its functions depend on, and those of every step and observation.
 
     **Arguments:**
 
@@ -103,13 +103,13 @@ class _Trajectory(NamedTuple):
     **Arguments:**
 
     - `step`: the carry after a step from the carry, its time and size, and `given.steps`.
-    - `look`: what is kept of an observed state, from the state, its inputs, and `given.observations`.
+    - `observe`: what is kept of an observed state, from the state, its inputs, and `given.observations`.
     - `shape`: how loops are nested.
     - `given`: as of `_Given`.
     """
 
     step: Callable
-    look: Callable
+    observe: Callable
     shape: CheckpointLevels
     given: _Given
 
@@ -135,7 +135,9 @@ class _Trajectory(NamedTuple):
             0, steps, lambda k, c: self.step(c, times[first + k], sizes[first + k], *self.given.steps), carry
         )
 
-    def kept(self, buffer: PyTree, at: Array | int, carry: PyTree, first: Array, turns: int, size: int) -> PyTree:
+    def checkpoints(
+        self, buffer: PyTree, at: Array | int, carry: PyTree, first: Array, turns: int, size: int
+    ) -> PyTree:
         """The last carry, and the buffer with the carries before each of so many turns, but for the last turn's run."""
 
         def turn(k: Array, before: tuple[PyTree, PyTree]) -> tuple[PyTree, PyTree]:
@@ -148,16 +150,16 @@ class _Trajectory(NamedTuple):
         """The end, the observations, and the carries that the outermost loop keeps."""
         outer, *loops = self.shape.intervals
         each, parts = math.prod(loops), 1 if loops else self.parts
-        like = jax.eval_shape(lambda: self.look(start[0], _at(self.given.inputs, 0), *self.given.observations))
+        like = jax.eval_shape(lambda: self.observe(start[0], _at(self.given.inputs, 0), *self.given.observations))
         # of a group of intervals the carry before its first one is kept
         size = self.length // parts
 
         def interval(i: Array, before: tuple[PyTree, PyTree, PyTree]) -> tuple[PyTree, PyTree, PyTree]:
             carry, outputs, buffer = before
             if not loops:
-                carry, buffer = self.kept(buffer, i * parts, carry, i * self.length, parts, size)
+                carry, buffer = self.checkpoints(buffer, i * parts, carry, i * self.length, parts, size)
             carry = self.through(carry, (i + 1) * self.length - size, size)
-            seen = self.look(carry[0], _at(self.given.inputs, i), *self.given.observations)
+            seen = self.observe(carry[0], _at(self.given.inputs, i), *self.given.observations)
             return carry, _put(outputs, i, seen), buffer
 
         def group(m: Array, before: tuple[PyTree, PyTree, PyTree]) -> tuple[PyTree, PyTree, PyTree]:
@@ -213,7 +215,7 @@ class _Trajectory(NamedTuple):
                 turns = inner[0] * (self.parts if len(inner) == 1 else 1)
                 size = math.prod(inner) * self.length // turns
                 start = _at(kept, k)
-                own = self.kept(scratch[0], 0, start, i * self.length, turns, size)[1]
+                own = self.checkpoints(scratch[0], 0, start, i * self.length, turns, size)[1]
                 adjoint, below = self.intervals_back(inner, own, end, i, by_outputs, adjoint, scratch[1:])
                 return adjoint, start, [own, *below]
 
@@ -232,7 +234,7 @@ class _Trajectory(NamedTuple):
     def observation_back(self, carry: PyTree, i: Array, by_outputs: PyTree, adjoint: _Adjoint) -> _Adjoint:
         """The adjoint before observation i, which is of this carry."""
         inputs = _at(self.given.inputs, i)
-        _, pull = jax.vjp(lambda y, given: self.look(y, inputs, *given), carry[0], self.given.observations)
+        _, pull = jax.vjp(lambda y, given: self.observe(y, inputs, *given), carry[0], self.given.observations)
         by_state, by_given = pull(_at(by_outputs, i))
         return adjoint._replace(
             carry=(_sum(adjoint.carry[0], by_state), *adjoint.carry[1:]),
@@ -251,7 +253,7 @@ class _Trajectory(NamedTuple):
             return adjoint._replace(carry=carry, steps=_sum(adjoint.steps, by_given)), scratch
         count, *inner = loops
         size = math.prod(inner)
-        kept = self.kept(scratch[0], 0, start, first, count, size)[1]
+        kept = self.checkpoints(scratch[0], 0, start, first, count, size)[1]
 
         def turn(m: Array, before: tuple[_Adjoint, list]) -> tuple[_Adjoint, list]:
             k = count - 1 - m

@@ -87,11 +87,11 @@ def signs(functional: Functional) -> dict[str, Array]:
 def _one(functional: Functional, theta: Float[Array, " p"], change: Callable[[PyTree], Array]) -> Sketch:
     observed, drawn = functional.observed, signs(functional)
 
-    def look(residuals: dict[str, Array]) -> tuple[dict[str, Array], Array, Array]:
+    def sums_of(residuals: dict[str, Array]) -> tuple[dict[str, Array], Array, Array]:
         exact = {name: r.astype(jnp.float64) for name, r in residuals.items()}
         return {name: _few(r * drawn[name]) for name, r in exact.items()}, _half_square(exact), change(exact)
 
-    (sums, half_squares, changes), ends = functional.trajectories(theta, look)
+    (sums, half_squares, changes), ends = functional.trajectories(theta, sums_of)
     between = gaps(*functional.ends_and_starts(theta, ends)).astype(jnp.float64)
     sizes = [c.size // c.shape[0] for c in functional.controls.nodes]
     edges = [sum(sizes[:k]) for k in range(len(sizes) + 1)]

@@ -84,7 +84,7 @@ class AbstractDriver(abc.ABC):
         """J, J_r^T r and J_r^T J_r, as optimizers are given them."""
 
     def equations_at(self, functional: AbstractObjective, theta: Float[Array, " p"]) -> Equations | None:
-        """What `pdefit.inverse.objective.compiled.EQUATIONS` found there, where it was the lowest J; None otherwise."""
+        """The normal equations at a point, known where J was the lowest of its objective; None elsewhere."""
         return None
 
     @abc.abstractmethod

@@ -37,14 +37,14 @@ class LowestEquations:
         self._known: tuple[AbstractObjective, Array, Equations] | None = None
 
     def __call__(self, functional, theta) -> Equations:
-        """What `EQUATIONS` finds."""
+        """The normal equations at a point, as of `EQUATIONS`."""
         found, known = on_one_device(EQUATIONS(functional, theta)), self._known
         if known is None or known[0] is not functional or found[1][0] < known[2][1][0]:
             self._known = functional, theta, found
         return found
 
     def at(self, functional, theta) -> Equations | None:
-        """What was found of this objective at this point, if it was the lowest; None otherwise."""
+        """The known equations of this objective at its lowest point; None elsewhere."""
         if self._known is None or self._known[0] is not functional or not np.array_equal(self._known[1], theta):
             return None
         return self._known[2]

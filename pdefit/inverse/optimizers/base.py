@@ -183,7 +183,7 @@ def by_gradient(functional: AbstractEvaluated, theta: Float[Array, " p"]) -> Eva
 
 
 def exhausts(before: Array, promise: Array, fallen: Array, little: Array) -> Bool[Array, ""]:
-    """Whether J can fall by no more than what matters, from what Newton steps promise at two points in succession.
+    """The test for a fall of J that no longer matters, by the promises of Newton steps at two points in succession.
 
     On a parabola the promise falls by as much as J. In a bent valley J falls and as much is promised again. So the promise
     counts as many times as J fell by more than it.

@@ -1,4 +1,4 @@
-"""What was drawn of a run, and what could not be."""
+"""The outcome of drawing a run: pictures, and the reasons for missing ones."""
 
 import dataclasses
 import logging
