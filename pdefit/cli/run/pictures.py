@@ -84,8 +84,10 @@ def drawing(run: Path, wanted: bool) -> Iterator[Callable[[], Drawn]]:
     - `run`: its directory, with its files.
     - `wanted`: whether there are to be figures and a movie, and not only fields.xdmf.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if not wanted or cores == 1 or "matplotlib" in sys.modules:
+    # here, because it loads JAX, which the other verbs do not need
+    from pdefit.cli.runtime.environment import cores
+
+    if not wanted or cores() == 1 or "matplotlib" in sys.modules:
         yield lambda: pictures(run) if wanted else description(run)
         return
     code = "from pdefit.cli.run.pictures import drawn_for_another; drawn_for_another()"
@@ -94,8 +96,8 @@ def drawing(run: Path, wanted: bool) -> Iterator[Callable[[], Drawn]]:
 
         def finished() -> Drawn:
             assert other.stdout is not None
-            told = other.stdout.read()
-            return Drawn(notes=json.loads(told)) if other.wait() == 0 else pictures(run)
+            notes = other.stdout.read()
+            return Drawn(notes=json.loads(notes)) if other.wait() == 0 else pictures(run)
 
         try:
             yield finished

@@ -29,10 +29,9 @@ def prepare() -> None:
     jax.config.update("jax_enable_x64", True)
     wanted = os.environ.get("PDEFIT_XLA_FLAGS", _FLAGS)
     if os.environ.get("XLA_FLAGS", wanted) == wanted:
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         # JAX that has made an array refuses
         with suppress(RuntimeError):
-            jax.config.update("jax_num_cpu_devices", cores)
+            jax.config.update("jax_num_cpu_devices", cores())
         if wanted != "none" and importlib.metadata.version("jaxlib") in _TRIED:
             os.environ["XLA_FLAGS"] = wanted
     programs = cache_folder("xla") / _processor()
@@ -69,6 +68,11 @@ def forget_programs(always: bool = False) -> None:
         return
     if many:
         jax.clear_caches()
+
+
+def cores() -> int:
+    """The number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _processor() -> str:
