@@ -19,11 +19,15 @@ from pdefit.cli.config.settings import Settings
 def read_settings(cfg: DictConfig) -> Settings:
     """Settings of a configuration, checked as far as that is possible without data."""
     node = _plain(cfg)
-    each = each_recording(node)
+    if node["members"] is not None and node["recordings"] is not None:
+        raise PdefitError("members are fits of their own, and recordings share unknowns; set one of them to null")
+    key = "recordings" if node["members"] is None else "members"
+    each = each_recording(node, key)
+    node |= {"recordings": {}, "members": {}}
     if isinstance(each, str) or not each:
-        return read_section(Settings, {**node, "recordings": each})
+        return read_section(Settings, {**node, key: each})
     settings = {name: read_section(Settings, one) for name, one in each.items()}
-    return dataclasses.replace(next(iter(settings.values())), recordings=settings)
+    return dataclasses.replace(next(iter(settings.values())), **{key: settings})
 
 
 def _plain(cfg: DictConfig) -> dict[str, Any]:
@@ -51,27 +55,34 @@ _NAME = re.compile(r"\w[\w.-]*")
 _EXAMPLE = "a list of files, the axis of one file along which they lie, or NAME: {data: {path: FILE}}"
 
 
-def each_recording(node: Mapping[str, Any]) -> str | dict[str, dict[str, Any]]:
+def each_recording(node: Mapping[str, Any], key: str = "recordings") -> str | dict[str, dict[str, Any]]:
     """The configuration of every recording by its name; empty for a single one.
 
     The name of an axis is returned as it is: it stands for recordings that lie along this axis of one file.
+
+    **Arguments:**
+
+    - `node`: the configuration.
+    - `key`: `recordings` for one fit of all, `members` for a fit of each.
     """
-    given = node["recordings"]
+    given = node[key]
     if given is None:
         return {}
     if isinstance(given, str):
         if node["data"] is None:
-            raise PdefitError(f"recordings={given} is the name of an axis of a file, but data.path names none")
+            raise PdefitError(f"{key}={given} is the name of an axis of a file, but data.path names none")
         return given
     if isinstance(given, list) and given and all(isinstance(file, str) for file in given):
         files, given = given, {Path(file).stem: {"data": {"path": file}} for file in given}
         if len(given) != len(files):
             raise PdefitError(
-                "recordings expects files of different names; give them names, NAME: {data: {path: FILE}}"
+                f"{key} expects files of different names; give them names, NAME: {{data: {{path: FILE}}}}"
             )
     if not isinstance(given, Mapping) or not given:
-        raise PdefitError(f"recordings expects {_EXAMPLE}, but got {given!r}")
-    return {str(name): _one(node, str(name), changes, number) for number, (name, changes) in enumerate(given.items())}
+        raise PdefitError(f"{key} expects {_EXAMPLE}, but got {given!r}")
+    return {
+        str(name): _one(node, key, str(name), changes, number) for number, (name, changes) in enumerate(given.items())
+    }
 
 
 def check_name(name: str) -> None:
@@ -80,16 +91,16 @@ def check_name(name: str) -> None:
         raise PdefitError(f"A recording expects a name of letters, digits, '_', '-' and '.', but got '{name}'")
 
 
-def _one(node: Mapping[str, Any], name: str, changes: Any, number: int) -> dict[str, Any]:
+def _one(node: Mapping[str, Any], key: str, name: str, changes: Any, number: int) -> dict[str, Any]:
     """The configuration of one recording. Its random numbers differ from the others'."""
     check_name(name)
     changes = {} if changes is None else changes
     if not isinstance(changes, Mapping):
-        raise PdefitError(f"recordings.{name} expects sections that differ, {', '.join(SECTIONS)}, but got {changes!r}")
+        raise PdefitError(f"{key}.{name} expects sections that differ, {', '.join(SECTIONS)}, but got {changes!r}")
     for section in changes:
         if section not in SECTIONS:
-            raise unknown(f"section of recordings.{name}", str(section), SECTIONS)
-    one = {**merged(node, changes), "recordings": "", "seed": node["seed"] + number}
+            raise unknown(f"section of {key}.{name}", str(section), SECTIONS)
+    one = {**merged(node, changes), "recordings": "", "members": "", "seed": node["seed"] + number}
     if one["twin"] is None or "seed" in (changes.get("twin") or {}):
         return one
     return merged(one, {"twin": {"seed": node["twin"]["seed"] + number}})

@@ -37,6 +37,7 @@ from pdefit.integrate.loop.batch import AbstractBatch
 from pdefit.inverse.controls.declare import Declaration
 from pdefit.inverse.controls.priors import AbstractRegularizer
 from pdefit.inverse.fit.drivers import AbstractDriver, Hosted, Traced
+from pdefit.inverse.members.starts import Starts
 from pdefit.inverse.problem.instrument import AbstractObservationOperator
 from pdefit.inverse.shooting.formulation import AbstractFormulation
 from pdefit.systems.capabilities import FieldCoords
@@ -128,6 +129,32 @@ def _posterior(node: Any, path: str) -> PosteriorSettings | None:
     return read_section(PosteriorSettings, node if isinstance(node, Mapping) else {"rank": node}, path)
 
 
+@dataclasses.dataclass(frozen=True)
+class StartsSettings:
+    """Many starts of one fit.
+
+    **Arguments:**
+
+    - `when`: always, or needed: only where the fit from the guess leaves a misfit that noise cannot explain.
+    - `points`: the starts.
+    """
+
+    when: Literal["always", "needed"]
+    points: Starts
+
+
+def _starts(node: Any, path: str) -> StartsSettings | None:
+    """Many starts; null for the guess alone."""
+    if node is None:
+        return None
+    if not isinstance(node, Mapping):
+        raise PdefitError(f"{path} expects a mapping of when, count, design, within, factor and keep, but got {node!r}")
+    when = node.get("when", "always")
+    if when not in ("always", "needed"):
+        raise PdefitError(f"{path}.when expects always or needed, but got {when!r}")
+    return StartsSettings(when, read_section(Starts, {k: v for k, v in node.items() if k != "when"}, path))
+
+
 def _regularizers(node: Any, path: str) -> tuple[AbstractRegularizer, ...]:
     if not isinstance(node, Mapping):
         raise PdefitError(f"{path} expects a mapping, a name for each regularizer, but got {node!r}")
@@ -171,9 +198,9 @@ class Settings:
 
     `solver` is None where one is chosen that suits the equations, `steps` for constant steps, and `dt` for the stable
     step. `recordings` are the settings of each of many recordings by name, or the axis of the file that they lie along;
-    the other settings are then those of the first, or of all. `gauge` holds what is fixed of controls that only
-    differences between recordings determine. `device` holds the numbers of devices that share the work; none for one device.
-    `cores` is the number of cores that share it where there is no GPU.
+    the other settings are then those of the first, or of all. `members` are the same of many independent fits. `gauge`
+    holds what is fixed of controls that only differences between recordings determine. `device` holds the numbers of
+    devices that share the work; none for one device. `cores` is the number of cores that share it where there is no GPU.
     """
 
     # first, because JAX takes its device before it makes an array
@@ -216,9 +243,11 @@ class Settings:
     stages: Annotated[Stages, Read(read_stages, StageSettings)]
     controls: Annotated[Declaration, Read(read_controls, ControlSettings)]
     regularizers: Annotated[tuple[AbstractRegularizer, ...], Read(_regularizers)]
+    starts: Annotated[StartsSettings | None, Read(_starts, StartsSettings)]
     store: Store
     reference: Reference | None
     recordings: Annotated["str | Mapping[str, Settings]", Read(lambda given, _: given)]
+    members: Annotated["str | Mapping[str, Settings]", Read(lambda given, _: given)]
     gauge: Annotated[Mapping[str, int | str], _GAUGE]
 
     def __post_init__(self) -> None:
@@ -227,6 +256,8 @@ class Settings:
             raise ValueError(
                 "gauge fixes controls of many recordings, but there is one; set recordings, or remove gauge"
             )
+        if self.starts is not None and (self.recordings != {} or self.members != {}):
+            raise ValueError("starts belong to a single fit; remove recordings and members, or set starts=null")
         if self.data is not None and self.times.forecast is not None:
             raise ValueError("times.forecast is for frames that a twin makes; for data from a file set times.fit_until")
         if self.data is not None and self.noise:

@@ -44,19 +44,19 @@ def build_experiment(settings: Settings) -> Experiment:
 
 
 def _on_one_device(settings: Settings) -> Experiment:
-    each = recordings_of(settings)
+    each = settings_of_each(settings, settings.recordings)
     if not each:
-        return _single(settings)
+        return build_single(settings)
     made = dict[str, Experiment]()
     for name, one in each.items():
         try:
-            made[name] = _single(one)
+            made[name] = build_single(one)
         except PdefitError as error:
             raise PdefitError(f"Recording {name}: {error}") from None
     return together(settings, made)
 
 
-def _single(settings: Settings) -> Experiment:
+def build_single(settings: Settings) -> Experiment:
     """The experiment of one recording."""
     if settings.data is not None:
         source = from_data(settings, settings.data)
@@ -125,18 +125,24 @@ def _with_rule(stage: Stage, window: Observations, held: np.ndarray, ranges: boo
     return dataclasses.replace(stage, stop=Holdout(window, stage.stop.patience))
 
 
-def recordings_of(settings: Settings) -> dict[str, Settings]:
-    """The settings of each of many recordings by name; empty for a single one."""
-    if not isinstance(settings.recordings, str):
-        return dict(settings.recordings)
-    if not settings.recordings or settings.data is None:
+def settings_of_each(settings: Settings, given: str | Mapping[str, Settings]) -> dict[str, Settings]:
+    """The settings of each of many recordings, or members, by name; empty for a single one.
+
+    **Arguments:**
+
+    - `settings`: those of all.
+    - `given`: the entry `recordings` or `members`: settings by name, or the axis of the file that they lie along.
+    """
+    if not isinstance(given, str):
+        return dict(given)
+    if not given or settings.data is None:
         return {}
-    axis, data = settings.recordings, settings.data
+    axis, data = given, settings.data
     found = dict[str, Settings]()
     for number, name in enumerate(split_recordings(locate(data.path), axis)):
         check_name(name)
         one = dataclasses.replace(data, select={axis: name})
-        found[name] = dataclasses.replace(settings, data=one, recordings="", seed=settings.seed + number)
+        found[name] = dataclasses.replace(settings, data=one, recordings="", members="", seed=settings.seed + number)
     return found
 
 

@@ -43,7 +43,11 @@ def read_recorded(path: Path, overrides: list[str]) -> DictConfig:
         raise PdefitError(f"'{path}' is damaged ({type(error).__name__}); put it back from a copy") from None
     try:
         # runs that began before there were these keys lack them
-        cfg = OmegaConf.merge({"intervals": "auto", "cores": None}, cfg, OmegaConf.from_dotlist(overrides))
+        cfg = OmegaConf.merge(
+            {"intervals": "auto", "cores": None, "members": None, "starts": None},
+            cfg,
+            OmegaConf.from_dotlist(overrides),
+        )
     # OmegaConf does so for overrides that do not parse, or whose path leads into a number
     except Exception as error:
         raise PdefitError(f"{' '.join(overrides)} cannot be set in '{path}' ({first_line(error)})") from None

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from pdefit.inverse.fit import fit as fitting
+from pdefit.inverse.members.fit_members import MemberProgress
 
 log = logging.getLogger("pdefit")
 
@@ -87,6 +88,36 @@ class FitProgress(_BarOrLines):
             self._bar.update(self._task, completed=done, loss=p.loss, rate=rate)
         else:
             self._print(f"{title}  iteration {p.iteration}  loss {p.loss:.6g}  {rate:.3g}/s", at_once=new_stage)
+
+
+class MembersProgress(_BarOrLines):
+    """Progress of many fits. `due` is whether some seconds have passed since their state was saved.
+
+    **Arguments:** as of `FitProgress`.
+    """
+
+    def __init__(self, console: Console, every: float = 5.0):
+        columns = BarColumn(), TextColumn("{task.completed}/{task.total}"), TextColumn("{task.description}")
+        super().__init__(console, every, *columns, TimeElapsedColumn())
+        self._saved, self._stage = time.perf_counter(), -1
+
+    @property
+    def due(self) -> bool:
+        """Whether a state is to be saved now. Asking begins a new interval."""
+        now, before = time.perf_counter(), self._saved
+        self._saved = now if now - before > 2.0 else before
+        return now - before > 2.0
+
+    def __call__(self, p: MemberProgress, what: str) -> None:
+        title = f"{what}, stage {p.stage + 1}/{p.stages}, {p.evaluations} evaluations"
+        new = p.stage != self._stage or (p.finished == 0 and self._task is None)
+        if self._bar:
+            if new:
+                self._task = self._bar.add_task(title, total=p.members)
+            self._bar.update(self._task, completed=p.finished, description=title)
+        else:
+            self._print(f"{p.finished}/{p.members} {title}", at_once=new)
+        self._stage = p.stage
 
 
 class RunsProgress(_BarOrLines):

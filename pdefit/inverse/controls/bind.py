@@ -37,7 +37,7 @@ def bind(
     - `observations`: the record, for guesses from data.
     """
     declarations = declared_leaves(problem, declared)
-    problem = _at_guesses(problem, declarations, key, observations)
+    problem = at_guesses(problem, declarations, key, observations)
     items: list[BoundControl] = []
     for path, control in declarations:
         if control.prior is not None:
@@ -132,7 +132,7 @@ def _bounds(control: Control) -> tuple[float, float]:
     return control.bounds or (-np.inf, np.inf)
 
 
-def _at_guesses(
+def at_guesses(
     problem: Problem, declarations: list[tuple[str, Control]], key: PRNGKeyArray, observations: Observations
 ) -> Problem:
     """The problem with every declared array at its guess."""

@@ -60,13 +60,25 @@ def empty_log(functional: AbstractObjective) -> EvaluationLog:
     return EvaluationLog(jnp.zeros(MOST), jnp.zeros(MOST), jnp.zeros(MOST, bool), jnp.zeros((MOST, p)), jnp.zeros(MOST))
 
 
+def _told(optimizer: AbstractOptimizer, carry: Carry, evaluation: Evaluation) -> tuple[Carry, Array]:
+    """The carry after an optimizer was given an evaluation of the point that it proposed, and whether it was accepted."""
+    theta = optimizer.ask(carry.state)
+    state, accepted = optimizer.tell(carry.state, evaluation)
+    better = evaluation.finite & (evaluation.value < carry.best_value)
+    return Carry(
+        state=state,
+        best_value=jnp.where(better, evaluation.value, carry.best_value),
+        best_theta=jnp.where(better, theta, carry.best_theta),
+        done=optimizer.finished(state),
+    ), accepted
+
+
 def _logged(
     optimizer: AbstractOptimizer, carry: Carry, log: EvaluationLog, i: Array, evaluation: Evaluation
 ) -> tuple[Carry, EvaluationLog]:
     """The carry and the log after an optimizer was given an evaluation of the point that it proposed."""
     theta = optimizer.ask(carry.state)
-    state, accepted = optimizer.tell(carry.state, evaluation)
-    better = evaluation.finite & (evaluation.value < carry.best_value)
+    carry, accepted = _told(optimizer, carry, evaluation)
     log = EvaluationLog(
         loss=log.loss.at[i].set(evaluation.value),
         gradient_norm=log.gradient_norm.at[i].set(jnp.linalg.norm(evaluation.gradient)),
@@ -74,13 +86,19 @@ def _logged(
         theta=log.theta.at[i].set(theta[: log.theta.shape[1]]),
         growth=log.growth.at[i].set(evaluation.growth),
     )
-    carry = Carry(
-        state=state,
-        best_value=jnp.where(better, evaluation.value, carry.best_value),
-        best_theta=jnp.where(better, theta, carry.best_theta),
-        done=optimizer.finished(state),
-    )
     return carry, log
+
+
+def advance_unlogged(
+    functional: AbstractObjective, optimizer: AbstractOptimizer, carry: Carry, limit: Array
+) -> tuple[Array, Carry]:
+    """Up to `limit` evaluations inside one loop, without a log, for programs of many fits."""
+
+    def body(loop: tuple[Array, Carry]) -> tuple[Array, Carry]:
+        return loop[0] + 1, _told(optimizer, loop[1], optimizer.evaluate(functional, loop[1].state))[0]
+
+    start = jnp.zeros((), int), carry
+    return lax.while_loop(lambda loop: (loop[0] < limit) & ~loop[1].done, body, start)
 
 
 logged: Callable = eqx.filter_jit(_logged)

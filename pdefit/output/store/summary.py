@@ -26,11 +26,13 @@ class Summary:
     - `sigma`, `noise`, `warnings`: standard deviations of the data, estimates of them, and what looks odd.
     - `fit`, `forecast`: chi2, whiteness and held-out frames; scores of the forecast.
     - `discretisation`, `posterior`: shifts by finer steps and cells; uncertainty of unknown fields.
+    - `starts`: what many starts of the fit reached; None for one.
     - `verdict`, `verdict_reason`: its word, and in one line what it is based on and what to do.
     - `evidence`: the same as data: `reasons` in order of weight, and `next`.
     - `smooth_tangents`: bias by smooth tangents of hard switches.
     - `events`, `certificate`: what happened on the way, and the test of the gradient at the estimate.
     - `seconds`, `adjoint`, `memory`: costs of the run.
+    - `members`: of many fits how many there are, and how many have which verdict.
     - `recordings`: of each of many recordings `fit`, `forecast`, `own` and `frames`.
     - `own`, `frames`: of one of many recordings its own numbers, and its number of fitted frames.
     - `dt`, `solver`, `invariant_drift`, `exact_error`, `reference_error`: of a simulation.
@@ -55,6 +57,7 @@ class Summary:
     forecast: Section | None = None
     discretisation: Section = dataclasses.field(default_factory=dict)
     posterior: Section | None = None
+    starts: Section | None = None
     verdict: str = ""
     verdict_reason: str = ""
     evidence: Section = dataclasses.field(default_factory=dict)
@@ -65,6 +68,7 @@ class Summary:
     adjoint: Section = dataclasses.field(default_factory=dict)
     memory: Section = dataclasses.field(default_factory=dict)
     recordings: Section = dataclasses.field(default_factory=dict)
+    members: Section = dataclasses.field(default_factory=dict)
     own: Section = dataclasses.field(default_factory=dict)
     frames: int | None = None
     dt: float | None = None
@@ -82,8 +86,9 @@ class Summary:
     def write(self, path: Path, entries: Collection[str] = ()) -> None:
         """Write summary.json: entries of these names, without any those of a fit."""
         names = [f.name for f in dataclasses.fields(self)]
-        count = names.index("recordings") + bool(self.recordings)
-        write_json(path, {name: getattr(self, name) for name in entries or names[:count]})
+        names = names[: names.index("recordings")]
+        names += [name for name in ("recordings", "members") if getattr(self, name)]
+        write_json(path, {name: getattr(self, name) for name in entries or names})
 
 
 def _entry(x: Any, kind: Any) -> Any:

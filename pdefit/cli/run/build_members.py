@@ -1,0 +1,121 @@
+"""Members built from settings: one experiment as a pattern, and for each member its data, guesses and truth."""
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pdefit._util.errors import PdefitError
+from pdefit._util.trees import cast
+from pdefit.analysis.goodness.holdout import withhold
+from pdefit.cli.config.settings import Settings
+from pdefit.cli.run.build import build_single, settings_of_each
+from pdefit.cli.run.experiment import Experiment
+from pdefit.cli.run.from_data import from_data
+from pdefit.cli.run.from_twin import from_twin
+from pdefit.cli.run.source import Source, fitted_frames, frames_kept_out
+from pdefit.integrate.loop.stable_step import MARGIN, choose_steps
+from pdefit.inverse.controls.bind import at_guesses
+from pdefit.inverse.controls.declare import declared_leaves
+from pdefit.inverse.members.members import Members
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.variants import with_dt
+from pdefit.inverse.problem.problem import Problem
+from pdefit.inverse.shooting.trajectories import cut
+
+# members at whose guesses the common step is chosen, at most
+_TRIED = 64
+
+
+@dataclasses.dataclass(frozen=True)
+class MemberExperiment:
+    """Many fits of one kind.
+
+    **Arguments:**
+
+    - `first`: the experiment of the first member, with the stages of all.
+    - `members`: their objectives and starts, in the order of `names`.
+    - `names`: of the members.
+    - `truth`: true values in search space, (E, p); NaN where they are unknown.
+    """
+
+    first: Experiment
+    members: Members
+    names: tuple[str, ...]
+    truth: np.ndarray
+
+
+def build_members(settings: Settings) -> MemberExperiment:
+    """The members that settings describe. Raises `PdefitError` where one of them does not fit the others."""
+    each = settings_of_each(settings, settings.members)
+    names = tuple(each)
+    first = build_single(each[names[0]])
+    pattern = first.first
+    if pattern.steps is not None:
+        raise PdefitError("members expect constant steps; set dt, or solver=rk4 with steps=null")
+    functionals, truths = [pattern], [_truth(first.truth, first.source.true_paths, pattern)]
+    for name in names[1:]:
+        try:
+            functional, truth = _another(pattern, each[name])
+        except PdefitError as error:
+            raise PdefitError(f"Member {name}: {error}") from None
+        functionals.append(functional)
+        truths.append(truth)
+    functionals = _with_common_step(functionals)
+    return MemberExperiment(first, Members.of(functionals), names, np.stack(truths))
+
+
+def _another(pattern: Functional, settings: Settings) -> tuple[Functional, np.ndarray]:
+    """The functional of another member, like the first one but for data and guesses, and its true theta."""
+    source = _source(settings)
+    problem, record = cast(source.problem, settings.dtype), source.record
+    fitted = fitted_frames(settings.times, record.ts)
+    window = withhold(record.at(slice(0, fitted)), frames_kept_out(settings, record.ts[:fitted]))
+    window = cast(problem.observe.located(window), settings.dtype)
+    problem, layout = cut(problem, window, pattern.formulation)
+    layout = pattern.formulation.layout(window.ts, pattern.dt)
+    key = jax.random.key(settings.seed)
+    problem = at_guesses(problem, declared_leaves(problem, settings.controls), key, window)
+    functional = eqx.tree_at(
+        lambda f: (f.problem, f.observations, f.measured_sigma, f.layout),
+        pattern,
+        (problem, window, window.sigma, layout),
+        is_leaf=lambda x: x is None,
+    )
+    truth = (
+        None if source.truth is None and not source.true_paths else cast(source.truth or source.problem, settings.dtype)
+    )
+    return functional, _truth(truth, source.true_paths, functional)
+
+
+def _source(settings: Settings) -> Source:
+    if settings.data is not None:
+        return from_data(settings, settings.data)
+    if settings.twin is not None:
+        return from_twin(settings, settings.twin)
+    raise PdefitError("A fit expects observations: set data.path to a file, or twin=independent to make them")
+
+
+def _truth(truth: Problem | None, paths: tuple[str, ...], functional: Functional) -> np.ndarray:
+    """theta (p,) at true values; NaN where they are unknown."""
+    parts = []
+    for control in functional.controls.items:
+        known = truth is not None and any(control.path == p or control.path.startswith(f"{p}.") for p in paths)
+        unknown = np.full(control.size, np.nan)
+        parts.append(np.asarray(control.to_theta(jnp.asarray(control.where(truth)))) if known else unknown)
+    return np.concatenate(parts)
+
+
+def _with_common_step(functionals: list[Functional]) -> list[Functional]:
+    """The functionals with the smallest of the steps that their guesses ask for, where the step was left open."""
+    first = functionals[0]
+    if first.asked_dt is not None:
+        return functionals
+    some = functionals[:: -(-len(functionals) // _TRIED)]
+    problems = [(f.problem.system, f.problem.y0) for f in some]
+    _, dt = choose_steps(problems, None, first.asked_solver, MARGIN, first.problem.args)
+    if dt >= first.dt:
+        return functionals
+    return [with_dt(f, dt) for f in functionals]

@@ -1,0 +1,138 @@
+"""Estimates of many members: rows of a table, medians, and all of it as a dataset with the records beside the fits."""
+
+import dataclasses
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import xarray
+
+from pdefit.cli.run.build_members import MemberExperiment
+from pdefit.inverse.members.result import MemberFits, MemberIntervals
+
+# values of records that the file of all members holds, at most
+_MOST_VALUES = 50_000_000
+
+
+@dataclasses.dataclass(frozen=True)
+class MemberTable:
+    """What many fits found, for files and pictures.
+
+    **Arguments:**
+
+    - `exp`, `found`: the members and their fits.
+    - `spans`: the intervals of all.
+    - `words`: the verdict on each.
+    """
+
+    exp: MemberExperiment
+    found: MemberFits
+    spans: MemberIntervals
+    words: list[str]
+
+    @property
+    def columns(self) -> list[int]:
+        """The elements of theta that are no fields and no node states."""
+        hidden = [c.is_field or c.is_node for c in self.exp.members.controls.items for _ in range(c.size)]
+        return [i for i, is_hidden in enumerate(hidden) if not is_hidden]
+
+    @property
+    def chi2_per_value(self) -> np.ndarray:
+        return self.found.chi2 / np.maximum(self.found.observed_values, 1)
+
+    def z_scores(self) -> np.ndarray:
+        """(estimate - truth) in standard errors, in search space, (E, p); NaN where unknown."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return (self.found.theta - self.exp.truth) / self.spans.error
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each member."""
+        names, rows, z, chi2 = self.exp.members.controls.names(), [], self.z_scores(), self.chi2_per_value
+        for e, name in enumerate(self.exp.names):
+            row: dict[str, Any] = {
+                "member": name,
+                "verdict": self.words[e],
+                "loss": _known(self.found.loss[e]),
+                "chi2_per_value": _known(chi2[e]),
+                "evaluations": int(self.found.evaluations[e]),
+            }
+            for i in self.columns:
+                row |= {
+                    names[i]: _known(self.spans.estimate[e, i]),
+                    f"{names[i]} ci95_low": _known(self.spans.low[e, i]),
+                    f"{names[i]} ci95_high": _known(self.spans.high[e, i]),
+                }
+                if np.isfinite(z[:, i]).any():
+                    row[f"{names[i]} z"] = _known(z[e, i])
+            rows.append(row)
+        return rows
+
+    def parameters(self) -> dict[str, Any]:
+        """For each number its median and quartiles over members, and where the truth is known how often intervals hold it."""
+        names, out, z = self.exp.members.controls.names(), dict[str, Any](), self.z_scores()
+        good = ~self.found.blown_up
+        for i in self.columns:
+            low, middle, high = (
+                np.quantile(self.spans.estimate[good, i], [0.25, 0.5, 0.75]) if good.any() else (None,) * 3
+            )
+            out[names[i]] = {"median": middle, "quartiles": [low, high]}
+            known = good & np.isfinite(z[:, i])
+            if known.any():
+                truth, x = self.spans.low[known, i], z[known, i]
+                out[names[i]] |= {"members": truth.size, "rms_z": float(np.sqrt(np.mean(x**2)))}
+                out[names[i]]["inside"] = float(np.mean(np.abs(x) <= 1.96))
+        return out
+
+    def dataset(self, title: str) -> xarray.Dataset:
+        """Estimates, intervals and records of all members."""
+        names, members = self.exp.members.controls.names(), self.exp.members
+        units = [c.unit for c in members.controls.items for _ in range(c.size)]
+        data: dict[str, Any] = {
+            "chi2_per_value": ("member", self.chi2_per_value),
+            "loss": ("member", self.found.loss),
+            "evaluations": ("member", self.found.evaluations),
+            "verdict": ("member", np.array(self.words, object)),
+        }
+        for i in self.columns:
+            unit = {"units": units[i]}
+            data[names[i]] = ("member", self.spans.estimate[:, i], unit)
+            data[f"{names[i]}_low"] = ("member", self.spans.low[:, i], unit)
+            data[f"{names[i]}_high"] = ("member", self.spans.high[:, i], unit)
+            if np.isfinite(self.exp.truth[:, i]).any():
+                data[f"{names[i]}_true"] = ("member", self._physical(self.exp.truth)[:, i], unit)
+        record, coords = self._record()
+        coords["member"] = np.array(self.exp.names, object)
+        return xarray.Dataset(data | record, coords, {"title": title, "Conventions": "CF-1.8"})
+
+    def _physical(self, theta: np.ndarray) -> np.ndarray:
+        values = [self.exp.members.controls.values(jnp.asarray(x)) for x in theta]
+        return np.stack([np.concatenate([np.ravel(v) for v in each.values()]) for each in values])
+
+    def _record(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Observed and predicted values of all members, where they are few and their times the same."""
+        members, first = self.exp.members, self.exp.members.common
+        values = sum(int(np.size(x)) for x in first.observations.values.values()) * members.count
+        if values > _MOST_VALUES or first.layout.segments > 1 or ".observations.ts" in members.own:
+            return {}, {}
+        residuals = members.each(lambda f, x: f.trajectories(x, lambda r: r)[0], jnp.asarray(self.found.theta))
+        observed = members.each(
+            lambda f, x: (f.observations.values, f.observations.sigma, f.observations.mask), self._any
+        )
+        data: dict[str, Any] = {}
+        for name, r in residuals.items():
+            value, sigma, mask = (np.asarray(part[name]) for part in observed)
+            dims = ("member", "time", *(f"{name}_{k}" for k in range(value.ndim - 2)))
+            value = np.where(mask, value, np.nan)
+            data[f"{name}_observed"] = (dims, value)
+            data[f"{name}_predicted"] = (dims, value + np.asarray(r)[:, 0] * sigma)
+        unit = first.problem.system.time_unit
+        # not `units`: xarray would decode "days" as a duration
+        return data, {"time": ("time", np.asarray(first.observations.ts), {"unit": unit})}
+
+    @property
+    def _any(self) -> Any:
+        return jnp.asarray(self.found.theta)
+
+
+def _known(x: Any) -> float | None:
+    return float(x) if np.isfinite(x) else None

@@ -1,0 +1,211 @@
+"""Many independent fits of one command: their table, their file, and one page."""
+
+import dataclasses
+import hashlib
+import logging
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pdefit._util import interrupts
+from pdefit._util.atomic import write_json
+from pdefit._util.errors import PdefitError
+from pdefit._util.memory import available_bytes, in_words
+from pdefit.analysis.goodness.evidence import LARGEST_CHI2, SURE
+from pdefit.analysis.goodness.verdict import FITTED, MISSES, STOPPED
+from pdefit.cli.config.settings import Job
+from pdefit.cli.run.build_members import MemberExperiment, build_members
+from pdefit.cli.run.member_table import MemberTable
+from pdefit.cli.run.pictures import pictures, report, tell
+from pdefit.cli.run.recorded import origin, same_problem
+from pdefit.cli.runtime.memory_meter import peak
+from pdefit.cli.runtime.process import Stopwatch
+from pdefit.cli.runtime.terminal import MembersProgress, say, warn
+from pdefit.inverse.certify.certificate import certify
+from pdefit.inverse.fit.result import RunState
+from pdefit.inverse.members.fit_members import AT_ONCE, fit_members
+from pdefit.inverse.members.result import MemberFits
+from pdefit.inverse.objective.fingerprint import fingerprint
+from pdefit.output.store.fit_checkpoint import Saved, save_state
+from pdefit.output.store.members import write_members
+from pdefit.output.store.summary import Summary
+from pdefit.output.store.tables import write_rows
+
+log = logging.getLogger("pdefit")
+
+BLOWN_UP = "the model blows up"
+# members whose gradient is tested at their estimates
+_SAMPLE = 3
+# names that a sentence lists, at most
+_NAMED = 8
+# the part of the free memory that members together may take
+_PART = 0.5
+# states that a tangent and its stages hold, about
+_COPIES = 8
+
+
+def run_members(job: Job, saved: Saved | None = None) -> None:
+    """Fit many members and write their run directory.
+
+    **Arguments:**
+
+    - `job`: the experiment and its run.
+    - `saved`: the checkpoint from which a stopped fit goes on (default: from the start).
+    """
+    watch, settings, console = Stopwatch(), job.settings, job.console
+    exp = build_members(settings)
+    members, first = exp.members, exp.first
+    watch.lap("data")
+    at_once = _at_once(exp)
+    say(
+        console,
+        f"{first.source.variant}: {members.count} members with {members.theta0.shape[1]} unknowns each, "
+        f"{first.fitted} times; {min(at_once, members.count)} run together",
+        *first.choices,
+    )
+    _certify(exp, [0], members.theta0[:1], job, "at the guess of the first member")
+    watch.lap("certificates")
+    found = _fitted(exp, at_once, job, saved)
+    watch.lap("fit")
+    spans = found.intervals(sigma_stated=first.sigma_stated)
+    words = verdicts(found, exp)
+    sample = _sample(found)
+    certificate = _certify(exp, sample, found.theta[sample], job, f"at the estimates of {len(sample)} members")
+    watch.lap("certificates")
+    table = MemberTable(exp, found, spans, words)
+    write_rows(job.directory / "members.csv", table.rows())
+    write_members(job.directory / "members.h5", table.dataset(job.name))
+    watch.lap("writing")
+    verdict, reason = _verdict(exp, words)
+    summary = Summary(
+        experiment=job.name,
+        variant=first.source.variant,
+        status="done",
+        converged=bool(found.converged.all()),
+        iterations=int(found.evaluations.sum()),
+        time_unit=members.common.problem.system.time_unit,
+        parameters=table.parameters(),
+        members={"count": members.count, "verdicts": {w: words.count(w) for w in dict.fromkeys(words)}},
+        certificate=certificate,
+        verdict=verdict,
+        verdict_reason=reason,
+        evidence={"reasons": (reason,), "next": ""},
+        seconds=watch.seconds,
+        memory={"peak_bytes": peak()},
+    )
+    summary.write(job.directory / "summary.json")
+    if settings.render:
+        tell(pictures(job.directory), console)
+        watch.lap("pictures")
+        tell(report(job.directory), console)
+    dataclasses.replace(summary, seconds=watch.seconds | {"total": watch.total()}).write(job.directory / "summary.json")
+    say(console, f"seconds: {watch}", f"members.csv, members.h5 and report.html are in {job.directory}")
+    console.print(f"[bold]{verdict}[/]: {reason}", highlight=False, soft_wrap=True)
+    if certificate is not None and not certificate["passed"] and settings.certificate != "warn":
+        raise PdefitError(f"The gradient fails its certificate: {certificate['reason']} (certificate=warn goes on)")
+
+
+def _at_once(exp: MemberExperiment) -> int:
+    """How many members run together: as many as the memory allows, and no more than run faster so."""
+    functional = exp.members.common
+    state = sum(x.nbytes for x in jax.tree.leaves(functional.problem.y0)) * functional.groups
+    one = _COPIES * state * (1 + functional.tangents) + sum(x.nbytes for x in jax.tree.leaves(functional.observations))
+    room = available_bytes() * _PART
+    if one > room:
+        raise PdefitError(f"One member takes about {in_words(one)}, more than there is; fit it by itself")
+    return int(min(AT_ONCE, max(1, room // one)))
+
+
+def _fitted(exp: MemberExperiment, at_once: int, job: Job, saved: Saved | None) -> MemberFits:
+    """Fit from the start, or from a checkpoint, and save the state every few seconds."""
+    settings = job.settings
+    hashes = fingerprint(exp.members.common) | {"members": _hash(exp)}
+    if saved is not None:
+        same_problem(saved.origin["hashes"], hashes, job.directory, job.console)
+    belongs = {"config": origin(job.directory), "max_iterations": settings.max_iterations, "hashes": hashes}
+    with MembersProgress(job.console) as bar:
+
+        @interrupts.uninterrupted()
+        def callback(progress: Any) -> None:
+            if bar.due or progress.finished == progress.members:
+                state = progress.state()
+                save_state(job.directory / "state", Saved(state.numbers, state.arrays, belongs))
+            bar(progress, "members")
+            if interrupts.received():
+                raise KeyboardInterrupt
+
+        return fit_members(
+            exp.members,
+            exp.first.stages,
+            at_once=at_once,
+            devices=jax.devices()[: settings.cores],
+            callback=callback,
+            resume=None if saved is None else RunState(saved.numbers, saved.arrays),
+        )
+
+
+def _hash(exp: MemberExperiment) -> str:
+    """Hash of the data and starts of all members."""
+    total = hashlib.sha256(np.ascontiguousarray(exp.members.theta0).tobytes())
+    for path, x in sorted(exp.members.own.items()):
+        total.update(path.encode() + np.ascontiguousarray(x).tobytes())
+    return total.hexdigest()
+
+
+def _certify(exp: MemberExperiment, index: list[int], theta: Any, job: Job, where: str) -> dict[str, Any] | None:
+    """Test the gradient of some members; a failure at the guess ends the run."""
+    if job.settings.certificate == "end" and "guess" in where:
+        return None
+    found = [certify(exp.members.member(e), jnp.asarray(x)) for e, x in zip(index, theta, strict=True)]
+    failed = [c for c in found if not c.passed]
+    reason = failed[0].reason if failed else found[0].reason
+    record = {"passed": not failed, "members": [exp.names[e] for e in index], "reason": reason}
+    write_json(job.directory / "certificate.json", record)
+    if not failed:
+        say(job.console, f"gradient certified {where} ({sum(c.seconds for c in found):.1f} s with compilation)")
+    elif job.settings.certificate == "warn" or "guess" not in where:
+        warn(job.console, f"The gradient fails its certificate {where}: {reason}")
+    else:
+        raise PdefitError(
+            f"The gradient fails its certificate {where}: {reason} (certificate=warn goes on all the same)"
+        )
+    return record
+
+
+def _sample(found: MemberFits) -> list[int]:
+    """The members whose gradients are tested: those with the best, the median and the worst J."""
+    order = np.argsort(np.where(np.isfinite(found.loss), found.loss, np.inf))
+    order = order[: max(1, int(np.isfinite(found.loss).sum()))]
+    return [int(order[i]) for i in sorted({0, order.size // 2, order.size - 1})][:_SAMPLE]
+
+
+def verdicts(found: MemberFits, exp: MemberExperiment) -> list[str]:
+    """For each member whether its fit explains the data to the noise.
+
+    Without a stated sigma nothing is larger than the noise. The limits are those of a single fit.
+    """
+    values, words = np.maximum(found.observed_values - found.theta.shape[1], 1), []
+    level = 1 + SURE * np.sqrt(2 / values) if exp.first.source.sigma_exact else np.full(values.size, LARGEST_CHI2)
+    for e in range(found.loss.size):
+        if found.blown_up[e]:
+            words.append(BLOWN_UP)
+        elif not found.converged[e]:
+            words.append(STOPPED)
+        elif found.chi2[e] / values[e] > max(level[e], 1 + SURE * np.sqrt(2 / values[e])):
+            words.append(MISSES)
+        else:
+            words.append(FITTED)
+    return words
+
+
+def _verdict(exp: MemberExperiment, words: list[str]) -> tuple[str, str]:
+    """The verdict that most members share, and how many have which."""
+    counts = {w: words.count(w) for w in sorted({*words}, key=words.count, reverse=True)}
+    parts = []
+    for word, count in counts.items():
+        named = [name for name, w in zip(exp.names, words, strict=True) if w == word]
+        some = "" if len(parts) == 0 else f" ({', '.join(named[:_NAMED])}{', ...' if len(named) > _NAMED else ''})"
+        parts.append(f"{count} of {len(words)} {word}{some}")
+    return next(iter(counts)), "; ".join(parts)

@@ -1,0 +1,138 @@
+"""Many starts of one fit: which are tried, what they reach, and the fit that goes on from the best."""
+
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pdefit._util import interrupts
+from pdefit._util.errors import PdefitError
+from pdefit.analysis.goodness.evidence import LARGEST_CHI2
+from pdefit.cli.config.settings import Job
+from pdefit.cli.run.experiment import Experiment
+from pdefit.cli.run.recorded import origin
+from pdefit.cli.runtime.terminal import MembersProgress, say
+from pdefit.inverse.fit import fit as fitting
+from pdefit.inverse.fit.result import RunState
+from pdefit.inverse.members.explore import Exploration, Explorer
+from pdefit.inverse.objective.compiled import sum_of_squares
+from pdefit.inverse.objective.functional import Functional
+from pdefit.output.store.fit_checkpoint import Saved, load_state, save_state
+from pdefit.output.store.tables import write_rows
+
+# folder of a run in which the exploration is saved
+_FOLDER = "starts"
+# root mean square residual of data without noise, as a part of their range, that is no round-off
+_NOISELESS = 1e-3
+
+
+def from_starts(exp: Experiment, job: Job) -> tuple[Experiment, Exploration]:
+    """The experiment whose guess is the best point that many starts have reached, and what they reached.
+
+    **Arguments:**
+
+    - `exp`, `job`: the experiment and its run. An exploration that was stopped goes on where it was.
+    """
+    settings, functional = job.settings, exp.functional
+    assert settings.starts is not None
+    if not isinstance(functional, Functional):
+        raise PdefitError("starts are for one recording; set recordings=null, or starts=null")
+    folder = job.directory / _FOLDER
+    belongs = {"config": origin(job.directory), "max_iterations": settings.max_iterations, "hashes": {}}
+    with MembersProgress(job.console) as bar:
+
+        @interrupts.uninterrupted()
+        def callback(progress: Any) -> None:
+            if bar.due:
+                state = progress.state()
+                save_state(folder, Saved(state.numbers, state.arrays, belongs))
+            bar(progress, "starts")
+            if interrupts.received():
+                raise KeyboardInterrupt
+
+        explorer = Explorer(
+            functional,
+            exp.stages,
+            settings.starts.points,
+            settings.seed,
+            devices=jax.devices()[: settings.cores],
+            callback=callback,
+        )
+        if (saved := load_state(folder)) is not None:
+            explorer.restore(RunState(saved.numbers, saved.arrays))
+        found = explorer.explore()
+        state = explorer.state()
+        save_state(folder, Saved(state.numbers, state.arrays, belongs))
+    say(job.console, f"starts: {found}")
+    _write_table(found, functional, job)
+    if not np.isfinite(found.loss).any():
+        raise PdefitError("The model blows up from all starts; give bounds (starts.within=bounds), or a better guess")
+    return dataclasses.replace(exp, functional=_at(functional, found.theta[found.best])), found
+
+
+def _at(functional: Functional, theta: np.ndarray) -> Functional:
+    """The functional whose guess is another point."""
+    return eqx.tree_at(
+        lambda f: f.problem, functional, functional.controls.filled(functional.problem, jnp.asarray(theta))
+    )
+
+
+def unexplained(exp: Experiment, found: fitting.Fit) -> bool:
+    """Whether noise cannot explain the misfit of a fit, so that it may have ended in a wrong minimum."""
+    chi2 = sum(sum_of_squares(part.residuals) for part in found.recordings)
+    level = _NOISELESS**2 if exp.source.noiseless else LARGEST_CHI2
+    return not chi2 <= level * found.functional.observed_values
+
+
+def tried_again(exp: Experiment, found: fitting.Fit, job: Job) -> tuple[fitting.Fit, Exploration]:
+    """The fit from the best of many starts where that is better than the one from the guess, and what they reached."""
+    say(job.console, "noise cannot explain the misfit: other starts are tried (starts=auto)")
+    better, explored = from_starts(exp, job)
+    if not explored.loss[explored.best] < found.loss:
+        return found, explored
+    last = dataclasses.replace(exp.stages[-1], formulation=exp.first.formulation)
+    again = fitting.fit(better.functional, [last], max_iterations=job.settings.max_iterations, driver=exp.driver)
+    if not again.loss < found.loss:
+        return found, explored
+    evaluations = found.iterations + int(explored.evaluations.sum()) + again.iterations
+    events = [*found.events, f"starts: {explored}", *again.events]
+    return dataclasses.replace(again, iterations=evaluations, loss_initial=found.loss_initial, events=events), explored
+
+
+def starts_summary(found: Exploration | None) -> dict[str, Any] | None:
+    """The section `starts` of summary.json; None without starts."""
+    if found is None:
+        return None
+    return {
+        "count": found.loss.size,
+        "dropped": int((found.dropped >= 0).sum()),
+        "optima": found.optima.best.size,
+        "reached": found.optima.reached.tolist(),
+        "loss": [float(found.loss[e]) for e in found.optima.best],
+        "evaluations": int(found.evaluations.sum()),
+        "text": str(found),
+    }
+
+
+def _write_table(found: Exploration, functional: Functional, job: Job) -> None:
+    """Write starts.csv: for each start its numbers, where it ended, and the optimum that it reached."""
+    controls = functional.controls.tabulated
+    values = eqx.filter_jit(jax.vmap(lambda x: jnp.concatenate([jnp.ravel(v) for v in controls.values(x).values()])))
+    begun, ended = (np.asarray(values(jnp.asarray(x[:, : controls.size]))) for x in (found.starts, found.theta))
+    rows = []
+    for e in range(found.loss.size):
+        row: dict[str, Any] = {
+            "start": e,
+            "loss": float(found.loss[e]) if np.isfinite(found.loss[e]) else None,
+            "optimum": int(found.optima.label[e]) + 1 if found.optima.label[e] >= 0 else None,
+            "converged": bool(found.converged[e]),
+            "dropped": int(found.dropped[e]) + 1 if found.dropped[e] >= 0 else None,
+            "evaluations": int(found.evaluations[e]),
+        }
+        row |= {f"{name} start": float(x) for name, x in zip(controls.names(), begun[e], strict=True)}
+        row |= {name: float(x) for name, x in zip(controls.names(), ended[e], strict=True)}
+        rows.append(row)
+    write_rows(job.directory / "starts.csv", rows)

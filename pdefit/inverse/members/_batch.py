@@ -1,0 +1,71 @@
+"""A batch of members under way: their optimizers advance together, each until it has finished."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from pdefit.integrate.loop.batch import AbstractBatch, on_one_device
+from pdefit.inverse.fit._compiled_loop import Carry, advance_unlogged
+from pdefit.inverse.members.members import Members
+from pdefit.inverse.optimizers.base import AbstractOptimizer, Box
+
+
+@eqx.filter_jit
+def begun(members: Members, optimizer: AbstractOptimizer, theta: Float[Array, "B p"]) -> Carry:
+    """The state of the optimizer of every member before its first evaluation."""
+
+    def one(functional: Any, start: Array) -> Carry:
+        values = sum((jnp.sum(functional.fitted(n)) for n in functional.observed), start=jnp.zeros((), int))
+        values = (values + functional.continuity_values).astype(jnp.float64)
+        lower, upper = functional.controls.box()
+        box = Box(lower, upper, jnp.zeros(()), jnp.where(values > 0, values, jnp.inf))
+        far = jnp.asarray(jnp.inf, jnp.float64)
+        return Carry(optimizer.init(start, box), far, start, jnp.asarray(False))
+
+    return members.each(one, theta)
+
+
+def advanced(
+    members: Members, optimizer: AbstractOptimizer, carry: Carry, limit: Int[np.ndarray, " B"], batch: AbstractBatch
+) -> tuple[Int[np.ndarray, " B"], Carry]:
+    """How many evaluations each member has taken, and its state after them.
+
+    **Arguments:**
+
+    - `members`, `optimizer`, `carry`: those of the batch.
+    - `limit`: the most evaluations of each. 0 only compiles.
+    - `batch`: how they are run.
+    """
+    taken, carry = jax.block_until_ready(_advanced(members, optimizer, carry, jnp.asarray(limit), batch))
+    return np.asarray(taken), on_one_device(carry)
+
+
+@eqx.filter_jit
+def _advanced(
+    members: Members, optimizer: AbstractOptimizer, carry: Carry, limit: Array, batch: AbstractBatch
+) -> tuple[Array, Carry]:
+    def one(functional: Any, carry: Carry, limit: Array) -> tuple[Array, Carry]:
+        return advance_unlogged(functional, optimizer, carry, limit)
+
+    return members.each(one, carry, limit, batch=batch)
+
+
+@eqx.filter_jit
+def equations(members: Members, theta: Float[Array, "B p"], batch: AbstractBatch) -> tuple[Array, Array, Array]:
+    """J, its gradient and the Gauss-Newton matrix of every member."""
+    return members.each(lambda functional, x: functional.normal_equations(x), theta, batch=batch)
+
+
+@eqx.filter_jit
+def gradients(members: Members, theta: Float[Array, "B p"], batch: AbstractBatch) -> tuple[Array, Array, Array]:
+    """J, its gradient and the growth of the adjoint of every member."""
+    return members.each(lambda functional, x: functional.watched_gradient(x), theta, batch=batch)
+
+
+def chosen(new: np.ndarray, fresh: Carry, old: Carry) -> Carry:
+    """The states of a batch, `fresh` ones where `new` is true."""
+    return jax.tree.map(lambda a, b: jnp.where(new.reshape(-1, *(1,) * (a.ndim - 1)), a, b), fresh, old)

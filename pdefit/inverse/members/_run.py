@@ -1,0 +1,201 @@
+"""The bookkeeping of many fits: stages, batches of members, and what is saved to go on from."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pdefit._util.errors import PdefitError
+from pdefit.integrate.loop.batch import AbstractBatch, Devices, Vmap
+from pdefit.inverse.fit._compiled_loop import Carry
+from pdefit.inverse.fit.result import RunState, pack, unpack
+from pdefit.inverse.fit.stages import Stage, keeps, prepares
+from pdefit.inverse.members import _batch
+from pdefit.inverse.members.members import Members
+from pdefit.inverse.optimizers.base import AbstractOptimizer
+from pdefit.inverse.shooting.formulation import AbstractFormulation
+
+# evaluations of every member between two looks at which have finished
+_CHUNK = 4
+# a batch shrinks when so many times fewer of its members are left: each size is compiled once
+_SHRINK = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class MemberProgress:
+    """Many fits under way, as a callback is given them.
+
+    **Arguments:**
+
+    - `stage`, `stages`: the number of the stage, from 0, and of all stages.
+    - `finished`, `members`: how many members have finished the stage, of how many.
+    - `evaluations`: evaluations so far, of all members and stages.
+    - `state`: returns the state from which the fits can be resumed.
+    """
+
+    stage: int
+    stages: int
+    finished: int
+    members: int
+    evaluations: int
+    state: Callable[[], RunState]
+
+
+class MemberRun:
+    """The bookkeeping of many fits: `slots` are the members of the batch under way, -1 for none."""
+
+    def __init__(
+        self,
+        members: Members,
+        stages: Sequence[Stage],
+        at_once: int,
+        devices: tuple[Any, ...],
+        callback: Callable[[MemberProgress], None] | None,
+    ):
+        self.own, self.members, self.stages, self.callback = members, members, stages, callback
+        self.devices, self.largest = devices, at_once
+        count = members.count
+        self.stage, self.windows = 0, -1
+        self.theta = np.asarray(members.theta0)
+        self.loss, self.first_loss = np.full(count, np.inf), np.full(count, np.nan)
+        self.converged, self.evaluations = np.zeros(count, bool), np.zeros(count, int)
+        # of this stage: evaluations of each member, and whether it has finished
+        self.used, self.ended = np.zeros(count, int), np.zeros(count, bool)
+        self.slots = np.zeros(0, int)
+        self.carry: Carry | None = None
+
+    # --- stages ------------------------------------------------------------------------------------------------------
+
+    def minimise(self) -> None:
+        while self.stage < len(self.stages):
+            if self.carry is None:
+                self._enter()
+            self._through()
+            self.stage, self.carry = self.stage + 1, None
+        if self._formulation is not None and self._formulation.partial:
+            self._use(-1)
+
+    def _enter(self) -> None:
+        """Begin a stage from where the one before ended."""
+        formulation = self.stages[self.stage].formulation
+        if prepares(self.own.common, formulation):
+            self._use(self.stage)
+        elif not keeps(self.own.common, self._formulation):
+            self._use(-1)
+        size = self.members.theta0.shape[1]
+        self.theta = np.concatenate(
+            [self.theta[:, :size], np.asarray(self.own.theta0)[:, self.theta.shape[1] : size]], 1
+        )
+        # a member that blew up in windows may be fine without
+        self.used[:], self.ended[:] = 0, False
+        self._fill(self._size(self.own.count))
+
+    @property
+    def _formulation(self) -> AbstractFormulation | None:
+        return None if self.windows < 0 else self.stages[self.windows].formulation
+
+    def _use(self, windows: int) -> None:
+        self.windows = windows
+        self.members = self.own.reformulated(self._formulation)
+
+    # --- batches -----------------------------------------------------------------------------------------------------
+
+    def _size(self, count: int) -> int:
+        """The size of a batch for so many members: a power of two that the devices share."""
+        least = max(len(self.devices), 1)
+        return max(least, min(1 << (count - 1).bit_length(), 1 << (self.largest.bit_length() - 1)))
+
+    @property
+    def _batch(self) -> AbstractBatch:
+        return Devices(self.devices) if len(self.devices) > 1 else Vmap()
+
+    @property
+    def _optimizer(self) -> AbstractOptimizer:
+        return self.stages[self.stage].optimizer
+
+    def _here(self) -> Members:
+        """The members of the batch. Empty places hold the first one, and do not move."""
+        return self.members.take(np.maximum(self.slots, 0))
+
+    def _fill(self, size: int) -> None:
+        """Make a batch of the members that have not finished, and keep the states of those that are under way."""
+        before, carry = self.slots, self.carry
+        going = [s for s in before if s >= 0 and not self.ended[s]]
+        waiting = [e for e in range(self.own.count) if not self.ended[e] and e not in {*going}]
+        self.slots = np.array([*going, *waiting, *[-1] * size][:size])
+        fresh = _batch.begun(self._here(), self._optimizer, jnp.asarray(self.theta[np.maximum(self.slots, 0)]))
+        if carry is None or not going:
+            self.carry = fresh
+            return
+        places = {s: i for i, s in enumerate(before)}
+        old = np.array([places.get(s, 0) if s in {*going} else 0 for s in self.slots])
+        moved = jax.tree.map(lambda x: x[old], carry)
+        self.carry = _batch.chosen(~np.isin(self.slots, going), fresh, moved)
+
+    def _through(self) -> None:
+        """Advance all members to the end of the stage."""
+        most = self.stages[self.stage].max_iterations
+        while not self.ended.all():
+            here = np.maximum(self.slots, 0)
+            active = (self.slots >= 0) & ~self.ended[here]
+            limit = np.where(active, np.minimum(_CHUNK, most - self.used[here]), 0)
+            assert self.carry is not None
+            taken, self.carry = _batch.advanced(self._here(), self._optimizer, self.carry, limit, self._batch)
+            self._account(active, here, taken, most)
+            left = int((~self.ended).sum())
+            under_way = int((active & ~self.ended[here]).sum())
+            if left and (under_way < left or self._size(left) * _SHRINK <= self.slots.size):
+                self._fill(min(self._size(left), self.slots.size))
+            if self.callback is not None:
+                done = int(self.ended.sum())
+                total = int(self.evaluations.sum())
+                self.callback(MemberProgress(self.stage, len(self.stages), done, self.own.count, total, self.state))
+
+    def _account(self, active: np.ndarray, here: np.ndarray, taken: np.ndarray, most: int) -> None:
+        carry, rows = self.carry, here[active]
+        assert carry is not None
+        self.used[rows] += taken[active]
+        self.evaluations[rows] += taken[active]
+        best, value = np.asarray(carry.best_theta)[active], np.asarray(carry.best_value)[active]
+        finite = np.isfinite(value)
+        # one that blew up keeps the point of the stage before
+        self.theta[rows[finite]] = best[finite]
+        self.loss[rows] = value
+        converged = np.asarray(jax.vmap(self._optimizer.converged)(carry.state))[active]
+        self.converged[rows] = converged & finite
+        self.ended[rows] = np.asarray(carry.done)[active] | (self.used[rows] >= most)
+
+    # --- saving and going on -------------------------------------------------------------------------------------------
+
+    def state(self) -> RunState:
+        """The state of all fits, from which they can be resumed."""
+        names = ("theta", "loss", "converged", "evaluations", "used", "ended", "slots")
+        arrays = {name: np.array(getattr(self, name)) for name in names}
+        numbers = {"stage": self.stage, "windows": self.windows, "iterations": int(self.evaluations.sum())}
+        return RunState(numbers, arrays | pack("carry", self.carry))
+
+    def restore(self, saved: RunState) -> None:
+        """Take over the state of saved fits."""
+        arrays, count = saved.arrays, self.own.count
+        self.stage = int(saved.numbers["stage"])
+        if not 0 <= self.stage < len(self.stages) or arrays["theta"].shape[:1] != (count,):
+            raise PdefitError("The saved state does not fit these members; start a new run")
+        self._use(int(saved.numbers["windows"]))
+        for name in ("theta", "loss", "converged", "evaluations", "used", "ended", "slots"):
+            setattr(self, name, np.array(arrays[name]))
+        like = _batch.begun(self._here(), self._optimizer, jnp.asarray(self.theta[np.maximum(self.slots, 0)]))
+        self.carry = unpack("carry", like, arrays)
+
+    # --- where it has ended --------------------------------------------------------------------------------------------
+
+    def evaluated(self, function: Callable) -> tuple[np.ndarray, ...]:
+        """What a function of `_batch` returns of all members where they ended, batch by batch."""
+        size, parts = self._size(self.own.count), []
+        for begin in range(0, self.own.count, size):
+            index = np.minimum(np.arange(begin, begin + size), self.own.count - 1)
+            found = function(self.members.take(index), jnp.asarray(self.theta[index]), self._batch)
+            parts.append([np.asarray(x)[: self.own.count - begin] for x in found])
+        return tuple(np.concatenate(x) for x in zip(*parts, strict=True))

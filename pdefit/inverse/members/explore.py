@@ -1,0 +1,178 @@
+"""Exploration: a fit from many starts, of which weak ones are dropped early."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+
+from pdefit._util.errors import PdefitError
+from pdefit.inverse.fit.result import RunState
+from pdefit.inverse.fit.stages import Stage
+from pdefit.inverse.members._run import MemberProgress, MemberRun
+from pdefit.inverse.members.fit_members import AT_ONCE, outcome
+from pdefit.inverse.members.members import Members
+from pdefit.inverse.members.result import MemberFits
+from pdefit.inverse.members.starts import Optima, Starts, find_optima
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.shooting.formulation import Single
+
+# evaluations after which starts are compared, and the parts of the record on which they are
+_TRIAL, _PARTS = 10, (1 / 4, 1 / 2)
+# frames below which a record has no beginning that tells starts apart
+_FRAMES = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Exploration:
+    """What many starts of one fit have reached.
+
+    **Arguments:**
+
+    - `starts`: where they began, (E, p).
+    - `theta`, `loss`: where each ended, and J there; infinite for those that were dropped or blew up.
+    - `dropped`: the comparison after which each was dropped, from 0; -1 for those that were fitted to the end.
+    - `evaluations`: of each.
+    - `converged`: whether it ended in a minimum.
+    - `optima`: the different optima.
+    """
+
+    starts: Float[np.ndarray, "E p"]
+    theta: Float[np.ndarray, "E p"]
+    loss: Float[np.ndarray, " E"]
+    dropped: Int[np.ndarray, " E"]
+    evaluations: Int[np.ndarray, " E"]
+    converged: np.ndarray
+    optima: Optima
+
+    @property
+    def best(self) -> int:
+        """The number of the start with the lowest J."""
+        return int(np.argmin(self.loss))
+
+    def __str__(self) -> str:
+        """How often the best optimum was reached."""
+        if not self.optima.best.size:
+            return f"{self.loss.size} starts, none of which gave a finite J"
+        ended, reached = int((self.dropped < 0).sum()), int(self.optima.reached[0])
+        dropped = self.loss.size - ended
+        early = f", {dropped} of them dropped early" if dropped else ""
+        others = f"; {self.optima.best.size - 1} other optima" if self.optima.best.size > 1 else ""
+        return f"best of {self.loss.size} starts{early}, reached by {reached} of the {ended} that were fitted{others}"
+
+
+class Explorer:
+    """A fit from many starts under way.
+
+    **Arguments:**
+
+    - `functional`: the objective.
+    - `stages`: those of the fit.
+    - `starts`, `seed`: which points it begins from.
+    - `at_once`, `devices`: as of `fit_members`.
+    - `callback`: called after every few evaluations.
+    """
+
+    def __init__(
+        self,
+        functional: Functional,
+        stages: Sequence[Stage],
+        starts: Starts,
+        seed: int = 0,
+        *,
+        at_once: int = AT_ONCE,
+        devices: Sequence[Any] = (),
+        callback: Callable[[MemberProgress], None] | None = None,
+    ):
+        self.functional, self.starts, self.callback = functional, starts, callback
+        self.at_once, self.devices = at_once, tuple(devices)
+        whole = [dataclasses.replace(s, reweight=None, stop=None) for s in stages]
+        self.rungs = [*self._trials(whole[-1]), whole]
+        self.points = np.asarray(starts.points(functional, seed))
+        self.theta, count = np.array(self.points), len(self.points)
+        self.loss, self.dropped = np.full(count, np.inf), np.full(count, -1)
+        self.evaluations, self.converged = np.zeros(count, int), np.zeros(count, bool)
+        self.rung, self.run = 0, None
+
+    def _trials(self, last: Stage) -> list[list[Stage]]:
+        """The stages on the beginning of the record after which starts are compared."""
+        ts = self.functional.observations.ts
+        whole = self.functional.formulation == Single() and ts.size >= _FRAMES
+        if not whole or not 0 < self.starts.keep < self.starts.count:
+            return []
+        ends = [float(ts[max(1, round((ts.size - 1) * part))]) for part in _PARTS]
+        return [[Stage(last.optimizer, _TRIAL, Single(until=end))] for end in ends]
+
+    @property
+    def alive(self) -> Int[np.ndarray, " a"]:
+        """The starts that have not been dropped."""
+        return np.flatnonzero(self.dropped < 0)
+
+    def explore(self) -> Exploration:
+        """Fit all starts."""
+        while True:
+            last = self.rung == len(self.rungs) - 1
+            run = self.run or self._begun()
+            self.run = run
+            run.minimise()
+            self._account(run)
+            if last:
+                return self._found(outcome(run))
+            self._drop(run)
+            self.rung, self.run = self.rung + 1, None
+
+    def _begun(self) -> MemberRun:
+        members = Members.from_points(self.functional, jnp.asarray(self.theta[self.alive]))
+        return MemberRun(members, self.rungs[self.rung], self.at_once, self.devices, self._told)
+
+    def _account(self, run: MemberRun) -> None:
+        self.theta[self.alive, : run.theta.shape[1]] = run.theta
+        self.evaluations[self.alive] += run.evaluations
+
+    def _drop(self, run: MemberRun) -> None:
+        """Drop the worse half, but no more than leave as many as are kept."""
+        alive = self.alive
+        left = max(self.starts.keep, -(-alive.size // 2)) if self.rung + 2 < len(self.rungs) else self.starts.keep
+        order = np.argsort(run.loss, kind="stable")
+        self.dropped[alive[order[left:]]] = self.rung
+
+    def _found(self, fits: MemberFits) -> Exploration:
+        alive, sizes = self.alive, np.asarray(self.functional.controls.sizes(self.functional.theta0))
+        self.loss[alive], self.converged[alive] = fits.loss, fits.converged
+        optima = find_optima(fits.theta, fits.loss, fits.matrix, sizes, self.functional.observed_values)
+        label = np.full(self.loss.size, -1)
+        label[alive] = optima.label
+        optima = Optima(label, optima.reached, alive[optima.best] if optima.best.size else optima.best)
+        parts = self.theta, self.loss, self.dropped, self.evaluations, self.converged
+        return Exploration(self.points, *parts, optima)
+
+    def _told(self, progress: MemberProgress) -> None:
+        if self.callback is not None:
+            self.callback(dataclasses.replace(progress, state=self.state))
+
+    # --- saving and going on -------------------------------------------------------------------------------------------
+
+    _ARRAYS = ("theta", "loss", "dropped", "evaluations", "converged")
+
+    def state(self) -> RunState:
+        """The state from which the exploration can be resumed, with the same bits."""
+        arrays = {f"starts.{name}": np.array(getattr(self, name)) for name in self._ARRAYS}
+        inner = RunState({}, {}) if self.run is None else self.run.state()
+        return RunState({**inner.numbers, "rung": self.rung, "under_way": self.run is not None}, arrays | inner.arrays)
+
+    def restore(self, saved: RunState) -> None:
+        """Take over the state of a saved exploration. One that does not fit this one is refused."""
+        rung = saved.numbers.get("rung")
+        if not isinstance(rung, int) or not 0 <= rung < len(self.rungs):
+            raise PdefitError("The saved state does not fit these starts; start a new run")
+        for name in self._ARRAYS:
+            array = saved.arrays.get(f"starts.{name}")
+            if array is None or array.shape != getattr(self, name).shape:
+                raise PdefitError(f"The saved state does not fit these starts ({name}); start a new run")
+            setattr(self, name, np.array(array))
+        self.rung = rung
+        if saved.numbers["under_way"]:
+            self.run = self._begun()
+            self.run.restore(saved)

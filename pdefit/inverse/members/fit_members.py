@@ -1,0 +1,79 @@
+"""Fits of many members in one program."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pdefit._util.errors import PdefitError
+from pdefit.inverse.controls.vector import FEW
+from pdefit.inverse.fit.choose_stages import choose_stages
+from pdefit.inverse.fit.result import RunState
+from pdefit.inverse.fit.stages import Stage
+from pdefit.inverse.members import _batch
+from pdefit.inverse.members._run import MemberProgress as MemberProgress
+from pdefit.inverse.members._run import MemberRun
+from pdefit.inverse.members.members import Members
+from pdefit.inverse.members.result import MemberFits
+from pdefit.inverse.optimizers.base import AbstractOptimizer
+
+# members that run together by default: more hardly run faster
+AT_ONCE = 128
+
+
+def fit_members(
+    members: Members,
+    stages: Sequence[Stage | AbstractOptimizer] | None = None,
+    *,
+    at_once: int = AT_ONCE,
+    devices: Sequence[Any] = (),
+    callback: Callable[[MemberProgress], None] | None = None,
+    resume: RunState | None = None,
+) -> MemberFits:
+    """The minimum of every member, stage by stage, by programs that run many of them together.
+
+    Each member has its own damping, acceptance and end. One that has finished makes room for the next, so that the
+    slowest does not cost all. A member whose model blows up at its start takes no part any more.
+
+    **Arguments:**
+
+    - `members`: the objectives and their starts.
+    - `stages`: optimizers or stages as of `pdefit.fit`, without rules that end them and without reweighting; by default
+      those that `choose_stages` chooses for the first member.
+    - `at_once`: the most members that run together; default 128. Fewer take less memory.
+    - `devices`: devices that share them; by default one.
+    - `callback`: called after every few evaluations.
+    - `resume`: a state that a callback took from an earlier call with the same arguments. The fits go on from there, with
+      the same bits.
+
+    **Errors:** PdefitError for stages that members cannot have.
+    """
+    chosen = choose_stages(members.member(0)).stages if stages is None else stages
+    plan = [s if isinstance(s, Stage) else Stage(s) for s in chosen]
+    if not plan:
+        raise PdefitError("A fit expects at least one stage, e.g. stages=levenberg_marquardt")
+    for stage in plan:
+        if stage.reweight is not None or stage.stop is not None:
+            raise PdefitError("Many fits in one program expect stages without reweight and stop; remove them")
+    if members.common.controls.roughness:
+        raise PdefitError("Many fits in one program expect fields without modes; remove modes, or fit one by one")
+    run = MemberRun(members, plan, max(1, at_once), tuple(devices), callback)
+    if resume is not None:
+        run.restore(resume)
+    run.minimise()
+    return outcome(run)
+
+
+def outcome(run: MemberRun) -> MemberFits:
+    """The fits where a run has ended, with their normal equations where the unknowns are few."""
+    few = run.members.controls.shared_size <= FEW and run.members.common.runner.adjoint.has_tangents
+    values, gradient, matrix = run.evaluated(_batch.equations if few else _batch.gradients)
+    return MemberFits(
+        members=run.members,
+        theta=run.theta,
+        loss=np.where(np.isfinite(values), values, np.inf),
+        converged=run.converged,
+        evaluations=run.evaluations,
+        gradient=gradient,
+        matrix=matrix if few else None,
+    )

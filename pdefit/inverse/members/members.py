@@ -1,0 +1,176 @@
+"""Members: many objectives of equal structure, each with unknowns of its own, evaluated in one program."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PyTree
+
+from pdefit._util.errors import PdefitError
+from pdefit.integrate.loop.batch import AbstractBatch, Vmap
+from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.fit.stages import prepares
+from pdefit.inverse.objective._stacking import sliced, stacked
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.shooting.formulation import AbstractFormulation
+
+
+class Members(eqx.Module):
+    """E objectives J_e(theta_e) that are minimised independently of each other.
+
+    For many starts of one fit, for many animals or devices, and for repetitions with other noise. Not for recordings
+    that share unknowns (`Recordings`).
+
+    Arrays that are equal in all members are held once. So a thousand starts take the memory of one record.
+
+    **Arguments:**
+
+    - `common`: the functional of the first member.
+    - `own`: by their path in it the arrays that differ, with a leading axis of E members.
+    - `theta0`: the point from which each starts, (E, p).
+    """
+
+    common: Functional
+    own: dict[str, Array | np.ndarray]
+    theta0: Float[Array, "E p"]
+
+    @staticmethod
+    def of(functionals: Sequence[Functional]) -> "Members":
+        """Members from a functional each, of equal structure: the same system, grid and controls.
+
+        **Arguments:** `functionals`: initial states, data, times and parameters may differ, and so may the number of frames.
+
+        **Errors:** PdefitError where there are none, where steps are adaptive, or where structures differ.
+        """
+        if not functionals:
+            raise PdefitError("Members expects one functional or more, but got none")
+        return _members(stacked(functionals), jnp.stack([f.theta0 for f in functionals]))
+
+    @staticmethod
+    def from_points(functional: Functional, theta0: Float[Array, "E p"]) -> "Members":
+        """One functional from many starts.
+
+        **Arguments:**
+
+        - `functional`: the objective of all.
+        - `theta0`: the starts in search space, (E, p). Those outside the bounds are moved onto them.
+        """
+        _refuse_adaptive(functional)
+        return Members(functional, {}, jnp.clip(jnp.asarray(theta0, jnp.float64), *functional.controls.box()))
+
+    def with_own(self, change: Callable[[Functional, PyTree], Functional], arrays: PyTree) -> "Members":
+        """The same members, each changed by its slice of some arrays.
+
+        **Arguments:**
+
+        - `change`: from a functional and a slice of the arrays to a functional of the same structure.
+        - `arrays`: a tree of arrays with a leading axis of the members.
+        """
+        changed = [change(self._as_stored(e), jax.tree.map(lambda x, e=e: x[e], arrays)) for e in range(self.count)]
+        return _members(stacked(changed), self.theta0)
+
+    @property
+    def count(self) -> int:
+        """The number of members."""
+        return self.theta0.shape[0]
+
+    @property
+    def controls(self) -> Controls:
+        """The unknowns, which have the same names, units and bounds in all members."""
+        return self.common.controls
+
+    def member(self, e: int) -> Functional:
+        """The functional of one member, whose guess is its start."""
+        one = self._as_stored(e)
+        return eqx.tree_at(lambda f: f.problem, one, one.controls.filled(one.problem, self.theta0[e]))
+
+    def _as_stored(self, e: int) -> Functional:
+        return _filled(self.common, {path: x[e] for path, x in self.own.items()})
+
+    def take(self, index: np.ndarray) -> "Members":
+        """Some of the members.
+
+        **Arguments:** `index`: their numbers, in the order in which they are wanted.
+        """
+        own = {path: x[index] for path, x in self.own.items()}
+        return Members(self.common, own, self.theta0[index])
+
+    def each(self, function: Callable, *arguments: PyTree, batch: AbstractBatch | None = None) -> PyTree:
+        """A function of every member's functional and of its slice of some arrays, stacked. It is traced once.
+
+        **Arguments:**
+
+        - `function`: called as `function(functional, *slices)`.
+        - `arguments`: trees of arrays with a leading axis of the members, one at least.
+        - `batch`: how the members are run; default all at once (`Vmap()`).
+        """
+        batch = batch or Vmap()
+        return batch(lambda own, *slices: function(_filled(self.common, own), *slices), self.own, *arguments)
+
+    def reformulated(self, formulation: AbstractFormulation | None) -> "Members":
+        """The same members with their records cut in another way, as of `AbstractObjective.reformulated`.
+
+        Their starts are those of the controls that remain.
+
+        **Arguments:** `formulation`: how each record is cut; None leaves it as it is.
+        """
+        if not prepares(self.common, formulation):
+            return self
+        assert formulation is not None
+        each = [self.member(e) for e in range(self.count)]
+        if _path(lambda f: f.observations.ts, self.common) in self.own:
+            changed = [f.reformulated(formulation, f.theta0) for f in each]
+            return _members(stacked(changed), self.theta0[:, : changed[0].controls.size])
+        # records of the same times are cut alike, so that only states at the starts of windows differ
+        first = each[0].reformulated(formulation, each[0].theta0)
+        paths, own = _leaves(first), dict(self.own)
+        if first.problem.nodes is None:
+            states = [f.problem.y0 for f in each]
+            own |= _below("problem.y0", states) if self.controls.states.items else {}
+        else:
+            nodes = [formulation.node_states(f.problem, f.observations, first.layout) for f in each]
+            own |= _below("problem.nodes", nodes)
+        own = {path: x for path, x in own.items() if path in paths}
+        return Members(first, own, self.theta0[:, : first.controls.size])
+
+
+def _members(stack: Functional, theta0: Float[Array, "E p"]) -> Members:
+    """Members from functionals that are stacked. What is equal in all is taken out of the stack."""
+    first = sliced(stack, 0)
+    _refuse_adaptive(first)
+    own = {path: x for path, x in _leaves(stack).items() if eqx.is_array(x) and _differs(np.asarray(x))}
+    return Members(first, own, theta0)
+
+
+def _differs(x: np.ndarray) -> bool:
+    return not np.array_equal(x, np.broadcast_to(x[:1], x.shape))
+
+
+def _leaves(tree: PyTree) -> dict[str, Any]:
+    """The leaves of a tree by their path."""
+    return {jax.tree_util.keystr(path): x for path, x in jax.tree_util.tree_flatten_with_path(tree)[0]}
+
+
+def _path(where: Callable[[Functional], Any], functional: Functional) -> str:
+    """The path of one leaf."""
+    leaf = where(functional)
+    return next(path for path, x in _leaves(functional).items() if x is leaf)
+
+
+def _below(place: str, trees: Sequence[PyTree]) -> dict[str, Array]:
+    """The arrays of equal trees, stacked, by their path below a place of a functional."""
+    found = _leaves(jax.tree.map(lambda *x: jnp.stack(x), *trees))
+    return {f".{place}{path}": x for path, x in found.items()}
+
+
+def _filled(functional: Functional, arrays: dict[str, Any]) -> Functional:
+    """The functional with other arrays at some paths."""
+    return jax.tree_util.tree_map_with_path(lambda path, x: arrays.get(jax.tree_util.keystr(path), x), functional)
+
+
+def _refuse_adaptive(functional: Functional) -> None:
+    if functional.steps is not None:
+        raise PdefitError("Members expect constant steps; set dt in place of adaptive steps")

@@ -1,0 +1,122 @@
+"""The outcome of many fits: estimates, their uncertainty, and what became of each."""
+
+import dataclasses
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+from scipy import special
+
+from pdefit.inverse.members.members import Members
+from pdefit.inverse.uncertainty.control_values import moved
+
+# a column of the Jacobian below this part of the largest is zero to round-off
+_ZERO = 1e-13
+
+
+class MemberIntervals(NamedTuple):
+    """Uncertainty of the unknowns of every member.
+
+    **Arguments:**
+
+    - `error`: standard errors in search space, (E, p); infinite for what the data do not determine.
+    - `estimate`, `low`, `high`: physical values with the ends of their intervals, (E, p).
+    """
+
+    error: Float[np.ndarray, "E p"]
+    estimate: Float[np.ndarray, "E p"]
+    low: Float[np.ndarray, "E p"]
+    high: Float[np.ndarray, "E p"]
+
+
+@dataclasses.dataclass(frozen=True)
+class MemberFits:
+    """The outcome of many fits.
+
+    **Arguments:**
+
+    - `members`: the objectives, with the windows of the last stage.
+    - `theta`: the best point of each, (E, p).
+    - `loss`: J there, (E,); infinite where the model blew up.
+    - `converged`: whether its optimizer found a minimum.
+    - `evaluations`: evaluations of all stages.
+    - `gradient`, `matrix`: J_r^T r and J_r^T J_r there, (E, p) and (E, p, p); the matrix is None for many unknowns.
+    """
+
+    members: Members
+    theta: Float[np.ndarray, "E p"]
+    loss: Float[np.ndarray, " E"]
+    converged: Bool[np.ndarray, " E"]
+    evaluations: Int[np.ndarray, " E"]
+    gradient: Float[np.ndarray, "E p"]
+    matrix: Float[np.ndarray, "E p p"] | None
+
+    @property
+    def values(self) -> dict[str, np.ndarray]:
+        """The estimate of every control by path, with a leading axis of the members."""
+        found = jax.vmap(self.members.controls.values)(jnp.asarray(self.theta))
+        return {path: np.asarray(x) for path, x in found.items()}
+
+    @functools.cached_property
+    def chi2(self) -> Float[np.ndarray, " E"]:
+        """The sum of squared weighted residuals of the data of each member, without priors and regularizers."""
+        extra = self.members.each(lambda functional, x: functional.extra_value(x), jnp.asarray(self.theta))
+        return 2 * (self.loss - np.asarray(extra))
+
+    @functools.cached_property
+    def observed_values(self) -> Int[np.ndarray, " E"]:
+        """The number of measured values of each member."""
+
+        def count(functional, _) -> Array:
+            return sum((jnp.sum(functional.fitted(n)) for n in functional.observed), start=jnp.zeros((), int))
+
+        return np.asarray(self.members.each(count, jnp.asarray(self.theta)))
+
+    @property
+    def blown_up(self) -> Bool[np.ndarray, " E"]:
+        """Whether no evaluation of a member was finite."""
+        return ~np.isfinite(self.loss)
+
+    def intervals(self, level: float = 0.95, *, sigma_stated: bool = False) -> MemberIntervals:
+        """Intervals of every member by its Gauss-Newton matrix, as of `pdefit.intervals` for one trajectory.
+
+        **Arguments:**
+
+        - `level`: the probability that an interval shall have; default 0.95.
+        - `sigma_stated`: whether sigma was known before the fit, so that residuals may widen intervals only.
+        """
+        p = self.theta.shape[1]
+        degrees = np.maximum(self.observed_values - p, 1)
+        variance = self.chi2 / degrees
+        half, error = np.full((2, *self.theta.shape), np.nan)
+        if self.matrix is not None:
+            known, unknown = _inverse_diagonal(self.matrix)
+            quantile = special.stdtrit(degrees, (1 + level) / 2)
+            error = np.sqrt(known * variance[:, None])
+            half = error * quantile[:, None]
+            if sigma_stated:
+                error = np.maximum(error, np.sqrt(known))
+                half = np.maximum(half, special.ndtri((1 + level) / 2) * np.sqrt(known))
+            error[unknown] = half[unknown] = np.inf
+        shift = jax.vmap(lambda x, by: moved(self.members.controls, x, by))
+        theta = jnp.asarray(self.theta)
+        return MemberIntervals(
+            error, *(np.asarray(shift(theta, jnp.asarray(by))) for by in (0 * self.theta, -half, half))
+        )
+
+
+def _inverse_diagonal(matrix: Float[np.ndarray, "E p p"]) -> tuple[Float[np.ndarray, "E p"], Bool[np.ndarray, "E p"]]:
+    """The diagonal of the inverse on what the data determine, and which elements they do not determine."""
+    finite = np.where(np.isfinite(matrix).all(axis=(1, 2), keepdims=True), matrix, 0.0)
+    norms = np.sqrt(np.diagonal(finite, axis1=1, axis2=2))
+    norms = np.where(norms > _ZERO * norms.max(axis=1, keepdims=True), norms, 1.0)
+    values, vectors = np.linalg.eigh(finite / (norms[:, :, None] * norms[:, None, :]))
+    null = values <= 10 * values.shape[1] * np.finfo(float).eps * values[:, -1:]
+    squares = vectors**2
+    inverse = np.where(null, 0.0, 1 / np.where(null, 1.0, values))
+    known = np.einsum("eik,ek->ei", squares, inverse) / norms**2
+    # an element of which a hundredth lies in directions without information
+    return known, np.einsum("eik,ek->ei", squares, null.astype(float)) > 0.01

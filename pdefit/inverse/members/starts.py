@@ -1,0 +1,175 @@
+"""Starts: many points from which one fit begins, and the optima that they reach."""
+
+import dataclasses
+from typing import Literal
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+from scipy import special
+from scipy.stats import qmc
+
+from pdefit._util.errors import PdefitError
+from pdefit.inverse.controls.priors import LogNormal, Normal
+from pdefit.inverse.controls.transforms import Log, Log10, Softplus
+from pdefit.inverse.controls.vector import BoundControl
+from pdefit.inverse.objective.functional import Functional
+
+Design = Literal["sobol", "latin_hypercube"]
+Within = Literal["bounds", "prior", "spread"]
+# the rest of a normal density that no start comes from, at either end
+_TAIL = 1e-3
+
+
+@dataclasses.dataclass(frozen=True)
+class Starts:
+    """Many starts of one fit, spread evenly over what its numbers may be.
+
+    For landscapes with wrong minima: oscillations, chaos, guesses that are off by a factor of ten. Not for fields, of
+    which each start costs a whole fit, nor where one fit already explains the data.
+
+    The first start is the guess itself. Numbers are drawn by the design. Parameters that are arrays, such as the weights
+    of a network, are drawn from a normal density as wide as the guess. Initial states, node states and smooth fields keep
+    their guess.
+
+    **Arguments:**
+
+    - `count`: the number of starts; default 20.
+    - `design`: `sobol` points (the default) or a `latin_hypercube`. Both fill the space more evenly than random points.
+    - `within`: what numbers are drawn from. `bounds`: between them, evenly in search space. `prior`: the control's prior.
+      `spread`: from the guess divided by `factor` to the guess times `factor`. A number without bounds, or
+      without a prior, is drawn by `spread`. Default `spread`.
+    - `factor`: that factor; default 10. A number of either sign is drawn from the guess plus and minus itself, or plus
+      and minus 1 where it is zero.
+    - `keep`: how many are fitted to the end; default 5. The others are dropped early, the worse half after 10 evaluations
+      on the first quarter of the record, and the worse half of the rest after 10 on its first half. 0 drops none.
+    """
+
+    count: int = 20
+    design: Design = "sobol"
+    within: Within = "spread"
+    factor: float = 10.0
+    keep: int = 5
+
+    def __post_init__(self):
+        if self.count < 1:
+            raise PdefitError(f"starts.count expects 1 or more, but got {self.count}")
+        if not self.factor > 1:
+            raise PdefitError(f"starts.factor expects a number above 1, but got {self.factor}")
+        if self.keep < 0:
+            raise PdefitError(f"starts.keep expects 0 for all, or how many are fitted to the end, but got {self.keep}")
+
+    def points(self, functional: Functional, seed: int) -> Float[Array, "E p"]:
+        """The starts in search space.
+
+        **Arguments:**
+
+        - `functional`: the objective at its guess.
+        - `seed`: of the design and of random weights.
+        """
+        controls, theta0 = functional.controls, np.asarray(functional.theta0)
+        numbers = [c for c in controls.items if not (c.is_state or c.is_field or c.smoothing is not None)]
+        single = [c for c in numbers if c.shape == () or len(c.labels) == c.size > 1]
+        cube = self._cube(sum(c.size for c in single), seed)
+        random, found = np.random.default_rng(seed), np.tile(theta0, (self.count, 1))
+        sizes = np.asarray(controls.sizes(jnp.asarray(theta0)))
+        begin, column = 0, 0
+        for c in controls.items:
+            span = slice(begin, begin + c.size)
+            begin += c.size
+            if c in single:
+                found[1:, span] = self._numbers(c, theta0[span], sizes[span], cube[:, column : column + c.size])
+                column += c.size
+            elif c in numbers:
+                wide = np.sqrt(np.mean(theta0[span] ** 2)) or 1.0
+                found[1:, span] = wide * random.standard_normal((self.count - 1, c.size))
+        return jnp.clip(jnp.asarray(found), *controls.box())
+
+    def _cube(self, dimensions: int, seed: int) -> Float[np.ndarray, "E-1 d"]:
+        """Points of the unit cube, one for each start but the guess."""
+        if not dimensions or self.count == 1:
+            return np.zeros((self.count - 1, dimensions))
+        if self.design == "latin_hypercube":
+            return qmc.LatinHypercube(dimensions, rng=seed).random(self.count - 1)
+        # whole powers of two keep the balance of the points
+        power = int(np.ceil(np.log2(max(self.count - 1, 1))))
+        return qmc.Sobol(dimensions, rng=seed).random_base2(power)[: self.count - 1]
+
+    def _numbers(self, c: BoundControl, guess: np.ndarray, sizes: np.ndarray, cube: np.ndarray) -> np.ndarray:
+        """The elements of a control in search space, from points of the unit cube, (E - 1, size)."""
+        lower, upper = c.box()
+        if self.within == "bounds" and np.all(np.isfinite(lower) & np.isfinite(upper)):
+            return lower + cube * (upper - lower)
+        quantile = special.ndtri(_TAIL + (1 - 2 * _TAIL) * cube)
+        if self.within == "prior" and isinstance(c.prior, Normal):
+            return np.asarray(c.transform.to_search(jnp.asarray(c.prior.mean + c.prior.deviation * quantile))) / c.scale
+        if self.within == "prior" and isinstance(c.prior, LogNormal):
+            drawn = c.prior.median * np.exp(c.prior.deviation * quantile)
+            return np.asarray(c.transform.to_search(jnp.asarray(drawn))) / c.scale
+        # `sizes` is a factor e where the control is positive, and as much as the control itself elsewhere
+        positive = isinstance(c.transform, Log | Log10 | Softplus)
+        reach = sizes * (np.log(self.factor) if positive else 1.0)
+        return guess + (2 * cube - 1) * reach
+
+
+@dataclasses.dataclass(frozen=True)
+class Optima:
+    """The different optima that some fits of one objective reached.
+
+    **Arguments:**
+
+    - `label`: for each fit the number of its optimum, from 0 for the lowest J; -1 where there is none.
+    - `reached`: how many fits reached each optimum.
+    - `best`: the fit with the lowest J of each optimum.
+    """
+
+    label: Int[np.ndarray, " E"]
+    reached: Int[np.ndarray, " o"]
+    best: Int[np.ndarray, " o"]
+
+
+# two fits are at one optimum when they are nearer than this, in standard errors or as a part of every control
+_NEAR, _SAME = 1.0, 1e-3
+
+
+def find_optima(
+    theta: Float[np.ndarray, "E p"],
+    loss: Float[np.ndarray, " E"],
+    matrix: Float[np.ndarray, "E p p"] | None,
+    sizes: Float[np.ndarray, " p"],
+    values: int,
+) -> Optima:
+    """The optima of some fits, told apart by their distance in standard errors.
+
+    Two fits are at one optimum where no combination of unknowns differs by more than a standard error, in the mean, or
+    where no unknown differs by more than a thousandth of itself. Where there is no matrix, they are where J is equal to a
+    thousandth.
+
+    **Arguments:**
+
+    - `theta`, `loss`: where the fits ended, and J there; not finite for those that do not count.
+    - `matrix`: J_r^T J_r there; None for many unknowns.
+    - `sizes`: the change of each element of theta by which its control changes as much as it is large, (p,).
+    - `values`: the number of residuals.
+    """
+    label, best = np.full(len(theta), -1), list[int]()
+    for e in np.argsort(loss, kind="stable"):
+        if not np.isfinite(loss[e]):
+            continue
+        for k, b in enumerate(best):
+            if _alike(theta[e] - theta[b], loss[[e, b]], None if matrix is None else matrix[b], sizes, values):
+                label[e] = k
+                break
+        else:
+            label[e] = len(best)
+            best.append(int(e))
+    return Optima(label, np.bincount(label[label >= 0], minlength=len(best)), np.array(best, int))
+
+
+def _alike(step: np.ndarray, losses: np.ndarray, matrix: np.ndarray | None, sizes: np.ndarray, values: int) -> bool:
+    if matrix is None:
+        return bool(losses[0] - losses[1] <= _SAME * losses[1])
+    if np.all(np.abs(step) <= _SAME * sizes):
+        return True
+    variance = max(2 * losses[1] / max(values - step.size, 1), np.finfo(float).tiny)
+    return bool(step @ matrix @ step <= _NEAR**2 * variance * step.size)

@@ -1,0 +1,30 @@
+"""members.h5: estimates of many fits with their intervals and records, as xarray, NetCDF and HDF5 tools read them."""
+
+from pathlib import Path
+
+import xarray
+
+from pdefit._util.atomic import beside
+from pdefit._util.errors import PdefitError
+
+
+def write_members(path: Path, found: xarray.Dataset) -> None:
+    """Write members.h5 (NetCDF-4).
+
+    **Arguments:**
+
+    - `path`: of the file.
+    - `found`: variables along `member`, and records along `time`.
+    """
+    with beside(path) as neighbour:
+        found.to_netcdf(neighbour, engine="h5netcdf")
+
+
+def read_members(path: Path) -> xarray.Dataset:
+    """The content of members.h5. Raises `PdefitError` where it is missing or damaged."""
+    try:
+        with xarray.open_dataset(path, engine="h5netcdf", decode_times=False) as file:
+            return file.load()
+    # h5py raises almost any exception for damaged bytes
+    except Exception:
+        raise PdefitError(f"'{path}' is missing or damaged; put it back from a copy") from None
